@@ -1,0 +1,106 @@
+//! How many `/bin/true` a second the spawner runs, against what posix_spawn allows on this machine.
+//!
+//! `cargo bench -p agent --bench spawn` prints tasks a second, the share of the floor, and the CPU
+//! time that the agent itself used for a task. Rounds alternate, because machines change their mind.
+
+use std::{
+    ffi::{CString, c_char},
+    ptr,
+    sync::{Arc, mpsc},
+    time::{Duration, Instant},
+};
+
+use agent::spawn::{Environment, Launch, Output, Spawner};
+
+const N_TASKS: usize = 4000;
+const N_ROUNDS: usize = 5;
+const N_SLOTS: usize = 2;
+
+fn main() {
+    let mut shares = Vec::new();
+    for _ in 0..N_ROUNDS {
+        let (floor, floor_cpu) = measure(floor);
+        let (discard, discard_cpu) = measure(|n| spawner(n, &Output::Discard));
+        let (archive, archive_cpu) = measure(|n| spawner(n, &Output::Archive { limit: 1 << 20 }));
+        println!(
+            "floor {floor:.0}/s ({floor_cpu:.0} µs)   discard {discard:.0}/s ({discard_cpu:.0} µs, {:.3})   captured {archive:.0}/s ({archive_cpu:.0} µs, {:.3})",
+            discard / floor,
+            archive / floor
+        );
+        shares.push(archive / floor);
+    }
+    shares.sort_by(f64::total_cmp);
+    println!("median share of the floor, output captured: {:.3}", shares[N_ROUNDS / 2]);
+}
+
+/// Tasks a second, and our own CPU microseconds a task.
+fn measure(run: impl FnOnce(usize)) -> (f64, f64) {
+    let (started, cpu) = (Instant::now(), own_cpu_us());
+    run(N_TASKS);
+    let n = N_TASKS as f64;
+    (n / started.elapsed().as_secs_f64(), (own_cpu_us() - cpu) / n)
+}
+
+fn own_cpu_us() -> f64 {
+    // SAFETY: zeroed is a valid `rusage`, and the pointer is to a local.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    let us = |time: libc::timeval| time.tv_sec as f64 * 1e6 + time.tv_usec as f64;
+    us(usage.ru_utime) + us(usage.ru_stime)
+}
+
+fn spawner(n_tasks: usize, output: &Output) {
+    let (send, exits) = mpsc::channel();
+    let spawner = Spawner::start(1, move |exit| send.send(exit).expect("the bench waits")).expect("threads");
+    let shared = std::env::vars().map(|(name, value)| CString::new(format!("{name}={value}")).expect("no NUL"));
+    let shared = Arc::new(shared.collect::<Vec<_>>());
+    let launch = |token: usize| Launch {
+        token: token as u64,
+        argv: vec!["/bin/true".into()],
+        environment: Environment {
+            shared: Arc::clone(&shared),
+            own: vec![CString::new(format!("PILOTFISH_TASK_INDEX={token}")).expect("no NUL")],
+        },
+        cwd: Some("/tmp".into()),
+        stdin: None,
+        stdout: output.clone(),
+        stderr: output.clone(),
+        time_limit: Some(Duration::from_secs(60)),
+        memory_limit_bytes: 0,
+        cpus: Vec::new(),
+        grace: Duration::from_secs(5),
+    };
+    (0..N_SLOTS).for_each(|token| spawner.launch(launch(token)));
+    for n_ended in 1..=n_tasks {
+        exits.recv().expect("the spawner lives");
+        if n_ended + N_SLOTS <= n_tasks {
+            spawner.launch(launch(n_ended + N_SLOTS));
+        }
+    }
+}
+
+fn floor(n_tasks: usize) {
+    let start = || {
+        let argv: [*const c_char; 2] = [c"/bin/true".as_ptr(), ptr::null()];
+        let mut pid = 0;
+        // SAFETY: constant strings, null-terminated.
+        let failed = unsafe {
+            unsafe extern "C" {
+                static environ: *const *mut c_char;
+            }
+            libc::posix_spawn(&mut pid, argv[0], ptr::null(), ptr::null(), argv.as_ptr().cast(), environ)
+        };
+        assert_eq!(failed, 0, "posix_spawn");
+    };
+    (0..N_SLOTS).for_each(|_| start());
+    for n_ended in 1..=n_tasks {
+        // SAFETY: no memory is passed.
+        assert!(unsafe { libc::waitpid(-1, ptr::null_mut(), 0) } > 0);
+        if n_ended + N_SLOTS <= n_tasks {
+            start();
+        }
+    }
+}

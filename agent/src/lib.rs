@@ -1,0 +1,4 @@
+//! The pilot's shell: what touches the world for a pilot's decisions.
+
+pub mod resident;
+pub mod spawn;

@@ -1,0 +1,300 @@
+//! Processes, outside any async runtime: started the cheapest correct way, watched, and measured.
+//!
+//! A [`Spawner`] owns plain threads. Each starts its own children and waits for them; nothing is
+//! waked periodically unless something has a memory limit. The children of a program that end after
+//! it are the guard's business ([`crate::keeper`]); its process group is killed here.
+
+mod capture;
+mod memory;
+mod prepare;
+mod processes;
+mod program;
+mod residents;
+mod start;
+mod wake;
+
+use std::{
+    collections::VecDeque,
+    ffi::CString,
+    io,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+pub use self::residents::Ask;
+use self::{processes::Processes, wake::Bell};
+
+/// A program to start.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The caller's own number; comes back with the [`Exit`].
+    pub token: u64,
+    /// The program and its arguments. A program without a slash is searched in the environment's PATH.
+    pub argv: Vec<String>,
+    /// Its environment, all of it.
+    pub environment: Environment,
+    /// Where it runs; `None`: where we are.
+    pub cwd: Option<PathBuf>,
+    /// What it reads; `None`: nothing. Relative to our own folder.
+    pub stdin: Option<PathBuf>,
+    /// Where its standard output goes.
+    pub stdout: Output,
+    /// Where its standard error goes.
+    pub stderr: Output,
+    /// How long it may run.
+    pub time_limit: Option<Duration>,
+    /// How much memory it and its descendants may hold, in bytes; 0: any.
+    pub memory_limit_bytes: u64,
+    /// The CPUs it is bound to; empty: not bound.
+    pub cpus: Vec<usize>,
+    /// How long it has between SIGTERM and SIGKILL when its time is over.
+    pub grace: Duration,
+}
+
+/// An environment: what many programs share, and what is one's own. No name may be in both.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// `NAME=value`, built once for all tasks of a job.
+    pub shared: Arc<Vec<CString>>,
+    /// `NAME=value` of this program alone.
+    pub own: Vec<CString>,
+}
+
+/// Where an output stream goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// Nowhere.
+    Discard,
+    /// Into [`Exit`], up to so many bytes: head and tail, with a line between that says what is missing.
+    Archive {
+        /// Bytes kept.
+        limit: usize,
+    },
+    /// Into this file, made anew, with the folders above it.
+    File(PathBuf),
+}
+
+/// How a program ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// By itself, with this exit code.
+    Code(i32),
+    /// By this signal, which did not come from here.
+    Signal(i32),
+    /// Its time limit was over.
+    TimeLimit,
+    /// It held more memory than it may.
+    MemoryLimit,
+    /// By [`Spawner::kill`].
+    Killed,
+    /// A resident program answered what is no answer, or ended without one.
+    BadAnswer {
+        /// What was wrong with it.
+        what: String,
+    },
+    /// It did not start.
+    StartFailed {
+        /// What failed, in words.
+        what: String,
+        /// Whether the node is to blame and another one may do better.
+        node: bool,
+    },
+}
+
+/// A program has ended, or has not started.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Exit {
+    /// The launch's number.
+    pub token: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When it was started.
+    pub started: Instant,
+    /// How long it ran, in microseconds.
+    pub wall_us: u64,
+    /// CPU time of it and the descendants it waited for, user and system, in microseconds.
+    pub cpu_us: u64,
+    /// The most memory that one of its processes held, in bytes. Not less than what the agent held when it
+    /// started it: the kernel counts that in.
+    pub peak_memory_bytes: u64,
+    /// Bytes read from block devices.
+    pub read_bytes: u64,
+    /// Bytes written to block devices.
+    pub write_bytes: u64,
+    /// What it wrote to an archived standard output.
+    pub stdout: Vec<u8>,
+    /// What it wrote to an archived standard error.
+    pub stderr: Vec<u8>,
+    /// Whether standard output was longer than its limit.
+    pub is_stdout_truncated: bool,
+    /// Whether standard error was longer than its limit.
+    pub is_stderr_truncated: bool,
+}
+
+impl Exit {
+    fn new(token: u64, outcome: Outcome, started: Instant) -> Exit {
+        Exit {
+            token,
+            outcome,
+            started,
+            wall_us: 0,
+            cpu_us: 0,
+            peak_memory_bytes: 0,
+            read_bytes: 0,
+            write_bytes: 0,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            is_stdout_truncated: false,
+            is_stderr_truncated: false,
+        }
+    }
+}
+
+enum Order {
+    Launch(Box<Launch>),
+    Ask(Box<Ask>),
+    Kill { token: u64, grace: Duration },
+    StopResident { resident: u64 },
+    End,
+}
+
+/// One thread's inbox.
+struct Inbox {
+    orders: Mutex<VecDeque<Order>>,
+    bell: Bell,
+    n_running: AtomicUsize,
+}
+
+impl Inbox {
+    fn send(&self, order: Order) {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).push_back(order);
+        self.bell.ring();
+    }
+
+    fn next(&self) -> Option<Order> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+/// Threads that start programs and wait for them.
+///
+/// Dropping it kills what still runs.
+pub struct Spawner {
+    inboxes: Vec<Arc<Inbox>>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Spawner {
+    /// Starts `n_threads` threads; each program's end is given to `sink`, on one of them.
+    ///
+    /// # Errors
+    /// No threads, descriptors or memory left.
+    pub fn start(n_threads: usize, sink: impl Fn(Exit) + Send + Sync + 'static) -> io::Result<Spawner> {
+        let sink = Arc::new(sink);
+        let mut spawner = Spawner { inboxes: Vec::new(), threads: Vec::new() };
+        for _ in 0..n_threads.max(1) {
+            let (sink, (send, receive)) = (Arc::clone(&sink), std::sync::mpsc::channel());
+            let thread = thread::Builder::new().name("pilotfish-spawn".into()).spawn(move || {
+                // The children belong to the thread that started them, so it makes the table itself.
+                match Processes::new() {
+                    Ok(processes) => {
+                        let inbox = Arc::new(Inbox {
+                            orders: Mutex::default(),
+                            bell: processes.bell(),
+                            n_running: AtomicUsize::new(0),
+                        });
+                        // The receiver waits for exactly this message.
+                        let _ = send.send(Ok(Arc::clone(&inbox)));
+                        serve(processes, &inbox, &*sink);
+                    }
+                    // As above.
+                    Err(error) => drop(send.send(Err(error))),
+                }
+            })?;
+            spawner.threads.push(thread);
+            let inbox = receive.recv().map_err(|_| io::Error::other("the spawning thread ended at once"))?;
+            spawner.inboxes.push(inbox?);
+        }
+        Ok(spawner)
+    }
+
+    /// Starts a program. Whatever becomes of it, one [`Exit`] follows.
+    pub fn launch(&self, launch: Launch) {
+        self.least_busy().send(Order::Launch(Box::new(launch)));
+    }
+
+    /// Gives a task to a resident program, which is started if it is not there. One [`Exit`] follows.
+    pub fn ask(&self, ask: Ask) {
+        let n = self.inboxes.len() as u64;
+        // A resident lives on one thread, whichever its number says.
+        if let Some(inbox) = self.inboxes.get(usize::try_from(ask.resident % n).unwrap_or(0)) {
+            inbox.n_running.fetch_add(1, Ordering::Relaxed);
+            inbox.send(Order::Ask(Box::new(ask)));
+        }
+    }
+
+    /// Ends a program: SIGTERM to its group, SIGKILL after `grace`. Nothing happens if it has ended.
+    pub fn kill(&self, token: u64, grace: Duration) {
+        for inbox in &self.inboxes {
+            inbox.send(Order::Kill { token, grace });
+        }
+    }
+
+    /// Ends a resident program that is not needed any more.
+    pub fn stop_resident(&self, resident: u64) {
+        for inbox in &self.inboxes {
+            inbox.send(Order::StopResident { resident });
+        }
+    }
+
+    fn least_busy(&self) -> &Inbox {
+        let mut least = &self.inboxes[0];
+        for inbox in &self.inboxes[1..] {
+            if inbox.n_running.load(Ordering::Relaxed) < least.n_running.load(Ordering::Relaxed) {
+                least = inbox;
+            }
+        }
+        least.n_running.fetch_add(1, Ordering::Relaxed);
+        least
+    }
+}
+
+impl Drop for Spawner {
+    fn drop(&mut self) {
+        for inbox in &self.inboxes {
+            inbox.send(Order::End);
+        }
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so; there is nothing left to end.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One thread's life.
+fn serve(mut processes: Processes, inbox: &Inbox, sink: &dyn Fn(Exit)) {
+    loop {
+        let order = inbox.next();
+        let is_idle = order.is_none();
+        match order {
+            Some(Order::Launch(launch)) => processes.launch(*launch),
+            Some(Order::Ask(ask)) => processes.ask(*ask),
+            Some(Order::Kill { token, grace }) => processes.kill(token, grace),
+            Some(Order::StopResident { resident }) => processes.stop_resident(resident),
+            Some(Order::End) => break,
+            None => {}
+        }
+        // While orders wait, only a look at what has ended meanwhile: starting many takes long.
+        processes.wait(if is_idle { None } else { Some(Duration::ZERO) });
+        for exit in processes.take_exits() {
+            inbox.n_running.fetch_sub(1, Ordering::Relaxed);
+            sink(exit);
+        }
+    }
+    processes.kill_all();
+}

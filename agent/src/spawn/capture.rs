@@ -1,0 +1,203 @@
+//! What a program writes, kept up to a limit: its head and its tail with a line between.
+//!
+//! Through a pipe and not into a file: a program that writes without end must not fill the node's
+//! memory or disk, and the end of the pipe shows that nobody holds it any more.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+};
+
+/// At most so many full buffers are read from one pipe in one turn, so that others get theirs.
+const N_READS_MAX: usize = 16;
+
+/// Bytes kept up to a limit.
+pub(crate) struct HeadTail {
+    limit: usize,
+    head: Vec<u8>,
+    /// A ring once it is full; `next` is its oldest byte then.
+    tail: Vec<u8>,
+    next: usize,
+    n_bytes: u64,
+}
+
+impl HeadTail {
+    /// Nothing yet; keeps at most `limit` bytes (and the line between).
+    pub(crate) fn new(limit: usize) -> HeadTail {
+        HeadTail { limit, head: Vec::new(), tail: Vec::new(), next: 0, n_bytes: 0 }
+    }
+
+    /// Takes more bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.n_bytes = self.n_bytes.saturating_add(bytes.len() as u64);
+        let head_max = self.limit / 2;
+        let (for_head, rest) = bytes.split_at(bytes.len().min(head_max - self.head.len()));
+        self.head.extend_from_slice(for_head);
+        let tail_max = self.limit - head_max;
+        let rest = &rest[rest.len().saturating_sub(tail_max)..];
+        let (grow, wrap) = rest.split_at(rest.len().min(tail_max - self.tail.len()));
+        self.tail.extend_from_slice(grow);
+        let (first, second) = wrap.split_at(wrap.len().min(tail_max - self.next));
+        self.tail[self.next..self.next + first.len()].copy_from_slice(first);
+        self.tail[..second.len()].copy_from_slice(second);
+        if !wrap.is_empty() {
+            self.next = (self.next + wrap.len()) % tail_max;
+        }
+    }
+
+    /// What was kept, and whether something was left out.
+    pub(crate) fn finish(self) -> (Vec<u8>, bool) {
+        let mut kept = self.head;
+        let is_truncated = self.n_bytes > self.limit as u64;
+        if is_truncated {
+            let line = format!("\n[pilotfish: {} bytes left out]\n", self.n_bytes - self.limit as u64);
+            kept.extend_from_slice(line.as_bytes());
+        }
+        kept.extend_from_slice(&self.tail[self.next..]);
+        kept.extend_from_slice(&self.tail[..self.next]);
+        (kept, is_truncated)
+    }
+}
+
+/// The reading end of a program's output.
+pub(super) struct Capture {
+    pipe: File,
+    kept: HeadTail,
+}
+
+/// Whether more may come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Flow {
+    /// Nothing at the moment.
+    Waiting,
+    /// There is more, left for the next turn.
+    More,
+    /// All writers are gone.
+    Ended,
+}
+
+impl Capture {
+    /// A pipe: what is captured, and the end to give to the program.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub(super) fn new(limit: usize) -> io::Result<(Capture, OwnedFd)> {
+        let (read, write) = pipe()?;
+        set_nonblocking(read.as_raw_fd())?;
+        Ok((Capture { pipe: File::from(read), kept: HeadTail::new(limit) }, write))
+    }
+
+    /// The descriptor to poll.
+    pub(super) fn fd(&self) -> RawFd {
+        self.pipe.as_raw_fd()
+    }
+
+    /// Reads what is there.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Flow {
+        for _ in 0..N_READS_MAX {
+            match self.pipe.read(buffer) {
+                Ok(0) => return Flow::Ended,
+                Ok(n) => {
+                    self.kept.push(buffer.get(..n).unwrap_or_default());
+                    if n < buffer.len() {
+                        return Flow::Waiting;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Flow::Waiting,
+                // A pipe has no other errors; if it had, nothing more could be read.
+                Err(_) => return Flow::Ended,
+            }
+        }
+        Flow::More
+    }
+
+    /// What was kept so far, and whether something was left out; starts anew.
+    pub(super) fn take(&mut self) -> (Vec<u8>, bool) {
+        let anew = HeadTail::new(self.kept.limit);
+        std::mem::replace(&mut self.kept, anew).finish()
+    }
+
+    /// Reads the rest and says what was kept, and whether something was left out.
+    pub(super) fn finish(mut self, buffer: &mut [u8]) -> (Vec<u8>, bool) {
+        // The program has ended: what the pipe holds is the rest. A process that got away and goes on
+        // writing must not hold us, so the rounds are counted.
+        for _ in 0..N_READS_MAX {
+            if self.read(buffer) != Flow::More {
+                break;
+            }
+        }
+        self.kept.finish()
+    }
+}
+
+/// A pipe with both ends closed on exec: (read, write).
+///
+/// # Errors
+/// No descriptors left.
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [-1; 2];
+    // SAFETY: room for two descriptors, owned by nobody else afterwards.
+    unsafe {
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
+    }
+}
+
+/// Makes reads and writes return at once.
+///
+/// # Errors
+/// The descriptor does not allow it.
+pub(crate) fn set_nonblocking(fd: RawFd) -> io::Result<()> {
+    // SAFETY: no memory is passed. Pipes of ours have no other status flags to keep.
+    if unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::HeadTail;
+
+    fn kept(limit: usize, writes: &[&str]) -> (String, bool) {
+        let mut kept = HeadTail::new(limit);
+        for bytes in writes {
+            kept.push(bytes.as_bytes());
+        }
+        let (bytes, is_truncated) = kept.finish();
+        (String::from_utf8(bytes).unwrap(), is_truncated)
+    }
+
+    #[test]
+    fn output_within_the_limit_is_kept_whole() {
+        assert_eq!(kept(10, &["abc", "defghij"]), ("abcdefghij".into(), false));
+        assert_eq!(kept(0, &[]), (String::new(), false));
+    }
+
+    #[test]
+    fn longer_output_keeps_head_and_tail_and_says_what_is_missing() {
+        let expected = "abc\n[pilotfish: 4 bytes left out]\nhij".to_string();
+        assert_eq!(kept(6, &["abcdefg", "hij"]), (expected, true));
+        assert_eq!(kept(0, &["ab"]), ("\n[pilotfish: 2 bytes left out]\n".into(), true));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_do_not_change_what_is_kept(limit in 0..20usize, pieces in prop::collection::vec("[a-z]{0,9}", 0..9)) {
+            let whole = pieces.concat();
+            let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+            prop_assert_eq!(kept(limit, &pieces), kept(limit, &[&whole]));
+            if whole.len() > limit {
+                let (bytes, _) = kept(limit, &pieces);
+                prop_assert!(bytes.starts_with(&whole[..limit / 2]));
+                prop_assert!(bytes.ends_with(&whole[whole.len() - (limit - limit / 2)..]));
+            }
+        }
+    }
+}

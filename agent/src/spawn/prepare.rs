@@ -1,0 +1,259 @@
+//! From a launch to a started process: its files, its arguments, and whose fault it is if that fails.
+
+use std::{
+    ffi::{CStr, CString, c_char},
+    fs::{self, File, OpenOptions},
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+    path::Path,
+    ptr,
+};
+
+use super::{
+    Environment, Launch, Outcome, Output,
+    capture::Capture,
+    program::{NotFound, Programs},
+    start::{Image, NotStarted, Stack, Step, start},
+};
+
+/// Why a launch failed.
+pub(super) struct Failed {
+    what: String,
+    node: bool,
+}
+
+impl Failed {
+    /// Something the node did not have.
+    pub(super) fn on_node(what: &str, error: &io::Error) -> Failed {
+        Failed { what: format!("{what}: {}", words(error)), node: true }
+    }
+}
+
+impl From<Failed> for Outcome {
+    fn from(failed: Failed) -> Outcome {
+        Outcome::StartFailed { what: failed.what, node: failed.node }
+    }
+}
+
+/// `/dev/null`, opened once for all.
+pub(super) struct Null {
+    read: File,
+    write: File,
+}
+
+impl Null {
+    /// Opens it both ways.
+    ///
+    /// # Errors
+    /// No descriptors left, or no `/dev`.
+    pub(super) fn new() -> io::Result<Null> {
+        Ok(Null { read: File::open("/dev/null")?, write: OpenOptions::new().write(true).open("/dev/null")? })
+    }
+}
+
+/// What a program is started with, and the ends of the pipes that stay here.
+pub(super) struct Prepared {
+    argv: Vec<CString>,
+    cwd: Option<CString>,
+    cpus: Option<libc::cpu_set_t>,
+    /// Its standard input; `None`: nothing.
+    pub stdin: Option<OwnedFd>,
+    /// Its standard output; `None`: discarded.
+    pub stdout: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
+    /// What it writes to standard output.
+    pub captured_stdout: Option<Capture>,
+    /// What it writes to standard error.
+    pub captured_stderr: Option<Capture>,
+}
+
+impl Prepared {
+    /// Opens the launch's files.
+    pub(super) fn new(launch: &Launch) -> Result<Prepared, Failed> {
+        let argv = launch.argv.iter().map(|word| c_string(word.as_bytes(), "argument")).collect::<Result<_, _>>()?;
+        let cwd = launch.cwd.as_deref().map(|cwd| c_string(cwd.as_os_str().as_encoded_bytes(), "folder"));
+        let mut prepared = Prepared {
+            argv,
+            cwd: cwd.transpose()?,
+            cpus: (!launch.cpus.is_empty()).then(|| cpu_set(&launch.cpus)),
+            stdin: None,
+            stdout: None,
+            stderr: None,
+            captured_stdout: None,
+            captured_stderr: None,
+        };
+        if let Some(path) = &launch.stdin {
+            let file = File::open(path).map_err(|error| on_file("standard input", path, &error))?;
+            prepared.stdin = Some(file.into());
+        }
+        (prepared.stdout, prepared.captured_stdout) = open(&launch.stdout, "standard output")?;
+        match (&prepared.stdout, &launch.stderr) {
+            // Two descriptions of one file would overwrite each other.
+            (Some(both), Output::File(path)) if launch.stdout == launch.stderr => {
+                let copy = both.try_clone().map_err(|error| on_file("standard error", path, &error))?;
+                prepared.stderr = Some(copy);
+            }
+            _ => (prepared.stderr, prepared.captured_stderr) = open(&launch.stderr, "standard error")?,
+        }
+        Ok(prepared)
+    }
+
+    /// Starts the program; returns its process id.
+    pub(super) fn start(
+        &self,
+        environment: &Environment,
+        programs: &mut Programs,
+        stack: &mut Stack,
+        null: &Null,
+    ) -> Result<libc::pid_t, Failed> {
+        let Some(name) = self.argv.first() else {
+            return Err(Failed { what: "the command is empty".into(), node: false });
+        };
+        let path = path_of(environment);
+        let cwd = self.cwd.as_ref().map_or(Path::new(""), |cwd| as_path(cwd));
+        let find = |programs: &mut Programs| programs.find(name, path, cwd).map_err(|error| not_found(name, &error));
+        let program = find(programs)?;
+        let envp = pointers(environment.own.iter().chain(environment.shared.iter()));
+        let or_null = |fd: &Option<OwnedFd>, null: &File| fd.as_ref().map_or(null.as_raw_fd(), AsRawFd::as_raw_fd);
+        let stdio =
+            [or_null(&self.stdin, &null.read), or_null(&self.stdout, &null.write), or_null(&self.stderr, &null.write)];
+        let mut execute = |program: &CStr, argv: &[*const c_char]| {
+            let image =
+                Image { program, argv, envp: &envp, cwd: self.cwd.as_deref(), stdio, cpus: self.cpus.as_ref() };
+            start(&image, stack)
+        };
+        let argv = pointers(self.argv.iter());
+        let mut result = execute(&program, &argv);
+        if result == Err(NotStarted { step: Step::Execute, errno: libc::ENOENT }) && program != *name {
+            programs.forget();
+            result = execute(&find(programs)?, &argv);
+        }
+        if result == Err(NotStarted { step: Step::Execute, errno: libc::ENOEXEC }) {
+            // A script without a first line that names its interpreter: what shells and execvp do.
+            let shell = pointers([c"/bin/sh", program.as_c_str()].into_iter().chain(self.argv[1..].iter().map(|word| &**word)));
+            result = execute(c"/bin/sh", &shell);
+        }
+        result.map_err(|error| not_started(error, &program, self.cwd.as_deref()))
+    }
+}
+
+fn open(output: &Output, what: &str) -> Result<(Option<OwnedFd>, Option<Capture>), Failed> {
+    match output {
+        Output::Discard => Ok((None, None)),
+        Output::Archive { limit } => match Capture::new(*limit) {
+            Ok((capture, end)) => Ok((Some(end), Some(capture))),
+            Err(error) => Err(Failed::on_node(&format!("pipe for {what}"), &error)),
+        },
+        Output::File(path) => {
+            let create = || OpenOptions::new().write(true).create(true).truncate(true).open(path);
+            let file = match create() {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+                    made.and_then(|()| create())
+                }
+                result => result,
+            };
+            let file = file.map_err(|error| on_file(what, path, &error))?;
+            Ok((Some(file.into()), None))
+        }
+    }
+}
+
+fn c_string(bytes: &[u8], what: &str) -> Result<CString, Failed> {
+    CString::new(bytes).map_err(|_| Failed { what: format!("an {what} holds a NUL character"), node: false })
+}
+
+fn as_path(path: &CStr) -> &Path {
+    use std::os::unix::ffi::OsStrExt;
+    Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()))
+}
+
+fn pointers<'a, S: AsRef<CStr> + ?Sized + 'a>(strings: impl Iterator<Item = &'a S>) -> Vec<*const c_char> {
+    strings.map(|string| string.as_ref().as_ptr()).chain([ptr::null()]).collect()
+}
+
+fn path_of(environment: &Environment) -> Option<&[u8]> {
+    let entries = environment.own.iter().chain(environment.shared.iter());
+    entries.filter_map(|entry| entry.to_bytes().strip_prefix(b"PATH=")).next()
+}
+
+fn cpu_set(cpus: &[usize]) -> libc::cpu_set_t {
+    // SAFETY: all zeros is an empty set; CPU_SET is given numbers within it only.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for cpu in cpus.iter().filter(|cpu| **cpu < libc::CPU_SETSIZE as usize) {
+            libc::CPU_SET(*cpu, &mut set);
+        }
+        set
+    }
+}
+
+/// The system's words for an error, without the number.
+pub(crate) fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((words, _)) => words.to_string(),
+        None => text,
+    }
+}
+
+fn on_file(what: &str, path: &Path, error: &io::Error) -> Failed {
+    let node = error.raw_os_error().is_some_and(is_nodes_fault);
+    Failed { what: format!("{what} {path:?}: {}", words(error)), node }
+}
+
+/// Errors that another node, or this one later, may not have.
+fn is_nodes_fault(errno: i32) -> bool {
+    matches!(
+        errno,
+        libc::ENOMEM
+            | libc::EAGAIN
+            | libc::EMFILE
+            | libc::ENFILE
+            | libc::ENOSPC
+            | libc::EDQUOT
+            | libc::EROFS
+            | libc::EIO
+            | libc::ESTALE
+            | libc::ETXTBSY
+            | libc::ENODEV
+            | libc::ENXIO
+            | libc::ETIMEDOUT
+            | libc::EHOSTDOWN
+            | libc::ENOTCONN
+    )
+}
+
+fn not_found(name: &CStr, error: &NotFound) -> Failed {
+    let what = match error {
+        NotFound::Missing => format!("program {:?} is in no folder of PATH", name.to_string_lossy()),
+        NotFound::NotExecutable(file) => format!("{file:?} is not executable"),
+    };
+    Failed { what, node: false }
+}
+
+fn not_started(error: NotStarted, program: &CStr, cwd: Option<&CStr>) -> Failed {
+    let system = words(&io::Error::from_raw_os_error(error.errno));
+    let node = is_nodes_fault(error.errno);
+    match error.step {
+        Step::Clone => Failed { what: format!("no process: {system}"), node: true },
+        Step::Stdio => Failed { what: format!("standard streams: {system}"), node: true },
+        Step::Bind => Failed { what: format!("binding to CPUs: {system}"), node: true },
+        // A folder that was there at submission and is not here: this node does not see it.
+        Step::Folder => {
+            let folder = cwd.map(CStr::to_string_lossy).unwrap_or_default();
+            Failed { what: format!("folder {folder:?}: {system}"), node: true }
+        }
+        Step::Execute => {
+            let path = as_path(program);
+            let file = cwd.map_or(path.to_path_buf(), |cwd| as_path(cwd).join(path));
+            let what = match error.errno {
+                libc::ENOENT if file.exists() => format!("{path:?}: the interpreter or loader it names is missing"),
+                libc::EACCES if file.is_dir() => format!("{path:?} is a folder"),
+                libc::EACCES => format!("{path:?} is not executable: {system}"),
+                _ => format!("{path:?}: {system}"),
+            };
+            Failed { what, node }
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! The table of one thread's children: starts, limits, output, ends.
+//!
+//! Children belong to the thread that started them (`__WNOTHREAD`), so one call takes whichever of
+//! them has ended, and nobody else's. The thread that makes a table must keep it.
+
+use std::{
+    collections::HashMap,
+    io,
+    marker::PhantomData,
+    mem,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    ptr,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Exit, Launch, Outcome,
+    capture::{Capture, Flow},
+    memory,
+    prepare::{Failed, Null, Prepared},
+    program::Programs,
+    residents::Resident,
+    start::{Stack, last_errno},
+    wake::{Bell, BellOwner},
+};
+
+/// How often memory limits are looked at.
+const MEMORY_INTERVAL: Duration = Duration::from_millis(200);
+/// One read of a pipe: its default capacity.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// Events taken in one turn.
+const N_EVENTS: usize = 64;
+/// The event key of the bell; others are [`key`]s.
+const BELL: u64 = u64::MAX;
+
+/// Which descriptor of a child an event is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stream {
+    Stdout,
+    Stderr,
+    Answers,
+    Questions,
+}
+
+/// One thread's children.
+pub(super) struct Processes {
+    epoll: OwnedFd,
+    bell: BellOwner,
+    stack: Stack,
+    null: Null,
+    programs: Programs,
+    pub(super) children: HashMap<libc::pid_t, Child>,
+    pub(super) residents: HashMap<u64, Resident>,
+    pub(super) exits: Vec<Exit>,
+    pub(super) buffer: Box<[u8]>,
+    memory_check_at: Option<Instant>,
+    /// Not to be sent to another thread: the children would not be its own.
+    not_send: PhantomData<*const ()>,
+}
+
+/// A running process.
+pub(super) struct Child {
+    pub(super) role: Role,
+    pub(super) started: Instant,
+    stdout: Option<Capture>,
+    pub(super) stderr: Option<Capture>,
+    /// When to act next: the time limit, or the end of the grace.
+    pub(super) deadline: Option<Instant>,
+    grace: Duration,
+    pub(super) ending: Option<Ending>,
+    memory_limit_bytes: u64,
+}
+
+/// What a process is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    /// One task.
+    Task { token: u64 },
+    /// Tasks one after another.
+    Resident { resident: u64 },
+}
+
+/// Why we end a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ending {
+    TimeLimit,
+    MemoryLimit,
+    Killed,
+    BadAnswer,
+}
+
+/// How a process ended and what it used.
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    pub(super) cpu_us: u64,
+    pub(super) peak_memory_bytes: u64,
+    read_bytes: u64,
+    write_bytes: u64,
+}
+
+impl Processes {
+    /// An empty table for the calling thread, whose signals are blocked from now on, except while it waits.
+    ///
+    /// # Errors
+    /// No descriptors or memory left.
+    pub(super) fn new() -> io::Result<Processes> {
+        open_standard_descriptors();
+        // SAFETY: only initialised sets are passed; the new descriptor is owned by nobody else.
+        let epoll = unsafe {
+            let mut all: libc::sigset_t = mem::zeroed();
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, ptr::null_mut());
+            let fd = libc::epoll_create1(libc::EPOLL_CLOEXEC);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        let processes = Processes {
+            epoll,
+            bell: BellOwner::new()?,
+            stack: Stack::new()?,
+            null: Null::new()?,
+            programs: Programs::default(),
+            children: HashMap::new(),
+            residents: HashMap::new(),
+            exits: Vec::new(),
+            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            memory_check_at: None,
+            not_send: PhantomData,
+        };
+        processes.poll(processes.bell.fd(), BELL, libc::EPOLLIN)?;
+        Ok(processes)
+    }
+
+    /// What wakes [`Processes::wait`].
+    pub(super) fn bell(&self) -> Bell {
+        self.bell.bell()
+    }
+
+    /// What has ended since the last call.
+    pub(super) fn take_exits(&mut self) -> Vec<Exit> {
+        mem::take(&mut self.exits)
+    }
+
+    /// Starts a task's program.
+    pub(super) fn launch(&mut self, launch: Launch) {
+        let started = Instant::now();
+        let role = Role::Task { token: launch.token };
+        let begun = Prepared::new(&launch).and_then(|prepared| self.begin(&launch, prepared, role, started));
+        if let Err(failed) = begun {
+            self.exits.push(Exit::new(launch.token, failed.into(), started));
+        }
+    }
+
+    /// Starts a prepared program and puts it into the table.
+    pub(super) fn begin(
+        &mut self,
+        launch: &Launch,
+        prepared: Prepared,
+        role: Role,
+        started: Instant,
+    ) -> Result<libc::pid_t, Failed> {
+        let pid = prepared.start(&launch.environment, &mut self.programs, &mut self.stack, &self.null)?;
+        let child = Child {
+            role,
+            started,
+            stdout: prepared.captured_stdout,
+            stderr: prepared.captured_stderr,
+            deadline: launch.time_limit.and_then(|limit| started.checked_add(limit)),
+            grace: launch.grace,
+            ending: None,
+            memory_limit_bytes: launch.memory_limit_bytes,
+        };
+        if child.memory_limit_bytes > 0 && self.memory_check_at.is_none() {
+            self.memory_check_at = Some(started + MEMORY_INTERVAL);
+        }
+        for (stream, capture) in [(Stream::Stdout, &child.stdout), (Stream::Stderr, &child.stderr)] {
+            if let Some(capture) = capture {
+                // Without it the pipe is still read at the end; a program that fills it has a limit.
+                if let Err(error) = self.poll(capture.fd(), key(pid, stream), libc::EPOLLIN) {
+                    tracing::warn!(%error, "output cannot be watched");
+                }
+            }
+        }
+        self.children.insert(pid, child);
+        Ok(pid)
+    }
+
+    /// Ends a task: SIGTERM, and SIGKILL after `grace`.
+    pub(super) fn kill(&mut self, token: u64, grace: Duration) {
+        let is_it = |child: &Child| child.role == Role::Task { token };
+        let found = self.children.iter_mut().find(|(_, child)| is_it(child));
+        match found {
+            Some((pid, child)) => child.end(*pid, Ending::Killed, grace),
+            None => self.kill_asked(token),
+        }
+    }
+
+    /// Waits until something ends, somebody rings the bell, or `timeout` is over.
+    pub(super) fn wait(&mut self, timeout: Option<Duration>) {
+        let timeout = match (timeout, self.next_deadline()) {
+            _ if !self.exits.is_empty() => Some(Duration::ZERO),
+            (Some(timeout), _) if timeout.is_zero() => Some(timeout),
+            (timeout, None) => timeout,
+            (timeout, Some(at)) => {
+                let until = at.saturating_duration_since(Instant::now());
+                Some(timeout.map_or(until, |timeout| timeout.min(until)))
+            }
+        };
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; N_EVENTS];
+        let n = self.wait_events(&mut events, timeout);
+        let is_interrupted = n < 0 && last_errno() == libc::EINTR;
+        let mut is_rung = is_interrupted;
+        for event in events.iter().take(usize::try_from(n).unwrap_or(0)) {
+            match event.u64 {
+                BELL => is_rung = true,
+                key => self.on_stream(key),
+            }
+        }
+        if is_rung {
+            self.bell.hush();
+            self.reap();
+        }
+        self.act_on_deadlines();
+    }
+
+    fn wait_events(&self, events: &mut [libc::epoll_event; N_EVENTS], timeout: Option<Duration>) -> i32 {
+        // Rounded up: waking too early would only mean to wait again.
+        let milliseconds = timeout.map_or(-1, |timeout| {
+            i32::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
+        });
+        // SAFETY: the buffer has room for N_EVENTS; the mask is initialised by sigfillset.
+        unsafe {
+            let mut mask: libc::sigset_t = mem::zeroed();
+            libc::sigfillset(&mut mask);
+            libc::sigdelset(&mut mask, libc::SIGCHLD);
+            libc::epoll_pwait(
+                self.epoll.as_raw_fd(),
+                events.as_mut_ptr(),
+                N_EVENTS as i32,
+                milliseconds,
+                &mask,
+            )
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let deadlines = self.children.values().filter_map(|child| child.deadline);
+        deadlines.chain(self.memory_check_at).min()
+    }
+
+    fn on_stream(&mut self, key: u64) {
+        let (pid, stream) = from_key(key);
+        match stream {
+            Stream::Answers => self.on_answers(pid),
+            Stream::Questions => self.on_room(pid),
+            Stream::Stdout | Stream::Stderr => {
+                let Some(child) = self.children.get_mut(&pid) else { return };
+                let capture = if stream == Stream::Stdout { &mut child.stdout } else { &mut child.stderr };
+                let Some(open) = capture else { return };
+                if open.read(&mut self.buffer) == Flow::Ended {
+                    // Still needed for what it holds, but it would report its end for ever.
+                    let fd = open.fd();
+                    self.unpoll(fd);
+                }
+            }
+        }
+    }
+
+    /// Takes all children that have ended.
+    fn reap(&mut self) {
+        loop {
+            let mut status = 0;
+            // SAFETY: zeroed is a valid `rusage`; both pointers are to locals.
+            let (pid, usage) = unsafe {
+                let mut usage: libc::rusage = mem::zeroed();
+                let pid = libc::wait4(-1, &mut status, libc::WNOHANG | libc::__WNOTHREAD, &mut usage);
+                (pid, usage)
+            };
+            if pid <= 0 {
+                return;
+            }
+            kill_group(pid, libc::SIGKILL);
+            if let Some(child) = self.children.remove(&pid) {
+                self.ended(pid, child, Ended::new(status, &usage));
+            }
+        }
+    }
+
+    fn ended(&mut self, pid: libc::pid_t, child: Child, mut ended: Ended) {
+        match child.ending {
+            Some(Ending::TimeLimit) => ended.outcome = Outcome::TimeLimit,
+            Some(Ending::MemoryLimit) => ended.outcome = Outcome::MemoryLimit,
+            Some(Ending::Killed) => ended.outcome = Outcome::Killed,
+            Some(Ending::BadAnswer) | None => {}
+        }
+        let token = match child.role {
+            Role::Task { token } => token,
+            Role::Resident { resident } => return self.resident_ended(resident, pid, child, ended),
+        };
+        let mut exit = Exit::new(token, ended.outcome, child.started);
+        exit.wall_us = micros(child.started.elapsed());
+        exit.cpu_us = ended.cpu_us;
+        exit.peak_memory_bytes = ended.peak_memory_bytes;
+        exit.read_bytes = ended.read_bytes;
+        exit.write_bytes = ended.write_bytes;
+        if let Some(stdout) = child.stdout {
+            (exit.stdout, exit.is_stdout_truncated) = stdout.finish(&mut self.buffer);
+        }
+        if let Some(stderr) = child.stderr {
+            (exit.stderr, exit.is_stderr_truncated) = stderr.finish(&mut self.buffer);
+        }
+        self.exits.push(exit);
+    }
+
+    fn act_on_deadlines(&mut self) {
+        let Some(next) = self.next_deadline() else { return };
+        let now = Instant::now();
+        if now < next {
+            return;
+        }
+        for (pid, child) in &mut self.children {
+            if child.deadline.is_some_and(|deadline| deadline <= now) {
+                match child.ending {
+                    // A resident has nothing to tidy up that concerns one task.
+                    None if matches!(child.role, Role::Resident { .. }) => {
+                        child.end(*pid, Ending::TimeLimit, Duration::ZERO);
+                    }
+                    None => child.end(*pid, Ending::TimeLimit, child.grace),
+                    Some(ending) => child.end(*pid, ending, Duration::ZERO),
+                }
+            }
+        }
+        if self.memory_check_at.is_some_and(|at| at <= now) {
+            self.check_memory(now);
+        }
+    }
+
+    fn check_memory(&mut self, now: Instant) {
+        let mut is_anything_limited = false;
+        for (pid, child) in self.children.iter_mut().filter(|(_, child)| child.memory_limit_bytes > 0) {
+            is_anything_limited = true;
+            if child.ending.is_none()
+                && memory::held_bytes(*pid, child.memory_limit_bytes) > child.memory_limit_bytes
+            {
+                child.end(*pid, Ending::MemoryLimit, Duration::ZERO);
+            }
+        }
+        self.memory_check_at = is_anything_limited.then(|| now + MEMORY_INTERVAL);
+    }
+
+    /// Watches a descriptor.
+    ///
+    /// # Errors
+    /// No memory or too many watches.
+    pub(super) fn poll(&self, fd: RawFd, key: u64, events: i32) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: events as u32, u64: key };
+        // SAFETY: the event is a local.
+        if unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    /// Watches a descriptor no more.
+    pub(super) fn unpoll(&self, fd: RawFd) {
+        // SAFETY: no memory is passed. It fails only if the descriptor is not watched, which is what is wanted.
+        unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, fd, ptr::null_mut()) };
+    }
+
+    /// Kills and takes all children, without an [`Exit`].
+    pub(super) fn kill_all(&mut self) {
+        for pid in self.children.keys() {
+            kill_group(*pid, libc::SIGKILL);
+        }
+        for (pid, _) in self.children.drain() {
+            // SAFETY: a child of this thread; no memory is passed.
+            unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
+        }
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        self.kill_all();
+    }
+}
+
+impl Child {
+    /// Ends the process for a reason; the first reason counts.
+    pub(super) fn end(&mut self, pid: libc::pid_t, ending: Ending, grace: Duration) {
+        self.ending = self.ending.or(Some(ending));
+        if grace.is_zero() {
+            kill_group(pid, libc::SIGKILL);
+            self.deadline = None;
+            return;
+        }
+        let kill_at = Instant::now().checked_add(grace);
+        kill_group(pid, libc::SIGTERM);
+        // One that is stopped would not hear it.
+        kill_group(pid, libc::SIGCONT);
+        self.deadline = kill_at;
+    }
+}
+
+impl Ended {
+    fn new(status: libc::c_int, usage: &libc::rusage) -> Ended {
+        let outcome = if libc::WIFSIGNALED(status) {
+            Outcome::Signal(libc::WTERMSIG(status))
+        } else {
+            Outcome::Code(libc::WEXITSTATUS(status))
+        };
+        let time = |t: libc::timeval| t.tv_sec.unsigned_abs() * 1_000_000 + t.tv_usec.unsigned_abs();
+        Ended {
+            outcome,
+            cpu_us: time(usage.ru_utime) + time(usage.ru_stime),
+            peak_memory_bytes: usage.ru_maxrss.unsigned_abs() * 1024,
+            read_bytes: usage.ru_inblock.unsigned_abs() * 512,
+            write_bytes: usage.ru_oublock.unsigned_abs() * 512,
+        }
+    }
+}
+
+/// A duration in whole microseconds.
+pub(super) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The event key of a child's descriptor.
+pub(super) fn key(pid: libc::pid_t, stream: Stream) -> u64 {
+    u64::from(pid.unsigned_abs()) << 2 | stream as u64
+}
+
+fn from_key(key: u64) -> (libc::pid_t, Stream) {
+    let streams = [Stream::Stdout, Stream::Stderr, Stream::Answers, Stream::Questions];
+    (libc::pid_t::try_from(key >> 2).unwrap_or(0), streams[(key & 3) as usize])
+}
+
+fn kill_group(pid: libc::pid_t, signal: libc::c_int) {
+    // SAFETY: no memory is passed. That nobody is left there is as good as having ended them.
+    unsafe { libc::kill(-pid, signal) };
+}
+
+/// A daemon may be started with 0, 1 or 2 closed; a pipe of ours must not get such a number.
+fn open_standard_descriptors() {
+    // SAFETY: a constant string and a descriptor number.
+    unsafe {
+        for fd in 0..3 {
+            if libc::fcntl(fd, libc::F_GETFD) < 0 {
+                libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+            }
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Programs that stay: started once, asked one line a task, restarted when they fail.
+//!
+//! Questions are written ahead of the answers, so that a program of microseconds need not wait for
+//! us. Only the first unanswered one is being worked on: it fails when the program does, and the
+//! others are asked again of the next one.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{self, Read, Write},
+    mem,
+    os::fd::{AsRawFd, OwnedFd},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Exit, Launch, Outcome, Output,
+    capture::{HeadTail, pipe, set_nonblocking},
+    memory,
+    prepare::{Failed, Prepared},
+    processes::{Child, Ended, Ending, Processes, Role, Stream, key, micros},
+};
+use crate::resident::read_reply;
+
+/// The longest answer; a program that writes more without a line end is broken.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// How often a resident's memory is looked at.
+const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a program has to end after its input is closed.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// A task for a resident program.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The caller's own number; comes back with the [`Exit`].
+    pub token: u64,
+    /// Which resident program: the caller's own number too.
+    pub resident: u64,
+    /// How to start it if it is not there. Its time limit, token and stdin are not used.
+    pub launch: Arc<Launch>,
+    /// What to ask, without the line end.
+    pub question: String,
+    /// How long it may take.
+    pub time_limit: Option<Duration>,
+}
+
+/// A resident program, or the place of one that has ended.
+pub(super) struct Resident {
+    launch: Arc<Launch>,
+    running: Option<Running>,
+    /// Asked and not answered, in order.
+    queue: VecDeque<Asked>,
+}
+
+struct Running {
+    pid: libc::pid_t,
+    stdin: File,
+    stdout: File,
+    /// Written by us and not yet taken by the pipe.
+    unsent: Vec<u8>,
+    is_waiting_for_room: bool,
+    /// An answer's beginning.
+    partial: Vec<u8>,
+    /// It has closed its standard output and should be about to end.
+    is_mute: bool,
+    /// When the first of the queue was begun.
+    since: Instant,
+    cpu_us_before: u64,
+    memory_bytes: u64,
+    memory_seen_at: Option<Instant>,
+}
+
+struct Asked {
+    token: u64,
+    question: String,
+    time_limit: Option<Duration>,
+    is_cancelled: bool,
+}
+
+impl Processes {
+    /// Gives a task to a resident program.
+    pub(super) fn ask(&mut self, ask: Ask) {
+        let asked =
+            Asked { token: ask.token, question: ask.question, time_limit: ask.time_limit, is_cancelled: false };
+        let resident = self.residents.entry(ask.resident).or_insert_with(|| Resident {
+            launch: ask.launch,
+            running: None,
+            queue: VecDeque::new(),
+        });
+        let is_first = resident.queue.is_empty();
+        resident.queue.push_back(asked);
+        let Some(running) = &mut resident.running else {
+            return self.start_resident(ask.resident);
+        };
+        let asked = &resident.queue[resident.queue.len() - 1];
+        running.unsent.extend_from_slice(asked.question.as_bytes());
+        running.unsent.push(b'\n');
+        let pid = running.pid;
+        if is_first {
+            running.since = Instant::now();
+            let deadline = asked.time_limit.and_then(|limit| running.since.checked_add(limit));
+            if let Some(child) = self.children.get_mut(&pid) {
+                child.deadline = deadline;
+            }
+        }
+        self.on_room(pid);
+    }
+
+    /// Ends a resident program that is not needed any more; what it was asked is killed.
+    pub(super) fn stop_resident(&mut self, number: u64) {
+        let Some(resident) = self.residents.remove(&number) else { return };
+        for asked in resident.queue {
+            self.exits.push(Exit::new(asked.token, Outcome::Killed, Instant::now()));
+        }
+        // With `running` its input is closed: a well-behaved program ends by itself.
+        let child = resident.running.and_then(|running| self.children.get_mut(&running.pid));
+        if let Some(child) = child {
+            child.deadline = Instant::now().checked_add(STOP_GRACE);
+        }
+    }
+
+    /// Cancels one task of a resident program.
+    pub(super) fn kill_asked(&mut self, token: u64) {
+        for resident in self.residents.values_mut() {
+            let Some(position) = resident.queue.iter().position(|asked| asked.token == token) else { continue };
+            match &resident.running {
+                Some(running) if position == 0 => {
+                    if let Some(child) = self.children.get_mut(&running.pid) {
+                        child.end(running.pid, Ending::Killed, Duration::ZERO);
+                    }
+                }
+                // It has been asked already: its answer will be thrown away.
+                _ => resident.queue[position].is_cancelled = true,
+            }
+            return;
+        }
+    }
+
+    /// Starts the program and asks all that is in its queue.
+    fn start_resident(&mut self, number: u64) {
+        let Some(resident) = self.residents.get(&number) else { return };
+        let launch = Launch { time_limit: None, ..(*resident.launch).clone() };
+        let result = self.try_start_resident(number, &launch);
+        let Some(resident) = self.residents.get_mut(&number) else { return };
+        match result {
+            Ok(mut running) => {
+                for asked in &resident.queue {
+                    running.unsent.extend_from_slice(asked.question.as_bytes());
+                    running.unsent.push(b'\n');
+                }
+                let pid = running.pid;
+                let limit = resident.queue.front().and_then(|asked| asked.time_limit);
+                if let Some(child) = self.children.get_mut(&pid) {
+                    child.deadline = limit.and_then(|limit| running.since.checked_add(limit));
+                }
+                resident.running = Some(running);
+                self.on_room(pid);
+            }
+            Err(failed) => {
+                let outcome = Outcome::from(failed);
+                for asked in resident.queue.drain(..) {
+                    self.exits.push(Exit::new(asked.token, outcome.clone(), Instant::now()));
+                }
+                self.residents.remove(&number);
+            }
+        }
+    }
+
+    fn try_start_resident(&mut self, number: u64, launch: &Launch) -> Result<Running, Failed> {
+        let started = Instant::now();
+        let mut prepared = Prepared::new(&Launch { stdin: None, stdout: Output::Discard, ..launch.clone() })?;
+        let no_pipe = |error: io::Error| Failed::on_node("pipe for a resident program", &error);
+        let (question_end, stdin) = pipe().map_err(no_pipe)?;
+        let (stdout, answer_end) = pipe().map_err(no_pipe)?;
+        set_nonblocking(stdin.as_raw_fd()).map_err(no_pipe)?;
+        set_nonblocking(stdout.as_raw_fd()).map_err(no_pipe)?;
+        prepared.stdin = Some(question_end);
+        prepared.stdout = Some(answer_end);
+        let pid = self.begin(launch, prepared, Role::Resident { resident: number }, started)?;
+        let watch = |fd: &OwnedFd, stream, events| self.poll(fd.as_raw_fd(), key(pid, stream), events);
+        if let Err(error) = watch(&stdout, Stream::Answers, libc::EPOLLIN) {
+            // It gets no questions, ends by itself or at the deadline, and its tasks are told.
+            tracing::warn!(%error, "a resident program's answers cannot be watched");
+        }
+        Ok(Running {
+            pid,
+            stdin: File::from(stdin),
+            stdout: File::from(stdout),
+            unsent: Vec::new(),
+            is_waiting_for_room: false,
+            partial: Vec::new(),
+            is_mute: false,
+            since: started,
+            cpu_us_before: 0,
+            memory_bytes: 0,
+            memory_seen_at: None,
+        })
+    }
+
+    fn resident_of(&self, pid: libc::pid_t) -> Option<u64> {
+        match self.children.get(&pid)?.role {
+            Role::Resident { resident } => Some(resident),
+            Role::Task { .. } => None,
+        }
+    }
+
+    /// Writes what the pipe takes.
+    pub(super) fn on_room(&mut self, pid: libc::pid_t) {
+        let Some(number) = self.resident_of(pid) else { return };
+        let Some(running) = self.residents.get_mut(&number).and_then(|resident| resident.running.as_mut()) else {
+            return;
+        };
+        while !running.unsent.is_empty() {
+            match running.stdin.write(&running.unsent) {
+                Ok(n) => drop(running.unsent.drain(..n)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Full: go on when there is room. Broken: the program has ended, which is told elsewhere.
+                Err(error) => {
+                    let is_full = error.kind() == io::ErrorKind::WouldBlock;
+                    let (fd, was_waiting) = (running.stdin.as_raw_fd(), running.is_waiting_for_room);
+                    running.is_waiting_for_room = is_full;
+                    if is_full && !was_waiting && self.poll(fd, key(pid, Stream::Questions), libc::EPOLLOUT).is_err() {
+                        tracing::warn!("a resident program's input cannot be watched");
+                    }
+                    if !is_full && was_waiting {
+                        self.unpoll(fd);
+                    }
+                    return;
+                }
+            }
+        }
+        if mem::take(&mut running.is_waiting_for_room) {
+            let fd = running.stdin.as_raw_fd();
+            self.unpoll(fd);
+        }
+    }
+
+    /// Reads answers.
+    pub(super) fn on_answers(&mut self, pid: libc::pid_t) {
+        let Some(number) = self.resident_of(pid) else { return };
+        let Some(resident) = self.residents.get_mut(&number) else { return };
+        let Some(running) = &mut resident.running else { return };
+        let n = match running.stdout.read(&mut self.buffer) {
+            Ok(0) => {
+                running.is_mute = true;
+                let fd = running.stdout.as_raw_fd();
+                self.unpoll(fd);
+                if let Some(child) = self.children.get_mut(&pid) {
+                    child.deadline = Instant::now().checked_add(STOP_GRACE);
+                }
+                return;
+            }
+            Ok(n) => n,
+            Err(_) => return,
+        };
+        let mut text = mem::take(&mut running.partial);
+        text.extend_from_slice(self.buffer.get(..n).unwrap_or_default());
+        let mut rest = text.as_slice();
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let (line, after) = rest.split_at(end);
+            rest = after.get(1..).unwrap_or_default();
+            if !self.on_answer(number, pid, line) {
+                return self.end_broken(pid);
+            }
+        }
+        if rest.len() > ANSWER_BYTES_MAX {
+            self.on_answer(number, pid, rest);
+            return self.end_broken(pid);
+        }
+        let partial = rest.to_vec();
+        if let Some(running) = self.residents.get_mut(&number).and_then(|resident| resident.running.as_mut()) {
+            running.partial = partial;
+        }
+    }
+
+    /// One answer; false when the program must go because of it.
+    fn on_answer(&mut self, number: u64, pid: libc::pid_t, line: &[u8]) -> bool {
+        let Some(resident) = self.residents.get_mut(&number) else { return false };
+        let (Some(running), Some(child)) = (&mut resident.running, self.children.get_mut(&pid)) else {
+            return false;
+        };
+        let Some(asked) = resident.queue.pop_front() else {
+            tracing::warn!(pid, "a resident program answered what was not asked");
+            return false;
+        };
+        let reply = read_reply(line);
+        let is_good = reply.is_ok();
+        let (outcome, output) = match reply {
+            _ if asked.is_cancelled => (Outcome::Killed, String::new()),
+            Ok(reply) => (Outcome::Code(reply.exit_code), reply.output),
+            Err(what) => (Outcome::BadAnswer { what }, String::new()),
+        };
+        let mut exit = running.exit(asked.token, outcome);
+        (exit.stdout, exit.is_stdout_truncated) = limited(output, &resident.launch.stdout);
+        if let Some(stderr) = &mut child.stderr {
+            (exit.stderr, exit.is_stderr_truncated) = stderr.take();
+        }
+        self.exits.push(exit);
+        let limit = resident.queue.front().and_then(|asked| asked.time_limit);
+        child.deadline = limit.and_then(|limit| running.since.checked_add(limit));
+        is_good
+    }
+
+    fn end_broken(&mut self, pid: libc::pid_t) {
+        if let Some(child) = self.children.get_mut(&pid) {
+            child.end(pid, Ending::BadAnswer, Duration::ZERO);
+        }
+    }
+
+    /// A resident program's process has ended: the task it was at has failed, the others are asked anew.
+    pub(super) fn resident_ended(&mut self, number: u64, pid: libc::pid_t, child: Child, ended: Ended) {
+        // What it answered before it ended counts.
+        self.children.insert(pid, child);
+        self.on_answers(pid);
+        let Some(child) = self.children.remove(&pid) else { return };
+        let is_of = |running: &mut Running| running.pid == pid;
+        let Some(resident) = self.residents.get_mut(&number) else { return };
+        let Some(mut running) = resident.running.take_if(is_of) else { return };
+        // After a bad answer the task that got it has failed already, and the next one was not begun.
+        let failed = if child.ending == Some(Ending::BadAnswer) { None } else { resident.queue.pop_front() };
+        if let Some(asked) = failed {
+            let outcome = match ended.outcome {
+                _ if asked.is_cancelled => Outcome::Killed,
+                Outcome::Code(0) => Outcome::BadAnswer { what: "it ended without an answer".into() },
+                Outcome::TimeLimit if running.is_mute => {
+                    Outcome::BadAnswer { what: "it closed its standard output without an answer".into() }
+                }
+                outcome => outcome,
+            };
+            let mut exit = running.exit(asked.token, outcome);
+            exit.cpu_us = ended.cpu_us.saturating_sub(running.cpu_us_before);
+            exit.peak_memory_bytes = ended.peak_memory_bytes;
+            if let Some(stderr) = child.stderr {
+                (exit.stderr, exit.is_stderr_truncated) = stderr.finish(&mut self.buffer);
+            }
+            self.exits.push(exit);
+        }
+        let Some(resident) = self.residents.get_mut(&number) else { return };
+        let (cancelled, wanted): (VecDeque<Asked>, VecDeque<Asked>) =
+            mem::take(&mut resident.queue).into_iter().partition(|asked| asked.is_cancelled);
+        resident.queue = wanted;
+        self.exits.extend(cancelled.iter().map(|asked| Exit::new(asked.token, Outcome::Killed, Instant::now())));
+        if resident.queue.is_empty() {
+            self.residents.remove(&number);
+        } else {
+            self.start_resident(number);
+        }
+    }
+}
+
+impl Running {
+    /// The end of the task it was at; the next one begins.
+    fn exit(&mut self, token: u64, outcome: Outcome) -> Exit {
+        let now = Instant::now();
+        if self.memory_seen_at.is_none_or(|at| now.duration_since(at) > MEMORY_INTERVAL) {
+            self.memory_seen_at = Some(now);
+            self.memory_bytes = memory::resident_bytes(self.pid).unwrap_or(self.memory_bytes);
+        }
+        let cpu_us = cpu_us(self.pid).unwrap_or(self.cpu_us_before);
+        let mut exit = Exit::new(token, outcome, self.since);
+        exit.wall_us = micros(now.duration_since(self.since));
+        exit.cpu_us = cpu_us.saturating_sub(self.cpu_us_before);
+        exit.peak_memory_bytes = self.memory_bytes;
+        self.since = now;
+        self.cpu_us_before = cpu_us;
+        exit
+    }
+}
+
+/// What an answer's output becomes under the limit of the stream it stands for.
+fn limited(output: String, stream: &Output) -> (Vec<u8>, bool) {
+    match stream {
+        Output::Archive { limit } if output.len() > *limit => {
+            let mut kept = HeadTail::new(*limit);
+            kept.push(output.as_bytes());
+            kept.finish()
+        }
+        Output::Archive { .. } => (output.into_bytes(), false),
+        Output::Discard | Output::File(_) => (Vec::new(), false),
+    }
+}
+
+/// CPU time of a whole process so far in microseconds; `None` when it is gone.
+fn cpu_us(pid: libc::pid_t) -> Option<u64> {
+    // How the kernel numbers other processes' clocks; the C library's function only adds a check.
+    let clock = (!pid << 3) | 2;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a local.
+    let result = unsafe { libc::clock_gettime(clock, &mut time) };
+    (result == 0).then(|| time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1000)
+}

@@ -1,0 +1,298 @@
+//! The user API, version 1: JSON over HTTP under `/api/v1`, authorised by `Authorization: Bearer …`.
+//!
+//! The OpenAPI document is generated from these types. Times are microseconds since the Unix epoch,
+//! spans are microseconds.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use scheduler::{
+    engine::{
+        interface::TaskFilter,
+        views::{JobView, PilotView, PlatformView, StatusView},
+    },
+    explain::Reason,
+    ids::{JobId, PilotId, TaskId},
+    results::FailureKind,
+    time::{Span, Time},
+};
+
+use crate::job::JobSpec;
+pub use crate::pilot::{ErrorAnswer, ErrorBody};
+
+/// Where the API begins.
+pub const PREFIX: &str = "/api/v1";
+/// Rows in one answer at most.
+pub const ROWS_MAX: u64 = 10_000;
+
+/// What the command line needs to reach a manager. A file of mode 0600 in the manager's folder.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AccessFile {
+    /// The version of this file.
+    pub version: u32,
+    /// Where the manager is: `https://host:port`.
+    pub url: String,
+    /// SHA-256 of the manager's certificate in hexadecimal; `None`: no TLS.
+    pub certificate_sha256: Option<String>,
+    /// Whom the token stands for.
+    pub user: String,
+    /// The token.
+    pub token: String,
+    /// The manager's process on its host.
+    pub pid: u32,
+    /// That host.
+    pub host: String,
+    /// The manager's version.
+    pub manager_version: String,
+}
+
+/// Who answers. Needs no token.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct VersionInfo {
+    /// The manager's version.
+    pub manager: String,
+    /// The version of this API.
+    pub api: u32,
+    /// The version of the pilot protocol.
+    pub pilot_protocol: u32,
+}
+
+/// Totals and facts about the manager.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Status {
+    /// Totals.
+    pub totals: StatusView,
+    /// The manager's version.
+    pub version: String,
+    /// Its folder.
+    pub folder: String,
+    /// Its process.
+    pub pid: u32,
+    /// When it started.
+    pub started_at: Time,
+    /// The store's size in bytes.
+    pub store_bytes: u64,
+    /// Who asks.
+    pub user: String,
+}
+
+/// A job to be kept.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SubmitRequest {
+    /// The job, resolved.
+    pub spec: JobSpec,
+    /// Any text drawn by the submitter; a second submission with the same is the first one again.
+    #[serde(default)]
+    pub submission_key: Option<String>,
+}
+
+/// The job is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Submitted {
+    /// Its number.
+    pub job: JobId,
+    /// How many tasks it has.
+    pub n_tasks: u64,
+    /// Whether this submission had been made before.
+    pub is_repeat: bool,
+}
+
+/// All jobs.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Jobs {
+    /// Oldest first.
+    pub jobs: Vec<JobView>,
+}
+
+/// Which tasks a change is about.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TaskSelection {
+    /// As people write sets of tasks: `0-9,12`; absent: all that the change can be about.
+    #[serde(default)]
+    pub tasks: Option<String>,
+}
+
+/// The change is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Changed {
+    /// How many tasks were concerned.
+    pub n_tasks: u64,
+}
+
+/// Why an attempt failed, for programs and for people.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FailureRow {
+    /// One word: `exit`, `signal`, `time-limit`, `memory-limit`, `start`, `node`, `walltime`, …
+    pub word: String,
+    /// A sentence.
+    pub text: String,
+    /// The kind with its numbers.
+    pub kind: FailureKind,
+}
+
+/// A task and its last attempt.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TaskRow {
+    /// Its index in the job.
+    pub index: u64,
+    /// Where it is.
+    pub state: TaskFilter,
+    /// Which attempt the rest of the row is about; 0: none has ended.
+    pub attempt: u32,
+    /// The program's exit code, when it had one.
+    pub exit_code: Option<i32>,
+    /// Who ran it.
+    pub pilot: Option<PilotId>,
+    /// When it began.
+    pub started_at: Option<Time>,
+    /// Wall time.
+    pub wall: Option<Span>,
+    /// CPU time.
+    pub cpu: Option<Span>,
+    /// Peak resident memory.
+    pub memory_bytes: Option<u64>,
+    /// Why it failed.
+    pub failure: Option<FailureRow>,
+    /// Its parameters, in the sweep's order.
+    pub parameters: Vec<(String, String)>,
+    /// Values extracted from its output by the job's `results.extract`.
+    pub extracted: BTreeMap<String, Option<String>>,
+}
+
+/// A page of tasks.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Tasks {
+    /// Ascending by index.
+    pub tasks: Vec<TaskRow>,
+    /// Ask for `from` this index for the next page; absent: there is none.
+    pub next: Option<u64>,
+}
+
+/// One task with all its attempts and the command it runs.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TaskDetail {
+    /// The task.
+    pub id: TaskId,
+    /// Where it is and its last attempt.
+    pub row: TaskRow,
+    /// The pilot that holds it now.
+    pub held_by: Option<PilotId>,
+    /// When it may be tried again.
+    pub retry_at: Option<Time>,
+    /// Failed attempts, oldest first.
+    pub failed_attempts: Vec<TaskRow>,
+    /// The command as it is run.
+    pub command: Vec<String>,
+    /// Where it is run.
+    pub workdir: String,
+}
+
+/// What tasks wrote.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Outputs {
+    /// Ascending by task.
+    pub outputs: Vec<OutputRow>,
+    /// Ask for `from` this index for the next page; absent: there is none.
+    pub next: Option<u64>,
+}
+
+/// What a task's last kept attempt wrote. Bytes that are not UTF-8 are replaced.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OutputRow {
+    /// The task.
+    pub index: u64,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// All pilots.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Pilots {
+    /// By number.
+    pub pilots: Vec<PilotView>,
+}
+
+/// All platforms.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Platforms {
+    /// In the order they were attached.
+    pub platforms: Vec<PlatformView>,
+}
+
+/// Why something is as it is.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Explanation {
+    /// The decisive reason first.
+    pub reasons: Vec<ReasonRow>,
+}
+
+/// One reason.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ReasonRow {
+    /// A sentence.
+    pub text: String,
+    /// The reason with its numbers.
+    pub reason: Reason,
+}
+
+/// How the manager is to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ShutdownRequest {
+    /// Kill running tasks instead of waiting for them.
+    #[serde(default)]
+    pub now: bool,
+}
+
+/// What an event stream carries, one JSON object an event; the event's name is the variant in kebab case.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum StreamEvent {
+    /// A job's counts or state; also once at the beginning for each job asked for.
+    Job {
+        /// The job.
+        job: JobView,
+    },
+    /// An attempt failed.
+    TaskFailed {
+        /// The task.
+        task: TaskId,
+        /// A sentence.
+        text: String,
+        /// Whether it will not be tried again.
+        is_final: bool,
+        /// Where.
+        pilot: PilotId,
+    },
+    /// A platform does not do as it should.
+    PlatformFailed {
+        /// Its name.
+        platform: String,
+        /// In its own words.
+        what: String,
+    },
+}

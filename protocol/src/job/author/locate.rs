@@ -1,0 +1,190 @@
+//! Where each field of a YAML text stands, and how its value is spelled.
+//!
+//! The parser that gives values gives no positions. This second pass over the same text keeps the
+//! positions and nothing else; where it has none, a field is located by the nearest one around it.
+
+use std::collections::HashMap;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Span};
+
+/// A position, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub line: u32,
+    pub column: u32,
+}
+
+/// The positions of a YAML text's fields, by paths like `sweep.seed.range[2]`.
+#[derive(Debug, Default)]
+pub(super) struct Locator {
+    marks: HashMap<String, Mark>,
+    plain: HashMap<String, String>,
+    repeated: Vec<Repeated>,
+}
+
+/// A key that stands in its mapping a second time.
+#[derive(Debug)]
+pub(super) struct Repeated {
+    pub path: String,
+    pub first: Mark,
+    pub second: Mark,
+}
+
+/// What the pass is inside of.
+enum Level {
+    Mapping { path: String, key: Option<String> },
+    Sequence { path: String, n_items: usize },
+}
+
+impl Locator {
+    /// Reads positions as far as the text can be parsed.
+    pub(super) fn read(text: &str) -> Locator {
+        let mut locator = Locator::default();
+        let mut levels: Vec<Level> = Vec::new();
+        for parsed in Parser::new_from_str(text) {
+            let Ok((event, span)) = parsed else { break };
+            locator.take(event, span, &mut levels);
+        }
+        locator
+    }
+
+    /// Where a field stands, or else the nearest field around it.
+    pub(super) fn mark(&self, path: &str) -> Option<Mark> {
+        let mut path = path;
+        loop {
+            if let Some(mark) = self.marks.get(path) {
+                return Some(*mark);
+            }
+            path = &path[..path.rfind(['.', '['])?];
+        }
+    }
+
+    /// The value of a field as it is written, when it has no quotes: `1.10` and not `1.1`.
+    pub(super) fn spelling(&self, path: &str) -> Option<&str> {
+        self.plain.get(path).map(String::as_str)
+    }
+
+    /// The keys that stand in their mapping more than once.
+    pub(super) fn repeated(&self) -> &[Repeated] {
+        &self.repeated
+    }
+
+    fn take(&mut self, event: Event<'_>, span: Span, levels: &mut Vec<Level>) {
+        let mark = Mark { line: span.start.line() as u32, column: span.start.col() as u32 + 1 };
+        match event {
+            Event::Scalar(text, style, ..) => {
+                if let Some(Level::Mapping { path, key: key @ None }) = levels.last_mut() {
+                    let path = join(path, &text);
+                    *key = Some(text.into_owned());
+                    return self.key(path, mark);
+                }
+                let path = self.value(levels, mark);
+                if style == ScalarStyle::Plain {
+                    self.plain.insert(path, text.into_owned());
+                }
+            }
+            Event::Alias(_) => {
+                self.value(levels, mark);
+            }
+            Event::SequenceStart(..) => {
+                let path = self.value(levels, mark);
+                levels.push(Level::Sequence { path, n_items: 0 });
+            }
+            Event::MappingStart(..) => {
+                let path = self.value(levels, mark);
+                levels.push(Level::Mapping { path, key: None });
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                levels.pop();
+            }
+            Event::Nothing
+            | Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(_)
+            | Event::DocumentEnd => {}
+        }
+    }
+
+    fn key(&mut self, path: String, mark: Mark) {
+        match self.marks.get(&path) {
+            Some(first) => self.repeated.push(Repeated { path, first: *first, second: mark }),
+            None => {
+                self.marks.insert(path, mark);
+            }
+        }
+    }
+
+    /// The path of the value that begins here. A value behind a key keeps the key's position.
+    fn value(&mut self, levels: &mut [Level], mark: Mark) -> String {
+        match levels.last_mut() {
+            None => String::new(),
+            Some(Level::Mapping { path, key }) => match key.take() {
+                Some(key) => join(path, &key),
+                // A key that is a list or a mapping itself: no field of ours has one.
+                None => {
+                    *key = Some("?".to_owned());
+                    join(path, "?")
+                }
+            },
+            Some(Level::Sequence { path, n_items }) => {
+                let item = format!("{path}[{n_items}]");
+                *n_items += 1;
+                self.marks.insert(item.clone(), mark);
+                item
+            }
+        }
+    }
+}
+
+/// The path of a field of a mapping.
+pub(super) fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Locator, Mark};
+
+    const TEXT: &str = "\
+name: a
+sweep:
+  seed: {range: [1,
+    2]}
+  box:
+    - 1.10
+    - \"1.20\"
+&k key: *k
+name: b
+";
+
+    #[test]
+    fn fields_are_found_where_they_stand() {
+        let locator = Locator::read(TEXT);
+        for (path, line, column) in [
+            ("name", 1, 1),
+            ("sweep", 2, 1),
+            ("sweep.seed", 3, 3),
+            ("sweep.seed.range", 3, 10),
+            ("sweep.seed.range[1]", 4, 5),
+            ("sweep.box[1]", 7, 7),
+            ("sweep.seed.unknown.field", 3, 3),
+        ] {
+            assert_eq!(locator.mark(path), Some(Mark { line, column }), "{path}");
+        }
+        assert_eq!(locator.mark("nowhere"), None);
+    }
+
+    #[test]
+    fn plain_values_keep_their_spelling() {
+        let locator = Locator::read(TEXT);
+        assert_eq!(locator.spelling("sweep.box[0]"), Some("1.10"));
+        assert_eq!(locator.spelling("sweep.box[1]"), None);
+    }
+
+    #[test]
+    fn repeated_keys_are_found() {
+        let locator = Locator::read(TEXT);
+        let repeated: Vec<_> = locator.repeated().iter().map(|r| (r.path.as_str(), r.second.line)).collect();
+        assert_eq!(repeated, [("name", 9)]);
+    }
+}

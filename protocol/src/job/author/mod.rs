@@ -1,0 +1,85 @@
+//! Reading job files: YAML in, a resolved `JobSpec` or all its problems out.
+//!
+//! In three steps: `yaml` parses the text, `read_job` and `read_sweep` check its form into `form`'s
+//! types, `resolve` looks at the files it names. Then the job is validated like any other. Every
+//! step goes on after a problem, so that an author sees all of them at once.
+
+mod form;
+mod locate;
+mod read;
+mod read_job;
+mod read_sweep;
+mod resolve;
+mod schema;
+mod sources;
+mod yaml;
+
+use std::path::Path;
+
+pub use schema::job_schema;
+
+use crate::job::author::locate::Locator;
+use crate::job::author::read::Reader;
+use crate::job::author::sources::SourceError;
+use crate::job::{JobSpec, Problem, limits};
+
+/// Reads and resolves a job file. Relative paths in it start from its folder.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of its lines.
+pub fn load_job_file(path: &Path) -> Result<JobSpec, Vec<Problem>> {
+    let shown = path.display().to_string();
+    let refuse = |found: String, expected: &str| {
+        let problem = Problem { file: Some(shown.clone()), ..Problem::new("", found, expected) };
+        vec![problem]
+    };
+    let text = sources::read_text(path, limits::JOB_FILE_BYTES_MAX).map_err(|error| match error {
+        SourceError::Missing => refuse("no such file".to_owned(), "check the path"),
+        other => refuse(other.found(), other.expected()),
+    })?;
+    let absolute = std::path::absolute(path)
+        .map_err(|error| refuse(format!("no current folder ({error})"), "change to one that exists"))?;
+    let base_dir = absolute.parent().unwrap_or(Path::new("/"));
+    load_job_text(&text, &shown, base_dir)
+}
+
+/// Resolves the text of a job file. `name` is what its problems call the file, and its stem the
+/// job's default name; relative paths start from `base_dir`, which must be absolute.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of its lines.
+pub fn load_job_text(text: &str, name: &str, base_dir: &Path) -> Result<JobSpec, Vec<Problem>> {
+    let value = yaml::parse(text).map_err(|problems| in_file(problems, name, &Locator::default()))?;
+    let locator = Locator::read(text);
+    let mut reader = Reader::new(&locator);
+    let form = reader.job(&value);
+    let mut problems = reader.into_problems();
+    let resolved = form.map(|form| resolve::resolve(form, name, base_dir));
+    match resolved {
+        Some((spec, found)) if found.is_empty() && problems.is_empty() => return Ok(spec),
+        Some((_, found)) => problems.extend(found),
+        None => {}
+    }
+    Err(in_file(problems, name, &locator))
+}
+
+/// The problems with their file and line, in the order of the lines.
+fn in_file(problems: Vec<Problem>, name: &str, locator: &Locator) -> Vec<Problem> {
+    let mut located: Vec<Problem> = problems
+        .into_iter()
+        .map(|problem| {
+            let mark = locator.mark(&problem.path);
+            Problem {
+                file: Some(name.to_owned()),
+                line: problem.line.or(mark.map(|mark| mark.line)),
+                column: problem.column.or(mark.map(|mark| mark.column)),
+                ..problem
+            }
+        })
+        .collect();
+    located.sort_by_key(|problem| (problem.line, problem.column));
+    located
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! Reading YAML values of a certain kind; what is of another kind is a problem, and reading goes on.
+
+use serde_yaml::{Mapping, Value};
+
+use crate::job::author::locate::{Locator, join};
+use crate::job::problem::quoted;
+use crate::job::{Problem, nearest};
+use crate::units::UnitError;
+
+/// A value and the path of its field.
+#[derive(Clone, Debug)]
+pub(super) struct Node<'v> {
+    pub value: &'v Value,
+    pub path: String,
+}
+
+/// The fields of a mapping whose names are known.
+pub(super) struct Fields<'v> {
+    found: Vec<(String, Node<'v>)>,
+}
+
+/// Collects problems while values are read. Each method gives `None` after it has reported one.
+pub(super) struct Reader<'l> {
+    locator: &'l Locator,
+    problems: Vec<Problem>,
+}
+
+impl<'v> Node<'v> {
+    pub(super) fn item(&self, i: usize, value: &'v Value) -> Node<'v> {
+        Node { value, path: format!("{}[{i}]", self.path) }
+    }
+}
+
+impl<'v> Fields<'v> {
+    pub(super) fn take(&mut self, name: &str) -> Option<Node<'v>> {
+        let place = self.found.iter().position(|(known, _)| known == name)?;
+        Some(self.found.swap_remove(place).1)
+    }
+}
+
+impl<'l> Reader<'l> {
+    pub(super) fn new(locator: &'l Locator) -> Reader<'l> {
+        Reader { locator, problems: Vec::new() }
+    }
+
+    pub(super) fn into_problems(self) -> Vec<Problem> {
+        self.problems
+    }
+
+    /// Reports what a field holds and what it should.
+    pub(super) fn refuse<T>(&mut self, node: &Node<'_>, expected: impl Into<String>) -> Option<T> {
+        let found = self.describe(node);
+        self.report(&node.path, found, expected)
+    }
+
+    /// Reports a problem of a field.
+    pub(super) fn report<T>(
+        &mut self,
+        path: &str,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Option<T> {
+        self.problems.push(Problem::new(path, found, expected));
+        None
+    }
+
+    fn describe(&self, node: &Node<'_>) -> String {
+        let spelled = |fallback: String| self.locator.spelling(&node.path).map_or(fallback, str::to_owned);
+        match node.value {
+            Value::Null => "no value".to_owned(),
+            Value::Bool(truth) => spelled(truth.to_string()),
+            Value::Number(number) => spelled(number.to_string()),
+            Value::String(text) => format!("the text {}", quoted(text)),
+            Value::Sequence(items) if items.is_empty() => "an empty list".to_owned(),
+            Value::Sequence(_) => "a list".to_owned(),
+            Value::Mapping(mapping) => match bare_placeholder(mapping) {
+                Some(name) => format!("{{{name}}} without quotes, which YAML reads as a mapping"),
+                None => "a mapping".to_owned(),
+            },
+            Value::Tagged(tagged) => format!("the tag {}", tagged.tag),
+        }
+    }
+
+    /// A text; numbers and truth values as they are written.
+    pub(super) fn text(&mut self, node: &Node<'_>) -> Option<String> {
+        match node.value {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(_) | Value::Bool(_) => Some(self.describe(node)),
+            Value::Null => self.refuse(node, "write a text, or \"\" for an empty one"),
+            Value::Mapping(mapping) if bare_placeholder(mapping).is_some() => {
+                let name = bare_placeholder(mapping).unwrap_or_default();
+                self.refuse(node, format!("write \"{{{name}}}\""))
+            }
+            Value::Sequence(_) | Value::Mapping(_) | Value::Tagged(_) => self.refuse(node, "write a text"),
+        }
+    }
+
+    /// A whole number between two limits, both included.
+    pub(super) fn integer<N: TryFrom<i128>>(&mut self, node: &Node<'_>, limits: (i128, i128)) -> Option<N> {
+        let expected = match limits {
+            (i128::MIN, _) => "write a whole number".to_owned(),
+            (min, max) if max >= i128::from(u32::MAX) => format!("write a whole number, at least {min}"),
+            (min, max) => format!("write a whole number from {min} to {max}"),
+        };
+        let Value::Number(number) = node.value else { return self.refuse(node, expected) };
+        let wide = number.as_u64().map(i128::from).or(number.as_i64().map(i128::from));
+        let fitting = wide.filter(|wide| (limits.0..=limits.1).contains(wide));
+        match fitting.and_then(|wide| N::try_from(wide).ok()) {
+            Some(number) => Some(number),
+            None => self.refuse(node, expected),
+        }
+    }
+
+    /// A finite number.
+    pub(super) fn number(&mut self, node: &Node<'_>) -> Option<f64> {
+        match node.value {
+            Value::Number(number) => match number.as_f64().filter(|number| number.is_finite()) {
+                Some(number) => Some(number),
+                None => self.refuse(node, "write a finite number"),
+            },
+            _ => self.refuse(node, "write a number"),
+        }
+    }
+
+    pub(super) fn truth(&mut self, node: &Node<'_>) -> Option<bool> {
+        match node.value {
+            Value::Bool(truth) => Some(*truth),
+            _ => self.refuse(node, "write true or false"),
+        }
+    }
+
+    /// A duration or size.
+    pub(super) fn quantity(
+        &mut self,
+        node: &Node<'_>,
+        parse: fn(&str) -> Result<u64, UnitError>,
+    ) -> Option<u64> {
+        let text = self.text(node)?;
+        match parse(&text) {
+            Ok(quantity) => Some(quantity),
+            Err(error) => self.report(&node.path, quoted(&text), error.to_string()),
+        }
+    }
+
+    /// One of some words.
+    pub(super) fn word<T: Copy>(&mut self, node: &Node<'_>, words: &[(&str, T)]) -> Option<T> {
+        let known = || words.iter().map(|(word, _)| *word);
+        if let Value::String(text) = node.value {
+            if let Some((_, meant)) = words.iter().find(|(word, _)| word == text) {
+                return Some(*meant);
+            }
+            if let Some(near) = nearest(text, known()) {
+                return self.refuse(node, format!("did you mean {near}?"));
+            }
+        }
+        let known: Vec<&str> = known().collect();
+        self.refuse(node, format!("write {}", known.join(" or ")))
+    }
+
+    /// The items of a list.
+    pub(super) fn items<'v>(&mut self, node: &Node<'v>, expected: &str) -> Option<Vec<Node<'v>>> {
+        match node.value {
+            Value::Sequence(items) => {
+                Some(items.iter().enumerate().map(|(i, value)| node.item(i, value)).collect())
+            }
+            _ => self.refuse(node, expected),
+        }
+    }
+
+    /// A list of texts; `None` when any of them is none.
+    pub(super) fn texts(&mut self, node: &Node<'_>, expected: &str) -> Option<Vec<String>> {
+        let items = self.items(node, expected)?;
+        let texts: Vec<Option<String>> = items.iter().map(|item| self.text(item)).collect();
+        texts.into_iter().collect()
+    }
+
+    /// The entries of a mapping with any keys, in order.
+    pub(super) fn entries<'v>(&mut self, node: &Node<'v>, expected: &str) -> Option<Vec<(String, Node<'v>)>> {
+        let Value::Mapping(mapping) = node.value else { return self.refuse(node, expected) };
+        let mut entries = Vec::new();
+        for (key, value) in mapping {
+            match key_text(key) {
+                Some(key) => {
+                    let path = join(&node.path, &key);
+                    entries.push((key, Node { value, path }));
+                }
+                None => self.report(&node.path, "a key that is not a text", "write `name: value`").unwrap_or(()),
+            }
+        }
+        Some(entries)
+    }
+
+    /// The fields of a mapping; others than the known ones are reported.
+    pub(super) fn fields<'v>(
+        &mut self,
+        node: &Node<'v>,
+        known: &[&str],
+        expected: &str,
+    ) -> Option<Fields<'v>> {
+        let entries = self.entries(node, expected)?;
+        let mut found = Vec::new();
+        for (key, field) in entries {
+            if known.contains(&key.as_str()) {
+                found.push((key, field));
+                continue;
+            }
+            let expected = match nearest(&key, known.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the fields here are {}", known.join(", ")),
+            };
+            self.report(&field.path, "an unknown field", expected).unwrap_or(());
+        }
+        Some(Fields { found })
+    }
+}
+
+/// The name in a mapping like `{seed}`: a placeholder that was meant as a text.
+fn bare_placeholder(mapping: &Mapping) -> Option<&str> {
+    let (key, value) = mapping.iter().next()?;
+    if mapping.len() == 1 && value.is_null() { key.as_str() } else { None }
+}
+
+fn key_text(key: &Value) -> Option<String> {
+    match key {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(truth) => Some(truth.to_string()),
+        Value::Null | Value::Sequence(_) | Value::Mapping(_) | Value::Tagged(_) => None,
+    }
+}

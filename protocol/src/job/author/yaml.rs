@@ -1,0 +1,65 @@
+//! From text to YAML values, and from the parser's complaints to what an author can act on.
+
+use serde_yaml::Value;
+
+use crate::job::Problem;
+use crate::job::author::locate::Locator;
+
+/// Parses the text of a job file.
+///
+/// # Errors
+/// What keeps it from being YAML, with line and column.
+pub(super) fn parse(text: &str) -> Result<Value, Vec<Problem>> {
+    serde_yaml::from_str(text).map_err(|error| {
+        let repeated = repeated_keys(text);
+        if repeated.is_empty() { vec![explain(text, &error)] } else { repeated }
+    })
+}
+
+fn repeated_keys(text: &str) -> Vec<Problem> {
+    let locator = Locator::read(text);
+    let repeated = locator.repeated().iter().map(|repeated| Problem {
+        line: Some(repeated.second.line),
+        column: Some(repeated.second.column),
+        ..Problem::new(
+            &repeated.path,
+            format!("the field a second time (first in line {})", repeated.first.line),
+            "write it once",
+        )
+    });
+    repeated.collect()
+}
+
+/// Parts of the parser's messages, and what most likely is meant.
+const HINTS: [(&str, &str); 10] = [
+    ("more than one document", "write one job a file, without `---` between"),
+    ("mapping values are not allowed", "check the indentation, and put texts that contain `: ` in quotes"),
+    ("expected ',' or ']'", "close the list with `]`, and put texts that contain `[`, `]` or `,` in quotes"),
+    ("expected ',' or '}'", "close the braces with `}`, and put texts that contain braces in quotes"),
+    ("scanning a quoted scalar", "close the quotation mark"),
+    ("alphabetic or numeric character", "put texts that begin with `*` or `&` in quotes"),
+    ("unknown anchor", "put texts that begin with `*` in quotes"),
+    ("cannot start any token", "put texts that begin with such a character in quotes"),
+    ("could not find expected ':'", "write `field: value`, with a space behind the colon"),
+    ("expected key", "indent the fields of one level alike"),
+];
+
+fn explain(text: &str, error: &serde_yaml::Error) -> Problem {
+    let location = error.location();
+    let line = location.as_ref().and_then(|location| u32::try_from(location.line()).ok());
+    let column = location.as_ref().and_then(|location| u32::try_from(location.column()).ok());
+    let problem = |found: String, expected: &str| Problem { line, column, ..Problem::new("", found, expected) };
+    let tab = text.lines().zip(1_u32..).find(|(content, _)| {
+        let indentation = &content[..content.len() - content.trim_start().len()];
+        indentation.contains('\t') && !content.trim().is_empty()
+    });
+    if let Some((_, line)) = tab {
+        let found = "a tab in the indentation".to_owned();
+        return Problem { line: Some(line), column: Some(1), ..problem(found, "indent with spaces") };
+    }
+    let message = error.to_string();
+    let hint = HINTS.iter().find(|(part, _)| message.contains(part)).map(|(_, hint)| *hint);
+    // The position stands in front already.
+    let cause = message.split(" at line ").next().unwrap_or(&message).trim_end_matches(':');
+    problem(format!("no valid YAML ({cause})"), hint.unwrap_or("correct the YAML there"))
+}

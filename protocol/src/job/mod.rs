@@ -1,0 +1,23 @@
+//! The job: what a user asks for, resolved so that every machine understands it alike.
+//!
+//! A `JobSpec` is self-contained: files are globbed, tables read, paths absolute. The command line
+//! makes it (`load_job_file`, cargo feature `author`, or the sweep's shorthands), the manager checks
+//! it again (`validate`) and keeps it, pilots turn it into command lines (`compile`).
+
+#[cfg(feature = "author")]
+mod author;
+mod compile;
+pub mod limits;
+mod problem;
+mod spec;
+mod suggest;
+mod validate;
+
+#[cfg(feature = "author")]
+pub use author::{job_schema, load_job_file, load_job_text};
+pub use compile::{Compiled, Sink, TaskCommand, WorkDir};
+pub use problem::Problem;
+pub use spec::{
+    CommandLine, Extract, JobSpec, Keep, Results, Retries, Stdio, Stream, WorkDirPolicy, default_application,
+};
+pub use suggest::nearest;

@@ -1,0 +1,211 @@
+//! The resolved job: the form that travels and is kept.
+//!
+//! Plain structs and externally tagged enums only, so that JSON and binary codecs agree on it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::job::limits;
+use crate::sweep::Sweep;
+
+/// A job: a command, the sweep that varies it, and how its tasks are to be run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct JobSpec {
+    /// What people call it.
+    pub name: String,
+    /// Which application's profile it belongs to.
+    pub application: String,
+    /// What each task runs; templates.
+    pub command: CommandLine,
+    /// Which parameters each task has.
+    pub sweep: Sweep,
+    /// Environment variables in addition to the pilot's own; the values are templates.
+    pub env: BTreeMap<String, String>,
+    /// The folder that relative paths start from: the job file's, or where the command was given. Absolute.
+    pub base_dir: PathBuf,
+    /// Where tasks run.
+    pub workdir: WorkDirPolicy,
+    /// Cores of each task, at least 1.
+    pub cores: u32,
+    /// Memory of each task in bytes; 0: none asked for.
+    pub memory_bytes: u64,
+    /// GPUs of each task.
+    pub gpus: u32,
+    /// Amounts of other resources, by the names that platforms give them.
+    pub generic: BTreeMap<String, u64>,
+    /// After so long a task is stopped, in milliseconds.
+    pub time_limit_ms: Option<u64>,
+    /// Higher goes first among the jobs of a user.
+    pub priority: i32,
+    /// What happens after the program's own failures.
+    pub retries: Retries,
+    /// Exit codes that count as success.
+    pub success_codes: Vec<i32>,
+    /// How many losses of its pilot a running task may be blamed for before it is quarantined.
+    pub crash_limit: u32,
+    /// With more failed tasks than this the rest of the job is cancelled.
+    pub max_failures: Option<u64>,
+    /// Where the standard streams lead.
+    pub stdio: Stdio,
+    /// What is kept of the tasks' output.
+    pub results: Results,
+    /// The program is started once a slot, reads one JSON task a line and answers one JSON line.
+    pub resident: bool,
+}
+
+/// What a task runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum CommandLine {
+    /// Program and arguments, each a template; no shell.
+    Args(Vec<String>),
+    /// One template, run by `/bin/sh -c`; what is put in is quoted.
+    Shell(String),
+}
+
+/// Where tasks run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum WorkDirPolicy {
+    /// In the base folder.
+    Submit,
+    /// In a private temporary folder that is removed afterwards.
+    Scratch,
+    /// In a folder by template, made when absent; relative to the base folder.
+    Path(String),
+}
+
+/// How often and after what pause a task that failed by its own fault is run again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Retries {
+    /// Runs after the first one.
+    pub count: u32,
+    /// Pause before each of them, in milliseconds.
+    pub delay_ms: u64,
+}
+
+/// Where the standard streams of a task lead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Stdio {
+    /// `Discard` (nothing to read) or a file.
+    pub stdin: Stream,
+    /// Standard output.
+    pub stdout: Stream,
+    /// Standard error.
+    pub stderr: Stream,
+}
+
+/// One standard stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Stream {
+    /// Kept in the pilot's archive, up to the limit of `Results`.
+    Archive,
+    /// `/dev/null`.
+    Discard,
+    /// A file by template, relative to the base folder; folders are made when absent.
+    File(String),
+}
+
+/// What is kept of the tasks' output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Results {
+    /// Whose archived output is kept.
+    pub keep: Keep,
+    /// Bytes kept of each stream of each task.
+    pub limit_bytes: u64,
+    /// Columns taken from standard output, in the user's order.
+    pub extract: Vec<Extract>,
+}
+
+/// Whose archived output is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// Every task's.
+    All,
+    /// That of tasks that failed.
+    Failed,
+    /// Nobody's.
+    None,
+}
+
+/// A column taken from standard output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Extract {
+    /// The column's name.
+    pub name: String,
+    /// A regular expression (lines are matched one by one at `^` and `$`); the first group of the
+    /// first match, or the whole match when there is no group.
+    pub pattern: String,
+}
+
+impl JobSpec {
+    /// A job of one task with the defaults of the job file: what command line shorthands begin with.
+    pub fn new(command: CommandLine, base_dir: PathBuf) -> JobSpec {
+        let application = default_application(&command);
+        JobSpec {
+            name: application.clone(),
+            application,
+            command,
+            sweep: Sweep::default(),
+            env: BTreeMap::new(),
+            base_dir,
+            workdir: WorkDirPolicy::Submit,
+            cores: 1,
+            memory_bytes: 0,
+            gpus: 0,
+            generic: BTreeMap::new(),
+            time_limit_ms: None,
+            priority: 0,
+            retries: Retries::default(),
+            success_codes: vec![0],
+            crash_limit: limits::CRASH_LIMIT_DEFAULT,
+            max_failures: None,
+            stdio: Stdio::default(),
+            results: Results::default(),
+            resident: false,
+        }
+    }
+}
+
+impl Default for Stdio {
+    fn default() -> Stdio {
+        Stdio { stdin: Stream::Discard, stdout: Stream::Archive, stderr: Stream::Archive }
+    }
+}
+
+impl Default for Results {
+    fn default() -> Results {
+        Results { keep: Keep::All, limit_bytes: limits::RESULT_LIMIT_BYTES_DEFAULT, extract: Vec::new() }
+    }
+}
+
+/// The application of a job that names none: the program's file name, or `shell` for a shell line.
+pub fn default_application(command: &CommandLine) -> String {
+    match command {
+        CommandLine::Args(args) => {
+            let program = args.first().map(String::as_str).unwrap_or_default();
+            let name = Path::new(program).file_name().and_then(|name| name.to_str());
+            // A program that is itself a parameter has no name before the sweep.
+            name.filter(|name| !name.contains('{')).unwrap_or("program").to_owned()
+        }
+        CommandLine::Shell(_) => "shell".to_owned(),
+    }
+}

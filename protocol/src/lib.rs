@@ -1,0 +1,9 @@
+//! What travels: the job file and the sweep, the pilot protocol, the user API.
+
+pub mod api;
+pub mod codec;
+pub mod pilot;
+pub mod job;
+pub mod sweep;
+pub mod template;
+pub mod units;

@@ -1,0 +1,195 @@
+//! Attempts: the first success wins, each kind of failure has its own budget, crashes lead to quarantine.
+
+use super::{
+    Turn,
+    durable::Trouble,
+    interface::Notice,
+    record::{Blamed, CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
+};
+use crate::{
+    ids::{JobId, PilotId, TaskId},
+    ranges::TaskSet,
+    results::{Blame, Failure, FailureKind, JobReport, Report},
+    time::Span,
+};
+
+impl Turn<'_> {
+    /// Takes a report, once: what had been taken before, or comes from a gap, is dropped.
+    pub(super) fn take_report(&mut self, pilot: PilotId, report: Report) {
+        let Some(acknowledged) = self.durable.pilots().get(&pilot).map(|pilot| pilot.acknowledged) else {
+            return;
+        };
+        if report.seq != acknowledged + 1 {
+            return;
+        }
+        let mut results = Vec::new();
+        let mut returned = Vec::new();
+        for part in report.jobs {
+            if !part.successes.is_well_formed() {
+                continue;
+            }
+            returned.push((part.job, part.returned.clone()));
+            results.extend(self.judge(pilot, part));
+        }
+        let jobs: Vec<JobId> = results.iter().map(|result| result.job).collect();
+        let closed: Vec<(JobId, TaskSet)> =
+            results.iter().map(|r| (r.job, r.successes.tasks.clone())).collect();
+        let failed: Vec<(JobId, Vec<FailedAttempt>)> =
+            results.iter().map(|r| (r.job, r.failures.clone())).collect();
+        self.record(Record::Reported { pilot, seq: report.seq, results, at: self.now });
+        for (job, tasks) in closed {
+            self.unlease(pilot, job, &tasks);
+            self.revoke(job, &tasks, Some(pilot));
+            if !tasks.is_empty() {
+                self.note_node_success(pilot);
+            }
+        }
+        for (job, failures) in failed {
+            self.follow_failures(pilot, job, failures);
+        }
+        for (job, tasks) in returned {
+            let taken = self.unlease(pilot, job, &tasks);
+            self.make_ready(job, &taken);
+        }
+        for job in jobs {
+            self.stop_failing_job(job);
+            self.close_if_over(job);
+            self.notify(Notice::JobChanged(job));
+        }
+        self.volatile.is_stirred = true;
+    }
+
+    /// What of a job's report is accepted: first successes, and failures of tasks that the pilot holds.
+    fn judge(&self, pilot: PilotId, part: JobReport) -> Option<JobResult> {
+        let job = self.durable.jobs().get(&part.job)?;
+        let accepted = part.successes.tasks.intersection(&job.open);
+        let successes = part.successes.restricted_to(&accepted);
+        let state = self.volatile.pilots.get(&pilot);
+        let mut seen = TaskSet::new();
+        let failures: Vec<FailedAttempt> = part
+            .failures
+            .into_iter()
+            .filter(|failure| {
+                let task = TaskId { job: part.job, index: failure.index };
+                let is_held = state.is_some_and(|state| state.holds(task));
+                is_held && job.open.contains(failure.index) && !accepted.contains(failure.index)
+            })
+            .filter(|failure| seen.insert(failure.index))
+            .map(|failure| self.judge_failure(part.job, failure))
+            .collect();
+        let finished = |index| accepted.contains(index) || seen.contains(index);
+        let outputs: Vec<_> = part.outputs.into_iter().filter(|output| finished(output.index)).collect();
+        if accepted.is_empty() && failures.is_empty() {
+            return None;
+        }
+        Some(JobResult { job: part.job, totals: Totals::of(&successes), successes, failures, outputs })
+    }
+
+    fn judge_failure(&self, job: JobId, failure: Failure) -> FailedAttempt {
+        let Failure { index, kind, usage } = failure;
+        let n_before = self.trouble(TaskId { job, index }).map_or(0, Trouble::n_attempts);
+        let verdict = self.verdict(TaskId { job, index }, &kind);
+        FailedAttempt { index, attempt: n_before + 1, kind, usage, verdict }
+    }
+
+    fn trouble(&self, task: TaskId) -> Option<&Trouble> {
+        self.durable.jobs().get(&task.job)?.troubled.get(&task.index)
+    }
+
+    /// What follows from one more failure of this kind: each kind draws on its own budget.
+    fn verdict(&self, task: TaskId, kind: &FailureKind) -> Verdict {
+        let Some(job) = self.durable.jobs().get(&task.job) else { return Verdict::Final };
+        let none = Trouble::default();
+        let trouble = job.troubled.get(&task.index).unwrap_or(&none);
+        let (n_before, budget, first_delay) = match kind.blame() {
+            Blame::Program => (trouble.n_program, job.request.retries, job.request.retry_delay),
+            Blame::Node => {
+                let can_elsewhere = matches!(kind, FailureKind::Node { .. });
+                let budget =
+                    if can_elsewhere { self.settings.node_retries } else { self.settings.start_retries };
+                (trouble.n_node, budget, self.settings.node_retry_delay)
+            }
+            Blame::Crash => (trouble.n_crash, job.request.crash_limit.saturating_sub(1), Span::ZERO),
+            Blame::Nobody => (0, u32::MAX, Span::ZERO),
+        };
+        if n_before >= budget {
+            return Verdict::Final;
+        }
+        let delay = first_delay.times(1 << n_before.min(20)).min(self.settings.retry_delay_max);
+        Verdict::Retry { at: self.now + delay }
+    }
+
+    /// Leases end, tasks wait for their retry, watchers hear, black holes are drained.
+    fn follow_failures(&mut self, pilot: PilotId, job: JobId, failures: Vec<FailedAttempt>) {
+        for failure in failures {
+            let one = TaskSet::from(failure.index..failure.index + 1);
+            self.unlease(pilot, job, &one);
+            self.make_ready(job, &one);
+            self.note_node_failure(pilot, job, &failure.kind);
+            let task = TaskId { job, index: failure.index };
+            let is_final = failure.verdict == Verdict::Final;
+            self.notify(Notice::TaskFailed { task, kind: failure.kind, is_final, pilot });
+        }
+    }
+
+    fn note_node_success(&mut self, pilot: PilotId) {
+        if let Some(state) = self.volatile.pilots.get_mut(&pilot) {
+            state.n_node_failures = 0;
+        }
+    }
+
+    /// A node that fails what others can do, again and again, is drained.
+    fn note_node_failure(&mut self, pilot: PilotId, job: JobId, kind: &FailureKind) {
+        let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
+        if kind.blame() != Blame::Node {
+            state.n_node_failures = 0;
+            return;
+        }
+        state.n_node_failures += 1;
+        let n_failures = state.n_node_failures;
+        let others_can = self.durable.jobs().get(&job).is_some_and(|job| job.n_done() > 0);
+        if n_failures >= self.settings.black_hole_limit && others_can {
+            self.drain_pilot(pilot, DrainCause::BlackHole { n_failures });
+        }
+    }
+
+    /// Cancels the rest of a job in which more tasks have failed than it allows.
+    pub(super) fn stop_failing_job(&mut self, id: JobId) {
+        let Some(job) = self.durable.jobs().get(&id) else { return };
+        let Some(limit) = job.request.max_failures else { return };
+        let n_failed = job.failed.len();
+        if n_failed > limit && !job.open.is_empty() {
+            let open = job.open.clone();
+            self.cancel_tasks(id, open, CancelCause::MaxFailures { n_failed, limit });
+        }
+    }
+
+    /// The tasks that may be why a pilot vanished: those known to run, or, if it got tasks since it
+    /// last told, those it would have begun first.
+    pub(super) fn blame(&self, pilot: PilotId) -> Vec<Blamed> {
+        let Some(state) = self.volatile.pilots.get(&pilot) else { return Vec::new() };
+        let mut suspects: Vec<TaskId> = Vec::new();
+        for (job, tasks) in &state.running {
+            suspects.extend(tasks.indices().map(|index| TaskId { job: *job, index }));
+        }
+        if suspects.is_empty() && state.has_unseen_tasks {
+            for (job, tasks) in &state.leases {
+                let n_slots = self.n_slots(pilot, *job).min(1 << 16) as usize;
+                suspects.extend(tasks.indices().take(n_slots).map(|index| TaskId { job: *job, index }));
+            }
+        }
+        let blamed = |task: TaskId| Blamed {
+            task,
+            attempt: self.trouble(task).map_or(0, Trouble::n_attempts) + 1,
+            verdict: self.verdict(task, &FailureKind::PilotLost),
+        };
+        suspects.into_iter().map(blamed).collect()
+    }
+
+    /// How many tasks of the job the whole pilot could run at a time.
+    pub(super) fn n_slots(&self, pilot: PilotId, job: JobId) -> u64 {
+        let Some(pilot) = self.durable.pilots().get(&pilot) else { return 0 };
+        let Some(job) = self.durable.jobs().get(&job) else { return 0 };
+        job.request.needs.resources.how_often_in(&pilot.node.capacity)
+    }
+}

@@ -1,0 +1,399 @@
+//! What survives a restart. Fields are private to this file: `apply` is the only writer, live and
+//! on restart alike, so there is one state machine and not two.
+
+use std::collections::BTreeMap;
+
+use super::{
+    interface::{JobRequest, PlatformSpec},
+    record::{Blamed, CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
+};
+use crate::{
+    ids::{AllocationId, JobId, PilotId, PlatformId},
+    pull::NodeFacts,
+    ranges::TaskSet,
+    results::{Blame, FailureKind},
+    time::Time,
+};
+
+/// Jobs, platforms, allocations and pilots as the records tell them.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Durable {
+    jobs: BTreeMap<JobId, Job>,
+    platforms: BTreeMap<PlatformId, PlatformSpec>,
+    allocations: BTreeMap<AllocationId, Allocation>,
+    pilots: BTreeMap<PilotId, Pilot>,
+    submissions: BTreeMap<String, JobId>,
+}
+
+/// A job's durable state.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Job {
+    /// As it was submitted.
+    pub request: JobRequest,
+    /// When.
+    pub submitted_at: Time,
+    /// Tasks that have neither succeeded nor failed for good nor been cancelled.
+    pub open: TaskSet,
+    /// Tasks that failed for good.
+    pub failed: TaskSet,
+    /// Tasks that were cancelled.
+    pub cancelled: TaskSet,
+    /// Tasks that have failed attempts behind them: the exception that may cost memory.
+    pub troubled: BTreeMap<u64, Trouble>,
+    /// Whether nothing more may begin.
+    pub is_paused: bool,
+    /// Why tasks were cancelled, if any were.
+    pub cancel_cause: Option<CancelCause>,
+    /// When the first attempt ended.
+    pub first_result_at: Option<Time>,
+    /// When the last open task was closed.
+    pub ended_at: Option<Time>,
+    /// Sums over the accepted successes.
+    pub totals: Totals,
+    /// Failed attempts, retried ones included.
+    pub n_failed_attempts: u64,
+}
+
+/// The failed attempts of one task.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Trouble {
+    /// The program's own failures.
+    pub n_program: u32,
+    /// The nodes' failures.
+    pub n_node: u32,
+    /// Pilots that vanished with it.
+    pub n_crash: u32,
+    /// Failures that were nobody's fault.
+    pub n_nobody: u32,
+    /// Not to be tried again before this time.
+    pub retry_at: Time,
+    /// The last failure.
+    pub last: Option<FailureKind>,
+}
+
+impl Trouble {
+    /// Failed attempts so far.
+    pub fn n_attempts(&self) -> u32 {
+        self.n_program + self.n_node + self.n_crash + self.n_nobody
+    }
+}
+
+/// Where an allocation is between intent and end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AllocationState {
+    /// It will be asked for, or the answer is awaited.
+    Intended,
+    /// The platform has it.
+    Submitted,
+    /// The platform's answer said neither yes nor no.
+    Unknown(String),
+    /// It is gone.
+    Ended(String),
+}
+
+/// An allocation's durable state.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Allocation {
+    /// Where it was asked for.
+    pub platform: PlatformId,
+    /// The name by which a listing shows it.
+    pub tag: String,
+    /// Where it is.
+    pub state: AllocationState,
+    /// The platform's own id, once known.
+    pub batch_id: Option<String>,
+    /// When it was intended.
+    pub intended_at: Time,
+    /// When the platform accepted it.
+    pub submitted_at: Option<Time>,
+    /// The pilot that came.
+    pub pilot: Option<PilotId>,
+    /// When it ended.
+    pub ended_at: Option<Time>,
+}
+
+impl Allocation {
+    /// Whether it is not known to be gone.
+    pub fn is_live(&self) -> bool {
+        !matches!(self.state, AllocationState::Ended(_))
+    }
+}
+
+/// A pilot's durable state.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Pilot {
+    /// Its allocation.
+    pub allocation: AllocationId,
+    /// Its platform.
+    pub platform: PlatformId,
+    /// The number it drew at its start.
+    pub nonce: u64,
+    /// Its node.
+    pub node: NodeFacts,
+    /// Its start, on the manager's clock.
+    pub born_at: Time,
+    /// When it registered.
+    pub registered_at: Time,
+    /// The number of its last report that was taken.
+    pub acknowledged: u64,
+    /// Why it gets nothing new.
+    pub drain: Option<DrainCause>,
+    /// When and why it left or was given up.
+    pub ended: Option<(Time, String)>,
+    /// Tasks it has finished successfully, first results only.
+    pub n_done: u64,
+    /// Failed attempts it has reported.
+    pub n_failed: u64,
+}
+
+impl Pilot {
+    /// Whether it has not left and was not given up.
+    pub fn is_live(&self) -> bool {
+        self.ended.is_none()
+    }
+
+    /// Its end by walltime, if one is known.
+    pub fn walltime_end(&self) -> Option<Time> {
+        self.node.walltime_left.map(|left| self.registered_at + left)
+    }
+}
+
+impl Job {
+    fn new(request: JobRequest, at: Time) -> Job {
+        Job {
+            open: TaskSet::from(0..request.n_tasks),
+            request,
+            submitted_at: at,
+            failed: TaskSet::new(),
+            cancelled: TaskSet::new(),
+            troubled: BTreeMap::new(),
+            is_paused: false,
+            cancel_cause: None,
+            first_result_at: None,
+            ended_at: None,
+            totals: Totals::default(),
+            n_failed_attempts: 0,
+        }
+    }
+
+    /// Tasks that succeeded.
+    pub fn n_done(&self) -> u64 {
+        self.request.n_tasks - self.open.len() - self.failed.len() - self.cancelled.len()
+    }
+
+    /// One word for people.
+    pub fn state(&self) -> &'static str {
+        match (self.ended_at.is_some(), self.is_paused) {
+            (false, true) => "paused",
+            (false, false) => "active",
+            (true, _) if !self.cancelled.is_empty() => "cancelled",
+            (true, _) if !self.failed.is_empty() => "failed",
+            (true, _) => "done",
+        }
+    }
+
+    fn note_end(&mut self, at: Time) {
+        if self.open.is_empty() && self.ended_at.is_none() {
+            self.ended_at = Some(at);
+        }
+    }
+
+    fn note_failure(&mut self, index: u64, kind: &FailureKind, verdict: Verdict) {
+        self.n_failed_attempts += 1;
+        let trouble = self.troubled.entry(index).or_default();
+        match kind.blame() {
+            Blame::Program => trouble.n_program += 1,
+            Blame::Node => trouble.n_node += 1,
+            Blame::Crash => trouble.n_crash += 1,
+            Blame::Nobody => trouble.n_nobody += 1,
+        }
+        trouble.last = Some(kind.clone());
+        match verdict {
+            Verdict::Retry { at } => trouble.retry_at = at,
+            Verdict::Final => {
+                self.open.remove(index);
+                self.failed.insert(index);
+            }
+        }
+    }
+}
+
+impl Durable {
+    /// All jobs.
+    pub fn jobs(&self) -> &BTreeMap<JobId, Job> {
+        &self.jobs
+    }
+
+    /// All platforms.
+    pub fn platforms(&self) -> &BTreeMap<PlatformId, PlatformSpec> {
+        &self.platforms
+    }
+
+    /// All allocations.
+    pub fn allocations(&self) -> &BTreeMap<AllocationId, Allocation> {
+        &self.allocations
+    }
+
+    /// All pilots.
+    pub fn pilots(&self) -> &BTreeMap<PilotId, Pilot> {
+        &self.pilots
+    }
+
+    /// The job of a submission key.
+    pub fn submission(&self, key: &str) -> Option<JobId> {
+        self.submissions.get(key).copied()
+    }
+
+    /// Applies one record. A record about something unknown changes nothing.
+    pub fn apply(&mut self, record: &Record) {
+        match record {
+            Record::PlatformAttached { platform, spec, .. } => {
+                self.platforms.insert(*platform, spec.clone());
+            }
+            Record::JobAccepted { job, request, at } => {
+                if let Some(key) = &request.submission_key {
+                    self.submissions.insert(key.clone(), *job);
+                }
+                self.jobs.insert(*job, Job::new(request.clone(), *at));
+            }
+            Record::JobPaused { job, .. } => self.with_job(*job, |job| job.is_paused = true),
+            Record::JobResumed { job, .. } => self.with_job(*job, |job| job.is_paused = false),
+            Record::TasksCancelled { job, tasks, cause, at } => self.with_job(*job, |job| {
+                job.open.remove_all(tasks);
+                job.cancelled.insert_all(tasks);
+                job.cancel_cause = Some(cause.clone());
+                job.note_end(*at);
+            }),
+            Record::TasksReopened { job, tasks, .. } => self.with_job(*job, |job| {
+                job.failed.remove_all(tasks);
+                job.cancelled.remove_all(tasks);
+                job.open.insert_all(tasks);
+                job.troubled.retain(|index, _| !tasks.contains(*index));
+                job.ended_at = None;
+            }),
+            Record::Reported { pilot, seq, results, at } => self.apply_report(*pilot, *seq, results, *at),
+            Record::AllocationIntended { .. }
+            | Record::AllocationSubmitted { .. }
+            | Record::AllocationUnknown { .. }
+            | Record::AllocationEnded { .. } => self.apply_allocation(record),
+            Record::PilotRegistered { .. }
+            | Record::PilotDrained { .. }
+            | Record::PilotLeft { .. }
+            | Record::PilotLost { .. }
+            | Record::PilotReturned { .. } => self.apply_pilot(record),
+        }
+    }
+
+    fn apply_report(&mut self, pilot: PilotId, seq: u64, results: &[JobResult], at: Time) {
+        for result in results {
+            let (n_done, n_failed) = (result.successes.tasks.len(), result.failures.len() as u64);
+            self.with_job(result.job, |job| {
+                job.open.remove_all(&result.successes.tasks);
+                job.totals.add(&result.totals);
+                for FailedAttempt { index, kind, verdict, .. } in &result.failures {
+                    job.note_failure(*index, kind, *verdict);
+                }
+                if n_done + n_failed > 0 {
+                    job.first_result_at.get_or_insert(at);
+                }
+                job.note_end(at);
+            });
+            self.with_pilot(pilot, |pilot| {
+                pilot.n_done += n_done;
+                pilot.n_failed += n_failed;
+            });
+        }
+        self.with_pilot(pilot, |pilot| pilot.acknowledged = seq);
+    }
+
+    fn apply_allocation(&mut self, record: &Record) {
+        match record {
+            Record::AllocationIntended { allocation, platform, tag, at } => {
+                let new = Allocation {
+                    platform: *platform,
+                    tag: tag.clone(),
+                    state: AllocationState::Intended,
+                    batch_id: None,
+                    intended_at: *at,
+                    submitted_at: None,
+                    pilot: None,
+                    ended_at: None,
+                };
+                self.allocations.insert(*allocation, new);
+            }
+            Record::AllocationSubmitted { allocation, batch_id, at } => {
+                self.with_allocation(*allocation, |a| {
+                    a.state = AllocationState::Submitted;
+                    a.batch_id = Some(batch_id.clone());
+                    a.submitted_at = Some(*at);
+                })
+            }
+            Record::AllocationUnknown { allocation, what, .. } => {
+                self.with_allocation(*allocation, |a| a.state = AllocationState::Unknown(what.clone()));
+            }
+            Record::AllocationEnded { allocation, why, at } => self.with_allocation(*allocation, |a| {
+                a.state = AllocationState::Ended(why.clone());
+                a.ended_at = Some(*at);
+            }),
+            _ => {}
+        }
+    }
+
+    fn apply_pilot(&mut self, record: &Record) {
+        match record {
+            Record::PilotRegistered { pilot, allocation, nonce, node, born_at, at } => {
+                let Some(held) = self.allocations.get_mut(allocation) else { return };
+                held.pilot = Some(*pilot);
+                let new = Pilot {
+                    allocation: *allocation,
+                    platform: held.platform,
+                    nonce: *nonce,
+                    node: node.clone(),
+                    born_at: *born_at,
+                    registered_at: *at,
+                    acknowledged: 0,
+                    drain: None,
+                    ended: None,
+                    n_done: 0,
+                    n_failed: 0,
+                };
+                self.pilots.insert(*pilot, new);
+            }
+            Record::PilotDrained { pilot, why, .. } => {
+                self.with_pilot(*pilot, |pilot| pilot.drain = Some(why.clone()));
+            }
+            Record::PilotLeft { pilot, why, at } => {
+                self.with_pilot(*pilot, |pilot| pilot.ended = Some((*at, why.clone())));
+            }
+            Record::PilotLost { pilot, why, blamed, at } => {
+                self.with_pilot(*pilot, |pilot| pilot.ended = Some((*at, why.clone())));
+                for Blamed { task, verdict, .. } in blamed {
+                    self.with_job(task.job, |job| {
+                        job.note_failure(task.index, &FailureKind::PilotLost, *verdict);
+                        job.note_end(*at);
+                    });
+                }
+            }
+            Record::PilotReturned { pilot, .. } => self.with_pilot(*pilot, |pilot| pilot.ended = None),
+            _ => {}
+        }
+    }
+
+    fn with_job(&mut self, job: JobId, change: impl FnOnce(&mut Job)) {
+        if let Some(job) = self.jobs.get_mut(&job) {
+            change(job);
+        }
+    }
+
+    fn with_pilot(&mut self, pilot: PilotId, change: impl FnOnce(&mut Pilot)) {
+        if let Some(pilot) = self.pilots.get_mut(&pilot) {
+            change(pilot);
+        }
+    }
+
+    fn with_allocation(&mut self, allocation: AllocationId, change: impl FnOnce(&mut Allocation)) {
+        if let Some(allocation) = self.allocations.get_mut(&allocation) {
+            change(allocation);
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! All that the engine hears and says: one closed enum of events, one of effects.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    record::Record,
+    views::{JobView, PilotView, PlatformView, StatusView, TaskView},
+};
+use crate::{
+    explain::Reason,
+    ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
+    pull::{LeaveReason, Pull, PullAnswer, Registered, Registration, TaskNeeds},
+    ranges::TaskSet,
+    resources::Resources,
+    results::{FailureKind, Report},
+    time::{Span, Time},
+};
+
+/// Names a question so that the shell can bring the answer to whoever asked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct RequestId(pub u64);
+
+/// What the engine must know of a job. The rest is in `spec`, which it only passes on.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct JobRequest {
+    /// Whose it is.
+    pub user: String,
+    /// For people.
+    pub name: String,
+    /// The kind of program.
+    pub application: String,
+    /// How many tasks: indices 0 .. n_tasks.
+    pub n_tasks: u64,
+    /// What each task needs.
+    pub needs: TaskNeeds,
+    /// Higher first.
+    pub priority: i32,
+    /// How often a task is tried again after its program failed.
+    pub retries: u32,
+    /// The wait before the first retry; doubles with each.
+    pub retry_delay: Span,
+    /// How many pilots a task may take down before it is quarantined.
+    pub crash_limit: u32,
+    /// The rest of the job is cancelled when more tasks than this have failed.
+    pub max_failures: Option<u64>,
+    /// Drawn by the submitter, so that a repeated submission is known as the same.
+    pub submission_key: Option<String>,
+    /// The resolved job as JSON.
+    pub spec: Arc<str>,
+}
+
+/// A source of pilots as the operator attached it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PlatformSpec {
+    /// Unique among platforms.
+    pub name: String,
+    /// The adapter's name.
+    pub adapter: String,
+    /// What one pilot there offers.
+    pub capacity: Resources,
+    /// Pilots wanted even when there is nothing to do.
+    pub n_pilots_min: u32,
+    /// Never more pilots than this.
+    pub n_pilots_max: u32,
+    /// A pilot without work for so long is sent away.
+    pub idle_timeout: Span,
+    /// How long an allocation may run; `None`: no end.
+    pub walltime: Option<Span>,
+    /// How often to ask the platform for what is there.
+    pub poll_interval: Span,
+}
+
+/// Who asks. The shell has checked that it is true.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Caller {
+    /// The user's name.
+    pub user: String,
+    /// Whether the caller may act on everybody's jobs.
+    pub is_operator: bool,
+}
+
+/// What a platform's listing shows of one of our allocations.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListedAllocation {
+    /// The tag we gave it.
+    pub tag: String,
+    /// The platform's own id.
+    pub batch_id: String,
+    /// Whether it has ended and is only remembered.
+    pub is_ended: bool,
+}
+
+/// How a submission to a platform went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SubmitOutcome {
+    /// It is there, under this id of the platform's own.
+    Accepted(String),
+    /// It is not there, for this reason.
+    Refused(String),
+    /// Nobody knows; only a listing by tag will tell.
+    Unknown(String),
+}
+
+/// What a reader wants to know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Query {
+    /// Totals of everything.
+    Status,
+    /// All jobs.
+    Jobs,
+    /// One job.
+    Job(JobId),
+    /// One task.
+    Task(TaskId),
+    /// All pilots, those that have ended only on request.
+    Pilots {
+        /// Those that have ended too.
+        with_ended: bool,
+    },
+    /// All platforms.
+    Platforms,
+    /// Why a job is where it is.
+    ExplainJob(JobId),
+    /// Why a task is where it is.
+    ExplainTask(TaskId),
+    /// Why a pilot does what it does.
+    ExplainPilot(PilotId),
+    /// Why a platform has the pilots it has.
+    ExplainPlatform(String),
+    /// The job's spec as JSON.
+    Spec(JobId),
+    /// Tasks of the job in a state, as ranges.
+    TasksIn(JobId, TaskFilter),
+}
+
+/// States of tasks to ask for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskFilter {
+    /// Every task.
+    All,
+    /// Not held by any pilot.
+    Waiting,
+    /// Held by a pilot, not begun.
+    Queued,
+    /// Begun.
+    Running,
+    /// Succeeded.
+    Done,
+    /// Failed for good.
+    Failed,
+    /// Cancelled.
+    Cancelled,
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs)] // The fields are the words of the design page.
+pub enum Event {
+    /// The operator wants this platform; an equal one of the same name changes nothing.
+    PlatformAttached { request: RequestId, spec: PlatformSpec },
+    /// A user submits a job.
+    JobSubmitted { request: RequestId, job: Box<JobRequest> },
+    /// A user asks to change jobs.
+    JobChangeAsked { request: RequestId, caller: Caller, job: JobId, change: JobChange },
+    /// A reader asks.
+    Asked { request: RequestId, query: Query },
+    /// A pilot presents itself; its join token was right for this tag.
+    PilotRegistered { request: RequestId, registration: Box<Registration> },
+    /// A pilot reports and asks; its session was right.
+    Pulled { request: RequestId, pilot: PilotId, pull: Box<Pull> },
+    /// Whoever asked has hung up: do not park it any longer.
+    HungUp { request: RequestId },
+    /// A pilot leaves; what it has not reported is ready again.
+    PilotLeft { request: RequestId, pilot: PilotId, report: Option<Report>, reason: LeaveReason },
+    /// A platform answered a submission.
+    AllocationAnswered { allocation: AllocationId, outcome: SubmitOutcome },
+    /// A platform's listing, asked for at that time.
+    PlatformListed { platform: PlatformId, asked_at: Time, result: Result<Vec<ListedAllocation>, String> },
+    /// The manager is to end: pilots drain, or stop at once.
+    ShutdownAsked { request: RequestId, is_urgent: bool },
+    /// A time asked for by [`super::Engine::next_wakeup`] has come.
+    TimerFired,
+}
+
+/// What can be asked of a job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum JobChange {
+    /// Kill what runs and forget what waits: all, or these tasks.
+    Cancel(Option<TaskSet>),
+    /// Begin nothing more; what runs may end.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Open failed and cancelled tasks again: all that failed, or these.
+    Retry(Option<TaskSet>),
+}
+
+/// Why a request is refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// No such job.
+    #[error("there is no job {0}")]
+    NoJob(JobId),
+    /// No such task.
+    #[error("job {} has tasks 0 to {}, not {}", .0.job, .1.saturating_sub(1), .0.index)]
+    NoTask(TaskId, u64),
+    /// No such pilot.
+    #[error("there is no pilot {0}")]
+    NoPilot(PilotId),
+    /// No such platform.
+    #[error("there is no platform {0:?}")]
+    NoPlatform(String),
+    /// Somebody else's job.
+    #[error("job {job} belongs to {owner}, not to {caller}")]
+    NotYours {
+        /// The job.
+        job: JobId,
+        /// Whose it is.
+        owner: String,
+        /// Who asked.
+        caller: String,
+    },
+    /// The job is in a state where that means nothing.
+    #[error("job {job} is {state}, so it cannot be {wanted}")]
+    WrongState {
+        /// The job.
+        job: JobId,
+        /// Its state.
+        state: &'static str,
+        /// What was asked.
+        wanted: &'static str,
+    },
+    /// The tag belongs to no allocation that waits for a pilot.
+    #[error("no allocation waits for a pilot with tag {0:?}")]
+    NoAllocation(String),
+    /// The manager is ending.
+    #[error("the manager is shutting down")]
+    ShuttingDown,
+}
+
+/// What whoever asked is told.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Answer {
+    /// The platform is attached.
+    Attached(PlatformId),
+    /// The job is kept; it had been submitted before when `is_repeat`.
+    Submitted {
+        /// Its number.
+        job: JobId,
+        /// Whether this submission was known.
+        is_repeat: bool,
+    },
+    /// The change is made; so many tasks were concerned.
+    Changed {
+        /// Tasks cancelled or opened again.
+        n_tasks: u64,
+    },
+    /// The pilot is known from now on.
+    Registered(Registered),
+    /// For a pilot.
+    Pull(PullAnswer),
+    /// The pilot may go.
+    Left,
+    /// All pilots are gone.
+    ShutDown,
+    /// Answers to queries.
+    Status(Box<StatusView>),
+    /// Jobs, oldest first.
+    Jobs(Vec<JobView>),
+    /// One job.
+    Job(Box<JobView>),
+    /// One task.
+    Task(Box<TaskView>),
+    /// Pilots by number.
+    Pilots(Vec<PilotView>),
+    /// Platforms by number.
+    Platforms(Vec<PlatformView>),
+    /// Reasons, the decisive one first.
+    Reasons(Vec<Reason>),
+    /// A job's spec.
+    Spec(Arc<str>),
+    /// Tasks.
+    Tasks(TaskSet),
+    /// No.
+    Refused(Refusal),
+}
+
+/// News for those who watch.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Notice {
+    /// A job's counts or state have changed.
+    JobChanged(JobId),
+    /// A task failed; for good when `is_final`.
+    TaskFailed {
+        /// The task.
+        task: TaskId,
+        /// Why.
+        kind: FailureKind,
+        /// Whether it will not be tried again.
+        is_final: bool,
+        /// Where.
+        pilot: PilotId,
+    },
+    /// A platform refused an allocation, or one ended before its pilot came.
+    PlatformFailed {
+        /// The platform's name.
+        platform: String,
+        /// In its own words.
+        what: String,
+    },
+}
+
+/// What the shell must do once the step's records are durable.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs)] // The fields are the words of the design page.
+pub enum Effect {
+    /// Tell whoever asked.
+    Answer { request: RequestId, answer: Answer },
+    /// Ask a platform for an allocation with this tag.
+    Submit { platform: PlatformId, allocation: AllocationId, tag: String },
+    /// Take allocations away, by the platform's own ids.
+    Cancel { platform: PlatformId, batch_ids: Vec<String> },
+    /// Ask a platform for all of ours.
+    List { platform: PlatformId },
+    /// Tell those who watch.
+    Notify(Notice),
+}
+
+/// What one event led to: first the records are made durable, then the effects are performed.
+#[must_use = "dropping a step loses records"]
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Step {
+    /// What changed, in order. Already applied in memory.
+    pub records: Vec<Record>,
+    /// What to do, in order.
+    pub effects: Vec<Effect>,
+}

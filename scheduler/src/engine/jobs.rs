@@ -1,0 +1,135 @@
+//! Jobs: submitted, paused, resumed, cancelled, retried, over.
+
+use super::{
+    Turn,
+    interface::{Answer, Caller, JobChange, JobRequest, Notice, Refusal, RequestId},
+    record::{CancelCause, Record},
+    volatile::JobLeases,
+};
+use crate::{
+    ids::{JobId, PilotId},
+    pull::PilotCommand,
+    ranges::TaskSet,
+};
+
+impl Turn<'_> {
+    pub(super) fn submit_job(&mut self, request: RequestId, job: JobRequest) {
+        if let Some(known) = job.submission_key.as_deref().and_then(|key| self.durable.submission(key)) {
+            return self.answer(request, Answer::Submitted { job: known, is_repeat: true });
+        }
+        if self.volatile.shutdown.is_some() {
+            return self.refuse(request, Refusal::ShuttingDown);
+        }
+        let id = JobId(self.durable.jobs().last_key_value().map_or(1, |(last, _)| last.0 + 1));
+        let ready = TaskSet::from(0..job.n_tasks);
+        self.record(Record::JobAccepted { job: id, request: job, at: self.now });
+        self.volatile.jobs.insert(id, JobLeases { ready, ..JobLeases::default() });
+        self.volatile.is_stirred = true;
+        self.stir_platforms();
+        self.notify(Notice::JobChanged(id));
+        self.answer(request, Answer::Submitted { job: id, is_repeat: false });
+    }
+
+    pub(super) fn change_job(&mut self, request: RequestId, caller: &Caller, id: JobId, change: JobChange) {
+        let Some(job) = self.durable.jobs().get(&id) else {
+            return self.refuse(request, Refusal::NoJob(id));
+        };
+        if !caller.is_operator && caller.user != job.request.user {
+            let (owner, caller) = (job.request.user.clone(), caller.user.clone());
+            return self.refuse(request, Refusal::NotYours { job: id, owner, caller });
+        }
+        let (state, is_over, is_paused) = (job.state(), job.ended_at.is_some(), job.is_paused);
+        let refusal = |wanted| Refusal::WrongState { job: id, state, wanted };
+        let n_tasks = match change {
+            JobChange::Cancel(_) if is_over => return self.refuse(request, refusal("cancelled")),
+            JobChange::Pause if is_over => return self.refuse(request, refusal("paused")),
+            JobChange::Resume if is_over => return self.refuse(request, refusal("resumed")),
+            JobChange::Cancel(tasks) => {
+                let tasks = tasks.map_or_else(|| job.open.clone(), |asked| asked.intersection(&job.open));
+                self.cancel_tasks(id, tasks, CancelCause::User(caller.user.clone()))
+            }
+            JobChange::Pause if is_paused => 0,
+            JobChange::Pause => self.pause_job(id),
+            JobChange::Resume if !is_paused => 0,
+            JobChange::Resume => self.resume_job(id),
+            JobChange::Retry(tasks) => self.reopen_tasks(id, tasks),
+        };
+        self.notify(Notice::JobChanged(id));
+        self.answer(request, Answer::Changed { n_tasks });
+    }
+
+    /// Cancels open tasks; running ones are killed. Says how many.
+    pub(super) fn cancel_tasks(&mut self, id: JobId, tasks: TaskSet, cause: CancelCause) -> u64 {
+        let n_tasks = tasks.len();
+        if n_tasks == 0 {
+            return 0;
+        }
+        self.record(Record::TasksCancelled { job: id, tasks: tasks.clone(), cause, at: self.now });
+        self.revoke(id, &tasks, None);
+        self.close_if_over(id);
+        n_tasks
+    }
+
+    fn pause_job(&mut self, id: JobId) -> u64 {
+        self.record(Record::JobPaused { job: id, at: self.now });
+        let holders: Vec<(PilotId, TaskSet)> = self
+            .volatile
+            .pilots
+            .iter()
+            .filter_map(|(pilot, state)| Some((*pilot, state.leases.get(&id)?.clone())))
+            .collect();
+        for (pilot, tasks) in holders {
+            self.command(pilot, PilotCommand::Return { job: id, tasks });
+        }
+        self.durable.jobs().get(&id).map_or(0, |job| job.open.len())
+    }
+
+    fn resume_job(&mut self, id: JobId) -> u64 {
+        self.record(Record::JobResumed { job: id, at: self.now });
+        self.volatile.is_stirred = true;
+        self.stir_platforms();
+        self.durable.jobs().get(&id).map_or(0, |job| job.open.len())
+    }
+
+    /// Opens failed and cancelled tasks again: those asked for, or else all that failed.
+    fn reopen_tasks(&mut self, id: JobId, asked: Option<TaskSet>) -> u64 {
+        let Some(job) = self.durable.jobs().get(&id) else { return 0 };
+        let tasks = match asked {
+            None => job.failed.clone(),
+            Some(asked) => {
+                let mut closed = job.failed.clone();
+                closed.insert_all(&job.cancelled);
+                closed.intersection(&asked)
+            }
+        };
+        if tasks.is_empty() {
+            return 0;
+        }
+        self.record(Record::TasksReopened { job: id, tasks: tasks.clone(), at: self.now });
+        self.volatile.jobs.entry(id).or_default();
+        self.make_ready(id, &tasks);
+        self.stir_platforms();
+        tasks.len()
+    }
+
+    /// When no task is open any more: forgets the job's leases and tells pilots to forget its template.
+    pub(super) fn close_if_over(&mut self, id: JobId) {
+        if self.durable.jobs().get(&id).is_none_or(|job| job.ended_at.is_none()) {
+            return;
+        }
+        self.volatile.jobs.remove(&id);
+        let knowing: Vec<PilotId> = self
+            .volatile
+            .pilots
+            .iter()
+            .filter(|(_, state)| state.templates.contains(&id))
+            .map(|(pilot, _)| *pilot)
+            .collect();
+        for pilot in knowing {
+            if let Some(state) = self.volatile.pilots.get_mut(&pilot) {
+                state.templates.remove(&id);
+            }
+            self.command(pilot, PilotCommand::Forget { job: id });
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Who holds what: the only code that moves tasks between ready and held, so that sums stay right.
+
+use super::{Turn, volatile::Timer};
+use crate::{
+    ids::{JobId, PilotId, TaskId},
+    ranges::TaskSet,
+};
+
+impl Turn<'_> {
+    /// Gives tasks to a pilot. They must be out of the ready set already.
+    pub(super) fn lease(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
+        let Some(needs) = self.durable.jobs().get(&job).map(|job| &job.request.needs.resources) else {
+            return;
+        };
+        let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
+        state.leases.entry(job).or_default().insert_all(tasks);
+        state.used.give_back(needs, tasks.len());
+        state.idle_since = None;
+        if let Some(leases) = self.volatile.jobs.get_mut(&job) {
+            leases.n_leased += tasks.len();
+        }
+    }
+
+    /// Takes tasks from a pilot; gives those that it held.
+    pub(super) fn unlease(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) -> TaskSet {
+        let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return TaskSet::new() };
+        let Some(held) = state.leases.get_mut(&job) else { return TaskSet::new() };
+        let taken = held.intersection(tasks);
+        held.remove_all(&taken);
+        if held.is_empty() {
+            state.leases.remove(&job);
+        }
+        if let Some(request) = self.durable.jobs().get(&job).map(|job| &job.request) {
+            state.used.take(&request.needs.resources, taken.len());
+        }
+        if state.leases.is_empty() {
+            state.idle_since = Some(self.now);
+        }
+        if let Some(leases) = self.volatile.jobs.get_mut(&job) {
+            leases.n_leased -= taken.len();
+        }
+        self.forget_running(pilot, job, &taken);
+        taken
+    }
+
+    /// Replaces what the pilot says it is running; only what it holds counts.
+    pub(super) fn note_running(&mut self, pilot: PilotId, running: &[(JobId, TaskSet)]) {
+        let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
+        let mut now_running = std::collections::BTreeMap::new();
+        for (job, tasks) in running {
+            if let Some(held) = state.leases.get(job) {
+                now_running.insert(*job, held.intersection(tasks));
+            }
+        }
+        let before = std::mem::replace(&mut state.running, now_running);
+        for (job, tasks) in before {
+            if let Some(leases) = self.volatile.jobs.get_mut(&job) {
+                leases.n_running -= tasks.len();
+            }
+        }
+        for (job, tasks) in &state.running {
+            if let Some(leases) = self.volatile.jobs.get_mut(job) {
+                leases.n_running += tasks.len();
+            }
+        }
+    }
+
+    fn forget_running(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
+        let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
+        let Some(running) = state.running.get_mut(&job) else { return };
+        let n_before = running.len();
+        running.remove_all(tasks);
+        let n_ended = n_before - running.len();
+        if running.is_empty() {
+            state.running.remove(&job);
+        }
+        if let Some(leases) = self.volatile.jobs.get_mut(&job) {
+            leases.n_running -= n_ended;
+        }
+    }
+
+    /// Makes tasks ready that no pilot holds any more: those that are still open.
+    pub(super) fn make_ready(&mut self, job: JobId, tasks: &TaskSet) {
+        let Some(held) = self.durable.jobs().get(&job) else { return };
+        let open = tasks.intersection(&held.open);
+        let mut ready = open.clone();
+        for (index, trouble) in open.iter().flat_map(|range| held.troubled.range(range)) {
+            if trouble.retry_at > self.now && ready.remove(*index) {
+                self.volatile.timers.insert((trouble.retry_at, Timer::Retry(TaskId { job, index: *index })));
+            }
+        }
+        if let Some(leases) = self.volatile.jobs.get_mut(&job) {
+            leases.ready.insert_all(&ready);
+            self.volatile.is_stirred |= !ready.is_empty();
+        }
+    }
+
+    /// A task's wait before its next attempt is over.
+    pub(super) fn retry_is_due(&mut self, task: TaskId) {
+        if self.volatile.pilots.values().any(|pilot| pilot.holds(task)) {
+            return;
+        }
+        self.make_ready(task.job, &TaskSet::from(task.index..task.index + 1));
+    }
+
+    /// Takes tasks that are closed now away from whoever else holds them, and tells those to stop.
+    pub(super) fn revoke(&mut self, job: JobId, tasks: &TaskSet, except: Option<PilotId>) {
+        if let Some(leases) = self.volatile.jobs.get_mut(&job) {
+            leases.ready.remove_all(tasks);
+            if leases.n_leased == 0 {
+                return;
+            }
+        }
+        let holders: Vec<PilotId> = self
+            .volatile
+            .pilots
+            .iter()
+            .filter(|(id, pilot)| Some(**id) != except && pilot.leases.contains_key(&job))
+            .map(|(id, _)| *id)
+            .collect();
+        for holder in holders {
+            let taken = self.unlease(holder, job, tasks);
+            if !taken.is_empty() {
+                self.command(holder, crate::pull::PilotCommand::Kill { job, tasks: taken });
+            }
+        }
+    }
+}

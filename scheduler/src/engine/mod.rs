@@ -1,0 +1,188 @@
+//! The state machine of jobs, leases, pilots and allocations: events in, records and effects out.
+//!
+//! `handle` never fails and never waits. Durable state changes only through [`durable::Durable::apply`];
+//! volatile state (leases, heartbeats) is rebuilt by pilots that come back.
+
+pub mod durable;
+pub mod interface;
+pub mod record;
+pub mod settings;
+pub mod views;
+
+mod attempts;
+mod invariants;
+mod jobs;
+mod leases;
+mod pilots;
+mod provision;
+mod reasons;
+mod serve;
+#[cfg(test)]
+mod tests;
+mod volatile;
+
+use durable::Durable;
+use interface::{Answer, Effect, Event, Notice, Query, Refusal, RequestId, Step};
+use record::Record;
+use settings::Settings;
+use volatile::{Timer, Volatile};
+
+use crate::time::{Span, Time};
+
+/// A wake-up that comes later than this was held up by a stall of our own, for which pilots are not blamed.
+const STALL: Span = Span::from_secs(2);
+
+/// The brain of a manager. `Clone`: dry runs and tests fork it.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    settings: Settings,
+    durable: Durable,
+    volatile: Volatile,
+}
+
+/// One event being handled: collects what it leads to.
+struct Turn<'a> {
+    settings: &'a Settings,
+    durable: &'a mut Durable,
+    volatile: &'a mut Volatile,
+    now: Time,
+    step: Step,
+}
+
+impl Engine {
+    /// An engine as the records left it. `epoch`: drawn by the shell, another at each start, not 0.
+    pub fn restore(
+        settings: Settings,
+        epoch: u64,
+        now: Time,
+        records: impl IntoIterator<Item = Record>,
+    ) -> Engine {
+        let mut durable = Durable::default();
+        for record in records {
+            durable.apply(&record);
+        }
+        let mut volatile = Volatile::rebuild(&durable, epoch.max(1), now);
+        volatile.grace_until = now + settings.grace;
+        volatile.timers.insert((volatile.grace_until, Timer::Grace));
+        let ids: Vec<_> = volatile.pilots.keys().copied().collect();
+        for id in ids {
+            volatile.arm_pilot(id, now + settings.heartbeat_limit);
+        }
+        let ids: Vec<_> = volatile.platforms.keys().copied().collect();
+        for id in ids {
+            volatile.arm_platform(id, now);
+        }
+        Engine { settings, durable, volatile }
+    }
+
+    /// Takes one event. The records must be durable before the effects are performed.
+    pub fn handle(&mut self, now: Time, event: Event) -> Step {
+        let now = now.max(self.volatile.now);
+        self.forgive_stall(now);
+        self.volatile.now = now;
+        let mut turn = Turn {
+            settings: &self.settings,
+            durable: &mut self.durable,
+            volatile: &mut self.volatile,
+            now,
+            step: Step::default(),
+        };
+        turn.dispatch(event);
+        turn.fire_timers();
+        turn.serve_parked();
+        turn.finish_shutdown();
+        turn.step
+    }
+
+    /// When [`Event::TimerFired`] is wanted next.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        self.volatile.timers.first().map(|(at, _)| *at)
+    }
+
+    /// The durable state, for readers.
+    pub fn durable(&self) -> &Durable {
+        &self.durable
+    }
+
+    /// While this process slept, no pilot could be heard: their leases are stretched by as much.
+    fn forgive_stall(&mut self, now: Time) {
+        let Some(due) = self.next_wakeup() else { return };
+        let late = now.since(due);
+        if late < STALL {
+            return;
+        }
+        for pilot in self.volatile.pilots.values_mut() {
+            pilot.last_heard = (pilot.last_heard + late).min(now);
+        }
+    }
+}
+
+impl Turn<'_> {
+    fn dispatch(&mut self, event: Event) {
+        match event {
+            Event::PlatformAttached { request, spec } => self.attach_platform(request, spec),
+            Event::JobSubmitted { request, job } => self.submit_job(request, *job),
+            Event::JobChangeAsked { request, caller, job, change } => {
+                self.change_job(request, &caller, job, change);
+            }
+            Event::Asked { request, query } => self.answer_query(request, query),
+            Event::PilotRegistered { request, registration } => self.register_pilot(request, *registration),
+            Event::Pulled { request, pilot, pull } => self.pull(request, pilot, *pull),
+            Event::HungUp { request } => self.unpark(request),
+            Event::PilotLeft { request, pilot, report, reason } => {
+                self.pilot_leaves(request, pilot, report, reason);
+            }
+            Event::AllocationAnswered { allocation, outcome } => {
+                self.allocation_answered(allocation, outcome)
+            }
+            Event::PlatformListed { platform, asked_at, result } => {
+                self.platform_listed(platform, asked_at, result);
+            }
+            Event::ShutdownAsked { request, is_urgent } => self.shut_down(request, is_urgent),
+            Event::TimerFired => {}
+        }
+    }
+
+    /// Applies a record in memory and hands it on to be made durable.
+    fn record(&mut self, record: Record) {
+        self.durable.apply(&record);
+        self.step.records.push(record);
+    }
+
+    fn answer(&mut self, request: RequestId, answer: Answer) {
+        self.step.effects.push(Effect::Answer { request, answer });
+    }
+
+    fn refuse(&mut self, request: RequestId, refusal: Refusal) {
+        self.answer(request, Answer::Refused(refusal));
+    }
+
+    /// Queues a notice, once a step.
+    fn notify(&mut self, notice: Notice) {
+        let effect = Effect::Notify(notice);
+        if !self.step.effects.contains(&effect) {
+            self.step.effects.push(effect);
+        }
+    }
+
+    fn fire_timers(&mut self) {
+        while let Some((at, timer)) = self.volatile.timers.first().copied() {
+            if at > self.now {
+                return;
+            }
+            self.volatile.timers.pop_first();
+            match timer {
+                Timer::Retry(task) => self.retry_is_due(task),
+                Timer::Pilot(pilot) => self.look_at_pilot(pilot),
+                Timer::Platform(platform) => self.look_at_platform(platform),
+                Timer::Grace => self.volatile.is_stirred = true,
+            }
+        }
+    }
+
+    fn answer_query(&mut self, request: RequestId, query: Query) {
+        let reader = views::Reader::new(self.settings, self.durable, self.volatile, self.now);
+        let answer = reader.answer(query).unwrap_or_else(Answer::Refused);
+        self.answer(request, answer);
+    }
+}

@@ -1,0 +1,338 @@
+//! Pilots: registered, pulling, draining, gone, lost, back.
+
+use super::{
+    Turn,
+    interface::{Answer, Effect, Notice, Refusal, RequestId},
+    record::{Blamed, DrainCause, Record},
+    volatile::PilotState,
+};
+use crate::{
+    ids::{JobId, PilotId},
+    pull::{Held, LeaveReason, Part, PilotCommand, Pull, PullAnswer, Registered, Registration, Template},
+    ranges::TaskSet,
+    results::Report,
+    time::Span,
+};
+
+/// Unconfirmed parts of one pilot are merged beyond this number; it bounds what a deaf pilot costs.
+const N_UNCONFIRMED_MAX: usize = 16;
+
+impl Turn<'_> {
+    pub(super) fn register_pilot(&mut self, request: RequestId, registration: Registration) {
+        let Registration { tag, nonce, node, uptime } = registration;
+        let found = self.durable.allocations().iter().rev().find(|(_, allocation)| allocation.tag == tag);
+        let Some((&allocation, known)) = found else {
+            return self.refuse(request, Refusal::NoAllocation(tag));
+        };
+        if let Some(pilot) = known.pilot {
+            let Some(held) = self.durable.pilots().get(&pilot) else { return };
+            if held.nonce != nonce {
+                return self.refuse(request, Refusal::NoAllocation(tag));
+            }
+            let acknowledged = held.acknowledged;
+            return self.answer(request, Answer::Registered(Registered { pilot, acknowledged }));
+        }
+        if !known.is_live() || self.volatile.shutdown.is_some() {
+            return self.refuse(request, Refusal::NoAllocation(tag));
+        }
+        let platform = known.platform;
+        let id = PilotId(self.durable.pilots().last_key_value().map_or(1, |(last, _)| last.0 + 1));
+        let born_at = crate::time::Time(self.now.0.saturating_sub(uptime.0));
+        self.record(Record::PilotRegistered { pilot: id, allocation, nonce, node, born_at, at: self.now });
+        let state = PilotState {
+            is_synced: true,
+            last_heard: self.now,
+            idle_since: Some(self.now),
+            ..PilotState::default()
+        };
+        self.volatile.pilots.insert(id, state);
+        self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
+        if let Some(platform) = self.volatile.platforms.get_mut(&platform) {
+            platform.n_failures = 0;
+            platform.last_failure = None;
+        }
+        self.answer(request, Answer::Registered(Registered { pilot: id, acknowledged: 0 }));
+    }
+
+    pub(super) fn pull(&mut self, request: RequestId, id: PilotId, pull: Pull) {
+        let Some(pilot) = self.durable.pilots().get(&id) else {
+            return self.refuse(request, Refusal::NoPilot(id));
+        };
+        if !pilot.is_live() {
+            self.take_back(id);
+        }
+        self.supersede(id);
+        let epoch = self.volatile.epoch;
+        let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
+        state.last_heard = self.now;
+        state.is_hungry = pull.is_hungry;
+        if pull.epoch == epoch {
+            state.unconfirmed.retain(|part| part.number > pull.part_seen);
+        }
+        if let Some(holds) = &pull.holds {
+            self.adopt(id, holds, &pull.templates);
+        }
+        if !self.is_synced(id) {
+            return self.answer_pull(request, id, true);
+        }
+        let has_report = pull.report.is_some();
+        if let Some(report) = pull.report {
+            self.take_report(id, report);
+        }
+        self.note_running(id, &pull.running);
+        if let Some(state) = self.volatile.pilots.get_mut(&id) {
+            state.has_unseen_tasks &= !state.unconfirmed.is_empty();
+        }
+        self.feed(id);
+        let has_news = self.volatile.pilots.get(&id).is_some_and(|state| !state.unconfirmed.is_empty());
+        if has_report || has_news || pull.wait == Span::ZERO {
+            return self.answer_pull(request, id, false);
+        }
+        self.park(request, id, pull.wait);
+    }
+
+    fn is_synced(&self, id: PilotId) -> bool {
+        self.volatile.pilots.get(&id).is_some_and(|state| state.is_synced)
+    }
+
+    fn park(&mut self, request: RequestId, id: PilotId, wait: Span) {
+        let until = self.now + wait.min(self.settings.poll_wait_max);
+        if let Some(state) = self.volatile.pilots.get_mut(&id) {
+            state.parked = Some((request, until));
+            self.volatile.parked.insert(id);
+            self.volatile.arm_pilot(id, until);
+        }
+    }
+
+    /// A pilot has one parked pull at most: the older one is answered with nothing.
+    fn supersede(&mut self, id: PilotId) {
+        let parked = self.volatile.pilots.get_mut(&id).and_then(|state| state.parked.take());
+        self.volatile.parked.remove(&id);
+        if let Some((older, _)) = parked {
+            self.answer_pull(older, id, false);
+        }
+    }
+
+    pub(super) fn unpark(&mut self, request: RequestId) {
+        let is_it = |state: &PilotState| state.parked.is_some_and(|(parked, _)| parked == request);
+        let Some((&id, _)) = self.volatile.pilots.iter().find(|(_, state)| is_it(state)) else { return };
+        self.volatile.parked.remove(&id);
+        if let Some(state) = self.volatile.pilots.get_mut(&id) {
+            state.parked = None;
+            state.last_heard = self.now;
+            self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
+        }
+    }
+
+    pub(super) fn answer_pull(&mut self, request: RequestId, id: PilotId, resync: bool) {
+        let acknowledged = self.durable.pilots().get(&id).map_or(0, |pilot| pilot.acknowledged);
+        let parts = self.volatile.pilots.get(&id).map_or_else(Vec::new, |state| state.unconfirmed.clone());
+        let answer = PullAnswer { epoch: self.volatile.epoch, acknowledged, resync, parts };
+        self.answer(request, Answer::Pull(answer));
+    }
+
+    /// Puts new tasks and commands for the pilot into a part of their own, to be sent until confirmed.
+    pub(super) fn feed(&mut self, id: PilotId) {
+        let bundles = self.fill(id);
+        let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
+        let commands = std::mem::take(&mut state.commands);
+        if bundles.is_empty() && commands.is_empty() {
+            return;
+        }
+        let mut templates = Vec::new();
+        for bundle in &bundles {
+            let Some(job) = self.durable.jobs().get(&bundle.job) else { continue };
+            if state.templates.insert(bundle.job) {
+                let (needs, spec) = (job.request.needs.clone(), job.request.spec.to_string());
+                templates.push(Template { job: bundle.job, needs, spec });
+            }
+        }
+        state.has_unseen_tasks |= !bundles.is_empty();
+        state.n_parts += 1;
+        let mut part = Part { number: state.n_parts, templates, bundles, commands };
+        if state.unconfirmed.len() >= N_UNCONFIRMED_MAX
+            && let Some(last) = state.unconfirmed.pop()
+        {
+            part.templates.splice(0..0, last.templates);
+            part.bundles.splice(0..0, last.bundles);
+            part.commands.splice(0..0, last.commands);
+        }
+        state.unconfirmed.push(part);
+    }
+
+    /// Tells a pilot something with the next answer; a parked pull is answered at the end of the step.
+    pub(super) fn command(&mut self, id: PilotId, command: PilotCommand) {
+        if let Some(state) = self.volatile.pilots.get_mut(&id) {
+            state.commands.push(command);
+            self.volatile.is_stirred = true;
+        }
+    }
+
+    /// Takes a pilot at its word about what it holds. What another holds or nobody wants goes back.
+    fn adopt(&mut self, id: PilotId, holds: &[Held], templates: &[JobId]) {
+        self.release_all(id);
+        if let Some(state) = self.volatile.pilots.get_mut(&id) {
+            state.unconfirmed.clear();
+            state.templates = templates.iter().copied().collect();
+            state.is_synced = true;
+            state.idle_since.get_or_insert(self.now);
+        }
+        for held in holds {
+            let mut all = held.queued.clone();
+            all.insert_all(&held.running);
+            all.insert_all(&held.unreported);
+            let wanted = self.adoptable(id, held.job, &all);
+            let mut unwanted = held.queued.clone();
+            unwanted.insert_all(&held.running);
+            unwanted.remove_all(&wanted);
+            if let Some(leases) = self.volatile.jobs.get_mut(&held.job) {
+                leases.ready.remove_all(&wanted);
+            }
+            self.lease(id, held.job, &wanted);
+            if !unwanted.is_empty() {
+                self.command(id, PilotCommand::Kill { job: held.job, tasks: unwanted });
+            }
+            if self.durable.jobs().get(&held.job).is_some_and(|job| job.is_paused) {
+                self.command(id, PilotCommand::Return { job: held.job, tasks: held.queued.clone() });
+            }
+        }
+        if self.durable.pilots().get(&id).is_some_and(|pilot| pilot.drain.is_some()) {
+            self.command(id, PilotCommand::Drain);
+        }
+        self.volatile.is_stirred = true;
+    }
+
+    /// Of these tasks, those that are open and held by nobody else.
+    fn adoptable(&self, id: PilotId, job: JobId, tasks: &TaskSet) -> TaskSet {
+        let Some(held) = self.durable.jobs().get(&job) else { return TaskSet::new() };
+        let mut wanted = tasks.intersection(&held.open);
+        let others = self.volatile.pilots.iter().filter(|(other, _)| **other != id);
+        for leased in others.filter_map(|(_, other)| other.leases.get(&job)) {
+            wanted.remove_all(leased);
+        }
+        wanted
+    }
+
+    /// Ends all leases of a pilot; what is still open is ready again.
+    fn release_all(&mut self, id: PilotId) {
+        let leases =
+            self.volatile.pilots.get(&id).map_or_else(Default::default, |state| state.leases.clone());
+        for (job, tasks) in leases {
+            let taken = self.unlease(id, job, &tasks);
+            self.make_ready(job, &taken);
+        }
+    }
+
+    pub(super) fn pilot_leaves(
+        &mut self,
+        request: RequestId,
+        id: PilotId,
+        report: Option<Report>,
+        reason: LeaveReason,
+    ) {
+        let Some(pilot) = self.durable.pilots().get(&id) else {
+            return self.refuse(request, Refusal::NoPilot(id));
+        };
+        if !pilot.is_live() {
+            self.take_back(id);
+        }
+        if let Some(report) = report {
+            self.take_report(id, report);
+        }
+        let why = match (reason, self.durable.pilots().get(&id).and_then(|pilot| pilot.drain.clone())) {
+            (LeaveReason::Told, Some(DrainCause::Idle(timeout))) => format!("idle for {timeout}"),
+            (LeaveReason::Told, Some(DrainCause::BlackHole { n_failures })) => {
+                format!("its node failed {n_failures} tasks in a row that others could run")
+            }
+            (LeaveReason::Told, Some(DrainCause::Shutdown)) => "the manager was stopped".into(),
+            (LeaveReason::Told, None) => "told to".into(),
+            (LeaveReason::Walltime, _) => "its walltime ended".into(),
+            (LeaveReason::Signalled, _) => "it got a signal".into(),
+        };
+        self.record(Record::PilotLeft { pilot: id, why: why.clone(), at: self.now });
+        self.bury(id, &why, false);
+        self.answer(request, Answer::Left);
+    }
+
+    /// Gives a pilot up. Its tasks are ready again; those that ran may be why it vanished.
+    pub(super) fn lose_pilot(&mut self, id: PilotId, why: &str) {
+        if self.durable.pilots().get(&id).is_none_or(|pilot| !pilot.is_live()) {
+            return;
+        }
+        let blamed = self.blame(id);
+        self.record(Record::PilotLost {
+            pilot: id,
+            why: why.to_owned(),
+            blamed: blamed.clone(),
+            at: self.now,
+        });
+        for Blamed { task, verdict, .. } in blamed {
+            let kind = crate::results::FailureKind::PilotLost;
+            let is_final = verdict == super::record::Verdict::Final;
+            self.notify(Notice::TaskFailed { task, kind, is_final, pilot: id });
+        }
+        let jobs: Vec<JobId> = self
+            .volatile
+            .pilots
+            .get(&id)
+            .map_or_else(Vec::new, |state| state.leases.keys().copied().collect());
+        self.bury(id, why, true);
+        for job in jobs {
+            self.stop_failing_job(job);
+            self.close_if_over(job);
+            self.notify(Notice::JobChanged(job));
+        }
+    }
+
+    /// Forgets a pilot and ends its allocation. One that vanished may still be there: it is cancelled.
+    fn bury(&mut self, id: PilotId, why: &str, has_vanished: bool) {
+        self.supersede(id);
+        self.release_all(id);
+        self.volatile.pilots.remove(&id);
+        let Some(pilot) = self.durable.pilots().get(&id) else { return };
+        let (allocation, platform) = (pilot.allocation, pilot.platform);
+        if let Some(held) = self.durable.allocations().get(&allocation).filter(|held| held.is_live()) {
+            let batch_ids: Vec<String> = held.batch_id.iter().cloned().collect();
+            self.record(Record::AllocationEnded { allocation, why: why.to_owned(), at: self.now });
+            if has_vanished && !batch_ids.is_empty() {
+                self.step.effects.push(Effect::Cancel { platform, batch_ids });
+            }
+        }
+        self.volatile.is_stirred = true;
+        self.stir_platforms();
+    }
+
+    /// A pilot that had been given up speaks again: it is known, and must say what it holds.
+    fn take_back(&mut self, id: PilotId) {
+        self.record(Record::PilotReturned { pilot: id, at: self.now });
+        self.volatile.pilots.insert(id, PilotState { last_heard: self.now, ..PilotState::default() });
+        self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
+    }
+
+    pub(super) fn drain_pilot(&mut self, id: PilotId, why: DrainCause) {
+        let is_known = |pilot: &super::durable::Pilot| pilot.is_live() && pilot.drain.is_none();
+        if !self.durable.pilots().get(&id).is_some_and(is_known) {
+            return;
+        }
+        self.record(Record::PilotDrained { pilot: id, why, at: self.now });
+        self.command(id, PilotCommand::Drain);
+    }
+
+    /// A pilot's timer: its parked pull is over, or it has been silent too long.
+    pub(super) fn look_at_pilot(&mut self, id: PilotId) {
+        let limit = self.settings.heartbeat_limit;
+        let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
+        state.timer_at = None;
+        match state.parked {
+            Some((_, until)) if until <= self.now => self.supersede(id),
+            Some((_, until)) => return self.volatile.arm_pilot(id, until),
+            None if self.now.since(state.last_heard) >= limit => {
+                let silence = self.now.since(state.last_heard);
+                return self.lose_pilot(id, &format!("silent for {silence}"));
+            }
+            None => {}
+        }
+        let heard = self.volatile.pilots.get(&id).map_or(self.now, |state| state.last_heard);
+        self.volatile.arm_pilot(id, (heard + limit).max(self.now + Span::from_millis(1)));
+    }
+}

@@ -1,0 +1,303 @@
+//! Provisioning: how many allocations are wanted where, and what becomes of each. Intent first, then
+//! the act, then the outcome; what is unknown is left to the next listing by tag.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Turn,
+    durable::{AllocationState, Durable},
+    interface::{Answer, Effect, ListedAllocation, Notice, PlatformSpec, RequestId, SubmitOutcome},
+    record::{DrainCause, Record},
+    volatile::{PlatformState, Volatile},
+};
+use crate::{
+    ids::{AllocationId, JobId, PilotId, PlatformId},
+    pull::PilotCommand,
+    resources::Resources,
+    time::Time,
+};
+
+/// More jobs than this are not looked at to find out how many pilots are wanted: any one may decide it.
+const N_JOBS_LOOKED_AT: usize = 1000;
+
+impl Turn<'_> {
+    pub(super) fn attach_platform(&mut self, request: RequestId, spec: PlatformSpec) {
+        let known = self.durable.platforms().iter().find(|(_, held)| held.name == spec.name);
+        let is_same = known.is_some_and(|(_, held)| *held == spec);
+        let next = self.durable.platforms().last_key_value().map_or(1, |(last, _)| last.0 + 1);
+        let id = known.map_or(PlatformId(next), |(id, _)| *id);
+        if !is_same {
+            self.record(Record::PlatformAttached { platform: id, spec, at: self.now });
+        }
+        self.volatile.platforms.entry(id).or_insert_with(PlatformState::default);
+        self.volatile.arm_platform(id, self.now);
+        self.answer(request, Answer::Attached(id));
+    }
+
+    /// Something changed that may want more pilots: all platforms are looked at in this step.
+    pub(super) fn stir_platforms(&mut self) {
+        let ids: Vec<PlatformId> = self.volatile.platforms.keys().copied().collect();
+        for id in ids {
+            self.volatile.arm_platform(id, self.now);
+        }
+    }
+
+    /// A platform's timer: asks for its listing, drains idle pilots, asks for more.
+    pub(super) fn look_at_platform(&mut self, id: PlatformId) {
+        let Some(spec) = self.durable.platforms().get(&id).cloned() else { return };
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        state.timer_at = None;
+        let live = self.live_allocations(id);
+        let listed_at = self.volatile.platforms.get(&id).and_then(|state| state.listed_at);
+        let is_list_due = listed_at.is_none_or(|at| self.now.since(at) >= spec.poll_interval);
+        if !live.is_empty() && is_list_due {
+            self.step.effects.push(Effect::List { platform: id });
+            if let Some(state) = self.volatile.platforms.get_mut(&id) {
+                state.listed_at = Some(self.now);
+            }
+        }
+        if self.volatile.shutdown.is_none() {
+            self.drain_idle(id, &spec);
+            self.ask_for_more(id, &spec);
+        }
+        if !self.live_allocations(id).is_empty() {
+            self.volatile.arm_platform(id, self.now + spec.poll_interval);
+        }
+    }
+
+    fn live_allocations(&self, id: PlatformId) -> Vec<AllocationId> {
+        let ours = |a: &&super::durable::Allocation| a.platform == id && a.is_live();
+        self.durable.allocations().iter().filter(|(_, a)| ours(a)).map(|(id, _)| *id).collect()
+    }
+
+    fn drain_idle(&mut self, id: PlatformId, spec: &PlatformSpec) {
+        let n_live = self.live_allocations(id).len();
+        let n_spare = n_live.saturating_sub(spec.n_pilots_min as usize);
+        let is_idle = |pilot: &PilotId| {
+            let since = self.volatile.pilots.get(pilot).and_then(|state| state.idle_since);
+            since.is_some_and(|since| self.now.since(since) >= spec.idle_timeout)
+        };
+        let idle: Vec<PilotId> = self
+            .durable
+            .pilots()
+            .iter()
+            .filter(|(_, pilot)| pilot.platform == id && pilot.is_live() && pilot.drain.is_none())
+            .map(|(pilot, _)| *pilot)
+            .filter(is_idle)
+            .take(n_spare)
+            .collect();
+        for pilot in idle {
+            self.drain_pilot(pilot, DrainCause::Idle(spec.idle_timeout));
+        }
+    }
+
+    fn ask_for_more(&mut self, id: PlatformId, spec: &PlatformSpec) {
+        let blocked_until = self.volatile.platforms.get(&id).map_or(Time(0), |state| state.blocked_until);
+        if blocked_until > self.now {
+            return self.volatile.arm_platform(id, blocked_until);
+        }
+        let live = self.live_allocations(id);
+        let waiting = live.iter().filter(|a| self.durable.allocations()[*a].pilot.is_none()).count();
+        let room = (spec.n_pilots_max as usize).saturating_sub(live.len());
+        let missing = (spec.n_pilots_min as usize).saturating_sub(live.len());
+        let wanted = n_hypothetical(self.durable, self.volatile, &spec.capacity, waiting + room)
+            .saturating_sub(waiting);
+        let is_failing = self.volatile.platforms.get(&id).is_some_and(|state| state.n_failures > 0);
+        let n = if is_failing { wanted.max(missing).min(1) } else { wanted.max(missing) };
+        for _ in 0..n.min(room) {
+            self.intend_allocation(id);
+        }
+    }
+
+    fn intend_allocation(&mut self, platform: PlatformId) {
+        let next = self.durable.allocations().last_key_value().map_or(1, |(last, _)| last.0 + 1);
+        let (allocation, tag) =
+            (AllocationId(next), format!("pf{:x}-{next}", self.settings.store_id & 0xffff_ffff));
+        self.record(Record::AllocationIntended { allocation, platform, tag: tag.clone(), at: self.now });
+        self.step.effects.push(Effect::Submit { platform, allocation, tag });
+    }
+
+    pub(super) fn allocation_answered(&mut self, id: AllocationId, outcome: SubmitOutcome) {
+        let Some(allocation) = self.durable.allocations().get(&id).filter(|a| a.is_live()) else {
+            return self.cancel_unwanted(id, outcome);
+        };
+        let platform = allocation.platform;
+        match outcome {
+            SubmitOutcome::Accepted(batch_id) => {
+                self.record(Record::AllocationSubmitted { allocation: id, batch_id, at: self.now });
+                if self.volatile.shutdown.is_some() {
+                    self.cancel_allocation(id);
+                }
+            }
+            SubmitOutcome::Refused(why) => {
+                self.record(Record::AllocationEnded { allocation: id, why: why.clone(), at: self.now });
+                self.note_platform_failure(platform, why);
+            }
+            SubmitOutcome::Unknown(what) => {
+                self.record(Record::AllocationUnknown { allocation: id, what: what.clone(), at: self.now });
+                self.note_platform_failure(platform, what);
+            }
+        }
+        self.volatile.arm_platform(platform, self.now);
+    }
+
+    /// An allocation that ended while its submission was under way: what came of it is not wanted.
+    fn cancel_unwanted(&mut self, id: AllocationId, outcome: SubmitOutcome) {
+        let Some(allocation) = self.durable.allocations().get(&id) else { return };
+        if let SubmitOutcome::Accepted(batch_id) = outcome {
+            let platform = allocation.platform;
+            self.step.effects.push(Effect::Cancel { platform, batch_ids: vec![batch_id] });
+        }
+    }
+
+    fn note_platform_failure(&mut self, id: PlatformId, what: String) {
+        let settings = self.settings;
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let delay =
+            settings.platform_delay.times(1 << state.n_failures.min(20)).min(settings.platform_delay_max);
+        state.n_failures += 1;
+        state.blocked_until = self.now + delay;
+        state.last_failure = Some(what.clone());
+        let platform = self.durable.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone());
+        self.notify(Notice::PlatformFailed { platform, what });
+    }
+
+    /// A listing by tag resolves what is unknown, ends what is gone, and cancels what is not wanted.
+    pub(super) fn platform_listed(
+        &mut self,
+        id: PlatformId,
+        asked_at: Time,
+        result: Result<Vec<ListedAllocation>, String>,
+    ) {
+        let Ok(listed) = result else { return };
+        let mut unwanted = Vec::new();
+        for entry in listed.iter().filter(|entry| !entry.is_ended) {
+            let known = self.durable.allocations().iter().rev().find(|(_, a)| a.tag == entry.tag);
+            match known.map(|(id, a)| (*id, a.is_live(), a.state.clone())) {
+                Some((_, true, AllocationState::Submitted)) => {}
+                Some((allocation, true, _)) => {
+                    let batch_id = entry.batch_id.clone();
+                    self.record(Record::AllocationSubmitted { allocation, batch_id, at: self.now });
+                }
+                Some((_, false, _)) | None => unwanted.push(entry.batch_id.clone()),
+            }
+        }
+        for allocation in self.live_allocations(id) {
+            let held = &self.durable.allocations()[&allocation];
+            let is_there = listed.iter().any(|entry| entry.tag == held.tag && !entry.is_ended);
+            let since = match held.state {
+                AllocationState::Submitted => held.submitted_at,
+                AllocationState::Intended => Some(held.intended_at).filter(|at| *at < self.started_at()),
+                AllocationState::Unknown(_) => Some(held.intended_at),
+                AllocationState::Ended(_) => None,
+            };
+            if !is_there && since.is_some_and(|since| since < asked_at) {
+                self.allocation_is_gone(allocation);
+            }
+        }
+        if !unwanted.is_empty() {
+            self.step.effects.push(Effect::Cancel { platform: id, batch_ids: unwanted });
+        }
+    }
+
+    /// When this engine started: intents from before it have no submission under way any more.
+    fn started_at(&self) -> Time {
+        Time(self.volatile.grace_until.0.saturating_sub(self.settings.grace.0))
+    }
+
+    fn allocation_is_gone(&mut self, id: AllocationId) {
+        let Some(allocation) = self.durable.allocations().get(&id) else { return };
+        let (platform, pilot) = (allocation.platform, allocation.pilot);
+        match pilot.filter(|pilot| self.durable.pilots().get(pilot).is_some_and(|pilot| pilot.is_live())) {
+            Some(pilot) => self.lose_pilot(pilot, "its platform says that it has ended"),
+            None => {
+                let why = "it ended before its pilot came";
+                self.record(Record::AllocationEnded { allocation: id, why: why.into(), at: self.now });
+                self.note_platform_failure(platform, why.into());
+            }
+        }
+        self.volatile.arm_platform(platform, self.now);
+    }
+
+    fn cancel_allocation(&mut self, id: AllocationId) {
+        let Some(allocation) = self.durable.allocations().get(&id) else { return };
+        let platform = allocation.platform;
+        let batch_ids: Vec<String> = allocation.batch_id.iter().cloned().collect();
+        self.record(Record::AllocationEnded {
+            allocation: id,
+            why: "not wanted any more".into(),
+            at: self.now,
+        });
+        if !batch_ids.is_empty() {
+            self.step.effects.push(Effect::Cancel { platform, batch_ids });
+        }
+    }
+
+    /// The manager ends: nothing new begins, pilots drain or stop, allocations without pilot are cancelled.
+    pub(super) fn shut_down(&mut self, request: RequestId, is_urgent: bool) {
+        let (mut requests, was_urgent) = self.volatile.shutdown.take().unwrap_or_default();
+        requests.push(request);
+        self.volatile.shutdown = Some((requests, is_urgent || was_urgent));
+        let pilots: Vec<PilotId> = self.volatile.pilots.keys().copied().collect();
+        for pilot in pilots {
+            self.drain_pilot(pilot, DrainCause::Shutdown);
+            if is_urgent {
+                self.command(pilot, PilotCommand::Stop);
+            }
+        }
+        let waiting: Vec<AllocationId> = self
+            .durable
+            .allocations()
+            .iter()
+            .filter(|(_, a)| a.pilot.is_none() && a.state == AllocationState::Submitted)
+            .map(|(id, _)| *id)
+            .collect();
+        for allocation in waiting {
+            self.cancel_allocation(allocation);
+        }
+    }
+
+    /// Answers who waits for the end once no pilot and no allocation is left.
+    pub(super) fn finish_shutdown(&mut self) {
+        if self.volatile.shutdown.is_none() || !self.volatile.pilots.is_empty() {
+            return;
+        }
+        if self.durable.allocations().values().any(|a| a.is_live() && a.pilot.is_none()) {
+            return;
+        }
+        let requests = self.volatile.shutdown.as_mut().map(|(requests, _)| std::mem::take(requests));
+        for request in requests.unwrap_or_default() {
+            self.answer(request, Answer::ShutDown);
+        }
+    }
+}
+
+/// How many pilots of this capacity, up to `limit`, would find something to do beside those at work.
+pub(super) fn n_hypothetical(
+    durable: &Durable,
+    volatile: &Volatile,
+    capacity: &Resources,
+    limit: usize,
+) -> usize {
+    let mut ready: BTreeMap<JobId, u64> = BTreeMap::new();
+    for (id, leases) in volatile.jobs.iter().take(N_JOBS_LOOKED_AT) {
+        if durable.jobs().get(id).is_some_and(|job| !job.is_paused) {
+            ready.insert(*id, leases.ready.len());
+        }
+    }
+    for n in 0..limit {
+        let mut free = capacity.clone();
+        let mut has_work = false;
+        for (id, n_ready) in ready.iter_mut().filter(|(_, n_ready)| **n_ready > 0) {
+            let needs = &durable.jobs()[id].request.needs.resources;
+            let n_taken = needs.how_often_in(&free).min(*n_ready);
+            free.take(needs, n_taken);
+            *n_ready -= n_taken;
+            has_work |= n_taken > 0;
+        }
+        if !has_work {
+            return n;
+        }
+    }
+    limit
+}

@@ -1,0 +1,241 @@
+//! `explain`: finds the reasons; their sentences are in [`crate::explain`].
+
+use super::{
+    durable::{AllocationState, Job, Pilot},
+    interface::Refusal,
+    record::DrainCause,
+    serve::{Offer, expected_duration},
+    views::{Reader, cancel_words},
+};
+use crate::{
+    explain::Reason,
+    ids::{JobId, PilotId, TaskId},
+    resources::Resources,
+};
+
+impl Reader<'_> {
+    pub(super) fn explain_job(&self, id: JobId, job: &Job) -> Vec<Reason> {
+        let counts = self.counts(id, job);
+        let mut reasons = Vec::new();
+        if job.ended_at.is_some() {
+            let (n_done, n_failed, n_cancelled) = (counts.done, counts.failed, counts.cancelled);
+            reasons.push(Reason::JobOver {
+                job: id,
+                state: job.state().into(),
+                n_done,
+                n_failed,
+                n_cancelled,
+            });
+            reasons
+                .extend(job.cancel_cause.as_ref().map(|c| Reason::TaskCancelled { cause: cancel_words(c) }));
+            return reasons;
+        }
+        let (n_running, n_queued, n_ready) = (counts.running, counts.queued, counts.waiting);
+        if n_ready > 0 {
+            reasons.extend(self.why_waiting(id, job));
+        }
+        reasons.push(Reason::JobRuns { job: id, n_running, n_queued, n_ready });
+        if let (Some(mean), Some(deviation)) = (job.totals.wall_mean(), job.totals.wall_deviation()) {
+            reasons.push(Reason::JobRate { mean, deviation, n: job.totals.n });
+        }
+        reasons
+    }
+
+    pub(super) fn explain_task(&self, task: TaskId) -> Result<Vec<Reason>, Refusal> {
+        let job = self.known_task(task)?;
+        let trouble = job.troubled.get(&task.index);
+        let last = trouble.and_then(|trouble| Some((trouble, trouble.last.clone()?)));
+        if job.failed.contains(task.index) {
+            let failed =
+                last.map(|(trouble, kind)| Reason::TaskFailed { kind, n_attempts: trouble.n_attempts() });
+            return Ok(failed.into_iter().collect());
+        }
+        if job.cancelled.contains(task.index) {
+            let cause = job.cancel_cause.as_ref().map_or_else(String::new, cancel_words);
+            return Ok(vec![Reason::TaskCancelled { cause }]);
+        }
+        if !job.open.contains(task.index) {
+            return Ok(vec![Reason::TaskDone]);
+        }
+        let mut reasons = match self.holder(task) {
+            Some((pilot, true)) => vec![Reason::TaskRuns { pilot }],
+            Some((pilot, false)) => vec![Reason::TaskQueued { pilot, n_ahead: self.n_ahead_on(pilot, task) }],
+            None => Vec::new(),
+        };
+        if !reasons.is_empty() {
+            return Ok(reasons);
+        }
+        if let Some((trouble, kind)) = last.filter(|(trouble, _)| trouble.retry_at > self.now) {
+            let left = trouble.retry_at.since(self.now);
+            reasons.push(Reason::TaskBacksOff { left, n_attempts: trouble.n_attempts(), kind });
+            return Ok(reasons);
+        }
+        reasons.extend(self.why_waiting(task.job, job));
+        if let Some(leases) = self.volatile.jobs.get(&task.job) {
+            let n_ahead = leases.ready.intersection(&(0..task.index).into()).len();
+            reasons.push(Reason::TaskBehind { n_ahead });
+        }
+        Ok(reasons)
+    }
+
+    fn n_ahead_on(&self, pilot: PilotId, task: TaskId) -> u64 {
+        let leases = self.volatile.pilots.get(&pilot).and_then(|state| state.leases.get(&task.job));
+        leases.map_or(0, |leases| leases.intersection(&(0..task.index).into()).len())
+    }
+
+    /// Why the job's ready tasks are not being handed out.
+    fn why_waiting(&self, id: JobId, job: &Job) -> Vec<Reason> {
+        let needs = &job.request.needs.resources;
+        if job.is_paused {
+            return vec![Reason::JobPaused { job: id }];
+        }
+        if self.volatile.shutdown.is_some() {
+            return vec![Reason::ShuttingDown];
+        }
+        if self.volatile.is_in_grace() {
+            let n_pilots = self.volatile.pilots.values().filter(|pilot| !pilot.is_synced).count() as u64;
+            return vec![Reason::InGrace { left: self.volatile.grace_until.since(self.now), n_pilots }];
+        }
+        if self.durable.platforms().is_empty() {
+            return vec![Reason::NoPlatform];
+        }
+        let pilots: Vec<(PilotId, &Pilot)> = self
+            .volatile
+            .pilots
+            .keys()
+            .filter_map(|pilot| Some((*pilot, self.durable.pilots().get(pilot)?)))
+            .filter(|(_, pilot)| pilot.drain.is_none() && needs.fits_in(&pilot.node.capacity))
+            .collect();
+        if pilots.is_empty() {
+            return self.why_no_pilot(needs);
+        }
+        let n_pilots = pilots.len() as u64;
+        let offers: Vec<Offer<'_>> = pilots
+            .iter()
+            .filter_map(|(pilot, _)| Offer::new(self.settings, self.durable, self.volatile, self.now, *pilot))
+            .collect();
+        if offers.iter().all(|offer| !offer.outlives(job)) {
+            return vec![Reason::PilotsTooShort { needed: expected_duration(job), n_pilots }];
+        }
+        let freest = offers.iter().max_by_key(|offer| needs.how_often_in(offer.free()));
+        let free = freest.map_or_else(Resources::default, |offer| offer.free().clone());
+        let mut reasons = vec![Reason::PilotsBusy { n_pilots, free, needs: needs.clone() }];
+        reasons.extend(self.first_in_line(id, job));
+        reasons
+    }
+
+    fn why_no_pilot(&self, needs: &Resources) -> Vec<Reason> {
+        let offers = self.durable.platforms().values().map(|spec| &spec.capacity);
+        if !offers.clone().any(|capacity| needs.fits_in(capacity)) {
+            let largest = offers.max_by_key(|capacity| (capacity.cores, capacity.memory_bytes)).cloned();
+            let largest = largest.unwrap_or_default();
+            return vec![Reason::FitsNowhere { needs: needs.clone(), largest }];
+        }
+        let mut reasons = Vec::new();
+        for (id, state) in self.volatile.platforms.iter().filter(|(_, state)| state.n_failures > 0) {
+            reasons.push(Reason::PlatformFails {
+                platform: self.durable.platforms().get(id).map_or_else(String::new, |p| p.name.clone()),
+                n_failures: state.n_failures,
+                retry_in: state.blocked_until.since(self.now),
+                what: state.last_failure.clone().unwrap_or_default(),
+            });
+        }
+        let waiting = self.durable.allocations().values().filter(|a| a.is_live() && a.pilot.is_none());
+        reasons.push(Reason::NoPilot { n_allocations: waiting.count() as u64 });
+        reasons
+    }
+
+    /// The job that the matching policy would serve before this one, if there is one.
+    fn first_in_line(&self, id: JobId, job: &Job) -> Option<Reason> {
+        let cores = |id: &JobId, job: &Job| {
+            let n_leased = self.volatile.jobs.get(id).map_or(0, |leases| leases.n_leased);
+            n_leased.saturating_mul(u64::from(job.request.needs.resources.cores))
+        };
+        let rivals =
+            self.volatile.jobs.iter().filter(|(other, leases)| **other != id && !leases.ready.is_empty());
+        let rival = rivals
+            .filter_map(|(other, _)| Some((*other, self.durable.jobs().get(other)?)))
+            .filter(|(_, rival)| !rival.is_paused && rival.request.priority >= job.request.priority)
+            .max_by_key(|(other, rival)| (rival.request.priority, std::cmp::Reverse(*other)))?;
+        let (other, rival) = rival;
+        let is_first =
+            rival.request.priority > job.request.priority || cores(&other, rival) <= cores(&id, job);
+        is_first.then(|| Reason::BehindJob {
+            job: other,
+            user: rival.request.user.clone(),
+            policy: format!("{:?}", self.settings.policies.matching).to_lowercase(),
+            priority: rival.request.priority,
+            held_cores: cores(&other, rival),
+            own_cores: cores(&id, job),
+        })
+    }
+
+    pub(super) fn explain_pilot(&self, id: PilotId) -> Result<Vec<Reason>, Refusal> {
+        let pilot = self.durable.pilots().get(&id).ok_or(Refusal::NoPilot(id))?;
+        let Some(state) = self.volatile.pilots.get(&id) else {
+            let why = pilot.ended.as_ref().map_or_else(String::new, |(_, why)| why.clone());
+            return Ok(vec![Reason::PilotEnded { why }]);
+        };
+        let mut reasons = Vec::new();
+        if let Some(drain) = &pilot.drain {
+            reasons.push(Reason::PilotDrains { why: drain_words(drain) });
+        }
+        if !state.is_synced {
+            reasons.push(Reason::PilotUnsynced);
+        }
+        let n_running = state.running.values().map(crate::ranges::TaskSet::len).sum();
+        match (state.idle_since, self.durable.platforms().get(&pilot.platform)) {
+            (Some(since), Some(platform)) => {
+                reasons
+                    .push(Reason::PilotIdle { since: self.now.since(since), timeout: platform.idle_timeout });
+            }
+            _ => reasons.push(Reason::PilotWorks {
+                n_running,
+                n_queued: state.n_leased().saturating_sub(n_running),
+                used: state.used.clone(),
+                capacity: pilot.node.capacity.clone(),
+            }),
+        }
+        Ok(reasons)
+    }
+
+    pub(super) fn explain_platform(&self, name: &str) -> Result<Vec<Reason>, Refusal> {
+        let found = self.durable.platforms().iter().find(|(_, spec)| spec.name == name);
+        let (id, spec) = found.ok_or_else(|| Refusal::NoPlatform(name.to_owned()))?;
+        let live = || self.durable.allocations().values().filter(|a| a.platform == *id && a.is_live());
+        let n_live = live().count() as u64;
+        let n_waiting = live().filter(|a| a.pilot.is_none()).count() as u64;
+        let room = u64::from(spec.n_pilots_max).saturating_sub(n_live) + n_waiting;
+        let n_wanted =
+            super::provision::n_hypothetical(self.durable, self.volatile, &spec.capacity, room as usize)
+                as u64;
+        let mut reasons = Vec::new();
+        if let Some(state) = self.volatile.platforms.get(id).filter(|state| state.n_failures > 0) {
+            reasons.push(Reason::PlatformFails {
+                platform: name.to_owned(),
+                n_failures: state.n_failures,
+                retry_in: state.blocked_until.since(self.now),
+                what: state.last_failure.clone().unwrap_or_default(),
+            });
+        }
+        for allocation in live() {
+            if let AllocationState::Unknown(what) = &allocation.state {
+                reasons.push(Reason::AllocationUnknown { tag: allocation.tag.clone(), what: what.clone() });
+            }
+        }
+        let n_wanted = n_wanted.saturating_sub(n_waiting);
+        reasons.push(Reason::PlatformHas { n_live, n_waiting, n_max: spec.n_pilots_max, n_wanted });
+        Ok(reasons)
+    }
+}
+
+/// A drain's cause in words.
+fn drain_words(cause: &DrainCause) -> String {
+    match cause {
+        DrainCause::Idle(timeout) => format!("idle for {timeout}"),
+        DrainCause::BlackHole { n_failures } => {
+            format!("its node failed {n_failures} tasks in a row that others could run")
+        }
+        DrainCause::Shutdown => "the manager is being stopped".into(),
+    }
+}

@@ -1,0 +1,190 @@
+//! What the store keeps. Control records travel as JSON, reports as columns; both are versioned by
+//! the store's schema. A field may be added with a default; none may change its meaning.
+
+use serde::{Deserialize, Serialize};
+
+use super::interface::{JobRequest, PlatformSpec};
+use crate::{
+    ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
+    pull::NodeFacts,
+    ranges::TaskSet,
+    results::{FailureKind, Successes, TaskOutput, Usage},
+    time::{Span, Time},
+};
+
+/// One durable change.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)] // The fields are the words of the design page.
+pub enum Record {
+    /// A platform is attached, or attached again with other settings.
+    PlatformAttached { platform: PlatformId, spec: PlatformSpec, at: Time },
+    /// A job is kept.
+    JobAccepted { job: JobId, request: JobRequest, at: Time },
+    /// Nothing more of the job begins.
+    JobPaused { job: JobId, at: Time },
+    /// The job goes on.
+    JobResumed { job: JobId, at: Time },
+    /// Tasks will not be done: all that were open, or these.
+    TasksCancelled { job: JobId, tasks: TaskSet, cause: CancelCause, at: Time },
+    /// Tasks that failed or were cancelled are open again.
+    TasksReopened { job: JobId, tasks: TaskSet, at: Time },
+    /// A pilot's report, the part that was accepted.
+    Reported { pilot: PilotId, seq: u64, results: Vec<JobResult>, at: Time },
+    /// An allocation will be asked for.
+    AllocationIntended { allocation: AllocationId, platform: PlatformId, tag: String, at: Time },
+    /// It is there.
+    AllocationSubmitted { allocation: AllocationId, batch_id: String, at: Time },
+    /// Whether it is there is not known.
+    AllocationUnknown { allocation: AllocationId, what: String, at: Time },
+    /// It is not there, or no longer.
+    AllocationEnded { allocation: AllocationId, why: String, at: Time },
+    /// A pilot came. `born_at`: its start on the manager's clock.
+    PilotRegistered {
+        pilot: PilotId,
+        allocation: AllocationId,
+        nonce: u64,
+        node: NodeFacts,
+        born_at: Time,
+        at: Time,
+    },
+    /// It drains: it gets nothing new, now or after a restart.
+    PilotDrained { pilot: PilotId, why: DrainCause, at: Time },
+    /// It is gone, after giving back what it held.
+    PilotLeft { pilot: PilotId, why: String, at: Time },
+    /// It vanished; these tasks may be why.
+    PilotLost { pilot: PilotId, why: String, blamed: Vec<Blamed>, at: Time },
+    /// A pilot that had been given up is back.
+    PilotReturned { pilot: PilotId, at: Time },
+}
+
+/// Why tasks were cancelled.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum CancelCause {
+    /// A user said so.
+    User(String),
+    /// More tasks failed than the job allows.
+    MaxFailures {
+        /// How many had failed.
+        n_failed: u64,
+        /// How many the job allows.
+        limit: u64,
+    },
+}
+
+/// Why a pilot drains.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum DrainCause {
+    /// It had no work for its platform's idle timeout.
+    Idle(Span),
+    /// It fails task after task that others can run.
+    BlackHole {
+        /// Failures in a row.
+        n_failures: u32,
+    },
+    /// The manager ends.
+    Shutdown,
+}
+
+/// A task that ran, or may have run, on a pilot that vanished.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Blamed {
+    /// The task.
+    pub task: TaskId,
+    /// Which attempt it was, from 1.
+    pub attempt: u32,
+    /// What happens to it.
+    pub verdict: Verdict,
+}
+
+/// What a report says of one job, as far as it was accepted.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobResult {
+    /// The job.
+    pub job: JobId,
+    /// First successes. Read back from the store only the set of tasks is needed; columns may be empty.
+    pub successes: Successes,
+    /// Sums over the successes.
+    pub totals: Totals,
+    /// Failed attempts.
+    pub failures: Vec<FailedAttempt>,
+    /// What the tasks wrote.
+    pub outputs: Vec<TaskOutput>,
+}
+
+/// Sums over finished attempts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Totals {
+    /// Attempts.
+    pub n: u64,
+    /// Their wall time together, microseconds.
+    pub wall_us: u64,
+    /// The sum of its squares, in square seconds times 10^6 (for the variance).
+    pub wall_squared: u64,
+    /// Their CPU time together, microseconds.
+    pub cpu_us: u64,
+    /// The largest peak memory, bytes.
+    pub memory_bytes_max: u64,
+}
+
+impl Totals {
+    /// Sums over columns.
+    pub fn of(successes: &Successes) -> Totals {
+        let squared =
+            |us: u64| (u128::from(us) * u128::from(us) / 1_000_000).min(u128::from(u64::MAX)) as u64;
+        Totals {
+            n: successes.tasks.len(),
+            wall_us: successes.wall_us.iter().fold(0, |sum, us| sum.saturating_add(*us)),
+            wall_squared: successes.wall_us.iter().fold(0, |sum, us| sum.saturating_add(squared(*us))),
+            cpu_us: successes.cpu_us.iter().fold(0, |sum, us| sum.saturating_add(*us)),
+            memory_bytes_max: successes.memory_bytes.iter().copied().max().unwrap_or(0),
+        }
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: &Totals) {
+        self.n += other.n;
+        self.wall_us = self.wall_us.saturating_add(other.wall_us);
+        self.wall_squared = self.wall_squared.saturating_add(other.wall_squared);
+        self.cpu_us = self.cpu_us.saturating_add(other.cpu_us);
+        self.memory_bytes_max = self.memory_bytes_max.max(other.memory_bytes_max);
+    }
+
+    /// Mean wall time; `None` before the first.
+    pub fn wall_mean(&self) -> Option<Span> {
+        self.wall_us.checked_div(self.n).map(Span)
+    }
+
+    /// Standard deviation of the wall time; `None` before the first.
+    pub fn wall_deviation(&self) -> Option<Span> {
+        let mean = self.wall_mean()?.as_secs_f64();
+        let mean_square = self.wall_squared as f64 / 1e6 / self.n as f64;
+        Some(Span(((mean_square - mean * mean).max(0.0).sqrt() * 1e6) as u64))
+    }
+}
+
+/// One failed attempt and what follows from it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct FailedAttempt {
+    /// Which task.
+    pub index: u64,
+    /// Which attempt of it, from 1.
+    pub attempt: u32,
+    /// Why.
+    pub kind: FailureKind,
+    /// What it used.
+    pub usage: Usage,
+    /// What follows.
+    pub verdict: Verdict,
+}
+
+/// What follows from a failed attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Verdict {
+    /// It will be tried again, not before this time.
+    Retry {
+        /// When at the earliest.
+        at: Time,
+    },
+    /// Its budget is used up: the task has failed.
+    Final,
+}

@@ -1,0 +1,64 @@
+//! The engine's constants that an operator may change, with their defaults and reasons.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{policy::Policies, time::Span};
+
+/// Limits and intervals. Every field has a default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Drawn once per store; part of each allocation's tag, so that two managers never touch each other's.
+    pub store_id: u64,
+    /// Which policy each layer uses.
+    pub policies: Policies,
+    /// A pilot silent for longer is given up. Pulls are renewed every `poll_wait_max`, so this is
+    /// three of them: one lost message kills nobody.
+    pub heartbeat_limit: Span,
+    /// How long a pull may stay parked; below the 60 s after which proxies cut idle connections.
+    pub poll_wait_max: Span,
+    /// After a restart: how long tasks are withheld for pilots that may hold them.
+    pub grace: Span,
+    /// How much work is sent ahead to each slot of a pilot: hides the round trip and the commit.
+    pub prefetch: Span,
+    /// Never more tasks ahead than this, a slot.
+    pub prefetch_tasks_max: u64,
+    /// How often a node's failure is retried before the task fails.
+    pub node_retries: u32,
+    /// How often a program that cannot be started is tried elsewhere before the task fails.
+    pub start_retries: u32,
+    /// The wait before a retry after a node's failure; doubles with each.
+    pub node_retry_delay: Span,
+    /// No retry waits longer.
+    pub retry_delay_max: Span,
+    /// Node failures in a row that make a pilot a black hole, if others can run the job.
+    pub black_hole_limit: u32,
+    /// The wait after a platform's first failure; doubles with each up to `platform_delay_max`.
+    pub platform_delay: Span,
+    /// No failing platform is left alone for longer: then one allocation tries it again.
+    pub platform_delay_max: Span,
+    /// Kept free at the end of a pilot's walltime for reports.
+    pub walltime_margin: Span,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            store_id: 0,
+            policies: Policies::default(),
+            heartbeat_limit: Span::from_secs(75),
+            poll_wait_max: Span::from_secs(25),
+            grace: Span::from_secs(60),
+            prefetch: Span::from_millis(250),
+            prefetch_tasks_max: 4096,
+            node_retries: 3,
+            start_retries: 1,
+            node_retry_delay: Span::from_secs(1),
+            retry_delay_max: Span::from_secs(600),
+            black_hole_limit: 10,
+            platform_delay: Span::from_secs(1),
+            platform_delay_max: Span::from_secs(300),
+            walltime_margin: Span::from_secs(30),
+        }
+    }
+}

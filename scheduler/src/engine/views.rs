@@ -1,0 +1,383 @@
+//! What readers are shown. Made from the state, never kept.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    durable::{AllocationState, Durable, Job, Pilot},
+    interface::{Answer, Query, Refusal, TaskFilter},
+    record::CancelCause,
+    settings::Settings,
+    volatile::Volatile,
+};
+use crate::{
+    ids::{AllocationId, JobId, PilotId, TaskId},
+    pull::NodeFacts,
+    ranges::TaskSet,
+    resources::Resources,
+    results::FailureKind,
+    time::{Span, Time},
+};
+
+/// How many tasks of a job are in which state. They add up to `total`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[allow(missing_docs)] // The words of the design page.
+pub struct Counts {
+    pub total: u64,
+    pub waiting: u64,
+    pub queued: u64,
+    pub running: u64,
+    pub done: u64,
+    pub failed: u64,
+    pub cancelled: u64,
+}
+
+/// A job as readers see it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)] // The words of the design page.
+pub struct JobView {
+    pub id: JobId,
+    pub name: String,
+    pub user: String,
+    pub application: String,
+    pub state: String,
+    pub priority: i32,
+    pub counts: Counts,
+    pub submitted_at: Time,
+    pub first_result_at: Option<Time>,
+    pub ended_at: Option<Time>,
+    pub now: Time,
+    pub wall_mean: Option<Span>,
+    pub wall_deviation: Option<Span>,
+    pub wall_total: Span,
+    pub cpu_total: Span,
+    pub memory_bytes_max: u64,
+    pub n_failed_attempts: u64,
+    pub needs: Resources,
+    pub cancel_cause: Option<String>,
+}
+
+/// A task as readers see it. What finished attempts used is in the store.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)] // The words of the design page.
+pub struct TaskView {
+    pub id: TaskId,
+    pub state: TaskFilter,
+    pub pilot: Option<PilotId>,
+    pub n_failed_attempts: u32,
+    pub last_failure: Option<FailureKind>,
+    pub retry_at: Option<Time>,
+}
+
+/// A pilot as readers see it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)] // The words of the design page.
+pub struct PilotView {
+    pub id: PilotId,
+    pub platform: String,
+    pub allocation: AllocationId,
+    pub batch_id: Option<String>,
+    pub state: String,
+    pub why: Option<String>,
+    pub node: NodeFacts,
+    pub used: Resources,
+    pub n_running: u64,
+    pub n_queued: u64,
+    pub n_done: u64,
+    pub n_failed: u64,
+    pub registered_at: Time,
+    pub ended_at: Option<Time>,
+    pub silent_for: Option<Span>,
+    pub walltime_left: Option<Span>,
+}
+
+/// A platform as readers see it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)] // The words of the design page.
+pub struct PlatformView {
+    pub name: String,
+    pub adapter: String,
+    pub capacity: Resources,
+    pub n_pilots: u64,
+    pub n_pilots_max: u32,
+    pub n_allocations_waiting: u64,
+    pub n_allocations_unknown: u64,
+    pub used_cores: u64,
+    pub n_failures: u32,
+    pub last_failure: Option<String>,
+}
+
+/// Totals of everything.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[allow(missing_docs)] // The words of the design page.
+pub struct StatusView {
+    pub now: Time,
+    pub n_jobs_active: u64,
+    pub n_jobs_paused: u64,
+    pub n_jobs_over: u64,
+    pub counts: Counts,
+    pub n_pilots: u64,
+    pub cores: u64,
+    pub used_cores: u64,
+    pub is_shutting_down: bool,
+    pub in_grace: Option<Span>,
+}
+
+/// Reads the state for one answer.
+pub(super) struct Reader<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) durable: &'a Durable,
+    pub(super) volatile: &'a Volatile,
+    pub(super) now: Time,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(
+        settings: &'a Settings,
+        durable: &'a Durable,
+        volatile: &'a Volatile,
+        now: Time,
+    ) -> Reader<'a> {
+        Reader { settings, durable, volatile, now }
+    }
+
+    pub(super) fn answer(&self, query: Query) -> Result<Answer, Refusal> {
+        Ok(match query {
+            Query::Status => Answer::Status(Box::new(self.status())),
+            Query::Jobs => {
+                Answer::Jobs(self.durable.jobs().iter().map(|(id, job)| self.job(*id, job)).collect())
+            }
+            Query::Job(id) => Answer::Job(Box::new(self.job(id, self.known_job(id)?))),
+            Query::Task(task) => Answer::Task(Box::new(self.task(task)?)),
+            Query::Pilots { with_ended } => {
+                let shown = self.durable.pilots().iter().filter(|(_, pilot)| with_ended || pilot.is_live());
+                Answer::Pilots(shown.map(|(id, pilot)| self.pilot(*id, pilot)).collect())
+            }
+            Query::Platforms => Answer::Platforms(self.platforms()),
+            Query::ExplainJob(id) => Answer::Reasons(self.explain_job(id, self.known_job(id)?)),
+            Query::ExplainTask(task) => Answer::Reasons(self.explain_task(task)?),
+            Query::ExplainPilot(id) => Answer::Reasons(self.explain_pilot(id)?),
+            Query::ExplainPlatform(name) => Answer::Reasons(self.explain_platform(&name)?),
+            Query::Spec(id) => Answer::Spec(self.known_job(id)?.request.spec.clone()),
+            Query::TasksIn(id, filter) => Answer::Tasks(self.tasks_in(id, self.known_job(id)?, filter)),
+        })
+    }
+
+    pub(super) fn known_job(&self, id: JobId) -> Result<&'a Job, Refusal> {
+        self.durable.jobs().get(&id).ok_or(Refusal::NoJob(id))
+    }
+
+    pub(super) fn counts(&self, id: JobId, job: &Job) -> Counts {
+        let (n_leased, running) = self.volatile.jobs.get(&id).map_or((0, 0), |l| (l.n_leased, l.n_running));
+        Counts {
+            total: job.request.n_tasks,
+            waiting: job.open.len().saturating_sub(n_leased),
+            queued: n_leased.saturating_sub(running),
+            running,
+            done: job.n_done(),
+            failed: job.failed.len(),
+            cancelled: job.cancelled.len(),
+        }
+    }
+
+    fn job(&self, id: JobId, job: &Job) -> JobView {
+        JobView {
+            id,
+            name: job.request.name.clone(),
+            user: job.request.user.clone(),
+            application: job.request.application.clone(),
+            state: job.state().to_owned(),
+            priority: job.request.priority,
+            counts: self.counts(id, job),
+            submitted_at: job.submitted_at,
+            first_result_at: job.first_result_at,
+            ended_at: job.ended_at,
+            now: self.now,
+            wall_mean: job.totals.wall_mean(),
+            wall_deviation: job.totals.wall_deviation(),
+            wall_total: Span(job.totals.wall_us),
+            cpu_total: Span(job.totals.cpu_us),
+            memory_bytes_max: job.totals.memory_bytes_max,
+            n_failed_attempts: job.n_failed_attempts,
+            needs: job.request.needs.resources.clone(),
+            cancel_cause: job.cancel_cause.as_ref().map(cancel_words),
+        }
+    }
+
+    /// The pilot that holds the task, and whether it is known to have begun there.
+    pub(super) fn holder(&self, task: TaskId) -> Option<(PilotId, bool)> {
+        let (id, pilot) = self.volatile.pilots.iter().find(|(_, pilot)| pilot.holds(task))?;
+        let is_running = pilot.running.get(&task.job).is_some_and(|tasks| tasks.contains(task.index));
+        Some((*id, is_running))
+    }
+
+    pub(super) fn known_task(&self, task: TaskId) -> Result<&'a Job, Refusal> {
+        let job = self.known_job(task.job)?;
+        if task.index >= job.request.n_tasks {
+            return Err(Refusal::NoTask(task, job.request.n_tasks));
+        }
+        Ok(job)
+    }
+
+    fn task(&self, task: TaskId) -> Result<TaskView, Refusal> {
+        let job = self.known_task(task)?;
+        let holder = self.holder(task);
+        let state = match holder {
+            _ if job.failed.contains(task.index) => TaskFilter::Failed,
+            _ if job.cancelled.contains(task.index) => TaskFilter::Cancelled,
+            _ if !job.open.contains(task.index) => TaskFilter::Done,
+            Some((_, true)) => TaskFilter::Running,
+            Some((_, false)) => TaskFilter::Queued,
+            None => TaskFilter::Waiting,
+        };
+        let trouble = job.troubled.get(&task.index);
+        Ok(TaskView {
+            id: task,
+            state,
+            pilot: holder.map(|(pilot, _)| pilot),
+            n_failed_attempts: trouble.map_or(0, |trouble| trouble.n_attempts()),
+            last_failure: trouble.and_then(|trouble| trouble.last.clone()),
+            retry_at: trouble.map(|trouble| trouble.retry_at).filter(|at| *at > self.now),
+        })
+    }
+
+    fn tasks_in(&self, id: JobId, job: &Job, filter: TaskFilter) -> TaskSet {
+        let held = |running: bool| {
+            let mut set = TaskSet::new();
+            for pilot in self.volatile.pilots.values() {
+                let running_here = pilot.running.get(&id).cloned().unwrap_or_default();
+                match (running, pilot.leases.get(&id)) {
+                    (true, _) => set.insert_all(&running_here),
+                    (false, Some(leases)) => {
+                        let mut queued = leases.clone();
+                        queued.remove_all(&running_here);
+                        set.insert_all(&queued);
+                    }
+                    (false, None) => {}
+                }
+            }
+            set
+        };
+        let all = || TaskSet::from(0..job.request.n_tasks);
+        match filter {
+            TaskFilter::All => all(),
+            TaskFilter::Running => held(true),
+            TaskFilter::Queued => held(false),
+            TaskFilter::Failed => job.failed.clone(),
+            TaskFilter::Cancelled => job.cancelled.clone(),
+            TaskFilter::Waiting => {
+                let mut set = job.open.clone();
+                set.remove_all(&held(true));
+                set.remove_all(&held(false));
+                set
+            }
+            TaskFilter::Done => {
+                let mut set = all();
+                for other in [&job.open, &job.failed, &job.cancelled] {
+                    set.remove_all(other);
+                }
+                set
+            }
+        }
+    }
+
+    fn pilot(&self, id: PilotId, pilot: &Pilot) -> PilotView {
+        let state = self.volatile.pilots.get(&id);
+        let n_running = state.map_or(0, |state| state.running.values().map(TaskSet::len).sum());
+        let n_leased = state.map_or(0, |state| state.n_leased());
+        let word = match (&pilot.ended, &pilot.drain, state) {
+            (Some(_), ..) => "ended",
+            (None, Some(_), _) => "draining",
+            (None, None, Some(state)) if !state.is_synced => "awaited",
+            (None, None, _) if n_leased == 0 => "idle",
+            (None, None, _) => "working",
+        };
+        PilotView {
+            id,
+            platform: self
+                .durable
+                .platforms()
+                .get(&pilot.platform)
+                .map_or_else(String::new, |p| p.name.clone()),
+            allocation: pilot.allocation,
+            batch_id: self.durable.allocations().get(&pilot.allocation).and_then(|a| a.batch_id.clone()),
+            state: word.to_owned(),
+            why: pilot.ended.as_ref().map(|(_, why)| why.clone()),
+            node: pilot.node.clone(),
+            used: state.map_or_else(Resources::default, |state| state.used.clone()),
+            n_running,
+            n_queued: n_leased.saturating_sub(n_running),
+            n_done: pilot.n_done,
+            n_failed: pilot.n_failed,
+            registered_at: pilot.registered_at,
+            ended_at: pilot.ended.as_ref().map(|(at, _)| *at),
+            silent_for: state.filter(|s| s.parked.is_none()).map(|state| self.now.since(state.last_heard)),
+            walltime_left: pilot.walltime_end().map(|end| end.since(self.now)),
+        }
+    }
+
+    fn platforms(&self) -> Vec<PlatformView> {
+        let view = |(id, spec): (&crate::ids::PlatformId, &super::interface::PlatformSpec)| {
+            let live = || self.durable.allocations().values().filter(|a| a.platform == *id && a.is_live());
+            let pilots = || self.durable.pilots().iter().filter(|(_, p)| p.platform == *id && p.is_live());
+            let used = pilots().filter_map(|(pilot, _)| self.volatile.pilots.get(pilot));
+            let state = self.volatile.platforms.get(id);
+            PlatformView {
+                name: spec.name.clone(),
+                adapter: spec.adapter.clone(),
+                capacity: spec.capacity.clone(),
+                n_pilots: pilots().count() as u64,
+                n_pilots_max: spec.n_pilots_max,
+                n_allocations_waiting: live().filter(|a| a.pilot.is_none()).count() as u64,
+                n_allocations_unknown: live()
+                    .filter(|a| matches!(a.state, AllocationState::Unknown(_)))
+                    .count() as u64,
+                used_cores: used.map(|state| u64::from(state.used.cores)).sum(),
+                n_failures: state.map_or(0, |state| state.n_failures),
+                last_failure: state.and_then(|state| state.last_failure.clone()),
+            }
+        };
+        self.durable.platforms().iter().map(view).collect()
+    }
+
+    fn status(&self) -> StatusView {
+        let mut status = StatusView { now: self.now, ..StatusView::default() };
+        for (id, job) in self.durable.jobs() {
+            match (job.ended_at.is_some(), job.is_paused) {
+                (true, _) => status.n_jobs_over += 1,
+                (false, true) => status.n_jobs_paused += 1,
+                (false, false) => status.n_jobs_active += 1,
+            }
+            let counts = self.counts(*id, job);
+            let sums = &mut status.counts;
+            for (sum, n) in [
+                (&mut sums.total, counts.total),
+                (&mut sums.waiting, counts.waiting),
+                (&mut sums.queued, counts.queued),
+                (&mut sums.running, counts.running),
+                (&mut sums.done, counts.done),
+                (&mut sums.failed, counts.failed),
+                (&mut sums.cancelled, counts.cancelled),
+            ] {
+                *sum = sum.saturating_add(n);
+            }
+        }
+        for (id, state) in &self.volatile.pilots {
+            status.n_pilots += 1;
+            status.used_cores += u64::from(state.used.cores);
+            status.cores += self.durable.pilots().get(id).map_or(0, |p| u64::from(p.node.capacity.cores));
+        }
+        status.is_shutting_down = self.volatile.shutdown.is_some();
+        status.in_grace = self.volatile.is_in_grace().then(|| self.volatile.grace_until.since(self.now));
+        status
+    }
+}
+
+/// A cancellation's cause in words.
+pub(super) fn cancel_words(cause: &CancelCause) -> String {
+    match cause {
+        CancelCause::User(user) => format!("by {user}"),
+        CancelCause::MaxFailures { n_failed, limit } => {
+            format!("{n_failed} tasks had failed, and the job allows {limit} (max_failures)")
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What a restart forgets and pilots bring back: leases, heartbeats, parked pulls, timers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{durable::Durable, interface::RequestId};
+use crate::{
+    ids::{JobId, PilotId, PlatformId, TaskId},
+    pull::{Part, PilotCommand},
+    ranges::TaskSet,
+    resources::Resources,
+    time::Time,
+};
+
+/// Volatile state of everything.
+#[derive(Clone, Debug, Default)]
+pub struct Volatile {
+    /// Drawn by the shell at each start; never 0.
+    pub epoch: u64,
+    /// The last time heard of.
+    pub now: Time,
+    /// Until when tasks are withheld for pilots that have not said what they hold.
+    pub grace_until: Time,
+    /// Jobs that are not over.
+    pub jobs: BTreeMap<JobId, JobLeases>,
+    /// Live pilots.
+    pub pilots: BTreeMap<PilotId, PilotState>,
+    /// Pilots with a parked pull.
+    pub parked: BTreeSet<PilotId>,
+    /// Platforms.
+    pub platforms: BTreeMap<PlatformId, PlatformState>,
+    /// What is due when.
+    pub timers: BTreeSet<(Time, Timer)>,
+    /// Counts bundles given out, so that ties go to whoever was served longest ago.
+    pub n_served: u64,
+    /// Something may have become ready, or a pilot hungry, since parked pulls were last looked at.
+    pub is_stirred: bool,
+    /// Who waits for the end, and whether it is urgent.
+    pub shutdown: Option<(Vec<RequestId>, bool)>,
+}
+
+/// Who holds how much of a job.
+#[derive(Clone, Debug, Default)]
+pub struct JobLeases {
+    /// Open tasks that no pilot holds and that need not wait.
+    pub ready: TaskSet,
+    /// How many tasks pilots hold.
+    pub n_leased: u64,
+    /// How many of them are known to have begun.
+    pub n_running: u64,
+    /// The serving counter when it was last given a bundle.
+    pub last_served: u64,
+}
+
+/// A live pilot.
+#[derive(Clone, Debug, Default)]
+pub struct PilotState {
+    /// Whether it has said, in this epoch, what it holds.
+    pub is_synced: bool,
+    /// When it was last heard of.
+    pub last_heard: Time,
+    /// What it holds.
+    pub leases: BTreeMap<JobId, TaskSet>,
+    /// What of it has begun, as last told.
+    pub running: BTreeMap<JobId, TaskSet>,
+    /// Whether it has got tasks since it last told what runs.
+    pub has_unseen_tasks: bool,
+    /// What its leases leave of its capacity; 0 where they exceed it.
+    pub used: Resources,
+    /// Its parked pull and until when.
+    pub parked: Option<(RequestId, Time)>,
+    /// Whether it takes new tasks.
+    pub is_hungry: bool,
+    /// Parts sent in this epoch.
+    pub n_parts: u64,
+    /// Parts that it has not confirmed.
+    pub unconfirmed: Vec<Part>,
+    /// What it must be told.
+    pub commands: Vec<PilotCommand>,
+    /// Jobs whose templates it has been sent.
+    pub templates: BTreeSet<JobId>,
+    /// Since when it holds nothing.
+    pub idle_since: Option<Time>,
+    /// Node failures in a row.
+    pub n_node_failures: u32,
+    /// When its timer is due.
+    pub timer_at: Option<Time>,
+}
+
+/// A platform's fortunes.
+#[derive(Clone, Debug, Default)]
+pub struct PlatformState {
+    /// Failures in a row.
+    pub n_failures: u32,
+    /// Nothing is asked of it before this time.
+    pub blocked_until: Time,
+    /// The last failure, in the platform's words.
+    pub last_failure: Option<String>,
+    /// When its timer is due.
+    pub timer_at: Option<Time>,
+    /// When its listing was last asked for.
+    pub listed_at: Option<Time>,
+}
+
+/// What a timer is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Timer {
+    /// A task may be tried again.
+    Retry(TaskId),
+    /// A parked pull ends, or a pilot has been silent too long.
+    Pilot(PilotId),
+    /// A platform is looked at.
+    Platform(PlatformId),
+    /// The grace period after a restart ends.
+    Grace,
+}
+
+impl Volatile {
+    /// What is true right after a restart: no leases, pilots not yet heard of, due retries armed.
+    pub fn rebuild(durable: &Durable, epoch: u64, now: Time) -> Volatile {
+        let mut volatile = Volatile { epoch, now, is_stirred: true, ..Volatile::default() };
+        for (id, job) in durable.jobs().iter().filter(|(_, job)| job.ended_at.is_none()) {
+            let mut ready = job.open.clone();
+            for (index, trouble) in &job.troubled {
+                if trouble.retry_at > now && ready.remove(*index) {
+                    volatile
+                        .timers
+                        .insert((trouble.retry_at, Timer::Retry(TaskId { job: *id, index: *index })));
+                }
+            }
+            volatile.jobs.insert(*id, JobLeases { ready, ..JobLeases::default() });
+        }
+        for (id, _) in durable.pilots().iter().filter(|(_, pilot)| pilot.is_live()) {
+            volatile.pilots.insert(*id, PilotState { last_heard: now, ..PilotState::default() });
+        }
+        for id in durable.platforms().keys() {
+            volatile.platforms.insert(*id, PlatformState::default());
+        }
+        volatile
+    }
+
+    /// Whether tasks are withheld because a pilot of before the restart has not said what it holds.
+    pub fn is_in_grace(&self) -> bool {
+        self.now < self.grace_until && self.pilots.values().any(|pilot| !pilot.is_synced)
+    }
+
+    /// Sees to it that the pilot is looked at, at `at` or before.
+    pub fn arm_pilot(&mut self, id: PilotId, at: Time) {
+        let Some(pilot) = self.pilots.get_mut(&id) else { return };
+        if pilot.timer_at.is_none_or(|armed| at < armed) {
+            if let Some(armed) = pilot.timer_at.replace(at) {
+                self.timers.remove(&(armed, Timer::Pilot(id)));
+            }
+            self.timers.insert((at, Timer::Pilot(id)));
+        }
+    }
+
+    /// Sees to it that the platform is looked at, at `at` or before.
+    pub fn arm_platform(&mut self, id: PlatformId, at: Time) {
+        let Some(platform) = self.platforms.get_mut(&id) else { return };
+        if platform.timer_at.is_none_or(|armed| at < armed) {
+            if let Some(armed) = platform.timer_at.replace(at) {
+                self.timers.remove(&(armed, Timer::Platform(id)));
+            }
+            self.timers.insert((at, Timer::Platform(id)));
+        }
+    }
+}
+
+impl PilotState {
+    /// How many tasks it holds.
+    pub fn n_leased(&self) -> u64 {
+        self.leases.values().map(TaskSet::len).sum()
+    }
+
+    /// Whether it holds this task.
+    pub fn holds(&self, task: TaskId) -> bool {
+        self.leases.get(&task.job).is_some_and(|tasks| tasks.contains(task.index))
+    }
+}

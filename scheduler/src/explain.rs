@@ -1,0 +1,149 @@
+//! Reasons: why something waits, runs, failed or was chosen, as data with the numbers that led to
+//! it. `Display` is the only place that makes sentences of them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::{JobId, PilotId},
+    resources::Resources,
+    results::FailureKind,
+    time::Span,
+};
+
+/// One reason. The order in an answer is from decisive to informative.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "reason", rename_all = "kebab-case")]
+#[allow(missing_docs)] // Each variant's sentence below says what it is.
+pub enum Reason {
+    JobPaused { job: JobId },
+    JobOver { job: JobId, state: String, n_done: u64, n_failed: u64, n_cancelled: u64 },
+    JobRuns { job: JobId, n_running: u64, n_queued: u64, n_ready: u64 },
+    JobRate { mean: Span, deviation: Span, n: u64 },
+    TaskDone,
+    TaskFailed { kind: FailureKind, n_attempts: u32 },
+    TaskCancelled { cause: String },
+    TaskRuns { pilot: PilotId },
+    TaskQueued { pilot: PilotId, n_ahead: u64 },
+    TaskBacksOff { left: Span, n_attempts: u32, kind: FailureKind },
+    TaskBehind { n_ahead: u64 },
+    InGrace { left: Span, n_pilots: u64 },
+    NoPlatform,
+    FitsNowhere { needs: Resources, largest: Resources },
+    NoPilot { n_allocations: u64 },
+    PlatformFails { platform: String, n_failures: u32, retry_in: Span, what: String },
+    PilotsTooShort { needed: Span, n_pilots: u64 },
+    PilotsBusy { n_pilots: u64, free: Resources, needs: Resources },
+    BehindJob { job: JobId, user: String, policy: String, priority: i32, held_cores: u64, own_cores: u64 },
+    ShuttingDown,
+    PilotDrains { why: String },
+    PilotEnded { why: String },
+    PilotUnsynced,
+    PilotWorks { n_running: u64, n_queued: u64, used: Resources, capacity: Resources },
+    PilotIdle { since: Span, timeout: Span },
+    PlatformHas { n_live: u64, n_waiting: u64, n_max: u32, n_wanted: u64 },
+    AllocationUnknown { tag: String, what: String },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::JobPaused { job } => {
+                write!(f, "job {job} is paused; `pilotfish resume {job}` lets it go on")
+            }
+            Reason::JobOver { job, state, n_done, n_failed, n_cancelled } => {
+                write!(f, "job {job} is {state}: {n_done} done, {n_failed} failed, {n_cancelled} cancelled")
+            }
+            Reason::JobRuns { job, n_running, n_queued, n_ready } => write!(
+                f,
+                "job {job}: {n_running} tasks running, {n_queued} sent ahead to pilots, {n_ready} waiting"
+            ),
+            Reason::JobRate { mean, deviation, n } => {
+                write!(f, "a task takes {mean} ± {deviation} (measured on {n})")
+            }
+            Reason::TaskDone => write!(f, "it has succeeded"),
+            Reason::TaskFailed { kind, n_attempts } => {
+                write!(
+                    f,
+                    "it has failed for good after {n_attempts} attempt{}: {kind}",
+                    plural(u64::from(*n_attempts))
+                )
+            }
+            Reason::TaskCancelled { cause } => write!(f, "it was cancelled: {cause}"),
+            Reason::TaskRuns { pilot } => write!(f, "it runs on pilot {pilot}"),
+            Reason::TaskQueued { pilot, n_ahead } => {
+                write!(
+                    f,
+                    "it was sent ahead to pilot {pilot}, where {n_ahead} task{} of its job are before it",
+                    plural(*n_ahead)
+                )
+            }
+            Reason::TaskBacksOff { left, n_attempts, kind } => {
+                write!(f, "attempt {n_attempts} failed ({kind}); the next begins in {left} at the earliest")
+            }
+            Reason::TaskBehind { n_ahead } => {
+                write!(f, "{n_ahead} ready task{} of its job are before it", plural(*n_ahead))
+            }
+            Reason::InGrace { left, n_pilots } => write!(
+                f,
+                "the manager has restarted: tasks are withheld for {left} more, until {n_pilots} pilot{} of before have said what they hold",
+                plural(*n_pilots)
+            ),
+            Reason::NoPlatform => write!(f, "no platform is attached"),
+            Reason::FitsNowhere { needs, largest } => {
+                write!(f, "a task needs {needs}, and the largest pilot any platform offers has {largest}")
+            }
+            Reason::NoPilot { n_allocations } => {
+                write!(
+                    f,
+                    "no pilot is there yet; {n_allocations} allocation{} asked for",
+                    plural(*n_allocations)
+                )
+            }
+            Reason::PlatformFails { platform, n_failures, retry_in, what } => write!(
+                f,
+                "platform {platform} has failed {n_failures} time{} in a row ({what}); it is tried again in {retry_in}",
+                plural(u64::from(*n_failures))
+            ),
+            Reason::PilotsTooShort { needed, n_pilots } => write!(
+                f,
+                "a task is expected to take {needed}, longer than the walltime left of the {n_pilots} pilot{} it would fit",
+                plural(*n_pilots)
+            ),
+            Reason::PilotsBusy { n_pilots, free, needs } => write!(
+                f,
+                "all {n_pilots} pilot{} are busy: a task needs {needs}, the freest has {free}",
+                plural(*n_pilots)
+            ),
+            Reason::BehindJob { job, user, policy, priority, held_cores, own_cores } => write!(
+                f,
+                "job {job} of {user} goes first by policy {policy} (priority {priority}, holds {held_cores} cores; this job holds {own_cores})"
+            ),
+            Reason::ShuttingDown => write!(f, "the manager is shutting down: nothing new begins"),
+            Reason::PilotDrains { why } => write!(f, "it drains: {why}"),
+            Reason::PilotEnded { why } => write!(f, "it is gone: {why}"),
+            Reason::PilotUnsynced => write!(f, "it has not yet said what it holds since the manager started"),
+            Reason::PilotWorks { n_running, n_queued, used, capacity } => write!(
+                f,
+                "it runs {n_running} task{} and holds {n_queued} more; {used} of {capacity} are promised",
+                plural(*n_running)
+            ),
+            Reason::PilotIdle { since, timeout } => {
+                write!(f, "it has had nothing to do for {since}; after {timeout} it is sent away")
+            }
+            Reason::PlatformHas { n_live, n_waiting, n_max, n_wanted } => write!(
+                f,
+                "{n_live} allocation{} live ({n_waiting} still without pilot) of at most {n_max}; the work at hand wants {n_wanted} more",
+                plural(*n_live)
+            ),
+            Reason::AllocationUnknown { tag, what } => {
+                write!(f, "whether allocation {tag} exists is not known ({what}); the next listing will tell")
+            }
+        }
+    }
+}
+
+fn plural(n: u64) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}

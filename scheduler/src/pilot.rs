@@ -1,0 +1,479 @@
+//! A pilot's own decisions: what to begin, report, give back, and when to leave. Pure: the agent's
+//! shell starts processes, sends pulls and keeps reports, and says here what became of them.
+//!
+//! Time is the pilot's own clock, counted from its start.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::{
+    ids::{JobId, TaskId},
+    pull::{Bundle, Held, LeaveReason, Part, PilotCommand, Pull, PullAnswer, TaskNeeds, Template},
+    ranges::TaskSet,
+    resources::Resources,
+    results::{Failure, FailureKind, JobReport, Report, Successes, TaskOutput, Usage},
+    time::{Span, Time},
+};
+
+/// A report is sealed when it has so many results: bounds a message and a lost answer's cost.
+const N_RESULTS_MAX: u64 = 4096;
+/// … or so many bytes of output.
+const OUTPUT_BYTES_MAX: usize = 4 << 20;
+
+/// What a pilot is and may do.
+#[derive(Clone, Debug)]
+pub struct PilotLimits {
+    /// What tasks may use.
+    pub capacity: Resources,
+    /// When the pilot ends, if that is known.
+    pub walltime_end: Option<Time>,
+    /// What ends before the walltime by less than this is not begun, and what still runs then is killed.
+    pub walltime_margin: Span,
+    /// How long a pull may be parked at the manager.
+    pub poll_wait: Span,
+}
+
+/// The two pulls that may be on their way: one that reports, one that listens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lane {
+    /// Carries results; answered at once.
+    Report,
+    /// Parked at the manager until there is news.
+    Listen,
+}
+
+/// How a task's process ended.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Ending {
+    /// By itself, with this code.
+    Exited(i32),
+    /// Otherwise; the shell knows why.
+    Failed(FailureKind),
+    /// Because [`PilotAction::Kill`] said so.
+    Killed,
+}
+
+/// What happened to the pilot.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs)] // The fields say it.
+pub enum PilotEvent {
+    /// The pilot is registered; reports up to this number are durable.
+    Registered { acknowledged: u64 },
+    /// A pull was answered.
+    Answered { lane: Lane, answer: Box<PullAnswer> },
+    /// A pull was not answered, and the shell has waited as long as it wants to before the next.
+    PullFailed { lane: Lane },
+    /// A task's process has ended.
+    Ended { task: TaskId, ending: Ending, usage: Usage, output: Option<TaskOutput> },
+    /// The platform or a person wants the pilot to go: drain.
+    Signalled,
+    /// … now: kill what runs.
+    StopAsked,
+    /// A time asked for by [`PilotCore::next_wakeup`] has come.
+    TimerFired,
+}
+
+/// What the shell must do, in order.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs)] // The fields say it.
+pub enum PilotAction {
+    /// Remember how to run a job's tasks.
+    Learn(Template),
+    /// Start a task's process.
+    Start { task: TaskId },
+    /// End a task's process; `Ended` with `Killed` follows.
+    Kill { task: TaskId },
+    /// Keep a sealed report until it is acknowledged.
+    Keep(Report),
+    /// Reports up to this number are durable at the manager.
+    Drop { acknowledged: u64 },
+    /// Send a pull. With `report`: put the kept report of that number into it.
+    Pull { lane: Lane, pull: Box<Pull>, report: Option<u64> },
+    /// A job is over: end its resident processes, forget its template.
+    Forget { job: JobId },
+    /// All is reported: say good-bye and end.
+    Leave { reason: LeaveReason },
+}
+
+/// The pilot's state.
+#[derive(Clone, Debug)]
+pub struct PilotCore {
+    limits: PilotLimits,
+    free: Resources,
+    jobs: BTreeMap<JobId, JobQueue>,
+    order: VecDeque<JobId>,
+    running: BTreeMap<TaskId, Running>,
+    gathered: BTreeMap<JobId, Gathered>,
+    n_gathered: u64,
+    output_bytes: usize,
+    sealed: VecDeque<Sealed>,
+    seq: u64,
+    epoch: u64,
+    part_seen: u64,
+    must_tell: bool,
+    in_flight: [bool; 2],
+    leaving: Option<LeaveReason>,
+    has_left: bool,
+}
+
+#[derive(Clone, Debug)]
+struct JobQueue {
+    needs: TaskNeeds,
+    queued: TaskSet,
+}
+
+#[derive(Clone, Debug)]
+struct Running {
+    needs: Resources,
+    /// What a kill will be reported as; `None`: given back.
+    killed_for: Option<FailureKind>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Gathered {
+    attempts: Vec<(u64, i32, Usage)>,
+    failures: Vec<Failure>,
+    returned: TaskSet,
+    outputs: Vec<TaskOutput>,
+}
+
+#[derive(Clone, Debug)]
+struct Sealed {
+    seq: u64,
+    tasks: Vec<(JobId, TaskSet)>,
+}
+
+impl PilotCore {
+    /// A pilot that has just started.
+    pub fn new(limits: PilotLimits) -> PilotCore {
+        PilotCore {
+            free: limits.capacity.clone(),
+            limits,
+            jobs: BTreeMap::new(),
+            order: VecDeque::new(),
+            running: BTreeMap::new(),
+            gathered: BTreeMap::new(),
+            n_gathered: 0,
+            output_bytes: 0,
+            sealed: VecDeque::new(),
+            seq: 0,
+            epoch: 0,
+            part_seen: 0,
+            must_tell: true,
+            in_flight: [false; 2],
+            leaving: None,
+            has_left: false,
+        }
+    }
+
+    /// Takes one event.
+    pub fn handle(&mut self, now: Time, event: PilotEvent) -> Vec<PilotAction> {
+        let mut actions = Vec::new();
+        match event {
+            PilotEvent::Registered { acknowledged } => self.seq = self.seq.max(acknowledged),
+            PilotEvent::Answered { lane, answer } => {
+                self.in_flight[lane as usize] = false;
+                self.take_answer(*answer, &mut actions);
+            }
+            PilotEvent::PullFailed { lane } => self.in_flight[lane as usize] = false,
+            PilotEvent::Ended { task, ending, usage, output } => self.task_ended(task, ending, usage, output),
+            PilotEvent::Signalled => self.drain(LeaveReason::Signalled),
+            PilotEvent::StopAsked => self.stop(LeaveReason::Signalled, &mut actions),
+            PilotEvent::TimerFired => {}
+        }
+        self.end_by_walltime(now, &mut actions);
+        self.begin_tasks(now, &mut actions);
+        self.pull(&mut actions);
+        self.leave_if_done(&mut actions);
+        actions
+    }
+
+    /// When [`PilotEvent::TimerFired`] is wanted: the walltime's end less its margin.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        let is_over = matches!(self.leaving, Some(LeaveReason::Walltime)) || self.has_left;
+        self.last_moment().filter(|_| !is_over)
+    }
+
+    /// How many tasks are running.
+    pub fn n_running(&self) -> usize {
+        self.running.len()
+    }
+
+    fn last_moment(&self) -> Option<Time> {
+        let end = self.limits.walltime_end?;
+        Some(Time(end.0.saturating_sub(self.limits.walltime_margin.0)))
+    }
+
+    fn take_answer(&mut self, answer: PullAnswer, actions: &mut Vec<PilotAction>) {
+        if answer.epoch != self.epoch {
+            self.epoch = answer.epoch;
+            self.part_seen = 0;
+        }
+        if answer.resync {
+            self.must_tell = true;
+        }
+        while self.sealed.front().is_some_and(|sealed| sealed.seq <= answer.acknowledged) {
+            self.sealed.pop_front();
+        }
+        actions.push(PilotAction::Drop { acknowledged: answer.acknowledged });
+        for part in answer.parts {
+            if part.number > self.part_seen {
+                self.part_seen = part.number;
+                self.take_part(part, actions);
+            }
+        }
+    }
+
+    fn take_part(&mut self, part: Part, actions: &mut Vec<PilotAction>) {
+        for template in part.templates {
+            let queue = JobQueue { needs: template.needs.clone(), queued: TaskSet::new() };
+            if self.jobs.insert(template.job, queue).is_none() {
+                self.order.push_back(template.job);
+            }
+            actions.push(PilotAction::Learn(template));
+        }
+        for Bundle { job, tasks } in part.bundles {
+            match self.jobs.get_mut(&job) {
+                Some(queue) => queue.queued.insert_all(&tasks),
+                None => self.gathered.entry(job).or_default().returned.insert_all(&tasks),
+            }
+        }
+        for command in part.commands {
+            self.obey(command, actions);
+        }
+        if self.leaving.is_some() {
+            self.give_back_all();
+        }
+    }
+
+    fn obey(&mut self, command: PilotCommand, actions: &mut Vec<PilotAction>) {
+        match command {
+            PilotCommand::Return { job, tasks } => self.give_back(job, &tasks),
+            PilotCommand::Kill { job, tasks } => {
+                self.give_back(job, &tasks);
+                let from = TaskId { job, index: 0 };
+                let to = TaskId { job, index: u64::MAX };
+                for (task, _) in self.running.range(from..=to).filter(|(task, _)| tasks.contains(task.index))
+                {
+                    actions.push(PilotAction::Kill { task: *task });
+                }
+            }
+            PilotCommand::Forget { job } => {
+                let is_idle = self.running.keys().all(|task| task.job != job);
+                if is_idle && self.jobs.get(&job).is_none_or(|queue| queue.queued.is_empty()) {
+                    self.jobs.remove(&job);
+                    self.order.retain(|other| *other != job);
+                    actions.push(PilotAction::Forget { job });
+                }
+            }
+            PilotCommand::Drain => self.drain(LeaveReason::Told),
+            PilotCommand::Stop => self.stop(LeaveReason::Told, actions),
+        }
+    }
+
+    fn drain(&mut self, reason: LeaveReason) {
+        self.leaving.get_or_insert(reason);
+        self.give_back_all();
+    }
+
+    fn stop(&mut self, reason: LeaveReason, actions: &mut Vec<PilotAction>) {
+        self.drain(reason);
+        actions.extend(self.running.keys().map(|task| PilotAction::Kill { task: *task }));
+    }
+
+    fn give_back_all(&mut self) {
+        let queued: Vec<(JobId, TaskSet)> =
+            self.jobs.iter().map(|(job, queue)| (*job, queue.queued.clone())).collect();
+        for (job, tasks) in queued {
+            self.give_back(job, &tasks);
+        }
+    }
+
+    fn give_back(&mut self, job: JobId, tasks: &TaskSet) {
+        let Some(queue) = self.jobs.get_mut(&job) else { return };
+        let returned = queue.queued.intersection(tasks);
+        if !returned.is_empty() {
+            queue.queued.remove_all(&returned);
+            self.gathered.entry(job).or_default().returned.insert_all(&returned);
+        }
+    }
+
+    fn task_ended(&mut self, task: TaskId, ending: Ending, usage: Usage, output: Option<TaskOutput>) {
+        let Some(Running { needs, killed_for }) = self.running.remove(&task) else { return };
+        self.free.give_back(&needs, 1);
+        let is_success = |code: &i32| match self.jobs.get(&task.job) {
+            Some(queue) => queue.needs.success_codes.contains(code),
+            None => *code == 0,
+        };
+        let gathered = self.gathered.entry(task.job).or_default();
+        let kind = match ending {
+            Ending::Exited(code) if is_success(&code) => {
+                gathered.attempts.push((task.index, code, usage));
+                None
+            }
+            Ending::Exited(code) => Some(FailureKind::Exit { code }),
+            Ending::Failed(kind) => Some(kind),
+            Ending::Killed if killed_for.is_none() => {
+                gathered.returned.insert(task.index);
+                return;
+            }
+            Ending::Killed => killed_for,
+        };
+        gathered.failures.extend(kind.map(|kind| Failure { index: task.index, kind, usage }));
+        self.n_gathered += 1;
+        if let Some(output) = output.filter(|output| output.stdout.len() + output.stderr.len() > 0) {
+            self.output_bytes += output.stdout.len() + output.stderr.len();
+            gathered.outputs.push(output);
+        }
+    }
+
+    /// Near the end of the walltime: nothing new begins, what runs is killed, and that is not its fault.
+    fn end_by_walltime(&mut self, now: Time, actions: &mut Vec<PilotAction>) {
+        let is_near = self.last_moment().is_some_and(|last| now >= last);
+        if !is_near || self.leaving == Some(LeaveReason::Walltime) || self.has_left {
+            return;
+        }
+        self.drain(LeaveReason::Walltime);
+        self.leaving = Some(LeaveReason::Walltime);
+        for (task, running) in &mut self.running {
+            running.killed_for = Some(FailureKind::Walltime);
+            actions.push(PilotAction::Kill { task: *task });
+        }
+    }
+
+    fn begin_tasks(&mut self, now: Time, actions: &mut Vec<PilotAction>) {
+        if self.leaving.is_some() {
+            return;
+        }
+        for job in self.order.clone() {
+            let Some(queue) = self.jobs.get_mut(&job) else { continue };
+            let limit = queue.needs.time_limit.unwrap_or(Span::ZERO);
+            let ends_in_time = self.limits.walltime_end.is_none_or(|end| now + limit <= end);
+            if !ends_in_time {
+                let tasks = queue.queued.clone();
+                self.give_back(job, &tasks);
+                continue;
+            }
+            let needs = &queue.needs.resources;
+            let n = needs.how_often_in(&self.free);
+            for index in queue.queued.take_first(n).indices() {
+                let task = TaskId { job, index };
+                self.free.take(needs, 1);
+                self.running.insert(task, Running { needs: needs.clone(), killed_for: None });
+                actions.push(PilotAction::Start { task });
+            }
+        }
+    }
+
+    fn pull(&mut self, actions: &mut Vec<PilotAction>) {
+        if self.has_left {
+            return;
+        }
+        while self.n_gathered >= N_RESULTS_MAX || self.output_bytes >= OUTPUT_BYTES_MAX {
+            self.seal(actions);
+        }
+        if self.in_flight[Lane::Report as usize] {
+            return;
+        }
+        if self.sealed.is_empty() && self.has_gathered() {
+            self.seal(actions);
+        }
+        let report = self.sealed.front().map(|sealed| sealed.seq);
+        match report {
+            Some(_) => self.send(Lane::Report, report, actions),
+            None if !self.in_flight[Lane::Listen as usize] && self.leaving.is_none() => {
+                self.send(Lane::Listen, None, actions);
+            }
+            None if self.must_tell && self.leaving.is_none() => self.send(Lane::Report, None, actions),
+            None => {}
+        }
+    }
+
+    fn has_gathered(&self) -> bool {
+        self.gathered
+            .values()
+            .any(|g| !g.attempts.is_empty() || !g.failures.is_empty() || !g.returned.is_empty())
+    }
+
+    /// Makes a report of all that was gathered. Its number is used for nothing else, ever.
+    fn seal(&mut self, actions: &mut Vec<PilotAction>) {
+        self.seq += 1;
+        let mut tasks = Vec::new();
+        let mut jobs = Vec::new();
+        for (job, gathered) in std::mem::take(&mut self.gathered) {
+            let mut all = gathered.returned.clone();
+            let mut report = JobReport::new(job);
+            report.successes = Successes::from_attempts(gathered.attempts);
+            all.insert_all(&report.successes.tasks);
+            all.extend_indices(gathered.failures.iter().map(|failure| failure.index));
+            report.failures = gathered.failures;
+            report.returned = gathered.returned;
+            report.outputs = gathered.outputs;
+            tasks.push((job, all));
+            jobs.push(report);
+        }
+        (self.n_gathered, self.output_bytes) = (0, 0);
+        self.sealed.push_back(Sealed { seq: self.seq, tasks });
+        actions.push(PilotAction::Keep(Report { seq: self.seq, jobs }));
+    }
+
+    fn send(&mut self, lane: Lane, report: Option<u64>, actions: &mut Vec<PilotAction>) {
+        let must_tell = std::mem::take(&mut self.must_tell);
+        let pull = Pull {
+            epoch: self.epoch,
+            part_seen: self.part_seen,
+            report: None,
+            holds: must_tell.then(|| self.holds()),
+            templates: if must_tell { self.jobs.keys().copied().collect() } else { Vec::new() },
+            running: self.running_sets().into_iter().collect(),
+            is_hungry: self.leaving.is_none(),
+            wait: if lane == Lane::Listen { self.limits.poll_wait } else { Span::ZERO },
+        };
+        self.in_flight[lane as usize] = true;
+        actions.push(PilotAction::Pull { lane, pull: Box::new(pull), report });
+    }
+
+    fn running_sets(&self) -> BTreeMap<JobId, TaskSet> {
+        let mut sets: BTreeMap<JobId, TaskSet> = BTreeMap::new();
+        for task in self.running.keys() {
+            sets.entry(task.job).or_default().insert(task.index);
+        }
+        sets
+    }
+
+    fn holds(&self) -> Vec<Held> {
+        let mut held: BTreeMap<JobId, Held> = BTreeMap::new();
+        fn entry(held: &mut BTreeMap<JobId, Held>, job: JobId) -> &mut Held {
+            let none = || (TaskSet::new(), TaskSet::new(), TaskSet::new());
+            let (queued, running, unreported) = none();
+            held.entry(job).or_insert(Held { job, queued, running, unreported })
+        }
+        for (job, queue) in self.jobs.iter().filter(|(_, queue)| !queue.queued.is_empty()) {
+            entry(&mut held, *job).queued = queue.queued.clone();
+        }
+        for (job, running) in self.running_sets() {
+            entry(&mut held, job).running = running;
+        }
+        for (job, tasks) in self.sealed.iter().flat_map(|sealed| &sealed.tasks) {
+            entry(&mut held, *job).unreported.insert_all(tasks);
+        }
+        for (job, gathered) in &self.gathered {
+            let unreported = &mut entry(&mut held, *job).unreported;
+            unreported.insert_all(&gathered.returned);
+            unreported.extend_indices(gathered.attempts.iter().map(|(index, ..)| *index));
+            unreported.extend_indices(gathered.failures.iter().map(|failure| failure.index));
+        }
+        held.into_values().collect()
+    }
+
+    fn leave_if_done(&mut self, actions: &mut Vec<PilotAction>) {
+        let Some(reason) = self.leaving else { return };
+        let is_done = self.running.is_empty() && self.sealed.is_empty() && !self.has_gathered();
+        if is_done && !self.has_left {
+            self.has_left = true;
+            actions.push(PilotAction::Leave { reason });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

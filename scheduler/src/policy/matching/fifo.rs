@@ -1,0 +1,31 @@
+//! First in, first out, within a priority. Simple, and unfair: one long job holds up everybody.
+
+use super::Candidate;
+
+/// Whether `a` is served before `b`.
+pub(super) fn is_before(a: &Candidate<'_>, b: &Candidate<'_>) -> bool {
+    let key = |c: &Candidate<'_>| (std::cmp::Reverse(c.priority), c.submitted_at, c.job);
+    key(a) < key(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Candidate, Matching};
+    use crate::{ids::JobId, time::Time};
+
+    #[test]
+    fn the_oldest_job_of_the_highest_priority_goes_first() {
+        let job = |id, priority| Candidate {
+            job: JobId(id),
+            user: "ada",
+            priority,
+            submitted_at: Time(id),
+            leased_cores: 100 * id,
+            user_leased_cores: 0,
+            last_served: 0,
+        };
+        assert_eq!(Matching::Fifo.choose(&[job(3, 0), job(2, 0), job(4, 0)]), Some(1));
+        assert_eq!(Matching::Fifo.choose(&[job(3, 0), job(2, 0), job(4, 7)]), Some(2));
+        assert_eq!(Matching::Fifo.choose(&[]), None);
+    }
+}

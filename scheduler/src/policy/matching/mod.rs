@@ -1,0 +1,50 @@
+//! Matching: which job a pulling pilot serves.
+
+mod fifo;
+mod turns;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ids::JobId, time::Time};
+
+/// A job that could give tasks to the pilot at hand.
+#[derive(Clone, Debug)]
+pub struct Candidate<'a> {
+    /// The job.
+    pub job: JobId,
+    /// Whose it is.
+    pub user: &'a str,
+    /// Higher first.
+    pub priority: i32,
+    /// When it was submitted.
+    pub submitted_at: Time,
+    /// Cores of its tasks that pilots hold.
+    pub leased_cores: u64,
+    /// Cores of all its user's tasks that pilots hold.
+    pub user_leased_cores: u64,
+    /// The serving counter when it was last given a bundle; 0: never.
+    pub last_served: u64,
+}
+
+/// The policies of this layer, by the words of the `policies:` block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Matching {
+    /// Users take turns, then jobs of a user: see `turns.rs`.
+    #[default]
+    Turns,
+    /// Oldest first: see `fifo.rs`.
+    Fifo,
+}
+
+impl Matching {
+    /// The position of the job to serve among `candidates`; `None` only when there is none. O(n).
+    pub fn choose(self, candidates: &[Candidate<'_>]) -> Option<usize> {
+        let is_before = match self {
+            Matching::Turns => turns::is_before,
+            Matching::Fifo => fifo::is_before,
+        };
+        (0..candidates.len())
+            .reduce(|best, n| if is_before(&candidates[n], &candidates[best]) { n } else { best })
+    }
+}

@@ -1,0 +1,16 @@
+//! The policies, a folder a layer, a file a policy, a registry line each. Pure functions.
+
+pub mod bundling;
+pub mod matching;
+
+use serde::{Deserialize, Serialize};
+
+/// Which policy each layer uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Policies {
+    /// Which job a pulling pilot serves.
+    pub matching: matching::Matching,
+    /// How many of its tasks go along.
+    pub bundling: bundling::Bundling,
+}

@@ -1,0 +1,182 @@
+//! What a pilot and the engine say to each other. Pure data; `protocol` gives it a version and bytes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::{JobId, PilotId},
+    ranges::TaskSet,
+    resources::Resources,
+    results::Report,
+    time::Span,
+};
+
+/// What a node is and has, as its pilot found out.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NodeFacts {
+    /// The host's name.
+    pub hostname: String,
+    /// What tasks may use there.
+    pub capacity: Resources,
+    /// The batch system's own id of the job the pilot runs in.
+    pub batch_id: Option<String>,
+    /// How long the pilot may still live; `None`: no end known.
+    pub walltime_left: Option<Span>,
+    /// The agent's version, for people.
+    pub agent_version: String,
+}
+
+/// A new pilot presents itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Registration {
+    /// The allocation's tag, proved by its join token.
+    pub tag: String,
+    /// A number drawn by the pilot at its start, so that a repeated registration is known as the same.
+    pub nonce: u64,
+    /// The node.
+    pub node: NodeFacts,
+    /// How long the pilot has been running: anchors its clock to the manager's.
+    pub uptime: Span,
+}
+
+/// The tasks of one job that a pilot holds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Held {
+    /// The job.
+    pub job: JobId,
+    /// Not begun.
+    pub queued: TaskSet,
+    /// Begun and not ended.
+    pub running: TaskSet,
+    /// Ended and not yet acknowledged: in a report on its way or waiting for one.
+    pub unreported: TaskSet,
+}
+
+/// A pilot reports and asks. Answered at once when there is something to say, else parked.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Pull {
+    /// The manager's epoch in the last answer; 0 when there was none.
+    pub epoch: u64,
+    /// The highest number of a part received in that epoch.
+    pub part_seen: u64,
+    /// What ended since the last acknowledged report; the oldest one that is not acknowledged.
+    pub report: Option<Report>,
+    /// Everything held: when the manager asked for it, or when the pilot starts.
+    pub holds: Option<Vec<Held>>,
+    /// Jobs whose templates the pilot has; only together with `holds`.
+    pub templates: Vec<JobId>,
+    /// What is running now.
+    pub running: Vec<(JobId, TaskSet)>,
+    /// Whether it takes new tasks; false while it drains.
+    pub is_hungry: bool,
+    /// How long the manager may park this pull; zero: answer at once.
+    pub wait: Span,
+}
+
+/// What every task of a job needs and how its end is judged: the part of a template that decisions use.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct TaskNeeds {
+    /// Resources of one task.
+    pub resources: Resources,
+    /// How long a task may run.
+    pub time_limit: Option<Span>,
+    /// Exit codes that count as success.
+    pub success_codes: Vec<i32>,
+}
+
+/// How to run the tasks of a job. Sent once to each pilot.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Template {
+    /// The job.
+    pub job: JobId,
+    /// What a task needs.
+    pub needs: TaskNeeds,
+    /// The resolved job as JSON (`protocol::job::JobSpec`); the engine does not look inside.
+    pub spec: String,
+}
+
+/// Tasks of one job, leased to the pilot until it reports, returns or loses them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Bundle {
+    /// The job.
+    pub job: JobId,
+    /// The tasks.
+    pub tasks: TaskSet,
+}
+
+/// What a pilot is told to do. All are idempotent: an answer may come twice.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum PilotCommand {
+    /// Give these back unless they have begun.
+    Return {
+        /// The job.
+        job: JobId,
+        /// Its tasks.
+        tasks: TaskSet,
+    },
+    /// Give these back, and kill those that run.
+    Kill {
+        /// The job.
+        job: JobId,
+        /// Its tasks.
+        tasks: TaskSet,
+    },
+    /// The job is over: its template and resident processes are not needed any more.
+    Forget {
+        /// The job.
+        job: JobId,
+    },
+    /// Take nothing new, give back what has not begun, end what runs, leave.
+    Drain,
+    /// Kill what runs, give everything back, leave.
+    Stop,
+}
+
+/// One numbered portion of what a pilot is sent.
+///
+/// Every answer carries all parts that the pilot has not yet confirmed, so whoever has got part n
+/// has got all before it, and a part that was seen before is skipped.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Part {
+    /// From 1, in each epoch.
+    pub number: u64,
+    /// Templates of bundles that the pilot has not been sent yet.
+    pub templates: Vec<Template>,
+    /// New tasks.
+    pub bundles: Vec<Bundle>,
+    /// What to do.
+    pub commands: Vec<PilotCommand>,
+}
+
+/// The manager's answer to a pull.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PullAnswer {
+    /// Drawn anew at each start of the manager; never 0.
+    pub epoch: u64,
+    /// The last report number that is durable.
+    pub acknowledged: u64,
+    /// Tell everything you hold: the manager has restarted, or lost track of you.
+    pub resync: bool,
+    /// What is new, ascending by number.
+    pub parts: Vec<Part>,
+}
+
+/// The manager's answer to a registration.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Registered {
+    /// The pilot's number, now and after any restart of the manager.
+    pub pilot: PilotId,
+    /// The last report number that the manager has from this pilot.
+    pub acknowledged: u64,
+}
+
+/// Why a pilot leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum LeaveReason {
+    /// The manager said so.
+    Told,
+    /// Its walltime ends.
+    Walltime,
+    /// It got a signal from its platform or its user.
+    Signalled,
+}

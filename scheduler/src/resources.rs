@@ -1,0 +1,115 @@
+//! Cores, memory, GPUs and named generic resources as whole numbers: what fits in what.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+/// An amount of everything a task may ask for or a pilot may offer.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Resources {
+    /// CPU cores.
+    pub cores: u32,
+    /// Memory in bytes; 0 in a request: not asked for, in an offer: not known, so not counted.
+    pub memory_bytes: u64,
+    /// Whole GPUs.
+    pub gpus: u32,
+    /// Named resources of a site: licences, scratch slots. Names absent here amount to 0.
+    pub generic: BTreeMap<String, u64>,
+}
+
+impl Resources {
+    /// A number of cores and nothing else.
+    pub fn cores(cores: u32) -> Resources {
+        Resources { cores, ..Resources::default() }
+    }
+
+    /// How many requests like this one fit into `offer` at a time; `u64::MAX` when nothing is asked for.
+    pub fn how_often_in(&self, offer: &Resources) -> u64 {
+        self.amounts_in(offer)
+            .filter(|(asked, _)| *asked > 0)
+            .map(|(asked, offered)| offered / asked)
+            .min()
+            .unwrap_or(u64::MAX)
+    }
+
+    /// Whether one such request fits into `offer`.
+    pub fn fits_in(&self, offer: &Resources) -> bool {
+        self.how_often_in(offer) > 0
+    }
+
+    /// Takes `n` requests like `request` out of this offer; what is not there becomes 0.
+    pub fn take(&mut self, request: &Resources, n: u64) {
+        self.change(request, n, u64::saturating_sub);
+    }
+
+    /// Gives `n` requests like `request` back to this offer.
+    pub fn give_back(&mut self, request: &Resources, n: u64) {
+        self.change(request, n, u64::saturating_add);
+    }
+
+    fn change(&mut self, request: &Resources, n: u64, by: fn(u64, u64) -> u64) {
+        let narrow = |sum: u64| u32::try_from(sum).unwrap_or(u32::MAX);
+        let times = |asked: u64| asked.saturating_mul(n);
+        self.cores = narrow(by(u64::from(self.cores), times(u64::from(request.cores))));
+        self.gpus = narrow(by(u64::from(self.gpus), times(u64::from(request.gpus))));
+        self.memory_bytes = by(self.memory_bytes, times(request.memory_bytes));
+        for (name, asked) in &request.generic {
+            let held = self.generic.entry(name.clone()).or_default();
+            *held = by(*held, times(*asked));
+        }
+    }
+
+    /// Pairs of (asked here, offered there).
+    fn amounts_in<'a>(&'a self, offer: &'a Resources) -> impl Iterator<Item = (u64, u64)> + 'a {
+        let fixed = [
+            (u64::from(self.cores), u64::from(offer.cores)),
+            (self.memory_bytes, offer.memory_bytes),
+            (u64::from(self.gpus), u64::from(offer.gpus)),
+        ];
+        let generic =
+            self.generic.iter().map(|(name, asked)| (*asked, offer.generic.get(name).copied().unwrap_or(0)));
+        fixed.into_iter().chain(generic)
+    }
+}
+
+impl fmt::Display for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} core{}", self.cores, if self.cores == 1 { "" } else { "s" })?;
+        if self.memory_bytes > 0 {
+            write!(f, ", {} MiB", self.memory_bytes.div_ceil(1 << 20))?;
+        }
+        if self.gpus > 0 {
+            write!(f, ", {} GPU{}", self.gpus, if self.gpus == 1 { "" } else { "s" })?;
+        }
+        for (name, amount) in self.generic.iter().filter(|(_, amount)| **amount > 0) {
+            write!(f, ", {amount} {name}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Resources;
+
+    #[test]
+    fn the_scarcest_resource_decides_what_fits() {
+        let offer = Resources { cores: 8, memory_bytes: 10, gpus: 1, ..Resources::default() };
+        let mut request = Resources { cores: 2, memory_bytes: 4, ..Resources::default() };
+        assert_eq!(request.how_often_in(&offer), 2);
+        request.generic.insert("licence".into(), 1);
+        assert!(!request.fits_in(&offer));
+    }
+
+    #[test]
+    fn what_is_taken_and_given_back_is_all_there_again() {
+        let whole = Resources { cores: 4, memory_bytes: 100, gpus: 2, generic: [("x".into(), 3)].into() };
+        let request = Resources { cores: 1, memory_bytes: 7, gpus: 1, generic: [("x".into(), 1)].into() };
+        let mut offer = whole.clone();
+        offer.take(&request, 2);
+        assert_eq!((offer.cores, offer.memory_bytes, offer.gpus, offer.generic["x"]), (2, 86, 0, 1));
+        offer.give_back(&request, 2);
+        assert_eq!(offer, whole);
+    }
+}

@@ -1,0 +1,266 @@
+//! What pilots report: successes as columns, failures with their kind, output that was kept.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ids::JobId, ranges::TaskSet, time::Span};
+
+/// What one attempt used. Times are on the pilot's own clock, counted from its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Usage {
+    /// When it began, microseconds since the pilot's start.
+    pub started_us: u64,
+    /// Wall time in microseconds.
+    pub wall_us: u64,
+    /// CPU time, user and system, in microseconds.
+    pub cpu_us: u64,
+    /// Peak resident memory in bytes.
+    pub memory_bytes: u64,
+}
+
+/// Successful attempts of one job: a set of indices, and one entry a column for each in ascending order.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Successes {
+    /// Which tasks.
+    pub tasks: TaskSet,
+    /// Microseconds since the pilot's start.
+    pub started_us: Vec<u64>,
+    /// Wall time in microseconds.
+    pub wall_us: Vec<u64>,
+    /// CPU time in microseconds.
+    pub cpu_us: Vec<u64>,
+    /// Peak resident memory in bytes.
+    pub memory_bytes: Vec<u64>,
+    /// Exit codes; empty when all are 0.
+    pub exit_codes: Vec<i32>,
+}
+
+impl Successes {
+    /// Columns of attempts sorted by index; a second one of the same index is dropped.
+    pub fn from_attempts(mut attempts: Vec<(u64, i32, Usage)>) -> Successes {
+        attempts.sort_by_key(|(index, ..)| *index);
+        attempts.dedup_by_key(|(index, ..)| *index);
+        let mut columns = Successes::default();
+        let all_zero = attempts.iter().all(|(_, code, _)| *code == 0);
+        for (index, code, usage) in attempts {
+            columns.tasks.insert(index);
+            columns.started_us.push(usage.started_us);
+            columns.wall_us.push(usage.wall_us);
+            columns.cpu_us.push(usage.cpu_us);
+            columns.memory_bytes.push(usage.memory_bytes);
+            if !all_zero {
+                columns.exit_codes.push(code);
+            }
+        }
+        columns
+    }
+
+    /// Each attempt as (index, exit code, usage), ascending. Columns too short read as zeros.
+    pub fn attempts(&self) -> impl Iterator<Item = (u64, i32, Usage)> + '_ {
+        let at = |column: &[u64], n: usize| column.get(n).copied().unwrap_or(0);
+        self.tasks.indices().enumerate().map(move |(n, index)| {
+            let usage = Usage {
+                started_us: at(&self.started_us, n),
+                wall_us: at(&self.wall_us, n),
+                cpu_us: at(&self.cpu_us, n),
+                memory_bytes: at(&self.memory_bytes, n),
+            };
+            (index, self.exit_codes.get(n).copied().unwrap_or(0), usage)
+        })
+    }
+
+    /// Whether each column has one entry a task (or none, for exit codes).
+    pub fn is_well_formed(&self) -> bool {
+        let n = self.tasks.len();
+        let columns = [&self.started_us, &self.wall_us, &self.cpu_us, &self.memory_bytes];
+        columns.iter().all(|column| column.len() as u64 == n)
+            && (self.exit_codes.is_empty() || self.exit_codes.len() as u64 == n)
+    }
+
+    /// Only the attempts of `accepted`.
+    pub fn restricted_to(&self, accepted: &TaskSet) -> Successes {
+        if *accepted == self.tasks {
+            return self.clone();
+        }
+        Successes::from_attempts(self.attempts().filter(|(index, ..)| accepted.contains(*index)).collect())
+    }
+}
+
+/// Why an attempt failed. Each kind has its own retry budget; only the program's own use the user's retries.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum FailureKind {
+    /// The program ended with a code that does not count as success.
+    Exit {
+        /// The exit code.
+        code: i32,
+    },
+    /// The program was ended by a signal that nobody here sent.
+    Signal {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// The program ran longer than the job's time limit.
+    TimeLimit {
+        /// The limit.
+        limit: Span,
+    },
+    /// The program used more memory than it had asked for.
+    MemoryLimit {
+        /// The limit in bytes.
+        limit_bytes: u64,
+    },
+    /// The program could not be started: not found, not executable, template without meaning here.
+    Start {
+        /// What happened, in the system's words.
+        what: String,
+    },
+    /// The node could not run it: no such folder, no processes, memory or disk left.
+    Node {
+        /// What happened, in the system's words.
+        what: String,
+    },
+    /// The pilot's walltime ended first.
+    Walltime,
+    /// The pilot vanished while it ran the task.
+    PilotLost,
+    /// The pilot was told by its platform to go.
+    Preempted,
+}
+
+/// Whose fault a failure is: decides which retry budget it draws on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub enum Blame {
+    /// The program's own: uses the user's retries.
+    Program,
+    /// The node's or the site's: a fixed budget of its own.
+    Node,
+    /// The pilot vanished with the task running: the crash limit.
+    Crash,
+    /// Nobody's: any number of times.
+    Nobody,
+}
+
+impl FailureKind {
+    /// Whose fault it is.
+    pub fn blame(&self) -> Blame {
+        match self {
+            FailureKind::Exit { .. }
+            | FailureKind::Signal { .. }
+            | FailureKind::TimeLimit { .. }
+            | FailureKind::MemoryLimit { .. } => Blame::Program,
+            FailureKind::Start { .. } | FailureKind::Node { .. } => Blame::Node,
+            FailureKind::PilotLost => Blame::Crash,
+            FailureKind::Walltime | FailureKind::Preempted => Blame::Nobody,
+        }
+    }
+
+    /// One word for tables and for the store.
+    pub fn word(&self) -> &'static str {
+        match self {
+            FailureKind::Exit { .. } => "exit",
+            FailureKind::Signal { .. } => "signal",
+            FailureKind::TimeLimit { .. } => "time-limit",
+            FailureKind::MemoryLimit { .. } => "memory-limit",
+            FailureKind::Start { .. } => "start",
+            FailureKind::Node { .. } => "node",
+            FailureKind::Walltime => "walltime",
+            FailureKind::PilotLost => "pilot-lost",
+            FailureKind::Preempted => "preempted",
+        }
+    }
+}
+
+impl std::fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FailureKind::Exit { code } => write!(f, "exit code {code}"),
+            FailureKind::Signal { signal } => write!(f, "ended by signal {signal}"),
+            FailureKind::TimeLimit { limit } => write!(f, "ran longer than its time limit of {limit}"),
+            FailureKind::MemoryLimit { limit_bytes } => {
+                write!(f, "used more than its memory limit of {} MiB", limit_bytes.div_ceil(1 << 20))
+            }
+            FailureKind::Start { what } => write!(f, "could not be started: {what}"),
+            FailureKind::Node { what } => write!(f, "the node could not run it: {what}"),
+            FailureKind::Walltime => write!(f, "the pilot's walltime ended"),
+            FailureKind::PilotLost => write!(f, "the pilot vanished while it ran"),
+            FailureKind::Preempted => write!(f, "the platform took the pilot away"),
+        }
+    }
+}
+
+/// One failed attempt as a pilot reports it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Failure {
+    /// Which task.
+    pub index: u64,
+    /// Why.
+    pub kind: FailureKind,
+    /// What it used.
+    pub usage: Usage,
+}
+
+/// What a task wrote, kept because the job's stdio says `archive`. Absent when it wrote nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TaskOutput {
+    /// Which task.
+    pub index: u64,
+    /// Standard output; when longer than the job's limit its head and tail with a line between.
+    pub stdout: Vec<u8>,
+    /// Standard error, likewise.
+    pub stderr: Vec<u8>,
+}
+
+/// What a pilot has to say of one job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct JobReport {
+    /// The job.
+    pub job: JobId,
+    /// Attempts that succeeded.
+    pub successes: Successes,
+    /// Attempts that failed.
+    pub failures: Vec<Failure>,
+    /// Tasks given back: not begun, or killed because the manager said so.
+    pub returned: TaskSet,
+    /// What they wrote.
+    pub outputs: Vec<TaskOutput>,
+}
+
+impl JobReport {
+    /// A report with nothing in it yet.
+    pub fn new(job: JobId) -> JobReport {
+        JobReport {
+            job,
+            successes: Successes::default(),
+            failures: Vec::new(),
+            returned: TaskSet::new(),
+            outputs: Vec::new(),
+        }
+    }
+}
+
+/// One numbered report of a pilot. A number is never used for anything else, however often it is sent.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// The pilot's report number, from 1, without gaps.
+    pub seq: u64,
+    /// Its contents, a job once at most.
+    pub jobs: Vec<JobReport>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Successes, Usage};
+
+    #[test]
+    fn columns_keep_each_attempt_with_its_index() {
+        let usage = |n| Usage { started_us: n, wall_us: n * 10, cpu_us: n * 7, memory_bytes: n << 20 };
+        let attempts = vec![(9, 0, usage(9)), (2, 3, usage(2)), (3, 0, usage(3))];
+        let columns = Successes::from_attempts(attempts);
+        assert!(columns.is_well_formed());
+        let read: Vec<_> = columns.attempts().collect();
+        assert_eq!(read, [(2, 3, usage(2)), (3, 0, usage(3)), (9, 0, usage(9))]);
+        let one = columns.restricted_to(&[3].into_iter().collect());
+        assert_eq!(one.attempts().collect::<Vec<_>>(), [(3, 0, usage(3))]);
+    }
+}
