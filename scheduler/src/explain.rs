@@ -14,6 +14,7 @@ use crate::{
 
 /// One reason. The order in an answer is from decisive to informative.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "reason", rename_all = "kebab-case")]
 #[allow(missing_docs)] // Each variant's sentence below says what it is.
 pub enum Reason {

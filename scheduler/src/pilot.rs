@@ -204,7 +204,10 @@ impl PilotCore {
     }
 
     fn take_answer(&mut self, answer: PullAnswer, actions: &mut Vec<PilotAction>) {
-        if answer.epoch != self.epoch {
+        if answer.epoch < self.epoch {
+            return; // Delayed from before the manager's restart: all in it is void.
+        }
+        if answer.epoch > self.epoch {
             self.epoch = answer.epoch;
             self.part_seen = 0;
         }

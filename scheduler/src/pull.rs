@@ -151,7 +151,7 @@ pub struct Part {
 /// The manager's answer to a pull.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct PullAnswer {
-    /// Drawn anew at each start of the manager; never 0.
+    /// Which life of the manager this is: grows with each start, never 0.
     pub epoch: u64,
     /// The last report number that is durable.
     pub acknowledged: u64,

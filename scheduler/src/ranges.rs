@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 ///
 /// Cost: memory and time grow with the number of ranges, never with the number of indices.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "Vec<(u64, u64)>"))]
 #[serde(from = "Vec<(u64, u64)>", into = "Vec<(u64, u64)>")]
 pub struct TaskSet {
     ranges: RangeSet<u64>,

@@ -137,6 +137,7 @@ pub enum Query {
 
 /// States of tasks to ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskFilter {
     /// Every task.

@@ -50,7 +50,7 @@ struct Turn<'a> {
 }
 
 impl Engine {
-    /// An engine as the records left it. `epoch`: drawn by the shell, another at each start, not 0.
+    /// An engine as the records left it. `epoch`: larger at each start of the manager, not 0.
     pub fn restore(
         settings: Settings,
         epoch: u64,

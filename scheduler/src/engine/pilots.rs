@@ -17,6 +17,10 @@ use crate::{
 /// Unconfirmed parts of one pilot are merged beyond this number; it bounds what a deaf pilot costs.
 const N_UNCONFIRMED_MAX: usize = 16;
 
+/// Numbers left out when a pilot is taken back: parts of before may still be on their way to it, and
+/// none of them may be taken for a new one.
+const PARTS_SKIPPED: u64 = 1 << 20;
+
 impl Turn<'_> {
     pub(super) fn register_pilot(&mut self, request: RequestId, registration: Registration) {
         let Registration { tag, nonce, node, uptime } = registration;
@@ -70,7 +74,8 @@ impl Turn<'_> {
             state.unconfirmed.retain(|part| part.number > pull.part_seen);
         }
         if let Some(holds) = &pull.holds {
-            self.adopt(id, holds, &pull.templates);
+            let part_seen = if pull.epoch == epoch { pull.part_seen } else { 0 };
+            self.adopt(id, holds, &pull.templates, part_seen);
         }
         if !self.is_synced(id) {
             return self.answer_pull(request, id, true);
@@ -169,9 +174,12 @@ impl Turn<'_> {
     }
 
     /// Takes a pilot at its word about what it holds. What another holds or nobody wants goes back.
-    fn adopt(&mut self, id: PilotId, holds: &[Held], templates: &[JobId]) {
+    fn adopt(&mut self, id: PilotId, holds: &[Held], templates: &[JobId], part_seen: u64) {
         self.release_all(id);
         if let Some(state) = self.volatile.pilots.get_mut(&id) {
+            if !state.is_synced {
+                state.n_parts = part_seen + PARTS_SKIPPED;
+            }
             state.unconfirmed.clear();
             state.templates = templates.iter().copied().collect();
             state.is_synced = true;

@@ -20,6 +20,7 @@ use crate::{
 
 /// How many tasks of a job are in which state. They add up to `total`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[allow(missing_docs)] // The words of the design page.
 pub struct Counts {
     pub total: u64,
@@ -33,6 +34,7 @@ pub struct Counts {
 
 /// A job as readers see it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[allow(missing_docs)] // The words of the design page.
 pub struct JobView {
     pub id: JobId,
@@ -58,6 +60,7 @@ pub struct JobView {
 
 /// A task as readers see it. What finished attempts used is in the store.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[allow(missing_docs)] // The words of the design page.
 pub struct TaskView {
     pub id: TaskId,
@@ -70,6 +73,7 @@ pub struct TaskView {
 
 /// A pilot as readers see it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[allow(missing_docs)] // The words of the design page.
 pub struct PilotView {
     pub id: PilotId,
@@ -92,6 +96,7 @@ pub struct PilotView {
 
 /// A platform as readers see it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[allow(missing_docs)] // The words of the design page.
 pub struct PlatformView {
     pub name: String,
@@ -108,6 +113,7 @@ pub struct PlatformView {
 
 /// Totals of everything.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[allow(missing_docs)] // The words of the design page.
 pub struct StatusView {
     pub now: Time,

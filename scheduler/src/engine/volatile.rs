@@ -14,7 +14,7 @@ use crate::{
 /// Volatile state of everything.
 #[derive(Clone, Debug, Default)]
 pub struct Volatile {
-    /// Drawn by the shell at each start; never 0.
+    /// Which life of the manager this is: grows with each start, never 0.
     pub epoch: u64,
     /// The last time heard of.
     pub now: Time,
