@@ -1,1 +1,48 @@
-//! adapters
+//! One file a backend. Each is a codec: what to say to the batch system, and what its answers mean,
+//! without I/O and without a clock. Transports run what it says.
+
+pub mod command;
+pub mod transport;
+
+mod local;
+
+use command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output};
+
+/// A backend as a codec.
+pub trait Adapter: Send + Sync {
+    /// The word by which platforms name it.
+    fn name(&self) -> &'static str;
+
+    /// What asks for an allocation.
+    fn submit(&self, request: &AllocationRequest) -> Command;
+
+    /// The platform's own id from its answer. Errors: refused, or an answer that says neither.
+    fn read_submit(&self, output: &Output) -> Result<BatchId, AdapterError>;
+
+    /// What lists all allocations whose tag begins so, in one call.
+    fn list(&self, tag_prefix: &str) -> Command;
+
+    /// What is there. Errors: no answer is never "gone".
+    fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError>;
+
+    /// What takes allocations away. Those that are gone already are no error.
+    fn cancel(&self, ids: &[BatchId]) -> Command;
+}
+
+/// Where this program finds what adapters need on this host.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// How the agent is run here: the program and its first arguments.
+    pub agent_command: Vec<String>,
+}
+
+/// The adapter of that name; `None` when there is none.
+pub fn adapter(name: &str, surroundings: &Surroundings) -> Option<Box<dyn Adapter>> {
+    match name {
+        local::NAME => Some(Box::new(local::Local::new(surroundings))),
+        _ => None,
+    }
+}
+
+/// The names that [`adapter`] knows.
+pub const NAMES: &[&str] = &[local::NAME];

@@ -1,4 +1,5 @@
 //! The pilot's shell: what touches the world for a pilot's decisions.
 
+pub mod keeper;
 pub mod resident;
 pub mod spawn;

@@ -26,8 +26,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[cfg(test)]
+pub(crate) use self::capture::pipe;
 pub use self::residents::Ask;
 use self::{processes::Processes, wake::Bell};
+use crate::keeper;
 
 /// A program to start.
 #[derive(Clone, Debug)]
@@ -192,16 +195,21 @@ pub struct Spawner {
 impl Spawner {
     /// Starts `n_threads` threads; each program's end is given to `sink`, on one of them.
     ///
+    /// SIGCHLD is blocked in the calling thread from now on, and in those that it starts.
+    ///
     /// # Errors
     /// No threads, descriptors or memory left.
     pub fn start(n_threads: usize, sink: impl Fn(Exit) + Send + Sync + 'static) -> io::Result<Spawner> {
+        // The threads handle it while they wait; here it would only interrupt.
+        block_child_signal();
+        let guard = keeper::living_guard();
         let sink = Arc::new(sink);
         let mut spawner = Spawner { inboxes: Vec::new(), threads: Vec::new() };
         for _ in 0..n_threads.max(1) {
             let (sink, (send, receive)) = (Arc::clone(&sink), std::sync::mpsc::channel());
             let thread = thread::Builder::new().name("pilotfish-spawn".into()).spawn(move || {
                 // The children belong to the thread that started them, so it makes the table itself.
-                match Processes::new() {
+                match Processes::new(guard) {
                     Ok(processes) => {
                         let inbox = Arc::new(Inbox {
                             orders: Mutex::default(),
@@ -276,6 +284,16 @@ impl Drop for Spawner {
     }
 }
 
+fn block_child_signal() {
+    // SAFETY: the set is initialised before it is read.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGCHLD);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+    }
+}
+
 /// One thread's life.
 fn serve(mut processes: Processes, inbox: &Inbox, sink: &dyn Fn(Exit)) {
     loop {
@@ -298,3 +316,6 @@ fn serve(mut processes: Processes, inbox: &Inbox, sink: &dyn Fn(Exit)) {
     }
     processes.kill_all();
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,7 +68,8 @@ pub fn parse_duration_ms(text: &str) -> Result<u64, UnitError> {
     let mut rest = text;
     let mut total: u128 = 0;
     loop {
-        let (number, unit, next) = split_quantity(rest).ok_or(UnitError::Malformed { example: DURATION_EXAMPLE })?;
+        let (number, unit, next) =
+            split_quantity(rest).ok_or(UnitError::Malformed { example: DURATION_EXAMPLE })?;
         if unit.is_empty() {
             return if number.is_zero() && text == rest && next.is_empty() {
                 Ok(0)
@@ -249,7 +250,10 @@ mod tests {
         assert_eq!(duration("99999999999999999999d"), "that is too much");
         let bytes = |text| parse_bytes(text).unwrap_err().to_string();
         assert_eq!(bytes("2"), "give it a unit, like 2MiB or 2GiB");
-        assert_eq!(bytes("2 Gigs"), "`Gigs` is not a unit; the units are B, KiB, MiB, GiB, TiB (1024s) and kB, MB, GB, TB (1000s)");
+        assert_eq!(
+            bytes("2 Gigs"),
+            "`Gigs` is not a unit; the units are B, KiB, MiB, GiB, TiB (1024s) and kB, MB, GB, TB (1000s)"
+        );
         assert_eq!(bytes("-1G"), "write a size like 500MB or 2GiB");
         assert_eq!(bytes("99999999P"), "that is too much");
     }

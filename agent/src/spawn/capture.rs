@@ -1,11 +1,12 @@
 //! What a program writes, kept up to a limit: its head and its tail with a line between.
 //!
 //! Through a pipe and not into a file: a program that writes without end must not fill the node's
-//! memory or disk, and the end of the pipe shows that nobody holds it any more.
+//! memory or disk.
 
 use std::{
     fs::File,
     io::{self, Read},
+    mem,
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
 };
 
@@ -60,75 +61,92 @@ impl HeadTail {
     }
 }
 
-/// The reading end of a program's output.
-pub(super) struct Capture {
-    pipe: File,
+/// Pipes for programs' output. One that nobody else holds any more is used again: making, watching
+/// and closing a pair for every task costs more than all else that is done for it.
+#[derive(Default)]
+pub(super) struct Pipes {
+    slots: Vec<Option<Open>>,
+    spare: Vec<usize>,
+}
+
+/// One pipe of [`Pipes`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct PipeSlot(pub usize);
+
+struct Open {
+    read: File,
+    write: OwnedFd,
     kept: HeadTail,
 }
 
-/// Whether more may come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Flow {
-    /// Nothing at the moment.
-    Waiting,
-    /// There is more, left for the next turn.
-    More,
-    /// All writers are gone.
-    Ended,
-}
-
-impl Capture {
-    /// A pipe: what is captured, and the end to give to the program.
+impl Pipes {
+    /// An empty pipe that keeps at most `limit` bytes, and whether it is new and has to be watched.
     ///
     /// # Errors
     /// No descriptors left.
-    pub(super) fn new(limit: usize) -> io::Result<(Capture, OwnedFd)> {
+    pub(super) fn take(&mut self, limit: usize) -> io::Result<(PipeSlot, bool)> {
+        if let Some(slot) = self.spare.pop() {
+            if let Some(Some(open)) = self.slots.get_mut(slot) {
+                open.kept = HeadTail::new(limit);
+            }
+            return Ok((PipeSlot(slot), false));
+        }
         let (read, write) = pipe()?;
         set_nonblocking(read.as_raw_fd())?;
-        Ok((Capture { pipe: File::from(read), kept: HeadTail::new(limit) }, write))
+        let open = Some(Open { read: File::from(read), write, kept: HeadTail::new(limit) });
+        let slot = match self.slots.iter().position(Option::is_none) {
+            Some(slot) => slot,
+            None => {
+                self.slots.push(None);
+                self.slots.len() - 1
+            }
+        };
+        self.slots[slot] = open;
+        Ok((PipeSlot(slot), true))
     }
 
-    /// The descriptor to poll.
-    pub(super) fn fd(&self) -> RawFd {
-        self.pipe.as_raw_fd()
+    /// The end to poll and the end for the program.
+    pub(super) fn ends(&self, slot: PipeSlot) -> Option<(RawFd, RawFd)> {
+        let open = self.slots.get(slot.0)?.as_ref()?;
+        Some((open.read.as_raw_fd(), open.write.as_raw_fd()))
     }
 
-    /// Reads what is there.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Flow {
+    /// Reads what is there, within a bound.
+    pub(super) fn read(&mut self, slot: PipeSlot, buffer: &mut [u8]) {
+        let Some(Some(open)) = self.slots.get_mut(slot.0) else { return };
         for _ in 0..N_READS_MAX {
-            match self.pipe.read(buffer) {
-                Ok(0) => return Flow::Ended,
+            match open.read.read(buffer) {
                 Ok(n) => {
-                    self.kept.push(buffer.get(..n).unwrap_or_default());
+                    open.kept.push(buffer.get(..n).unwrap_or_default());
                     if n < buffer.len() {
-                        return Flow::Waiting;
+                        return;
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Flow::Waiting,
-                // A pipe has no other errors; if it had, nothing more could be read.
-                Err(_) => return Flow::Ended,
+                // Empty: the only error that a pipe whose writing end we hold can have.
+                Err(_) => return,
             }
         }
-        Flow::More
     }
 
     /// What was kept so far, and whether something was left out; starts anew.
-    pub(super) fn take(&mut self) -> (Vec<u8>, bool) {
-        let anew = HeadTail::new(self.kept.limit);
-        std::mem::replace(&mut self.kept, anew).finish()
+    pub(super) fn take_kept(&mut self, slot: PipeSlot) -> (Vec<u8>, bool) {
+        let Some(Some(open)) = self.slots.get_mut(slot.0) else { return (Vec::new(), false) };
+        let anew = HeadTail::new(open.kept.limit);
+        mem::replace(&mut open.kept, anew).finish()
     }
 
     /// Reads the rest and says what was kept, and whether something was left out.
-    pub(super) fn finish(mut self, buffer: &mut [u8]) -> (Vec<u8>, bool) {
-        // The program has ended: what the pipe holds is the rest. A process that got away and goes on
-        // writing must not hold us, so the rounds are counted.
-        for _ in 0..N_READS_MAX {
-            if self.read(buffer) != Flow::More {
-                break;
-            }
+    ///
+    /// With `is_ours_alone` the pipe is kept for the next program; else somebody may still write to it.
+    pub(super) fn finish(&mut self, slot: PipeSlot, buffer: &mut [u8], is_ours_alone: bool) -> (Vec<u8>, bool) {
+        self.read(slot, buffer);
+        let kept = self.take_kept(slot);
+        if is_ours_alone {
+            self.spare.push(slot.0);
+        } else {
+            self.slots[slot.0] = None;
         }
-        self.kept.finish()
+        kept
     }
 }
 

@@ -4,14 +4,14 @@ use std::{
     ffi::{CStr, CString, c_char},
     fs::{self, File, OpenOptions},
     io,
-    os::fd::{AsRawFd, OwnedFd},
+    os::fd::{AsRawFd, OwnedFd, RawFd},
     path::Path,
     ptr,
 };
 
 use super::{
     Environment, Launch, Outcome, Output,
-    capture::Capture,
+    capture::{PipeSlot, Pipes},
     program::{NotFound, Programs},
     start::{Image, NotStarted, Stack, Step, start},
 };
@@ -58,18 +58,52 @@ pub(super) struct Prepared {
     cpus: Option<libc::cpu_set_t>,
     /// Its standard input; `None`: nothing.
     pub stdin: Option<OwnedFd>,
-    /// Its standard output; `None`: discarded.
-    pub stdout: Option<OwnedFd>,
-    stderr: Option<OwnedFd>,
-    /// What it writes to standard output.
-    pub captured_stdout: Option<Capture>,
-    /// What it writes to standard error.
-    pub captured_stderr: Option<Capture>,
+    /// Its standard output.
+    pub stdout: Target,
+    /// Its standard error.
+    pub stderr: Target,
+}
+
+/// Where an output stream was opened to.
+pub(super) enum Target {
+    /// `/dev/null`.
+    Null,
+    /// A file or a pipe of its own.
+    Own(OwnedFd),
+    /// A pipe whose contents are kept.
+    Captured {
+        /// Which.
+        slot: PipeSlot,
+        /// The end to watch.
+        read: RawFd,
+        /// The program's end.
+        write: RawFd,
+        /// Whether it is not watched yet.
+        is_new: bool,
+    },
+}
+
+impl Target {
+    /// The pipe, if its contents are kept.
+    pub(super) fn slot(&self) -> Option<PipeSlot> {
+        match self {
+            Target::Captured { slot, .. } => Some(*slot),
+            Target::Null | Target::Own(_) => None,
+        }
+    }
+
+    fn fd(&self, null: &Null) -> RawFd {
+        match self {
+            Target::Null => null.write.as_raw_fd(),
+            Target::Own(fd) => fd.as_raw_fd(),
+            Target::Captured { write, .. } => *write,
+        }
+    }
 }
 
 impl Prepared {
     /// Opens the launch's files.
-    pub(super) fn new(launch: &Launch) -> Result<Prepared, Failed> {
+    pub(super) fn new(launch: &Launch, pipes: &mut Pipes) -> Result<Prepared, Failed> {
         let argv = launch.argv.iter().map(|word| c_string(word.as_bytes(), "argument")).collect::<Result<_, _>>()?;
         let cwd = launch.cwd.as_deref().map(|cwd| c_string(cwd.as_os_str().as_encoded_bytes(), "folder"));
         let mut prepared = Prepared {
@@ -77,23 +111,30 @@ impl Prepared {
             cwd: cwd.transpose()?,
             cpus: (!launch.cpus.is_empty()).then(|| cpu_set(&launch.cpus)),
             stdin: None,
-            stdout: None,
-            stderr: None,
-            captured_stdout: None,
-            captured_stderr: None,
+            stdout: Target::Null,
+            stderr: Target::Null,
         };
         if let Some(path) = &launch.stdin {
             let file = File::open(path).map_err(|error| on_file("standard input", path, &error))?;
             prepared.stdin = Some(file.into());
         }
-        (prepared.stdout, prepared.captured_stdout) = open(&launch.stdout, "standard output")?;
-        match (&prepared.stdout, &launch.stderr) {
+        // Files first: what fails after a pipe was taken would have to give it back.
+        let both = [(&launch.stdout, "standard output"), (&launch.stderr, "standard error")];
+        let files = both.map(|(output, what)| open_file(output, what));
+        let [stdout, stderr] = files;
+        (prepared.stdout, prepared.stderr) = (stdout?, stderr?);
+        if let (Target::Own(both), Output::File(path)) = (&prepared.stdout, &launch.stderr)
+            && launch.stdout == launch.stderr
+        {
             // Two descriptions of one file would overwrite each other.
-            (Some(both), Output::File(path)) if launch.stdout == launch.stderr => {
-                let copy = both.try_clone().map_err(|error| on_file("standard error", path, &error))?;
-                prepared.stderr = Some(copy);
-            }
-            _ => (prepared.stderr, prepared.captured_stderr) = open(&launch.stderr, "standard error")?,
+            let copy = both.try_clone().map_err(|error| on_file("standard error", path, &error))?;
+            prepared.stderr = Target::Own(copy);
+        }
+        if let Output::Archive { limit } = launch.stdout {
+            prepared.stdout = capture(pipes, limit)?;
+        }
+        if let Output::Archive { limit } = launch.stderr {
+            prepared.stderr = capture(pipes, limit)?;
         }
         Ok(prepared)
     }
@@ -114,9 +155,8 @@ impl Prepared {
         let find = |programs: &mut Programs| programs.find(name, path, cwd).map_err(|error| not_found(name, &error));
         let program = find(programs)?;
         let envp = pointers(environment.own.iter().chain(environment.shared.iter()));
-        let or_null = |fd: &Option<OwnedFd>, null: &File| fd.as_ref().map_or(null.as_raw_fd(), AsRawFd::as_raw_fd);
-        let stdio =
-            [or_null(&self.stdin, &null.read), or_null(&self.stdout, &null.write), or_null(&self.stderr, &null.write)];
+        let stdin = self.stdin.as_ref().map_or(null.read.as_raw_fd(), AsRawFd::as_raw_fd);
+        let stdio = [stdin, self.stdout.fd(null), self.stderr.fd(null)];
         let mut execute = |program: &CStr, argv: &[*const c_char]| {
             let image =
                 Image { program, argv, envp: &envp, cwd: self.cwd.as_deref(), stdio, cpus: self.cpus.as_ref() };
@@ -137,26 +177,23 @@ impl Prepared {
     }
 }
 
-fn open(output: &Output, what: &str) -> Result<(Option<OwnedFd>, Option<Capture>), Failed> {
-    match output {
-        Output::Discard => Ok((None, None)),
-        Output::Archive { limit } => match Capture::new(*limit) {
-            Ok((capture, end)) => Ok((Some(end), Some(capture))),
-            Err(error) => Err(Failed::on_node(&format!("pipe for {what}"), &error)),
-        },
-        Output::File(path) => {
-            let create = || OpenOptions::new().write(true).create(true).truncate(true).open(path);
-            let file = match create() {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    let made = path.parent().map_or(Ok(()), fs::create_dir_all);
-                    made.and_then(|()| create())
-                }
-                result => result,
-            };
-            let file = file.map_err(|error| on_file(what, path, &error))?;
-            Ok((Some(file.into()), None))
+fn open_file(output: &Output, what: &str) -> Result<Target, Failed> {
+    let Output::File(path) = output else { return Ok(Target::Null) };
+    let create = || OpenOptions::new().write(true).create(true).truncate(true).open(path);
+    let file = match create() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+            made.and_then(|()| create())
         }
-    }
+        result => result,
+    };
+    Ok(Target::Own(file.map_err(|error| on_file(what, path, &error))?.into()))
+}
+
+fn capture(pipes: &mut Pipes, limit: usize) -> Result<Target, Failed> {
+    let (slot, is_new) = pipes.take(limit).map_err(|error| Failed::on_node("pipe for output", &error))?;
+    let (read, write) = pipes.ends(slot).unwrap_or((-1, -1));
+    Ok(Target::Captured { slot, read, write, is_new })
 }
 
 fn c_string(bytes: &[u8], what: &str) -> Result<CString, Failed> {

@@ -5,19 +5,23 @@
 
 use std::{
     collections::HashMap,
+    fs::File,
     io,
     marker::PhantomData,
     mem,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    os::{
+        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        unix::fs::FileExt,
+    },
     ptr,
     time::{Duration, Instant},
 };
 
 use super::{
     Exit, Launch, Outcome,
-    capture::{Capture, Flow},
+    capture::{PipeSlot, Pipes},
     memory,
-    prepare::{Failed, Null, Prepared},
+    prepare::{Failed, Null, Prepared, Target},
     program::Programs,
     residents::Resident,
     start::{Stack, last_errno},
@@ -33,13 +37,15 @@ const N_EVENTS: usize = 64;
 /// The event key of the bell; others are [`key`]s.
 const BELL: u64 = u64::MAX;
 
-/// Which descriptor of a child an event is about.
+/// What an event is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Stream {
-    Stdout,
-    Stderr,
-    Answers,
-    Questions,
+pub(super) enum Watched {
+    /// The pipe in this slot holds something.
+    Pipe(PipeSlot),
+    /// A resident program answers.
+    Answers(libc::pid_t),
+    /// There is room for questions to a resident program.
+    Questions(libc::pid_t),
 }
 
 /// One thread's children.
@@ -49,6 +55,9 @@ pub(super) struct Processes {
     stack: Stack,
     null: Null,
     programs: Programs,
+    pub(super) pipes: Pipes,
+    /// The guard's list of its children: those that got away from a task's group are among them.
+    strays: Option<File>,
     pub(super) children: HashMap<libc::pid_t, Child>,
     pub(super) residents: HashMap<u64, Resident>,
     pub(super) exits: Vec<Exit>,
@@ -62,8 +71,8 @@ pub(super) struct Processes {
 pub(super) struct Child {
     pub(super) role: Role,
     pub(super) started: Instant,
-    stdout: Option<Capture>,
-    pub(super) stderr: Option<Capture>,
+    stdout: Option<PipeSlot>,
+    pub(super) stderr: Option<PipeSlot>,
     /// When to act next: the time limit, or the end of the grace.
     pub(super) deadline: Option<Instant>,
     grace: Duration,
@@ -96,14 +105,18 @@ pub(super) struct Ended {
     pub(super) peak_memory_bytes: u64,
     read_bytes: u64,
     write_bytes: u64,
+    /// Whether nobody was left in its process group.
+    was_last_of_group: bool,
 }
 
 impl Processes {
     /// An empty table for the calling thread, whose signals are blocked from now on, except while it waits.
     ///
+    /// With a subreaper as `guard`, pipes are used again when nobody can hold them any more.
+    ///
     /// # Errors
     /// No descriptors or memory left.
-    pub(super) fn new() -> io::Result<Processes> {
+    pub(super) fn new(guard: Option<i32>) -> io::Result<Processes> {
         open_standard_descriptors();
         // SAFETY: only initialised sets are passed; the new descriptor is owned by nobody else.
         let epoll = unsafe {
@@ -122,6 +135,8 @@ impl Processes {
             stack: Stack::new()?,
             null: Null::new()?,
             programs: Programs::default(),
+            pipes: Pipes::default(),
+            strays: guard.and_then(|guard| File::open(format!("/proc/{guard}/task/{guard}/children")).ok()),
             children: HashMap::new(),
             residents: HashMap::new(),
             exits: Vec::new(),
@@ -129,7 +144,7 @@ impl Processes {
             memory_check_at: None,
             not_send: PhantomData,
         };
-        processes.poll(processes.bell.fd(), BELL, libc::EPOLLIN)?;
+        processes.poll_key(processes.bell.fd(), BELL, libc::EPOLLIN)?;
         Ok(processes)
     }
 
@@ -147,7 +162,8 @@ impl Processes {
     pub(super) fn launch(&mut self, launch: Launch) {
         let started = Instant::now();
         let role = Role::Task { token: launch.token };
-        let begun = Prepared::new(&launch).and_then(|prepared| self.begin(&launch, prepared, role, started));
+        let prepared = Prepared::new(&launch, &mut self.pipes);
+        let begun = prepared.and_then(|prepared| self.begin(&launch, prepared, role, started));
         if let Err(failed) = begun {
             self.exits.push(Exit::new(launch.token, failed.into(), started));
         }
@@ -161,12 +177,30 @@ impl Processes {
         role: Role,
         started: Instant,
     ) -> Result<libc::pid_t, Failed> {
-        let pid = prepared.start(&launch.environment, &mut self.programs, &mut self.stack, &self.null)?;
+        let (stdout, stderr) = (prepared.stdout.slot(), prepared.stderr.slot());
+        for target in [&prepared.stdout, &prepared.stderr] {
+            if let Target::Captured { slot, read, is_new: true, .. } = target
+                && let Err(error) = self.poll(*read, Watched::Pipe(*slot), libc::EPOLLIN)
+            {
+                // It is still read at the end; a program that fills the pipe has a time limit.
+                tracing::warn!(%error, "output cannot be watched");
+            }
+        }
+        let result = prepared.start(&launch.environment, &mut self.programs, &mut self.stack, &self.null);
+        let pid = match result {
+            Ok(pid) => pid,
+            Err(failed) => {
+                for slot in [stdout, stderr].into_iter().flatten() {
+                    self.pipes.finish(slot, &mut self.buffer, true);
+                }
+                return Err(failed);
+            }
+        };
         let child = Child {
             role,
             started,
-            stdout: prepared.captured_stdout,
-            stderr: prepared.captured_stderr,
+            stdout,
+            stderr,
             deadline: launch.time_limit.and_then(|limit| started.checked_add(limit)),
             grace: launch.grace,
             ending: None,
@@ -174,14 +208,6 @@ impl Processes {
         };
         if child.memory_limit_bytes > 0 && self.memory_check_at.is_none() {
             self.memory_check_at = Some(started + MEMORY_INTERVAL);
-        }
-        for (stream, capture) in [(Stream::Stdout, &child.stdout), (Stream::Stderr, &child.stderr)] {
-            if let Some(capture) = capture {
-                // Without it the pipe is still read at the end; a program that fills it has a limit.
-                if let Err(error) = self.poll(capture.fd(), key(pid, stream), libc::EPOLLIN) {
-                    tracing::warn!(%error, "output cannot be watched");
-                }
-            }
         }
         self.children.insert(pid, child);
         Ok(pid)
@@ -215,7 +241,7 @@ impl Processes {
         for event in events.iter().take(usize::try_from(n).unwrap_or(0)) {
             match event.u64 {
                 BELL => is_rung = true,
-                key => self.on_stream(key),
+                key => self.on_event(Watched::from_key(key)),
             }
         }
         if is_rung {
@@ -250,21 +276,11 @@ impl Processes {
         deadlines.chain(self.memory_check_at).min()
     }
 
-    fn on_stream(&mut self, key: u64) {
-        let (pid, stream) = from_key(key);
-        match stream {
-            Stream::Answers => self.on_answers(pid),
-            Stream::Questions => self.on_room(pid),
-            Stream::Stdout | Stream::Stderr => {
-                let Some(child) = self.children.get_mut(&pid) else { return };
-                let capture = if stream == Stream::Stdout { &mut child.stdout } else { &mut child.stderr };
-                let Some(open) = capture else { return };
-                if open.read(&mut self.buffer) == Flow::Ended {
-                    // Still needed for what it holds, but it would report its end for ever.
-                    let fd = open.fd();
-                    self.unpoll(fd);
-                }
-            }
+    fn on_event(&mut self, watched: Watched) {
+        match watched {
+            Watched::Answers(pid) => self.on_answers(pid),
+            Watched::Questions(pid) => self.on_room(pid),
+            Watched::Pipe(slot) => self.pipes.read(slot, &mut self.buffer),
         }
     }
 
@@ -281,9 +297,9 @@ impl Processes {
             if pid <= 0 {
                 return;
             }
-            kill_group(pid, libc::SIGKILL);
+            let was_last = !kill_group(pid, libc::SIGKILL);
             if let Some(child) = self.children.remove(&pid) {
-                self.ended(pid, child, Ended::new(status, &usage));
+                self.ended(pid, child, Ended::new(status, &usage, was_last));
             }
         }
     }
@@ -305,13 +321,23 @@ impl Processes {
         exit.peak_memory_bytes = ended.peak_memory_bytes;
         exit.read_bytes = ended.read_bytes;
         exit.write_bytes = ended.write_bytes;
-        if let Some(stdout) = child.stdout {
-            (exit.stdout, exit.is_stdout_truncated) = stdout.finish(&mut self.buffer);
-        }
-        if let Some(stderr) = child.stderr {
-            (exit.stderr, exit.is_stderr_truncated) = stderr.finish(&mut self.buffer);
-        }
+        let is_alone = child.is_captured() && ended.was_last_of_group && self.has_no_strays();
+        (exit.stdout, exit.is_stdout_truncated) = self.finish_output(child.stdout, is_alone);
+        (exit.stderr, exit.is_stderr_truncated) = self.finish_output(child.stderr, is_alone);
         self.exits.push(exit);
+    }
+
+    /// The rest of a program's output, and its pipe back.
+    pub(super) fn finish_output(&mut self, slot: Option<PipeSlot>, is_alone: bool) -> (Vec<u8>, bool) {
+        slot.map_or((Vec::new(), false), |slot| self.pipes.finish(slot, &mut self.buffer, is_alone))
+    }
+
+    /// Whether the guard has no child but us, so that nothing of any ended task is left alive.
+    fn has_no_strays(&self) -> bool {
+        let Some(strays) = &self.strays else { return false };
+        let mut list = [0; 32];
+        let n = strays.read_at(&mut list, 0).unwrap_or(0);
+        list.get(..n).is_some_and(|list| list.split(|byte| *byte == b' ').filter(|pid| !pid.is_empty()).count() == 1)
     }
 
     fn act_on_deadlines(&mut self) {
@@ -354,7 +380,11 @@ impl Processes {
     ///
     /// # Errors
     /// No memory or too many watches.
-    pub(super) fn poll(&self, fd: RawFd, key: u64, events: i32) -> io::Result<()> {
+    pub(super) fn poll(&self, fd: RawFd, watched: Watched, events: i32) -> io::Result<()> {
+        self.poll_key(fd, watched.key(), events)
+    }
+
+    fn poll_key(&self, fd: RawFd, key: u64, events: i32) -> io::Result<()> {
         let mut event = libc::epoll_event { events: events as u32, u64: key };
         // SAFETY: the event is a local.
         if unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) } < 0 {
@@ -388,6 +418,10 @@ impl Drop for Processes {
 }
 
 impl Child {
+    fn is_captured(&self) -> bool {
+        self.stdout.is_some() || self.stderr.is_some()
+    }
+
     /// Ends the process for a reason; the first reason counts.
     pub(super) fn end(&mut self, pid: libc::pid_t, ending: Ending, grace: Duration) {
         self.ending = self.ending.or(Some(ending));
@@ -405,7 +439,7 @@ impl Child {
 }
 
 impl Ended {
-    fn new(status: libc::c_int, usage: &libc::rusage) -> Ended {
+    fn new(status: libc::c_int, usage: &libc::rusage, was_last_of_group: bool) -> Ended {
         let outcome = if libc::WIFSIGNALED(status) {
             Outcome::Signal(libc::WTERMSIG(status))
         } else {
@@ -418,6 +452,7 @@ impl Ended {
             peak_memory_bytes: usage.ru_maxrss.unsigned_abs() * 1024,
             read_bytes: usage.ru_inblock.unsigned_abs() * 512,
             write_bytes: usage.ru_oublock.unsigned_abs() * 512,
+            was_last_of_group,
         }
     }
 }
@@ -427,19 +462,30 @@ pub(super) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The event key of a child's descriptor.
-pub(super) fn key(pid: libc::pid_t, stream: Stream) -> u64 {
-    u64::from(pid.unsigned_abs()) << 2 | stream as u64
+impl Watched {
+    fn key(self) -> u64 {
+        match self {
+            Watched::Pipe(PipeSlot(slot)) => (slot as u64) << 2,
+            Watched::Answers(pid) => u64::from(pid.unsigned_abs()) << 2 | 1,
+            Watched::Questions(pid) => u64::from(pid.unsigned_abs()) << 2 | 2,
+        }
+    }
+
+    fn from_key(key: u64) -> Watched {
+        let (number, kind) = (key >> 2, key & 3);
+        let pid = libc::pid_t::try_from(number).unwrap_or(0);
+        match kind {
+            0 => Watched::Pipe(PipeSlot(usize::try_from(number).unwrap_or(usize::MAX))),
+            1 => Watched::Answers(pid),
+            _ => Watched::Questions(pid),
+        }
+    }
 }
 
-fn from_key(key: u64) -> (libc::pid_t, Stream) {
-    let streams = [Stream::Stdout, Stream::Stderr, Stream::Answers, Stream::Questions];
-    (libc::pid_t::try_from(key >> 2).unwrap_or(0), streams[(key & 3) as usize])
-}
-
-fn kill_group(pid: libc::pid_t, signal: libc::c_int) {
-    // SAFETY: no memory is passed. That nobody is left there is as good as having ended them.
-    unsafe { libc::kill(-pid, signal) };
+/// Sends a signal to a process group; says whether anybody was there.
+fn kill_group(pid: libc::pid_t, signal: libc::c_int) -> bool {
+    // SAFETY: no memory is passed.
+    unsafe { libc::kill(-pid, signal) == 0 }
 }
 
 /// A daemon may be started with 0, 1 or 2 closed; a pipe of ours must not get such a number.

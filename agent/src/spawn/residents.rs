@@ -9,7 +9,7 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     mem,
-    os::fd::{AsRawFd, OwnedFd},
+    os::fd::AsRawFd,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -18,8 +18,8 @@ use super::{
     Exit, Launch, Outcome, Output,
     capture::{HeadTail, pipe, set_nonblocking},
     memory,
-    prepare::{Failed, Prepared},
-    processes::{Child, Ended, Ending, Processes, Role, Stream, key, micros},
+    prepare::{Failed, Prepared, Target},
+    processes::{Child, Ended, Ending, Processes, Role, Watched, micros},
 };
 use crate::resident::read_reply;
 
@@ -169,17 +169,17 @@ impl Processes {
 
     fn try_start_resident(&mut self, number: u64, launch: &Launch) -> Result<Running, Failed> {
         let started = Instant::now();
-        let mut prepared = Prepared::new(&Launch { stdin: None, stdout: Output::Discard, ..launch.clone() })?;
         let no_pipe = |error: io::Error| Failed::on_node("pipe for a resident program", &error);
         let (question_end, stdin) = pipe().map_err(no_pipe)?;
         let (stdout, answer_end) = pipe().map_err(no_pipe)?;
         set_nonblocking(stdin.as_raw_fd()).map_err(no_pipe)?;
         set_nonblocking(stdout.as_raw_fd()).map_err(no_pipe)?;
+        let streams = Launch { stdin: None, stdout: Output::Discard, ..launch.clone() };
+        let mut prepared = Prepared::new(&streams, &mut self.pipes)?;
         prepared.stdin = Some(question_end);
-        prepared.stdout = Some(answer_end);
+        prepared.stdout = Target::Own(answer_end);
         let pid = self.begin(launch, prepared, Role::Resident { resident: number }, started)?;
-        let watch = |fd: &OwnedFd, stream, events| self.poll(fd.as_raw_fd(), key(pid, stream), events);
-        if let Err(error) = watch(&stdout, Stream::Answers, libc::EPOLLIN) {
+        if let Err(error) = self.poll(stdout.as_raw_fd(), Watched::Answers(pid), libc::EPOLLIN) {
             // It gets no questions, ends by itself or at the deadline, and its tasks are told.
             tracing::warn!(%error, "a resident program's answers cannot be watched");
         }
@@ -220,7 +220,7 @@ impl Processes {
                     let is_full = error.kind() == io::ErrorKind::WouldBlock;
                     let (fd, was_waiting) = (running.stdin.as_raw_fd(), running.is_waiting_for_room);
                     running.is_waiting_for_room = is_full;
-                    if is_full && !was_waiting && self.poll(fd, key(pid, Stream::Questions), libc::EPOLLOUT).is_err() {
+                    if is_full && !was_waiting && self.poll(fd, Watched::Questions(pid), libc::EPOLLOUT).is_err() {
                         tracing::warn!("a resident program's input cannot be watched");
                     }
                     if !is_full && was_waiting {
@@ -243,13 +243,14 @@ impl Processes {
         let Some(running) = &mut resident.running else { return };
         let n = match running.stdout.read(&mut self.buffer) {
             Ok(0) => {
-                running.is_mute = true;
                 let fd = running.stdout.as_raw_fd();
-                self.unpoll(fd);
-                if let Some(child) = self.children.get_mut(&pid) {
+                if let Some(child) = self.children.get_mut(&pid)
+                    && child.ending.is_none()
+                {
+                    running.is_mute = true;
                     child.deadline = Instant::now().checked_add(STOP_GRACE);
                 }
-                return;
+                return self.unpoll(fd);
             }
             Ok(n) => n,
             Err(_) => return,
@@ -293,8 +294,8 @@ impl Processes {
         };
         let mut exit = running.exit(asked.token, outcome);
         (exit.stdout, exit.is_stdout_truncated) = limited(output, &resident.launch.stdout);
-        if let Some(stderr) = &mut child.stderr {
-            (exit.stderr, exit.is_stderr_truncated) = stderr.take();
+        if let Some(stderr) = child.stderr {
+            (exit.stderr, exit.is_stderr_truncated) = self.pipes.take_kept(stderr);
         }
         self.exits.push(exit);
         let limit = resident.queue.front().and_then(|asked| asked.time_limit);
@@ -314,6 +315,7 @@ impl Processes {
         self.children.insert(pid, child);
         self.on_answers(pid);
         let Some(child) = self.children.remove(&pid) else { return };
+        let stderr = self.finish_output(child.stderr, false);
         let is_of = |running: &mut Running| running.pid == pid;
         let Some(resident) = self.residents.get_mut(&number) else { return };
         let Some(mut running) = resident.running.take_if(is_of) else { return };
@@ -331,9 +333,7 @@ impl Processes {
             let mut exit = running.exit(asked.token, outcome);
             exit.cpu_us = ended.cpu_us.saturating_sub(running.cpu_us_before);
             exit.peak_memory_bytes = ended.peak_memory_bytes;
-            if let Some(stderr) = child.stderr {
-                (exit.stderr, exit.is_stderr_truncated) = stderr.finish(&mut self.buffer);
-            }
+            (exit.stderr, exit.is_stderr_truncated) = stderr;
             self.exits.push(exit);
         }
         let Some(resident) = self.residents.get_mut(&number) else { return };

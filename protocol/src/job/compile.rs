@@ -192,9 +192,7 @@ impl Templates {
         let templates = Templates {
             command,
             env: env
-                .map(|(name, value)| {
-                    (name.clone(), parser.parse(&format!("env.{name}"), value, Mode::Plain))
-                })
+                .map(|(name, value)| (name.clone(), parser.parse(&format!("env.{name}"), value, Mode::Plain)))
                 .collect(),
             workdir: match &spec.workdir {
                 WorkDirPolicy::Submit => WorkDirTemplate::Submit,
@@ -321,6 +319,11 @@ mod tests {
     fn invalid_job_is_not_compiled() {
         let job = job(args(&["vina", "{sead}"]));
         let problems = job.compile().unwrap_err();
-        assert!(problems[0].to_string().starts_with("command[1]: found unknown parameter `sead`; did you mean `seed`?"), "{problems:?}");
+        assert!(
+            problems[0]
+                .to_string()
+                .starts_with("command[1]: found unknown parameter `sead`; did you mean `seed`?"),
+            "{problems:?}"
+        );
     }
 }

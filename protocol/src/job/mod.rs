@@ -7,6 +7,8 @@
 #[cfg(feature = "author")]
 mod author;
 mod compile;
+#[cfg(feature = "author")]
+mod extract;
 pub mod limits;
 mod problem;
 mod spec;
@@ -16,6 +18,8 @@ mod validate;
 #[cfg(feature = "author")]
 pub use author::{job_schema, load_job_file, load_job_text};
 pub use compile::{Compiled, Sink, TaskCommand, WorkDir};
+#[cfg(feature = "author")]
+pub use extract::Extractor;
 pub use problem::Problem;
 pub use spec::{
     CommandLine, Extract, JobSpec, Keep, Results, Retries, Stdio, Stream, WorkDirPolicy, default_application,

@@ -29,7 +29,11 @@ impl JobSpec {
         check.sweep(self);
         check.env(self);
         if !self.base_dir.is_absolute() || self.base_dir.to_str().is_none() {
-            check.add("base_dir", quoted(&self.base_dir.to_string_lossy()), "it must be an absolute path in UTF-8");
+            check.add(
+                "base_dir",
+                quoted(&self.base_dir.to_string_lossy()),
+                "it must be an absolute path in UTF-8",
+            );
         }
         if let WorkDirPolicy::Path(path) = &self.workdir {
             check.path("workdir.path", path);
@@ -55,7 +59,11 @@ impl JobSpec {
             }
             if self.resident && path != "stdio.stdin" && !template.is_same_for_all_tasks() {
                 let found = "a value of one task in a resident program's start".to_owned();
-                check.add(&path, found, "it is started once for many tasks and reads each task's parameters from its input");
+                check.add(
+                    &path,
+                    found,
+                    "it is started once for many tasks and reads each task's parameters from its input",
+                );
             }
             check.shared_output(self, &path, template);
         }
@@ -140,7 +148,11 @@ impl Check {
             let path = format!("sweep.{}", column.name);
             self.parameter_name(&path, &column.name);
             if !names.insert(&column.name) {
-                self.add(&path, format!("two parameters of the name `{}`", column.name), "name them differently");
+                self.add(
+                    &path,
+                    format!("two parameters of the name `{}`", column.name),
+                    "name them differently",
+                );
             }
             self.values(&path, &column.values);
             if let Values::Texts(texts) = &column.values {
@@ -162,7 +174,8 @@ impl Check {
             let expected = "a parameter's name is a letter or _, then letters, digits and _";
             self.add(path, format!("the name {}", quoted(name)), expected);
         } else if BUILT_IN_NAMES.contains(&name) {
-            let expected = format!("it already stands for something in templates ({})", BUILT_IN_NAMES.join(", "));
+            let expected =
+                format!("it already stands for something in templates ({})", BUILT_IN_NAMES.join(", "));
             self.add(path, format!("the reserved name `{name}`"), expected);
         }
     }
@@ -212,7 +225,11 @@ impl Check {
                     first.name,
                     first.values.len()
                 );
-                self.add(format!("sweep.{}", column.name), found, "parameters in step need equally many values");
+                self.add(
+                    format!("sweep.{}", column.name),
+                    found,
+                    "parameters in step need equally many values",
+                );
             }
         }
     }
@@ -231,7 +248,8 @@ impl Check {
             _ => {}
         }
         if n_combinations.is_none_or(|n| n > limits::N_TASKS_MAX) {
-            let found = n_combinations.map_or("more than 2^64 combinations".to_owned(), |n| format!("{n} combinations"));
+            let found = n_combinations
+                .map_or("more than 2^64 combinations".to_owned(), |n| format!("{n} combinations"));
             self.add("sweep", found, "at most 10^18 are allowed");
         }
     }
@@ -241,10 +259,15 @@ impl Check {
         for (name, value) in &job.env {
             let path = format!("env.{name}");
             if name.is_empty() || name.contains(['=', '\0']) || name.len() > limits::NAME_BYTES_MAX {
-                self.add(&path, format!("the name {}", quoted(name)), "a variable's name is not empty and has no `=`");
+                self.add(
+                    &path,
+                    format!("the name {}", quoted(name)),
+                    "a variable's name is not empty and has no `=`",
+                );
             }
             if name.starts_with(ENV_PREFIX_RESERVED) {
-                let expected = format!("variables that begin with {ENV_PREFIX_RESERVED} are set by the pilot");
+                let expected =
+                    format!("variables that begin with {ENV_PREFIX_RESERVED} are set by the pilot");
                 self.add(&path, format!("the reserved name `{name}`"), expected);
             }
             self.text(&path, value);
@@ -329,7 +352,11 @@ impl Check {
             self.name(&path, &extract.name);
             self.text(&path, &extract.pattern);
             if !names.insert(&extract.name) {
-                self.add(&path, format!("two columns of the name `{}`", extract.name), "name them differently");
+                self.add(
+                    &path,
+                    format!("two columns of the name `{}`", extract.name),
+                    "name them differently",
+                );
             }
             self.pattern(&path, &extract.pattern);
         }
@@ -342,12 +369,7 @@ impl Check {
 
     #[cfg(feature = "author")]
     fn pattern(&mut self, path: &str, pattern: &str) {
-        // Thousands of tasks are searched with it: a pattern that explodes is refused here.
-        const COMPILED_BYTES_MAX: usize = 1 << 20;
-        if let Err(error) = regex::RegexBuilder::new(pattern).size_limit(COMPILED_BYTES_MAX).build() {
-            let text = error.to_string();
-            // The crate draws the pattern with a mark below; its last line says what is wrong.
-            let cause = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        if let Err(cause) = crate::job::extract::compile_pattern(pattern) {
             self.add(path, quoted(pattern), format!("this is not a regular expression: {cause}"));
         }
     }
@@ -360,7 +382,8 @@ impl Check {
         let Some(column) = columns.get(place) else { return };
         let bad = match &column.values {
             Values::Texts(texts) => {
-                let bad = texts.iter().find(|text| !format.takes(crate::sweep::Value::Text(slot.part.of(text))));
+                let bad =
+                    texts.iter().find(|text| !format.takes(crate::sweep::Value::Text(slot.part.of(text))));
                 bad.map(|text| quoted(slot.part.of(text)))
             }
             Values::Integers(_) => None,
@@ -379,7 +402,11 @@ impl Check {
         let is_device = matches!(template.render_constant(), Some(text) if text.starts_with("/dev/"));
         if is_output && !is_device && job.sweep.n_tasks() > 1 && template.is_same_for_all_tasks() {
             let found = format!("one file for {} tasks", job.sweep.n_tasks());
-            self.add(path, found, "they would overwrite each other; put {index} or a parameter into the name");
+            self.add(
+                path,
+                found,
+                "they would overwrite each other; put {index} or a parameter into the name",
+            );
         }
     }
 }

@@ -135,7 +135,9 @@ impl Sweep {
     /// The values of the task at `index`, in the order of `names`.
     pub fn values(&self, index: u64) -> Vec<Value<'_>> {
         let mut rest = match &self.sample {
-            Some(sample) => Permutation::new(sample.seed, self.n_combinations().unwrap_or(u64::MAX)).at(index),
+            Some(sample) => {
+                Permutation::new(sample.seed, self.n_combinations().unwrap_or(u64::MAX)).at(index)
+            }
             None => index,
         };
         let mut values = Vec::with_capacity(self.dimensions.len());

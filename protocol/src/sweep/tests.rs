@@ -47,8 +47,11 @@ fn sweep_without_dimensions_has_one_task() {
 #[test]
 fn linspace_points_read_like_tenths() {
     let points = |from, to, n| {
-        all(&Sweep { dimensions: vec![Dimension::column("x", Values::Linspace { from, to, n })], sample: None })
-            .join(" ")
+        all(&Sweep {
+            dimensions: vec![Dimension::column("x", Values::Linspace { from, to, n })],
+            sample: None,
+        })
+        .join(" ")
     };
     assert_eq!(points(0.0, 1.0, 11), "0.0 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 1.0");
     assert_eq!(points(-0.3, 0.6, 10), "-0.3 -0.2 -0.1 0.0 0.1 0.2 0.3 0.4 0.5 0.6");
@@ -112,9 +115,8 @@ fn sweep_is_the_same_after_json() {
 
 /// A small random column and what it holds, written out.
 fn columns() -> impl Strategy<Value = (Values, Vec<String>)> {
-    let listed = prop::collection::vec("[a-z]{0,3}", 1..5).prop_map(|list| {
-        (Values::Texts(list.clone().into()), list)
-    });
+    let listed =
+        prop::collection::vec("[a-z]{0,3}", 1..5).prop_map(|list| (Values::Texts(list.clone().into()), list));
     let counted = (-20_i64..20, prop::sample::select(vec![-3_i64, -1, 1, 2]), 1_u64..5, 0_u64..3).prop_map(
         |(from, step, n, n_more)| {
             let mut ranges = vec![IntegerRange { from, step, n }];

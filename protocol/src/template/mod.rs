@@ -164,7 +164,8 @@ impl Template {
     /// # Errors
     /// All placeholders that name nothing known or ask for an unknown part or format.
     pub fn parse(text: &str, mode: Mode, names: &[&str]) -> Result<Template, Vec<TemplateError>> {
-        let mut parser = Parser { mode, names, parts: Vec::new(), literal: String::new(), errors: Vec::new() };
+        let mut parser =
+            Parser { mode, names, parts: Vec::new(), literal: String::new(), errors: Vec::new() };
         parser.parse(text);
         if parser.errors.is_empty() { Ok(Template { parts: parser.parts }) } else { Err(parser.errors) }
     }
@@ -391,8 +392,7 @@ fn read_group(text: &str) -> Option<Group<'_>> {
         None => (head, None),
     };
     let is_format = |word: &str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.');
-    let is_placeholder =
-        is_parameter_name(name) && part.is_none_or(is_word) && format.is_none_or(is_format);
+    let is_placeholder = is_parameter_name(name) && part.is_none_or(is_word) && format.is_none_or(is_format);
     is_placeholder.then_some(Group { name, part, format, len: inside.len() + 2 })
 }
 

@@ -140,8 +140,17 @@ mod tests {
 
     #[test]
     fn shell_reads_back_every_value_at_every_place() {
-        let values =
-            ["plain", "two words", "it's", "a\"b", "$(echo no) `echo no` $HOME", "back\\slash", "", "a\nb", "*;&|#<>~é"];
+        let values = [
+            "plain",
+            "two words",
+            "it's",
+            "a\"b",
+            "$(echo no) `echo no` $HOME",
+            "back\\slash",
+            "",
+            "a\nb",
+            "*;&|#<>~é",
+        ];
         let lines = [
             "printf %s {x}",
             "printf %s '{x}'",

@@ -24,7 +24,10 @@ fn rendered(text: &str) -> String {
 fn placeholders_become_values() {
     assert_eq!(rendered("s={seed} {ligand} {x}{x} {1}"), "s=7 /data/a b.tar.gz 0.50.5 one");
     assert_eq!(rendered("{index} {index:04} {job} {job.name} {cores}"), "12 0012 3 dock 4");
-    assert_eq!(rendered("{ligand.stem} {ligand.name} {ligand.ext} {ligand.parent}"), "a b.tar a b.tar.gz gz /data");
+    assert_eq!(
+        rendered("{ligand.stem} {ligand.name} {ligand.ext} {ligand.parent}"),
+        "a b.tar a b.tar.gz gz /data"
+    );
     assert_eq!(rendered("{seed:03} {x:.3} {x:8.2f}|{x:e}"), "007 0.500     0.50|5e-1");
     assert_eq!(rendered("{1.stem}"), "one");
 }
@@ -85,7 +88,9 @@ fn shell_values_are_quoted_for_their_place() {
 #[test]
 fn parts_of_odd_paths_are_defined() {
     let parts = |path| {
-        [PathPart::Parent, PathPart::Name, PathPart::Stem, PathPart::Ext].map(|part| part.of(path)).join(" | ")
+        [PathPart::Parent, PathPart::Name, PathPart::Stem, PathPart::Ext]
+            .map(|part| part.of(path))
+            .join(" | ")
     };
     assert_eq!(parts("/a/b.c"), "/a | b.c | b | c");
     assert_eq!(parts("b"), ". | b | b | ");

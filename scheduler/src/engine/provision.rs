@@ -29,7 +29,7 @@ impl Turn<'_> {
         if !is_same {
             self.record(Record::PlatformAttached { platform: id, spec, at: self.now });
         }
-        self.volatile.platforms.entry(id).or_insert_with(PlatformState::default);
+        self.volatile.platforms.entry(id).or_insert_with(PlatformState::default).is_attached = true;
         self.volatile.arm_platform(id, self.now);
         self.answer(request, Answer::Attached(id));
     }
@@ -47,6 +47,9 @@ impl Turn<'_> {
         let Some(spec) = self.durable.platforms().get(&id).cloned() else { return };
         let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
         state.timer_at = None;
+        if !state.is_attached {
+            return;
+        }
         let live = self.live_allocations(id);
         let listed_at = self.volatile.platforms.get(&id).and_then(|state| state.listed_at);
         let is_list_due = listed_at.is_none_or(|at| self.now.since(at) >= spec.poll_interval);

@@ -89,6 +89,8 @@ pub struct PilotState {
 /// A platform's fortunes.
 #[derive(Clone, Debug, Default)]
 pub struct PlatformState {
+    /// Whether the operator has attached it since this start; nothing is asked of it before.
+    pub is_attached: bool,
     /// Failures in a row.
     pub n_failures: u32,
     /// Nothing is asked of it before this time.

@@ -60,7 +60,7 @@ pub(super) struct JobForm {
 
 /// What each task needs.
 #[derive(Debug, Default, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[schemars(rename = "Resources", deny_unknown_fields)]
 pub(super) struct ResourcesForm {
     /// Cores; default 1.
     #[schemars(range(min = 1, max = 65536))]
@@ -78,7 +78,7 @@ pub(super) struct ResourcesForm {
 
 /// What is kept of the tasks' output.
 #[derive(Debug, Default, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[schemars(rename = "Results", deny_unknown_fields)]
 pub(super) struct ResultsForm {
     /// Whose archived output is kept; default all.
     pub keep: Option<Keep>,
@@ -86,7 +86,7 @@ pub(super) struct ResultsForm {
     #[schemars(rename = "limit", with = "Option<BytesSchema>")]
     pub limit_bytes: Option<u64>,
     /// Columns from standard output: a name and a regular expression each; the first group of the first match is taken.
-    #[schemars(with = "Option<BTreeMap<String, String>>", extend("examples" = [{"affinity": "(?m)^\\s+1\\s+(-?[0-9.]+)"}]))]
+    #[schemars(with = "Option<BTreeMap<String, String>>", extend("examples" = [{"affinity": "^\\s+1\\s+(-?[0-9.]+)"}]))]
     pub extract: Option<Vec<Extract>>,
 }
 

@@ -43,6 +43,9 @@ impl Locator {
         let mut levels: Vec<Level> = Vec::new();
         for parsed in Parser::new_from_str(text) {
             let Ok((event, span)) = parsed else { break };
+            if event == Event::DocumentEnd {
+                break;
+            }
             locator.take(event, span, &mut levels);
         }
         locator

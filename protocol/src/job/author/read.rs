@@ -17,6 +17,8 @@ pub(super) struct Node<'v> {
 /// The fields of a mapping whose names are known.
 pub(super) struct Fields<'v> {
     found: Vec<(String, Node<'v>)>,
+    /// The known names that unknown fields were taken for.
+    meant: Vec<String>,
 }
 
 /// Collects problems while values are read. Each method gives `None` after it has reported one.
@@ -184,7 +186,9 @@ impl<'l> Reader<'l> {
                     let path = join(&node.path, &key);
                     entries.push((key, Node { value, path }));
                 }
-                None => self.report(&node.path, "a key that is not a text", "write `name: value`").unwrap_or(()),
+                None => {
+                    self.report::<()>(&node.path, "a key that is not a text", "write `name: value`");
+                }
             }
         }
         Some(entries)
@@ -198,19 +202,37 @@ impl<'l> Reader<'l> {
         expected: &str,
     ) -> Option<Fields<'v>> {
         let entries = self.entries(node, expected)?;
-        let mut found = Vec::new();
+        let (mut found, mut meant) = (Vec::new(), Vec::new());
         for (key, field) in entries {
             if known.contains(&key.as_str()) {
                 found.push((key, field));
                 continue;
             }
             let expected = match nearest(&key, known.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
+                Some(near) => {
+                    meant.push(near.to_owned());
+                    format!("did you mean `{near}`?")
+                }
                 None => format!("the fields here are {}", known.join(", ")),
             };
-            self.report(&field.path, "an unknown field", expected).unwrap_or(());
+            self.report::<()>(&field.path, "an unknown field", expected);
         }
-        Some(Fields { found })
+        Some(Fields { found, meant })
+    }
+
+    /// A field that must be there; one that is only misspelled has been reported.
+    pub(super) fn required<'v>(
+        &mut self,
+        fields: &mut Fields<'v>,
+        parent: &Node<'_>,
+        name: &str,
+        expected: &str,
+    ) -> Option<Node<'v>> {
+        let field = fields.take(name);
+        if field.is_none() && !fields.meant.iter().any(|meant| meant == name) {
+            self.report::<()>(&parent.path, format!("no field `{name}`"), expected);
+        }
+        field
     }
 }
 

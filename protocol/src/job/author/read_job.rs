@@ -39,10 +39,7 @@ impl Reader<'_> {
             return self.report("", "an empty file", "a job file needs at least a command");
         }
         let mut fields = self.fields(&node, &JOB_FIELDS, "a job file consists of lines like `command: …`")?;
-        let command = fields.take("command");
-        if command.is_none() {
-            self.report("command", "no such field", COMMAND_EXPECTED).unwrap_or(());
-        }
+        let command = self.required(&mut fields, &node, "command", COMMAND_EXPECTED);
         // What was reported must not be reported again for what stands in its place.
         let unreadable = || CommandLine::Args(vec!["true".to_owned()]);
         Some(JobForm {
@@ -54,9 +51,9 @@ impl Reader<'_> {
             workdir: fields.take("workdir").and_then(|node| self.workdir(&node)),
             resources: fields.take("resources").and_then(|node| self.resources(&node)),
             time_limit_ms: fields.take("time_limit").and_then(|node| self.quantity(&node, parse_duration_ms)),
-            priority: fields.take("priority").and_then(|node| {
-                self.integer(&node, (i128::from(i32::MIN), i128::from(i32::MAX)))
-            }),
+            priority: fields
+                .take("priority")
+                .and_then(|node| self.integer(&node, (i128::from(i32::MIN), i128::from(i32::MAX)))),
             retries: fields.take("retries").and_then(|node| self.retries(&node)),
             success_codes: fields.take("success_codes").and_then(|node| self.success_codes(&node)),
             crash_limit: fields
@@ -89,10 +86,8 @@ impl Reader<'_> {
         match node.value {
             Value::Mapping(_) => {
                 let mut fields = self.fields(node, &["path"], expected)?;
-                match fields.take("path") {
-                    Some(path) => self.text(&path).map(WorkDirPolicy::Path),
-                    None => self.refuse(node, expected),
-                }
+                let path = self.required(&mut fields, node, "path", expected)?;
+                self.text(&path).map(WorkDirPolicy::Path)
             }
             Value::String(word) if word == "submit" => Some(WorkDirPolicy::Submit),
             Value::String(word) if word == "scratch" => Some(WorkDirPolicy::Scratch),
@@ -130,11 +125,9 @@ impl Reader<'_> {
             return self.integer(node, limits).map(|count| Retries { count, delay_ms: 0 });
         }
         let mut fields = self.fields(node, &["count", "delay"], "")?;
-        let Some(count) = fields.take("count") else {
-            return self.refuse(node, "write a number or {count: 2, delay: 5s}");
-        };
+        let count = self.required(&mut fields, node, "count", "write a number or {count: 2, delay: 5s}");
         let delay = fields.take("delay").map(|node| self.quantity(&node, parse_duration_ms));
-        let count = self.integer(&count, limits)?;
+        let count = self.integer(&count?, limits)?;
         Some(Retries { count, delay_ms: delay.flatten().unwrap_or(0) })
     }
 

@@ -73,7 +73,7 @@ impl Reader<'_> {
         for item in &items {
             if item.value.as_f64().is_some() && item.value.as_i64().is_none() {
                 let expected = "a range counts in whole numbers below 2^63; for fractions use linspace";
-                self.refuse(item, expected).unwrap_or(());
+                self.refuse::<()>(item, expected);
             } else if let Some(number) = self.integer(item, (i128::MIN, i128::MAX)) {
                 numbers.push(number);
             }
@@ -107,7 +107,9 @@ impl Reader<'_> {
 
     fn zips(&mut self, node: &Node<'_>) -> Vec<SweepEntry> {
         let groups = match node.value {
-            Value::Sequence(groups) => groups.iter().enumerate().map(|(i, group)| node.item(i, group)).collect(),
+            Value::Sequence(groups) => {
+                groups.iter().enumerate().map(|(i, group)| node.item(i, group)).collect()
+            }
             _ => vec![node.clone()],
         };
         groups.iter().filter_map(|group| self.zip(group)).collect()
@@ -119,12 +121,16 @@ impl Reader<'_> {
         if entries.is_empty() {
             return self.report(&node.path, "an empty group", expected);
         }
-        Some(SweepEntry::Zip(entries.into_iter().map(|(name, node)| self.named_source(name, &node)).collect()))
+        Some(SweepEntry::Zip(
+            entries.into_iter().map(|(name, node)| self.named_source(name, &node)).collect(),
+        ))
     }
 
     fn csvs(&mut self, node: &Node<'_>) -> Vec<SweepEntry> {
         let tables = match node.value {
-            Value::Sequence(tables) => tables.iter().enumerate().map(|(i, table)| node.item(i, table)).collect(),
+            Value::Sequence(tables) => {
+                tables.iter().enumerate().map(|(i, table)| node.item(i, table)).collect()
+            }
             _ => vec![node.clone()],
         };
         tables
@@ -136,9 +142,9 @@ impl Reader<'_> {
     fn csv(&mut self, node: &Node<'_>) -> Option<CsvForm> {
         let expected = "write {file: params.csv, columns: [alpha, beta]}";
         let mut fields = self.fields(node, &["file", "columns"], expected)?;
-        let Some(file) = fields.take("file") else { return self.refuse(node, expected) };
+        let file = self.required(&mut fields, node, "file", expected);
         let columns = fields.take("columns");
-        let file = self.text(&file);
+        let file = file.and_then(|file| self.text(&file));
         let columns = match columns {
             None => None,
             Some(node) => {
@@ -158,11 +164,11 @@ impl Reader<'_> {
             return self.report(&node.path, quoted(&n.to_string()), format!("write {{n: {n}, seed: 7}}"));
         }
         let mut fields = self.fields(node, &["n", "seed"], expected)?;
-        let Some(n) = fields.take("n") else { return self.refuse(node, expected) };
+        let n = self.required(&mut fields, node, "n", expected);
         let seed = match fields.take("seed") {
             Some(node) => Some(self.integer(&node, (0, i128::from(u64::MAX)))?),
             None => None,
         };
-        Some(SampleForm { n: self.integer(&n, (1, i128::from(u64::MAX)))?, seed })
+        Some(SampleForm { n: self.integer(&n?, (1, i128::from(u64::MAX)))?, seed })
     }
 }

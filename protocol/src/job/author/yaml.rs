@@ -31,13 +31,14 @@ fn repeated_keys(text: &str) -> Vec<Problem> {
 }
 
 /// Parts of the parser's messages, and what most likely is meant.
-const HINTS: [(&str, &str); 10] = [
+const HINTS: [(&str, &str); 11] = [
     ("more than one document", "write one job a file, without `---` between"),
     ("mapping values are not allowed", "check the indentation, and put texts that contain `: ` in quotes"),
     ("expected ',' or ']'", "close the list with `]`, and put texts that contain `[`, `]` or `,` in quotes"),
     ("expected ',' or '}'", "close the braces with `}`, and put texts that contain braces in quotes"),
     ("scanning a quoted scalar", "close the quotation mark"),
     ("alphabetic or numeric character", "put texts that begin with `*` or `&` in quotes"),
+    ("recursion limit", "nest less deeply; an alias must not contain itself"),
     ("unknown anchor", "put texts that begin with `*` in quotes"),
     ("cannot start any token", "put texts that begin with such a character in quotes"),
     ("could not find expected ':'", "write `field: value`, with a space behind the colon"),
@@ -48,7 +49,8 @@ fn explain(text: &str, error: &serde_yaml::Error) -> Problem {
     let location = error.location();
     let line = location.as_ref().and_then(|location| u32::try_from(location.line()).ok());
     let column = location.as_ref().and_then(|location| u32::try_from(location.column()).ok());
-    let problem = |found: String, expected: &str| Problem { line, column, ..Problem::new("", found, expected) };
+    let problem =
+        |found: String, expected: &str| Problem { line, column, ..Problem::new("", found, expected) };
     let tab = text.lines().zip(1_u32..).find(|(content, _)| {
         let indentation = &content[..content.len() - content.trim_start().len()];
         indentation.contains('\t') && !content.trim().is_empty()
@@ -58,6 +60,10 @@ fn explain(text: &str, error: &serde_yaml::Error) -> Problem {
         return Problem { line: Some(line), column: Some(1), ..problem(found, "indent with spaces") };
     }
     let message = error.to_string();
+    if message.contains(" as u128") || message.contains(" as i128") {
+        let found = "a number of more than 64 bits".to_owned();
+        return problem(found, "write a smaller one, or put it in quotes as a text");
+    }
     let hint = HINTS.iter().find(|(part, _)| message.contains(part)).map(|(_, hint)| *hint);
     // The position stands in front already.
     let cause = message.split(" at line ").next().unwrap_or(&message).trim_end_matches(':');

@@ -1,0 +1,93 @@
+//! What adapters and transports say to each other.
+
+use std::time::Duration;
+
+use scheduler::{resources::Resources, time::Span};
+
+/// The platform's own id of an allocation.
+pub type BatchId = String;
+
+/// What is asked of a platform.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AllocationRequest {
+    /// The name by which a listing will show it: at most 15 characters, a letter first.
+    pub tag: String,
+    /// What each node must offer.
+    pub capacity: Resources,
+    /// How long it may run; `None`: no end.
+    pub walltime: Option<Span>,
+    /// The join document, a secret: for standard input or a file of mode 0600, never for arguments.
+    pub join: Vec<u8>,
+}
+
+/// A command line to run where the platform is reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// Program and arguments. No secret may be among them: other users see them.
+    pub argv: Vec<String>,
+    /// What it reads.
+    pub stdin: Vec<u8>,
+    /// After which it is killed and its outcome is unknown.
+    pub time_limit: Duration,
+}
+
+/// How a command line ended.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Output {
+    /// Its exit code; `None`: ended by a signal.
+    pub code: Option<i32>,
+    /// What it wrote, replaced where it is not UTF-8.
+    pub stdout: String,
+    /// What it wrote to standard error.
+    pub stderr: String,
+}
+
+/// Where a platform says one of our allocations is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BatchState {
+    /// It waits.
+    Queued,
+    /// It runs.
+    Running,
+    /// It has ended.
+    Ended,
+    /// A word that we do not know, kept as it is.
+    Unknown(String),
+}
+
+/// One of our allocations in a listing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BatchJob {
+    /// The platform's own id.
+    pub id: BatchId,
+    /// The tag we gave it.
+    pub tag: String,
+    /// Where it is.
+    pub state: BatchState,
+}
+
+/// What an answer means when it is not what was asked for.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum AdapterError {
+    /// The platform said no: nothing was submitted.
+    #[error("refused: {0}")]
+    Refused(String),
+    /// The answer says neither yes nor no.
+    #[error("not understood: {0}")]
+    NotUnderstood(String),
+}
+
+impl Output {
+    /// What it said for people: standard error, else standard output, in one line of moderate length.
+    pub fn words(&self) -> String {
+        const CHARACTERS_MAX: usize = 500;
+        let text = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
+        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let shown: String = line.chars().take(CHARACTERS_MAX).collect();
+        match (shown.is_empty(), self.code) {
+            (false, _) => shown,
+            (true, Some(code)) => format!("exit code {code} without a word"),
+            (true, None) => "ended by a signal without a word".into(),
+        }
+    }
+}

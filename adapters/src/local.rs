@@ -1,0 +1,124 @@
+//! `local`: pilots as processes of this host. The agent itself starts, lists and cancels them, so
+//! that nothing else need be installed.
+
+use std::time::Duration;
+
+use crate::{
+    Adapter, Surroundings,
+    command::{AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, Output},
+};
+
+pub(crate) const NAME: &str = "local";
+
+/// Starting and listing processes takes milliseconds; a host that needs longer is in trouble.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+pub(crate) struct Local {
+    agent_command: Vec<String>,
+}
+
+impl Local {
+    pub(crate) fn new(surroundings: &Surroundings) -> Local {
+        Local { agent_command: surroundings.agent_command.clone() }
+    }
+
+    fn agent(&self, arguments: &[&str], stdin: Vec<u8>) -> Command {
+        let mut argv = self.agent_command.clone();
+        argv.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        Command { argv, stdin, time_limit: TIME_LIMIT }
+    }
+}
+
+impl Adapter for Local {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn submit(&self, request: &AllocationRequest) -> Command {
+        self.agent(&["start", "--tag", &request.tag, "--join", "-"], request.join.clone())
+    }
+
+    fn read_submit(&self, output: &Output) -> Result<BatchId, AdapterError> {
+        if output.code != Some(0) {
+            return Err(AdapterError::Refused(output.words()));
+        }
+        match output.stdout.trim().parse::<u32>() {
+            Ok(pid) => Ok(pid.to_string()),
+            Err(_) => Err(AdapterError::NotUnderstood(output.words())),
+        }
+    }
+
+    fn list(&self, tag_prefix: &str) -> Command {
+        self.agent(&["list", tag_prefix], Vec::new())
+    }
+
+    fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
+        if output.code != Some(0) {
+            return Err(AdapterError::NotUnderstood(output.words()));
+        }
+        output.stdout.lines().filter(|line| !line.trim().is_empty()).map(read_line).collect()
+    }
+
+    fn cancel(&self, ids: &[BatchId]) -> Command {
+        let mut arguments = vec!["cancel"];
+        arguments.extend(ids.iter().map(String::as_str));
+        self.agent(&arguments, Vec::new())
+    }
+}
+
+/// `PID TAG STATE`
+fn read_line(line: &str) -> Result<BatchJob, AdapterError> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [id, tag, state] = words[..] else {
+        return Err(AdapterError::NotUnderstood(line.to_owned()));
+    };
+    let state = match state {
+        "running" => BatchState::Running,
+        other => BatchState::Unknown(other.to_owned()),
+    };
+    Ok(BatchJob { id: id.to_owned(), tag: tag.to_owned(), state })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local() -> Local {
+        Local::new(&Surroundings { agent_command: vec!["/opt/pilotfish".into(), "agent".into()] })
+    }
+
+    fn output(code: i32, stdout: &str, stderr: &str) -> Output {
+        Output { code: Some(code), stdout: stdout.into(), stderr: stderr.into() }
+    }
+
+    #[test]
+    fn the_join_document_goes_to_standard_input_only() {
+        let request = AllocationRequest {
+            tag: "pf1-2".into(),
+            capacity: Default::default(),
+            walltime: None,
+            join: b"{\"token\":\"secret\"}".to_vec(),
+        };
+        let command = local().submit(&request);
+        assert_eq!(command.argv.join(" "), "/opt/pilotfish agent start --tag pf1-2 --join -");
+        assert_eq!(command.stdin, request.join);
+    }
+
+    #[test]
+    fn a_submission_is_a_process_id_or_an_error() {
+        assert_eq!(local().read_submit(&output(0, "4711\n", "")), Ok("4711".into()));
+        let refused = AdapterError::Refused("no space left".into());
+        assert_eq!(local().read_submit(&output(1, "", "no space\nleft")), Err(refused));
+        let strange = AdapterError::NotUnderstood("hello".into());
+        assert_eq!(local().read_submit(&output(0, "hello", "")), Err(strange));
+    }
+
+    #[test]
+    fn a_failed_listing_does_not_mean_that_nothing_is_there() {
+        assert_eq!(local().read_list(&output(0, "", "")), Ok(vec![]));
+        assert!(local().read_list(&output(1, "", "no /proc")).is_err());
+        let jobs = local().read_list(&output(0, "12 pf1-2 running\n13 pf1-3 zombie\n", "")).unwrap_or_default();
+        assert_eq!(jobs[0], BatchJob { id: "12".into(), tag: "pf1-2".into(), state: BatchState::Running });
+        assert_eq!(jobs[1].state, BatchState::Unknown("zombie".into()));
+    }
+}

@@ -1,0 +1,49 @@
+//! Transports run an adapter's commands where its platform is reached.
+
+mod local;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+pub use local::LocalShell;
+
+use crate::command::{Command, Output};
+
+/// Runs command lines somewhere.
+#[async_trait]
+pub trait Transport: Send + Sync {
+    /// Runs one command to its end or its time limit.
+    async fn run(&self, command: &Command) -> Result<Output, TransportError>;
+}
+
+/// Why a command has no output.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// It was never started: nothing happened.
+    #[error("failed to start {program}: {source}")]
+    NotStarted {
+        /// The program.
+        program: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It was started, and what became of it is not known.
+    #[error("{program} gave no answer in {limit:?}: its outcome is unknown")]
+    TimedOut {
+        /// The program.
+        program: String,
+        /// The limit.
+        limit: Duration,
+    },
+    /// It was started, and then the connection to it broke.
+    #[error("lost {program} while it ran: {source}")]
+    Broken {
+        /// The program.
+        program: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}

@@ -1,0 +1,280 @@
+//! Finding a manager: by its access file, in the folders where managers are.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::Args;
+
+use protocol::api::AccessFile;
+
+use crate::{client::Client, client::ClientError, failure::Failure, failure::words};
+
+/// The manager's access file in its folder.
+pub const ACCESS_FILE: &str = "access.json";
+/// The manager's store in its folder.
+pub const STORE_FILE: &str = "store.sqlite";
+/// The folder of `pilotfish run`, in the current one.
+pub const RUN_FOLDER: &str = ".pilotfish";
+/// The manager that is meant when none is named.
+pub const DEFAULT_NAME: &str = "default";
+/// A living manager says who it is within this time.
+const PROBE_TIME_LIMIT: Duration = Duration::from_secs(5);
+
+/// Which manager is meant.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Where {
+    /// The manager's folder [default: the one that is running; environment: PILOTFISH_DIR]
+    #[arg(long, value_name = "FOLDER", help_heading = "Which manager", conflicts_with = "manager")]
+    pub dir: Option<PathBuf>,
+    /// The manager's name, as given to `pilotfish serve --name`
+    #[arg(long, value_name = "NAME", help_heading = "Which manager")]
+    pub manager: Option<String>,
+}
+
+/// What is in a folder.
+#[derive(Debug)]
+pub enum Standing {
+    /// No access file.
+    Nothing,
+    /// An access file that leads nowhere, and why.
+    Stale(String),
+    /// An access file that leads to a manager that does not answer as it should, and why.
+    Unusable(String),
+    /// A manager that answers.
+    Live(Box<Client>),
+}
+
+/// What the search came to.
+pub enum Found {
+    /// A manager that answers.
+    Live(Box<Client>),
+    /// Nobody, but a store that can be read, in this folder.
+    Store(PathBuf),
+}
+
+/// The manager that is meant and answers.
+///
+/// # Errors
+/// None does: says where was looked, and what to do.
+pub async fn find_live(place: &Where) -> Result<Client, Failure> {
+    let mut looked = Vec::new();
+    match search(place, &mut looked).await? {
+        Some(client) => Ok(*client),
+        None => Err(not_found(place, &looked)),
+    }
+}
+
+/// The manager that is meant, or the store it left, for commands that only read.
+///
+/// # Errors
+/// Neither is there: says where was looked, and what to do.
+pub async fn find(place: &Where) -> Result<Found, Failure> {
+    let mut looked = Vec::new();
+    if let Some(client) = search(place, &mut looked).await? {
+        return Ok(Found::Live(client));
+    }
+    let folder = match named_folder(place)? {
+        Some(folder) => folder,
+        None => PathBuf::from(RUN_FOLDER),
+    };
+    if folder.join(STORE_FILE).is_file() {
+        return Ok(Found::Store(folder));
+    }
+    Err(not_found(place, &looked))
+}
+
+/// The folder that was named by a flag or the environment.
+///
+/// # Errors
+/// A name that cannot be one, or no home folder to look in.
+pub fn named_folder(place: &Where) -> Result<Option<PathBuf>, Failure> {
+    if let Some(dir) = &place.dir {
+        return Ok(Some(dir.clone()));
+    }
+    if let Some(name) = &place.manager {
+        return folder_of_name(name).map(Some);
+    }
+    Ok(folder_of_environment())
+}
+
+/// The folder in PILOTFISH_DIR.
+pub fn folder_of_environment() -> Option<PathBuf> {
+    std::env::var_os("PILOTFISH_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
+}
+
+/// The folder of the manager with this name: `~/.pilotfish/NAME`.
+///
+/// # Errors
+/// A name that is no folder's, or no home folder.
+pub fn folder_of_name(name: &str) -> Result<PathBuf, Failure> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain) {
+        return Err(Failure::bad_input(format!(
+            "found `{name}` as a manager's name; use letters, digits, `-`, `_` and `.`"
+        )));
+    }
+    let home = home_folder()
+        .ok_or_else(|| Failure::infrastructure("HOME is not set, so ~/.pilotfish cannot be found; use --dir"))?;
+    Ok(home.join(name))
+}
+
+/// What is in a folder: whether a manager lives there.
+pub async fn standing(folder: &Path) -> Standing {
+    let path = folder.join(ACCESS_FILE);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Standing::Nothing;
+        }
+        Err(error) => return Standing::Unusable(format!("{ACCESS_FILE} cannot be read: {}", words(&error))),
+    };
+    let access: AccessFile = match serde_json::from_str(&text) {
+        Ok(access) => access,
+        Err(error) => return Standing::Unusable(format!("{ACCESS_FILE} is not an access file: {error}")),
+    };
+    let is_here = hostname().is_some_and(|host| host == access.host);
+    if is_here && !is_alive(access.pid) {
+        return Standing::Stale(format!("its process {} has ended", access.pid));
+    }
+    let client = match Client::new(access) {
+        Ok(client) => client,
+        Err(failure) => return Standing::Unusable(failure.to_string().trim_end().to_owned()),
+    };
+    match client.version(PROBE_TIME_LIMIT).await {
+        Ok(_) => Standing::Live(Box::new(client)),
+        Err(ClientError::Unreachable { url, is_refused: true, .. }) => {
+            Standing::Stale(format!("nobody listens at {url}"))
+        }
+        Err(error) => Standing::Unusable(error.to_string()),
+    }
+}
+
+/// A path as people write it.
+pub fn show_path(path: &Path) -> String {
+    if let Some(home) = std::env::var_os("HOME").filter(|home| !home.is_empty())
+        && let Ok(rest) = path.strip_prefix(&home)
+    {
+        return format!("~/{}", rest.display());
+    }
+    if path.is_relative() && !path.starts_with(".") && !path.starts_with("..") {
+        return format!("./{}", path.display());
+    }
+    path.display().to_string()
+}
+
+async fn search(place: &Where, looked: &mut Vec<String>) -> Result<Option<Box<Client>>, Failure> {
+    if let Some(folder) = named_folder(place)? {
+        return look(&folder, looked).await;
+    }
+    if let Some(client) = look(Path::new(RUN_FOLDER), looked).await? {
+        return Ok(Some(client));
+    }
+    let Some(home) = home_folder() else { return Ok(None) };
+    if let Some(client) = look(&home.join(DEFAULT_NAME), looked).await? {
+        return Ok(Some(client));
+    }
+    let mut others = Vec::new();
+    for folder in managers_of(&home) {
+        if let Some(client) = look(&folder, looked).await? {
+            others.push((folder, client));
+        }
+    }
+    if others.len() > 1 {
+        let names: Vec<String> = others.iter().filter_map(|(folder, _)| name_of(folder)).collect();
+        return Err(Failure::bad_input(format!(
+            "several managers are running ({}); say which one with --manager NAME",
+            names.join(", ")
+        )));
+    }
+    Ok(others.pop().map(|(_, client)| client))
+}
+
+/// Looks into one folder. A manager that is there and does not do as it should is an error: to go on
+/// to another one would surprise.
+async fn look(folder: &Path, looked: &mut Vec<String>) -> Result<Option<Box<Client>>, Failure> {
+    let shown = show_path(folder);
+    match standing(folder).await {
+        Standing::Live(client) => return Ok(Some(client)),
+        Standing::Unusable(why) => return Err(Failure::infrastructure(format!("{shown}: {why}"))),
+        Standing::Stale(why) => looked.push(format!("{shown} ({why})")),
+        Standing::Nothing if folder.is_dir() => looked.push(format!("{shown} (no manager)")),
+        Standing::Nothing => looked.push(format!("{shown} (no such folder)")),
+    }
+    Ok(None)
+}
+
+fn not_found(place: &Where, looked: &[String]) -> Failure {
+    let how = match &place.manager {
+        Some(name) => format!("pilotfish serve --name {name}"),
+        None => match place.dir.clone().or_else(folder_of_environment) {
+            Some(dir) => format!("pilotfish serve --dir {}", dir.display()),
+            None => "pilotfish serve".to_owned(),
+        },
+    };
+    Failure::infrastructure(format!(
+        "no manager is running; looked in {}; start one with `{how}`, or name another with --dir or --manager",
+        looked.join(", ")
+    ))
+}
+
+/// The folders of managers with a name, other than the default one, in order.
+fn managers_of(home: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(home) else { return Vec::new() };
+    let mut folders: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|folder| folder.join(ACCESS_FILE).is_file() && !folder.ends_with(DEFAULT_NAME))
+        .collect();
+    folders.sort();
+    folders
+}
+
+fn name_of(folder: &Path) -> Option<String> {
+    Some(folder.file_name()?.to_string_lossy().into_owned())
+}
+
+fn home_folder() -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
+    Some(Path::new(&home).join(RUN_FOLDER))
+}
+
+fn is_alive(pid: u32) -> bool {
+    let Ok(pid) = libc::pid_t::try_from(pid) else { return false };
+    // SAFETY: signal 0 only asks whether the process exists.
+    let answer = unsafe { libc::kill(pid, 0) };
+    answer == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+}
+
+fn hostname() -> Option<String> {
+    let mut buffer = [0_u8; 256];
+    // SAFETY: the buffer is as long as said, and the last byte stays 0.
+    let answer = unsafe { libc::gethostname(buffer.as_mut_ptr().cast(), buffer.len() - 1) };
+    if answer != 0 {
+        return None;
+    }
+    let name = std::ffi::CStr::from_bytes_until_nul(&buffer).ok()?;
+    name.to_str().ok().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{folder_of_name, show_path};
+
+    #[test]
+    fn names_that_lead_elsewhere_are_refused() {
+        for name in ["", "..", ".hidden", "a/b", "a b"] {
+            assert!(folder_of_name(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn relative_folders_are_shown_as_such() {
+        assert_eq!(show_path(Path::new(".pilotfish")), "./.pilotfish");
+        assert_eq!(show_path(Path::new("../x")), "../x");
+        assert_eq!(show_path(Path::new("./x")), "./x");
+    }
+}

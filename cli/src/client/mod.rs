@@ -1,0 +1,317 @@
+//! The way to a manager: its API as methods. Knows HTTP, TLS and the token; not what is asked for.
+
+mod events;
+mod tls;
+
+use std::time::Duration;
+
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde::{Serialize, de::DeserializeOwned};
+
+use protocol::{
+    api::{
+        AccessFile, Changed, ErrorAnswer, ErrorBody, Explanation, Jobs, Outputs, PREFIX, Pilots, Platforms,
+        ShutdownRequest, Status, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo,
+    },
+    job::JobSpec,
+};
+use scheduler::{
+    engine::{interface::TaskFilter, views::JobView},
+    ids::{JobId, TaskId},
+};
+
+pub use events::EventStream;
+
+use crate::failure::Failure;
+
+/// A manager on the same planet has answered by then or will not.
+const CONNECT_TIME_LIMIT: Duration = Duration::from_secs(10);
+/// Longer than any answer takes that is not meant to be waited for.
+const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(120);
+
+/// Why a manager gave no answer that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody is there, or the connection broke.
+    #[error("cannot reach the manager at {url}: {cause}")]
+    Unreachable {
+        /// Where it should be.
+        url: String,
+        /// What happened, in one line.
+        cause: String,
+        /// Whether nobody listens there at all.
+        is_refused: bool,
+    },
+    /// It said no.
+    #[error("{}", .body.message)]
+    Refused {
+        /// The HTTP status.
+        status: StatusCode,
+        /// What it said.
+        body: ErrorBody,
+    },
+    /// It answered something else.
+    #[error("the answer of {url} is not understood ({cause}); is it a manager of this version?")]
+    NotUnderstood {
+        /// Where it is.
+        url: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+}
+
+impl ClientError {
+    /// Whether the same may go well a moment later, with a manager that restarts.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            ClientError::Unreachable { .. } => true,
+            ClientError::Refused { status, .. } => status.as_u16() == 503,
+            ClientError::NotUnderstood { .. } => false,
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        let ClientError::Refused { status, body } = &error else {
+            return Failure::infrastructure(error.to_string());
+        };
+        match status.as_u16() {
+            401 => Failure::infrastructure(format!(
+                "{}; the access file may be of an earlier manager: start it again, or name another with --dir",
+                body.message
+            )),
+            426 | 500.. => Failure::infrastructure(body.message.clone()),
+            _ if body.problems.is_empty() => Failure::bad_input(body.message.clone()),
+            _ => Failure::BadInput(body.problems.clone()),
+        }
+    }
+}
+
+/// Which page of a job's tasks is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// Only tasks in this state.
+    pub state: TaskFilter,
+    /// The first index to look at.
+    pub from: u64,
+    /// How many at most.
+    pub limit: u64,
+    /// Whether values extracted from outputs are wanted, which costs reading them.
+    pub with_extracts: bool,
+}
+
+/// One of a task's output streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputStream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl OutputStream {
+    /// The word for paths and headings.
+    pub fn word(self) -> &'static str {
+        match self {
+            OutputStream::Stdout => "stdout",
+            OutputStream::Stderr => "stderr",
+        }
+    }
+}
+
+/// Speaks to one manager. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Client {
+    http: reqwest::Client,
+    access: AccessFile,
+}
+
+impl Client {
+    /// A client for the manager of this access file. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// Only when TLS cannot be set up.
+    pub fn new(access: AccessFile) -> Result<Client, Failure> {
+        let unusable = |cause: String| Failure::infrastructure(format!("TLS cannot be set up: {cause}"));
+        let tls = tls::pinned(access.certificate_sha256.as_deref()).map_err(|error| unusable(error.to_string()))?;
+        let http = reqwest::Client::builder()
+            // The token must not travel through a proxy of the environment, least of all to this host.
+            .no_proxy()
+            .tls_backend_preconfigured(tls)
+            .connect_timeout(CONNECT_TIME_LIMIT)
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|error| unusable(error_chain(&error)))?;
+        Ok(Client { http, access })
+    }
+
+    /// The manager's access file.
+    pub fn access(&self) -> &AccessFile {
+        &self.access
+    }
+
+    /// Who is there. Needs no token; gives up after `time_limit`.
+    pub async fn version(&self, time_limit: Duration) -> Result<VersionInfo, ClientError> {
+        self.send(self.request(Method::GET, "/version").timeout(time_limit)).await
+    }
+
+    /// Totals of everything.
+    pub async fn status(&self) -> Result<Status, ClientError> {
+        self.get("/status").await
+    }
+
+    /// All jobs, oldest first.
+    pub async fn jobs(&self) -> Result<Vec<JobView>, ClientError> {
+        Ok(self.get::<Jobs>("/jobs").await?.jobs)
+    }
+
+    /// One job.
+    pub async fn job(&self, job: JobId) -> Result<JobView, ClientError> {
+        self.get(&format!("/jobs/{job}")).await
+    }
+
+    /// A job as it was submitted.
+    pub async fn spec(&self, job: JobId) -> Result<JobSpec, ClientError> {
+        self.get(&format!("/jobs/{job}/spec")).await
+    }
+
+    /// Submits a job; the answer comes when it is durable.
+    pub async fn submit(&self, request: &SubmitRequest) -> Result<Submitted, ClientError> {
+        self.post("/jobs", request).await
+    }
+
+    /// Changes a job: `cancel`, `pause`, `resume` or `retry`; all its tasks, or those written here.
+    pub async fn change(&self, job: JobId, verb: &str, tasks: Option<String>) -> Result<Changed, ClientError> {
+        self.post(&format!("/jobs/{job}/{verb}"), &TaskSelection { tasks }).await
+    }
+
+    /// A page of a job's tasks.
+    pub async fn tasks(&self, job: JobId, page: Page) -> Result<Tasks, ClientError> {
+        let Page { state, from, limit, with_extracts } = page;
+        let state = state_word(state);
+        self.get(&format!(
+            "/jobs/{job}/tasks?state={state}&from={from}&limit={limit}&parameters=true&extract={with_extracts}"
+        ))
+        .await
+    }
+
+    /// One task with all its attempts.
+    pub async fn task(&self, task: TaskId) -> Result<TaskDetail, ClientError> {
+        self.get(&format!("/jobs/{}/tasks/{}", task.job, task.index)).await
+    }
+
+    /// What a task wrote, byte for byte.
+    pub async fn output(&self, task: TaskId, stream: OutputStream) -> Result<Vec<u8>, ClientError> {
+        let path = format!("/jobs/{}/tasks/{}/{}", task.job, task.index, stream.word());
+        let request = self.request(Method::GET, &path).timeout(ANSWER_TIME_LIMIT);
+        let response = self.accepted(request).await?;
+        Ok(response.bytes().await.map_err(|error| self.broken(&error))?.to_vec())
+    }
+
+    /// A page of what a job's tasks wrote.
+    pub async fn outputs(&self, job: JobId, state: TaskFilter, from: u64) -> Result<Outputs, ClientError> {
+        self.get(&format!("/jobs/{job}/outputs?state={}&from={from}", state_word(state))).await
+    }
+
+    /// Pilots; those that have ended only on request.
+    pub async fn pilots(&self, with_ended: bool) -> Result<Pilots, ClientError> {
+        self.get(&format!("/pilots?ended={with_ended}")).await
+    }
+
+    /// Platforms.
+    pub async fn platforms(&self) -> Result<Platforms, ClientError> {
+        self.get("/platforms").await
+    }
+
+    /// Why something is as it is: `job/3`, `task/3/7`, `pilot/1`, `platform/local`.
+    pub async fn explain(&self, what: &str) -> Result<Explanation, ClientError> {
+        self.get(&format!("/explain/{what}")).await
+    }
+
+    /// Ends the manager and its pilots; answered when they are gone, however long that takes.
+    pub async fn shut_down(&self, now: bool) -> Result<(), ClientError> {
+        let request = self.request(Method::POST, "/shutdown").json(&ShutdownRequest { now });
+        self.accepted(request).await.map(|_| ())
+    }
+
+    /// News of a job from now on, its present state first.
+    pub async fn events(&self, job: JobId) -> Result<EventStream, ClientError> {
+        let response = self.accepted(self.request(Method::GET, &format!("/events?job={job}"))).await?;
+        Ok(EventStream::new(response, self.access.url.clone()))
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.send(self.request(Method::GET, path).timeout(ANSWER_TIME_LIMIT)).await
+    }
+
+    async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, ClientError> {
+        self.send(self.request(Method::POST, path).timeout(ANSWER_TIME_LIMIT).json(body)).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{PREFIX}{path}", self.access.url)).bearer_auth(&self.access.token)
+    }
+
+    async fn send<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
+        let response = self.accepted(request).await?;
+        let bytes = response.bytes().await.map_err(|error| self.broken(&error))?;
+        serde_json::from_slice(&bytes).map_err(|error| self.not_understood(error.to_string()))
+    }
+
+    /// The response, when the manager did not refuse.
+    async fn accepted(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        let response = request.send().await.map_err(|error| self.broken(&error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let bytes = response.bytes().await.map_err(|error| self.broken(&error))?;
+        match serde_json::from_slice::<ErrorAnswer>(&bytes) {
+            Ok(answer) => Err(ClientError::Refused { status, body: answer.error }),
+            Err(_) => Err(self.not_understood(format!("HTTP status {status}"))),
+        }
+    }
+
+    fn broken(&self, error: &reqwest::Error) -> ClientError {
+        let cause = error_chain(error);
+        let is_refused = error.is_connect() && cause.to_lowercase().contains("connection refused");
+        ClientError::Unreachable { url: self.access.url.clone(), cause, is_refused }
+    }
+
+    fn not_understood(&self, cause: String) -> ClientError {
+        ClientError::NotUnderstood { url: self.access.url.clone(), cause }
+    }
+}
+
+/// The word of a state in paths.
+pub fn state_word(state: TaskFilter) -> &'static str {
+    match state {
+        TaskFilter::All => "all",
+        TaskFilter::Waiting => "waiting",
+        TaskFilter::Queued => "queued",
+        TaskFilter::Running => "running",
+        TaskFilter::Done => "done",
+        TaskFilter::Failed => "failed",
+        TaskFilter::Cancelled => "cancelled",
+    }
+}
+
+/// The innermost cause, which is the one that says something.
+fn error_chain(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        return "no answer in time".to_owned();
+    }
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    let text = cause.to_string();
+    if text.contains("ApplicationVerificationFailure") {
+        return "its certificate is not the one of the access file".to_owned();
+    }
+    match text.find(" (os error ") {
+        Some(end) => text[..end].to_lowercase(),
+        None => text,
+    }
+}

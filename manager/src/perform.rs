@@ -1,0 +1,60 @@
+//! Performs committed effects: answers, news, orders to platforms.
+
+use std::collections::HashMap;
+
+use scheduler::engine::interface::{Answer, Effect, Notice, RequestId};
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use crate::{commit::Committed, platforms::Order};
+
+/// Where effects go.
+pub(crate) struct Performer {
+    replies: HashMap<RequestId, oneshot::Sender<Answer>>,
+    orders: mpsc::UnboundedSender<Order>,
+    notices: broadcast::Sender<Notice>,
+}
+
+impl Performer {
+    pub(crate) fn new(orders: mpsc::UnboundedSender<Order>, notices: broadcast::Sender<Notice>) -> Performer {
+        Performer { replies: HashMap::new(), orders, notices }
+    }
+
+    pub(crate) fn perform(&mut self, committed: Committed, replies: Vec<(RequestId, oneshot::Sender<Answer>)>) {
+        self.replies.extend(replies);
+        for effect in committed.into_effects() {
+            match effect {
+                Effect::Answer { request, answer } => self.answer(request, answer),
+                Effect::Submit { platform, allocation, tag } => {
+                    self.order(Order::Submit { platform, allocation, tag });
+                }
+                Effect::Cancel { platform, batch_ids } => self.order(Order::Cancel { platform, batch_ids }),
+                Effect::List { platform } => self.order(Order::List { platform }),
+                Effect::Notify(notice) => self.notify(notice),
+            }
+        }
+    }
+
+    fn answer(&mut self, request: RequestId, answer: Answer) {
+        if let Some(reply) = self.replies.remove(&request) {
+            // Whoever asked may have hung up; a pilot asks again and gets the same.
+            let _ = reply.send(answer);
+        }
+    }
+
+    fn order(&self, order: Order) {
+        // The workers end only with the process.
+        let _ = self.orders.send(order);
+    }
+
+    fn notify(&self, notice: Notice) {
+        match &notice {
+            Notice::JobChanged(_) => {}
+            Notice::TaskFailed { task, kind, is_final, pilot } => {
+                tracing::info!(%task, %kind, is_final, %pilot, "task attempt failed");
+            }
+            Notice::PlatformFailed { platform, what } => tracing::warn!(platform, what, "platform failed"),
+        }
+        // Nobody may be watching.
+        let _ = self.notices.send(notice);
+    }
+}

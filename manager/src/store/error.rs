@@ -1,0 +1,229 @@
+//! What can go wrong with the store, in words and with the file it went wrong with.
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+use rusqlite::{Error as SqliteError, ErrorCode};
+
+/// Why the store cannot be opened, read or written. Each names the file or folder it happened to.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another manager works on this folder.
+    #[error(
+        "open the store in {}: another manager uses it ({holder}); stop that one or choose another folder",
+        folder.display()
+    )]
+    InUse {
+        /// The store's folder.
+        folder: PathBuf,
+        /// Who holds its lock.
+        holder: Holder,
+    },
+    /// The folder, its lock or the store's file cannot be created or opened.
+    #[error("{doing} {}: {source}", path.display())]
+    Folder {
+        /// The folder or file.
+        path: PathBuf,
+        /// What was attempted.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is something else.
+    #[error("{doing} {}: it is not a Pilotfish store ({why})", path.display())]
+    NotAStore {
+        /// The file.
+        path: PathBuf,
+        /// What was attempted.
+        doing: &'static str,
+        /// By what it shows.
+        why: &'static str,
+    },
+    /// A newer version has written it.
+    #[error(
+        "open {}: its format has version {found}, this program knows versions up to {known}; \
+         use the Pilotfish that wrote it, or a newer one",
+        path.display()
+    )]
+    TooNew {
+        /// The store's file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The newest known version.
+        known: i64,
+    },
+    /// Its contents contradict themselves.
+    #[error("{doing} {}: the store is damaged: {what}; restore it from a backup", path.display())]
+    Damaged {
+        /// The store's file.
+        path: PathBuf,
+        /// What was attempted.
+        doing: &'static str,
+        /// What is wrong, and where.
+        what: String,
+    },
+    /// No space is left.
+    #[error("{doing} {}: the disk is full or the quota is used up; make room and start again", path.display())]
+    DiskFull {
+        /// The store's file.
+        path: PathBuf,
+        /// What was attempted.
+        doing: &'static str,
+    },
+    /// It may not be written.
+    #[error("{doing} {}: the file or its folder is read-only; make both writable", path.display())]
+    ReadOnly {
+        /// The store's file.
+        path: PathBuf,
+        /// What was attempted.
+        doing: &'static str,
+    },
+    /// Another program keeps it locked.
+    #[error(
+        "{doing} {}: another program has kept the file locked for {} s; end it",
+        path.display(),
+        super::BUSY_TIMEOUT.as_secs()
+    )]
+    Busy {
+        /// The store's file.
+        path: PathBuf,
+        /// What was attempted.
+        doing: &'static str,
+    },
+    /// The disk or its driver failed.
+    #[error("{doing} {}: the disk failed: {source}", path.display())]
+    Io {
+        /// The store's file.
+        path: PathBuf,
+        /// What was attempted.
+        doing: &'static str,
+        /// What SQLite said.
+        source: SqliteError,
+    },
+    /// The file system has no shared memory for files, as some network file systems.
+    #[error(
+        "open {}: its file system cannot hold a store (no write-ahead log); choose a folder on a local disk",
+        path.display()
+    )]
+    Filesystem {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// Anything else that SQLite refuses.
+    #[error("{doing} {}: {source}", path.display())]
+    Sqlite {
+        /// The store's file.
+        path: PathBuf,
+        /// What was attempted.
+        doing: &'static str,
+        /// What SQLite said.
+        source: SqliteError,
+    },
+    /// A number is beyond what the store can order.
+    #[error("{doing} {}: {what} is {value}, the largest possible is {}", path.display(), super::INDEX_MAX)]
+    TooLarge {
+        /// The store's file.
+        path: PathBuf,
+        /// What was attempted.
+        doing: &'static str,
+        /// What kind of number.
+        what: &'static str,
+        /// The number.
+        value: u64,
+    },
+    /// A record has no JSON form.
+    #[error("{doing} {}: a record cannot be written as JSON: {source}", path.display())]
+    Encode {
+        /// The store's file.
+        path: PathBuf,
+        /// What was attempted.
+        doing: &'static str,
+        /// What the encoder said.
+        source: serde_json::Error,
+    },
+    /// An earlier commit failed; what is in memory is not what is on disk.
+    #[error("commit records to {}: an earlier commit failed, so nothing more is taken; start again", path.display())]
+    Broken {
+        /// The store's file.
+        path: PathBuf,
+    },
+}
+
+/// Who holds a folder's lock, as far as the lock file tells.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Holder {
+    /// The process.
+    pub pid: Option<u32>,
+    /// The host it runs on.
+    pub host: Option<String>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.pid, &self.host) {
+            (Some(pid), Some(host)) => write!(f, "process {pid} on host {host}"),
+            (Some(pid), None) => write!(f, "process {pid}"),
+            (None, Some(host)) => write!(f, "on host {host}"),
+            (None, None) => write!(f, "it has not said which"),
+        }
+    }
+}
+
+/// What goes wrong below, where the file's name is not known.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Sqlite(SqliteError),
+    Damaged(String),
+    NotAStore(&'static str),
+    TooNew { found: i64, known: i64 },
+    NoWal,
+    TooLarge { what: &'static str, value: u64 },
+    Encode(serde_json::Error),
+}
+
+impl From<SqliteError> for Fault {
+    fn from(error: SqliteError) -> Fault {
+        Fault::Sqlite(error)
+    }
+}
+
+impl From<serde_json::Error> for Fault {
+    fn from(error: serde_json::Error) -> Fault {
+        Fault::Encode(error)
+    }
+}
+
+impl Fault {
+    /// Says which file it happened to, and during what.
+    pub(super) fn at(self, path: &Path, doing: &'static str) -> StoreError {
+        let path = path.to_path_buf();
+        match self {
+            Fault::Sqlite(source) => sqlite_error(path, doing, source),
+            Fault::Damaged(what) => StoreError::Damaged { path, doing, what },
+            Fault::NotAStore(why) => StoreError::NotAStore { path, doing, why },
+            Fault::TooNew { found, known } => StoreError::TooNew { path, found, known },
+            Fault::NoWal => StoreError::Filesystem { path },
+            Fault::TooLarge { what, value } => StoreError::TooLarge { path, doing, what, value },
+            Fault::Encode(source) => StoreError::Encode { path, doing, source },
+        }
+    }
+}
+
+fn sqlite_error(path: PathBuf, doing: &'static str, source: SqliteError) -> StoreError {
+    let Some(code) = source.sqlite_error_code() else {
+        // Not SQLite but a value in it: another type or range than our tables have.
+        return StoreError::Damaged { path, doing, what: source.to_string() };
+    };
+    match code {
+        ErrorCode::DiskFull => StoreError::DiskFull { path, doing },
+        ErrorCode::ReadOnly | ErrorCode::PermissionDenied => StoreError::ReadOnly { path, doing },
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => StoreError::Busy { path, doing },
+        ErrorCode::DatabaseCorrupt => StoreError::Damaged { path, doing, what: source.to_string() },
+        ErrorCode::NotADatabase => StoreError::NotAStore { path, doing, why: "no SQLite file" },
+        ErrorCode::SystemIoFailure => StoreError::Io { path, doing, source },
+        _ => StoreError::Sqlite { path, doing, source },
+    }
+}

@@ -1,0 +1,145 @@
+//! What tasks wrote, as checked frames in chunks of bounded size. See `docs/store.md`.
+
+use std::collections::BTreeMap;
+
+use scheduler::results::TaskOutput;
+
+use super::pack::{put_varint, take_varint};
+
+/// No chunk is larger, so that reading one task's output loads little more than it.
+pub(super) const CHUNK_BYTES_MAX: usize = 256 << 10;
+/// A frame's numbers and checksum at most: three varints and four bytes.
+const FRAME_HEAD_BYTES_MAX: usize = 34;
+/// What of an output fits into one frame; a longer output is several frames.
+const FRAME_BYTES_MAX: usize = CHUNK_BYTES_MAX - FRAME_HEAD_BYTES_MAX;
+
+/// Frames of neighbouring tasks.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    /// The smallest task index in it.
+    pub(super) first_index: u64,
+    /// The largest.
+    pub(super) last_index: u64,
+    /// The frames, one after the other.
+    pub(super) frames: Vec<u8>,
+}
+
+/// One task's output or a part of it; parts of one task follow each other.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Frame<'a> {
+    /// Which task.
+    pub(super) index: u64,
+    /// Its standard output, or more of it.
+    pub(super) stdout: &'a [u8],
+    /// Its standard error, or more of it.
+    pub(super) stderr: &'a [u8],
+}
+
+/// Packs the outputs of one report, by ascending index. Of several of one task the last counts.
+pub(super) fn pack_outputs(outputs: &[TaskOutput]) -> Vec<Chunk> {
+    let by_index: BTreeMap<u64, &TaskOutput> = outputs.iter().map(|output| (output.index, output)).collect();
+    let mut chunks: Vec<Chunk> = Vec::new();
+    for (index, output) in by_index {
+        let (mut stdout, mut stderr) = (output.stdout.as_slice(), output.stderr.as_slice());
+        loop {
+            let (out, out_rest) = stdout.split_at(stdout.len().min(FRAME_BYTES_MAX));
+            let (err, err_rest) = stderr.split_at(stderr.len().min(FRAME_BYTES_MAX - out.len()));
+            put_frame(&mut chunks, Frame { index, stdout: out, stderr: err });
+            (stdout, stderr) = (out_rest, err_rest);
+            if stdout.is_empty() && stderr.is_empty() {
+                break;
+            }
+        }
+    }
+    chunks
+}
+
+fn put_frame(chunks: &mut Vec<Chunk>, frame: Frame<'_>) {
+    let mut bytes = Vec::with_capacity(FRAME_HEAD_BYTES_MAX + frame.stdout.len() + frame.stderr.len());
+    put_varint(frame.index, &mut bytes);
+    put_varint(frame.stdout.len() as u64, &mut bytes);
+    put_varint(frame.stderr.len() as u64, &mut bytes);
+    bytes.extend_from_slice(frame.stdout);
+    bytes.extend_from_slice(frame.stderr);
+    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+    match chunks.last_mut() {
+        Some(last) if last.frames.len() + bytes.len() <= CHUNK_BYTES_MAX => {
+            last.last_index = frame.index;
+            last.frames.append(&mut bytes);
+        }
+        _ => chunks.push(Chunk { first_index: frame.index, last_index: frame.index, frames: bytes }),
+    }
+}
+
+/// Takes the next frame off a chunk. Errors: words on what is wrong with the bytes.
+pub(super) fn take_frame<'a>(chunk: &mut &'a [u8]) -> Result<Frame<'a>, &'static str> {
+    let start = *chunk;
+    let cut = "a frame is cut off";
+    let mut number = || take_varint(chunk).ok_or(cut);
+    let (index, stdout, stderr) = (number()?, number()?, number()?);
+    let mut part = |n_bytes: u64| {
+        let n_bytes = usize::try_from(n_bytes).map_err(|_| cut)?;
+        let (part, rest) = chunk.split_at_checked(n_bytes).ok_or(cut)?;
+        *chunk = rest;
+        Ok(part)
+    };
+    let (stdout, stderr) = (part(stdout)?, part(stderr)?);
+    let n_summed = start.len() - chunk.len();
+    let (sum, rest) = chunk.split_first_chunk::<4>().ok_or(cut)?;
+    *chunk = rest;
+    if crc32fast::hash(&start[..n_summed]) != u32::from_le_bytes(*sum) {
+        return Err("a frame's checksum is wrong");
+    }
+    Ok(Frame { index, stdout, stderr })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(index: u64, n_out: usize, n_err: usize) -> TaskOutput {
+        TaskOutput { index, stdout: vec![b'o'; n_out], stderr: vec![b'e'; n_err] }
+    }
+
+    fn unpack(chunks: &[Chunk]) -> Vec<TaskOutput> {
+        let mut read: Vec<TaskOutput> = Vec::new();
+        for chunk in chunks {
+            let mut bytes = chunk.frames.as_slice();
+            while !bytes.is_empty() {
+                let frame = take_frame(&mut bytes).unwrap();
+                assert!((chunk.first_index..=chunk.last_index).contains(&frame.index));
+                match read.last_mut() {
+                    Some(last) if last.index == frame.index => {
+                        last.stdout.extend(frame.stdout);
+                        last.stderr.extend(frame.stderr);
+                    }
+                    _ => read.push(TaskOutput {
+                        index: frame.index,
+                        stdout: frame.stdout.to_vec(),
+                        stderr: frame.stderr.to_vec(),
+                    }),
+                }
+            }
+        }
+        read
+    }
+
+    #[test]
+    fn chunks_are_bounded_and_keep_every_byte() {
+        let outputs = [output(7, 3, 2), output(2, 700_000, 300_000), output(9, CHUNK_BYTES_MAX, 0)];
+        let chunks = pack_outputs(&outputs);
+        assert!(chunks.iter().all(|chunk| chunk.frames.len() <= CHUNK_BYTES_MAX));
+        let [a, b, c] = outputs;
+        assert_eq!(unpack(&chunks), [b, a, c]);
+    }
+
+    #[test]
+    fn a_flipped_bit_is_seen() {
+        let chunk = pack_outputs(&[output(7, 30, 20)]).remove(0).frames;
+        for n in 0..chunk.len() * 8 {
+            let mut damaged = chunk.clone();
+            damaged[n / 8] ^= 1 << (n % 8);
+            assert!(take_frame(&mut damaged.as_slice()).is_err(), "bit {n}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! One manager a folder: an advisory lock that the kernel takes back when the process ends, however it ends.
+
+use std::{
+    fs::{DirBuilder, File, OpenOptions},
+    io::{self, Read, Seek, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+};
+
+use super::error::{Holder, StoreError};
+
+/// The lock file's name in the store's folder.
+const FILE: &str = "lock";
+/// No lock file is longer: two short lines.
+const LOCK_BYTES_MAX: u64 = 1024;
+
+/// The right to work on a folder, for as long as it lives.
+#[derive(Debug)]
+pub(super) struct FolderLock {
+    _file: Flock<File>,
+}
+
+impl FolderLock {
+    /// Takes the folder, or says who has it.
+    pub(super) fn take(folder: &Path) -> Result<FolderLock, StoreError> {
+        let path = folder.join(FILE);
+        let file = open_private(&path, "open the lock file")?;
+        let mut file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(file) => file,
+            Err((file, Errno::EWOULDBLOCK)) => {
+                return Err(StoreError::InUse { folder: folder.to_path_buf(), holder: read_holder(file) });
+            }
+            Err((_, errno)) => return Err(folder_error(&path, "lock", errno.into())),
+        };
+        write_holder(&mut file).map_err(|source| folder_error(&path, "write to the lock file", source))?;
+        Ok(FolderLock { _file: file })
+    }
+}
+
+/// Creates the folder when it is missing, for its owner only, and makes its name durable.
+pub(super) fn create_folder(folder: &Path) -> Result<(), StoreError> {
+    let failed = |source| folder_error(folder, "create the folder", source);
+    if folder.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)
+}
+
+/// Opens a file to read and write, created for its owner only when it is missing.
+pub(super) fn open_private(path: &Path, doing: &'static str) -> Result<File, StoreError> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(|source| folder_error(path, doing, source))
+}
+
+fn folder_error(path: &Path, doing: &'static str, source: io::Error) -> StoreError {
+    StoreError::Folder { path: PathBuf::from(path), doing, source }
+}
+
+fn write_holder(file: &mut File) -> io::Result<()> {
+    let host = nix::unistd::gethostname()?;
+    file.set_len(0)?;
+    file.rewind()?;
+    write!(file, "pid {}\nhost {}\n", std::process::id(), host.to_string_lossy())
+}
+
+/// What the lock file says of its holder. One that has only just taken it may not have written yet.
+fn read_holder(file: File) -> Holder {
+    let mut text = String::new();
+    if file.take(LOCK_BYTES_MAX).read_to_string(&mut text).is_err() {
+        return Holder::default();
+    }
+    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    Holder {
+        pid: value("pid ").and_then(|pid| pid.parse().ok()),
+        host: value("host ").map(str::to_owned),
+    }
+}

@@ -1,0 +1,196 @@
+//! The tables and their versions. Columns and formats are explained in `docs/store.md`.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+
+use super::error::Fault;
+
+/// Marks a file as ours: "PFSH".
+const APPLICATION_ID: i64 = 0x5046_5348;
+/// Holds about five reports of 256 tasks; on smaller pages their ends are wasted.
+const PAGE_BYTES: u32 = 8192;
+/// Larger stores are not checked as a whole at each start: replay reads and checks all that decides.
+const CHECK_BYTES_MAX: u64 = 256 << 20;
+
+/// One step from a version to the next.
+pub(super) struct Migration {
+    /// The version it leads to: one more than that before.
+    pub(super) version: i64,
+    /// What it does, in one transaction.
+    pub(super) sql: &'static str,
+}
+
+/// All steps, in order. A step that was released is never changed.
+pub(super) const MIGRATIONS: &[Migration] = &[Migration { version: 1, sql: VERSION_1 }];
+
+const VERSION_1: &str = "
+CREATE TABLE meta (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE journal (
+    seq INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    record TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE reports (
+    seq INTEGER PRIMARY KEY,
+    position INTEGER NOT NULL,
+    pilot INTEGER NOT NULL,
+    report_seq INTEGER NOT NULL,
+    job INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    first_index INTEGER,
+    last_index INTEGER,
+    level INTEGER,
+    n_tasks INTEGER NOT NULL,
+    n_attempts INTEGER NOT NULL,
+    wall_us INTEGER NOT NULL,
+    wall_squared INTEGER NOT NULL,
+    cpu_us INTEGER NOT NULL,
+    memory_bytes_max INTEGER NOT NULL,
+    ranges BLOB NOT NULL,
+    columns BLOB NOT NULL
+) STRICT;
+CREATE INDEX reports_by_first ON reports (job, first_index) WHERE first_index IS NOT NULL;
+CREATE INDEX reports_by_level ON reports (job, level, first_index) WHERE first_index IS NOT NULL;
+
+CREATE TABLE failures (
+    seq INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    job INTEGER NOT NULL,
+    task_index INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    pilot INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    failure TEXT NOT NULL,
+    started_us INTEGER,
+    wall_us INTEGER,
+    cpu_us INTEGER,
+    memory_bytes INTEGER,
+    retry_at INTEGER,
+    PRIMARY KEY (seq, number)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX failures_by_task ON failures (job, task_index);
+
+CREATE TABLE outputs (
+    id INTEGER PRIMARY KEY,
+    seq INTEGER NOT NULL,
+    job INTEGER NOT NULL,
+    first_index INTEGER NOT NULL,
+    last_index INTEGER NOT NULL,
+    level INTEGER NOT NULL,
+    frames BLOB NOT NULL
+) STRICT;
+CREATE INDEX outputs_by_first ON outputs (job, first_index);
+CREATE INDEX outputs_by_level ON outputs (job, level, first_index);
+
+CREATE TABLE pilots (
+    pilot INTEGER PRIMARY KEY,
+    born_at INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO meta VALUES ('epoch', '0');
+";
+
+/// What a store says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Identity {
+    /// Drawn when the store was made.
+    pub(super) id: u64,
+    /// How often it has been opened, this time included.
+    pub(super) epoch: u64,
+}
+
+/// Makes a connection's file a store of the newest version, checks it and counts its epoch up.
+pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> Result<Identity, Fault> {
+    check_origin(connection, migrations)?;
+    connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(Fault::NoWal);
+    }
+    connection.execute_batch(
+        "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
+         PRAGMA journal_size_limit = 67108864; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;",
+    )?;
+    check_pages(connection)?;
+    migrate(connection, migrations)?;
+    count_epoch(connection)
+}
+
+/// Refuses what is not ours and what is newer than we are, before anything is written.
+fn check_origin(connection: &Connection, migrations: &[Migration]) -> Result<(), Fault> {
+    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (application, found) = (pragma("application_id")?, pragma("user_version")?);
+    let n_tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let is_new = application == 0 && found == 0 && n_tables == 0;
+    if application != APPLICATION_ID && !is_new {
+        return Err(Fault::NotAStore("an SQLite file of another program"));
+    }
+    let known = migrations.last().map_or(0, |last| last.version);
+    if found > known {
+        return Err(Fault::TooNew { found, known });
+    }
+    Ok(())
+}
+
+fn check_pages(connection: &Connection) -> Result<(), Fault> {
+    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
+    if pragma("page_count")?.saturating_mul(pragma("page_size")?) > CHECK_BYTES_MAX {
+        return Ok(());
+    }
+    let finding: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    match finding.as_str() {
+        "ok" => Ok(()),
+        _ => Err(Fault::Damaged(finding)),
+    }
+}
+
+fn migrate(connection: &mut Connection, migrations: &[Migration]) -> Result<(), Fault> {
+    let mut version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let is_new = version == 0;
+    for migration in migrations.iter().filter(|migration| migration.version > version) {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        transaction.execute_batch(migration.sql)?;
+        transaction.pragma_update(None, "user_version", migration.version)?;
+        put(&transaction, "schema_version", &migration.version.to_string())?;
+        if version == 0 {
+            transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+            let drawn: i64 = transaction.query_row("SELECT random()", [], |row| row.get(0))?;
+            put(&transaction, "id", &drawn.cast_unsigned().to_string())?;
+        }
+        transaction.commit()?;
+        version = migration.version;
+    }
+    let noted = take(connection, "schema_version")?;
+    if !is_new && noted != version.cast_unsigned() {
+        return Err(Fault::Damaged(format!("meta says schema version {noted}, the file's head {version}")));
+    }
+    Ok(())
+}
+
+fn count_epoch(connection: &mut Connection) -> Result<Identity, Fault> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let epoch = take(&transaction, "epoch")?.saturating_add(1);
+    put(&transaction, "epoch", &epoch.to_string())?;
+    let id = take(&transaction, "id")?;
+    transaction.commit()?;
+    Ok(Identity { id, epoch })
+}
+
+fn put(connection: &Connection, name: &str, value: &str) -> Result<(), Fault> {
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?1, ?2)", [name, value])?;
+    Ok(())
+}
+
+fn take(connection: &Connection, name: &str) -> Result<u64, Fault> {
+    let value: Option<String> = connection
+        .query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| row.get(0))
+        .optional()?;
+    let value = value.ok_or_else(|| Fault::Damaged(format!("meta has no {name}")))?;
+    value.parse().map_err(|_| Fault::Damaged(format!("meta says {name} = {value:?}, a number is right")))
+}

@@ -1,0 +1,249 @@
+//! From the form of a job file to a job that needs no file any more.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::job::author::form::{CsvForm, JobForm, NamedSource, Source, SweepEntry, SweepForm};
+use crate::job::author::sources::{self, SourceError};
+use crate::job::problem::quoted;
+use crate::job::{CommandLine, JobSpec, Problem, Results};
+use crate::sweep::{Column, Dimension, IntegerRange, Sample, Sweep, Values};
+
+/// The job and everything that is wrong with it. The job may only be used when nothing is.
+pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSpec, Vec<Problem>) {
+    let mut resolver =
+        Resolver { base_dir, problems: Vec::new(), origins: BTreeMap::new(), gaps: Gaps::default() };
+    resolver.program(&form.command);
+    let sweep = form.sweep.map(|sweep| resolver.sweep(sweep)).unwrap_or_default();
+    let resources = form.resources.unwrap_or_default();
+    let results = form.results.unwrap_or_default();
+    let absent = JobSpec::new(form.command, base_dir.to_owned());
+    let absent_results = Results::default();
+    let stem = Path::new(file_name).file_stem().and_then(|stem| stem.to_str());
+    let spec = JobSpec {
+        name: form.name.or_else(|| stem.map(str::to_owned)).unwrap_or(absent.name),
+        application: form.application.unwrap_or(absent.application),
+        command: absent.command,
+        sweep,
+        env: form.env.unwrap_or_default(),
+        base_dir: absent.base_dir,
+        workdir: form.workdir.unwrap_or(absent.workdir),
+        cores: resources.cores.unwrap_or(absent.cores),
+        memory_bytes: resources.memory_bytes.unwrap_or(absent.memory_bytes),
+        gpus: resources.gpus.unwrap_or(absent.gpus),
+        generic: resources.generic.unwrap_or_default(),
+        time_limit_ms: form.time_limit_ms,
+        priority: form.priority.unwrap_or(absent.priority),
+        retries: form.retries.unwrap_or(absent.retries),
+        success_codes: form.success_codes.unwrap_or(absent.success_codes),
+        crash_limit: form.crash_limit.unwrap_or(absent.crash_limit),
+        max_failures: form.max_failures,
+        stdio: form.stdio.unwrap_or(absent.stdio),
+        results: Results {
+            keep: results.keep.unwrap_or(absent_results.keep),
+            limit_bytes: results.limit_bytes.unwrap_or(absent_results.limit_bytes),
+            extract: results.extract.unwrap_or_default(),
+        },
+        resident: form.resident.unwrap_or(absent.resident),
+    };
+    let problems = resolver.finish(&spec);
+    (spec, problems)
+}
+
+/// What is missing of the sweep, so that nothing is reported that only follows from it.
+#[derive(Default)]
+struct Gaps {
+    /// Some values could not be read: sizes mean nothing.
+    has_unknown_values: bool,
+    /// Some names could not be read: an unknown name may be one of them.
+    has_unknown_names: bool,
+}
+
+struct Resolver<'a> {
+    base_dir: &'a Path,
+    problems: Vec<Problem>,
+    /// Parameters that do not stand at `sweep.NAME`, and where they do.
+    origins: BTreeMap<String, String>,
+    gaps: Gaps,
+}
+
+impl Resolver<'_> {
+    fn finish(mut self, spec: &JobSpec) -> Vec<Problem> {
+        let mut problems = spec.validate_fields();
+        if self.gaps.has_unknown_values {
+            problems.retain(|problem| problem.path != "sweep" && problem.path != "sweep.sample.n");
+        }
+        if !self.gaps.has_unknown_names {
+            problems.extend(spec.validate_templates());
+        }
+        for problem in &mut problems {
+            let name = problem.path.strip_prefix("sweep.").unwrap_or_default();
+            if let Some(origin) = self.origins.get(name) {
+                problem.path = origin.clone();
+            }
+        }
+        self.problems.append(&mut problems);
+        self.problems
+    }
+
+    fn report(&mut self, path: String, error: &SourceError, file: Option<&str>) {
+        let found = match (error, file) {
+            (SourceError::Content { .. }, _) | (_, None) => error.found(),
+            (_, Some(file)) => format!("{}: {}", quoted(file), error.found()),
+        };
+        self.problems.push(Problem::new(path, found, error.expected()));
+    }
+
+    /// A program beside the job file is there and may be run; one of the search path may be
+    /// installed on the platforms only.
+    fn program(&mut self, command: &CommandLine) {
+        let CommandLine::Args(args) = command else { return };
+        let Some(program) = args.first() else { return };
+        if program.starts_with('/') || !program.contains('/') || program.contains('{') {
+            return;
+        }
+        let mut refuse = |found: String, expected: &str| {
+            self.problems.push(Problem::new("command[0]", found, expected));
+        };
+        match std::fs::metadata(self.base_dir.join(program)) {
+            Err(_) => {
+                refuse(
+                    format!("no program {}", quoted(program)),
+                    "relative paths start from the job file's folder",
+                );
+            }
+            Ok(metadata) if metadata.is_dir() => {
+                refuse(format!("the folder {}", quoted(program)), "name a program")
+            }
+            Ok(metadata) if !is_executable(&metadata) => {
+                let expected = format!("make it executable with: chmod +x {program}");
+                refuse(format!("{}, which is not executable", quoted(program)), &expected);
+            }
+            Ok(_) => {}
+        }
+    }
+
+    fn sweep(&mut self, form: SweepForm) -> Sweep {
+        let mut dimensions = Vec::new();
+        for entry in form.entries {
+            match entry {
+                SweepEntry::Parameter(named) => {
+                    let column = self.column(named);
+                    dimensions.push(Dimension { columns: vec![column] });
+                }
+                SweepEntry::Zip(group) => dimensions.push(self.zip(group)),
+                SweepEntry::Csv { path, csv: Some(csv) } => dimensions.extend(self.csv(&path, &csv)),
+                SweepEntry::Csv { csv: None, .. } => self.forget_names(),
+            }
+        }
+        let sample = form.sample.map(|sample| Sample { n: sample.n, seed: sample.seed.unwrap_or(0) });
+        Sweep { dimensions, sample }
+    }
+
+    fn column(&mut self, named: NamedSource) -> Column {
+        let values = match named.source {
+            Some(source) => self.values(&named.path, source),
+            None => None,
+        };
+        let values = values.unwrap_or_else(|| {
+            self.gaps.has_unknown_values = true;
+            stand_in()
+        });
+        Column { name: named.name, values }
+    }
+
+    fn values(&mut self, path: &str, source: Source) -> Option<Values> {
+        let (field, file, texts) = match source {
+            Source::List(texts) => return Some(Values::Texts(texts.into())),
+            Source::Range(numbers) => {
+                let step = numbers.get(2).copied().unwrap_or(1);
+                let range = match numbers[..] {
+                    [from, to, ..] => IntegerRange::between(from, to, step),
+                    _ => None,
+                };
+                if range.is_none() {
+                    let problem =
+                        Problem::new(format!("{path}.range"), "more than 2^64 numbers", "narrow the range");
+                    self.problems.push(problem);
+                }
+                return Some(Values::Integers(vec![range?]));
+            }
+            Source::Linspace(points) => {
+                return Some(Values::Linspace { from: points.from, to: points.to, n: points.n });
+            }
+            Source::Files(pattern) => {
+                let files = sources::list_files(self.base_dir, &pattern);
+                ("files", None, files)
+            }
+            Source::Lines(file) => {
+                let lines = sources::read_lines(&self.base_dir.join(&file));
+                ("lines", Some(file), lines)
+            }
+        };
+        match texts {
+            Ok(texts) => Some(Values::Texts(texts.into())),
+            Err(error) => {
+                self.report(format!("{path}.{field}"), &error, file.as_deref());
+                None
+            }
+        }
+    }
+
+    fn zip(&mut self, group: Vec<NamedSource>) -> Dimension {
+        let had_gaps = std::mem::take(&mut self.gaps.has_unknown_values);
+        for named in &group {
+            self.origins.insert(named.name.clone(), named.path.clone());
+        }
+        let mut columns: Vec<Column> = group.into_iter().map(|named| self.column(named)).collect();
+        if self.gaps.has_unknown_values {
+            // One stand-in would make all others of the group look too long.
+            for column in &mut columns {
+                column.values = stand_in();
+            }
+        }
+        self.gaps.has_unknown_values |= had_gaps;
+        Dimension { columns }
+    }
+
+    fn csv(&mut self, path: &str, csv: &CsvForm) -> Option<Dimension> {
+        let table = sources::read_table(&self.base_dir.join(&csv.file), csv.columns.as_deref());
+        let table = match table {
+            Ok(table) => table,
+            Err(error) => {
+                let is_choice = csv.columns.is_some() && error.found().starts_with("no column");
+                let field = if is_choice { "columns" } else { "file" };
+                self.report(format!("{path}.{field}"), &error, Some(&csv.file));
+                self.forget_names();
+                return None;
+            }
+        };
+        let columns = table.into_iter().map(|(name, values)| {
+            self.origins.insert(
+                name.clone(),
+                format!("{path}.{}", if csv.columns.is_some() { "columns" } else { "file" }),
+            );
+            Column { name, values: Values::Texts(values.into()) }
+        });
+        Some(Dimension { columns: columns.collect() })
+    }
+
+    fn forget_names(&mut self) {
+        self.gaps = Gaps { has_unknown_values: true, has_unknown_names: true };
+    }
+}
+
+/// Stands for values that could not be read: a number, so that no format complains.
+fn stand_in() -> Values {
+    Values::Integers(vec![IntegerRange { from: 0, step: 1, n: 1 }])
+}
+
+#[cfg(unix)]
+fn is_executable(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    metadata.permissions().mode() & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn is_executable(_: &std::fs::Metadata) -> bool {
+    true
+}

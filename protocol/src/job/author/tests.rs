@@ -1,0 +1,199 @@
+//! Job files, good and bad, against what people are told about them.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use super::{load_job_file, load_job_text};
+
+mod bad_files;
+
+/// A folder with what the job files of the tests name.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    };
+    write("ligands/b.pdbqt", b"");
+    write("ligands/a.pdbqt", b"");
+    write("ligands/.hidden.pdbqt", b"");
+    write("ligands/sub/c.pdbqt", b"");
+    write("seeds.txt", b"3\r\n\n1\n 4 \n");
+    write("names.txt", b"ada\ngrace\n");
+    write("params.csv", b"\xef\xbb\xbfalpha, beta\n0.10,x\n0.20,\"y, z\"\n");
+    write("a.gz", b"");
+    write("params.tsv", b"alpha\tbeta\n1\t2\n");
+    write("empty.txt", b"\n\n");
+    write("latin1.txt", b"one\ncaf\xe9\n");
+    write("ragged.csv", b"a,b\n1,2\n3\n");
+    write("header.csv", b"a,b\n");
+    write("doubled.csv", b"a,b,a\n1,2,3\n");
+    write("units.csv", b"a,energy (kJ)\n1,2\n");
+    write("reserved.csv", b"index,a\n1,2\n");
+    write("plain.sh", b"#!/bin/sh\n");
+    for program in ["dock.sh", "run.sh"] {
+        write(program, b"#!/bin/sh\n");
+        make_executable(&folder.path().join(program));
+    }
+    folder
+}
+
+fn make_executable(path: &Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+/// The first tasks of a job file, or its problems; the folder reads `/base`.
+fn shown(folder: &Path, yaml: &str) -> String {
+    let mut text = String::new();
+    match load_job_text(yaml, "job.yaml", folder) {
+        Ok(spec) => {
+            let compiled = spec.compile().unwrap();
+            writeln!(text, "{} tasks of {} ({})", compiled.n_tasks(), spec.name, spec.application).unwrap();
+            for index in 0..compiled.n_tasks().min(4) {
+                writeln!(text, "{index}: {}", compiled.task(1, index).argv.join(" ")).unwrap();
+            }
+        }
+        Err(problems) => problems.iter().for_each(|problem| writeln!(text, "{problem}").unwrap()),
+    }
+    text.replace(&folder.display().to_string(), "/base")
+}
+
+/// The first tasks of `echo` with the placeholders of a sweep.
+fn swept(sweep: &str, arguments: &str) -> String {
+    let folder = folder();
+    shown(folder.path(), &format!("command: [echo, \"{arguments}\"]\nsweep: {sweep}\n"))
+}
+
+#[test]
+fn full_job_file_is_resolved() {
+    let yaml = r#"
+name: docking
+application: autodock-vina
+command: [vina, --seed, "{seed}", --ligand, "{ligand}"]
+sweep:
+  ligand: {files: "ligands/*.pdbqt"}
+  seed: {range: [1, 10]}
+  box: {linspace: [0.0, 1.0, 11]}
+  mode: [fast, slow]
+  line: {lines: seeds.txt}
+  zip: {x: [1, 2, 3], y: [a, b, c]}
+  csv: {file: params.csv, columns: [beta]}
+  sample: {n: 100, seed: 7}
+env: {OMP_NUM_THREADS: "{cores}", VERSION: 1.10}
+workdir: {path: "runs/{index:06}"}
+resources: {cores: 2, memory: 2GiB, gpus: 1, generic: {licence: 1}}
+time_limit: 10m
+priority: -5
+retries: {count: 2, delay: 5s}
+success_codes: [0, 3]
+crash_limit: 4
+max_failures: 10
+stdio: {stdout: archive, stderr: discard, stdin: "in/{mode}.txt"}
+results: {keep: failed, limit: 64KiB, extract: {affinity: '^\s+1\s+(-?[0-9.]+)'}}
+resident: false
+"#;
+    let folder = folder();
+    let spec = load_job_text(yaml, "job.yaml", folder.path()).unwrap();
+    let json = serde_json::to_string_pretty(&spec).unwrap();
+    assert_eq!(serde_json::from_str::<crate::job::JobSpec>(&json).unwrap(), spec);
+    insta::assert_snapshot!("full_job", json.replace(&folder.path().display().to_string(), "/base"));
+    let task = spec.compile().unwrap().task(7, 99);
+    insta::assert_snapshot!(
+        "full_job_task",
+        format!("{task:#?}").replace(&folder.path().display().to_string(), "/base")
+    );
+}
+
+#[test]
+fn shortest_job_has_the_defaults() {
+    let folder = folder();
+    insta::assert_snapshot!(shown(folder.path(), "command: [/usr/bin/vina, --help]"), @"");
+    insta::assert_snapshot!(shown(folder.path(), "command: echo $HOME | wc"), @"");
+    insta::assert_snapshot!(shown(folder.path(), "command: [./dock.sh]"), @"");
+}
+
+#[test]
+fn job_file_is_read_from_its_folder() {
+    let folder = folder();
+    let path = folder.path().join("docking.yaml");
+    std::fs::write(&path, "command: [vina, \"{ligand}\"]\nsweep: {ligand: {files: ligands/*.pdbqt}}\n")
+        .unwrap();
+    let spec = load_job_file(&path).unwrap();
+    assert_eq!((spec.name.as_str(), spec.base_dir.as_path()), ("docking", folder.path()));
+    assert_eq!(spec.sweep.n_tasks(), 2);
+}
+
+#[test]
+fn values_come_from_every_source() {
+    insta::assert_snapshot!(swept("{f: {files: \"ligands/*.pdbqt\"}}", "{f} {f.stem}"), @"");
+    insta::assert_snapshot!(swept("{f: {files: \"./ligands/**/*.pdbqt\"}}", "{f.name}"), @"");
+    insta::assert_snapshot!(swept("{f: {files: \"ligands/*/\"}}", "{f}"), @"");
+    insta::assert_snapshot!(swept("{l: {lines: seeds.txt}}", "<{l}>"), @"");
+    insta::assert_snapshot!(swept("{csv: {file: params.csv}}", "{alpha} {beta}"), @"");
+    insta::assert_snapshot!(swept("{csv: [{file: params.tsv, columns: [beta]}, {file: params.csv, columns: [alpha]}]}", "{alpha} {beta}"), @"");
+    insta::assert_snapshot!(swept("{zip: [{x: [1, 2], f: {files: ligands/*.pdbqt}}, {z: [u, v], r: {range: [9, 8, -1]}}]}", "{x} {f.stem} {z} {r}"), @"");
+    insta::assert_snapshot!(swept("{x: {list: [a]}, y: {range: [0, 1000000000]}, z: {linspace: [0, 1, 3]}}", "{x} {y} {z}"), @"");
+}
+
+#[test]
+fn listed_values_stay_as_they_are_written() {
+    insta::assert_snapshot!(swept("{v: [1.10, no, true, 007, 1e3, \"2.0\"]}", "{v} {index}"), @"");
+    insta::assert_snapshot!(swept("{v: [1e3, 0x10, 1_000, 12:30]}", "{v}"), @"");
+}
+
+#[test]
+fn sample_is_drawn_from_the_product() {
+    insta::assert_snapshot!(swept("{x: {range: [1, 1000000]}, y: [a, b], sample: {n: 3, seed: 7}}", "{index} {x} {y}"), @"");
+}
+
+#[test]
+fn schema_is_the_golden_one() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/job.schema.json");
+    let schema = serde_json::to_string_pretty(&super::job_schema()).unwrap() + "\n";
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &schema).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(golden == schema, "the schema has changed; if that is meant, run the test with UPDATE_GOLDEN=1");
+}
+
+#[test]
+fn schema_and_reader_know_the_same_fields() {
+    let schema = super::job_schema();
+    let fields: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(fields, super::read_job::JOB_FIELDS);
+}
+
+#[test]
+fn examples_of_the_reference_are_loaded() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/job-file.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let folder = folder();
+    let examples: Vec<&str> =
+        page.split("```yaml\n").skip(1).map(|part| part.split("```").next().unwrap()).collect();
+    assert!(examples.len() > 20, "{} examples", examples.len());
+    for example in examples {
+        // Parts of a job file get the one field that must be there.
+        let is_whole = example.lines().any(|line| line.starts_with("command:"));
+        let yaml = if is_whole { example.to_owned() } else { format!("command: [echo]\n{example}") };
+        if let Err(problems) = load_job_text(&yaml, "job-file.md", folder.path()) {
+            panic!("{example}\n{problems:#?}");
+        }
+    }
+}
+
+#[test]
+fn problems_of_the_reference_are_the_real_ones() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/job-file.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let bad = page.split("```yml\n").nth(1).unwrap().split("```").next().unwrap();
+    let said = page.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    assert_eq!(shown(folder().path(), bad), said);
+}

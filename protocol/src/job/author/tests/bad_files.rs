@@ -1,0 +1,230 @@
+//! Everything that can be wrong with a job file, and what its author is told.
+
+use std::fmt::Write;
+
+use super::{folder, shown};
+use crate::job::{Problem, load_job_file};
+
+/// What is said of each of some job files, after the file itself.
+fn told(cases: &[&str]) -> String {
+    let folder = folder();
+    let mut text = String::new();
+    for case in cases {
+        let told = shown(folder.path(), case);
+        let quoted: String = case.lines().map(|line| format!("    {line}\n")).collect();
+        writeln!(text, "{quoted}{told}").unwrap();
+    }
+    text
+}
+
+/// What is said of job files that only have a wrong sweep.
+fn told_of_sweeps(sweeps: &[&str]) -> String {
+    let cases: Vec<String> =
+        sweeps.iter().map(|sweep| format!("command: [echo]\nsweep:\n  {sweep}")).collect();
+    told(&cases.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// What is said of job files that only have one wrong field.
+fn told_of_fields(fields: &[&str]) -> String {
+    let cases: Vec<String> = fields.iter().map(|field| format!("command: [echo]\n{field}")).collect();
+    told(&cases.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+#[test]
+fn what_is_not_yaml_is_explained() {
+    insta::assert_snapshot!(told(&[
+        "",
+        "# only a comment",
+        "- a\n- b",
+        "just text",
+        "command: [echo]\n\tname: x",
+        "command: [echo]\nsweep:\n\tx: [1]",
+        "command: [echo",
+        "command: [echo]\nenv: {A: 1",
+        "command: \"echo",
+        "command: echo a: b",
+        "command: [echo]\nname: x\nname: y",
+        "command: [echo]\nsweep:\n  x: [1]\n  y: [2]\n  x: [3]",
+        "command: [echo]\nsweep: {f: {files: *.txt}}",
+        "command: [echo]\nname: @home",
+        "command: [echo]\n name: x",
+        "command: [echo]\nname",
+        "command: [echo]\n---\ncommand: [echo]",
+        "command: &a [*a]",
+        "command: [echo]\nname: !secret x",
+    ]));
+}
+
+#[test]
+fn fields_of_another_form_are_explained() {
+    insta::assert_snapshot!(told(&[
+        "name: x",
+        "comand: [echo]\ntime-limit: 10m\nquux: 1",
+        "command:",
+        "command: []",
+        "command: \"\"",
+        "command: 3",
+        "command: {run: echo}",
+        "command: [\"\"]",
+        "command: [echo, {seed}]\nsweep: {seed: [1]}",
+        "command: [echo, [a]]",
+        "command: [echo, ~]",
+        "command: [echo, \"a\\0b\"]",
+        "command: [./missing.sh]",
+        "command: [./plain.sh]",
+        "command: [./ligands]",
+    ]));
+    insta::assert_snapshot!(
+        "fields_of_another_form",
+        told_of_fields(&[
+            "name:",
+            "name: \"\"",
+            "name: \"a\\nb\"",
+            "name: [a]",
+            "env: [A=1]",
+            "env: {A: , PILOTFISH_JOB_ID: 3, \"B=C\": 1}",
+            "workdir: runs",
+            "workdir: {paths: x}",
+            "workdir: {path: \"\"}",
+            "resources: 4",
+            "resources: {cores: -1, memory: 2, gpus: many, mem: 2GiB}",
+            "resources: {cores: 1.5, memory: -2GiB, generic: {licence: x}}",
+            "resources: {cores: 0, memory: 2 Gigs}",
+            "resources: {cores: 100000, memory: 9000PiB}",
+            "resources: {cores: \"4\"}",
+            "time_limit: 600",
+            "time_limit: soon",
+            "time_limit: 10 parsecs",
+            "time_limit: 0s",
+            "time_limit: 1000d",
+            "priority: high",
+            "priority: 99999999999",
+            "retries: 1001",
+            "retries: {delay: 5s}",
+            "retries: {count: -1, delay: 5}",
+            "success_codes: 0",
+            "success_codes: []",
+            "success_codes: [0, 256, -1, ok]",
+            "crash_limit: 0",
+            "max_failures: -1",
+            "stdio: archve",
+            "stdio: {stdout: discrad, stdin: archive, sterr: x}",
+            "results: {keep: fialed, limit: 0, extract: {a: \"(\"}}",
+            "results: {limit: 1TiB, kept: all}",
+            "stdio: discard\nresults: {extract: {a: b}}",
+            "resident: yes",
+            "resident: true\nstdio: {stdin: a.txt}",
+        ])
+    );
+}
+
+#[test]
+fn sweeps_that_make_no_sense_are_explained() {
+    insta::assert_snapshot!(told_of_sweeps(&[
+        "- x",
+        "x:",
+        "x: 3",
+        "x: []",
+        "x: {list: []}",
+        "x: ligands/*.pdbqt",
+        "x: {file: a.txt}",
+        "x: {list: [1], range: [1, 2]}",
+        "x: [1, [2], ~]",
+        "x: {range: 10}",
+        "x: {range: [1]}",
+        "x: {range: [1, 10, 0]}",
+        "x: {range: [10, 1]}",
+        "x: {range: [1, 10, -1]}",
+        "x: {range: [0.5, 2]}",
+        "x: {range: [a, 2]}",
+        "x: {range: [1, 99999999999999999999]}",
+        "x: {range: [-9223372036854775808, 9223372036854775807]}",
+        "x: {linspace: [0, 1]}",
+        "x: {linspace: [0, 1, 0]}",
+        "x: {linspace: [.nan, .inf, 3]}",
+        "x: {linspace: [a, 1, 2.5]}",
+        "index: [1]",
+        "box-size: [1]",
+        "\"\": [1]",
+        "zip: {x: [1, 2], y: [a]}",
+        "zip: {}",
+        "zip: 3",
+        "zip: {x: [1, 2], x2: {range: [1, 0]}}",
+        "x: [1]\n  zip: {x: [2]}",
+        "sample: 100",
+        "sample: {seed: 7}",
+        "sample: {n: 0}",
+        "x: [1, 2]\n  sample: {n: 3, seed: -1}",
+        "x: [1, 2]\n  sample: {n: 3}",
+        "x: {range: [1, 10000000000]}\n  y: {range: [1, 10000000000]}",
+        "x: {range: [1, 2000000000]}\n  y: {range: [1, 2000000000]}",
+    ]));
+}
+
+#[test]
+fn files_that_cannot_be_used_are_explained() {
+    insta::assert_snapshot!(told_of_sweeps(&[
+        "x: {files: \"ligands/*.mol2\"}",
+        "x: {files: \"ligands/[\"}",
+        "x: {lines: nothing.txt}",
+        "x: {lines: ligands}",
+        "x: {lines: empty.txt}",
+        "x: {lines: latin1.txt}",
+        "csv: params.csv",
+        "csv: {columns: [a]}",
+        "csv: {file: nothing.csv}",
+        "csv: {file: params.csv, columns: [alhpa]}",
+        "csv: {file: params.csv, columns: [gamma]}",
+        "csv: {file: params.csv, columns: []}",
+        "csv: {file: ragged.csv}",
+        "csv: {file: header.csv}",
+        "csv: {file: empty.txt}",
+        "csv: {file: doubled.csv}",
+        "csv: {file: units.csv}",
+        "csv: {file: reserved.csv}",
+        "csv: {file: latin1.txt}",
+        "alpha: [1]\n  csv: {file: params.csv}",
+    ]));
+}
+
+#[test]
+fn templates_that_cannot_be_filled_are_explained() {
+    insta::assert_snapshot!(told(&[
+        "command: [echo, \"{seed}\"]",
+        "command: [echo, \"{sead}\", \"{seed.steam}\", \"{seed:5q}\", \"{seed:raw}\"]\nsweep: {seed: [1]}",
+        "command: grep -E 'a{3}' {file}\nsweep: {fiel: [1]}",
+        "command: [echo, \"{mode:03}\"]\nsweep: {mode: [1, fast]}",
+        "command: [echo, \"{x:d}\"]\nsweep: {x: {linspace: [0, 1, 3]}}",
+        "command: [echo, \"{f.stem:03}\"]\nsweep: {f: {files: ligands/*.pdbqt}}",
+        "command: [echo]\nenv: {A: \"{b}\"}\nworkdir: {path: \"{c}\"}\nstdio: {stdin: \"{d}\", stdout: \"{e}/x\"}",
+        "command: [echo]\nsweep: {seed: [1, 2]}\nstdio: {stdout: out.txt, stderr: \"{job}.txt\"}",
+        "command: [serve, \"{seed}\"]\nsweep: {seed: [1, 2]}\nresident: true",
+    ]));
+}
+
+#[test]
+fn one_problem_hides_no_other_and_begets_none() {
+    insta::assert_snapshot!(told(&[
+        "command: [vina, \"{ligand}\", \"{alpha}\", \"{box:.2}\"]\nsweep:\n  ligand: {files: none/*.x}\n  \
+         box: {linspace: [0, 1]}\n  zip: {a: [1, 2, 3], b: {lines: none.txt}}\n  csv: {file: none.csv}\n  \
+         sample: {n: 1000}\nretries: -1\ntime_limit: 5",
+        "command: [vina, \"{ligand}\", \"{box:.2}\", \"{bxo}\"]\nsweep:\n  ligand: {files: none/*.x}\n  \
+         box: {linspace: [0, 1]}\n  sample: {n: 1000}",
+    ]));
+}
+
+#[test]
+fn files_that_are_no_job_files_are_explained() {
+    let folder = folder();
+    let told = |name: &str| {
+        let problems = load_job_file(&folder.path().join(name)).unwrap_err();
+        let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
+        lines.join("\n").replace(&folder.path().display().to_string(), "/base")
+    };
+    insta::assert_snapshot!(told("job.yaml"), @"");
+    insta::assert_snapshot!(told("ligands"), @"");
+    insta::assert_snapshot!(told("latin1.txt"), @"");
+    insta::assert_snapshot!(told("names.txt/job.yaml"), @"");
+    std::fs::write(folder.path().join("large.yaml"), "#".repeat((16 << 20) + 1)).unwrap();
+    insta::assert_snapshot!(told("large.yaml"), @"");
+}
