@@ -117,7 +117,8 @@ mod tests {
     fn a_failed_listing_does_not_mean_that_nothing_is_there() {
         assert_eq!(local().read_list(&output(0, "", "")), Ok(vec![]));
         assert!(local().read_list(&output(1, "", "no /proc")).is_err());
-        let jobs = local().read_list(&output(0, "12 pf1-2 running\n13 pf1-3 zombie\n", "")).unwrap_or_default();
+        let jobs =
+            local().read_list(&output(0, "12 pf1-2 running\n13 pf1-3 zombie\n", "")).unwrap_or_default();
         assert_eq!(jobs[0], BatchJob { id: "12".into(), tag: "pf1-2".into(), state: BatchState::Running });
         assert_eq!(jobs[1].state, BatchState::Unknown("zombie".into()));
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::{
     ids::{JobId, TaskId},
-    pull::{Bundle, Held, LeaveReason, Part, PilotCommand, Pull, PullAnswer, TaskNeeds, Template},
+    pull::{Bundle, Held, Holdings, LeaveReason, Part, PilotCommand, Pull, PullAnswer, TaskNeeds, Template},
     ranges::TaskSet,
     resources::Resources,
     results::{Failure, FailureKind, JobReport, Report, Successes, TaskOutput, Usage},
@@ -109,7 +109,7 @@ pub struct PilotCore {
     seq: u64,
     epoch: u64,
     part_seen: u64,
-    must_tell: bool,
+    must_tell: Option<u64>,
     in_flight: [bool; 2],
     leaving: Option<LeaveReason>,
     has_left: bool,
@@ -158,7 +158,7 @@ impl PilotCore {
             seq: 0,
             epoch: 0,
             part_seen: 0,
-            must_tell: true,
+            must_tell: None,
             in_flight: [false; 2],
             leaving: None,
             has_left: false,
@@ -211,9 +211,7 @@ impl PilotCore {
             self.epoch = answer.epoch;
             self.part_seen = 0;
         }
-        if answer.resync {
-            self.must_tell = true;
-        }
+        self.must_tell = answer.resync.or(self.must_tell);
         while self.sealed.front().is_some_and(|sealed| sealed.seq <= answer.acknowledged) {
             self.sealed.pop_front();
         }
@@ -386,7 +384,9 @@ impl PilotCore {
             None if !self.in_flight[Lane::Listen as usize] && self.leaving.is_none() => {
                 self.send(Lane::Listen, None, actions);
             }
-            None if self.must_tell && self.leaving.is_none() => self.send(Lane::Report, None, actions),
+            None if self.must_tell.is_some() && self.leaving.is_none() => {
+                self.send(Lane::Report, None, actions)
+            }
             None => {}
         }
     }
@@ -420,13 +420,16 @@ impl PilotCore {
     }
 
     fn send(&mut self, lane: Lane, report: Option<u64>, actions: &mut Vec<PilotAction>) {
-        let must_tell = std::mem::take(&mut self.must_tell);
+        let told = self.must_tell.take();
         let pull = Pull {
             epoch: self.epoch,
             part_seen: self.part_seen,
             report: None,
-            holds: must_tell.then(|| self.holds()),
-            templates: if must_tell { self.jobs.keys().copied().collect() } else { Vec::new() },
+            holds: told.map(|asked| Holdings {
+                asked,
+                tasks: self.holds(),
+                templates: self.jobs.keys().copied().collect(),
+            }),
             running: self.running_sets().into_iter().collect(),
             is_hungry: self.leaving.is_none(),
             wait: if lane == Lane::Listen { self.limits.poll_wait } else { Span::ZERO },

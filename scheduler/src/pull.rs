@@ -52,6 +52,17 @@ pub struct Held {
     pub unreported: TaskSet,
 }
 
+/// All that a pilot holds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Holdings {
+    /// The number from [`PullAnswer::resync`].
+    pub asked: u64,
+    /// Tasks.
+    pub tasks: Vec<Held>,
+    /// Jobs whose templates it has.
+    pub templates: Vec<JobId>,
+}
+
 /// A pilot reports and asks. Answered at once when there is something to say, else parked.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Pull {
@@ -61,10 +72,8 @@ pub struct Pull {
     pub part_seen: u64,
     /// What ended since the last acknowledged report; the oldest one that is not acknowledged.
     pub report: Option<Report>,
-    /// Everything held: when the manager asked for it, or when the pilot starts.
-    pub holds: Option<Vec<Held>>,
-    /// Jobs whose templates the pilot has; only together with `holds`.
-    pub templates: Vec<JobId>,
+    /// Everything held, when the manager asked for it.
+    pub holds: Option<Holdings>,
     /// What is running now.
     pub running: Vec<(JobId, TaskSet)>,
     /// Whether it takes new tasks; false while it drains.
@@ -155,8 +164,9 @@ pub struct PullAnswer {
     pub epoch: u64,
     /// The last report number that is durable.
     pub acknowledged: u64,
-    /// Tell everything you hold: the manager has restarted, or lost track of you.
-    pub resync: bool,
+    /// Tell everything you hold, and this number with it: the manager has restarted, or lost track of
+    /// you. The number is new each time, so that no delayed telling is taken for the one asked for.
+    pub resync: Option<u64>,
     /// What is new, ascending by number.
     pub parts: Vec<Part>,
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     ids::{JobId, PilotId},
-    pull::{Held, LeaveReason, Part, PilotCommand, Pull, PullAnswer, Registered, Registration, Template},
+    pull::{Holdings, LeaveReason, Part, PilotCommand, Pull, PullAnswer, Registered, Registration, Template},
     ranges::TaskSet,
     results::Report,
     time::Span,
@@ -73,12 +73,11 @@ impl Turn<'_> {
         if pull.epoch == epoch {
             state.unconfirmed.retain(|part| part.number > pull.part_seen);
         }
-        if let Some(holds) = &pull.holds {
-            let part_seen = if pull.epoch == epoch { pull.part_seen } else { 0 };
-            self.adopt(id, holds, &pull.templates, part_seen);
+        if let Some(holds) = pull.holds.as_ref().filter(|_| pull.epoch == epoch) {
+            self.adopt(id, holds, pull.part_seen);
         }
         if !self.is_synced(id) {
-            return self.answer_pull(request, id, true);
+            return self.ask_for_holdings(request, id);
         }
         let has_report = pull.report.is_some();
         if let Some(report) = pull.report {
@@ -91,7 +90,7 @@ impl Turn<'_> {
         self.feed(id);
         let has_news = self.volatile.pilots.get(&id).is_some_and(|state| !state.unconfirmed.is_empty());
         if has_report || has_news || pull.wait == Span::ZERO {
-            return self.answer_pull(request, id, false);
+            return self.answer_pull(request, id, None);
         }
         self.park(request, id, pull.wait);
     }
@@ -114,7 +113,7 @@ impl Turn<'_> {
         let parked = self.volatile.pilots.get_mut(&id).and_then(|state| state.parked.take());
         self.volatile.parked.remove(&id);
         if let Some((older, _)) = parked {
-            self.answer_pull(older, id, false);
+            self.answer_pull(older, id, None);
         }
     }
 
@@ -129,7 +128,7 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn answer_pull(&mut self, request: RequestId, id: PilotId, resync: bool) {
+    pub(super) fn answer_pull(&mut self, request: RequestId, id: PilotId, resync: Option<u64>) {
         let acknowledged = self.durable.pilots().get(&id).map_or(0, |pilot| pilot.acknowledged);
         let parts = self.volatile.pilots.get(&id).map_or_else(Vec::new, |state| state.unconfirmed.clone());
         let answer = PullAnswer { epoch: self.volatile.epoch, acknowledged, resync, parts };
@@ -173,19 +172,28 @@ impl Turn<'_> {
         }
     }
 
-    /// Takes a pilot at its word about what it holds. What another holds or nobody wants goes back.
-    fn adopt(&mut self, id: PilotId, holds: &[Held], templates: &[JobId], part_seen: u64) {
-        self.release_all(id);
+    /// Asks a pilot that is not in step what it holds. Each question has a number of its own.
+    fn ask_for_holdings(&mut self, request: RequestId, id: PilotId) {
+        self.volatile.n_questions += 1;
+        let asked = self.volatile.n_questions;
         if let Some(state) = self.volatile.pilots.get_mut(&id) {
-            if !state.is_synced {
-                state.n_parts = part_seen + PARTS_SKIPPED;
-            }
-            state.unconfirmed.clear();
-            state.templates = templates.iter().copied().collect();
-            state.is_synced = true;
-            state.idle_since.get_or_insert(self.now);
+            state.asked = Some(asked);
         }
-        for held in holds {
+        self.answer_pull(request, id, Some(asked));
+    }
+
+    /// Takes a pilot at its word about what it holds. What another holds or nobody wants goes back.
+    fn adopt(&mut self, id: PilotId, holds: &Holdings, part_seen: u64) {
+        let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
+        if state.is_synced || state.asked != Some(holds.asked) {
+            return;
+        }
+        state.n_parts = part_seen + PARTS_SKIPPED;
+        state.unconfirmed.clear();
+        state.templates = holds.templates.iter().copied().collect();
+        state.is_synced = true;
+        state.idle_since = Some(self.now);
+        for held in &holds.tasks {
             let mut all = held.queued.clone();
             all.insert_all(&held.running);
             all.insert_all(&held.unreported);

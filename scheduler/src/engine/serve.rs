@@ -91,7 +91,7 @@ impl Turn<'_> {
             self.volatile.parked.remove(&id);
             if let Some((request, _)) = state.parked.take() {
                 self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
-                self.answer_pull(request, id, false);
+                self.answer_pull(request, id, None);
             }
         }
     }

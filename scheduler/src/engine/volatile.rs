@@ -32,6 +32,8 @@ pub struct Volatile {
     pub timers: BTreeSet<(Time, Timer)>,
     /// Counts bundles given out, so that ties go to whoever was served longest ago.
     pub n_served: u64,
+    /// Counts the questions to pilots what they hold.
+    pub n_questions: u64,
     /// Something may have become ready, or a pilot hungry, since parked pulls were last looked at.
     pub is_stirred: bool,
     /// Who waits for the end, and whether it is urgent.
@@ -56,6 +58,8 @@ pub struct JobLeases {
 pub struct PilotState {
     /// Whether it has said, in this epoch, what it holds.
     pub is_synced: bool,
+    /// The number of the question what it holds, if it was asked.
+    pub asked: Option<u64>,
     /// When it was last heard of.
     pub last_heard: Time,
     /// What it holds.
