@@ -29,7 +29,7 @@ impl Turn<'_> {
         if !is_same {
             self.record(Record::PlatformAttached { platform: id, spec, at: self.now });
         }
-        self.volatile.platforms.entry(id).or_insert_with(PlatformState::default).is_attached = true;
+        self.volatile.platforms.entry(id).or_default().is_attached = true;
         self.volatile.arm_platform(id, self.now);
         self.answer(request, Answer::Attached(id));
     }
@@ -114,8 +114,7 @@ impl Turn<'_> {
 
     fn intend_allocation(&mut self, platform: PlatformId) {
         let next = self.durable.allocations().last_key_value().map_or(1, |(last, _)| last.0 + 1);
-        let (allocation, tag) =
-            (AllocationId(next), format!("pf{:x}-{next}", self.settings.store_id & 0xffff_ffff));
+        let (allocation, tag) = (AllocationId(next), format!("{}{next}", self.settings.tag_prefix()));
         self.record(Record::AllocationIntended { allocation, platform, tag: tag.clone(), at: self.now });
         self.step.effects.push(Effect::Submit { platform, allocation, tag });
     }

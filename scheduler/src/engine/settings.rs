@@ -41,6 +41,13 @@ pub struct Settings {
     pub walltime_margin: Span,
 }
 
+impl Settings {
+    /// How the tags of this store's allocations begin.
+    pub fn tag_prefix(&self) -> String {
+        format!("pf{:x}-", self.store_id & 0xff_ffff)
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {

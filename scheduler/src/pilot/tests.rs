@@ -1,1 +1,181 @@
+//! What must hold of a pilot, one behaviour a test.
 
+use super::*;
+use crate::{ids::JobId, pull::Holdings};
+
+fn pilot(cores: u32, walltime_end: Option<Time>) -> PilotCore {
+    let mut core = PilotCore::new(PilotLimits {
+        capacity: Resources::cores(cores),
+        walltime_end,
+        walltime_margin: Span::from_secs(10),
+        poll_wait: Span::from_secs(20),
+    });
+    core.handle(Time(0), PilotEvent::Registered { acknowledged: 0 });
+    core
+}
+
+fn template(job: u64, time_limit: Option<Span>) -> Template {
+    let needs = TaskNeeds { resources: Resources::cores(1), time_limit, success_codes: vec![0] };
+    Template { job: JobId(job), needs, spec: "{}".into() }
+}
+
+fn part(number: u64, tasks: std::ops::Range<u64>) -> Part {
+    let bundles = vec![Bundle { job: JobId(1), tasks: tasks.into() }];
+    let templates = if number == 1 { vec![template(1, None)] } else { vec![] };
+    Part { number, templates, bundles, commands: vec![] }
+}
+
+fn answered(parts: Vec<Part>) -> PilotEvent {
+    let answer = Box::new(PullAnswer { epoch: 1, parts, ..PullAnswer::default() });
+    PilotEvent::Answered { lane: Lane::Listen, answer }
+}
+
+fn ended(index: u64, ending: Ending) -> PilotEvent {
+    let task = TaskId { job: JobId(1), index };
+    PilotEvent::Ended { task, ending, usage: Usage::default(), output: None }
+}
+
+fn started(actions: &[PilotAction]) -> Vec<u64> {
+    let started = actions.iter().filter_map(|action| match action {
+        PilotAction::Start { task } => Some(task.index),
+        _ => None,
+    });
+    started.collect()
+}
+
+fn report(actions: &[PilotAction]) -> Option<Report> {
+    actions.iter().find_map(|action| match action {
+        PilotAction::Keep(report) => Some(report.clone()),
+        _ => None,
+    })
+}
+
+fn pull(actions: &[PilotAction]) -> Option<(Lane, Pull)> {
+    actions.iter().find_map(|action| match action {
+        PilotAction::Pull { lane, pull, .. } => Some((*lane, (**pull).clone())),
+        _ => None,
+    })
+}
+
+#[test]
+fn as_many_tasks_begin_as_there_are_cores_and_the_next_when_one_ends() {
+    let mut core = pilot(2, None);
+    assert_eq!(started(&core.handle(Time(1), answered(vec![part(1, 0..5)]))), [0, 1]);
+    assert_eq!(started(&core.handle(Time(2), ended(1, Ending::Exited(0)))), [2]);
+}
+
+#[test]
+fn a_part_that_comes_twice_is_taken_once() {
+    let mut core = pilot(8, None);
+    assert_eq!(started(&core.handle(Time(1), answered(vec![part(1, 0..2)]))), [0, 1]);
+    assert_eq!(started(&core.handle(Time(2), answered(vec![part(1, 0..2), part(2, 5..6)]))), [5]);
+}
+
+#[test]
+fn an_answer_of_an_earlier_life_of_the_manager_is_void() {
+    let mut core = pilot(8, None);
+    let answer = Box::new(PullAnswer { epoch: 5, ..PullAnswer::default() });
+    core.handle(Time(1), PilotEvent::Answered { lane: Lane::Listen, answer });
+    assert_eq!(started(&core.handle(Time(1), answered(vec![part(1, 0..2)]))), []);
+}
+
+#[test]
+fn results_that_come_while_a_report_is_on_its_way_travel_together() {
+    let mut core = pilot(4, None);
+    core.handle(Time(1), answered(vec![part(1, 0..4)]));
+    let first = report(&core.handle(Time(2), ended(0, Ending::Exited(0)))).map(|report| report.seq);
+    assert_eq!(first, Some(1));
+    assert_eq!(report(&core.handle(Time(3), ended(1, Ending::Exited(0)))), None);
+    assert_eq!(report(&core.handle(Time(3), ended(2, Ending::Exited(7)))), None);
+    let answer = Box::new(PullAnswer { epoch: 1, acknowledged: 1, ..PullAnswer::default() });
+    let second = report(&core.handle(Time(4), PilotEvent::Answered { lane: Lane::Report, answer }));
+    let second = second.map(|report| {
+        let job = &report.jobs[0];
+        (report.seq, job.successes.tasks.to_string(), job.failures[0].kind.clone())
+    });
+    assert_eq!(second, Some((2, "1".into(), FailureKind::Exit { code: 7 })));
+}
+
+#[test]
+fn a_report_that_was_not_answered_is_sent_again_under_its_number() {
+    let mut core = pilot(4, None);
+    core.handle(Time(1), answered(vec![part(1, 0..4)]));
+    core.handle(Time(2), ended(0, Ending::Exited(0)));
+    let again = core.handle(Time(3), PilotEvent::PullFailed { lane: Lane::Report });
+    let number = again.iter().find_map(|action| match action {
+        PilotAction::Pull { lane: Lane::Report, report, .. } => *report,
+        _ => None,
+    });
+    assert_eq!(number, Some(1));
+}
+
+#[test]
+fn a_signalled_pilot_gives_back_what_has_not_begun_and_leaves_after_the_rest() {
+    let mut core = pilot(1, None);
+    core.handle(Time(1), answered(vec![part(1, 0..3)]));
+    let given_back = report(&core.handle(Time(2), PilotEvent::Signalled));
+    assert_eq!(given_back.map(|report| report.jobs[0].returned.to_string()), Some("1-2".into()));
+    let answer = Box::new(PullAnswer { epoch: 1, acknowledged: 1, ..PullAnswer::default() });
+    let actions = core.handle(Time(3), PilotEvent::Answered { lane: Lane::Report, answer });
+    assert!(!actions.contains(&PilotAction::Leave { reason: LeaveReason::Signalled }));
+    core.handle(Time(4), ended(0, Ending::Exited(0)));
+    let answer = Box::new(PullAnswer { epoch: 1, acknowledged: 2, ..PullAnswer::default() });
+    let actions = core.handle(Time(5), PilotEvent::Answered { lane: Lane::Report, answer });
+    assert!(actions.contains(&PilotAction::Leave { reason: LeaveReason::Signalled }), "{actions:?}");
+}
+
+#[test]
+fn what_runs_at_the_end_of_the_walltime_is_killed_without_blame() {
+    let mut core = pilot(1, Some(Time(100_000_000)));
+    core.handle(Time(1), answered(vec![part(1, 0..2)]));
+    let due = core.next_wakeup().unwrap_or_default();
+    assert_eq!(due, Time(90_000_000));
+    let actions = core.handle(due, PilotEvent::TimerFired);
+    assert!(actions.contains(&PilotAction::Kill { task: TaskId { job: JobId(1), index: 0 } }));
+    let answer = Box::new(PullAnswer { epoch: 1, acknowledged: 1, ..PullAnswer::default() });
+    core.handle(due, PilotEvent::Answered { lane: Lane::Report, answer });
+    let last = report(&core.handle(due, ended(0, Ending::Killed)));
+    assert_eq!(last.map(|report| report.jobs[0].failures[0].kind.clone()), Some(FailureKind::Walltime));
+}
+
+#[test]
+fn a_task_that_cannot_end_before_the_walltime_is_given_back() {
+    let mut core = pilot(1, Some(Time(100_000_000)));
+    let templates = vec![template(1, Some(Span::from_secs(60)))];
+    let bundles = vec![Bundle { job: JobId(1), tasks: (0..2).into() }];
+    let part = Part { number: 1, templates, bundles, commands: vec![] };
+    let actions = core.handle(Time(50_000_000), answered(vec![part]));
+    assert_eq!(started(&actions), []);
+    assert_eq!(report(&actions).map(|report| report.jobs[0].returned.to_string()), Some("0-1".into()));
+}
+
+#[test]
+fn a_killed_task_is_given_back_and_not_reported_as_failed() {
+    let mut core = pilot(1, None);
+    core.handle(Time(1), answered(vec![part(1, 0..1)]));
+    let commands = vec![PilotCommand::Kill { job: JobId(1), tasks: (0..1).into() }];
+    let part = Part { number: 2, commands, ..Part::default() };
+    let actions = core.handle(Time(2), answered(vec![part]));
+    assert!(actions.contains(&PilotAction::Kill { task: TaskId { job: JobId(1), index: 0 } }));
+    let last = report(&core.handle(Time(3), ended(0, Ending::Killed)));
+    let last = last.map(|report| (report.jobs[0].returned.to_string(), report.jobs[0].failures.len()));
+    assert_eq!(last, Some(("0".into(), 0)));
+}
+
+#[test]
+fn when_asked_the_pilot_tells_everything_it_holds() {
+    let mut core = pilot(1, None);
+    core.handle(Time(1), answered(vec![part(1, 0..4)]));
+    core.handle(Time(2), ended(0, Ending::Exited(0)));
+    let answer = Box::new(PullAnswer { epoch: 2, resync: Some(9), ..PullAnswer::default() });
+    let actions = core.handle(Time(3), PilotEvent::Answered { lane: Lane::Report, answer });
+    let Some((Lane::Report, Pull { holds: Some(Holdings { asked: 9, tasks, templates }), .. })) =
+        pull(&actions)
+    else {
+        panic!("it does not tell: {actions:?}");
+    };
+    let told: Vec<String> =
+        tasks.iter().map(|h| format!("{} {} {}", h.queued, h.running, h.unreported)).collect();
+    assert_eq!(told, ["2-3 1 0"]);
+    assert_eq!(templates, [JobId(1)]);
+}
