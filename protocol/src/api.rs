@@ -23,6 +23,8 @@ pub use crate::pilot::{ErrorAnswer, ErrorBody};
 
 /// Where the API begins.
 pub const PREFIX: &str = "/api/v1";
+/// The version of this API; also part of each path.
+pub const VERSION: u32 = 1;
 /// Rows in one answer at most.
 pub const ROWS_MAX: u64 = 10_000;
 
@@ -153,8 +155,11 @@ pub struct TaskRow {
     pub attempt: u32,
     /// The program's exit code, when it had one.
     pub exit_code: Option<i32>,
-    /// Who ran it.
+    /// Who ran that attempt.
     pub pilot: Option<PilotId>,
+    /// Who holds the task now; looked up for the first 256 queued and running tasks of a page.
+    #[serde(default)]
+    pub held_by: Option<PilotId>,
     /// When it began.
     pub started_at: Option<Time>,
     /// Wall time.
@@ -169,6 +174,66 @@ pub struct TaskRow {
     pub parameters: Vec<(String, String)>,
     /// Values extracted from its output by the job's `results.extract`.
     pub extracted: BTreeMap<String, Option<String>>,
+}
+
+/// Which tasks to show, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct TasksQuery {
+    /// Only tasks in this state.
+    pub state: TaskFilter,
+    /// No task before this index.
+    pub from: u64,
+    /// Rows at most; 1 to 10000.
+    pub limit: u64,
+    /// With the tasks' parameters.
+    pub parameters: bool,
+    /// With the values extracted from their output.
+    pub extract: bool,
+}
+
+impl Default for TasksQuery {
+    fn default() -> TasksQuery {
+        TasksQuery { state: TaskFilter::All, from: 0, limit: 100, parameters: false, extract: false }
+    }
+}
+
+/// Whose output to show.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct OutputsQuery {
+    /// Only that of tasks in this state.
+    pub state: TaskFilter,
+    /// No task before this index.
+    pub from: u64,
+    /// Rows at most; 1 to 10000.
+    pub limit: u64,
+}
+
+impl Default for OutputsQuery {
+    fn default() -> OutputsQuery {
+        OutputsQuery { state: TaskFilter::All, from: 0, limit: 1000 }
+    }
+}
+
+/// Which pilots to show.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct PilotsQuery {
+    /// Those that have ended too.
+    pub ended: bool,
+}
+
+/// Which jobs to watch.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct EventsQuery {
+    /// Numbers of jobs, separated by commas; absent: all.
+    pub job: Option<String>,
 }
 
 /// A page of tasks.
@@ -265,6 +330,14 @@ pub struct ShutdownRequest {
     /// Kill running tasks instead of waiting for them.
     #[serde(default)]
     pub now: bool,
+}
+
+/// Whether the manager has ended all its pilots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ShutDown {
+    /// Nothing is left: the manager goes now. Else pilots still end what they run; ask again to wait on.
+    pub is_over: bool,
 }
 
 /// What an event stream carries, one JSON object an event; the event's name is the variant in kebab case.

@@ -2,8 +2,8 @@
 
 pub mod api;
 pub mod codec;
-pub mod pilot;
 pub mod job;
+pub mod pilot;
 pub mod sweep;
 pub mod template;
 pub mod units;

@@ -16,7 +16,7 @@ mod suggest;
 mod validate;
 
 #[cfg(feature = "author")]
-pub use author::{job_schema, load_job_file, load_job_text};
+pub use author::{job_schema, load_job_file, load_job_text, load_lines};
 pub use compile::{Compiled, Sink, TaskCommand, WorkDir};
 #[cfg(feature = "author")]
 pub use extract::Extractor;
@@ -25,3 +25,6 @@ pub use spec::{
     CommandLine, Extract, JobSpec, Keep, Results, Retries, Stdio, Stream, WorkDirPolicy, default_application,
 };
 pub use suggest::nearest;
+
+#[cfg(test)]
+mod tests;

@@ -161,6 +161,8 @@ mod tests {
             "printf %s \"$( (printf %s '{x}') )\"",
             "# it's a \"comment\n printf %s {x}",
             "printf %s \"\\\"{x}\" | tail -c +2",
+            "printf %s '\\'{x} | tail -c +2",
+            "printf %s '\"'{x} | tail -c +2",
         ];
         for line in lines {
             for value in values {

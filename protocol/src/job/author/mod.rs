@@ -63,6 +63,22 @@ pub fn load_job_text(text: &str, name: &str, base_dir: &Path) -> Result<JobSpec,
     Err(in_file(problems, name, &locator))
 }
 
+/// The lines of a file that are not empty: the values of a parameter, like `{lines: FILE}` in a job
+/// file. `option` is what a problem names as its field.
+///
+/// # Errors
+/// A file that is missing, unreadable, not UTF-8, too large or empty.
+pub fn load_lines(path: &Path, option: &str) -> Result<Vec<String>, Problem> {
+    sources::read_lines(path).map_err(|error| {
+        let found = format!("{}: {}", path.display(), error.found());
+        let expected = match &error {
+            SourceError::Missing => "check the path",
+            other => other.expected(),
+        };
+        Problem::new(option, found, expected)
+    })
+}
+
 /// The problems with their file and line, in the order of the lines.
 fn in_file(problems: Vec<Problem>, name: &str, locator: &Locator) -> Vec<Problem> {
     let mut located: Vec<Problem> = problems

@@ -22,7 +22,7 @@ fn folder() -> TempDir {
     write("ligands/.hidden.pdbqt", b"");
     write("ligands/sub/c.pdbqt", b"");
     write("seeds.txt", b"3\r\n\n1\n 4 \n");
-    write("names.txt", b"ada\ngrace\n");
+    write("names.txt", b"\xef\xbb\xbfada\ngrace\n");
     write("params.csv", b"\xef\xbb\xbfalpha, beta\n0.10,x\n0.20,\"y, z\"\n");
     write("a.gz", b"");
     write("params.tsv", b"alpha\tbeta\n1\t2\n");
@@ -103,20 +103,28 @@ resident: false
     let spec = load_job_text(yaml, "job.yaml", folder.path()).unwrap();
     let json = serde_json::to_string_pretty(&spec).unwrap();
     assert_eq!(serde_json::from_str::<crate::job::JobSpec>(&json).unwrap(), spec);
-    insta::assert_snapshot!("full_job", json.replace(&folder.path().display().to_string(), "/base"));
+    let shown = json.replace(&folder.path().display().to_string(), "/base");
+    insta::assert_snapshot!("full_job", shown);
     let task = spec.compile().unwrap().task(7, 99);
-    insta::assert_snapshot!(
-        "full_job_task",
-        format!("{task:#?}").replace(&folder.path().display().to_string(), "/base")
-    );
+    let shown = format!("{task:#?}").replace(&folder.path().display().to_string(), "/base");
+    insta::assert_snapshot!("full_job_task", shown);
 }
 
 #[test]
 fn shortest_job_has_the_defaults() {
     let folder = folder();
-    insta::assert_snapshot!(shown(folder.path(), "command: [/usr/bin/vina, --help]"), @"");
-    insta::assert_snapshot!(shown(folder.path(), "command: echo $HOME | wc"), @"");
-    insta::assert_snapshot!(shown(folder.path(), "command: [./dock.sh]"), @"");
+    insta::assert_snapshot!(shown(folder.path(), "command: [/usr/bin/vina, --help]"), @"
+    1 tasks of job (vina)
+    0: /usr/bin/vina --help
+    ");
+    insta::assert_snapshot!(shown(folder.path(), "command: echo $HOME | wc"), @"
+    1 tasks of job (shell)
+    0: /bin/sh -c echo $HOME | wc
+    ");
+    insta::assert_snapshot!(shown(folder.path(), "command: [./dock.sh]"), @"
+    1 tasks of job (dock.sh)
+    0: ./dock.sh
+    ");
 }
 
 #[test]
@@ -132,25 +140,92 @@ fn job_file_is_read_from_its_folder() {
 
 #[test]
 fn values_come_from_every_source() {
-    insta::assert_snapshot!(swept("{f: {files: \"ligands/*.pdbqt\"}}", "{f} {f.stem}"), @"");
-    insta::assert_snapshot!(swept("{f: {files: \"./ligands/**/*.pdbqt\"}}", "{f.name}"), @"");
-    insta::assert_snapshot!(swept("{f: {files: \"ligands/*/\"}}", "{f}"), @"");
-    insta::assert_snapshot!(swept("{l: {lines: seeds.txt}}", "<{l}>"), @"");
-    insta::assert_snapshot!(swept("{csv: {file: params.csv}}", "{alpha} {beta}"), @"");
-    insta::assert_snapshot!(swept("{csv: [{file: params.tsv, columns: [beta]}, {file: params.csv, columns: [alpha]}]}", "{alpha} {beta}"), @"");
-    insta::assert_snapshot!(swept("{zip: [{x: [1, 2], f: {files: ligands/*.pdbqt}}, {z: [u, v], r: {range: [9, 8, -1]}}]}", "{x} {f.stem} {z} {r}"), @"");
-    insta::assert_snapshot!(swept("{x: {list: [a]}, y: {range: [0, 1000000000]}, z: {linspace: [0, 1, 3]}}", "{x} {y} {z}"), @"");
+    insta::assert_snapshot!(swept("{f: {files: \"ligands/*.pdbqt\"}}", "{f} {f.stem}"), @"
+    2 tasks of job (echo)
+    0: echo /base/ligands/a.pdbqt a
+    1: echo /base/ligands/b.pdbqt b
+    ");
+    insta::assert_snapshot!(swept("{f: {files: \"./ligands/**/*.pdbqt\"}}", "{f.name}"), @"
+    3 tasks of job (echo)
+    0: echo a.pdbqt
+    1: echo b.pdbqt
+    2: echo c.pdbqt
+    ");
+    insta::assert_snapshot!(swept("{f: {files: \"ligands/*/\"}}", "{f}"), @"
+    1 tasks of job (echo)
+    0: echo /base/ligands/sub
+    ");
+    insta::assert_snapshot!(swept("{l: {lines: seeds.txt}}", "<{l}>"), @"
+    3 tasks of job (echo)
+    0: echo <3>
+    1: echo <1>
+    2: echo < 4 >
+    ");
+    insta::assert_snapshot!(swept("{csv: {file: params.csv}}", "{alpha} {beta}"), @"
+    2 tasks of job (echo)
+    0: echo 0.10 x
+    1: echo 0.20 y, z
+    ");
+    insta::assert_snapshot!(swept("{csv: [{file: params.tsv, columns: [beta]}, {file: params.csv, columns: [alpha]}]}", "{alpha} {beta}"), @"
+    2 tasks of job (echo)
+    0: echo 0.10 2
+    1: echo 0.20 2
+    ");
+    insta::assert_snapshot!(swept("{zip: [{x: [1, 2], f: {files: ligands/*.pdbqt}}, {z: [u, v], r: {range: [9, 8, -1]}}]}", "{x} {f.stem} {z} {r}"), @"
+    4 tasks of job (echo)
+    0: echo 1 a u 9
+    1: echo 1 a v 8
+    2: echo 2 b u 9
+    3: echo 2 b v 8
+    ");
+    insta::assert_snapshot!(swept("{x: {list: [a]}, y: {range: [0, 1000000000]}, z: {linspace: [0, 1, 3]}}", "{x} {y} {z}"), @"
+    3000000003 tasks of job (echo)
+    0: echo a 0 0.0
+    1: echo a 0 0.5
+    2: echo a 0 1.0
+    3: echo a 1 0.0
+    ");
+}
+
+#[test]
+fn files_are_sorted_by_their_whole_path() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("a")).unwrap();
+    for name in ["a/x.in", "a.in", "B.in", "a-b.in"] {
+        std::fs::write(folder.path().join(name), "").unwrap();
+    }
+    let files = super::sources::list_files(folder.path(), "**/*.in").unwrap();
+    let prefix = format!("{}/", folder.path().display());
+    let names: Vec<&str> = files.iter().map(|file| file.strip_prefix(&prefix).unwrap()).collect();
+    assert_eq!(names, ["B.in", "a-b.in", "a.in", "a/x.in"]);
 }
 
 #[test]
 fn listed_values_stay_as_they_are_written() {
-    insta::assert_snapshot!(swept("{v: [1.10, no, true, 007, 1e3, \"2.0\"]}", "{v} {index}"), @"");
-    insta::assert_snapshot!(swept("{v: [1e3, 0x10, 1_000, 12:30]}", "{v}"), @"");
+    insta::assert_snapshot!(swept("{v: [1.10, no, true, 007, 1e3, \"2.0\"]}", "{v} {index}"), @"
+    6 tasks of job (echo)
+    0: echo 1.10 0
+    1: echo no 1
+    2: echo true 2
+    3: echo 007 3
+    ");
+    insta::assert_snapshot!(swept("{v: [1e3, 0x10, 1_000, 12:30]}", "{v}"), @"
+    4 tasks of job (echo)
+    0: echo 1e3
+    1: echo 0x10
+    2: echo 1_000
+    3: echo 12:30
+    ");
 }
 
 #[test]
 fn sample_is_drawn_from_the_product() {
-    insta::assert_snapshot!(swept("{x: {range: [1, 1000000]}, y: [a, b], sample: {n: 3, seed: 7}}", "{index} {x} {y}"), @"");
+    insta::assert_snapshot!(swept("{x: {range: [1, 1000000]}, y: [a, b], sample: {n: 3, seed: 7}}", "{index} {x} {y}"), @"
+    3 tasks of job (echo)
+    0: echo 0 158411 b
+    1: echo 1 243143 b
+    2: echo 2 733674 b
+    ");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{folder, shown};
-use crate::job::{Problem, load_job_file};
+use crate::job::{Problem, load_job_file, load_lines};
 
 /// What is said of each of some job files, after the file itself.
 fn told(cases: &[&str]) -> String {
@@ -32,7 +32,7 @@ fn told_of_fields(fields: &[&str]) -> String {
 
 #[test]
 fn what_is_not_yaml_is_explained() {
-    insta::assert_snapshot!(told(&[
+    let text = told(&[
         "",
         "# only a comment",
         "- a\n- b",
@@ -52,12 +52,13 @@ fn what_is_not_yaml_is_explained() {
         "command: [echo]\n---\ncommand: [echo]",
         "command: &a [*a]",
         "command: [echo]\nname: !secret x",
-    ]));
+    ]);
+    insta::assert_snapshot!(text);
 }
 
 #[test]
 fn fields_of_another_form_are_explained() {
-    insta::assert_snapshot!(told(&[
+    let text = told(&[
         "name: x",
         "comand: [echo]\ntime-limit: 10m\nquux: 1",
         "command:",
@@ -73,54 +74,53 @@ fn fields_of_another_form_are_explained() {
         "command: [./missing.sh]",
         "command: [./plain.sh]",
         "command: [./ligands]",
-    ]));
-    insta::assert_snapshot!(
-        "fields_of_another_form",
-        told_of_fields(&[
-            "name:",
-            "name: \"\"",
-            "name: \"a\\nb\"",
-            "name: [a]",
-            "env: [A=1]",
-            "env: {A: , PILOTFISH_JOB_ID: 3, \"B=C\": 1}",
-            "workdir: runs",
-            "workdir: {paths: x}",
-            "workdir: {path: \"\"}",
-            "resources: 4",
-            "resources: {cores: -1, memory: 2, gpus: many, mem: 2GiB}",
-            "resources: {cores: 1.5, memory: -2GiB, generic: {licence: x}}",
-            "resources: {cores: 0, memory: 2 Gigs}",
-            "resources: {cores: 100000, memory: 9000PiB}",
-            "resources: {cores: \"4\"}",
-            "time_limit: 600",
-            "time_limit: soon",
-            "time_limit: 10 parsecs",
-            "time_limit: 0s",
-            "time_limit: 1000d",
-            "priority: high",
-            "priority: 99999999999",
-            "retries: 1001",
-            "retries: {delay: 5s}",
-            "retries: {count: -1, delay: 5}",
-            "success_codes: 0",
-            "success_codes: []",
-            "success_codes: [0, 256, -1, ok]",
-            "crash_limit: 0",
-            "max_failures: -1",
-            "stdio: archve",
-            "stdio: {stdout: discrad, stdin: archive, sterr: x}",
-            "results: {keep: fialed, limit: 0, extract: {a: \"(\"}}",
-            "results: {limit: 1TiB, kept: all}",
-            "stdio: discard\nresults: {extract: {a: b}}",
-            "resident: yes",
-            "resident: true\nstdio: {stdin: a.txt}",
-        ])
-    );
+    ]);
+    insta::assert_snapshot!(text);
+    let fields = told_of_fields(&[
+        "name:",
+        "name: \"\"",
+        "name: \"a\\nb\"",
+        "name: [a]",
+        "env: [A=1]",
+        "env: {A: , PILOTFISH_JOB_ID: 3, \"B=C\": 1}",
+        "workdir: runs",
+        "workdir: {paths: x}",
+        "workdir: {path: \"\"}",
+        "resources: 4",
+        "resources: {cores: -1, memory: 2, gpus: many, mem: 2GiB}",
+        "resources: {cores: 1.5, memory: -2GiB, generic: {licence: x}}",
+        "resources: {cores: 0, memory: 2 Gigs}",
+        "resources: {cores: 100000, memory: 9000PiB}",
+        "resources: {cores: \"4\"}",
+        "time_limit: 600",
+        "time_limit: soon",
+        "time_limit: 10 parsecs",
+        "time_limit: 0s",
+        "time_limit: 1000d",
+        "priority: high",
+        "priority: 99999999999",
+        "retries: 1001",
+        "retries: {delay: 5s}",
+        "retries: {count: -1, delay: 5}",
+        "success_codes: 0",
+        "success_codes: []",
+        "success_codes: [0, 256, -1, ok]",
+        "crash_limit: 0",
+        "max_failures: -1",
+        "stdio: archve",
+        "stdio: {stdout: discrad, stdin: archive, sterr: x}",
+        "results: {keep: fialed, limit: 0, extract: {a: \"(\"}}",
+        "results: {limit: 1TiB, kept: all}",
+        "stdio: discard\nresults: {extract: {a: b}}",
+        "resident: yes",
+        "resident: true\nstdio: {stdin: a.txt}",
+    ]);
+    insta::assert_snapshot!("fields_of_another_form", fields);
 }
 
 #[test]
 fn sweeps_that_make_no_sense_are_explained() {
-    insta::assert_snapshot!(told_of_sweeps(&[
+    let text = told_of_sweeps(&[
         "- x",
         "x:",
         "x: 3",
@@ -158,12 +158,13 @@ fn sweeps_that_make_no_sense_are_explained() {
         "x: [1, 2]\n  sample: {n: 3}",
         "x: {range: [1, 10000000000]}\n  y: {range: [1, 10000000000]}",
         "x: {range: [1, 2000000000]}\n  y: {range: [1, 2000000000]}",
-    ]));
+    ]);
+    insta::assert_snapshot!(text);
 }
 
 #[test]
 fn files_that_cannot_be_used_are_explained() {
-    insta::assert_snapshot!(told_of_sweeps(&[
+    let text = told_of_sweeps(&[
         "x: {files: \"ligands/*.mol2\"}",
         "x: {files: \"ligands/[\"}",
         "x: {lines: nothing.txt}",
@@ -184,12 +185,13 @@ fn files_that_cannot_be_used_are_explained() {
         "csv: {file: reserved.csv}",
         "csv: {file: latin1.txt}",
         "alpha: [1]\n  csv: {file: params.csv}",
-    ]));
+    ]);
+    insta::assert_snapshot!(text);
 }
 
 #[test]
 fn templates_that_cannot_be_filled_are_explained() {
-    insta::assert_snapshot!(told(&[
+    let text = told(&[
         "command: [echo, \"{seed}\"]",
         "command: [echo, \"{sead}\", \"{seed.steam}\", \"{seed:5q}\", \"{seed:raw}\"]\nsweep: {seed: [1]}",
         "command: grep -E 'a{3}' {file}\nsweep: {fiel: [1]}",
@@ -199,18 +201,21 @@ fn templates_that_cannot_be_filled_are_explained() {
         "command: [echo]\nenv: {A: \"{b}\"}\nworkdir: {path: \"{c}\"}\nstdio: {stdin: \"{d}\", stdout: \"{e}/x\"}",
         "command: [echo]\nsweep: {seed: [1, 2]}\nstdio: {stdout: out.txt, stderr: \"{job}.txt\"}",
         "command: [serve, \"{seed}\"]\nsweep: {seed: [1, 2]}\nresident: true",
-    ]));
+    ]);
+    insta::assert_snapshot!(text);
 }
 
 #[test]
 fn one_problem_hides_no_other_and_begets_none() {
-    insta::assert_snapshot!(told(&[
+    let text = told(&[
         "command: [vina, \"{ligand}\", \"{alpha}\", \"{box:.2}\"]\nsweep:\n  ligand: {files: none/*.x}\n  \
          box: {linspace: [0, 1]}\n  zip: {a: [1, 2, 3], b: {lines: none.txt}}\n  csv: {file: none.csv}\n  \
          sample: {n: 1000}\nretries: -1\ntime_limit: 5",
         "command: [vina, \"{ligand}\", \"{box:.2}\", \"{bxo}\"]\nsweep:\n  ligand: {files: none/*.x}\n  \
          box: {linspace: [0, 1]}\n  sample: {n: 1000}",
-    ]));
+        "command: [vina]\nsweep:\n  ligand: {files: none/*.x}\n  zip: {a: [1], b: [2]}\n  sample: {n: 9}",
+    ]);
+    insta::assert_snapshot!(text);
 }
 
 #[test]
@@ -221,10 +226,25 @@ fn files_that_are_no_job_files_are_explained() {
         let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
         lines.join("\n").replace(&folder.path().display().to_string(), "/base")
     };
-    insta::assert_snapshot!(told("job.yaml"), @"");
-    insta::assert_snapshot!(told("ligands"), @"");
-    insta::assert_snapshot!(told("latin1.txt"), @"");
-    insta::assert_snapshot!(told("names.txt/job.yaml"), @"");
+    insta::assert_snapshot!(told("job.yaml"), @"/base/job.yaml: found no such file; check the path");
+    insta::assert_snapshot!(told("ligands"), @"/base/ligands: found a folder; name a file");
+    insta::assert_snapshot!(told("latin1.txt"), @"/base/latin1.txt: found bytes in line 2 of the file that are not UTF-8; save it as UTF-8");
+    insta::assert_snapshot!(told("names.txt/job.yaml"), @"/base/names.txt/job.yaml: found no such file; check the path");
     std::fs::write(folder.path().join("large.yaml"), "#".repeat((16 << 20) + 1)).unwrap();
-    insta::assert_snapshot!(told("large.yaml"), @"");
+    insta::assert_snapshot!(told("large.yaml"), @"/base/large.yaml: found a file of more than 16MiB; split it");
+}
+
+#[test]
+fn files_of_lines_that_cannot_be_used_are_explained() {
+    let folder = folder();
+    let told = |name: &str| match load_lines(&folder.path().join(name), "--each-line") {
+        Ok(lines) => lines.join("|"),
+        Err(problem) => problem.to_string().replace(&folder.path().display().to_string(), "/base"),
+    };
+    assert_eq!(told("names.txt"), "ada|grace");
+    assert_eq!(told("none.txt"), "--each-line: found /base/none.txt: no such file; check the path");
+    assert_eq!(
+        told("empty.txt"),
+        "--each-line: found /base/empty.txt: a file without lines; write one value a line"
+    );
 }

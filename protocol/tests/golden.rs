@@ -1,0 +1,152 @@
+//! Each message of the pilot protocol, version 1, as bytes and as JSON. What is written here once
+//! is read for ever: a difference means that pilots in the field are not understood any more.
+
+use protocol::{
+    codec::{CodecError, Format},
+    pilot::{LeaveRequest, PullRequest, RegisterAnswer, RegisterRequest},
+};
+use scheduler::{
+    ids::{JobId, PilotId},
+    pull::{
+        Bundle, Held, Holdings, LeaveReason, NodeFacts, Part, PilotCommand, Pull, PullAnswer, Registered,
+        Registration, TaskNeeds, Template,
+    },
+    ranges::TaskSet,
+    resources::Resources,
+    results::{Failure, FailureKind, JobReport, Report, Successes, TaskOutput, Usage},
+    time::Span,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+fn resources() -> Resources {
+    Resources { cores: 4, memory_bytes: 8 << 30, gpus: 1, generic: [("licence".into(), 2)].into() }
+}
+
+fn register() -> RegisterRequest {
+    let node = NodeFacts {
+        hostname: "node17".into(),
+        capacity: resources(),
+        batch_id: Some("4711".into()),
+        walltime_left: Some(Span::from_secs(3600)),
+        agent_version: "0.1.0".into(),
+    };
+    let registration = Registration { tag: "pf1-2".into(), nonce: 99, node, uptime: Span::from_millis(12) };
+    RegisterRequest { version: 1, registration }
+}
+
+fn registered() -> RegisterAnswer {
+    let registered = Registered { pilot: PilotId(7), acknowledged: 3 };
+    RegisterAnswer { registered, session: "pfs_7.abc".into(), poll_wait: Span::from_secs(25) }
+}
+
+fn report() -> Report {
+    let usage = Usage { started_us: 5_000, wall_us: 1_500_000, cpu_us: 1_400_000, memory_bytes: 3 << 20 };
+    let failures = vec![
+        Failure { index: 12, kind: FailureKind::Exit { code: 3 }, usage },
+        Failure { index: 13, kind: FailureKind::TimeLimit { limit: Span::from_secs(60) }, usage },
+        Failure { index: 14, kind: FailureKind::Node { what: "no space left".into() }, usage },
+    ];
+    let job = JobReport {
+        job: JobId(1),
+        successes: Successes::from_attempts(vec![(10, 0, usage), (11, 2, usage)]),
+        failures,
+        returned: TaskSet::from(20..30),
+        outputs: vec![TaskOutput { index: 10, stdout: b"pi\n".to_vec(), stderr: Vec::new() }],
+    };
+    Report { seq: 4, jobs: vec![job] }
+}
+
+fn pull() -> PullRequest {
+    let held = Held {
+        job: JobId(1),
+        queued: TaskSet::from(40..1_000_000_000),
+        running: TaskSet::from(30..34),
+        unreported: TaskSet::from(10..15),
+    };
+    let pull = Pull {
+        epoch: 5,
+        part_seen: 2,
+        report: Some(report()),
+        holds: Some(Holdings { asked: 8, tasks: vec![held], templates: vec![JobId(1)] }),
+        running: vec![(JobId(1), TaskSet::from(30..34))],
+        is_hungry: true,
+        wait: Span::from_secs(25),
+    };
+    PullRequest { pilot: PilotId(7), pull }
+}
+
+fn answer() -> PullAnswer {
+    let needs = TaskNeeds {
+        resources: resources(),
+        time_limit: Some(Span::from_secs(60)),
+        success_codes: vec![0, 2],
+    };
+    let part = Part {
+        number: 3,
+        templates: vec![Template { job: JobId(1), needs, spec: "{\"name\":\"sweep\"}".into() }],
+        bundles: vec![Bundle { job: JobId(1), tasks: TaskSet::from(100..200) }],
+        commands: vec![
+            PilotCommand::Return { job: JobId(2), tasks: TaskSet::from(0..5) },
+            PilotCommand::Kill { job: JobId(3), tasks: TaskSet::from(1..2) },
+            PilotCommand::Forget { job: JobId(4) },
+            PilotCommand::Drain,
+            PilotCommand::Stop,
+        ],
+    };
+    PullAnswer { epoch: 5, acknowledged: 4, resync: Some(9), parts: vec![part] }
+}
+
+fn leave() -> LeaveRequest {
+    LeaveRequest { pilot: PilotId(7), report: None, reason: LeaveReason::Walltime }
+}
+
+/// The message reads back from both forms, and both forms are those of the golden files.
+fn check<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(name: &str, message: &T) {
+    let bytes = Format::Postcard.encode(message).expect("it is written");
+    let json = Format::Json.encode(message).expect("it is written");
+    assert_eq!(&Format::Postcard.decode::<T>(&bytes).expect("it is read"), message);
+    assert_eq!(&Format::Json.decode::<T>(&json).expect("it is read"), message);
+
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let value: serde_json::Value = serde_json::from_slice(&json).expect("it is JSON");
+    let pretty = serde_json::to_string_pretty(&value).expect("it is JSON");
+    let path = format!("{}/golden/pilot-v1/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let text = format!("{hex}\n{pretty}\n");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(format!("{}/golden/pilot-v1", env!("CARGO_MANIFEST_DIR"))).expect("a folder");
+        std::fs::write(&path, &text).expect("the golden file is written");
+    }
+    assert_eq!(text, std::fs::read_to_string(&path).expect("there is a golden file"), "{name} has changed");
+}
+
+#[test]
+fn messages_of_version_1_are_what_they_always_were() {
+    check("register", &register());
+    check("registered", &registered());
+    check("pull", &pull());
+    check("answer", &answer());
+    check("leave", &leave());
+}
+
+#[test]
+fn no_cut_or_flipped_message_makes_the_reader_panic() {
+    let bytes = Format::Postcard.encode(&pull()).expect("it is written");
+    for length in 0..bytes.len() {
+        let cut = Format::Postcard.decode::<PullRequest>(&bytes[..length]);
+        assert!(matches!(cut, Err(CodecError::Postcard { .. })), "{length} bytes were read as a message");
+    }
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << bit;
+            // It may still be a message; it must only not be the end of us.
+            drop(Format::Postcard.decode::<PullRequest>(&flipped));
+        }
+    }
+}
+
+#[test]
+fn a_thousand_tasks_travel_in_tens_of_bytes() {
+    let bundle = Bundle { job: JobId(1), tasks: TaskSet::from(123_000..124_000) };
+    assert!(Format::Postcard.encode(&bundle).expect("it is written").len() < 16);
+}
