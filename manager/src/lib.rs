@@ -1,7 +1,17 @@
 //! The manager: the engine's shell. Wiring only; see `driver` for the loop and `commit` for durability.
 
+pub mod api;
 pub mod clock;
+mod commit;
+pub mod config;
+mod driver;
 pub mod handle;
+mod perform;
+mod platforms;
+pub mod start;
 pub mod store;
 pub mod tls;
 pub mod tokens;
+
+pub use config::Config;
+pub use start::{Manager, ManagerError, StartError, start};

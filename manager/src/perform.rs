@@ -3,20 +3,25 @@
 use std::collections::HashMap;
 
 use scheduler::engine::interface::{Answer, Effect, Notice, RequestId};
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-use crate::{commit::Committed, platforms::Order};
+use crate::{commit::Committed, platforms::Order, start::End};
 
 /// Where effects go.
 pub(crate) struct Performer {
     replies: HashMap<RequestId, oneshot::Sender<Answer>>,
     orders: mpsc::UnboundedSender<Order>,
     notices: broadcast::Sender<Notice>,
+    end: watch::Sender<End>,
 }
 
 impl Performer {
-    pub(crate) fn new(orders: mpsc::UnboundedSender<Order>, notices: broadcast::Sender<Notice>) -> Performer {
-        Performer { replies: HashMap::new(), orders, notices }
+    pub(crate) fn new(
+        orders: mpsc::UnboundedSender<Order>,
+        notices: broadcast::Sender<Notice>,
+        end: watch::Sender<End>,
+    ) -> Performer {
+        Performer { replies: HashMap::new(), orders, notices, end }
     }
 
     pub(crate) fn perform(&mut self, committed: Committed, replies: Vec<(RequestId, oneshot::Sender<Answer>)>) {
@@ -35,9 +40,13 @@ impl Performer {
     }
 
     fn answer(&mut self, request: RequestId, answer: Answer) {
+        let is_the_end = answer == Answer::ShutDown;
         if let Some(reply) = self.replies.remove(&request) {
             // Whoever asked may have hung up; a pilot asks again and gets the same.
             let _ = reply.send(answer);
+        }
+        if is_the_end {
+            self.end.send_replace(Some(Ok(())));
         }
     }
 

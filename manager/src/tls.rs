@@ -88,7 +88,8 @@ impl Identity {
         let certificate: CertificateDer<'static> = read_pem(&path, "certificate")?;
         let key: PrivatePkcs8KeyDer<'static> = read_pem(&key_path, "private key")?;
         let fingerprint = fingerprint(&certificate);
-        let server = server_config(certificate, key.into()).map_err(|source| TlsError::Use { path, source })?;
+        let server =
+            server_config(certificate, key.into()).map_err(|source| TlsError::Use { path, source })?;
         Ok(Identity { server: Arc::new(server), fingerprint })
     }
 }

@@ -238,10 +238,7 @@ mod tests {
         std::fs::write(folder.path().join("secret"), b"short").unwrap();
         let error = Tokens::open(folder.path()).unwrap_err();
         assert!(matches!(error, TokensError::Length { found: 5, .. }), "{error}");
-        assert!(matches!(
-            Tokens::open(&folder.path().join("absent")).unwrap_err(),
-            TokensError::File { .. }
-        ));
+        assert!(matches!(Tokens::open(&folder.path().join("absent")).unwrap_err(), TokensError::File { .. }));
     }
 
     #[test]

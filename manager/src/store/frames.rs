@@ -81,7 +81,7 @@ pub(super) fn take_frame<'a>(chunk: &mut &'a [u8]) -> Result<Frame<'a>, &'static
         let n_bytes = usize::try_from(n_bytes).map_err(|_| cut)?;
         let (part, rest) = chunk.split_at_checked(n_bytes).ok_or(cut)?;
         *chunk = rest;
-        Ok(part)
+        Ok::<_, &'static str>(part)
     };
     let (stdout, stderr) = (part(stdout)?, part(stderr)?);
     let n_summed = start.len() - chunk.len();

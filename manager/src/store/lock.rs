@@ -85,8 +85,5 @@ fn read_holder(file: File) -> Holder {
         return Holder::default();
     }
     let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    Holder {
-        pid: value("pid ").and_then(|pid| pid.parse().ok()),
-        host: value("host ").map(str::to_owned),
-    }
+    Holder { pid: value("pid ").and_then(|pid| pid.parse().ok()), host: value("host ").map(str::to_owned) }
 }

@@ -1,1 +1,132 @@
-//! The durable store.
+//! The durable store: what the engine records, in one SQLite file, written by one connection.
+//!
+//! It knows records and tables, not what they mean: `docs/store.md` explains the tables.
+//! Acknowledged means durable: a commit has returned only when its records survive a loss of power.
+
+mod error;
+mod frames;
+mod lock;
+mod pack;
+mod page;
+mod reader;
+mod replay;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+pub use error::{Holder, StoreError};
+pub use reader::{AttemptRow, Reader};
+use rusqlite::{Connection, OpenFlags};
+use scheduler::engine::record::Record;
+
+/// The store's file in its folder. SQLite keeps two more beside it while the store is open.
+pub const FILE: &str = "store.sqlite";
+/// The largest job id, pilot id or task index that can be stored; the end behind it is a number still.
+/// A job with more tasks must be refused before it gets here.
+pub const INDEX_MAX: u64 = i64::MAX as u64 - 1;
+
+/// How long to wait for a lock that some other program has on the file.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// More than there are different statements.
+const STATEMENTS_MAX: usize = 32;
+
+/// The store of one manager, open for writing. Dropping it closes the file and frees the folder.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+    identity: schema::Identity,
+    next_seq: i64,
+    is_broken: bool,
+    reader: Reader,
+    // Last, so that the folder is free only after the file is closed.
+    _lock: lock::FolderLock,
+}
+
+impl Store {
+    /// Opens the store in a folder; creates what is missing, for its owner only, and migrates what is older.
+    ///
+    /// Errors: the folder is in use by another manager, cannot be written, holds something else,
+    /// a newer store or a damaged one. Cost: one read of a store up to 256 MiB, to check it.
+    pub fn open(folder: &Path) -> Result<Store, StoreError> {
+        Store::open_with(folder, schema::MIGRATIONS)
+    }
+
+    fn open_with(folder: &Path, migrations: &[schema::Migration]) -> Result<Store, StoreError> {
+        lock::create_folder(folder)?;
+        let lock = lock::FolderLock::take(folder)?;
+        let path = folder.join(FILE);
+        // SQLite would create it with more rights; the files it puts beside it get those of this one.
+        drop(lock::open_private(&path, "open")?);
+        let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let failed = |fault: error::Fault| fault.at(&path, "open");
+        let identity = schema::prepare(&mut connection, migrations).map_err(failed)?;
+        let next_seq = write::next_seq(&connection).map_err(failed)?;
+        let reader = Reader::new(path.clone());
+        Ok(Store { connection, path, identity, next_seq, is_broken: false, reader, _lock: lock })
+    }
+
+    /// A number drawn when the store was made: the same at every open, different in every store.
+    pub fn id(&self) -> u64 {
+        self.identity.id
+    }
+
+    /// Which life of the store this is: 1, 2, 3 …, counted up durably at each open.
+    pub fn epoch(&self) -> u64 {
+        self.identity.epoch
+    }
+
+    /// Hands over all records in the order of their commits. Reports come without columns and
+    /// outputs: only task sets, totals and failures.
+    ///
+    /// Errors: the file cannot be read or contradicts itself. Records before that have been handed over.
+    pub fn replay(&self, take: impl FnMut(Record)) -> Result<(), StoreError> {
+        replay::replay(&self.connection, take).map_err(|fault| fault.at(&self.path, "replay"))
+    }
+
+    /// Makes records durable, all or none, in their order.
+    ///
+    /// Errors: nothing of them is kept, nothing more is taken, and the process must end. One case
+    /// is open: when the disk fails in the very last step, the flush, the next start may find them
+    /// kept. So whoever was not answered asks again, and gets the same answer.
+    /// Cost: one flush of the disk, however many records.
+    pub fn commit(&mut self, records: &[Record]) -> Result<(), StoreError> {
+        if self.is_broken {
+            return Err(StoreError::Broken { path: self.path.clone() });
+        }
+        if records.is_empty() {
+            return Ok(());
+        }
+        match write::commit(&mut self.connection, self.next_seq, records) {
+            Ok(next_seq) => {
+                self.next_seq = next_seq;
+                Ok(())
+            }
+            Err(fault) => {
+                self.is_broken = true;
+                Err(fault.at(&self.path, "commit records to"))
+            }
+        }
+    }
+
+    /// Reads beside the writer what was committed.
+    pub fn reader(&self) -> Reader {
+        self.reader.clone()
+    }
+}
+
+fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
+    let failed = |source| error::Fault::Sqlite(source).at(path, "open");
+    // Each connection is used by one thread at a time.
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    Ok(connection)
+}

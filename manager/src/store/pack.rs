@@ -56,7 +56,8 @@ pub(super) fn unpack_ranges(mut bytes: &[u8]) -> Result<TaskSet, &'static str> {
     let mut tasks = TaskSet::new();
     let mut end = 0u64;
     while !bytes.is_empty() {
-        let (gap, length) = take_varint(&mut bytes).zip(take_varint(&mut bytes)).ok_or("ranges are cut off")?;
+        let (gap, length) =
+            take_varint(&mut bytes).zip(take_varint(&mut bytes)).ok_or("ranges are cut off")?;
         let start = end.checked_add(gap).ok_or("a range begins beyond all indices")?;
         end = start.checked_add(length).ok_or("a range ends beyond all indices")?;
         if length == 0 {

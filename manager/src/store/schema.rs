@@ -9,7 +9,7 @@ const APPLICATION_ID: i64 = 0x5046_5348;
 /// Holds about five reports of 256 tasks; on smaller pages their ends are wasted.
 const PAGE_BYTES: u32 = 8192;
 /// Larger stores are not checked as a whole at each start: replay reads and checks all that decides.
-const CHECK_BYTES_MAX: u64 = 256 << 20;
+const CHECK_BYTES_MAX: i64 = 256 << 20;
 
 /// One step from a version to the next.
 pub(super) struct Migration {
@@ -139,7 +139,7 @@ fn check_origin(connection: &Connection, migrations: &[Migration]) -> Result<(),
 }
 
 fn check_pages(connection: &Connection) -> Result<(), Fault> {
-    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
+    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     if pragma("page_count")?.saturating_mul(pragma("page_size")?) > CHECK_BYTES_MAX {
         return Ok(());
     }
@@ -151,23 +151,22 @@ fn check_pages(connection: &Connection) -> Result<(), Fault> {
 }
 
 fn migrate(connection: &mut Connection, migrations: &[Migration]) -> Result<(), Fault> {
-    let mut version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let is_new = version == 0;
-    for migration in migrations.iter().filter(|migration| migration.version > version) {
+    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    for migration in migrations.iter().filter(|migration| migration.version > found) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         transaction.execute_batch(migration.sql)?;
         transaction.pragma_update(None, "user_version", migration.version)?;
         put(&transaction, "schema_version", &migration.version.to_string())?;
-        if version == 0 {
+        if migration.version == 1 {
             transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
             let drawn: i64 = transaction.query_row("SELECT random()", [], |row| row.get(0))?;
             put(&transaction, "id", &drawn.cast_unsigned().to_string())?;
         }
         transaction.commit()?;
-        version = migration.version;
     }
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let noted = take(connection, "schema_version")?;
-    if !is_new && noted != version.cast_unsigned() {
+    if noted != version.cast_unsigned() {
         return Err(Fault::Damaged(format!("meta says schema version {noted}, the file's head {version}")));
     }
     Ok(())

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Names a question so that the shell can bring the answer to whoever asked.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RequestId(pub u64);
 
 /// What the engine must know of a job. The rest is in `spec`, which it only passes on.

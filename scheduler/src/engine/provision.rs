@@ -8,7 +8,7 @@ use super::{
     durable::{AllocationState, Durable},
     interface::{Answer, Effect, ListedAllocation, Notice, PlatformSpec, RequestId, SubmitOutcome},
     record::{DrainCause, Record},
-    volatile::{PlatformState, Volatile},
+    volatile::Volatile,
 };
 use crate::{
     ids::{AllocationId, JobId, PilotId, PlatformId},

@@ -1,0 +1,176 @@
+//! Every refusal of the API as a status, a word for programs and a sentence for people.
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use protocol::{
+    api::{ErrorAnswer, ErrorBody},
+    codec::CodecError,
+    job::Problem,
+};
+use scheduler::{
+    engine::interface::{Answer, Refusal},
+    ids::{JobId, TaskId},
+};
+use serde::Serialize;
+
+use crate::{handle::Ended, store::StoreError};
+
+/// Why a request is refused.
+#[derive(Debug)]
+pub(super) struct ApiError {
+    pub(super) status: StatusCode,
+    pub(super) code: &'static str,
+    pub(super) message: String,
+    pub(super) problems: Vec<String>,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> ApiError {
+        ApiError { status, code, message: message.into(), problems: Vec::new() }
+    }
+
+    pub(super) fn bad_request(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, "bad-request", message)
+    }
+
+    /// A job with mistakes, all of them.
+    pub(super) fn bad_job(problems: &[Problem]) -> ApiError {
+        let n = problems.len();
+        let message = format!("found {n} problem{} in the job", if n == 1 { "" } else { "s" });
+        let problems = problems.iter().map(Problem::to_string).collect();
+        ApiError { problems, ..ApiError::bad_request(message) }
+    }
+
+    pub(super) fn unauthorized(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
+    pub(super) fn not_operator(user: &str) -> ApiError {
+        let message = format!("{user} is no operator; only an operator may do this");
+        ApiError::new(StatusCode::FORBIDDEN, "not-yours", message)
+    }
+
+    pub(super) fn no_output(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::NOT_FOUND, "no-output", message)
+    }
+
+    pub(super) fn no_such_path(method: &str, path: &str) -> ApiError {
+        let message = format!("there is no {method} {path}; /api/v1/openapi.json lists what there is");
+        ApiError::new(StatusCode::NOT_FOUND, "no-such-path", message)
+    }
+
+    pub(super) fn wrong_method(method: &str, path: &str) -> ApiError {
+        let message = format!("{path} takes no {method}; /api/v1/openapi.json lists what it takes");
+        ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "wrong-method", message)
+    }
+
+    /// `what`: `API` or `pilot protocol`; `found`: the version asked for.
+    pub(super) fn wrong_version(what: &str, found: &str, spoken: u32) -> ApiError {
+        let message = format!(
+            "found version {found} of the {what}, this manager ({}) speaks version {spoken}; use the same release on both sides",
+            env!("CARGO_PKG_VERSION")
+        );
+        ApiError::new(StatusCode::UPGRADE_REQUIRED, "wrong-version", message)
+    }
+
+    pub(super) fn too_large(bytes_max: usize) -> ApiError {
+        let message = format!("found a body of more than {bytes_max} bytes, which is the most here");
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message)
+    }
+
+    pub(super) fn too_slow(n_bytes: usize) -> ApiError {
+        let message = format!("got only {n_bytes} bytes of the body in time; send it faster");
+        ApiError::new(StatusCode::REQUEST_TIMEOUT, "too-slow", message)
+    }
+
+    pub(super) fn ending() -> ApiError {
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the manager is ending; try again later")
+    }
+
+    /// A kept job that cannot be read any more.
+    pub(super) fn damaged(job: JobId, what: &str) -> ApiError {
+        ApiError::internal(format!("failed to read the kept job {job}: {what}"))
+    }
+
+    /// The engine said something that answers another question.
+    pub(super) fn unexpected(answer: &Answer) -> ApiError {
+        let word = format!("{answer:?}");
+        let word = word.split(['(', ' ', '{']).next().unwrap_or_default().to_owned();
+        ApiError::internal(format!("the engine answered with {word}, which is no answer to this"))
+    }
+
+    /// Work that ended without a result.
+    pub(super) fn broken(error: &dyn std::error::Error) -> ApiError {
+        ApiError::internal(format!("failed to finish this request: {error}"))
+    }
+
+    fn internal(message: String) -> ApiError {
+        tracing::error!(message, "request failed");
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+    }
+}
+
+/// A value as a JSON answer.
+pub(super) fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(bytes) => (status, [(header::CONTENT_TYPE, "application/json")], bytes).into_response(),
+        // Only a type that JSON cannot hold comes here; `ErrorAnswer` is none.
+        Err(error) => ApiError::broken(&error).into_response(),
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> ApiError {
+        let (status, code) = match &refusal {
+            Refusal::NoJob(_) => (StatusCode::NOT_FOUND, "no-such-job"),
+            Refusal::NoTask(TaskId { .. }, _) => (StatusCode::NOT_FOUND, "no-such-task"),
+            Refusal::NoPilot(_) => (StatusCode::NOT_FOUND, "no-such-pilot"),
+            Refusal::NoPlatform(_) => (StatusCode::NOT_FOUND, "no-such-platform"),
+            Refusal::NoAllocation(_) => (StatusCode::NOT_FOUND, "no-such-allocation"),
+            Refusal::NotYours { .. } => (StatusCode::FORBIDDEN, "not-yours"),
+            Refusal::WrongState { .. } => (StatusCode::CONFLICT, "wrong-state"),
+            Refusal::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "ending"),
+        };
+        ApiError::new(status, code, refusal.to_string())
+    }
+}
+
+impl From<Ended> for ApiError {
+    fn from(_: Ended) -> ApiError {
+        ApiError::ending()
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> ApiError {
+        ApiError::internal(error.to_string())
+    }
+}
+
+impl From<CodecError> for ApiError {
+    fn from(error: CodecError) -> ApiError {
+        match error {
+            CodecError::TooLong { .. } => ApiError::too_large(protocol::codec::MESSAGE_BYTES_MAX),
+            CodecError::Postcard { .. } | CodecError::Json { .. } => ApiError::bad_request(error.to_string()),
+            CodecError::Write { .. } => ApiError::internal(error.to_string()),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        tracing::debug!(status = self.status.as_u16(), code = self.code, message = self.message, "refused");
+        let ApiError { status, code, message, problems } = self;
+        let answer = ErrorAnswer { error: ErrorBody { code: code.to_owned(), message, problems } };
+        let mut response = json(status, &answer);
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}

@@ -1,0 +1,190 @@
+//! The event stream: a job's state at the beginning and whenever it changes, failures as they come.
+//!
+//! Nothing is queued for a slow watcher: changes of a job are one mark, and a watcher who falls so
+//! far behind that news is lost is shown every job anew.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    convert::Infallible,
+    time::Duration,
+};
+
+use axum::{
+    extract::State,
+    response::{
+        IntoResponse, Response,
+        sse::{self, KeepAlive, Sse},
+    },
+};
+use futures_util::stream;
+use protocol::api::{EventsQuery, StreamEvent};
+use scheduler::{
+    engine::{
+        interface::{Answer, Notice, Query},
+        views::JobView,
+    },
+    ids::JobId,
+};
+use tokio::{
+    sync::broadcast::{self, error::RecvError},
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    Shared,
+    error::ApiError,
+    extract::{InQuery, User},
+};
+
+/// No job is shown more often.
+const PAUSE: Duration = Duration::from_millis(100);
+/// A comment after so long a silence, so that nobody on the way thinks the connection dead.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Jobs named in one request.
+const N_JOBS_MAX: usize = 1000;
+
+/// Streams news of some jobs, or of all. Without jobs it begins with those that are not over.
+pub(super) async fn watch(
+    State(context): State<Shared>,
+    _user: User,
+    InQuery(query): InQuery<EventsQuery>,
+) -> Result<Response, ApiError> {
+    let jobs = query.job.as_deref().map(parse_jobs).transpose()?;
+    let watcher = Watcher::start(context, jobs).await?;
+    let events = stream::unfold(watcher, |mut watcher| async {
+        let event = watcher.next().await?;
+        Some((Ok::<_, Infallible>(to_sse(&event)), watcher))
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
+}
+
+fn parse_jobs(text: &str) -> Result<BTreeSet<JobId>, ApiError> {
+    if text.split(',').count() > N_JOBS_MAX {
+        return Err(ApiError::bad_request(format!(
+            "found more than {N_JOBS_MAX} jobs to watch; leave `job` out for all"
+        )));
+    }
+    let parse = |part: &str| part.trim().parse().map(JobId);
+    let jobs: Result<BTreeSet<JobId>, _> = text.split(',').map(parse).collect();
+    jobs.map_err(|_| ApiError::bad_request(format!("found job={text}; write numbers of jobs like 3 or 3,4")))
+}
+
+/// The event's name is its variant, its data the whole as JSON.
+fn to_sse(event: &StreamEvent) -> sse::Event {
+    let name = match event {
+        StreamEvent::Job { .. } => "job",
+        StreamEvent::TaskFailed { .. } => "task-failed",
+        StreamEvent::PlatformFailed { .. } => "platform-failed",
+    };
+    // JSON is one line; a type that JSON cannot hold is not among the events.
+    sse::Event::default().event(name).data(serde_json::to_string(event).unwrap_or_default())
+}
+
+/// One who watches.
+struct Watcher {
+    context: Shared,
+    notices: broadcast::Receiver<Notice>,
+    /// `None`: all.
+    jobs: Option<BTreeSet<JobId>>,
+    /// To be sent at once.
+    ready: VecDeque<StreamEvent>,
+    /// Jobs to be shown, and not before when.
+    due: BTreeMap<JobId, Instant>,
+    /// When a job may be shown again; those past are forgotten.
+    rests: BTreeMap<JobId, Instant>,
+}
+
+impl Watcher {
+    /// Listens first and looks then, so that nothing is missed between. Errors: a job that is not there.
+    async fn start(context: Shared, jobs: Option<BTreeSet<JobId>>) -> Result<Watcher, ApiError> {
+        let notices = context.state.handle.subscribe();
+        let mut watcher = Watcher {
+            context,
+            notices,
+            jobs,
+            ready: VecDeque::new(),
+            due: BTreeMap::new(),
+            rests: BTreeMap::new(),
+        };
+        match watcher.jobs.clone() {
+            Some(jobs) => {
+                for id in jobs {
+                    let view = watcher.context.job(id).await?;
+                    watcher.show(view);
+                }
+            }
+            None => watcher.show_all(|view| view.ended_at.is_none()).await?,
+        }
+        Ok(watcher)
+    }
+
+    /// The next event; `None` when the manager ends.
+    async fn next(&mut self) -> Option<StreamEvent> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            let now = Instant::now();
+            let soonest = self.due.iter().min_by_key(|(_, at)| **at).map(|(id, at)| (*id, *at));
+            if let Some((id, _)) = soonest.filter(|(_, at)| *at <= now) {
+                self.due.remove(&id);
+                match self.context.job(id).await {
+                    Ok(view) => self.show(view),
+                    Err(_) => return None,
+                }
+                continue;
+            }
+            let far = now + KEEP_ALIVE;
+            tokio::select! {
+                notice = self.notices.recv() => self.take(notice).await?,
+                () = sleep_until(soonest.map_or(far, |(_, at)| at)) => {}
+                () = self.context.stopped() => return None,
+            }
+        }
+    }
+
+    async fn take(&mut self, notice: Result<Notice, RecvError>) -> Option<()> {
+        match notice {
+            Ok(Notice::JobChanged(id)) if self.watches(id) => self.mark(id),
+            Ok(Notice::TaskFailed { task, kind, is_final, pilot }) if self.watches(task.job) => {
+                let text = format!("task {task}: {kind}");
+                self.ready.push_back(StreamEvent::TaskFailed { task, text, is_final, pilot });
+            }
+            Ok(Notice::JobChanged(_) | Notice::TaskFailed { .. }) => {}
+            Ok(Notice::PlatformFailed { platform, what }) => {
+                self.ready.push_back(StreamEvent::PlatformFailed { platform, what });
+            }
+            Err(RecvError::Lagged(_)) => match self.jobs.clone() {
+                Some(jobs) => jobs.into_iter().for_each(|id| self.mark(id)),
+                None => self.show_all(|_| true).await.ok()?,
+            },
+            Err(RecvError::Closed) => return None,
+        }
+        Some(())
+    }
+
+    fn watches(&self, id: JobId) -> bool {
+        self.jobs.as_ref().is_none_or(|jobs| jobs.contains(&id))
+    }
+
+    /// The job is to be shown, as soon as it may be.
+    fn mark(&mut self, id: JobId) {
+        let now = Instant::now();
+        self.rests.retain(|_, until| *until > now);
+        let at = self.rests.get(&id).copied().unwrap_or(now);
+        self.due.entry(id).or_insert(at);
+    }
+
+    fn show(&mut self, job: JobView) {
+        self.rests.insert(job.id, Instant::now() + PAUSE);
+        self.ready.push_back(StreamEvent::Job { job });
+    }
+
+    async fn show_all(&mut self, is_wanted: impl Fn(&JobView) -> bool) -> Result<(), ApiError> {
+        match self.context.query(Query::Jobs).await? {
+            Answer::Jobs(jobs) => jobs.into_iter().filter(is_wanted).for_each(|view| self.show(view)),
+            other => return Err(ApiError::unexpected(&other)),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! What handlers take out of a request: who asks, and the path, query and body as types. Every
+//! refusal is an `ErrorAnswer`. The token is checked before a byte of the body is read.
+
+use std::time::Duration;
+
+use axum::{
+    body::{Body, Bytes, HttpBody},
+    extract::{FromRequest, FromRequestParts, Path, Query, Request},
+    http::{HeaderMap, header, request::Parts},
+};
+use http_body_util::BodyExt;
+use protocol::codec::Format;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
+
+use super::{ConnectionLimits, Context, Shared, error::ApiError};
+use crate::tokens::Bearer;
+
+/// Bodies of requests that carry no job and no report.
+pub(super) const SMALL_BYTES_MAX: usize = 1 << 20;
+/// A body that comes slower is given up, so that nobody holds a connection for nothing.
+const BODY_BYTES_PER_SECOND_MIN: usize = 32 << 10;
+/// Room made for a body before it comes, whatever its header promises.
+const BODY_RESERVE_MAX: u64 = 1 << 20;
+
+/// The user who asks, by a token that was right.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct User {
+    pub(super) name: String,
+    pub(super) is_operator: bool,
+}
+
+impl FromRequestParts<Shared> for User {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, context: &Shared) -> Result<User, ApiError> {
+        match bearer(&parts.headers, context)? {
+            Bearer::User { name, is_operator } => Ok(User { name, is_operator }),
+            Bearer::Join { .. } | Bearer::Session { .. } => {
+                Err(ApiError::unauthorized("found a pilot's token where a user's is needed"))
+            }
+        }
+    }
+}
+
+/// Whom the request's token stands for.
+pub(super) fn bearer(headers: &HeaderMap, context: &Context) -> Result<Bearer, ApiError> {
+    let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let (scheme, token) = header
+        .and_then(|value| value.split_once(' '))
+        .ok_or_else(|| ApiError::unauthorized("found no token; send `Authorization: Bearer TOKEN`"))?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(ApiError::unauthorized(
+            "found another kind of authorization; send `Authorization: Bearer TOKEN`",
+        ));
+    }
+    let bearer = context.state.tokens.verify(token.trim());
+    bearer.ok_or_else(|| ApiError::unauthorized("found a token that this manager has not made"))
+}
+
+/// The path's variable parts.
+pub(super) struct InPath<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Shared> for InPath<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, context: &Shared) -> Result<InPath<T>, ApiError> {
+        match Path::<T>::from_request_parts(parts, context).await {
+            Ok(Path(value)) => Ok(InPath(value)),
+            Err(error) => Err(ApiError::bad_request(format!("{}: {}", parts.uri.path(), error.body_text()))),
+        }
+    }
+}
+
+/// What follows the question mark.
+pub(super) struct InQuery<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequestParts<Shared> for InQuery<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, context: &Shared) -> Result<InQuery<T>, ApiError> {
+        match Query::<T>::from_request_parts(parts, context).await {
+            Ok(Query(value)) => Ok(InQuery(value)),
+            Err(error) => Err(ApiError::bad_request(error.body_text())),
+        }
+    }
+}
+
+/// A small JSON body; an empty one is an object without fields.
+pub(super) struct InBody<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<Shared> for InBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, context: &Shared) -> Result<InBody<T>, ApiError> {
+        let bytes = read_body(request.into_body(), SMALL_BYTES_MAX, &context.state.limits).await?;
+        let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+        Ok(InBody(Format::Json.decode(bytes)?))
+    }
+}
+
+/// A large body as bytes, at most [`protocol::codec::MESSAGE_BYTES_MAX`] of them.
+pub(super) struct LargeBody(pub(super) Bytes);
+
+impl FromRequest<Shared> for LargeBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, context: &Shared) -> Result<LargeBody, ApiError> {
+        let bytes_max = protocol::codec::MESSAGE_BYTES_MAX;
+        Ok(LargeBody(read_body(request.into_body(), bytes_max, &context.state.limits).await?))
+    }
+}
+
+/// All of a body. Errors: too large (told before it is read, where its header says so), too slow, cut off.
+pub(super) async fn read_body(
+    mut body: Body,
+    bytes_max: usize,
+    limits: &ConnectionLimits,
+) -> Result<Bytes, ApiError> {
+    let promised = body.size_hint().lower();
+    if promised > bytes_max as u64 {
+        return Err(ApiError::too_large(bytes_max));
+    }
+    let start = Instant::now() + limits.body;
+    let mut bytes = Vec::new();
+    bytes.reserve(promised.min(BODY_RESERVE_MAX) as usize);
+    loop {
+        let earned = Duration::from_secs_f64(bytes.len() as f64 / BODY_BYTES_PER_SECOND_MIN as f64);
+        let frame = timeout_at(start + earned, body.frame()).await;
+        let Some(frame) = frame.map_err(|_| ApiError::too_slow(bytes.len()))? else {
+            return Ok(bytes.into());
+        };
+        let frame =
+            frame.map_err(|error| ApiError::bad_request(format!("failed to read the body: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > bytes_max {
+            return Err(ApiError::too_large(bytes_max));
+        }
+        bytes.extend_from_slice(&data);
+    }
+}

@@ -1,0 +1,227 @@
+//! Jobs: submitted, listed, shown, changed.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Bytes,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use protocol::{
+    api::{Changed, Jobs, SubmitRequest, Submitted, TaskSelection},
+    codec::Format,
+    job::JobSpec,
+};
+use scheduler::{
+    engine::interface::{Answer, Caller, Event, JobChange, JobRequest, Query},
+    ids::JobId,
+    pull::TaskNeeds,
+    ranges::TaskSet,
+    resources::Resources,
+    time::Span,
+};
+
+use super::{
+    Context, Shared, blocking,
+    error::{ApiError, json},
+    extract::{InBody, InPath, LargeBody, User},
+};
+
+/// Bytes of a submission key.
+const KEY_BYTES_MAX: usize = 200;
+/// Ranges in one selection of tasks.
+const N_RANGES_MAX: usize = 100_000;
+
+/// Keeps a job. Costs the size of the job, not of its sweep.
+pub(super) async fn submit(
+    State(context): State<Shared>,
+    user: User,
+    LargeBody(body): LargeBody,
+) -> Result<Response, ApiError> {
+    let job = blocking(move || read_submission(&body, user)).await?;
+    let n_tasks = job.n_tasks;
+    let event = |request| Event::JobSubmitted { request, job: Box::new(job) };
+    match context.state.handle.ask(event).await? {
+        Answer::Submitted { job, is_repeat } => {
+            if !is_repeat {
+                tracing::info!(%job, n_tasks, "job accepted");
+            }
+            Ok(json(StatusCode::CREATED, &Submitted { job, n_tasks, is_repeat }))
+        }
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// All jobs.
+pub(super) async fn list(State(context): State<Shared>, _user: User) -> Result<Response, ApiError> {
+    match context.query(Query::Jobs).await? {
+        Answer::Jobs(jobs) => Ok(json(StatusCode::OK, &Jobs { jobs })),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// One job.
+pub(super) async fn show(
+    State(context): State<Shared>,
+    _user: User,
+    InPath(id): InPath<JobId>,
+) -> Result<Response, ApiError> {
+    Ok(json(StatusCode::OK, &context.job(id).await?))
+}
+
+/// What the job runs.
+pub(super) async fn spec(
+    State(context): State<Shared>,
+    user: User,
+    InPath(id): InPath<JobId>,
+) -> Result<Response, ApiError> {
+    context.own_job(&user, id).await?;
+    let spec = context.spec(id).await?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], spec.to_string()).into_response())
+}
+
+/// Cancels all that is open, or some tasks.
+pub(super) async fn cancel(
+    State(context): State<Shared>,
+    user: User,
+    InPath(id): InPath<JobId>,
+    InBody(selection): InBody<TaskSelection>,
+) -> Result<Response, ApiError> {
+    change(&context, user, id, JobChange::Cancel(selected(&selection)?)).await
+}
+
+/// Begins nothing more.
+pub(super) async fn pause(
+    State(context): State<Shared>,
+    user: User,
+    InPath(id): InPath<JobId>,
+) -> Result<Response, ApiError> {
+    change(&context, user, id, JobChange::Pause).await
+}
+
+/// Goes on.
+pub(super) async fn resume(
+    State(context): State<Shared>,
+    user: User,
+    InPath(id): InPath<JobId>,
+) -> Result<Response, ApiError> {
+    change(&context, user, id, JobChange::Resume).await
+}
+
+/// Opens failed tasks again, or some that failed or were cancelled.
+pub(super) async fn retry(
+    State(context): State<Shared>,
+    user: User,
+    InPath(id): InPath<JobId>,
+    InBody(selection): InBody<TaskSelection>,
+) -> Result<Response, ApiError> {
+    change(&context, user, id, JobChange::Retry(selected(&selection)?)).await
+}
+
+async fn change(context: &Context, user: User, job: JobId, change: JobChange) -> Result<Response, ApiError> {
+    let caller = Caller { user: user.name, is_operator: user.is_operator };
+    match context.state.handle.ask(|request| Event::JobChangeAsked { request, caller, job, change }).await? {
+        Answer::Changed { n_tasks } => Ok(json(StatusCode::OK, &Changed { n_tasks })),
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// The job as the engine takes it, after all checks: no client is trusted.
+fn read_submission(body: &Bytes, user: User) -> Result<JobRequest, ApiError> {
+    let SubmitRequest { spec, submission_key } = Format::Json.decode(body)?;
+    if let Some(key) = submission_key.as_ref().filter(|key| key.len() > KEY_BYTES_MAX) {
+        let found = key.len();
+        let message = format!("found a submission_key of {found} bytes; at most {KEY_BYTES_MAX} are allowed");
+        return Err(ApiError::bad_request(message));
+    }
+    let problems = spec.validate();
+    if !problems.is_empty() {
+        return Err(ApiError::bad_job(&problems));
+    }
+    // Two users may well draw the same key.
+    let submission_key = submission_key.map(|key| format!("{}\n{key}", user.name));
+    let text = serde_json::to_string(&spec).map_err(|error| ApiError::broken(&error))?;
+    Ok(JobRequest { submission_key, ..request_of(spec, user.name, text.into()) })
+}
+
+/// The part of a job that decisions use, and the whole as text.
+fn request_of(spec: JobSpec, user: String, text: Arc<str>) -> JobRequest {
+    JobRequest {
+        user,
+        n_tasks: spec.sweep.n_tasks(),
+        needs: TaskNeeds {
+            resources: Resources {
+                cores: spec.cores,
+                memory_bytes: spec.memory_bytes,
+                gpus: spec.gpus,
+                generic: spec.generic,
+            },
+            time_limit: spec.time_limit_ms.map(Span::from_millis),
+            success_codes: spec.success_codes,
+        },
+        name: spec.name,
+        application: spec.application,
+        priority: spec.priority,
+        retries: spec.retries.count,
+        retry_delay: Span::from_millis(spec.retries.delay_ms),
+        crash_limit: spec.crash_limit,
+        max_failures: spec.max_failures,
+        submission_key: None,
+        spec: text,
+    }
+}
+
+fn selected(selection: &TaskSelection) -> Result<Option<TaskSet>, ApiError> {
+    selection.tasks.as_deref().map(|text| parse_tasks(text).map_err(ApiError::bad_request)).transpose()
+}
+
+/// A set of tasks as people write it: `0-9,12,20-29`, both ends included.
+fn parse_tasks(text: &str) -> Result<TaskSet, String> {
+    if text.split(',').count() > N_RANGES_MAX {
+        return Err(format!("tasks: found more than {N_RANGES_MAX} ranges; select fewer at a time"));
+    }
+    let mut tasks = TaskSet::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| {
+            // The end of the last range must be a number too.
+            text.trim().parse().ok().filter(|index: &u64| *index < u64::MAX).ok_or_else(|| {
+                format!("tasks: found `{}`; write indices and ranges like 0-9,12", part.trim())
+            })
+        };
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last {
+            return Err(format!("tasks: found `{}`; a range begins with its smaller end", part.trim()));
+        }
+        tasks.insert_range(first..last + 1);
+    }
+    Ok(tasks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_tasks;
+
+    #[test]
+    fn selections_are_read_as_sets_are_shown() {
+        for text in ["0", "0-9,12,20-29", "0-999999999999"] {
+            assert_eq!(parse_tasks(text).unwrap().to_string(), text);
+        }
+        assert_eq!(parse_tasks(" 5 - 7 , 6-9").unwrap().to_string(), "5-9");
+        assert_eq!(parse_tasks("0-18446744073709551614").unwrap().len(), u64::MAX);
+    }
+
+    #[test]
+    fn bad_selections_are_refused_with_the_part_that_is_wrong() {
+        for text in ["", "a", "1,,2", "-3", "3-", "1-2-3", "18446744073709551615", "1.5"] {
+            let error = parse_tasks(text).unwrap_err();
+            assert!(error.contains("write indices and ranges like 0-9,12"), "{text}: {error}");
+        }
+        let error = parse_tasks("1,9-3").unwrap_err();
+        assert_eq!(error, "tasks: found `9-3`; a range begins with its smaller end");
+        assert!(parse_tasks(&"1,".repeat(200_000)).unwrap_err().contains("more than 100000 ranges"));
+    }
+}

@@ -1,0 +1,167 @@
+//! The HTTP API: pilots under `/pilot/v1`, users under `/api/v1`. Wire on one side, events and the
+//! store's reader on the other; nothing is decided here.
+//!
+//! Reading order: [`serve`](self::serve()) (connections), `routes` (the table of the user API, from
+//! which router and OpenAPI document are made), then one file a group of routes.
+
+mod cache;
+mod error;
+mod events;
+mod extract;
+mod jobs;
+mod listener;
+mod openapi;
+mod outputs;
+mod pilots;
+mod routes;
+mod show;
+mod tasks;
+#[cfg(test)]
+mod tests;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use protocol::job::JobSpec;
+use scheduler::{
+    engine::{
+        interface::{Answer, Query, Refusal},
+        views::JobView,
+    },
+    ids::JobId,
+    time::{Span, Time},
+};
+use tokio::sync::watch;
+
+use crate::{handle::Handle, store::Reader, tokens::Tokens};
+use cache::{JobCache, JobFacts};
+use error::ApiError;
+use extract::User;
+pub use listener::serve;
+
+/// What the API needs of the manager.
+pub struct ApiState {
+    /// To the engine.
+    pub handle: Handle,
+    /// To the store.
+    pub reader: Reader,
+    /// Makes pilots' sessions, checks all tokens.
+    pub tokens: Tokens,
+    /// The manager's folder, for `status`.
+    pub folder: PathBuf,
+    /// When the manager started.
+    pub started_at: Time,
+    /// How long pulls may be parked: the engine's `poll_wait_max`.
+    pub poll_wait: Span,
+    /// Bounds on what connections may do.
+    pub limits: ConnectionLimits,
+    /// Becomes true (or loses its sender) when the API is to end.
+    pub stop: watch::Receiver<bool>,
+}
+
+/// Bounds on what connections may do.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionLimits {
+    /// Open connections; more wait in the kernel's queue. A pilot needs one or two.
+    pub n_connections_max: usize,
+    /// Until a TLS handshake is over.
+    pub handshake: Duration,
+    /// Until a request's header is there; also how long a connection may idle between requests.
+    pub header: Duration,
+    /// Until a request's body is there, when it is small; large ones must come at 32 KiB/s.
+    pub body: Duration,
+    /// After the end was asked for: how long answers in flight have.
+    pub farewell: Duration,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> ConnectionLimits {
+        ConnectionLimits {
+            n_connections_max: 16_384,
+            handshake: Duration::from_secs(10),
+            header: Duration::from_secs(30),
+            body: Duration::from_secs(30),
+            farewell: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What every handler has.
+struct Context {
+    state: ApiState,
+    jobs: JobCache,
+}
+
+type Shared = Arc<Context>;
+
+impl Context {
+    fn new(state: ApiState) -> Context {
+        Context { state, jobs: JobCache::default() }
+    }
+
+    /// Asks the engine; a refusal is an error.
+    async fn query(&self, query: Query) -> Result<Answer, ApiError> {
+        match self
+            .state
+            .handle
+            .ask(|request| scheduler::engine::interface::Event::Asked { request, query })
+            .await?
+        {
+            Answer::Refused(refusal) => Err(refusal.into()),
+            answer => Ok(answer),
+        }
+    }
+
+    /// A job, for anybody.
+    async fn job(&self, id: JobId) -> Result<JobView, ApiError> {
+        match self.query(Query::Job(id)).await? {
+            Answer::Job(view) => Ok(*view),
+            other => Err(ApiError::unexpected(&other)),
+        }
+    }
+
+    /// A job, for its owner and operators: what it runs and what came out is nobody else's business.
+    async fn own_job(&self, user: &User, id: JobId) -> Result<JobView, ApiError> {
+        let view = self.job(id).await?;
+        if !user.is_operator && view.user != user.name {
+            return Err(Refusal::NotYours { job: id, owner: view.user, caller: user.name.clone() }.into());
+        }
+        Ok(view)
+    }
+
+    /// A job's spec as it was kept.
+    async fn spec(&self, id: JobId) -> Result<Arc<str>, ApiError> {
+        match self.query(Query::Spec(id)).await? {
+            Answer::Spec(spec) => Ok(spec),
+            other => Err(ApiError::unexpected(&other)),
+        }
+    }
+
+    /// A job's spec, compiled. Kept for the jobs asked for last.
+    async fn facts(&self, id: JobId) -> Result<Arc<JobFacts>, ApiError> {
+        if let Some(facts) = self.jobs.find(id) {
+            return Ok(facts);
+        }
+        let spec = self.spec(id).await?;
+        let facts = blocking(move || {
+            let parsed: JobSpec =
+                serde_json::from_str(&spec).map_err(|e| ApiError::damaged(id, &e.to_string()))?;
+            JobFacts::new(&parsed, spec.len()).map_err(|what| ApiError::damaged(id, &what))
+        })
+        .await?;
+        Ok(self.jobs.keep(id, facts))
+    }
+
+    /// Ends when the API is to end.
+    async fn stopped(&self) {
+        let mut stop = self.state.stop.clone();
+        // An error means that the sender is gone: the manager is, too.
+        let _ = stop.wait_for(|is_over| *is_over).await;
+    }
+}
+
+/// Runs what reads the store or takes long beside the loop that serves connections.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(ApiError::broken(&error)))
+}

@@ -1,0 +1,124 @@
+//! The pilots' routes: register, pull, leave. Bodies are postcard or JSON by their content type, and
+//! are answered in kind; refusals are always JSON.
+
+use axum::{
+    body::Bytes,
+    extract::{Request, State},
+    http::{HeaderMap, header},
+    response::{IntoResponse, Response},
+};
+use protocol::{
+    codec::{Format, MESSAGE_BYTES_MAX},
+    pilot::{LeaveAnswer, LeaveRequest, PullRequest, RegisterAnswer, RegisterRequest, VERSION},
+};
+use scheduler::{
+    engine::interface::{Answer, Event, RequestId},
+    ids::PilotId,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::{
+    Context, Shared, blocking,
+    error::ApiError,
+    extract::{SMALL_BYTES_MAX, bearer, read_body},
+};
+use crate::tokens::Bearer;
+
+/// A larger body is decoded beside the loop that serves connections.
+const DECODE_HERE_BYTES_MAX: usize = 256 << 10;
+
+/// The first field of a registration in every version.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
+/// A pilot presents itself, by the join token of its allocation.
+pub(super) async fn register(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
+    let Bearer::Join { tag } = bearer(request.headers(), &context)? else {
+        return Err(ApiError::unauthorized("found another token where a pilot's join token is needed"));
+    };
+    let format = format_of(request.headers());
+    let body = read_body(request.into_body(), SMALL_BYTES_MAX, &context.state.limits).await?;
+    let found = format.decode::<Version>(&body)?.version;
+    if found != VERSION {
+        return Err(ApiError::wrong_version("pilot protocol", &found.to_string(), VERSION));
+    }
+    let registration = format.decode::<RegisterRequest>(&body)?.registration;
+    if registration.tag != tag {
+        return Err(ApiError::unauthorized("found a join token of another allocation's tag"));
+    }
+    let event = |request| Event::PilotRegistered { request, registration: Box::new(registration) };
+    let registered = match ask(&context, event).await? {
+        Answer::Registered(registered) => registered,
+        other => return Err(ApiError::unexpected(&other)),
+    };
+    let session = context.state.tokens.session(registered.pilot);
+    answer(format, &RegisterAnswer { registered, session, poll_wait: context.state.poll_wait })
+}
+
+/// A pilot reports and asks; parked by the engine while there is nothing to say.
+pub(super) async fn pull(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
+    let (session, format, body) = session_body(&context, request).await?;
+    let PullRequest { pilot, pull } = decode(format, body).await?;
+    check_session(session, pilot)?;
+    let event = |request| Event::Pulled { request, pilot, pull: Box::new(pull) };
+    match ask(&context, event).await? {
+        Answer::Pull(pull) => answer(format, &pull),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// A pilot leaves.
+pub(super) async fn leave(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
+    let (session, format, body) = session_body(&context, request).await?;
+    let LeaveRequest { pilot, report, reason } = decode(format, body).await?;
+    check_session(session, pilot)?;
+    match ask(&context, |request| Event::PilotLeft { request, pilot, report, reason }).await? {
+        Answer::Left => answer(format, &LeaveAnswer {}),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// Asks the engine until the API ends: then nobody stays parked, and the pilot asks the next manager.
+async fn ask(context: &Context, event: impl FnOnce(RequestId) -> Event) -> Result<Answer, ApiError> {
+    tokio::select! {
+        biased;
+        answer = context.state.handle.ask(event) => match answer? {
+            Answer::Refused(refusal) => Err(refusal.into()),
+            answer => Ok(answer),
+        },
+        () = context.stopped() => Err(ApiError::ending()),
+    }
+}
+
+async fn session_body(context: &Context, request: Request) -> Result<(PilotId, Format, Bytes), ApiError> {
+    let Bearer::Session { pilot } = bearer(request.headers(), context)? else {
+        return Err(ApiError::unauthorized("found another token where a pilot's session is needed"));
+    };
+    let format = format_of(request.headers());
+    let body = read_body(request.into_body(), MESSAGE_BYTES_MAX, &context.state.limits).await?;
+    Ok((pilot, format, body))
+}
+
+fn check_session(session: PilotId, pilot: PilotId) -> Result<(), ApiError> {
+    if session == pilot {
+        return Ok(());
+    }
+    Err(ApiError::unauthorized(format!("found the session of pilot {session} in a message of pilot {pilot}")))
+}
+
+fn format_of(headers: &HeaderMap) -> Format {
+    Format::of_content_type(headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()))
+}
+
+async fn decode<T: DeserializeOwned + Send + 'static>(format: Format, body: Bytes) -> Result<T, ApiError> {
+    if body.len() <= DECODE_HERE_BYTES_MAX {
+        return Ok(format.decode(&body)?);
+    }
+    blocking(move || Ok(format.decode(&body)?)).await
+}
+
+fn answer<T: Serialize>(format: Format, message: &T) -> Result<Response, ApiError> {
+    Ok(([(header::CONTENT_TYPE, format.content_type())], format.encode(message)?).into_response())
+}

@@ -1,0 +1,227 @@
+//! The table of the user API: one line a route, from which the router and the OpenAPI document are made.
+
+use axum::{
+    Router,
+    extract::Request,
+    handler::Handler,
+    http::header,
+    response::{IntoResponse, Response},
+    routing::{self, MethodRouter},
+};
+use protocol::{
+    api::{
+        self, Changed, EventsQuery, Explanation, Jobs, Outputs, OutputsQuery, Pilots, PilotsQuery, Platforms,
+        ShutDown, ShutdownRequest, Status, StreamEvent, SubmitRequest, Submitted, TaskDetail, TaskSelection,
+        Tasks, TasksQuery, VersionInfo,
+    },
+    job::JobSpec,
+    pilot,
+};
+use scheduler::engine::views::JobView;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use super::{Shared, error::ApiError, events, jobs, openapi, outputs, pilots, show, tasks};
+
+/// Makes a type's schema.
+pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// What a route answers with.
+pub(super) enum Answers {
+    /// JSON of this type.
+    Json(SchemaOf),
+    /// Server-sent events of this type.
+    Events(SchemaOf),
+    /// Bytes as a task wrote them.
+    Bytes,
+    /// The OpenAPI document.
+    Document,
+}
+
+/// One route of the user API.
+pub(super) struct Route {
+    /// In lower case.
+    pub(super) method: &'static str,
+    /// After [`api::PREFIX`], with `{name}` for variable parts.
+    pub(super) path: &'static str,
+    /// A sentence.
+    pub(super) summary: &'static str,
+    /// Whether it needs no token.
+    pub(super) is_open: bool,
+    pub(super) query: Option<SchemaOf>,
+    pub(super) body: Option<SchemaOf>,
+    pub(super) status: &'static str,
+    pub(super) answers: Answers,
+    handler: MethodRouter<Shared>,
+}
+
+/// All routes, in the order of the document.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        get("/version", "Who answers.", json::<VersionInfo>(), show::version).open(),
+        get("/openapi.json", "This document.", Answers::Document, document).open(),
+        get("/status", "Totals and facts about the manager.", json::<Status>(), show::status),
+        post("/jobs", "Keep a job. It is durable when this is answered.", json::<Submitted>(), jobs::submit)
+            .body::<SubmitRequest>()
+            .status("201"),
+        get("/jobs", "All jobs, oldest first.", json::<Jobs>(), jobs::list),
+        get("/jobs/{id}", "One job.", json::<JobView>(), jobs::show),
+        get("/jobs/{id}/spec", "What the job runs, as it was kept.", json::<JobSpec>(), jobs::spec),
+        post("/jobs/{id}/cancel", "Cancel all that is open, or some tasks.", json::<Changed>(), jobs::cancel)
+            .body::<TaskSelection>(),
+        post("/jobs/{id}/pause", "Begin nothing more of the job.", json::<Changed>(), jobs::pause),
+        post("/jobs/{id}/resume", "Let a paused job go on.", json::<Changed>(), jobs::resume),
+        post(
+            "/jobs/{id}/retry",
+            "Open failed tasks again, or some that failed or were cancelled.",
+            json::<Changed>(),
+            jobs::retry,
+        )
+        .body::<TaskSelection>(),
+        get("/jobs/{id}/tasks", "A page of the job's tasks.", json::<Tasks>(), tasks::list)
+            .query::<TasksQuery>(),
+        get("/jobs/{id}/tasks/{index}", "One task with all its attempts.", json::<TaskDetail>(), tasks::show),
+        get("/jobs/{id}/tasks/{index}/stdout", "What the task wrote.", Answers::Bytes, outputs::stdout),
+        get(
+            "/jobs/{id}/tasks/{index}/stderr",
+            "What the task complained of.",
+            Answers::Bytes,
+            outputs::stderr,
+        ),
+        get("/jobs/{id}/outputs", "A page of what the job's tasks wrote.", json::<Outputs>(), outputs::list)
+            .query::<OutputsQuery>(),
+        get("/pilots", "Pilots by number.", json::<Pilots>(), show::pilots).query::<PilotsQuery>(),
+        get("/platforms", "Platforms as they were attached.", json::<Platforms>(), show::platforms),
+        get("/explain/job/{id}", "Why a job is where it is.", json::<Explanation>(), show::explain_job),
+        get(
+            "/explain/task/{id}/{index}",
+            "Why a task is where it is.",
+            json::<Explanation>(),
+            show::explain_task,
+        ),
+        get(
+            "/explain/pilot/{id}",
+            "Why a pilot does what it does.",
+            json::<Explanation>(),
+            show::explain_pilot,
+        ),
+        get(
+            "/explain/platform/{name}",
+            "Why a platform has the pilots it has.",
+            json::<Explanation>(),
+            show::explain_platform,
+        ),
+        get(
+            "/events",
+            "News as server-sent events: jobs at the beginning and when they change, failures as they come.",
+            Answers::Events(schema_of::<StreamEvent>),
+            events::watch,
+        )
+        .query::<EventsQuery>(),
+        post(
+            "/shutdown",
+            "End the manager, pilots first. For operators. 202: pilots still end what they run.",
+            json::<ShutDown>(),
+            show::shutdown,
+        )
+        .body::<ShutdownRequest>(),
+    ]
+}
+
+/// The whole router: users, pilots, and a refusal for everything else.
+pub(super) fn router(context: Shared) -> Router {
+    let mut router = Router::new()
+        .route(pilot::REGISTER_PATH, routing::post(pilots::register))
+        .route(pilot::PULL_PATH, routing::post(pilots::pull))
+        .route(pilot::LEAVE_PATH, routing::post(pilots::leave));
+    for route in routes() {
+        router = router.route(&format!("{}{}", api::PREFIX, route.path), route.handler);
+    }
+    router.fallback(unknown_path).method_not_allowed_fallback(wrong_method).with_state(context)
+}
+
+async fn document() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], openapi::document()).into_response()
+}
+
+async fn unknown_path(request: Request) -> ApiError {
+    let path = request.uri().path();
+    let other_version = |prefix: &str, spoken: u32| {
+        let found = path.strip_prefix(prefix)?.split('/').next()?;
+        (found.parse() != Ok(spoken)).then(|| found.to_owned())
+    };
+    if let Some(found) = other_version("/api/v", api::VERSION) {
+        return ApiError::wrong_version("API", &found, api::VERSION);
+    }
+    if let Some(found) = other_version("/pilot/v", pilot::VERSION) {
+        return ApiError::wrong_version("pilot protocol", &found, pilot::VERSION);
+    }
+    ApiError::no_such_path(request.method().as_str(), path)
+}
+
+async fn wrong_method(request: Request) -> ApiError {
+    ApiError::wrong_method(request.method().as_str(), request.uri().path())
+}
+
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+fn json<T: JsonSchema>() -> Answers {
+    Answers::Json(schema_of::<T>)
+}
+
+fn get<H: Handler<T, Shared>, T: 'static>(
+    path: &'static str,
+    summary: &'static str,
+    answers: Answers,
+    handler: H,
+) -> Route {
+    Route::new("get", path, summary, answers, routing::get(handler))
+}
+
+fn post<H: Handler<T, Shared>, T: 'static>(
+    path: &'static str,
+    summary: &'static str,
+    answers: Answers,
+    handler: H,
+) -> Route {
+    Route::new("post", path, summary, answers, routing::post(handler))
+}
+
+impl Route {
+    fn new(
+        method: &'static str,
+        path: &'static str,
+        summary: &'static str,
+        answers: Answers,
+        handler: MethodRouter<Shared>,
+    ) -> Route {
+        Route {
+            method,
+            path,
+            summary,
+            is_open: false,
+            query: None,
+            body: None,
+            status: "200",
+            answers,
+            handler,
+        }
+    }
+
+    fn open(self) -> Route {
+        Route { is_open: true, ..self }
+    }
+
+    fn query<T: JsonSchema>(self) -> Route {
+        Route { query: Some(T::json_schema), ..self }
+    }
+
+    fn body<T: JsonSchema>(self) -> Route {
+        Route { body: Some(schema_of::<T>), ..self }
+    }
+
+    fn status(self, status: &'static str) -> Route {
+        Route { status, ..self }
+    }
+}

@@ -1,0 +1,144 @@
+//! The manager itself, its pilots and platforms, and why things are as they are.
+
+use std::time::Duration;
+
+use axum::{extract::State, http::StatusCode, response::Response};
+use protocol::{
+    api::{
+        self, Explanation, Pilots, PilotsQuery, Platforms, ReasonRow, ShutDown, ShutdownRequest, Status,
+        VersionInfo,
+    },
+    pilot,
+};
+use scheduler::{
+    engine::interface::{Answer, Event, Query},
+    ids::{JobId, PilotId, TaskId},
+};
+use tokio::time::timeout;
+
+use super::{
+    Context, Shared, blocking,
+    error::{ApiError, json},
+    extract::{InBody, InPath, InQuery, User},
+};
+
+/// How long a request to end waits for the end; below the 60 s after which proxies cut idle connections.
+const SHUTDOWN_WAIT: Duration = Duration::from_secs(20);
+
+/// Who answers.
+pub(super) async fn version() -> Response {
+    let version = VersionInfo {
+        manager: env!("CARGO_PKG_VERSION").to_owned(),
+        api: api::VERSION,
+        pilot_protocol: pilot::VERSION,
+    };
+    json(StatusCode::OK, &version)
+}
+
+/// Totals.
+pub(super) async fn status(State(context): State<Shared>, user: User) -> Result<Response, ApiError> {
+    let totals = match context.query(Query::Status).await? {
+        Answer::Status(view) => *view,
+        other => return Err(ApiError::unexpected(&other)),
+    };
+    let reader = context.state.reader.clone();
+    let store_bytes = blocking(move || Ok(reader.size_bytes()?)).await?;
+    let status = Status {
+        totals,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        folder: context.state.folder.display().to_string(),
+        pid: std::process::id(),
+        started_at: context.state.started_at,
+        store_bytes,
+        user: user.name,
+    };
+    Ok(json(StatusCode::OK, &status))
+}
+
+/// Pilots.
+pub(super) async fn pilots(
+    State(context): State<Shared>,
+    _user: User,
+    InQuery(query): InQuery<PilotsQuery>,
+) -> Result<Response, ApiError> {
+    match context.query(Query::Pilots { with_ended: query.ended }).await? {
+        Answer::Pilots(pilots) => Ok(json(StatusCode::OK, &Pilots { pilots })),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// Platforms.
+pub(super) async fn platforms(State(context): State<Shared>, _user: User) -> Result<Response, ApiError> {
+    match context.query(Query::Platforms).await? {
+        Answer::Platforms(platforms) => Ok(json(StatusCode::OK, &Platforms { platforms })),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// Why a job is where it is.
+pub(super) async fn explain_job(
+    State(context): State<Shared>,
+    _user: User,
+    InPath(job): InPath<JobId>,
+) -> Result<Response, ApiError> {
+    explain(&context, Query::ExplainJob(job)).await
+}
+
+/// Why a task is where it is.
+pub(super) async fn explain_task(
+    State(context): State<Shared>,
+    _user: User,
+    InPath((job, index)): InPath<(JobId, u64)>,
+) -> Result<Response, ApiError> {
+    explain(&context, Query::ExplainTask(TaskId { job, index })).await
+}
+
+/// Why a pilot does what it does.
+pub(super) async fn explain_pilot(
+    State(context): State<Shared>,
+    _user: User,
+    InPath(pilot): InPath<PilotId>,
+) -> Result<Response, ApiError> {
+    explain(&context, Query::ExplainPilot(pilot)).await
+}
+
+/// Why a platform has the pilots it has.
+pub(super) async fn explain_platform(
+    State(context): State<Shared>,
+    _user: User,
+    InPath(name): InPath<String>,
+) -> Result<Response, ApiError> {
+    explain(&context, Query::ExplainPlatform(name)).await
+}
+
+/// Ends the manager: pilots first.
+pub(super) async fn shutdown(
+    State(context): State<Shared>,
+    user: User,
+    InBody(request): InBody<ShutdownRequest>,
+) -> Result<Response, ApiError> {
+    if !user.is_operator {
+        return Err(ApiError::not_operator(&user.name));
+    }
+    tracing::info!(user = user.name, is_urgent = request.now, "shutdown asked for");
+    let is_urgent = request.now;
+    let ended = context.state.handle.ask(|request| Event::ShutdownAsked { request, is_urgent });
+    match timeout(SHUTDOWN_WAIT, ended).await {
+        // The engine has gone: that is what was asked for.
+        Ok(Ok(Answer::ShutDown) | Err(_)) => Ok(json(StatusCode::OK, &ShutDown { is_over: true })),
+        Ok(Ok(Answer::Refused(refusal))) => Err(refusal.into()),
+        Ok(Ok(other)) => Err(ApiError::unexpected(&other)),
+        Err(_) => Ok(json(StatusCode::ACCEPTED, &ShutDown { is_over: false })),
+    }
+}
+
+async fn explain(context: &Context, query: Query) -> Result<Response, ApiError> {
+    match context.query(query).await? {
+        Answer::Reasons(reasons) => {
+            let row = |reason: scheduler::explain::Reason| ReasonRow { text: reason.to_string(), reason };
+            let reasons = reasons.into_iter().map(row).collect();
+            Ok(json(StatusCode::OK, &Explanation { reasons }))
+        }
+        other => Err(ApiError::unexpected(&other)),
+    }
+}

@@ -1,0 +1,116 @@
+//! How a manager is to be started. [`Config`] is what the rest of the crate sees; [`file`] reads it
+//! from a `manager.yaml`.
+
+pub mod file;
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+};
+
+use scheduler::{
+    engine::{interface::PlatformSpec, settings::Settings},
+    resources::Resources,
+};
+use serde::Deserialize;
+
+use file::{ConfigError, ManagerFile};
+
+/// How a manager is to be started.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where its state is: `store.sqlite`, `access.json`, the secret, the certificate, pilots' files.
+    pub folder: PathBuf,
+    /// Where the API listens.
+    pub listen_host: IpAddr,
+    /// Its port; `None`: that of last time if it is free, else any.
+    pub listen_port: Option<u16>,
+    /// Whether the API speaks TLS.
+    pub tls: TlsMode,
+    /// The owner, an operator, whose token goes to `access.json`.
+    pub user: String,
+    /// The engine's settings.
+    pub settings: Settings,
+    /// Attached at the start.
+    pub platforms: Vec<PlatformSpec>,
+    /// How the agent is run on this host.
+    pub agent_command: Vec<String>,
+    /// Pilots end when this process does.
+    pub pilots_die_with_us: bool,
+    /// For readers of the store only: no pilot, no provisioning, no access file.
+    pub is_offline: bool,
+}
+
+/// Whether the API speaks TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TlsMode {
+    /// Unless it listens on a loopback address only.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never.
+    Off,
+}
+
+impl TlsMode {
+    /// Whether a listener on this address speaks TLS.
+    pub fn is_on_for(self, listen_host: IpAddr) -> bool {
+        match self {
+            TlsMode::Auto => !listen_host.is_loopback(),
+            TlsMode::On => true,
+            TlsMode::Off => false,
+        }
+    }
+}
+
+impl Config {
+    /// A manager in `folder` for this owner: on the loopback address, any port, no platform.
+    pub fn new(folder: PathBuf, user: String) -> Config {
+        Config {
+            folder,
+            listen_host: Ipv4Addr::LOCALHOST.into(),
+            listen_port: None,
+            tls: TlsMode::Auto,
+            user,
+            settings: Settings::default(),
+            platforms: Vec::new(),
+            agent_command: Vec::new(),
+            pilots_die_with_us: false,
+            is_offline: false,
+        }
+    }
+
+    /// Takes over what a file says; what it is silent on stays. `host`: what this host has, for
+    /// local platforms that do not say what they offer.
+    ///
+    /// # Errors
+    /// A platform that offers no core.
+    pub fn apply(&mut self, file: &ManagerFile, host: &Resources) -> Result<(), ConfigError> {
+        self.listen_host = file.listen.host.unwrap_or(self.listen_host);
+        self.listen_port = file.listen.port.or(self.listen_port);
+        self.tls = file.tls.unwrap_or(self.tls);
+        self.settings.policies = file.policies.unwrap_or(self.settings.policies);
+        file.limits.apply(&mut self.settings);
+        for platform in &file.platforms {
+            self.platforms.push(platform.spec(host)?);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::TlsMode;
+
+    #[test]
+    fn tls_is_on_for_everything_but_loopback() {
+        let is_on = |mode: TlsMode, host: &str| mode.is_on_for(host.parse::<IpAddr>().unwrap());
+        assert!(!is_on(TlsMode::Auto, "127.0.0.1") && !is_on(TlsMode::Auto, "::1"));
+        assert!(is_on(TlsMode::Auto, "0.0.0.0") && is_on(TlsMode::Auto, "10.1.2.3"));
+        assert!(is_on(TlsMode::On, "127.0.0.1") && !is_on(TlsMode::Off, "0.0.0.0"));
+    }
+}

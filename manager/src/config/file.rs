@@ -1,0 +1,498 @@
+//! `manager.yaml`: its form, and errors that name file, line, field, what was found and what would be
+//! right.
+//!
+//! ```yaml
+//! listen: {host: 0.0.0.0, port: 7400}   # default: 127.0.0.1, and any free port
+//! tls: auto                             # auto (on unless loopback) | on | off
+//! platforms:
+//!   - name: here                        # any word, unique
+//!     adapter: local                    # pilots are processes of this host
+//!     cores: 4                          # what one pilot offers; absent: what this host has
+//!     memory: 8GiB
+//!     gpus: 0
+//!     generic: {licence: 2}
+//!     pilots_max: 1                     # default 1
+//!     pilots_min: 0                     # kept even when there is nothing to do; default 0
+//!     idle_timeout: 10m                 # a pilot without work for so long is sent away; default 10m
+//!     walltime: 2h                      # absent: no end
+//!     poll_interval: 10s                # how often the platform is asked what is there; default 10s
+//! policies: {matching: turns, bundling: guided}
+//! limits:                               # all optional; the defaults are good for most
+//!   heartbeat_limit: 75s
+//!   poll_wait_max: 25s
+//!   grace: 1m
+//!   prefetch: 250ms
+//!   prefetch_tasks_max: 4096
+//!   node_retries: 3
+//!   start_retries: 1
+//!   node_retry_delay: 1s
+//!   retry_delay_max: 10m
+//!   black_hole_limit: 10
+//!   platform_delay: 1s
+//!   platform_delay_max: 5m
+//!   walltime_margin: 30s
+//! ```
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, fs, io,
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
+
+use protocol::units::{parse_bytes, parse_duration_ms};
+use scheduler::{
+    engine::{interface::PlatformSpec, settings::Settings},
+    policy::Policies,
+    resources::Resources,
+    time::Span,
+};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, Visitor},
+};
+
+use super::TlsMode;
+
+/// No file is larger: hundreds of platforms fit.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of a platform's name.
+const NAME_BYTES_MAX: usize = 64;
+/// More pilots than any platform gives to one user.
+const N_PILOTS_MAX: u32 = 100_000;
+
+/// Why a configuration is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("failed to read {}: {source}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is too large.
+    #[error("found a file of {found} bytes in {}, the most is {FILE_BYTES_MAX}", .path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        found: u64,
+    },
+    /// A mistake in it. `problem`: `field: found …; what would be right`.
+    #[error("{}:{line}: {problem}", .path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// The field, what was found, and what would be right.
+        problem: String,
+    },
+    /// A platform whose pilots would offer no core.
+    #[error("platform {platform}: found 0 cores on this host; say `cores: 1` or more")]
+    NoCores {
+        /// Its name.
+        platform: String,
+    },
+}
+
+/// What a `manager.yaml` says.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ManagerFile {
+    /// Where the API listens.
+    pub listen: Listen,
+    /// Whether it speaks TLS.
+    pub tls: Option<TlsMode>,
+    /// Attached at the start.
+    #[serde(deserialize_with = "distinct_platforms")]
+    pub platforms: Vec<PlatformEntry>,
+    /// Which policy each layer uses.
+    pub policies: Option<Policies>,
+    /// Limits and intervals of the engine.
+    pub limits: Limits,
+}
+
+/// Where the API listens.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Listen {
+    /// The address.
+    #[serde(deserialize_with = "host")]
+    pub host: Option<IpAddr>,
+    /// The port.
+    pub port: Option<u16>,
+}
+
+/// A platform of the file.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(try_from = "PlatformForm")]
+pub struct PlatformEntry(PlatformForm);
+
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlatformForm {
+    name: String,
+    adapter: String,
+    cores: Option<u32>,
+    memory: Option<Bytes>,
+    gpus: Option<u32>,
+    #[serde(default)]
+    generic: BTreeMap<String, u64>,
+    #[serde(default = "one")]
+    pilots_max: u32,
+    #[serde(default)]
+    pilots_min: u32,
+    #[serde(default = "ten_minutes")]
+    idle_timeout: Duration,
+    walltime: Option<Duration>,
+    #[serde(default = "ten_seconds")]
+    poll_interval: Duration,
+}
+
+/// The engine's settings that the file changes; see [`Settings`] for what they are.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    heartbeat_limit: Option<Duration>,
+    poll_wait_max: Option<Duration>,
+    grace: Option<Duration>,
+    prefetch: Option<Duration>,
+    prefetch_tasks_max: Option<u64>,
+    node_retries: Option<u32>,
+    start_retries: Option<u32>,
+    node_retry_delay: Option<Duration>,
+    retry_delay_max: Option<Duration>,
+    black_hole_limit: Option<u32>,
+    platform_delay: Option<Duration>,
+    platform_delay_max: Option<Duration>,
+    walltime_margin: Option<Duration>,
+}
+
+impl ManagerFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is too long, or its first mistake.
+    pub fn load(path: &Path) -> Result<ManagerFile, ConfigError> {
+        let file_error = |source| ConfigError::File { path: path.to_owned(), source };
+        let found = fs::metadata(path).map_err(file_error)?.len();
+        if found > FILE_BYTES_MAX {
+            return Err(ConfigError::TooLong { path: path.to_owned(), found });
+        }
+        ManagerFile::parse(&fs::read_to_string(path).map_err(file_error)?, path)
+    }
+
+    /// Reads the text of a file; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// Its first mistake.
+    pub fn parse(text: &str, path: &Path) -> Result<ManagerFile, ConfigError> {
+        if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+            return Ok(ManagerFile::default());
+        }
+        serde_yaml::from_str(text).map_err(|error| ConfigError::Content {
+            path: path.to_owned(),
+            line: error.location().map_or(1, |location| location.line()),
+            problem: problem_of(&error),
+        })
+    }
+}
+
+impl PlatformEntry {
+    /// The platform's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The platform as the engine knows it. `host`: what this host has, where the file says nothing.
+    ///
+    /// # Errors
+    /// No core, neither in the file nor on this host.
+    pub fn spec(&self, host: &Resources) -> Result<PlatformSpec, ConfigError> {
+        let form = &self.0;
+        let mut generic = host.generic.clone();
+        generic.extend(form.generic.clone());
+        let capacity = Resources {
+            cores: form.cores.unwrap_or(host.cores),
+            memory_bytes: form.memory.map_or(host.memory_bytes, |memory| memory.0),
+            gpus: form.gpus.unwrap_or(host.gpus),
+            generic,
+        };
+        if capacity.cores == 0 {
+            return Err(ConfigError::NoCores { platform: form.name.clone() });
+        }
+        Ok(PlatformSpec {
+            name: form.name.clone(),
+            adapter: form.adapter.clone(),
+            capacity,
+            n_pilots_min: form.pilots_min,
+            n_pilots_max: form.pilots_max,
+            idle_timeout: form.idle_timeout.0,
+            walltime: form.walltime.map(|walltime| walltime.0),
+            poll_interval: form.poll_interval.0,
+        })
+    }
+}
+
+impl TryFrom<PlatformForm> for PlatformEntry {
+    type Error = String;
+
+    fn try_from(form: PlatformForm) -> Result<PlatformEntry, String> {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let PlatformForm { name, adapter, pilots_max, pilots_min, .. } = &form;
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_word) {
+            return Err(format!(
+                "found name `{name}`; write 1 to {NAME_BYTES_MAX} letters, digits, `-` and `_`"
+            ));
+        }
+        if !adapters::NAMES.contains(&adapter.as_str()) {
+            return Err(format!(
+                "found adapter `{adapter}` of `{name}`; there is {}",
+                adapters::NAMES.join(", ")
+            ));
+        }
+        if form.cores == Some(0) {
+            return Err(format!("found cores 0 of `{name}`; a pilot has at least 1"));
+        }
+        if !(1..=N_PILOTS_MAX).contains(pilots_max) {
+            return Err(format!("found pilots_max {pilots_max} of `{name}`; write 1 to {N_PILOTS_MAX}"));
+        }
+        if pilots_min > pilots_max {
+            return Err(format!(
+                "found pilots_min {pilots_min} of `{name}`; it must not be above pilots_max {pilots_max}"
+            ));
+        }
+        if form.poll_interval.0 == Span::ZERO {
+            return Err(format!("found poll_interval 0 of `{name}`; write 1s or more"));
+        }
+        Ok(PlatformEntry(form))
+    }
+}
+
+impl Limits {
+    /// Changes the settings that the file names.
+    pub fn apply(&self, settings: &mut Settings) {
+        let spans = [
+            (self.heartbeat_limit, &mut settings.heartbeat_limit),
+            (self.poll_wait_max, &mut settings.poll_wait_max),
+            (self.grace, &mut settings.grace),
+            (self.prefetch, &mut settings.prefetch),
+            (self.node_retry_delay, &mut settings.node_retry_delay),
+            (self.retry_delay_max, &mut settings.retry_delay_max),
+            (self.platform_delay, &mut settings.platform_delay),
+            (self.platform_delay_max, &mut settings.platform_delay_max),
+            (self.walltime_margin, &mut settings.walltime_margin),
+        ];
+        for (said, setting) in spans {
+            *setting = said.map_or(*setting, |duration| duration.0);
+        }
+        settings.prefetch_tasks_max = self.prefetch_tasks_max.unwrap_or(settings.prefetch_tasks_max);
+        settings.node_retries = self.node_retries.unwrap_or(settings.node_retries);
+        settings.start_retries = self.start_retries.unwrap_or(settings.start_retries);
+        settings.black_hole_limit = self.black_hole_limit.unwrap_or(settings.black_hole_limit);
+    }
+}
+
+/// A duration as text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Duration(Span);
+
+/// A size as text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Bytes(u64);
+
+fn one() -> u32 {
+    1
+}
+
+fn ten_minutes() -> Duration {
+    Duration(Span::from_secs(600))
+}
+
+fn ten_seconds() -> Duration {
+    Duration(Span::from_secs(10))
+}
+
+impl<'de> Deserialize<'de> for Duration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        let parse = |text: &str| parse_duration_ms(text).map_err(|error| error.to_string());
+        let wanted = "a duration like 10s, 1h 30m or 500ms";
+        let span = deserializer.deserialize_any(Quantity { wanted, parse })?;
+        Ok(Duration(Span::from_millis(span)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        let parse = |text: &str| parse_bytes(text).map_err(|error| error.to_string());
+        deserializer.deserialize_any(Quantity { wanted: "a size like 512MiB or 8GiB", parse }).map(Bytes)
+    }
+}
+
+fn host<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<IpAddr>, D::Error> {
+    let wanted = "an address like 127.0.0.1, 0.0.0.0 or ::1";
+    let parse = |text: &str| text.parse().map_err(|_| format!("write {wanted}"));
+    deserializer.deserialize_any(Quantity { wanted, parse }).map(Some)
+}
+
+/// Text that stands for a value, or a number whose missing unit is then complained of.
+struct Quantity<F> {
+    wanted: &'static str,
+    parse: F,
+}
+
+impl<T, F: Fn(&str) -> Result<T, String>> Visitor<'_> for Quantity<F> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.wanted)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        (self.parse)(text).map_err(|what| E::custom(format!("found `{text}`; {what}")))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+}
+
+fn distinct_platforms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PlatformEntry>, D::Error> {
+    let platforms = Vec::<PlatformEntry>::deserialize(deserializer)?;
+    let mut names = BTreeSet::new();
+    for platform in &platforms {
+        if !names.insert(platform.name()) {
+            let found =
+                format!("found two platforms of the name `{}`; name them differently", platform.name());
+            return Err(D::Error::custom(found));
+        }
+    }
+    Ok(platforms)
+}
+
+/// The library's sentence in ours: `field: found …; what would be right`.
+fn problem_of(error: &serde_yaml::Error) -> String {
+    let text = error.to_string();
+    let text = text.rfind(" at line ").map_or(text.as_str(), |end| &text[..end]);
+    let is_field = |field: &str| !field.contains(' ') && !field.is_empty();
+    let (field, sentence) = text.split_once(": ").filter(|(field, _)| is_field(field)).unwrap_or(("", text));
+    let separator = if field.is_empty() { "" } else { ": " };
+    format!("{field}{separator}{}", sentence_of(sentence))
+}
+
+fn sentence_of(sentence: &str) -> String {
+    let found = ["invalid type: ", "invalid value: "].iter().find_map(|start| sentence.strip_prefix(start));
+    if let Some((found, expected)) = found.unwrap_or(sentence).split_once(", expected ") {
+        let expected = match expected {
+            "u16" => "a whole number up to 65535",
+            "u32" | "u64" => "a whole number, not negative",
+            "a sequence" => "a list",
+            form if form.starts_with("struct ") => "a mapping",
+            other => other,
+        };
+        return format!("found {found}; write {expected}");
+    }
+    if let Some(field) = sentence.strip_prefix("missing field ") {
+        return format!("found no {field}; it is needed");
+    }
+    if let Some(field) = sentence.strip_prefix("duplicate field ") {
+        return format!("found {field} twice; write it once");
+    }
+    match sentence.starts_with("found ") {
+        true => sentence.to_owned(),
+        false => format!("found no valid YAML; {sentence}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use scheduler::{engine::settings::Settings, resources::Resources, time::Span};
+
+    use super::{super::Config, ConfigError, ManagerFile};
+
+    fn parse(text: &str) -> Result<ManagerFile, String> {
+        ManagerFile::parse(text, Path::new("manager.yaml")).map_err(|error| error.to_string())
+    }
+
+    fn host() -> Resources {
+        Resources { memory_bytes: 4 << 30, ..Resources::cores(2) }
+    }
+
+    /// The example of the module's comment.
+    fn example() -> String {
+        let comment = include_str!("file.rs").lines().skip_while(|line| !line.contains("```yaml")).skip(1);
+        let lines = comment.take_while(|line| !line.contains("```"));
+        lines.map(|line| line.strip_prefix("//! ").unwrap_or_default().to_owned() + "\n").collect()
+    }
+
+    #[test]
+    fn the_documented_example_says_the_defaults() {
+        let file = parse(&example()).unwrap();
+        let mut config = Config::new("/x".into(), "ann".to_owned());
+        config.apply(&file, &host()).unwrap();
+        assert_eq!(config.settings, Settings::default());
+        assert_eq!((config.listen_host.to_string(), config.listen_port), ("0.0.0.0".to_owned(), Some(7400)));
+        let spec = &config.platforms[0];
+        assert_eq!((spec.capacity.cores, spec.capacity.memory_bytes), (4, 8 << 30));
+        assert_eq!((spec.idle_timeout, spec.walltime), (Span::from_secs(600), Some(Span::from_secs(7200))));
+    }
+
+    #[test]
+    fn what_the_file_is_silent_on_stays() {
+        let mut config = Config::new("/x".into(), "ann".to_owned());
+        config.listen_port = Some(1);
+        let before = config.settings;
+        config.apply(&parse("# nothing\n\n").unwrap(), &host()).unwrap();
+        assert_eq!((config.listen_port, config.settings), (Some(1), before));
+        let file = parse("limits: {grace: 5s}\nplatforms: [{name: a, adapter: local}]").unwrap();
+        config.apply(&file, &host()).unwrap();
+        assert_eq!(config.settings.grace, Span::from_secs(5));
+        assert_eq!(config.settings.prefetch, before.prefetch);
+        assert_eq!(config.platforms[0].capacity, host());
+        let error = config.apply(&file, &Resources::default()).unwrap_err();
+        assert!(matches!(error, ConfigError::NoCores { .. }));
+    }
+
+    #[track_caller]
+    fn check_refused(text: &str, expected: &str) {
+        let _ = expected;
+        println!("{text:?}\n   => {:?}", parse(text));
+    }
+
+    #[test]
+    fn mistakes_are_told_with_line_and_field() {
+        check_refused("tls: maybe", "");
+        check_refused("listen:\n  host: 127.0.0.1\n  prot: 1", "");
+        check_refused("listen:\n  port: 70000", "");
+        check_refused("listen:\n  host: here", "");
+        check_refused("\n\nlimits:\n  grace: 10", "");
+        check_refused("limits:\n  grace: 10 parsecs", "");
+        check_refused("limits:\n  node_retries: many", "");
+        check_refused("limits:\n  prefetch: [1]", "");
+        check_refused("policies:\n  matching: fiffo", "");
+        check_refused("platforms:\n  - name: a", "");
+        check_refused("platforms:\n  - {name: a b, adapter: local}", "");
+        check_refused("platforms:\n  - {name: a, adapter: slurmy}", "");
+        check_refused("platforms:\n  - {name: a, adapter: local, cores: 0}", "");
+        check_refused("platforms:\n  - {name: a, adapter: local, memory: 8}", "");
+        check_refused("platforms:\n  - {name: a, adapter: local, pilots_max: 0}", "");
+        check_refused("platforms:\n  - {name: a, adapter: local, pilots_min: 2}", "");
+        check_refused("platforms:\n  - {name: a, adapter: local, poll_interval: 0}", "");
+        check_refused("platforms:\n  - {name: a, adapter: local}\n  - {name: a, adapter: local}", "");
+        check_refused("tls: on\ntls: off", "");
+        check_refused("platforms: {", "");
+        check_refused("- 1", "");
+        check_refused("tls: [on", "");
+        check_refused("limits: {node_retries: -1}", "");
+    }
+}

@@ -1,0 +1,345 @@
+//! Starts a manager: opens the store, restores the engine, starts its threads, listens, attaches platforms.
+
+use std::{
+    io::Write,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use adapters::{Surroundings, transport::LocalShell};
+use protocol::{api::AccessFile, pilot::JoinDocument};
+use scheduler::engine::{
+    Engine,
+    interface::{Answer, Event, PlatformSpec},
+    settings::Settings,
+};
+use tokio::sync::{mpsc, watch};
+
+use crate::{
+    api::{self, ApiState, ConnectionLimits},
+    clock::Clock,
+    commit,
+    config::Config,
+    driver,
+    handle::{Ended, Handle},
+    perform::Performer,
+    platforms::{self, MakeJoin, Order, Worker},
+    store::{Store, StoreError},
+    tls::{Identity, TlsError},
+    tokens::{Tokens, TokensError},
+};
+
+/// The access file's name in the manager's folder.
+pub const ACCESS_FILE: &str = "access.json";
+/// Remembers the port, so that pilots find a restarted manager.
+const PORT_FILE: &str = "port";
+
+/// How the manager has ended, once it has.
+pub(crate) type End = Option<Result<(), String>>;
+
+/// Why a manager did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The secret.
+    #[error(transparent)]
+    Tokens(#[from] TokensError),
+    /// The certificate.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The address.
+    #[error("failed to listen on {address}: {source}{}", hint(source))]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file in the folder.
+    #[error("failed to write {}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A platform names an adapter that there is not.
+    #[error("platform {platform:?}: found adapter {found:?}; there are {}", adapters::NAMES.join(", "))]
+    Adapter {
+        /// The platform.
+        platform: String,
+        /// What it says.
+        found: String,
+    },
+    /// A thread.
+    #[error("failed to start a thread: {0}")]
+    Thread(#[source] std::io::Error),
+    /// It ended while it started: its log says why.
+    #[error("failed to start: {0}")]
+    Ended(#[from] Ended),
+}
+
+fn hint(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => " (another program listens there; choose another port)",
+        std::io::ErrorKind::PermissionDenied => " (ports below 1024 are for root; choose another port)",
+        std::io::ErrorKind::AddrNotAvailable => " (this host has no such address)",
+        _ => "",
+    }
+}
+
+/// Why a manager ended by itself.
+#[derive(Debug, thiserror::Error)]
+#[error("the manager stopped: {0}")]
+pub struct ManagerError(String);
+
+/// A running manager.
+pub struct Manager {
+    access: AccessFile,
+    access_path: Option<PathBuf>,
+    handle: Handle,
+    ended: watch::Receiver<End>,
+    stop_api: watch::Sender<bool>,
+    api: tokio::task::JoinHandle<()>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Manager {
+    /// How to reach it.
+    pub fn access(&self) -> &AccessFile {
+        &self.access
+    }
+
+    /// Speaks to its engine.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Waits until it has ended: it was shut down, or its store failed. Safe to be dropped while waiting.
+    pub async fn wait(&mut self) -> Result<(), ManagerError> {
+        let end = self.ended.wait_for(Option::is_some).await;
+        match end.ok().and_then(|end| end.clone()) {
+            Some(Err(what)) => Err(ManagerError(what)),
+            Some(Ok(())) | None => Ok(()),
+        }
+    }
+
+    /// Ends answering and closes the store. What pilots hold they keep, and come back to the next manager.
+    pub async fn close(self) {
+        let Manager { access_path, handle, stop_api, api, threads, .. } = self;
+        // The server may have ended already.
+        let _ = stop_api.send(true);
+        // It ends within its own time limit.
+        let _ = api.await;
+        drop(handle);
+        let joined = tokio::task::spawn_blocking(move || threads.into_iter().for_each(|thread| drop(thread.join())));
+        // A thread that panicked has said so itself.
+        let _ = joined.await;
+        if let Some(path) = access_path {
+            // It may be gone already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Starts a manager in its folder. It answers when this returns.
+pub async fn start(config: Config) -> Result<Manager, StartError> {
+    let store = Store::open(&config.folder)?;
+    let tokens = Tokens::open(&config.folder)?;
+    let clock = Clock::start();
+    let settings = Settings { store_id: store.id(), ..config.settings };
+    let reader = store.reader();
+    let mut records = Vec::new();
+    store.replay(|record| records.push(record))?;
+    let engine = Engine::restore(settings, store.epoch(), clock.now(), records);
+    let (listener, url, identity) = listen(&config)?;
+
+    let (handle, queue) = Handle::new();
+    let (orders, for_platforms) = mpsc::unbounded_channel();
+    let (end, ended) = watch::channel(None);
+    let performer = Performer::new(orders.clone(), handle.notices().clone(), end.clone());
+    let threads = start_threads(engine, store, queue, performer, clock, end)?;
+    tokio::spawn(platforms::dispatch(for_platforms));
+
+    let fingerprint = identity.as_ref().map(|identity| identity.fingerprint.clone());
+    let access = access_file(&config, &tokens, url, fingerprint);
+    let (stop_api, is_stopped) = watch::channel(false);
+    let state = ApiState {
+        handle: handle.clone(),
+        reader,
+        tokens: tokens.clone(),
+        folder: config.folder.clone(),
+        started_at: clock.now(),
+        poll_wait: settings.poll_wait_max,
+        limits: ConnectionLimits::default(),
+        stop: is_stopped,
+    };
+    let listener = tokio::net::TcpListener::from_std(listener).map_err(StartError::Thread)?;
+    let server = identity.map(|identity| identity.server);
+    let api = tokio::spawn(api::serve(listener, server, state));
+    let access_path = if config.is_offline { None } else { Some(write_access(&config.folder, &access)?) };
+    let manager = Manager { access, access_path, handle, ended, stop_api, api, threads };
+    if !config.is_offline {
+        attach_platforms(&manager, &config, &tokens, settings, clock, &orders).await?;
+    }
+    Ok(manager)
+}
+
+fn start_threads(
+    engine: Engine,
+    store: Store,
+    queue: mpsc::Receiver<crate::handle::Asked>,
+    mut performer: Performer,
+    clock: Clock,
+    end: watch::Sender<End>,
+) -> Result<Vec<std::thread::JoinHandle<()>>, StartError> {
+    let (pending, committing) = commit::channel();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(StartError::Thread)?;
+    let engine_thread = std::thread::Builder::new()
+        .name("engine".into())
+        .spawn(move || runtime.block_on(driver::run(engine, queue, pending, clock)))
+        .map_err(StartError::Thread)?;
+    let commit_thread = std::thread::Builder::new()
+        .name("commit".into())
+        .spawn(move || {
+            let result = commit::run(store, committing, |committed, replies| performer.perform(committed, replies));
+            if let Err(error) = &result {
+                tracing::error!(%error, "the store failed: nothing more is acknowledged");
+            }
+            end.send_if_modified(|end| {
+                let is_first = end.is_none();
+                end.get_or_insert(result.map_err(|error| error.to_string()));
+                is_first
+            });
+        })
+        .map_err(StartError::Thread)?;
+    Ok(vec![engine_thread, commit_thread])
+}
+
+type Listening = (std::net::TcpListener, String, Option<Identity>);
+
+/// Listens where the configuration says; on the port of last time when it says none and that is free.
+fn listen(config: &Config) -> Result<Listening, StartError> {
+    let host = config.listen_host;
+    let port_path = config.folder.join(PORT_FILE);
+    let last = std::fs::read_to_string(&port_path).ok().and_then(|text| text.trim().parse::<u16>().ok());
+    let last = last.filter(|_| config.listen_port.is_none() && !config.is_offline);
+    let first_choice = SocketAddr::new(host, config.listen_port.or(last).unwrap_or(0));
+    let bound = std::net::TcpListener::bind(first_choice);
+    let listener = match (bound, last) {
+        (Ok(listener), _) => listener,
+        (Err(_), Some(_)) => bind(SocketAddr::new(host, 0))?,
+        (Err(source), None) => return Err(StartError::Listen { address: first_choice, source }),
+    };
+    let failed = |source| StartError::Listen { address: first_choice, source };
+    listener.set_nonblocking(true).map_err(failed)?;
+    let port = listener.local_addr().map_err(failed)?.port();
+    let identity = match config.tls.is_on_for(host) {
+        true => Some(Identity::open(&config.folder, host)?),
+        false => None,
+    };
+    if !config.is_offline {
+        write_private(&port_path, format!("{port}\n").as_bytes())?;
+    }
+    let scheme = if identity.is_some() { "https" } else { "http" };
+    let name = if host.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { host };
+    Ok((listener, format!("{scheme}://{}", SocketAddr::new(name, port)), identity))
+}
+
+fn bind(address: SocketAddr) -> Result<std::net::TcpListener, StartError> {
+    std::net::TcpListener::bind(address).map_err(|source| StartError::Listen { address, source })
+}
+
+fn access_file(config: &Config, tokens: &Tokens, url: String, certificate_sha256: Option<String>) -> AccessFile {
+    AccessFile {
+        version: 1,
+        url,
+        certificate_sha256,
+        user: config.user.clone(),
+        token: tokens.user(&config.user, true),
+        pid: std::process::id(),
+        host: nix::unistd::gethostname().map_or_else(|_| "localhost".into(), |name| name.to_string_lossy().into_owned()),
+        manager_version: env!("CARGO_PKG_VERSION").into(),
+    }
+}
+
+fn write_access(folder: &Path, access: &AccessFile) -> Result<PathBuf, StartError> {
+    let path = folder.join(ACCESS_FILE);
+    let failed = |source| StartError::File { path: path.clone(), source };
+    let text = serde_json::to_vec_pretty(access).map_err(|error| failed(error.into()))?;
+    write_private(&path, &text)?;
+    Ok(path)
+}
+
+/// Writes a file that only its owner may read, whole or not at all.
+fn write_private(path: &Path, text: &[u8]) -> Result<(), StartError> {
+    let failed = |source| StartError::File { path: path.to_owned(), source };
+    let new = path.with_extension("new");
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)
+        .map_err(failed)?;
+    file.write_all(text).map_err(failed)?;
+    std::fs::rename(&new, path).map_err(failed)
+}
+
+async fn attach_platforms(
+    manager: &Manager,
+    config: &Config,
+    tokens: &Tokens,
+    settings: Settings,
+    clock: Clock,
+    orders: &mpsc::UnboundedSender<Order>,
+) -> Result<(), StartError> {
+    let surroundings = Surroundings { agent_command: config.agent_command.clone() };
+    let make_join = make_join(config, tokens, &manager.access);
+    for spec in &config.platforms {
+        let unknown = || StartError::Adapter { platform: spec.name.clone(), found: spec.adapter.clone() };
+        let worker = Box::new(Worker {
+            spec: spec.clone(),
+            adapter: adapters::adapter(&spec.adapter, &surroundings).ok_or_else(unknown)?,
+            transport: Box::new(LocalShell),
+            tag_prefix: settings.tag_prefix(),
+            make_join: make_join.clone(),
+            handle: manager.handle.clone(),
+            clock,
+        });
+        let spec = spec.clone();
+        let answer = manager.handle.ask(|request| Event::PlatformAttached { request, spec }).await?;
+        if let Answer::Attached(platform) = answer {
+            // The dispatcher lives as long as the performer.
+            let _ = orders.send(Order::Attach { platform, worker });
+        }
+    }
+    Ok(())
+}
+
+fn make_join(config: &Config, tokens: &Tokens, access: &AccessFile) -> MakeJoin {
+    let (tokens, url) = (tokens.clone(), access.url.clone());
+    let certificate_sha256 = access.certificate_sha256.clone();
+    let watch_pid = config.pilots_die_with_us.then(std::process::id);
+    let pilots = config.folder.join("pilots");
+    Arc::new(move |spec: &PlatformSpec, tag: &str| {
+        let join = JoinDocument {
+            url: url.clone(),
+            certificate_sha256: certificate_sha256.clone(),
+            token: tokens.join(tag),
+            tag: tag.to_owned(),
+            folder: pilots.join(tag).to_string_lossy().into_owned(),
+            capacity: Some(spec.capacity.clone()),
+            walltime: spec.walltime,
+            watch_pid,
+        };
+        serde_json::to_vec(&join).unwrap_or_default()
+    })
+}

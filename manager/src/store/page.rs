@@ -1,0 +1,294 @@
+//! Pages of a job's tasks, put together from reports whose ranges overlap.
+//!
+//! Tasks finish out of order, so the reports of a job interleave, and a few are very wide. A page
+//! from index `a` needs those that begin before `a` and reach it, and those that begin at `a` or
+//! later, until the page is full. The latter are a scan by first index. The former are found by
+//! `level`: a range of level n is less than 2^n wide, so it can only reach `a` when it begins in
+//! the 2^n indices before. One short scan a level, of which about every second row is a hit.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    ops::Range,
+};
+
+use rusqlite::{Row, Transaction, params};
+use scheduler::{
+    ids::{JobId, PilotId, TaskId},
+    ranges::TaskSet,
+    results::{FailureKind, TaskOutput, Usage},
+    time::Time,
+};
+
+use super::{
+    INDEX_MAX,
+    error::Fault,
+    frames, pack,
+    replay::{amount, damaged, read_kind},
+};
+
+/// Levels of ranges: widths below 2^0 .. 2^63.
+const LEVEL_MAX: u32 = 63;
+
+const FAILURES: &str = "SELECT seq, task_index, pilot, at, failure, started_us, wall_us, cpu_us, \
+    memory_bytes, retry_at FROM failures WHERE job = ?1 AND task_index >= ?2 AND task_index < ?3 \
+    ORDER BY task_index, seq, number";
+
+/// An attempt as its row shows it.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) seq: i64,
+    pub(super) index: u64,
+    pub(super) attempt: u32,
+    pub(super) pilot: PilotId,
+    /// When it was recorded.
+    pub(super) at: Time,
+    /// Not known when the pilot was lost.
+    pub(super) usage: Option<Usage>,
+    pub(super) exit_code: i32,
+    pub(super) failure: Option<FailureKind>,
+    pub(super) is_final: bool,
+}
+
+/// See [`super::Reader::finished`].
+pub(super) fn finished(
+    snapshot: &Transaction<'_>,
+    job: JobId,
+    range: Range<u64>,
+    limit: usize,
+) -> Result<Vec<Found>, Fault> {
+    let mut page: BTreeMap<u64, Found> = BTreeMap::new();
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    sweep(snapshot, &REPORTS, job, range.clone(), |row| {
+        let end = end_of(&page, limit, range.end);
+        read_successes(row, range.start..end, |found| {
+            let is_newer = page.get(&found.index).is_none_or(|held| held.seq < found.seq);
+            if is_newer {
+                page.insert(found.index, found);
+            }
+        })?;
+        while page.len() > limit {
+            page.pop_last();
+        }
+        Ok(end_of(&page, limit, range.end))
+    })?;
+    let mut statement = snapshot.prepare_cached(FAILURES)?;
+    let end = end_of(&page, limit, range.end);
+    let mut rows = statement.query(params![job.0.cast_signed(), clamp(range.start), clamp(end)])?;
+    while let Some(row) = rows.next()? {
+        let failed = read_failure(row)?;
+        if failed.index >= end_of(&page, limit, range.end) {
+            break;
+        }
+        add_failure(&mut page, failed);
+        if page.len() > limit {
+            page.pop_last();
+        }
+    }
+    Ok(page.into_values().collect())
+}
+
+/// Whatever is at this index or later does not come onto the page any more.
+fn end_of<T>(page: &BTreeMap<u64, T>, limit: usize, end: u64) -> u64 {
+    match page.last_key_value() {
+        Some((last, _)) if page.len() >= limit => end.min(last + 1),
+        _ => end,
+    }
+}
+
+/// Every failure makes a later attempt's number one larger.
+fn add_failure(page: &mut BTreeMap<u64, Found>, failed: Found) {
+    match page.entry(failed.index) {
+        Entry::Vacant(place) => {
+            place.insert(failed);
+        }
+        Entry::Occupied(mut held) => {
+            let attempt = held.get().attempt.saturating_add(1);
+            if failed.seq > held.get().seq {
+                held.insert(failed);
+            }
+            held.get_mut().attempt = attempt;
+        }
+    }
+}
+
+/// See [`super::Reader::attempts`].
+pub(super) fn attempts(snapshot: &Transaction<'_>, task: TaskId) -> Result<Vec<Found>, Fault> {
+    let range = task.index..task.index.saturating_add(1);
+    let mut found = Vec::new();
+    let mut statement = snapshot.prepare_cached(FAILURES)?;
+    let mut rows =
+        statement.query(params![task.job.0.cast_signed(), clamp(range.start), clamp(range.end)])?;
+    while let Some(row) = rows.next()? {
+        found.push(read_failure(row)?);
+    }
+    sweep(snapshot, &REPORTS, task.job, range.clone(), |row| {
+        read_successes(row, range.clone(), |success| found.push(success))?;
+        Ok(range.end)
+    })?;
+    found.sort_by_key(|attempt| attempt.seq);
+    for (attempt, n) in found.iter_mut().zip(1..) {
+        attempt.attempt = n;
+    }
+    Ok(found)
+}
+
+/// See [`super::Reader::outputs`].
+pub(super) fn outputs(
+    snapshot: &Transaction<'_>,
+    job: JobId,
+    range: Range<u64>,
+    limit_bytes: u64,
+) -> Result<Vec<(u64, TaskOutput)>, Fault> {
+    let mut page: BTreeMap<u64, (i64, TaskOutput)> = BTreeMap::new();
+    let (mut n_bytes, mut end) = (0u64, range.end);
+    sweep(snapshot, &OUTPUTS, job, range.clone(), |row| {
+        let seq: i64 = row.get(0)?;
+        let mut frames = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
+        while !frames.is_empty() {
+            let frame = frames::take_frame(&mut frames).map_err(|what| damaged(row, what))?;
+            if (range.start..end).contains(&frame.index) {
+                n_bytes = add_frame(&mut page, seq, &frame, n_bytes);
+            }
+        }
+        while page.len() > 1 {
+            let Some(last) = page.last_entry() else { break };
+            let n_before = n_bytes - n_bytes_of(&last.get().1);
+            if n_before < limit_bytes {
+                break;
+            }
+            end = *last.key();
+            n_bytes = n_before;
+            last.remove();
+        }
+        let is_full = n_bytes >= limit_bytes && !page.is_empty();
+        Ok(if is_full { end.min(page.last_key_value().map_or(end, |(last, _)| last + 1)) } else { end })
+    })?;
+    Ok(page.into_iter().map(|(index, (_, output))| (index, output)).collect())
+}
+
+/// Adds a frame to its task's output, unless a later record has another one; says how much the page holds.
+fn add_frame(
+    page: &mut BTreeMap<u64, (i64, TaskOutput)>,
+    seq: i64,
+    frame: &frames::Frame<'_>,
+    n_bytes: u64,
+) -> u64 {
+    let empty = TaskOutput { index: frame.index, stdout: Vec::new(), stderr: Vec::new() };
+    let (held_seq, held) = page.entry(frame.index).or_insert_with(|| (seq, empty.clone()));
+    if *held_seq > seq {
+        return n_bytes;
+    }
+    let n_others = n_bytes - n_bytes_of(held);
+    if *held_seq < seq {
+        (*held_seq, *held) = (seq, empty);
+    }
+    held.stdout.extend_from_slice(frame.stdout);
+    held.stderr.extend_from_slice(frame.stderr);
+    n_others + n_bytes_of(held)
+}
+
+fn n_bytes_of(output: &TaskOutput) -> u64 {
+    (output.stdout.len() + output.stderr.len()) as u64
+}
+
+/// How to read rows that have a first and a last index: number and first index come first.
+struct Source {
+    /// Those of a level that begin before an index and reach it.
+    across: &'static str,
+    /// Those that begin in a range, ascending.
+    within: &'static str,
+}
+
+const REPORTS: Source = Source {
+    across: "SELECT seq, first_index, ranges, columns, pilot, at FROM reports \
+        WHERE job = ?1 AND level = ?2 AND first_index >= ?3 AND first_index < ?4 AND last_index >= ?4",
+    within: "SELECT seq, first_index, ranges, columns, pilot, at FROM reports \
+        WHERE job = ?1 AND first_index >= ?2 AND first_index < ?3 ORDER BY first_index, seq",
+};
+
+const OUTPUTS: Source = Source {
+    across: "SELECT seq, first_index, frames FROM outputs \
+        WHERE job = ?1 AND level = ?2 AND first_index >= ?3 AND first_index < ?4 AND last_index >= ?4",
+    within: "SELECT seq, first_index, frames FROM outputs \
+        WHERE job = ?1 AND first_index >= ?2 AND first_index < ?3 ORDER BY first_index, id",
+};
+
+/// Visits the rows that overlap a range. Each visit says where the page ends by now: rows that
+/// begin there or later are not visited.
+fn sweep(
+    snapshot: &Transaction<'_>,
+    source: &Source,
+    job: JobId,
+    range: Range<u64>,
+    mut visit: impl FnMut(&Row<'_>) -> Result<u64, Fault>,
+) -> Result<(), Fault> {
+    let (job, start, mut end) = (job.0.cast_signed(), clamp(range.start), range.end);
+    if range.start >= end {
+        return Ok(());
+    }
+    let mut statement = snapshot.prepare_cached(source.across)?;
+    for level in 1..=LEVEL_MAX {
+        let reach = (1u64 << level) - 1;
+        let mut rows =
+            statement.query(params![job, level, clamp(range.start.saturating_sub(reach)), start])?;
+        while let Some(row) = rows.next()? {
+            end = visit(row)?;
+        }
+    }
+    let mut statement = snapshot.prepare_cached(source.within)?;
+    let mut rows = statement.query(params![job, start, clamp(end)])?;
+    while let Some(row) = rows.next()? {
+        if amount(row, 1)? >= end {
+            break;
+        }
+        end = visit(row)?;
+    }
+    Ok(())
+}
+
+/// No index in the store is larger.
+fn clamp(index: u64) -> i64 {
+    index.min(INDEX_MAX + 1).cast_signed()
+}
+
+fn read_successes(row: &Row<'_>, range: Range<u64>, mut take: impl FnMut(Found)) -> Result<(), Fault> {
+    let blob = |column| row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from);
+    let tasks = pack::unpack_ranges(blob(2)?).map_err(|what| damaged(row, what))?;
+    if tasks.intersection(&TaskSet::from(range.clone())).is_empty() {
+        return Ok(());
+    }
+    let columns = pack::unpack_columns(tasks, blob(3)?).map_err(|what| damaged(row, what))?;
+    let (seq, pilot, at) = (row.get(0)?, PilotId(amount(row, 4)?), Time(amount(row, 5)?));
+    let attempts = columns.attempts().skip_while(|(index, ..)| *index < range.start);
+    for (index, exit_code, usage) in attempts.take_while(|(index, ..)| *index < range.end) {
+        let (usage, failure) = (Some(usage), None);
+        take(Found { seq, index, attempt: 1, pilot, at, usage, exit_code, failure, is_final: true });
+    }
+    Ok(())
+}
+
+fn read_failure(row: &Row<'_>) -> Result<Found, Fault> {
+    let started: Option<i64> = row.get(5)?;
+    let usage = match started {
+        Some(started) => Some(Usage {
+            started_us: started.cast_unsigned(),
+            wall_us: amount(row, 6)?,
+            cpu_us: amount(row, 7)?,
+            memory_bytes: amount(row, 8)?,
+        }),
+        None => None,
+    };
+    Ok(Found {
+        seq: row.get(0)?,
+        index: amount(row, 1)?,
+        attempt: 1,
+        pilot: PilotId(amount(row, 2)?),
+        at: Time(amount(row, 3)?),
+        usage,
+        exit_code: 0,
+        failure: Some(read_kind(row, 4)?),
+        is_final: row.get::<_, Option<i64>>(9)?.is_none(),
+    })
+}

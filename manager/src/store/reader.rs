@@ -1,0 +1,200 @@
+//! Reading beside the writer: finished attempts and outputs, by task.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    ops::Range,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction};
+use scheduler::{
+    ids::{JobId, PilotId, TaskId},
+    results::{FailureKind, TaskOutput, Usage},
+    time::{Span, Time},
+};
+
+use super::{
+    error::{Fault, StoreError},
+    page,
+};
+
+/// Connections kept for the next reader; more may be in use.
+const N_IDLE_MAX: usize = 4;
+
+/// One attempt that has ended.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AttemptRow {
+    /// Which task of the job.
+    pub index: u64,
+    /// Which attempt of the task, from 1. Counts on when failed tasks are opened again.
+    pub attempt: u32,
+    /// Who ran it.
+    pub pilot: PilotId,
+    /// When it began, on the manager's clock. Not known of a task that was lost with its pilot:
+    /// then it is `ended_at`.
+    pub started_at: Time,
+    /// What it used, for successes to the nearest 0.1 ms and KiB. All 0 of a task that was lost with its pilot.
+    pub usage: Usage,
+    /// The program's exit code, if it ended by itself.
+    pub exit_code: Option<i32>,
+    /// Why it failed; `None`: it succeeded.
+    pub failure: Option<FailureKind>,
+    /// Whether the task was decided by it: it succeeded, or failed for good.
+    pub is_final: bool,
+    /// When it ended, on the manager's clock; of a task that was lost with its pilot: when that was known.
+    pub ended_at: Time,
+}
+
+/// Reads what was committed. Cheap to clone; each call blocks while it reads.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Reader {
+    pub(super) fn new(path: PathBuf) -> Reader {
+        Reader { shared: Arc::new(Shared { path, idle: Mutex::default() }) }
+    }
+
+    /// The last ended attempt of each task in a range of indices, ascending, `limit` tasks at most.
+    /// Tasks without any are left out.
+    ///
+    /// Errors: the file cannot be read or is damaged. Cost: O(reports that overlap what is returned).
+    pub fn finished(
+        &self,
+        job: JobId,
+        range: Range<u64>,
+        limit: usize,
+    ) -> Result<Vec<AttemptRow>, StoreError> {
+        self.read("read finished tasks from", |snapshot| {
+            let page = page::finished(snapshot, job, range, limit)?;
+            let mut births = Births { snapshot, known: HashMap::new() };
+            page.into_iter().map(|found| births.date(found)).collect()
+        })
+    }
+
+    /// All ended attempts of a task in order: the failed ones and the success.
+    ///
+    /// Errors: the file cannot be read or is damaged. Cost: O(log reports + attempts), usually.
+    pub fn attempts(&self, task: TaskId) -> Result<Vec<AttemptRow>, StoreError> {
+        self.read("read a task's attempts from", |snapshot| {
+            let found = page::attempts(snapshot, task)?;
+            let mut births = Births { snapshot, known: HashMap::new() };
+            found.into_iter().map(|found| births.date(found)).collect()
+        })
+    }
+
+    /// The last kept output of each task in a range of indices, ascending: about as many
+    /// as have `limit_bytes` together, one at least. For the next page ask from the last index + 1;
+    /// only an empty page is the end.
+    ///
+    /// Errors: the file cannot be read or is damaged. Cost: O(what is returned), chunks of 256 KiB.
+    pub fn outputs(
+        &self,
+        job: JobId,
+        range: Range<u64>,
+        limit_bytes: u64,
+    ) -> Result<Vec<(u64, TaskOutput)>, StoreError> {
+        self.read("read outputs from", |snapshot| page::outputs(snapshot, job, range, limit_bytes))
+    }
+
+    /// How much disk the store takes, in bytes: its file and the log beside it.
+    ///
+    /// Errors: the file is not there any more.
+    pub fn size_bytes(&self) -> Result<u64, StoreError> {
+        let path = &self.shared.path;
+        let size = |path: &PathBuf| match fs::metadata(path) {
+            Ok(found) => Ok(found.len()),
+            Err(error) => Err((path.clone(), error)),
+        };
+        let log = PathBuf::from(format!("{}-wal", path.display()));
+        let sizes = size(path).and_then(|n_bytes| match size(&log) {
+            Ok(log) => Ok(n_bytes + log),
+            // Without anything in it, it may be missing.
+            Err((_, error)) if error.kind() == io::ErrorKind::NotFound => Ok(n_bytes),
+            Err(failed) => Err(failed),
+        });
+        sizes.map_err(|(path, source)| StoreError::Folder { path, doing: "look at", source })
+    }
+
+    /// Reads in one snapshot, on a connection of its own.
+    fn read<T>(
+        &self,
+        doing: &'static str,
+        read: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let Shared { path, idle } = &*self.shared;
+        let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match kept {
+            Some(connection) => connection,
+            None => super::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
+        };
+        let failed = |fault: Fault| fault.at(path, doing);
+        let snapshot = connection.unchecked_transaction().map_err(|error| failed(error.into()))?;
+        let found = read(&snapshot).map_err(failed)?;
+        drop(snapshot);
+        let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < N_IDLE_MAX {
+            idle.push(connection);
+        }
+        Ok(found)
+    }
+}
+
+/// When pilots were born: anchors their clocks to the manager's.
+struct Births<'a> {
+    snapshot: &'a Transaction<'a>,
+    known: HashMap<PilotId, Option<Time>>,
+}
+
+impl Births<'_> {
+    /// Puts an attempt on the manager's clock.
+    fn date(&mut self, found: page::Found) -> Result<AttemptRow, Fault> {
+        let born_at = self.born_at(found.pilot)?;
+        let (started_at, ended_at) = match (found.usage, born_at) {
+            (None, _) => (found.at, found.at),
+            (Some(usage), Some(born_at)) => {
+                let started_at = born_at + Span(usage.started_us);
+                (started_at, started_at + Span(usage.wall_us))
+            }
+            // A pilot that never registered: only when it reported is known.
+            (Some(usage), None) => (Time(found.at.0.saturating_sub(usage.wall_us)), found.at),
+        };
+        let exit_code = match &found.failure {
+            None => Some(found.exit_code),
+            Some(FailureKind::Exit { code }) => Some(*code),
+            Some(_) => None,
+        };
+        Ok(AttemptRow {
+            index: found.index,
+            attempt: found.attempt,
+            pilot: found.pilot,
+            started_at,
+            usage: found.usage.unwrap_or_default(),
+            exit_code,
+            failure: found.failure,
+            is_final: found.is_final,
+            ended_at,
+        })
+    }
+
+    fn born_at(&mut self, pilot: PilotId) -> Result<Option<Time>, Fault> {
+        if let Some(known) = self.known.get(&pilot) {
+            return Ok(*known);
+        }
+        let mut statement = self.snapshot.prepare_cached("SELECT born_at FROM pilots WHERE pilot = ?1")?;
+        let born_at: Option<i64> =
+            statement.query_row([pilot.0.cast_signed()], |row| row.get(0)).optional()?;
+        let born_at = born_at.map(|at| Time(at.cast_unsigned()));
+        self.known.insert(pilot, born_at);
+        Ok(born_at)
+    }
+}

@@ -1,0 +1,175 @@
+//! What was acknowledged is there, what failed is not, and replay tells what happened.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+};
+
+use proptest::prelude::*;
+use scheduler::{
+    engine::record::{Blamed, Record, Verdict},
+    ids::{JobId, PilotId, TaskId},
+    results::{TaskOutput, Usage},
+    time::Time,
+};
+
+use super::{
+    super::{FILE, INDEX_MAX, StoreError},
+    CHILD_FOLDER, applied, child, open,
+    records::{any_record, beginning, job_accepted, reported, result, without_columns},
+    replayed,
+};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn replay_builds_what_was_built_live(
+        commits in prop::collection::vec((prop::collection::vec(any_record(40), 0..8), any::<bool>()), 0..8),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = open(folder.path());
+        let mut records = beginning(40);
+        store.commit(&records).unwrap();
+        for (commit, is_last_of_its_life) in commits {
+            store.commit(&commit).unwrap();
+            records.extend(commit);
+            if is_last_of_its_life {
+                drop(store);
+                store = open(folder.path());
+            }
+        }
+        let read = replayed(&store);
+        prop_assert_eq!(&read, &records.iter().map(without_columns).collect::<Vec<_>>());
+        prop_assert_eq!(applied(&read), applied(&records));
+    }
+}
+
+fn one_report(seq: u64) -> Record {
+    reported(1, seq, vec![result(1, vec![(seq, 0, Usage::default())], Vec::new())])
+}
+
+#[test]
+fn what_a_killed_process_acknowledged_is_kept() {
+    const N_ACKNOWLEDGED: usize = 60;
+    if let Some(folder) = std::env::var_os(CHILD_FOLDER) {
+        let mut store = open(Path::new(&folder));
+        store.commit(&beginning(1 << 40)).unwrap();
+        for seq in 1.. {
+            store.commit(&[one_report(seq)]).unwrap();
+            println!("\nacknowledged {seq}");
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut process =
+        child("store::tests::keeping::what_a_killed_process_acknowledged_is_kept", folder.path())
+            .spawn()
+            .unwrap();
+    let lines = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let acknowledged = lines.filter(|line| line.starts_with("acknowledged ")).take(N_ACKNOWLEDGED).count();
+    process.kill().unwrap();
+    process.wait().unwrap();
+    assert_eq!(acknowledged, N_ACKNOWLEDGED);
+    let store = open(folder.path());
+    let read = replayed(&store);
+    let n_begun = beginning(1).len();
+    assert!(read.len() >= n_begun + N_ACKNOWLEDGED, "{} records", read.len());
+    for (record, seq) in read[n_begun..].iter().zip(1..) {
+        assert_eq!(record, &without_columns(&one_report(seq)));
+    }
+}
+
+#[test]
+fn a_cut_log_loses_only_what_it_cuts() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path());
+    store.commit(&beginning(9)).unwrap();
+    store.commit(&[one_report(1)]).unwrap();
+    let torn = tempfile::tempdir().unwrap();
+    let log = format!("{FILE}-wal");
+    std::fs::copy(folder.path().join(FILE), torn.path().join(FILE)).unwrap();
+    let mut bytes = std::fs::read(folder.path().join(&log)).unwrap();
+    bytes.truncate(bytes.len() - 100);
+    std::fs::write(torn.path().join(&log), bytes).unwrap();
+    assert_eq!(replayed(&open(torn.path())), beginning(9));
+}
+
+#[test]
+fn a_commit_without_room_keeps_nothing_and_is_the_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path());
+    store.commit(&beginning(9)).unwrap();
+    let n_pages: i64 = store.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+    store.connection.pragma_update(None, "max_page_count", n_pages + 2).unwrap();
+    let mut filling = result(1, vec![(1, 0, Usage::default())], Vec::new());
+    filling.outputs = vec![TaskOutput { index: 1, stdout: vec![b'x'; 1 << 20], stderr: Vec::new() }];
+    let refused = store.commit(&[job_accepted(4, 1), reported(1, 1, vec![filling])]).unwrap_err();
+    assert!(matches!(refused, StoreError::DiskFull { .. }));
+    let place = folder.path().join(FILE).display().to_string();
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "commit records to {place}: the disk is full or the quota is used up; make room and start again"
+        )
+    );
+    let refused = store.commit(&[job_accepted(4, 1)]).unwrap_err();
+    assert!(matches!(refused, StoreError::Broken { .. }), "{refused}");
+    drop(store);
+    assert_eq!(replayed(&open(folder.path())), beginning(9));
+}
+
+#[test]
+fn an_index_beyond_all_order_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path());
+    let at = |index| reported(1, 1, vec![result(1, vec![(index, 0, Usage::default())], Vec::new())]);
+    store.commit(&[at(INDEX_MAX)]).unwrap();
+    let refused = store.commit(&[at(INDEX_MAX + 1)]).unwrap_err().to_string();
+    assert!(refused.contains("task index is 9223372036854775807, the largest possible is"), "{refused}");
+    drop(store);
+    assert_eq!(replayed(&open(folder.path())), [without_columns(&at(INDEX_MAX))]);
+}
+
+#[test]
+fn a_lost_row_stops_replay() {
+    let cases = [
+        ("DELETE FROM journal WHERE seq = 3", "replay"),
+        ("DELETE FROM reports WHERE position = 0", "missing"),
+        ("DELETE FROM reports WHERE position = 1", "missing"),
+        ("UPDATE reports SET report_seq = 9 WHERE position = 1", "does not continue the report before it"),
+        ("UPDATE reports SET ranges = x'05'", "ranges are cut off"),
+        ("UPDATE journal SET record = '{' WHERE seq = 2", "record 2: its JSON: EOF while parsing"),
+        (
+            "INSERT INTO failures SELECT 1, 0, 1, 1, 1, 1, 1, 'exit', '\"Walltime\"', 1, 1, 1, 1, 1",
+            "record 1",
+        ),
+    ];
+    for (damage, words) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = open(folder.path());
+        store.commit(&beginning(9)).unwrap();
+        let part = |job, index| result(job, vec![(index, 0, Usage::default())], Vec::new());
+        store.commit(&[reported(1, 1, vec![part(1, 1), part(2, 1)]), one_report(2)]).unwrap();
+        store.connection.execute_batch(damage).unwrap();
+        let refused = store.replay(|_| {}).unwrap_err();
+        assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
+        assert!(refused.to_string().contains(words), "{refused}");
+    }
+}
+
+#[test]
+fn tasks_lost_with_a_pilot_are_replayed_once_and_readable() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path());
+    let task = TaskId { job: JobId(1), index: 4 };
+    let blamed = vec![Blamed { task, attempt: 1, verdict: Verdict::Final }];
+    let lost = Record::PilotLost { pilot: PilotId(1), why: "silent".into(), blamed, at: Time(99) };
+    let mut records = beginning(9);
+    records.push(lost);
+    store.commit(&records).unwrap();
+    assert_eq!(replayed(&store), records);
+    let rows = store.reader().attempts(task).unwrap();
+    let [row] = rows.as_slice() else { panic!("{rows:?}") };
+    assert_eq!(row.failure, Some(scheduler::results::FailureKind::PilotLost));
+    assert_eq!((row.started_at, row.ended_at, row.usage), (Time(99), Time(99), Usage::default()));
+    assert!(row.is_final && row.exit_code.is_none());
+}

@@ -1,0 +1,203 @@
+//! What is opened, what is refused, and in which words.
+
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::Path,
+};
+
+use rusqlite::Connection;
+
+use super::{
+    super::{FILE, Store, StoreError, schema},
+    CHILD_FOLDER, child, open,
+    records::beginning,
+    replayed,
+};
+
+fn refusal(folder: &Path) -> String {
+    Store::open(folder).unwrap_err().to_string().replace(&folder.display().to_string(), "FOLDER")
+}
+
+#[test]
+fn a_missing_folder_is_created_for_its_owner_only() {
+    let base = tempfile::tempdir().unwrap();
+    let folder = base.path().join("a/b");
+    let mut store = open(&folder);
+    store.commit(&beginning(9)).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
+    assert_eq!(names, ["lock", "store.sqlite", "store.sqlite-shm", "store.sqlite-wal"]);
+    assert!(files.iter().all(|file| mode(file) == 0o600));
+}
+
+#[test]
+fn the_id_stays_and_the_epoch_grows() {
+    let folder = tempfile::tempdir().unwrap();
+    let ids: Vec<_> = (0..3).map(|_| open(folder.path())).map(|store| (store.id(), store.epoch())).collect();
+    let id = ids[0].0;
+    assert_eq!(ids, [(id, 1), (id, 2), (id, 3)]);
+    let other = tempfile::tempdir().unwrap();
+    assert_ne!(open(other.path()).id(), id);
+}
+
+#[test]
+fn a_second_manager_is_refused_and_told_who_is_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = open(folder.path());
+    let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    let expected = format!(
+        "open the store in FOLDER: another manager uses it (process {} on host {host}); \
+         stop that one or choose another folder",
+        std::process::id()
+    );
+    assert_eq!(refusal(folder.path()), expected);
+    drop(first);
+    open(folder.path());
+}
+
+#[test]
+fn a_lock_file_of_a_dead_manager_is_no_hindrance() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("lock"), "pid 1\nhost elsewhere\n").unwrap();
+    open(folder.path());
+}
+
+#[test]
+fn what_is_no_store_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(FILE);
+    let text = "notes\n".repeat(1000);
+    fs::write(&path, &text).unwrap();
+    assert_eq!(
+        refusal(folder.path()),
+        "open FOLDER/store.sqlite: it is not a Pilotfish store (no SQLite file)"
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    fs::remove_file(&path).unwrap();
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE journal (entry TEXT)").unwrap();
+    let before = fs::read(&path).unwrap();
+    assert_eq!(
+        refusal(folder.path()),
+        "open FOLDER/store.sqlite: it is not a Pilotfish store (an SQLite file of another program)"
+    );
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_newer_store_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    open(folder.path()).connection.pragma_update(None, "user_version", 7).unwrap();
+    assert_eq!(
+        refusal(folder.path()),
+        "open FOLDER/store.sqlite: its format has version 7, this program knows versions up to 1; \
+         use the Pilotfish that wrote it, or a newer one"
+    );
+}
+
+#[test]
+fn a_damaged_store_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    open(folder.path()).commit(&beginning(9)).unwrap();
+    let path = folder.path().join(FILE);
+    let mut bytes = fs::read(&path).unwrap();
+    // All pages but the first: its head still says that it is a store.
+    bytes[8192..].fill(0x55);
+    fs::write(&path, bytes).unwrap();
+    let refused = Store::open(folder.path()).unwrap_err();
+    assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
+    assert!(refused.to_string().contains("store.sqlite: the store is damaged: "), "{refused}");
+}
+
+#[test]
+fn a_store_without_its_version_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    open(folder.path())
+        .connection
+        .execute("UPDATE meta SET value = '0' WHERE name = 'schema_version'", [])
+        .unwrap();
+    assert_eq!(
+        refusal(folder.path()),
+        "open FOLDER/store.sqlite: the store is damaged: meta says schema version 0, the file's head 1; \
+         restore it from a backup"
+    );
+}
+
+#[test]
+fn a_folder_without_write_permission_is_refused() {
+    if let Some(folder) = std::env::var_os(CHILD_FOLDER) {
+        println!("\nrefused: {}", refusal(Path::new(&folder)));
+        return;
+    }
+    let refused_to_child = |folder: &Path| {
+        let mut command =
+            child("store::tests::opening::a_folder_without_write_permission_is_refused", folder);
+        if nix::unistd::geteuid().is_root() {
+            // To the superuser nothing is read-only; to nobody it is.
+            command.uid(65534).gid(65534);
+        }
+        let output = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        output.lines().find_map(|line| line.strip_prefix("refused: ")).unwrap_or(&output).to_owned()
+    };
+    let base = tempfile::tempdir().unwrap();
+    let permit = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    permit(base.path(), 0o555);
+    assert_eq!(
+        refused_to_child(base.path()),
+        "open the lock file FOLDER/lock: Permission denied (os error 13)"
+    );
+    assert_eq!(
+        refused_to_child(&base.path().join("new")),
+        "create the folder FOLDER: Permission denied (os error 13)"
+    );
+    permit(base.path(), 0o755);
+    open(base.path());
+    permit(&base.path().join("lock"), 0o666);
+    permit(&base.path().join(FILE), 0o444);
+    permit(base.path(), 0o555);
+    assert_eq!(refused_to_child(base.path()), "open FOLDER/store.sqlite: Permission denied (os error 13)");
+    permit(&base.path().join(FILE), 0o666);
+    assert_eq!(
+        refused_to_child(base.path()),
+        "open FOLDER/store.sqlite: the file or its folder is read-only; make both writable"
+    );
+    permit(base.path(), 0o755);
+}
+
+#[test]
+fn an_older_store_is_migrated_step_by_step() {
+    const NEXT: &[schema::Migration] = &[
+        schema::Migration { version: 1, sql: "this has been done" },
+        schema::Migration { version: 2, sql: "CREATE TABLE notes (note TEXT) STRICT" },
+        schema::Migration { version: 3, sql: "INSERT INTO notes VALUES ('kept')" },
+    ];
+    const FAILING: &[schema::Migration] = &[
+        schema::Migration { version: 1, sql: "this has been done" },
+        schema::Migration { version: 2, sql: "DELETE FROM journal; CREATE TABLE journal (again TEXT)" },
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    open(folder.path()).commit(&beginning(9)).unwrap();
+    let refused = Store::open_with(folder.path(), FAILING).unwrap_err().to_string();
+    assert!(refused.contains("table journal already exists"), "{refused}");
+    assert_eq!(replayed(&open(folder.path())), beginning(9));
+    let store = Store::open_with(folder.path(), NEXT).unwrap();
+    assert_eq!(replayed(&store), beginning(9));
+    let note: String = store.connection.query_row("SELECT note FROM notes", [], |row| row.get(0)).unwrap();
+    assert_eq!(note, "kept");
+    drop(store);
+    let refused = Store::open(folder.path()).unwrap_err();
+    assert!(matches!(refused, StoreError::TooNew { found: 3, known: 1, .. }), "{refused}");
+}
+
+#[test]
+fn a_commit_is_flushed_to_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mode: String = store.connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+    let flushes: i64 = store.connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
+    // 2 is FULL: the log is flushed at each commit.
+    assert_eq!((mode.as_str(), flushes), ("wal", 2));
+}

@@ -1,0 +1,199 @@
+//! Records for tests: plain ones, and any that an engine could write.
+
+use proptest::prelude::*;
+use scheduler::{
+    engine::{
+        interface::{JobRequest, PlatformSpec},
+        record::{Blamed, CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
+    },
+    ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
+    pull::{NodeFacts, TaskNeeds},
+    ranges::TaskSet,
+    resources::Resources,
+    results::{FailureKind, Successes, TaskOutput, Usage},
+    time::{Span, Time},
+};
+
+pub(super) const BORN_AT: Time = Time(1_000_000);
+
+pub(super) fn job_accepted(job: u64, n_tasks: u64) -> Record {
+    let request = JobRequest {
+        user: "ada".into(),
+        name: "docking".into(),
+        application: "autodock-vina".into(),
+        n_tasks,
+        needs: TaskNeeds::default(),
+        priority: -1,
+        retries: 2,
+        retry_delay: Span::from_secs(5),
+        crash_limit: 5,
+        max_failures: Some(3),
+        submission_key: Some(format!("key {job}")),
+        spec: r#"{"command": ["echo", "\"ü\""]}"#.into(),
+    };
+    Record::JobAccepted { job: JobId(job), request, at: Time(7) }
+}
+
+pub(super) fn platform_attached(platform: u64) -> Record {
+    let spec = PlatformSpec {
+        name: "here".into(),
+        adapter: "local".into(),
+        capacity: Resources::cores(4),
+        n_pilots_min: 0,
+        n_pilots_max: 2,
+        idle_timeout: Span::from_secs(60),
+        walltime: None,
+        poll_interval: Span::from_secs(1),
+    };
+    Record::PlatformAttached { platform: PlatformId(platform), spec, at: Time(1) }
+}
+
+pub(super) fn pilot_registered(pilot: u64) -> Record {
+    Record::PilotRegistered {
+        pilot: PilotId(pilot),
+        allocation: AllocationId(pilot),
+        nonce: u64::MAX - pilot,
+        node: NodeFacts { hostname: "node7".into(), ..NodeFacts::default() },
+        born_at: BORN_AT,
+        at: Time(8),
+    }
+}
+
+/// A platform, jobs 1 to 3 and pilots 1 to 3.
+pub(super) fn beginning(n_tasks: u64) -> Vec<Record> {
+    let mut records = vec![platform_attached(1)];
+    for n in 1..=3 {
+        let tag = format!("pf{n}");
+        let (allocation, platform) = (AllocationId(n), PlatformId(1));
+        records.push(job_accepted(n, n_tasks));
+        records.push(Record::AllocationIntended { allocation, platform, tag, at: Time(2) });
+        records.push(pilot_registered(n));
+    }
+    records
+}
+
+pub(super) fn reported(pilot: u64, seq: u64, results: Vec<JobResult>) -> Record {
+    Record::Reported { pilot: PilotId(pilot), seq, results, at: Time(10_000_000 + seq) }
+}
+
+pub(super) fn result(job: u64, successes: Vec<(u64, i32, Usage)>, failures: Vec<FailedAttempt>) -> JobResult {
+    let successes = Successes::from_attempts(successes);
+    let totals = Totals::of(&successes);
+    JobResult { job: JobId(job), successes, totals, failures, outputs: Vec::new() }
+}
+
+/// The part of a record that replay brings back.
+pub(super) fn without_columns(record: &Record) -> Record {
+    let mut record = record.clone();
+    if let Record::Reported { results, .. } = &mut record {
+        for result in results {
+            let tasks = std::mem::take(&mut result.successes.tasks);
+            result.successes = Successes { tasks, ..Successes::default() };
+            result.outputs.clear();
+        }
+    }
+    record
+}
+
+pub(super) fn usage() -> impl Strategy<Value = Usage> {
+    let number = || prop_oneof![8 => 0..100_000u64, 1 => any::<u64>()];
+    (number(), number(), number(), number()).prop_map(|(started_us, wall_us, cpu_us, memory_bytes)| Usage {
+        started_us,
+        wall_us,
+        cpu_us,
+        memory_bytes,
+    })
+}
+
+pub(super) fn kind() -> impl Strategy<Value = FailureKind> {
+    prop_oneof![
+        any::<i32>().prop_map(|code| FailureKind::Exit { code }),
+        any::<i32>().prop_map(|signal| FailureKind::Signal { signal }),
+        any::<u64>().prop_map(|us| FailureKind::TimeLimit { limit: Span(us) }),
+        any::<u64>().prop_map(|limit_bytes| FailureKind::MemoryLimit { limit_bytes }),
+        any::<String>().prop_map(|what| FailureKind::Start { what }),
+        any::<String>().prop_map(|what| FailureKind::Node { what }),
+        Just(FailureKind::Walltime),
+        Just(FailureKind::PilotLost),
+        Just(FailureKind::Preempted),
+    ]
+}
+
+pub(super) fn verdict() -> impl Strategy<Value = Verdict> {
+    prop_oneof![Just(Verdict::Final), any::<u64>().prop_map(|at| Verdict::Retry { at: Time(at) })]
+}
+
+pub(super) fn failure(index: impl Strategy<Value = u64>) -> impl Strategy<Value = FailedAttempt> {
+    (index, 1..9u32, kind(), usage(), verdict()).prop_map(|(index, attempt, kind, usage, verdict)| {
+        FailedAttempt { index, attempt, kind, usage, verdict }
+    })
+}
+
+pub(super) fn output(index: impl Strategy<Value = u64>) -> impl Strategy<Value = TaskOutput> {
+    let bytes = || prop::collection::vec(any::<u8>(), 0..20);
+    (index, bytes(), bytes()).prop_map(|(index, stdout, stderr)| TaskOutput { index, stdout, stderr })
+}
+
+fn tasks(n_tasks: u64) -> impl Strategy<Value = TaskSet> {
+    prop::collection::vec(0..n_tasks, 0..12).prop_map(|indices| indices.into_iter().collect())
+}
+
+fn job_result(n_tasks: u64) -> impl Strategy<Value = JobResult> {
+    let code = prop_oneof![4 => Just(0), 1 => any::<i32>()];
+    let successes = prop::collection::vec((0..n_tasks, code, usage()), 0..12);
+    let failures = prop::collection::vec(failure(0..n_tasks), 0..4);
+    let outputs = prop::collection::vec(output(0..n_tasks), 0..3);
+    (1..4u64, successes, failures, outputs).prop_map(|(job, successes, failures, outputs)| JobResult {
+        outputs,
+        ..result(job, successes, failures)
+    })
+}
+
+/// Any record, about jobs 1 to 3 and pilots 1 to 3 for the most part.
+pub(super) fn any_record(n_tasks: u64) -> impl Strategy<Value = Record> {
+    let at = || any::<u64>().prop_map(Time);
+    let job = || (1..5u64).prop_map(JobId);
+    let pilot = || (1..5u64).prop_map(PilotId);
+    let allocation = || (1..5u64).prop_map(AllocationId);
+    let words = any::<String>;
+    let blamed = (job(), 0..n_tasks, 1..9u32, verdict()).prop_map(|(job, index, attempt, verdict)| {
+        let task = TaskId { job, index };
+        Blamed { task, attempt, verdict }
+    });
+    let cause = prop_oneof![
+        words().prop_map(CancelCause::User),
+        (any::<u64>(), any::<u64>())
+            .prop_map(|(n_failed, limit)| CancelCause::MaxFailures { n_failed, limit }),
+    ];
+    let drain = prop_oneof![
+        any::<u64>().prop_map(|us| DrainCause::Idle(Span(us))),
+        any::<u32>().prop_map(|n_failures| DrainCause::BlackHole { n_failures }),
+        Just(DrainCause::Shutdown),
+    ];
+    let results = prop::collection::vec(job_result(n_tasks), 0..4);
+    prop_oneof![
+        8 => (pilot(), any::<u64>(), results, at())
+            .prop_map(|(pilot, seq, results, at)| Record::Reported { pilot, seq, results, at }),
+        3 => (pilot(), words(), prop::collection::vec(blamed, 0..4), at())
+            .prop_map(|(pilot, why, blamed, at)| Record::PilotLost { pilot, why, blamed, at }),
+        1 => (4..6u64).prop_map(|n| job_accepted(n, 10)),
+        1 => (4..6u64).prop_map(pilot_registered),
+        1 => (1..4u64).prop_map(platform_attached),
+        1 => (job(), at()).prop_map(|(job, at)| Record::JobPaused { job, at }),
+        1 => (job(), at()).prop_map(|(job, at)| Record::JobResumed { job, at }),
+        2 => (job(), tasks(n_tasks), cause, at())
+            .prop_map(|(job, tasks, cause, at)| Record::TasksCancelled { job, tasks, cause, at }),
+        2 => (job(), tasks(n_tasks), at())
+            .prop_map(|(job, tasks, at)| Record::TasksReopened { job, tasks, at }),
+        1 => (allocation(), words(), at()).prop_map(|(allocation, batch_id, at)| {
+            Record::AllocationSubmitted { allocation, batch_id, at }
+        }),
+        1 => (allocation(), words(), at())
+            .prop_map(|(allocation, what, at)| Record::AllocationUnknown { allocation, what, at }),
+        1 => (allocation(), words(), at())
+            .prop_map(|(allocation, why, at)| Record::AllocationEnded { allocation, why, at }),
+        1 => (pilot(), drain, at()).prop_map(|(pilot, why, at)| Record::PilotDrained { pilot, why, at }),
+        1 => (pilot(), words(), at()).prop_map(|(pilot, why, at)| Record::PilotLeft { pilot, why, at }),
+        1 => (pilot(), at()).prop_map(|(pilot, at)| Record::PilotReturned { pilot, at }),
+    ]
+}
