@@ -1,1 +1,191 @@
+//! What end-to-end tests share: a sandbox with its own home, commands that are always reaped, and
+//! waiting by asking instead of sleeping. `tests/run` builds the binaries first.
 
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The `pilotfish` that was built beside this test.
+pub fn program() -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows where it is");
+    let folder = test.ancestors().nth(2).expect("tests are in target/PROFILE/deps");
+    let program = folder.join("pilotfish");
+    assert!(program.exists(), "{} is missing: run `cargo build -p cli` first, or tests/run", program.display());
+    program
+}
+
+/// A folder of its own, home included, and whatever was started in it, killed at the end.
+pub struct Sandbox {
+    folder: TempDir,
+}
+
+impl Default for Sandbox {
+    fn default() -> Sandbox {
+        Sandbox::new()
+    }
+}
+
+impl Sandbox {
+    /// An empty one.
+    pub fn new() -> Sandbox {
+        let folder = tempfile::Builder::new().prefix("pilotfish-test-").tempdir().expect("a temporary folder");
+        fs::create_dir(folder.path().join("home")).expect("a home");
+        Sandbox { folder }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file.
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path().join(name);
+        fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("its folder");
+        fs::write(&path, text).expect("the file is written");
+        path
+    }
+
+    /// Reads a file; empty when there is none.
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path().join(name)).unwrap_or_default()
+    }
+
+    /// `pilotfish` with these arguments, in this sandbox.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env("HOME", self.path().join("home"))
+            .env("NO_COLOR", "1")
+            .env_remove("PILOTFISH_DIR")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs `pilotfish` to its end.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("pilotfish runs")
+    }
+
+    /// Runs `pilotfish`, which must succeed; gives what it printed.
+    pub fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "pilotfish {arguments:?}: {}\n{out}{err}", output.status);
+        out
+    }
+
+    /// Runs `pilotfish … --json`, which must succeed.
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let mut all = arguments.to_vec();
+        all.push("--json");
+        let out = self.ok(&all);
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("pilotfish {all:?} printed no JSON: {error}\n{out}"))
+    }
+
+    /// Starts `pilotfish` in the background, its output in files of that name.
+    pub fn start(&self, name: &str, arguments: &[&str]) -> Running {
+        let log = |kind: &str| {
+            let path = self.path().join(format!("{name}.{kind}"));
+            fs::OpenOptions::new().create(true).append(true).open(path).expect("a log")
+        };
+        let child = self.command(arguments).stdout(log("out")).stderr(log("err")).spawn().expect("it starts");
+        Running { child }
+    }
+
+    /// Processes whose environment names this sandbox: pilots and tasks, wherever they hang.
+    pub fn processes(&self) -> Vec<(u32, String)> {
+        let needle = self.path().join("home").to_string_lossy().into_owned();
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+            let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            if String::from_utf8_lossy(&environment).contains(&needle) && !command.is_empty() {
+                found.push((pid, String::from_utf8_lossy(&command).replace('\0', " ")));
+            }
+        }
+        found
+    }
+
+    /// Those of them that are agents.
+    pub fn agents(&self) -> Vec<u32> {
+        let is_agent = |command: &str| command.contains(" agent ") || command.contains("pilotfish-agent ");
+        self.processes().into_iter().filter(|(_, command)| is_agent(command)).map(|(pid, _)| pid).collect()
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        for (pid, _) in self.processes() {
+            // It may have ended by itself.
+            let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
+        }
+    }
+}
+
+/// A process that is killed and reaped when it goes out of scope.
+pub struct Running {
+    child: Child,
+}
+
+impl Running {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        signal_pid(self.child.id(), signal);
+    }
+
+    /// Waits for its end; gives its exit code, `None` when a signal ended it.
+    pub fn wait(mut self) -> Option<i32> {
+        self.child.wait().expect("it can be waited for").code()
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("it can be asked").is_some()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a signal to a process that may have ended.
+pub fn signal_pid(pid: u32, signal: Signal) {
+    // No such process: that is what was wanted.
+    let _ = kill(Pid::from_raw(pid as i32), signal);
+}
+
+/// Bytes as text.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Asks again and again until the answer is yes. A test that never gets it is ended by its runner.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed().as_secs() < 240, "waited in vain until {what}");
+        std::thread::yield_now();
+    }
+}

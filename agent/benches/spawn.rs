@@ -71,6 +71,7 @@ fn spawner(n_tasks: usize, output: &Output) {
             own: vec![CString::new(format!("PILOTFISH_TASK_INDEX={token}")).expect("no NUL")],
         },
         cwd: Some("/tmp".into()),
+        makes_cwd: false,
         stdin: None,
         stdout: output.clone(),
         stderr: output.clone(),

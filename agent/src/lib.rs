@@ -1,5 +1,23 @@
 //! The pilot's shell: what touches the world for a pilot's decisions.
+//!
+//! Reading order: [`driver`] (the loop), [`client`] (the manager), [`spawn`] (processes), [`tasks`]
+//! (from a template to a process), [`keeper`] (no orphans), [`node`] (what there is), [`spool`].
 
+mod arrival;
+pub mod client;
+pub mod command;
+pub mod driver;
+mod join;
 pub mod keeper;
+pub mod node;
 pub mod resident;
+mod roster;
+pub mod scratch;
+mod signals;
+pub mod slots;
 pub mod spawn;
+pub mod spool;
+pub mod tasks;
+#[cfg(test)]
+mod testing;
+mod watch;

@@ -26,7 +26,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-#[cfg(test)]
 pub(crate) use self::capture::pipe;
 pub use self::residents::Ask;
 use self::{processes::Processes, wake::Bell};
@@ -43,6 +42,8 @@ pub struct Launch {
     pub environment: Environment,
     /// Where it runs; `None`: where we are.
     pub cwd: Option<PathBuf>,
+    /// Whether that folder is made when it is not there.
+    pub makes_cwd: bool,
     /// What it reads; `None`: nothing. Relative to our own folder.
     pub stdin: Option<PathBuf>,
     /// Where its standard output goes.

@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::Args;
+use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
 
 use protocol::api::AccessFile;
 
@@ -116,8 +117,9 @@ pub fn folder_of_name(name: &str) -> Result<PathBuf, Failure> {
             "found `{name}` as a manager's name; use letters, digits, `-`, `_` and `.`"
         )));
     }
-    let home = home_folder()
-        .ok_or_else(|| Failure::infrastructure("HOME is not set, so ~/.pilotfish cannot be found; use --dir"))?;
+    let home = home_folder().ok_or_else(|| {
+        Failure::infrastructure("HOME is not set, so ~/.pilotfish cannot be found; use --dir")
+    })?;
     Ok(home.join(name))
 }
 
@@ -241,21 +243,13 @@ fn home_folder() -> Option<PathBuf> {
 }
 
 fn is_alive(pid: u32) -> bool {
-    let Ok(pid) = libc::pid_t::try_from(pid) else { return false };
-    // SAFETY: signal 0 only asks whether the process exists.
-    let answer = unsafe { libc::kill(pid, 0) };
-    answer == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+    let Ok(pid) = i32::try_from(pid) else { return false };
+    // No signal: this only asks whether the process exists. One that we may not signal does.
+    !matches!(kill(Pid::from_raw(pid), None), Err(Errno::ESRCH))
 }
 
 fn hostname() -> Option<String> {
-    let mut buffer = [0_u8; 256];
-    // SAFETY: the buffer is as long as said, and the last byte stays 0.
-    let answer = unsafe { libc::gethostname(buffer.as_mut_ptr().cast(), buffer.len() - 1) };
-    if answer != 0 {
-        return None;
-    }
-    let name = std::ffi::CStr::from_bytes_until_nul(&buffer).ok()?;
-    name.to_str().ok().map(str::to_owned)
+    nix::unistd::gethostname().ok()?.into_string().ok()
 }
 
 #[cfg(test)]

@@ -1,1 +1,79 @@
-fn main() {}
+//! The `pilotfish` command: reads the command line, does what it says, and ends with an exit code.
+//!
+//! 0 all is well · 1 tasks failed · 2 what was given cannot be used · 3 a manager, a file or the
+//! machine did not do its part · 124 `wait --timeout` · 130 interrupted · 101 a bug.
+
+mod access;
+mod arguments;
+mod client;
+mod commands;
+mod failure;
+mod follow;
+mod hash;
+mod in_process;
+mod input;
+mod interrupts;
+mod progress;
+mod select;
+mod show;
+mod view;
+
+use std::{io::Write, process::ExitCode};
+
+use commands::Command;
+use failure::{CODE_BUG, Failure, Outcome};
+
+/// Threads for a manager within this process and its clients; both mostly wait.
+const N_WORKERS: usize = 2;
+
+fn main() -> ExitCode {
+    report_bugs_briefly();
+    let command = match arguments::read() {
+        Ok(Command::Agent(args)) => return commands::agent::run(args),
+        Ok(command) => command,
+        Err(code) => return ExitCode::from(code),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(N_WORKERS).enable_all().build();
+    let result = match runtime {
+        Ok(runtime) => {
+            let result = runtime.block_on(commands::run(command));
+            // What still runs there serves nobody any more.
+            runtime.shutdown_background();
+            result
+        }
+        Err(error) => Err(Failure::infrastructure(format!("cannot start threads: {error}"))),
+    };
+    end(result)
+}
+
+fn end(result: Result<Outcome, Failure>) -> ExitCode {
+    match result {
+        Ok(outcome) => ExitCode::from(outcome.code()),
+        Err(failure) => {
+            // Nobody can be told that standard error is gone.
+            let _ = write!(std::io::stderr().lock(), "{failure}");
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// A panic is a bug of ours: one line instead of a backtrace, and an exit code of its own.
+fn report_bugs_briefly() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic
+            .location()
+            .map(|place| format!(" at {}:{}", place.file(), place.line()))
+            .unwrap_or_default();
+        let payload = panic.payload();
+        let what = payload.downcast_ref::<&str>().copied();
+        let what =
+            what.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+        // Nobody can be told that standard error is gone.
+        let _ = writeln!(
+            std::io::stderr(),
+            "pilotfish: this is a bug in pilotfish {}{place}: {what}; please report it with what you did",
+            env!("CARGO_PKG_VERSION")
+        );
+        std::process::exit(CODE_BUG);
+    }));
+}

@@ -344,6 +344,7 @@ pub struct ShutDown {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "event", rename_all = "kebab-case")]
+#[allow(clippy::large_enum_variant)] // Nearly all events are of the large kind, and few are held at a time.
 pub enum StreamEvent {
     /// A job's counts or state; also once at the beginning for each job asked for.
     Job {

@@ -55,6 +55,7 @@ impl Null {
 pub(super) struct Prepared {
     argv: Vec<CString>,
     cwd: Option<CString>,
+    makes_cwd: bool,
     cpus: Option<libc::cpu_set_t>,
     /// Its standard input; `None`: nothing.
     pub stdin: Option<OwnedFd>,
@@ -109,6 +110,7 @@ impl Prepared {
         let mut prepared = Prepared {
             argv,
             cwd: cwd.transpose()?,
+            makes_cwd: launch.makes_cwd,
             cpus: (!launch.cpus.is_empty()).then(|| cpu_set(&launch.cpus)),
             stdin: None,
             stdout: Target::Null,
@@ -164,6 +166,12 @@ impl Prepared {
         };
         let argv = pointers(self.argv.iter());
         let mut result = execute(&program, &argv);
+        if result == Err(NotStarted { step: Step::Folder, errno: libc::ENOENT })
+            && self.makes_cwd
+        {
+            fs::create_dir_all(cwd).map_err(|error| Failed::on_node(&format!("folder {cwd:?}"), &error))?;
+            result = execute(&program, &argv);
+        }
         if result == Err(NotStarted { step: Step::Execute, errno: libc::ENOENT }) && program != *name {
             programs.forget();
             result = execute(&find(programs)?, &argv);

@@ -37,6 +37,7 @@ fn launch(token: u64, argv: &[&str]) -> Launch {
         argv: argv.iter().map(|word| (*word).to_string()).collect(),
         environment: Environment { shared: Arc::new(vec![c"PATH=/usr/bin:/bin".into()]), own: Vec::new() },
         cwd: None,
+        makes_cwd: false,
         stdin: None,
         stdout: Output::Archive { limit: 5000 },
         stderr: Output::Archive { limit: 1000 },
@@ -227,6 +228,17 @@ fn program_that_is_not_there_is_not_the_nodes_fault() {
 fn folder_that_is_not_there_is_the_nodes_fault() {
     let missing = start_failure(Launch { cwd: Some("/no/such".into()), ..shell("") });
     assert_eq!(missing, ("folder \"/no/such\": No such file or directory".into(), true));
+}
+
+#[test]
+fn folder_is_made_if_so_wished() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a/b");
+    let exit = run(Launch { cwd: Some(path.clone()), makes_cwd: true, ..shell("echo x > here") });
+    assert_eq!((exit.outcome, path.join("here").exists()), (Outcome::Code(0), true));
+    let file = Some(path.join("here/c"));
+    let (what, node) = start_failure(Launch { cwd: file, makes_cwd: true, ..shell("") });
+    assert!(what.ends_with("Not a directory") && node, "{what}");
 }
 
 #[test]

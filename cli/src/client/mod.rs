@@ -11,7 +11,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use protocol::{
     api::{
         AccessFile, Changed, ErrorAnswer, ErrorBody, Explanation, Jobs, Outputs, PREFIX, Pilots, Platforms,
-        ShutdownRequest, Status, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo,
+        ShutDown, ShutdownRequest, Status, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks,
+        VersionInfo,
     },
     job::JobSpec,
 };
@@ -134,7 +135,8 @@ impl Client {
     /// Only when TLS cannot be set up.
     pub fn new(access: AccessFile) -> Result<Client, Failure> {
         let unusable = |cause: String| Failure::infrastructure(format!("TLS cannot be set up: {cause}"));
-        let tls = tls::pinned(access.certificate_sha256.as_deref()).map_err(|error| unusable(error.to_string()))?;
+        let tls =
+            tls::pinned(access.certificate_sha256.as_deref()).map_err(|error| unusable(error.to_string()))?;
         let http = reqwest::Client::builder()
             // The token must not travel through a proxy of the environment, least of all to this host.
             .no_proxy()
@@ -182,7 +184,12 @@ impl Client {
     }
 
     /// Changes a job: `cancel`, `pause`, `resume` or `retry`; all its tasks, or those written here.
-    pub async fn change(&self, job: JobId, verb: &str, tasks: Option<String>) -> Result<Changed, ClientError> {
+    pub async fn change(
+        &self,
+        job: JobId,
+        verb: &str,
+        tasks: Option<String>,
+    ) -> Result<Changed, ClientError> {
         self.post(&format!("/jobs/{job}/{verb}"), &TaskSelection { tasks }).await
     }
 
@@ -229,10 +236,14 @@ impl Client {
         self.get(&format!("/explain/{what}")).await
     }
 
-    /// Ends the manager and its pilots; answered when they are gone, however long that takes.
+    /// Ends the manager and its pilots; returns when they are gone, however long that takes.
     pub async fn shut_down(&self, now: bool) -> Result<(), ClientError> {
-        let request = self.request(Method::POST, "/shutdown").json(&ShutdownRequest { now });
-        self.accepted(request).await.map(|_| ())
+        loop {
+            let answer: ShutDown = self.post("/shutdown", &ShutdownRequest { now }).await?;
+            if answer.is_over {
+                return Ok(());
+            }
+        }
     }
 
     /// News of a job from now on, its present state first.
@@ -250,7 +261,9 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.http.request(method, format!("{}{PREFIX}{path}", self.access.url)).bearer_auth(&self.access.token)
+        self.http
+            .request(method, format!("{}{PREFIX}{path}", self.access.url))
+            .bearer_auth(&self.access.token)
     }
 
     async fn send<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {

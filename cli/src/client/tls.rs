@@ -87,7 +87,15 @@ mod tests {
         let pinned = Pinned { expected: expected.map(str::to_owned), provider };
         let name = ServerName::try_from("elsewhere.example").unwrap();
         let certificate = CertificateDer::from(certificate.to_vec());
-        pinned.verify_server_cert(&certificate, &[], &name, &[], UnixTime::since_unix_epoch(std::time::Duration::ZERO)).is_ok()
+        pinned
+            .verify_server_cert(
+                &certificate,
+                &[],
+                &name,
+                &[],
+                UnixTime::since_unix_epoch(std::time::Duration::ZERO),
+            )
+            .is_ok()
     }
 
     #[test]

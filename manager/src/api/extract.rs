@@ -95,6 +95,10 @@ impl<T: DeserializeOwned> FromRequest<Shared> for InBody<T> {
     async fn from_request(request: Request, context: &Shared) -> Result<InBody<T>, ApiError> {
         let bytes = read_body(request.into_body(), SMALL_BYTES_MAX, &context.state.limits).await?;
         let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+        // A list would be taken too, field by field: what is meant must be named.
+        if bytes.trim_ascii_start().first() != Some(&b'{') {
+            return Err(ApiError::bad_request("found a body that is no JSON object; send one, like {}"));
+        }
         Ok(InBody(Format::Json.decode(bytes)?))
     }
 }

@@ -73,7 +73,10 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     });
     if let Some(schema_of) = route.body {
         let schema = json!(schema_of(generator));
-        operation["requestBody"] = json!({"content": {"application/json": {"schema": schema}}});
+        // Only a job must be there; an empty body is an object without fields.
+        let is_required = route.path == "/jobs";
+        operation["requestBody"] =
+            json!({"required": is_required, "content": {"application/json": {"schema": schema}}});
     }
     if route.is_open {
         operation["security"] = json!([]);
@@ -105,6 +108,7 @@ fn query_parameters(query: SchemaOf, generator: &mut SchemaGenerator) -> Vec<Val
     let fields = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
     let parameter = |(name, mut schema): (String, Value)| {
         let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+        let description = description.unwrap_or_else(|| "As the schema says.".into());
         json!({"name": name, "in": "query", "description": description, "schema": schema})
     };
     fields.into_iter().map(parameter).collect()
@@ -119,7 +123,7 @@ mod tests {
     use super::document;
 
     /// Set to anything to write the golden copy anew.
-    const UPDATE: &str = "PILOTFISH_UPDATE_GOLDEN";
+    const UPDATE: &str = "UPDATE_GOLDEN";
 
     #[test]
     fn the_document_is_the_golden_one() {

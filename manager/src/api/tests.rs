@@ -1,1 +1,9 @@
+//! The API over real connections, with a real engine and a real store; pilots are played by the tests.
 
+mod connections;
+mod pilots;
+mod refusals;
+mod results;
+mod scene;
+mod stream;
+mod users;

@@ -1,37 +1,5 @@
 //! `manager.yaml`: its form, and errors that name file, line, field, what was found and what would be
-//! right.
-//!
-//! ```yaml
-//! listen: {host: 0.0.0.0, port: 7400}   # default: 127.0.0.1, and any free port
-//! tls: auto                             # auto (on unless loopback) | on | off
-//! platforms:
-//!   - name: here                        # any word, unique
-//!     adapter: local                    # pilots are processes of this host
-//!     cores: 4                          # what one pilot offers; absent: what this host has
-//!     memory: 8GiB
-//!     gpus: 0
-//!     generic: {licence: 2}
-//!     pilots_max: 1                     # default 1
-//!     pilots_min: 0                     # kept even when there is nothing to do; default 0
-//!     idle_timeout: 10m                 # a pilot without work for so long is sent away; default 10m
-//!     walltime: 2h                      # absent: no end
-//!     poll_interval: 10s                # how often the platform is asked what is there; default 10s
-//! policies: {matching: turns, bundling: guided}
-//! limits:                               # all optional; the defaults are good for most
-//!   heartbeat_limit: 75s
-//!   poll_wait_max: 25s
-//!   grace: 1m
-//!   prefetch: 250ms
-//!   prefetch_tasks_max: 4096
-//!   node_retries: 3
-//!   start_retries: 1
-//!   node_retry_delay: 1s
-//!   retry_delay_max: 10m
-//!   black_hole_limit: 10
-//!   platform_delay: 1s
-//!   platform_delay_max: 5m
-//!   walltime_margin: 30s
-//! ```
+//! right. `docs/manager.yaml` is an example of everything.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -395,6 +363,7 @@ fn sentence_of(sentence: &str) -> String {
             "u16" => "a whole number up to 65535",
             "u32" | "u64" => "a whole number, not negative",
             "a sequence" => "a list",
+            "a YAML tag starting with '!'" => "one of its words",
             form if form.starts_with("struct ") => "a mapping",
             other => other,
         };
@@ -428,16 +397,9 @@ mod tests {
         Resources { memory_bytes: 4 << 30, ..Resources::cores(2) }
     }
 
-    /// The example of the module's comment.
-    fn example() -> String {
-        let comment = include_str!("file.rs").lines().skip_while(|line| !line.contains("```yaml")).skip(1);
-        let lines = comment.take_while(|line| !line.contains("```"));
-        lines.map(|line| line.strip_prefix("//! ").unwrap_or_default().to_owned() + "\n").collect()
-    }
-
     #[test]
     fn the_documented_example_says_the_defaults() {
-        let file = parse(&example()).unwrap();
+        let file = parse(include_str!("../../../docs/manager.yaml")).unwrap();
         let mut config = Config::new("/x".into(), "ann".to_owned());
         config.apply(&file, &host()).unwrap();
         assert_eq!(config.settings, Settings::default());
@@ -471,28 +433,82 @@ mod tests {
 
     #[test]
     fn mistakes_are_told_with_line_and_field() {
-        check_refused("tls: maybe", "");
-        check_refused("listen:\n  host: 127.0.0.1\n  prot: 1", "");
-        check_refused("listen:\n  port: 70000", "");
-        check_refused("listen:\n  host: here", "");
-        check_refused("\n\nlimits:\n  grace: 10", "");
-        check_refused("limits:\n  grace: 10 parsecs", "");
-        check_refused("limits:\n  node_retries: many", "");
-        check_refused("limits:\n  prefetch: [1]", "");
-        check_refused("policies:\n  matching: fiffo", "");
-        check_refused("platforms:\n  - name: a", "");
-        check_refused("platforms:\n  - {name: a b, adapter: local}", "");
-        check_refused("platforms:\n  - {name: a, adapter: slurmy}", "");
-        check_refused("platforms:\n  - {name: a, adapter: local, cores: 0}", "");
-        check_refused("platforms:\n  - {name: a, adapter: local, memory: 8}", "");
-        check_refused("platforms:\n  - {name: a, adapter: local, pilots_max: 0}", "");
-        check_refused("platforms:\n  - {name: a, adapter: local, pilots_min: 2}", "");
-        check_refused("platforms:\n  - {name: a, adapter: local, poll_interval: 0}", "");
-        check_refused("platforms:\n  - {name: a, adapter: local}\n  - {name: a, adapter: local}", "");
-        check_refused("tls: on\ntls: off", "");
-        check_refused("platforms: {", "");
-        check_refused("- 1", "");
-        check_refused("tls: [on", "");
-        check_refused("limits: {node_retries: -1}", "");
+        check_refused(
+            "tls: maybe",
+            "1: tls: found unknown variant `maybe`; write one of `auto`, `on`, `off`",
+        );
+        check_refused(
+            "listen:\n  host: 127.0.0.1\n  prot: 1",
+            "3: listen: found unknown field `prot`; write `host` or `port`",
+        );
+        check_refused(
+            "listen:\n  port: 70000",
+            "2: listen.port: found integer `70000`; write a whole number up to 65535",
+        );
+        check_refused(
+            "listen:\n  host: here",
+            "2: listen.host: found `here`; write an address like 127.0.0.1, 0.0.0.0 or ::1",
+        );
+        check_refused(
+            "\n\nlimits:\n  grace: 10",
+            "4: limits.grace: found `10`; give it a unit, like 10s or 10m",
+        );
+        check_refused(
+            "limits:\n  grace: 10 parsecs",
+            "2: limits.grace: found `10 parsecs`; `parsecs` is not a unit; the units are ms, s, m, h and d",
+        );
+        check_refused(
+            "limits:\n  node_retries: many",
+            "2: limits.node_retries: found string \"many\"; write a whole number, not negative",
+        );
+        check_refused(
+            "limits:\n  prefetch: [1]",
+            "2: limits.prefetch: found sequence; write a duration like 10s, 1h 30m or 500ms",
+        );
+        check_refused(
+            "policies:\n  matching: fiffo",
+            "2: policies.matching: found unknown variant `fiffo`; write `turns` or `fifo`",
+        );
+        check_refused("platforms:\n  - name: a", "2: platforms[0]: found no `adapter`; it is needed");
+        check_refused(
+            "platforms:\n  - {name: a b, adapter: local}",
+            "2: platforms: found name `a b`; write 1 to 64 letters, digits, `-` and `_`",
+        );
+        check_refused(
+            "platforms:\n  - {name: a, adapter: slurmy}",
+            "2: platforms: found adapter `slurmy` of `a`; there is local",
+        );
+        check_refused(
+            "platforms:\n  - {name: a, adapter: local, cores: 0}",
+            "2: platforms: found cores 0 of `a`; a pilot has at least 1",
+        );
+        check_refused(
+            "platforms:\n  - {name: a, adapter: local, memory: 8}",
+            "2: platforms[0].memory: found `8`; give it a unit, like 8MiB or 8GiB",
+        );
+        check_refused(
+            "platforms:\n  - {name: a, adapter: local, pilots_max: 0}",
+            "2: platforms: found pilots_max 0 of `a`; write 1 to 100000",
+        );
+        check_refused(
+            "platforms:\n  - {name: a, adapter: local, pilots_min: 2}",
+            "2: platforms: found pilots_min 2 of `a`; it must not be above pilots_max 1",
+        );
+        check_refused(
+            "platforms:\n  - {name: a, adapter: local, poll_interval: 0}",
+            "2: platforms: found poll_interval 0 of `a`; write 1s or more",
+        );
+        check_refused(
+            "platforms:\n  - {name: a, adapter: local}\n  - {name: a, adapter: local}",
+            "1: found two platforms of the name `a`; name them differently",
+        );
+        check_refused("tls: on\ntls: off", "1: found `tls` twice; write it once");
+        check_refused("platforms: {", "1: platforms: found map; write a list");
+        check_refused("- 1", "1: found sequence; write a mapping");
+        check_refused("tls: [on", "1: tls: found sequence; write one of its words");
+        check_refused(
+            "limits: {node_retries: -1}",
+            "1: limits.node_retries: found integer `-1`; write a whole number, not negative",
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! Task sets and columns of successes as few bytes: LEB128 varints of differences. See `docs/store.md`.
 
+use std::ops::Range;
+
 use scheduler::{ranges::TaskSet, results::Successes};
 
 /// Times are kept to this many microseconds.
@@ -54,18 +56,36 @@ pub(super) fn pack_ranges(tasks: &TaskSet) -> Vec<u8> {
 /// The set again. Errors: words on what is wrong with the bytes.
 pub(super) fn unpack_ranges(mut bytes: &[u8]) -> Result<TaskSet, &'static str> {
     let mut tasks = TaskSet::new();
-    let mut end = 0u64;
+    let mut end = 0;
     while !bytes.is_empty() {
-        let (gap, length) =
-            take_varint(&mut bytes).zip(take_varint(&mut bytes)).ok_or("ranges are cut off")?;
-        let start = end.checked_add(gap).ok_or("a range begins beyond all indices")?;
-        end = start.checked_add(length).ok_or("a range ends beyond all indices")?;
-        if length == 0 {
-            return Err("a range is empty");
-        }
-        tasks.insert_range(start..end);
+        let range = take_range(end, &mut bytes)?;
+        end = range.end;
+        tasks.insert_range(range);
     }
     Ok(tasks)
+}
+
+/// Whether a packed set has any index of a range; tells without building the set.
+pub(super) fn has_any_of(mut bytes: &[u8], wanted: &Range<u64>) -> Result<bool, &'static str> {
+    let mut end = 0;
+    while !bytes.is_empty() && end < wanted.end {
+        let range = take_range(end, &mut bytes)?;
+        end = range.end;
+        if range.start < wanted.end && wanted.start < range.end {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn take_range(end: u64, bytes: &mut &[u8]) -> Result<Range<u64>, &'static str> {
+    let (gap, length) = take_varint(bytes).zip(take_varint(bytes)).ok_or("ranges are cut off")?;
+    let start = end.checked_add(gap).ok_or("a range begins beyond all indices")?;
+    let end = start.checked_add(length).ok_or("a range ends beyond all indices")?;
+    if length == 0 {
+        return Err("a range is empty");
+    }
+    Ok(start..end)
 }
 
 /// Start, wall, CPU, memory and, unless all are 0, exit codes; one column after the other.

@@ -14,7 +14,6 @@ use std::{
 use rusqlite::{Row, Transaction, params};
 use scheduler::{
     ids::{JobId, PilotId, TaskId},
-    ranges::TaskSet,
     results::{FailureKind, TaskOutput, Usage},
     time::Time,
 };
@@ -162,8 +161,13 @@ pub(super) fn outputs(
             n_bytes = n_before;
             last.remove();
         }
-        let is_full = n_bytes >= limit_bytes && !page.is_empty();
-        Ok(if is_full { end.min(page.last_key_value().map_or(end, |(last, _)| last + 1)) } else { end })
+        // Once full, the page never grows again, even when a later record has a shorter output.
+        if let Some((last, _)) = page.last_key_value()
+            && n_bytes >= limit_bytes
+        {
+            end = end.min(last + 1);
+        }
+        Ok(end)
     })?;
     Ok(page.into_iter().map(|(index, (_, output))| (index, output)).collect())
 }
@@ -255,10 +259,12 @@ fn clamp(index: u64) -> i64 {
 
 fn read_successes(row: &Row<'_>, range: Range<u64>, mut take: impl FnMut(Found)) -> Result<(), Fault> {
     let blob = |column| row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from);
-    let tasks = pack::unpack_ranges(blob(2)?).map_err(|what| damaged(row, what))?;
-    if tasks.intersection(&TaskSet::from(range.clone())).is_empty() {
+    let ranges = blob(2)?;
+    // Of the reports that overlap, most have none of a small page's tasks.
+    if !pack::has_any_of(ranges, &range).map_err(|what| damaged(row, what))? {
         return Ok(());
     }
+    let tasks = pack::unpack_ranges(ranges).map_err(|what| damaged(row, what))?;
     let columns = pack::unpack_columns(tasks, blob(3)?).map_err(|what| damaged(row, what))?;
     let (seq, pilot, at) = (row.get(0)?, PilotId(amount(row, 4)?), Time(amount(row, 5)?));
     let attempts = columns.attempts().skip_while(|(index, ..)| *index < range.start);

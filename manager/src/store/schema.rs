@@ -6,8 +6,6 @@ use super::error::Fault;
 
 /// Marks a file as ours: "PFSH".
 const APPLICATION_ID: i64 = 0x5046_5348;
-/// Holds about five reports of 256 tasks; on smaller pages their ends are wasted.
-const PAGE_BYTES: u32 = 8192;
 /// Larger stores are not checked as a whole at each start: replay reads and checks all that decides.
 const CHECK_BYTES_MAX: i64 = 256 << 20;
 
@@ -108,7 +106,6 @@ pub(super) struct Identity {
 /// Makes a connection's file a store of the newest version, checks it and counts its epoch up.
 pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> Result<Identity, Fault> {
     check_origin(connection, migrations)?;
-    connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if mode != "wal" {
         return Err(Fault::NoWal);

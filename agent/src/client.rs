@@ -1,0 +1,338 @@
+//! Talking to the manager over HTTP: one exchange at a time, typed errors, retries left to the caller.
+//!
+//! TLS accepts exactly the certificate whose fingerprint came with the join document, whatever name
+//! the manager is reached by: through a tunnel or a forwarded port it has another one.
+
+use std::{
+    fmt,
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
+
+use protocol::{
+    codec::{CodecError, Format, MESSAGE_BYTES_MAX},
+    pilot::{
+        ErrorAnswer, LEAVE_PATH, LeaveAnswer, LeaveRequest, PULL_PATH, PullRequest, REGISTER_PATH, RegisterAnswer,
+        RegisterRequest, VERSION,
+    },
+};
+use reqwest::{StatusCode, header};
+use rustls::{
+    DigitallySignedStruct, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+};
+use scheduler::pull::PullAnswer;
+use serde::{Serialize, de::DeserializeOwned};
+
+/// How long connecting may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an answer may take beyond the time that the manager may park the request.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The first wait before another try; each further one is twice as long.
+const BACKOFF_FIRST: Duration = Duration::from_millis(100);
+/// The longest wait before another try.
+const BACKOFF_MAX: Duration = Duration::from_secs(20);
+
+/// Why an exchange failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The join document cannot be used.
+    #[error("the join document's {field} is {found:?}: expected {expected}")]
+    BadJoin {
+        /// Which field.
+        field: &'static str,
+        /// What it is.
+        found: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// The HTTP client cannot be made.
+    #[error("no HTTP client: {0}")]
+    Setup(#[source] reqwest::Error),
+    /// No connection, or none that lasted.
+    #[error("the manager at {url} cannot be reached: {what}")]
+    Unreachable {
+        /// Where.
+        url: String,
+        /// What happened, down to its cause.
+        what: String,
+    },
+    /// The token is not, or no longer, good.
+    #[error("the manager at {url} does not accept our token: {message}")]
+    Unauthorized {
+        /// Where.
+        url: String,
+        /// Its words.
+        message: String,
+    },
+    /// It speaks another version.
+    #[error("the manager at {url} does not speak version {VERSION} of the pilot protocol: {message}")]
+    WrongVersion {
+        /// Where.
+        url: String,
+        /// Its words.
+        message: String,
+    },
+    /// It says no.
+    #[error("the manager at {url} refuses ({status}, {code}): {message}")]
+    Refused {
+        /// Where.
+        url: String,
+        /// The HTTP status.
+        status: u16,
+        /// One word.
+        code: String,
+        /// Its words.
+        message: String,
+    },
+    /// It answered what is no answer.
+    #[error("the answer of {url} cannot be read: {source}")]
+    Codec {
+        /// Where.
+        url: String,
+        /// What is wrong with it.
+        #[source]
+        source: CodecError,
+    },
+}
+
+impl ClientError {
+    /// Whether trying again later cannot help.
+    pub fn is_final(&self) -> bool {
+        match self {
+            ClientError::BadJoin { .. } | ClientError::Setup(_) => true,
+            ClientError::Unauthorized { .. } | ClientError::WrongVersion { .. } => true,
+            // 408, 425, 429: try again; other 4xx are about what we said.
+            ClientError::Refused { status, .. } => (400..500).contains(status) && ![408, 425, 429].contains(status),
+            ClientError::Unreachable { .. } | ClientError::Codec { .. } => false,
+        }
+    }
+}
+
+/// A connection to the manager, shared by all exchanges.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    url: String,
+    format: Format,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client({})", self.url)
+    }
+}
+
+impl Client {
+    /// A client for the manager at `url` (scheme, host and port) that presents this certificate.
+    ///
+    /// # Errors
+    /// A URL or fingerprint that is none; https without a fingerprint.
+    pub fn new(url: &str, certificate_sha256: Option<&str>) -> Result<Client, ClientError> {
+        let url = url.trim_end_matches('/').to_string();
+        let builder = reqwest::Client::builder()
+            .tcp_nodelay(true)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_keepalive(Duration::from_secs(30))
+            .redirect(reqwest::redirect::Policy::none());
+        // Proxies of the site are for the world, not for this host.
+        let builder = if is_loopback(&url) { builder.no_proxy() } else { builder };
+        let bad = |field, found: &str, expected| ClientError::BadJoin { field, found: found.into(), expected };
+        let builder = match (url.split_once("://"), certificate_sha256) {
+            (Some(("https", _)), Some(hex)) => {
+                let expected = "64 hexadecimal digits";
+                let pin = fingerprint(hex).ok_or_else(|| bad("certificate_sha256", hex, expected))?;
+                builder.tls_backend_preconfigured(tls_config(pin))
+            }
+            (Some(("https", _)), None) => {
+                return Err(bad("certificate_sha256", "absent", "the fingerprint of the manager's certificate"));
+            }
+            // The HTTP client wants a TLS configuration also where none is used.
+            (Some(("http", _)), _) => builder.tls_backend_preconfigured(tls_config([0; 32])),
+            _ => return Err(bad("url", &url, "http://HOST:PORT or https://HOST:PORT")),
+        };
+        let http = builder.build().map_err(ClientError::Setup)?;
+        // JSON bodies can be read on the wire; for people who debug.
+        let is_json = std::env::var("PILOTFISH_WIRE").is_ok_and(|format| format == "json");
+        Ok(Client { http, url, format: if is_json { Format::Json } else { Format::Postcard } })
+    }
+
+    /// Presents the pilot.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn register(&self, token: &str, request: &RegisterRequest) -> Result<RegisterAnswer, ClientError> {
+        self.exchange(REGISTER_PATH, token, request, ANSWER_TIMEOUT).await
+    }
+
+    /// Reports and asks.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn pull(&self, session: &str, request: &PullRequest) -> Result<PullAnswer, ClientError> {
+        let timeout = ANSWER_TIMEOUT.saturating_add(Duration::from_micros(request.pull.wait.0));
+        self.exchange(PULL_PATH, session, request, timeout).await
+    }
+
+    /// Says good-bye.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn leave(&self, session: &str, request: &LeaveRequest) -> Result<LeaveAnswer, ClientError> {
+        self.exchange(LEAVE_PATH, session, request, ANSWER_TIMEOUT).await
+    }
+
+    async fn exchange<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        path: &str,
+        token: &str,
+        question: &Q,
+        timeout: Duration,
+    ) -> Result<A, ClientError> {
+        let on_codec = |source| ClientError::Codec { url: self.url.clone(), source };
+        let body = self.format.encode(question).map_err(on_codec)?;
+        let request = self
+            .http
+            .post(format!("{}{path}", self.url))
+            .bearer_auth(token)
+            .header(header::CONTENT_TYPE, self.format.content_type())
+            .header(header::ACCEPT, self.format.content_type())
+            .timeout(timeout)
+            .body(body);
+        let mut response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        let content_type = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let format = Format::of_content_type(content_type);
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > MESSAGE_BYTES_MAX {
+                return Err(on_codec(CodecError::TooLong { found: bytes.len() }));
+            }
+        }
+        if status.is_success() {
+            return format.decode(&bytes).map_err(on_codec);
+        }
+        Err(self.refusal(status, &bytes))
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> ClientError {
+        // The outermost words repeat the URL; what helps is the cause.
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(deeper) = cause.source() {
+            cause = deeper;
+        }
+        let what = if error.is_timeout() { "no answer in time".into() } else { cause.to_string() };
+        ClientError::Unreachable { url: self.url.clone(), what }
+    }
+
+    fn refusal(&self, status: StatusCode, body: &[u8]) -> ClientError {
+        let url = self.url.clone();
+        let (code, message) = match serde_json::from_slice::<ErrorAnswer>(body) {
+            Ok(answer) => (answer.error.code, answer.error.message),
+            Err(_) => {
+                let start: String = String::from_utf8_lossy(body).chars().take(200).collect();
+                ("no-code".to_string(), if start.is_empty() { "no reason given".to_string() } else { start })
+            }
+        };
+        match (status, code.as_str()) {
+            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => ClientError::Unauthorized { url, message },
+            (StatusCode::UPGRADE_REQUIRED, _) | (_, "wrong-version") => ClientError::WrongVersion { url, message },
+            _ => ClientError::Refused { url, status: status.as_u16(), code, message },
+        }
+    }
+}
+
+/// The wait before try number `n_failed` + 1: doubling, with jitter so that pilots do not come all at once.
+pub fn backoff(n_failed: u32) -> Duration {
+    let full = BACKOFF_FIRST.saturating_mul(1 << n_failed.saturating_sub(1).min(16)).min(BACKOFF_MAX);
+    full.mul_f64(0.5 + 0.5 * (random() % 1024) as f64 / 1024.0)
+}
+
+/// A number that differs at each call and between processes; not for secrets.
+pub fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+fn is_loopback(url: &str) -> bool {
+    let host = url.split_once("://").map_or(url, |(_, rest)| rest);
+    ["127.", "localhost", "[::1]"].iter().any(|name| host.starts_with(name))
+}
+
+fn fingerprint(hex: &str) -> Option<[u8; 32]> {
+    let digits: Vec<u32> = hex.chars().filter(|c| *c != ':').map(|c| c.to_digit(16)).collect::<Option<_>>()?;
+    let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect();
+    if digits.len() == 64 { bytes.try_into().ok() } else { None }
+}
+
+fn tls_config(pin: [u8; 32]) -> rustls::ClientConfig {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = Arc::new(Pinned { pin, provider: Arc::clone(&provider) });
+    let builder = rustls::ClientConfig::builder_with_provider(provider);
+    // Ring has suites for both of these versions; the alternative is to refuse to start, which is what it means.
+    let builder = match builder.with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12]) {
+        Ok(builder) => builder,
+        Err(error) => unreachable!("ring supports TLS 1.2 and 1.3: {error}"),
+    };
+    builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
+}
+
+/// Accepts one certificate and no other.
+#[derive(Debug)]
+struct Pinned {
+    pin: [u8; 32],
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let found = ring::digest::digest(&ring::digest::SHA256, end_entity);
+        if found.as_ref() == self.pin {
+            return Ok(ServerCertVerified::assertion());
+        }
+        Err(rustls::Error::General(format!(
+            "it shows the certificate {} and not {}: somebody else's, or renewed",
+            hex(found.as_ref()),
+            hex(&self.pin)
+        )))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>() + "…"
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! The command line of the agent: `pilotfish-agent …` and `pilotfish agent …` alike.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    os::{fd::OwnedFd, unix::process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use protocol::{pilot::JoinDocument, units::parse_duration_ms};
+use scheduler::time::Span;
+
+use crate::{
+    driver::{self, DriverError},
+    join::{self, JoinError},
+    keeper, roster,
+    spawn::pipe,
+};
+
+/// All is well: the pilot has left.
+const EXIT_LEFT: i32 = 0;
+/// Something is wrong with the node, the folder or the join document.
+const EXIT_FAILED: i32 = 1;
+/// The manager will not have this pilot.
+const EXIT_REFUSED: i32 = 3;
+/// The pilot ended before the manager knew all it had done.
+const EXIT_UNREPORTED: i32 = 4;
+
+/// What the agent is asked to do.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum AgentCommand {
+    /// Run a pilot here until it has left
+    Run(RunArgs),
+    /// Run a pilot in the background; prints the process id of its guard
+    Start(RunArgs),
+    /// List the pilots of this host and user: process id, tag, state
+    List {
+        /// Only tags that begin like this
+        #[arg(default_value = "")]
+        tag_prefix: String,
+    },
+    /// Tell pilots of this host and user to end; those that have ended already are no error
+    Cancel {
+        /// Process ids as `start` and `list` print them
+        #[arg(required = true)]
+        pids: Vec<i32>,
+    },
+}
+
+/// How a pilot is run.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RunArgs {
+    /// The join document (mode 600); `-` reads it from standard input
+    #[arg(long, value_name = "FILE")]
+    join: PathBuf,
+    /// The tag to be listed by; must be the join document's
+    #[arg(long)]
+    tag: Option<String>,
+    /// How long the pilot may live, like 4h or 30m, where the batch system does not say
+    #[arg(long, value_name = "DURATION", value_parser = parse_walltime)]
+    walltime: Option<Span>,
+}
+
+fn parse_walltime(text: &str) -> Result<Span, String> {
+    parse_duration_ms(text).map(Span::from_millis).map_err(|error| error.to_string())
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+enum CommandError {
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    #[error("the tag is {argument:?} in the arguments and {document:?} in the join document")]
+    OtherTag { argument: String, document: String },
+    #[error("the pilot's folder {path:?} cannot be used: {source}")]
+    Folder { path: PathBuf, source: io::Error },
+    #[error("the pilot cannot be started: {0}")]
+    Start(#[source] io::Error),
+    #[error("process {0} is no pilot of this user")]
+    NotOurs(i32),
+    #[error("process {pid} cannot be told to end: {source}")]
+    Signal { pid: i32, source: io::Error },
+    #[error("output: {0}")]
+    Output(#[source] io::Error),
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+}
+
+/// Does what is asked; returns the exit code. To be called before the process has a second thread.
+pub fn run(command: AgentCommand) -> i32 {
+    let result = match command {
+        AgentCommand::Run(args) => run_pilot(&args),
+        AgentCommand::Start(args) => start_pilot(&args).map(|()| EXIT_LEFT),
+        AgentCommand::List { tag_prefix } => list(&tag_prefix).map(|()| EXIT_LEFT),
+        AgentCommand::Cancel { pids } => cancel(&pids).map(|()| EXIT_LEFT),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        EXIT_FAILED
+    })
+}
+
+fn read_join(args: &RunArgs) -> Result<JoinDocument, CommandError> {
+    let mut join = join::read(&args.join)?;
+    join.walltime = args.walltime.into_iter().chain(join.walltime).min();
+    match &args.tag {
+        Some(tag) if *tag != join.tag => {
+            Err(CommandError::OtherTag { argument: tag.clone(), document: join.tag })
+        }
+        _ => Ok(join),
+    }
+}
+
+fn run_pilot(args: &RunArgs) -> Result<i32, CommandError> {
+    let started = Instant::now();
+    let join = read_join(args)?;
+    keeper::guard(move || {
+        start_logging();
+        match driver::run(join, started) {
+            Ok(_) => EXIT_LEFT,
+            Err(error) => {
+                tracing::error!("{error}");
+                exit_code(&error)
+            }
+        }
+    })
+    .map_err(CommandError::Start)
+}
+
+fn exit_code(error: &DriverError) -> i32 {
+    match error {
+        DriverError::Client(_) => EXIT_REFUSED,
+        DriverError::NotRegistered { .. } | DriverError::Unreported { .. } => EXIT_UNREPORTED,
+        // Whoever wanted to be watched wanted just this.
+        DriverError::Abandoned { .. } => EXIT_LEFT,
+        DriverError::Folder { .. } | DriverError::Spool(_) | DriverError::System { .. } => EXIT_FAILED,
+    }
+}
+
+fn start_logging() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("PILOTFISH_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
+    if logging.try_init().is_err() {
+        tracing::debug!("somebody else has set up logging");
+    }
+}
+
+/// Runs `run` with the same join document in a session of its own.
+fn start_pilot(args: &RunArgs) -> Result<(), CommandError> {
+    let join = read_join(args)?;
+    let folder = PathBuf::from(&join.folder);
+    let on_folder = |source| CommandError::Folder { path: folder.clone(), source };
+    fs::create_dir_all(&folder).map_err(on_folder)?;
+    let log_path = folder.join("pilot.log");
+    let log = OpenOptions::new().create(true).append(true).open(&log_path).map_err(on_folder)?;
+    let errors = log.try_clone().map_err(on_folder)?;
+    let (document, mut writer) = pipe().map(|(read, write)| (read, fs::File::from(write))).map_err(CommandError::Start)?;
+    let text = serde_json::to_vec(&join).map_err(|error| CommandError::Start(error.into()))?;
+    let mut command = Command::new("/proc/self/exe");
+    if let Some(name) = std::env::args_os().next() {
+        command.arg0(name);
+    }
+    command
+        .args(leading_words())
+        .args(["run", "--join", "-", "--tag", &join.tag])
+        .current_dir(&folder)
+        .stdin(Stdio::from(OwnedFd::from(document)))
+        .stdout(log)
+        .stderr(errors);
+    // SAFETY: setsid is async-signal-safe. Its own session: no terminal and no login ends it.
+    unsafe {
+        command.pre_exec(|| if libc::setsid() < 0 { Err(io::Error::last_os_error()) } else { Ok(()) });
+    }
+    let pilot = command.spawn().map_err(CommandError::Start)?;
+    writer.write_all(&text).map_err(CommandError::Start)?;
+    writeln!(io::stdout(), "{}", pilot.id()).map_err(CommandError::Output)
+}
+
+/// The words between the program's name and `start`: `agent`, when we are part of a larger program.
+fn leading_words() -> Vec<String> {
+    std::env::args().skip(1).take_while(|word| word != "start").collect()
+}
+
+fn list(tag_prefix: &str) -> Result<(), CommandError> {
+    let mut out = io::stdout().lock();
+    for pilot in roster::pilots(Path::new("/proc")).filter(|pilot| pilot.tag.starts_with(tag_prefix)) {
+        writeln!(out, "{} {} {}", pilot.pid, pilot.tag, pilot.state).map_err(CommandError::Output)?;
+    }
+    Ok(())
+}
+
+fn cancel(pids: &[i32]) -> Result<(), CommandError> {
+    for pid in pids.iter().copied() {
+        if roster::pilot(Path::new("/proc"), pid).is_none() {
+            if Path::new("/proc").join(pid.to_string()).exists() {
+                return Err(CommandError::NotOurs(pid));
+            }
+            continue;
+        }
+        // SAFETY: no memory is passed.
+        if unsafe { libc::kill(pid, libc::SIGTERM) } < 0 {
+            let source = io::Error::last_os_error();
+            if source.raw_os_error() != Some(libc::ESRCH) {
+                return Err(CommandError::Signal { pid, source });
+            }
+        }
+    }
+    Ok(())
+}

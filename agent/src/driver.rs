@@ -1,0 +1,571 @@
+//! The pilot's loop: answers, exits, signals and timers go into [`PilotCore`], what it wants is done.
+//!
+//! Nothing here decides what to run or when to report. It owns the world: connection, processes,
+//! spool, scratch folders, signals, and the clock, which counts from the pilot's start.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    future::pending,
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use protocol::pilot::{JoinDocument, LeaveRequest, PullRequest, RegisterAnswer};
+use scheduler::{
+    ids::{JobId, PilotId, TaskId},
+    pilot::{Ending, Lane, PilotAction, PilotCore, PilotEvent, PilotLimits},
+    pull::{LeaveReason, Pull, PullAnswer},
+    results::{FailureKind, TaskOutput, Usage},
+    time::{Span, Time},
+};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::{
+    arrival::{self, Arrival},
+    client::{Client, ClientError, backoff},
+    keeper,
+    node::Node,
+    scratch::Scratch,
+    signals::Signals,
+    slots::{Place, Slots},
+    spawn::{Exit, Outcome, Spawner},
+    spool::{Spool, SpoolError},
+    tasks::{LearnedJob, Surroundings, Work},
+    watch,
+};
+
+/// How long tasks have between SIGTERM and SIGKILL, at most.
+const GRACE: Duration = Duration::from_secs(5);
+/// What batch systems leave between SIGTERM and SIGKILL is 30 s or more; what runs then is given back.
+const BATCH_GRACE: Duration = Duration::from_secs(20);
+/// How long a stopping pilot tries to tell the manager.
+const FAREWELL: Duration = Duration::from_secs(15);
+/// A signal sent to all processes of a batch job reaches us twice: directly and through the guard.
+const SIGNAL_ECHO: Duration = Duration::from_millis(300);
+/// One thread starts thousands of processes a second; more of them only on large nodes.
+const CORES_PER_THREAD: usize = 16;
+/// Exits handled before the loop looks at anything else.
+const N_EXITS: usize = 256;
+/// Without a walltime, how long the manager may be away before the pilot gives up.
+const SILENCE_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Why a pilot ends without having left properly.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverError {
+    /// The manager will not have us, or cannot be spoken to.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The pilot's folder cannot be used.
+    #[error("the pilot's folder {path:?} cannot be used: {source}")]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// No spool.
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+    /// Threads, signals or timers of the system are not to be had.
+    #[error("the node gives the pilot no {what}: {source}")]
+    System {
+        /// What was asked for.
+        what: &'static str,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// Told to end before the manager answered.
+    #[error("told to end before the manager at {url} had answered")]
+    NotRegistered {
+        /// Where.
+        url: String,
+    },
+    /// The process we were to watch has ended.
+    #[error("process {pid}, which the pilot was to watch, has ended")]
+    Abandoned {
+        /// Its number.
+        pid: u32,
+    },
+    /// The end came before all was reported.
+    #[error("the pilot ends with {n_reports} reports that the manager at {url} has not acknowledged")]
+    Unreported {
+        /// Where.
+        url: String,
+        /// How many.
+        n_reports: usize,
+    },
+}
+
+/// What happened outside.
+enum News {
+    Answered { lane: Lane, answer: Box<PullAnswer> },
+    Trouble { lane: Lane, error: ClientError },
+    RetryDue { lane: Lane },
+    Registered(Box<RegisterAnswer>),
+    NotRegistered(ClientError),
+}
+
+/// A task that has begun.
+struct Running {
+    task: TaskId,
+    place: Place,
+    scratch: Option<PathBuf>,
+    resources_bytes: u64,
+    time_limit: Option<Span>,
+}
+
+struct Driver {
+    started: Instant,
+    core: PilotCore,
+    client: Client,
+    join: JoinDocument,
+    arrival: Arrival,
+    session: String,
+    pilot: PilotId,
+    surroundings: Surroundings,
+    spawner: Spawner,
+    slots: Slots,
+    jobs: HashMap<JobId, LearnedJob>,
+    running: HashMap<u64, Running>,
+    tokens: HashMap<TaskId, u64>,
+    next_token: u64,
+    spool: Spool,
+    scratch: Scratch,
+    news: UnboundedSender<News>,
+    n_failed: [u32; 2],
+    away_since: Option<Instant>,
+    is_registering: bool,
+    leaving: Option<LeaveReason>,
+    /// When a draining pilot kills what still runs.
+    stop_at: Option<Instant>,
+    /// When the pilot gives up telling the manager: its walltime's end, or a while after it was stopped.
+    give_up_at: Option<Instant>,
+}
+
+/// Runs a pilot until it has left. `started` is the beginning of its clock.
+///
+/// # Errors
+/// See [`DriverError`]. Whatever the error, nothing that the pilot has started is running any more.
+pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<LeaveReason, DriverError> {
+    let mut signals = Signals::new().map_err(|source| DriverError::System { what: "signals", source })?;
+    let client = Client::new(&join.url, join.certificate_sha256.as_deref())?;
+    let (exits_in, mut exits) = unbounded_channel();
+    let (news_in, mut news) = unbounded_channel();
+    let (walltime_end, margin) = arrival::walltime(&join, &node, started);
+    let grace = GRACE.min(margin / 2);
+    let folder = PathBuf::from(&join.folder);
+    let scratch = Scratch::new(&folder, &node.hostname)
+        .map_err(|source| DriverError::Folder { path: folder.clone(), source })?;
+    let mut spool = arrival::open_spool(&folder, &node.hostname)?;
+    let arrival = Arrival::new(&join, node, walltime_end, spool.nonce(), started);
+    // Threads before the connection: what they block must be blocked in all that follow.
+    let n_threads = (arrival.capacity.cores as usize).div_ceil(CORES_PER_THREAD).min(8);
+    let spawner = Spawner::start(n_threads, move |exit| {
+        // The loop is gone only when the pilot ends; then nobody wants to know.
+        let _ = exits_in.send(exit);
+    })
+    .map_err(|source| DriverError::System { what: "threads", source })?;
+
+    let registering = arrival.register(&client, &join.token, &mut spool);
+    let answer = tokio::select! {
+        answer = registering => answer?,
+        () = signals.next() => return Err(DriverError::NotRegistered { url: join.url.clone() }),
+        pid = watched(join.watch_pid) => return Err(DriverError::Abandoned { pid }),
+        () = until(walltime_end) => return Err(DriverError::NotRegistered { url: join.url.clone() }),
+    };
+    let limits = PilotLimits {
+        capacity: arrival.capacity.clone(),
+        walltime_end: walltime_end.map(|end| time_of(started, end)),
+        walltime_margin: Span(u64::try_from(margin.as_micros()).unwrap_or(u64::MAX)),
+        poll_wait: answer.poll_wait,
+    };
+    let pilot = answer.registered.pilot;
+    tracing::info!(%pilot, tag = %join.tag, capacity = %arrival.capacity, "registered");
+    let mut driver = Driver {
+        started,
+        core: PilotCore::new(limits),
+        client,
+        session: answer.session.clone(),
+        pilot,
+        surroundings: Surroundings { inherited: std::env::vars_os().collect(), pilot, grace },
+        spawner,
+        slots: Slots::new(&arrival.cpus_to_bind(), &arrival.node.gpus),
+        join,
+        arrival,
+        jobs: HashMap::new(),
+        running: HashMap::new(),
+        tokens: HashMap::new(),
+        next_token: 1,
+        spool,
+        scratch,
+        news: news_in,
+        n_failed: [0; 2],
+        away_since: None,
+        is_registering: false,
+        leaving: None,
+        stop_at: None,
+        give_up_at: walltime_end,
+    };
+    driver.registered(&answer);
+    driver.run(&mut exits, &mut news, &mut signals).await
+}
+
+impl Driver {
+    async fn run(
+        &mut self,
+        exits: &mut UnboundedReceiver<Exit>,
+        news: &mut UnboundedReceiver<News>,
+        signals: &mut Signals,
+    ) -> Result<LeaveReason, DriverError> {
+        let mut batch = Vec::with_capacity(N_EXITS);
+        let mut watched = std::pin::pin!(watched(self.join.watch_pid));
+        let mut signalled_at: Vec<Instant> = Vec::new();
+        loop {
+            if let Some(reason) = self.leaving {
+                self.say_goodbye(reason).await;
+                return Ok(reason);
+            }
+            let wakeup = self.next_wakeup();
+            tokio::select! {
+                n = exits.recv_many(&mut batch, N_EXITS), if !self.running.is_empty() => {
+                    tracing::trace!(n, "processes ended");
+                    for exit in batch.drain(..) {
+                        self.on_exit(exit);
+                    }
+                }
+                Some(news) = news.recv() => self.on_news(news)?,
+                () = signals.next() => {
+                    if signalled_at.last().is_none_or(|last| last.elapsed() > SIGNAL_ECHO) {
+                        signalled_at.push(Instant::now());
+                        self.on_signal(signalled_at.len())?;
+                    }
+                }
+                pid = &mut watched => return Err(DriverError::Abandoned { pid }),
+                () = until(wakeup) => self.on_wakeup()?,
+            }
+        }
+    }
+
+    fn now(&self) -> Time {
+        time_of(self.started, Instant::now())
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        let core = self.core.next_wakeup().map(|at| self.started + Duration::from_micros(at.0));
+        let silence = self.away_since.filter(|_| self.arrival.walltime_end.is_none()).map(|since| since + SILENCE_MAX);
+        [core, self.stop_at, self.give_up_at, silence].into_iter().flatten().min()
+    }
+
+    fn on_wakeup(&mut self) -> Result<(), DriverError> {
+        let now = Instant::now();
+        let is_silent = self.arrival.walltime_end.is_none()
+            && self.away_since.is_some_and(|since| now >= since + SILENCE_MAX);
+        if is_silent || self.give_up_at.is_some_and(|at| now >= at) {
+            return Err(self.unreported());
+        }
+        if self.stop_at.take_if(|at| now >= *at).is_some() {
+            tracing::info!(n_running = self.core.n_running(), "giving back what still runs");
+            self.stop();
+            return Ok(());
+        }
+        self.handle(PilotEvent::TimerFired);
+        Ok(())
+    }
+
+    fn unreported(&self) -> DriverError {
+        DriverError::Unreported { url: self.join.url.clone(), n_reports: self.spool.numbers().count() }
+    }
+
+    /// First signal: drain. Second one, or the guard is gone: stop. Third one: end.
+    fn on_signal(&mut self, n_signals: usize) -> Result<(), DriverError> {
+        if keeper::is_unguarded() || n_signals == 2 {
+            tracing::info!(n_running = self.core.n_running(), "told to stop");
+            self.stop();
+        } else if n_signals == 1 {
+            tracing::info!(n_running = self.core.n_running(), "told to end: draining");
+            if self.arrival.node.batch_id.is_some() {
+                self.stop_at = Some(Instant::now() + BATCH_GRACE);
+            }
+            self.handle(PilotEvent::Signalled);
+        } else {
+            return Err(self.unreported());
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        let latest = Instant::now() + FAREWELL;
+        self.give_up_at = Some(self.give_up_at.map_or(latest, |at| at.min(latest)));
+        self.stop_at = None;
+        self.handle(PilotEvent::StopAsked);
+    }
+
+    fn on_news(&mut self, news: News) -> Result<(), DriverError> {
+        match news {
+            News::Answered { lane, answer } => {
+                self.n_failed[lane as usize] = 0;
+                if self.away_since.take().is_some() {
+                    tracing::info!("the manager answers again");
+                }
+                self.handle(PilotEvent::Answered { lane, answer });
+            }
+            News::RetryDue { lane } => self.handle(PilotEvent::PullFailed { lane }),
+            News::Trouble { lane, error } => self.on_trouble(lane, error)?,
+            News::Registered(answer) => {
+                self.is_registering = false;
+                self.registered(&answer);
+            }
+            News::NotRegistered(error) if error.is_final() => return Err(error.into()),
+            // The next failed pull tries it again.
+            News::NotRegistered(_) => self.is_registering = false,
+        }
+        Ok(())
+    }
+
+    fn on_trouble(&mut self, lane: Lane, error: ClientError) -> Result<(), DriverError> {
+        if matches!(error, ClientError::WrongVersion { .. }) {
+            return Err(error.into());
+        }
+        let n_failed = &mut self.n_failed[lane as usize];
+        *n_failed = n_failed.saturating_add(1);
+        let wait = backoff(*n_failed);
+        if self.away_since.is_none() {
+            tracing::warn!(%error, n_unreported = self.spool.numbers().count(), "keeping results until the manager answers");
+            self.away_since = Some(Instant::now());
+            self.spool.spill();
+        }
+        if error.is_final() && !self.is_registering {
+            // The session is void: perhaps the manager has been moved or restored.
+            tracing::info!(%error, "registering again");
+            self.is_registering = true;
+            let (client, news, token) = (self.client.clone(), self.news.clone(), self.join.token.clone());
+            let request = self.arrival.request();
+            tokio::spawn(async move {
+                let answered = match client.register(&token, &request).await {
+                    Ok(answer) => News::Registered(Box::new(answer)),
+                    Err(error) => News::NotRegistered(error),
+                };
+                // Nobody hears it only when the pilot has ended.
+                let _ = news.send(answered);
+            });
+        }
+        let news = self.news.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(wait).await;
+            // As above.
+            let _ = news.send(News::RetryDue { lane });
+        });
+        Ok(())
+    }
+
+    fn registered(&mut self, answer: &RegisterAnswer) {
+        self.session = answer.session.clone();
+        self.pilot = answer.registered.pilot;
+        // Numbers that a pilot before us has used are used up.
+        let used = self.spool.numbers().last().unwrap_or(0);
+        self.handle(PilotEvent::Registered { acknowledged: answer.registered.acknowledged.max(used) });
+    }
+
+    /// Gives an event to the core and does what it wants, until it wants nothing more.
+    fn handle(&mut self, event: PilotEvent) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            for action in self.core.handle(self.now(), event) {
+                events.extend(self.perform(action));
+            }
+        }
+    }
+
+    /// Does one thing; returns what came of it at once.
+    fn perform(&mut self, action: PilotAction) -> Option<PilotEvent> {
+        match action {
+            PilotAction::Learn(template) => {
+                self.forget(template.job);
+                let job = LearnedJob::new(&template, &self.surroundings);
+                self.jobs.insert(template.job, job);
+            }
+            PilotAction::Start { task } => return self.begin(task),
+            PilotAction::Kill { task } => {
+                if let Some(token) = self.tokens.get(&task) {
+                    self.spawner.kill(*token, self.surroundings.grace);
+                }
+            }
+            PilotAction::Keep(report) => self.spool.keep(report, self.away_since.is_some()),
+            PilotAction::Drop { acknowledged } => self.spool.acknowledge(acknowledged),
+            PilotAction::Pull { lane, pull, report } => self.pull(lane, *pull, report),
+            PilotAction::Forget { job } => self.forget(job),
+            PilotAction::Leave { reason } => self.leaving = Some(reason),
+        }
+        None
+    }
+
+    fn begin(&mut self, task: TaskId) -> Option<PilotEvent> {
+        let started_us = self.now().0;
+        let token = self.next_token;
+        self.next_token += 1;
+        let unknown = || FailureKind::Start { what: format!("the template of job {} is missing", task.job) };
+        let failed = |kind| {
+            let usage = Usage { started_us, ..Usage::default() };
+            Some(PilotEvent::Ended { task, ending: Ending::Failed(kind), usage, output: None })
+        };
+        let Some(job) = self.jobs.get_mut(&task.job) else { return failed(unknown()) };
+        let resources = job.resources();
+        let place = self.slots.take(resources.cores as usize, resources.gpus as usize);
+        let begun = match job.begin(task.index, token, &place, &self.scratch) {
+            Ok(begun) => begun,
+            Err(kind) => {
+                self.slots.give_back(place);
+                return failed(kind);
+            }
+        };
+        let running = Running {
+            task,
+            place,
+            scratch: begun.scratch,
+            resources_bytes: job.resources().memory_bytes,
+            time_limit: job.time_limit(),
+        };
+        self.running.insert(token, running);
+        self.tokens.insert(task, token);
+        match begun.work {
+            Work::Launch(launch) => self.spawner.launch(*launch),
+            Work::Ask(ask) => self.spawner.ask(*ask),
+        }
+        None
+    }
+
+    fn on_exit(&mut self, exit: Exit) {
+        let Some(running) = self.running.remove(&exit.token) else { return };
+        self.tokens.remove(&running.task);
+        self.slots.give_back(running.place);
+        if let Some(folder) = running.scratch {
+            self.scratch.remove(folder);
+        }
+        let usage = Usage {
+            started_us: time_of(self.started, exit.started).0,
+            wall_us: exit.wall_us,
+            cpu_us: exit.cpu_us,
+            memory_bytes: exit.peak_memory_bytes,
+        };
+        let task = running.task;
+        let code = match exit.outcome {
+            Outcome::Code(code) => Some(code),
+            _ => None,
+        };
+        let (stdout, mut stderr) = (exit.stdout, exit.stderr);
+        if let Outcome::BadAnswer { what } = &exit.outcome {
+            stderr.extend_from_slice(format!("pilotfish: the resident program's answer: {what}\n").as_bytes());
+        }
+        let kept = self.jobs.get(&task.job).map(|job| job.kept_output(code));
+        let output = TaskOutput {
+            index: task.index,
+            stdout: if kept.is_none_or(|kept| kept.stdout) { stdout } else { Vec::new() },
+            stderr: if kept.is_none_or(|kept| kept.stderr) { stderr } else { Vec::new() },
+        };
+        let ending = ending(exit.outcome, running.time_limit, running.resources_bytes);
+        self.handle(PilotEvent::Ended { task, ending, usage, output: Some(output) });
+    }
+
+    fn pull(&mut self, lane: Lane, mut pull: Pull, report: Option<u64>) {
+        pull.report = report.and_then(|number| self.spool.read(number));
+        let request = PullRequest { pilot: self.pilot, pull };
+        let (client, news, session) = (self.client.clone(), self.news.clone(), self.session.clone());
+        tokio::spawn(async move {
+            let answered = match client.pull(&session, &request).await {
+                Ok(answer) => News::Answered { lane, answer: Box::new(answer) },
+                Err(error) => News::Trouble { lane, error },
+            };
+            // Nobody hears it only when the pilot has ended.
+            let _ = news.send(answered);
+        });
+    }
+
+    fn forget(&mut self, job: JobId) {
+        let Some(job) = self.jobs.remove(&job) else { return };
+        for (resident, scratch) in job.into_residents() {
+            self.spawner.stop_resident(resident);
+            if let Some(folder) = scratch {
+                self.scratch.remove(folder);
+            }
+        }
+    }
+
+    async fn say_goodbye(&self, reason: LeaveReason) {
+        let request = LeaveRequest { pilot: self.pilot, report: None, reason };
+        let leaving = async {
+            let mut n_failed = 0;
+            while let Err(error) = self.client.leave(&self.session, &request).await {
+                if error.is_final() {
+                    // It has forgotten us already, which is what leaving is for.
+                    return tracing::debug!(%error, "left without an answer");
+                }
+                n_failed += 1;
+                tokio::time::sleep(backoff(n_failed)).await;
+            }
+            tracing::info!(?reason, "left");
+        };
+        if tokio::time::timeout(FAREWELL, leaving).await.is_err() {
+            tracing::warn!(?reason, "left without an answer from the manager");
+        }
+    }
+}
+
+/// How a process's end looks to the core.
+fn ending(outcome: Outcome, time_limit: Option<Span>, limit_bytes: u64) -> Ending {
+    match outcome {
+        Outcome::Code(code) => Ending::Exited(code),
+        Outcome::Signal(signal) => Ending::Failed(FailureKind::Signal { signal }),
+        Outcome::TimeLimit => Ending::Failed(FailureKind::TimeLimit { limit: time_limit.unwrap_or(Span::ZERO) }),
+        Outcome::MemoryLimit => Ending::Failed(FailureKind::MemoryLimit { limit_bytes }),
+        Outcome::Killed => Ending::Killed,
+        // It has no exit code of its own; what was wrong stands in its standard error.
+        Outcome::BadAnswer { .. } => Ending::Failed(FailureKind::Exit { code: -1 }),
+        Outcome::StartFailed { what, node: true } => Ending::Failed(FailureKind::Node { what }),
+        Outcome::StartFailed { what, node: false } => Ending::Failed(FailureKind::Start { what }),
+    }
+}
+
+/// A moment on the pilot's clock.
+fn time_of(started: Instant, at: Instant) -> Time {
+    Time(u64::try_from(at.saturating_duration_since(started).as_micros()).unwrap_or(u64::MAX))
+}
+
+/// Returns at that moment; never if there is none.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => pending().await,
+    }
+}
+
+/// Returns the process's number when it has ended; never if none is to be watched.
+async fn watched(pid: Option<u32>) -> u32 {
+    match pid {
+        Some(pid) => {
+            watch::process_end(pid).await;
+            pid
+        }
+        None => pending().await,
+    }
+}
+
+/// Runs a pilot on a runtime of its own.
+///
+/// # Errors
+/// As [`drive`].
+pub fn run(join: JoinDocument, started: Instant) -> Result<LeaveReason, DriverError> {
+    let node = crate::node::discover(Path::new("/"), &|name| std::env::var(name).ok());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| DriverError::System { what: "event loop", source })?;
+    let result = runtime.block_on(drive(join, node, started));
+    runtime.shutdown_background();
+    result
+}
+
+#[cfg(test)]
+mod tests;

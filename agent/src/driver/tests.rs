@@ -1,0 +1,284 @@
+//! A whole pilot with real processes against a manager made of canned answers.
+
+use std::{path::Path, process::Stdio, time::Instant};
+
+use protocol::{
+    job::{CommandLine, JobSpec, WorkDirPolicy},
+    pilot::JoinDocument,
+};
+use scheduler::{
+    ids::JobId,
+    pull::{Bundle, LeaveReason, Part, PilotCommand, PullAnswer, TaskNeeds, Template},
+    ranges::TaskSet,
+    resources::Resources,
+    results::{FailureKind, JobReport},
+    time::Span,
+};
+use tokio::task::JoinHandle;
+
+use super::{DriverError, drive};
+use crate::{
+    node::Node,
+    testing::{FakeManager, left, nothing_new},
+};
+
+struct Pilot {
+    manager: FakeManager,
+    running: JoinHandle<Result<LeaveReason, DriverError>>,
+    folder: tempfile::TempDir,
+}
+
+fn node() -> Node {
+    Node {
+        hostname: "testnode".into(),
+        cpus: vec![0],
+        n_cores: 2,
+        memory_bytes: 0,
+        gpus: vec![],
+        batch_id: None,
+        walltime_end_unix: None,
+    }
+}
+
+async fn pilot(change: impl FnOnce(&mut JoinDocument)) -> Pilot {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = FakeManager::new().await;
+    let mut join = JoinDocument {
+        url: manager.url.clone(),
+        token: "join-token".into(),
+        tag: "pf-test".into(),
+        folder: folder.path().join("pilot").display().to_string(),
+        ..JoinDocument::default()
+    };
+    change(&mut join);
+    let running = tokio::spawn(drive(join, node(), Instant::now()));
+    Pilot { manager, running, folder }
+}
+
+fn shell(script: &str, folder: &Path) -> JobSpec {
+    JobSpec::new(CommandLine::Shell(script.into()), folder.into())
+}
+
+/// One part with a job and some of its tasks.
+fn part(number: u64, spec: &JobSpec, n_tasks: u64) -> Part {
+    let needs = TaskNeeds { resources: Resources::cores(1), time_limit: None, success_codes: vec![0] };
+    let template = Template { job: JobId(1), needs, spec: serde_json::to_string(spec).unwrap() };
+    let bundles = vec![Bundle { job: JobId(1), tasks: TaskSet::from(0..n_tasks) }];
+    Part { number, templates: vec![template], bundles, commands: vec![] }
+}
+
+fn answer(parts: Vec<Part>) -> PullAnswer {
+    PullAnswer { parts, ..nothing_new(0) }
+}
+
+impl Pilot {
+    /// Registers and gives the pilot its first work.
+    async fn work(&mut self, spec: &JobSpec, n_tasks: u64) {
+        self.manager.register().await;
+        let request = self.manager.next().await;
+        assert_eq!(request.authorization, "Bearer session");
+        request.answer(&answer(vec![part(1, spec, n_tasks)]));
+    }
+
+    /// Takes reports until so many tasks have ended.
+    async fn ended(&mut self, n_tasks: usize) -> Vec<JobReport> {
+        let mut reports = Vec::new();
+        let mut n_ended = 0;
+        while n_ended < n_tasks {
+            let request = self.manager.next_report().await;
+            let report = request.pull().pull.report.unwrap();
+            request.answer(&nothing_new(report.seq));
+            for job in &report.jobs {
+                n_ended += job.successes.tasks.len() as usize + job.failures.len() + job.returned.len() as usize;
+            }
+            reports.extend(report.jobs);
+        }
+        reports
+    }
+
+    /// Tells the pilot to go and waits until it has gone.
+    async fn command(mut self, command: PilotCommand) -> (Result<LeaveReason, DriverError>, Vec<JobReport>) {
+        let mut reports = Vec::new();
+        let mut command = Some(command);
+        while !self.running.is_finished() {
+            let request = tokio::select! {
+                request = self.manager.next() => request,
+                _ = &mut self.running => break,
+            };
+            if request.path.ends_with("leave") {
+                request.leave();
+                request.answer(&left());
+                break;
+            }
+            let pull = request.pull().pull;
+            let acknowledged = pull.report.as_ref().map_or(0, |report| report.seq);
+            reports.extend(pull.report.map(|report| report.jobs).unwrap_or_default());
+            let commands = command.take().into_iter().collect();
+            let part = Part { number: pull.part_seen + 1, commands, ..Part::default() };
+            request.answer(&PullAnswer { parts: vec![part], ..nothing_new(acknowledged) });
+        }
+        (self.running.await.unwrap(), reports)
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn tasks_run_and_are_reported_with_output_and_usage() {
+    let mut pilot = pilot(|_| {}).await;
+    let spec = shell("echo task $PILOTFISH_TASK_ID slot $PILOTFISH_SLOT of $PILOTFISH_PILOT_ID", pilot.folder.path());
+    pilot.work(&spec, 4).await;
+    let reports = pilot.ended(4).await;
+    let mut lines: Vec<String> = reports
+        .iter()
+        .flat_map(|job| &job.outputs)
+        .map(|output| String::from_utf8(output.stdout.clone()).unwrap().replace("slot 1", "slot 0"))
+        .collect();
+    lines.sort();
+    let expected: Vec<String> = (0..4).map(|index| format!("task 1.{index} slot 0 of 7\n")).collect();
+    assert_eq!(lines, expected);
+    assert!(reports.iter().all(|job| job.successes.wall_us.iter().all(|wall| *wall > 0)));
+    let (left, _) = pilot.command(PilotCommand::Drain).await;
+    assert_eq!(left.unwrap(), LeaveReason::Told);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn scratch_folders_are_gone_when_the_pilot_is() {
+    let mut pilot = pilot(|_| {}).await;
+    let mut spec = shell("echo x > left-behind; pwd", pilot.folder.path());
+    spec.workdir = WorkDirPolicy::Scratch;
+    pilot.work(&spec, 1).await;
+    let reports = pilot.ended(1).await;
+    let path = String::from_utf8(reports[0].outputs[0].stdout.clone()).unwrap();
+    assert!(path.contains("scratch-testnode-"), "{path}");
+    let folder = pilot.folder.path().join("pilot");
+    let folder_kept = folder.clone();
+    let outer = std::mem::replace(&mut pilot.folder, tempfile::tempdir().unwrap());
+    pilot.command(PilotCommand::Drain).await.0.unwrap();
+    assert_eq!(std::fs::read_dir(folder_kept).unwrap().count(), 0);
+    drop(outer);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn failures_come_with_their_kind() {
+    let mut pilot = pilot(|_| {}).await;
+    let script = "case $PILOTFISH_TASK_INDEX in 0) exit 3;; 1) kill -USR1 $$;; 2) exit 0;; esac";
+    let spec = shell(script, pilot.folder.path());
+    pilot.work(&spec, 3).await;
+    let reports = pilot.ended(3).await;
+    let mut failures: Vec<_> = reports.iter().flat_map(|job| &job.failures).map(|f| (f.index, f.kind.clone())).collect();
+    failures.sort_by_key(|(index, _)| *index);
+    let expected = [(0, FailureKind::Exit { code: 3 }), (1, FailureKind::Signal { signal: libc::SIGUSR1 })];
+    assert_eq!(failures, expected);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn missing_folder_is_the_nodes_fault_and_missing_program_is_not() {
+    let mut pilot = pilot(|_| {}).await;
+    let mut spec = shell("true", Path::new("/no/such/folder"));
+    pilot.work(&spec, 1).await;
+    let reports = pilot.ended(1).await;
+    assert!(matches!(&reports[0].failures[0].kind, FailureKind::Node { what } if what.contains("/no/such/folder")));
+    spec = JobSpec::new(CommandLine::Args(vec!["no-such-program".into()]), "/".into());
+    let request = pilot.manager.next().await;
+    request.answer(&answer(vec![part(2, &spec, 1)]));
+    let reports = pilot.ended(1).await;
+    assert!(matches!(&reports[0].failures[0].kind, FailureKind::Start { what } if what.contains("no-such-program")));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn resident_program_serves_all_tasks_of_its_slot() {
+    let mut pilot = pilot(|_| {}).await;
+    let script = r#"while read q; do n=$((n+1)); echo "{\"exit_code\":0,\"output\":\"$n\"}"; done"#;
+    let mut spec = shell(script, pilot.folder.path());
+    spec.resident = true;
+    pilot.work(&spec, 50).await;
+    let reports = pilot.ended(50).await;
+    let outputs = reports.iter().flat_map(|job| &job.outputs);
+    let most = outputs.map(|output| String::from_utf8_lossy(&output.stdout).parse::<u64>().unwrap()).max();
+    assert!(most.unwrap() >= 25, "two programs for fifty tasks: {most:?}");
+    assert_eq!(pilot.command(PilotCommand::Drain).await.0.unwrap(), LeaveReason::Told);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn stopped_pilot_kills_what_runs_and_gives_it_back() {
+    let mut pilot = pilot(|_| {}).await;
+    let started = pilot.folder.path().join("started");
+    let mkfifo = std::process::Command::new("mkfifo").arg(&started).status().unwrap();
+    assert!(mkfifo.success());
+    let spec = shell(&format!("echo x > {}; sleep 600", started.display()), pilot.folder.path());
+    pilot.work(&spec, 5).await;
+    tokio::task::spawn_blocking(move || std::fs::read(started)).await.unwrap().unwrap();
+    let (left, reports) = pilot.command(PilotCommand::Stop).await;
+    assert_eq!(left.unwrap(), LeaveReason::Told);
+    let mut returned = TaskSet::new();
+    reports.iter().for_each(|job| returned.insert_all(&job.returned));
+    assert_eq!(returned, TaskSet::from(0..5));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn wrong_join_token_ends_the_pilot() {
+    let mut pilot = pilot(|_| {}).await;
+    pilot.manager.next().await.refuse(401, "unauthorized");
+    let error = pilot.running.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("does not accept our token"), "{error}");
+    assert!(!error.to_string().contains("join-token"));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn manager_that_is_busy_is_asked_again() {
+    let mut pilot = pilot(|_| {}).await;
+    pilot.manager.next().await.refuse(503, "starting");
+    let registration = pilot.manager.register().await.registration;
+    assert_eq!((registration.tag.as_str(), registration.node.capacity.cores), ("pf-test", 2));
+    let (left, _) = pilot.command(PilotCommand::Drain).await;
+    assert_eq!(left.unwrap(), LeaveReason::Told);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn results_wait_on_disk_while_the_manager_is_away() {
+    let mut pilot = pilot(|_| {}).await;
+    let spec = shell("true", pilot.folder.path());
+    pilot.work(&spec, 1).await;
+    let request = pilot.manager.next_report().await;
+    let first = request.pull().pull.report.unwrap();
+    request.refuse(503, "busy");
+    let spool = pilot.folder.path().join("pilot/spool-testnode");
+    let request = pilot.manager.next_report().await;
+    assert!(std::fs::metadata(spool).unwrap().len() > 16);
+    assert_eq!(request.pull().pull.report.unwrap(), first);
+    request.answer(&nothing_new(first.seq));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn void_session_is_renewed_with_the_same_nonce() {
+    let mut pilot = pilot(|_| {}).await;
+    let first = pilot.manager.register().await;
+    pilot.manager.next().await.refuse(401, "unauthorized");
+    let again = pilot.manager.register().await;
+    assert_eq!(first.registration.nonce, again.registration.nonce);
+    let (left, _) = pilot.command(PilotCommand::Drain).await;
+    assert_eq!(left.unwrap(), LeaveReason::Told);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn pilot_ends_with_the_process_it_watches() {
+    let mut process = std::process::Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let pid = process.id();
+    let mut pilot = pilot(|join| join.watch_pid = Some(pid)).await;
+    let spec = shell("sleep 600", pilot.folder.path());
+    pilot.work(&spec, 2).await;
+    drop(process.stdin.take());
+    let result = pilot.running.await.unwrap();
+    assert!(matches!(result, Err(DriverError::Abandoned { pid: watched }) if watched == pid), "{result:?}");
+    process.wait().unwrap();
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn end_of_walltime_kills_what_runs_without_blame() {
+    let mut pilot = pilot(|join| join.walltime = Some(Span::from_millis(4500))).await;
+    let spec = shell("sleep 600", pilot.folder.path());
+    pilot.work(&spec, 1).await;
+    let reports = pilot.ended(1).await;
+    assert_eq!(reports[0].failures[0].kind, FailureKind::Walltime);
+    let (left, _) = pilot.command(PilotCommand::Drain).await;
+    assert_eq!(left.unwrap(), LeaveReason::Walltime);
+}

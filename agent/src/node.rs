@@ -1,0 +1,276 @@
+//! What this node has for tasks: cores, memory, GPUs, and what the batch system says of the pilot.
+//!
+//! The parsers are pure; [`discover`] reads the files they are for below a root, so that a test can
+//! lay out the files of any machine.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// What a node has, as far as this process may use it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// The host's name.
+    pub hostname: String,
+    /// The CPUs that tasks may be bound to, by the kernel's numbers, ascending.
+    pub cpus: Vec<usize>,
+    /// Whole cores to use at a time: fewer than CPUs when a quota says so.
+    pub n_cores: u32,
+    /// Memory in bytes; 0: not known.
+    pub memory_bytes: u64,
+    /// Names of GPUs as CUDA_VISIBLE_DEVICES takes them.
+    pub gpus: Vec<String>,
+    /// The batch system's own id of the job that we run in.
+    pub batch_id: Option<String>,
+    /// When the batch system will end us, in seconds since 1970.
+    pub walltime_end_unix: Option<u64>,
+}
+
+/// Looks at the machine below `root` (`/` on a real one), with `variable` for the environment.
+pub fn discover(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Node {
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+    let cpus = allowed_cpus(&read("proc/self/status"));
+    let cgroups = cgroup_folders(&read("proc/self/cgroup"));
+    let quota = smallest(&cgroups, |folder| cpu_quota(&root.join(folder)));
+    let memory_limit = smallest(&cgroups, |folder| memory_limit(&root.join(folder)));
+    let n_cores = quota.map_or(cpus.len() as u64, |quota| quota.min(cpus.len() as u64)).max(1);
+    let total = memory_total(&read("proc/meminfo"));
+    let installed = fs::read_dir(root.join("proc/driver/nvidia/gpus")).map_or(0, |gpus| gpus.flatten().count());
+    Node {
+        hostname: read("proc/sys/kernel/hostname").trim().to_string(),
+        n_cores: u32::try_from(n_cores).unwrap_or(u32::MAX),
+        cpus,
+        memory_bytes: total.into_iter().chain(memory_limit).min().unwrap_or(0),
+        gpus: visible_gpus(variable("CUDA_VISIBLE_DEVICES").as_deref(), installed),
+        batch_id: batch_id(variable),
+        walltime_end_unix: variable("SLURM_JOB_END_TIME").and_then(|end| end.trim().parse().ok()),
+    }
+}
+
+/// The CPUs of `Cpus_allowed_list` in `/proc/PID/status`: what affinity and cpusets leave.
+fn allowed_cpus(status: &str) -> Vec<usize> {
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    cpu_list(list.unwrap_or("0"))
+}
+
+/// A list like `0-3,8,10-11`; what is no number is left out.
+fn cpu_list(list: &str) -> Vec<usize> {
+    let mut cpus: Vec<usize> = Vec::new();
+    for part in list.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) {
+            cpus.extend(first..=last.min(first.saturating_add(1 << 16)));
+        }
+    }
+    cpus
+}
+
+/// The folders of our control groups in both hierarchies, each with those above it, from `/proc/self/cgroup`.
+///
+/// In a container the paths may be the host's, which are not there; the mount's own folder is last.
+fn cgroup_folders(text: &str) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    for line in text.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let is_ours = |name: &str| matches!(name, "cpu" | "memory");
+        let mounts: Vec<String> = match controllers {
+            // Version 2, alone or beside version 1.
+            "" => vec!["sys/fs/cgroup".into(), "sys/fs/cgroup/unified".into()],
+            list if list.split(',').any(is_ours) => {
+                let single = list.split(',').filter(|name| is_ours(name)).map(str::to_string);
+                single.chain([list.to_string()]).map(|name| format!("sys/fs/cgroup/{name}")).collect()
+            }
+            _ => continue,
+        };
+        for mount in mounts {
+            let own = Path::new(path.trim_start_matches('/'));
+            folders.extend(own.ancestors().map(|folder| Path::new(&mount).join(folder)));
+        }
+    }
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
+fn smallest(folders: &[PathBuf], limit: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
+    folders.iter().filter_map(|folder| limit(folder)).min()
+}
+
+/// Whole cores that the group's quota amounts to, at least 1; `None`: no quota.
+fn cpu_quota(folder: &Path) -> Option<u64> {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+    if let Some(text) = read("cpu.max") {
+        return quota_cores(text.split_whitespace().next()?, text.split_whitespace().nth(1)?);
+    }
+    quota_cores(read("cpu.cfs_quota_us")?.trim(), read("cpu.cfs_period_us")?.trim())
+}
+
+/// Cores from a quota and a period in microseconds; `max` and `-1` mean none.
+fn quota_cores(quota: &str, period: &str) -> Option<u64> {
+    let (quota, period): (u64, u64) = (quota.parse().ok()?, period.parse().ok()?);
+    Some(quota.checked_div(period)?.max(1))
+}
+
+fn memory_limit(folder: &Path) -> Option<u64> {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+    let text = read("memory.max").or_else(|| read("memory.limit_in_bytes"))?;
+    // "max" is no number; version 1 says a number near 2^63 when there is no limit, which is not the least.
+    text.trim().parse().ok()
+}
+
+/// `MemTotal` of `/proc/meminfo` in bytes.
+fn memory_total(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+/// The GPUs we may use: those of CUDA_VISIBLE_DEVICES, else all that are installed.
+fn visible_gpus(visible: Option<&str>, n_installed: usize) -> Vec<String> {
+    let Some(list) = visible else {
+        return (0..n_installed).map(|gpu| gpu.to_string()).collect();
+    };
+    // CUDA takes names up to the first that is none; schedulers write words like NoDevFiles for "none".
+    let is_name = |name: &&str| name.parse::<u32>().is_ok() || name.starts_with("GPU-") || name.starts_with("MIG-");
+    list.split(',').map(str::trim).take_while(is_name).map(str::to_string).collect()
+}
+
+fn batch_id(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let plain = ["SLURM_JOB_ID", "PBS_JOBID", "LOADL_STEP_ID", "LSB_JOBID"];
+    let found = plain.into_iter().filter_map(variable).find(|id| !id.is_empty());
+    // Grid Engine's JOB_ID is too common a name to be believed alone.
+    found.or_else(|| variable("SGE_ROOT").or_else(|| variable("SGE_O_HOST")).and_then(|_| variable("JOB_ID")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashMap, fs, path::Path};
+
+    use super::{Node, allowed_cpus, batch_id, cgroup_folders, cpu_list, discover, visible_gpus};
+
+    const STATUS: &str = "Name:\tcat\nCpus_allowed:\tff\nCpus_allowed_list:\t0-7\nMems_allowed_list:\t0\n";
+    const MEMINFO: &str = "MemTotal:       24685056 kB\nMemFree:        23773012 kB\n";
+
+    /// Discovers on a machine that has these files and variables.
+    fn node(files: &[(&str, &str)], variables: &[(&str, &str)]) -> Node {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let variables: HashMap<&str, &str> = variables.iter().copied().collect();
+        discover(root.path(), &|name| variables.get(name).map(|value| (*value).to_string()))
+    }
+
+    #[test]
+    fn plain_machine_gives_all_it_has() {
+        let files = [
+            ("proc/self/status", STATUS),
+            ("proc/meminfo", MEMINFO),
+            ("proc/self/cgroup", "0::/user.slice/session-1.scope\n"),
+            ("sys/fs/cgroup/user.slice/cpu.max", "max 100000\n"),
+            ("sys/fs/cgroup/user.slice/memory.max", "max\n"),
+            ("proc/sys/kernel/hostname", "node7\n"),
+        ];
+        let expected = Node {
+            hostname: "node7".into(),
+            cpus: (0..8).collect(),
+            n_cores: 8,
+            memory_bytes: 24_685_056 * 1024,
+            gpus: vec![],
+            batch_id: None,
+            walltime_end_unix: None,
+        };
+        assert_eq!(node(&files, &[]), expected);
+    }
+
+    #[test]
+    fn version_2_quota_and_memory_limit_of_any_group_above_count() {
+        let files = [
+            ("proc/self/status", STATUS),
+            ("proc/meminfo", MEMINFO),
+            ("proc/self/cgroup", "0::/system.slice/slurmstepd.scope/job_42/step_0\n"),
+            ("sys/fs/cgroup/system.slice/slurmstepd.scope/job_42/cpu.max", "350000 100000\n"),
+            ("sys/fs/cgroup/system.slice/slurmstepd.scope/job_42/memory.max", "4294967296\n"),
+            ("sys/fs/cgroup/system.slice/slurmstepd.scope/job_42/step_0/memory.max", "max\n"),
+        ];
+        let node = node(&files, &[("SLURM_JOB_ID", "42"), ("SLURM_JOB_END_TIME", "1790000000")]);
+        assert_eq!((node.n_cores, node.memory_bytes), (3, 4 << 30));
+        assert_eq!((node.batch_id.as_deref(), node.walltime_end_unix), (Some("42"), Some(1_790_000_000)));
+    }
+
+    #[test]
+    fn version_1_limits_count_too_also_when_the_path_is_the_hosts() {
+        let files = [
+            ("proc/self/status", STATUS),
+            ("proc/meminfo", MEMINFO),
+            ("proc/self/cgroup", "5:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n1:name=systemd:/x\n"),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n"),
+            ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "50000\n"),
+            ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
+        ];
+        let node = node(&files, &[]);
+        assert_eq!((node.n_cores, node.memory_bytes), (1, 1 << 30));
+    }
+
+    #[test]
+    fn version_1_without_limits_means_the_whole_machine() {
+        let files = [
+            ("proc/self/status", STATUS),
+            ("proc/meminfo", MEMINFO),
+            ("proc/self/cgroup", "4:memory:/process_api/a80d\n1:cpu:/\n0::/\n"),
+            ("sys/fs/cgroup/memory/process_api/a80d/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n"),
+            ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"),
+        ];
+        let node = node(&files, &[]);
+        assert_eq!((node.n_cores, node.memory_bytes), (8, 24_685_056 * 1024));
+    }
+
+    #[test]
+    fn machine_that_tells_nothing_has_one_core() {
+        let node = node(&[], &[]);
+        assert_eq!((node.n_cores, node.memory_bytes, node.cpus), (1, 0, vec![0]));
+    }
+
+    #[test]
+    fn this_machine_has_cores_and_memory() {
+        let node = discover(Path::new("/"), &|_| None);
+        assert!(node.n_cores >= 1 && node.memory_bytes > 1 << 20 && !node.hostname.is_empty(), "{node:?}");
+    }
+
+    #[test]
+    fn lists_of_cpus_are_read() {
+        assert_eq!(cpu_list("0-2,8,10-11\n"), [0, 1, 2, 8, 10, 11]);
+        assert_eq!(cpu_list("x,1"), [1]);
+        assert_eq!(allowed_cpus(STATUS), (0..8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn groups_come_with_those_above() {
+        let folders = cgroup_folders("0::/a/b\n");
+        assert!(folders.contains(&"sys/fs/cgroup/a/b".into()) && folders.contains(&"sys/fs/cgroup".into()));
+        assert_eq!(cgroup_folders("1:name=systemd:/a\n7:blkio:/\nbroken"), Vec::<std::path::PathBuf>::new());
+    }
+
+    #[test]
+    fn gpus_are_those_made_visible_else_those_installed() {
+        assert_eq!(visible_gpus(Some("1, GPU-ab,MIG-x,-1,3"), 8), ["1", "GPU-ab", "MIG-x"]);
+        assert_eq!(visible_gpus(Some("NoDevFiles"), 8), Vec::<String>::new());
+        assert_eq!(visible_gpus(Some(""), 2), Vec::<String>::new());
+        assert_eq!(visible_gpus(None, 2), ["0", "1"]);
+    }
+
+    #[test]
+    fn grid_engine_is_known_by_more_than_job_id() {
+        let with = |names: &'static [&'static str]| {
+            batch_id(&|name: &str| names.contains(&name).then(|| name.to_lowercase()))
+        };
+        assert_eq!(with(&["JOB_ID"]), None);
+        assert_eq!(with(&["JOB_ID", "SGE_ROOT"]).as_deref(), Some("job_id"));
+        assert_eq!(with(&["PBS_JOBID"]).as_deref(), Some("pbs_jobid"));
+    }
+}

@@ -1,0 +1,415 @@
+//! From a job's template to what is started for one of its tasks: command, environment, folder, limits.
+
+use std::{
+    collections::HashMap,
+    ffi::{CString, OsStr, OsString},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use protocol::job::{Compiled, JobSpec, Keep, Sink, TaskCommand, WorkDir};
+use scheduler::{
+    ids::{JobId, PilotId},
+    pull::Template,
+    resources::Resources,
+    results::FailureKind,
+    time::Span,
+};
+
+use crate::{
+    resident::Question,
+    scratch::Scratch,
+    slots::Place,
+    spawn::{Ask, Environment, Launch, Output},
+};
+
+/// What every task of this pilot is given.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// The agent's own environment.
+    pub inherited: Vec<(OsString, OsString)>,
+    /// The pilot.
+    pub pilot: PilotId,
+    /// How long a task has between SIGTERM and SIGKILL.
+    pub grace: Duration,
+}
+
+/// A job that the pilot has the template of.
+pub struct LearnedJob {
+    job: JobId,
+    compiled: Result<Compiled, String>,
+    shared: Arc<Vec<CString>>,
+    resources: Resources,
+    time_limit: Option<Span>,
+    grace: Duration,
+    /// What is started for each slot of a resident job, and its scratch folder.
+    residents: HashMap<usize, Resident>,
+}
+
+struct Resident {
+    number: u64,
+    launch: Arc<Launch>,
+    scratch: Option<PathBuf>,
+}
+
+/// What to give to the spawner.
+pub enum Work {
+    /// A process for the task.
+    Launch(Box<Launch>),
+    /// A question to a resident program.
+    Ask(Box<Ask>),
+}
+
+/// A task about to begin.
+pub struct Begun {
+    /// What to start.
+    pub work: Work,
+    /// Its private folder, to be removed afterwards.
+    pub scratch: Option<PathBuf>,
+}
+
+/// What of a task's output is reported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeptOutput {
+    /// Standard output.
+    pub stdout: bool,
+    /// Standard error.
+    pub stderr: bool,
+}
+
+impl LearnedJob {
+    /// Reads a template. One that means nothing here fails its tasks, not the pilot.
+    pub fn new(template: &Template, surroundings: &Surroundings) -> LearnedJob {
+        let spec = serde_json::from_str::<JobSpec>(&template.spec).map_err(|error| error.to_string());
+        let compiled = spec.and_then(|spec| {
+            spec.compile().map_err(|problems| {
+                problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            })
+        });
+        let shared = match &compiled {
+            Ok(compiled) => shared_environment(template.job, compiled.spec(), surroundings),
+            Err(_) => Vec::new(),
+        };
+        LearnedJob {
+            job: template.job,
+            compiled: compiled.map_err(|what| format!("this agent cannot read the job: {what}")),
+            shared: Arc::new(shared),
+            resources: template.needs.resources.clone(),
+            time_limit: template.needs.time_limit,
+            grace: surroundings.grace,
+            residents: HashMap::new(),
+        }
+    }
+
+    /// What one of its tasks needs.
+    pub fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
+    /// How long one of its tasks may run.
+    pub fn time_limit(&self) -> Option<Span> {
+        self.time_limit
+    }
+
+    /// Prepares a task.
+    ///
+    /// # Errors
+    /// The template means nothing here, or no scratch folder can be made.
+    pub fn begin(
+        &mut self,
+        index: u64,
+        token: u64,
+        place: &Place,
+        scratch: &Scratch,
+    ) -> Result<Begun, FailureKind> {
+        let compiled = self.compiled.as_ref().map_err(|what| FailureKind::Start { what: what.clone() })?;
+        let command = compiled.task(self.job.0, index);
+        if compiled.spec().resident {
+            let work = self.ask(index, token, place, scratch, command)?;
+            return Ok(Begun { work, scratch: None });
+        }
+        let folder = folder(&command.workdir, &format!("{}.{index}.{token}", self.job), scratch)?;
+        let mut launch = self.launch(token, command, &folder, place, compiled.spec());
+        launch.environment.own.push(variable("PILOTFISH_TASK_INDEX", &index.to_string()));
+        launch.environment.own.push(variable("PILOTFISH_TASK_ID", &format!("{}.{index}", self.job)));
+        Ok(Begun { work: Work::Launch(Box::new(launch)), scratch: folder.scratch })
+    }
+
+    /// What of a task's output is wanted.
+    pub fn kept_output(&self, outcome_code: Option<i32>) -> KeptOutput {
+        let Ok(compiled) = &self.compiled else { return KeptOutput { stdout: true, stderr: true } };
+        let spec = compiled.spec();
+        let is_success = outcome_code.is_some_and(|code| spec.success_codes.contains(&code));
+        let is_kept = match spec.results.keep {
+            Keep::All => true,
+            Keep::Failed => !is_success,
+            Keep::None => false,
+        };
+        // Columns are extracted by the manager, so it needs what they are in.
+        KeptOutput { stdout: is_kept || (is_success && !spec.results.extract.is_empty()), stderr: is_kept }
+    }
+
+    /// The numbers of its resident programs, and the folders to remove once they have ended.
+    pub fn into_residents(self) -> Vec<(u64, Option<PathBuf>)> {
+        self.residents.into_values().map(|resident| (resident.number, resident.scratch)).collect()
+    }
+
+    fn ask(
+        &mut self,
+        index: u64,
+        token: u64,
+        place: &Place,
+        scratch: &Scratch,
+        command: TaskCommand,
+    ) -> Result<Work, FailureKind> {
+        let parameters = command.parameters.iter().map(|(name, value)| (name.clone(), value.as_str().into()));
+        let question = Question { job: self.job.0, index, parameters: parameters.collect() };
+        let question = serde_json::to_string(&question)
+            .map_err(|error| FailureKind::Start { what: format!("parameters as JSON: {error}") })?;
+        if !self.residents.contains_key(&place.slot) {
+            let compiled = self.compiled.as_ref().map_err(|what| FailureKind::Start { what: what.clone() })?;
+            let folder = folder(&command.workdir, &format!("{}.resident.{token}", self.job), scratch)?;
+            let launch = Arc::new(self.launch(token, command, &folder, place, compiled.spec()));
+            let resident = Resident { number: token, launch, scratch: folder.scratch };
+            self.residents.insert(place.slot, resident);
+        }
+        let resident = &self.residents[&place.slot];
+        Ok(Work::Ask(Box::new(Ask {
+            token,
+            resident: resident.number,
+            launch: Arc::clone(&resident.launch),
+            question,
+            time_limit: self.time_limit.map(|limit| Duration::from_micros(limit.0)),
+        })))
+    }
+
+    fn launch(&self, token: u64, command: TaskCommand, folder: &Folder, place: &Place, spec: &JobSpec) -> Launch {
+        let limit = usize::try_from(spec.results.limit_bytes).unwrap_or(usize::MAX);
+        let is_unwanted = spec.results.keep == Keep::None;
+        let output = |sink: Sink, is_read: bool| match sink {
+            Sink::Archive if is_unwanted && !is_read => Output::Discard,
+            Sink::Archive => Output::Archive { limit },
+            Sink::Discard => Output::Discard,
+            Sink::File(path) => Output::File(path),
+        };
+        let mut own: Vec<CString> = command.env.iter().map(|(name, value)| variable(name, value)).collect();
+        own.push(variable("PILOTFISH_SLOT", &place.slot.to_string()));
+        if !place.gpus.is_empty() {
+            own.push(variable("CUDA_VISIBLE_DEVICES", &place.gpus.join(",")));
+        }
+        Launch {
+            token,
+            argv: command.argv,
+            environment: Environment { shared: Arc::clone(&self.shared), own },
+            cwd: Some(folder.path.clone()),
+            makes_cwd: folder.is_made,
+            stdin: match command.stdin {
+                Sink::File(path) => Some(path),
+                Sink::Archive | Sink::Discard => None,
+            },
+            stdout: output(command.stdout, !spec.results.extract.is_empty()),
+            stderr: output(command.stderr, false),
+            time_limit: self.time_limit.map(|limit| Duration::from_micros(limit.0)),
+            memory_limit_bytes: self.resources.memory_bytes,
+            cpus: place.cpus.clone(),
+            grace: self.grace,
+        }
+    }
+}
+
+struct Folder {
+    path: PathBuf,
+    is_made: bool,
+    scratch: Option<PathBuf>,
+}
+
+fn folder(workdir: &WorkDir, name: &str, scratch: &Scratch) -> Result<Folder, FailureKind> {
+    match workdir {
+        WorkDir::Submit(path) => Ok(Folder { path: path.clone(), is_made: false, scratch: None }),
+        WorkDir::Path(path) => Ok(Folder { path: path.clone(), is_made: true, scratch: None }),
+        WorkDir::Scratch => {
+            let path = scratch
+                .make(name)
+                .map_err(|error| FailureKind::Node { what: format!("scratch folder: {error}") })?;
+            Ok(Folder { path: path.clone(), is_made: false, scratch: Some(path) })
+        }
+    }
+}
+
+/// What all tasks of a job have in common: ours, and what we inherited, except what a task sets itself.
+fn shared_environment(job: JobId, spec: &JobSpec, surroundings: &Surroundings) -> Vec<CString> {
+    let cores = spec.cores.to_string();
+    let base = spec.base_dir.to_string_lossy();
+    let mut entries = vec![
+        variable("PILOTFISH_JOB_ID", &job.to_string()),
+        variable("PILOTFISH_SUBMIT_DIR", &base),
+        variable("PILOTFISH_CORES", &cores),
+        variable("PILOTFISH_PILOT_ID", &surroundings.pilot.to_string()),
+    ];
+    if !spec.env.contains_key("OMP_NUM_THREADS") {
+        entries.push(variable("OMP_NUM_THREADS", &cores));
+    }
+    let is_free = |name: &OsStr| {
+        let name = name.to_string_lossy();
+        let is_ours = name.starts_with("PILOTFISH_")
+            || name == "OMP_NUM_THREADS"
+            || (name == "CUDA_VISIBLE_DEVICES" && spec.gpus > 0);
+        !is_ours && !spec.env.contains_key(name.as_ref())
+    };
+    for (name, value) in surroundings.inherited.iter().filter(|(name, _)| is_free(name)) {
+        let mut entry = name.clone();
+        entry.push("=");
+        entry.push(value);
+        // What came through an environment holds no NUL.
+        entries.extend(CString::new(entry.into_encoded_bytes()));
+    }
+    entries
+}
+
+/// `NAME=value`; a NUL, which no environment can hold, ends the value.
+fn variable(name: &str, value: &str) -> CString {
+    let text = format!("{name}={value}");
+    let until_nul: Vec<u8> = text.bytes().take_while(|byte| *byte != 0).collect();
+    CString::new(until_nul).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use protocol::job::{CommandLine, JobSpec, Keep, WorkDirPolicy};
+    use scheduler::{
+        ids::{JobId, PilotId},
+        pull::{TaskNeeds, Template},
+        resources::Resources,
+        results::FailureKind,
+        time::Span,
+    };
+
+    use super::{KeptOutput, LearnedJob, Surroundings, Work};
+    use crate::{
+        scratch::Scratch,
+        slots::Place,
+        spawn::{Launch, Output},
+    };
+
+    fn spec() -> JobSpec {
+        JobSpec::new(CommandLine::Args(vec!["echo".into(), "{index}".into()]), "/home/ada".into())
+    }
+
+    fn learned(spec: &str) -> LearnedJob {
+        let surroundings = Surroundings {
+            inherited: [("PATH", "/bin"), ("OMP_NUM_THREADS", "64"), ("PILOTFISH_TOKEN", "secret"), ("A", "old")]
+                .map(|(name, value)| (name.into(), value.into()))
+                .to_vec(),
+            pilot: PilotId(4),
+            grace: std::time::Duration::from_secs(5),
+        };
+        let resources = Resources { cores: 2, memory_bytes: 100, ..Resources::default() };
+        let needs = TaskNeeds { resources, time_limit: Some(Span::from_secs(7)), success_codes: vec![0] };
+        LearnedJob::new(&Template { job: JobId(3), needs, spec: spec.into() }, &surroundings)
+    }
+
+    fn launched(job: &mut LearnedJob, scratch: &Scratch) -> Launch {
+        let place = Place { slot: 1, cpus: vec![5], gpus: vec!["0".into(), "2".into()] };
+        match job.begin(8, 99, &place, scratch).unwrap().work {
+            Work::Launch(launch) => *launch,
+            Work::Ask(_) => panic!("not resident"),
+        }
+    }
+
+    fn with_scratch(check: impl FnOnce(&Scratch, &Path)) {
+        let folder = tempfile::tempdir().unwrap();
+        check(&Scratch::new(folder.path(), "node").unwrap(), folder.path());
+    }
+
+    #[test]
+    fn task_gets_its_surroundings_and_no_secret() {
+        with_scratch(|scratch, _| {
+            let mut spec = spec();
+            spec.cores = 2;
+            spec.env.insert("A".into(), "new {index}".into());
+            let launch = launched(&mut learned(&serde_json::to_string(&spec).unwrap()), scratch);
+            let entries = launch.environment.own.iter().chain(launch.environment.shared.iter());
+            let mut entries: Vec<_> = entries.map(|entry| entry.to_str().unwrap()).collect();
+            entries.sort_unstable();
+            let expected = [
+                "A=new 8",
+                "CUDA_VISIBLE_DEVICES=0,2",
+                "OMP_NUM_THREADS=2",
+                "PATH=/bin",
+                "PILOTFISH_CORES=2",
+                "PILOTFISH_JOB_ID=3",
+                "PILOTFISH_PILOT_ID=4",
+                "PILOTFISH_SLOT=1",
+                "PILOTFISH_SUBMIT_DIR=/home/ada",
+                "PILOTFISH_TASK_ID=3.8",
+                "PILOTFISH_TASK_INDEX=8",
+            ];
+            assert_eq!(entries, expected);
+            assert_eq!(launch.argv, ["echo", "8"]);
+            assert_eq!((launch.cwd.as_deref(), launch.makes_cwd), (Some(Path::new("/home/ada")), false));
+            assert_eq!((launch.memory_limit_bytes, launch.time_limit.unwrap().as_secs()), (100, 7));
+        });
+    }
+
+    #[test]
+    fn scratch_job_runs_in_a_folder_of_its_own() {
+        with_scratch(|scratch, root| {
+            let spec = JobSpec { workdir: WorkDirPolicy::Scratch, ..spec() };
+            let mut job = learned(&serde_json::to_string(&spec).unwrap());
+            let launch = launched(&mut job, scratch);
+            let path = launch.cwd.unwrap();
+            assert!(path.starts_with(root) && path.is_dir());
+        });
+    }
+
+    #[test]
+    fn output_is_kept_as_the_job_says() {
+        with_scratch(|scratch, _| {
+            let mut spec = spec();
+            let mut kept = |keep: Keep| {
+                spec.results.keep = keep;
+                let mut job = learned(&serde_json::to_string(&spec).unwrap());
+                let launch = launched(&mut job, scratch);
+                (launch.stdout != Output::Discard, job.kept_output(Some(0)).stdout, job.kept_output(Some(1)).stdout)
+            };
+            assert_eq!(kept(Keep::All), (true, true, true));
+            assert_eq!(kept(Keep::Failed), (true, false, true));
+            assert_eq!(kept(Keep::None), (false, false, false));
+        });
+    }
+
+    #[test]
+    fn unreadable_job_fails_its_tasks() {
+        with_scratch(|scratch, _| {
+            let mut job = learned("{}");
+            let result = job.begin(0, 1, &Place::default(), scratch);
+            assert!(matches!(result, Err(FailureKind::Start { what }) if what.contains("cannot read the job")));
+            assert_eq!(job.kept_output(None), KeptOutput { stdout: true, stderr: true });
+        });
+    }
+
+    #[test]
+    fn resident_job_is_asked_with_its_parameters() {
+        with_scratch(|scratch, _| {
+            let spec = JobSpec { resident: true, ..spec() };
+            let mut job = learned(&serde_json::to_string(&spec).unwrap());
+            let numbers: Vec<u64> = [(10, 0), (11, 1), (12, 0)]
+                .map(|(token, slot)| {
+                    let place = Place { slot, ..Place::default() };
+                    match job.begin(8, token, &place, scratch).unwrap().work {
+                        Work::Ask(ask) => {
+                            assert_eq!(ask.question, r#"{"job":3,"index":8,"parameters":{}}"#);
+                            ask.resident
+                        }
+                        Work::Launch(_) => panic!("resident"),
+                    }
+                })
+                .to_vec();
+            assert_eq!(numbers, [10, 11, 10]);
+            assert_eq!(job.into_residents().len(), 2);
+        });
+    }
+}

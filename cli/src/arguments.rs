@@ -1,0 +1,136 @@
+//! The command line as clap reads it, with its errors in our form.
+
+use clap::{CommandFactory, FromArgMatches, Parser, error::ErrorKind};
+
+use crate::commands::Command;
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish run job.yaml                          run a sweep here, in ./.pilotfish
+  pilotfish run -- echo {1} {2} ::: a b ::: 1 2   run a command with all combinations of values
+  pilotfish tasks last --state failed             what failed, and why
+  pilotfish export last --format csv -o all.csv   results as a table
+
+  pilotfish serve &                               a manager that stays
+  pilotfish submit job.yaml --wait                a job for it
+
+Exit codes: 0 all is well, 1 tasks failed, 2 what was given cannot be used, 3 a manager, a file or the
+machine did not do its part, 130 interrupted.";
+
+/// Runs parameter sweeps and other many-task work on one machine or many platforms.
+#[derive(Parser)]
+#[command(name = "pilotfish", version, after_help = EXAMPLES, max_term_width = 110)]
+#[command(arg_required_else_help = true, subcommand_required = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The command as clap knows it: for completions too.
+pub fn command() -> clap::Command {
+    let mut command = Arguments::command();
+    // Where jobs are named, `--name` is the job's; elsewhere it can mean the manager.
+    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    for name in names {
+        command = command.mut_subcommand(name, |sub| {
+            let has = |long: &str| sub.get_arguments().any(|argument| argument.get_long() == Some(long));
+            if has("manager") && !has("name") {
+                sub.mut_arg("manager", |argument| argument.visible_alias("name"))
+            } else {
+                sub
+            }
+        });
+    }
+    command
+}
+
+/// Reads this process's command line.
+///
+/// # Errors
+/// The exit code, when help was asked for or something is wrong; it has been said.
+pub fn read() -> Result<Command, u8> {
+    let parsed =
+        command().try_get_matches().and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches));
+    match parsed {
+        Ok(arguments) => Ok(arguments.command),
+        Err(error) => Err(report(&error)),
+    }
+}
+
+fn report(error: &clap::Error) -> u8 {
+    let is_help = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    if is_help {
+        // A reader of the help that has gone is no error.
+        let _ = error.print();
+        return if error.use_stderr() { 2 } else { 0 };
+    }
+    crate::show::say(&one_line(&error.render().to_string()));
+    2
+}
+
+/// Clap's message of several paragraphs as one line: the mistake, then the first hint.
+fn one_line(text: &str) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let line = line.trim();
+        if line.starts_with("Usage:") || line.starts_with("For more information") {
+            break;
+        }
+        if line.is_empty() {
+            continue;
+        }
+        if let Some(tip) = line.strip_prefix("tip: ") {
+            parts.push(tip.to_owned());
+        } else if let (Some(last), false) = (parts.last_mut(), line.starts_with("error: ")) {
+            last.push(' ');
+            last.push_str(line);
+        } else {
+            parts.push(line.trim_start_matches("error: ").to_owned());
+        }
+    }
+    parts.truncate(2);
+    parts.push("see `--help`".to_owned());
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{command, one_line};
+
+    fn said(words: &[&str]) -> String {
+        let words = std::iter::once("pilotfish").chain(words.iter().copied());
+        match command().try_get_matches_from(words) {
+            Ok(_) => String::new(),
+            Err(error) => one_line(&error.render().to_string()),
+        }
+    }
+
+    #[test]
+    fn the_definition_of_all_commands_holds_together() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn mistakes_are_one_line_with_a_hint() {
+        assert_eq!(
+            said(&["jobz"]),
+            "unrecognized subcommand 'jobz'; some similar subcommands exist: 'jobs', 'job'; see `--help`"
+        );
+        assert_eq!(
+            said(&["run", "--core", "2", "job.yaml"]),
+            "unexpected argument '--core' found; a similar argument exists: '--cores'; see `--help`"
+        );
+        assert_eq!(said(&["job"]), "the following required arguments were not provided: <JOB>; see `--help`");
+    }
+
+    #[test]
+    fn managers_can_be_named_where_jobs_are_not() {
+        assert_eq!(said(&["jobs", "--name", "x"]), "");
+        assert_eq!(said(&["submit", "--name", "x", "--manager", "y", "--", "true"]), "");
+    }
+}

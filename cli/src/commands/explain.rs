@@ -1,0 +1,90 @@
+//! `pilotfish explain`: why something is as it is, the decisive reason first.
+
+use clap::{Args, ValueEnum};
+
+use crate::{
+    client::Client,
+    failure::{Failure, Outcome},
+    select::{JobSelector, Target},
+    show::{self, Screen},
+    view::{Reader, ViewArgs, WatchArgs},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish explain job last         why does it not go faster?
+  pilotfish explain task 3.17        why does it wait? why did it fail?
+  pilotfish explain pilot 1
+  pilotfish explain platform local";
+
+/// What is to be explained.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ExplainArgs {
+    /// What it is
+    #[arg(value_enum)]
+    what: What,
+    /// Which: a job, JOB.INDEX, a pilot's number or a platform's name
+    #[arg(value_name = "ID")]
+    id: String,
+    #[command(flatten)]
+    view: ViewArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum What {
+    /// A job
+    Job,
+    /// A task of a job
+    Task,
+    /// A pilot
+    Pilot,
+    /// A platform
+    Platform,
+}
+
+/// Explains.
+///
+/// # Errors
+/// No such thing, or no manager and no store.
+pub async fn run(args: ExplainArgs) -> Result<Outcome, Failure> {
+    let reader = Reader::open(&args.view.place).await?;
+    let path = path(args.what, &args.id, &reader.client).await?;
+    let view = async |_: &Screen| {
+        let explanation = reader.client.explain(&path).await?;
+        if args.view.json {
+            return show::json(&explanation.reasons);
+        }
+        Ok(explanation.reasons.iter().map(|row| format!("{}\n", row.text)).collect())
+    };
+    args.watch.show(view).await
+}
+
+async fn path(what: What, id: &str, client: &Client) -> Result<String, Failure> {
+    Ok(match what {
+        What::Job => format!("job/{}", JobSelector::parse(id)?.resolve_one(client).await?),
+        What::Task => {
+            let task = Target::resolve_task(id, client).await?;
+            format!("task/{}/{}", task.job, task.index)
+        }
+        What::Pilot => match id.parse::<u64>() {
+            Ok(pilot) => format!("pilot/{pilot}"),
+            Err(_) => {
+                let line =
+                    format!("found `{id}` instead of a pilot; write its number, see `pilotfish pilots`");
+                return Err(Failure::bad_input(line));
+            }
+        },
+        What::Platform => {
+            let platforms = client.platforms().await?.platforms;
+            if !platforms.iter().any(|platform| platform.name == id) {
+                let names: Vec<&str> = platforms.iter().map(|platform| platform.name.as_str()).collect();
+                let known = if names.is_empty() { "none is attached".to_owned() } else { names.join(", ") };
+                return Err(Failure::bad_input(format!("there is no platform `{id}`; known: {known}")));
+            }
+            format!("platform/{id}")
+        }
+    })
+}

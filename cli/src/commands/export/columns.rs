@@ -1,0 +1,304 @@
+//! The columns of an export: their names, their types, and a task's values in them.
+
+use protocol::{
+    api::TaskRow,
+    job::JobSpec,
+    sweep::{Column as SweepColumn, Values},
+};
+use scheduler::time::Time;
+
+use crate::client::state_word;
+
+/// One field of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Not known, or not applicable.
+    Missing,
+    /// A whole number.
+    Integer(i64),
+    /// A number.
+    Float(f64),
+    /// A point in time.
+    Time(Time),
+    /// Anything.
+    Text(String),
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `Value::Integer`
+    Integer,
+    /// `Value::Float`
+    Float,
+    /// `Value::Time`
+    Time,
+    /// `Value::Text`
+    Text,
+    /// Texts, each of which may be a number.
+    Loose,
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its heading.
+    pub name: String,
+    /// What it holds.
+    pub kind: Kind,
+}
+
+/// All columns: the fixed ones, the parameters, the extracts.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    columns: Vec<Column>,
+    n_parameters: usize,
+    /// Names of the extracts as rows have them.
+    extracts: Vec<String>,
+    /// What the extracts seen so far could be.
+    learned: Vec<Option<Kind>>,
+}
+
+const FIXED: [(&str, Kind); 10] = [
+    ("index", Kind::Integer),
+    ("state", Kind::Text),
+    ("exit_code", Kind::Integer),
+    ("attempt", Kind::Integer),
+    ("pilot", Kind::Integer),
+    ("started", Kind::Time),
+    ("duration_s", Kind::Float),
+    ("cpu_s", Kind::Float),
+    ("memory_bytes", Kind::Integer),
+    ("failure", Kind::Text),
+];
+
+impl Columns {
+    /// The columns of a job.
+    pub fn of(spec: &JobSpec) -> Columns {
+        let mut columns: Vec<Column> =
+            FIXED.iter().map(|(name, kind)| Column { name: (*name).to_owned(), kind: *kind }).collect();
+        for column in spec.sweep.columns() {
+            let name = distinct(&columns, &column.name, "parameter");
+            columns.push(Column { name, kind: kind_of(column) });
+        }
+        let extracts: Vec<String> = spec.results.extract.iter().map(|extract| extract.name.clone()).collect();
+        for name in &extracts {
+            let name = distinct(&columns, name, "extract");
+            columns.push(Column { name, kind: Kind::Loose });
+        }
+        let learned = vec![None; extracts.len()];
+        Columns { columns, n_parameters: spec.sweep.columns().count(), extracts, learned }
+    }
+
+    /// All columns, in order.
+    pub fn all(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Whether there are columns whose type only their values tell.
+    pub fn has_extracts(&self) -> bool {
+        !self.extracts.is_empty()
+    }
+
+    /// Looks at a row's extracts.
+    pub fn learn(&mut self, row: &TaskRow) {
+        for (name, learned) in self.extracts.iter().zip(&mut self.learned) {
+            if let Some(Some(text)) = row.extracted.get(name) {
+                let kind = kind_of_text(text);
+                *learned = Some(learned.map_or(kind, |known| common(known, kind)));
+            }
+        }
+    }
+
+    /// Gives the extracts the types of all that was learned.
+    pub fn settle(&mut self) {
+        let first = FIXED.len() + self.n_parameters;
+        for (column, learned) in self.columns[first..].iter_mut().zip(&self.learned) {
+            column.kind = learned.unwrap_or(Kind::Text);
+        }
+    }
+
+    /// A row's values, one for each column.
+    pub fn values(&self, row: TaskRow) -> Vec<Value> {
+        let integer = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+        let maybe = |number: Option<u64>| number.map_or(Value::Missing, integer);
+        let mut values = vec![
+            integer(row.index),
+            Value::Text(state_word(row.state).to_owned()),
+            row.exit_code.map_or(Value::Missing, |code| Value::Integer(code.into())),
+            maybe((row.attempt > 0).then_some(row.attempt.into())),
+            maybe(row.pilot.map(|pilot| pilot.0)),
+            row.started_at.map_or(Value::Missing, Value::Time),
+            row.wall.map_or(Value::Missing, |span| Value::Float(span.as_secs_f64())),
+            row.cpu.map_or(Value::Missing, |span| Value::Float(span.as_secs_f64())),
+            maybe(row.memory_bytes),
+            row.failure.map_or(Value::Missing, |failure| Value::Text(failure.text)),
+        ];
+        let mut parameters = row.parameters.into_iter().map(|(_, text)| text);
+        let kinds = self.columns[FIXED.len()..].iter().map(|column| column.kind);
+        for (n, kind) in kinds.enumerate() {
+            let text = match n.checked_sub(self.n_parameters) {
+                None => parameters.next(),
+                Some(n) => self.extracts.get(n).and_then(|name| row.extracted.get(name).cloned()).flatten(),
+            };
+            values.push(text.map_or(Value::Missing, |text| as_kind(text, kind)));
+        }
+        values
+    }
+}
+
+fn distinct(columns: &[Column], name: &str, what: &str) -> String {
+    match columns.iter().any(|column| column.name == name) {
+        true => format!("{what}.{name}"),
+        false => name.to_owned(),
+    }
+}
+
+fn kind_of(column: &SweepColumn) -> Kind {
+    match &column.values {
+        Values::Integers(_) => Kind::Integer,
+        Values::Linspace { .. } => Kind::Float,
+        Values::Texts(texts) => {
+            texts.iter().map(|text| kind_of_text(text)).reduce(common).unwrap_or(Kind::Text)
+        }
+    }
+}
+
+fn kind_of_text(text: &str) -> Kind {
+    // `007` and `+1` are texts that a number would not give back.
+    let is_integer = text.parse::<i64>().is_ok_and(|number| number.to_string() == text);
+    let is_number = || {
+        let first = text.trim_start_matches('-').chars().next();
+        first.is_some_and(|c| c.is_ascii_digit() || c == '.') && text.parse::<f64>().is_ok_and(f64::is_finite)
+    };
+    let has_leading_zero = || {
+        let digits = text.trim_start_matches('-');
+        digits.starts_with('0') && digits[1..].starts_with(|c: char| c.is_ascii_digit())
+    };
+    match (is_integer, is_number() && !has_leading_zero()) {
+        (true, _) => Kind::Integer,
+        (false, true) => Kind::Float,
+        (false, false) => Kind::Text,
+    }
+}
+
+/// The type that holds both.
+fn common(a: Kind, b: Kind) -> Kind {
+    match (a, b) {
+        (a, b) if a == b => a,
+        (Kind::Integer, Kind::Float) | (Kind::Float, Kind::Integer) => Kind::Float,
+        _ => Kind::Text,
+    }
+}
+
+fn as_kind(text: String, kind: Kind) -> Value {
+    match kind {
+        Kind::Integer => text.parse().map_or(Value::Missing, Value::Integer),
+        Kind::Float => text.parse().map_or(Value::Missing, Value::Float),
+        Kind::Loose if kind_of_text(&text) != Kind::Text => as_kind_of_its_own(text),
+        Kind::Loose | Kind::Text | Kind::Time => Value::Text(text),
+    }
+}
+
+fn as_kind_of_its_own(text: String) -> Value {
+    match kind_of_text(&text) {
+        Kind::Integer => text.parse().map_or(Value::Missing, Value::Integer),
+        Kind::Float => text.parse().map_or(Value::Missing, Value::Float),
+        Kind::Text | Kind::Time | Kind::Loose => Value::Text(text),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::path::PathBuf;
+
+    use protocol::{
+        api::TaskRow,
+        job::{CommandLine, Extract, JobSpec},
+        sweep::Sweep,
+    };
+    use scheduler::{
+        engine::interface::TaskFilter,
+        ids::PilotId,
+        time::{Span, Time},
+    };
+
+    use super::{Columns, Kind, Value, kind_of_text};
+
+    /// A job with a parameter of each kind and one extract.
+    pub fn job() -> JobSpec {
+        let mut spec = JobSpec::new(CommandLine::Args(vec!["sim".to_owned()]), PathBuf::from("/w"));
+        let list = |name: &str, values: [&str; 2]| (name.to_owned(), values.map(str::to_owned).to_vec());
+        spec.sweep = Sweep::from_lists(vec![
+            list("seed", ["1", "2"]),
+            list("box", ["0.5", "1"]),
+            list("state", ["a,b", "c"]),
+        ]);
+        spec.results.extract = vec![Extract { name: "affinity".to_owned(), pattern: "x".to_owned() }];
+        spec
+    }
+
+    /// A row of that job.
+    pub fn row(index: u64, affinity: Option<&str>) -> TaskRow {
+        let parameters = [("seed", "1"), ("box", "0.5"), ("state", "a,b")];
+        TaskRow {
+            index,
+            state: TaskFilter::Done,
+            attempt: 1,
+            exit_code: Some(0),
+            pilot: Some(PilotId(2)),
+            held_by: None,
+            started_at: Some(Time(1_700_000_000_250_000)),
+            wall: Some(Span::from_millis(1500)),
+            cpu: Some(Span::from_millis(1250)),
+            memory_bytes: Some(4096),
+            failure: None,
+            parameters: parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+            extracted: [("affinity".to_owned(), affinity.map(str::to_owned))].into(),
+        }
+    }
+
+    #[test]
+    fn columns_have_the_types_of_their_values_and_names_of_their_own() {
+        let columns = Columns::of(&job());
+        let shown: Vec<String> =
+            columns.all()[10..].iter().map(|column| format!("{}:{:?}", column.name, column.kind)).collect();
+        assert_eq!(shown, ["seed:Integer", "box:Float", "parameter.state:Text", "affinity:Loose"]);
+    }
+
+    #[test]
+    fn extracts_take_the_type_that_holds_them_all() {
+        let settled = |values: &[Option<&str>]| {
+            let mut columns = Columns::of(&job());
+            for value in values {
+                columns.learn(&row(0, *value));
+            }
+            columns.settle();
+            columns.all()[13].kind
+        };
+        assert_eq!(settled(&[Some("-7"), None, Some("-7.2")]), Kind::Float);
+        assert_eq!(settled(&[Some("1"), Some("2")]), Kind::Integer);
+        assert_eq!(settled(&[Some("1"), Some("n/a")]), Kind::Text);
+        assert_eq!(settled(&[None]), Kind::Text);
+    }
+
+    #[test]
+    fn only_what_reads_back_alike_is_a_number() {
+        let kinds = ["7", "-7", "007", "1e-3", "-.5", "00.5", "nan", "inf", "", "+1", "1 "].map(kind_of_text);
+        let (i, f, t) = (Kind::Integer, Kind::Float, Kind::Text);
+        assert_eq!(kinds, [i, i, t, f, f, t, t, t, t, t, t]);
+    }
+
+    #[test]
+    fn a_row_has_a_value_for_each_column() {
+        let columns = Columns::of(&job());
+        let values = columns.values(row(3, Some("-7.2")));
+        assert_eq!(values.len(), columns.all().len());
+        assert_eq!(values[0], Value::Integer(3));
+        assert_eq!(
+            values[10..],
+            [Value::Integer(1), Value::Float(0.5), Value::Text("a,b".to_owned()), Value::Float(-7.2)]
+        );
+        assert_eq!(columns.values(row(3, None))[13], Value::Missing);
+    }
+}

@@ -1,0 +1,78 @@
+//! CSV: a heading, then a line a row; what is missing is empty.
+
+use std::io::{self, Write};
+
+use crate::{
+    commands::export::{
+        RowWriter,
+        columns::{Columns, Value},
+    },
+    show::format::rfc3339,
+};
+
+/// Writes CSV.
+pub struct CsvFile<W: Write> {
+    writer: csv::Writer<W>,
+}
+
+impl<W: Write> CsvFile<W> {
+    /// Writes the heading.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn new(columns: &Columns, to: W) -> io::Result<CsvFile<W>> {
+        let mut writer = csv::Writer::from_writer(to);
+        writer.write_record(columns.all().iter().map(|column| column.name.as_str())).map_err(into_io)?;
+        Ok(CsvFile { writer })
+    }
+}
+
+impl<W: Write> RowWriter for CsvFile<W> {
+    fn row(&mut self, values: Vec<Value>) -> io::Result<()> {
+        let texts = values.into_iter().map(|value| match value {
+            Value::Missing => String::new(),
+            Value::Integer(number) => number.to_string(),
+            Value::Float(number) => number.to_string(),
+            Value::Time(time) => rfc3339(time),
+            Value::Text(text) => text,
+        });
+        self.writer.write_record(texts).map_err(into_io)
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+/// Keeps what is behind a broken pipe or a full disk.
+fn into_io(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CsvFile;
+    use crate::commands::export::{
+        RowWriter,
+        columns::{Columns, tests as columns},
+    };
+
+    #[test]
+    fn rows_follow_their_heading() {
+        let of_job = Columns::of(&columns::job());
+        let mut written = Vec::new();
+        let mut file = Box::new(CsvFile::new(&of_job, &mut written).unwrap());
+        file.row(of_job.values(columns::row(0, Some("-7.2")))).unwrap();
+        file.row(of_job.values(columns::row(1, None))).unwrap();
+        file.finish().unwrap();
+        let expected = "\
+index,state,exit_code,attempt,pilot,started,duration_s,cpu_s,memory_bytes,failure,seed,box,parameter.state,affinity
+0,done,0,1,2,2023-11-14T22:13:20.250000Z,1.5,1.25,4096,,1,0.5,\"a,b\",-7.2
+1,done,0,1,2,2023-11-14T22:13:20.250000Z,1.5,1.25,4096,,1,0.5,\"a,b\",
+";
+        assert_eq!(String::from_utf8(written).unwrap(), expected);
+    }
+}

@@ -1,0 +1,190 @@
+//! `pilotfish export`: a job's results as a table, a row a task, page by page.
+
+mod columns;
+mod csv_file;
+mod json_lines;
+mod parquet_file;
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, IsTerminal, Write},
+    path::{Path, PathBuf},
+};
+
+use clap::{Args, ValueEnum};
+
+use protocol::api::TaskRow;
+use scheduler::{engine::interface::TaskFilter, ids::JobId};
+
+use crate::{
+    access::Where,
+    client::{Client, Page},
+    commands::tasks::StateArg,
+    failure::{Failure, Outcome},
+    select::JobSelector,
+    show::{self, format::counted},
+    view::Reader,
+};
+use columns::{Columns, Value};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish export last                               CSV on standard output
+  pilotfish export 3 -o results.parquet
+  pilotfish export 3 --state done --format jsonl | jq .affinity
+
+Columns: index, state, exit_code, attempt, pilot, started (RFC 3339), duration_s, cpu_s, memory_bytes,
+failure, then the job's parameters, then what its `results.extract` found.";
+
+/// Rows asked for at a time.
+const PAGE_ROWS: u64 = 5000;
+
+/// Which job, and in which form.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ExportArgs {
+    /// Which: a number or last
+    #[arg(value_name = "JOB")]
+    job: String,
+    /// The form; default: by the file's name, else csv
+    #[arg(short, long, value_enum)]
+    format: Option<Format>,
+    /// The file, written whole or not at all; default: standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Only tasks in this state
+    #[arg(long, value_enum, default_value = "all")]
+    state: StateArg,
+    #[command(flatten)]
+    place: Where,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Comma-separated values
+    Csv,
+    /// A JSON object a line
+    Jsonl,
+    /// Apache Parquet
+    Parquet,
+}
+
+/// Takes rows and writes them. The rows have the values of the columns it was made with.
+trait RowWriter {
+    /// One more row.
+    fn row(&mut self, values: Vec<Value>) -> io::Result<()>;
+    /// Nothing follows.
+    fn finish(self: Box<Self>) -> io::Result<()>;
+}
+
+/// Exports.
+///
+/// # Errors
+/// No such job, no manager and no store, or a file that cannot be written.
+pub async fn run(args: ExportArgs) -> Result<Outcome, Failure> {
+    let selector = JobSelector::parse(&args.job)?;
+    let format = format_of(&args)?;
+    let reader = Reader::open(&args.place).await?;
+    let client = &reader.client;
+    let job = selector.resolve_one(client).await?;
+    let state = TaskFilter::from(args.state);
+    let mut columns = Columns::of(&client.spec(job).await?);
+    if format == Format::Parquet && columns.has_extracts() {
+        // A file of typed columns must know the types before the first row.
+        each_row(client, job, state, |row| {
+            columns.learn(&row);
+            Ok(())
+        })
+        .await?;
+        columns.settle();
+    }
+    let Some(path) = &args.output else {
+        write(client, job, state, columns, format, Box::new(io::stdout())).await?;
+        return Ok(Outcome::Fine);
+    };
+    let partial = partial_path(path)?;
+    let file = File::create(&partial).map_err(|error| Failure::file("write", &partial, &error))?;
+    let written = write(client, job, state, columns, format, Box::new(file)).await;
+    let n_rows = match written {
+        Ok(n_rows) => n_rows,
+        Err(failure) => {
+            // The failure says enough; half a file would say something wrong.
+            let _ = std::fs::remove_file(&partial);
+            return Err(failure);
+        }
+    };
+    std::fs::rename(&partial, path).map_err(|error| Failure::file("write", path, &error))?;
+    show::say(&format!("{} in {}", counted(n_rows, "row"), path.display()));
+    Ok(Outcome::Fine)
+}
+
+fn format_of(args: &ExportArgs) -> Result<Format, Failure> {
+    let extension = args.output.as_deref().and_then(Path::extension).and_then(|extension| extension.to_str());
+    let format = args.format.unwrap_or(match extension {
+        Some("parquet" | "pq") => Format::Parquet,
+        Some("jsonl" | "ndjson") => Format::Jsonl,
+        Some(_) | None => Format::Csv,
+    });
+    if format == Format::Parquet && args.output.is_none() && io::stdout().is_terminal() {
+        return Err(Failure::bad_input(
+            "Parquet is not for terminals; name a file with -o, or redirect the output",
+        ));
+    }
+    Ok(format)
+}
+
+fn partial_path(path: &Path) -> Result<PathBuf, Failure> {
+    let Some(name) = path.file_name() else {
+        return Err(Failure::bad_input(format!("--output: found `{}`; name a file", path.display())));
+    };
+    let mut partial = std::ffi::OsString::from(".");
+    partial.push(name);
+    partial.push(".partial");
+    Ok(path.with_file_name(partial))
+}
+
+/// Writes all rows; gives their number.
+async fn write(
+    client: &Client,
+    job: JobId,
+    state: TaskFilter,
+    columns: Columns,
+    format: Format,
+    to: Box<dyn Write + Send>,
+) -> Result<u64, Failure> {
+    let to = BufWriter::new(to);
+    let mut writer: Box<dyn RowWriter> = match format {
+        Format::Csv => Box::new(csv_file::CsvFile::new(&columns, to)?),
+        Format::Jsonl => Box::new(json_lines::JsonLines::new(&columns, to)),
+        Format::Parquet => Box::new(parquet_file::ParquetFile::new(&columns, to)?),
+    };
+    let mut n_rows = 0;
+    each_row(client, job, state, |row| {
+        n_rows += 1;
+        Ok(writer.row(columns.values(row))?)
+    })
+    .await?;
+    writer.finish()?;
+    Ok(n_rows)
+}
+
+/// All rows of the job in this state, in order.
+async fn each_row(
+    client: &Client,
+    job: JobId,
+    state: TaskFilter,
+    mut take: impl FnMut(TaskRow) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut from = 0;
+    loop {
+        let page = Page { state, from, limit: PAGE_ROWS, with_extracts: true };
+        let answer = client.tasks(job, page).await?;
+        for row in answer.tasks {
+            take(row)?;
+        }
+        match answer.next {
+            Some(next) if next > from => from = next,
+            _ => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Parquet: typed columns, written in groups of rows; what is missing is null.
+
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
+
+use parquet::{
+    basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical},
+    column::writer::ColumnWriter,
+    data_type::ByteArray,
+    errors::ParquetError,
+    file::{properties::WriterProperties, writer::SerializedFileWriter},
+    schema::types::{Type, TypePtr},
+};
+
+use crate::{
+    commands::export::{
+        RowWriter,
+        columns::{Column, Columns, Kind, Value},
+    },
+    show::format::rfc3339,
+};
+
+/// Rows of a group: they are held in memory until it is written.
+const GROUP_ROWS: usize = 50_000;
+
+/// Writes Parquet.
+pub struct ParquetFile<W: Write + Send> {
+    writer: SerializedFileWriter<W>,
+    kinds: Vec<Kind>,
+    /// Column by column: the values of the rows of the present group.
+    held: Vec<Vec<Value>>,
+    n_held: usize,
+}
+
+impl<W: Write + Send> ParquetFile<W> {
+    /// Writes the schema.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn new(columns: &Columns, to: W) -> io::Result<ParquetFile<W>> {
+        let fields: Vec<TypePtr> = columns
+            .all()
+            .iter()
+            .map(|column| field(column).map(Arc::new))
+            .collect::<Result<_, _>>()
+            .map_err(into_io)?;
+        let schema = Type::group_type_builder("tasks").with_fields(fields).build().map_err(into_io)?;
+        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let writer =
+            SerializedFileWriter::new(to, Arc::new(schema), Arc::new(properties)).map_err(into_io)?;
+        let kinds: Vec<Kind> = columns.all().iter().map(|column| column.kind).collect();
+        Ok(ParquetFile { writer, held: vec![Vec::new(); kinds.len()], kinds, n_held: 0 })
+    }
+
+    fn write_group(&mut self) -> Result<(), ParquetError> {
+        let mut group = self.writer.next_row_group()?;
+        let mut columns = self.kinds.iter().zip(&mut self.held);
+        while let Some(mut column) = group.next_column()? {
+            let Some((kind, held)) = columns.next() else { break };
+            let values = std::mem::take(held);
+            write_column(column.untyped(), *kind, values)?;
+            column.close()?;
+        }
+        group.close()?;
+        self.n_held = 0;
+        Ok(())
+    }
+}
+
+impl<W: Write + Send> RowWriter for ParquetFile<W> {
+    fn row(&mut self, values: Vec<Value>) -> io::Result<()> {
+        for (held, value) in self.held.iter_mut().zip(values) {
+            held.push(value);
+        }
+        self.n_held += 1;
+        if self.n_held >= GROUP_ROWS {
+            self.write_group().map_err(into_io)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
+        if self.n_held > 0 {
+            self.write_group().map_err(into_io)?;
+        }
+        self.writer.finish().map_err(into_io)?;
+        self.writer.inner_mut().flush()
+    }
+}
+
+fn field(column: &Column) -> Result<Type, ParquetError> {
+    let (physical, logical) = match column.kind {
+        Kind::Integer => (Physical::INT64, None),
+        Kind::Float => (Physical::DOUBLE, None),
+        Kind::Time => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::MICROS))),
+        Kind::Text | Kind::Loose => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+    };
+    Type::primitive_type_builder(&column.name, physical)
+        .with_logical_type(logical)
+        .with_repetition(Repetition::OPTIONAL)
+        .build()
+}
+
+fn write_column(writer: &mut ColumnWriter<'_>, kind: Kind, values: Vec<Value>) -> Result<(), ParquetError> {
+    // 1: there is a value; 0: it is missing.
+    let mut levels = Vec::with_capacity(values.len());
+    let mut take = |is_there: bool| levels.push(i16::from(is_there));
+    match writer {
+        ColumnWriter::Int64ColumnWriter(writer) => {
+            let numbers: Vec<i64> = keep(values, integer, &mut take);
+            writer.write_batch(&numbers, Some(&levels), None)?;
+        }
+        ColumnWriter::DoubleColumnWriter(writer) => {
+            let numbers: Vec<f64> = keep(values, float, &mut take);
+            writer.write_batch(&numbers, Some(&levels), None)?;
+        }
+        ColumnWriter::ByteArrayColumnWriter(writer) => {
+            let texts: Vec<ByteArray> = keep(values, text, &mut take);
+            writer.write_batch(&texts, Some(&levels), None)?;
+        }
+        _ => return Err(ParquetError::General(format!("no writer for a column of {kind:?}"))),
+    }
+    Ok(())
+}
+
+fn keep<T>(values: Vec<Value>, as_type: fn(Value) -> Option<T>, take: &mut impl FnMut(bool)) -> Vec<T> {
+    let mut kept = Vec::with_capacity(values.len());
+    for value in values {
+        let typed = as_type(value);
+        take(typed.is_some());
+        kept.extend(typed);
+    }
+    kept
+}
+
+fn integer(value: Value) -> Option<i64> {
+    match value {
+        Value::Integer(number) => Some(number),
+        Value::Time(time) => i64::try_from(time.0).ok(),
+        Value::Missing | Value::Float(_) | Value::Text(_) => None,
+    }
+}
+
+fn float(value: Value) -> Option<f64> {
+    match value {
+        Value::Float(number) => Some(number),
+        Value::Integer(number) => Some(number as f64),
+        Value::Missing | Value::Time(_) | Value::Text(_) => None,
+    }
+}
+
+fn text(value: Value) -> Option<ByteArray> {
+    let text = match value {
+        Value::Missing => return None,
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Time(time) => rfc3339(time),
+        Value::Text(text) => text,
+    };
+    Some(ByteArray::from(text.into_bytes()))
+}
+
+/// Keeps what is behind a broken pipe or a full disk.
+fn into_io(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::{
+        file::reader::{FileReader, SerializedFileReader},
+        record::Field,
+    };
+
+    use super::ParquetFile;
+    use crate::commands::export::{
+        RowWriter,
+        columns::{Columns, tests as columns},
+    };
+
+    #[test]
+    fn what_is_written_is_read_back_with_its_types() {
+        let mut of_job = Columns::of(&columns::job());
+        of_job.learn(&columns::row(0, Some("-7.2")));
+        of_job.settle();
+        let path = std::env::temp_dir().join(format!("pilotfish-parquet-test-{}", std::process::id()));
+        let file = std::fs::File::create(&path).unwrap();
+        let mut writer = Box::new(ParquetFile::new(&of_job, file).unwrap());
+        writer.row(of_job.values(columns::row(0, Some("-7.2")))).unwrap();
+        writer.row(of_job.values(columns::row(1, None))).unwrap();
+        writer.finish().unwrap();
+        let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+        let rows: Vec<_> =
+            reader.get_row_iter(None).unwrap().map(|row| row.unwrap().into_columns()).collect();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(rows.len(), 2);
+        assert_eq!(rows[1][0], ("index".to_owned(), Field::Long(1)));
+        assert_eq!(rows[0][5].1, Field::TimestampMicros(1_700_000_000_250_000));
+        assert_eq!(rows[0][9].1, Field::Null);
+        assert_eq!((&rows[0][11].1, &rows[0][13].1), (&Field::Double(0.5), &Field::Double(-7.2)));
+        assert!(matches!(&rows[0][12].1, Field::Str(text) if text == "a,b"));
+        assert_eq!(rows[1][13].1, Field::Null);
+    }
+}

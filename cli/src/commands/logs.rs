@@ -1,0 +1,173 @@
+//! `pilotfish logs`: what tasks wrote.
+
+use std::io::Write;
+
+use clap::Args;
+
+use protocol::api::OutputRow;
+use scheduler::{
+    engine::interface::TaskFilter,
+    ids::{JobId, TaskId},
+    ranges::TaskSet,
+};
+
+use crate::{
+    client::{Client, OutputStream},
+    failure::{Failure, Outcome},
+    select::Target,
+    show::{Ink, Screen},
+    view::{Reader, ViewArgs},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish logs 3                    of all tasks, with headings
+  pilotfish logs 3.17                 of one task, byte for byte
+  pilotfish logs last --failed --stderr
+  pilotfish logs 3 --stdout --raw     without headings, for other programs";
+
+/// Of which tasks, and what.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct LogsArgs {
+    /// Of which job or tasks: 3, last, 3.17 or 3.0-9
+    #[arg(value_name = "JOB[.TASKS]")]
+    target: String,
+    /// Standard output only
+    #[arg(long, conflicts_with = "stderr")]
+    stdout: bool,
+    /// Standard error only
+    #[arg(long)]
+    stderr: bool,
+    /// Only of tasks that failed
+    #[arg(long)]
+    failed: bool,
+    /// Without headings
+    #[arg(long)]
+    raw: bool,
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+/// Prints outputs, as they come from the manager.
+///
+/// # Errors
+/// No such job or task, or no manager and no store.
+pub async fn run(args: LogsArgs) -> Result<Outcome, Failure> {
+    let target = Target::parse(&args.target)?;
+    let reader = Reader::open(&args.view.place).await?;
+    let client = &reader.client;
+    let job = target.jobs.resolve_one(client).await?;
+    let single = target.tasks.as_ref().filter(|tasks| tasks.len() == 1).and_then(TaskSet::first);
+    match single {
+        Some(index) if !args.view.json && !args.failed => {
+            one(client, TaskId { job, index }, &args).await?;
+        }
+        _ => many(client, job, target.tasks.as_ref(), &args).await?,
+    }
+    Ok(Outcome::Fine)
+}
+
+/// One task: its bytes as they are, each stream where it belongs.
+async fn one(client: &Client, task: TaskId, args: &LogsArgs) -> Result<(), Failure> {
+    if !args.stderr {
+        let bytes = client.output(task, OutputStream::Stdout).await?;
+        let mut out = std::io::stdout().lock();
+        out.write_all(&bytes)?;
+        out.flush()?;
+    }
+    if !args.stdout {
+        let bytes = client.output(task, OutputStream::Stderr).await?;
+        if args.stderr {
+            let mut out = std::io::stdout().lock();
+            out.write_all(&bytes)?;
+            out.flush()?;
+        } else {
+            std::io::stderr().lock().write_all(&bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Many tasks: page by page, in order, with headings.
+async fn many(client: &Client, job: JobId, tasks: Option<&TaskSet>, args: &LogsArgs) -> Result<(), Failure> {
+    let state = if args.failed { TaskFilter::Failed } else { TaskFilter::All };
+    let screen = Screen::stdout();
+    let mut printer = Printer { args, screen, n_shown: 0, is_at_line_start: true };
+    let mut from = tasks.and_then(TaskSet::first).unwrap_or(0);
+    let last = tasks.and_then(|tasks| tasks.iter().last()).map_or(u64::MAX, |range| range.end - 1);
+    printer.begin()?;
+    loop {
+        let page = client.outputs(job, state, from).await?;
+        for row in &page.outputs {
+            if tasks.is_none_or(|tasks| tasks.contains(row.index)) {
+                printer.row(job, row)?;
+            }
+        }
+        match page.next {
+            Some(next) if next > from && next <= last => from = next,
+            _ => break,
+        }
+    }
+    printer.end(job)
+}
+
+struct Printer<'a> {
+    args: &'a LogsArgs,
+    screen: Screen,
+    n_shown: u64,
+    is_at_line_start: bool,
+}
+
+impl Printer<'_> {
+    fn begin(&mut self) -> Result<(), Failure> {
+        if self.args.view.json { crate::show::print("[") } else { Ok(()) }
+    }
+
+    fn row(&mut self, job: JobId, row: &OutputRow) -> Result<(), Failure> {
+        if self.args.view.json {
+            let comma = if self.n_shown > 0 { "," } else { "" };
+            self.n_shown += 1;
+            let text = crate::show::json(row)?;
+            return crate::show::print(&format!("{comma}\n{}", text.trim_end()));
+        }
+        let streams = [
+            (OutputStream::Stdout, &row.stdout, !self.args.stderr),
+            (OutputStream::Stderr, &row.stderr, !self.args.stdout),
+        ];
+        for (stream, text, is_wanted) in streams {
+            if is_wanted && !text.is_empty() {
+                self.text(&format!("{job}.{} {}", row.index, stream.word()), text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, heading: &str, text: &str) -> Result<(), Failure> {
+        let mut shown = String::new();
+        if !self.args.raw && !self.args.view.quiet {
+            if !self.is_at_line_start {
+                shown.push('\n');
+            }
+            shown.push_str(&self.screen.paint(Ink::Bold, &format!("==> {heading} <==")));
+            shown.push('\n');
+        }
+        shown.push_str(text);
+        self.is_at_line_start = text.ends_with('\n');
+        self.n_shown += 1;
+        crate::show::print(&shown)
+    }
+
+    fn end(&mut self, job: JobId) -> Result<(), Failure> {
+        if self.args.view.json {
+            return crate::show::print(if self.n_shown > 0 { "\n]\n" } else { "]\n" });
+        }
+        if !self.is_at_line_start && self.screen.is_terminal {
+            crate::show::print("\n")?;
+        }
+        if self.n_shown == 0 && !self.args.view.quiet {
+            crate::show::say(&format!("job {job} has kept no such output"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! The commands: a file each, a line each.
+
+pub mod agent;
+
+mod cancel;
+mod change;
+mod check;
+mod completions;
+mod explain;
+mod export;
+mod job;
+mod jobs;
+mod logs;
+mod pause;
+mod pilots;
+mod platforms;
+mod resume;
+mod retry_failed;
+mod run;
+mod schema;
+mod serve;
+mod status;
+mod stop;
+mod submit;
+mod task;
+mod tasks;
+mod wait;
+
+use clap::Subcommand;
+
+use crate::failure::{Failure, Outcome};
+
+/// What can be done.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run a job here, in one folder, and show how it goes
+    Run(Box<run::RunArgs>),
+    /// Check a job and show the first tasks as they would run
+    Check(Box<check::CheckArgs>),
+    /// Print the JSON Schema of job files, for editors
+    Schema(schema::SchemaArgs),
+    /// Start a manager that stays
+    Serve(serve::ServeArgs),
+    /// Hand a job to the manager
+    Submit(Box<submit::SubmitArgs>),
+    /// List jobs
+    Jobs(jobs::JobsArgs),
+    /// Show a job
+    Job(job::JobArgs),
+    /// List the tasks of a job
+    Tasks(tasks::TasksArgs),
+    /// Show a task with all its attempts
+    Task(task::TaskArgs),
+    /// Print what tasks wrote
+    Logs(logs::LogsArgs),
+    /// Write the results as a table: CSV, JSON Lines or Parquet
+    Export(export::ExportArgs),
+    /// Wait until jobs are over
+    Wait(wait::WaitArgs),
+    /// Cancel jobs or tasks
+    Cancel(cancel::CancelArgs),
+    /// Begin no more tasks of these jobs
+    Pause(pause::PauseArgs),
+    /// Let paused jobs go on
+    Resume(resume::ResumeArgs),
+    /// Run failed tasks again
+    RetryFailed(retry_failed::RetryFailedArgs),
+    /// List pilots
+    Pilots(pilots::PilotsArgs),
+    /// List platforms
+    Platforms(platforms::PlatformsArgs),
+    /// Say why something is as it is
+    Explain(explain::ExplainArgs),
+    /// Show what the manager does as a whole
+    Status(status::StatusArgs),
+    /// End the manager and its pilots
+    Stop(stop::StopArgs),
+    /// Print completions for a shell
+    Completions(completions::CompletionsArgs),
+    /// Be a pilot: what platforms start, not people
+    Agent(agent::AgentArgs),
+}
+
+/// Does it.
+///
+/// # Errors
+/// What is wrong, with its exit code.
+pub async fn run(command: Command) -> Result<Outcome, Failure> {
+    match command {
+        Command::Run(args) => run::run(*args).await,
+        Command::Check(args) => check::run(*args),
+        Command::Schema(args) => schema::run(&args),
+        Command::Serve(args) => serve::run(args).await,
+        Command::Submit(args) => submit::run(*args).await,
+        Command::Jobs(args) => jobs::run(args).await,
+        Command::Job(args) => job::run(args).await,
+        Command::Tasks(args) => tasks::run(args).await,
+        Command::Task(args) => task::run(args).await,
+        Command::Logs(args) => logs::run(args).await,
+        Command::Export(args) => export::run(args).await,
+        Command::Wait(args) => wait::run(args).await,
+        Command::Cancel(args) => cancel::run(args).await,
+        Command::Pause(args) => pause::run(args).await,
+        Command::Resume(args) => resume::run(args).await,
+        Command::RetryFailed(args) => retry_failed::run(args).await,
+        Command::Pilots(args) => pilots::run(args).await,
+        Command::Platforms(args) => platforms::run(args).await,
+        Command::Explain(args) => explain::run(args).await,
+        Command::Status(args) => status::run(args).await,
+        Command::Stop(args) => stop::run(args).await,
+        Command::Completions(args) => completions::run(&args),
+        // `main` has taken it before anything else was started.
+        Command::Agent(_) => Ok(Outcome::Fine),
+    }
+}

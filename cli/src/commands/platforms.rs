@@ -1,0 +1,67 @@
+//! `pilotfish platforms`.
+
+use clap::Args;
+
+use crate::{
+    failure::{Failure, Outcome},
+    show::{self, Screen, format::count, table::Table, words},
+    view::{Reader, ViewArgs, WatchArgs},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish platforms
+  pilotfish explain platform local";
+
+/// How they are shown.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct PlatformsArgs {
+    #[command(flatten)]
+    view: ViewArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
+}
+
+/// Lists platforms.
+///
+/// # Errors
+/// No manager and no store.
+pub async fn run(args: PlatformsArgs) -> Result<Outcome, Failure> {
+    let reader = Reader::open(&args.view.place).await?;
+    let view = async |screen: &Screen| {
+        let platforms = reader.client.platforms().await?.platforms;
+        if args.view.json {
+            return show::json(&platforms);
+        }
+        if args.view.quiet {
+            return Ok(platforms.iter().map(|platform| format!("{}\n", platform.name)).collect());
+        }
+        let mut table = Table::new(&[
+            "PLATFORM",
+            "ADAPTER",
+            ">PILOTS",
+            ">MAX",
+            ">AWAITED",
+            ">CORES USED",
+            ">FAILURES",
+            "EACH PILOT",
+            "LAST FAILURE",
+        ]);
+        for platform in &platforms {
+            table.row(vec![
+                platform.name.clone().into(),
+                platform.adapter.clone().into(),
+                count(platform.n_pilots).into(),
+                platform.n_pilots_max.to_string().into(),
+                count(platform.n_allocations_waiting + platform.n_allocations_unknown).into(),
+                count(platform.used_cores).into(),
+                words::failures(platform.n_failures.into()),
+                platform.capacity.to_string().into(),
+                platform.last_failure.clone().unwrap_or_default().into(),
+            ]);
+        }
+        Ok(table.render(screen))
+    };
+    args.watch.show(view).await
+}

@@ -1,0 +1,293 @@
+//! `pilotfish run`: manager, pilot and client in one process and one folder, for one job.
+
+mod key;
+mod session;
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use clap::Args;
+
+use manager::{Manager, config::Config};
+use protocol::{
+    api::SubmitRequest,
+    job::{JobSpec, Problem},
+};
+use scheduler::{engine::views::JobView, ids::JobId, resources::Resources, time::Span};
+
+use crate::{
+    access::{self, RUN_FOLDER, Standing, show_path},
+    client::Client,
+    commands::wait,
+    failure::{Failure, Outcome},
+    in_process,
+    input::JobInput,
+    interrupts::Interrupts,
+    progress::{Progress, Verbosity},
+    show::{
+        self, Screen,
+        format::{count, counted},
+        job::summary,
+    },
+};
+use session::{End, Session};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish run job.yaml
+  pilotfish run job.yaml --set seed=7 -j 4
+  pilotfish run -- echo {1} {2} ::: a b c ::: 1 2 3       all combinations
+  pilotfish run -- cp {1} {2} ::: a b :::+ c d            a with c, b with d
+  pilotfish run -- 'gzip -c {} > {/}.gz' ::: *.txt        one word is a shell line
+  pilotfish run --each-line seeds.txt -- ./sim --seed {}
+  pilotfish run --array 1-1000 --time-limit 10m -- ./sim {array}
+
+In commands {} is the value, {.} without its extension, {/} its file name, {//} its folder, {/.} its file
+name without extension; {2} is the second value; {#} and {index} are the task's number, counted from 0.
+
+The same command again goes on with what was left; what failed stays failed unless --retry-failed is given,
+and --fresh starts anew. Ctrl-C lets running tasks finish, a second Ctrl-C stops them; both lose nothing.
+Results stay in the folder: see `pilotfish tasks`, `logs` and `export`.
+
+Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 bad input, 3 no manager or pilot, 130 interrupted.";
+
+/// A pilot of `run` waits as long as its manager lives.
+const IDLE_TIMEOUT: Span = Span::from_secs(366 * 24 * 3600);
+/// A pilot that was killed is noticed so soon.
+const POLL_INTERVAL: Span = Span::from_secs(2);
+/// No pilot outlives its `run`, so there is none to wait for.
+const GRACE: Span = Span::ZERO;
+/// An answer within this process.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// Which job, and how it is run here.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RunArgs {
+    #[command(flatten)]
+    input: JobInput,
+    /// Use so many cores [default: all this process may use]
+    #[arg(short, long, value_name = "N", help_heading = "This run")]
+    jobs: Option<u32>,
+    /// The folder for what is kept
+    #[arg(long, value_name = "FOLDER", default_value = RUN_FOLDER, help_heading = "This run")]
+    dir: PathBuf,
+    /// Begin anew instead of going on with the same job
+    #[arg(long, conflicts_with = "retry_failed", help_heading = "This run")]
+    fresh: bool,
+    /// Run tasks again that failed last time
+    #[arg(long, help_heading = "This run")]
+    retry_failed: bool,
+    /// An amount of another resource that tasks here share; may be repeated
+    #[arg(long, value_name = "NAME=N", help_heading = "This run")]
+    offer: Vec<String>,
+    /// Print the job at its end as JSON, for programs
+    #[arg(long)]
+    json: bool,
+    /// Show failures only
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Runs.
+///
+/// # Errors
+/// A job that is wrong or needs more than there is, or a folder that cannot be used.
+pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
+    let mut interrupts = Interrupts::listen()?;
+    let spec = args.input.resolve()?;
+    let capacity = capacity(&args)?;
+    refuse_what_cannot_run(&spec, &capacity)?;
+    refuse_company(&args.dir).await?;
+    let config = config(&args.dir, capacity)?;
+    let request =
+        SubmitRequest { submission_key: Some(key::submission_key(&spec, &config.folder, args.fresh)?), spec };
+    // Until the pilot has something to do, an interruption has nothing to save.
+    let starting = tokio::time::timeout(START_LIMIT, in_process::start(config));
+    let (mut manager, client) = tokio::select! {
+        started = starting => match started {
+            Ok(started) => started?,
+            Err(_) => return Err(Failure::infrastructure("the manager does not start")),
+        },
+        _ = interrupts.next() => return Ok(Outcome::Interrupted),
+    };
+    let result = in_session(&args, &request, &mut manager, &client, &mut interrupts).await;
+    Session::end(manager, &client, &mut interrupts).await;
+    result
+}
+
+async fn in_session(
+    args: &RunArgs,
+    request: &SubmitRequest,
+    manager: &mut Manager,
+    client: &Client,
+    interrupts: &mut Interrupts,
+) -> Result<Outcome, Failure> {
+    let began = Instant::now();
+    let before = tokio::select! {
+        before = submit(args, request, client) => before?,
+        _ = interrupts.next() => return Ok(Outcome::Interrupted),
+    };
+    let mut progress = Progress::new(if args.quiet { Verbosity::Failures } else { Verbosity::All });
+    let session = Session { job: before.id, client, manager, interrupts };
+    let end = session.follow(&mut progress).await;
+    progress.finish();
+    let elapsed = Span(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX));
+    match end? {
+        End::Over(job) => {
+            report(args, &before, &job, elapsed);
+            Ok(wait::outcome(&[job]))
+        }
+        End::Stopped => {
+            let last = progress.last().unwrap_or(&before);
+            let n_left = last.counts.total.saturating_sub(n_ended(last));
+            let left = counted(n_left, "task");
+            show::say(&format!(
+                "interrupted with {left} left; the same command goes on, --fresh begins anew"
+            ));
+            Ok(Outcome::Interrupted)
+        }
+    }
+}
+
+fn capacity(args: &RunArgs) -> Result<Resources, Failure> {
+    let mut capacity = in_process::host_capacity();
+    match args.jobs {
+        Some(0) => return Err(Failure::bad_input("--jobs: found 0; give at least 1 core")),
+        Some(n_cores) => capacity.cores = n_cores,
+        None => {}
+    }
+    capacity.generic.extend(in_process::offered("--offer", &args.offer)?);
+    Ok(capacity)
+}
+
+/// Says at once what would wait for ever.
+fn refuse_what_cannot_run(spec: &JobSpec, capacity: &Resources) -> Result<(), Failure> {
+    let mut problems = Vec::new();
+    let mut compare = |path: &str, needed: u64, there: u64, shown: &str, hint: &str| {
+        if needed > there {
+            problems.push(Problem::new(path, shown, hint));
+        }
+    };
+    let (cores, gpus) = (capacity.cores, capacity.gpus);
+    compare(
+        "resources.cores",
+        spec.cores.into(),
+        cores.into(),
+        &counted(spec.cores.into(), "core"),
+        &format!("a task can have at most {cores} here; -j N allows more"),
+    );
+    compare(
+        "resources.gpus",
+        spec.gpus.into(),
+        gpus.into(),
+        &counted(spec.gpus.into(), "GPU"),
+        &format!("this machine has {gpus}"),
+    );
+    let memory = capacity.memory_bytes;
+    let found = show::format::bytes(spec.memory_bytes);
+    let hint = format!("a task can have at most {} here", show::format::bytes(memory));
+    // 0: how much there is could not be found out.
+    compare(
+        "resources.memory",
+        spec.memory_bytes,
+        if memory == 0 { u64::MAX } else { memory },
+        &found,
+        &hint,
+    );
+    for (name, amount) in &spec.generic {
+        let there = capacity.generic.get(name).copied().unwrap_or(0);
+        let hint = format!("there are {there} here; say how many there are with --offer {name}=N");
+        compare(&format!("resources.generic.{name}"), *amount, there, &amount.to_string(), &hint);
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems.into()) }
+}
+
+/// Two managers cannot have one folder.
+async fn refuse_company(folder: &Path) -> Result<(), Failure> {
+    let Standing::Live(client) = access::standing(folder).await else { return Ok(()) };
+    Err(Failure::infrastructure(format!(
+        "a manager is running in {} (process {}); wait for it, give it this job with `pilotfish submit`, or use another folder with --dir",
+        show_path(folder),
+        client.access().pid
+    )))
+}
+
+fn config(folder: &Path, capacity: Resources) -> Result<Config, Failure> {
+    let mut config = in_process::config(folder.to_owned())?;
+    let mut platform = in_process::local_platform(capacity, 1, IDLE_TIMEOUT);
+    platform.poll_interval = POLL_INTERVAL;
+    config.platforms = vec![platform];
+    config.pilots_die_with_us = true;
+    config.settings.grace = GRACE;
+    Ok(config)
+}
+
+/// Submits the job, or finds it again, and sets it going; gives its state before that.
+async fn submit(args: &RunArgs, request: &SubmitRequest, client: &Client) -> Result<JobView, Failure> {
+    pause_others(client, None).await?;
+    let submitted = client.submit(request).await?;
+    let before = client.job(submitted.job).await?;
+    if !submitted.is_repeat {
+        return Ok(before);
+    }
+    if before.state == "paused" {
+        client.change(before.id, "resume", None).await?;
+    }
+    let n_failed = before.counts.failed;
+    if args.retry_failed && n_failed > 0 {
+        client.change(before.id, "retry", None).await?;
+        return Ok(client.job(before.id).await?);
+    }
+    if !args.quiet && n_ended(&before) > 0 {
+        let hint = match (before.ended_at.is_some(), n_failed) {
+            (_, n @ 1..) => format!("; {} stay so without --retry-failed", count(n) + " failed tasks"),
+            (true, 0) => "; --fresh runs it again".to_owned(),
+            (false, 0) => String::new(),
+        };
+        let done = format!("{} of {} tasks are done", count(before.counts.done), count(before.counts.total));
+        show::say(&format!("going on with job {}: {done}{hint}", before.id));
+    }
+    Ok(before)
+}
+
+/// Other jobs of this folder wait for their own `run`.
+async fn pause_others(client: &Client, own: Option<JobId>) -> Result<(), Failure> {
+    for job in client.jobs().await? {
+        if Some(job.id) != own && job.state == "active" {
+            client.change(job.id, "pause", None).await?;
+        }
+    }
+    Ok(())
+}
+
+fn report(args: &RunArgs, before: &JobView, job: &JobView, elapsed: Span) {
+    let n_ended_here = n_ended(job).saturating_sub(n_ended(before));
+    let text = match (args.json, args.quiet) {
+        (true, _) => show::json(job).unwrap_or_default(),
+        (false, true) => String::new(),
+        (false, false) => summary(job, elapsed, n_ended_here, &Screen::stdout()),
+    };
+    // The exit code tells how the job went, also when nobody reads this any more.
+    let _ = show::print(&text);
+    if job.counts.failed > 0 && !args.quiet {
+        let place = if args.dir == Path::new(RUN_FOLDER) {
+            String::new()
+        } else {
+            format!(" --dir {}", args.dir.display())
+        };
+        show::say(&format!(
+            "{} failed; see `pilotfish tasks {}{place} --state failed` and `pilotfish logs {} --failed{place}`",
+            counted(job.counts.failed, "task"),
+            job.id,
+            job.id
+        ));
+    }
+}
+
+fn n_ended(job: &JobView) -> u64 {
+    let counts = &job.counts;
+    counts.done.saturating_add(counts.failed).saturating_add(counts.cancelled)
+}

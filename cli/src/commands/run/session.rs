@@ -1,0 +1,111 @@
+//! The life of a `run`: following its job, heeding Ctrl-C, and leaving nothing running.
+
+use std::{pin::pin, time::Duration};
+
+use manager::Manager;
+use scheduler::{engine::views::JobView, ids::JobId};
+
+use crate::{
+    client::Client,
+    failure::{Failure, Outcome},
+    follow::follow,
+    interrupts::{Interrupt, Interrupts},
+    progress::Progress,
+    show,
+};
+
+/// The last news of a manager that has just ended are here by then.
+const LAST_NEWS_LIMIT: Duration = Duration::from_millis(300);
+/// Pilots with nothing to do go within this time; the rest go with this process.
+const END_LIMIT: Duration = Duration::from_secs(30);
+
+/// How following ended.
+pub enum End {
+    /// The job is over.
+    Over(JobView),
+    /// The manager was stopped first.
+    Stopped,
+}
+
+/// One job, and what runs it.
+pub struct Session<'a> {
+    /// The job.
+    pub job: JobId,
+    /// The way to the manager.
+    pub client: &'a Client,
+    /// The manager.
+    pub manager: &'a mut Manager,
+    /// What the user says.
+    pub interrupts: &'a mut Interrupts,
+}
+
+impl Session<'_> {
+    /// Follows the job until it is over, or the user has stopped the manager.
+    ///
+    /// # Errors
+    /// The manager failed.
+    pub async fn follow(self, progress: &mut Progress) -> Result<End, Failure> {
+        let voice = progress.voice();
+        let mut following = pin!(follow(self.client, self.job, progress));
+        loop {
+            tokio::select! {
+                job = &mut following => return Ok(End::Over(job?)),
+                ended = self.manager.wait() => {
+                    ended.map_err(|error| Failure::infrastructure(error.to_string()))?;
+                    return match tokio::time::timeout(LAST_NEWS_LIMIT, following).await {
+                        Ok(Ok(job)) => Ok(End::Over(job)),
+                        Ok(Err(_)) | Err(_) => Ok(End::Stopped),
+                    };
+                }
+                interrupt = self.interrupts.next() => match interrupt {
+                    Interrupt::Asked => {
+                        voice.say("letting running tasks finish; press Ctrl-C again to stop them now");
+                        shut_down(self.client, false);
+                    }
+                    Interrupt::Insisted => {
+                        voice.say("stopping");
+                        shut_down(self.client, true);
+                    }
+                    Interrupt::Demanded => leave_at_once(),
+                },
+            }
+        }
+    }
+
+    /// Ends the manager and its pilot.
+    pub async fn end(mut manager: Manager, client: &Client, interrupts: &mut Interrupts) {
+        shut_down(client, false);
+        let mut limit = pin!(tokio::time::sleep(END_LIMIT));
+        loop {
+            tokio::select! {
+                // A store that failed has been told of, or does not matter any more.
+                _ = manager.wait() => break,
+                () = &mut limit => {
+                    show::say("the pilot does not end by itself; it is ended with this process");
+                    break;
+                }
+                interrupt = interrupts.next() => match interrupt {
+                    Interrupt::Asked | Interrupt::Insisted => shut_down(client, true),
+                    Interrupt::Demanded => leave_at_once(),
+                },
+            }
+        }
+        if tokio::time::timeout(END_LIMIT, manager.close()).await.is_err() {
+            show::say("the manager does not end by itself; nothing is lost");
+        }
+    }
+}
+
+/// Asks the manager to end; `Manager::wait` tells when it has.
+fn shut_down(client: &Client, now: bool) {
+    let client = client.clone();
+    tokio::spawn(async move {
+        // Asked already, or gone already: either way it ends.
+        let _ = client.shut_down(now).await;
+    });
+}
+
+/// The pilot watches this process and ends with it, tasks and all.
+fn leave_at_once() -> ! {
+    std::process::exit(Outcome::Interrupted.code().into())
+}

@@ -1,0 +1,174 @@
+//! `pilotfish serve`: a manager that stays.
+
+use std::{net::IpAddr, path::PathBuf};
+
+use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use manager::{
+    Manager,
+    config::{Config, TlsMode, file::ManagerFile},
+};
+use scheduler::time::Span;
+
+use crate::{
+    access::{self, DEFAULT_NAME, Standing, show_path},
+    failure::{Failure, Outcome},
+    in_process,
+    interrupts::Interrupts,
+    show,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish serve                         in ~/.pilotfish/default, for this machine's cores
+  pilotfish serve --name big --cores 8 --pilots-max 4
+  pilotfish serve --host 0.0.0.0 --port 7400      for pilots elsewhere; with TLS
+  pilotfish serve --config manager.yaml --no-local
+
+It goes on with what its folder holds. Ctrl-C or SIGTERM end the manager only: its pilots finish what they
+hold and come back to the next one. `pilotfish stop` ends them too. PILOTFISH_LOG=debug says more.";
+
+/// A pilot without work goes after so long.
+const IDLE_TIMEOUT: Span = Span::from_secs(600);
+
+/// Where, and with what.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ServeArgs {
+    /// Its name among yours; its folder is ~/.pilotfish/NAME
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_NAME)]
+    name: String,
+    /// Its folder [environment: PILOTFISH_DIR]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "name")]
+    dir: Option<PathBuf>,
+    /// A file with platforms, policies and limits
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Listen on this address [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
+    host: Option<IpAddr>,
+    /// Listen on this port [default: that of last time, else any]
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Whether to speak TLS [default: auto]
+    #[arg(long, value_enum)]
+    tls: Option<TlsArg>,
+    /// Cores of each pilot on this machine [default: all this process may use]
+    #[arg(long, value_name = "N")]
+    cores: Option<u32>,
+    /// Pilots on this machine at most
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pilots_max: u32,
+    /// An amount of another resource of each pilot on this machine; may be repeated
+    #[arg(long, value_name = "NAME=N")]
+    offer: Vec<String>,
+    /// No pilots on this machine
+    #[arg(long, conflicts_with_all = ["cores", "pilots_max", "offer"])]
+    no_local: bool,
+    /// Say only what is wrong
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum TlsArg {
+    /// Unless it listens on a loopback address
+    Auto,
+    /// Always
+    On,
+    /// Never
+    Off,
+}
+
+/// Serves until it is told to end.
+///
+/// # Errors
+/// A wrong configuration, a folder or port that cannot be used, or a store that fails.
+pub async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
+    let mut interrupts = Interrupts::listen()?;
+    // A handler and not SIG_IGN: pilots must not inherit it.
+    let mut hangup = signal(SignalKind::hangup())
+        .map_err(|error| Failure::infrastructure(format!("cannot listen for signals: {error}")))?;
+    let folder = folder(&args)?;
+    if let Standing::Live(client) = access::standing(&folder).await {
+        return Err(Failure::infrastructure(format!(
+            "a manager is already running in {} (process {}, {}); use it, end it with `pilotfish stop`, or start another with --name",
+            show_path(&folder),
+            client.access().pid,
+            client.access().url
+        )));
+    }
+    let config = config(&args, folder)?;
+    log_to_stderr(args.quiet);
+    let (mut manager, _) = in_process::start(config).await?;
+    if !args.quiet {
+        announce(&manager, &args);
+    }
+    let outcome = loop {
+        tokio::select! {
+            ended = manager.wait() => break ended,
+            _ = interrupts.next() => break Ok(()),
+            _ = hangup.recv() => {}
+        }
+    };
+    manager.close().await;
+    outcome.map_err(|error| Failure::infrastructure(error.to_string()))?;
+    Ok(Outcome::Fine)
+}
+
+fn folder(args: &ServeArgs) -> Result<PathBuf, Failure> {
+    let named = args.dir.clone();
+    match named.or_else(|| access::folder_of_environment().filter(|_| args.name == DEFAULT_NAME)) {
+        Some(folder) => Ok(folder),
+        None => access::folder_of_name(&args.name),
+    }
+}
+
+fn config(args: &ServeArgs, folder: PathBuf) -> Result<Config, Failure> {
+    let file = match &args.config {
+        Some(path) => ManagerFile::load(path).map_err(|error| Failure::bad_input(error.to_string()))?,
+        None => ManagerFile::default(),
+    };
+    if args.cores == Some(0) {
+        return Err(Failure::bad_input("--cores: found 0; give at least 1"));
+    }
+    if args.pilots_max == 0 {
+        return Err(Failure::bad_input("--pilots-max: found 0; give at least 1, or --no-local"));
+    }
+    let mut host = in_process::host_capacity();
+    host.generic.extend(in_process::offered("--offer", &args.offer)?);
+    let mut config = in_process::config(folder)?;
+    config.apply(&file, &host).map_err(|error| Failure::bad_input(error.to_string()))?;
+    config.listen_host = args.host.unwrap_or(config.listen_host);
+    config.listen_port = args.port.or(config.listen_port);
+    config.tls = match args.tls {
+        None => config.tls,
+        Some(TlsArg::Auto) => TlsMode::Auto,
+        Some(TlsArg::On) => TlsMode::On,
+        Some(TlsArg::Off) => TlsMode::Off,
+    };
+    // A file that lists platforms lists all of them.
+    if !args.no_local && config.platforms.is_empty() {
+        host.cores = args.cores.unwrap_or(host.cores);
+        config.platforms.push(in_process::local_platform(host, args.pilots_max, IDLE_TIMEOUT));
+    }
+    Ok(config)
+}
+
+fn announce(manager: &Manager, args: &ServeArgs) {
+    let access = manager.access();
+    let tls = if access.certificate_sha256.is_some() { "with TLS" } else { "without TLS" };
+    let place = folder(args).map(|folder| show_path(&folder)).unwrap_or_default();
+    show::say(&format!("manager in {place} at {} ({tls}), process {}", access.url, access.pid));
+}
+
+fn log_to_stderr(is_quiet: bool) {
+    let default = if is_quiet { "warn" } else { "info" };
+    let filter = EnvFilter::try_from_env("PILOTFISH_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let subscriber =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    // Nobody has set another one before.
+    let _ = subscriber.try_init();
+}

@@ -1,0 +1,130 @@
+//! `pilotfish submit`: hands a job to the manager.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use protocol::{
+    api::{SubmitRequest, Submitted},
+    job::JobSpec,
+};
+
+use crate::{
+    access,
+    client::Client,
+    commands::wait,
+    failure::{Failure, Outcome},
+    follow::follow,
+    input::JobInput,
+    progress::{Progress, Verbosity},
+    show::{self, Screen, format::counted, job::counts_line, preview},
+    view::ViewArgs,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish submit job.yaml
+  pilotfish submit job.yaml --set seed=7 --priority 10
+  pilotfish submit --cores 2 --memory 4GiB -- ./sim {} ::: *.in
+  job=$(pilotfish submit -q job.yaml) && pilotfish wait $job
+  pilotfish submit job.yaml --wait --progress";
+
+/// A submission whose answer got lost is repeated so often; its key makes the repetition harmless.
+const N_ATTEMPTS: u32 = 3;
+const ATTEMPT_DELAY: Duration = Duration::from_secs(1);
+/// Tasks shown by a dry run.
+const N_TASKS_SHOWN: u64 = 3;
+
+/// Which job, to which manager.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct SubmitArgs {
+    #[command(flatten)]
+    input: JobInput,
+    /// Wait until the job is over; the exit code says whether all tasks succeeded
+    #[arg(long)]
+    wait: bool,
+    /// Wait, and show how it goes
+    #[arg(long)]
+    progress: bool,
+    /// Check the job and show its first tasks; submit nothing
+    #[arg(long, conflicts_with_all = ["wait", "progress"])]
+    dry_run: bool,
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+/// Submits.
+///
+/// # Errors
+/// Everything that is wrong with the job, or no manager.
+pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
+    let spec = args.input.resolve()?;
+    if args.dry_run {
+        return dry_run(&spec, args.view.json);
+    }
+    let client = access::find_live(&args.view.place).await?;
+    let request = SubmitRequest { spec, submission_key: Some(random_key()?) };
+    let submitted = submit(&client, &request).await?;
+    if args.view.json && !args.wait && !args.progress {
+        show::print(&show::json(&submitted)?)?;
+    } else if args.view.quiet {
+        show::print(&format!("{}\n", submitted.job))?;
+    } else if !args.view.json {
+        let tasks = counted(submitted.n_tasks, "task");
+        show::print(&format!("job {} ({tasks})\n", submitted.job))?;
+    }
+    if !args.wait && !args.progress {
+        return Ok(Outcome::Fine);
+    }
+    let verbosity = match (args.progress, args.view.quiet) {
+        (true, _) => Verbosity::All,
+        (false, false) => Verbosity::Failures,
+        (false, true) => Verbosity::Nothing,
+    };
+    let mut progress = Progress::new(verbosity);
+    let job = follow(&client, submitted.job, &mut progress).await;
+    progress.finish();
+    let job = job?;
+    if args.view.json {
+        show::print(&show::json(&job)?)?;
+    } else if !args.view.quiet {
+        show::print(&format!("job {} is {} ({})\n", job.id, job.state, counts_line(&job)))?;
+    }
+    Ok(wait::outcome(&[job]))
+}
+
+/// Submits, again when the answer got lost.
+///
+/// # Errors
+/// A refusal, or a manager that stays away.
+async fn submit(client: &Client, request: &SubmitRequest) -> Result<Submitted, Failure> {
+    let mut n_attempts = 1;
+    loop {
+        match client.submit(request).await {
+            Ok(submitted) => return Ok(submitted),
+            Err(error) if error.is_passing() && n_attempts < N_ATTEMPTS => n_attempts += 1,
+            Err(error) => return Err(error.into()),
+        }
+        tokio::time::sleep(ATTEMPT_DELAY).await;
+    }
+}
+
+fn dry_run(spec: &JobSpec, as_json: bool) -> Result<Outcome, Failure> {
+    let job = spec.compile()?;
+    let shown = 0..job.n_tasks().min(N_TASKS_SHOWN);
+    let text = match as_json {
+        true => show::json(&preview::json(&job, shown))?,
+        false => preview::text(&job, shown, &Screen::stdout()),
+    };
+    show::print(&text)?;
+    Ok(Outcome::Fine)
+}
+
+/// A key that no other submission has.
+fn random_key() -> Result<String, Failure> {
+    let mut bytes = [0_u8; 16];
+    ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes)
+        .map_err(|_| Failure::infrastructure("the system gives no random numbers"))?;
+    Ok(format!("submit-{:032x}", u128::from_be_bytes(bytes)))
+}

@@ -1,0 +1,103 @@
+//! `pilotfish task`: one task with its command and all its attempts.
+
+use clap::Args;
+
+use protocol::api::{TaskDetail, TaskRow};
+use scheduler::time::Time;
+
+use crate::{
+    client::state_word,
+    failure::{Failure, Outcome},
+    select::Target,
+    show::{
+        self, Screen,
+        facts::Facts,
+        format::{bytes, clock, span},
+        quote,
+    },
+    view::{Reader, ViewArgs},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish task 3.17
+  pilotfish task last.0 --json";
+
+/// Which task, and how it is shown.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TaskArgs {
+    /// Which: JOB.INDEX, like 3.17
+    #[arg(value_name = "JOB.INDEX")]
+    task: String,
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+/// Shows a task.
+///
+/// # Errors
+/// No such task, or no manager and no store.
+pub async fn run(args: TaskArgs) -> Result<Outcome, Failure> {
+    Target::parse(&args.task)?;
+    let reader = Reader::open(&args.view.place).await?;
+    let task = Target::resolve_task(&args.task, &reader.client).await?;
+    let detail = reader.client.task(task).await?;
+    let text = if args.view.json {
+        show::json(&detail)?
+    } else if args.view.quiet {
+        format!("{}\n", state_word(detail.row.state))
+    } else {
+        facts(&detail).render(&Screen::stdout())
+    };
+    show::print(&text)?;
+    Ok(Outcome::Fine)
+}
+
+fn facts(detail: &TaskDetail) -> Facts {
+    let row = &detail.row;
+    let now = now();
+    let mut facts = Facts::default();
+    facts.add("task", detail.id.to_string());
+    let held = detail.held_by.map(|pilot| format!(", held by pilot {pilot}")).unwrap_or_default();
+    let retry = detail.retry_at.map(|at| format!(", tried again at {}", clock(at, now))).unwrap_or_default();
+    facts.add("state", format!("{}{held}{retry}", state_word(row.state)));
+    facts.add("command", quote::command_line(&detail.command));
+    facts.add("in", detail.workdir.clone());
+    for (name, value) in &row.parameters {
+        facts.add(format!("  {name}"), value.clone());
+    }
+    for (name, value) in &row.extracted {
+        facts.add(format!("  {name}"), value.clone().unwrap_or_else(|| "nothing found".to_owned()));
+    }
+    for failed in &detail.failed_attempts {
+        facts.add(format!("attempt {}", failed.attempt), attempt(failed, now));
+    }
+    let is_listed = detail.failed_attempts.iter().any(|failed| failed.attempt == row.attempt);
+    if row.attempt > 0 && !is_listed {
+        facts.add(format!("attempt {}", row.attempt), attempt(row, now));
+    }
+    facts
+}
+
+/// `done in 3.2s on pilot 1 at 10:45:12, exit code 0, 3.1s CPU, 12.0 MiB`
+fn attempt(row: &TaskRow, now: Time) -> String {
+    let outcome = match &row.failure {
+        Some(failure) => format!("failed: {}", failure.text),
+        None => "done".to_owned(),
+    };
+    let parts = [
+        Some(outcome),
+        row.wall.map(|wall| format!("took {}", span(wall))),
+        row.cpu.map(|cpu| format!("{} CPU", span(cpu))),
+        row.memory_bytes.filter(|n| *n > 0).map(bytes),
+        row.pilot.map(|pilot| format!("pilot {pilot}")),
+        row.started_at.map(|at| format!("began {}", clock(at, now))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Only to leave the date out where it is today's.
+fn now() -> Time {
+    Time(u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0))
+}

@@ -1,0 +1,166 @@
+//! `pilotfish tasks`: the tasks of a job in a table, page by page.
+
+use clap::Args;
+
+use protocol::api::TaskRow;
+use scheduler::{engine::interface::TaskFilter, ids::JobId};
+
+use crate::{
+    client::{Client, Page},
+    failure::{Failure, Outcome},
+    select::JobSelector,
+    show::{
+        self, Ink, Screen,
+        format::{bytes, count, span},
+        table::{Cell, Side, Table},
+        words,
+    },
+    view::{Reader, ViewArgs, WatchArgs},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish tasks 3
+  pilotfish tasks last --state failed
+  pilotfish tasks 3 --from 1000 --limit 20 --json
+  pilotfish tasks 3 --state failed -q      the numbers only, like 3.17";
+
+/// Rows asked for at a time.
+const PAGE_ROWS: u64 = 1000;
+/// Rows of a table before people lose the overview.
+const LIMIT_DEFAULT: u64 = 100;
+
+/// Which tasks, and how they are shown.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TasksArgs {
+    /// Of which job: a number or last
+    #[arg(value_name = "JOB")]
+    job: String,
+    /// Only those in this state
+    #[arg(long, value_enum, default_value = "all")]
+    state: StateArg,
+    /// Begin with this index
+    #[arg(long, value_name = "INDEX", default_value_t = 0)]
+    from: u64,
+    /// At most so many (0: all)
+    #[arg(long, value_name = "N", default_value_t = LIMIT_DEFAULT)]
+    limit: u64,
+    #[command(flatten)]
+    view: ViewArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
+}
+
+/// States of tasks, as flags name them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum StateArg {
+    /// Every task
+    All,
+    /// Not held by any pilot
+    Waiting,
+    /// Held by a pilot, not begun
+    Queued,
+    /// Begun
+    Running,
+    /// Succeeded
+    Done,
+    /// Failed for good
+    Failed,
+    /// Cancelled
+    Cancelled,
+}
+
+impl From<StateArg> for TaskFilter {
+    fn from(state: StateArg) -> TaskFilter {
+        match state {
+            StateArg::All => TaskFilter::All,
+            StateArg::Waiting => TaskFilter::Waiting,
+            StateArg::Queued => TaskFilter::Queued,
+            StateArg::Running => TaskFilter::Running,
+            StateArg::Done => TaskFilter::Done,
+            StateArg::Failed => TaskFilter::Failed,
+            StateArg::Cancelled => TaskFilter::Cancelled,
+        }
+    }
+}
+
+/// Lists tasks.
+///
+/// # Errors
+/// No such job, or no manager and no store.
+pub async fn run(args: TasksArgs) -> Result<Outcome, Failure> {
+    let selector = JobSelector::parse(&args.job)?;
+    let reader = Reader::open(&args.view.place).await?;
+    let job = selector.resolve_one(&reader.client).await?;
+    let view = async |screen: &Screen| {
+        let (rows, next) = rows(&args, &reader.client, job).await?;
+        if args.view.json {
+            return show::json(&rows);
+        }
+        if args.view.quiet {
+            return Ok(rows.iter().map(|row| format!("{job}.{}\n", row.index)).collect());
+        }
+        let mut text = table(&rows).render(screen);
+        if let Some(next) = next {
+            let line = format!("… more from {}: --from {next}, or --limit 0 for all", count(next));
+            text.push_str(&screen.paint(Ink::Dim, &line));
+            text.push('\n');
+        }
+        Ok(text)
+    };
+    args.watch.show(view).await
+}
+
+/// The rows asked for, and where the next ones begin.
+async fn rows(args: &TasksArgs, client: &Client, job: JobId) -> Result<(Vec<TaskRow>, Option<u64>), Failure> {
+    let limit = if args.limit == 0 { u64::MAX } else { args.limit };
+    let mut rows = Vec::new();
+    let mut from = args.from;
+    loop {
+        let n_wanted = limit - rows.len() as u64;
+        let page =
+            Page { state: args.state.into(), from, limit: n_wanted.min(PAGE_ROWS), with_extracts: true };
+        let answer = client.tasks(job, page).await?;
+        rows.extend(answer.tasks);
+        match answer.next {
+            Some(next) if (rows.len() as u64) < limit && next > from => from = next,
+            next => return Ok((rows, next)),
+        }
+    }
+}
+
+fn table(rows: &[TaskRow]) -> Table {
+    let mut table = Table::new(&[">TASK", "STATE", ">TRY", ">EXIT", ">TIME", ">CPU", ">MEMORY"]);
+    let parameters = rows.first().map(|row| row.parameters.as_slice()).unwrap_or_default();
+    for (name, _) in parameters {
+        table.column(name.as_str(), Side::Left);
+    }
+    let extracts: Vec<&String> = rows.first().map(|row| row.extracted.keys().collect()).unwrap_or_default();
+    for name in &extracts {
+        table.column(name.as_str(), Side::Right);
+    }
+    let has_failures = rows.iter().any(|row| row.failure.is_some());
+    if has_failures {
+        table.column("WHY", Side::Left);
+    }
+    for row in rows {
+        let text = |value: Option<String>| Cell::from(value.unwrap_or_default());
+        let mut cells = vec![
+            row.index.to_string().into(),
+            words::task_state(row.state),
+            text((row.attempt > 0).then(|| row.attempt.to_string())),
+            text(row.exit_code.map(|code| code.to_string())),
+            text(row.wall.map(span)),
+            text(row.cpu.map(span)),
+            text(row.memory_bytes.filter(|n| *n > 0).map(bytes)),
+        ];
+        cells.extend(row.parameters.iter().map(|(_, value)| Cell::from(value.as_str())));
+        cells.extend(extracts.iter().map(|name| text(row.extracted.get(*name).cloned().flatten())));
+        if has_failures {
+            cells.push(text(row.failure.as_ref().map(|failure| failure.text.clone())));
+        }
+        table.row(cells);
+    }
+    table
+}

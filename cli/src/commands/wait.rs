@@ -1,0 +1,101 @@
+//! `pilotfish wait`: until jobs are over.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use protocol::units::parse_duration_ms;
+use scheduler::{engine::views::JobView, ids::JobId};
+
+use crate::{
+    access,
+    client::Client,
+    failure::{Failure, Outcome},
+    follow::follow,
+    progress::{Progress, Verbosity},
+    select::JobSelector,
+    show::{self, job::counts_line},
+    view::ViewArgs,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish wait 3
+  pilotfish wait 1-4 --progress
+  pilotfish wait last --timeout 1h
+
+Exit codes: 0 all tasks succeeded, 1 tasks failed or were cancelled, 124 the timeout was first.";
+
+/// For which jobs, and how long.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct WaitArgs {
+    /// Which: 3, 1-10, last or all
+    #[arg(value_name = "JOB", required = true)]
+    jobs: Vec<String>,
+    /// Wait no longer than this, like 10m
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<String>,
+    /// Show how they go
+    #[arg(long)]
+    progress: bool,
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+/// Waits.
+///
+/// # Errors
+/// No such job, or the manager stays away for too long.
+pub async fn run(args: WaitArgs) -> Result<Outcome, Failure> {
+    let selectors: Vec<JobSelector> =
+        args.jobs.iter().map(|text| JobSelector::parse(text)).collect::<Result<_, _>>()?;
+    let timeout = match &args.timeout {
+        None => None,
+        Some(text) => Some(
+            parse_duration_ms(text)
+                .map(Duration::from_millis)
+                .map_err(|error| Failure::bad_input(format!("--timeout: found `{text}`; {error}")))?,
+        ),
+    };
+    let client = access::find_live(&args.view.place).await?;
+    let mut jobs: Vec<JobId> = Vec::new();
+    for selector in selectors {
+        jobs.extend(selector.resolve(&client).await?);
+    }
+    let all = all_over(&client, &jobs, args.progress);
+    let ended = match timeout {
+        None => all.await?,
+        Some(timeout) => match tokio::time::timeout(timeout, all).await {
+            Ok(ended) => ended?,
+            Err(_) => return Ok(Outcome::TimedOut),
+        },
+    };
+    if args.view.json {
+        show::print(&show::json(&ended)?)?;
+    } else if !args.view.quiet {
+        for job in &ended {
+            show::print(&format!("job {} is {} ({})\n", job.id, job.state, counts_line(job)))?;
+        }
+    }
+    Ok(outcome(&ended))
+}
+
+/// How jobs that are over count for the exit code.
+pub fn outcome(jobs: &[JobView]) -> Outcome {
+    let is_fine = jobs.iter().all(|job| job.counts.done == job.counts.total);
+    if is_fine { Outcome::Fine } else { Outcome::TasksFailed }
+}
+
+/// One after the other: the longest decides anyway.
+async fn all_over(client: &Client, jobs: &[JobId], with_progress: bool) -> Result<Vec<JobView>, Failure> {
+    let verbosity = if with_progress { Verbosity::All } else { Verbosity::Nothing };
+    let mut ended = Vec::new();
+    for job in jobs {
+        let mut progress = Progress::new(verbosity);
+        let view = follow(client, *job, &mut progress).await;
+        progress.finish();
+        ended.push(view?);
+    }
+    Ok(ended)
+}

@@ -1,0 +1,107 @@
+//! Following a job until it is over: its counts, its failures, and a manager that restarts meanwhile.
+
+use std::time::{Duration, Instant};
+
+use protocol::api::StreamEvent;
+use scheduler::{
+    engine::views::JobView,
+    ids::{JobId, TaskId},
+};
+
+use crate::{
+    client::{Client, ClientError, OutputStream},
+    failure::Failure,
+    progress::Progress,
+};
+
+/// How long a manager that is followed may be away: longer than a restart, shorter than patience.
+const AWAY_LIMIT: Duration = Duration::from_secs(300);
+/// How soon it is tried again.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
+/// How often something is shown although nothing has come.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Follows a job until it is over; gives its last state.
+///
+/// # Errors
+/// No such job, or the manager stays away for too long.
+pub async fn follow(client: &Client, job: JobId, progress: &mut Progress) -> Result<JobView, Failure> {
+    let mut away_since: Option<Instant> = None;
+    loop {
+        let error = match follow_stream(client, job, progress, &mut away_since).await {
+            Ok(Some(view)) => return Ok(view),
+            // The manager has ended the stream: it goes, or we were too slow.
+            Ok(None) => None,
+            Err(error) if error.is_passing() => Some(error),
+            Err(error) => return Err(error.into()),
+        };
+        let since = *away_since.get_or_insert_with(Instant::now);
+        if since.elapsed() > AWAY_LIMIT {
+            return Err(match error {
+                Some(error) => error.into(),
+                None => Failure::infrastructure("the manager gives no news of the job"),
+            });
+        }
+        if let Some(error) = error {
+            progress.trouble(&error.to_string());
+        }
+        tokio::time::sleep(RETRY_DELAY).await;
+    }
+}
+
+/// Follows one stream of events; `None` when it ends before the job does.
+async fn follow_stream(
+    client: &Client,
+    job: JobId,
+    progress: &mut Progress,
+    away_since: &mut Option<Instant>,
+) -> Result<Option<JobView>, ClientError> {
+    let mut events = client.events(job).await?;
+    let mut tick = tokio::time::interval(TICK);
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event?,
+            _ = tick.tick() => {
+                progress.tick();
+                continue;
+            }
+        };
+        let Some(event) = event else { return Ok(None) };
+        *away_since = None;
+        match event {
+            StreamEvent::Job { job: view } if view.id == job => {
+                progress.update(&view);
+                if view.ended_at.is_some() {
+                    return Ok(Some(view));
+                }
+            }
+            StreamEvent::TaskFailed { task, text, is_final, .. } if task.job == job => {
+                tell_failure(client, progress, task, &text, is_final).await;
+            }
+            StreamEvent::PlatformFailed { platform, what } => {
+                progress.trouble(&format!("platform {platform}: {what}"));
+            }
+            StreamEvent::Job { .. } | StreamEvent::TaskFailed { .. } => {}
+        }
+    }
+}
+
+async fn tell_failure(client: &Client, progress: &mut Progress, task: TaskId, text: &str, is_final: bool) {
+    if !progress.wants_failure() {
+        return;
+    }
+    let last_line = match is_final {
+        true => last_error_line(client, task).await,
+        false => None,
+    };
+    progress.failure(task, text, is_final, last_line.as_deref());
+}
+
+/// What a failed task wrote last to standard error: mostly the reason.
+async fn last_error_line(client: &Client, task: TaskId) -> Option<String> {
+    // The output is decoration here; a task without one, or a manager that is gone, has none.
+    let bytes = client.output(task, OutputStream::Stderr).await.ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
+    Some(line.trim().to_owned())
+}

@@ -1,0 +1,104 @@
+//! A manager within this process: for `run`, `serve`, and for reading the store of one that has ended.
+
+use std::path::PathBuf;
+
+use manager::{Manager, config::Config};
+use scheduler::{engine::interface::PlatformSpec, resources::Resources, time::Span};
+
+use crate::{access::show_path, client::Client, failure::Failure};
+
+/// The name of the platform that is this host.
+pub const LOCAL_PLATFORM: &str = "local";
+
+/// A configuration for a manager in this folder, which is made when it is not there.
+///
+/// # Errors
+/// The folder cannot be made, or this program not be found again.
+pub fn config(folder: PathBuf) -> Result<Config, Failure> {
+    std::fs::create_dir_all(&folder).map_err(|error| Failure::file("make the folder", &folder, &error))?;
+    let folder = folder.canonicalize().map_err(|error| Failure::file("use the folder", &folder, &error))?;
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::file("find", std::path::Path::new("this program"), &error))?;
+    let program = program.to_str().map(str::to_owned).ok_or_else(|| {
+        Failure::infrastructure(format!("the path of this program is not UTF-8: {}", program.display()))
+    })?;
+    let mut config = Config::new(folder, user());
+    config.agent_command = vec![program, "agent".to_owned()];
+    Ok(config)
+}
+
+/// What this host has for tasks.
+pub fn host_capacity() -> Resources {
+    let node = agent::node::discover(std::path::Path::new("/"), &|name| std::env::var(name).ok());
+    Resources {
+        cores: node.n_cores,
+        memory_bytes: node.memory_bytes,
+        gpus: u32::try_from(node.gpus.len()).unwrap_or(u32::MAX),
+        generic: Default::default(),
+    }
+}
+
+/// This host as a platform with pilots of this capacity.
+pub fn local_platform(capacity: Resources, n_pilots_max: u32, idle_timeout: Span) -> PlatformSpec {
+    PlatformSpec {
+        name: LOCAL_PLATFORM.to_owned(),
+        adapter: "local".to_owned(),
+        capacity,
+        n_pilots_min: 0,
+        n_pilots_max,
+        idle_timeout,
+        walltime: None,
+        poll_interval: Span::from_secs(10),
+    }
+}
+
+/// Starts a manager and a client of it.
+///
+/// # Errors
+/// The manager does not start: its words.
+pub async fn start(config: Config) -> Result<(Manager, Client), Failure> {
+    let folder = show_path(&config.folder);
+    let manager = manager::start(config).await.map_err(|error| {
+        Failure::infrastructure(format!("no manager can be started in {folder}: {error}"))
+    })?;
+    let client = Client::new(manager.access().clone())?;
+    Ok((manager, client))
+}
+
+/// Opens the store that a manager left, for reading: no pilot is started, nothing is changed.
+///
+/// # Errors
+/// The store cannot be read, or somebody else has it open.
+pub async fn open_store(folder: PathBuf) -> Result<(Manager, Client), Failure> {
+    let mut config = config(folder)?;
+    config.is_offline = true;
+    start(config).await
+}
+
+/// Amounts of named resources, written `NAME=N`.
+///
+/// # Errors
+/// Anything else.
+pub fn offered(flag: &str, offers: &[String]) -> Result<Vec<(String, u64)>, Failure> {
+    let amount = |text: &String| {
+        let (name, amount) = text.split_once('=').filter(|(name, _)| !name.is_empty())?;
+        Some((name.to_owned(), amount.parse().ok()?))
+    };
+    offers
+        .iter()
+        .map(|text| {
+            amount(text).ok_or_else(|| {
+                Failure::bad_input(format!("{flag}: found `{text}`; write NAME=N, like licence=4"))
+            })
+        })
+        .collect()
+}
+
+fn user() -> String {
+    let uid = nix::unistd::Uid::effective();
+    match nix::unistd::User::from_uid(uid) {
+        Ok(Some(user)) => user.name,
+        // Containers run as users that no file knows.
+        Ok(None) | Err(_) => format!("uid-{uid}"),
+    }
+}

@@ -1,0 +1,127 @@
+//! A job as the command line gives it: a job file, or a command with its values, and what the flags
+//! say of it. The result is the same resolved job either way.
+
+mod overrides;
+mod parallel;
+mod sources;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use protocol::job::{CommandLine, JobSpec, Problem, load_job_file};
+
+use crate::{
+    failure::Failure,
+    input::{
+        overrides::{Overrides, SetArg},
+        parallel::Command,
+        sources::Sources,
+    },
+};
+
+/// What is to be run: `JOB.yaml`, or `-- COMMAND ::: VALUES`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct JobInput {
+    /// A job file (see `pilotfish schema job`)
+    #[arg(value_name = "JOB.yaml")]
+    pub files: Vec<String>,
+    /// A command; its values follow `:::` (see the examples below)
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+    /// A task for each line of this file (`-`: of standard input); {} or {line} stands for it
+    #[arg(long, value_name = "FILE", help_heading = "Values")]
+    pub each_line: Option<PathBuf>,
+    /// A task for each of these numbers, like 1-1000,2000-3000:2; {} or {array} stands for it
+    #[arg(long, value_name = "RANGES", help_heading = "Values")]
+    pub array: Option<String>,
+    /// Give a parameter this value instead of its own; repeat for several values
+    #[arg(long, value_name = "PARAMETER=VALUE", help_heading = "Values")]
+    pub set: Vec<String>,
+    /// Run the words of the command as one shell line
+    #[arg(long)]
+    pub shell: bool,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+impl JobInput {
+    /// The resolved job.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, a line each.
+    pub fn resolve(&self) -> Result<JobSpec, Failure> {
+        let mut spec = self.base()?;
+        let mut problems = SetArg::apply_all(&self.set, &mut spec.sweep);
+        problems.extend(self.overrides.apply(&mut spec));
+        // Otherwise the same mistake is named twice.
+        if problems.is_empty() {
+            problems = spec.validate();
+        }
+        if problems.is_empty() { Ok(spec) } else { Err(problems.into()) }
+    }
+
+    /// The job before the flags that change it.
+    fn base(&self) -> Result<JobSpec, Failure> {
+        match (&self.files[..], self.command.is_empty()) {
+            ([file], true) => {
+                self.refuse_values_of_commands()?;
+                Ok(load_job_file(Path::new(file))?)
+            }
+            ([], false) => self.shorthand(),
+            ([], true) => Err(Failure::bad_input(
+                "found neither a job file nor a command; give JOB.yaml, or `--` and a command, like `pilotfish run -- echo {} ::: a b c`",
+            )),
+            ([file], false) => Err(Failure::bad_input(format!(
+                "found the job file `{file}` and a command; give one of them"
+            ))),
+            (words, _) => Err(Failure::bad_input(format!(
+                "found `{}`, more than one job file; a command stands after `--`: `-- {}`",
+                words.join(" "),
+                words.join(" ")
+            ))),
+        }
+    }
+
+    fn refuse_values_of_commands(&self) -> Result<(), Failure> {
+        let given = [
+            ("--each-line", self.each_line.is_some()),
+            ("--array", self.array.is_some()),
+            ("--shell", self.shell),
+        ];
+        match given.into_iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) => Err(Failure::bad_input(format!(
+                "{flag}: found together with a job file; it is for commands given after `--`, a job file has `sweep`"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn shorthand(&self) -> Result<JobSpec, Failure> {
+        let split = parallel::split(&self.command).map_err(one)?;
+        let sources =
+            Sources::read(self.each_line.as_deref(), self.array.as_deref(), split.sources).map_err(one)?;
+        let command = Command { words: split.command, is_shell: self.shell };
+        let (command, sweep) = parallel::translate(&command, sources).map_err(one)?;
+        let base_dir = std::env::current_dir()
+            .map_err(|error| Failure::file("find", Path::new("the current folder"), &error))?;
+        let mut spec = JobSpec::new(command, base_dir);
+        if let CommandLine::Shell(line) = &spec.command {
+            spec.name = first_word(line).unwrap_or(spec.name);
+        }
+        spec.sweep = sweep;
+        Ok(spec)
+    }
+}
+
+/// The program at the beginning of a shell line, when it is a plain word: a name for the job.
+fn first_word(line: &str) -> Option<String> {
+    let word = line.split_whitespace().next()?;
+    let name = Path::new(word).file_name()?.to_str()?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    name.chars().all(is_plain).then(|| name.to_owned())
+}
+
+fn one(problem: Problem) -> Failure {
+    Failure::from(vec![problem])
+}

@@ -1,0 +1,55 @@
+//! Ctrl-C and SIGTERM, counted: the first asks, the second insists.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::failure::Failure;
+
+/// What was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// The first Ctrl-C.
+    Asked,
+    /// The second one, or a SIGTERM.
+    Insisted,
+    /// Another one after that.
+    Demanded,
+}
+
+/// Listens for signals from its making on.
+pub struct Interrupts {
+    ctrl_c: Signal,
+    terminate: Signal,
+    n_received: u32,
+}
+
+impl Interrupts {
+    /// Signals no longer end the process by themselves.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn listen() -> Result<Interrupts, Failure> {
+        let listen = |kind| {
+            signal(kind)
+                .map_err(|error| Failure::infrastructure(format!("cannot listen for signals: {error}")))
+        };
+        Ok(Interrupts {
+            ctrl_c: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            n_received: 0,
+        })
+    }
+
+    /// The next one. Safe to be dropped while waiting.
+    pub async fn next(&mut self) -> Interrupt {
+        let is_urgent = tokio::select! {
+            _ = self.ctrl_c.recv() => false,
+            _ = self.terminate.recv() => true,
+        };
+        self.n_received = (self.n_received + 1).max(if is_urgent { 2 } else { 1 });
+        match self.n_received {
+            0 | 1 => Interrupt::Asked,
+            2 => Interrupt::Insisted,
+            _ => Interrupt::Demanded,
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Which jobs and tasks are meant: `3`, `1-10`, `1,4-6`, `last`, `all`, `3.0-9`.
+
+use std::ops::RangeInclusive;
+
+use protocol::job::nearest;
+use scheduler::{
+    engine::views::JobView,
+    ids::{JobId, TaskId},
+    ranges::TaskSet,
+};
+
+use crate::{
+    client::Client,
+    failure::Failure,
+    show::format::{count, counted},
+};
+
+/// How selectors are written, for messages.
+const JOBS_HELP: &str = "write a job's number, 1-10, 1,4-6, last or all";
+const TASKS_HELP: &str = "write tasks like 3.7, 3.0-9 or last.0-9,12";
+
+/// Jobs as people name them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobSelector {
+    /// Every job.
+    All,
+    /// The newest one.
+    Last,
+    /// By number.
+    Numbers(Vec<RangeInclusive<u64>>),
+}
+
+/// Jobs, or some tasks of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Which jobs.
+    pub jobs: JobSelector,
+    /// Which tasks of the one job; `None`: the job as a whole.
+    pub tasks: Option<TaskSet>,
+}
+
+impl JobSelector {
+    /// Reads a selector.
+    ///
+    /// # Errors
+    /// Anything else, with what would be right.
+    pub fn parse(text: &str) -> Result<JobSelector, Failure> {
+        match text {
+            "all" => return Ok(JobSelector::All),
+            "last" => return Ok(JobSelector::Last),
+            _ => {}
+        }
+        ranges(text).map(JobSelector::Numbers).ok_or_else(|| {
+            let hint = match nearest(text, ["last", "all"]) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => JOBS_HELP.to_owned(),
+            };
+            Failure::bad_input(format!("found `{text}` instead of a job; {hint}"))
+        })
+    }
+
+    /// The jobs that are meant, oldest first.
+    ///
+    /// # Errors
+    /// None of those named is there.
+    pub fn among(&self, jobs: &[JobView]) -> Result<Vec<JobId>, Failure> {
+        let ids = || jobs.iter().map(|job| job.id);
+        match self {
+            JobSelector::All => Ok(ids().collect()),
+            JobSelector::Last => match ids().max() {
+                Some(last) => Ok(vec![last]),
+                None => Err(Failure::bad_input("found `last`, but there is no job yet")),
+            },
+            JobSelector::Numbers(ranges) => {
+                for range in ranges {
+                    if !ids().any(|id| range.contains(&id.0)) {
+                        return Err(no_job(range, ids().map(|id| id.0).max()));
+                    }
+                }
+                Ok(ids().filter(|id| ranges.iter().any(|range| range.contains(&id.0))).collect())
+            }
+        }
+    }
+
+    /// The jobs that are meant, as the manager knows them.
+    ///
+    /// # Errors
+    /// None of those named is there, or the manager is not.
+    pub async fn resolve(&self, client: &Client) -> Result<Vec<JobId>, Failure> {
+        self.among(&client.jobs().await?)
+    }
+
+    /// The one job that is meant.
+    ///
+    /// # Errors
+    /// As for [`JobSelector::resolve`], and when several are named.
+    pub async fn resolve_one(&self, client: &Client) -> Result<JobId, Failure> {
+        match self.resolve(client).await?[..] {
+            [job] => Ok(job),
+            [] => Err(Failure::bad_input("found `all`, but there is no job yet")),
+            ref several => {
+                let n_jobs = counted(several.len() as u64, "job");
+                Err(Failure::bad_input(format!("found {n_jobs} where one is needed; give its number")))
+            }
+        }
+    }
+}
+
+impl Target {
+    /// Reads a target: jobs, or `JOB.TASKS`.
+    ///
+    /// # Errors
+    /// Anything else, with what would be right.
+    pub fn parse(text: &str) -> Result<Target, Failure> {
+        let Some((job, tasks)) = text.split_once('.') else {
+            return Ok(Target { jobs: JobSelector::parse(text)?, tasks: None });
+        };
+        let malformed = || Failure::bad_input(format!("found `{text}` instead of tasks; {TASKS_HELP}"));
+        let jobs = match JobSelector::parse(job) {
+            Ok(JobSelector::Numbers(ranges)) if !is_single(&ranges) => return Err(malformed()),
+            Ok(JobSelector::All) | Err(_) => return Err(malformed()),
+            Ok(one @ (JobSelector::Last | JobSelector::Numbers(_))) => one,
+        };
+        let mut set = TaskSet::new();
+        for range in ranges(tasks).ok_or_else(malformed)? {
+            let end = range.end().checked_add(1).ok_or_else(malformed)?;
+            set.insert_range(*range.start()..end);
+        }
+        Ok(Target { jobs, tasks: Some(set) })
+    }
+
+    /// Reads exactly one task: `JOB.INDEX`.
+    ///
+    /// # Errors
+    /// Anything else, a job that is not there, or a manager that is not.
+    pub async fn resolve_task(text: &str, client: &Client) -> Result<TaskId, Failure> {
+        let target = Target::parse(text)?;
+        let index = target.tasks.filter(|tasks| tasks.len() == 1).and_then(|tasks| tasks.first());
+        let Some(index) = index else {
+            return Err(Failure::bad_input(format!(
+                "found `{text}` where one task is needed; write JOB.INDEX, like 3.7"
+            )));
+        };
+        Ok(TaskId { job: target.jobs.resolve_one(client).await?, index })
+    }
+}
+
+fn no_job(range: &RangeInclusive<u64>, last: Option<u64>) -> Failure {
+    let wanted = if range.start() == range.end() {
+        format!("there is no job {}", range.start())
+    } else {
+        format!("there is no job from {} to {}", range.start(), range.end())
+    };
+    match last {
+        Some(last) => Failure::bad_input(format!("{wanted}; the last one is {}", count(last))),
+        None => Failure::bad_input(format!("{wanted}; none has been submitted yet")),
+    }
+}
+
+fn is_single(ranges: &[RangeInclusive<u64>]) -> bool {
+    matches!(ranges, [range] if range.start() == range.end())
+}
+
+/// `1,4-6` with underscores allowed in numbers.
+fn ranges(text: &str) -> Option<Vec<RangeInclusive<u64>>> {
+    let number = |digits: &str| -> Option<u64> {
+        let digits = digits.trim().replace('_', "");
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        digits.parse().ok()
+    };
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (number(first)?, number(last)?);
+        (first <= last).then_some(first..=last)
+    };
+    text.split(',').map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{JobSelector, Target};
+
+    fn target(text: &str) -> String {
+        match Target::parse(text) {
+            Ok(Target { jobs, tasks }) => {
+                format!("{jobs:?} {}", tasks.map(|t| t.to_string()).unwrap_or_default())
+            }
+            Err(failure) => failure.to_string().trim_end().to_owned(),
+        }
+    }
+
+    #[test]
+    fn jobs_are_named_as_people_do() {
+        assert_eq!(JobSelector::parse("all"), Ok(JobSelector::All));
+        assert_eq!(JobSelector::parse("1,4-6"), Ok(JobSelector::Numbers(vec![1..=1, 4..=6])));
+        assert_eq!(JobSelector::parse("1_000"), Ok(JobSelector::Numbers(vec![1000..=1000])));
+    }
+
+    #[test]
+    fn tasks_are_of_one_job() {
+        assert_eq!(target("3.0-9,12"), "Numbers([3..=3]) 0-9,12");
+        assert_eq!(target("last.5"), "Last 5");
+        assert_eq!(target("4"), "Numbers([4..=4]) ");
+        for wrong in
+            ["1-2.3", "all.3", "3.", "3.x", ".5", "3.1.2", "3.18446744073709551615-18446744073709551615"]
+        {
+            let expected = format!(
+                "pilotfish: found `{wrong}` instead of tasks; write tasks like 3.7, 3.0-9 or last.0-9,12"
+            );
+            assert_eq!(target(wrong), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_job_is_refused_with_what_would_be_right() {
+        assert_eq!(target("lsat"), "pilotfish: found `lsat` instead of a job; did you mean `last`?");
+        for wrong in ["", "docking", "5-1", "1,,2", "-1"] {
+            let expected = format!(
+                "pilotfish: found `{wrong}` instead of a job; write a job's number, 1-10, 1,4-6, last or all"
+            );
+            assert_eq!(target(wrong), expected);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! One job in full, and the table at the end of a run.
+
+use scheduler::{engine::views::JobView, time::Span};
+
+use crate::show::{
+    Screen,
+    facts::Facts,
+    format::{age, bytes, clock, count, counted, mean_and_deviation, rate, span},
+};
+
+/// Everything that is known of a job.
+pub fn facts(job: &JobView) -> Facts {
+    let mut facts = Facts::default();
+    facts.add("job", format!("{} ({})", job.id, job.name));
+    let cause = job.cancel_cause.as_ref().map(|cause| format!(": {cause}")).unwrap_or_default();
+    facts.add("state", format!("{}{cause}", job.state));
+    facts.add("tasks", counts_line(job));
+    facts.add("each task", job.needs.to_string());
+    facts.add("application", job.application.clone());
+    facts.add("user", job.user.clone());
+    if job.priority != 0 {
+        facts.add("priority", job.priority.to_string());
+    }
+    let since = |at| format!("{} ({} ago)", clock(at, job.now), age(job.now, at));
+    facts.add("submitted", since(job.submitted_at));
+    facts.add_some("ended", job.ended_at.map(since));
+    facts.add_some("per task", mean_and_deviation(job.wall_mean, job.wall_deviation));
+    if job.counts.done > 0 || job.n_failed_attempts > 0 {
+        facts.add("wall time", format!("{} of all attempts", span(job.wall_total)));
+        facts.add("CPU time", span(job.cpu_total));
+    }
+    if job.memory_bytes_max > 0 {
+        facts.add("memory", format!("{} at most", bytes(job.memory_bytes_max)));
+    }
+    if job.n_failed_attempts > 0 {
+        facts.add("failed", counted(job.n_failed_attempts, "attempt"));
+    }
+    facts
+}
+
+/// `1,000: 12 waiting, 3 running, 985 done`
+pub fn counts_line(job: &JobView) -> String {
+    let counts = &job.counts;
+    let parts: Vec<String> = [
+        (counts.waiting, "waiting"),
+        (counts.queued, "queued"),
+        (counts.running, "running"),
+        (counts.done, "done"),
+        (counts.failed, "failed"),
+        (counts.cancelled, "cancelled"),
+    ]
+    .into_iter()
+    .filter(|(n, _)| *n > 0)
+    .map(|(n, word)| format!("{} {word}", count(n)))
+    .collect();
+    format!("{}: {}", count(counts.total), parts.join(", "))
+}
+
+/// The table at the end of a run that took so long and finished so many tasks itself.
+pub fn summary(job: &JobView, elapsed: Span, n_ended_here: u64, screen: &Screen) -> String {
+    let mut facts = Facts::default();
+    facts.add("job", format!("{} ({})", job.id, job.name));
+    facts.add("tasks", counts_line(job));
+    facts.add("wall time", span(elapsed));
+    facts.add("CPU time", span(job.cpu_total));
+    facts.add_some("per task", mean_and_deviation(job.wall_mean, job.wall_deviation));
+    if job.memory_bytes_max > 0 {
+        facts.add("memory", format!("{} at most", bytes(job.memory_bytes_max)));
+    }
+    if n_ended_here > 0 && elapsed.0 > 0 {
+        facts.add("throughput", format!("{} tasks/s", rate(n_ended_here as f64 / elapsed.as_secs_f64())));
+    }
+    facts.render(screen)
+}

@@ -1,0 +1,155 @@
+//! A job before it runs: what it is, and its first tasks as they would run.
+
+use std::ops::Range;
+
+use serde::Serialize;
+
+use protocol::{
+    job::{Compiled, JobSpec, TaskCommand, WorkDir},
+    sweep::{IntegerRange, Values},
+    units::{show_bytes, show_duration},
+};
+
+use crate::show::{
+    Screen,
+    facts::Facts,
+    format::{count, counted},
+    quote,
+};
+
+/// The job's number in previews: it has none yet.
+const JOB_ID: u64 = 0;
+
+/// A preview for programs.
+#[derive(Serialize)]
+pub struct Preview {
+    n_tasks: u64,
+    spec: JobSpec,
+    tasks: Vec<PreviewTask>,
+}
+
+#[derive(Serialize)]
+struct PreviewTask {
+    index: u64,
+    #[serde(flatten)]
+    command: TaskCommand,
+}
+
+/// The job with these of its tasks, for programs.
+pub fn json(job: &Compiled, indices: Range<u64>) -> Preview {
+    let tasks = indices.map(|index| PreviewTask { index, command: job.task(JOB_ID, index) });
+    Preview { n_tasks: job.n_tasks(), spec: job.spec().clone(), tasks: tasks.collect() }
+}
+
+/// The job with these of its tasks, for people.
+pub fn text(job: &Compiled, indices: Range<u64>, screen: &Screen) -> String {
+    let spec = job.spec();
+    let mut facts = Facts::default();
+    facts.add("job", format!("{} (application {})", spec.name, spec.application));
+    facts.add("tasks", count(job.n_tasks()));
+    if let Some(sample) = spec.sweep.sample {
+        let n_all = spec.sweep.n_combinations().map_or_else(|| "more".to_owned(), count);
+        facts.add("sample", format!("of {n_all} combinations, drawn with seed {}", sample.seed));
+    }
+    for column in spec.sweep.columns() {
+        facts.add(format!("  {}", column.name), values_text(&column.values));
+    }
+    facts.add("each task", needs_text(spec));
+    for index in indices.clone() {
+        facts.add(format!("task {index}"), task_text(&job.task(JOB_ID, index)));
+    }
+    if indices.start == 0 && indices.end < job.n_tasks() {
+        facts.add("…", format!("and {} more", count(job.n_tasks() - indices.end)));
+    }
+    facts.render(screen)
+}
+
+/// `3 values: a, b, c`, `1 to 1000 (1,000 values)`
+fn values_text(values: &Values) -> String {
+    let n_values = counted(values.len(), "value");
+    match values {
+        Values::Texts(texts) => {
+            let shown: Vec<String> = texts.iter().take(3).map(|text| quote::quoted(text)).collect();
+            let more = if texts.len() > shown.len() { ", …" } else { "" };
+            format!("{n_values}: {}{more}", shown.join(", "))
+        }
+        Values::Integers(ranges) => {
+            let shown: Vec<String> = ranges.iter().take(3).map(range_text).collect();
+            let more = if ranges.len() > shown.len() { ", …" } else { "" };
+            format!("{n_values}: {}{more}", shown.join(", "))
+        }
+        Values::Linspace { from, to, .. } => format!("{n_values}: {from} to {to}, equally spaced"),
+    }
+}
+
+fn range_text(range: &IntegerRange) -> String {
+    let last = range.at(range.n.saturating_sub(1));
+    match (range.n, range.step) {
+        (1, _) => range.from.to_string(),
+        (_, 1) => format!("{} to {last}", range.from),
+        (_, step) => format!("{} to {last} by {step}", range.from),
+    }
+}
+
+/// `2 cores, 2 GiB of memory, stopped after 10m, 2 retries`
+fn needs_text(spec: &JobSpec) -> String {
+    let mut parts = vec![counted(spec.cores.into(), "core")];
+    if spec.memory_bytes > 0 {
+        parts.push(format!("{} of memory", show_bytes(spec.memory_bytes)));
+    }
+    if spec.gpus > 0 {
+        parts.push(counted(spec.gpus.into(), "GPU"));
+    }
+    parts.extend(spec.generic.iter().map(|(name, amount)| format!("{amount} {name}")));
+    if let Some(limit) = spec.time_limit_ms {
+        parts.push(format!("stopped after {}", show_duration(limit)));
+    }
+    match spec.retries.count {
+        0 => {}
+        1 => parts.push("1 retry".to_owned()),
+        n => parts.push(format!("{n} retries")),
+    }
+    parts.join(", ")
+}
+
+fn task_text(task: &TaskCommand) -> String {
+    let env: Vec<String> =
+        task.env.iter().map(|(name, value)| format!("{name}={} ", quote::quoted(value))).collect();
+    let place = match &task.workdir {
+        WorkDir::Submit(folder) | WorkDir::Path(folder) => format!("in {}", folder.display()),
+        WorkDir::Scratch => "in a temporary folder of its own".to_owned(),
+    };
+    format!("{}{}\n{place}", env.concat(), quote::command_line(&task.argv))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use protocol::{
+        job::{CommandLine, JobSpec},
+        sweep::parse_array,
+    };
+
+    use super::text;
+    use crate::show::Screen;
+
+    #[test]
+    fn a_billion_tasks_are_shown_by_the_first() {
+        let command = ["sim", "--seed={seed}"].map(str::to_owned).to_vec();
+        let mut spec = JobSpec::new(CommandLine::Args(command), PathBuf::from("/w"));
+        spec.sweep.dimensions = vec![parse_array("seed", "1-1000000000").unwrap()];
+        spec.retries.count = 2;
+        spec.env.insert("A".to_owned(), "x y".to_owned());
+        let expected = "\
+job        sim (application sim)
+tasks      1,000,000,000
+  seed     1,000,000,000 values: 1 to 1000000000
+each task  1 core, 2 retries
+task 0     A='x y' sim --seed=1
+           in /w
+…          and 999,999,999 more
+";
+        assert_eq!(text(&spec.compile().unwrap(), 0..1, &Screen::default()), expected);
+    }
+}

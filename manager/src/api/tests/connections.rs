@@ -1,0 +1,160 @@
+//! Connections: bounded in time and number, with TLS, ended in order.
+
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+
+use rustls::pki_types::ServerName;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::TlsConnector;
+
+use super::{
+    super::ConnectionLimits,
+    scene::{PATIENCE, Scene},
+};
+use crate::tls::{Identity, pinned};
+
+const REQUEST: &str = "GET /api/v1/version HTTP/1.1\r\nhost: here\r\n\r\n";
+
+/// All that comes until the other side closes.
+async fn read_to_end(stream: &mut (impl AsyncReadExt + Unpin)) -> String {
+    let mut bytes = Vec::new();
+    // A connection that is cut rather than closed has ended too.
+    let _ = timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.expect("an end in time");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Reads one answer with a body of known length.
+async fn read_answer(stream: &mut (impl AsyncReadExt + Unpin)) -> String {
+    let mut text = String::new();
+    while !text.ends_with('}') {
+        let mut bytes = [0; 1024];
+        let n = timeout(PATIENCE, stream.read(&mut bytes)).await.expect("an answer in time").unwrap();
+        assert_ne!(n, 0, "closed after {text:?}");
+        text.push_str(std::str::from_utf8(&bytes[..n]).unwrap());
+    }
+    text
+}
+
+fn hasty() -> ConnectionLimits {
+    let short = Duration::from_millis(50);
+    ConnectionLimits { handshake: short, header: short, body: short, ..ConnectionLimits::default() }
+}
+
+#[tokio::test]
+async fn a_header_that_comes_too_slowly_ends_the_connection() {
+    let scene = Scene::start_with(hasty(), None).await;
+    for sent in ["", "GET /api", &REQUEST[..REQUEST.len() - 2]] {
+        let mut stream = TcpStream::connect(scene.address).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let answer = read_to_end(&mut stream).await;
+        assert!(!answer.contains("200 OK"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_comes_too_slowly_is_refused() {
+    let scene = Scene::start_with(hasty(), None).await;
+    let mut stream = TcpStream::connect(scene.address).await.unwrap();
+    let token = scene.ann();
+    let head = format!(
+        "POST /api/v1/jobs/1/cancel HTTP/1.1\r\nhost: here\r\nauthorization: Bearer {token}\r\ncontent-length: 9\r\n\r\n{{"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let answer = read_to_end(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("too-slow"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_header_too_large_is_refused() {
+    let scene = Scene::start().await;
+    let mut stream = TcpStream::connect(scene.address).await.unwrap();
+    let head = format!("GET /api/v1/version HTTP/1.1\r\nhost: {}\r\n\r\n", "x".repeat(300_000));
+    // The server may have closed before all is written.
+    let _ = stream.write_all(head.as_bytes()).await;
+    let answer = read_to_end(&mut stream).await;
+    assert!(!answer.contains("200 OK"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_connection_serves_many_requests() {
+    let scene = Scene::start().await;
+    let mut stream = TcpStream::connect(scene.address).await.unwrap();
+    for _ in 0..3 {
+        stream.write_all(REQUEST.as_bytes()).await.unwrap();
+        assert!(read_answer(&mut stream).await.starts_with("HTTP/1.1 200 OK"));
+    }
+}
+
+#[tokio::test]
+async fn no_more_connections_are_served_than_allowed() {
+    let scene =
+        Scene::start_with(ConnectionLimits { n_connections_max: 1, ..ConnectionLimits::default() }, None)
+            .await;
+    let mut first = TcpStream::connect(scene.address).await.unwrap();
+    first.write_all(REQUEST.as_bytes()).await.unwrap();
+    read_answer(&mut first).await;
+    let mut second = TcpStream::connect(scene.address).await.unwrap();
+    second.write_all(REQUEST.as_bytes()).await.unwrap();
+    let early = timeout(Duration::from_millis(100), second.read_u8()).await;
+    assert!(early.is_err(), "the second was served beside the first");
+    drop(first);
+    assert!(read_answer(&mut second).await.starts_with("HTTP/1.1 200 OK"));
+}
+
+#[tokio::test]
+async fn the_end_closes_idle_connections_and_takes_no_new_ones() {
+    let scene = Scene::start().await;
+    let mut idle = TcpStream::connect(scene.address).await.unwrap();
+    idle.write_all(REQUEST.as_bytes()).await.unwrap();
+    read_answer(&mut idle).await;
+    scene.stop.send(true).unwrap();
+    assert_eq!(read_to_end(&mut idle).await, "");
+    timeout(PATIENCE, scene.served).await.expect("an end in time").unwrap();
+    assert!(TcpStream::connect(scene.address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_connection_that_does_not_end_is_cut() {
+    let limits = ConnectionLimits { farewell: Duration::from_millis(50), ..ConnectionLimits::default() };
+    let scene = Scene::start_with(limits, None).await;
+    let mut stuck = TcpStream::connect(scene.address).await.unwrap();
+    let head = format!(
+        "POST /api/v1/jobs HTTP/1.1\r\nhost: here\r\nauthorization: Bearer {}\r\ncontent-length: 9\r\n\r\n",
+        scene.ann()
+    );
+    stuck.write_all(head.as_bytes()).await.unwrap();
+    // Something is answered, so the one before has been seen.
+    scene.get("/api/v1/version").await;
+    scene.stop.send(true).unwrap();
+    timeout(PATIENCE, scene.served).await.expect("an end in time").unwrap();
+    read_to_end(&mut stuck).await;
+}
+
+#[tokio::test]
+async fn tls_shows_the_pinned_certificate_and_no_other_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let identity = Identity::open(folder.path(), Ipv4Addr::LOCALHOST.into()).unwrap();
+    let scene = Scene::start_with(ConnectionLimits::default(), Some(identity.server.clone())).await;
+    let connect = async |fingerprint: &str| {
+        let connector = TlsConnector::from(Arc::new(pinned::client_config(fingerprint)));
+        let stream = TcpStream::connect(scene.address).await.unwrap();
+        connector.connect(ServerName::try_from("any.name").unwrap(), stream).await
+    };
+    let mut stream = connect(&identity.fingerprint).await.unwrap();
+    stream.write_all(REQUEST.as_bytes()).await.unwrap();
+    assert!(read_answer(&mut stream).await.starts_with("HTTP/1.1 200 OK"));
+    let error = connect(&"0".repeat(64)).await.err().unwrap();
+    assert!(error.to_string().contains("another certificate"), "{error}");
+}
+
+#[tokio::test]
+async fn a_handshake_that_does_not_come_ends_the_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let identity = Identity::open(folder.path(), Ipv4Addr::LOCALHOST.into()).unwrap();
+    let scene = Scene::start_with(hasty(), Some(identity.server.clone())).await;
+    let mut stream = TcpStream::connect(scene.address).await.unwrap();
+    assert_eq!(read_to_end(&mut stream).await, "");
+}

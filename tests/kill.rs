@@ -1,0 +1,122 @@
+//! `kill -9` of manager and agent in the middle of sweeps: nothing lost, nothing counted twice.
+
+use std::collections::BTreeMap;
+
+use nix::sys::signal::Signal;
+use tests::{Running, Sandbox, signal_pid, until};
+
+const N_TASKS: u64 = 5_000;
+
+/// Each execution appends its index to a file: what really ran, whatever the manager believes.
+fn job(sandbox: &Sandbox) {
+    let text = format!(
+        "name: crowd\ncommand: 'echo {{n}} >> executions'\nsweep: {{n: {{range: [0, {}]}}}}\nretries: 0\ncrash_limit: 100\n",
+        N_TASKS - 1
+    );
+    sandbox.write("job.yaml", &text);
+}
+
+fn n_executed(sandbox: &Sandbox) -> u64 {
+    sandbox.read("executions").lines().count() as u64
+}
+
+/// Every task ran, none is missing from the results, and none is there twice.
+fn audit(sandbox: &Sandbox, rows: &str, n_kills: u64) {
+    let mut executed: BTreeMap<u64, u64> = BTreeMap::new();
+    for line in sandbox.read("executions").lines() {
+        *executed.entry(line.trim().parse().expect("an index")).or_default() += 1;
+    }
+    assert_eq!(executed.len() as u64, N_TASKS, "tasks that never ran");
+    let mut indices: Vec<u64> = rows.lines().skip(1).map(|row| first_field(row)).collect();
+    assert_eq!(indices.len() as u64, N_TASKS, "rows of results");
+    indices.sort_unstable();
+    indices.dedup();
+    assert_eq!(indices.len() as u64, N_TASKS, "tasks with two results");
+    let n_again: u64 = executed.values().map(|n| n - 1).sum();
+    // What had been sent ahead and run, and was not reported when the pilot was killed.
+    assert!(n_again <= n_kills * 2_000, "{n_again} executions beyond one for {n_kills} kills");
+}
+
+fn first_field(row: &str) -> u64 {
+    row.split(',').next().and_then(|field| field.parse().ok()).expect("a row begins with the index")
+}
+
+fn is_done(sandbox: &Sandbox) -> bool {
+    let job = sandbox.json(&["job", "1"]);
+    let counts = &job["counts"];
+    assert_eq!(counts["failed"], 0, "a task failed because a process was killed: {job}");
+    counts["done"] == N_TASKS
+}
+
+fn serve(sandbox: &Sandbox) -> Running {
+    let manager = sandbox.start("serve", &["serve", "--cores", "2"]);
+    until("the manager answers", || sandbox.run(&["status"]).status.success());
+    manager
+}
+
+#[test]
+fn a_sweep_survives_kill_9_of_manager_and_agent() {
+    let sandbox = Sandbox::new();
+    job(&sandbox);
+    let mut manager = serve(&sandbox);
+    sandbox.ok(&["submit", "job.yaml"]);
+
+    until("a tenth has run", || n_executed(&sandbox) > N_TASKS / 10);
+    for pid in sandbox.agents() {
+        signal_pid(pid, Signal::SIGKILL);
+    }
+    until("a quarter has run", || n_executed(&sandbox) > N_TASKS / 4);
+    manager.signal(Signal::SIGKILL);
+    manager.wait();
+    manager = serve(&sandbox);
+    until("half has run", || n_executed(&sandbox) > N_TASKS / 2);
+    manager.signal(Signal::SIGKILL);
+    manager.wait();
+    for pid in sandbox.agents() {
+        signal_pid(pid, Signal::SIGKILL);
+    }
+    let manager = serve(&sandbox);
+    until("all is done", || is_done(&sandbox));
+    audit(&sandbox, &sandbox.ok(&["export", "1", "--format", "csv"]), 4);
+
+    sandbox.ok(&["stop"]);
+    manager.wait();
+    until("nothing is left running", || sandbox.processes().is_empty());
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_running_and_continues() {
+    let sandbox = Sandbox::new();
+    job(&sandbox);
+    for part in [10, 3] {
+        let run = sandbox.start("run", &["run", "job.yaml", "-j", "2"]);
+        until("a part has run", || n_executed(&sandbox) > N_TASKS / part);
+        run.signal(Signal::SIGKILL);
+        run.wait();
+        until("nothing is left running", || sandbox.processes().is_empty());
+    }
+    let before = n_executed(&sandbox);
+    sandbox.ok(&["run", "job.yaml", "-j", "2"]);
+    assert!(before + N_TASKS / 2 <= n_executed(&sandbox) && n_executed(&sandbox) < before + N_TASKS, "it began anew");
+    audit(&sandbox, &sandbox.ok(&["export", "1", "--format", "csv"]), 2);
+    until("nothing is left running", || sandbox.processes().is_empty());
+}
+
+#[test]
+fn a_manager_that_is_away_finds_its_pilots_again() {
+    let sandbox = Sandbox::new();
+    job(&sandbox);
+    let manager = serve(&sandbox);
+    sandbox.ok(&["submit", "job.yaml"]);
+    until("a tenth has run", || n_executed(&sandbox) > N_TASKS / 10);
+    let agents = sandbox.agents();
+    manager.signal(Signal::SIGKILL);
+    manager.wait();
+    let manager = serve(&sandbox);
+    until("all is done", || is_done(&sandbox));
+    assert_eq!(sandbox.agents(), agents, "the pilots of before were taken back");
+    assert_eq!(n_executed(&sandbox), N_TASKS, "the manager's death alone repeats nothing");
+    audit(&sandbox, &sandbox.ok(&["export", "1", "--format", "csv"]), 0);
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}

@@ -1,0 +1,48 @@
+//! Credentials stay out of logs, process arguments, tasks' environments, the store and the answers.
+
+use std::{fs, path::Path};
+
+use tests::{Sandbox, until};
+
+/// Every file below a folder with its bytes.
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false => found.push((path.display().to_string(), fs::read(&path).unwrap_or_default())),
+        }
+    }
+    found
+}
+
+#[test]
+fn no_token_is_found_outside_the_access_file() {
+    let sandbox = Sandbox::new();
+    let manager = sandbox.start("serve", &["serve", "--cores", "1"]);
+    until("the manager answers", || sandbox.run(&["status"]).status.success());
+    sandbox.ok(&["submit", "--wait", "--", "sh", "-c", "env; tr '\\0' '\\n' < /proc/$PPID/cmdline"]);
+    let folder = sandbox.path().join("home/.pilotfish/default");
+    let access: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.join("access.json")).expect("an access file")).expect("JSON");
+    let token = access["token"].as_str().expect("a token").to_owned();
+    let mut answers = sandbox.ok(&["logs", "1"]);
+    for command in [&["status"][..], &["pilots"], &["platforms"], &["job", "1"], &["tasks", "1"]] {
+        answers += &sandbox.json(command).to_string();
+    }
+    let commands: Vec<String> = sandbox.processes().into_iter().map(|(_, command)| command).collect();
+    sandbox.ok(&["stop"]);
+    manager.wait();
+
+    // The signature part of any token is what must not be seen; `pfu_`, `pfj_` … name the kinds.
+    let secrets = [token.as_str(), "Bearer ", "pfj_", "pfs_", "pfu_"];
+    for secret in secrets {
+        assert!(!answers.contains(secret), "an answer or a task's output contains {secret}");
+        assert!(commands.iter().all(|command| !command.contains(secret)), "an argument contains {secret}");
+        for (path, bytes) in files(sandbox.path()).iter().filter(|(path, _)| !path.ends_with("access.json")) {
+            let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+            assert!(!found, "{path} contains {secret}");
+        }
+    }
+}
