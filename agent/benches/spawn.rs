@@ -61,7 +61,8 @@ fn own_cpu_us() -> f64 {
 fn spawner(n_tasks: usize, output: &Output) {
     let (send, exits) = mpsc::channel();
     let spawner = Spawner::start(1, move |exit| send.send(exit).expect("the bench waits")).expect("threads");
-    let shared = std::env::vars().map(|(name, value)| CString::new(format!("{name}={value}")).expect("no NUL"));
+    let shared =
+        std::env::vars().map(|(name, value)| CString::new(format!("{name}={value}")).expect("no NUL"));
     let shared = Arc::new(shared.collect::<Vec<_>>());
     let launch = |token: usize| Launch {
         token: token as u64,

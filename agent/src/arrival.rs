@@ -115,7 +115,9 @@ async fn deliver_leftovers(client: &Client, answer: &RegisterAnswer, spool: &mut
                 tracing::info!(number, "delivered a report that was left over");
                 spool.acknowledge(answer.acknowledged);
             }
-            Err(error) => return tracing::warn!(%error, number, "a report that was left over is not delivered"),
+            Err(error) => {
+                return tracing::warn!(%error, number, "a report that was left over is not delivered");
+            }
         }
     }
 }

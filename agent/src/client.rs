@@ -13,8 +13,8 @@ use std::{
 use protocol::{
     codec::{CodecError, Format, MESSAGE_BYTES_MAX},
     pilot::{
-        ErrorAnswer, LEAVE_PATH, LeaveAnswer, LeaveRequest, PULL_PATH, PullRequest, REGISTER_PATH, RegisterAnswer,
-        RegisterRequest, VERSION,
+        ErrorAnswer, LEAVE_PATH, LeaveAnswer, LeaveRequest, PULL_PATH, PullRequest, REGISTER_PATH,
+        RegisterAnswer, RegisterRequest, VERSION,
     },
 };
 use reqwest::{StatusCode, header};
@@ -106,7 +106,9 @@ impl ClientError {
             ClientError::BadJoin { .. } | ClientError::Setup(_) => true,
             ClientError::Unauthorized { .. } | ClientError::WrongVersion { .. } => true,
             // 408, 425, 429: try again; other 4xx are about what we said.
-            ClientError::Refused { status, .. } => (400..500).contains(status) && ![408, 425, 429].contains(status),
+            ClientError::Refused { status, .. } => {
+                (400..500).contains(status) && ![408, 425, 429].contains(status)
+            }
             ClientError::Unreachable { .. } | ClientError::Codec { .. } => false,
         }
     }
@@ -140,7 +142,8 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none());
         // Proxies of the site are for the world, not for this host.
         let builder = if is_loopback(&url) { builder.no_proxy() } else { builder };
-        let bad = |field, found: &str, expected| ClientError::BadJoin { field, found: found.into(), expected };
+        let bad =
+            |field, found: &str, expected| ClientError::BadJoin { field, found: found.into(), expected };
         let builder = match (url.split_once("://"), certificate_sha256) {
             (Some(("https", _)), Some(hex)) => {
                 let expected = "64 hexadecimal digits";
@@ -148,7 +151,11 @@ impl Client {
                 builder.tls_backend_preconfigured(tls_config(pin))
             }
             (Some(("https", _)), None) => {
-                return Err(bad("certificate_sha256", "absent", "the fingerprint of the manager's certificate"));
+                return Err(bad(
+                    "certificate_sha256",
+                    "absent",
+                    "the fingerprint of the manager's certificate",
+                ));
             }
             // The HTTP client wants a TLS configuration also where none is used.
             (Some(("http", _)), _) => builder.tls_backend_preconfigured(tls_config([0; 32])),
@@ -164,7 +171,11 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn register(&self, token: &str, request: &RegisterRequest) -> Result<RegisterAnswer, ClientError> {
+    pub async fn register(
+        &self,
+        token: &str,
+        request: &RegisterRequest,
+    ) -> Result<RegisterAnswer, ClientError> {
         self.exchange(REGISTER_PATH, token, request, ANSWER_TIMEOUT).await
     }
 
@@ -239,8 +250,12 @@ impl Client {
             }
         };
         match (status, code.as_str()) {
-            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => ClientError::Unauthorized { url, message },
-            (StatusCode::UPGRADE_REQUIRED, _) | (_, "wrong-version") => ClientError::WrongVersion { url, message },
+            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => {
+                ClientError::Unauthorized { url, message }
+            }
+            (StatusCode::UPGRADE_REQUIRED, _) | (_, "wrong-version") => {
+                ClientError::WrongVersion { url, message }
+            }
             _ => ClientError::Refused { url, status: status.as_u16(), code, message },
         }
     }
@@ -263,7 +278,8 @@ fn is_loopback(url: &str) -> bool {
 }
 
 fn fingerprint(hex: &str) -> Option<[u8; 32]> {
-    let digits: Vec<u32> = hex.chars().filter(|c| *c != ':').map(|c| c.to_digit(16)).collect::<Option<_>>()?;
+    let digits: Vec<u32> =
+        hex.chars().filter(|c| *c != ':').map(|c| c.to_digit(16)).collect::<Option<_>>()?;
     let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect();
     if digits.len() == 64 { bytes.try_into().ok() } else { None }
 }

@@ -5,8 +5,8 @@ use std::{
     io::{self, Write},
     os::{fd::OwnedFd, unix::process::CommandExt},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
-    time::Instant,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use protocol::{pilot::JoinDocument, units::parse_duration_ms};
@@ -19,6 +19,8 @@ use crate::{
     spawn::pipe,
 };
 
+/// A guard needs milliseconds to become one; a host that needs longer is in trouble.
+const GUARD_LIMIT: Duration = Duration::from_secs(10);
 /// All is well: the pilot has left.
 const EXIT_LEFT: i32 = 0;
 /// Something is wrong with the node, the folder or the join document.
@@ -157,7 +159,8 @@ fn start_pilot(args: &RunArgs) -> Result<(), CommandError> {
     let log_path = folder.join("pilot.log");
     let log = OpenOptions::new().create(true).append(true).open(&log_path).map_err(on_folder)?;
     let errors = log.try_clone().map_err(on_folder)?;
-    let (document, mut writer) = pipe().map(|(read, write)| (read, fs::File::from(write))).map_err(CommandError::Start)?;
+    let (document, mut writer) =
+        pipe().map(|(read, write)| (read, fs::File::from(write))).map_err(CommandError::Start)?;
     let text = serde_json::to_vec(&join).map_err(|error| CommandError::Start(error.into()))?;
     let mut command = Command::new("/proc/self/exe");
     if let Some(name) = std::env::args_os().next() {
@@ -174,9 +177,24 @@ fn start_pilot(args: &RunArgs) -> Result<(), CommandError> {
     unsafe {
         command.pre_exec(|| if libc::setsid() < 0 { Err(io::Error::last_os_error()) } else { Ok(()) });
     }
-    let pilot = command.spawn().map_err(CommandError::Start)?;
+    let mut pilot = command.spawn().map_err(CommandError::Start)?;
     writer.write_all(&text).map_err(CommandError::Start)?;
+    drop(writer);
+    await_guard(&mut pilot).map_err(CommandError::Start)?;
     writeln!(io::stdout(), "{}", pilot.id()).map_err(CommandError::Output)
+}
+
+/// Waits until `list` shows the pilot (or it has ended): whoever lists next must not take it for gone.
+fn await_guard(pilot: &mut Child) -> io::Result<()> {
+    let began = Instant::now();
+    let pid = i32::try_from(pilot.id()).unwrap_or(i32::MAX);
+    while roster::pilot(Path::new("/proc"), pid).is_none() && began.elapsed() < GUARD_LIMIT {
+        if pilot.try_wait()?.is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 /// The words between the program's name and `start`: `agent`, when we are part of a larger program.

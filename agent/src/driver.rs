@@ -255,7 +255,8 @@ impl Driver {
 
     fn next_wakeup(&self) -> Option<Instant> {
         let core = self.core.next_wakeup().map(|at| self.started + Duration::from_micros(at.0));
-        let silence = self.away_since.filter(|_| self.arrival.walltime_end.is_none()).map(|since| since + SILENCE_MAX);
+        let silence =
+            self.away_since.filter(|_| self.arrival.walltime_end.is_none()).map(|since| since + SILENCE_MAX);
         [core, self.stop_at, self.give_up_at, silence].into_iter().flatten().min()
     }
 
@@ -457,7 +458,8 @@ impl Driver {
         };
         let (stdout, mut stderr) = (exit.stdout, exit.stderr);
         if let Outcome::BadAnswer { what } = &exit.outcome {
-            stderr.extend_from_slice(format!("pilotfish: the resident program's answer: {what}\n").as_bytes());
+            stderr
+                .extend_from_slice(format!("pilotfish: the resident program's answer: {what}\n").as_bytes());
         }
         let kept = self.jobs.get(&task.job).map(|job| job.kept_output(code));
         let output = TaskOutput {
@@ -518,7 +520,9 @@ fn ending(outcome: Outcome, time_limit: Option<Span>, limit_bytes: u64) -> Endin
     match outcome {
         Outcome::Code(code) => Ending::Exited(code),
         Outcome::Signal(signal) => Ending::Failed(FailureKind::Signal { signal }),
-        Outcome::TimeLimit => Ending::Failed(FailureKind::TimeLimit { limit: time_limit.unwrap_or(Span::ZERO) }),
+        Outcome::TimeLimit => {
+            Ending::Failed(FailureKind::TimeLimit { limit: time_limit.unwrap_or(Span::ZERO) })
+        }
         Outcome::MemoryLimit => Ending::Failed(FailureKind::MemoryLimit { limit_bytes }),
         Outcome::Killed => Ending::Killed,
         // It has no exit code of its own; what was wrong stands in its standard error.

@@ -25,7 +25,9 @@ pub enum JoinError {
         source: io::Error,
     },
     /// Others can read the token in it.
-    #[error("the join document {path:?} has mode {mode:03o}, so others may read its token: use chmod 600 {path:?}")]
+    #[error(
+        "the join document {path:?} has mode {mode:03o}, so others may read its token: use chmod 600 {path:?}"
+    )]
     Open {
         /// Where it is.
         path: PathBuf,
@@ -59,8 +61,8 @@ pub fn read(path: &Path) -> Result<JoinDocument, JoinError> {
         }
         file.take(BYTES_MAX).read_to_end(&mut bytes).map_err(on_read)?;
     }
-    let mut join: JoinDocument =
-        serde_json::from_slice(&bytes).map_err(|error| JoinError::Format { path: path.into(), what: discreet(&error) })?;
+    let mut join: JoinDocument = serde_json::from_slice(&bytes)
+        .map_err(|error| JoinError::Format { path: path.into(), what: discreet(&error) })?;
     if join.folder.is_empty() {
         join.folder = default_folder(&join.tag);
     }

@@ -224,15 +224,17 @@ mod tests {
         // SAFETY: the child only starts another process and waits, and ends with _exit.
         match unsafe { libc::fork() } {
             0 => {
-                // SAFETY: the descriptors are open; the reading end must not stay open in the child.
+                // SAFETY: the descriptors are open; the reading end must not stay open in the child. Other tests
+                // of this process may have set handlers, which no real guard has.
                 unsafe {
+                    for signal in super::FORWARDED {
+                        libc::signal(signal, libc::SIG_DFL);
+                    }
                     libc::dup2(write.as_raw_fd(), 1);
                     libc::close(write.as_raw_fd());
                     libc::close(read.as_raw_fd());
                 }
-                let worker = || {
-                    Command::new("/bin/sh").args(["-c", script]).status().map_or(99, |_| after())
-                };
+                let worker = || Command::new("/bin/sh").args(["-c", script]).status().map_or(99, |_| after());
                 let code = guard(worker).unwrap_or(98);
                 // SAFETY: ends this copy of the test process without its exit handlers.
                 unsafe { libc::_exit(code) }

@@ -36,7 +36,8 @@ pub fn discover(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Node 
     let memory_limit = smallest(&cgroups, |folder| memory_limit(&root.join(folder)));
     let n_cores = quota.map_or(cpus.len() as u64, |quota| quota.min(cpus.len() as u64)).max(1);
     let total = memory_total(&read("proc/meminfo"));
-    let installed = fs::read_dir(root.join("proc/driver/nvidia/gpus")).map_or(0, |gpus| gpus.flatten().count());
+    let installed =
+        fs::read_dir(root.join("proc/driver/nvidia/gpus")).map_or(0, |gpus| gpus.flatten().count());
     Node {
         hostname: read("proc/sys/kernel/hostname").trim().to_string(),
         n_cores: u32::try_from(n_cores).unwrap_or(u32::MAX),
@@ -133,7 +134,8 @@ fn visible_gpus(visible: Option<&str>, n_installed: usize) -> Vec<String> {
         return (0..n_installed).map(|gpu| gpu.to_string()).collect();
     };
     // CUDA takes names up to the first that is none; schedulers write words like NoDevFiles for "none".
-    let is_name = |name: &&str| name.parse::<u32>().is_ok() || name.starts_with("GPU-") || name.starts_with("MIG-");
+    let is_name =
+        |name: &&str| name.parse::<u32>().is_ok() || name.starts_with("GPU-") || name.starts_with("MIG-");
     list.split(',').map(str::trim).take_while(is_name).map(str::to_string).collect()
 }
 

@@ -47,7 +47,10 @@ mod tests {
 
     #[test]
     fn output_is_optional_and_other_fields_are_ignored() {
-        assert_eq!(read_reply(br#"{"exit_code":3,"took":1.5}"#), Ok(Reply { exit_code: 3, output: String::new() }));
+        assert_eq!(
+            read_reply(br#"{"exit_code":3,"took":1.5}"#),
+            Ok(Reply { exit_code: 3, output: String::new() })
+        );
     }
 
     #[test]

@@ -1,10 +1,6 @@
 //! The pilots of this host and user, as /proc shows them: guards with a tag among their arguments.
 
-use std::{
-    fmt, fs,
-    os::unix::fs::MetadataExt,
-    path::Path,
-};
+use std::{fmt, fs, os::unix::fs::MetadataExt, path::Path};
 
 use crate::keeper::{ENDING_NAME, GUARD_NAME};
 

@@ -79,7 +79,8 @@ fn leftovers(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let is_dead = |entry: &fs::DirEntry| {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(prefix)).and_then(|pid| pid.parse::<u32>().ok());
+        let pid =
+            name.to_str().and_then(|name| name.strip_prefix(prefix)).and_then(|pid| pid.parse::<u32>().ok());
         pid.is_some_and(|pid| pid != std::process::id() && !Path::new("/proc").join(pid.to_string()).exists())
     };
     entries.filter(is_dead).map(|entry| entry.path()).collect()

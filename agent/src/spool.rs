@@ -150,7 +150,9 @@ impl Spool {
                     tracing::error!(%error, number, "a spooled report cannot be read");
                     return None;
                 }
-                let report = (crc32fast::hash(&payload) == *crc).then(|| Format::Postcard.decode(&payload).ok()).flatten();
+                let report = (crc32fast::hash(&payload) == *crc)
+                    .then(|| Format::Postcard.decode(&payload).ok())
+                    .flatten();
                 if report.is_none() {
                     tracing::error!(number, "a spooled report is damaged");
                 }

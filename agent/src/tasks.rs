@@ -83,9 +83,8 @@ impl LearnedJob {
     pub fn new(template: &Template, surroundings: &Surroundings) -> LearnedJob {
         let spec = serde_json::from_str::<JobSpec>(&template.spec).map_err(|error| error.to_string());
         let compiled = spec.and_then(|spec| {
-            spec.compile().map_err(|problems| {
-                problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-            })
+            spec.compile()
+                .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
         });
         let shared = match &compiled {
             Ok(compiled) => shared_environment(template.job, compiled.spec(), surroundings),
@@ -168,7 +167,8 @@ impl LearnedJob {
         let question = serde_json::to_string(&question)
             .map_err(|error| FailureKind::Start { what: format!("parameters as JSON: {error}") })?;
         if !self.residents.contains_key(&place.slot) {
-            let compiled = self.compiled.as_ref().map_err(|what| FailureKind::Start { what: what.clone() })?;
+            let compiled =
+                self.compiled.as_ref().map_err(|what| FailureKind::Start { what: what.clone() })?;
             let folder = folder(&command.workdir, &format!("{}.resident.{token}", self.job), scratch)?;
             let launch = Arc::new(self.launch(token, command, &folder, place, compiled.spec()));
             let resident = Resident { number: token, launch, scratch: folder.scratch };
@@ -184,7 +184,14 @@ impl LearnedJob {
         })))
     }
 
-    fn launch(&self, token: u64, command: TaskCommand, folder: &Folder, place: &Place, spec: &JobSpec) -> Launch {
+    fn launch(
+        &self,
+        token: u64,
+        command: TaskCommand,
+        folder: &Folder,
+        place: &Place,
+        spec: &JobSpec,
+    ) -> Launch {
         let limit = usize::try_from(spec.results.limit_bytes).unwrap_or(usize::MAX);
         let is_unwanted = spec.results.keep == Keep::None;
         let output = |sink: Sink, is_read: bool| match sink {
@@ -300,9 +307,14 @@ mod tests {
 
     fn learned(spec: &str) -> LearnedJob {
         let surroundings = Surroundings {
-            inherited: [("PATH", "/bin"), ("OMP_NUM_THREADS", "64"), ("PILOTFISH_TOKEN", "secret"), ("A", "old")]
-                .map(|(name, value)| (name.into(), value.into()))
-                .to_vec(),
+            inherited: [
+                ("PATH", "/bin"),
+                ("OMP_NUM_THREADS", "64"),
+                ("PILOTFISH_TOKEN", "secret"),
+                ("A", "old"),
+            ]
+            .map(|(name, value)| (name.into(), value.into()))
+            .to_vec(),
             pilot: PilotId(4),
             grace: std::time::Duration::from_secs(5),
         };
@@ -373,7 +385,11 @@ mod tests {
                 spec.results.keep = keep;
                 let mut job = learned(&serde_json::to_string(&spec).unwrap());
                 let launch = launched(&mut job, scratch);
-                (launch.stdout != Output::Discard, job.kept_output(Some(0)).stdout, job.kept_output(Some(1)).stdout)
+                (
+                    launch.stdout != Output::Discard,
+                    job.kept_output(Some(0)).stdout,
+                    job.kept_output(Some(1)).stdout,
+                )
             };
             assert_eq!(kept(Keep::All), (true, true, true));
             assert_eq!(kept(Keep::Failed), (true, false, true));
@@ -386,7 +402,9 @@ mod tests {
         with_scratch(|scratch, _| {
             let mut job = learned("{}");
             let result = job.begin(0, 1, &Place::default(), scratch);
-            assert!(matches!(result, Err(FailureKind::Start { what }) if what.contains("cannot read the job")));
+            assert!(
+                matches!(result, Err(FailureKind::Start { what }) if what.contains("cannot read the job"))
+            );
             assert_eq!(job.kept_output(None), KeptOutput { stdout: true, stderr: true });
         });
     }
@@ -394,7 +412,8 @@ mod tests {
     #[test]
     fn resident_job_is_asked_with_its_parameters() {
         with_scratch(|scratch, _| {
-            let spec = JobSpec { resident: true, ..spec() };
+            let command = CommandLine::Args(vec!["serve".into()]);
+            let spec = JobSpec { resident: true, ..JobSpec::new(command, "/home/ada".into()) };
             let mut job = learned(&serde_json::to_string(&spec).unwrap());
             let numbers: Vec<u64> = [(10, 0), (11, 1), (12, 0)]
                 .map(|(token, slot)| {

@@ -48,7 +48,8 @@ impl Request {
     }
 
     pub(crate) fn refuse(self, status: u16, code: &str) {
-        let body = format!(r#"{{"error":{{"code":"{code}","message":"because of the test","problems":[]}}}}"#);
+        let body =
+            format!(r#"{{"error":{{"code":"{code}","message":"because of the test","problems":[]}}}}"#);
         // As above.
         let _ = self.answer.send((status, "application/json", body.into_bytes()));
     }
@@ -119,7 +120,10 @@ pub(crate) fn nothing_new(acknowledged: u64) -> PullAnswer {
 }
 
 /// Serves one connection with keep-alive.
-pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(mut socket: S, requests: mpsc::UnboundedSender<Request>) {
+pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+    mut socket: S,
+    requests: mpsc::UnboundedSender<Request>,
+) {
     let mut bytes = Vec::new();
     loop {
         let head = loop {
@@ -132,7 +136,10 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(mut socket: S, requ
         };
         let field = |name: &str| {
             let lines = head.lines().filter_map(|line| line.split_once(": "));
-            lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_string())
+            lines
+                .into_iter()
+                .find(|(key, _)| key.eq_ignore_ascii_case(name))
+                .map(|(_, value)| value.to_string())
         };
         let length: usize = field("content-length").unwrap_or_default().parse().unwrap();
         while bytes.len() < length {
@@ -148,7 +155,10 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(mut socket: S, requ
         // The test may have seen enough.
         let _ = requests.send(request);
         let Ok((status, content_type, body)) = answered.await else { return };
-        let head = format!("HTTP/1.1 {status} X\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n\r\n", body.len());
+        let head = format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
         let answer: Arc<[u8]> = [head.as_bytes(), &body].concat().into();
         if socket.write_all(&answer).await.is_err() {
             return;

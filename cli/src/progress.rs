@@ -161,7 +161,7 @@ impl Progress {
         let said = last_line.map(|line| format!(" ({line})")).unwrap_or_default();
         let next = if is_final { "" } else { "; it is tried again" };
         let ink = if is_final { Ink::Red } else { Ink::Yellow };
-        let line = shortened(&format!("task {task} failed: {text}{said}{next}"), MESSAGE_LEN_MAX);
+        let line = shortened(&format!("{text}{said}{next}"), MESSAGE_LEN_MAX);
         let line = self.screen.paint(ink, &line);
         self.say(&line);
     }

@@ -9,7 +9,7 @@ use scheduler::{
     },
     time::Span,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::{clock::Clock, commit::Pending, handle::Asked};
 
@@ -18,17 +18,21 @@ const EVENTS_MAX: usize = 1024;
 /// Woken when nothing is due: only so that a wait always has an end.
 const IDLE: Span = Span::from_secs(3600);
 
-/// Drives the engine until nobody can ask any more, or the commit thread has ended.
+/// Drives the engine until it is stopped, nobody can ask any more, or the commit thread has ended.
 pub(crate) async fn run(
     mut engine: Engine,
     mut queue: mpsc::Receiver<Asked>,
     pending: SyncSender<Pending>,
     clock: Clock,
+    mut stop: watch::Receiver<bool>,
 ) {
     let mut arrived = Vec::with_capacity(EVENTS_MAX);
     loop {
         let due = engine.next_wakeup().unwrap_or(clock.now() + IDLE);
         let step = tokio::select! {
+            // Platform workers hold handles for as long as they live, so the queue never ends by itself.
+            // An error means that the manager was dropped.
+            _ = stop.wait_for(|is_over| *is_over) => return,
             n = queue.recv_many(&mut arrived, EVENTS_MAX) => {
                 if n == 0 {
                     return;

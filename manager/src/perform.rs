@@ -24,7 +24,11 @@ impl Performer {
         Performer { replies: HashMap::new(), orders, notices, end }
     }
 
-    pub(crate) fn perform(&mut self, committed: Committed, replies: Vec<(RequestId, oneshot::Sender<Answer>)>) {
+    pub(crate) fn perform(
+        &mut self,
+        committed: Committed,
+        replies: Vec<(RequestId, oneshot::Sender<Answer>)>,
+    ) {
         self.replies.extend(replies);
         for effect in committed.into_effects() {
             match effect {

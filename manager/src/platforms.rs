@@ -144,7 +144,9 @@ impl Worker {
         match self.run(self.adapter.cancel(batch_ids)).await {
             Ok(output) if output.code == Some(0) => {}
             // The next listing shows it again, and it is cancelled again.
-            Ok(output) => tracing::warn!(platform = self.spec.name, ?batch_ids, what = output.words(), "cancel failed"),
+            Ok(output) => {
+                tracing::warn!(platform = self.spec.name, ?batch_ids, what = output.words(), "cancel failed")
+            }
             Err(error) => tracing::warn!(platform = self.spec.name, ?batch_ids, %error, "cancel failed"),
         }
     }

@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, mpsc::SyncSender},
 };
 
 use adapters::{Surroundings, transport::LocalShell};
@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 use crate::{
     api::{self, ApiState, ConnectionLimits},
     clock::Clock,
-    commit,
+    commit::{self, Pending},
     config::Config,
     driver,
     handle::{Ended, Handle},
@@ -106,6 +106,7 @@ pub struct Manager {
     handle: Handle,
     ended: watch::Receiver<End>,
     stop_api: watch::Sender<bool>,
+    stop_engine: watch::Sender<bool>,
     api: tokio::task::JoinHandle<()>,
     threads: Vec<std::thread::JoinHandle<()>>,
 }
@@ -132,13 +133,15 @@ impl Manager {
 
     /// Ends answering and closes the store. What pilots hold they keep, and come back to the next manager.
     pub async fn close(self) {
-        let Manager { access_path, handle, stop_api, api, threads, .. } = self;
+        let Manager { access_path, stop_api, stop_engine, api, threads, .. } = self;
         // The server may have ended already.
         let _ = stop_api.send(true);
         // It ends within its own time limit.
         let _ = api.await;
-        drop(handle);
-        let joined = tokio::task::spawn_blocking(move || threads.into_iter().for_each(|thread| drop(thread.join())));
+        // The engine may have ended already.
+        let _ = stop_engine.send(true);
+        let joined =
+            tokio::task::spawn_blocking(move || threads.into_iter().for_each(|thread| drop(thread.join())));
         // A thread that panicked has said so itself.
         let _ = joined.await;
         if let Some(path) = access_path {
@@ -164,7 +167,9 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let (orders, for_platforms) = mpsc::unbounded_channel();
     let (end, ended) = watch::channel(None);
     let performer = Performer::new(orders.clone(), handle.notices().clone(), end.clone());
-    let threads = start_threads(engine, store, queue, performer, clock, end)?;
+    let (stop_engine, is_engine_stopped) = watch::channel(false);
+    let drive = move |pending| driver::run(engine, queue, pending, clock, is_engine_stopped);
+    let threads = start_threads(drive, store, performer, end)?;
     tokio::spawn(platforms::dispatch(for_platforms));
 
     let fingerprint = identity.as_ref().map(|identity| identity.fingerprint.clone());
@@ -184,19 +189,17 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let server = identity.map(|identity| identity.server);
     let api = tokio::spawn(api::serve(listener, server, state));
     let access_path = if config.is_offline { None } else { Some(write_access(&config.folder, &access)?) };
-    let manager = Manager { access, access_path, handle, ended, stop_api, api, threads };
+    let manager = Manager { access, access_path, handle, ended, stop_api, stop_engine, api, threads };
     if !config.is_offline {
         attach_platforms(&manager, &config, &tokens, settings, clock, &orders).await?;
     }
     Ok(manager)
 }
 
-fn start_threads(
-    engine: Engine,
+fn start_threads<Driving: Future<Output = ()>>(
+    drive: impl FnOnce(SyncSender<Pending>) -> Driving + Send + 'static,
     store: Store,
-    queue: mpsc::Receiver<crate::handle::Asked>,
     mut performer: Performer,
-    clock: Clock,
     end: watch::Sender<End>,
 ) -> Result<Vec<std::thread::JoinHandle<()>>, StartError> {
     let (pending, committing) = commit::channel();
@@ -204,12 +207,13 @@ fn start_threads(
         tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(StartError::Thread)?;
     let engine_thread = std::thread::Builder::new()
         .name("engine".into())
-        .spawn(move || runtime.block_on(driver::run(engine, queue, pending, clock)))
+        .spawn(move || runtime.block_on(drive(pending)))
         .map_err(StartError::Thread)?;
     let commit_thread = std::thread::Builder::new()
         .name("commit".into())
         .spawn(move || {
-            let result = commit::run(store, committing, |committed, replies| performer.perform(committed, replies));
+            let result =
+                commit::run(store, committing, |committed, replies| performer.perform(committed, replies));
             if let Err(error) = &result {
                 tracing::error!(%error, "the store failed: nothing more is acknowledged");
             }
@@ -257,7 +261,12 @@ fn bind(address: SocketAddr) -> Result<std::net::TcpListener, StartError> {
     std::net::TcpListener::bind(address).map_err(|source| StartError::Listen { address, source })
 }
 
-fn access_file(config: &Config, tokens: &Tokens, url: String, certificate_sha256: Option<String>) -> AccessFile {
+fn access_file(
+    config: &Config,
+    tokens: &Tokens,
+    url: String,
+    certificate_sha256: Option<String>,
+) -> AccessFile {
     AccessFile {
         version: 1,
         url,
@@ -265,7 +274,8 @@ fn access_file(config: &Config, tokens: &Tokens, url: String, certificate_sha256
         user: config.user.clone(),
         token: tokens.user(&config.user, true),
         pid: std::process::id(),
-        host: nix::unistd::gethostname().map_or_else(|_| "localhost".into(), |name| name.to_string_lossy().into_owned()),
+        host: nix::unistd::gethostname()
+            .map_or_else(|_| "localhost".into(), |name| name.to_string_lossy().into_owned()),
         manager_version: env!("CARGO_PKG_VERSION").into(),
     }
 }

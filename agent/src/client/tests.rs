@@ -149,6 +149,10 @@ fn fingerprints_are_read_with_and_without_colons() {
 
 #[test]
 fn proxies_are_not_asked_for_this_host() {
-    assert!(is_loopback("http://127.0.0.1:80") && is_loopback("https://localhost:1") && is_loopback("http://[::1]:2"));
+    assert!(
+        is_loopback("http://127.0.0.1:80")
+            && is_loopback("https://localhost:1")
+            && is_loopback("http://[::1]:2")
+    );
     assert!(!is_loopback("http://10.0.0.1:80"));
 }

@@ -89,7 +89,8 @@ impl Pilot {
             let report = request.pull().pull.report.unwrap();
             request.answer(&nothing_new(report.seq));
             for job in &report.jobs {
-                n_ended += job.successes.tasks.len() as usize + job.failures.len() + job.returned.len() as usize;
+                n_ended +=
+                    job.successes.tasks.len() as usize + job.failures.len() + job.returned.len() as usize;
             }
             reports.extend(report.jobs);
         }
@@ -124,7 +125,10 @@ impl Pilot {
 #[tokio::test(flavor = "current_thread")]
 async fn tasks_run_and_are_reported_with_output_and_usage() {
     let mut pilot = pilot(|_| {}).await;
-    let spec = shell("echo task $PILOTFISH_TASK_ID slot $PILOTFISH_SLOT of $PILOTFISH_PILOT_ID", pilot.folder.path());
+    let spec = shell(
+        "echo task $PILOTFISH_TASK_ID slot $PILOTFISH_SLOT of $PILOTFISH_PILOT_ID",
+        pilot.folder.path(),
+    );
     pilot.work(&spec, 4).await;
     let reports = pilot.ended(4).await;
     let mut lines: Vec<String> = reports
@@ -164,7 +168,8 @@ async fn failures_come_with_their_kind() {
     let spec = shell(script, pilot.folder.path());
     pilot.work(&spec, 3).await;
     let reports = pilot.ended(3).await;
-    let mut failures: Vec<_> = reports.iter().flat_map(|job| &job.failures).map(|f| (f.index, f.kind.clone())).collect();
+    let mut failures: Vec<_> =
+        reports.iter().flat_map(|job| &job.failures).map(|f| (f.index, f.kind.clone())).collect();
     failures.sort_by_key(|(index, _)| *index);
     let expected = [(0, FailureKind::Exit { code: 3 }), (1, FailureKind::Signal { signal: libc::SIGUSR1 })];
     assert_eq!(failures, expected);
@@ -176,12 +181,16 @@ async fn missing_folder_is_the_nodes_fault_and_missing_program_is_not() {
     let mut spec = shell("true", Path::new("/no/such/folder"));
     pilot.work(&spec, 1).await;
     let reports = pilot.ended(1).await;
-    assert!(matches!(&reports[0].failures[0].kind, FailureKind::Node { what } if what.contains("/no/such/folder")));
+    assert!(
+        matches!(&reports[0].failures[0].kind, FailureKind::Node { what } if what.contains("/no/such/folder"))
+    );
     spec = JobSpec::new(CommandLine::Args(vec!["no-such-program".into()]), "/".into());
     let request = pilot.manager.next().await;
     request.answer(&answer(vec![part(2, &spec, 1)]));
     let reports = pilot.ended(1).await;
-    assert!(matches!(&reports[0].failures[0].kind, FailureKind::Start { what } if what.contains("no-such-program")));
+    assert!(
+        matches!(&reports[0].failures[0].kind, FailureKind::Start { what } if what.contains("no-such-program"))
+    );
 }
 
 #[tokio::test(flavor = "current_thread")]

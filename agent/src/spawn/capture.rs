@@ -138,7 +138,12 @@ impl Pipes {
     /// Reads the rest and says what was kept, and whether something was left out.
     ///
     /// With `is_ours_alone` the pipe is kept for the next program; else somebody may still write to it.
-    pub(super) fn finish(&mut self, slot: PipeSlot, buffer: &mut [u8], is_ours_alone: bool) -> (Vec<u8>, bool) {
+    pub(super) fn finish(
+        &mut self,
+        slot: PipeSlot,
+        buffer: &mut [u8],
+        is_ours_alone: bool,
+    ) -> (Vec<u8>, bool) {
         self.read(slot, buffer);
         let kept = self.take_kept(slot);
         if is_ours_alone {

@@ -52,7 +52,9 @@ fn children(pid: libc::pid_t) -> Vec<libc::pid_t> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists = threads.map(|thread| -> PathBuf { thread.path().join("children") });
     let texts = lists.filter_map(|list| fs::read_to_string(list).ok());
-    texts.flat_map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
+    texts
+        .flat_map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
 }
 
 fn page_bytes() -> u64 {

@@ -105,7 +105,8 @@ impl Target {
 impl Prepared {
     /// Opens the launch's files.
     pub(super) fn new(launch: &Launch, pipes: &mut Pipes) -> Result<Prepared, Failed> {
-        let argv = launch.argv.iter().map(|word| c_string(word.as_bytes(), "argument")).collect::<Result<_, _>>()?;
+        let argv =
+            launch.argv.iter().map(|word| c_string(word.as_bytes(), "argument")).collect::<Result<_, _>>()?;
         let cwd = launch.cwd.as_deref().map(|cwd| c_string(cwd.as_os_str().as_encoded_bytes(), "folder"));
         let mut prepared = Prepared {
             argv,
@@ -154,21 +155,26 @@ impl Prepared {
         };
         let path = path_of(environment);
         let cwd = self.cwd.as_ref().map_or(Path::new(""), |cwd| as_path(cwd));
-        let find = |programs: &mut Programs| programs.find(name, path, cwd).map_err(|error| not_found(name, &error));
+        let find =
+            |programs: &mut Programs| programs.find(name, path, cwd).map_err(|error| not_found(name, &error));
         let program = find(programs)?;
         let envp = pointers(environment.own.iter().chain(environment.shared.iter()));
         let stdin = self.stdin.as_ref().map_or(null.read.as_raw_fd(), AsRawFd::as_raw_fd);
         let stdio = [stdin, self.stdout.fd(null), self.stderr.fd(null)];
         let mut execute = |program: &CStr, argv: &[*const c_char]| {
-            let image =
-                Image { program, argv, envp: &envp, cwd: self.cwd.as_deref(), stdio, cpus: self.cpus.as_ref() };
+            let image = Image {
+                program,
+                argv,
+                envp: &envp,
+                cwd: self.cwd.as_deref(),
+                stdio,
+                cpus: self.cpus.as_ref(),
+            };
             start(&image, stack)
         };
         let argv = pointers(self.argv.iter());
         let mut result = execute(&program, &argv);
-        if result == Err(NotStarted { step: Step::Folder, errno: libc::ENOENT })
-            && self.makes_cwd
-        {
+        if result == Err(NotStarted { step: Step::Folder, errno: libc::ENOENT }) && self.makes_cwd {
             fs::create_dir_all(cwd).map_err(|error| Failed::on_node(&format!("folder {cwd:?}"), &error))?;
             result = execute(&program, &argv);
         }
@@ -178,7 +184,9 @@ impl Prepared {
         }
         if result == Err(NotStarted { step: Step::Execute, errno: libc::ENOEXEC }) {
             // A script without a first line that names its interpreter: what shells and execvp do.
-            let shell = pointers([c"/bin/sh", program.as_c_str()].into_iter().chain(self.argv[1..].iter().map(|word| &**word)));
+            let shell = pointers(
+                [c"/bin/sh", program.as_c_str()].into_iter().chain(self.argv[1..].iter().map(|word| &**word)),
+            );
             result = execute(c"/bin/sh", &shell);
         }
         result.map_err(|error| not_started(error, &program, self.cwd.as_deref()))
@@ -293,7 +301,9 @@ fn not_started(error: NotStarted, program: &CStr, cwd: Option<&CStr>) -> Failed 
             let path = as_path(program);
             let file = cwd.map_or(path.to_path_buf(), |cwd| as_path(cwd).join(path));
             let what = match error.errno {
-                libc::ENOENT if file.exists() => format!("{path:?}: the interpreter or loader it names is missing"),
+                libc::ENOENT if file.exists() => {
+                    format!("{path:?}: the interpreter or loader it names is missing")
+                }
                 libc::EACCES if file.is_dir() => format!("{path:?} is a folder"),
                 libc::EACCES => format!("{path:?} is not executable: {system}"),
                 _ => format!("{path:?}: {system}"),

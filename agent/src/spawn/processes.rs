@@ -253,9 +253,8 @@ impl Processes {
 
     fn wait_events(&self, events: &mut [libc::epoll_event; N_EVENTS], timeout: Option<Duration>) -> i32 {
         // Rounded up: waking too early would only mean to wait again.
-        let milliseconds = timeout.map_or(-1, |timeout| {
-            i32::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
-        });
+        let milliseconds = timeout
+            .map_or(-1, |timeout| i32::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(i32::MAX));
         // SAFETY: the buffer has room for N_EVENTS; the mask is initialised by sigfillset.
         unsafe {
             let mut mask: libc::sigset_t = mem::zeroed();
@@ -337,7 +336,8 @@ impl Processes {
         let Some(strays) = &self.strays else { return false };
         let mut list = [0; 32];
         let n = strays.read_at(&mut list, 0).unwrap_or(0);
-        list.get(..n).is_some_and(|list| list.split(|byte| *byte == b' ').filter(|pid| !pid.is_empty()).count() == 1)
+        list.get(..n)
+            .is_some_and(|list| list.split(|byte| *byte == b' ').filter(|pid| !pid.is_empty()).count() == 1)
     }
 
     fn act_on_deadlines(&mut self) {

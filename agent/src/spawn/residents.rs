@@ -81,8 +81,12 @@ struct Asked {
 impl Processes {
     /// Gives a task to a resident program.
     pub(super) fn ask(&mut self, ask: Ask) {
-        let asked =
-            Asked { token: ask.token, question: ask.question, time_limit: ask.time_limit, is_cancelled: false };
+        let asked = Asked {
+            token: ask.token,
+            question: ask.question,
+            time_limit: ask.time_limit,
+            is_cancelled: false,
+        };
         let resident = self.residents.entry(ask.resident).or_insert_with(|| Resident {
             launch: ask.launch,
             running: None,
@@ -123,7 +127,9 @@ impl Processes {
     /// Cancels one task of a resident program.
     pub(super) fn kill_asked(&mut self, token: u64) {
         for resident in self.residents.values_mut() {
-            let Some(position) = resident.queue.iter().position(|asked| asked.token == token) else { continue };
+            let Some(position) = resident.queue.iter().position(|asked| asked.token == token) else {
+                continue;
+            };
             match &resident.running {
                 Some(running) if position == 0 => {
                     if let Some(child) = self.children.get_mut(&running.pid) {
@@ -208,7 +214,8 @@ impl Processes {
     /// Writes what the pipe takes.
     pub(super) fn on_room(&mut self, pid: libc::pid_t) {
         let Some(number) = self.resident_of(pid) else { return };
-        let Some(running) = self.residents.get_mut(&number).and_then(|resident| resident.running.as_mut()) else {
+        let Some(running) = self.residents.get_mut(&number).and_then(|resident| resident.running.as_mut())
+        else {
             return;
         };
         while !running.unsent.is_empty() {
@@ -220,7 +227,10 @@ impl Processes {
                     let is_full = error.kind() == io::ErrorKind::WouldBlock;
                     let (fd, was_waiting) = (running.stdin.as_raw_fd(), running.is_waiting_for_room);
                     running.is_waiting_for_room = is_full;
-                    if is_full && !was_waiting && self.poll(fd, Watched::Questions(pid), libc::EPOLLOUT).is_err() {
+                    if is_full
+                        && !was_waiting
+                        && self.poll(fd, Watched::Questions(pid), libc::EPOLLOUT).is_err()
+                    {
                         tracing::warn!("a resident program's input cannot be watched");
                     }
                     if !is_full && was_waiting {
@@ -270,7 +280,8 @@ impl Processes {
             return self.end_broken(pid);
         }
         let partial = rest.to_vec();
-        if let Some(running) = self.residents.get_mut(&number).and_then(|resident| resident.running.as_mut()) {
+        if let Some(running) = self.residents.get_mut(&number).and_then(|resident| resident.running.as_mut())
+        {
             running.partial = partial;
         }
     }
@@ -340,7 +351,8 @@ impl Processes {
         let (cancelled, wanted): (VecDeque<Asked>, VecDeque<Asked>) =
             mem::take(&mut resident.queue).into_iter().partition(|asked| asked.is_cancelled);
         resident.queue = wanted;
-        self.exits.extend(cancelled.iter().map(|asked| Exit::new(asked.token, Outcome::Killed, Instant::now())));
+        self.exits
+            .extend(cancelled.iter().map(|asked| Exit::new(asked.token, Outcome::Killed, Instant::now())));
         if resident.queue.is_empty() {
             self.residents.remove(&number);
         } else {

@@ -326,7 +326,10 @@ fn resident_program_is_started_once_and_asked_many_times() {
         bench.spawner.ask(ask(token, COUNTING, &token.to_string()));
     }
     for (n, (token, outcome, output)) in ends(&bench, 100).into_iter().enumerate() {
-        assert_eq!((token, outcome, output), (n as u64, Outcome::Code(n as i32), format!("answer {}", n + 1)));
+        assert_eq!(
+            (token, outcome, output),
+            (n as u64, Outcome::Code(n as i32), format!("answer {}", n + 1))
+        );
     }
 }
 

@@ -47,7 +47,8 @@ impl BellOwner {
     pub(crate) fn new() -> io::Result<BellOwner> {
         HANDLER.call_once(install_handler);
         let free = |slot: &&Slot| !slot.is_taken.swap(true, Ordering::AcqRel);
-        let slot = SLOTS.iter().find(free).ok_or_else(|| io::Error::other("too many threads wait for children"))?;
+        let slot =
+            SLOTS.iter().find(free).ok_or_else(|| io::Error::other("too many threads wait for children"))?;
         if slot.fd.load(Ordering::Acquire) < 0 {
             // SAFETY: no memory is passed.
             let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };

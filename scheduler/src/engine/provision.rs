@@ -14,7 +14,7 @@ use crate::{
     ids::{AllocationId, JobId, PilotId, PlatformId},
     pull::PilotCommand,
     resources::Resources,
-    time::Time,
+    time::{Span, Time},
 };
 
 /// More jobs than this are not looked at to find out how many pilots are wanted: any one may decide it.
@@ -193,13 +193,20 @@ impl Turn<'_> {
                 AllocationState::Unknown(_) => Some(held.intended_at),
                 AllocationState::Ended(_) => None,
             };
-            if !is_there && since.is_some_and(|since| since < asked_at) {
+            // A platform may be slow to show what it has just accepted; a pilot that came was shown.
+            let lag = if held.pilot.is_some() { Span::ZERO } else { self.listing_lag(id) };
+            if !is_there && since.is_some_and(|since| since + lag < asked_at) {
                 self.allocation_is_gone(allocation);
             }
         }
         if !unwanted.is_empty() {
             self.step.effects.push(Effect::Cancel { platform: id, batch_ids: unwanted });
         }
+    }
+
+    /// How long a platform may take to list what it has accepted.
+    fn listing_lag(&self, id: PlatformId) -> Span {
+        self.durable.platforms().get(&id).map_or(Span::ZERO, |spec| spec.poll_interval)
     }
 
     /// When this engine started: intents from before it have no submission under way any more.

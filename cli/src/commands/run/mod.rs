@@ -243,7 +243,7 @@ async fn submit(args: &RunArgs, request: &SubmitRequest, client: &Client) -> Res
     }
     if !args.quiet && n_ended(&before) > 0 {
         let hint = match (before.ended_at.is_some(), n_failed) {
-            (_, n @ 1..) => format!("; {} stay so without --retry-failed", count(n) + " failed tasks"),
+            (_, n @ 1..) => format!(", {} failed; --retry-failed runs those again", count(n)),
             (true, 0) => "; --fresh runs it again".to_owned(),
             (false, 0) => String::new(),
         };
