@@ -97,7 +97,10 @@ fn a_killed_run_leaves_nothing_running_and_continues() {
     }
     let before = n_executed(&sandbox);
     sandbox.ok(&["run", "job.yaml", "-j", "2"]);
-    assert!(before + N_TASKS / 2 <= n_executed(&sandbox) && n_executed(&sandbox) < before + N_TASKS, "it began anew");
+    assert!(
+        before + N_TASKS / 2 <= n_executed(&sandbox) && n_executed(&sandbox) < before + N_TASKS,
+        "it began anew"
+    );
     audit(&sandbox, &sandbox.ok(&["export", "1", "--format", "csv"]), 2);
     until("nothing is left running", || sandbox.processes().is_empty());
 }

