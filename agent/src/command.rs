@@ -3,7 +3,7 @@
 use std::{
     fs::{self, OpenOptions},
     io::{self, Write},
-    os::{fd::OwnedFd, unix::process::CommandExt},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -170,7 +170,7 @@ fn start_pilot(args: &RunArgs) -> Result<(), CommandError> {
         .args(leading_words())
         .args(["run", "--join", "-", "--tag", &join.tag])
         .current_dir(&folder)
-        .stdin(Stdio::from(OwnedFd::from(document)))
+        .stdin(Stdio::from(document))
         .stdout(log)
         .stderr(errors);
     // SAFETY: setsid is async-signal-safe. Its own session: no terminal and no login ends it.
@@ -213,10 +213,10 @@ fn list(tag_prefix: &str) -> Result<(), CommandError> {
 fn cancel(pids: &[i32]) -> Result<(), CommandError> {
     for pid in pids.iter().copied() {
         if roster::pilot(Path::new("/proc"), pid).is_none() {
-            if Path::new("/proc").join(pid.to_string()).exists() {
-                return Err(CommandError::NotOurs(pid));
+            if roster::has_ended(Path::new("/proc"), pid) {
+                continue;
             }
-            continue;
+            return Err(CommandError::NotOurs(pid));
         }
         // SAFETY: no memory is passed.
         if unsafe { libc::kill(pid, libc::SIGTERM) } < 0 {

@@ -59,6 +59,13 @@ pub fn pilot(proc: &Path, pid: i32) -> Option<Listed> {
     Some(Listed { pid, tag, state })
 }
 
+/// Whether that process is there no more, or only its parent has not asked for its end yet.
+pub fn has_ended(proc: &Path, pid: i32) -> bool {
+    let status = fs::read_to_string(proc.join(pid.to_string()).join("status")).unwrap_or_default();
+    let state = status.lines().find_map(|line| line.strip_prefix("State:")).unwrap_or("X");
+    state.trim_start().starts_with(['Z', 'X'])
+}
+
 /// The value of `--tag` in null-separated arguments.
 fn tag_among(arguments: &[u8]) -> Option<String> {
     let mut words = arguments.split(|byte| *byte == 0).map(String::from_utf8_lossy);

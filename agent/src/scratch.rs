@@ -157,8 +157,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let closed = folder.path().join("closed");
         fs::create_dir_all(closed.join("inner")).unwrap();
-        fs::set_permissions(closed.join("inner"), fs::Permissions::from_mode(0)).unwrap();
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(closed.join("inner"), fs::Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
         open_folders(&closed);
         assert_eq!(fs::metadata(closed.join("inner")).unwrap().permissions().mode() & 0o777, 0o700);
     }

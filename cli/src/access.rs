@@ -203,6 +203,7 @@ async fn look(folder: &Path, looked: &mut Vec<String>) -> Result<Option<Box<Clie
         Standing::Unusable(why) => return Err(Failure::infrastructure(format!("{shown}: {why}"))),
         Standing::Stale(why) => looked.push(format!("{shown} ({why})")),
         Standing::Nothing if folder.is_dir() => looked.push(format!("{shown} (no manager)")),
+        Standing::Nothing if folder.exists() => looked.push(format!("{shown} (not a folder)")),
         Standing::Nothing => looked.push(format!("{shown} (no such folder)")),
     }
     Ok(None)

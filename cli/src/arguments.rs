@@ -14,8 +14,8 @@ Examples:
   pilotfish serve &                               a manager that stays
   pilotfish submit job.yaml --wait                a job for it
 
-Exit codes: 0 all is well, 1 tasks failed, 2 what was given cannot be used, 3 a manager, a file or the
-machine did not do its part, 130 interrupted.";
+Exit codes: 0 all is well, 1 tasks failed, 2 what was given cannot be used, 3 a manager, a file or
+the machine did not do its part, 101 a bug in pilotfish, 124 `wait --timeout`, 130 interrupted.";
 
 /// Runs parameter sweeps and other many-task work on one machine or many platforms.
 #[derive(Parser)]

@@ -94,7 +94,7 @@ async fn tell_failure(client: &Client, progress: &mut Progress, task: TaskId, te
         true => last_error_line(client, task).await,
         false => None,
     };
-    progress.failure(task, text, is_final, last_line.as_deref());
+    progress.failure(text, is_final, last_line.as_deref());
 }
 
 /// What a failed task wrote last to standard error: mostly the reason.

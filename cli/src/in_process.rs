@@ -1,14 +1,21 @@
 //! A manager within this process: for `run`, `serve`, and for reading the store of one that has ended.
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
-use manager::{Manager, config::Config};
+use manager::{Manager, StartError, config::Config, store::StoreError};
 use scheduler::{engine::interface::PlatformSpec, resources::Resources, time::Span};
 
 use crate::{access::show_path, client::Client, failure::Failure};
 
 /// The name of the platform that is this host.
 pub const LOCAL_PLATFORM: &str = "local";
+
+/// How long a store may be in use by somebody else before that is an error.
+const IN_USE_LIMIT: Duration = Duration::from_secs(5);
+const IN_USE_PAUSE: Duration = Duration::from_millis(20);
 
 /// A configuration for a manager in this folder, which is made when it is not there.
 ///
@@ -58,9 +65,20 @@ pub fn local_platform(capacity: Resources, n_pilots_max: u32, idle_timeout: Span
 /// The manager does not start: its words.
 pub async fn start(config: Config) -> Result<(Manager, Client), Failure> {
     let folder = show_path(&config.folder);
-    let manager = manager::start(config).await.map_err(|error| {
-        Failure::infrastructure(format!("no manager can be started in {folder}: {error}"))
-    })?;
+    let began = Instant::now();
+    let manager = loop {
+        match manager::start(config.clone()).await {
+            Ok(manager) => break manager,
+            // Somebody who only reads is done in a moment.
+            Err(StartError::Store(StoreError::InUse { .. })) if began.elapsed() < IN_USE_LIMIT => {
+                tokio::time::sleep(IN_USE_PAUSE).await;
+            }
+            Err(error) => {
+                let line = format!("no manager can be started in {folder}: {error}");
+                return Err(Failure::infrastructure(line));
+            }
+        }
+    };
     let client = Client::new(manager.access().clone())?;
     Ok((manager, client))
 }

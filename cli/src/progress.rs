@@ -9,7 +9,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use scheduler::{
     engine::views::{Counts, JobView},
-    ids::TaskId,
     time::Span,
 };
 
@@ -146,16 +145,13 @@ impl Progress {
     }
 
     /// An attempt has failed.
-    pub fn failure(&mut self, task: TaskId, text: &str, is_final: bool, last_line: Option<&str>) {
+    pub fn failure(&mut self, text: &str, is_final: bool, last_line: Option<&str>) {
         if !self.wants_failure() {
             return;
         }
         self.n_failures_shown += 1;
         if self.n_failures_shown > N_FAILURES_SHOWN_MAX {
-            let job = task.job;
-            self.say(&format!(
-                "more failures are not shown here; see `pilotfish tasks {job} --state failed`"
-            ));
+            self.say("more failures are not shown here");
             return;
         }
         let said = last_line.map(|line| format!(" ({line})")).unwrap_or_default();
@@ -190,6 +186,9 @@ impl Progress {
     fn message(&self) -> String {
         let counts = &self.counts;
         let mut parts = vec![format!("{}/{} done", count(counts.done), count(counts.total))];
+        if counts.queued > 0 {
+            parts.push(format!("{} queued", count(counts.queued)));
+        }
         if counts.running > 0 {
             parts.push(format!("{} running", count(counts.running)));
         }
@@ -251,7 +250,8 @@ fn eta(n_left: u64, per_second: f64) -> String {
 
 fn new_bar(has_colour: bool) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let template = if has_colour { "{prefix} [{bar:24.cyan}] {msg}" } else { "{prefix} [{bar:24}] {msg}" };
+    let template =
+        if has_colour { "{prefix} [{bar:24.cyan}] {wide_msg}" } else { "{prefix} [{bar:24}] {wide_msg}" };
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));
     }

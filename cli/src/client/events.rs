@@ -27,11 +27,9 @@ impl EventStream {
     /// The connection broke, or something came that is no event. Safe to cancel.
     pub async fn next(&mut self) -> Result<Option<StreamEvent>, ClientError> {
         loop {
-            while let Some(data) = self.lines.next_event() {
-                match serde_json::from_str(&data) {
-                    Ok(event) => return Ok(Some(event)),
-                    Err(error) => return Err(self.not_understood(error.to_string())),
-                }
+            if let Some(data) = self.lines.next_event() {
+                let event = serde_json::from_str(&data);
+                return event.map(Some).map_err(|error| self.not_understood(error.to_string()));
             }
             if self.lines.buffered.len() > EVENT_BYTES_MAX {
                 return Err(self.not_understood("an event without end".to_owned()));

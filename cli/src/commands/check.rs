@@ -23,6 +23,9 @@ The job has no number yet: {job} is shown as 0.";
 /// Which job, and which of its tasks.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
+#[command(
+    override_usage = "pilotfish check [OPTIONS] JOB.yaml\n       pilotfish check [OPTIONS] -- COMMAND [::: VALUES]"
+)]
 pub struct CheckArgs {
     #[command(flatten)]
     input: JobInput,

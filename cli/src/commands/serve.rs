@@ -28,7 +28,7 @@ Examples:
   pilotfish serve --config manager.yaml --no-local
 
 It goes on with what its folder holds. Ctrl-C or SIGTERM end the manager only: its pilots finish what they
-hold and come back to the next one. `pilotfish stop` ends them too. PILOTFISH_LOG=debug says more.";
+hold and come back to the next one; `pilotfish stop` ends them too. PILOTFISH_LOG=debug says more.";
 
 /// A pilot without work goes after so long.
 const IDLE_TIMEOUT: Span = Span::from_secs(600);

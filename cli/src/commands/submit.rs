@@ -17,7 +17,7 @@ use crate::{
     follow::follow,
     input::JobInput,
     progress::{Progress, Verbosity},
-    show::{self, Screen, format::counted, job::counts_line, preview},
+    show::{self, Screen, format::counted, job::end_line, preview},
     view::ViewArgs,
 };
 
@@ -38,6 +38,9 @@ const N_TASKS_SHOWN: u64 = 3;
 /// Which job, to which manager.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
+#[command(
+    override_usage = "pilotfish submit [OPTIONS] JOB.yaml\n       pilotfish submit [OPTIONS] -- COMMAND [::: VALUES]"
+)]
 pub struct SubmitArgs {
     #[command(flatten)]
     input: JobInput,
@@ -89,7 +92,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     if args.view.json {
         show::print(&show::json(&job)?)?;
     } else if !args.view.quiet {
-        show::print(&format!("job {} is {} ({})\n", job.id, job.state, counts_line(&job)))?;
+        show::print(&format!("{}\n", end_line(&job)))?;
     }
     Ok(wait::outcome(&[job]))
 }

@@ -14,7 +14,7 @@ use crate::{
     follow::follow,
     progress::{Progress, Verbosity},
     select::JobSelector,
-    show::{self, job::counts_line},
+    show::{self, job::end_line},
     view::ViewArgs,
 };
 
@@ -75,7 +75,7 @@ pub async fn run(args: WaitArgs) -> Result<Outcome, Failure> {
         show::print(&show::json(&ended)?)?;
     } else if !args.view.quiet {
         for job in &ended {
-            show::print(&format!("job {} is {} ({})\n", job.id, job.state, counts_line(job)))?;
+            show::print(&format!("{}\n", end_line(job)))?;
         }
     }
     Ok(outcome(&ended))

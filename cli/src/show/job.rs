@@ -38,6 +38,17 @@ pub fn facts(job: &JobView) -> Facts {
     facts
 }
 
+/// How a job ended: `job 3 is done (9: 9 done)`.
+pub fn end_line(job: &JobView) -> String {
+    let how = match job.state.as_str() {
+        "failed" => "has failed tasks",
+        "cancelled" => "was cancelled",
+        "done" => "is done",
+        _ => "is not over",
+    };
+    format!("job {} {how} ({})", job.id, counts_line(job))
+}
+
 /// `1,000: 12 waiting, 3 running, 985 done`
 pub fn counts_line(job: &JobView) -> String {
     let counts = &job.counts;
@@ -56,19 +67,20 @@ pub fn counts_line(job: &JobView) -> String {
     format!("{}: {}", count(counts.total), parts.join(", "))
 }
 
-/// The table at the end of a run that took so long and finished so many tasks itself.
-pub fn summary(job: &JobView, elapsed: Span, n_ended_here: u64, screen: &Screen) -> String {
+/// The table at the end of a run that took so long and ran so many tasks itself.
+pub fn summary(job: &JobView, elapsed: Span, n_run: u64, screen: &Screen) -> String {
     let mut facts = Facts::default();
     facts.add("job", format!("{} ({})", job.id, job.name));
     facts.add("tasks", counts_line(job));
+    facts.add_some("cancelled", job.cancel_cause.clone());
     facts.add("wall time", span(elapsed));
     facts.add("CPU time", span(job.cpu_total));
     facts.add_some("per task", mean_and_deviation(job.wall_mean, job.wall_deviation));
     if job.memory_bytes_max > 0 {
         facts.add("memory", format!("{} at most", bytes(job.memory_bytes_max)));
     }
-    if n_ended_here > 0 && elapsed.0 > 0 {
-        facts.add("throughput", format!("{} tasks/s", rate(n_ended_here as f64 / elapsed.as_secs_f64())));
+    if n_run > 0 && elapsed.0 > 0 {
+        facts.add("throughput", format!("{} tasks/s", rate(n_run as f64 / elapsed.as_secs_f64())));
     }
     facts.render(screen)
 }

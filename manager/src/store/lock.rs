@@ -48,6 +48,9 @@ pub(super) fn create_folder(folder: &Path) -> Result<(), StoreError> {
     if folder.is_dir() {
         return Ok(());
     }
+    if folder.exists() {
+        return Err(failed(io::ErrorKind::NotADirectory.into()));
+    }
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
         return Ok(());

@@ -32,7 +32,8 @@ impl<W: Write> RowWriter for CsvFile<W> {
         let texts = values.into_iter().map(|value| match value {
             Value::Missing => String::new(),
             Value::Integer(number) => number.to_string(),
-            Value::Float(number) => number.to_string(),
+            // As parameters are written: with a point.
+            Value::Float(number) => format!("{number:?}"),
             Value::Time(time) => rfc3339(time),
             Value::Text(text) => text,
         });

@@ -15,7 +15,7 @@ use protocol::{
     api::SubmitRequest,
     job::{JobSpec, Problem},
 };
-use scheduler::{engine::views::JobView, ids::JobId, resources::Resources, time::Span};
+use scheduler::{engine::views::JobView, resources::Resources, time::Span};
 
 use crate::{
     access::{self, RUN_FOLDER, Standing, show_path},
@@ -44,14 +44,15 @@ Examples:
   pilotfish run --each-line seeds.txt -- ./sim --seed {}
   pilotfish run --array 1-1000 --time-limit 10m -- ./sim {array}
 
-In commands {} is the value, {.} without its extension, {/} its file name, {//} its folder, {/.} its file
-name without extension; {2} is the second value; {#} and {index} are the task's number, counted from 0.
+In commands {} is the value, {.} without its extension, {/} its file name, {//} its folder, {/.} its
+file name without extension; {2} is the second value; {#} and {index} are the task's number from 0.
 
-The same command again goes on with what was left; what failed stays failed unless --retry-failed is given,
-and --fresh starts anew. Ctrl-C lets running tasks finish, a second Ctrl-C stops them; both lose nothing.
-Results stay in the folder: see `pilotfish tasks`, `logs` and `export`.
+The same command again goes on with what was left; what failed stays failed unless --retry-failed
+is given, and --fresh starts anew. Ctrl-C lets running tasks finish, a second Ctrl-C stops them;
+both lose nothing. Results stay in the folder: see `pilotfish tasks`, `logs` and `export`.
 
-Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 bad input, 3 no manager or pilot, 130 interrupted.";
+Exit codes: 0 all tasks succeeded, 1 tasks failed or were cancelled, 2 what was given cannot be used,
+3 a manager, a file or the machine did not do its part, 130 interrupted.";
 
 /// A pilot of `run` waits as long as its manager lives.
 const IDLE_TIMEOUT: Span = Span::from_secs(366 * 24 * 3600);
@@ -65,6 +66,9 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// Which job, and how it is run here.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
+#[command(
+    override_usage = "pilotfish run [OPTIONS] JOB.yaml\n       pilotfish run [OPTIONS] -- COMMAND [::: VALUES]"
+)]
 pub struct RunArgs {
     #[command(flatten)]
     input: JobInput,
@@ -77,7 +81,7 @@ pub struct RunArgs {
     /// Begin anew instead of going on with the same job
     #[arg(long, conflicts_with = "retry_failed", help_heading = "This run")]
     fresh: bool,
-    /// Run tasks again that failed last time
+    /// Run tasks again that failed or were cancelled last time
     #[arg(long, help_heading = "This run")]
     retry_failed: bool,
     /// An amount of another resource that tasks here share; may be repeated
@@ -138,7 +142,7 @@ async fn in_session(
     match end? {
         End::Over(job) => {
             report(args, &before, &job, elapsed);
-            Ok(wait::outcome(&[job]))
+            Ok(wait::outcome(&[*job]))
         }
         End::Stopped => {
             let last = progress.last().unwrap_or(&before);
@@ -227,7 +231,7 @@ fn config(folder: &Path, capacity: Resources) -> Result<Config, Failure> {
 
 /// Submits the job, or finds it again, and sets it going; gives its state before that.
 async fn submit(args: &RunArgs, request: &SubmitRequest, client: &Client) -> Result<JobView, Failure> {
-    pause_others(client, None).await?;
+    pause_all(client).await?;
     let submitted = client.submit(request).await?;
     let before = client.job(submitted.job).await?;
     if !submitted.is_repeat {
@@ -236,27 +240,30 @@ async fn submit(args: &RunArgs, request: &SubmitRequest, client: &Client) -> Res
     if before.state == "paused" {
         client.change(before.id, "resume", None).await?;
     }
-    let n_failed = before.counts.failed;
-    if args.retry_failed && n_failed > 0 {
-        client.change(before.id, "retry", None).await?;
+    let counts = &before.counts;
+    let n_lost = counts.failed.saturating_add(counts.cancelled);
+    if args.retry_failed && n_lost > 0 {
+        // Named tasks are opened also when they were cancelled, as they are after too many failures.
+        let all = format!("0-{}", counts.total.saturating_sub(1));
+        client.change(before.id, "retry", Some(all)).await?;
         return Ok(client.job(before.id).await?);
     }
     if !args.quiet && n_ended(&before) > 0 {
-        let hint = match (before.ended_at.is_some(), n_failed) {
-            (_, n @ 1..) => format!(", {} failed; --retry-failed runs those again", count(n)),
+        let hint = match (before.ended_at.is_some(), n_lost) {
+            (_, n @ 1..) => format!(", {} failed or cancelled; --retry-failed runs those again", count(n)),
             (true, 0) => "; --fresh runs it again".to_owned(),
             (false, 0) => String::new(),
         };
-        let done = format!("{} of {} tasks are done", count(before.counts.done), count(before.counts.total));
+        let done = format!("{} of {} tasks are done", count(counts.done), count(counts.total));
         show::say(&format!("going on with job {}: {done}{hint}", before.id));
     }
     Ok(before)
 }
 
-/// Other jobs of this folder wait for their own `run`.
-async fn pause_others(client: &Client, own: Option<JobId>) -> Result<(), Failure> {
+/// Other jobs of this folder wait for their own `run`; this one is resumed when it is found.
+async fn pause_all(client: &Client) -> Result<(), Failure> {
     for job in client.jobs().await? {
-        if Some(job.id) != own && job.state == "active" {
+        if job.state == "active" {
             client.change(job.id, "pause", None).await?;
         }
     }
@@ -264,11 +271,12 @@ async fn pause_others(client: &Client, own: Option<JobId>) -> Result<(), Failure
 }
 
 fn report(args: &RunArgs, before: &JobView, job: &JobView, elapsed: Span) {
-    let n_ended_here = n_ended(job).saturating_sub(n_ended(before));
+    let n_run = |job: &JobView| job.counts.done.saturating_add(job.counts.failed);
+    let n_run_here = n_run(job).saturating_sub(n_run(before));
     let text = match (args.json, args.quiet) {
         (true, _) => show::json(job).unwrap_or_default(),
         (false, true) => String::new(),
-        (false, false) => summary(job, elapsed, n_ended_here, &Screen::stdout()),
+        (false, false) => summary(job, elapsed, n_run_here, &Screen::stdout()),
     };
     // The exit code tells how the job went, also when nobody reads this any more.
     let _ = show::print(&text);

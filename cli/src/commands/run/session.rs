@@ -19,10 +19,14 @@ const LAST_NEWS_LIMIT: Duration = Duration::from_millis(300);
 /// Pilots with nothing to do go within this time; the rest go with this process.
 const END_LIMIT: Duration = Duration::from_secs(30);
 
+/// Pilots that could not be started in a row; the waits between double from a second on.
+const N_FAILURES_MAX: u32 = 5;
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
 /// How following ended.
 pub enum End {
     /// The job is over.
-    Over(JobView),
+    Over(Box<JobView>),
     /// The manager was stopped first.
     Stopped,
 }
@@ -47,13 +51,15 @@ impl Session<'_> {
     pub async fn follow(self, progress: &mut Progress) -> Result<End, Failure> {
         let voice = progress.voice();
         let mut following = pin!(follow(self.client, self.job, progress));
+        let mut hopeless = pin!(hopeless(self.client));
         loop {
             tokio::select! {
-                job = &mut following => return Ok(End::Over(job?)),
+                line = &mut hopeless => return Err(Failure::infrastructure(line)),
+                job = &mut following => return Ok(End::Over(Box::new(job?))),
                 ended = self.manager.wait() => {
                     ended.map_err(|error| Failure::infrastructure(error.to_string()))?;
                     return match tokio::time::timeout(LAST_NEWS_LIMIT, following).await {
-                        Ok(Ok(job)) => Ok(End::Over(job)),
+                        Ok(Ok(job)) => Ok(End::Over(Box::new(job))),
                         Ok(Err(_)) | Err(_) => Ok(End::Stopped),
                     };
                 }
@@ -92,6 +98,20 @@ impl Session<'_> {
         }
         if tokio::time::timeout(END_LIMIT, manager.close()).await.is_err() {
             show::say("the manager does not end by itself; nothing is lost");
+        }
+    }
+}
+
+/// Ends when pilots cannot be started, with the reason.
+async fn hopeless(client: &Client) -> String {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        // A manager that does not answer is dealt with by those who follow.
+        let Ok(answer) = client.platforms().await else { continue };
+        let failing = answer.platforms.iter().find(|platform| platform.n_failures >= N_FAILURES_MAX);
+        if let Some(platform) = failing.filter(|platform| platform.n_pilots == 0) {
+            let what = platform.last_failure.as_deref().unwrap_or("the reason is not known");
+            return format!("no pilot can be started here, after {} attempts: {what}", platform.n_failures);
         }
     }
 }

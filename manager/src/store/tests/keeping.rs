@@ -132,9 +132,10 @@ fn an_index_beyond_all_order_is_refused() {
 #[test]
 fn a_lost_row_stops_replay() {
     let cases = [
-        ("DELETE FROM journal WHERE seq = 3", "replay"),
+        ("DELETE FROM journal WHERE seq = 3", "something before record 4 is missing"),
         ("DELETE FROM reports WHERE position = 0", "missing"),
         ("DELETE FROM reports WHERE position = 1", "missing"),
+        ("UPDATE reports SET position = 2 WHERE position = 1", "does not continue the report before it"),
         ("UPDATE reports SET report_seq = 9 WHERE position = 1", "does not continue the report before it"),
         ("UPDATE reports SET ranges = x'05'", "ranges are cut off"),
         ("UPDATE journal SET record = '{' WHERE seq = 2", "record 2: its JSON: EOF while parsing"),

@@ -88,6 +88,13 @@ fn what_is_no_store_is_refused_and_left_alone() {
 }
 
 #[test]
+fn a_file_in_place_of_the_folder_is_refused() {
+    let base = tempfile::tempdir().unwrap();
+    fs::write(base.path().join("file"), "").unwrap();
+    assert_eq!(refusal(&base.path().join("file")), "create the folder FOLDER: not a directory");
+}
+
+#[test]
 fn a_newer_store_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     open(folder.path()).connection.pragma_update(None, "user_version", 7).unwrap();
@@ -100,16 +107,23 @@ fn a_newer_store_is_refused() {
 
 #[test]
 fn a_damaged_store_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    open(folder.path()).commit(&beginning(9)).unwrap();
-    let path = folder.path().join(FILE);
-    let mut bytes = fs::read(&path).unwrap();
-    // All pages but the first: its head still says that it is a store.
-    bytes[8192..].fill(0x55);
-    fs::write(&path, bytes).unwrap();
-    let refused = Store::open(folder.path()).unwrap_err();
-    assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
-    assert!(refused.to_string().contains("store.sqlite: the store is damaged: "), "{refused}");
+    // Also where replay would not look.
+    for table in ["journal", "outputs"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = open(folder.path());
+        store.commit(&beginning(9)).unwrap();
+        let place = "SELECT (rootpage - 1) * (SELECT page_size FROM pragma_page_size) \
+                     FROM sqlite_schema WHERE name = ?1";
+        let place: u32 = store.connection.query_row(place, [table], |row| row.get(0)).unwrap();
+        drop(store);
+        let path = folder.path().join(FILE);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[place as usize..][..1000].fill(0x55);
+        fs::write(&path, bytes).unwrap();
+        let refused = Store::open(folder.path()).unwrap_err();
+        assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
+        assert!(refused.to_string().contains("store.sqlite: the store is damaged: "), "{refused}");
+    }
 }
 
 #[test]
