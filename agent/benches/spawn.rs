@@ -12,8 +12,8 @@ use std::{
 
 use agent::spawn::{Environment, Launch, Output, Spawner};
 
-const N_TASKS: usize = 500;
-const N_ROUNDS: usize = 1;
+const N_TASKS: usize = 4000;
+const N_ROUNDS: usize = 5;
 const N_SLOTS: usize = 2;
 
 fn main() {

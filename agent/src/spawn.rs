@@ -180,8 +180,10 @@ impl Inbox {
         self.bell.ring();
     }
 
-    fn next(&self) -> Option<Order> {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    /// The next order, and whether there is none behind it.
+    fn next(&self) -> (Option<Order>, bool) {
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        (orders.pop_front(), orders.is_empty())
     }
 }
 
@@ -298,8 +300,7 @@ fn block_child_signal() {
 /// One thread's life.
 fn serve(mut processes: Processes, inbox: &Inbox, sink: &dyn Fn(Exit)) {
     loop {
-        let order = inbox.next();
-        let is_idle = order.is_none();
+        let (order, is_last) = inbox.next();
         match order {
             Some(Order::Launch(launch)) => processes.launch(*launch),
             Some(Order::Ask(ask)) => processes.ask(*ask),
@@ -308,8 +309,9 @@ fn serve(mut processes: Processes, inbox: &Inbox, sink: &dyn Fn(Exit)) {
             Some(Order::End) => break,
             None => {}
         }
-        // While orders wait, only a look at what has ended meanwhile: starting many takes long.
-        processes.wait(if is_idle { None } else { Some(Duration::ZERO) });
+        // While orders wait, only a look at what has ended meanwhile: starting many takes long. An order
+        // that comes after the look into the inbox rings the bell.
+        processes.wait(if is_last { None } else { Some(Duration::ZERO) });
         for exit in processes.take_exits() {
             inbox.n_running.fetch_sub(1, Ordering::Relaxed);
             sink(exit);

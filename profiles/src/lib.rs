@@ -1,1 +1,4 @@
-//! profiles
+//! Profiles: what operators say of platforms (and, with the papers' policies, of applications).
+
+pub mod platform;
+pub mod quantity;

@@ -323,6 +323,9 @@ fn error_chain(error: &reqwest::Error) -> String {
     if text.contains("ApplicationVerificationFailure") {
         return "its certificate is not the one of the access file".to_owned();
     }
+    if text.contains("close_notify") || text.contains("connection closed") {
+        return "the connection broke".to_owned();
+    }
     match text.find(" (os error ") {
         Some(end) => text[..end].to_lowercase(),
         None => text,

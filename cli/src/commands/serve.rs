@@ -4,7 +4,6 @@ use std::{net::IpAddr, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 use manager::{
     Manager,
@@ -17,7 +16,7 @@ use crate::{
     failure::{Failure, Outcome},
     in_process,
     interrupts::Interrupts,
-    show,
+    logging, show,
 };
 
 const EXAMPLES: &str = "\
@@ -101,7 +100,7 @@ pub async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
         )));
     }
     let config = config(&args, folder)?;
-    log_to_stderr(args.quiet);
+    logging::start(Some(if args.quiet { "warn" } else { "info" }));
     let (mut manager, _) = in_process::start(config).await?;
     if !args.quiet {
         announce(&manager, &args);
@@ -162,13 +161,4 @@ fn announce(manager: &Manager, args: &ServeArgs) {
     let tls = if access.certificate_sha256.is_some() { "with TLS" } else { "without TLS" };
     let place = folder(args).map(|folder| show_path(&folder)).unwrap_or_default();
     show::say(&format!("manager in {place} at {} ({tls}), process {}", access.url, access.pid));
-}
-
-fn log_to_stderr(is_quiet: bool) {
-    let default = if is_quiet { "warn" } else { "info" };
-    let filter = EnvFilter::try_from_env("PILOTFISH_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
-    // Nobody has set another one before.
-    let _ = subscriber.try_init();
 }

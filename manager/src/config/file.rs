@@ -2,32 +2,23 @@
 //! right. `docs/manager.yaml` is an example of everything.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt, fs, io,
+    collections::BTreeSet,
+    fs, io,
     net::IpAddr,
     path::{Path, PathBuf},
 };
 
-use protocol::units::{parse_bytes, parse_duration_ms};
-use scheduler::{
-    engine::{interface::PlatformSpec, settings::Settings},
-    policy::Policies,
-    resources::Resources,
-    time::Span,
+use profiles::{
+    platform::{PlatformError, PlatformProfile},
+    quantity::{Duration, Quantity},
 };
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error as _, Visitor},
-};
+use scheduler::{engine::settings::Settings, policy::Policies};
+use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::TlsMode;
 
 /// No file is larger: hundreds of platforms fit.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Bytes of a platform's name.
-const NAME_BYTES_MAX: usize = 64;
-/// More pilots than any platform gives to one user.
-const N_PILOTS_MAX: u32 = 100_000;
 
 /// Why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
@@ -59,12 +50,9 @@ pub enum ConfigError {
         /// The field, what was found, and what would be right.
         problem: String,
     },
-    /// A platform whose pilots would offer no core.
-    #[error("platform {platform}: found 0 cores on this host; say `cores: 1` or more")]
-    NoCores {
-        /// Its name.
-        platform: String,
-    },
+    /// A platform that offers nothing.
+    #[error(transparent)]
+    Platform(#[from] PlatformError),
 }
 
 /// What a `manager.yaml` says.
@@ -77,7 +65,7 @@ pub struct ManagerFile {
     pub tls: Option<TlsMode>,
     /// Attached at the start.
     #[serde(deserialize_with = "distinct_platforms")]
-    pub platforms: Vec<PlatformEntry>,
+    pub platforms: Vec<PlatformProfile>,
     /// Which policy each layer uses.
     pub policies: Option<Policies>,
     /// Limits and intervals of the engine.
@@ -93,32 +81,6 @@ pub struct Listen {
     pub host: Option<IpAddr>,
     /// The port.
     pub port: Option<u16>,
-}
-
-/// A platform of the file.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(try_from = "PlatformForm")]
-pub struct PlatformEntry(PlatformForm);
-
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PlatformForm {
-    name: String,
-    adapter: String,
-    cores: Option<u32>,
-    memory: Option<Bytes>,
-    gpus: Option<u32>,
-    #[serde(default)]
-    generic: BTreeMap<String, u64>,
-    #[serde(default = "one")]
-    pilots_max: u32,
-    #[serde(default)]
-    pilots_min: u32,
-    #[serde(default = "ten_minutes")]
-    idle_timeout: Duration,
-    walltime: Option<Duration>,
-    #[serde(default = "ten_seconds")]
-    poll_interval: Duration,
 }
 
 /// The engine's settings that the file changes; see [`Settings`] for what they are.
@@ -170,77 +132,6 @@ impl ManagerFile {
     }
 }
 
-impl PlatformEntry {
-    /// The platform's name.
-    pub fn name(&self) -> &str {
-        &self.0.name
-    }
-
-    /// The platform as the engine knows it. `host`: what this host has, where the file says nothing.
-    ///
-    /// # Errors
-    /// No core, neither in the file nor on this host.
-    pub fn spec(&self, host: &Resources) -> Result<PlatformSpec, ConfigError> {
-        let form = &self.0;
-        let mut generic = host.generic.clone();
-        generic.extend(form.generic.clone());
-        let capacity = Resources {
-            cores: form.cores.unwrap_or(host.cores),
-            memory_bytes: form.memory.map_or(host.memory_bytes, |memory| memory.0),
-            gpus: form.gpus.unwrap_or(host.gpus),
-            generic,
-        };
-        if capacity.cores == 0 {
-            return Err(ConfigError::NoCores { platform: form.name.clone() });
-        }
-        Ok(PlatformSpec {
-            name: form.name.clone(),
-            adapter: form.adapter.clone(),
-            capacity,
-            n_pilots_min: form.pilots_min,
-            n_pilots_max: form.pilots_max,
-            idle_timeout: form.idle_timeout.0,
-            walltime: form.walltime.map(|walltime| walltime.0),
-            poll_interval: form.poll_interval.0,
-        })
-    }
-}
-
-impl TryFrom<PlatformForm> for PlatformEntry {
-    type Error = String;
-
-    fn try_from(form: PlatformForm) -> Result<PlatformEntry, String> {
-        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        let PlatformForm { name, adapter, pilots_max, pilots_min, .. } = &form;
-        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_word) {
-            return Err(format!(
-                "found name `{name}`; write 1 to {NAME_BYTES_MAX} letters, digits, `-` and `_`"
-            ));
-        }
-        if !adapters::NAMES.contains(&adapter.as_str()) {
-            return Err(format!(
-                "found adapter `{adapter}` of `{name}`; there is {}",
-                adapters::NAMES.join(", ")
-            ));
-        }
-        if form.cores == Some(0) {
-            return Err(format!("found cores 0 of `{name}`; a pilot has at least 1"));
-        }
-        if !(1..=N_PILOTS_MAX).contains(pilots_max) {
-            return Err(format!("found pilots_max {pilots_max} of `{name}`; write 1 to {N_PILOTS_MAX}"));
-        }
-        if pilots_min > pilots_max {
-            return Err(format!(
-                "found pilots_min {pilots_min} of `{name}`; it must not be above pilots_max {pilots_max}"
-            ));
-        }
-        if form.poll_interval.0 == Span::ZERO {
-            return Err(format!("found poll_interval 0 of `{name}`; write 1s or more"));
-        }
-        Ok(PlatformEntry(form))
-    }
-}
-
 impl Limits {
     /// Changes the settings that the file names.
     pub fn apply(&self, settings: &mut Settings) {
@@ -265,78 +156,21 @@ impl Limits {
     }
 }
 
-/// A duration as text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Duration(Span);
-
-/// A size as text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Bytes(u64);
-
-fn one() -> u32 {
-    1
-}
-
-fn ten_minutes() -> Duration {
-    Duration(Span::from_secs(600))
-}
-
-fn ten_seconds() -> Duration {
-    Duration(Span::from_secs(10))
-}
-
-impl<'de> Deserialize<'de> for Duration {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        let parse = |text: &str| parse_duration_ms(text).map_err(|error| error.to_string());
-        let wanted = "a duration like 10s, 1h 30m or 500ms";
-        let span = deserializer.deserialize_any(Quantity { wanted, parse })?;
-        Ok(Duration(Span::from_millis(span)))
-    }
-}
-
-impl<'de> Deserialize<'de> for Bytes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
-        let parse = |text: &str| parse_bytes(text).map_err(|error| error.to_string());
-        deserializer.deserialize_any(Quantity { wanted: "a size like 512MiB or 8GiB", parse }).map(Bytes)
-    }
-}
-
 fn host<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<IpAddr>, D::Error> {
     let wanted = "an address like 127.0.0.1, 0.0.0.0 or ::1";
     let parse = |text: &str| text.parse().map_err(|_| format!("write {wanted}"));
     deserializer.deserialize_any(Quantity { wanted, parse }).map(Some)
 }
 
-/// Text that stands for a value, or a number whose missing unit is then complained of.
-struct Quantity<F> {
-    wanted: &'static str,
-    parse: F,
-}
-
-impl<T, F: Fn(&str) -> Result<T, String>> Visitor<'_> for Quantity<F> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.wanted)
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
-        (self.parse)(text).map_err(|what| E::custom(format!("found `{text}`; {what}")))
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<T, E> {
-        self.visit_str(&number.to_string())
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<T, E> {
-        self.visit_str(&number.to_string())
-    }
-}
-
-fn distinct_platforms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PlatformEntry>, D::Error> {
-    let platforms = Vec::<PlatformEntry>::deserialize(deserializer)?;
+fn distinct_platforms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PlatformProfile>, D::Error> {
+    let platforms = Vec::<PlatformProfile>::deserialize(deserializer)?;
     let mut names = BTreeSet::new();
     for platform in &platforms {
+        let (name, adapter) = (platform.name(), platform.adapter());
+        if !adapters::NAMES.contains(&adapter) {
+            let known = adapters::NAMES.join(", ");
+            return Err(D::Error::custom(format!("found adapter `{adapter}` of `{name}`; there is {known}")));
+        }
         if !names.insert(platform.name()) {
             let found =
                 format!("found two platforms of the name `{}`; name them differently", platform.name());
@@ -422,7 +256,7 @@ mod tests {
         assert_eq!(config.settings.prefetch, before.prefetch);
         assert_eq!(config.platforms[0].capacity, host());
         let error = config.apply(&file, &Resources::default()).unwrap_err();
-        assert!(matches!(error, ConfigError::NoCores { .. }));
+        assert!(matches!(error, ConfigError::Platform(_)));
     }
 
     #[track_caller]

@@ -87,11 +87,11 @@ pub async fn run(args: ExportArgs) -> Result<Outcome, Failure> {
     let reader = Reader::open(&args.place).await?;
     let client = &reader.client;
     let job = selector.resolve_one(client).await?;
-    let state = TaskFilter::from(args.state);
+    let rows = Rows { client, job, state: args.state.into() };
     let mut columns = Columns::of(&client.spec(job).await?);
     if format == Format::Parquet && columns.has_extracts() {
         // A file of typed columns must know the types before the first row.
-        each_row(client, job, state, |row| {
+        rows.each(|row| {
             columns.learn(&row);
             Ok(())
         })
@@ -99,13 +99,12 @@ pub async fn run(args: ExportArgs) -> Result<Outcome, Failure> {
         columns.settle();
     }
     let Some(path) = &args.output else {
-        write(client, job, state, columns, format, Box::new(io::stdout())).await?;
+        rows.write(&columns, format, Box::new(io::stdout())).await?;
         return Ok(Outcome::Fine);
     };
     let partial = partial_path(path)?;
     let file = File::create(&partial).map_err(|error| Failure::file("write", &partial, &error))?;
-    let written = write(client, job, state, columns, format, Box::new(file)).await;
-    let n_rows = match written {
+    let n_rows = match rows.write(&columns, format, Box::new(file)).await {
         Ok(n_rows) => n_rows,
         Err(failure) => {
             // The failure says enough; half a file would say something wrong.
@@ -143,48 +142,50 @@ fn partial_path(path: &Path) -> Result<PathBuf, Failure> {
     Ok(path.with_file_name(partial))
 }
 
-/// Writes all rows; gives their number.
-async fn write(
-    client: &Client,
+/// The rows to be exported.
+struct Rows<'a> {
+    client: &'a Client,
     job: JobId,
     state: TaskFilter,
-    columns: Columns,
-    format: Format,
-    to: Box<dyn Write + Send>,
-) -> Result<u64, Failure> {
-    let to = BufWriter::new(to);
-    let mut writer: Box<dyn RowWriter> = match format {
-        Format::Csv => Box::new(csv_file::CsvFile::new(&columns, to)?),
-        Format::Jsonl => Box::new(json_lines::JsonLines::new(&columns, to)),
-        Format::Parquet => Box::new(parquet_file::ParquetFile::new(&columns, to)?),
-    };
-    let mut n_rows = 0;
-    each_row(client, job, state, |row| {
-        n_rows += 1;
-        Ok(writer.row(columns.values(row))?)
-    })
-    .await?;
-    writer.finish()?;
-    Ok(n_rows)
 }
 
-/// All rows of the job in this state, in order.
-async fn each_row(
-    client: &Client,
-    job: JobId,
-    state: TaskFilter,
-    mut take: impl FnMut(TaskRow) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let mut from = 0;
-    loop {
-        let page = Page { state, from, limit: PAGE_ROWS, with_extracts: true };
-        let answer = client.tasks(job, page).await?;
-        for row in answer.tasks {
-            take(row)?;
-        }
-        match answer.next {
-            Some(next) if next > from => from = next,
-            _ => return Ok(()),
+impl Rows<'_> {
+    /// Writes all of them; gives their number.
+    async fn write(
+        &self,
+        columns: &Columns,
+        format: Format,
+        to: Box<dyn Write + Send>,
+    ) -> Result<u64, Failure> {
+        let to = BufWriter::new(to);
+        let mut writer: Box<dyn RowWriter> = match format {
+            Format::Csv => Box::new(csv_file::CsvFile::new(columns, to)?),
+            Format::Jsonl => Box::new(json_lines::JsonLines::new(columns, to)),
+            Format::Parquet => Box::new(parquet_file::ParquetFile::new(columns, to)?),
+        };
+        let mut n_rows = 0;
+        self.each(|row| {
+            n_rows += 1;
+            Ok(writer.row(columns.values(row))?)
+        })
+        .await?;
+        writer.finish()?;
+        Ok(n_rows)
+    }
+
+    /// Hands them over one by one, in order, page by page.
+    async fn each(&self, mut take: impl FnMut(TaskRow) -> Result<(), Failure>) -> Result<(), Failure> {
+        let mut from = 0;
+        loop {
+            let page = Page { state: self.state, from, limit: PAGE_ROWS, with_extracts: true };
+            let answer = self.client.tasks(self.job, page).await?;
+            for row in answer.tasks {
+                take(row)?;
+            }
+            match answer.next {
+                Some(next) if next > from => from = next,
+                _ => return Ok(()),
+            }
         }
     }
 }

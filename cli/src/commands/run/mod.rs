@@ -25,6 +25,7 @@ use crate::{
     in_process,
     input::JobInput,
     interrupts::Interrupts,
+    logging,
     progress::{Progress, Verbosity},
     show::{
         self, Screen,
@@ -105,6 +106,7 @@ pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
     let capacity = capacity(&args)?;
     refuse_what_cannot_run(&spec, &capacity)?;
     refuse_company(&args.dir).await?;
+    logging::start(None);
     let config = config(&args.dir, capacity)?;
     let request =
         SubmitRequest { submission_key: Some(key::submission_key(&spec, &config.folder, args.fresh)?), spec };

@@ -1,0 +1,132 @@
+//! Platform profiles: what an operator says of a source of pilots, checked.
+
+use std::collections::BTreeMap;
+
+use scheduler::{engine::interface::PlatformSpec, resources::Resources, time::Span};
+use serde::Deserialize;
+
+use crate::quantity::{Bytes, Duration};
+
+/// Bytes of a platform's name.
+const NAME_BYTES_MAX: usize = 64;
+/// More pilots than any platform gives to one user.
+const N_PILOTS_MAX: u32 = 100_000;
+
+/// Why a profile is no platform on this host.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PlatformError {
+    /// A platform whose pilots would offer no core.
+    #[error("platform {platform}: found 0 cores on this host; say `cores: 1` or more")]
+    NoCores {
+        /// Its name.
+        platform: String,
+    },
+}
+
+/// A platform as an operator writes it down.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(try_from = "PlatformForm")]
+pub struct PlatformProfile(PlatformForm);
+
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlatformForm {
+    name: String,
+    adapter: String,
+    cores: Option<u32>,
+    memory: Option<Bytes>,
+    gpus: Option<u32>,
+    #[serde(default)]
+    generic: BTreeMap<String, u64>,
+    #[serde(default = "one")]
+    pilots_max: u32,
+    #[serde(default)]
+    pilots_min: u32,
+    #[serde(default = "ten_minutes")]
+    idle_timeout: Duration,
+    walltime: Option<Duration>,
+    #[serde(default = "ten_seconds")]
+    poll_interval: Duration,
+}
+
+impl PlatformProfile {
+    /// The platform's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The adapter's name.
+    pub fn adapter(&self) -> &str {
+        &self.0.adapter
+    }
+
+    /// The platform as the engine knows it. `host`: what this host has, where the file says nothing.
+    ///
+    /// # Errors
+    /// No core, neither in the file nor on this host.
+    pub fn spec(&self, host: &Resources) -> Result<PlatformSpec, PlatformError> {
+        let form = &self.0;
+        let mut generic = host.generic.clone();
+        generic.extend(form.generic.clone());
+        let capacity = Resources {
+            cores: form.cores.unwrap_or(host.cores),
+            memory_bytes: form.memory.map_or(host.memory_bytes, |memory| memory.0),
+            gpus: form.gpus.unwrap_or(host.gpus),
+            generic,
+        };
+        if capacity.cores == 0 {
+            return Err(PlatformError::NoCores { platform: form.name.clone() });
+        }
+        Ok(PlatformSpec {
+            name: form.name.clone(),
+            adapter: form.adapter.clone(),
+            capacity,
+            n_pilots_min: form.pilots_min,
+            n_pilots_max: form.pilots_max,
+            idle_timeout: form.idle_timeout.0,
+            walltime: form.walltime.map(|walltime| walltime.0),
+            poll_interval: form.poll_interval.0,
+        })
+    }
+}
+
+impl TryFrom<PlatformForm> for PlatformProfile {
+    type Error = String;
+
+    fn try_from(form: PlatformForm) -> Result<PlatformProfile, String> {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let PlatformForm { name, pilots_max, pilots_min, .. } = &form;
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_word) {
+            return Err(format!(
+                "found name `{name}`; write 1 to {NAME_BYTES_MAX} letters, digits, `-` and `_`"
+            ));
+        }
+        if form.cores == Some(0) {
+            return Err(format!("found cores 0 of `{name}`; a pilot has at least 1"));
+        }
+        if !(1..=N_PILOTS_MAX).contains(pilots_max) {
+            return Err(format!("found pilots_max {pilots_max} of `{name}`; write 1 to {N_PILOTS_MAX}"));
+        }
+        if pilots_min > pilots_max {
+            return Err(format!(
+                "found pilots_min {pilots_min} of `{name}`; it must not be above pilots_max {pilots_max}"
+            ));
+        }
+        if form.poll_interval.0 == Span::ZERO {
+            return Err(format!("found poll_interval 0 of `{name}`; write 1s or more"));
+        }
+        Ok(PlatformProfile(form))
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn ten_minutes() -> Duration {
+    Duration(Span::from_secs(600))
+}
+
+fn ten_seconds() -> Duration {
+    Duration(Span::from_secs(10))
+}

@@ -1,0 +1,59 @@
+//! Quantities with units, as people write them: durations, sizes.
+
+use std::fmt;
+
+use protocol::units::{parse_bytes, parse_duration_ms};
+use scheduler::time::Span;
+use serde::{Deserialize, Deserializer, de::Visitor};
+
+/// A duration as text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Duration(pub Span);
+
+/// A size as text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bytes(pub u64);
+
+impl<'de> Deserialize<'de> for Duration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        let parse = |text: &str| parse_duration_ms(text).map_err(|error| error.to_string());
+        let wanted = "a duration like 10s, 1h 30m or 500ms";
+        let span = deserializer.deserialize_any(Quantity { wanted, parse })?;
+        Ok(Duration(Span::from_millis(span)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        let parse = |text: &str| parse_bytes(text).map_err(|error| error.to_string());
+        deserializer.deserialize_any(Quantity { wanted: "a size like 512MiB or 8GiB", parse }).map(Bytes)
+    }
+}
+
+/// Text that stands for a value, or a number whose missing unit is then complained of.
+pub struct Quantity<F> {
+    /// What would be right.
+    pub wanted: &'static str,
+    /// Reads the text.
+    pub parse: F,
+}
+
+impl<T, F: Fn(&str) -> Result<T, String>> Visitor<'_> for Quantity<F> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.wanted)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        (self.parse)(text).map_err(|what| E::custom(format!("found `{text}`; {what}")))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+}

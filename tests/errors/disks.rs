@@ -1,0 +1,128 @@
+//! Disks that are full or read-only. Small file systems in memory, which only root can mount.
+
+use std::{path::PathBuf, process::Command};
+
+use tests::Sandbox;
+
+use crate::page::Page;
+
+const N_TASKS: u64 = 300;
+
+/// A file system in memory, gone when it goes out of scope.
+struct Disk {
+    path: PathBuf,
+}
+
+impl Disk {
+    /// One in this folder of the sandbox; `None`, with the reason printed, where that is not allowed.
+    fn mount(sandbox: &Sandbox, name: &str, size: &str) -> Option<Disk> {
+        let path = sandbox.path().join(name);
+        std::fs::create_dir(&path).expect("a folder to mount on");
+        let option = format!("size={size}");
+        let output = Command::new("mount").args(["-t", "tmpfs", "-o", &option, "tmpfs"]).arg(&path).output();
+        match output {
+            Ok(output) if output.status.success() => Some(Disk { path }),
+            Ok(output) => {
+                println!("skipped: no disk can be mounted: {}", tests::text(&output.stderr).trim());
+                None
+            }
+            Err(error) => {
+                println!("skipped: no disk can be mounted: {error}");
+                None
+            }
+        }
+    }
+
+    fn change(&self, option: &str) {
+        let option = format!("remount,{option}");
+        let status = Command::new("mount").args(["-o", &option]).arg(&self.path).status();
+        assert!(status.expect("mount runs").success(), "the disk is not changed to {option}");
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // What still has a file open there is ended by its sandbox.
+        let _ = Command::new("umount").arg("-l").arg(&self.path).status();
+    }
+}
+
+fn executions(sandbox: &Sandbox) -> Vec<u64> {
+    let mut executed: Vec<u64> =
+        sandbox.read("executions").lines().filter_map(|line| line.trim().parse().ok()).collect();
+    executed.sort_unstable();
+    executed
+}
+
+#[test]
+fn a_full_disk_ends_a_run_that_goes_on_when_there_is_room() {
+    let mut page = Page::new("full-disk");
+    let Some(disk) = Disk::mount(&page.sandbox, "disk", "6m") else { return };
+    page.sandbox.write(
+        "job.yaml",
+        &format!(
+            "name: x\ncommand: 'echo {{n}} >> executions; head -c 60000 /dev/urandom | base64'\n\
+             sweep: {{n: {{range: [1, {N_TASKS}]}}}}\n"
+        ),
+    );
+    let run = ["run", "job.yaml", "-q", "-j", "2", "--dir", "disk/state"];
+    page.fails("the store's disk is full", &run);
+    let n_before = executions(&page.sandbox).len();
+    assert!(n_before < N_TASKS as usize, "the disk was not full");
+    page.fails("it still is", &run);
+    page.ends("a new folder on it", &["run", "-q", "--dir", "disk/new", "--", "true"], 3);
+    tests::until("nothing is left running", || page.sandbox.processes().is_empty());
+    disk.change("size=200m");
+    page.sandbox.ok(&run);
+    let job = page.sandbox.json(&["job", "1", "--dir", "disk/state"]);
+    assert_eq!((&job["counts"]["done"], &job["counts"]["failed"]), (&N_TASKS.into(), &0.into()), "{job}");
+    let mut executed = executions(&page.sandbox);
+    let n_executions = executed.len();
+    executed.dedup();
+    assert_eq!(executed.len() as u64, N_TASKS, "tasks that never ran");
+    // What had run and could not be reported.
+    assert!(n_executions - executed.len() <= n_before, "{n_executions} executions");
+    page.close();
+}
+
+#[test]
+fn a_full_disk_ends_a_manager_that_goes_on_when_there_is_room() {
+    let mut page = Page::new("full-disk-serve");
+    let Some(disk) = Disk::mount(&page.sandbox, "disk", "6m") else { return };
+    let manager = page.serve("disk/state", &["-q", "--cores", "2"]);
+    page.sandbox.ok(&[
+        "submit", "--dir", "disk/state", "--array", &format!("1-{N_TASKS}"), "--shell", "--",
+        "echo {array} >> executions; head -c 60000 /dev/urandom | base64",
+    ]);
+    assert_eq!(manager.wait(), Some(3), "{}", page.sandbox.read("disk/state-serve.err"));
+    let said = page.sandbox.read("disk/state-serve.err");
+    page.told("serve while the disk gets full", "serve -q --dir disk/state", &said, "exit code 3");
+    page.fails("submit afterwards", &["submit", "--dir", "disk/state", "--", "true"]);
+    disk.change("size=200m");
+    let manager = page.serve("disk/state", &["-q", "--cores", "2"]);
+    page.sandbox.ok(&["wait", "1", "--dir", "disk/state"]);
+    page.sandbox.ok(&["stop", "--dir", "disk/state"]);
+    assert_eq!(manager.wait(), Some(0));
+    let mut executed = executions(&page.sandbox);
+    executed.dedup();
+    assert_eq!(executed.len() as u64, N_TASKS, "tasks that never ran");
+    page.close();
+}
+
+#[test]
+fn read_only_disks_are_explained() {
+    let mut page = Page::new("read-only-disk");
+    let Some(disk) = Disk::mount(&page.sandbox, "disk", "20m") else { return };
+    page.sandbox.ok(&["run", "-q", "--dir", "disk/state", "--", "echo", "{}", ":::", "a", "b"]);
+    disk.change("ro");
+    page.fails("run in a folder that is there", &["run", "--dir", "disk/state", "--", "true"]);
+    page.fails("serve in a folder that is there", &["serve", "-q", "--dir", "disk/state"]);
+    page.fails("run in a new folder", &["run", "--dir", "disk/new", "--", "true"]);
+    page.fails("serve in a new folder", &["serve", "-q", "--dir", "disk/new"]);
+    page.fails("read what is there", &["jobs", "--dir", "disk/state"]);
+    page.fails("export to it", &["export", "1", "--dir", "disk/state", "-o", "disk/x.csv"]);
+    page.ends("tasks that write there", &["run", "-q", "--stdout", "disk/{index}.txt", "--", "echo"], 1);
+    disk.change("rw");
+    assert_eq!(page.sandbox.json(&["job", "1", "--dir", "disk/state"])["counts"]["done"], 2);
+    page.close();
+}

@@ -1,0 +1,109 @@
+//! A manager's folder and what is in it: files in the place of folders, damaged files, manager.yaml.
+
+use crate::page::Page;
+
+/// A folder with a store of one finished job.
+fn kept(page: &Page, folder: &str) {
+    page.sandbox.ok(&["run", "-q", "--dir", folder, "--", "echo", "{}", ":::", "a", "b"]);
+}
+
+#[test]
+fn folders_that_cannot_be_used_are_explained() {
+    let mut page = Page::new("folders");
+    page.sandbox.write("file", "x\n");
+    for (title, folder) in [
+        ("a file", "file"),
+        ("a folder within a file", "file/x"),
+        ("a device", "/dev/full"),
+        ("a folder that cannot be made", "/proc/pilotfish"),
+        ("a folder that cannot be written", "/proc/self"),
+    ] {
+        page.fails(&format!("run in {title}"), &["run", "--dir", folder, "--", "true"]);
+        page.fails(&format!("serve in {title}"), &["serve", "-q", "--dir", folder]);
+    }
+    page.fails("read from a file", &["jobs", "--dir", "file"]);
+    let mut homeless = page.sandbox.command(&["serve", "-q"]);
+    homeless.env_remove("HOME");
+    page.case("serve without a home", homeless, 3);
+    let mut homeless = page.sandbox.command(&["serve", "-q"]);
+    homeless.env("HOME", "/proc/nobody");
+    page.case("serve with a home that is not there", homeless, 3);
+    let mut elsewhere = page.sandbox.command(&["status"]);
+    elsewhere.env("PILOTFISH_DIR", "nowhere");
+    page.case("a folder of the environment that is not there", elsewhere, 3);
+    page.close();
+}
+
+#[test]
+fn damaged_folders_are_explained() {
+    let mut page = Page::new("damaged");
+    let here = page.sandbox.path().to_owned();
+    kept(&page, "good");
+    let copy = |name: &str| {
+        let status = std::process::Command::new("cp").args(["-r", "good", name]).current_dir(&here).status();
+        assert!(status.expect("cp runs").success(), "{name} is copied");
+    };
+    for (name, file, damage) in [
+        ("other", "store.sqlite", &b"this is a letter to my aunt\n"[..]),
+        ("short", "store.sqlite", &b"SQLite format 3\0"[..]),
+        ("secret", "secret", &b"abc"[..]),
+    ] {
+        copy(name);
+        // A store has its newest pages beside it.
+        let _ = std::fs::remove_file(here.join(name).join("store.sqlite-wal"));
+        std::fs::write(here.join(name).join(file), damage).expect("it is damaged");
+        page.fails(&format!("run with a damaged {file} ({name})"), &["run", "--dir", name, "--", "true"]);
+        page.fails(&format!("serve with a damaged {file} ({name})"), &["serve", "-q", "--dir", name]);
+        if file == "store.sqlite" {
+            page.fails(&format!("read a damaged {file} ({name})"), &["jobs", "--dir", name]);
+        }
+    }
+    copy("torn");
+    let path = here.join("torn/store.sqlite");
+    let mut bytes = std::fs::read(&path).expect("the store is there");
+    for page in bytes.chunks_mut(4096).skip(1) {
+        page.fill(0xa5);
+    }
+    std::fs::write(&path, bytes).expect("it is damaged");
+    page.fails("run with a store of torn pages", &["run", "--dir", "torn", "--", "true"]);
+    copy("newer");
+    let sqlite = std::process::Command::new("sqlite3")
+        .args(["newer/store.sqlite", "PRAGMA user_version = 99"])
+        .current_dir(&here)
+        .status();
+    assert!(sqlite.expect("sqlite3 runs; tests/run installs it").success());
+    page.fails("run with a store of a later version", &["run", "--dir", "newer", "--", "true"]);
+    copy("key");
+    page.sandbox.write("key/certificate.pem", "-----BEGIN NOTHING-----\n");
+    page.fails("serve with a damaged certificate", &["serve", "-q", "--dir", "key", "--tls", "on"]);
+    assert_eq!(page.sandbox.json(&["job", "1", "--dir", "good"])["counts"]["done"], 2, "the original");
+    page.close();
+}
+
+#[test]
+fn bad_configurations_are_explained() {
+    let mut page = Page::new("configurations");
+    page.refuses("a folder", &["serve", "-q", "--config", "home"]);
+    for yaml in [
+        "listen: {host: here}\n",
+        "listen: {port: 70000}\n",
+        "lisen: {port: 1}\n",
+        "tls: maybe\n",
+        "platforms:\n  - name: here\n",
+        "platforms:\n  - {name: here, adapter: slurn}\n",
+        "platforms:\n  - {name: here, adapter: local, cores: 0}\n",
+        "platforms:\n  - {name: here, adapter: local, memory: 8}\n",
+        "platforms:\n  - {name: here, adapter: local}\n  - {name: here, adapter: local}\n",
+        "policies: {matching: tunrs, bundling: guided}\n",
+        "limits: {grace: 60}\n",
+        "limits: {grase: 1m}\n",
+        "listen: [\n",
+        "- a\n",
+    ] {
+        page.sandbox.write("manager.yaml", yaml);
+        let title = format!("\n    {}\n#", yaml.trim_end().replace('\n', "\n    "));
+        page.refuses(&title, &["serve", "-q", "--dir", "state", "--config", "manager.yaml"]);
+    }
+    assert!(!page.sandbox.path().join("state").exists(), "something was made for a wrong configuration");
+    page.close();
+}

@@ -1,0 +1,49 @@
+//! Jobs that are right and cannot run: what is said of their tasks, and where results cannot go.
+
+use std::fs::File;
+
+use crate::page::Page;
+
+#[test]
+fn tasks_that_cannot_run_say_why() {
+    let mut page = Page::new("tasks");
+    page.sandbox.write("taken", "a file\n");
+    let cases: &[(&str, &str)] = &[
+        ("a program that is not there", "name: x\ncommand: [no-such-program]\n"),
+        ("a program that is none", "name: x\ncommand: [/etc/passwd]\n"),
+        ("a folder where a file is", "name: x\ncommand: [\"true\"]\nworkdir: {path: taken/here}\n"),
+        ("output into a file as a folder", "name: x\ncommand: [echo]\nstdio: {stdout: taken/out.txt}\n"),
+        ("output to where nobody may write", "name: x\ncommand: [echo]\nstdio: {stdout: /proc/out.txt}\n"),
+        ("input that is not there", "name: x\ncommand: [cat]\nstdio: {stdin: no.txt}\n"),
+        ("a program that takes too long", "name: x\ncommand: [sleep, \"1000\"]\ntime_limit: 100ms\n"),
+        ("a program that fails", "name: x\ncommand: 'echo no input >&2; exit 3'\n"),
+        ("a program that kills itself", "name: x\ncommand: 'kill -SEGV $$'\n"),
+    ];
+    for (title, yaml) in cases {
+        page.sandbox.write("job.yaml", yaml);
+        page.ends(title, &["run", "job.yaml", "--fresh", "-q"], 1);
+    }
+    page.close();
+}
+
+#[test]
+fn results_that_cannot_be_written_say_why() {
+    let mut page = Page::new("results");
+    page.sandbox.ok(&["run", "-q", "--", "echo", "{}", ":::", "a", "b"]);
+    let full = || File::options().write(true).open("/dev/full").expect("a full device");
+    page.fails("into a folder that is not there", &["export", "1", "-o", "no/x.csv"]);
+    page.fails("over a folder", &["export", "1", "-o", "home"]);
+    page.fails("to where nobody may write", &["export", "1", "-o", "/proc/x.csv"]);
+    let commands: &[(&str, &[&str])] = &[
+        ("a full device takes no CSV", &["export", "1"]),
+        ("a full device takes no JSON Lines", &["export", "1", "-f", "jsonl"]),
+        ("a full device takes no Parquet", &["export", "1", "-f", "parquet"]),
+        ("a full device takes no outputs", &["logs", "1.0"]),
+        ("a full device takes no table", &["jobs"]),
+        ("a full device takes no schema", &["schema", "job"]),
+    ];
+    for (title, arguments) in commands {
+        page.to(title, arguments, full(), 3);
+    }
+    page.close();
+}

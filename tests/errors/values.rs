@@ -1,0 +1,26 @@
+//! Commands with values, the GNU parallel habit.
+
+use crate::page::Page;
+
+#[test]
+fn bad_values_of_commands_are_explained() {
+    let mut page = Page::new("values");
+    let cases: &[(&str, &[&str])] = &[
+        ("no command", &["check", "--", ":::", "a"]),
+        ("no value", &["check", "--", "echo", "{}", ":::"]),
+        ("no value between two", &["check", "--", "echo", ":::", ":::", "a"]),
+        ("a list that is not there", &["check", "--", "echo", "{3}", ":::", "a", ":::", "b"]),
+        ("linked lists of different length", &["check", "--", "echo", ":::", "a", "b", ":::+", "c"]),
+        ("nothing to link with", &["check", "--", "echo", ":::+", "c"]),
+        ("job slots, which are not known", &["check", "--", "echo", "{%}", ":::", "a"]),
+        ("a parameter that is not there", &["check", "--", "echo", "{seed}", ":::", "a"]),
+        ("numbers that are none", &["check", "--array", "one-ten", "--", "echo"]),
+        ("numbers the wrong way round", &["check", "--array", "10-1", "--", "echo"]),
+        ("steps of nothing", &["check", "--array", "1-10:0", "--", "echo"]),
+        ("more tasks than can be", &["check", "--array", "1-18446744073709551615", "--", "echo"]),
+    ];
+    for (title, arguments) in cases {
+        page.refuses(title, arguments);
+    }
+    page.close();
+}
