@@ -94,8 +94,8 @@ fn a_full_disk_ends_a_manager_that_goes_on_when_there_is_room() {
         "submit", "--dir", "disk/state", "--array", &format!("1-{N_TASKS}"), "--shell", "--",
         "echo {array} >> executions; head -c 60000 /dev/urandom | base64",
     ]);
-    assert_eq!(manager.wait(), Some(3), "{}", page.sandbox.read("disk/state-serve.err"));
-    let said = page.sandbox.read("disk/state-serve.err");
+    assert_eq!(manager.wait(), Some(3), "{}", page.sandbox.read("disk-state-serve.err"));
+    let said = page.sandbox.read("disk-state-serve.err");
     page.told("serve while the disk gets full", "serve -q --dir disk/state", &said, "exit code 3");
     page.fails("submit afterwards", &["submit", "--dir", "disk/state", "--", "true"]);
     disk.change("size=200m");

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::page::Page;
 
 /// Answers every request with this; lives as long as the test.
-pub fn answering(answer: &'static str) -> String {
+pub fn answering(answer: impl Into<String>) -> String {
+    let answer = answer.into();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("its address"));
     std::thread::spawn(move || {

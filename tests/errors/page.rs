@@ -112,7 +112,7 @@ impl Page {
     pub fn serve(&self, folder: &str, arguments: &[&str]) -> Running {
         let mut all = vec!["serve", "--dir", folder];
         all.extend(arguments);
-        let manager = self.sandbox.start(&format!("{folder}-serve"), &all);
+        let manager = self.sandbox.start(&format!("{}-serve", folder.replace('/', "-")), &all);
         until("the manager answers", || self.sandbox.run(&["status", "--dir", folder]).status.success());
         manager
     }

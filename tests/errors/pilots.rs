@@ -24,6 +24,14 @@ fn write(page: &Page, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("its mode");
 }
 
+fn refusal(status: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
 #[test]
 fn pilots_that_cannot_begin_say_why() {
     let mut page = Page::new("pilots");
@@ -52,17 +60,14 @@ fn pilots_that_cannot_begin_say_why() {
     page.ends("a folder that cannot be used", &run, 1);
     join(&page, |_| {});
     page.ends("another tag", &["agent", "run", "--join", "join.json", "--tag", "other"], 1);
-    let upgrade = concat!(
-        "HTTP/1.1 426 Upgrade Required\r\ncontent-type: application/json\r\nconnection: close\r\n",
-        "content-length: 155\r\n\r\n",
-        "{\"error\": {\"code\": \"wrong-version\", \"message\": \"found version 1 of the pilot protocol, ",
-        "this manager (9.0.0) speaks version 2; use the same release\"}}            "
+    let upgrade = refusal(
+        "426 Upgrade Required",
+        "{\"error\": {\"code\": \"wrong-version\", \"message\": \"found version 1 of the pilot protocol, \
+         this manager (9.0.0) speaks version 2; use the same release\"}}",
     );
-    let (head, body) = upgrade.split_once("\r\n\r\n").expect("head and body");
-    assert!(head.ends_with(&body.len().to_string()), "the body has {} bytes", body.len());
     join(&page, |document| document["url"] = answering(upgrade).into());
     page.ends("a manager of another version", &run, 3);
-    let gone = "HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 9\r\n\r\nnot here\n";
+    let gone = refusal("404 Not Found", "not here");
     join(&page, |document| document["url"] = answering(gone).into());
     page.ends("something that is no manager", &run, 3);
     join(&page, |document| document["walltime"] = 1_000_000.into());
@@ -88,8 +93,9 @@ fn managers_refuse_pilots_of_another_version_token_or_certificate() {
     join(&page, |document| {
         document["url"] = safe["url"].clone();
         document["certificate_sha256"] = "0123456789abcdef".repeat(4).into();
+        document["walltime"] = 1_000_000.into();
     });
-    page.ends("another certificate", &run, 3);
+    page.ends("another certificate, until the walltime's end", &run, 4);
 
     let tokens = manager::tokens::Tokens::open(&page.sandbox.path().join("plain")).expect("its secret");
     let token = tokens.join("tag");

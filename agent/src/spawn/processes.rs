@@ -449,12 +449,25 @@ impl Ended {
         Ended {
             outcome,
             cpu_us: time(usage.ru_utime) + time(usage.ru_stime),
-            peak_memory_bytes: usage.ru_maxrss.unsigned_abs() * 1024,
+            peak_memory_bytes: peak_memory_bytes(usage),
             read_bytes: usage.ru_inblock.unsigned_abs() * 512,
             write_bytes: usage.ru_oublock.unsigned_abs() * 512,
             was_last_of_group,
         }
     }
+}
+
+/// A process's peak memory; 0 when it is not above our own. The kernel counts what the process was
+/// before it became the task's program, which with vfork is this agent: anything smaller is hidden.
+fn peak_memory_bytes(usage: &libc::rusage) -> u64 {
+    // SAFETY: an all-zero rusage is a valid one, and getrusage only writes to it.
+    let own = unsafe {
+        let mut own: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut own);
+        own
+    };
+    let is_its_own = usage.ru_maxrss > own.ru_maxrss;
+    if is_its_own { usage.ru_maxrss.unsigned_abs() * 1024 } else { 0 }
 }
 
 /// A duration in whole microseconds.

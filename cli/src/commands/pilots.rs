@@ -54,7 +54,9 @@ pub async fn run(args: PilotsArgs) -> Result<Outcome, Failure> {
             ">AGE", ">SILENT", ">LEFT", "WHY",
         ]);
         for pilot in &pilots {
-            let (used, offered) = (pilot.used.cores, pilot.node.capacity.cores);
+            let offered = pilot.node.capacity.cores;
+            // Tasks sent ahead are promised cores of those that run.
+            let used = pilot.used.cores.min(offered);
             let until = pilot.ended_at.unwrap_or(now);
             table.row(vec![
                 pilot.id.to_string().into(),

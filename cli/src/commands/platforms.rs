@@ -49,13 +49,15 @@ pub async fn run(args: PlatformsArgs) -> Result<Outcome, Failure> {
             "LAST FAILURE",
         ]);
         for platform in &platforms {
+            // Tasks sent ahead are promised cores of those that run.
+            let offered = platform.n_pilots.saturating_mul(platform.capacity.cores.into());
             table.row(vec![
                 platform.name.clone().into(),
                 platform.adapter.clone().into(),
                 count(platform.n_pilots).into(),
                 platform.n_pilots_max.to_string().into(),
                 count(platform.n_allocations_waiting + platform.n_allocations_unknown).into(),
-                count(platform.used_cores).into(),
+                count(platform.used_cores.min(offered)).into(),
                 words::failures(platform.n_failures.into()),
                 platform.capacity.to_string().into(),
                 platform.last_failure.clone().unwrap_or_default().into(),

@@ -32,8 +32,12 @@ impl Events {
         Events { body: response.into_body(), text: String::new() }
     }
 
-    /// The next event's name and data; `None`: the stream has ended.
+    /// The next event's name and data; `None`: the stream has ended. Comments are not waited on for ever.
     async fn next(&mut self) -> Option<(String, Value)> {
+        timeout(PATIENCE, self.read()).await.expect("an event in time")
+    }
+
+    async fn read(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((block, rest)) = self.text.split_once("\n\n") {
                 let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
@@ -45,7 +49,7 @@ impl Events {
                     None => continue,
                 }
             }
-            let frame = timeout(PATIENCE, self.body.frame()).await.expect("an event in time")?;
+            let frame = self.body.frame().await?;
             let data = frame.unwrap().into_data().unwrap_or_default();
             self.text.push_str(std::str::from_utf8(&data).unwrap());
         }
