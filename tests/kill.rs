@@ -27,7 +27,7 @@ fn audit(sandbox: &Sandbox, rows: &str, n_kills: u64) {
         *executed.entry(line.trim().parse().expect("an index")).or_default() += 1;
     }
     assert_eq!(executed.len() as u64, N_TASKS, "tasks that never ran");
-    let mut indices: Vec<u64> = rows.lines().skip(1).map(|row| first_field(row)).collect();
+    let mut indices: Vec<u64> = rows.lines().skip(1).map(first_field).collect();
     assert_eq!(indices.len() as u64, N_TASKS, "rows of results");
     indices.sort_unstable();
     indices.dedup();

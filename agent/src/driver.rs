@@ -45,6 +45,9 @@ const FAREWELL: Duration = Duration::from_secs(15);
 const SIGNAL_ECHO: Duration = Duration::from_millis(300);
 /// One thread starts thousands of processes a second; more of them only on large nodes.
 const CORES_PER_THREAD: usize = 16;
+/// While all slots are busy a report is followed by the next one after this time, with what has ended
+/// until then: one exchange for each task would cost more than the task's process.
+const REPORT_INTERVAL: Duration = Duration::from_millis(5);
 /// Exits handled before the loop looks at anything else.
 const N_EXITS: usize = 256;
 /// Without a walltime, how long the manager may be away before the pilot gives up.
@@ -78,7 +81,7 @@ pub enum DriverError {
         source: io::Error,
     },
     /// Told to end before the manager answered.
-    #[error("told to end before the manager at {url} had answered")]
+    #[error("the pilot has to end, and the manager at {url} has not answered")]
     NotRegistered {
         /// Where.
         url: String,
@@ -138,6 +141,10 @@ struct Driver {
     n_failed: [u32; 2],
     away_since: Option<Instant>,
     is_registering: bool,
+    /// When the last report was sent.
+    reported_at: Instant,
+    /// A mere acknowledgement that is held back until then.
+    held: Option<(Instant, Box<PullAnswer>)>,
     leaving: Option<LeaveReason>,
     /// When a draining pilot kills what still runs.
     stop_at: Option<Instant>,
@@ -205,6 +212,8 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         n_failed: [0; 2],
         away_since: None,
         is_registering: false,
+        reported_at: started,
+        held: None,
         leaving: None,
         stop_at: None,
         give_up_at: walltime_end,
@@ -257,7 +266,8 @@ impl Driver {
         let core = self.core.next_wakeup().map(|at| self.started + Duration::from_micros(at.0));
         let silence =
             self.away_since.filter(|_| self.arrival.walltime_end.is_none()).map(|since| since + SILENCE_MAX);
-        [core, self.stop_at, self.give_up_at, silence].into_iter().flatten().min()
+        let held = self.held.as_ref().map(|(until, _)| *until);
+        [core, self.stop_at, self.give_up_at, silence, held].into_iter().flatten().min()
     }
 
     fn on_wakeup(&mut self) -> Result<(), DriverError> {
@@ -272,7 +282,11 @@ impl Driver {
             self.stop();
             return Ok(());
         }
-        self.handle(PilotEvent::TimerFired);
+        if self.held.as_ref().is_some_and(|(until, _)| now >= *until) {
+            self.release();
+        } else {
+            self.handle(PilotEvent::TimerFired);
+        }
         Ok(())
     }
 
@@ -311,7 +325,7 @@ impl Driver {
                 if self.away_since.take().is_some() {
                     tracing::info!("the manager answers again");
                 }
-                self.handle(PilotEvent::Answered { lane, answer });
+                self.take_answer(lane, answer);
             }
             News::RetryDue { lane } => self.handle(PilotEvent::PullFailed { lane }),
             News::Trouble { lane, error } => self.on_trouble(lane, error)?,
@@ -324,6 +338,23 @@ impl Driver {
             News::NotRegistered(_) => self.is_registering = false,
         }
         Ok(())
+    }
+
+    /// An answer that only acknowledges may wait: until it is taken, the core lets results gather.
+    fn take_answer(&mut self, lane: Lane, answer: Box<PullAnswer>) {
+        let until = self.reported_at + REPORT_INTERVAL;
+        let is_mere = lane == Lane::Report && answer.parts.is_empty() && answer.resync.is_none();
+        if is_mere && self.core.n_running() > 0 && self.stop_at.is_none() && Instant::now() < until {
+            self.held = Some((until, answer));
+        } else {
+            self.handle(PilotEvent::Answered { lane, answer });
+        }
+    }
+
+    fn release(&mut self) {
+        if let Some((_, answer)) = self.held.take() {
+            self.handle(PilotEvent::Answered { lane: Lane::Report, answer });
+        }
     }
 
     fn on_trouble(&mut self, lane: Lane, error: ClientError) -> Result<(), DriverError> {
@@ -439,6 +470,7 @@ impl Driver {
     }
 
     fn on_exit(&mut self, exit: Exit) {
+        let n_running = self.core.n_running();
         let Some(running) = self.running.remove(&exit.token) else { return };
         self.tokens.remove(&running.task);
         self.slots.give_back(running.place);
@@ -469,9 +501,16 @@ impl Driver {
         };
         let ending = ending(exit.outcome, running.time_limit, running.resources_bytes);
         self.handle(PilotEvent::Ended { task, ending, usage, output: Some(output) });
+        if self.core.n_running() < n_running {
+            // A slot is idle: the manager must know at once.
+            self.release();
+        }
     }
 
     fn pull(&mut self, lane: Lane, mut pull: Pull, report: Option<u64>) {
+        if lane == Lane::Report {
+            self.reported_at = Instant::now();
+        }
         pull.report = report.and_then(|number| self.spool.read(number));
         let request = PullRequest { pilot: self.pilot, pull };
         let (client, news, session) = (self.client.clone(), self.news.clone(), self.session.clone());

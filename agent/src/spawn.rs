@@ -123,8 +123,8 @@ pub struct Exit {
     pub wall_us: u64,
     /// CPU time of it and the descendants it waited for, user and system, in microseconds.
     pub cpu_us: u64,
-    /// The most memory that one of its processes held, in bytes. Not less than what the agent held when it
-    /// started it: the kernel counts that in.
+    /// The most memory that one of its processes held, in bytes; 0 if that was less than the agent itself
+    /// held when it started it, which the kernel counts in.
     pub peak_memory_bytes: u64,
     /// Bytes read from block devices.
     pub read_bytes: u64,

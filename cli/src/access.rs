@@ -15,6 +15,8 @@ use crate::{client::Client, client::ClientError, failure::Failure, failure::word
 
 /// The manager's access file in its folder.
 pub const ACCESS_FILE: &str = "access.json";
+/// The version of the access file that is known here.
+const ACCESS_VERSION: u32 = 1;
 /// The manager's store in its folder.
 pub const STORE_FILE: &str = "store.sqlite";
 /// The folder of `pilotfish run`, in the current one.
@@ -135,8 +137,18 @@ pub async fn standing(folder: &Path) -> Standing {
     };
     let access: AccessFile = match serde_json::from_str(&text) {
         Ok(access) => access,
-        Err(error) => return Standing::Unusable(format!("{ACCESS_FILE} is not an access file: {error}")),
+        Err(error) => {
+            return Standing::Unusable(format!(
+                "{ACCESS_FILE} is not an access file ({error}); start its manager again, which writes it anew"
+            ));
+        }
     };
+    if access.version != ACCESS_VERSION {
+        return Standing::Unusable(format!(
+            "{ACCESS_FILE} has version {}, this program knows version {ACCESS_VERSION}; use the release of its manager ({})",
+            access.version, access.manager_version
+        ));
+    }
     let is_here = hostname().is_some_and(|host| host == access.host);
     if is_here && !is_alive(access.pid) {
         return Standing::Stale(format!("its process {} has ended", access.pid));

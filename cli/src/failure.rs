@@ -47,12 +47,12 @@ pub enum Failure {
 impl Failure {
     /// One mistake of the user's: what was found and what would be right.
     pub fn bad_input(line: impl Into<String>) -> Failure {
-        Failure::BadInput(vec![line.into()])
+        Failure::BadInput(vec![without_numbers(line.into())])
     }
 
     /// Something outside did not do its part.
     pub fn infrastructure(line: impl Into<String>) -> Failure {
-        Failure::Infrastructure(line.into())
+        Failure::Infrastructure(without_numbers(line.into()))
     }
 
     /// A file or folder could not be used.
@@ -77,6 +77,19 @@ pub fn words(error: &io::Error) -> String {
         Some(end) => text[..end].to_lowercase(),
         None => text,
     }
+}
+
+/// A line without the numbers of system errors, which say nothing that their words do not.
+fn without_numbers(line: String) -> String {
+    let mut kept = String::new();
+    let mut rest = line.as_str();
+    while let Some((before, after)) = rest.split_once(" (os error ") {
+        let Some((_, behind)) = after.split_once(')') else { break };
+        kept.push_str(before);
+        rest = behind;
+    }
+    kept.push_str(rest);
+    kept
 }
 
 impl fmt::Display for Failure {
@@ -124,6 +137,8 @@ mod tests {
 
     #[test]
     fn errors_of_the_system_are_shown_without_their_number() {
+        let failure = Failure::infrastructure("a: Not a directory (os error 20), b: No (os error 2) (c)");
+        assert_eq!(failure.to_string(), "pilotfish: a: Not a directory, b: No (c)\n");
         let failure = Failure::from(Error::from_raw_os_error(28));
         assert_eq!(failure.to_string(), "pilotfish: cannot write the output: no space left on device\n");
     }

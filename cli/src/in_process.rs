@@ -1,6 +1,7 @@
 //! A manager within this process: for `run`, `serve`, and for reading the store of one that has ended.
 
 use std::{
+    io::ErrorKind,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -22,6 +23,10 @@ const IN_USE_PAUSE: Duration = Duration::from_millis(20);
 /// # Errors
 /// The folder cannot be made, or this program not be found again.
 pub fn config(folder: PathBuf) -> Result<Config, Failure> {
+    if folder.exists() && !folder.is_dir() {
+        let shown = folder.display();
+        return Err(Failure::infrastructure(format!("{shown} is no folder; name another with --dir")));
+    }
     std::fs::create_dir_all(&folder).map_err(|error| Failure::file("make the folder", &folder, &error))?;
     let folder = folder.canonicalize().map_err(|error| Failure::file("use the folder", &folder, &error))?;
     let program = std::env::current_exe()
@@ -74,13 +79,32 @@ pub async fn start(config: Config) -> Result<(Manager, Client), Failure> {
                 tokio::time::sleep(IN_USE_PAUSE).await;
             }
             Err(error) => {
-                let line = format!("no manager can be started in {folder}: {error}");
-                return Err(Failure::infrastructure(line));
+                let what = if config.is_offline {
+                    format!("the store in {folder} cannot be read")
+                } else {
+                    format!("no manager can be started in {folder}")
+                };
+                return Err(Failure::infrastructure(format!("{what}: {error}{}", remedy(&error))));
             }
         }
     };
     let client = Client::new(manager.access().clone())?;
     Ok((manager, client))
+}
+
+/// What to do about a folder that takes no files, where the error does not say it.
+fn remedy(error: &StartError) -> &'static str {
+    let (StartError::Store(StoreError::Folder { source, .. }) | StartError::File { source, .. }) = error
+    else {
+        return "";
+    };
+    match source.kind() {
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
+            "; make the folder writable, or use another one with --dir"
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; make room and start again: nothing is lost",
+        _ => "",
+    }
 }
 
 /// Opens the store that a manager left, for reading: no pilot is started, nothing is changed.

@@ -7,12 +7,17 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::{commit::Committed, platforms::Order, start::End};
 
+/// Fewer open replies are not worth a look.
+const N_REPLIES_CHECKED_MIN: usize = 1024;
+
 /// Where effects go.
 pub(crate) struct Performer {
     replies: HashMap<RequestId, oneshot::Sender<Answer>>,
     orders: mpsc::UnboundedSender<Order>,
     notices: broadcast::Sender<Notice>,
     end: watch::Sender<End>,
+    /// When there are so many replies, those that nobody waits for are looked for.
+    n_replies_checked: usize,
 }
 
 impl Performer {
@@ -21,7 +26,7 @@ impl Performer {
         notices: broadcast::Sender<Notice>,
         end: watch::Sender<End>,
     ) -> Performer {
-        Performer { replies: HashMap::new(), orders, notices, end }
+        Performer { replies: HashMap::new(), orders, notices, end, n_replies_checked: N_REPLIES_CHECKED_MIN }
     }
 
     pub(crate) fn perform(
@@ -30,6 +35,7 @@ impl Performer {
         replies: Vec<(RequestId, oneshot::Sender<Answer>)>,
     ) {
         self.replies.extend(replies);
+        self.forget_hung_up();
         for effect in committed.into_effects() {
             match effect {
                 Effect::Answer { request, answer } => self.answer(request, answer),
@@ -40,6 +46,14 @@ impl Performer {
                 Effect::List { platform } => self.order(Order::List { platform }),
                 Effect::Notify(notice) => self.notify(notice),
             }
+        }
+    }
+
+    /// Who hung up gets no answer, so nothing else would take the reply out.
+    fn forget_hung_up(&mut self) {
+        if self.replies.len() >= self.n_replies_checked {
+            self.replies.retain(|_, reply| !reply.is_closed());
+            self.n_replies_checked = (2 * self.replies.len()).max(N_REPLIES_CHECKED_MIN);
         }
     }
 

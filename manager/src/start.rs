@@ -9,11 +9,15 @@ use std::{
 };
 
 use adapters::{Surroundings, transport::LocalShell};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use protocol::{api::AccessFile, pilot::JoinDocument};
-use scheduler::engine::{
-    Engine,
-    interface::{Answer, Event, PlatformSpec},
-    settings::Settings,
+use scheduler::{
+    engine::{
+        Engine,
+        interface::{Answer, Event, PlatformSpec},
+        settings::Settings,
+    },
+    time::Span,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -151,12 +155,27 @@ impl Manager {
     }
 }
 
+/// Open files wanted: the connections allowed, and then some.
+const N_FILES_WANTED: u64 = 65_536;
+
+/// Each pilot takes a connection or two, and the usual limit of files is far below what is allowed.
+fn raise_file_limit() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, most.min(N_FILES_WANTED), most)
+    {
+        tracing::debug!(%error, "the limit of open files stays as it is");
+    }
+}
+
 /// Starts a manager in its folder. It answers when this returns.
 pub async fn start(config: Config) -> Result<Manager, StartError> {
+    raise_file_limit();
     let store = Store::open(&config.folder)?;
     let tokens = Tokens::open(&config.folder)?;
     let clock = Clock::start();
-    let settings = Settings { store_id: store.id(), ..config.settings };
+    // A reader of the store waits for no pilot.
+    let grace = if config.is_offline { Span::ZERO } else { config.settings.grace };
+    let settings = Settings { store_id: store.id(), grace, ..config.settings };
     let reader = store.reader();
     let mut records = Vec::new();
     store.replay(|record| records.push(record))?;

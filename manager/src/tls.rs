@@ -99,7 +99,8 @@ fn read_pem<T: PemObject>(path: &Path, wanted: &'static str) -> Result<T, TlsErr
     T::from_pem_slice(&pem).map_err(|error| TlsError::Content {
         path: path.to_owned(),
         wanted,
-        what: error.to_string(),
+        // The parser shows what it found as a list of bytes.
+        what: error.to_string().split(": [").next().unwrap_or_default().to_owned(),
     })
 }
 

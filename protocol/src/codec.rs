@@ -93,7 +93,9 @@ impl Format {
             Format::Postcard => {
                 postcard::from_bytes(bytes).map_err(|source| CodecError::Postcard { found, wanted, source })
             }
-            Format::Json => serde_json::from_slice(bytes).map_err(|source| CodecError::Json { wanted, source }),
+            Format::Json => {
+                serde_json::from_slice(bytes).map_err(|source| CodecError::Json { wanted, source })
+            }
         }
     }
 }

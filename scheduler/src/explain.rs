@@ -123,8 +123,12 @@ impl Reason {
             ),
             Reason::PilotsBusy { n_pilots, free, needs } => write!(
                 f,
-                "all {n_pilots} pilot{} are busy: a task needs {needs}, the freest has {free}",
-                plural(*n_pilots)
+                "{} busy: a task needs {needs}, the freest has {free}",
+                if *n_pilots == 1 {
+                    "the only pilot is".to_owned()
+                } else {
+                    format!("all {n_pilots} pilots are")
+                }
             ),
             Reason::BehindJob { job, user, policy, priority, held_cores, own_cores } => write!(
                 f,

@@ -112,6 +112,8 @@ pub struct PilotCore {
     must_tell: Option<u64>,
     in_flight: [bool; 2],
     leaving: Option<LeaveReason>,
+    /// Tasks have begun that the manager does not know to be running.
+    is_news_untold: bool,
     has_left: bool,
 }
 
@@ -161,6 +163,7 @@ impl PilotCore {
             must_tell: None,
             in_flight: [false; 2],
             leaving: None,
+            is_news_untold: false,
             has_left: false,
         }
     }
@@ -360,6 +363,7 @@ impl PilotCore {
                 let task = TaskId { job, index };
                 self.free.take(needs, 1);
                 self.running.insert(task, Running { needs: needs.clone(), killed_for: None });
+                self.is_news_untold = true;
                 actions.push(PilotAction::Start { task });
             }
         }
@@ -386,7 +390,7 @@ impl PilotCore {
             None if !self.in_flight[Lane::Listen as usize] && !self.is_about_to_leave() => {
                 self.send(Lane::Listen, None, actions);
             }
-            None if self.must_tell.is_some() && !self.is_about_to_leave() => {
+            None if (self.must_tell.is_some() || self.is_news_untold) && !self.is_about_to_leave() => {
                 self.send(Lane::Report, None, actions)
             }
             None => {}
@@ -437,6 +441,7 @@ impl PilotCore {
             wait: if lane == Lane::Listen { self.limits.poll_wait } else { Span::ZERO },
         };
         self.in_flight[lane as usize] = true;
+        self.is_news_untold = false;
         actions.push(PilotAction::Pull { lane, pull: Box::new(pull), report });
     }
 

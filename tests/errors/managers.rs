@@ -127,8 +127,14 @@ fn managers_that_refuse_are_explained() {
         ("a wrong token", changed(plain_access.clone(), &|access| access["token"] = "pfo_cm9vdA.x".into())),
         ("no token", changed(plain_access.clone(), &|access| access["token"] = "".into())),
         ("a token with a line end", changed(plain_access.clone(), &|access| access["token"] = "a\nb".into())),
-        ("another certificate", changed(safe_access.clone(), &|a| a["certificate_sha256"] = wrong_pin.clone().into())),
-        ("no certificate", changed(safe_access.clone(), &|access| access["certificate_sha256"] = Value::Null)),
+        (
+            "another certificate",
+            changed(safe_access.clone(), &|a| a["certificate_sha256"] = wrong_pin.clone().into()),
+        ),
+        (
+            "no certificate",
+            changed(safe_access.clone(), &|access| access["certificate_sha256"] = Value::Null),
+        ),
         (
             "TLS to one that speaks none",
             changed(plain_access.clone(), &|access| {

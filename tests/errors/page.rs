@@ -144,7 +144,8 @@ impl Page {
             (r"\b[0-9.]+ ?(µs|ms|s) of", "[SPAN] of"),
         ];
         for (pattern, instead) in rules {
-            said = Regex::new(pattern).expect("a regular expression").replace_all(&said, instead).into_owned();
+            said =
+                Regex::new(pattern).expect("a regular expression").replace_all(&said, instead).into_owned();
         }
         said
     }

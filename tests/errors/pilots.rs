@@ -8,7 +8,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{managers::{answering, written}, page::Page};
+use crate::{
+    managers::{answering, written},
+    page::Page,
+};
 
 fn join(page: &Page, change: impl FnOnce(&mut Value)) {
     let mut document = json!({

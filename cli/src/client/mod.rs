@@ -326,6 +326,12 @@ fn error_chain(error: &reqwest::Error) -> String {
     if text.contains("close_notify") || text.contains("connection closed") {
         return "the connection broke".to_owned();
     }
+    if text.contains("InvalidContentType") {
+        return "it does not speak TLS, which the access file says".to_owned();
+    }
+    if text.contains("invalid HTTP version") {
+        return "it does not speak HTTP; is it TLS, and the access file of an earlier manager?".to_owned();
+    }
     match text.find(" (os error ") {
         Some(end) => text[..end].to_lowercase(),
         None => text,

@@ -8,7 +8,10 @@ use crate::{
     client::Client,
     failure::{Failure, Outcome},
     select::{JobSelector, Target},
-    show::{self, format::counted},
+    show::{
+        self,
+        format::{count, counted},
+    },
     view::ViewArgs,
 };
 
@@ -40,6 +43,14 @@ pub async fn change(targets: &[String], view: &ViewArgs, change: Change) -> Resu
     let mut refusals = Vec::new();
     for target in targets {
         for job in jobs_of(&target.jobs, &client, change).await? {
+            if let Some(tasks) = &target.tasks
+                && let n_tasks = client.job(job).await?.counts.total
+                && tasks.first().is_some_and(|first| first >= n_tasks)
+            {
+                let last = count(n_tasks.saturating_sub(1));
+                refusals.push(format!("job {job} has no task {tasks}; its tasks are 0 to {last}"));
+                continue;
+            }
             let tasks = target.tasks.as_ref().map(ToString::to_string);
             match client.change(job, change.verb, tasks).await.map_err(Failure::from) {
                 Ok(changed) => rows.push(Row { job, n_tasks: changed.n_tasks }),

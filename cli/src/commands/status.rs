@@ -83,7 +83,7 @@ fn facts(status: &Status, url: &str) -> Facts {
         format!(
             "{}, {} of {} cores in use",
             counted(totals.n_pilots, "pilot"),
-            totals.used_cores,
+            totals.used_cores.min(totals.cores),
             totals.cores
         ),
     );

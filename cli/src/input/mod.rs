@@ -64,6 +64,9 @@ impl JobInput {
     /// The job before the flags that change it.
     fn base(&self) -> Result<JobSpec, Failure> {
         match (&self.files[..], self.command.is_empty()) {
+            ([file], true) if file.is_empty() => {
+                Err(Failure::bad_input("found an empty name where a job file is needed; give JOB.yaml"))
+            }
             ([file], true) => {
                 self.refuse_values_of_commands()?;
                 Ok(load_job_file(Path::new(file))?)

@@ -50,7 +50,7 @@ pub fn split(words: &[String]) -> Result<Split, Problem> {
         let n_values = after.iter().position(is_separator).unwrap_or(after.len());
         let (values, next) = after.split_at(n_values);
         if values.is_empty() {
-            return Err(Problem::new(separator.as_str(), "no value after it", "write at least one"));
+            return Err(Problem::new("", format!("no value after `{separator}`"), "write at least one"));
         }
         let is_linked = separator.ends_with('+');
         if separator.starts_with("::::") {

@@ -82,7 +82,7 @@ impl Sources {
         let number = self.names().len() + 1;
         let values = match list.values {
             SourceValues::Words(words) => words,
-            SourceValues::File(file) => read_lines("::::", Path::new(&file))?,
+            SourceValues::File(file) => read_lines("", Path::new(&file))?,
         };
         let n_values = values.len() as u64;
         let column = Column { name: number.to_string(), values: Values::Texts(values.into()) };
@@ -92,15 +92,15 @@ impl Sources {
         }
         let Some(dimension) = self.dimensions.last_mut() else {
             return Err(Problem::new(
-                ":::+",
-                "nothing before it",
+                "",
+                "nothing before `:::+`",
                 "the first list of values begins with `:::`",
             ));
         };
         if dimension.len() != n_values {
             return Err(Problem::new(
-                ":::+",
-                format!("{n_values} values linked to {}", dimension.len()),
+                "",
+                format!("{n_values} values after `:::+`, linked to {}", dimension.len()),
                 "linked lists must be equally long",
             ));
         }

@@ -143,7 +143,8 @@ fn check_pages(connection: &Connection) -> Result<(), Fault> {
     let finding: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     match finding.as_str() {
         "ok" => Ok(()),
-        _ => Err(Fault::Damaged(finding)),
+        // A heading and a line for what was found first.
+        _ => Err(Fault::Damaged(finding.lines().last().unwrap_or_default().to_owned())),
     }
 }
 

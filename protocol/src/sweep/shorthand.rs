@@ -31,7 +31,10 @@ fn parse_range(part: &str) -> Result<IntegerRange, Problem> {
         if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(malformed());
         }
-        digits.parse::<i64>().map_err(|_| malformed())
+        if digits.is_empty() {
+            return Err(malformed());
+        }
+        digits.parse::<i64>().map_err(|_| refuse("the numbers must be below 2^63"))
     };
     let (from, to, step) = (number(from)?, number(to)?, number(step)?);
     if step == 0 {

@@ -29,11 +29,10 @@ impl Turn<'_> {
             return self.refuse(request, Refusal::NoAllocation(tag));
         };
         if let Some(pilot) = known.pilot {
-            let Some(held) = self.durable.pilots().get(&pilot) else { return };
-            if held.nonce != nonce {
+            let same = self.durable.pilots().get(&pilot).filter(|held| held.nonce == nonce);
+            let Some(acknowledged) = same.map(|held| held.acknowledged) else {
                 return self.refuse(request, Refusal::NoAllocation(tag));
-            }
-            let acknowledged = held.acknowledged;
+            };
             return self.answer(request, Answer::Registered(Registered { pilot, acknowledged }));
         }
         if !known.is_live() || self.volatile.shutdown.is_some() {

@@ -76,7 +76,7 @@ fn an_answer_of_an_earlier_life_of_the_manager_is_void() {
     let mut core = pilot(8, None);
     let answer = Box::new(PullAnswer { epoch: 5, ..PullAnswer::default() });
     core.handle(Time(1), PilotEvent::Answered { lane: Lane::Listen, answer });
-    assert_eq!(started(&core.handle(Time(1), answered(vec![part(1, 0..2)]))), []);
+    assert!(started(&core.handle(Time(1), answered(vec![part(1, 0..2)]))).is_empty());
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_task_that_cannot_end_before_the_walltime_is_given_back() {
     let bundles = vec![Bundle { job: JobId(1), tasks: (0..2).into() }];
     let part = Part { number: 1, templates, bundles, commands: vec![] };
     let actions = core.handle(Time(50_000_000), answered(vec![part]));
-    assert_eq!(started(&actions), []);
+    assert!(started(&actions).is_empty());
     assert_eq!(report(&actions).map(|report| report.jobs[0].returned.to_string()), Some("0-1".into()));
 }
 
@@ -189,4 +189,14 @@ fn when_asked_the_pilot_tells_everything_it_holds() {
         tasks.iter().map(|h| format!("{} {} {}", h.queued, h.running, h.unreported)).collect();
     assert_eq!(told, ["2-3 1 0"]);
     assert_eq!(templates, [JobId(1)]);
+}
+
+#[test]
+fn the_manager_hears_what_has_begun_even_while_a_pull_is_parked() {
+    let mut core = pilot(2, None);
+    core.handle(Time(1), answered(vec![part(1, 0..1)]));
+    let answer = Box::new(PullAnswer { epoch: 1, parts: vec![part(2, 1..2)], ..PullAnswer::default() });
+    let actions = core.handle(Time(2), PilotEvent::Answered { lane: Lane::Report, answer });
+    let told = pull(&actions).map(|(lane, pull)| (lane, pull.running));
+    assert_eq!(told, Some((Lane::Report, vec![(JobId(1), TaskSet::from(0..2))])));
 }

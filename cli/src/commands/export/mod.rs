@@ -84,6 +84,7 @@ trait RowWriter {
 pub async fn run(args: ExportArgs) -> Result<Outcome, Failure> {
     let selector = JobSelector::parse(&args.job)?;
     let format = format_of(&args)?;
+    let partial = args.output.as_deref().map(partial_path).transpose()?;
     let reader = Reader::open(&args.place).await?;
     let client = &reader.client;
     let job = selector.resolve_one(client).await?;
@@ -98,12 +99,11 @@ pub async fn run(args: ExportArgs) -> Result<Outcome, Failure> {
         .await?;
         columns.settle();
     }
-    let Some(path) = &args.output else {
+    let (Some(path), Some(partial)) = (&args.output, partial) else {
         rows.write(&columns, format, Box::new(io::stdout())).await?;
         return Ok(Outcome::Fine);
     };
-    let partial = partial_path(path)?;
-    let file = File::create(&partial).map_err(|error| Failure::file("write", &partial, &error))?;
+    let file = File::create(&partial).map_err(|error| Failure::file("write", path, &error))?;
     let n_rows = match rows.write(&columns, format, Box::new(file)).await {
         Ok(n_rows) => n_rows,
         Err(failure) => {

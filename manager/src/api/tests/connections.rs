@@ -106,7 +106,9 @@ async fn no_more_connections_are_served_than_allowed() {
 
 #[tokio::test]
 async fn the_end_closes_idle_connections_and_takes_no_new_ones() {
-    let scene = Scene::start().await;
+    // Nothing is cut here: what ends, ends by itself.
+    let limits = ConnectionLimits { farewell: PATIENCE * 10, ..ConnectionLimits::default() };
+    let scene = Scene::start_with(limits, None).await;
     let mut idle = TcpStream::connect(scene.address).await.unwrap();
     idle.write_all(REQUEST.as_bytes()).await.unwrap();
     read_answer(&mut idle).await;

@@ -36,7 +36,11 @@ impl SourceError {
         match self {
             SourceError::Missing => "no such file".to_owned(),
             SourceError::Folder => "a folder".to_owned(),
-            SourceError::Unreadable(error) => format!("a file that cannot be read ({error})"),
+            SourceError::Unreadable(error) => {
+                let words = error.to_string();
+                let words = words.split(" (os error ").next().unwrap_or_default().to_lowercase();
+                format!("a file that cannot be read ({words})")
+            }
             SourceError::TooLarge { max } => format!("a file of more than {}", show_bytes(*max)),
             SourceError::NotUtf8 { line } => format!("bytes in line {line} of the file that are not UTF-8"),
             SourceError::Content { found, .. } => found.clone(),
@@ -47,7 +51,10 @@ impl SourceError {
         match self {
             SourceError::Missing => "relative paths start from the job file's folder",
             SourceError::Folder => "name a file",
-            SourceError::Unreadable(_) => "check its permissions",
+            SourceError::Unreadable(error) if error.kind() == ErrorKind::PermissionDenied => {
+                "check its permissions"
+            }
+            SourceError::Unreadable(_) => "check the path",
             SourceError::TooLarge { .. } => "split it",
             SourceError::NotUtf8 { .. } => "save it as UTF-8",
             SourceError::Content { expected, .. } => expected,
