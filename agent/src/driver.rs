@@ -3,34 +3,37 @@
 //! Nothing here decides what to run or when to report. It owns the world: connection, processes,
 //! spool, scratch folders, signals, and the clock, which counts from the pilot's start.
 
+mod error;
+mod exchange;
+
 use std::{
     collections::{HashMap, VecDeque},
     future::pending,
-    io,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use protocol::pilot::{JoinDocument, LeaveRequest, PullRequest, RegisterAnswer};
+use protocol::pilot::{JoinDocument, RegisterAnswer};
 use scheduler::{
     ids::{JobId, PilotId, TaskId},
     pilot::{Ending, Lane, PilotAction, PilotCore, PilotEvent, PilotLimits},
-    pull::{LeaveReason, Pull, PullAnswer},
+    pull::{LeaveReason, PullAnswer},
     results::{FailureKind, TaskOutput, Usage},
     time::{Span, Time},
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+pub use self::error::DriverError;
 use crate::{
     arrival::{self, Arrival},
-    client::{Client, ClientError, backoff},
+    client::{Client, ClientError},
     keeper,
     node::Node,
     scratch::Scratch,
     signals::Signals,
     slots::{Place, Slots},
     spawn::{Exit, Outcome, Spawner},
-    spool::{Spool, SpoolError},
+    spool::Spool,
     tasks::{LearnedJob, Surroundings, Work},
     watch,
 };
@@ -45,62 +48,10 @@ const FAREWELL: Duration = Duration::from_secs(15);
 const SIGNAL_ECHO: Duration = Duration::from_millis(300);
 /// One thread starts thousands of processes a second; more of them only on large nodes.
 const CORES_PER_THREAD: usize = 16;
-/// While all slots are busy a report is followed by the next one after this time, with what has ended
-/// until then: one exchange for each task would cost more than the task's process.
-const REPORT_INTERVAL: Duration = Duration::from_millis(5);
 /// Exits handled before the loop looks at anything else.
 const N_EXITS: usize = 256;
 /// Without a walltime, how long the manager may be away before the pilot gives up.
 const SILENCE_MAX: Duration = Duration::from_secs(24 * 3600);
-
-/// Why a pilot ends without having left properly.
-#[derive(Debug, thiserror::Error)]
-pub enum DriverError {
-    /// The manager will not have us, or cannot be spoken to.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// The pilot's folder cannot be used.
-    #[error("the pilot's folder {path:?} cannot be used: {source}")]
-    Folder {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// No spool.
-    #[error(transparent)]
-    Spool(#[from] SpoolError),
-    /// Threads, signals or timers of the system are not to be had.
-    #[error("the node gives the pilot no {what}: {source}")]
-    System {
-        /// What was asked for.
-        what: &'static str,
-        /// Why not.
-        #[source]
-        source: io::Error,
-    },
-    /// Told to end before the manager answered.
-    #[error("the pilot has to end, and the manager at {url} has not answered")]
-    NotRegistered {
-        /// Where.
-        url: String,
-    },
-    /// The process we were to watch has ended.
-    #[error("process {pid}, which the pilot was to watch, has ended")]
-    Abandoned {
-        /// Its number.
-        pid: u32,
-    },
-    /// The end came before all was reported.
-    #[error("the pilot ends with {n_reports} reports that the manager at {url} has not acknowledged")]
-    Unreported {
-        /// Where.
-        url: String,
-        /// How many.
-        n_reports: usize,
-    },
-}
 
 /// What happened outside.
 enum News {
@@ -318,89 +269,6 @@ impl Driver {
         self.handle(PilotEvent::StopAsked);
     }
 
-    fn on_news(&mut self, news: News) -> Result<(), DriverError> {
-        match news {
-            News::Answered { lane, answer } => {
-                self.n_failed[lane as usize] = 0;
-                if self.away_since.take().is_some() {
-                    tracing::info!("the manager answers again");
-                }
-                self.take_answer(lane, answer);
-            }
-            News::RetryDue { lane } => self.handle(PilotEvent::PullFailed { lane }),
-            News::Trouble { lane, error } => self.on_trouble(lane, error)?,
-            News::Registered(answer) => {
-                self.is_registering = false;
-                self.registered(&answer);
-            }
-            News::NotRegistered(error) if error.is_final() => return Err(error.into()),
-            // The next failed pull tries it again.
-            News::NotRegistered(_) => self.is_registering = false,
-        }
-        Ok(())
-    }
-
-    /// An answer that only acknowledges may wait: until it is taken, the core lets results gather.
-    fn take_answer(&mut self, lane: Lane, answer: Box<PullAnswer>) {
-        let until = self.reported_at + REPORT_INTERVAL;
-        let is_mere = lane == Lane::Report && answer.parts.is_empty() && answer.resync.is_none();
-        if is_mere && self.core.n_running() > 0 && self.stop_at.is_none() && Instant::now() < until {
-            self.held = Some((until, answer));
-        } else {
-            self.handle(PilotEvent::Answered { lane, answer });
-        }
-    }
-
-    fn release(&mut self) {
-        if let Some((_, answer)) = self.held.take() {
-            self.handle(PilotEvent::Answered { lane: Lane::Report, answer });
-        }
-    }
-
-    fn on_trouble(&mut self, lane: Lane, error: ClientError) -> Result<(), DriverError> {
-        if matches!(error, ClientError::WrongVersion { .. }) {
-            return Err(error.into());
-        }
-        let n_failed = &mut self.n_failed[lane as usize];
-        *n_failed = n_failed.saturating_add(1);
-        let wait = backoff(*n_failed);
-        if self.away_since.is_none() {
-            tracing::warn!(%error, n_unreported = self.spool.numbers().count(), "keeping results until the manager answers");
-            self.away_since = Some(Instant::now());
-            self.spool.spill();
-        }
-        if error.is_final() && !self.is_registering {
-            // The session is void: perhaps the manager has been moved or restored.
-            tracing::info!(%error, "registering again");
-            self.is_registering = true;
-            let (client, news, token) = (self.client.clone(), self.news.clone(), self.join.token.clone());
-            let request = self.arrival.request();
-            tokio::spawn(async move {
-                let answered = match client.register(&token, &request).await {
-                    Ok(answer) => News::Registered(Box::new(answer)),
-                    Err(error) => News::NotRegistered(error),
-                };
-                // Nobody hears it only when the pilot has ended.
-                let _ = news.send(answered);
-            });
-        }
-        let news = self.news.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(wait).await;
-            // As above.
-            let _ = news.send(News::RetryDue { lane });
-        });
-        Ok(())
-    }
-
-    fn registered(&mut self, answer: &RegisterAnswer) {
-        self.session = answer.session.clone();
-        self.pilot = answer.registered.pilot;
-        // Numbers that a pilot before us has used are used up.
-        let used = self.spool.numbers().last().unwrap_or(0);
-        self.handle(PilotEvent::Registered { acknowledged: answer.registered.acknowledged.max(used) });
-    }
-
     /// Gives an event to the core and does what it wants, until it wants nothing more.
     fn handle(&mut self, event: PilotEvent) {
         let mut events = VecDeque::from([event]);
@@ -507,23 +375,6 @@ impl Driver {
         }
     }
 
-    fn pull(&mut self, lane: Lane, mut pull: Pull, report: Option<u64>) {
-        if lane == Lane::Report {
-            self.reported_at = Instant::now();
-        }
-        pull.report = report.and_then(|number| self.spool.read(number));
-        let request = PullRequest { pilot: self.pilot, pull };
-        let (client, news, session) = (self.client.clone(), self.news.clone(), self.session.clone());
-        tokio::spawn(async move {
-            let answered = match client.pull(&session, &request).await {
-                Ok(answer) => News::Answered { lane, answer: Box::new(answer) },
-                Err(error) => News::Trouble { lane, error },
-            };
-            // Nobody hears it only when the pilot has ended.
-            let _ = news.send(answered);
-        });
-    }
-
     fn forget(&mut self, job: JobId) {
         let Some(job) = self.jobs.remove(&job) else { return };
         for (resident, scratch) in job.into_residents() {
@@ -531,25 +382,6 @@ impl Driver {
             if let Some(folder) = scratch {
                 self.scratch.remove(folder);
             }
-        }
-    }
-
-    async fn say_goodbye(&self, reason: LeaveReason) {
-        let request = LeaveRequest { pilot: self.pilot, report: None, reason };
-        let leaving = async {
-            let mut n_failed = 0;
-            while let Err(error) = self.client.leave(&self.session, &request).await {
-                if error.is_final() {
-                    // It has forgotten us already, which is what leaving is for.
-                    return tracing::debug!(%error, "left without an answer");
-                }
-                n_failed += 1;
-                tokio::time::sleep(backoff(n_failed)).await;
-            }
-            tracing::info!(?reason, "left");
-        };
-        if tokio::time::timeout(FAREWELL, leaving).await.is_err() {
-            tracing::warn!(?reason, "left without an answer from the manager");
         }
     }
 }

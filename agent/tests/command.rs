@@ -142,5 +142,5 @@ fn walltime_ends_a_pilot_that_nobody_answers() {
     let join = join_document(folder.path(), "pf-walltime");
     let output = agent(&["run", "--join", join.to_str().unwrap(), "--walltime", "1s"]);
     assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("before the manager at"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("has not answered"), "{}", text(&output.stderr));
 }

@@ -85,7 +85,10 @@ fn one_line(text: &str) -> String {
             continue;
         }
         if let Some(tip) = line.strip_prefix("tip: ") {
-            parts.push(tip.to_owned());
+            // What follows `--` is a command here, no value.
+            if !tip.starts_with("to pass ") {
+                parts.push(tip.to_owned());
+            }
         } else if let (Some(last), false) = (parts.last_mut(), line.starts_with("error: ")) {
             last.push(' ');
             last.push_str(line);
@@ -95,7 +98,7 @@ fn one_line(text: &str) -> String {
     }
     parts.truncate(2);
     parts.push("see `--help`".to_owned());
-    parts.join("; ")
+    parts.join("; ").replace("invalid digit found in string", "write a whole number")
 }
 
 #[cfg(test)]

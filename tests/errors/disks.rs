@@ -140,6 +140,7 @@ fn read_only_disks_are_explained() {
     let mut page = Page::new("read-only-disk");
     let Some(disk) = Disk::mount(&page.sandbox, "disk", "20m") else { return };
     page.sandbox.ok(&["run", "-q", "--dir", "disk/state", "--", "echo", "{}", ":::", "a", "b"]);
+    tests::until("nothing is left running", || page.sandbox.processes().is_empty());
     disk.change("ro");
     page.fails("run in a folder that is there", &["run", "--dir", "disk/state", "--", "true"]);
     page.fails("serve in a folder that is there", &["serve", "-q", "--dir", "disk/state"]);

@@ -45,7 +45,6 @@ fn bad_commands_and_flags_are_explained() {
         ("export: no file", &["export", "1", "-o", ".."]),
         ("wait: no job", &["wait"]),
         ("wait: no duration", &["wait", "1", "--timeout", "10"]),
-        ("jobs: no interval", &["jobs", "--watch=often"]),
         ("explain: nothing of the kind", &["explain", "node", "1"]),
         ("status: folder and manager", &["status", "--dir", "x", "--manager", "y"]),
         ("completions: no such shell", &["completions", "cmd"]),

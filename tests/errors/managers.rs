@@ -190,7 +190,7 @@ fn what_a_manager_does_not_know_is_explained() {
         ("a platform that is not there", &["explain", "platform", "lcoal"]),
         ("a task for a job", &["explain", "task", "1"]),
         ("to wait for a job that is not there", &["wait", "7"]),
-        ("to resume what is not paused", &["resume", "1"]),
+        ("no interval to watch", &["jobs", "--watch=often"]),
     ];
     for (title, arguments) in cases {
         page.refuses(title, arguments);

@@ -113,6 +113,10 @@ impl Page {
         let mut all = vec!["serve", "--dir", folder];
         all.extend(arguments);
         let manager = self.sandbox.start(&format!("{}-serve", folder.replace('/', "-")), &all);
+        // `status` would also answer from the store alone.
+        let pid = format!("\"pid\": {},", manager.pid());
+        let has_begun = || self.sandbox.read(&format!("{folder}/access.json")).contains(&pid);
+        until("the manager has begun", has_begun);
         until("the manager answers", || self.sandbox.run(&["status", "--dir", folder]).status.success());
         manager
     }

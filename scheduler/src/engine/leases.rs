@@ -1,6 +1,6 @@
 //! Who holds what: the only code that moves tasks between ready and held, so that sums stay right.
 
-use super::{Turn, volatile::Timer};
+use super::{Turn, interface::Notice, volatile::Timer};
 use crate::{
     ids::{JobId, PilotId, TaskId},
     ranges::TaskSet,
@@ -52,7 +52,11 @@ impl Turn<'_> {
                 now_running.insert(*job, held.intersection(tasks));
             }
         }
+        if state.running == now_running {
+            return;
+        }
         let before = std::mem::replace(&mut state.running, now_running);
+        let jobs: Vec<JobId> = before.keys().chain(state.running.keys()).copied().collect();
         for (job, tasks) in before {
             if let Some(leases) = self.volatile.jobs.get_mut(&job) {
                 leases.n_running -= tasks.len();
@@ -62,6 +66,9 @@ impl Turn<'_> {
             if let Some(leases) = self.volatile.jobs.get_mut(job) {
                 leases.n_running += tasks.len();
             }
+        }
+        for job in jobs {
+            self.notify(Notice::JobChanged(job));
         }
     }
 

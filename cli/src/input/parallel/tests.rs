@@ -61,7 +61,7 @@ fn linked_lists_advance_together() {
     assert_eq!(shown(&["cmd", "{1}{2}", ":::", "a", "b", ":::+", "1", "2"]), "2: cmd|a1  cmd|b2");
     assert_eq!(
         shown(&["cmd", ":::", "a", "b", ":::+", "1"]),
-        ":::+: found 1 values linked to 2; linked lists must be equally long"
+        "found 1 values after `:::+`, linked to 2; linked lists must be equally long"
     );
     assert_eq!(
         shown(&["cmd", ":::+", "1"]),
@@ -116,5 +116,5 @@ fn what_has_no_counterpart_is_refused() {
         shown(&[":::", "a"]),
         "found no command before `:::`; write it first, like `-- echo {} ::: a b c`"
     );
-    assert_eq!(shown(&["cmd", ":::"]), ":::: found no value after it; write at least one");
+    assert_eq!(shown(&["cmd", ":::"]), "found no value after `:::`; write at least one");
 }
