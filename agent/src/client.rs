@@ -6,7 +6,6 @@
 use std::{
     fmt,
     hash::{BuildHasher, Hasher, RandomState},
-    sync::Arc,
     time::Duration,
 };
 
@@ -18,14 +17,10 @@ use protocol::{
     },
 };
 use reqwest::{StatusCode, header};
-use rustls::{
-    DigitallySignedStruct, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime},
-};
 use scheduler::pull::PullAnswer;
 use serde::{Serialize, de::DeserializeOwned};
+
+use crate::pin;
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -147,8 +142,8 @@ impl Client {
         let builder = match (url.split_once("://"), certificate_sha256) {
             (Some(("https", _)), Some(hex)) => {
                 let expected = "64 hexadecimal digits";
-                let pin = fingerprint(hex).ok_or_else(|| bad("certificate_sha256", hex, expected))?;
-                builder.tls_backend_preconfigured(tls_config(pin))
+                let pin = pin::fingerprint(hex).ok_or_else(|| bad("certificate_sha256", hex, expected))?;
+                builder.tls_backend_preconfigured(pin::tls_config(pin))
             }
             (Some(("https", _)), None) => {
                 return Err(bad(
@@ -158,7 +153,7 @@ impl Client {
                 ));
             }
             // The HTTP client wants a TLS configuration also where none is used.
-            (Some(("http", _)), _) => builder.tls_backend_preconfigured(tls_config([0; 32])),
+            (Some(("http", _)), _) => builder.tls_backend_preconfigured(pin::tls_config([0; 32])),
             _ => return Err(bad("url", &url, "http://HOST:PORT or https://HOST:PORT")),
         };
         let http = builder.build().map_err(ClientError::Setup)?;
@@ -275,79 +270,6 @@ pub fn random() -> u64 {
 fn is_loopback(url: &str) -> bool {
     let host = url.split_once("://").map_or(url, |(_, rest)| rest);
     ["127.", "localhost", "[::1]"].iter().any(|name| host.starts_with(name))
-}
-
-fn fingerprint(hex: &str) -> Option<[u8; 32]> {
-    let digits: Vec<u32> =
-        hex.chars().filter(|c| *c != ':').map(|c| c.to_digit(16)).collect::<Option<_>>()?;
-    let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect();
-    if digits.len() == 64 { bytes.try_into().ok() } else { None }
-}
-
-fn tls_config(pin: [u8; 32]) -> rustls::ClientConfig {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = Arc::new(Pinned { pin, provider: Arc::clone(&provider) });
-    let builder = rustls::ClientConfig::builder_with_provider(provider);
-    // Ring has suites for both of these versions; the alternative is to refuse to start, which is what it means.
-    let builder = match builder.with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12]) {
-        Ok(builder) => builder,
-        Err(error) => unreachable!("ring supports TLS 1.2 and 1.3: {error}"),
-    };
-    builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
-}
-
-/// Accepts one certificate and no other.
-#[derive(Debug)]
-struct Pinned {
-    pin: [u8; 32],
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let found = ring::digest::digest(&ring::digest::SHA256, end_entity);
-        if found.as_ref() == self.pin {
-            return Ok(ServerCertVerified::assertion());
-        }
-        Err(rustls::Error::General(format!(
-            "it shows the certificate {} and not {}: somebody else's, or renewed",
-            hex(found.as_ref()),
-            hex(&self.pin)
-        )))
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>() + "…"
 }
 
 #[cfg(test)]

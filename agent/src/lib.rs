@@ -10,6 +10,7 @@ pub mod driver;
 mod join;
 pub mod keeper;
 pub mod node;
+pub mod pin;
 pub mod resident;
 mod roster;
 pub mod scratch;

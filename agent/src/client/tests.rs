@@ -11,7 +11,7 @@ use scheduler::{
 };
 use tokio::{net::TcpListener, sync::mpsc};
 
-use super::{Client, ClientError, backoff, fingerprint, is_loopback};
+use super::{Client, ClientError, backoff, is_loopback};
 use crate::testing::{FakeManager, left, registered, serve};
 
 fn registration() -> RegisterRequest {
@@ -138,13 +138,6 @@ fn waits_grow_to_a_limit() {
     within(1, 50, 100);
     within(4, 400, 800);
     within(40, 10_000, 20_000);
-}
-
-#[test]
-fn fingerprints_are_read_with_and_without_colons() {
-    assert_eq!(fingerprint(&"0f".repeat(32)), Some([15; 32]));
-    assert_eq!(fingerprint(&["0F"; 32].join(":")), Some([15; 32]));
-    assert_eq!((fingerprint("0f"), fingerprint(&"xy".repeat(32))), (None, None));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The way to a manager: its API as methods. Knows HTTP, TLS and the token; not what is asked for.
 
 mod events;
-mod tls;
 
 use std::time::Duration;
 
+use agent::pin;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -135,12 +135,15 @@ impl Client {
     /// Only when TLS cannot be set up.
     pub fn new(access: AccessFile) -> Result<Client, Failure> {
         let unusable = |cause: String| Failure::infrastructure(format!("TLS cannot be set up: {cause}"));
-        let tls =
-            tls::pinned(access.certificate_sha256.as_deref()).map_err(|error| unusable(error.to_string()))?;
+        // No certificate has a hash of zeros: without a pin none is trusted.
+        let pin = match access.certificate_sha256.as_deref() {
+            Some(hex) => pin::fingerprint(hex).ok_or_else(|| unusable(format!("{hex:?} is no SHA-256")))?,
+            None => [0; 32],
+        };
         let http = reqwest::Client::builder()
             // The token must not travel through a proxy of the environment, least of all to this host.
             .no_proxy()
-            .tls_backend_preconfigured(tls)
+            .tls_backend_preconfigured(pin::tls_config(pin))
             .connect_timeout(CONNECT_TIME_LIMIT)
             .redirect(reqwest::redirect::Policy::none())
             .build()

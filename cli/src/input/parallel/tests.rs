@@ -65,7 +65,7 @@ fn linked_lists_advance_together() {
     );
     assert_eq!(
         shown(&["cmd", ":::+", "1"]),
-        ":::+: found nothing before it; the first list of values begins with `:::`"
+        "found nothing before `:::+`; the first list of values begins with `:::`"
     );
 }
 
