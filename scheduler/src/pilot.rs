@@ -235,10 +235,20 @@ impl PilotCore {
             }
             actions.push(PilotAction::Learn(template));
         }
-        for Bundle { job, tasks } in part.bundles {
-            match self.jobs.get_mut(&job) {
-                Some(queue) => queue.queued.insert_all(&tasks),
-                None => self.gathered.entry(job).or_default().returned.insert_all(&tasks),
+        let running = self.running_sets();
+        for Bundle { job, mut tasks } in part.bundles {
+            // Cancelled and opened again while its process is still dying: not two at a time.
+            let dying = running.get(&job).map_or_else(TaskSet::new, |running| running.intersection(&tasks));
+            tasks.remove_all(&dying);
+            let returned = match self.jobs.get_mut(&job) {
+                Some(queue) => {
+                    queue.queued.insert_all(&tasks);
+                    dying
+                }
+                None => tasks,
+            };
+            if !returned.is_empty() {
+                self.gathered.entry(job).or_default().returned.insert_all(&returned);
             }
         }
         for command in part.commands {

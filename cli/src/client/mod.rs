@@ -323,7 +323,7 @@ fn error_chain(error: &reqwest::Error) -> String {
         cause = source;
     }
     let text = cause.to_string();
-    if text.contains("ApplicationVerificationFailure") {
+    if text.contains("ApplicationVerificationFailure") || text.contains("it shows the certificate") {
         return "its certificate is not the one of the access file".to_owned();
     }
     if text.contains("close_notify") || text.contains("connection closed") {

@@ -26,7 +26,10 @@ use scheduler::{
     ids::JobId,
 };
 use tokio::{
-    sync::broadcast::{self, error::RecvError},
+    sync::broadcast::{
+        self,
+        error::{RecvError, TryRecvError},
+    },
     time::{Instant, sleep_until},
 };
 
@@ -128,10 +131,11 @@ impl Watcher {
             let soonest = self.due.iter().min_by_key(|(_, at)| **at).map(|(id, at)| (*id, *at));
             if let Some((id, _)) = soonest.filter(|(_, at)| *at <= now) {
                 self.due.remove(&id);
-                match self.context.job(id).await {
-                    Ok(view) => self.show(view),
-                    Err(_) => return None,
-                }
+                let view = self.context.job(id).await.ok()?;
+                self.rests.insert(id, Instant::now() + PAUSE);
+                // What led to this view has been announced before it: a watcher goes when a job is over.
+                self.take_announced().await?;
+                self.show(view);
                 continue;
             }
             let far = now + KEEP_ALIVE;
@@ -139,6 +143,17 @@ impl Watcher {
                 notice = self.notices.recv() => self.take(notice).await?,
                 () = sleep_until(soonest.map_or(far, |(_, at)| at)) => {}
                 () = self.context.stopped() => return None,
+            }
+        }
+    }
+
+    /// Takes what waits, without waiting for more.
+    async fn take_announced(&mut self) -> Option<()> {
+        loop {
+            match self.notices.try_recv() {
+                Ok(notice) => self.take(Ok(notice)).await?,
+                Err(TryRecvError::Lagged(n_missed)) => self.take(Err(RecvError::Lagged(n_missed))).await?,
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return Some(()),
             }
         }
     }

@@ -200,3 +200,12 @@ fn the_manager_hears_what_has_begun_even_while_a_pull_is_parked() {
     let told = pull(&actions).map(|(lane, pull)| (lane, pull.running));
     assert_eq!(told, Some((Lane::Report, vec![(JobId(1), TaskSet::from(0..2))])));
 }
+
+#[test]
+fn a_task_whose_process_is_still_dying_is_not_begun_again() {
+    let mut core = pilot(2, None);
+    core.handle(Time(1), answered(vec![part(1, 0..1)]));
+    let actions = core.handle(Time(2), answered(vec![part(2, 0..2)]));
+    assert_eq!(started(&actions), [1]);
+    assert_eq!(report(&actions).map(|report| report.jobs[0].returned.to_string()), Some("0".into()));
+}

@@ -111,7 +111,10 @@ async fn hopeless(client: &Client) -> String {
         let failing = answer.platforms.iter().find(|platform| platform.n_failures >= N_FAILURES_MAX);
         if let Some(platform) = failing.filter(|platform| platform.n_pilots == 0) {
             let what = platform.last_failure.as_deref().unwrap_or("the reason is not known");
-            return format!("no pilot can be started here, after {} attempts: {what}", platform.n_failures);
+            return format!(
+                "no pilot can be started here, after {} attempts: {what}; pilots/*/pilot.log in the run's folder says more, unless its disk is full: then make room and start again",
+                platform.n_failures
+            );
         }
     }
 }
