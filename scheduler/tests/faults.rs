@@ -87,7 +87,8 @@ struct World {
 }
 
 fn settings() -> Settings {
-    Settings { store_id: 7, ..Settings::default() }
+    // Shorter than the longest delay, so that pilots are given up while they live, and come back.
+    Settings { store_id: 7, heartbeat_limit: Span::from_secs(8), ..Settings::default() }
 }
 
 fn job(n_tasks: u64, luck: &mut Luck) -> JobRequest {

@@ -41,8 +41,12 @@ impl Disk {
 
     fn change(&self, option: &str) {
         let option = format!("remount,{option}");
-        let status = Command::new("mount").args(["-o", &option]).arg(&self.path).status();
-        assert!(status.expect("mount runs").success(), "the disk is not changed to {option}");
+        // A process on its way out may still have a file open.
+        let has_changed = || {
+            let output = Command::new("mount").args(["-o", &option]).arg(&self.path).output();
+            output.expect("mount runs").status.success()
+        };
+        tests::until("the disk can be changed", has_changed);
     }
 }
 

@@ -309,6 +309,7 @@ fn the_first_result_wins_when_a_lost_pilot_comes_back() {
     assert!(commands(&told).contains(&PilotCommand::Kill { job, tasks: set("0") }));
     scene.done(quick, job, "0");
     assert_eq!(scene.counts(job), "done w0 p0 d1 f0 c0");
+    assert_eq!(scene.engine.durable().jobs()[&job].totals.n, 1, "the second result is not even kept");
 }
 
 #[test]
