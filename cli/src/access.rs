@@ -76,6 +76,12 @@ pub async fn find_live(place: &Where) -> Result<Client, Failure> {
 /// Neither is there: says where was looked, and what to do.
 pub async fn find(place: &Where) -> Result<Found, Failure> {
     let mut looked = Vec::new();
+    let run = PathBuf::from(RUN_FOLDER);
+    if named_folder(place)?.is_none() && run.join(STORE_FILE).is_file() {
+        // Who reads beside the store of a run means that run, whatever managers there are elsewhere.
+        let live = look(&run, &mut looked).await?;
+        return Ok(live.map_or(Found::Store(run), Found::Live));
+    }
     if let Some(client) = search(place, &mut looked).await? {
         return Ok(Found::Live(client));
     }

@@ -21,6 +21,7 @@ pub enum Reason {
     JobPaused { job: JobId },
     JobOver { job: JobId, state: String, n_done: u64, n_failed: u64, n_cancelled: u64 },
     JobRuns { job: JobId, n_running: u64, n_queued: u64, n_ready: u64 },
+    JobBacksOff { n_tasks: u64, left: Span },
     JobRate { mean: Span, deviation: Span, n: u64 },
     TaskDone,
     TaskFailed { kind: FailureKind, n_attempts: u32 },
@@ -59,6 +60,11 @@ impl fmt::Display for Reason {
             Reason::JobRuns { job, n_running, n_queued, n_ready } => write!(
                 f,
                 "job {job}: {n_running} tasks running, {n_queued} sent ahead to pilots, {n_ready} waiting"
+            ),
+            Reason::JobBacksOff { n_tasks, left } => write!(
+                f,
+                "{n_tasks} task{} failed and wait for the next attempt; the first is due in {left}",
+                plural(*n_tasks)
             ),
             Reason::JobRate { mean, deviation, n } => {
                 write!(f, "a task takes {mean} ± {deviation} (measured on {n})")
@@ -157,6 +163,7 @@ impl Reason {
             Reason::JobPaused { .. }
             | Reason::JobOver { .. }
             | Reason::JobRuns { .. }
+            | Reason::JobBacksOff { .. }
             | Reason::JobRate { .. }
             | Reason::TaskDone
             | Reason::TaskFailed { .. }

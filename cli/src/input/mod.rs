@@ -53,6 +53,9 @@ impl JobInput {
     pub fn resolve(&self) -> Result<JobSpec, Failure> {
         let mut spec = self.base()?;
         let mut problems = SetArg::apply_all(&self.set, &mut spec.sweep);
+        if !self.command.is_empty() {
+            problems.extend(self.overrides.refuse_replacement_strings(spec.sweep.names().next()));
+        }
         problems.extend(self.overrides.apply(&mut spec));
         // Otherwise the same mistake is named twice.
         if problems.is_empty() {

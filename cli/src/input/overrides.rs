@@ -87,6 +87,26 @@ impl Overrides {
         problems
     }
 
+    /// `{}` and its like stand in commands only: in a flag they would be taken for plain text.
+    pub fn refuse_replacement_strings(&self, first_parameter: Option<&str>) -> Vec<Problem> {
+        let name = first_parameter.unwrap_or("1");
+        let texts = [
+            ("--workdir", self.workdir.as_deref()),
+            ("--stdin", self.stdin.as_deref()),
+            ("--stdout", self.stdout.as_deref()),
+            ("--stderr", self.stderr.as_deref()),
+        ];
+        let env = self.env.iter().map(|given| ("--env", Some(given.as_str())));
+        let is_replaced =
+            |text: &str| ["{}", "{.}", "{/}", "{//}", "{/.}", "{#}"].iter().any(|r| text.contains(r));
+        let refused = |(flag, text): (&str, Option<&str>)| {
+            let text = text.filter(|text| is_replaced(text))?;
+            let expected = format!("in flags name the parameter: {{{name}}}, {{{name}.stem}} or {{index}}");
+            Some(Problem::new(flag, format!("`{text}`"), &expected))
+        };
+        texts.into_iter().chain(env).filter_map(refused).collect()
+    }
+
     fn apply_plain(&self, spec: &mut JobSpec) {
         if let Some(name) = &self.name {
             spec.name.clone_from(name);

@@ -144,6 +144,12 @@ pub enum StoreError {
         /// What the encoder said.
         source: serde_json::Error,
     },
+    /// Somebody removed the file, or put another in its place: what is written goes nowhere.
+    #[error("commit records to {}: the file was removed or replaced while the manager ran", path.display())]
+    Gone {
+        /// The store's file.
+        path: PathBuf,
+    },
     /// An earlier commit failed; what is in memory is not what is on disk.
     #[error("commit records to {}: an earlier commit failed, so nothing more is taken; start again", path.display())]
     Broken {

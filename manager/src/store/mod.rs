@@ -16,6 +16,7 @@ mod tests;
 mod write;
 
 use std::{
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -44,6 +45,8 @@ pub struct Store {
     identity: schema::Identity,
     next_seq: i64,
     is_broken: bool,
+    /// Which file was opened: the one at `path` must still be that one.
+    file_identity: Option<(u64, u64)>,
     reader: Reader,
     // Last, so that the folder is free only after the file is closed.
     _lock: lock::FolderLock,
@@ -69,7 +72,17 @@ impl Store {
         let identity = schema::prepare(&mut connection, migrations).map_err(failed)?;
         let next_seq = write::next_seq(&connection).map_err(failed)?;
         let reader = Reader::new(path.clone());
-        Ok(Store { connection, path, identity, next_seq, is_broken: false, reader, _lock: lock })
+        let file_identity = file_identity(&path);
+        Ok(Store {
+            connection,
+            path,
+            identity,
+            next_seq,
+            is_broken: false,
+            file_identity,
+            reader,
+            _lock: lock,
+        })
     }
 
     /// A number drawn when the store was made: the same at every open, different in every store.
@@ -103,6 +116,10 @@ impl Store {
         if records.is_empty() {
             return Ok(());
         }
+        if file_identity(&self.path) != self.file_identity {
+            self.is_broken = true;
+            return Err(StoreError::Gone { path: self.path.clone() });
+        }
         match write::commit(&mut self.connection, self.next_seq, records) {
             Ok(next_seq) => {
                 self.next_seq = next_seq;
@@ -119,6 +136,12 @@ impl Store {
     pub fn reader(&self) -> Reader {
         self.reader.clone()
     }
+}
+
+/// Device and inode of a file; `None` when it is not there.
+fn file_identity(path: &Path) -> Option<(u64, u64)> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {

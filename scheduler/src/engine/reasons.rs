@@ -31,8 +31,16 @@ impl Reader<'_> {
             return reasons;
         }
         let (n_running, n_queued, n_ready) = (counts.running, counts.queued, counts.waiting);
-        if n_ready > 0 {
+        let delayed = job
+            .troubled
+            .iter()
+            .filter(|(index, trouble)| trouble.retry_at > self.now && job.open.contains(**index));
+        let n_delayed = delayed.clone().count() as u64;
+        if n_ready > n_delayed {
             reasons.extend(self.why_waiting(id, job));
+        }
+        if let Some(at) = delayed.map(|(_, trouble)| trouble.retry_at).min() {
+            reasons.push(Reason::JobBacksOff { n_tasks: n_delayed, left: at.since(self.now) });
         }
         reasons.push(Reason::JobRuns { job: id, n_running, n_queued, n_ready });
         if let (Some(mean), Some(deviation)) = (job.totals.wall_mean(), job.totals.wall_deviation()) {

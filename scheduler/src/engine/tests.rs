@@ -352,6 +352,8 @@ fn a_retry_waits_twice_as_long_each_time() {
         scene.fail(pilot, job, 0, FailureKind::Exit { code: 1 });
         scene.wait_awake(wait - 1);
         assert_eq!(scene.take(pilot), [], "it came back before {wait} s");
+        let left = Reason::JobBacksOff { n_tasks: 1, left: Span::from_secs(1) };
+        assert_eq!(scene.explain(Query::ExplainJob(job))[0], left);
         scene.wait_awake(1);
     }
     assert_eq!(scene.take(pilot), [(1, "0".into())]);

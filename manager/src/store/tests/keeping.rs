@@ -174,3 +174,14 @@ fn tasks_lost_with_a_pilot_are_replayed_once_and_readable() {
     assert_eq!((row.started_at, row.ended_at, row.usage), (Time(99), Time(99), Usage::default()));
     assert!(row.is_final && row.exit_code.is_none());
 }
+
+#[test]
+fn a_store_that_was_removed_acknowledges_nothing_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path());
+    store.commit(&beginning(4)).unwrap();
+    std::fs::remove_file(folder.path().join(FILE)).unwrap();
+    let refused = store.commit(&beginning(4));
+    assert!(matches!(refused, Err(StoreError::Gone { .. })), "{refused:?}");
+    assert!(store.commit(&beginning(4)).is_err(), "and never again");
+}

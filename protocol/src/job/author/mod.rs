@@ -39,8 +39,10 @@ pub fn load_job_file(path: &Path) -> Result<JobSpec, Vec<Problem>> {
     })?;
     let absolute = std::path::absolute(path)
         .map_err(|error| refuse(format!("no current folder ({error})"), "change to one that exists"))?;
-    let base_dir = absolute.parent().unwrap_or(Path::new("/"));
-    load_job_text(&text, &shown, base_dir)
+    let folder = absolute.parent().unwrap_or(Path::new("/"));
+    // One folder has one name, so that the same job is known again by whatever path it is given.
+    let base_dir = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    load_job_text(&text, &shown, &base_dir)
 }
 
 /// Resolves the text of a job file. `name` is what its problems call the file, and its stem the
