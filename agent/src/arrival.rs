@@ -8,8 +8,10 @@ use std::{
 
 use protocol::pilot::{JoinDocument, PullRequest, RegisterAnswer, RegisterRequest, VERSION};
 use scheduler::{
-    pull::{NodeFacts, Pull, Registration},
+    pull::{Held, Holdings, NodeFacts, Pull, Registration},
+    ranges::TaskSet,
     resources::Resources,
+    results::{JobReport, Report},
     time::Span,
 };
 
@@ -87,7 +89,7 @@ impl Arrival {
         spool: &mut Spool,
     ) -> Result<RegisterAnswer, ClientError> {
         let mut n_failed = 0;
-        let answer = loop {
+        let mut answer = loop {
             match client.register(token, &self.request()).await {
                 Ok(answer) => break answer,
                 Err(error) if error.is_final() => return Err(error),
@@ -101,25 +103,54 @@ impl Arrival {
             }
         };
         spool.acknowledge(answer.registered.acknowledged);
-        deliver_leftovers(client, &answer, spool).await;
+        answer.registered.acknowledged = deliver_leftovers(client, &answer, spool).await;
         Ok(answer)
     }
 }
 
-/// Sends the reports of a pilot that crashed here. What cannot be delivered is left to the next one.
-async fn deliver_leftovers(client: &Client, answer: &RegisterAnswer, spool: &mut Spool) {
+/// Sends the reports of a pilot that crashed here, as the same pilot come back. Gives the last
+/// number that the manager has. What it will not take is dropped: its tasks are run again, while a
+/// gap in the numbers would void every report after it.
+async fn deliver_leftovers(client: &Client, answer: &RegisterAnswer, spool: &mut Spool) -> u64 {
+    let mut acknowledged = answer.registered.acknowledged;
     for number in spool.numbers().collect::<Vec<u64>>() {
-        let pull = Pull { report: spool.read(number), ..Pull::default() };
-        match client.pull(&answer.session, &PullRequest { pilot: answer.registered.pilot, pull }).await {
-            Ok(answer) => {
-                tracing::info!(number, "delivered a report that was left over");
-                spool.acknowledge(answer.acknowledged);
-            }
-            Err(error) => {
-                return tracing::warn!(%error, number, "a report that was left over is not delivered");
-            }
+        let Some(report) = spool.read(number) else { break };
+        match deliver(client, answer, report).await {
+            Ok(up_to) => acknowledged = acknowledged.max(up_to),
+            Err(error) => tracing::warn!(%error, number, "a report that was left over is not delivered"),
         }
+        if acknowledged < number {
+            tracing::warn!(
+                number,
+                "the manager has not taken a report that was left over: its tasks are run again"
+            );
+            break;
+        }
+        tracing::info!(number, "delivered a report that was left over");
     }
+    spool.acknowledge(u64::MAX);
+    acknowledged
+}
+
+/// Sends one report; a manager that asks what we hold is told: only what the report is about.
+async fn deliver(client: &Client, answer: &RegisterAnswer, report: Report) -> Result<u64, ClientError> {
+    let pilot = answer.registered.pilot;
+    let tasks = report.jobs.iter().map(held).collect();
+    let mut pull = Pull { report: Some(report), ..Pull::default() };
+    let mut answered = client.pull(&answer.session, &PullRequest { pilot, pull: pull.clone() }).await?;
+    if let Some(asked) = answered.resync {
+        pull.epoch = answered.epoch;
+        pull.holds = Some(Holdings { asked, tasks, templates: Vec::new() });
+        answered = client.pull(&answer.session, &PullRequest { pilot, pull }).await?;
+    }
+    Ok(answered.acknowledged)
+}
+
+fn held(report: &JobReport) -> Held {
+    let mut unreported = report.successes.tasks.clone();
+    unreported.insert_all(&report.returned);
+    unreported.extend_indices(report.failures.iter().map(|failure| failure.index));
+    Held { job: report.job, queued: TaskSet::new(), running: TaskSet::new(), unreported }
 }
 
 /// When the pilot ends at the latest, and how much before that it stops working.

@@ -121,6 +121,8 @@ pub struct PilotCore {
 struct JobQueue {
     needs: TaskNeeds,
     queued: TaskSet,
+    /// The manager has said that nothing more of it will come.
+    is_over: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -178,7 +180,10 @@ impl PilotCore {
                 self.take_answer(*answer, &mut actions);
             }
             PilotEvent::PullFailed { lane } => self.in_flight[lane as usize] = false,
-            PilotEvent::Ended { task, ending, usage, output } => self.task_ended(task, ending, usage, output),
+            PilotEvent::Ended { task, ending, usage, output } => {
+                self.task_ended(task, ending, usage, output);
+                self.forget_if_idle(task.job, &mut actions);
+            }
             PilotEvent::Signalled => self.drain(LeaveReason::Signalled),
             PilotEvent::StopAsked => self.stop(LeaveReason::Signalled, &mut actions),
             PilotEvent::TimerFired => {}
@@ -228,10 +233,18 @@ impl PilotCore {
     }
 
     fn take_part(&mut self, part: Part, actions: &mut Vec<PilotAction>) {
+        // Commands are about what came before this part.
+        for command in part.commands {
+            self.obey(command, actions);
+        }
         for template in part.templates {
-            let queue = JobQueue { needs: template.needs.clone(), queued: TaskSet::new() };
-            if self.jobs.insert(template.job, queue).is_none() {
-                self.order.push_back(template.job);
+            let new = JobQueue { needs: template.needs.clone(), queued: TaskSet::new(), is_over: false };
+            match self.jobs.get_mut(&template.job) {
+                Some(known) => known.is_over = false,
+                None => {
+                    self.jobs.insert(template.job, new);
+                    self.order.push_back(template.job);
+                }
             }
             actions.push(PilotAction::Learn(template));
         }
@@ -251,9 +264,6 @@ impl PilotCore {
                 self.gathered.entry(job).or_default().returned.insert_all(&returned);
             }
         }
-        for command in part.commands {
-            self.obey(command, actions);
-        }
         if self.leaving.is_some() {
             self.give_back_all();
         }
@@ -272,15 +282,23 @@ impl PilotCore {
                 }
             }
             PilotCommand::Forget { job } => {
-                let is_idle = self.running.keys().all(|task| task.job != job);
-                if is_idle && self.jobs.get(&job).is_none_or(|queue| queue.queued.is_empty()) {
-                    self.jobs.remove(&job);
-                    self.order.retain(|other| *other != job);
-                    actions.push(PilotAction::Forget { job });
+                if let Some(queue) = self.jobs.get_mut(&job) {
+                    queue.is_over = true;
                 }
+                self.forget_if_idle(job, actions);
             }
             PilotCommand::Drain => self.drain(LeaveReason::Told),
             PilotCommand::Stop => self.stop(LeaveReason::Told, actions),
+        }
+    }
+
+    /// Forgets a job that is over, once none of its processes is left.
+    fn forget_if_idle(&mut self, job: JobId, actions: &mut Vec<PilotAction>) {
+        let is_over = self.jobs.get(&job).is_some_and(|queue| queue.is_over && queue.queued.is_empty());
+        if is_over && self.running.keys().all(|task| task.job != job) {
+            self.jobs.remove(&job);
+            self.order.retain(|other| *other != job);
+            actions.push(PilotAction::Forget { job });
         }
     }
 
@@ -358,10 +376,11 @@ impl PilotCore {
         if self.leaving.is_some() {
             return;
         }
+        let last_moment = self.last_moment();
         for job in self.order.clone() {
             let Some(queue) = self.jobs.get_mut(&job) else { continue };
             let limit = queue.needs.time_limit.unwrap_or(Span::ZERO);
-            let ends_in_time = self.limits.walltime_end.is_none_or(|end| now + limit <= end);
+            let ends_in_time = last_moment.is_none_or(|last| now + limit <= last);
             if !ends_in_time {
                 let tasks = queue.queued.clone();
                 self.give_back(job, &tasks);

@@ -78,18 +78,20 @@ pub(super) async fn platforms(State(context): State<Shared>, _user: User) -> Res
 /// Why a job is where it is.
 pub(super) async fn explain_job(
     State(context): State<Shared>,
-    _user: User,
+    user: User,
     InPath(job): InPath<JobId>,
 ) -> Result<Response, ApiError> {
+    context.own_job(&user, job).await?;
     explain(&context, Query::ExplainJob(job)).await
 }
 
 /// Why a task is where it is.
 pub(super) async fn explain_task(
     State(context): State<Shared>,
-    _user: User,
+    user: User,
     InPath((job, index)): InPath<(JobId, u64)>,
 ) -> Result<Response, ApiError> {
+    context.own_job(&user, job).await?;
     explain(&context, Query::ExplainTask(TaskId { job, index })).await
 }
 

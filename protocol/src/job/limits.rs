@@ -45,8 +45,8 @@ pub const CRASH_LIMIT_DEFAULT: u32 = 5;
 pub const N_EXTRACT_MAX: usize = 100;
 /// Bytes kept of each stream of each task when the job says nothing.
 pub const RESULT_LIMIT_BYTES_DEFAULT: u64 = 1 << 20;
-/// Bytes that may be kept of each stream of each task: 1 GiB.
-pub const RESULT_LIMIT_BYTES_MAX: u64 = 1 << 30;
+/// Bytes that may be kept of each stream of each task: 64 MiB, so that both fit into one message.
+pub const RESULT_LIMIT_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of a job file; lists longer than that belong into a file of their own.
 pub const JOB_FILE_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of a file of lines or a CSV file.

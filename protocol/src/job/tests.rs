@@ -128,7 +128,7 @@ fn sizes_beyond_the_limits_are_refused() {
         ("1024", &|job| job.gpus = u32::MAX),
         ("65536", &|job| job.cores = u32::MAX),
         ("1 to 1000", &|job| job.crash_limit = u32::MAX),
-        ("1GiB", &|job| job.results.limit_bytes = u64::MAX),
+        ("64MiB", &|job| job.results.limit_bytes = u64::MAX),
         ("absolute", &|job| job.base_dir = PathBuf::from("relative")),
     ] {
         let text = refused_with(change);

@@ -1,5 +1,7 @@
 //! Attempts: the first success wins, each kind of failure has its own budget, crashes lead to quarantine.
 
+use std::collections::BTreeSet;
+
 use super::{
     Turn,
     durable::Trouble,
@@ -24,8 +26,11 @@ impl Turn<'_> {
         }
         let mut results = Vec::new();
         let mut returned = Vec::new();
+        let mut seen = BTreeSet::new();
         for part in report.jobs {
-            if !part.successes.is_well_formed() {
+            if !part.successes.is_well_formed() || !seen.insert(part.job) {
+                // A faulty pilot: nothing of it is believed, and the job is taken from it.
+                returned.push((part.job, TaskSet::from(0..u64::MAX)));
                 continue;
             }
             returned.push((part.job, part.returned.clone()));

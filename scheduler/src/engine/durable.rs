@@ -195,6 +195,8 @@ impl Job {
     fn note_end(&mut self, at: Time) {
         if self.open.is_empty() && self.ended_at.is_none() {
             self.ended_at = Some(at);
+            // What is opened again later is meant to run.
+            self.is_paused = false;
         }
     }
 

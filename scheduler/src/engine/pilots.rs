@@ -14,9 +14,6 @@ use crate::{
     time::Span,
 };
 
-/// Unconfirmed parts of one pilot are merged beyond this number; it bounds what a deaf pilot costs.
-const N_UNCONFIRMED_MAX: usize = 16;
-
 /// Numbers left out when a pilot is taken back: parts of before may still be on their way to it, and
 /// none of them may be taken for a new one.
 const PARTS_SKIPPED: u64 = 1 << 20;
@@ -151,15 +148,8 @@ impl Turn<'_> {
             }
         }
         state.has_unseen_tasks |= !bundles.is_empty();
-        state.n_parts += 1;
-        let mut part = Part { number: state.n_parts, templates, bundles, commands };
-        if state.unconfirmed.len() >= N_UNCONFIRMED_MAX
-            && let Some(last) = state.unconfirmed.pop()
-        {
-            part.templates.splice(0..0, last.templates);
-            part.bundles.splice(0..0, last.bundles);
-            part.commands.splice(0..0, last.commands);
-        }
+        state.n_parts = state.n_parts.saturating_add(1);
+        let part = Part { number: state.n_parts, templates, bundles, commands };
         state.unconfirmed.push(part);
     }
 
@@ -187,7 +177,7 @@ impl Turn<'_> {
         if state.is_synced || state.asked != Some(holds.asked) {
             return;
         }
-        state.n_parts = part_seen + PARTS_SKIPPED;
+        state.n_parts = part_seen.saturating_add(PARTS_SKIPPED);
         state.unconfirmed.clear();
         state.templates = holds.templates.iter().copied().collect();
         state.is_synced = true;

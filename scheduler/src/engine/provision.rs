@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{
     Turn,
-    durable::{AllocationState, Durable},
+    durable::{Allocation, AllocationState, Durable},
     interface::{Answer, Effect, ListedAllocation, Notice, PlatformSpec, RequestId, SubmitOutcome},
     record::{DrainCause, Record},
     volatile::Volatile,
@@ -271,7 +271,14 @@ impl Turn<'_> {
         if self.volatile.shutdown.is_none() || !self.volatile.pilots.is_empty() {
             return;
         }
-        if self.durable.allocations().values().any(|a| a.is_live() && a.pilot.is_none()) {
+        let is_urgent = self.volatile.shutdown.as_ref().is_some_and(|(_, is_urgent)| *is_urgent);
+        // Nothing more is heard of a platform that is not attached; the next start asks by tag.
+        let is_awaited = |a: &Allocation| {
+            let is_attached = self.volatile.platforms.get(&a.platform).is_some_and(|state| state.is_attached);
+            let is_hopeless = is_urgent && matches!(a.state, AllocationState::Unknown(_));
+            a.is_live() && a.pilot.is_none() && is_attached && !is_hopeless
+        };
+        if self.durable.allocations().values().any(is_awaited) {
             return;
         }
         let requests = self.volatile.shutdown.as_mut().map(|(requests, _)| std::mem::take(requests));

@@ -152,7 +152,8 @@ fn what_runs_at_the_end_of_the_walltime_is_killed_without_blame() {
 #[test]
 fn a_task_that_cannot_end_before_the_walltime_is_given_back() {
     let mut core = pilot(1, Some(Time(100_000_000)));
-    let templates = vec![template(1, Some(Span::from_secs(60)))];
+    // It would end before the walltime, but not before the margin in which all is killed.
+    let templates = vec![template(1, Some(Span::from_secs(45)))];
     let bundles = vec![Bundle { job: JobId(1), tasks: (0..2).into() }];
     let part = Part { number: 1, templates, bundles, commands: vec![] };
     let actions = core.handle(Time(50_000_000), answered(vec![part]));
@@ -208,4 +209,16 @@ fn a_task_whose_process_is_still_dying_is_not_begun_again() {
     let actions = core.handle(Time(2), answered(vec![part(2, 0..2)]));
     assert_eq!(started(&actions), [1]);
     assert_eq!(report(&actions).map(|report| report.jobs[0].returned.to_string()), Some("0".into()));
+}
+
+#[test]
+fn a_job_is_forgotten_when_its_last_process_has_ended() {
+    let mut core = pilot(1, None);
+    core.handle(Time(1), answered(vec![part(1, 0..1)]));
+    let kill = PilotCommand::Kill { job: JobId(1), tasks: (0..1).into() };
+    let commands = vec![kill, PilotCommand::Forget { job: JobId(1) }];
+    let forget = PilotAction::Forget { job: JobId(1) };
+    let actions = core.handle(Time(2), answered(vec![Part { number: 2, commands, ..Part::default() }]));
+    assert!(!actions.contains(&forget));
+    assert!(core.handle(Time(3), ended(0, Ending::Killed)).contains(&forget));
 }
