@@ -125,9 +125,9 @@ impl Sandbox {
         found
     }
 
-    /// Those of them that are agents.
+    /// Those of them that are pilots; an agent that only lists or cancels is none.
     pub fn agents(&self) -> Vec<u32> {
-        let is_agent = |command: &str| command.contains(" agent ") || command.contains("pilotfish-agent ");
+        let is_agent = |command: &str| command.contains("agent run ");
         self.processes().into_iter().filter(|(_, command)| is_agent(command)).map(|(pid, _)| pid).collect()
     }
 }
