@@ -137,6 +137,8 @@ pub enum Blame {
     Node,
     /// The pilot vanished with the task running: the crash limit.
     Crash,
+    /// The walltime of its pilot: a small budget, used up only by attempts that had most of a walltime.
+    Walltime,
     /// Nobody's: any number of times.
     Nobody,
 }
@@ -151,7 +153,8 @@ impl FailureKind {
             | FailureKind::MemoryLimit { .. } => Blame::Program,
             FailureKind::Start { .. } | FailureKind::Node { .. } => Blame::Node,
             FailureKind::PilotLost => Blame::Crash,
-            FailureKind::Walltime | FailureKind::Preempted => Blame::Nobody,
+            FailureKind::Walltime => Blame::Walltime,
+            FailureKind::Preempted => Blame::Nobody,
         }
     }
 

@@ -80,7 +80,7 @@ impl Turn<'_> {
                 is_held && job.open.contains(failure.index) && !accepted.contains(failure.index)
             })
             .filter(|failure| seen.insert(failure.index))
-            .map(|failure| self.judge_failure(part.job, failure))
+            .map(|failure| self.judge_failure(pilot, part.job, failure))
             .collect();
         let finished = |index| accepted.contains(index) || seen.contains(index);
         let outputs: Vec<_> = part.outputs.into_iter().filter(|output| finished(output.index)).collect();
@@ -90,10 +90,16 @@ impl Turn<'_> {
         Some(JobResult { job: part.job, totals: Totals::of(&successes), successes, failures, outputs })
     }
 
-    fn judge_failure(&self, job: JobId, failure: Failure) -> FailedAttempt {
+    fn judge_failure(&self, pilot: PilotId, job: JobId, failure: Failure) -> FailedAttempt {
         let Failure { index, kind, usage } = failure;
         let n_before = self.trouble(TaskId { job, index }).map_or(0, Trouble::n_attempts);
-        let verdict = self.verdict(TaskId { job, index }, &kind);
+        let held = self.durable.pilots().get(&pilot);
+        let is_cut_short =
+            kind == FailureKind::Walltime && !held.is_some_and(|pilot| pilot.had_its_chance(&usage));
+        let verdict = match is_cut_short {
+            true => Verdict::Retry { at: self.now },
+            false => self.verdict(TaskId { job, index }, &kind),
+        };
         FailedAttempt { index, attempt: n_before + 1, kind, usage, verdict }
     }
 
@@ -115,6 +121,7 @@ impl Turn<'_> {
                 (trouble.n_node, budget, self.settings.node_retry_delay)
             }
             Blame::Crash => (trouble.n_crash, job.request.crash_limit.saturating_sub(1), Span::ZERO),
+            Blame::Walltime => (trouble.n_walltime, self.settings.walltime_retries, Span::ZERO),
             Blame::Nobody => (0, u32::MAX, Span::ZERO),
         };
         if n_before >= budget {
@@ -162,7 +169,7 @@ impl Turn<'_> {
     pub(super) fn stop_failing_job(&mut self, id: JobId) {
         let Some(job) = self.durable.jobs().get(&id) else { return };
         let Some(limit) = job.request.max_failures else { return };
-        let n_failed = job.failed.len();
+        let n_failed = job.failed.len().saturating_sub(job.n_failed_before);
         if n_failed > limit && !job.open.is_empty() {
             let open = job.open.clone();
             self.cancel_tasks(id, open, CancelCause::MaxFailures { n_failed, limit });

@@ -11,7 +11,7 @@ use crate::{
     ids::{AllocationId, JobId, PilotId, PlatformId},
     pull::NodeFacts,
     ranges::TaskSet,
-    results::{Blame, FailureKind},
+    results::{Blame, FailureKind, Usage},
     time::Time,
 };
 
@@ -50,6 +50,8 @@ pub struct Job {
     pub ended_at: Option<Time>,
     /// Sums over the accepted successes.
     pub totals: Totals,
+    /// How many had failed when tasks were last opened again; the job's limit counts from there.
+    pub n_failed_before: u64,
     /// Failed attempts, retried ones included.
     pub n_failed_attempts: u64,
 }
@@ -63,6 +65,8 @@ pub struct Trouble {
     pub n_node: u32,
     /// Pilots that vanished with it.
     pub n_crash: u32,
+    /// Ends of walltimes of which the task had at least half.
+    pub n_walltime: u32,
     /// Failures that were nobody's fault.
     pub n_nobody: u32,
     /// Not to be tried again before this time.
@@ -74,7 +78,7 @@ pub struct Trouble {
 impl Trouble {
     /// Failed attempts so far.
     pub fn n_attempts(&self) -> u32 {
-        self.n_program + self.n_node + self.n_crash + self.n_nobody
+        self.n_program + self.n_node + self.n_crash + self.n_walltime + self.n_nobody
     }
 }
 
@@ -156,6 +160,12 @@ impl Pilot {
     pub fn walltime_end(&self) -> Option<Time> {
         self.node.walltime_left.map(|left| self.registered_at + left)
     }
+
+    /// Whether an attempt that the walltime ended had at least half of the pilot's life: a much longer
+    /// one is not to be had there.
+    pub fn had_its_chance(&self, usage: &Usage) -> bool {
+        self.walltime_end().is_some_and(|end| usage.wall_us >= end.since(self.born_at).0 / 2)
+    }
 }
 
 impl Job {
@@ -172,6 +182,7 @@ impl Job {
             first_result_at: None,
             ended_at: None,
             totals: Totals::default(),
+            n_failed_before: 0,
             n_failed_attempts: 0,
         }
     }
@@ -200,14 +211,16 @@ impl Job {
         }
     }
 
-    fn note_failure(&mut self, index: u64, kind: &FailureKind, verdict: Verdict) {
+    /// `had_its_chance`: whether the attempt had most of its pilot's life.
+    fn note_failure(&mut self, index: u64, kind: &FailureKind, verdict: Verdict, had_its_chance: bool) {
         self.n_failed_attempts += 1;
         let trouble = self.troubled.entry(index).or_default();
         match kind.blame() {
             Blame::Program => trouble.n_program += 1,
             Blame::Node => trouble.n_node += 1,
             Blame::Crash => trouble.n_crash += 1,
-            Blame::Nobody => trouble.n_nobody += 1,
+            Blame::Walltime if had_its_chance => trouble.n_walltime += 1,
+            Blame::Walltime | Blame::Nobody => trouble.n_nobody += 1,
         }
         trouble.last = Some(kind.clone());
         match verdict {
@@ -271,6 +284,7 @@ impl Durable {
                 job.cancelled.remove_all(tasks);
                 job.open.insert_all(tasks);
                 job.troubled.retain(|index, _| !tasks.contains(*index));
+                job.n_failed_before = job.failed.len();
                 job.ended_at = None;
             }),
             Record::Reported { pilot, seq, results, at } => self.apply_report(*pilot, *seq, results, *at),
@@ -289,11 +303,15 @@ impl Durable {
     fn apply_report(&mut self, pilot: PilotId, seq: u64, results: &[JobResult], at: Time) {
         for result in results {
             let (n_done, n_failed) = (result.successes.tasks.len(), result.failures.len() as u64);
+            let held = self.pilots.get(&pilot);
+            let had_its_chance =
+                |failure: &FailedAttempt| held.is_some_and(|pilot| pilot.had_its_chance(&failure.usage));
+            let chances: Vec<bool> = result.failures.iter().map(had_its_chance).collect();
             self.with_job(result.job, |job| {
                 job.open.remove_all(&result.successes.tasks);
                 job.totals.add(&result.totals);
-                for FailedAttempt { index, kind, verdict, .. } in &result.failures {
-                    job.note_failure(*index, kind, *verdict);
+                for (failure, had_its_chance) in result.failures.iter().zip(chances) {
+                    job.note_failure(failure.index, &failure.kind, failure.verdict, had_its_chance);
                 }
                 if n_done + n_failed > 0 {
                     job.first_result_at.get_or_insert(at);
@@ -371,7 +389,7 @@ impl Durable {
                 self.with_pilot(*pilot, |pilot| pilot.ended = Some((*at, why.clone())));
                 for Blamed { task, verdict, .. } in blamed {
                     self.with_job(task.job, |job| {
-                        job.note_failure(task.index, &FailureKind::PilotLost, *verdict);
+                        job.note_failure(task.index, &FailureKind::PilotLost, *verdict, false);
                         job.note_end(*at);
                     });
                 }

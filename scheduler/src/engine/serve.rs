@@ -26,7 +26,7 @@ impl Turn<'_> {
         if !self.takes_tasks(id) {
             return bundles;
         }
-        while bundles.len() < N_BUNDLES_MAX {
+        while bundles.len() < N_BUNDLES_MAX && self.has_room_for_templates(id, &bundles) {
             let Some((job, n)) = self.choose(id) else { break };
             let Some(leases) = self.volatile.jobs.get_mut(&job) else { break };
             let tasks = leases.ready.take_first(n);
@@ -36,6 +36,17 @@ impl Turn<'_> {
             bundles.push(Bundle { job, tasks });
         }
         bundles
+    }
+
+    /// Whether the pilot's next answer may still grow: the templates that it carries, of parts not yet
+    /// confirmed and of these bundles, are below their limit.
+    fn has_room_for_templates(&self, id: PilotId, bundles: &[Bundle]) -> bool {
+        let Some(state) = self.volatile.pilots.get(&id) else { return false };
+        let spec_bytes = |job: &JobId| self.durable.jobs().get(job).map_or(0, |job| job.request.spec.len());
+        let unconfirmed = state.unconfirmed.iter().flat_map(|part| &part.templates);
+        let new = bundles.iter().map(|bundle| &bundle.job).filter(|job| !state.templates.contains(job));
+        let n_bytes: usize = unconfirmed.map(|t| t.spec.len()).chain(new.map(spec_bytes)).sum();
+        n_bytes < self.settings.template_bytes_max
     }
 
     fn takes_tasks(&self, id: PilotId) -> bool {

@@ -23,10 +23,15 @@ pub struct Settings {
     pub prefetch: Span,
     /// Never more tasks ahead than this, a slot.
     pub prefetch_tasks_max: u64,
+    /// No bundle of another job is added to an answer whose templates have so many bytes. One more job of
+    /// the largest size still fits a message.
+    pub template_bytes_max: usize,
     /// How often a node's failure is retried before the task fails.
     pub node_retries: u32,
     /// How often a program that cannot be started is tried elsewhere before the task fails.
     pub start_retries: u32,
+    /// How often a task that had most of a pilot's walltime and did not end is tried again.
+    pub walltime_retries: u32,
     /// The wait before a retry after a node's failure; doubles with each.
     pub node_retry_delay: Span,
     /// No retry waits longer.
@@ -58,8 +63,10 @@ impl Default for Settings {
             grace: Span::from_secs(60),
             prefetch: Span::from_millis(250),
             prefetch_tasks_max: 4096,
+            template_bytes_max: 32 << 20,
             node_retries: 3,
             start_retries: 1,
+            walltime_retries: 2,
             node_retry_delay: Span::from_secs(1),
             retry_delay_max: Span::from_secs(600),
             black_hole_limit: 10,

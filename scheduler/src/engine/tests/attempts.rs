@@ -1,0 +1,197 @@
+//! Attempts: results count once, each kind of failure has its budget, crashes lead to quarantine.
+
+use super::*;
+
+#[test]
+fn a_repeated_report_counts_once() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(4));
+    let pilot = scene.pilot(2);
+    scene.take(pilot);
+    scene.done(pilot, job, "0");
+    *scene.seqs.entry(pilot).or_default() -= 1;
+    let answer = scene.done(pilot, job, "0-1");
+    assert_eq!(answer.acknowledged, 1);
+    assert_eq!(scene.engine.durable().jobs()[&job].n_done(), 1);
+}
+
+#[test]
+fn a_report_out_of_order_is_not_taken() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(4));
+    let pilot = scene.pilot(2);
+    scene.take(pilot);
+    scene.seqs.insert(pilot, 3);
+    assert_eq!(scene.done(pilot, job, "0").acknowledged, 0);
+    assert_eq!(scene.engine.durable().jobs()[&job].n_done(), 0);
+}
+
+#[test]
+fn the_first_result_wins_when_a_lost_pilot_comes_back() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(1));
+    let slow = scene.pilot(1);
+    scene.take(slow);
+    scene.wait_awake(200);
+    let quick = scene.pilot(1);
+    assert_eq!(scene.take(quick), [(1, "0".into())]);
+    let asked = scene.pull(slow, hungry()).and_then(|answer| answer.resync);
+    let holdings =
+        crate::pull::Holdings { asked: asked.expect("it is asked"), tasks: vec![], templates: vec![] };
+    scene.pull(slow, Pull { holds: Some(holdings), ..hungry() });
+    scene.done(slow, job, "0");
+    let told = scene.pull(quick, hungry()).unwrap_or_default();
+    assert!(commands(&told).contains(&PilotCommand::Kill { job, tasks: set("0") }));
+    scene.done(quick, job, "0");
+    assert_eq!(scene.counts(job), "done w0 p0 d1 f0 c0");
+    assert_eq!(scene.engine.durable().jobs()[&job].totals.n, 1, "the second result is not even kept");
+}
+
+#[test]
+fn only_the_programs_own_failures_use_the_users_retries() {
+    let mut scene = Scene::new();
+    let job = scene.submit(JobRequest { retries: 1, ..job(1) });
+    let pilot = scene.pilot(1);
+    for kind in [FailureKind::Preempted, FailureKind::Walltime, FailureKind::Node { what: "full".into() }] {
+        scene.take(pilot);
+        scene.fail(pilot, job, 0, kind);
+        scene.wait_awake(5);
+    }
+    scene.take(pilot);
+    scene.fail(pilot, job, 0, FailureKind::Exit { code: 3 });
+    assert!(scene.counts(job).starts_with("active"));
+    scene.take(pilot);
+    scene.fail(pilot, job, 0, FailureKind::TimeLimit { limit: Span::from_secs(1) });
+    assert_eq!(scene.counts(job), "failed w0 p0 d0 f1 c0");
+    let attempts = scene.engine.durable().jobs()[&job].n_failed_attempts;
+    assert_eq!(attempts, 5);
+}
+
+#[test]
+fn a_retry_waits_twice_as_long_each_time() {
+    let mut scene = Scene::new();
+    let job = scene.submit(JobRequest { retries: 3, retry_delay: Span::from_secs(4), ..job(1) });
+    let pilot = scene.pilot(1);
+    for wait in [4, 8, 16] {
+        assert_eq!(scene.take(pilot), [(1, "0".into())]);
+        scene.fail(pilot, job, 0, FailureKind::Exit { code: 1 });
+        scene.wait_awake(wait - 1);
+        assert_eq!(scene.take(pilot), [], "it came back before {wait} s");
+        let left = Reason::JobBacksOff { n_tasks: 1, left: Span::from_secs(1) };
+        assert_eq!(scene.explain(Query::ExplainJob(job))[0], left);
+        scene.wait_awake(1);
+    }
+    assert_eq!(scene.take(pilot), [(1, "0".into())]);
+}
+
+#[test]
+fn a_task_that_takes_pilots_down_is_quarantined_at_the_crash_limit() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(3));
+    for _ in 0..2 {
+        let pilot = scene.pilot(1);
+        assert_eq!(scene.take(pilot), [(1, "0".into())]);
+        scene.pull(pilot, Pull { running: vec![(job, set("0"))], ..hungry() });
+        scene.wait_awake(200);
+    }
+    assert_eq!(scene.counts(job), "active w2 p0 d0 f1 c0");
+    let reasons = scene.explain(Query::ExplainTask(TaskId { job, index: 0 }));
+    assert_eq!(reasons, [Reason::TaskFailed { kind: FailureKind::PilotLost, n_attempts: 2 }]);
+}
+
+#[test]
+fn tasks_that_had_not_begun_are_not_blamed_for_a_lost_pilot() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(3));
+    let pilot = scene.pilot(2);
+    scene.take(pilot);
+    scene.pull(pilot, Pull { running: vec![(job, set("1"))], ..hungry() });
+    scene.wait_awake(200);
+    let troubled: Vec<u64> = scene.engine.durable().jobs()[&job].troubled.keys().copied().collect();
+    assert_eq!(troubled, [1]);
+}
+
+#[test]
+fn a_black_hole_is_drained_and_its_tasks_run_elsewhere() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(100));
+    let (good, bad) = (scene.pilot(1), scene.pilot(1));
+    scene.take(good);
+    scene.done(good, job, "0");
+    let mut given = scene.take(bad);
+    for _ in 0..10 {
+        let index = given.first().and_then(|(_, tasks)| set(tasks).first()).expect("it is still given tasks");
+        given = bundles(&scene.fail(bad, job, index, FailureKind::Node { what: "no disk".into() }));
+    }
+    assert_eq!(given, []);
+    let drained = scene.engine.durable().pilots()[&bad].drain.clone();
+    assert!(drained.is_some(), "ten node failures in a row, and another pilot can do it");
+    assert_eq!(scene.engine.durable().jobs()[&job].failed.len(), 0);
+}
+
+#[test]
+fn a_failed_attempt_is_recorded_with_its_verdict() {
+    let mut scene = Scene::new();
+    let job = scene.submit(JobRequest { retries: 1, ..job(1) });
+    let pilot = scene.pilot(1);
+    scene.take(pilot);
+    scene.fail(pilot, job, 0, FailureKind::Signal { signal: 11 });
+    let Some(Record::Reported { results, .. }) = scene.records.last() else {
+        panic!("no report was recorded")
+    };
+    assert_eq!(results[0].failures[0].verdict, Verdict::Retry { at: scene.now });
+    assert_eq!(results[0].failures[0].attempt, 1);
+}
+
+#[test]
+fn a_job_with_too_many_failures_is_ended() {
+    let mut scene = Scene::new();
+    let job = scene.submit(JobRequest { max_failures: Some(1), ..job(100) });
+    let pilot = scene.pilot(2);
+    scene.take(pilot);
+    scene.fail(pilot, job, 0, FailureKind::Exit { code: 1 });
+    assert!(scene.counts(job).starts_with("active"));
+    scene.fail(pilot, job, 1, FailureKind::Exit { code: 1 });
+    assert_eq!(scene.counts(job), "cancelled w0 p0 d0 f2 c98");
+}
+
+#[test]
+fn a_task_longer_than_every_walltime_fails_in_the_end() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(1));
+    let node = NodeFacts {
+        capacity: Resources::cores(1),
+        walltime_left: Some(Span::from_secs(1000)),
+        ..NodeFacts::default()
+    };
+    let mut cut_off = |seconds: u64| {
+        let pilot = scene.pilot_on(node.clone());
+        assert_eq!(scene.take(pilot), [(1, "0".into())]);
+        let usage = Usage { wall_us: seconds * SECOND, ..Usage::default() };
+        let failures = vec![Failure { index: 0, kind: FailureKind::Walltime, usage }];
+        let report = Some(Report { seq: 1, jobs: vec![JobReport { failures, ..JobReport::new(job) }] });
+        let reason = crate::pull::LeaveReason::Walltime;
+        scene.say(|request| Event::PilotLeft { request, pilot, report, reason });
+        scene.counts(job)
+    };
+    for seconds in [100, 100, 100, 100, 900, 100, 900] {
+        assert!(cut_off(seconds).starts_with("active"), "a short attempt proves nothing");
+    }
+    assert_eq!(cut_off(900), "failed w0 p0 d0 f1 c0");
+}
+
+#[test]
+fn failures_from_before_a_retry_do_not_count_against_the_limit() {
+    let mut scene = Scene::new();
+    let job = scene.submit(JobRequest { max_failures: Some(1), ..job(100) });
+    let pilot = scene.pilot(2);
+    scene.take(pilot);
+    scene.fail(pilot, job, 0, FailureKind::Exit { code: 1 });
+    scene.fail(pilot, job, 1, FailureKind::Exit { code: 1 });
+    scene.change(job, JobChange::Retry(Some(set("2-99"))));
+    scene.take(pilot);
+    scene.fail(pilot, job, 2, FailureKind::Exit { code: 1 });
+    assert!(scene.counts(job).starts_with("active"), "one failure since");
+    scene.fail(pilot, job, 3, FailureKind::Exit { code: 1 });
+    assert_eq!(scene.counts(job), "cancelled w0 p0 d0 f4 c96");
+}

@@ -1,0 +1,82 @@
+//! Jobs: from submission to the end, paused, cancelled, tried again.
+
+use super::*;
+
+#[test]
+fn a_job_runs_from_submission_to_its_end() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(5));
+    let pilot = scene.pilot(2);
+    assert_eq!(scene.take(pilot), [(1, "0-1".into())]);
+    assert_eq!(bundles(&scene.done(pilot, job, "0-1")), [(1, "2-3".into())]);
+    assert_eq!(scene.counts(job), "active w1 p2 d2 f0 c0");
+    scene.done(pilot, job, "2-3");
+    scene.done(pilot, job, "4");
+    assert_eq!(scene.counts(job), "done w0 p0 d5 f0 c0");
+}
+
+#[test]
+fn a_billion_tasks_cost_as_much_as_one() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(1_000_000_000));
+    let pilot = scene.pilot(2);
+    scene.take(pilot);
+    scene.done(pilot, job, "0-1");
+    assert_eq!(scene.counts(job), "active w999999996 p2 d2 f0 c0");
+    assert_eq!(scene.engine.durable().jobs()[&job].open.n_ranges(), 1);
+}
+
+#[test]
+fn cancel_kills_what_runs_and_ignores_what_still_comes() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(4));
+    let pilot = scene.pilot(2);
+    scene.take(pilot);
+    assert_eq!(scene.change(job, JobChange::Cancel(None)), Some(Answer::Changed { n_tasks: 4 }));
+    let told = commands(&scene.pull(pilot, hungry()).unwrap_or_default());
+    assert!(told.contains(&PilotCommand::Kill { job, tasks: set("0-1") }), "{told:?}");
+    scene.done(pilot, job, "0");
+    assert_eq!(scene.counts(job), "cancelled w0 p0 d0 f0 c4");
+}
+
+#[test]
+fn single_tasks_can_be_cancelled_and_tried_again() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(4));
+    scene.change(job, JobChange::Cancel(Some(set("1-2"))));
+    assert_eq!(scene.counts(job), "active w2 p0 d0 f0 c2");
+    assert_eq!(scene.change(job, JobChange::Retry(Some(set("0-3")))), Some(Answer::Changed { n_tasks: 2 }));
+    assert_eq!(scene.counts(job), "active w4 p0 d0 f0 c0");
+}
+
+#[test]
+fn a_paused_job_gives_nothing_out_until_it_is_resumed() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(4));
+    let pilot = scene.pilot(1);
+    scene.take(pilot);
+    scene.change(job, JobChange::Pause);
+    let told = scene.pull(pilot, hungry()).unwrap_or_default();
+    assert_eq!(commands(&told), [PilotCommand::Return { job, tasks: set("0") }]);
+    assert_eq!(bundles(&scene.done(pilot, job, "0")), []);
+    scene.change(job, JobChange::Resume);
+    assert_eq!(scene.take(pilot), [(1, "1".into())]);
+}
+
+#[test]
+fn another_users_job_is_not_yours_to_change() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(4));
+    let caller = Caller { user: "bob".into(), is_operator: false };
+    let answer =
+        scene.say(|request| Event::JobChangeAsked { request, caller, job, change: JobChange::Pause });
+    assert!(matches!(answer, Some(Answer::Refused(Refusal::NotYours { .. }))), "{answer:?}");
+}
+
+#[test]
+fn a_repeated_submission_is_the_same_job() {
+    let mut scene = Scene::new();
+    let keyed = || JobRequest { submission_key: Some("k".into()), ..job(1) };
+    assert_eq!(scene.submit(keyed()), scene.submit(keyed()));
+    assert_eq!(scene.engine.durable().jobs().len(), 1);
+}

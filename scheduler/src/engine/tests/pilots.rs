@@ -1,0 +1,163 @@
+//! Pilots and platforms: asked for, lost, back after a restart, sent away.
+
+use super::*;
+
+#[test]
+fn lost_pilot_returns_its_leases() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(2));
+    let gone = scene.pilot(2);
+    scene.take(gone);
+    scene.wait_awake(200);
+    let here = scene.pilot(2);
+    assert!(!scene.engine.durable().pilots()[&gone].is_live());
+    assert_eq!(scene.take(here), [(1, "0-1".into())]);
+    assert_eq!(scene.counts(job), "active w0 p2 d0 f0 c0");
+}
+
+#[test]
+fn a_stall_of_our_own_is_not_the_pilots_fault() {
+    let mut scene = Scene::new();
+    scene.submit(job(2));
+    let pilot = scene.pilot(2);
+    scene.take(pilot);
+    scene.wait(3600);
+    assert!(scene.engine.durable().pilots()[&pilot].is_live());
+}
+
+#[test]
+fn pilots_are_asked_for_by_demand_and_sent_away_when_idle() {
+    let mut scene = Scene::new();
+    scene.attach(platform(3, 2));
+    assert_eq!(scene.submissions(), []);
+    let job = scene.submit(job(3));
+    let asked = scene.submissions();
+    assert_eq!(asked.len(), 2, "three tasks on pilots of two cores");
+    for (allocation, _) in &asked {
+        let (allocation, outcome) = (*allocation, SubmitOutcome::Accepted(allocation.to_string()));
+        scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    }
+    let node = NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() };
+    let pilot = scene.register(&asked[0].1, node);
+    scene.take(pilot);
+    scene.done(pilot, job, "0-1");
+    scene.done(pilot, job, "2");
+    for _ in 0..4 {
+        scene.wait_awake(5);
+        scene.take(pilot);
+    }
+    let reasons = scene.explain(Query::ExplainPilot(pilot));
+    assert!(matches!(reasons[0], Reason::PilotDrains { .. }), "{reasons:?}");
+}
+
+#[test]
+fn a_refusing_platform_is_tried_again_later_with_one_allocation() {
+    let mut scene = Scene::new();
+    scene.attach(platform(3, 1));
+    let job = scene.submit(job(9));
+    for (allocation, _) in scene.submissions() {
+        let outcome = SubmitOutcome::Refused("no such queue".into());
+        scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    }
+    let reasons = scene.explain(Query::ExplainJob(job));
+    assert!(matches!(&reasons[0], Reason::PlatformFails { n_failures: 3, .. }), "{reasons:?}");
+    assert_eq!(scene.submissions(), []);
+    scene.wait(60);
+    assert_eq!(scene.submissions().len(), 1);
+}
+
+#[test]
+fn an_unknown_outcome_is_resolved_by_the_listing() {
+    let mut scene = Scene::new();
+    scene.attach(platform(1, 1));
+    scene.submit(job(1));
+    let (allocation, tag) = scene.submissions().remove(0);
+    let outcome = SubmitOutcome::Unknown("timed out".into());
+    scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    scene.wait(5);
+    let listed = vec![
+        ListedAllocation { tag, batch_id: "77".into(), is_ended: false },
+        ListedAllocation { tag: "pf0-99".into(), batch_id: "78".into(), is_ended: false },
+    ];
+    let asked_at = scene.now;
+    let platform = crate::ids::PlatformId(1);
+    scene.say(|_| Event::PlatformListed { platform, asked_at, result: Ok(listed) });
+    assert_eq!(scene.engine.durable().allocations()[&allocation].batch_id.as_deref(), Some("77"));
+    let cancelled = Effect::Cancel { platform, batch_ids: vec!["78".into()] };
+    assert!(scene.effects.contains(&cancelled), "an orphan is cancelled: {:?}", scene.effects);
+}
+
+#[test]
+fn after_a_restart_pilots_bring_their_leases_back() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(4));
+    let (there, other) = (scene.pilot(2), scene.pilot(2));
+    scene.take(there);
+    scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    assert_eq!(scene.take(other), [], "tasks are withheld until all have said what they hold");
+    let mut answers = Vec::new();
+    for (pilot, held) in [(other, ""), (there, "0-1")] {
+        let asked = scene.pull(pilot, Pull { epoch: 2, ..hungry() }).and_then(|a| a.resync).unwrap_or(0);
+        let running = if held.is_empty() { TaskSet::new() } else { set(held) };
+        let held = crate::pull::Held { job, queued: TaskSet::new(), running, unreported: TaskSet::new() };
+        let holdings = crate::pull::Holdings { asked, tasks: vec![held], templates: vec![] };
+        let pull = Pull { epoch: 2, part_seen: 0, holds: Some(holdings), ..hungry() };
+        answers.push(bundles(&scene.pull(pilot, pull).unwrap_or_default()));
+    }
+    assert_eq!(scene.counts(job), "active w2 p2 d0 f0 c0");
+    let pull = Pull { epoch: 2, part_seen: 0, ..hungry() };
+    assert_eq!(bundles(&scene.pull(other, pull).unwrap_or_default()), [(1, "2-3".into())]);
+}
+
+#[test]
+fn a_drained_shutdown_waits_for_pilots_to_leave() {
+    let mut scene = Scene::new();
+    scene.submit(job(4));
+    let pilot = scene.pilot(1);
+    scene.take(pilot);
+    assert_eq!(scene.say(|request| Event::ShutdownAsked { request, is_urgent: false }), None);
+    let asked = RequestId(scene.n_requests);
+    let told = scene.pull(pilot, hungry()).unwrap_or_default();
+    assert_eq!(commands(&told), [PilotCommand::Drain]);
+    let reason = crate::pull::LeaveReason::Told;
+    scene.say(|request| Event::PilotLeft { request, pilot, report: None, reason });
+    assert_eq!(scene.answer_to(asked), Some(Answer::ShutDown));
+}
+
+#[test]
+fn a_shutdown_waits_for_allocations_whose_pilot_may_still_come() {
+    let mut scene = Scene::new();
+    scene.attach(platform(1, 1));
+    scene.submit(job(1));
+    let (allocation, _) = scene.submissions().remove(0);
+    assert_eq!(scene.say(|request| Event::ShutdownAsked { request, is_urgent: false }), None);
+    let asked = RequestId(scene.n_requests);
+    let outcome = SubmitOutcome::Accepted("7".into());
+    scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    let cancelled = Effect::Cancel { platform: crate::ids::PlatformId(1), batch_ids: vec!["7".into()] };
+    assert!(scene.effects.contains(&cancelled), "{:?}", scene.effects);
+    assert_eq!(scene.answer_to(asked), Some(Answer::ShutDown));
+}
+
+#[test]
+fn only_an_urgent_shutdown_leaves_an_unknown_allocation_to_the_next_start() {
+    let mut scene = Scene::new();
+    scene.attach(platform(1, 1));
+    scene.submit(job(1));
+    let (allocation, _) = scene.submissions().remove(0);
+    let outcome = SubmitOutcome::Unknown("timed out".into());
+    scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    assert_eq!(scene.say(|request| Event::ShutdownAsked { request, is_urgent: false }), None);
+    let urgent = scene.say(|request| Event::ShutdownAsked { request, is_urgent: true });
+    assert_eq!(urgent, Some(Answer::ShutDown));
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_a_platform_that_is_not_attached() {
+    let mut scene = Scene::new();
+    scene.attach(platform(1, 1));
+    scene.submit(job(1));
+    scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    let answer = scene.say(|request| Event::ShutdownAsked { request, is_urgent: false });
+    assert_eq!(answer, Some(Answer::ShutDown));
+}

@@ -1,0 +1,120 @@
+//! Serving pilots: who gets what, how much, and what an answer carries.
+
+use super::*;
+
+#[test]
+fn priority_goes_first_and_users_take_turns() {
+    let mut scene = Scene::new();
+    scene.submit(job(50));
+    scene.submit(JobRequest { user: "bob".into(), ..job(50) });
+    let pilots: Vec<PilotId> = (0..4).map(|_| scene.pilot(1)).collect();
+    let jobs: Vec<u64> = pilots.iter().map(|pilot| scene.take(*pilot)[0].0).collect();
+    assert_eq!(jobs, [1, 2, 1, 2]);
+    scene.submit(JobRequest { priority: 5, ..job(1) });
+    let pilot = scene.pilot(1);
+    assert_eq!(scene.take(pilot)[0].0, 3);
+}
+
+#[test]
+fn tasks_go_only_where_they_fit() {
+    let mut scene = Scene::new();
+    let wide = Resources { gpus: 1, ..Resources::cores(2) };
+    let needs = TaskNeeds { resources: wide.clone(), ..job(1).needs };
+    let job = scene.submit(JobRequest { needs, ..job(3) });
+    let small = scene.pilot(8);
+    assert_eq!(scene.take(small), []);
+    let reasons = scene.explain(Query::ExplainJob(job));
+    assert!(matches!(&reasons[0], Reason::FitsNowhere { needs, .. } if *needs == wide), "{reasons:?}");
+    let capacity = Resources { gpus: 2, ..Resources::cores(8) };
+    let large = scene.pilot_on(NodeFacts { capacity, ..NodeFacts::default() });
+    assert_eq!(scene.take(large), [(1, "0-1".into())]);
+}
+
+#[test]
+fn no_task_is_sent_that_cannot_end_before_the_walltime() {
+    let mut scene = Scene::new();
+    let needs = TaskNeeds { time_limit: Some(Span::from_secs(600)), ..job(1).needs };
+    let job = scene.submit(JobRequest { needs, ..job(3) });
+    let node = |left| NodeFacts {
+        capacity: Resources::cores(1),
+        walltime_left: Some(Span::from_secs(left)),
+        ..NodeFacts::default()
+    };
+    let short = scene.pilot_on(node(620));
+    assert_eq!(scene.take(short), []);
+    let reasons = scene.explain(Query::ExplainJob(job));
+    assert!(matches!(reasons[0], Reason::PilotsTooShort { n_pilots: 1, .. }), "{reasons:?}");
+    let long = scene.pilot_on(node(640));
+    assert_eq!(scene.take(long), [(1, "0".into())]);
+}
+
+#[test]
+fn short_tasks_are_sent_ahead_and_long_ones_are_not() {
+    let mut scene = Scene::new();
+    let id = scene.submit(job(10_000));
+    let pilot = scene.pilot(1);
+    scene.take(pilot);
+    let usage = Usage { wall_us: 1000, ..Usage::default() };
+    let successes = Successes::from_attempts(vec![(0, 0, usage)]);
+    let answer = scene.report(pilot, JobReport { successes, ..JobReport::new(id) });
+    let n_sent: u64 = answer.parts.iter().flat_map(|part| &part.bundles).map(|b| b.tasks.len()).sum();
+    assert_eq!(n_sent, 251, "a quarter of a second of work, and one to run");
+}
+
+#[test]
+fn a_parked_pilot_is_answered_the_moment_there_is_work() {
+    let mut scene = Scene::new();
+    let pilot = scene.pilot(2);
+    assert_eq!(scene.pull(pilot, Pull { wait: Span::from_secs(20), ..hungry() }), None);
+    scene.submit(job(1));
+    let answered = scene.effects.iter().any(|effect| {
+        matches!(effect, Effect::Answer { answer: Answer::Pull(answer), .. } if !answer.parts.is_empty())
+    });
+    assert!(answered, "{:?}", scene.effects);
+}
+
+#[test]
+fn a_lost_answer_is_sent_again_until_it_is_confirmed() {
+    let mut scene = Scene::new();
+    scene.submit(job(1));
+    let pilot = scene.pilot(1);
+    let first = scene.pull(pilot, Pull { part_seen: 0, ..hungry() }).unwrap_or_default();
+    let again = scene.pull(pilot, Pull { part_seen: 0, ..hungry() }).unwrap_or_default();
+    assert_eq!(first.parts, again.parts);
+    let part_seen = first.parts[0].number;
+    let after = scene.pull(pilot, Pull { part_seen, ..hungry() }).unwrap_or_default();
+    assert_eq!(after.parts, []);
+}
+
+#[test]
+fn large_templates_do_not_all_go_into_one_answer() {
+    let mut scene = Scene::new();
+    for _ in 0..5 {
+        scene.submit(JobRequest { spec: "x".repeat(20 << 20).into(), ..job(1) });
+    }
+    let pilot = scene.pilot(8);
+    let first = scene.pull(pilot, Pull { part_seen: 0, ..hungry() }).unwrap_or_default();
+    let n_templates =
+        |answer: &PullAnswer| answer.parts.iter().map(|part| part.templates.len()).sum::<usize>();
+    assert_eq!(n_templates(&first), 2);
+    let unconfirmed = scene.pull(pilot, Pull { part_seen: 0, ..hungry() }).unwrap_or_default();
+    assert_eq!(n_templates(&unconfirmed), 2, "nothing is added to what is not confirmed");
+    let next = scene.pull(pilot, Pull { part_seen: first.parts[0].number, ..hungry() }).unwrap_or_default();
+    assert_eq!(n_templates(&next), 2);
+}
+
+#[test]
+fn parts_of_before_are_not_taken_for_new_ones() {
+    let mut scene = Scene::new();
+    scene.submit(job(3));
+    let pilot = scene.pilot(1);
+    let before = scene.pull(pilot, Pull { part_seen: 0, ..hungry() }).unwrap_or_default();
+    scene.wait_awake(200);
+    let asked = scene.pull(pilot, Pull { part_seen: 0, ..hungry() }).and_then(|answer| answer.resync);
+    let asked = asked.expect("a pilot that was given up is asked what it holds");
+    let holds = Some(crate::pull::Holdings { asked, tasks: vec![], templates: vec![] });
+    let after = scene.pull(pilot, Pull { part_seen: 0, holds, ..hungry() }).unwrap_or_default();
+    let largest = before.parts.iter().map(|part| part.number).max();
+    assert!(after.parts.iter().all(|part| Some(part.number) > largest), "{before:?} {after:?}");
+    assert_ne!(after.parts, []);
+}
