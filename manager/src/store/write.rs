@@ -208,6 +208,7 @@ fn kind_and_time(record: &Record) -> (&'static str, Time) {
         Record::AllocationIntended { at, .. } => ("allocation-intended", *at),
         Record::AllocationSubmitted { at, .. } => ("allocation-submitted", *at),
         Record::AllocationUnknown { at, .. } => ("allocation-unknown", *at),
+        Record::AllocationReleased { at, .. } => ("allocation-released", *at),
         Record::AllocationEnded { at, .. } => ("allocation-ended", *at),
         Record::PilotRegistered { at, .. } => ("pilot-registered", *at),
         Record::PilotDrained { at, .. } => ("pilot-drained", *at),

@@ -91,6 +91,8 @@ pub enum AllocationState {
     Submitted,
     /// The platform's answer said neither yes nor no.
     Unknown(String),
+    /// Not wanted any more, or left by its pilot, at that time; it may still be there.
+    Leaving(String, Time),
     /// It is gone.
     Ended(String),
 }
@@ -117,8 +119,13 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// Whether it is not known to be gone.
+    /// Whether its pilot is wanted: it may come, or is there.
     pub fn is_live(&self) -> bool {
+        !matches!(self.state, AllocationState::Leaving(..) | AllocationState::Ended(_))
+    }
+
+    /// Whether the platform may still hold it: then it counts against the platform's limits.
+    pub fn may_be_there(&self) -> bool {
         !matches!(self.state, AllocationState::Ended(_))
     }
 }
@@ -291,6 +298,7 @@ impl Durable {
             Record::AllocationIntended { .. }
             | Record::AllocationSubmitted { .. }
             | Record::AllocationUnknown { .. }
+            | Record::AllocationReleased { .. }
             | Record::AllocationEnded { .. } => self.apply_allocation(record),
             Record::PilotRegistered { .. }
             | Record::PilotDrained { .. }
@@ -351,6 +359,9 @@ impl Durable {
             Record::AllocationUnknown { allocation, what, .. } => {
                 self.with_allocation(*allocation, |a| a.state = AllocationState::Unknown(what.clone()));
             }
+            Record::AllocationReleased { allocation, why, at } => self.with_allocation(*allocation, |a| {
+                a.state = AllocationState::Leaving(why.clone(), *at);
+            }),
             Record::AllocationEnded { allocation, why, at } => self.with_allocation(*allocation, |a| {
                 a.state = AllocationState::Ended(why.clone());
                 a.ended_at = Some(*at);

@@ -108,6 +108,8 @@ impl Turn<'_> {
             return;
         }
         self.make_ready(task.job, &TaskSet::from(task.index..task.index + 1));
+        // All pilots may have gone meanwhile.
+        self.stir_platforms();
     }
 
     /// Takes tasks that are closed now away from whoever else holds them, and tells those to stop.

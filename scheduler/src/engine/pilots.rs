@@ -2,6 +2,7 @@
 
 use super::{
     Turn,
+    durable::Allocation,
     interface::{Answer, Effect, Notice, Refusal, RequestId},
     record::{Blamed, DrainCause, Record},
     volatile::PilotState,
@@ -25,17 +26,15 @@ impl Turn<'_> {
         let Some((&allocation, known)) = found else {
             return self.refuse(request, Refusal::NoAllocation(tag));
         };
-        if let Some(pilot) = known.pilot {
-            let same = self.durable.pilots().get(&pilot).filter(|held| held.nonce == nonce);
-            let Some(acknowledged) = same.map(|held| held.acknowledged) else {
-                return self.refuse(request, Refusal::NoAllocation(tag));
-            };
+        let came_before = |held: &super::durable::Pilot| held.allocation == allocation && held.nonce == nonce;
+        if let Some((&pilot, held)) = self.durable.pilots().iter().rev().find(|(_, held)| came_before(held)) {
+            let acknowledged = held.acknowledged;
             return self.answer(request, Answer::Registered(Registered { pilot, acknowledged }));
         }
         if !known.is_live() || self.volatile.shutdown.is_some() {
             return self.refuse(request, Refusal::NoAllocation(tag));
         }
-        let platform = known.platform;
+        let (platform, before) = (known.platform, known.pilot);
         let id = PilotId(self.durable.pilots().last_key_value().map_or(1, |(last, _)| last.0 + 1));
         let born_at = crate::time::Time(self.now.0.saturating_sub(uptime.0));
         self.record(Record::PilotRegistered { pilot: id, allocation, nonce, node, born_at, at: self.now });
@@ -47,6 +46,9 @@ impl Turn<'_> {
         };
         self.volatile.pilots.insert(id, state);
         self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
+        if let Some(before) = before {
+            self.lose_pilot(before, "its process was started again");
+        }
         if let Some(platform) = self.volatile.platforms.get_mut(&platform) {
             platform.n_failures = 0;
             platform.last_failure = None;
@@ -255,7 +257,8 @@ impl Turn<'_> {
             (LeaveReason::Signalled, _) => "it got a signal".into(),
         };
         self.record(Record::PilotLeft { pilot: id, why: why.clone(), at: self.now });
-        self.bury(id, &why, false);
+        self.bury(id);
+        self.release_allocation(id, &why, false);
         self.answer(request, Answer::Left);
     }
 
@@ -281,7 +284,8 @@ impl Turn<'_> {
             .pilots
             .get(&id)
             .map_or_else(Vec::new, |state| state.leases.keys().copied().collect());
-        self.bury(id, why, true);
+        self.bury(id);
+        self.release_allocation(id, why, true);
         for job in jobs {
             self.stop_failing_job(job);
             self.close_if_over(job);
@@ -289,22 +293,27 @@ impl Turn<'_> {
         }
     }
 
-    /// Forgets a pilot and ends its allocation. One that vanished may still be there: it is cancelled.
-    fn bury(&mut self, id: PilotId, why: &str, has_vanished: bool) {
+    /// Forgets a pilot. What it held is ready again.
+    fn bury(&mut self, id: PilotId) {
         self.supersede(id);
         self.release_all(id);
         self.volatile.pilots.remove(&id);
-        let Some(pilot) = self.durable.pilots().get(&id) else { return };
-        let (allocation, platform) = (pilot.allocation, pilot.platform);
-        if let Some(held) = self.durable.allocations().get(&allocation).filter(|held| held.is_live()) {
-            let batch_ids: Vec<String> = held.batch_id.iter().cloned().collect();
-            self.record(Record::AllocationEnded { allocation, why: why.to_owned(), at: self.now });
-            if has_vanished && !batch_ids.is_empty() {
-                self.step.effects.push(Effect::Cancel { platform, batch_ids });
-            }
-        }
         self.volatile.is_stirred = true;
         self.stir_platforms();
+    }
+
+    /// A pilot's allocation is not needed without it. One whose pilot vanished may go on: it is cancelled.
+    fn release_allocation(&mut self, id: PilotId, why: &str, has_vanished: bool) {
+        let Some(pilot) = self.durable.pilots().get(&id) else { return };
+        let (allocation, platform) = (pilot.allocation, pilot.platform);
+        let is_its_own = |held: &&Allocation| held.is_live() && held.pilot == Some(id);
+        let Some(held) = self.durable.allocations().get(&allocation).filter(is_its_own) else { return };
+        let batch_ids: Vec<String> = held.batch_id.iter().cloned().collect();
+        self.record(Record::AllocationReleased { allocation, why: why.to_owned(), at: self.now });
+        if has_vanished && !batch_ids.is_empty() {
+            self.step.effects.push(Effect::Cancel { platform, batch_ids });
+        }
+        self.list_soon(platform);
     }
 
     /// A pilot that had been given up speaks again: it is known, and must say what it holds.
@@ -329,7 +338,11 @@ impl Turn<'_> {
         let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
         state.timer_at = None;
         match state.parked {
-            Some((_, until)) if until <= self.now => self.supersede(id),
+            Some((_, until)) if until <= self.now => {
+                // Its connection was open until now.
+                state.last_heard = self.now;
+                self.supersede(id);
+            }
             Some((_, until)) => return self.volatile.arm_pilot(id, until),
             None if self.now.since(state.last_heard) >= limit => {
                 let silence = self.now.since(state.last_heard);

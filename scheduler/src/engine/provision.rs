@@ -50,10 +50,10 @@ impl Turn<'_> {
         if !state.is_attached {
             return;
         }
-        let live = self.live_allocations(id);
+        let may_be_there = !self.allocations_there(id).is_empty();
         let listed_at = self.volatile.platforms.get(&id).and_then(|state| state.listed_at);
         let is_list_due = listed_at.is_none_or(|at| self.now.since(at) >= spec.poll_interval);
-        if !live.is_empty() && is_list_due {
+        if may_be_there && is_list_due {
             self.step.effects.push(Effect::List { platform: id });
             if let Some(state) = self.volatile.platforms.get_mut(&id) {
                 state.listed_at = Some(self.now);
@@ -63,13 +63,27 @@ impl Turn<'_> {
             self.drain_idle(id, &spec);
             self.ask_for_more(id, &spec);
         }
-        if !self.live_allocations(id).is_empty() {
+        if !self.allocations_there(id).is_empty() {
             self.volatile.arm_platform(id, self.now + spec.poll_interval);
         }
     }
 
+    /// Asks for a listing in this step: something may have ended.
+    pub(super) fn list_soon(&mut self, id: PlatformId) {
+        if let Some(state) = self.volatile.platforms.get_mut(&id) {
+            state.listed_at = None;
+        }
+        self.volatile.arm_platform(id, self.now);
+    }
+
+    /// All that the platform may hold.
+    fn allocations_there(&self, id: PlatformId) -> Vec<AllocationId> {
+        let ours = |a: &&Allocation| a.platform == id && a.may_be_there();
+        self.durable.allocations().iter().filter(|(_, a)| ours(a)).map(|(id, _)| *id).collect()
+    }
+
     fn live_allocations(&self, id: PlatformId) -> Vec<AllocationId> {
-        let ours = |a: &&super::durable::Allocation| a.platform == id && a.is_live();
+        let ours = |a: &&Allocation| a.platform == id && a.is_live();
         self.durable.allocations().iter().filter(|(_, a)| ours(a)).map(|(id, _)| *id).collect()
     }
 
@@ -101,7 +115,7 @@ impl Turn<'_> {
         }
         let live = self.live_allocations(id);
         let waiting = live.iter().filter(|a| self.durable.allocations()[*a].pilot.is_none()).count();
-        let room = (spec.n_pilots_max as usize).saturating_sub(live.len());
+        let room = (spec.n_pilots_max as usize).saturating_sub(self.allocations_there(id).len());
         let missing = (spec.n_pilots_min as usize).saturating_sub(live.len());
         let wanted = n_hypothetical(self.durable, self.volatile, &spec.capacity, waiting + room)
             .saturating_sub(waiting);
@@ -177,6 +191,8 @@ impl Turn<'_> {
             let known = self.durable.allocations().iter().rev().find(|(_, a)| a.tag == entry.tag);
             match known.map(|(id, a)| (*id, a.is_live(), a.state.clone())) {
                 Some((_, true, AllocationState::Submitted)) => {}
+                // Its pilot ends by itself, or the cancellation is under way: give it a moment.
+                Some((_, _, AllocationState::Leaving(_, at))) if at + self.listing_lag(id) > asked_at => {}
                 Some((allocation, true, _)) => {
                     let batch_id = entry.batch_id.clone();
                     self.record(Record::AllocationSubmitted { allocation, batch_id, at: self.now });
@@ -184,17 +200,20 @@ impl Turn<'_> {
                 Some((_, false, _)) | None => unwanted.push(entry.batch_id.clone()),
             }
         }
-        for allocation in self.live_allocations(id) {
+        for allocation in self.allocations_there(id) {
             let held = &self.durable.allocations()[&allocation];
             let is_there = listed.iter().any(|entry| entry.tag == held.tag && !entry.is_ended);
             let since = match held.state {
                 AllocationState::Submitted => held.submitted_at,
                 AllocationState::Intended => Some(held.intended_at).filter(|at| *at < self.started_at()),
                 AllocationState::Unknown(_) => Some(held.intended_at),
+                AllocationState::Leaving(_, at) => Some(at),
                 AllocationState::Ended(_) => None,
             };
             // A platform may be slow to show what it has just accepted; a pilot that came was shown.
-            let lag = if held.pilot.is_some() { Span::ZERO } else { self.listing_lag(id) };
+            let pilot = held.pilot.and_then(|pilot| self.durable.pilots().get(&pilot));
+            let was_shown = pilot.is_some_and(|pilot| pilot.registered_at < asked_at);
+            let lag = if was_shown { Span::ZERO } else { self.listing_lag(id) };
             if !is_there && since.is_some_and(|since| since + lag < asked_at) {
                 self.allocation_is_gone(allocation);
             }
@@ -217,13 +236,17 @@ impl Turn<'_> {
     fn allocation_is_gone(&mut self, id: AllocationId) {
         let Some(allocation) = self.durable.allocations().get(&id) else { return };
         let (platform, pilot) = (allocation.platform, allocation.pilot);
-        match pilot.filter(|pilot| self.durable.pilots().get(pilot).is_some_and(|pilot| pilot.is_live())) {
-            Some(pilot) => self.lose_pilot(pilot, "its platform says that it has ended"),
-            None => {
-                let why = "it ended before its pilot came";
-                self.record(Record::AllocationEnded { allocation: id, why: why.into(), at: self.now });
-                self.note_platform_failure(platform, why.into());
-            }
+        let why = match (&allocation.state, pilot) {
+            (AllocationState::Leaving(why, _), _) => why.clone(),
+            (_, Some(_)) => "its platform says that it has ended".into(),
+            (_, None) => "it ended before its pilot came".into(),
+        };
+        let is_surprise = allocation.is_live();
+        self.record(Record::AllocationEnded { allocation: id, why: why.clone(), at: self.now });
+        match pilot {
+            Some(pilot) => self.lose_pilot(pilot, &why),
+            None if is_surprise => self.note_platform_failure(platform, why),
+            None => {}
         }
         self.volatile.arm_platform(platform, self.now);
     }
@@ -232,11 +255,8 @@ impl Turn<'_> {
         let Some(allocation) = self.durable.allocations().get(&id) else { return };
         let platform = allocation.platform;
         let batch_ids: Vec<String> = allocation.batch_id.iter().cloned().collect();
-        self.record(Record::AllocationEnded {
-            allocation: id,
-            why: "not wanted any more".into(),
-            at: self.now,
-        });
+        let why = "not wanted any more".into();
+        self.record(Record::AllocationReleased { allocation: id, why, at: self.now });
         if !batch_ids.is_empty() {
             self.step.effects.push(Effect::Cancel { platform, batch_ids });
         }

@@ -213,7 +213,8 @@ impl Reader<'_> {
         let live = || self.durable.allocations().values().filter(|a| a.platform == *id && a.is_live());
         let n_live = live().count() as u64;
         let n_waiting = live().filter(|a| a.pilot.is_none()).count() as u64;
-        let room = u64::from(spec.n_pilots_max).saturating_sub(n_live) + n_waiting;
+        let there = self.durable.allocations().values().filter(|a| a.platform == *id && a.may_be_there());
+        let room = u64::from(spec.n_pilots_max).saturating_sub(there.count() as u64) + n_waiting;
         let n_wanted =
             super::provision::n_hypothetical(self.durable, self.volatile, &spec.capacity, room as usize)
                 as u64;

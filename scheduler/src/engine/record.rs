@@ -36,6 +36,8 @@ pub enum Record {
     AllocationSubmitted { allocation: AllocationId, batch_id: String, at: Time },
     /// Whether it is there is not known.
     AllocationUnknown { allocation: AllocationId, what: String, at: Time },
+    /// It is not wanted any more, or its pilot has gone; the platform has not yet said that it is over.
+    AllocationReleased { allocation: AllocationId, why: String, at: Time },
     /// It is not there, or no longer.
     AllocationEnded { allocation: AllocationId, why: String, at: Time },
     /// A pilot came. `born_at`: its start on the manager's clock.

@@ -1,0 +1,235 @@
+//! The manager's process: an engine, a disk that keeps what was committed, and moments to die in.
+
+use scheduler::{
+    engine::{
+        Engine,
+        durable::Durable,
+        interface::{Answer, Effect, Event, Query, RequestId, TaskFilter},
+        record::Record,
+    },
+    ids::JobId,
+    pull::PullAnswer,
+    ranges::TaskSet,
+    time::{Span, Time},
+};
+
+use super::{
+    Violation,
+    sites::Wish,
+    world::{Asker, Happening, Held, World},
+};
+
+#[derive(Default)]
+pub(super) struct Manager {
+    /// None while the process is not there.
+    pub(super) engine: Option<Engine>,
+    pub(super) epoch: u64,
+    pub(super) n_events: u64,
+    disk: Vec<Record>,
+    inbox: Vec<Event>,
+    is_at_work: bool,
+    alarm: Option<Time>,
+}
+
+/// Where in a commit the manager dies.
+enum Death {
+    /// The records are not on the disk: the append failed, was torn, or was never synced.
+    BeforeCommit,
+    /// They are, and nobody has been told.
+    AfterCommit,
+    /// Some have been told.
+    AmidEffects(usize),
+}
+
+impl World<'_> {
+    pub(super) fn manager_starts(&mut self) {
+        if self.manager.engine.is_some() {
+            return;
+        }
+        self.manager.epoch += 1;
+        self.auditor.manager_starts(self.now);
+        let records = self.manager.disk.clone();
+        let engine = Engine::restore(self.plan.settings.clone(), self.manager.epoch, self.now, records);
+        engine.check_invariants();
+        self.manager.engine = Some(engine);
+        self.manager.alarm = None;
+        for spec in self.plan.sites.iter().map(|site| site.spec.clone()).collect::<Vec<_>>() {
+            let request = self.request(Asker::Nobody);
+            self.arrives(Event::PlatformAttached { request, spec }, None);
+        }
+    }
+
+    pub(super) fn manager_dies(&mut self) {
+        if self.manager.engine.take().is_none() {
+            return;
+        }
+        self.manager.inbox.clear();
+        let broken = std::mem::take(&mut self.asked);
+        for asker in broken.into_values() {
+            self.unanswered(asker);
+        }
+        let absence = Span(self.luck.below(self.plan.absence_max.0));
+        self.after(absence, Happening::ManagerStarts);
+    }
+
+    pub(super) fn arrives(&mut self, event: Event, epoch: Option<u64>) {
+        if self.manager.engine.is_none() || epoch.is_some_and(|epoch| epoch != self.manager.epoch) {
+            // A refused connection, or an answer to a worker that is not there any more.
+            let asker = request_of(&event).and_then(|request| self.asked.remove(&request));
+            return asker.into_iter().for_each(|asker| self.unanswered(asker));
+        }
+        self.manager.inbox.push(event);
+        self.set_to_work();
+    }
+
+    pub(super) fn manager_wakes(&mut self) {
+        if self.manager.alarm.is_some_and(|alarm| alarm <= self.now) {
+            self.manager.alarm = None;
+            self.manager.inbox.push(Event::TimerFired);
+            self.set_to_work();
+        }
+    }
+
+    fn set_to_work(&mut self) {
+        if !self.manager.is_at_work {
+            self.manager.is_at_work = true;
+            let span = Span(self.luck.below(2_000));
+            self.after(span, Happening::ManagerWorks);
+        }
+    }
+
+    /// Handles what has arrived, commits it together, and performs the effects.
+    pub(super) fn manager_works(&mut self) -> Held {
+        self.manager.is_at_work = false;
+        let (mut records, mut effects) = (Vec::new(), Vec::new());
+        let now = self.now;
+        let Some(engine) = &mut self.manager.engine else { return Ok(()) };
+        for event in std::mem::take(&mut self.manager.inbox) {
+            self.manager.n_events += 1;
+            let step = engine.handle(now, event);
+            engine.check_invariants();
+            records.extend(step.records);
+            effects.extend(step.effects);
+        }
+        let death = self.draw_death(effects.len());
+        if matches!(death, Some(Death::BeforeCommit)) {
+            self.manager_dies();
+            return Ok(());
+        }
+        self.note(|_| format!("kept {records:?}"));
+        for record in &records {
+            self.auditor.kept(record)?;
+        }
+        self.manager.disk.extend(records);
+        if self.luck.one_in(500) {
+            self.compare_with_disk();
+        }
+        let n_performed = match death {
+            Some(Death::AfterCommit) => 0,
+            Some(Death::AmidEffects(n)) => n,
+            _ => effects.len(),
+        };
+        let mut is_over = false;
+        for effect in effects.into_iter().take(n_performed) {
+            is_over |= matches!(effect, Effect::Answer { answer: Answer::ShutDown, .. });
+            self.perform(effect)?;
+        }
+        if death.is_some() || is_over {
+            self.manager_dies();
+        }
+        self.set_alarm();
+        Ok(())
+    }
+
+    fn draw_death(&mut self, n_effects: usize) -> Option<Death> {
+        if !self.goes_wrong(self.plan.rates.commit_dies) {
+            return None;
+        }
+        Some(match self.luck.below(3) {
+            0 => Death::BeforeCommit,
+            1 => Death::AfterCommit,
+            _ => Death::AmidEffects(self.luck.below(n_effects as u64 + 1) as usize),
+        })
+    }
+
+    fn perform(&mut self, effect: Effect) -> Held {
+        self.note(|_| format!("{effect:?}"));
+        let (platform, wish) = match effect {
+            Effect::Answer { request, answer } => {
+                self.note_in_step(request, &answer);
+                return self.deliver(request, answer);
+            }
+            Effect::Notify(_) => return Ok(()),
+            Effect::Submit { platform, allocation, tag } => (platform, Wish::Submit { allocation, tag }),
+            Effect::Cancel { platform, batch_ids } => (platform, Wish::Cancel { batch_ids }),
+            Effect::List { platform } => (platform, Wish::List { asked_at: self.now }),
+        };
+        let span = Span(self.luck.below(200_000));
+        self.after(span, Happening::SiteAsked { platform, wish, epoch: self.manager.epoch });
+        Ok(())
+    }
+
+    fn note_in_step(&mut self, request: RequestId, answer: &Answer) {
+        if let Answer::Pull(PullAnswer { resync: None, .. }) = answer
+            && let Some(Asker::Pull { node, life, .. }) = self.asked.get(&request)
+            && let Some(pilot) = self.pilot_of(*node, *life)
+        {
+            self.auditor.is_in_step(pilot, self.now);
+        }
+    }
+
+    fn set_alarm(&mut self) {
+        let Some(due) = self.manager.engine.as_ref().and_then(Engine::next_wakeup) else { return };
+        if self.manager.alarm.is_none_or(|alarm| due < alarm) {
+            self.manager.alarm = Some(due);
+            self.after(due.since(self.now), Happening::ManagerWakes);
+        }
+    }
+
+    /// What is in memory is what the disk says: there is one state machine and not two.
+    pub(super) fn compare_with_disk(&self) {
+        let mut replayed = Durable::default();
+        self.manager.disk.iter().for_each(|record| replayed.apply(record));
+        let live = self.manager.engine.as_ref().map(Engine::durable);
+        assert!(live.is_none_or(|live| *live == replayed), "live state is not what its records say");
+    }
+
+    /// A reader asks, when all is over, what became of every task.
+    pub(super) fn ask_at_the_end(&mut self) -> Held {
+        for job in self.auditor.jobs() {
+            let mut ask = |filter| self.tasks_in(job, filter);
+            let (done, failed) = (ask(TaskFilter::Done)?, ask(TaskFilter::Failed)?);
+            let cancelled = ask(TaskFilter::Cancelled)?;
+            self.auditor.told(job, [&done, &failed, &cancelled])?;
+        }
+        Ok(())
+    }
+
+    fn tasks_in(&mut self, job: JobId, filter: TaskFilter) -> Result<TaskSet, Violation> {
+        let request = self.request(Asker::Nobody);
+        let event = Event::Asked { request, query: Query::TasksIn(job, filter) };
+        let engine = self.manager.engine.as_mut().ok_or_else(|| Violation("no manager".into()))?;
+        let step = engine.handle(self.now, event);
+        let found = step.effects.into_iter().find_map(|effect| match effect {
+            Effect::Answer { answer: Answer::Tasks(tasks), .. } => Some(tasks),
+            _ => None,
+        });
+        found.ok_or_else(|| Violation(format!("job {job} is not known any more")))
+    }
+}
+
+/// Whose answer an event wants.
+fn request_of(event: &Event) -> Option<RequestId> {
+    match event {
+        Event::PlatformAttached { request, .. }
+        | Event::JobSubmitted { request, .. }
+        | Event::JobChangeAsked { request, .. }
+        | Event::Asked { request, .. }
+        | Event::PilotRegistered { request, .. }
+        | Event::Pulled { request, .. }
+        | Event::HungUp { request }
+        | Event::PilotLeft { request, .. }
+        | Event::ShutdownAsked { request, .. } => Some(*request),
+        Event::AllocationAnswered { .. } | Event::PlatformListed { .. } | Event::TimerFired => None,
+    }
+}

@@ -1,0 +1,56 @@
+//! Faults drawn from a seed: the live engine and live pilots among lost, doubled and late messages,
+//! dying managers, pilots and commits, and batch systems that answer late, twice, never or nonsense.
+//! An auditor that keeps its own history says what does not hold. First anything may fail; then
+//! nothing does, and everything must end.
+
+mod auditor;
+mod manager;
+mod nodes;
+mod plan;
+mod sites;
+mod users;
+mod world;
+
+use std::fmt;
+
+use scheduler::time::Time;
+
+/// What does not hold.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Violation(pub String);
+
+/// What a seed came to, when all held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// Acknowledged jobs.
+    pub n_jobs: u64,
+    /// Their tasks.
+    pub n_tasks: u64,
+    /// Processes of tasks.
+    pub n_executions: u64,
+    /// Processes beyond the first of a task.
+    pub n_repeated: u64,
+    /// Starts of the manager.
+    pub n_starts: u64,
+    /// Pilots' processes.
+    pub n_pilots: u64,
+    /// Events of the engine.
+    pub n_events: u64,
+    /// When all was over, simulated time.
+    pub ended_at: Time,
+}
+
+/// Runs one seed. `trace` is given a line for everything that happens, the same for the same seed.
+///
+/// # Errors
+/// The first rule that did not hold.
+///
+/// # Panics
+/// When the engine's own invariants do not hold.
+pub fn run(seed: u64, trace: Option<&mut dyn FnMut(fmt::Arguments<'_>)>) -> Result<Outcome, Violation> {
+    world::World::new(seed, trace).run()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,469 @@
+//! Nodes: an agent's process with a live [`PilotCore`], the processes of its tasks, and a spool that
+//! outlives the agent. What the agent's shell does around the core is done here in the same order.
+
+use std::collections::BTreeMap;
+
+use scheduler::{
+    engine::interface::{Answer, Event},
+    ids::{JobId, PilotId, TaskId},
+    pilot::{Ending, Lane, PilotAction, PilotCore, PilotEvent, PilotLimits},
+    pull::{Held as HeldTasks, Holdings, LeaveReason, NodeFacts, Pull, PullAnswer, Registration},
+    ranges::TaskSet,
+    resources::Resources,
+    results::{FailureKind, JobReport, Report, TaskOutput, Usage},
+    time::{Span, Time},
+};
+
+use super::{
+    auditor::End,
+    plan::Nature,
+    world::{Asker, Happening, Held, World},
+};
+use crate::luck::Luck;
+
+/// What is kept free before the walltime's end, as the agent does.
+const MARGIN: Span = Span(5_000_000);
+/// The longest time between a task's SIGTERM and its end.
+const GRACE: Span = Span(2_000_000);
+
+/// One node of a batch job.
+pub(super) struct Node {
+    batch_job: (usize, usize),
+    tag: String,
+    capacity: Resources,
+    walltime_end: Option<Time>,
+    nonce: u64,
+    /// Which process of the agent this is; 0: none yet.
+    pub(super) life: u64,
+    process: Option<Process>,
+    spool: BTreeMap<u64, Report>,
+    /// Nothing of it moves before this time.
+    stalled_until: Time,
+    is_gone: bool,
+}
+
+struct Process {
+    core: PilotCore,
+    born: Time,
+    id: Option<PilotId>,
+    /// Whether it first delivers what the process before it left, under that one's nonce.
+    is_heir: bool,
+    acknowledged: u64,
+    natures: BTreeMap<JobId, (Nature, Option<Span>)>,
+    running: BTreeMap<TaskId, usize>,
+    n_farewells: u32,
+}
+
+impl World<'_> {
+    pub(super) fn add_node(
+        &mut self,
+        batch_job: (usize, usize),
+        tag: String,
+        capacity: Resources,
+        walltime_end: Option<Time>,
+    ) {
+        let nonce = self.luck.draw();
+        self.nodes.push(Node {
+            batch_job,
+            tag,
+            capacity,
+            walltime_end,
+            nonce,
+            life: 0,
+            process: None,
+            spool: BTreeMap::new(),
+            stalled_until: Time(0),
+            is_gone: false,
+        });
+    }
+
+    pub(super) fn agent_starts(&mut self, node: usize) {
+        let (now, nonce) = (self.now, self.luck.draw());
+        let held = &mut self.nodes[node];
+        if held.is_gone || held.process.is_some() {
+            return;
+        }
+        held.life += 1;
+        let is_heir = !held.spool.is_empty();
+        if !is_heir {
+            held.nonce = nonce;
+        }
+        let life = held.life;
+        let limits = PilotLimits {
+            capacity: held.capacity.clone(),
+            walltime_end: held.walltime_end.map(|end| Time(end.since(now).0)),
+            walltime_margin: MARGIN,
+            poll_wait: Span::from_secs(20),
+        };
+        held.process = Some(Process {
+            core: PilotCore::new(limits),
+            born: now,
+            id: None,
+            is_heir,
+            acknowledged: 0,
+            natures: BTreeMap::new(),
+            running: BTreeMap::new(),
+            n_farewells: 0,
+        });
+        self.after(Span(1_000), Happening::Arriving { node, life });
+        let rates = self.plan.rates.clone();
+        let span = Span(self.luck.below(60_000_000));
+        if self.goes_wrong(rates.pilot_dies) {
+            self.after(span, Happening::PilotDies { node, life });
+        }
+        if self.goes_wrong(rates.pilot_preempted) {
+            self.after(span, Happening::PilotPreempted { node, life });
+        }
+        if self.goes_wrong(rates.pilot_stalls) {
+            let seconds = self.luck.pick(&[1, 20, 200, 3600]);
+            let stall = Happening::PilotStalls { node, life, span: Span::from_secs(seconds) };
+            let span = Span(self.luck.below(60_000_000));
+            self.after(span, stall);
+        }
+    }
+
+    /// The living process of that number, unless it is stalled: then `later` comes when it goes on.
+    fn awake(&mut self, node: usize, life: u64, later: impl FnOnce() -> Happening) -> bool {
+        let held = &self.nodes[node];
+        if held.life != life || held.process.is_none() {
+            return false;
+        }
+        if held.stalled_until > self.now {
+            let span = held.stalled_until.since(self.now);
+            self.after(span, later());
+            return false;
+        }
+        true
+    }
+
+    /// The number of the pilot of that process.
+    pub(super) fn pilot_of(&self, node: usize, life: u64) -> Option<PilotId> {
+        let held = &self.nodes[node];
+        held.process.as_ref().filter(|_| held.life == life)?.id
+    }
+
+    pub(super) fn pilot_stalls(&mut self, node: usize, life: u64, span: Span) {
+        if self.nodes[node].life == life {
+            self.nodes[node].stalled_until = self.now + span;
+        }
+    }
+
+    /// Registers: as a new pilot, or as the one before that has left reports, to deliver these first.
+    pub(super) fn pilot_arrives(&mut self, node: usize, life: u64) {
+        if !self.awake(node, life, || Happening::Arriving { node, life }) {
+            return;
+        }
+        let now = self.now;
+        let held = &self.nodes[node];
+        let Some(process) = &held.process else { return };
+        let facts = NodeFacts {
+            hostname: format!("node{node}"),
+            capacity: held.capacity.clone(),
+            walltime_left: held.walltime_end.map(|end| end.since(now)),
+            ..NodeFacts::default()
+        };
+        let uptime = now.since(process.born);
+        let registration = Registration { tag: held.tag.clone(), nonce: held.nonce, node: facts, uptime };
+        self.send(Asker::Registration { node, life }, |request| Event::PilotRegistered {
+            request,
+            registration: Box::new(registration.clone()),
+        });
+    }
+
+    pub(super) fn pilot_is_answered(&mut self, asker: Asker, answer: Answer, span: Span) -> Held {
+        match (asker, answer) {
+            (Asker::Registration { node, life }, Answer::Registered(registered)) => {
+                self.auditor.report_acknowledged(registered.pilot, registered.acknowledged)?;
+                if self.nodes[node].life != life {
+                    return Ok(());
+                }
+                let held = &mut self.nodes[node];
+                let Some(process) = &mut held.process else { return Ok(()) };
+                process.id = Some(registered.pilot);
+                process.acknowledged = registered.acknowledged;
+                held.spool.retain(|seq, _| *seq > registered.acknowledged);
+                if process.is_heir {
+                    self.deliver_leftover(node, life, None);
+                } else {
+                    let event = Box::new(PilotEvent::Registered { acknowledged: registered.acknowledged });
+                    self.after(span, Happening::Heard { node, life, event });
+                }
+                Ok(())
+            }
+            (Asker::Leftover { node, life, number }, Answer::Pull(answer)) => {
+                self.leftover_is_answered(node, life, number, answer)
+            }
+            (Asker::Pull { node, life, lane }, Answer::Pull(answer)) => {
+                if let Some(id) = self.pilot_of(node, life) {
+                    self.auditor.report_acknowledged(id, answer.acknowledged)?;
+                }
+                let event = Box::new(PilotEvent::Answered { lane, answer: Box::new(answer) });
+                self.after(span, Happening::Heard { node, life, event });
+                Ok(())
+            }
+            (Asker::Registration { node, life }, Answer::Refused(_))
+            | (Asker::Leftover { node, life, .. }, Answer::Refused(_))
+            | (Asker::Pull { node, life, .. }, Answer::Refused(_))
+            | (Asker::Leave { node, life }, Answer::Left | Answer::Refused(_)) => {
+                self.agent_exits(node, life);
+                Ok(())
+            }
+            (asker, answer) => Err(super::Violation(format!("{asker:?} was answered by {answer:?}"))),
+        }
+    }
+
+    /// Sends the oldest report of the process before us; when the manager asks what we hold: that.
+    fn deliver_leftover(&mut self, node: usize, life: u64, resync: Option<(u64, u64)>) {
+        let held = &self.nodes[node];
+        let Some(pilot) = held.process.as_ref().and_then(|process| process.id) else { return };
+        let Some((&number, report)) = held.spool.first_key_value() else {
+            return self.leftovers_are_over(node, life);
+        };
+        let mut pull = Pull { report: Some(report.clone()), ..Pull::default() };
+        if let Some((epoch, asked)) = resync {
+            pull.epoch = epoch;
+            let tasks = report.jobs.iter().map(unreported).collect();
+            pull.holds = Some(Holdings { asked, tasks, templates: Vec::new() });
+        }
+        self.send(Asker::Leftover { node, life, number }, |request| Event::Pulled {
+            request,
+            pilot,
+            pull: Box::new(pull.clone()),
+        });
+    }
+
+    fn leftover_is_answered(&mut self, node: usize, life: u64, number: u64, answer: PullAnswer) -> Held {
+        if self.nodes[node].life != life {
+            return Ok(());
+        }
+        let held = &mut self.nodes[node];
+        let Some(process) = &mut held.process else { return Ok(()) };
+        if let Some(id) = process.id {
+            self.auditor.report_acknowledged(id, answer.acknowledged)?;
+        }
+        process.acknowledged = process.acknowledged.max(answer.acknowledged);
+        if let Some(asked) = answer.resync.filter(|_| answer.acknowledged < number) {
+            self.deliver_leftover(node, life, Some((answer.epoch, asked)));
+        } else if answer.acknowledged < number {
+            self.leftovers_are_over(node, life);
+        } else {
+            held.spool.retain(|seq, _| *seq > answer.acknowledged);
+            self.deliver_leftover(node, life, None);
+        }
+        Ok(())
+    }
+
+    /// What the manager would not take is dropped: its tasks are run again. A new pilot begins.
+    pub(super) fn leftovers_are_over(&mut self, node: usize, life: u64) {
+        let nonce = self.luck.draw();
+        let held = &mut self.nodes[node];
+        let Some(process) = held.process.as_mut().filter(|_| held.life == life) else { return };
+        (process.id, process.is_heir) = (None, false);
+        held.spool.clear();
+        held.nonce = nonce;
+        self.after(Span(1), Happening::Arriving { node, life });
+    }
+
+    pub(super) fn pilot_hears(&mut self, node: usize, life: u64, event: PilotEvent) -> Held {
+        let copy = event.clone();
+        if !self.awake(node, life, || Happening::Heard { node, life, event: Box::new(copy) }) {
+            return Ok(());
+        }
+        let now = self.now;
+        let Some(process) = &mut self.nodes[node].process else { return Ok(()) };
+        if process.id.is_none() {
+            return Ok(());
+        }
+        let clock = Time(now.since(process.born).0);
+        let actions = process.core.handle(clock, event);
+        for action in actions {
+            self.pilot_acts(node, life, action)?;
+        }
+        let Some(process) = &self.nodes[node].process else { return Ok(()) };
+        if let Some(due) = process.core.next_wakeup() {
+            let span = Span(due.since(clock).0.max(1));
+            self.after(span, Happening::PilotWakes { node, life });
+        }
+        Ok(())
+    }
+
+    fn pilot_acts(&mut self, node: usize, life: u64, action: PilotAction) -> Held {
+        match action {
+            PilotAction::Start { task } => return self.task_starts(node, life, task),
+            PilotAction::Kill { task } => self.task_is_killed(node, life, task),
+            PilotAction::Keep(report) => {
+                self.nodes[node].spool.insert(report.seq, report);
+            }
+            PilotAction::Drop { acknowledged } => {
+                self.nodes[node].spool.retain(|seq, _| *seq > acknowledged);
+            }
+            PilotAction::Pull { lane, pull, report } => self.pilot_pulls(node, lane, *pull, report),
+            PilotAction::Leave { reason } => self.pilot_leaves(node, life, reason),
+            PilotAction::Learn(template) => {
+                let nature = (Nature::of_spec(&template.spec), template.needs.time_limit);
+                if let Some(process) = &mut self.nodes[node].process {
+                    process.natures.insert(template.job, nature);
+                }
+            }
+            PilotAction::Forget { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn pilot_pulls(&mut self, node: usize, lane: Lane, mut pull: Pull, report: Option<u64>) {
+        let held = &self.nodes[node];
+        pull.report = report.and_then(|seq| held.spool.get(&seq).cloned());
+        let Some(pilot) = held.process.as_ref().and_then(|process| process.id) else { return };
+        let asker = Asker::Pull { node, life: held.life, lane };
+        self.send(asker, |request| Event::Pulled { request, pilot, pull: Box::new(pull.clone()) });
+    }
+
+    fn pilot_leaves(&mut self, node: usize, life: u64, reason: LeaveReason) {
+        let Some(pilot) = self.nodes[node].process.as_ref().and_then(|process| process.id) else { return };
+        self.send(Asker::Leave { node, life }, |request| Event::PilotLeft {
+            request,
+            pilot,
+            report: None,
+            reason,
+        });
+    }
+
+    pub(super) fn farewell_fails(&mut self, node: usize, life: u64) {
+        let held = &mut self.nodes[node];
+        let Some(process) = held.process.as_mut().filter(|_| held.life == life) else { return };
+        process.n_farewells += 1;
+        match process.n_farewells < 5 {
+            true => self.pilot_leaves(node, life, LeaveReason::Told),
+            false => self.agent_exits(node, life),
+        }
+    }
+
+    fn task_starts(&mut self, node: usize, life: u64, task: TaskId) -> Held {
+        let held = &mut self.nodes[node];
+        let now = self.now;
+        let execution = self.auditor.started(task, &held.tag, now)?;
+        let Some(process) = &mut held.process else { return Ok(()) };
+        process.running.insert(task, execution);
+        let nature = process.natures.get(&task.job).copied();
+        let (nature, limit) = nature.ok_or_else(|| {
+            super::Violation(format!("task {task} began before its job's template had come"))
+        })?;
+        let ends_in_time = held.walltime_end.is_none_or(|end| now + limit.unwrap_or(Span::ZERO) <= end);
+        if !ends_in_time {
+            return Err(super::Violation(format!("task {task} began too late for its time limit")));
+        }
+        let mut luck = Luck::of(self.seed, &[task.job.0, task.index, execution as u64]);
+        let wall = Span(luck.between(nature.wall_us_max / 100, nature.wall_us_max));
+        let (span, ending) = if luck.one_in(nature.node_fails) {
+            (Span(500), Ending::Failed(FailureKind::Node { what: "no space left on device".into() }))
+        } else if let Some(limit) = limit.filter(|limit| *limit < wall) {
+            (limit, Ending::Failed(FailureKind::TimeLimit { limit }))
+        } else if luck.one_in(nature.fails) {
+            (wall, Ending::Exited(1))
+        } else {
+            (wall, Ending::Exited(0))
+        };
+        if self.is_faulty() && luck.one_in(nature.kills_pilot) {
+            self.after(Span(span.0 / 2), Happening::PilotDies { node, life });
+        }
+        self.after(span, Happening::TaskEnds { node, life, task, execution, ending });
+        Ok(())
+    }
+
+    fn task_is_killed(&mut self, node: usize, life: u64, task: TaskId) {
+        let Some(process) = &self.nodes[node].process else { return };
+        let Some(&execution) = process.running.get(&task) else { return };
+        let span = Span(self.luck.below(GRACE.0));
+        self.after(span, Happening::TaskEnds { node, life, task, execution, ending: Ending::Killed });
+    }
+
+    pub(super) fn task_ends(
+        &mut self,
+        node: usize,
+        life: u64,
+        (task, execution): (TaskId, usize),
+        ending: Ending,
+    ) -> Held {
+        let now = self.now;
+        let held = &mut self.nodes[node];
+        let Some(process) = held.process.as_mut().filter(|_| held.life == life) else { return Ok(()) };
+        if process.running.get(&task) != Some(&execution) {
+            return Ok(());
+        }
+        process.running.remove(&task);
+        let end = match &ending {
+            Ending::Exited(0) => End::Success,
+            Ending::Exited(code) => End::Failure(FailureKind::Exit { code: *code }),
+            Ending::Failed(kind) => End::Failure(kind.clone()),
+            Ending::Killed if held.walltime_end.is_some_and(|end| now + MARGIN >= end) => {
+                End::Failure(FailureKind::Walltime)
+            }
+            Ending::Killed => End::Killed,
+        };
+        self.auditor.ended(task, execution, end, now);
+        let usage = Usage { started_us: 1, wall_us: 2, cpu_us: 3, memory_bytes: 4 };
+        let output = Some(TaskOutput { index: task.index, stdout: b"x".to_vec(), stderr: Vec::new() });
+        // An agent that is stopped hears of it when it goes on.
+        self.pilot_hears(node, life, PilotEvent::Ended { task, ending, usage, output })
+    }
+
+    /// The agent's process is killed; its guard kills the tasks. The site may start it again.
+    pub(super) fn pilot_dies(&mut self, node: usize, life: u64) {
+        if self.nodes[node].life != life || !self.end_process(node) {
+            return;
+        }
+        let (site, job) = self.nodes[node].batch_job;
+        let span = Span(self.luck.below(30_000_000));
+        if self.goes_wrong(self.plan.rates.pilot_requeued) {
+            self.after(span, Happening::AgentStarts { node });
+        } else {
+            self.after(Span(1_000), Happening::BatchJobEnds { site, job, why: "its process has ended" });
+        }
+    }
+
+    fn agent_exits(&mut self, node: usize, life: u64) {
+        if self.nodes[node].life == life && self.end_process(node) {
+            let (site, job) = self.nodes[node].batch_job;
+            self.after(Span(1_000), Happening::BatchJobEnds { site, job, why: "its process has ended" });
+        }
+    }
+
+    fn end_process(&mut self, node: usize) -> bool {
+        let now = self.now;
+        let held = &mut self.nodes[node];
+        let Some(process) = held.process.take() else { return false };
+        held.stalled_until = Time(0);
+        for (task, execution) in process.running {
+            self.auditor.ended(task, execution, End::Killed, now);
+        }
+        self.auditor.pilot_died(&held.tag, now);
+        true
+    }
+
+    /// The batch job is over. At the walltime no task may be running any more (rule 4), unless the
+    /// agent was stopped.
+    pub(super) fn node_ends(&mut self, node: usize, why: &'static str) -> Held {
+        let held = &mut self.nodes[node];
+        held.is_gone = true;
+        let recently = Time(self.now.0.saturating_sub(MARGIN.0));
+        let was_stopped = held.stalled_until > recently;
+        if let Some(process) = &held.process
+            && why == "walltime"
+            && !was_stopped
+            && !process.running.is_empty()
+        {
+            let tasks: TaskSet = process.running.keys().map(|task| task.index).collect();
+            return Err(super::Violation(format!("tasks {tasks} ran into the walltime of {}", held.tag)));
+        }
+        self.end_process(node);
+        Ok(())
+    }
+}
+
+/// What a report is about, held until it is taken.
+fn unreported(report: &JobReport) -> HeldTasks {
+    let mut unreported = report.successes.tasks.clone();
+    unreported.insert_all(&report.returned);
+    unreported.extend_indices(report.failures.iter().map(|failure| failure.index));
+    HeldTasks { job: report.job, queued: TaskSet::new(), running: TaskSet::new(), unreported }
+}

@@ -1,0 +1,222 @@
+//! What a seed draws before anything happens: limits, sites, jobs, users' acts, and how often what fails.
+
+use scheduler::{
+    engine::{
+        interface::{JobRequest, PlatformSpec},
+        settings::Settings,
+    },
+    pull::TaskNeeds,
+    ranges::TaskSet,
+    resources::Resources,
+    time::Span,
+};
+
+use crate::luck::Luck;
+
+/// How often what goes wrong: once in so many chances, never when 0.
+#[derive(Clone, Debug)]
+pub(super) struct Rates {
+    pub(super) message_lost: u64,
+    pub(super) message_doubled: u64,
+    pub(super) message_slow: u64,
+    /// A commit during which the manager dies.
+    pub(super) commit_dies: u64,
+    pub(super) submit_refused: u64,
+    /// The site's answer is not understood, or does not come.
+    pub(super) submit_unknown: u64,
+    pub(super) submit_answered_twice: u64,
+    pub(super) site_slow: u64,
+    pub(super) list_fails: u64,
+    pub(super) cancel_lost: u64,
+    /// A pilot that will die, stall, or be preempted.
+    pub(super) pilot_dies: u64,
+    pub(super) pilot_stalls: u64,
+    pub(super) pilot_preempted: u64,
+    /// A dead pilot's batch job that starts its agent again.
+    pub(super) pilot_requeued: u64,
+}
+
+/// What a user does.
+#[derive(Clone, Debug)]
+pub(super) enum Act {
+    Submit(Box<JobRequest>),
+    /// On the job of that position, if it is known by then.
+    Cancel(usize, Option<TaskSet>),
+    Pause(usize),
+    Resume(usize),
+    Retry(usize, Option<TaskSet>),
+    /// The manager is stopped and started again.
+    Shutdown {
+        is_urgent: bool,
+    },
+}
+
+/// A batch system's ways.
+#[derive(Clone, Debug)]
+pub(super) struct SitePlan {
+    pub(super) spec: PlatformSpec,
+    pub(super) queue_wait_max: Span,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) settings: Settings,
+    pub(super) rates: Rates,
+    /// Nothing fails after so long.
+    pub(super) faults_last: Span,
+    pub(super) sites: Vec<SitePlan>,
+    pub(super) acts: Vec<(Span, Act)>,
+    pub(super) manager_deaths: Vec<Span>,
+    /// How long the manager is away after a death, at most.
+    pub(super) absence_max: Span,
+}
+
+/// How the tasks of a job behave; travels as the job's spec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Nature {
+    /// The longest task, microseconds.
+    pub(super) wall_us_max: u64,
+    /// Once in so many attempts …
+    pub(super) fails: u64,
+    pub(super) node_fails: u64,
+    pub(super) kills_pilot: u64,
+}
+
+impl Nature {
+    fn draw(luck: &mut Luck) -> Nature {
+        Nature {
+            wall_us_max: luck.pick(&[2_000, 200_000, 3_000_000, 40_000_000]),
+            fails: luck.pick(&[0, 0, 50, 10, 2]),
+            node_fails: luck.pick(&[0, 0, 60, 10]),
+            kills_pilot: luck.pick(&[0, 0, 0, 200, 20]),
+        }
+    }
+
+    fn to_spec(self) -> String {
+        format!("{} {} {} {}", self.wall_us_max, self.fails, self.node_fails, self.kills_pilot)
+    }
+
+    pub(super) fn of_spec(spec: &str) -> Nature {
+        let mut numbers = spec.split(' ').map(|number| number.parse().unwrap_or(0));
+        let mut next = || numbers.next().unwrap_or(0);
+        Nature { wall_us_max: next(), fails: next(), node_fails: next(), kills_pilot: next() }
+    }
+}
+
+impl Plan {
+    pub(super) fn draw(seed: u64) -> Plan {
+        let mut luck = Luck::new(seed);
+        let faults_last = Span::from_secs(luck.pick(&[20, 120, 600]));
+        let n_deaths = luck.pick(&[0, 1, 5]);
+        Plan {
+            settings: Settings {
+                store_id: 7,
+                // The short ones are below the longest delay: pilots are given up while they live.
+                heartbeat_limit: Span::from_secs(luck.pick(&[8, 75])),
+                grace: Span::from_secs(luck.pick(&[5, 60])),
+                ..Settings::default()
+            },
+            rates: Rates::draw(&mut luck),
+            faults_last,
+            sites: (0..luck.between(1, 3)).map(|n| SitePlan::draw(n, &mut luck)).collect(),
+            acts: acts(faults_last, &mut luck),
+            manager_deaths: (0..n_deaths).map(|_| Span(luck.below(faults_last.0))).collect(),
+            absence_max: Span::from_secs(luck.pick(&[1, 30, 3600])),
+        }
+    }
+}
+
+impl Rates {
+    fn draw(luck: &mut Luck) -> Rates {
+        Rates {
+            message_lost: luck.pick(&[0, 100, 10]),
+            message_doubled: luck.pick(&[0, 100, 10]),
+            message_slow: luck.pick(&[0, 100, 10]),
+            commit_dies: luck.pick(&[0, 1000, 100]),
+            submit_refused: luck.pick(&[0, 10, 2]),
+            submit_unknown: luck.pick(&[0, 10, 3]),
+            submit_answered_twice: luck.pick(&[0, 5]),
+            site_slow: luck.pick(&[0, 5]),
+            list_fails: luck.pick(&[0, 4]),
+            cancel_lost: luck.pick(&[0, 2]),
+            pilot_dies: luck.pick(&[0, 5, 2]),
+            pilot_stalls: luck.pick(&[0, 5, 2]),
+            pilot_preempted: luck.pick(&[0, 5]),
+            pilot_requeued: luck.pick(&[0, 1, 2]),
+        }
+    }
+}
+
+impl SitePlan {
+    fn draw(n: u64, luck: &mut Luck) -> SitePlan {
+        let spec = PlatformSpec {
+            name: format!("site{n}"),
+            adapter: "simulated".into(),
+            // The first fits every job.
+            capacity: Resources::cores(if n == 0 { 4 } else { luck.between(1, 8) as u32 }),
+            n_pilots_min: luck.pick(&[0, 0, 1]),
+            n_pilots_max: luck.between(1, 5) as u32,
+            idle_timeout: Span::from_secs(luck.pick(&[1, 20])),
+            walltime: luck.pick(&[None, Some(Span::from_secs(120)), Some(Span::from_secs(900))]),
+            poll_interval: Span::from_secs(luck.pick(&[2, 30])),
+        };
+        // One without end at least: the longest task must fit somewhere.
+        let walltime = spec.walltime.filter(|_| n > 0);
+        let n_pilots_min = spec.n_pilots_min;
+        SitePlan {
+            spec: PlatformSpec { walltime, n_pilots_min, ..spec },
+            queue_wait_max: Span::from_secs(luck.pick(&[0, 2, 100])),
+        }
+    }
+}
+
+fn job(n: usize, luck: &mut Luck) -> JobRequest {
+    let nature = Nature::draw(luck);
+    let time_limit =
+        luck.pick(&[None, None, Some(Span(nature.wall_us_max / 2)), Some(Span(nature.wall_us_max))]);
+    JobRequest {
+        user: luck.pick(&["ada", "bob"]).into(),
+        name: format!("job{n}"),
+        application: "simulated".into(),
+        n_tasks: luck.pick(&[1, 10, 100, 400]),
+        needs: TaskNeeds {
+            resources: Resources::cores(luck.between(1, 3) as u32),
+            time_limit,
+            success_codes: vec![0],
+        },
+        priority: luck.below(3) as i32,
+        retries: luck.below(4) as u32,
+        retry_delay: Span(luck.below(3_000_000)),
+        crash_limit: luck.between(1, 5) as u32,
+        max_failures: luck.pick(&[None, None, Some(0), Some(5)]),
+        submission_key: Some(format!("key{n}")),
+        spec: nature.to_spec().into(),
+    }
+}
+
+fn acts(faults_last: Span, luck: &mut Luck) -> Vec<(Span, Act)> {
+    let mut acts = Vec::new();
+    let n_jobs = luck.between(1, 4) as usize;
+    for n in 0..n_jobs {
+        let at = if n == 0 { Span(1) } else { Span(luck.below(faults_last.0)) };
+        acts.push((at, Act::Submit(Box::new(job(n, luck)))));
+    }
+    let some_tasks = |luck: &mut Luck| {
+        let first = luck.below(100);
+        luck.one_in(2).then(|| TaskSet::from(first..first + luck.between(1, 50)))
+    };
+    for _ in 0..luck.pick(&[0, 0, 4, 12]) {
+        let n = luck.below(n_jobs as u64) as usize;
+        let act = match luck.below(10) {
+            0 | 1 => Act::Cancel(n, some_tasks(luck)),
+            2 | 3 => Act::Pause(n),
+            4 | 5 => Act::Resume(n),
+            6..9 => Act::Retry(n, some_tasks(luck)),
+            _ => Act::Shutdown { is_urgent: luck.one_in(2) },
+        };
+        acts.push((Span(luck.below(faults_last.0)), act));
+    }
+    // Nothing may stay paused: all must end. Later than the last copy of an older wish may arrive.
+    acts.extend((0..n_jobs).map(|n| (faults_last + Span::from_secs(100), Act::Resume(n))));
+    acts
+}

@@ -1,0 +1,170 @@
+//! Batch systems: they queue, start, list and cancel; they refuse, stay silent, answer twice or late.
+
+use scheduler::{
+    engine::interface::{Event, ListedAllocation, SubmitOutcome},
+    ids::{AllocationId, PlatformId},
+    time::{Span, Time},
+};
+
+use super::{
+    plan::SitePlan,
+    world::{Happening, Held, World},
+};
+
+/// How long a platform worker waits for an answer.
+const TIME_LIMIT: Span = Span(60_000_000);
+
+/// What a platform worker asks of a site.
+#[derive(Clone, Debug)]
+pub(super) enum Wish {
+    Submit { allocation: AllocationId, tag: String },
+    Cancel { batch_ids: Vec<String> },
+    List { asked_at: Time },
+}
+
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) plan: SitePlan,
+    jobs: Vec<BatchJob>,
+}
+
+#[derive(Debug)]
+struct BatchJob {
+    tag: String,
+    accepted_at: Time,
+    node: Option<usize>,
+    is_ended: bool,
+}
+
+impl Site {
+    pub(super) fn new(plan: SitePlan) -> Site {
+        Site { plan, jobs: Vec::new() }
+    }
+
+    pub(super) fn n_live(&self) -> usize {
+        self.jobs.iter().filter(|job| !job.is_ended).count()
+    }
+}
+
+impl World<'_> {
+    pub(super) fn site_asked(&mut self, platform: PlatformId, wish: Wish, epoch: u64) -> Held {
+        // A worker that died may have sent its question before, or not.
+        if epoch != self.manager.epoch && self.luck.one_in(2) {
+            return Ok(());
+        }
+        let site = platform.0 as usize - 1;
+        let is_slow = self.goes_wrong(self.plan.rates.site_slow);
+        let span = Span(if is_slow { self.luck.below(TIME_LIMIT.0) } else { self.luck.below(100_000) });
+        match wish {
+            Wish::Submit { allocation, tag } => self.submitted(site, (allocation, tag), span, epoch),
+            Wish::Cancel { batch_ids } => self.cancelled(site, &batch_ids, span),
+            Wish::List { asked_at } => {
+                let result = self.listing(site);
+                let event = Box::new(Event::PlatformListed { platform, asked_at, result });
+                self.after(span, Happening::Arrives { event, epoch: Some(epoch) });
+                Ok(())
+            }
+        }
+    }
+
+    fn submitted(
+        &mut self,
+        site: usize,
+        (allocation, tag): (AllocationId, String),
+        span: Span,
+        epoch: u64,
+    ) -> Held {
+        let rates = self.plan.rates.clone();
+        let is_refused = self.goes_wrong(rates.submit_refused);
+        let is_unclear = self.goes_wrong(rates.submit_unknown);
+        let is_there = !is_refused && !(is_unclear && self.luck.one_in(2));
+        let batch_id = if is_there { self.accept(site, tag)? } else { String::new() };
+        let (outcome, span) = match (is_refused, is_unclear) {
+            (true, _) => (SubmitOutcome::Refused("the queue is closed".into()), span),
+            (_, true) => (SubmitOutcome::Unknown("no answer that makes sense".into()), TIME_LIMIT),
+            _ => (SubmitOutcome::Accepted(batch_id), span),
+        };
+        let answer = Event::AllocationAnswered { allocation, outcome };
+        if self.goes_wrong(rates.submit_answered_twice) {
+            let span = span + Span(self.luck.below(10_000_000));
+            self.after(span, Happening::Arrives { event: Box::new(answer.clone()), epoch: Some(epoch) });
+        }
+        self.after(span, Happening::Arrives { event: Box::new(answer), epoch: Some(epoch) });
+        Ok(())
+    }
+
+    fn accept(&mut self, site: usize, tag: String) -> Result<String, super::Violation> {
+        let wait = Span(self.luck.below(self.plan.sites[site].queue_wait_max.0));
+        let held = &mut self.sites[site];
+        let job = held.jobs.len();
+        held.jobs.push(BatchJob { tag, accepted_at: self.now, node: None, is_ended: false });
+        let spec = &held.plan.spec;
+        self.auditor.site_holds(&spec.name, held.n_live(), spec.n_pilots_max)?;
+        self.after(wait, Happening::BatchJobStarts { site, job });
+        Ok(format!("{site}.{job}"))
+    }
+
+    fn cancelled(&mut self, site: usize, batch_ids: &[String], span: Span) -> Held {
+        if self.goes_wrong(self.plan.rates.cancel_lost) {
+            return Ok(());
+        }
+        for job in 0..self.sites[site].jobs.len() {
+            if batch_ids.contains(&format!("{site}.{job}")) {
+                self.after(span, Happening::BatchJobEnds { site, job, why: "cancelled" });
+            }
+        }
+        Ok(())
+    }
+
+    /// All of ours that it knows: those just accepted may be missing for a poll interval, those that have
+    /// ended may be remembered.
+    fn listing(&mut self, site: usize) -> Result<Vec<ListedAllocation>, String> {
+        if self.goes_wrong(self.plan.rates.list_fails) {
+            return Err("slurm_load_jobs error: Unable to contact slurm controller".into());
+        }
+        let (now, is_faulty) = (self.now, self.is_faulty());
+        let mut luck = self.luck.clone();
+        self.luck.draw();
+        let lag = self.sites[site].plan.spec.poll_interval;
+        let is_shown = |job: &BatchJob, luck: &mut crate::luck::Luck| match job.is_ended {
+            true => luck.one_in(4),
+            false => job.node.is_some() || !is_faulty || now.since(job.accepted_at) >= lag || luck.one_in(3),
+        };
+        let jobs = self.sites[site].jobs.iter().enumerate();
+        let listed = jobs.filter(|(_, job)| is_shown(job, &mut luck)).map(|(n, job)| ListedAllocation {
+            tag: job.tag.clone(),
+            batch_id: format!("{site}.{n}"),
+            is_ended: job.is_ended,
+        });
+        Ok(listed.collect())
+    }
+
+    pub(super) fn batch_job_starts(&mut self, site: usize, job: usize) {
+        let held = &mut self.sites[site];
+        if held.jobs[job].is_ended {
+            return;
+        }
+        let tag = held.jobs[job].tag.clone();
+        let walltime = held.plan.spec.walltime;
+        let node = self.nodes.len();
+        held.jobs[job].node = Some(node);
+        let capacity = held.plan.spec.capacity.clone();
+        let walltime_end = walltime.map(|walltime| self.now + walltime);
+        self.add_node((site, job), tag, capacity, walltime_end);
+        self.after(Span::ZERO, Happening::AgentStarts { node });
+        if let Some(walltime) = walltime {
+            self.after(walltime, Happening::BatchJobEnds { site, job, why: "walltime" });
+        }
+    }
+
+    pub(super) fn batch_job_ends(&mut self, site: usize, job: usize, why: &'static str) -> Held {
+        let held = &mut self.sites[site].jobs[job];
+        if std::mem::replace(&mut held.is_ended, true) {
+            return Ok(());
+        }
+        match held.node {
+            Some(node) => self.node_ends(node, why),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The simulated world: its time, its agenda, and who hears what.
+
+use std::{collections::BTreeMap, fmt};
+
+use scheduler::{
+    engine::interface::{Answer, Event, RequestId},
+    ids::{PlatformId, TaskId},
+    pilot::{Ending, Lane, PilotEvent},
+    time::{Span, Time},
+};
+
+use super::{
+    Outcome, Violation,
+    auditor::{Auditor, Budgets},
+    manager::Manager,
+    nodes::Node,
+    plan::Plan,
+    sites::{Site, Wish},
+    users::User,
+};
+use crate::{agenda::Agenda, luck::Luck};
+
+/// When the world begins: not 0, where a missing time would go unseen.
+const BEGIN: Time = Time(1_000_000);
+/// Everything must be over so long after the last fault.
+const PATIENCE: Span = Span(12 * 3600 * 1_000_000);
+
+/// More happenings than any seed has use for: something goes round in circles.
+const N_HAPPENINGS_MAX: u64 = 2_000_000;
+
+/// What is due.
+#[derive(Debug)]
+pub(super) enum Happening {
+    /// A message reaches the manager's host. With an epoch: only if that manager still lives.
+    Arrives {
+        event: Box<Event>,
+        epoch: Option<u64>,
+    },
+    /// The manager handles what has arrived and commits it.
+    ManagerWorks,
+    ManagerWakes,
+    ManagerDies,
+    ManagerStarts,
+    /// A site is asked something by a platform worker of the manager of that epoch.
+    SiteAsked {
+        platform: PlatformId,
+        wish: Wish,
+        epoch: u64,
+    },
+    BatchJobStarts {
+        site: usize,
+        job: usize,
+    },
+    BatchJobEnds {
+        site: usize,
+        job: usize,
+        why: &'static str,
+    },
+    /// A pilot's process hears something.
+    Heard {
+        node: usize,
+        life: u64,
+        event: Box<PilotEvent>,
+    },
+    /// A pilot's process is to register, or to send what the one before it left.
+    Arriving {
+        node: usize,
+        life: u64,
+    },
+    PilotWakes {
+        node: usize,
+        life: u64,
+    },
+    TaskEnds {
+        node: usize,
+        life: u64,
+        task: TaskId,
+        execution: usize,
+        ending: Ending,
+    },
+    PilotDies {
+        node: usize,
+        life: u64,
+    },
+    PilotStalls {
+        node: usize,
+        life: u64,
+        span: Span,
+    },
+    PilotPreempted {
+        node: usize,
+        life: u64,
+    },
+    AgentStarts {
+        node: usize,
+    },
+    UserActs {
+        act: usize,
+    },
+}
+
+/// Who waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Asker {
+    Registration {
+        node: usize,
+        life: u64,
+    },
+    /// A report left over from the process before.
+    Leftover {
+        node: usize,
+        life: u64,
+        number: u64,
+    },
+    Pull {
+        node: usize,
+        life: u64,
+        lane: Lane,
+    },
+    Leave {
+        node: usize,
+        life: u64,
+    },
+    User {
+        act: usize,
+    },
+    Nobody,
+}
+
+pub(super) struct World<'t> {
+    pub(super) seed: u64,
+    pub(super) plan: Plan,
+    pub(super) luck: Luck,
+    pub(super) now: Time,
+    pub(super) agenda: Agenda<Happening>,
+    pub(super) faults_end: Time,
+    pub(super) manager: Manager,
+    pub(super) sites: Vec<Site>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) user: User,
+    pub(super) auditor: Auditor,
+    pub(super) asked: BTreeMap<RequestId, Asker>,
+    n_requests: u64,
+    trace: Option<&'t mut dyn FnMut(fmt::Arguments<'_>)>,
+}
+
+pub(super) type Held = Result<(), Violation>;
+
+impl<'t> World<'t> {
+    pub(super) fn new(seed: u64, trace: Option<&'t mut dyn FnMut(fmt::Arguments<'_>)>) -> World<'t> {
+        let plan = Plan::draw(seed);
+        let budgets = Budgets {
+            node_retries: plan.settings.node_retries,
+            walltime_retries: plan.settings.walltime_retries,
+            grace: plan.settings.grace,
+        };
+        let mut world = World {
+            seed,
+            luck: Luck::of(seed, &[1]),
+            now: BEGIN,
+            agenda: Agenda::new(),
+            faults_end: BEGIN + plan.faults_last,
+            manager: Manager::default(),
+            sites: plan.sites.iter().map(|site| Site::new(site.clone())).collect(),
+            nodes: Vec::new(),
+            user: User::new(&plan),
+            auditor: Auditor::new(budgets),
+            asked: BTreeMap::new(),
+            n_requests: 0,
+            plan,
+            trace,
+        };
+        world.note(|world| format!("{:?}", world.plan));
+        world.after(Span::ZERO, Happening::ManagerStarts);
+        for death in world.plan.manager_deaths.clone() {
+            world.after(death, Happening::ManagerDies);
+        }
+        for act in 0..world.plan.acts.len() {
+            world.after(world.plan.acts[act].0, Happening::UserActs { act });
+        }
+        world
+    }
+
+    pub(super) fn run(mut self) -> Result<Outcome, Violation> {
+        let mut n_happened = 0;
+        while let Some((at, happening)) = self.agenda.next() {
+            self.now = self.now.max(at);
+            n_happened += 1;
+            if n_happened > N_HAPPENINGS_MAX {
+                return Err(Violation(format!("it goes round in circles; {}", self.what_is_left())));
+            }
+            if self.now > self.faults_end + PATIENCE {
+                return Err(Violation(self.what_is_left()));
+            }
+            self.note(|_| format!("{happening:?}"));
+            self.happen(happening)?;
+            if self.is_over() {
+                return self.finish();
+            }
+        }
+        Err(Violation(format!("nothing is left to happen; {}", self.what_is_left())))
+    }
+
+    fn happen(&mut self, happening: Happening) -> Held {
+        match happening {
+            Happening::Arrives { event, epoch } => self.arrives(*event, epoch),
+            Happening::ManagerWorks => return self.manager_works(),
+            Happening::ManagerWakes => self.manager_wakes(),
+            Happening::ManagerDies => self.manager_dies(),
+            Happening::ManagerStarts => self.manager_starts(),
+            Happening::SiteAsked { platform, wish, epoch } => return self.site_asked(platform, wish, epoch),
+            Happening::BatchJobStarts { site, job } => self.batch_job_starts(site, job),
+            Happening::BatchJobEnds { site, job, why } => return self.batch_job_ends(site, job, why),
+            Happening::Heard { node, life, event } => return self.pilot_hears(node, life, *event),
+            Happening::Arriving { node, life } => self.pilot_arrives(node, life),
+            Happening::PilotWakes { node, life } => {
+                return self.pilot_hears(node, life, PilotEvent::TimerFired);
+            }
+            Happening::TaskEnds { node, life, task, execution, ending } => {
+                return self.task_ends(node, life, (task, execution), ending);
+            }
+            Happening::PilotDies { node, life } => self.pilot_dies(node, life),
+            Happening::PilotStalls { node, life, span } => self.pilot_stalls(node, life, span),
+            Happening::PilotPreempted { node, life } => {
+                return self.pilot_hears(node, life, PilotEvent::Signalled);
+            }
+            Happening::AgentStarts { node } => self.agent_starts(node),
+            Happening::UserActs { act } => self.user_acts(act),
+        }
+        Ok(())
+    }
+
+    pub(super) fn note(&mut self, line: impl FnOnce(&World) -> String) {
+        if self.trace.is_some() {
+            let line = line(self);
+            let now = self.now;
+            if let Some(trace) = &mut self.trace {
+                trace(format_args!("{:>12} {line}", now.0));
+            }
+        }
+    }
+
+    pub(super) fn after(&mut self, span: Span, happening: Happening) {
+        self.agenda.enter(self.now + span, happening);
+    }
+
+    pub(super) fn is_faulty(&self) -> bool {
+        self.now < self.faults_end
+    }
+
+    /// Whether now is one of the moments when something of this rate goes wrong.
+    pub(super) fn goes_wrong(&mut self, one_in: u64) -> bool {
+        self.is_faulty() && self.luck.one_in(one_in)
+    }
+
+    pub(super) fn request(&mut self, asker: Asker) -> RequestId {
+        self.n_requests += 1;
+        let request = RequestId(self.n_requests);
+        self.asked.insert(request, asker);
+        request
+    }
+
+    pub(super) fn network_delay(&mut self) -> Span {
+        let is_slow = self.goes_wrong(self.plan.rates.message_slow);
+        Span(if is_slow { self.luck.below(20_000_000) } else { self.luck.between(100, 5_000) })
+    }
+
+    /// Sends a question to the manager. It may be lost, late, or arrive once more much later.
+    pub(super) fn send(&mut self, asker: Asker, question: impl Fn(RequestId) -> Event) {
+        let request = self.request(asker);
+        if self.goes_wrong(self.plan.rates.message_doubled) {
+            let (copy, span) = (self.request(Asker::Nobody), Span(self.luck.below(30_000_000)));
+            self.after(span, Happening::Arrives { event: Box::new(question(copy)), epoch: None });
+        }
+        if self.goes_wrong(self.plan.rates.message_lost) {
+            self.asked.remove(&request);
+            return self.unanswered(asker);
+        }
+        let span = self.network_delay();
+        self.after(span, Happening::Arrives { event: Box::new(question(request)), epoch: None });
+    }
+
+    /// The manager answers; the answer may be lost on its way, and the manager sees the connection end.
+    pub(super) fn deliver(&mut self, request: RequestId, answer: Answer) -> Held {
+        let Some(asker) = self.asked.remove(&request) else { return Ok(()) };
+        if self.goes_wrong(self.plan.rates.message_lost) {
+            self.unanswered(asker);
+            return Ok(());
+        }
+        let span = self.network_delay();
+        match asker {
+            Asker::User { act } => self.user_hears(act, answer),
+            Asker::Nobody => Ok(()),
+            _ => self.pilot_is_answered(asker, answer, span),
+        }
+    }
+
+    /// Whoever asked sees the connection fail, and asks again after a while.
+    pub(super) fn unanswered(&mut self, asker: Asker) {
+        let span = Span(self.luck.between(500_000, 2_500_000));
+        match asker {
+            Asker::Nobody => {}
+            Asker::User { act } => self.after(span, Happening::UserActs { act }),
+            Asker::Registration { node, life } => self.after(span, Happening::Arriving { node, life }),
+            Asker::Leftover { node, life, .. } => self.leftovers_are_over(node, life),
+            Asker::Pull { node, life, lane } => {
+                let event = Box::new(PilotEvent::PullFailed { lane });
+                self.after(span, Happening::Heard { node, life, event });
+            }
+            Asker::Leave { node, life } => self.farewell_fails(node, life),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        !self.is_faulty()
+            && self.user.n_open == 0
+            && self.manager.engine.is_some()
+            && self.auditor.is_all_over()
+            && self.sites.iter().all(|site| site.n_live() <= site.plan.spec.n_pilots_min as usize)
+    }
+
+    fn what_is_left(&self) -> String {
+        let live: Vec<String> =
+            self.sites.iter().map(|site| format!("{}: {}", site.plan.spec.name, site.n_live())).collect();
+        let tasks = if self.auditor.is_all_over() { "all tasks are over" } else { "tasks are left" };
+        let manager = if self.manager.engine.is_some() { "up" } else { "down" };
+        format!(
+            "not over: {tasks}; users wait for {} answers; batch jobs {live:?}; the manager is {manager}",
+            self.user.n_open
+        )
+    }
+
+    fn finish(mut self) -> Result<Outcome, Violation> {
+        self.ask_at_the_end()?;
+        self.compare_with_disk();
+        Ok(Outcome {
+            n_jobs: self.auditor.jobs().len() as u64,
+            n_tasks: self.auditor.n_tasks(),
+            n_executions: self.auditor.n_executions,
+            n_repeated: self.auditor.n_repeated,
+            n_starts: self.manager.epoch,
+            n_pilots: self.nodes.iter().map(|node| node.life).sum(),
+            n_events: self.manager.n_events,
+            ended_at: self.now,
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! Seeded draws. The same seed gives the same draws on every machine and in every version.
+
+/// SplitMix64 (Steele, Lea and Flood, 2014): small, and any number is a good seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Luck(u64);
+
+impl Luck {
+    pub(crate) fn new(seed: u64) -> Luck {
+        Luck(seed)
+    }
+
+    /// Draws that depend on nothing but the seed and these numbers.
+    pub(crate) fn of(seed: u64, numbers: &[u64]) -> Luck {
+        numbers.iter().fold(Luck(seed), |mut luck, number| Luck(luck.draw() ^ *number))
+    }
+
+    pub(crate) fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From 0 to `n` - 1; 0 when `n` is 0.
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.draw().checked_rem(n).unwrap_or(0)
+    }
+
+    /// From `low` to `high`, both included.
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.below(high - low + 1)
+    }
+
+    /// True once in `n` draws; never when `n` is 0.
+    pub(crate) fn one_in(&mut self, n: u64) -> bool {
+        n > 0 && self.below(n) == 0
+    }
+
+    pub(crate) fn pick<T: Clone>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u64) as usize].clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Luck;
+
+    #[test]
+    fn draws_depend_on_the_seed_alone() {
+        let draws = |seed| {
+            let mut luck = Luck::new(seed);
+            [luck.draw(), luck.below(10), luck.between(3, 4)]
+        };
+        assert_eq!(draws(1), draws(1));
+        assert_ne!(draws(1), draws(2));
+        assert_ne!(Luck::of(1, &[2, 3]).draw(), Luck::of(1, &[3, 2]).draw());
+    }
+
+    #[test]
+    fn nothing_happens_once_in_zero_draws() {
+        let mut luck = Luck::new(5);
+        assert!((0..1000).all(|_| !luck.one_in(0)));
+        assert!((0..1000).any(|_| luck.one_in(3)));
+    }
+}
