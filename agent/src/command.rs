@@ -15,7 +15,7 @@ use scheduler::time::Span;
 use crate::{
     driver::{self, DriverError},
     join::{self, JoinError},
-    keeper, roster,
+    keeper, leftovers, roster,
     spawn::pipe,
 };
 
@@ -120,6 +120,10 @@ fn run_pilot(args: &RunArgs) -> Result<i32, CommandError> {
     let join = read_join(args)?;
     keeper::guard(move || {
         start_logging();
+        let n_left = leftovers::end_leftovers();
+        if n_left > 0 {
+            tracing::warn!(n_left, "ended processes that killed pilots had left here");
+        }
         match driver::run(join, started) {
             Ok(_) => EXIT_LEFT,
             Err(error) => {
@@ -202,7 +206,12 @@ fn leading_words() -> Vec<String> {
     std::env::args().skip(1).take_while(|word| word != "start").collect()
 }
 
+/// Whoever watches pilots asks often: the place to end what killed ones have left, too.
 fn list(tag_prefix: &str) -> Result<(), CommandError> {
+    let n_left = leftovers::end_leftovers();
+    if n_left > 0 {
+        eprintln!("warning: ended {n_left} processes that killed pilots had left here");
+    }
     let mut out = io::stdout().lock();
     for pilot in roster::pilots(Path::new("/proc")).filter(|pilot| pilot.tag.starts_with(tag_prefix)) {
         writeln!(out, "{} {} {}", pilot.pid, pilot.tag, pilot.state).map_err(CommandError::Output)?;

@@ -27,7 +27,7 @@ pub use self::error::DriverError;
 use crate::{
     arrival::{self, Arrival},
     client::{Client, ClientError},
-    keeper,
+    keeper, leftovers,
     node::Node,
     scratch::Scratch,
     signals::Signals,
@@ -148,7 +148,12 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         client,
         session: answer.session.clone(),
         pilot,
-        surroundings: Surroundings { inherited: std::env::vars_os().collect(), pilot, grace },
+        surroundings: Surroundings {
+            inherited: std::env::vars_os().collect(),
+            pilot,
+            grace,
+            mark: leftovers::mark(keeper::living_guard()),
+        },
         spawner,
         slots: Slots::new(&arrival.cpus_to_bind(), &arrival.node.gpus),
         join,

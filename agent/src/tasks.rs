@@ -33,6 +33,8 @@ pub struct Surroundings {
     pub pilot: PilotId,
     /// How long a task has between SIGTERM and SIGKILL.
     pub grace: Duration,
+    /// By which its descendants are known when nobody keeps them any more: [`crate::leftovers::mark`].
+    pub mark: Option<CString>,
 }
 
 /// A job that the pilot has the template of.
@@ -254,6 +256,7 @@ fn shared_environment(job: JobId, spec: &JobSpec, surroundings: &Surroundings) -
         variable("PILOTFISH_CORES", &cores),
         variable("PILOTFISH_PILOT_ID", &surroundings.pilot.to_string()),
     ];
+    entries.extend(surroundings.mark.clone());
     if !spec.env.contains_key("OMP_NUM_THREADS") {
         entries.push(variable("OMP_NUM_THREADS", &cores));
     }
@@ -317,6 +320,7 @@ mod tests {
             .to_vec(),
             pilot: PilotId(4),
             grace: std::time::Duration::from_secs(5),
+            mark: Some(c"PILOTFISH_KEEPERS=here".into()),
         };
         let resources = Resources { cores: 2, memory_bytes: 100, ..Resources::default() };
         let needs = TaskNeeds { resources, time_limit: Some(Span::from_secs(7)), success_codes: vec![0] };
@@ -353,6 +357,7 @@ mod tests {
                 "PATH=/bin",
                 "PILOTFISH_CORES=2",
                 "PILOTFISH_JOB_ID=3",
+                "PILOTFISH_KEEPERS=here",
                 "PILOTFISH_PILOT_ID=4",
                 "PILOTFISH_SLOT=1",
                 "PILOTFISH_SUBMIT_DIR=/home/ada",
