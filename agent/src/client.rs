@@ -55,6 +55,14 @@ pub enum ClientError {
         /// What happened, down to its cause.
         what: String,
     },
+    /// It shows another certificate than the one we know it by.
+    #[error("the manager at {url} is not the one of the join document: {what}")]
+    WrongCertificate {
+        /// Where.
+        url: String,
+        /// What it shows and what was expected.
+        what: String,
+    },
     /// The token is not, or no longer, good.
     #[error("the manager at {url} does not accept our token: {message}")]
     Unauthorized {
@@ -104,8 +112,21 @@ impl ClientError {
             ClientError::Refused { status, .. } => {
                 (400..500).contains(status) && ![408, 425, 429].contains(status)
             }
-            ClientError::Unreachable { .. } | ClientError::Codec { .. } => false,
+            ClientError::WrongCertificate { .. }
+            | ClientError::Unreachable { .. }
+            | ClientError::Codec { .. } => false,
         }
+    }
+
+    /// Whether a pilot that has never been answered need not try again. A certificate that was the right
+    /// one before may be so again; one that never was will not be.
+    pub fn is_final_at_first(&self) -> bool {
+        self.is_final() || matches!(self, ClientError::WrongCertificate { .. })
+    }
+
+    /// Whether it is about what was sent, not about who sent it or when: sent again it is refused again.
+    pub fn is_about_contents(&self) -> bool {
+        matches!(self, ClientError::Refused { status: 400 | 413 | 422, .. })
     }
 }
 
@@ -230,6 +251,9 @@ impl Client {
         let mut cause: &dyn std::error::Error = error;
         while let Some(deeper) = cause.source() {
             cause = deeper;
+        }
+        if let Some(what) = pin::mismatch(error) {
+            return ClientError::WrongCertificate { url: self.url.clone(), what };
         }
         let what = if error.is_timeout() { "no answer in time".into() } else { cause.to_string() };
         ClientError::Unreachable { url: self.url.clone(), what }

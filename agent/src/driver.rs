@@ -42,7 +42,7 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(5);
 /// What batch systems leave between SIGTERM and SIGKILL is 30 s or more; what runs then is given back.
 const BATCH_GRACE: Duration = Duration::from_secs(20);
-/// How long a stopping pilot tries to tell the manager.
+/// How long a stopping pilot tries to tell the manager, unless the end of its walltime leaves less.
 const FAREWELL: Duration = Duration::from_secs(15);
 /// A signal sent to all processes of a batch job reaches us twice: directly and through the guard.
 const SIGNAL_ECHO: Duration = Duration::from_millis(300);
@@ -56,7 +56,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(24 * 3600);
 /// What happened outside.
 enum News {
     Answered { lane: Lane, answer: Box<PullAnswer> },
-    Trouble { lane: Lane, error: ClientError },
+    Trouble { lane: Lane, report: Option<u64>, error: ClientError },
     RetryDue { lane: Lane },
     Registered(Box<RegisterAnswer>),
     NotRegistered(ClientError),
@@ -97,6 +97,10 @@ struct Driver {
     /// A mere acknowledgement that is held back until then.
     held: Option<(Instant, Box<PullAnswer>)>,
     leaving: Option<LeaveReason>,
+    /// How long telling the manager may take in the end.
+    farewell: Duration,
+    /// It was signalled, and the time for its farewell does not run yet.
+    is_told_to_end: bool,
     /// When a draining pilot kills what still runs.
     stop_at: Option<Instant>,
     /// When the pilot gives up telling the manager: its walltime's end, or a while after it was stopped.
@@ -171,6 +175,8 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         reported_at: started,
         held: None,
         leaving: None,
+        farewell: FAREWELL.min(margin),
+        is_told_to_end: false,
         stop_at: None,
         give_up_at: walltime_end,
     };
@@ -193,6 +199,7 @@ impl Driver {
                 self.say_goodbye(reason).await;
                 return Ok(reason);
             }
+            self.limit_farewell();
             let wakeup = self.next_wakeup();
             tokio::select! {
                 n = exits.recv_many(&mut batch, N_EXITS), if !self.running.is_empty() => {
@@ -208,7 +215,10 @@ impl Driver {
                         self.on_signal(signalled_at.len())?;
                     }
                 }
-                pid = &mut watched => return Err(DriverError::Abandoned { pid }),
+                pid = &mut watched => {
+                    self.keep_rest();
+                    return Err(DriverError::Abandoned { pid });
+                }
                 () = until(wakeup) => self.on_wakeup()?,
             }
         }
@@ -246,8 +256,18 @@ impl Driver {
         Ok(())
     }
 
-    fn unreported(&self) -> DriverError {
+    fn unreported(&mut self) -> DriverError {
+        self.keep_rest();
         DriverError::Unreported { url: self.join.url.clone(), n_reports: self.spool.numbers().count() }
+    }
+
+    /// Leaves what was not reported in the spool, for the next pilot in the folder.
+    fn keep_rest(&mut self) {
+        for action in self.core.seal_rest() {
+            // It makes reports only, of which nothing follows.
+            self.perform(action);
+        }
+        self.spool.spill();
     }
 
     /// First signal: drain. Second one, or the guard is gone: stop. Third one: end.
@@ -261,15 +281,28 @@ impl Driver {
                 self.stop_at = Some(Instant::now() + BATCH_GRACE);
             }
             self.handle(PilotEvent::Signalled);
+            self.is_told_to_end = true;
         } else {
             return Err(self.unreported());
         }
         Ok(())
     }
 
-    fn stop(&mut self) {
-        let latest = Instant::now() + FAREWELL;
+    /// Whoever sent a signal does not wait for a manager that is away.
+    fn limit_farewell(&mut self) {
+        if self.is_told_to_end && self.core.is_about_to_leave() {
+            self.is_told_to_end = false;
+            self.end_soon();
+        }
+    }
+
+    fn end_soon(&mut self) {
+        let latest = Instant::now() + self.farewell;
         self.give_up_at = Some(self.give_up_at.map_or(latest, |at| at.min(latest)));
+    }
+
+    fn stop(&mut self) {
+        self.end_soon();
         self.stop_at = None;
         self.handle(PilotEvent::StopAsked);
     }

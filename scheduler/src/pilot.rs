@@ -206,6 +206,32 @@ impl PilotCore {
         self.running.len()
     }
 
+    /// In place of a report that cannot be delivered: one of the same number that gives its tasks back.
+    /// `None` if it is acknowledged, or was never made here.
+    pub fn returning(&self, seq: u64) -> Option<Report> {
+        let sealed = self.sealed.iter().find(|sealed| sealed.seq == seq)?;
+        let returned = |(job, tasks): &(JobId, TaskSet)| {
+            let mut report = JobReport::new(*job);
+            report.returned = tasks.clone();
+            report
+        };
+        Some(Report { seq, jobs: sealed.tasks.iter().map(returned).collect() })
+    }
+
+    /// Makes reports of all that has ended, for a shell that gives up: to be kept for who comes after it.
+    pub fn seal_rest(&mut self) -> Vec<PilotAction> {
+        let mut actions = Vec::new();
+        if self.has_gathered() {
+            self.seal(&mut actions);
+        }
+        actions
+    }
+
+    /// Whether nothing runs, nothing will, and only telling the manager is left to do.
+    pub fn is_about_to_leave(&self) -> bool {
+        self.leaving.is_some() && self.running.is_empty()
+    }
+
     fn last_moment(&self) -> Option<Time> {
         let end = self.limits.walltime_end?;
         Some(Time(end.0.saturating_sub(self.limits.walltime_margin.0)))
@@ -505,10 +531,6 @@ impl PilotCore {
             unreported.extend_indices(gathered.failures.iter().map(|failure| failure.index));
         }
         held.into_values().collect()
-    }
-
-    fn is_about_to_leave(&self) -> bool {
-        self.leaving.is_some() && self.running.is_empty()
     }
 
     fn leave_if_done(&mut self, actions: &mut Vec<PilotAction>) {
