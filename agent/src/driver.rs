@@ -34,7 +34,7 @@ use crate::{
     slots::{Place, Slots},
     spawn::{Exit, Outcome, Spawner},
     spool::Spool,
-    tasks::{LearnedJob, Surroundings, Work},
+    tasks::{Attempt, LearnedJob, Surroundings, Work},
     watch,
 };
 
@@ -325,7 +325,7 @@ impl Driver {
                 let job = LearnedJob::new(&template, &self.surroundings);
                 self.jobs.insert(template.job, job);
             }
-            PilotAction::Start { task } => return self.begin(task),
+            PilotAction::Start { task, attempt } => return self.begin(task, attempt),
             PilotAction::Kill { task } => {
                 if let Some(token) = self.tokens.get(&task) {
                     self.spawner.kill(*token, self.surroundings.grace);
@@ -340,7 +340,7 @@ impl Driver {
         None
     }
 
-    fn begin(&mut self, task: TaskId) -> Option<PilotEvent> {
+    fn begin(&mut self, task: TaskId, number: u32) -> Option<PilotEvent> {
         let started_us = self.now().0;
         let token = self.next_token;
         self.next_token += 1;
@@ -352,7 +352,7 @@ impl Driver {
         let Some(job) = self.jobs.get_mut(&task.job) else { return failed(unknown()) };
         let resources = job.resources();
         let place = self.slots.take(resources.cores as usize, resources.gpus as usize);
-        let begun = match job.begin(task.index, token, &place, &self.scratch) {
+        let begun = match job.begin(Attempt { index: task.index, number, token }, &place, &self.scratch) {
             Ok(begun) => begun,
             Err(kind) => {
                 self.slots.give_back(place);

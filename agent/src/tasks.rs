@@ -63,6 +63,17 @@ pub enum Work {
     Ask(Box<Ask>),
 }
 
+/// One try at a task.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt {
+    /// Which task.
+    pub index: u64,
+    /// From 1.
+    pub number: u32,
+    /// The driver's number for it.
+    pub token: u64,
+}
+
 /// A task about to begin.
 pub struct Begun {
     /// What to start.
@@ -119,11 +130,11 @@ impl LearnedJob {
     /// The template means nothing here, or no scratch folder can be made.
     pub fn begin(
         &mut self,
-        index: u64,
-        token: u64,
+        attempt: Attempt,
         place: &Place,
         scratch: &Scratch,
     ) -> Result<Begun, FailureKind> {
+        let Attempt { index, number, token } = attempt;
         let compiled = self.compiled.as_ref().map_err(|what| FailureKind::Start { what: what.clone() })?;
         let command = compiled.task(self.job.0, index);
         if compiled.spec().resident {
@@ -134,6 +145,7 @@ impl LearnedJob {
         let mut launch = self.launch(token, command, &folder, place, compiled.spec());
         launch.environment.own.push(variable("PILOTFISH_TASK_INDEX", &index.to_string()));
         launch.environment.own.push(variable("PILOTFISH_TASK_ID", &format!("{}.{index}", self.job)));
+        launch.environment.own.push(variable("PILOTFISH_ATTEMPT", &number.to_string()));
         Ok(Begun { work: Work::Launch(Box::new(launch)), scratch: folder.scratch })
     }
 
@@ -297,7 +309,7 @@ mod tests {
         time::Span,
     };
 
-    use super::{KeptOutput, LearnedJob, Surroundings, Work};
+    use super::{Attempt, KeptOutput, LearnedJob, Surroundings, Work};
     use crate::{
         scratch::Scratch,
         slots::Place,
@@ -329,7 +341,7 @@ mod tests {
 
     fn launched(job: &mut LearnedJob, scratch: &Scratch) -> Launch {
         let place = Place { slot: 1, cpus: vec![5], gpus: vec!["0".into(), "2".into()] };
-        match job.begin(8, 99, &place, scratch).unwrap().work {
+        match job.begin(Attempt { index: 8, number: 3, token: 99 }, &place, scratch).unwrap().work {
             Work::Launch(launch) => *launch,
             Work::Ask(_) => panic!("not resident"),
         }
@@ -355,6 +367,7 @@ mod tests {
                 "CUDA_VISIBLE_DEVICES=0,2",
                 "OMP_NUM_THREADS=2",
                 "PATH=/bin",
+                "PILOTFISH_ATTEMPT=3",
                 "PILOTFISH_CORES=2",
                 "PILOTFISH_JOB_ID=3",
                 "PILOTFISH_KEEPERS=here",
@@ -406,7 +419,7 @@ mod tests {
     fn unreadable_job_fails_its_tasks() {
         with_scratch(|scratch, _| {
             let mut job = learned("{}");
-            let result = job.begin(0, 1, &Place::default(), scratch);
+            let result = job.begin(Attempt { index: 0, number: 1, token: 1 }, &Place::default(), scratch);
             assert!(
                 matches!(result, Err(FailureKind::Start { what }) if what.contains("cannot read the job"))
             );
@@ -423,7 +436,7 @@ mod tests {
             let numbers: Vec<u64> = [(10, 0), (11, 1), (12, 0)]
                 .map(|(token, slot)| {
                     let place = Place { slot, ..Place::default() };
-                    match job.begin(8, token, &place, scratch).unwrap().work {
+                    match job.begin(Attempt { index: 8, number: 1, token }, &place, scratch).unwrap().work {
                         Work::Ask(ask) => {
                             assert_eq!(ask.question, r#"{"job":3,"index":8,"parameters":{}}"#);
                             ask.resident

@@ -370,7 +370,7 @@ impl World {
 
     fn pilot_acts(&mut self, pilot: usize, action: PilotAction) {
         match action {
-            PilotAction::Start { task } => {
+            PilotAction::Start { task, .. } => {
                 let after = Span(1_000 + self.luck.below(3_000_000));
                 self.at(after, Happening::TaskEnds(pilot, task));
             }
