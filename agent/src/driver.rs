@@ -394,16 +394,11 @@ impl Driver {
             Outcome::Code(code) => Some(code),
             _ => None,
         };
-        let (stdout, mut stderr) = (exit.stdout, exit.stderr);
-        if let Outcome::BadAnswer { what } = &exit.outcome {
-            stderr
-                .extend_from_slice(format!("pilotfish: the resident program's answer: {what}\n").as_bytes());
-        }
         let kept = self.jobs.get(&task.job).map(|job| job.kept_output(code));
         let output = TaskOutput {
             index: task.index,
-            stdout: if kept.is_none_or(|kept| kept.stdout) { stdout } else { Vec::new() },
-            stderr: if kept.is_none_or(|kept| kept.stderr) { stderr } else { Vec::new() },
+            stdout: if kept.is_none_or(|kept| kept.stdout) { exit.stdout } else { Vec::new() },
+            stderr: if kept.is_none_or(|kept| kept.stderr) { exit.stderr } else { Vec::new() },
         };
         let ending = ending(exit.outcome, running.time_limit, running.resources_bytes);
         self.handle(PilotEvent::Ended { task, ending, usage, output: Some(output) });
@@ -434,8 +429,7 @@ fn ending(outcome: Outcome, time_limit: Option<Span>, limit_bytes: u64) -> Endin
         }
         Outcome::MemoryLimit => Ending::Failed(FailureKind::MemoryLimit { limit_bytes }),
         Outcome::Killed => Ending::Killed,
-        // It has no exit code of its own; what was wrong stands in its standard error.
-        Outcome::BadAnswer { .. } => Ending::Failed(FailureKind::Exit { code: -1 }),
+        Outcome::BadAnswer { what } => Ending::Failed(FailureKind::BadAnswer { what }),
         Outcome::StartFailed { what, node: true } => Ending::Failed(FailureKind::Node { what }),
         Outcome::StartFailed { what, node: false } => Ending::Failed(FailureKind::Start { what }),
     }

@@ -45,6 +45,7 @@ fn report() -> Report {
         Failure { index: 12, kind: FailureKind::Exit { code: 3 }, usage },
         Failure { index: 13, kind: FailureKind::TimeLimit { limit: Span::from_secs(60) }, usage },
         Failure { index: 14, kind: FailureKind::Node { what: "no space left".into() }, usage },
+        Failure { index: 15, kind: FailureKind::BadAnswer { what: "expected".into() }, usage },
     ];
     let job = JobReport {
         job: JobId(1),

@@ -126,6 +126,11 @@ pub enum FailureKind {
     PilotLost,
     /// The pilot was told by its platform to go.
     Preempted,
+    /// A resident program answered what is no answer, or ended without one.
+    BadAnswer {
+        /// What was found and what would be right.
+        what: String,
+    },
 }
 
 /// Whose fault a failure is: decides which retry budget it draws on.
@@ -148,7 +153,8 @@ impl FailureKind {
             FailureKind::Exit { .. }
             | FailureKind::Signal { .. }
             | FailureKind::TimeLimit { .. }
-            | FailureKind::MemoryLimit { .. } => Blame::Program,
+            | FailureKind::MemoryLimit { .. }
+            | FailureKind::BadAnswer { .. } => Blame::Program,
             FailureKind::Start { .. } | FailureKind::Node { .. } => Blame::Node,
             FailureKind::PilotLost => Blame::Crash,
             FailureKind::Walltime | FailureKind::Preempted => Blame::Nobody,
@@ -167,6 +173,7 @@ impl FailureKind {
             FailureKind::Walltime => "walltime",
             FailureKind::PilotLost => "pilot-lost",
             FailureKind::Preempted => "preempted",
+            FailureKind::BadAnswer { .. } => "bad-answer",
         }
     }
 }
@@ -185,6 +192,7 @@ impl std::fmt::Display for FailureKind {
             FailureKind::Walltime => write!(f, "the pilot's walltime ended"),
             FailureKind::PilotLost => write!(f, "the pilot vanished while it ran"),
             FailureKind::Preempted => write!(f, "the platform took the pilot away"),
+            FailureKind::BadAnswer { what } => write!(f, "the resident program's answer: {what}"),
         }
     }
 }

@@ -208,6 +208,20 @@ async fn resident_program_serves_all_tasks_of_its_slot() {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn bad_answer_of_a_resident_program_is_a_failure_with_its_reason() {
+    let mut pilot = pilot(|_| {}).await;
+    let mut spec = shell("read q; echo garbage; read q", pilot.folder.path());
+    spec.resident = true;
+    pilot.work(&spec, 1).await;
+    let reports = pilot.ended(1).await;
+    let kind = &reports[0].failures[0].kind;
+    assert!(matches!(kind, FailureKind::BadAnswer { what } if what.contains("\"garbage\"")), "{kind:?}");
+    assert_eq!((kind.word(), kind.blame()), ("bad-answer", scheduler::results::Blame::Program));
+    let text = kind.to_string();
+    assert!(text.starts_with("the resident program's answer: expected a line like"), "{text}");
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn stopped_pilot_kills_what_runs_and_gives_it_back() {
     let mut pilot = pilot(|_| {}).await;
     let started = pilot.folder.path().join("started");

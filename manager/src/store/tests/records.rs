@@ -116,6 +116,7 @@ pub(super) fn kind() -> impl Strategy<Value = FailureKind> {
         Just(FailureKind::Walltime),
         Just(FailureKind::PilotLost),
         Just(FailureKind::Preempted),
+        any::<String>().prop_map(|what| FailureKind::BadAnswer { what }),
     ]
 }
 
