@@ -174,6 +174,9 @@ fn memory_limit_ends_a_program_that_holds_too_much() {
     let hog = "x=$(head -c 80000000 /dev/zero | tr '\\0' 'x'); sleep 600";
     let exit = run(Launch { memory_limit_bytes: 40_000_000, ..shell(hog) });
     assert_eq!(exit.outcome, Outcome::MemoryLimit);
+    let of_child = run(Launch { memory_limit_bytes: 40_000_000, ..shell(&format!("({hog}) & wait")) });
+    assert_eq!(of_child.outcome, Outcome::MemoryLimit);
+    assert!(of_child.peak_memory_bytes > 40_000_000, "{}", of_child.peak_memory_bytes);
     let small = run(Launch { memory_limit_bytes: 400_000_000, ..shell("sleep 0.5") });
     assert_eq!(small.outcome, Outcome::Code(0));
 }
