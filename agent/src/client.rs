@@ -158,25 +158,9 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none());
         // Proxies of the site are for the world, not for this host.
         let builder = if is_loopback(&url) { builder.no_proxy() } else { builder };
-        let bad =
-            |field, found: &str, expected| ClientError::BadJoin { field, found: found.into(), expected };
-        let builder = match (url.split_once("://"), certificate_sha256) {
-            (Some(("https", _)), Some(hex)) => {
-                let expected = "64 hexadecimal digits";
-                let pin = pin::fingerprint(hex).ok_or_else(|| bad("certificate_sha256", hex, expected))?;
-                builder.tls_backend_preconfigured(pin::tls_config(pin))
-            }
-            (Some(("https", _)), None) => {
-                return Err(bad(
-                    "certificate_sha256",
-                    "absent",
-                    "the fingerprint of the manager's certificate",
-                ));
-            }
-            // The HTTP client wants a TLS configuration also where none is used.
-            (Some(("http", _)), _) => builder.tls_backend_preconfigured(pin::tls_config([0; 32])),
-            _ => return Err(bad("url", &url, "http://HOST:PORT or https://HOST:PORT")),
-        };
+        // The HTTP client wants a TLS configuration also where none is used.
+        let pin = address_pin(&url, certificate_sha256)?.unwrap_or([0; 32]);
+        let builder = builder.tls_backend_preconfigured(pin::tls_config(pin));
         let http = builder.build().map_err(ClientError::Setup)?;
         // JSON bodies can be read on the wire; for people who debug.
         let is_json = std::env::var("PILOTFISH_WIRE").is_ok_and(|format| format == "json");
@@ -277,6 +261,27 @@ impl Client {
             }
             _ => ClientError::Refused { url, status: status.as_u16(), code, message },
         }
+    }
+}
+
+/// The fingerprint to insist on, from a join document's address; `None` without TLS.
+///
+/// # Errors
+/// A URL or fingerprint that is none; https without a fingerprint.
+pub fn address_pin(url: &str, certificate_sha256: Option<&str>) -> Result<Option<[u8; 32]>, ClientError> {
+    let bad = |field, found: &str, expected| ClientError::BadJoin { field, found: found.into(), expected };
+    let (scheme, host) = url.split_once("://").unwrap_or_default();
+    match (scheme, certificate_sha256) {
+        _ if host.is_empty() => Err(bad("url", url, "http://HOST:PORT or https://HOST:PORT")),
+        ("https", Some(hex)) => match pin::fingerprint(hex) {
+            Some(pin) => Ok(Some(pin)),
+            None => Err(bad("certificate_sha256", hex, "64 hexadecimal digits")),
+        },
+        ("https", None) => {
+            Err(bad("certificate_sha256", "absent", "the fingerprint of the manager's certificate"))
+        }
+        ("http", _) => Ok(None),
+        _ => Err(bad("url", url, "http://HOST:PORT or https://HOST:PORT")),
     }
 }
 

@@ -13,6 +13,7 @@ use protocol::{pilot::JoinDocument, units::parse_duration_ms};
 use scheduler::time::Span;
 
 use crate::{
+    client::ClientError,
     driver::{self, DriverError},
     join::{self, JoinError},
     keeper, leftovers, roster,
@@ -23,8 +24,10 @@ use crate::{
 const GUARD_LIMIT: Duration = Duration::from_secs(10);
 /// All is well: the pilot has left.
 const EXIT_LEFT: i32 = 0;
-/// Something is wrong with the node, the folder or the join document.
+/// Something is wrong with the node or the folder.
 const EXIT_FAILED: i32 = 1;
+/// Arguments or join document cannot be used; as for arguments that are none.
+const EXIT_USAGE: i32 = 2;
 /// The manager will not have this pilot.
 const EXIT_REFUSED: i32 = 3;
 /// The pilot ended before the manager knew all it had done.
@@ -100,7 +103,10 @@ pub fn run(command: AgentCommand) -> i32 {
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error}");
-        EXIT_FAILED
+        match error {
+            CommandError::Join(_) | CommandError::OtherTag { .. } => EXIT_USAGE,
+            _ => EXIT_FAILED,
+        }
     })
 }
 
@@ -127,7 +133,7 @@ fn run_pilot(args: &RunArgs) -> Result<i32, CommandError> {
         match driver::run(join, started) {
             Ok(_) => EXIT_LEFT,
             Err(error) => {
-                tracing::error!("{error}");
+                eprintln!("error: {error}");
                 exit_code(&error)
             }
         }
@@ -137,6 +143,7 @@ fn run_pilot(args: &RunArgs) -> Result<i32, CommandError> {
 
 fn exit_code(error: &DriverError) -> i32 {
     match error {
+        DriverError::Client(ClientError::BadJoin { .. }) => EXIT_USAGE,
         DriverError::Client(_) => EXIT_REFUSED,
         DriverError::NotRegistered { .. } | DriverError::Unreported { .. } => EXIT_UNREPORTED,
         // Whoever wanted to be watched wanted just this.
