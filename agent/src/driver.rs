@@ -27,7 +27,7 @@ pub use self::error::DriverError;
 use crate::{
     arrival::{self, Arrival},
     client::{Client, ClientError},
-    keeper, leftovers,
+    keeper,
     node::Node,
     scratch::Scratch,
     signals::Signals,
@@ -152,12 +152,7 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         client,
         session: answer.session.clone(),
         pilot,
-        surroundings: Surroundings {
-            inherited: std::env::vars_os().collect(),
-            pilot,
-            grace,
-            mark: leftovers::mark(keeper::living_guard()),
-        },
+        surroundings: Surroundings::of_this_process(pilot, grace),
         spawner,
         slots: Slots::new(&arrival.cpus_to_bind(), &arrival.node.gpus),
         join,

@@ -18,6 +18,7 @@ use scheduler::{
 };
 
 use crate::{
+    keeper, leftovers,
     resident::Question,
     scratch::Scratch,
     slots::Place,
@@ -35,6 +36,14 @@ pub struct Surroundings {
     pub grace: Duration,
     /// By which its descendants are known when nobody keeps them any more: [`crate::leftovers::mark`].
     pub mark: Option<CString>,
+}
+
+impl Surroundings {
+    /// What tasks of this process are given.
+    pub fn of_this_process(pilot: PilotId, grace: Duration) -> Surroundings {
+        let mark = leftovers::mark(keeper::living_guard());
+        Surroundings { inherited: std::env::vars_os().collect(), pilot, grace, mark }
+    }
 }
 
 /// A job that the pilot has the template of.

@@ -358,8 +358,8 @@ fn a_retry_waits_twice_as_long_each_time() {
     }
     let answer = scene.pull(pilot, hungry()).unwrap_or_default();
     assert_eq!(bundles(&answer), [(1, "0".into())]);
-    let tried = answer.parts.iter().flat_map(|part| &part.bundles).map(|bundle| bundle.tried.clone());
-    assert_eq!(tried.last(), Some(vec![(0, 4)]), "the pilot is told that it is the fourth attempt");
+    let mut tried = answer.parts.iter().flat_map(|part| &part.bundles).map(|bundle| bundle.tried.clone());
+    assert_eq!(tried.next_back(), Some(vec![(0, 4)]), "the pilot is told that it is the fourth attempt");
 }
 
 #[test]
