@@ -102,12 +102,21 @@ pub fn run(command: AgentCommand) -> i32 {
         AgentCommand::Cancel { pids } => cancel(&pids).map(|()| EXIT_LEFT),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("error: {error}");
+        say(&error);
         match error {
             CommandError::Join(_) | CommandError::OtherTag { .. } => EXIT_USAGE,
             _ => EXIT_FAILED,
         }
     })
+}
+
+/// The last line of whoever fails, without the system's error numbers.
+fn say(error: &dyn std::error::Error) {
+    let text = error.to_string();
+    let mut parts = text.split(" (os error ");
+    let first = parts.next().unwrap_or_default().to_string();
+    let rest = parts.filter_map(|part| part.split_once(')').map(|(_, rest)| rest));
+    eprintln!("error: {}", rest.fold(first, |text, rest| text + rest));
 }
 
 fn read_join(args: &RunArgs) -> Result<JoinDocument, CommandError> {
@@ -133,7 +142,7 @@ fn run_pilot(args: &RunArgs) -> Result<i32, CommandError> {
         match driver::run(join, started) {
             Ok(_) => EXIT_LEFT,
             Err(error) => {
-                eprintln!("error: {error}");
+                say(&error);
                 exit_code(&error)
             }
         }
