@@ -361,10 +361,12 @@ async fn signalled_pilot_does_not_wait_for_a_manager_that_is_away() {
     // SAFETY: no memory is passed.
     unsafe { libc::raise(libc::SIGTERM) };
     request.refuse(503, "away");
+    let signalled = Instant::now();
     let url = pilot.manager.url.clone();
     drop(pilot.manager);
     let error = pilot.running.await.unwrap().unwrap_err();
     assert!(matches!(&error, DriverError::Unreported { url: at, .. } if *at == url), "{error}");
+    assert!(signalled.elapsed().as_secs() < 60, "it stayed until its walltime's end");
     let spool = crate::arrival::open_spool(&pilot.folder.path().join("pilot"), "testnode").unwrap();
     let reports = spool.numbers().map(|number| spool.read(number).unwrap());
     let kept: u64 = reports.flat_map(|report| report.jobs).map(|job| job.successes.tasks.len()).sum();
