@@ -84,6 +84,41 @@ fn a_sweep_survives_kill_9_of_manager_and_agent() {
     until("nothing is left running", || sandbox.processes().is_empty());
 }
 
+/// Processes that the tasks of the test below have started.
+fn sleepers(sandbox: &Sandbox) -> Vec<u32> {
+    let is_one = |command: &str| command.starts_with("sleep 1000") || command.contains("begun");
+    sandbox.processes().into_iter().filter(|(_, command)| is_one(command)).map(|(pid, _)| pid).collect()
+}
+
+#[test]
+fn guard_and_worker_killed_at_once_leave_nothing_of_their_tasks() {
+    let sandbox = Sandbox::new();
+    let first_life = "sleep 1000 & setsid sleep 1000 & echo x >> begun; wait";
+    sandbox.write(
+        "job.yaml",
+        &format!(
+            "name: crowd\ncommand: 'if test -e second-life; then echo {{n}} >> executions; else {first_life}; fi'\n\
+             sweep: {{n: {{range: [0, 3]}}}}\nretries: 0\ncrash_limit: 100\n"
+        ),
+    );
+    let manager = serve(&sandbox);
+    sandbox.ok(&["submit", "job.yaml"]);
+    until("two tasks run", || sandbox.read("begun").lines().count() == 2);
+    assert_eq!(sleepers(&sandbox).len(), 6, "a shell and two children each: {:?}", sandbox.processes());
+    sandbox.write("second-life", "");
+    let pilot = sandbox.agents();
+    assert_eq!(pilot.len(), 2, "a guard and its worker");
+    // Stopped, neither sees the other's end.
+    for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+        pilot.iter().for_each(|pid| signal_pid(*pid, signal));
+    }
+    until("nothing of the tasks is left", || sleepers(&sandbox).is_empty());
+    until("new pilots have done the rest", || sandbox.json(&["job", "1"])["counts"]["done"] == 4);
+    assert_eq!(sandbox.read("executions").lines().count(), 4);
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
 #[test]
 fn a_killed_run_leaves_nothing_running_and_continues() {
     let sandbox = Sandbox::new();

@@ -101,7 +101,7 @@ impl Manager {
                 TaskNeeds { resources: Resources::cores(1), time_limit: None, success_codes: vec![0] };
             let spec = serde_json::to_string(&self.spec).expect("JSON");
             part.templates.push(Template { job: JobId(1), needs, spec });
-            part.bundles.push(Bundle { job: JobId(1), tasks: TaskSet::from(0..self.n_tasks) });
+            part.bundles.push(Bundle { job: JobId(1), tasks: TaskSet::from(0..self.n_tasks), tried: vec![] });
         } else {
             self.wait();
             part.commands.push(PilotCommand::Drain);

@@ -26,6 +26,10 @@ use crate::{
 const MARGIN_MIN: Duration = Duration::from_secs(2);
 const MARGIN_MAX: Duration = Duration::from_secs(60);
 
+/// How often a report that was left over is sent without an answer, some 20 s in all, before its tasks are
+/// run again instead: a new pilot must not wait for ever for an old one's report.
+const N_DELIVERIES_MAX: u32 = 10;
+
 /// What a pilot says of itself.
 pub(crate) struct Arrival {
     pub(crate) node: Node,
@@ -78,21 +82,34 @@ impl Arrival {
         }
     }
 
-    /// Registers, trying again until it works, and delivers what a pilot before us had not.
+    /// Registers, trying again until it works. What a pilot that crashed here has not delivered goes
+    /// first, in its name; then a new pilot begins, which holds nothing.
     ///
     /// # Errors
     /// Only those that trying again cannot help.
     pub(crate) async fn register(
-        &self,
+        &mut self,
         client: &Client,
         token: &str,
         spool: &mut Spool,
     ) -> Result<RegisterAnswer, ClientError> {
+        if spool.numbers().next().is_some() {
+            self.nonce = spool.nonce();
+            let answer = self.insist(client, token).await?;
+            spool.acknowledge(answer.registered.acknowledged);
+            deliver_leftovers(client, &answer, spool).await;
+            self.nonce = random();
+            spool.renew(self.nonce);
+        }
+        self.insist(client, token).await
+    }
+
+    async fn insist(&self, client: &Client, token: &str) -> Result<RegisterAnswer, ClientError> {
         let mut n_failed = 0;
-        let mut answer = loop {
+        loop {
             match client.register(token, &self.request()).await {
-                Ok(answer) => break answer,
-                Err(error) if error.is_final() => return Err(error),
+                Ok(answer) => return Ok(answer),
+                Err(error) if error.is_final_at_first() => return Err(error),
                 Err(error) => {
                     n_failed += 1;
                     if n_failed == 1 {
@@ -101,20 +118,17 @@ impl Arrival {
                     tokio::time::sleep(backoff(n_failed)).await;
                 }
             }
-        };
-        spool.acknowledge(answer.registered.acknowledged);
-        answer.registered.acknowledged = deliver_leftovers(client, &answer, spool).await;
-        Ok(answer)
+        }
     }
 }
 
-/// Sends the reports of a pilot that crashed here, as the same pilot come back. Gives the last
-/// number that the manager has. What it will not take is dropped: its tasks are run again, while a
-/// gap in the numbers would void every report after it.
-async fn deliver_leftovers(client: &Client, answer: &RegisterAnswer, spool: &mut Spool) -> u64 {
+/// Sends the reports of a pilot that crashed here, in its name. From the first that the manager will
+/// not take in any form they are dropped, and their tasks are run again: after a gap in the numbers
+/// none is taken.
+async fn deliver_leftovers(client: &Client, answer: &RegisterAnswer, spool: &Spool) {
     let mut acknowledged = answer.registered.acknowledged;
     for number in spool.numbers().collect::<Vec<u64>>() {
-        let Some(report) = spool.read(number) else { break };
+        let Some(report) = spool.read(number) else { return };
         match deliver(client, answer, report).await {
             Ok(up_to) => acknowledged = acknowledged.max(up_to),
             Err(error) => tracing::warn!(%error, number, "a report that was left over is not delivered"),
@@ -124,16 +138,42 @@ async fn deliver_leftovers(client: &Client, answer: &RegisterAnswer, spool: &mut
                 number,
                 "the manager has not taken a report that was left over: its tasks are run again"
             );
-            break;
+            return;
         }
         tracing::info!(number, "delivered a report that was left over");
     }
-    spool.acknowledge(u64::MAX);
-    acknowledged
 }
 
-/// Sends one report; a manager that asks what we hold is told: only what the report is about.
-async fn deliver(client: &Client, answer: &RegisterAnswer, report: Report) -> Result<u64, ClientError> {
+/// Sends one report: reduced if it is refused, again for a while if there is no answer.
+async fn deliver(client: &Client, answer: &RegisterAnswer, mut report: Report) -> Result<u64, ClientError> {
+    let mut n_failed = 0;
+    loop {
+        let error = match send(client, answer, report.clone()).await {
+            Ok(acknowledged) => return Ok(acknowledged),
+            Err(error) => error,
+        };
+        n_failed += 1;
+        match report.reduced().filter(|_| error.is_about_contents()) {
+            Some(less) => {
+                tracing::warn!(%error, number = report.seq, "refused; {}", loss(&report));
+                report = less;
+            }
+            None if error.is_final() || n_failed >= N_DELIVERIES_MAX => return Err(error),
+            None => tokio::time::sleep(backoff(n_failed)).await,
+        }
+    }
+}
+
+/// What is lost by reducing a report, in words.
+pub(crate) fn loss(report: &Report) -> &'static str {
+    match report.jobs.iter().any(|job| !job.outputs.is_empty()) {
+        true => "its results are sent without what the tasks wrote",
+        false => "its tasks are given back, to be run again",
+    }
+}
+
+/// Sends one report once; a manager that asks what we hold is told: only what the report is about.
+async fn send(client: &Client, answer: &RegisterAnswer, report: Report) -> Result<u64, ClientError> {
     let pilot = answer.registered.pilot;
     let tasks = report.jobs.iter().map(held).collect();
     let mut pull = Pull { report: Some(report), ..Pull::default() };
@@ -183,10 +223,21 @@ mod tests {
     use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
     use protocol::pilot::JoinDocument;
-    use scheduler::{resources::Resources, time::Span};
+    use scheduler::{
+        ids::JobId,
+        pull::PullAnswer,
+        resources::Resources,
+        results::{JobReport, Report, TaskOutput},
+        time::Span,
+    };
 
     use super::{Arrival, open_spool, walltime};
-    use crate::node::Node;
+    use crate::{
+        client::{Client, ClientError},
+        node::Node,
+        spool::Spool,
+        testing::{FakeManager, nothing_new},
+    };
 
     fn node() -> Node {
         Node {
@@ -234,5 +285,74 @@ mod tests {
         drop(first);
         drop(second);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    /// A pilot that arrives where one has crashed that had done these.
+    struct Heir {
+        manager: FakeManager,
+        arriving: tokio::task::JoinHandle<(Result<u64, ClientError>, Vec<u64>)>,
+        _folder: tempfile::TempDir,
+    }
+
+    async fn heir(n_reports: u64) -> Heir {
+        let folder = tempfile::tempdir().unwrap();
+        let mut left = open_spool(folder.path(), "node").unwrap();
+        for seq in 1..=n_reports {
+            let mut job = JobReport::new(JobId(1));
+            job.successes.tasks.insert(seq);
+            job.outputs = vec![TaskOutput { index: seq, stdout: vec![b'x'], stderr: vec![] }];
+            left.keep(Report { seq, jobs: vec![job] }, true);
+        }
+        drop(left);
+        let manager = FakeManager::new().await;
+        let client = Client::new(&manager.url, None).unwrap();
+        let mut spool: Spool = open_spool(folder.path(), "node").unwrap();
+        let mut arrival = Arrival::new(&JoinDocument::default(), node(), None, spool.nonce(), Instant::now());
+        let arriving = tokio::spawn(async move {
+            let answer = arrival.register(&client, "token", &mut spool).await;
+            (answer.map(|answer| answer.registered.acknowledged), spool.numbers().collect())
+        });
+        Heir { manager, arriving, _folder: folder }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn reports_that_were_left_over_are_delivered_once() {
+        let mut heir = heir(2).await;
+        heir.manager.register().await;
+        let request = heir.manager.next().await;
+        assert_eq!(request.pull().pull.report.unwrap().seq, 1);
+        request.answer(&PullAnswer { resync: Some(9), ..nothing_new(0) });
+        let request = heir.manager.next().await;
+        let pull = request.pull().pull;
+        let holds = pull.holds.unwrap();
+        assert_eq!((holds.asked, holds.tasks[0].unreported.len(), pull.report.unwrap().seq), (9, 1, 1));
+        request.answer(&nothing_new(1));
+        let request = heir.manager.next().await;
+        assert_eq!(request.pull().pull.report.unwrap().seq, 2);
+        request.refuse(503, "busy");
+        let request = heir.manager.next().await;
+        assert_eq!(request.pull().pull.report.unwrap().seq, 2);
+        request.answer(&nothing_new(2));
+        heir.manager.register().await;
+        let (acknowledged, kept) = heir.arriving.await.unwrap();
+        assert_eq!((acknowledged.unwrap(), kept), (0, vec![]), "a new pilot begins");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn refused_report_that_was_left_over_does_not_stop_the_pilot() {
+        let mut heir = heir(2).await;
+        heir.manager.register().await;
+        let mut shapes = Vec::new();
+        for _ in 0..3 {
+            let request = heir.manager.next().await;
+            let report = request.pull().pull.report.unwrap();
+            let job = &report.jobs[0];
+            shapes.push((report.seq, job.outputs.len(), job.successes.tasks.len(), job.returned.len()));
+            request.refuse(413, "too-large");
+        }
+        assert_eq!(shapes, [(1, 1, 1, 0), (1, 0, 1, 0), (1, 0, 0, 1)]);
+        heir.manager.register().await;
+        let (acknowledged, kept) = heir.arriving.await.unwrap();
+        assert_eq!((acknowledged.unwrap(), kept), (0, vec![]), "a gap would void every report after it");
     }
 }

@@ -55,6 +55,14 @@ pub enum ClientError {
         /// What happened, down to its cause.
         what: String,
     },
+    /// It shows another certificate than the one we know it by.
+    #[error("the manager at {url} is not the one of the join document: {what}")]
+    WrongCertificate {
+        /// Where.
+        url: String,
+        /// What it shows and what was expected.
+        what: String,
+    },
     /// The token is not, or no longer, good.
     #[error("the manager at {url} does not accept our token: {message}")]
     Unauthorized {
@@ -104,8 +112,21 @@ impl ClientError {
             ClientError::Refused { status, .. } => {
                 (400..500).contains(status) && ![408, 425, 429].contains(status)
             }
-            ClientError::Unreachable { .. } | ClientError::Codec { .. } => false,
+            ClientError::WrongCertificate { .. }
+            | ClientError::Unreachable { .. }
+            | ClientError::Codec { .. } => false,
         }
+    }
+
+    /// Whether a pilot that has never been answered need not try again. A certificate that was the right
+    /// one before may be so again; one that never was will not be.
+    pub fn is_final_at_first(&self) -> bool {
+        self.is_final() || matches!(self, ClientError::WrongCertificate { .. })
+    }
+
+    /// Whether it is about what was sent, not about who sent it or when: sent again it is refused again.
+    pub fn is_about_contents(&self) -> bool {
+        matches!(self, ClientError::Refused { status: 400 | 413 | 422, .. })
     }
 }
 
@@ -137,25 +158,9 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none());
         // Proxies of the site are for the world, not for this host.
         let builder = if is_loopback(&url) { builder.no_proxy() } else { builder };
-        let bad =
-            |field, found: &str, expected| ClientError::BadJoin { field, found: found.into(), expected };
-        let builder = match (url.split_once("://"), certificate_sha256) {
-            (Some(("https", _)), Some(hex)) => {
-                let expected = "64 hexadecimal digits";
-                let pin = pin::fingerprint(hex).ok_or_else(|| bad("certificate_sha256", hex, expected))?;
-                builder.tls_backend_preconfigured(pin::tls_config(pin))
-            }
-            (Some(("https", _)), None) => {
-                return Err(bad(
-                    "certificate_sha256",
-                    "absent",
-                    "the fingerprint of the manager's certificate",
-                ));
-            }
-            // The HTTP client wants a TLS configuration also where none is used.
-            (Some(("http", _)), _) => builder.tls_backend_preconfigured(pin::tls_config([0; 32])),
-            _ => return Err(bad("url", &url, "http://HOST:PORT or https://HOST:PORT")),
-        };
+        // The HTTP client wants a TLS configuration also where none is used.
+        let pin = address_pin(&url, certificate_sha256)?.unwrap_or([0; 32]);
+        let builder = builder.tls_backend_preconfigured(pin::tls_config(pin));
         let http = builder.build().map_err(ClientError::Setup)?;
         // JSON bodies can be read on the wire; for people who debug.
         let is_json = std::env::var("PILOTFISH_WIRE").is_ok_and(|format| format == "json");
@@ -231,6 +236,9 @@ impl Client {
         while let Some(deeper) = cause.source() {
             cause = deeper;
         }
+        if let Some(what) = pin::mismatch(error) {
+            return ClientError::WrongCertificate { url: self.url.clone(), what };
+        }
         let what = if error.is_timeout() { "no answer in time".into() } else { cause.to_string() };
         ClientError::Unreachable { url: self.url.clone(), what }
     }
@@ -253,6 +261,27 @@ impl Client {
             }
             _ => ClientError::Refused { url, status: status.as_u16(), code, message },
         }
+    }
+}
+
+/// The fingerprint to insist on, from a join document's address; `None` without TLS.
+///
+/// # Errors
+/// A URL or fingerprint that is none; https without a fingerprint.
+pub fn address_pin(url: &str, certificate_sha256: Option<&str>) -> Result<Option<[u8; 32]>, ClientError> {
+    let bad = |field, found: &str, expected| ClientError::BadJoin { field, found: found.into(), expected };
+    let (scheme, host) = url.split_once("://").unwrap_or_default();
+    match (scheme, certificate_sha256) {
+        _ if host.is_empty() => Err(bad("url", url, "http://HOST:PORT or https://HOST:PORT")),
+        ("https", Some(hex)) => match pin::fingerprint(hex) {
+            Some(pin) => Ok(Some(pin)),
+            None => Err(bad("certificate_sha256", hex, "64 hexadecimal digits")),
+        },
+        ("https", None) => {
+            Err(bad("certificate_sha256", "absent", "the fingerprint of the manager's certificate"))
+        }
+        ("http", _) => Ok(None),
+        _ => Err(bad("url", url, "http://HOST:PORT or https://HOST:PORT")),
     }
 }
 

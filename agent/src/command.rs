@@ -13,9 +13,10 @@ use protocol::{pilot::JoinDocument, units::parse_duration_ms};
 use scheduler::time::Span;
 
 use crate::{
+    client::ClientError,
     driver::{self, DriverError},
     join::{self, JoinError},
-    keeper, roster,
+    keeper, leftovers, roster,
     spawn::pipe,
 };
 
@@ -23,8 +24,10 @@ use crate::{
 const GUARD_LIMIT: Duration = Duration::from_secs(10);
 /// All is well: the pilot has left.
 const EXIT_LEFT: i32 = 0;
-/// Something is wrong with the node, the folder or the join document.
+/// Something is wrong with the node or the folder.
 const EXIT_FAILED: i32 = 1;
+/// Arguments or join document cannot be used; as for arguments that are none.
+const EXIT_USAGE: i32 = 2;
 /// The manager will not have this pilot.
 const EXIT_REFUSED: i32 = 3;
 /// The pilot ended before the manager knew all it had done.
@@ -99,9 +102,21 @@ pub fn run(command: AgentCommand) -> i32 {
         AgentCommand::Cancel { pids } => cancel(&pids).map(|()| EXIT_LEFT),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("error: {error}");
-        EXIT_FAILED
+        say(&error);
+        match error {
+            CommandError::Join(_) | CommandError::OtherTag { .. } => EXIT_USAGE,
+            _ => EXIT_FAILED,
+        }
     })
+}
+
+/// The last line of whoever fails, without the system's error numbers.
+fn say(error: &dyn std::error::Error) {
+    let text = error.to_string();
+    let mut parts = text.split(" (os error ");
+    let first = parts.next().unwrap_or_default().to_string();
+    let rest = parts.filter_map(|part| part.split_once(')').map(|(_, rest)| rest));
+    eprintln!("error: {}", rest.fold(first, |text, rest| text + rest));
 }
 
 fn read_join(args: &RunArgs) -> Result<JoinDocument, CommandError> {
@@ -120,10 +135,14 @@ fn run_pilot(args: &RunArgs) -> Result<i32, CommandError> {
     let join = read_join(args)?;
     keeper::guard(move || {
         start_logging();
+        let n_left = leftovers::end_leftovers();
+        if n_left > 0 {
+            tracing::warn!(n_left, "ended processes that killed pilots had left here");
+        }
         match driver::run(join, started) {
             Ok(_) => EXIT_LEFT,
             Err(error) => {
-                tracing::error!("{error}");
+                say(&error);
                 exit_code(&error)
             }
         }
@@ -133,6 +152,7 @@ fn run_pilot(args: &RunArgs) -> Result<i32, CommandError> {
 
 fn exit_code(error: &DriverError) -> i32 {
     match error {
+        DriverError::Client(ClientError::BadJoin { .. }) => EXIT_USAGE,
         DriverError::Client(_) => EXIT_REFUSED,
         DriverError::NotRegistered { .. } | DriverError::Unreported { .. } => EXIT_UNREPORTED,
         // Whoever wanted to be watched wanted just this.
@@ -202,7 +222,12 @@ fn leading_words() -> Vec<String> {
     std::env::args().skip(1).take_while(|word| word != "start").collect()
 }
 
+/// Whoever watches pilots asks often: the place to end what killed ones have left, too.
 fn list(tag_prefix: &str) -> Result<(), CommandError> {
+    let n_left = leftovers::end_leftovers();
+    if n_left > 0 {
+        eprintln!("warning: ended {n_left} processes that killed pilots had left here");
+    }
     let mut out = io::stdout().lock();
     for pilot in roster::pilots(Path::new("/proc")).filter(|pilot| pilot.tag.starts_with(tag_prefix)) {
         writeln!(out, "{} {} {}", pilot.pid, pilot.tag, pilot.state).map_err(CommandError::Output)?;

@@ -34,7 +34,7 @@ use crate::{
     slots::{Place, Slots},
     spawn::{Exit, Outcome, Spawner},
     spool::Spool,
-    tasks::{LearnedJob, Surroundings, Work},
+    tasks::{Attempt, LearnedJob, Surroundings, Work},
     watch,
 };
 
@@ -42,7 +42,7 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(5);
 /// What batch systems leave between SIGTERM and SIGKILL is 30 s or more; what runs then is given back.
 const BATCH_GRACE: Duration = Duration::from_secs(20);
-/// How long a stopping pilot tries to tell the manager.
+/// How long a stopping pilot tries to tell the manager, unless the end of its walltime leaves less.
 const FAREWELL: Duration = Duration::from_secs(15);
 /// A signal sent to all processes of a batch job reaches us twice: directly and through the guard.
 const SIGNAL_ECHO: Duration = Duration::from_millis(300);
@@ -56,7 +56,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(24 * 3600);
 /// What happened outside.
 enum News {
     Answered { lane: Lane, answer: Box<PullAnswer> },
-    Trouble { lane: Lane, error: ClientError },
+    Trouble { lane: Lane, report: Option<u64>, error: ClientError },
     RetryDue { lane: Lane },
     Registered(Box<RegisterAnswer>),
     NotRegistered(ClientError),
@@ -97,6 +97,10 @@ struct Driver {
     /// A mere acknowledgement that is held back until then.
     held: Option<(Instant, Box<PullAnswer>)>,
     leaving: Option<LeaveReason>,
+    /// How long telling the manager may take in the end.
+    farewell: Duration,
+    /// It was signalled, and the time for its farewell does not run yet.
+    is_told_to_end: bool,
     /// When a draining pilot kills what still runs.
     stop_at: Option<Instant>,
     /// When the pilot gives up telling the manager: its walltime's end, or a while after it was stopped.
@@ -118,7 +122,7 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
     let scratch = Scratch::new(&folder, &node.hostname)
         .map_err(|source| DriverError::Folder { path: folder.clone(), source })?;
     let mut spool = arrival::open_spool(&folder, &node.hostname)?;
-    let arrival = Arrival::new(&join, node, walltime_end, spool.nonce(), started);
+    let mut arrival = Arrival::new(&join, node, walltime_end, spool.nonce(), started);
     // Threads before the connection: what they block must be blocked in all that follow.
     let n_threads = (arrival.capacity.cores as usize).div_ceil(CORES_PER_THREAD).min(8);
     let spawner = Spawner::start(n_threads, move |exit| {
@@ -148,7 +152,7 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         client,
         session: answer.session.clone(),
         pilot,
-        surroundings: Surroundings { inherited: std::env::vars_os().collect(), pilot, grace },
+        surroundings: Surroundings::of_this_process(pilot, grace),
         spawner,
         slots: Slots::new(&arrival.cpus_to_bind(), &arrival.node.gpus),
         join,
@@ -166,6 +170,8 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         reported_at: started,
         held: None,
         leaving: None,
+        farewell: FAREWELL.min(margin),
+        is_told_to_end: false,
         stop_at: None,
         give_up_at: walltime_end,
     };
@@ -188,6 +194,7 @@ impl Driver {
                 self.say_goodbye(reason).await;
                 return Ok(reason);
             }
+            self.limit_farewell();
             let wakeup = self.next_wakeup();
             tokio::select! {
                 n = exits.recv_many(&mut batch, N_EXITS), if !self.running.is_empty() => {
@@ -203,7 +210,10 @@ impl Driver {
                         self.on_signal(signalled_at.len())?;
                     }
                 }
-                pid = &mut watched => return Err(DriverError::Abandoned { pid }),
+                pid = &mut watched => {
+                    self.keep_rest();
+                    return Err(DriverError::Abandoned { pid });
+                }
                 () = until(wakeup) => self.on_wakeup()?,
             }
         }
@@ -241,8 +251,18 @@ impl Driver {
         Ok(())
     }
 
-    fn unreported(&self) -> DriverError {
+    fn unreported(&mut self) -> DriverError {
+        self.keep_rest();
         DriverError::Unreported { url: self.join.url.clone(), n_reports: self.spool.numbers().count() }
+    }
+
+    /// Leaves what was not reported in the spool, for the next pilot in the folder.
+    fn keep_rest(&mut self) {
+        for action in self.core.seal_rest() {
+            // It makes reports only, of which nothing follows.
+            self.perform(action);
+        }
+        self.spool.spill();
     }
 
     /// First signal: drain. Second one, or the guard is gone: stop. Third one: end.
@@ -256,15 +276,28 @@ impl Driver {
                 self.stop_at = Some(Instant::now() + BATCH_GRACE);
             }
             self.handle(PilotEvent::Signalled);
+            self.is_told_to_end = true;
         } else {
             return Err(self.unreported());
         }
         Ok(())
     }
 
-    fn stop(&mut self) {
-        let latest = Instant::now() + FAREWELL;
+    /// Whoever sent a signal does not wait for a manager that is away.
+    fn limit_farewell(&mut self) {
+        if self.is_told_to_end && self.core.is_about_to_leave() {
+            self.is_told_to_end = false;
+            self.end_soon();
+        }
+    }
+
+    fn end_soon(&mut self) {
+        let latest = Instant::now() + self.farewell;
         self.give_up_at = Some(self.give_up_at.map_or(latest, |at| at.min(latest)));
+    }
+
+    fn stop(&mut self) {
+        self.end_soon();
         self.stop_at = None;
         self.handle(PilotEvent::StopAsked);
     }
@@ -287,7 +320,7 @@ impl Driver {
                 let job = LearnedJob::new(&template, &self.surroundings);
                 self.jobs.insert(template.job, job);
             }
-            PilotAction::Start { task } => return self.begin(task),
+            PilotAction::Start { task, attempt } => return self.begin(task, attempt),
             PilotAction::Kill { task } => {
                 if let Some(token) = self.tokens.get(&task) {
                     self.spawner.kill(*token, self.surroundings.grace);
@@ -302,7 +335,7 @@ impl Driver {
         None
     }
 
-    fn begin(&mut self, task: TaskId) -> Option<PilotEvent> {
+    fn begin(&mut self, task: TaskId, number: u32) -> Option<PilotEvent> {
         let started_us = self.now().0;
         let token = self.next_token;
         self.next_token += 1;
@@ -314,7 +347,7 @@ impl Driver {
         let Some(job) = self.jobs.get_mut(&task.job) else { return failed(unknown()) };
         let resources = job.resources();
         let place = self.slots.take(resources.cores as usize, resources.gpus as usize);
-        let begun = match job.begin(task.index, token, &place, &self.scratch) {
+        let begun = match job.begin(Attempt { index: task.index, number, token }, &place, &self.scratch) {
             Ok(begun) => begun,
             Err(kind) => {
                 self.slots.give_back(place);
@@ -356,16 +389,11 @@ impl Driver {
             Outcome::Code(code) => Some(code),
             _ => None,
         };
-        let (stdout, mut stderr) = (exit.stdout, exit.stderr);
-        if let Outcome::BadAnswer { what } = &exit.outcome {
-            stderr
-                .extend_from_slice(format!("pilotfish: the resident program's answer: {what}\n").as_bytes());
-        }
         let kept = self.jobs.get(&task.job).map(|job| job.kept_output(code));
         let output = TaskOutput {
             index: task.index,
-            stdout: if kept.is_none_or(|kept| kept.stdout) { stdout } else { Vec::new() },
-            stderr: if kept.is_none_or(|kept| kept.stderr) { stderr } else { Vec::new() },
+            stdout: if kept.is_none_or(|kept| kept.stdout) { exit.stdout } else { Vec::new() },
+            stderr: if kept.is_none_or(|kept| kept.stderr) { exit.stderr } else { Vec::new() },
         };
         let ending = ending(exit.outcome, running.time_limit, running.resources_bytes);
         self.handle(PilotEvent::Ended { task, ending, usage, output: Some(output) });
@@ -396,8 +424,7 @@ fn ending(outcome: Outcome, time_limit: Option<Span>, limit_bytes: u64) -> Endin
         }
         Outcome::MemoryLimit => Ending::Failed(FailureKind::MemoryLimit { limit_bytes }),
         Outcome::Killed => Ending::Killed,
-        // It has no exit code of its own; what was wrong stands in its standard error.
-        Outcome::BadAnswer { .. } => Ending::Failed(FailureKind::Exit { code: -1 }),
+        Outcome::BadAnswer { what } => Ending::Failed(FailureKind::BadAnswer { what }),
         Outcome::StartFailed { what, node: true } => Ending::Failed(FailureKind::Node { what }),
         Outcome::StartFailed { what, node: false } => Ending::Failed(FailureKind::Start { what }),
     }

@@ -9,6 +9,7 @@ pub mod command;
 pub mod driver;
 mod join;
 pub mod keeper;
+pub mod leftovers;
 pub mod node;
 pub mod pin;
 pub mod resident;

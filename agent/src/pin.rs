@@ -1,6 +1,6 @@
 //! TLS with one certificate: the one whose SHA-256 came with the join document or the access file.
 
-use std::sync::Arc;
+use std::{error::Error, io, sync::Arc};
 
 use rustls::{
     DigitallySignedStruct, SignatureScheme,
@@ -79,6 +79,23 @@ impl ServerCertVerifier for Pinned {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
+}
+
+/// What was found and expected, if an error was caused by a certificate other than the pinned one.
+pub fn mismatch(error: &(dyn Error + 'static)) -> Option<String> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(rustls::Error::General(what)) = error.downcast_ref() {
+            return Some(what.clone());
+        }
+        // The source of such an error is its content's source: the content itself would be passed over.
+        let content = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        cause = match content {
+            Some(content) => Some(content),
+            None => error.source(),
+        };
+    }
+    None
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -124,7 +124,7 @@ pub struct Exit {
     /// CPU time of it and the descendants it waited for, user and system, in microseconds.
     pub cpu_us: u64,
     /// The most memory that one of its processes held, in bytes; 0 if that was less than the agent itself
-    /// held when it started it, which the kernel counts in.
+    /// held when it started it, which the kernel counts in. After a memory limit: what all of them held.
     pub peak_memory_bytes: u64,
     /// Bytes read from block devices.
     pub read_bytes: u64,

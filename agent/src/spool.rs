@@ -102,6 +102,15 @@ impl Spool {
         self.nonce
     }
 
+    /// Begins again as the spool of another pilot: what is kept is forgotten.
+    pub fn renew(&mut self, nonce: u64) {
+        self.acknowledge(u64::MAX);
+        self.nonce = nonce;
+        if let Err(error) = self.begin_file() {
+            tracing::warn!(%error, path = %self.path.display(), "the spool cannot be begun");
+        }
+    }
+
     /// The numbers of all reports kept, ascending.
     pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         self.kept.keys().copied()

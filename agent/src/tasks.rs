@@ -18,6 +18,7 @@ use scheduler::{
 };
 
 use crate::{
+    keeper, leftovers,
     resident::Question,
     scratch::Scratch,
     slots::Place,
@@ -33,6 +34,16 @@ pub struct Surroundings {
     pub pilot: PilotId,
     /// How long a task has between SIGTERM and SIGKILL.
     pub grace: Duration,
+    /// By which its descendants are known when nobody keeps them any more: [`crate::leftovers::mark`].
+    pub mark: Option<CString>,
+}
+
+impl Surroundings {
+    /// What tasks of this process are given.
+    pub fn of_this_process(pilot: PilotId, grace: Duration) -> Surroundings {
+        let mark = leftovers::mark(keeper::living_guard());
+        Surroundings { inherited: std::env::vars_os().collect(), pilot, grace, mark }
+    }
 }
 
 /// A job that the pilot has the template of.
@@ -59,6 +70,17 @@ pub enum Work {
     Launch(Box<Launch>),
     /// A question to a resident program.
     Ask(Box<Ask>),
+}
+
+/// One try at a task.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt {
+    /// Which task.
+    pub index: u64,
+    /// From 1.
+    pub number: u32,
+    /// The driver's number for it.
+    pub token: u64,
 }
 
 /// A task about to begin.
@@ -117,11 +139,11 @@ impl LearnedJob {
     /// The template means nothing here, or no scratch folder can be made.
     pub fn begin(
         &mut self,
-        index: u64,
-        token: u64,
+        attempt: Attempt,
         place: &Place,
         scratch: &Scratch,
     ) -> Result<Begun, FailureKind> {
+        let Attempt { index, number, token } = attempt;
         let compiled = self.compiled.as_ref().map_err(|what| FailureKind::Start { what: what.clone() })?;
         let command = compiled.task(self.job.0, index);
         if compiled.spec().resident {
@@ -132,6 +154,7 @@ impl LearnedJob {
         let mut launch = self.launch(token, command, &folder, place, compiled.spec());
         launch.environment.own.push(variable("PILOTFISH_TASK_INDEX", &index.to_string()));
         launch.environment.own.push(variable("PILOTFISH_TASK_ID", &format!("{}.{index}", self.job)));
+        launch.environment.own.push(variable("PILOTFISH_ATTEMPT", &number.to_string()));
         Ok(Begun { work: Work::Launch(Box::new(launch)), scratch: folder.scratch })
     }
 
@@ -254,6 +277,7 @@ fn shared_environment(job: JobId, spec: &JobSpec, surroundings: &Surroundings) -
         variable("PILOTFISH_CORES", &cores),
         variable("PILOTFISH_PILOT_ID", &surroundings.pilot.to_string()),
     ];
+    entries.extend(surroundings.mark.clone());
     if !spec.env.contains_key("OMP_NUM_THREADS") {
         entries.push(variable("OMP_NUM_THREADS", &cores));
     }
@@ -294,7 +318,7 @@ mod tests {
         time::Span,
     };
 
-    use super::{KeptOutput, LearnedJob, Surroundings, Work};
+    use super::{Attempt, KeptOutput, LearnedJob, Surroundings, Work};
     use crate::{
         scratch::Scratch,
         slots::Place,
@@ -317,6 +341,7 @@ mod tests {
             .to_vec(),
             pilot: PilotId(4),
             grace: std::time::Duration::from_secs(5),
+            mark: Some(c"PILOTFISH_KEEPERS=here".into()),
         };
         let resources = Resources { cores: 2, memory_bytes: 100, ..Resources::default() };
         let needs = TaskNeeds { resources, time_limit: Some(Span::from_secs(7)), success_codes: vec![0] };
@@ -325,7 +350,7 @@ mod tests {
 
     fn launched(job: &mut LearnedJob, scratch: &Scratch) -> Launch {
         let place = Place { slot: 1, cpus: vec![5], gpus: vec!["0".into(), "2".into()] };
-        match job.begin(8, 99, &place, scratch).unwrap().work {
+        match job.begin(Attempt { index: 8, number: 3, token: 99 }, &place, scratch).unwrap().work {
             Work::Launch(launch) => *launch,
             Work::Ask(_) => panic!("not resident"),
         }
@@ -351,8 +376,10 @@ mod tests {
                 "CUDA_VISIBLE_DEVICES=0,2",
                 "OMP_NUM_THREADS=2",
                 "PATH=/bin",
+                "PILOTFISH_ATTEMPT=3",
                 "PILOTFISH_CORES=2",
                 "PILOTFISH_JOB_ID=3",
+                "PILOTFISH_KEEPERS=here",
                 "PILOTFISH_PILOT_ID=4",
                 "PILOTFISH_SLOT=1",
                 "PILOTFISH_SUBMIT_DIR=/home/ada",
@@ -401,7 +428,7 @@ mod tests {
     fn unreadable_job_fails_its_tasks() {
         with_scratch(|scratch, _| {
             let mut job = learned("{}");
-            let result = job.begin(0, 1, &Place::default(), scratch);
+            let result = job.begin(Attempt { index: 0, number: 1, token: 1 }, &Place::default(), scratch);
             assert!(
                 matches!(result, Err(FailureKind::Start { what }) if what.contains("cannot read the job"))
             );
@@ -418,7 +445,7 @@ mod tests {
             let numbers: Vec<u64> = [(10, 0), (11, 1), (12, 0)]
                 .map(|(token, slot)| {
                     let place = Place { slot, ..Place::default() };
-                    match job.begin(8, token, &place, scratch).unwrap().work {
+                    match job.begin(Attempt { index: 8, number: 1, token }, &place, scratch).unwrap().work {
                         Work::Ask(ask) => {
                             assert_eq!(ask.question, r#"{"job":3,"index":8,"parameters":{}}"#);
                             ask.resident

@@ -124,16 +124,24 @@ fn unusable_join_documents_are_refused_before_anything_starts() {
     let join = join_document(folder.path(), "pf-x");
     let path = join.to_str().unwrap();
     let output = agent(&["start", "--join", path, "--tag", "pf-y"]);
+    assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         text(&output.stderr),
         "error: the tag is \"pf-y\" in the arguments and \"pf-x\" in the join document\n"
     );
     fs::set_permissions(&join, fs::Permissions::from_mode(0o644)).unwrap();
     let output = agent(&["run", "--join", path]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("chmod 600"), "{}", text(&output.stderr));
     let output = agent(&["run", "--join", "/no/such/file"]);
     assert!(text(&output.stderr).contains("No such file"), "{}", text(&output.stderr));
+    fs::write(&join, "{\"url\": 7}").unwrap();
+    fs::set_permissions(&join, fs::Permissions::from_mode(0o600)).unwrap();
+    let output = agent(&["run", "--join", path]);
+    assert_eq!(output.status.code(), Some(2));
+    let expected = format!("error: the join document {path:?}: url: found a number; expected a string\n");
+    assert_eq!(text(&output.stderr), expected);
+    assert_eq!(agent(&["run", "--join", path, "--walltime", "soon"]).status.code(), Some(2));
 }
 
 #[test]
@@ -142,5 +150,6 @@ fn walltime_ends_a_pilot_that_nobody_answers() {
     let join = join_document(folder.path(), "pf-walltime");
     let output = agent(&["run", "--join", join.to_str().unwrap(), "--walltime", "1s"]);
     assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("has not answered"), "{}", text(&output.stderr));
+    let last = text(&output.stderr).lines().last().unwrap_or_default().to_string();
+    assert!(last.starts_with("error: ") && last.contains("has not answered"), "{last}");
 }

@@ -45,6 +45,7 @@ fn report() -> Report {
         Failure { index: 12, kind: FailureKind::Exit { code: 3 }, usage },
         Failure { index: 13, kind: FailureKind::TimeLimit { limit: Span::from_secs(60) }, usage },
         Failure { index: 14, kind: FailureKind::Node { what: "no space left".into() }, usage },
+        Failure { index: 15, kind: FailureKind::BadAnswer { what: "expected".into() }, usage },
     ];
     let job = JobReport {
         job: JobId(1),
@@ -84,7 +85,7 @@ fn answer() -> PullAnswer {
     let part = Part {
         number: 3,
         templates: vec![Template { job: JobId(1), needs, spec: "{\"name\":\"sweep\"}".into() }],
-        bundles: vec![Bundle { job: JobId(1), tasks: TaskSet::from(100..200) }],
+        bundles: vec![Bundle { job: JobId(1), tasks: TaskSet::from(100..200), tried: vec![(150, 2)] }],
         commands: vec![
             PilotCommand::Return { job: JobId(2), tasks: TaskSet::from(0..5) },
             PilotCommand::Kill { job: JobId(3), tasks: TaskSet::from(1..2) },
@@ -147,6 +148,6 @@ fn no_cut_or_flipped_message_makes_the_reader_panic() {
 
 #[test]
 fn a_thousand_tasks_travel_in_tens_of_bytes() {
-    let bundle = Bundle { job: JobId(1), tasks: TaskSet::from(123_000..124_000) };
+    let bundle = Bundle { job: JobId(1), tasks: TaskSet::from(123_000..124_000), tried: vec![] };
     assert!(Format::Postcard.encode(&bundle).expect("it is written").len() < 16);
 }

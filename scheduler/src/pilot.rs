@@ -79,7 +79,7 @@ pub enum PilotAction {
     /// Remember how to run a job's tasks.
     Learn(Template),
     /// Start a task's process.
-    Start { task: TaskId },
+    Start { task: TaskId, attempt: u32 },
     /// End a task's process; `Ended` with `Killed` follows.
     Kill { task: TaskId },
     /// Keep a sealed report until it is acknowledged.
@@ -121,6 +121,8 @@ pub struct PilotCore {
 struct JobQueue {
     needs: TaskNeeds,
     queued: TaskSet,
+    /// Queued tasks whose next attempt is not their first, and its number.
+    tried: BTreeMap<u64, u32>,
     /// The manager has said that nothing more of it will come.
     is_over: bool,
 }
@@ -206,6 +208,32 @@ impl PilotCore {
         self.running.len()
     }
 
+    /// In place of a report that cannot be delivered: one of the same number that gives its tasks back.
+    /// `None` if it is acknowledged, or was never made here.
+    pub fn returning(&self, seq: u64) -> Option<Report> {
+        let sealed = self.sealed.iter().find(|sealed| sealed.seq == seq)?;
+        let returned = |(job, tasks): &(JobId, TaskSet)| {
+            let mut report = JobReport::new(*job);
+            report.returned = tasks.clone();
+            report
+        };
+        Some(Report { seq, jobs: sealed.tasks.iter().map(returned).collect() })
+    }
+
+    /// Makes reports of all that has ended, for a shell that gives up: to be kept for who comes after it.
+    pub fn seal_rest(&mut self) -> Vec<PilotAction> {
+        let mut actions = Vec::new();
+        if self.has_gathered() {
+            self.seal(&mut actions);
+        }
+        actions
+    }
+
+    /// Whether nothing runs, nothing will, and only telling the manager is left to do.
+    pub fn is_about_to_leave(&self) -> bool {
+        self.leaving.is_some() && self.running.is_empty()
+    }
+
     fn last_moment(&self) -> Option<Time> {
         let end = self.limits.walltime_end?;
         Some(Time(end.0.saturating_sub(self.limits.walltime_margin.0)))
@@ -238,7 +266,8 @@ impl PilotCore {
             self.obey(command, actions);
         }
         for template in part.templates {
-            let new = JobQueue { needs: template.needs.clone(), queued: TaskSet::new(), is_over: false };
+            let needs = template.needs.clone();
+            let new = JobQueue { needs, queued: TaskSet::new(), tried: BTreeMap::new(), is_over: false };
             match self.jobs.get_mut(&template.job) {
                 Some(known) => known.is_over = false,
                 None => {
@@ -249,13 +278,14 @@ impl PilotCore {
             actions.push(PilotAction::Learn(template));
         }
         let running = self.running_sets();
-        for Bundle { job, mut tasks } in part.bundles {
+        for Bundle { job, mut tasks, tried } in part.bundles {
             // Cancelled and opened again while its process is still dying: not two at a time.
             let dying = running.get(&job).map_or_else(TaskSet::new, |running| running.intersection(&tasks));
             tasks.remove_all(&dying);
             let returned = match self.jobs.get_mut(&job) {
                 Some(queue) => {
                     queue.queued.insert_all(&tasks);
+                    queue.tried.extend(tried);
                     dying
                 }
                 None => tasks,
@@ -325,6 +355,7 @@ impl PilotCore {
         let returned = queue.queued.intersection(tasks);
         if !returned.is_empty() {
             queue.queued.remove_all(&returned);
+            queue.tried.retain(|index, _| !returned.contains(*index));
             self.gathered.entry(job).or_default().returned.insert_all(&returned);
         }
     }
@@ -393,7 +424,8 @@ impl PilotCore {
                 self.free.take(needs, 1);
                 self.running.insert(task, Running { needs: needs.clone(), killed_for: None });
                 self.is_news_untold = true;
-                actions.push(PilotAction::Start { task });
+                let attempt = queue.tried.remove(&index).unwrap_or(1);
+                actions.push(PilotAction::Start { task, attempt });
             }
         }
     }
@@ -505,10 +537,6 @@ impl PilotCore {
             unreported.extend_indices(gathered.failures.iter().map(|failure| failure.index));
         }
         held.into_values().collect()
-    }
-
-    fn is_about_to_leave(&self) -> bool {
-        self.leaving.is_some() && self.running.is_empty()
     }
 
     fn leave_if_done(&mut self, actions: &mut Vec<PilotAction>) {

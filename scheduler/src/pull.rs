@@ -111,6 +111,8 @@ pub struct Bundle {
     pub job: JobId,
     /// The tasks.
     pub tasks: TaskSet,
+    /// Those of them that have been tried before: index, and the number of the attempt that begins now.
+    pub tried: Vec<(u64, u32)>,
 }
 
 /// What a pilot is told to do. All are idempotent: an answer may come twice.

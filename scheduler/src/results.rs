@@ -126,6 +126,11 @@ pub enum FailureKind {
     PilotLost,
     /// The pilot was told by its platform to go.
     Preempted,
+    /// A resident program answered what is no answer, or ended without one.
+    BadAnswer {
+        /// What was found and what would be right.
+        what: String,
+    },
 }
 
 /// Whose fault a failure is: decides which retry budget it draws on.
@@ -150,7 +155,8 @@ impl FailureKind {
             FailureKind::Exit { .. }
             | FailureKind::Signal { .. }
             | FailureKind::TimeLimit { .. }
-            | FailureKind::MemoryLimit { .. } => Blame::Program,
+            | FailureKind::MemoryLimit { .. }
+            | FailureKind::BadAnswer { .. } => Blame::Program,
             FailureKind::Start { .. } | FailureKind::Node { .. } => Blame::Node,
             FailureKind::PilotLost => Blame::Crash,
             FailureKind::Walltime => Blame::Walltime,
@@ -170,6 +176,7 @@ impl FailureKind {
             FailureKind::Walltime => "walltime",
             FailureKind::PilotLost => "pilot-lost",
             FailureKind::Preempted => "preempted",
+            FailureKind::BadAnswer { .. } => "bad-answer",
         }
     }
 }
@@ -188,6 +195,7 @@ impl std::fmt::Display for FailureKind {
             FailureKind::Walltime => write!(f, "the pilot's walltime ended"),
             FailureKind::PilotLost => write!(f, "the pilot vanished while it ran"),
             FailureKind::Preempted => write!(f, "the platform took the pilot away"),
+            FailureKind::BadAnswer { what } => write!(f, "the resident program's answer: {what}"),
         }
     }
 }
@@ -251,9 +259,28 @@ pub struct Report {
     pub jobs: Vec<JobReport>,
 }
 
+impl Report {
+    /// The same in a form that a manager may take which has refused this one: without outputs; then, its
+    /// tasks given back, to be run again. `None` if nothing less can be said.
+    pub fn reduced(&self) -> Option<Report> {
+        let mut less = self.clone();
+        let has_outputs = self.jobs.iter().any(|job| !job.outputs.is_empty());
+        for job in &mut less.jobs {
+            job.outputs = Vec::new();
+            if !has_outputs {
+                let successes = std::mem::take(&mut job.successes);
+                job.returned.insert_all(&successes.tasks);
+                job.returned.extend_indices(job.failures.drain(..).map(|failure| failure.index));
+            }
+        }
+        (less != *self).then_some(less)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Successes, Usage};
+    use super::{Failure, FailureKind, JobReport, Report, Successes, TaskOutput, Usage};
+    use crate::ids::JobId;
 
     #[test]
     fn columns_keep_each_attempt_with_its_index() {
@@ -265,5 +292,24 @@ mod tests {
         assert_eq!(read, [(2, 3, usage(2)), (3, 0, usage(3)), (9, 0, usage(9))]);
         let one = columns.restricted_to(&[3].into_iter().collect());
         assert_eq!(one.attempts().collect::<Vec<_>>(), [(3, 0, usage(3))]);
+    }
+
+    #[test]
+    fn reduced_report_loses_outputs_first_then_results_and_never_a_task() {
+        let mut job = JobReport::new(JobId(1));
+        job.successes = Successes::from_attempts(vec![(2, 0, Usage::default())]);
+        job.failures =
+            vec![Failure { index: 3, kind: FailureKind::Exit { code: 1 }, usage: Usage::default() }];
+        job.returned = [4].into_iter().collect();
+        job.outputs = vec![TaskOutput { index: 2, stdout: vec![7], stderr: vec![] }];
+        let whole = Report { seq: 5, jobs: vec![job.clone()] };
+        let without_outputs = whole.reduced().unwrap();
+        job.outputs.clear();
+        assert_eq!(without_outputs, Report { seq: 5, jobs: vec![job] });
+        let mut given_back = JobReport::new(JobId(1));
+        given_back.returned = [2, 3, 4].into_iter().collect();
+        let last = without_outputs.reduced().unwrap();
+        assert_eq!(last, Report { seq: 5, jobs: vec![given_back] });
+        assert_eq!(last.reduced(), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol::pilot::{LeaveRequest, RegisterRequest, VERSION};
+use protocol::pilot::{JoinDocument, LeaveRequest, RegisterRequest, VERSION};
 use rustls::pki_types::{PrivateKeyDer, pem::PemObject};
 use scheduler::{
     ids::PilotId,
@@ -12,7 +12,11 @@ use scheduler::{
 use tokio::{net::TcpListener, sync::mpsc};
 
 use super::{Client, ClientError, backoff, is_loopback};
-use crate::testing::{FakeManager, left, registered, serve};
+use crate::{
+    arrival::Arrival,
+    spool::Spool,
+    testing::{FakeManager, left, registered, serve},
+};
 
 fn registration() -> RegisterRequest {
     let registration =
@@ -125,8 +129,22 @@ async fn only_the_pinned_certificate_is_accepted_under_any_name() {
     let (answer, ()) = tokio::join!(client.leave("secret", &request), serving);
     assert_eq!(answer.unwrap(), left());
     let client = Client::new(&url, Some(&"ab".repeat(32))).unwrap();
-    let error = client.leave("secret", &request).await.unwrap_err().to_string();
+    let error = client.leave("secret", &request).await.unwrap_err();
+    assert!(!error.is_final(), "it may be the right one again: {error}");
+    let error = error.to_string();
     assert!(error.contains("and not abababababababab…: somebody else's, or renewed"), "{error}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn pilot_does_not_wait_for_another_certificate_when_it_registers() {
+    let (url, ..) = tls_manager().await;
+    let client = Client::new(&url, Some(&"ab".repeat(32))).unwrap();
+    let node = crate::node::discover(std::path::Path::new("/"), &|_| None);
+    let mut arrival = Arrival::new(&JoinDocument::default(), node, None, 1, std::time::Instant::now());
+    let folder = tempfile::tempdir().unwrap();
+    let mut spool = Spool::open(&folder.path().join("spool"), 1).unwrap();
+    let error = arrival.register(&client, "secret", &mut spool).await.unwrap_err();
+    assert!(matches!(error, ClientError::WrongCertificate { .. }), "{error}");
 }
 
 #[test]

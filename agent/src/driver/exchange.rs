@@ -6,10 +6,14 @@ use protocol::pilot::{LeaveRequest, PullRequest, RegisterAnswer};
 use scheduler::{
     pilot::{Lane, PilotEvent},
     pull::{LeaveReason, Pull, PullAnswer},
+    results::Report,
 };
 
-use super::{Driver, DriverError, FAREWELL, News};
-use crate::client::{ClientError, backoff};
+use super::{Driver, DriverError, News};
+use crate::{
+    arrival::loss,
+    client::{ClientError, backoff},
+};
 
 /// While all slots are busy a report is followed by the next one after this time, with what has ended
 /// until then: one exchange for each task would cost more than the task's process.
@@ -26,7 +30,13 @@ impl Driver {
                 self.take_answer(lane, answer);
             }
             News::RetryDue { lane } => self.handle(PilotEvent::PullFailed { lane }),
-            News::Trouble { lane, error } => self.on_trouble(lane, error)?,
+            News::Trouble { lane, report, error } => {
+                let refused = report.filter(|_| error.is_about_contents());
+                if let Some(number) = refused {
+                    self.reduce(number, &error);
+                }
+                self.on_trouble(lane, error, refused.is_none())?;
+            }
             News::Registered(answer) => {
                 self.is_registering = false;
                 self.registered(&answer);
@@ -55,7 +65,8 @@ impl Driver {
         }
     }
 
-    fn on_trouble(&mut self, lane: Lane, error: ClientError) -> Result<(), DriverError> {
+    /// Tries again later. `is_about_us`: it is not only the report that was refused.
+    fn on_trouble(&mut self, lane: Lane, error: ClientError, is_about_us: bool) -> Result<(), DriverError> {
         if matches!(error, ClientError::WrongVersion { .. }) {
             return Err(error.into());
         }
@@ -67,7 +78,7 @@ impl Driver {
             self.away_since = Some(Instant::now());
             self.spool.spill();
         }
-        if error.is_final() && !self.is_registering {
+        if error.is_final() && is_about_us && !self.is_registering {
             // The session is void: perhaps the manager has been moved or restored.
             tracing::info!(%error, "registering again");
             self.is_registering = true;
@@ -103,17 +114,42 @@ impl Driver {
         if lane == Lane::Report {
             self.reported_at = Instant::now();
         }
-        pull.report = report.and_then(|number| self.spool.read(number));
+        pull.report = report.and_then(|number| self.kept(number));
         let request = PullRequest { pilot: self.pilot, pull };
         let (client, news, session) = (self.client.clone(), self.news.clone(), self.session.clone());
         tokio::spawn(async move {
             let answered = match client.pull(&session, &request).await {
                 Ok(answer) => News::Answered { lane, answer: Box::new(answer) },
-                Err(error) => News::Trouble { lane, error },
+                Err(error) => News::Trouble { lane, report, error },
             };
             // Nobody hears it only when the pilot has ended.
             let _ = news.send(answered);
         });
+    }
+
+    /// A report from the spool; one that cannot be read gives its tasks back.
+    fn kept(&mut self, number: u64) -> Option<Report> {
+        self.spool.read(number).or_else(|| {
+            let report = self.core.returning(number)?;
+            tracing::warn!(
+                number,
+                "the tasks of a report that cannot be read are given back, to be run again"
+            );
+            self.spool.keep(report.clone(), true);
+            Some(report)
+        })
+    }
+
+    /// A report that was refused for what it is would be refused for ever, and block all after it.
+    fn reduce(&mut self, number: u64, error: &ClientError) {
+        let Some(report) = self.kept(number) else { return };
+        match report.reduced() {
+            Some(less) => {
+                tracing::warn!(%error, number, "refused; {}", loss(&report));
+                self.spool.keep(less, true);
+            }
+            None => tracing::warn!(%error, number, "refused in its shortest form; sending it again"),
+        }
     }
 
     pub(super) async fn say_goodbye(&self, reason: LeaveReason) {
@@ -130,7 +166,7 @@ impl Driver {
             }
             tracing::info!(?reason, "left");
         };
-        if tokio::time::timeout(FAREWELL, leaving).await.is_err() {
+        if tokio::time::timeout(self.farewell, leaving).await.is_err() {
             tracing::warn!(?reason, "left without an answer from the manager");
         }
     }

@@ -63,7 +63,7 @@ fn shell(script: &str, folder: &Path) -> JobSpec {
 fn part(number: u64, spec: &JobSpec, n_tasks: u64) -> Part {
     let needs = TaskNeeds { resources: Resources::cores(1), time_limit: None, success_codes: vec![0] };
     let template = Template { job: JobId(1), needs, spec: serde_json::to_string(spec).unwrap() };
-    let bundles = vec![Bundle { job: JobId(1), tasks: TaskSet::from(0..n_tasks) }];
+    let bundles = vec![Bundle { job: JobId(1), tasks: TaskSet::from(0..n_tasks), tried: vec![] }];
     Part { number, templates: vec![template], bundles, commands: vec![] }
 }
 
@@ -208,6 +208,20 @@ async fn resident_program_serves_all_tasks_of_its_slot() {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn bad_answer_of_a_resident_program_is_a_failure_with_its_reason() {
+    let mut pilot = pilot(|_| {}).await;
+    let mut spec = shell("read q; echo garbage; read q", pilot.folder.path());
+    spec.resident = true;
+    pilot.work(&spec, 1).await;
+    let reports = pilot.ended(1).await;
+    let kind = &reports[0].failures[0].kind;
+    assert!(matches!(kind, FailureKind::BadAnswer { what } if what.contains("\"garbage\"")), "{kind:?}");
+    assert_eq!((kind.word(), kind.blame()), ("bad-answer", scheduler::results::Blame::Program));
+    let text = kind.to_string();
+    assert!(text.starts_with("the resident program's answer: expected a line like"), "{text}");
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn stopped_pilot_kills_what_runs_and_gives_it_back() {
     let mut pilot = pilot(|_| {}).await;
     let started = pilot.folder.path().join("started");
@@ -290,4 +304,71 @@ async fn end_of_walltime_kills_what_runs_without_blame() {
     assert_eq!(reports[0].failures[0].kind, FailureKind::Walltime);
     let (left, _) = pilot.command(PilotCommand::Drain).await;
     assert_eq!(left.unwrap(), LeaveReason::Walltime);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn refused_report_is_sent_without_outputs_and_then_as_returned_tasks() {
+    let mut pilot = pilot(|_| {}).await;
+    let spec = shell("echo x", pilot.folder.path());
+    pilot.work(&spec, 1).await;
+    let mut sent = Vec::new();
+    for status in [413, 400, 400, 503] {
+        let request = pilot.manager.next_report().await;
+        sent.push(request.pull().pull.report.unwrap());
+        request.refuse(status, "too-large");
+    }
+    let request = pilot.manager.next_report().await;
+    sent.push(request.pull().pull.report.unwrap());
+    assert!(sent.iter().all(|report| report.seq == 1), "{sent:?}");
+    let parts = sent.iter().map(|report| &report.jobs[0]);
+    let shown: Vec<_> =
+        parts.map(|job| (job.outputs.len(), job.successes.tasks.len(), job.returned.len())).collect();
+    assert_eq!(shown, [(1, 1, 0), (0, 1, 0), (0, 0, 1), (0, 0, 1), (0, 0, 1)]);
+    request.answer(&nothing_new(1));
+    let request = pilot.manager.next().await;
+    request.answer(&answer(vec![part(2, &spec, 1)]));
+    let request = pilot.manager.next_report().await;
+    assert_eq!(request.pull().pull.report.unwrap().seq, 2, "the numbering goes on");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn tasks_of_an_unreadable_report_are_given_back() {
+    let mut pilot = pilot(|_| {}).await;
+    let spec = shell("true", pilot.folder.path());
+    pilot.work(&spec, 1).await;
+    let request = pilot.manager.next_report().await;
+    request.refuse(503, "busy");
+    let spool = pilot.folder.path().join("pilot/spool-testnode");
+    let request = pilot.manager.next_report().await;
+    let mut bytes = std::fs::read(&spool).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&spool, bytes).unwrap();
+    request.refuse(503, "busy");
+    let request = pilot.manager.next_report().await;
+    let report = request.pull().pull.report.unwrap();
+    assert_eq!((report.seq, report.jobs[0].returned.clone()), (1, TaskSet::from(0..1)));
+    request.answer(&nothing_new(1));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn signalled_pilot_does_not_wait_for_a_manager_that_is_away() {
+    // A short walltime has a short margin, and no farewell is longer.
+    let mut pilot = pilot(|join| join.walltime = Some(Span::from_secs(90))).await;
+    let spec = shell("true", pilot.folder.path());
+    pilot.work(&spec, 2).await;
+    let request = pilot.manager.next_report().await;
+    // Under the test runner each test has a process of its own; nobody else hears it.
+    // SAFETY: no memory is passed.
+    unsafe { libc::raise(libc::SIGTERM) };
+    request.refuse(503, "away");
+    let signalled = Instant::now();
+    let url = pilot.manager.url.clone();
+    drop(pilot.manager);
+    let error = pilot.running.await.unwrap().unwrap_err();
+    assert!(matches!(&error, DriverError::Unreported { url: at, .. } if *at == url), "{error}");
+    assert!(signalled.elapsed().as_secs() < 60, "it stayed until its walltime's end");
+    let spool = crate::arrival::open_spool(&pilot.folder.path().join("pilot"), "testnode").unwrap();
+    let reports = spool.numbers().map(|number| spool.read(number).unwrap());
+    let kept: u64 = reports.flat_map(|report| report.jobs).map(|job| job.successes.tasks.len()).sum();
+    assert_eq!(kept, 2);
 }

@@ -78,6 +78,8 @@ pub(super) struct Child {
     grace: Duration,
     pub(super) ending: Option<Ending>,
     memory_limit_bytes: u64,
+    /// What it held, with its descendants, when that was found to be too much.
+    excess_bytes: u64,
 }
 
 /// What a process is for.
@@ -205,6 +207,7 @@ impl Processes {
             grace: launch.grace,
             ending: None,
             memory_limit_bytes: launch.memory_limit_bytes,
+            excess_bytes: 0,
         };
         if child.memory_limit_bytes > 0 && self.memory_check_at.is_none() {
             self.memory_check_at = Some(started + MEMORY_INTERVAL);
@@ -310,6 +313,7 @@ impl Processes {
             Some(Ending::Killed) => ended.outcome = Outcome::Killed,
             Some(Ending::BadAnswer) | None => {}
         }
+        ended.peak_memory_bytes = ended.peak_memory_bytes.max(child.excess_bytes);
         let token = match child.role {
             Role::Task { token } => token,
             Role::Resident { resident } => return self.resident_ended(resident, pid, child, ended),
@@ -367,9 +371,12 @@ impl Processes {
         let mut is_anything_limited = false;
         for (pid, child) in self.children.iter_mut().filter(|(_, child)| child.memory_limit_bytes > 0) {
             is_anything_limited = true;
-            if child.ending.is_none()
-                && memory::held_bytes(*pid, child.memory_limit_bytes) > child.memory_limit_bytes
-            {
+            if child.ending.is_some() {
+                continue;
+            }
+            let held = memory::held_bytes(*pid, child.memory_limit_bytes);
+            if held > child.memory_limit_bytes {
+                child.excess_bytes = held;
                 child.end(*pid, Ending::MemoryLimit, Duration::ZERO);
             }
         }

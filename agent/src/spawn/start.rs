@@ -3,6 +3,7 @@
 //! posix_spawn of older C libraries asks for the disposition of all 64 signals in every child, maps
 //! and unmaps a stack, and cannot bind to CPUs. Here the child does only what a task needs. It runs
 //! in our memory while the calling thread sleeps, so it may neither allocate, nor lock, nor panic.
+//! The kernel kills it when that thread ends, which it does with the agent only.
 
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
@@ -97,6 +98,8 @@ impl Drop for Stack {
 
 struct Shared<'a> {
     image: &'a Image<'a>,
+    /// The agent.
+    parent: libc::pid_t,
     failed: Option<NotStarted>,
 }
 
@@ -109,7 +112,9 @@ struct Shared<'a> {
 /// What failed first. Nothing is left running then.
 pub(super) fn start(image: &Image<'_>, stack: &mut Stack) -> Result<libc::pid_t, NotStarted> {
     debug_assert!(image.stdio.iter().all(|fd| *fd > 2), "dup2 of a standard descriptor onto itself");
-    let mut shared = Shared { image, failed: None };
+    // SAFETY: no memory is passed.
+    let parent = unsafe { libc::getpid() };
+    let mut shared = Shared { image, parent, failed: None };
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     // SAFETY: the stack is used by this child alone, and `shared` outlives it, because CLONE_VFORK
     // keeps this thread asleep until the child has executed or ended.
@@ -131,7 +136,7 @@ extern "C" fn child(shared: *mut c_void) -> c_int {
     let shared = shared.cast::<Shared<'_>>();
     // SAFETY: `start` passes a `Shared` that outlives the child; only system calls are made.
     unsafe {
-        let step = prepare((*shared).image);
+        let step = prepare((*shared).image, (*shared).parent);
         let failed = NotStarted { step, errno: last_errno() };
         ptr::write_volatile(&raw mut (*shared).failed, Some(failed));
         libc::_exit(127)
@@ -142,10 +147,16 @@ extern "C" fn child(shared: *mut c_void) -> c_int {
 ///
 /// # Safety
 /// The image's pointers are valid and null-terminated.
-unsafe fn prepare(image: &Image<'_>) -> Step {
+unsafe fn prepare(image: &Image<'_>, parent: libc::pid_t) -> Step {
     // SAFETY: async-signal-safe calls with pointers from the image or to locals.
     unsafe {
         libc::setpgid(0, 0);
+        // Also when the agent and its guard are killed at once.
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+        if libc::getppid() != parent {
+            // It was killed before the line above: nobody would tell us, nobody waits for an answer.
+            libc::_exit(128 + libc::SIGKILL);
+        }
         for (target, source) in image.stdio.iter().enumerate() {
             if libc::dup2(*source, target as c_int) < 0 {
                 return Step::Stdio;

@@ -174,6 +174,9 @@ fn memory_limit_ends_a_program_that_holds_too_much() {
     let hog = "x=$(head -c 80000000 /dev/zero | tr '\\0' 'x'); sleep 600";
     let exit = run(Launch { memory_limit_bytes: 40_000_000, ..shell(hog) });
     assert_eq!(exit.outcome, Outcome::MemoryLimit);
+    let of_child = run(Launch { memory_limit_bytes: 40_000_000, ..shell(&format!("({hog}) & wait")) });
+    assert_eq!(of_child.outcome, Outcome::MemoryLimit);
+    assert!(of_child.peak_memory_bytes > 40_000_000, "{}", of_child.peak_memory_bytes);
     let small = run(Launch { memory_limit_bytes: 400_000_000, ..shell("sleep 0.5") });
     assert_eq!(small.outcome, Outcome::Code(0));
 }
@@ -411,4 +414,24 @@ fn resident_program_that_does_not_start_fails_all_it_was_asked() {
     let nothing = Arc::new(launch(0, &["no-such-program"]));
     bench.spawner.ask(Ask { launch: nothing, ..ask(3, "", "1") });
     assert!(matches!(bench.next().outcome, Outcome::StartFailed { node: false, .. }));
+}
+
+#[test]
+fn program_ends_with_the_thread_that_started_it() {
+    // Stands for an agent that is killed: no code of ours ends the program.
+    let start = || {
+        let mut processes = super::Processes::new(None).unwrap();
+        let launch = shell("sleep 600");
+        let prepared = super::prepare::Prepared::new(&launch, &mut processes.pipes);
+        let role = super::processes::Role::Task { token: 1 };
+        let pid = processes.begin(&launch, prepared.ok().unwrap(), role, std::time::Instant::now());
+        std::mem::forget(processes);
+        pid.ok().unwrap()
+    };
+    let pid = std::thread::spawn(start).join().unwrap();
+    wait_until_gone(&pid.to_string());
+    let mut status = 0;
+    // SAFETY: a child of this process; the status is a local.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL, "{status}");
 }

@@ -194,6 +194,12 @@ impl Job {
         }
     }
 
+    /// Those of the tasks that have failed before: index, and the number of the attempt that comes next.
+    pub(super) fn tried(&self, tasks: &TaskSet) -> Vec<(u64, u32)> {
+        let troubled = tasks.iter().flat_map(|range| self.troubled.range(range));
+        troubled.map(|(index, trouble)| (*index, trouble.n_attempts() + 1)).collect()
+    }
+
     /// Tasks that succeeded.
     pub fn n_done(&self) -> u64 {
         self.request.n_tasks - self.open.len() - self.failed.len() - self.cancelled.len()

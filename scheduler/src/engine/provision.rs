@@ -205,8 +205,9 @@ impl Turn<'_> {
             let is_there = listed.iter().any(|entry| entry.tag == held.tag && !entry.is_ended);
             let since = match held.state {
                 AllocationState::Submitted => held.submitted_at,
-                AllocationState::Intended => Some(held.intended_at).filter(|at| *at < self.started_at()),
-                AllocationState::Unknown(_) => Some(held.intended_at),
+                // Whoever asked for it ended with the manager of before.
+                AllocationState::Intended => Some(self.started_at()).filter(|at| held.intended_at < *at),
+                AllocationState::Unknown(_) => Some(held.intended_at + self.settings.submit_limit),
                 AllocationState::Leaving(_, at) => Some(at),
                 AllocationState::Ended(_) => None,
             };

@@ -33,7 +33,8 @@ impl Turn<'_> {
             self.volatile.n_served += 1;
             leases.last_served = self.volatile.n_served;
             self.lease(id, job, &tasks);
-            bundles.push(Bundle { job, tasks });
+            let tried = self.durable.jobs().get(&job).map_or_else(Vec::new, |job| job.tried(&tasks));
+            bundles.push(Bundle { job, tasks, tried });
         }
         bundles
     }

@@ -42,6 +42,9 @@ pub struct Settings {
     pub platform_delay: Span,
     /// No failing platform is left alone for longer: then one allocation tries it again.
     pub platform_delay_max: Span,
+    /// The longest that a submission is under way: before that, not being listed proves nothing of an
+    /// allocation whose fate is unknown.
+    pub submit_limit: Span,
     /// Kept free at the end of a pilot's walltime for reports.
     pub walltime_margin: Span,
 }
@@ -72,6 +75,7 @@ impl Default for Settings {
             black_hole_limit: 10,
             platform_delay: Span::from_secs(1),
             platform_delay_max: Span::from_secs(300),
+            submit_limit: Span::from_secs(60),
             walltime_margin: Span::from_secs(30),
         }
     }

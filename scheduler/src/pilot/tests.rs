@@ -20,7 +20,7 @@ fn template(job: u64, time_limit: Option<Span>) -> Template {
 }
 
 fn part(number: u64, tasks: std::ops::Range<u64>) -> Part {
-    let bundles = vec![Bundle { job: JobId(1), tasks: tasks.into() }];
+    let bundles = vec![Bundle { job: JobId(1), tasks: tasks.into(), tried: vec![] }];
     let templates = if number == 1 { vec![template(1, None)] } else { vec![] };
     Part { number, templates, bundles, commands: vec![] }
 }
@@ -37,7 +37,7 @@ fn ended(index: u64, ending: Ending) -> PilotEvent {
 
 fn started(actions: &[PilotAction]) -> Vec<u64> {
     let started = actions.iter().filter_map(|action| match action {
-        PilotAction::Start { task } => Some(task.index),
+        PilotAction::Start { task, .. } => Some(task.index),
         _ => None,
     });
     started.collect()
@@ -62,6 +62,23 @@ fn as_many_tasks_begin_as_there_are_cores_and_the_next_when_one_ends() {
     let mut core = pilot(2, None);
     assert_eq!(started(&core.handle(Time(1), answered(vec![part(1, 0..5)]))), [0, 1]);
     assert_eq!(started(&core.handle(Time(2), ended(1, Ending::Exited(0)))), [2]);
+}
+
+#[test]
+fn a_task_begins_with_the_number_of_its_attempt() {
+    let mut core = pilot(1, None);
+    let mut first = part(1, 0..3);
+    first.bundles[0].tried = vec![(1, 4)];
+    let attempts = |actions: Vec<PilotAction>| {
+        let attempts = actions.into_iter().filter_map(|action| match action {
+            PilotAction::Start { task, attempt } => Some((task.index, attempt)),
+            _ => None,
+        });
+        attempts.collect::<Vec<_>>()
+    };
+    assert_eq!(attempts(core.handle(Time(1), answered(vec![first]))), [(0, 1)]);
+    assert_eq!(attempts(core.handle(Time(2), ended(0, Ending::Exited(0)))), [(1, 4)]);
+    assert_eq!(attempts(core.handle(Time(3), ended(1, Ending::Exited(1)))), [(2, 1)]);
 }
 
 #[test]
@@ -154,7 +171,7 @@ fn a_task_that_cannot_end_before_the_walltime_is_given_back() {
     let mut core = pilot(1, Some(Time(100_000_000)));
     // It would end before the walltime, but not before the margin in which all is killed.
     let templates = vec![template(1, Some(Span::from_secs(45)))];
-    let bundles = vec![Bundle { job: JobId(1), tasks: (0..2).into() }];
+    let bundles = vec![Bundle { job: JobId(1), tasks: (0..2).into(), tried: vec![] }];
     let part = Part { number: 1, templates, bundles, commands: vec![] };
     let actions = core.handle(Time(50_000_000), answered(vec![part]));
     assert!(started(&actions).is_empty());

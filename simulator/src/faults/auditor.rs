@@ -2,7 +2,7 @@
 //! sees: what users were answered, which records became durable, which processes began and ended on
 //! which node, what the sites hold. Of the engine's state it knows nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use scheduler::{
     engine::record::{Record, Verdict},
@@ -23,7 +23,7 @@ struct Execution {
     /// The allocation's tag of the pilot that ran it.
     tag: String,
     started: Time,
-    /// Begun by a pilot that had been given up and did not know it.
+    /// Begun by a pilot of which the manager did not know then what it held.
     is_stray: bool,
     end: Option<(Time, End)>,
 }
@@ -68,8 +68,6 @@ pub(super) struct Auditor {
     reported: BTreeMap<PilotId, u64>,
     /// When a pilot's tasks were last free for others: it left, was given up, or died.
     freed: BTreeMap<String, Time>,
-    /// Pilots that were given up and have not told since what they hold.
-    given_up: BTreeSet<PilotId>,
     /// When a task was last taken from whoever had it: cancelled, or opened again.
     revoked: BTreeMap<TaskId, Time>,
     /// How often a task was blamed for a lost pilot since it was last opened.
@@ -77,6 +75,8 @@ pub(super) struct Auditor {
     manager_started: Time,
     /// When pilots first told this manager what they hold.
     in_step: BTreeMap<PilotId, Time>,
+    /// … when they told it again, after having been given up or after a restart.
+    back_in_step: BTreeMap<PilotId, Time>,
     pub(super) n_executions: u64,
     pub(super) n_repeated: u64,
 }
@@ -100,11 +100,11 @@ impl Auditor {
             pilots: BTreeMap::new(),
             reported: BTreeMap::new(),
             freed: BTreeMap::new(),
-            given_up: BTreeSet::new(),
             revoked: BTreeMap::new(),
             blamed: BTreeMap::new(),
             manager_started: Time(0),
             in_step: BTreeMap::new(),
+            back_in_step: BTreeMap::new(),
             n_executions: 0,
             n_repeated: 0,
         }
@@ -117,8 +117,12 @@ impl Auditor {
 
     /// The manager answers a pilot's pull and asks nothing: it knows what the pilot holds.
     pub(super) fn is_in_step(&mut self, pilot: PilotId, now: Time) {
-        self.in_step.entry(pilot).or_insert(now);
-        self.given_up.remove(&pilot);
+        if self.in_step.contains_key(&pilot) {
+            return;
+        }
+        self.in_step.insert(pilot, now);
+        // The first time of all is not a return.
+        self.back_in_step.entry(pilot).and_modify(|at| *at = now).or_insert(Time(0));
     }
 
     /// A user was told that the job is kept. Rule 1: then it is durable; a submission is one job only.
@@ -141,9 +145,7 @@ impl Auditor {
         let revoked = self.revoked.get(&task).copied();
         let none = Vec::new();
         let executions = self.executions.get(&task).unwrap_or(&none);
-        // A pilot that was given up may not know it yet: what it was sent before is in flight.
-        let is_stray =
-            self.given_up.iter().any(|pilot| self.pilots.get(pilot).is_some_and(|held| held == tag));
+        let is_stray = self.is_stray(tag, now);
         for other in executions.iter() {
             let freed = self.freed.get(&other.tag).copied();
             let was_freed = [freed, revoked].into_iter().flatten().any(|at| at >= other.started);
@@ -164,13 +166,24 @@ impl Auditor {
         Ok(executions.len() - 1)
     }
 
+    fn pilot(&self, tag: &str) -> Option<PilotId> {
+        self.pilots.iter().rev().find(|(_, held)| *held == tag).map(|(pilot, _)| *pilot)
+    }
+
+    /// A pilot of which the manager does not know what it holds, or has learned it only now, may begin
+    /// what it was sent before: that is in flight.
+    fn is_stray(&self, tag: &str, now: Time) -> bool {
+        let Some(pilot) = self.pilot(tag).filter(|pilot| self.in_step.contains_key(pilot)) else {
+            return true;
+        };
+        self.back_in_step.get(&pilot).is_some_and(|at| *at > Time(0) && *at + IN_FLIGHT > now)
+    }
+
     /// After a restart, what no pilot has claimed within the grace period is free.
     fn was_unclaimed(&self, execution: &Execution, now: Time) -> bool {
         let grace_end = self.manager_started + self.budgets.grace;
-        let mut claims =
-            self.in_step.iter().filter(|(pilot, _)| self.pilots.get(pilot) == Some(&execution.tag));
-        let claim = claims.next().map(|(_, at)| *at);
-        now >= grace_end && claim.is_none_or(|at| at >= grace_end && execution.started <= at + IN_FLIGHT)
+        let claim = self.pilot(&execution.tag).and_then(|pilot| self.in_step.get(&pilot));
+        now >= grace_end && claim.is_none_or(|at| *at >= grace_end && execution.started <= *at + IN_FLIGHT)
     }
 
     pub(super) fn ended(&mut self, task: TaskId, execution: usize, end: End, now: Time) {
@@ -247,7 +260,6 @@ impl Auditor {
         if let Some(tag) = self.pilots.get(&pilot) {
             self.freed.insert(tag.clone(), at);
         }
-        self.given_up.insert(pilot);
         self.in_step.remove(&pilot);
     }
 

@@ -289,7 +289,7 @@ impl World<'_> {
 
     fn pilot_acts(&mut self, node: usize, life: u64, action: PilotAction) -> Held {
         match action {
-            PilotAction::Start { task } => return self.task_starts(node, life, task),
+            PilotAction::Start { task, .. } => return self.task_starts(node, life, task),
             PilotAction::Kill { task } => self.task_is_killed(node, life, task),
             PilotAction::Keep(report) => {
                 self.nodes[node].spool.insert(report.seq, report);

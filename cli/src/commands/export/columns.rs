@@ -131,7 +131,8 @@ impl Columns {
             row.started_at.map_or(Value::Missing, Value::Time),
             row.wall.map_or(Value::Missing, |span| Value::Float(span.as_secs_f64())),
             row.cpu.map_or(Value::Missing, |span| Value::Float(span.as_secs_f64())),
-            maybe(row.memory_bytes),
+            // The kernel hides a peak below the agent's own: 0 is unknown.
+            maybe(row.memory_bytes.filter(|bytes| *bytes > 0)),
             row.failure.map_or(Value::Missing, |failure| Value::Text(failure.text)),
         ];
         let mut parameters = row.parameters.into_iter().map(|(_, text)| text);
@@ -300,5 +301,8 @@ pub(super) mod tests {
             [Value::Integer(1), Value::Float(0.5), Value::Text("a,b".to_owned()), Value::Float(-7.2)]
         );
         assert_eq!(columns.values(row(3, None))[13], Value::Missing);
+        assert_eq!(values[8], Value::Integer(4096));
+        let hidden = TaskRow { memory_bytes: Some(0), ..row(3, None) };
+        assert_eq!(columns.values(hidden)[8], Value::Missing);
     }
 }

@@ -116,6 +116,7 @@ pub(super) fn kind() -> impl Strategy<Value = FailureKind> {
         Just(FailureKind::Walltime),
         Just(FailureKind::PilotLost),
         Just(FailureKind::Preempted),
+        any::<String>().prop_map(|what| FailureKind::BadAnswer { what }),
     ]
 }
 
@@ -192,7 +193,7 @@ pub(super) fn any_record(n_tasks: u64) -> impl Strategy<Value = Record> {
             .prop_map(|(allocation, what, at)| Record::AllocationUnknown { allocation, what, at }),
         1 => (allocation(), words(), at())
             .prop_map(|(allocation, why, at)| Record::AllocationEnded { allocation, why, at }),
-        (allocation(), text(), at())
+        1 => (allocation(), words(), at())
             .prop_map(|(allocation, why, at)| Record::AllocationReleased { allocation, why, at }),
         1 => (pilot(), drain, at()).prop_map(|(pilot, why, at)| Record::PilotDrained { pilot, why, at }),
         1 => (pilot(), words(), at()).prop_map(|(pilot, why, at)| Record::PilotLeft { pilot, why, at }),

@@ -81,7 +81,10 @@ fn a_retry_waits_twice_as_long_each_time() {
         assert_eq!(scene.explain(Query::ExplainJob(job))[0], left);
         scene.wait_awake(1);
     }
-    assert_eq!(scene.take(pilot), [(1, "0".into())]);
+    let answer = scene.pull(pilot, hungry()).unwrap_or_default();
+    assert_eq!(bundles(&answer), [(1, "0".into())]);
+    let mut tried = answer.parts.iter().flat_map(|part| &part.bundles).map(|bundle| bundle.tried.clone());
+    assert_eq!(tried.next_back(), Some(vec![(0, 4)]), "the pilot is told that it is the fourth attempt");
 }
 
 #[test]

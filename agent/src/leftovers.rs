@@ -1,0 +1,282 @@
+//! Ends what pilots have left behind whose guard and worker were killed both: tasks' descendants.
+//!
+//! The kernel ends a task's own process with its worker; what that one had started lives on. It carries
+//! its pilot's mark in its environment, so that whoever looks later can tell that nobody keeps it.
+
+use std::{collections::HashMap, ffi::CString, fs, os::unix::fs::MetadataExt, path::Path};
+
+/// The environment variable that holds the mark.
+const VARIABLE: &str = "PILOTFISH_KEEPERS";
+/// Whoever forks faster than it is killed is left to the next look.
+const N_LOOKS_MAX: usize = 8;
+
+/// `PILOTFISH_KEEPERS=BOOT/NAMESPACE/PID:START[/PID:START]` for tasks of this process, which has that
+/// guard: where and when process ids mean these processes, and which they are. `None` if the system does
+/// not say; its tasks are then nobody's leftovers.
+pub fn mark(guard: Option<i32>) -> Option<CString> {
+    let proc = Path::new("/proc");
+    let own = i32::try_from(std::process::id()).ok()?;
+    let keeper = |pid: i32| Some(format!("{pid}:{}", Stat::read(proc, pid)?.start));
+    let mut value = format!("{}/{}", place(proc)?, keeper(own)?);
+    if let Some(guard) = guard.and_then(keeper) {
+        value.push('/');
+        value.push_str(&guard);
+    }
+    CString::new(format!("{VARIABLE}={value}")).ok()
+}
+
+/// Kills this user's processes that a dead pilot has left here; returns how many.
+///
+/// Cost: one look through /proc, and another one for each generation that was found.
+pub fn end_leftovers() -> usize {
+    let proc = Path::new("/proc");
+    let Ok(own) = i32::try_from(std::process::id()) else { return 0 };
+    let mut killed: Vec<i32> = Vec::new();
+    for _ in 0..N_LOOKS_MAX {
+        let mut found = find(proc, own);
+        found.retain(|pid| !killed.contains(pid));
+        if found.is_empty() {
+            break;
+        }
+        for pid in &found {
+            // SAFETY: no memory is passed. It was there a moment ago, and numbers are given out in turn.
+            unsafe { libc::kill(*pid, libc::SIGKILL) };
+        }
+        killed.extend(found);
+    }
+    killed.len()
+}
+
+/// What is asked of `/proc/PID/stat`.
+#[derive(Clone, Copy)]
+struct Stat {
+    parent: i32,
+    /// In clock ticks since the system's start.
+    start: u64,
+    is_dead: bool,
+}
+
+impl Stat {
+    fn read(proc: &Path, pid: i32) -> Option<Stat> {
+        Stat::parse(&fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?)
+    }
+
+    /// The second field, the name, may hold any character.
+    fn parse(stat: &str) -> Option<Stat> {
+        let (_, after_name) = stat.rsplit_once(')')?;
+        let mut fields = after_name.split_whitespace();
+        let is_dead = matches!(fields.next()?, "Z" | "X" | "x");
+        let parent = fields.next()?.parse().ok()?;
+        Some(Stat { parent, start: fields.nth(17)?.parse().ok()?, is_dead })
+    }
+}
+
+/// The processes that a dead pilot has left, in the eyes of process `own`.
+///
+/// Not all that carry its mark: a batch job or a login that a task has begun elsewhere inherits the
+/// environment, and its parent is a daemon. A leftover's is one of its kind, or whoever adopts orphans.
+fn find(proc: &Path, own: i32) -> Vec<i32> {
+    let Some(place) = place(proc) else { return Vec::new() };
+    // What we carry ourselves is our own family.
+    let own_mark = mark_of(proc, own);
+    let mut is_dead: HashMap<String, bool> = HashMap::new();
+    let mut parents: HashMap<i32, i32> = HashMap::new();
+    for pid in own_processes(proc).into_iter().filter(|pid| *pid != own) {
+        let Some(mark) = mark_of(proc, pid).filter(|mark| Some(mark) != own_mark.as_ref()) else { continue };
+        let dead = *is_dead.entry(mark).or_insert_with_key(|mark| has_no_keeper(proc, &place, mark));
+        if let (true, Some(stat)) = (dead, Stat::read(proc, pid).filter(|stat| !stat.is_dead)) {
+            parents.insert(pid, stat.parent);
+        }
+    }
+    if parents.is_empty() {
+        return Vec::new();
+    }
+    let adopters = ancestors(proc, own);
+    let mut found: Vec<i32> =
+        parents.keys().copied().filter(|pid| adopters.contains(&topmost(*pid, &parents))).collect();
+    found.sort_unstable();
+    found
+}
+
+/// The first process above `pid` that is not among `parents`' keys.
+fn topmost(pid: i32, parents: &HashMap<i32, i32>) -> i32 {
+    let mut above = pid;
+    // The table was not read in one instant: it might hold a circle.
+    for _ in 0..=parents.len() {
+        match parents.get(&above) {
+            Some(parent) => above = *parent,
+            None => break,
+        }
+    }
+    above
+}
+
+/// The first process, and all above this one: who adopts orphans here.
+fn ancestors(proc: &Path, pid: i32) -> Vec<i32> {
+    let mut found = vec![1];
+    let mut above = pid;
+    while let Some(parent) = Stat::read(proc, above).map(|stat| stat.parent) {
+        if parent <= 1 || found.contains(&parent) {
+            break;
+        }
+        found.push(parent);
+        above = parent;
+    }
+    found
+}
+
+fn own_processes(proc: &Path) -> Vec<i32> {
+    // SAFETY: no memory is passed.
+    let user = unsafe { libc::geteuid() };
+    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            (entry.metadata().ok()?.uid() == user).then_some(pid)
+        })
+        .collect()
+}
+
+/// The mark in a process's environment.
+fn mark_of(proc: &Path, pid: i32) -> Option<String> {
+    let environment = fs::read(proc.join(pid.to_string()).join("environ")).ok()?;
+    let mut entries = environment.split(|byte| *byte == 0);
+    let value = entries.find_map(|entry| entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="))?;
+    String::from_utf8(value.to_vec()).ok()
+}
+
+/// Whether all that a mark names are dead. One from another host, boot or container says nothing here.
+fn has_no_keeper(proc: &Path, place: &str, mark: &str) -> bool {
+    let Some(keepers) = mark.strip_prefix(place).and_then(|rest| rest.strip_prefix('/')) else {
+        return false;
+    };
+    keepers.split('/').all(|keeper| {
+        let named =
+            keeper.split_once(':').and_then(|(pid, start)| Some((pid.parse().ok()?, start.parse().ok()?)));
+        // What cannot be read may be alive.
+        named.is_some_and(|(pid, start): (i32, u64)| {
+            Stat::read(proc, pid).is_none_or(|stat| stat.is_dead || stat.start != start)
+        })
+    })
+}
+
+/// Where process ids mean the same: the boot, and the namespace. Without slash at its end.
+fn place(proc: &Path) -> Option<String> {
+    let boot = fs::read_to_string(proc.join("sys/kernel/random/boot_id")).ok()?;
+    let namespace = fs::metadata(proc.join("self/ns/pid")).ok()?.ino();
+    Some(format!("{}/{namespace}", boot.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::{Stat, find, mark, place};
+
+    const LOOKER: i32 = 50;
+
+    /// A made-up /proc in which process 50 looks, started by 40, started by the first process.
+    struct Proc {
+        folder: tempfile::TempDir,
+    }
+
+    impl Proc {
+        fn new() -> Proc {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir_all(folder.path().join("sys/kernel/random")).unwrap();
+            fs::create_dir_all(folder.path().join("self/ns")).unwrap();
+            fs::write(folder.path().join("sys/kernel/random/boot_id"), "boot\n").unwrap();
+            fs::write(folder.path().join("self/ns/pid"), "").unwrap();
+            let proc = Proc { folder };
+            proc.process(40, 1, 5, "");
+            proc.process(LOOKER, 40, 6, "");
+            proc
+        }
+
+        fn path(&self) -> &Path {
+            self.folder.path()
+        }
+
+        fn process(&self, pid: i32, parent: i32, start: u64, environ: &str) {
+            self.process_in("S", pid, parent, start, environ);
+        }
+
+        fn process_in(&self, state: &str, pid: i32, parent: i32, start: u64, environ: &str) {
+            let folder = self.path().join(pid.to_string());
+            fs::create_dir_all(&folder).unwrap();
+            let zeros = "0 ".repeat(17);
+            fs::write(folder.join("stat"), format!("{pid} (a) b) {state} {parent} {zeros}{start} 0"))
+                .unwrap();
+            fs::write(folder.join("environ"), environ.replace(' ', "\0")).unwrap();
+        }
+
+        fn mark(&self, keepers: &str) -> String {
+            format!("A=1 PILOTFISH_KEEPERS={}/{keepers} B=2", place(self.path()).unwrap())
+        }
+
+        fn found(&self) -> Vec<i32> {
+            find(self.path(), LOOKER)
+        }
+    }
+
+    #[test]
+    fn only_what_has_no_keeper_left_is_found() {
+        let proc = Proc::new();
+        let mark = proc.mark("10:7/11:8");
+        proc.process(20, 1, 9, &mark);
+        proc.process(21, 20, 9, &mark);
+        proc.process(22, 1, 9, "A=1");
+        assert_eq!(proc.found(), [20, 21]);
+        proc.process(10, 1, 7, "");
+        assert_eq!(proc.found(), [0; 0], "a worker that drains without its guard");
+        proc.process(10, 1, 70, "");
+        assert_eq!(proc.found(), [20, 21], "somebody else has its number now");
+        proc.process(11, 1, 8, "");
+        assert_eq!(proc.found(), [0; 0], "a guard that ends what its worker left");
+        proc.process_in("Z", 11, 1, 8, "");
+        assert_eq!(proc.found(), [20, 21], "dead, and nobody has asked for its end");
+    }
+
+    #[test]
+    fn what_a_daemon_has_started_is_nobodys_leftover() {
+        let proc = Proc::new();
+        let mark = proc.mark("10:7");
+        proc.process(30, 1, 1, "");
+        proc.process(20, 30, 9, &mark);
+        proc.process(21, 20, 9, &mark);
+        assert_eq!(proc.found(), [0; 0]);
+        proc.process(23, 40, 9, &mark);
+        assert_eq!(proc.found(), [23], "adopted by an ancestor of ours");
+    }
+
+    #[test]
+    fn marks_of_other_places_and_our_own_are_let_alone() {
+        let proc = Proc::new();
+        proc.process(20, 1, 9, "PILOTFISH_KEEPERS=otherboot/1/10:7");
+        proc.process(21, 1, 9, &proc.mark("10:7").replace("boot/", "boot/9"));
+        proc.process(22, 1, 9, &proc.mark("nonsense"));
+        proc.process(23, 1, 9, &proc.mark("10:7/"));
+        assert_eq!(proc.found(), [0; 0]);
+        let mark = proc.mark("10:7");
+        proc.process(24, 1, 9, &mark);
+        assert_eq!(proc.found(), [24]);
+        proc.process(LOOKER, 40, 6, &mark);
+        assert_eq!(proc.found(), [0; 0], "the looker is one of them");
+    }
+
+    #[test]
+    fn a_living_process_marks_its_tasks_as_kept() {
+        let mark = mark(None).unwrap().into_string().unwrap();
+        let own = i32::try_from(std::process::id()).unwrap();
+        let start = Stat::read(Path::new("/proc"), own).unwrap().start;
+        assert!(
+            mark.starts_with("PILOTFISH_KEEPERS=") && mark.ends_with(&format!("/{own}:{start}")),
+            "{mark}"
+        );
+        let value = mark.strip_prefix("PILOTFISH_KEEPERS=").unwrap();
+        let place = place(Path::new("/proc")).unwrap();
+        assert!(!super::has_no_keeper(Path::new("/proc"), &place, value));
+        let dead = value.replace(&format!(":{start}"), &format!(":{}", start + 1));
+        assert!(super::has_no_keeper(Path::new("/proc"), &place, &dead));
+    }
+}
