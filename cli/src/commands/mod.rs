@@ -19,6 +19,7 @@ mod retry_failed;
 mod run;
 mod schema;
 mod serve;
+mod simulate;
 mod status;
 mod stop;
 mod submit;
@@ -75,6 +76,8 @@ pub enum Command {
     Status(status::StatusArgs),
     /// End the manager and its pilots
     Stop(stop::StopArgs),
+    /// Run the live code in simulated time, among faults
+    Simulate(simulate::SimulateArgs),
     /// Print completions for a shell
     Completions(completions::CompletionsArgs),
     /// Be a pilot: what platforms start, not people
@@ -108,6 +111,7 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Explain(args) => explain::run(args).await,
         Command::Status(args) => status::run(args).await,
         Command::Stop(args) => stop::run(args).await,
+        Command::Simulate(args) => simulate::run(&args),
         Command::Completions(args) => completions::run(&args),
         // `main` has taken it before anything else was started.
         Command::Agent(_) => Ok(Outcome::Fine),

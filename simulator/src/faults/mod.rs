@@ -5,14 +5,16 @@
 
 mod auditor;
 mod manager;
+mod many;
 mod nodes;
 mod plan;
 mod sites;
 mod users;
 mod world;
 
-use std::fmt;
+use std::{fmt, panic};
 
+pub use many::run_many;
 use scheduler::time::Time;
 
 /// What does not hold.
@@ -44,12 +46,14 @@ pub struct Outcome {
 /// Runs one seed. `trace` is given a line for everything that happens, the same for the same seed.
 ///
 /// # Errors
-/// The first rule that did not hold.
-///
-/// # Panics
-/// When the engine's own invariants do not hold.
+/// The first rule that did not hold, or the invariant of the engine's own that did not.
 pub fn run(seed: u64, trace: Option<&mut dyn FnMut(fmt::Arguments<'_>)>) -> Result<Outcome, Violation> {
-    world::World::new(seed, trace).run()
+    let world = panic::AssertUnwindSafe(|| world::World::new(seed, trace).run());
+    panic::catch_unwind(world).unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<String>().map(String::as_str);
+        let what = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words");
+        Err(Violation(format!("an invariant does not hold: {what}")))
+    })
 }
 
 #[cfg(test)]
