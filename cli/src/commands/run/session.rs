@@ -31,10 +31,8 @@ pub enum End {
     Stopped,
 }
 
-/// One job, and what runs it.
+/// What runs jobs here.
 pub struct Session<'a> {
-    /// The job.
-    pub job: JobId,
     /// The way to the manager.
     pub client: &'a Client,
     /// The manager.
@@ -44,13 +42,13 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Follows the job until it is over, or the user has stopped the manager.
+    /// Follows a job until it is over, or the user has stopped the manager.
     ///
     /// # Errors
     /// The manager failed.
-    pub async fn follow(self, progress: &mut Progress) -> Result<End, Failure> {
+    pub async fn follow(&mut self, job: JobId, progress: &mut Progress) -> Result<End, Failure> {
         let voice = progress.voice();
-        let mut following = pin!(follow(self.client, self.job, progress));
+        let mut following = pin!(follow(self.client, job, progress));
         let mut hopeless = pin!(hopeless(self.client));
         loop {
             tokio::select! {
