@@ -11,7 +11,11 @@ use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
 
 use protocol::api::AccessFile;
 
-use crate::{client::Client, client::ClientError, failure::Failure, failure::words};
+use crate::{
+    client::{Client, ClientError},
+    failure::{Failure, words},
+    show::quote::quoted,
+};
 
 /// The manager's access file in its folder.
 pub const ACCESS_FILE: &str = "access.json";
@@ -35,6 +39,17 @@ pub struct Where {
     /// The manager's name, as given to `pilotfish serve --name`
     #[arg(long, value_name = "NAME", help_heading = "Which manager")]
     pub manager: Option<String>,
+}
+
+impl Where {
+    /// The same flags again, with a blank before them: for commands that are shown.
+    pub fn flags(&self) -> String {
+        match (&self.dir, &self.manager) {
+            (Some(dir), _) => format!(" --dir {}", quoted(&dir.display().to_string())),
+            (None, Some(name)) => format!(" --manager {}", quoted(name)),
+            (None, None) => String::new(),
+        }
+    }
 }
 
 /// What is in a folder.

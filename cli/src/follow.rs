@@ -87,10 +87,8 @@ async fn follow_stream(
 }
 
 async fn tell_failure(client: &Client, progress: &mut Progress, task: TaskId, text: &str, is_final: bool) {
-    if !progress.wants_failure() {
-        return;
-    }
-    let last_line = match is_final {
+    // Asking for output costs a request: only where it is shown.
+    let last_line = match is_final && progress.wants_failure(is_final) {
         true => last_error_line(client, task).await,
         false => None,
     };

@@ -32,7 +32,7 @@ fn results_that_cannot_be_written_say_why() {
     page.sandbox.ok(&["run", "-q", "--", "echo", "{}", ":::", "a", "b"]);
     let full = || File::options().write(true).open("/dev/full").expect("a full device");
     page.fails("into a folder that is not there", &["export", "1", "-o", "no/x.csv"]);
-    page.fails("over a folder", &["export", "1", "-o", "home"]);
+    page.fails("over a folder", &["export", "1", "-f", "csv", "-o", "home"]);
     page.fails("to where nobody may write", &["export", "1", "-o", "/proc/x.csv"]);
     let commands: &[(&str, &[&str])] = &[
         ("a full device takes no CSV", &["export", "1"]),

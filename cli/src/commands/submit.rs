@@ -87,7 +87,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     };
     let mut progress = Progress::new(verbosity);
     let job = follow(&client, submitted.job, &mut progress).await;
-    progress.finish();
+    progress.finish(&args.view.place.flags());
     let job = job?;
     if args.view.json {
         show::print(&show::json(&job)?)?;

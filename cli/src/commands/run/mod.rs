@@ -32,6 +32,7 @@ use crate::{
         self, Screen,
         format::{count, counted},
         job::{end_line, summary},
+        quote::quoted,
     },
 };
 use company::Latecomers;
@@ -171,7 +172,7 @@ async fn follow(
 ) -> Result<Option<JobView>, Failure> {
     let mut progress = Progress::new(if args.quiet { Verbosity::Failures } else { Verbosity::All });
     let end = session.follow(before.id, &mut progress).await;
-    progress.finish();
+    progress.finish(&place(args));
     match end? {
         End::Over(job) => Ok(Some(*job)),
         End::Stopped => {
@@ -307,7 +308,7 @@ fn report(args: &RunArgs, before: &JobView, job: &JobView, elapsed: Span) {
     if job.counts.failed > 0 && !args.quiet {
         let place = place(args);
         show::say(&format!(
-            "{} failed; see `pilotfish tasks {}{place} --state failed` and `pilotfish logs {} --failed{place}`",
+            "{} failed; see `pilotfish tasks {}{place} --failed` and `pilotfish logs {} --failed{place}`",
             counted(job.counts.failed, "task"),
             job.id,
             job.id
@@ -317,7 +318,11 @@ fn report(args: &RunArgs, before: &JobView, job: &JobView, elapsed: Span) {
 
 /// The flag that other commands need to find this run.
 fn place(args: &RunArgs) -> String {
-    if args.dir == Path::new(RUN_FOLDER) { String::new() } else { format!(" --dir {}", args.dir.display()) }
+    if args.dir == Path::new(RUN_FOLDER) {
+        String::new()
+    } else {
+        format!(" --dir {}", quoted(&args.dir.display().to_string()))
+    }
 }
 
 fn n_ended(job: &JobView) -> u64 {
