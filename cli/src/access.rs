@@ -100,11 +100,12 @@ pub async fn find(place: &Where) -> Result<Found, Failure> {
     if let Some(client) = search(place, &mut looked).await? {
         return Ok(Found::Live(client));
     }
+    // Here is none of a run, or it was taken above: then the default manager's.
     let folder = match named_folder(place)? {
-        Some(folder) => folder,
-        None => PathBuf::from(RUN_FOLDER),
+        Some(folder) => Some(folder),
+        None => home_folder().map(|home| home.join(DEFAULT_NAME)),
     };
-    if folder.join(STORE_FILE).is_file() {
+    if let Some(folder) = folder.filter(|folder| folder.join(STORE_FILE).is_file()) {
         return Ok(Found::Store(folder));
     }
     Err(not_found(place, &looked))

@@ -12,10 +12,13 @@ use scheduler::{
     time::Span,
 };
 
-use crate::show::{
-    Ink, Screen,
-    format::{count, counted, rate, span},
-    table::shortened,
+use crate::{
+    failure::without_numbers,
+    show::{
+        Ink, Screen,
+        format::{count, counted, rate, span},
+        table::shortened,
+    },
 };
 
 /// Without a terminal a line this often.
@@ -183,13 +186,15 @@ impl Progress {
         self.say(&line);
     }
 
-    /// Something is in the way; the same is said once.
+    /// Something is in the way; the same is said once, whatever numbers and tags it comes with.
     pub fn trouble(&mut self, what: &str) {
-        if self.verbosity == Verbosity::Nothing || self.last_trouble == what {
+        let what = without_numbers(what.to_owned());
+        let gist: String = what.chars().filter(|c| !c.is_ascii_hexdigit()).collect();
+        if self.verbosity == Verbosity::Nothing || self.last_trouble == gist {
             return;
         }
-        what.clone_into(&mut self.last_trouble);
-        let line = self.screen.paint(Ink::Yellow, &shortened(what, MESSAGE_LEN_MAX));
+        self.last_trouble = gist;
+        let line = self.screen.paint(Ink::Yellow, &shortened(&what, MESSAGE_LEN_MAX));
         self.say(&line);
     }
 

@@ -62,7 +62,7 @@ pub struct SubmitArgs {
 /// # Errors
 /// Everything that is wrong with the job, or no manager.
 pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
-    let spec = args.input.resolve()?;
+    let spec = args.input.resolve_for_others()?;
     if args.dry_run {
         return dry_run(&spec, args.view.json);
     }

@@ -69,15 +69,11 @@ mod tests {
             let mut file = Box::new(CsvFile::new(&of_job, &mut written).unwrap());
             let mut row = columns::row(0, Some(text));
             row.parameters[1].1 = text.to_owned();
-            // The column holds 0.5 and 1, so numbers; a job with 007 in it has a column of texts.
-            if text == "007" {
-                row.parameters[1].1 = "1".to_owned();
-            }
             file.row(of_job.values(row)).unwrap();
             file.finish().unwrap();
             let written = String::from_utf8(written).unwrap();
             assert!(written.ends_with(&format!(",{text}\n")), "extract: {written}");
-            assert!(text == "007" || written.contains(&format!(",{text},\"a,b\"")), "parameter: {written}");
+            assert!(written.contains(&format!(",{text},\"a,b\"")), "parameter: {written}");
         }
     }
 

@@ -109,7 +109,7 @@ pub struct RunArgs {
 /// A job that is wrong or needs more than there is, or a folder that cannot be used.
 pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
     let mut interrupts = Interrupts::listen()?;
-    let spec = args.input.resolve()?;
+    let spec = args.input.resolve_here()?;
     let capacity = capacity(&args)?;
     refuse_what_cannot_run(&spec, &capacity)?;
     refuse_company(&args.dir).await?;

@@ -19,9 +19,11 @@ const LAST_NEWS_LIMIT: Duration = Duration::from_millis(300);
 /// Pilots with nothing to do go within this time; the rest go with this process.
 const END_LIMIT: Duration = Duration::from_secs(30);
 
-/// Pilots that could not be started in a row; the waits between double from a second on.
-const N_FAILURES_MAX: u32 = 5;
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Pilots that could not be started in a row; the waits between are one second and two. What keeps a
+/// pilot from starting on this host seldom passes by itself, and nothing is lost by ending.
+const N_FAILURES_MAX: u32 = 3;
+/// So soon after the last of them it is over; asking within this process costs nothing.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// How following ended.
 pub enum End {
