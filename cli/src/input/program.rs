@@ -26,7 +26,7 @@ pub fn missing(spec: &JobSpec) -> Option<Problem> {
     }
     Some(match files.iter().find(|file| file.is_file()) {
         Some(file) => {
-            Problem::new("command", found("is not executable"), format!("try chmod +x {}", file.display()))
+            Problem::new("command", found("is not executable"), format!("make {} executable, or write another path", file.display()))
         }
         None => Problem::new("command", found(nowhere), hint),
     })
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(told(&["sh"], Some("/nowhere")).as_deref(), Some(missing));
         let missing = "command: found the program `./sh`, which is not there; check the path";
         assert_eq!(told(&["./sh"], None).as_deref(), Some(missing));
-        let plain = "command: found the program `passwd`, which is not executable; try chmod +x /etc/passwd";
+        let plain = "command: found the program `passwd`, which is not executable; make /etc/passwd executable, or write another path";
         assert_eq!(told(&["passwd"], Some("/etc")).as_deref(), Some(plain));
     }
 
