@@ -85,7 +85,10 @@ impl JobInput {
     pub fn resolve_for_others(&self) -> Result<JobSpec, Failure> {
         let spec = self.resolve()?;
         if let Some(problem) = program::missing(&spec) {
-            show::say(&format!("warning: {problem} (here; tasks fail where it is so too)"));
+            show::say(&format!(
+                "warning: {}: found {} here; tasks need it where they run",
+                problem.path, problem.found
+            ));
         }
         Ok(spec)
     }

@@ -15,7 +15,7 @@ pub fn missing(spec: &JobSpec) -> Option<Problem> {
     let program = args.first().filter(|program| !program.contains('{'))?;
     let found = |what: &str| format!("the program `{program}`, which {what}");
     let (files, nowhere, hint) = if program.contains('/') {
-        (vec![spec.base_dir.join(program)], "is not there", "check the path")
+        (vec![spec.base_dir.join(program)], "does not exist", "check the path")
     } else {
         let path = search_path(spec)?;
         let files = std::env::split_paths(&path).map(|folder| folder.join(program)).collect();
@@ -25,9 +25,11 @@ pub fn missing(spec: &JobSpec) -> Option<Problem> {
         return None;
     }
     Some(match files.iter().find(|file| file.is_file()) {
-        Some(file) => {
-            Problem::new("command", found("is not executable"), format!("make {} executable, or write another path", file.display()))
-        }
+        Some(file) => Problem::new(
+            "command",
+            found("is not executable"),
+            format!("make {} executable, or write another path", file.display()),
+        ),
         None => Problem::new("command", found(nowhere), hint),
     })
 }
@@ -67,7 +69,7 @@ mod tests {
         let missing =
             "command: found the program `sh`, which is in no folder of PATH; install it, or write its path";
         assert_eq!(told(&["sh"], Some("/nowhere")).as_deref(), Some(missing));
-        let missing = "command: found the program `./sh`, which is not there; check the path";
+        let missing = "command: found the program `./sh`, which does not exist; check the path";
         assert_eq!(told(&["./sh"], None).as_deref(), Some(missing));
         let plain = "command: found the program `passwd`, which is not executable; make /etc/passwd executable, or write another path";
         assert_eq!(told(&["passwd"], Some("/etc")).as_deref(), Some(plain));
