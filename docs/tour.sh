@@ -117,7 +117,7 @@ run 'pilotfish export 1 -o dock.parquet'
 
 text '## For programs'
 run 'pilotfish job 1 --json | head -n 16'
-run 'pilotfish tasks 1 --state failed --quiet'
+run 'pilotfish tasks 1 --failed --quiet'
 run 'pilotfish completions bash | head -n 3'
 
 text '## When something is wrong'

@@ -11,7 +11,11 @@ use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
 
 use protocol::api::AccessFile;
 
-use crate::{client::Client, client::ClientError, failure::Failure, failure::words};
+use crate::{
+    client::{Client, ClientError},
+    failure::{Failure, words},
+    show::quote::quoted,
+};
 
 /// The manager's access file in its folder.
 pub const ACCESS_FILE: &str = "access.json";
@@ -35,6 +39,17 @@ pub struct Where {
     /// The manager's name, as given to `pilotfish serve --name`
     #[arg(long, value_name = "NAME", help_heading = "Which manager")]
     pub manager: Option<String>,
+}
+
+impl Where {
+    /// The same flags again, with a blank before them: for commands that are shown.
+    pub fn flags(&self) -> String {
+        match (&self.dir, &self.manager) {
+            (Some(dir), _) => format!(" --dir {}", quoted(&dir.display().to_string())),
+            (None, Some(name)) => format!(" --manager {}", quoted(name)),
+            (None, None) => String::new(),
+        }
+    }
 }
 
 /// What is in a folder.
@@ -85,11 +100,12 @@ pub async fn find(place: &Where) -> Result<Found, Failure> {
     if let Some(client) = search(place, &mut looked).await? {
         return Ok(Found::Live(client));
     }
+    // Here is none of a run, or it was taken above: then the default manager's.
     let folder = match named_folder(place)? {
-        Some(folder) => folder,
-        None => PathBuf::from(RUN_FOLDER),
+        Some(folder) => Some(folder),
+        None => home_folder().map(|home| home.join(DEFAULT_NAME)),
     };
-    if folder.join(STORE_FILE).is_file() {
+    if let Some(folder) = folder.filter(|folder| folder.join(STORE_FILE).is_file()) {
         return Ok(Found::Store(folder));
     }
     Err(not_found(place, &looked))

@@ -80,7 +80,7 @@ pub fn words(error: &io::Error) -> String {
 }
 
 /// A line without the numbers of system errors, which say nothing that their words do not.
-fn without_numbers(line: String) -> String {
+pub fn without_numbers(line: String) -> String {
     let mut kept = String::new();
     let mut rest = line.as_str();
     while let Some((before, after)) = rest.split_once(" (os error ") {

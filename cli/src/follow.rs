@@ -6,6 +6,7 @@ use protocol::api::StreamEvent;
 use scheduler::{
     engine::views::JobView,
     ids::{JobId, TaskId},
+    time::Span,
 };
 
 use crate::{
@@ -27,6 +28,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// No such job, or the manager stays away for too long.
 pub async fn follow(client: &Client, job: JobId, progress: &mut Progress) -> Result<JobView, Failure> {
     let mut away_since: Option<Instant> = None;
+    let mut is_told = false;
     loop {
         let error = match follow_stream(client, job, progress, &mut away_since).await {
             Ok(Some(view)) => return Ok(view),
@@ -42,8 +44,16 @@ pub async fn follow(client: &Client, job: JobId, progress: &mut Progress) -> Res
                 None => Failure::infrastructure("the manager gives no news of the job"),
             });
         }
-        if let Some(error) = error {
-            progress.trouble(&error.to_string());
+        match error {
+            Some(error) if !is_told => {
+                // Whoever waits in silence must know what for.
+                let limit = Span(u64::try_from(AWAY_LIMIT.as_micros()).unwrap_or(u64::MAX));
+                progress.voice().say(&format!("{error}; waiting up to {limit} for it to come back"));
+                is_told = true;
+            }
+            // One that answers again and goes again is told of again.
+            Some(_) => {}
+            None => is_told = false,
         }
         tokio::time::sleep(RETRY_DELAY).await;
     }
@@ -87,10 +97,8 @@ async fn follow_stream(
 }
 
 async fn tell_failure(client: &Client, progress: &mut Progress, task: TaskId, text: &str, is_final: bool) {
-    if !progress.wants_failure() {
-        return;
-    }
-    let last_line = match is_final {
+    // Asking for output costs a request: only where it is shown.
+    let last_line = match is_final && progress.wants_failure(is_final) {
         true => last_error_line(client, task).await,
         false => None,
     };

@@ -12,15 +12,18 @@ use scheduler::{
     time::Span,
 };
 
-use crate::show::{
-    Ink, Screen,
-    format::{count, rate, span},
-    table::shortened,
+use crate::{
+    failure::without_numbers,
+    show::{
+        Ink, Screen,
+        format::{count, counted, rate, span},
+        table::shortened,
+    },
 };
 
 /// Without a terminal a line this often.
 const LINE_EVERY: Duration = Duration::from_secs(5);
-/// Failures shown one by one; the rest is counted.
+/// Failures of each kind, final or not, shown one by one; the rest is counted.
 const N_FAILURES_SHOWN_MAX: u64 = 10;
 /// The rate is that of this last while, when enough has happened in it.
 const RATE_WINDOW: Duration = Duration::from_secs(20);
@@ -53,7 +56,30 @@ pub struct Progress {
     pace: Pace,
     counts: Counts,
     last: Option<JobView>,
-    n_failures_shown: u64,
+    failures: Quota,
+    retries: Quota,
+}
+
+/// So many lines of one kind, and no more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Quota {
+    n_seen: u64,
+}
+
+impl Quota {
+    /// Counts one more; whether it gets its line.
+    fn take(&mut self) -> bool {
+        self.n_seen += 1;
+        self.n_seen <= N_FAILURES_SHOWN_MAX
+    }
+
+    fn has_room(self) -> bool {
+        self.n_seen < N_FAILURES_SHOWN_MAX
+    }
+
+    fn n_left_out(self) -> u64 {
+        self.n_seen.saturating_sub(N_FAILURES_SHOWN_MAX)
+    }
 }
 
 /// Says lines that stay, above the bar where there is one.
@@ -87,7 +113,8 @@ impl Progress {
             pace: Pace::default(),
             counts: Counts::default(),
             last: None,
-            n_failures_shown: 0,
+            failures: Quota::default(),
+            retries: Quota::default(),
         }
     }
 
@@ -139,19 +166,16 @@ impl Progress {
         }
     }
 
-    /// Whether a failure would be shown.
-    pub fn wants_failure(&self) -> bool {
-        self.verbosity != Verbosity::Nothing && self.n_failures_shown <= N_FAILURES_SHOWN_MAX
+    /// Whether a failure of this kind would be shown.
+    pub fn wants_failure(&self, is_final: bool) -> bool {
+        let quota = if is_final { self.failures } else { self.retries };
+        self.verbosity != Verbosity::Nothing && quota.has_room()
     }
 
     /// An attempt has failed.
     pub fn failure(&mut self, text: &str, is_final: bool, last_line: Option<&str>) {
-        if !self.wants_failure() {
-            return;
-        }
-        self.n_failures_shown += 1;
-        if self.n_failures_shown > N_FAILURES_SHOWN_MAX {
-            self.say("more failures are not shown here");
+        let quota = if is_final { &mut self.failures } else { &mut self.retries };
+        if !quota.take() || self.verbosity == Verbosity::Nothing {
             return;
         }
         let said = last_line.map(|line| format!(" ({line})")).unwrap_or_default();
@@ -162,13 +186,15 @@ impl Progress {
         self.say(&line);
     }
 
-    /// Something is in the way; the same is said once.
+    /// Something is in the way; the same is said once, whatever numbers and tags it comes with.
     pub fn trouble(&mut self, what: &str) {
-        if self.verbosity == Verbosity::Nothing || self.last_trouble == what {
+        let what = without_numbers(what.to_owned());
+        let gist: String = what.chars().filter(|c| !c.is_ascii_hexdigit()).collect();
+        if self.verbosity == Verbosity::Nothing || self.last_trouble == gist {
             return;
         }
-        what.clone_into(&mut self.last_trouble);
-        let line = self.screen.paint(Ink::Yellow, &shortened(what, MESSAGE_LEN_MAX));
+        self.last_trouble = gist;
+        let line = self.screen.paint(Ink::Yellow, &shortened(&what, MESSAGE_LEN_MAX));
         self.say(&line);
     }
 
@@ -176,10 +202,21 @@ impl Progress {
         self.voice().say(line);
     }
 
-    /// The end: the bar goes.
-    pub fn finish(&mut self) {
+    /// The end: the bar goes, and what got no line is counted. `place` is the flag by which other
+    /// commands find the manager.
+    pub fn finish(&mut self, place: &str) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
+        }
+        if self.verbosity == Verbosity::Nothing {
+            return;
+        }
+        if self.retries.n_left_out() > 0 {
+            let n = counted(self.retries.n_left_out(), "more attempt");
+            self.say(&format!("… and {n} failed and were tried again"));
+        }
+        if let (n @ 1.., Some(job)) = (self.failures.n_left_out(), &self.last) {
+            self.say(&format!("… and {} more: pilotfish tasks {}{place} --failed", count(n), job.id));
         }
     }
 
@@ -262,7 +299,14 @@ fn new_bar(has_colour: bool) -> ProgressBar {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{Pace, eta};
+    use super::{Pace, Quota, eta};
+
+    #[test]
+    fn ten_lines_are_shown_and_the_rest_is_counted() {
+        let mut quota = Quota::default();
+        let n_shown = (0..25).filter(|_| quota.take()).count();
+        assert_eq!((n_shown, quota.n_left_out(), quota.has_room()), (10, 15, false));
+    }
 
     #[test]
     fn pace_is_that_of_the_last_while_when_enough_happened() {

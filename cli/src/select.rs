@@ -129,6 +129,20 @@ impl Target {
         Ok(Target { jobs, tasks: Some(set) })
     }
 
+    /// The one job that is meant, which has the first of its named tasks.
+    ///
+    /// # Errors
+    /// As for [`JobSelector::resolve_one`], and tasks beyond the last.
+    pub async fn resolve_one(&self, client: &Client) -> Result<JobId, Failure> {
+        let job = self.jobs.resolve_one(client).await?;
+        if let Some(tasks) = &self.tasks
+            && let Some(refusal) = beyond(&client.job(job).await?, tasks)
+        {
+            return Err(Failure::bad_input(refusal));
+        }
+        Ok(job)
+    }
+
     /// Reads exactly one task: `JOB.INDEX`.
     ///
     /// # Errors
@@ -143,6 +157,13 @@ impl Target {
         };
         Ok(TaskId { job: target.jobs.resolve_one(client).await?, index })
     }
+}
+
+/// What to say of tasks that the job does not have.
+pub fn beyond(job: &JobView, tasks: &TaskSet) -> Option<String> {
+    let first = tasks.first().filter(|first| *first >= job.counts.total);
+    let last = count(job.counts.total.saturating_sub(1));
+    first.map(|_| format!("job {} has no task {tasks}; its tasks are 0 to {last}", job.id))
 }
 
 fn no_job(range: &RangeInclusive<u64>, last: Option<u64>) -> Failure {

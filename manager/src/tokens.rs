@@ -92,13 +92,20 @@ impl Tokens {
             Ok(secret) if secret.len() == SECRET_BYTES => Ok(Tokens::new(&secret)),
             Ok(secret) => Err(TokensError::Length { path, found: secret.len() }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let mut secret = [0; SECRET_BYTES];
-                SystemRandom::new().fill(&mut secret).map_err(|_| TokensError::Random)?;
+                let secret = draw_secret()?;
                 write_private(&path, &secret).map_err(|source| TokensError::File { path, source })?;
                 Ok(Tokens::new(&secret))
             }
             Err(source) => Err(TokensError::File { path, source }),
         }
+    }
+
+    /// Tokens by a secret that is kept nowhere.
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
+    pub fn draw() -> Result<Tokens, TokensError> {
+        Ok(Tokens::new(&draw_secret()?))
     }
 
     /// Tokens by this secret.
@@ -172,6 +179,12 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
         // The first error is the one to tell; a draft left behind is overwritten next time.
         let _ = fs::remove_file(&draft);
     })
+}
+
+fn draw_secret() -> Result<[u8; SECRET_BYTES], TokensError> {
+    let mut secret = [0; SECRET_BYTES];
+    SystemRandom::new().fill(&mut secret).map_err(|_| TokensError::Random)?;
+    Ok(secret)
 }
 
 #[cfg(test)]

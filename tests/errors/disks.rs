@@ -144,13 +144,23 @@ fn read_only_disks_are_explained() {
     let mut page = Page::new("read-only-disk");
     let Some(disk) = Disk::mount(&page.sandbox, "disk", "20m") else { return };
     page.sandbox.ok(&["run", "-q", "--dir", "disk/state", "--", "echo", "{}", ":::", "a", "b"]);
+    // One whose manager was killed leaves a log beside its store.
+    let killed = page.serve("disk/killed", &["-q", "--no-local"]);
+    page.sandbox.ok(&["submit", "--dir", "disk/killed", "--", "true"]);
+    killed.signal(nix::sys::signal::Signal::SIGKILL);
+    assert_eq!(killed.wait(), None);
+    std::fs::remove_file(disk.path.join("killed/store.sqlite-shm")).expect("it was left there");
     tests::until("nothing is left running", || page.sandbox.processes().is_empty());
     disk.change("ro");
     page.fails("run in a folder that is there", &["run", "--dir", "disk/state", "--", "true"]);
     page.fails("serve in a folder that is there", &["serve", "-q", "--dir", "disk/state"]);
     page.fails("run in a new folder", &["run", "--dir", "disk/new", "--", "true"]);
     page.fails("serve in a new folder", &["serve", "-q", "--dir", "disk/new"]);
-    page.fails("read what is there", &["jobs", "--dir", "disk/state"]);
+    page.ends("read outputs", &["logs", "1", "--dir", "disk/state"], 0);
+    for command in [&["jobs"][..], &["job", "1"], &["tasks", "1"], &["task", "1.0"], &["export", "1"]] {
+        page.sandbox.ok(&[command, &["--dir", "disk/state"][..]].concat());
+    }
+    page.fails("read a store that was not closed", &["jobs", "--dir", "disk/killed"]);
     page.fails("export to it", &["export", "1", "--dir", "disk/state", "-o", "disk/x.csv"]);
     page.ends("tasks that write there", &["run", "-q", "--stdout", "disk/{index}.txt", "--", "echo"], 1);
     disk.change("rw");

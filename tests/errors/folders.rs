@@ -34,6 +34,16 @@ fn folders_that_cannot_be_used_are_explained() {
 }
 
 #[test]
+fn a_run_whose_pilots_cannot_start_ends_soon() {
+    let mut page = Page::new("no-pilots");
+    page.sandbox.write(".pilotfish/pilots", "a file where folders of pilots belong\n");
+    let begun = std::time::Instant::now();
+    page.fails("no pilot has a folder", &["run", "--", "echo", "{}", ":::", "a", "b"]);
+    assert!(begun.elapsed().as_secs() < 12, "three attempts within three seconds took {:?}", begun.elapsed());
+    page.close();
+}
+
+#[test]
 fn damaged_folders_are_explained() {
     let mut page = Page::new("damaged");
     let here = page.sandbox.path().to_owned();

@@ -184,6 +184,8 @@ fn what_a_manager_does_not_know_is_explained() {
         ("outputs of a task beyond the last", &["logs", "1.2"]),
         ("outputs of a task that has none", &["logs", "1.0"]),
         ("tasks from beyond the last", &["cancel", "1.5-9"]),
+        ("a list of tasks from beyond the last", &["tasks", "1.5-9"]),
+        ("outputs of tasks from beyond the last", &["logs", "1.5-9"]),
         ("a whole job for one task", &["task", "1"]),
         ("a pilot that is not there", &["explain", "pilot", "1"]),
         ("a pilot that is none", &["explain", "pilot", "x"]),
@@ -195,7 +197,18 @@ fn what_a_manager_does_not_know_is_explained() {
     for (title, arguments) in cases {
         page.refuses(title, arguments);
     }
-    page.sandbox.ok(&["cancel", "1"]);
+    page.ends("to wait for too long", &["wait", "1", "--timeout", "10ms"], 124);
+    page.ends("to resume what was not paused", &["resume", "1"], 0);
+    page.ends("to pause", &["pause", "1"], 0);
+    page.ends("to pause what is paused", &["pause", "1"], 0);
+    page.ends("to wait for what is paused", &["wait", "1", "--timeout", "10ms"], 124);
+    page.ends("to cancel a task", &["cancel", "1.0"], 0);
+    page.ends("to open a task of a paused job again", &["retry-failed", "1.0"], 0);
+    page.ends("to open tasks again that are open", &["retry-failed", "1.0-1"], 0);
+    page.ends("to cancel a task again", &["cancel", "1.0"], 0);
+    page.ends("to cancel what has partly ended", &["cancel", "1"], 0);
+    page.ends("to open again what was cancelled", &["retry-failed", "1"], 0);
+    page.ends("the same for programs", &["retry-failed", "1", "--json"], 0);
     page.refuses("to pause what is over", &["pause", "1"]);
     page.refuses("to cancel what is over", &["cancel", "1"]);
     page.refuses("two managers' names", &["status", "--manager", "a b"]);

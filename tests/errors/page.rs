@@ -143,6 +143,7 @@ impl Page {
             (r"([Pp]rocess|pid) \d+", "$1 [PID]"),
             (&host, "host [HOST]"),
             (r"[0-9a-f]{16}…", "[HASH]…"),
+            (r"pilots/[a-z][0-9a-z]+-\d+", "pilots/[TAG]"),
             (r"at most [0-9.,]+( [KMGT]iB)? here", "at most [SOME] here"),
             (r" in [0-9.]+ ?m?s\b", " in [SPAN]"),
             (r"\b[0-9.]+ ?(µs|ms|s) of", "[SPAN] of"),

@@ -9,8 +9,8 @@ fn tasks_that_cannot_run_say_why() {
     let mut page = Page::new("tasks");
     page.sandbox.write("taken", "a file\n");
     let cases: &[(&str, &str)] = &[
-        ("a program that is not there", "name: x\ncommand: [no-such-program]\n"),
-        ("a program that is none", "name: x\ncommand: [/etc/passwd]\n"),
+        ("a program that only tasks know", "name: x\ncommand: [\"{p}\"]\nsweep: {p: [no-such-program]}\n"),
+        ("a program that is none", "name: x\ncommand: [\"{p}\"]\nsweep: {p: [/etc/passwd]}\n"),
         ("a folder where a file is", "name: x\ncommand: [\"true\"]\nworkdir: {path: taken/here}\n"),
         ("output into a file as a folder", "name: x\ncommand: [echo]\nstdio: {stdout: taken/out.txt}\n"),
         ("output to where nobody may write", "name: x\ncommand: [echo]\nstdio: {stdout: /proc/out.txt}\n"),
@@ -27,12 +27,29 @@ fn tasks_that_cannot_run_say_why() {
 }
 
 #[test]
+fn programs_that_are_not_here_are_told_of_before_anything_runs() {
+    let mut page = Page::new("programs");
+    page.refuses("a program that is not here", &["run", "--", "no-such-program", "x"]);
+    page.refuses("a program that is not there", &["run", "--", "/bin/no-such-program"]);
+    page.refuses("a program that is none", &["run", "--", "/etc/passwd"]);
+    assert!(!page.sandbox.path().join(".pilotfish").exists(), "`run` has begun something");
+    page.ends("a program that nodes may have", &["check", "--", "no-such-program"], 0);
+    page.ends("a dry run of one", &["submit", "--dry-run", "--", "no-such-program"], 0);
+    page.ends(
+        "a shell line is not looked into",
+        &["run", "-q", "--", "no-such-program 2>/dev/null || true"],
+        0,
+    );
+    page.close();
+}
+
+#[test]
 fn results_that_cannot_be_written_say_why() {
     let mut page = Page::new("results");
     page.sandbox.ok(&["run", "-q", "--", "echo", "{}", ":::", "a", "b"]);
     let full = || File::options().write(true).open("/dev/full").expect("a full device");
     page.fails("into a folder that is not there", &["export", "1", "-o", "no/x.csv"]);
-    page.fails("over a folder", &["export", "1", "-o", "home"]);
+    page.fails("over a folder", &["export", "1", "-f", "csv", "-o", "home"]);
     page.fails("to where nobody may write", &["export", "1", "-o", "/proc/x.csv"]);
     let commands: &[(&str, &[&str])] = &[
         ("a full device takes no CSV", &["export", "1"]),

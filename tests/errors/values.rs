@@ -9,6 +9,8 @@ fn bad_values_of_commands_are_explained() {
         ("no command", &["check", "--", ":::", "a"]),
         ("no value", &["check", "--", "echo", "{}", ":::"]),
         ("no value between two", &["check", "--", "echo", ":::", ":::", "a"]),
+        ("a place for values, and none", &["run", "--", "echo", "{}"]),
+        ("a place for values in a shell line, and none", &["check", "--", "cat {.}.txt"]),
         ("a list that is not there", &["check", "--", "echo", "{3}", ":::", "a", ":::", "b"]),
         ("linked lists of different length", &["check", "--", "echo", ":::", "a", "b", ":::+", "c"]),
         ("nothing to link with", &["check", "--", "echo", ":::+", "c"]),

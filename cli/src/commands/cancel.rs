@@ -30,6 +30,5 @@ pub struct CancelArgs {
 /// # Errors
 /// A wrong selector, a refusal, or no manager.
 pub async fn run(args: CancelArgs) -> Result<Outcome, Failure> {
-    let what = Change { verb: "cancel", done: "cancelled", counts_tasks: true };
-    change::change(&args.jobs, &args.view, what).await
+    change::change(&args.jobs, &args.view, Change::Cancel).await
 }

@@ -48,7 +48,7 @@ pub struct CheckArgs {
 /// # Errors
 /// Everything that is wrong with the job, a line each.
 pub fn run(args: CheckArgs) -> Result<Outcome, Failure> {
-    let job = args.input.resolve()?.compile()?;
+    let job = args.input.resolve_for_others()?.compile()?;
     let indices = indices(&job, args.task, args.limit)?;
     if args.json {
         show::print(&show::json(&preview::json(&job, indices))?)?;

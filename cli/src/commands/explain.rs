@@ -81,8 +81,11 @@ async fn path(what: What, id: &str, client: &Client) -> Result<String, Failure> 
             let platforms = client.platforms().await?.platforms;
             if !platforms.iter().any(|platform| platform.name == id) {
                 let names: Vec<&str> = platforms.iter().map(|platform| platform.name.as_str()).collect();
-                let known = if names.is_empty() { "none is attached".to_owned() } else { names.join(", ") };
-                return Err(Failure::bad_input(format!("there is no platform `{id}`; known: {known}")));
+                let known = match names.is_empty() {
+                    true => "none is attached: list it under `platforms` in a manager.yaml for `pilotfish serve --config`, or leave out --no-local for this host".to_owned(),
+                    false => format!("known: {}", names.join(", ")),
+                };
+                return Err(Failure::bad_input(format!("there is no platform `{id}`; {known}")));
             }
             format!("platform/{id}")
         }

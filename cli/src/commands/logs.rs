@@ -57,7 +57,7 @@ pub async fn run(args: LogsArgs) -> Result<Outcome, Failure> {
     let target = Target::parse(&args.target)?;
     let reader = Reader::open(&args.view.place).await?;
     let client = &reader.client;
-    let job = target.jobs.resolve_one(client).await?;
+    let job = target.resolve_one(client).await?;
     let single = target.tasks.as_ref().filter(|tasks| tasks.len() == 1).and_then(TaskSet::first);
     match single {
         Some(index) if !args.view.json && !args.failed => {

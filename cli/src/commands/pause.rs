@@ -30,6 +30,5 @@ pub struct PauseArgs {
 /// A wrong selector, a refusal, or no manager.
 pub async fn run(args: PauseArgs) -> Result<Outcome, Failure> {
     change::refuse_tasks(&args.jobs, "paused")?;
-    let what = Change { verb: "pause", done: "paused", counts_tasks: false };
-    change::change(&args.jobs, &args.view, what).await
+    change::change(&args.jobs, &args.view, Change::Pause).await
 }

@@ -30,6 +30,5 @@ pub struct ResumeArgs {
 /// A wrong selector, a refusal, or no manager.
 pub async fn run(args: ResumeArgs) -> Result<Outcome, Failure> {
     change::refuse_tasks(&args.jobs, "resumed")?;
-    let what = Change { verb: "resume", done: "resumed", counts_tasks: false };
-    change::change(&args.jobs, &args.view, what).await
+    change::change(&args.jobs, &args.view, Change::Resume).await
 }

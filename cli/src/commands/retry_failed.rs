@@ -30,6 +30,5 @@ pub struct RetryFailedArgs {
 /// # Errors
 /// A wrong selector, a refusal, or no manager.
 pub async fn run(args: RetryFailedArgs) -> Result<Outcome, Failure> {
-    let what = Change { verb: "retry", done: "opened again", counts_tasks: true };
-    change::change(&args.jobs, &args.view, what).await
+    change::change(&args.jobs, &args.view, Change::Retry).await
 }

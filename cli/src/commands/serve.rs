@@ -1,6 +1,9 @@
 //! `pilotfish serve`: a manager that stays.
 
-use std::{net::IpAddr, path::PathBuf};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+};
 
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
@@ -101,9 +104,10 @@ pub async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     }
     let config = config(&args, folder)?;
     logging::start(Some(if args.quiet { "warn" } else { "info" }));
+    let listen_host = config.listen_host;
     let (mut manager, _) = in_process::start(config).await?;
     if !args.quiet {
-        announce(&manager, &args);
+        announce(&manager, &args, listen_host);
     }
     let outcome = loop {
         tokio::select! {
@@ -156,9 +160,21 @@ fn config(args: &ServeArgs, folder: PathBuf) -> Result<Config, Failure> {
     Ok(config)
 }
 
-fn announce(manager: &Manager, args: &ServeArgs) {
+fn announce(manager: &Manager, args: &ServeArgs, listen_host: IpAddr) {
     let access = manager.access();
     let tls = if access.certificate_sha256.is_some() { "with TLS" } else { "without TLS" };
     let place = folder(args).map(|folder| show_path(&folder)).unwrap_or_default();
     show::say(&format!("manager in {place} at {} ({tls}), process {}", access.url, access.pid));
+    if listen_host.is_unspecified()
+        && let Some((scheme, port)) = access.url.split_once("://").zip(access.url.rsplit_once(':'))
+    {
+        let (scheme, port) = (scheme.0, port.1);
+        let listens = SocketAddr::new(listen_host, port.parse().unwrap_or_default());
+        show::say(&format!(
+            "it listens on all addresses ({listens}); agents and clients here use {}, those elsewhere need {scheme}://{}:{port} as `url` in a copy of {}",
+            access.url,
+            access.host,
+            access::ACCESS_FILE
+        ));
+    }
 }

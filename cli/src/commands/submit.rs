@@ -62,7 +62,7 @@ pub struct SubmitArgs {
 /// # Errors
 /// Everything that is wrong with the job, or no manager.
 pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
-    let spec = args.input.resolve()?;
+    let spec = args.input.resolve_for_others()?;
     if args.dry_run {
         return dry_run(&spec, args.view.json);
     }
@@ -87,7 +87,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     };
     let mut progress = Progress::new(verbosity);
     let job = follow(&client, submitted.job, &mut progress).await;
-    progress.finish();
+    progress.finish(&args.view.place.flags());
     let job = job?;
     if args.view.json {
         show::print(&show::json(&job)?)?;

@@ -65,7 +65,10 @@ fn facts(detail: &TaskDetail) -> Facts {
     facts.add("command", quote::command_line(&detail.command));
     facts.add("in", detail.workdir.clone());
     for (name, value) in &row.parameters {
-        facts.add(format!("  {name}"), value.clone());
+        // The command has an empty one too, and blanks at the ends.
+        let is_visible = !value.is_empty() && value.trim() == value;
+        let shown = if is_visible { value.clone() } else { format!("{value:?}") };
+        facts.add(format!("  {name}"), shown);
     }
     for (name, value) in &row.extracted {
         facts.add(format!("  {name}"), value.clone().unwrap_or_else(|| "nothing found".to_owned()));

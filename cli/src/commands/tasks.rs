@@ -3,12 +3,12 @@
 use clap::Args;
 
 use protocol::api::TaskRow;
-use scheduler::{engine::interface::TaskFilter, ids::JobId};
+use scheduler::{engine::interface::TaskFilter, ids::JobId, ranges::TaskSet};
 
 use crate::{
     client::{Client, Page},
     failure::{Failure, Outcome},
-    select::JobSelector,
+    select::Target,
     show::{
         self, Ink, Screen,
         format::{bytes, count, span},
@@ -21,7 +21,8 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   pilotfish tasks 3
-  pilotfish tasks last --state failed
+  pilotfish tasks last --failed
+  pilotfish tasks 3.0-9,17                 only these tasks
   pilotfish tasks 3 --from 1000 --limit 20 --json
   pilotfish tasks 3 --state failed -q      the numbers only, like 3.17";
 
@@ -34,12 +35,15 @@ const LIMIT_DEFAULT: u64 = 100;
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TasksArgs {
-    /// Of which job: a number or last
-    #[arg(value_name = "JOB")]
-    job: String,
+    /// Of which job, and which of its tasks: 3, last, 3.17 or 3.0-9
+    #[arg(value_name = "JOB[.TASKS]")]
+    target: String,
     /// Only those in this state
     #[arg(long, value_enum, default_value = "all")]
     state: StateArg,
+    /// Only those that failed for good; the same as --state failed
+    #[arg(long, conflicts_with = "state")]
+    failed: bool,
     /// Begin with this index
     #[arg(long, value_name = "INDEX", default_value_t = 0)]
     from: u64,
@@ -90,11 +94,12 @@ impl From<StateArg> for TaskFilter {
 /// # Errors
 /// No such job, or no manager and no store.
 pub async fn run(args: TasksArgs) -> Result<Outcome, Failure> {
-    let selector = JobSelector::parse(&args.job)?;
+    let target = Target::parse(&args.target)?;
     let reader = Reader::open(&args.view.place).await?;
-    let job = selector.resolve_one(&reader.client).await?;
+    let job = target.resolve_one(&reader.client).await?;
+    let wanted = target.tasks.unwrap_or_else(|| TaskSet::from(0..u64::MAX));
     let view = async |screen: &Screen| {
-        let (rows, next) = rows(&args, &reader.client, job).await?;
+        let (rows, next) = rows(&args, &reader.client, job, &wanted).await?;
         if args.view.json {
             return show::json(&rows);
         }
@@ -113,21 +118,32 @@ pub async fn run(args: TasksArgs) -> Result<Outcome, Failure> {
 }
 
 /// The rows asked for, and where the next ones begin.
-async fn rows(args: &TasksArgs, client: &Client, job: JobId) -> Result<(Vec<TaskRow>, Option<u64>), Failure> {
+async fn rows(
+    args: &TasksArgs,
+    client: &Client,
+    job: JobId,
+    wanted: &TaskSet,
+) -> Result<(Vec<TaskRow>, Option<u64>), Failure> {
     let limit = if args.limit == 0 { u64::MAX } else { args.limit };
-    let mut rows = Vec::new();
-    let mut from = args.from;
-    loop {
-        let n_wanted = limit - rows.len() as u64;
-        let page =
-            Page { state: args.state.into(), from, limit: n_wanted.min(PAGE_ROWS), with_extracts: true };
-        let answer = client.tasks(job, page).await?;
-        rows.extend(answer.tasks);
-        match answer.next {
-            Some(next) if (rows.len() as u64) < limit && next > from => from = next,
-            next => return Ok((rows, next)),
+    let state = if args.failed { TaskFilter::Failed } else { args.state.into() };
+    let mut rows: Vec<TaskRow> = Vec::new();
+    for range in wanted.iter().filter(|range| range.end > args.from) {
+        let mut from = range.start.max(args.from);
+        while from < range.end {
+            let n_wanted = limit - rows.len() as u64;
+            if n_wanted == 0 {
+                return Ok((rows, Some(from)));
+            }
+            let n_asked = n_wanted.min(PAGE_ROWS).min(range.end - from);
+            let answer = client.tasks(job, Page { state, from, limit: n_asked, with_extracts: true }).await?;
+            rows.extend(answer.tasks.into_iter().filter(|row| row.index < range.end));
+            match answer.next {
+                Some(next) if next > from => from = next,
+                Some(_) | None => break,
+            }
         }
     }
+    Ok((rows, None))
 }
 
 fn table(rows: &[TaskRow]) -> Table {

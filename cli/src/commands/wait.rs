@@ -14,9 +14,12 @@ use crate::{
     follow::follow,
     progress::{Progress, Verbosity},
     select::JobSelector,
-    show::{self, job::end_line},
+    show::{self, format::count, job::end_line},
     view::ViewArgs,
 };
+
+/// When the time is up, nobody waits much longer for numbers.
+const LAST_LOOK_LIMIT: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,12 +66,16 @@ pub async fn run(args: WaitArgs) -> Result<Outcome, Failure> {
     for selector in selectors {
         jobs.extend(selector.resolve(&client).await?);
     }
-    let all = all_over(&client, &jobs, args.progress);
+    let all = all_over(&client, &jobs, &args);
     let ended = match timeout {
         None => all.await?,
         Some(timeout) => match tokio::time::timeout(timeout, all).await {
             Ok(ended) => ended?,
-            Err(_) => return Ok(Outcome::TimedOut),
+            Err(_) => {
+                let after = args.timeout.as_deref().unwrap_or_default();
+                tell_state(&client, &jobs, after).await;
+                return Ok(Outcome::TimedOut);
+            }
         },
     };
     if args.view.json {
@@ -88,14 +95,33 @@ pub fn outcome(jobs: &[JobView]) -> Outcome {
 }
 
 /// One after the other: the longest decides anyway.
-async fn all_over(client: &Client, jobs: &[JobId], with_progress: bool) -> Result<Vec<JobView>, Failure> {
-    let verbosity = if with_progress { Verbosity::All } else { Verbosity::Nothing };
+async fn all_over(client: &Client, jobs: &[JobId], args: &WaitArgs) -> Result<Vec<JobView>, Failure> {
+    let verbosity = if args.progress { Verbosity::All } else { Verbosity::Nothing };
     let mut ended = Vec::new();
     for job in jobs {
         let mut progress = Progress::new(verbosity);
         let view = follow(client, *job, &mut progress).await;
-        progress.finish();
+        progress.finish(&args.view.place.flags());
         ended.push(view?);
     }
     Ok(ended)
+}
+
+/// Says on standard error how far jobs are that took longer than somebody would wait.
+async fn tell_state(client: &Client, jobs: &[JobId], after: &str) {
+    // A manager that is gone by now has no numbers; that the time is up is told anyway.
+    let views = match tokio::time::timeout(LAST_LOOK_LIMIT, client.jobs()).await {
+        Ok(Ok(views)) => views,
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    };
+    let open = |job: &&JobView| jobs.contains(&job.id) && job.ended_at.is_none();
+    let open: Vec<&JobView> = views.iter().filter(open).collect();
+    for job in &open {
+        let state = if job.state == "paused" { "paused" } else { "running" };
+        let (done, total) = (count(job.counts.done), count(job.counts.total));
+        show::say(&format!("job {}: still {state} after {after}: {done} of {total} done", job.id));
+    }
+    if open.is_empty() {
+        show::say(&format!("not all is over after {after}"));
+    }
 }

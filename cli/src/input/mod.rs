@@ -3,6 +3,7 @@
 
 mod overrides;
 mod parallel;
+mod program;
 mod sources;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::{
         parallel::Command,
         sources::Sources,
     },
+    show,
 };
 
 /// What is to be run: `JOB.yaml`, or `-- COMMAND ::: VALUES`.
@@ -50,7 +52,7 @@ impl JobInput {
     ///
     /// # Errors
     /// Everything that is wrong with it, a line each.
-    pub fn resolve(&self) -> Result<JobSpec, Failure> {
+    fn resolve(&self) -> Result<JobSpec, Failure> {
         let mut spec = self.base()?;
         let mut problems = SetArg::apply_all(&self.set, &mut spec.sweep);
         if !self.command.is_empty() {
@@ -62,6 +64,33 @@ impl JobInput {
             problems = spec.validate();
         }
         if problems.is_empty() { Ok(spec) } else { Err(problems.into()) }
+    }
+
+    /// The resolved job for this host, which must have its program.
+    ///
+    /// # Errors
+    /// As for [`JobInput::resolve`], and a program that is not here.
+    pub fn resolve_here(&self) -> Result<JobSpec, Failure> {
+        let spec = self.resolve()?;
+        match program::missing(&spec) {
+            Some(problem) => Err(one(problem)),
+            None => Ok(spec),
+        }
+    }
+
+    /// The resolved job for hosts that may have programs which this one has not: that is only told of.
+    ///
+    /// # Errors
+    /// As for [`JobInput::resolve`].
+    pub fn resolve_for_others(&self) -> Result<JobSpec, Failure> {
+        let spec = self.resolve()?;
+        if let Some(problem) = program::missing(&spec) {
+            show::say(&format!(
+                "warning: {}: found {} here; tasks need it where they run",
+                problem.path, problem.found
+            ));
+        }
+        Ok(spec)
     }
 
     /// The job before the flags that change it.

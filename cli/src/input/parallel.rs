@@ -164,8 +164,11 @@ impl Translator {
         match meaning {
             Meaning::Index => Ok("{index}".to_owned()),
             Meaning::Unknown(why) => Err(Problem::new("", format!("`{written}`"), why)),
-            // Without values `{}` is what others make of it: find -exec, xargs.
-            Meaning::Value(None, _) if self.names.is_empty() => Ok(written.to_owned()),
+            Meaning::Value(None, _) if self.names.is_empty() => Err(Problem::new(
+                "",
+                format!("`{written}` without values"),
+                format!("give some, like `::: a b c`; for literal braces write {{{written}}}"),
+            )),
             Meaning::Value(None, form) => Ok(self.all(form).join(" ")),
             Meaning::Value(Some(number), form) => match self.names.get(number.wrapping_sub(1)).cloned() {
                 Some(name) => Ok(self.one(&name, form)),

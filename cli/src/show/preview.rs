@@ -78,7 +78,11 @@ fn values_text(values: &Values) -> String {
             let more = if ranges.len() > shown.len() { ", …" } else { "" };
             format!("{n_values}: {}{more}", shown.join(", "))
         }
-        Values::Linspace { from, to, .. } => format!("{n_values}: {from} to {to}, equally spaced"),
+        // As tasks get them, with their points.
+        Values::Linspace { n, .. } => {
+            let (first, last) = (values.at(0), values.at(n.saturating_sub(1)));
+            format!("{n_values}: {first} to {last}, equally spaced")
+        }
     }
 }
 

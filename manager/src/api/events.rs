@@ -46,14 +46,15 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Jobs named in one request.
 const N_JOBS_MAX: usize = 1000;
 
-/// Streams news of some jobs, or of all. Without jobs it begins with those that are not over.
+/// Streams news of some jobs, or of all: to operators, to others those of their own. Without jobs it
+/// begins with those that are not over. News of platforms are for operators only.
 pub(super) async fn watch(
     State(context): State<Shared>,
-    _user: User,
+    user: User,
     InQuery(query): InQuery<EventsQuery>,
 ) -> Result<Response, ApiError> {
     let jobs = query.job.as_deref().map(parse_jobs).transpose()?;
-    let watcher = Watcher::start(context, jobs).await?;
+    let watcher = Watcher::start(context, user, jobs).await?;
     let events = stream::unfold(watcher, |mut watcher| async {
         let event = watcher.next().await?;
         Some((Ok::<_, Infallible>(to_sse(&event)), watcher))
@@ -86,6 +87,9 @@ fn to_sse(event: &StreamEvent) -> sse::Event {
 /// One who watches.
 struct Watcher {
     context: Shared,
+    user: User,
+    /// Whether jobs that were asked for belong to the user: an owner never changes.
+    own: BTreeMap<JobId, bool>,
     notices: broadcast::Receiver<Notice>,
     /// `None`: all.
     jobs: Option<BTreeSet<JobId>>,
@@ -98,11 +102,14 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// Listens first and looks then, so that nothing is missed between. Errors: a job that is not there.
-    async fn start(context: Shared, jobs: Option<BTreeSet<JobId>>) -> Result<Watcher, ApiError> {
+    /// Listens first and looks then, so that nothing is missed between. Errors: a job that is not there,
+    /// or is somebody else's.
+    async fn start(context: Shared, user: User, jobs: Option<BTreeSet<JobId>>) -> Result<Watcher, ApiError> {
         let notices = context.state.handle.subscribe();
         let mut watcher = Watcher {
             context,
+            user,
+            own: BTreeMap::new(),
             notices,
             jobs,
             ready: VecDeque::new(),
@@ -112,7 +119,7 @@ impl Watcher {
         match watcher.jobs.clone() {
             Some(jobs) => {
                 for id in jobs {
-                    let view = watcher.context.job(id).await?;
+                    let view = watcher.context.own_job(&watcher.user, id).await?;
                     watcher.show(view);
                 }
             }
@@ -160,14 +167,21 @@ impl Watcher {
 
     async fn take(&mut self, notice: Result<Notice, RecvError>) -> Option<()> {
         match notice {
-            Ok(Notice::JobChanged(id)) if self.watches(id) => self.mark(id),
-            Ok(Notice::TaskFailed { task, kind, is_final, pilot }) if self.watches(task.job) => {
-                let text = format!("task {task}: {kind}");
-                self.ready.push_back(StreamEvent::TaskFailed { task, text, is_final, pilot });
+            Ok(Notice::JobChanged(id)) => {
+                if self.watches(id).await? {
+                    self.mark(id);
+                }
             }
-            Ok(Notice::JobChanged(_) | Notice::TaskFailed { .. }) => {}
+            Ok(Notice::TaskFailed { task, kind, is_final, pilot }) => {
+                if self.watches(task.job).await? {
+                    let text = format!("task {task}: {kind}");
+                    self.ready.push_back(StreamEvent::TaskFailed { task, text, is_final, pilot });
+                }
+            }
             Ok(Notice::PlatformFailed { platform, what }) => {
-                self.ready.push_back(StreamEvent::PlatformFailed { platform, what });
+                if self.user.is_operator {
+                    self.ready.push_back(StreamEvent::PlatformFailed { platform, what });
+                }
             }
             Err(RecvError::Lagged(_)) => match self.jobs.clone() {
                 Some(jobs) => jobs.into_iter().for_each(|id| self.mark(id)),
@@ -178,8 +192,21 @@ impl Watcher {
         Some(())
     }
 
-    fn watches(&self, id: JobId) -> bool {
-        self.jobs.as_ref().is_none_or(|jobs| jobs.contains(&id))
+    /// Whether news of this job are for this watcher; `None` when the manager ends.
+    async fn watches(&mut self, id: JobId) -> Option<bool> {
+        if let Some(jobs) = &self.jobs {
+            // Whose they are was looked at in the beginning.
+            return Some(jobs.contains(&id));
+        }
+        if self.user.is_operator {
+            return Some(true);
+        }
+        if let Some(is_own) = self.own.get(&id) {
+            return Some(*is_own);
+        }
+        let is_own = self.context.job(id).await.ok()?.user == self.user.name;
+        self.own.insert(id, is_own);
+        Some(is_own)
     }
 
     /// The job is to be shown, as soon as it may be.
@@ -197,7 +224,11 @@ impl Watcher {
 
     async fn show_all(&mut self, is_wanted: impl Fn(&JobView) -> bool) -> Result<(), ApiError> {
         match self.context.query(Query::Jobs).await? {
-            Answer::Jobs(jobs) => jobs.into_iter().filter(is_wanted).for_each(|view| self.show(view)),
+            Answer::Jobs(jobs) => {
+                let is_own = |view: &JobView| self.user.is_operator || view.user == self.user.name;
+                let wanted: Vec<JobView> = jobs.into_iter().filter(is_own).filter(is_wanted).collect();
+                wanted.into_iter().for_each(|view| self.show(view));
+            }
             other => return Err(ApiError::unexpected(&other)),
         }
         Ok(())

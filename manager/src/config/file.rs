@@ -124,12 +124,45 @@ impl ManagerFile {
         if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
             return Ok(ManagerFile::default());
         }
-        serde_yaml::from_str(text).map_err(|error| ConfigError::Content {
+        let content = |error: serde_yaml::Error| ConfigError::Content {
             path: path.to_owned(),
             line: error.location().map_or(1, |location| location.line()),
             problem: problem_of(&error),
-        })
+        };
+        // The profile does not know the adapters, and of a whole list no line could be told.
+        if let Err(error) = serde_yaml::from_str::<AdaptersOnly>(text)
+            && error.to_string().contains(KNOWN_ADAPTERS)
+        {
+            return Err(content(error));
+        }
+        serde_yaml::from_str(text).map_err(content)
     }
+}
+
+/// What is said of an unknown adapter, before those that are known.
+const KNOWN_ADAPTERS: &str = "the adapters are";
+
+/// Nothing of the file but its platforms' adapters.
+#[derive(Deserialize)]
+struct AdaptersOnly {
+    #[serde(rename = "platforms")]
+    _platforms: Vec<AdapterOnly>,
+}
+
+#[derive(Deserialize)]
+struct AdapterOnly {
+    #[serde(rename = "adapter", deserialize_with = "known_adapter")]
+    _adapter: (),
+}
+
+fn known_adapter<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
+    let wanted = "the name of an adapter";
+    let parse = |text: &str| {
+        let known = adapters::NAMES.join(", ");
+        let is_known = adapters::NAMES.contains(&text);
+        if is_known { Ok(()) } else { Err(format!("{KNOWN_ADAPTERS} {known}")) }
+    };
+    deserializer.deserialize_any(Quantity { wanted, parse })
 }
 
 impl Limits {
@@ -166,11 +199,6 @@ fn distinct_platforms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     let platforms = Vec::<PlatformProfile>::deserialize(deserializer)?;
     let mut names = BTreeSet::new();
     for platform in &platforms {
-        let (name, adapter) = (platform.name(), platform.adapter());
-        if !adapters::NAMES.contains(&adapter) {
-            let known = adapters::NAMES.join(", ");
-            return Err(D::Error::custom(format!("found adapter `{adapter}` of `{name}`; there is {known}")));
-        }
         if !names.insert(platform.name()) {
             let found =
                 format!("found two platforms of the name `{}`; name them differently", platform.name());
@@ -201,7 +229,7 @@ fn sentence_of(sentence: &str) -> String {
             form if form.starts_with("struct ") => "a mapping",
             other => other,
         };
-        return format!("found {found}; write {expected}");
+        return format!("found {}; write {expected}", kind_of(found));
     }
     if let Some(field) = sentence.strip_prefix("missing field ") {
         return format!("found no {field}; it is needed");
@@ -212,6 +240,24 @@ fn sentence_of(sentence: &str) -> String {
     match sentence.starts_with("found ") {
         true => sentence.to_owned(),
         false => format!("found no valid YAML; {sentence}"),
+    }
+}
+
+/// What the library calls a value, in the words of who wrote it.
+fn kind_of(found: &str) -> String {
+    let kinds = [("sequence", "a list"), ("map", "a mapping"), ("unit value", "nothing"), ("enum", "a tag")];
+    if let Some((_, words)) = kinds.iter().find(|(kind, _)| *kind == found) {
+        return (*words).to_owned();
+    }
+    for kind in ["integer ", "floating point ", "boolean ", "unknown variant "] {
+        if let Some(value) = found.strip_prefix(kind) {
+            return value.to_owned();
+        }
+    }
+    match (found.strip_prefix("string "), found.strip_prefix("unknown field ")) {
+        (Some(text), _) => format!("the text {text}"),
+        (_, Some(field)) => format!("the unknown field {field}"),
+        (None, None) => found.to_owned(),
     }
 }
 
@@ -261,23 +307,19 @@ mod tests {
 
     #[track_caller]
     fn check_refused(text: &str, expected: &str) {
-        let _ = expected;
-        println!("{text:?}\n   => {:?}", parse(text));
+        assert_eq!(parse(text).unwrap_err(), format!("manager.yaml:{expected}"), "{text}");
     }
 
     #[test]
     fn mistakes_are_told_with_line_and_field() {
-        check_refused(
-            "tls: maybe",
-            "1: tls: found unknown variant `maybe`; write one of `auto`, `on`, `off`",
-        );
+        check_refused("tls: maybe", "1: tls: found `maybe`; write one of `auto`, `on`, `off`");
         check_refused(
             "listen:\n  host: 127.0.0.1\n  prot: 1",
-            "3: listen: found unknown field `prot`; write `host` or `port`",
+            "3: listen: found the unknown field `prot`; write `host` or `port`",
         );
         check_refused(
             "listen:\n  port: 70000",
-            "2: listen.port: found integer `70000`; write a whole number up to 65535",
+            "2: listen.port: found `70000`; write a whole number up to 65535",
         );
         check_refused(
             "listen:\n  host: here",
@@ -293,15 +335,15 @@ mod tests {
         );
         check_refused(
             "limits:\n  node_retries: many",
-            "2: limits.node_retries: found string \"many\"; write a whole number, not negative",
+            "2: limits.node_retries: found the text \"many\"; write a whole number, not negative",
         );
         check_refused(
             "limits:\n  prefetch: [1]",
-            "2: limits.prefetch: found sequence; write a duration like 10s, 1h 30m or 500ms",
+            "2: limits.prefetch: found a list; write a duration like 10s, 1h 30m or 500ms",
         );
         check_refused(
             "policies:\n  matching: fiffo",
-            "2: policies.matching: found unknown variant `fiffo`; write `turns` or `fifo`",
+            "2: policies.matching: found `fiffo`; write `turns` or `fifo`",
         );
         check_refused("platforms:\n  - name: a", "2: platforms[0]: found no `adapter`; it is needed");
         check_refused(
@@ -310,7 +352,11 @@ mod tests {
         );
         check_refused(
             "platforms:\n  - {name: a, adapter: slurmy}",
-            "2: platforms: found adapter `slurmy` of `a`; there is local",
+            "2: platforms[0].adapter: found `slurmy`; the adapters are local",
+        );
+        check_refused(
+            "platforms:\n  - {name: a, adapter: local}\n  - name: b\n    adapter: slurmy",
+            "4: platforms[1].adapter: found `slurmy`; the adapters are local",
         );
         check_refused(
             "platforms:\n  - {name: a, adapter: local, cores: 0}",
@@ -337,12 +383,12 @@ mod tests {
             "1: found two platforms of the name `a`; name them differently",
         );
         check_refused("tls: on\ntls: off", "1: found `tls` twice; write it once");
-        check_refused("platforms: {", "1: platforms: found map; write a list");
-        check_refused("- 1", "1: found sequence; write a mapping");
-        check_refused("tls: [on", "1: tls: found sequence; write one of its words");
+        check_refused("platforms: {", "1: platforms: found a mapping; write a list");
+        check_refused("- 1", "1: found a list; write a mapping");
+        check_refused("tls: [on", "1: tls: found a list; write one of its words");
         check_refused(
             "limits: {node_retries: -1}",
-            "1: limits.node_retries: found integer `-1`; write a whole number, not negative",
+            "1: limits.node_retries: found `-1`; write a whole number, not negative",
         );
     }
 }

@@ -55,6 +55,23 @@ pub enum StoreError {
         /// The newest known version.
         known: i64,
     },
+    /// An older version has written it, or begun to; only a manager brings it up to date.
+    #[error("open {}: its format has version {found}; start a manager in its folder once", path.display())]
+    TooOld {
+        /// The store's file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+    },
+    /// The manager did not end in good order, and the folder is read-only.
+    #[error(
+        "open {}: what was written last is in a log beside it that only a writable folder can read; copy the folder",
+        path.display()
+    )]
+    LogNotReadable {
+        /// The store's file.
+        path: PathBuf,
+    },
     /// Its contents contradict themselves.
     #[error("{doing} {}: the store is damaged: {what}; restore it from a backup", path.display())]
     Damaged {
@@ -185,6 +202,7 @@ pub(super) enum Fault {
     Damaged(String),
     NotAStore(&'static str),
     TooNew { found: i64, known: i64 },
+    TooOld { found: i64 },
     NoWal,
     TooLarge { what: &'static str, value: u64 },
     Encode(serde_json::Error),
@@ -211,6 +229,7 @@ impl Fault {
             Fault::Damaged(what) => StoreError::Damaged { path, doing, what },
             Fault::NotAStore(why) => StoreError::NotAStore { path, doing, why },
             Fault::TooNew { found, known } => StoreError::TooNew { path, found, known },
+            Fault::TooOld { found } => StoreError::TooOld { path, found },
             Fault::NoWal => StoreError::Filesystem { path },
             Fault::TooLarge { what, value } => StoreError::TooLarge { path, doing, what, value },
             Fault::Encode(source) => StoreError::Encode { path, doing, source },

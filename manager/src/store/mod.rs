@@ -16,7 +16,7 @@ mod tests;
 mod write;
 
 use std::{
-    os::unix::fs::MetadataExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -34,6 +34,8 @@ pub const INDEX_MAX: u64 = i64::MAX as u64 - 1;
 
 /// How long to wait for a lock that some other program has on the file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The next number in a store that is only read.
+const NEVER_WRITES: i64 = i64::MAX;
 /// More than there are different statements.
 const STATEMENTS_MAX: usize = 32;
 
@@ -48,8 +50,19 @@ pub struct Store {
     /// Which file was opened: the one at `path` must still be that one.
     file_identity: Option<(u64, u64)>,
     reader: Reader,
-    // Last, so that the folder is free only after the file is closed.
-    _lock: lock::FolderLock,
+    // Last, so that the folder is free only after the file is closed. A reader holds nothing.
+    lock: Option<lock::FolderLock>,
+}
+
+/// How a connection opens the store's file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Access {
+    /// For the one writer.
+    Write,
+    /// Beside a writer.
+    Read,
+    /// Where nothing can be written, so nothing changes either: not even a file beside it is needed.
+    ReadUnchanging,
 }
 
 impl Store {
@@ -67,11 +80,11 @@ impl Store {
         let path = folder.join(FILE);
         // SQLite would create it with more rights; the files it puts beside it get those of this one.
         drop(lock::open_private(&path, "open")?);
-        let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let mut connection = connect(&path, Access::Write)?;
         let failed = |fault: error::Fault| fault.at(&path, "open");
         let identity = schema::prepare(&mut connection, migrations).map_err(failed)?;
         let next_seq = write::next_seq(&connection).map_err(failed)?;
-        let reader = Reader::new(path.clone());
+        let reader = Reader::new(path.clone(), Access::Read);
         let file_identity = file_identity(&path);
         Ok(Store {
             connection,
@@ -81,7 +94,34 @@ impl Store {
             is_broken: false,
             file_identity,
             reader,
-            _lock: lock,
+            lock: Some(lock),
+        })
+    }
+
+    /// Opens the store in a folder to read it, also where nothing can be written: takes no lock, makes
+    /// and changes nothing. What is committed to it is forgotten.
+    ///
+    /// Errors: there is none, it is of another version, or damaged; or a log beside it holds what was
+    /// committed last and cannot be read in a folder that is read-only.
+    pub fn open_to_read(folder: &Path) -> Result<Store, StoreError> {
+        let path = folder.join(FILE);
+        let (connection, access, identity) = match read_with(&path, Access::Read) {
+            Err(error) if cannot_write(&error) => match has_log(&path) {
+                false => read_with(&path, Access::ReadUnchanging)?,
+                true => return Err(StoreError::LogNotReadable { path }),
+            },
+            other => other?,
+        };
+        let reader = Reader::new(path.clone(), access);
+        Ok(Store {
+            connection,
+            path,
+            identity,
+            next_seq: NEVER_WRITES,
+            is_broken: false,
+            file_identity: None,
+            reader,
+            lock: None,
         })
     }
 
@@ -113,7 +153,8 @@ impl Store {
         if self.is_broken {
             return Err(StoreError::Broken { path: self.path.clone() });
         }
-        if records.is_empty() {
+        // A reader's engine may say what it would record; nobody is told that it was kept.
+        if records.is_empty() || self.lock.is_none() {
             return Ok(());
         }
         if file_identity(&self.path) != self.file_identity {
@@ -144,12 +185,59 @@ fn file_identity(path: &Path) -> Option<(u64, u64)> {
     Some((metadata.dev(), metadata.ino()))
 }
 
-fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
+fn connect(path: &Path, access: Access) -> Result<Connection, StoreError> {
     let failed = |source| error::Fault::Sqlite(source).at(path, "open");
     // Each connection is used by one thread at a time.
-    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | match access {
+            Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            Access::ReadUnchanging => OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI,
+        };
+    let connection = match access {
+        Access::Write | Access::Read => Connection::open_with_flags(path, flags),
+        Access::ReadUnchanging => Connection::open_with_flags(unchanging_uri(path), flags),
+    };
+    let connection = connection.map_err(failed)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
+}
+
+/// Opens and checks a store without writing.
+fn read_with(path: &Path, access: Access) -> Result<(Connection, Access, schema::Identity), StoreError> {
+    let connection = connect(path, access)?;
+    let identity =
+        schema::identify(&connection, schema::MIGRATIONS).map_err(|fault| fault.at(path, "open"))?;
+    Ok((connection, access, identity))
+}
+
+/// Whether an error may come from files that SQLite wants to make beside the store even to read it.
+fn cannot_write(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::ReadOnly { .. }
+            | StoreError::DiskFull { .. }
+            | StoreError::Io { .. }
+            | StoreError::Sqlite { .. }
+    )
+}
+
+/// Whether SQLite has left something beside the file that belongs to it.
+fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+}
+
+/// The file as a URI that tells SQLite that nobody changes it. Everything but letters and digits is escaped.
+fn unchanging_uri(path: &Path) -> String {
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => uri.push(char::from(*byte)),
+            other => uri.push_str(&format!("%{other:02X}")),
+        }
+    }
+    uri + "?immutable=1"
 }

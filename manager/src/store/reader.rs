@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction};
+use rusqlite::{Connection, OptionalExtension, Transaction};
 use scheduler::{
     ids::{JobId, PilotId, TaskId},
     results::{FailureKind, TaskOutput, Usage},
@@ -16,6 +16,7 @@ use scheduler::{
 };
 
 use super::{
+    Access,
     error::{Fault, StoreError},
     page,
 };
@@ -56,12 +57,13 @@ pub struct Reader {
 #[derive(Debug)]
 struct Shared {
     path: PathBuf,
+    access: Access,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl Reader {
-    pub(super) fn new(path: PathBuf) -> Reader {
-        Reader { shared: Arc::new(Shared { path, idle: Mutex::default() }) }
+    pub(super) fn new(path: PathBuf, access: Access) -> Reader {
+        Reader { shared: Arc::new(Shared { path, access, idle: Mutex::default() }) }
     }
 
     /// The last ended attempt of each task in a range of indices, ascending, `limit` tasks at most.
@@ -131,11 +133,11 @@ impl Reader {
         doing: &'static str,
         read: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        let Shared { path, idle } = &*self.shared;
+        let Shared { path, access, idle } = &*self.shared;
         let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match kept {
             Some(connection) => connection,
-            None => super::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
+            None => super::connect(path, *access)?,
         };
         let failed = |fault: Fault| fault.at(path, doing);
         let snapshot = connection.unchecked_transaction().map_err(|error| failed(error.into()))?;

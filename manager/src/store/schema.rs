@@ -119,6 +119,18 @@ pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> 
     count_epoch(connection)
 }
 
+/// Checks a store that is only read; its epoch stays.
+pub(super) fn identify(connection: &Connection, migrations: &[Migration]) -> Result<Identity, Fault> {
+    check_origin(connection, migrations)?;
+    connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;")?;
+    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if migrations.last().is_some_and(|last| found < last.version) {
+        return Err(Fault::TooOld { found });
+    }
+    check_pages(connection)?;
+    Ok(Identity { id: take(connection, "id")?, epoch: take(connection, "epoch")? })
+}
+
 /// Refuses what is not ours and what is newer than we are, before anything is written.
 fn check_origin(connection: &Connection, migrations: &[Migration]) -> Result<(), Fault> {
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));

@@ -18,6 +18,13 @@ pub enum Value {
     Integer(i64),
     /// A number.
     Float(f64),
+    /// A number as somebody wrote it: `1.10`, `1e5`.
+    Written {
+        /// Its value.
+        number: f64,
+        /// How it was written.
+        text: String,
+    },
     /// A point in time.
     Time(Time),
     /// Anything.
@@ -58,6 +65,9 @@ pub struct Columns {
     /// What the extracts seen so far could be.
     learned: Vec<Option<Kind>>,
 }
+
+/// Whole numbers up to here are exact as floating-point numbers: 2^53.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 const FIXED: [(&str, Kind); 10] = [
     ("index", Kind::Integer),
@@ -170,7 +180,8 @@ fn kind_of_text(text: &str) -> Kind {
     let is_integer = text.parse::<i64>().is_ok_and(|number| number.to_string() == text);
     let is_number = || {
         let first = text.trim_start_matches('-').chars().next();
-        first.is_some_and(|c| c.is_ascii_digit() || c == '.') && text.parse::<f64>().is_ok_and(f64::is_finite)
+        first.is_some_and(|c| c.is_ascii_digit() || c == '.')
+            && text.parse().is_ok_and(|number| is_held(number, text))
     };
     let has_leading_zero = || {
         let digits = text.trim_start_matches('-');
@@ -183,6 +194,14 @@ fn kind_of_text(text: &str) -> Kind {
     }
 }
 
+/// Whether this is the number of the text, and not what was left of one too large, small or long.
+fn is_held(number: f64, text: &str) -> bool {
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let is_zero = mantissa.bytes().all(|byte| matches!(byte, b'0' | b'.' | b'-'));
+    let is_whole = !text.contains(['.', 'e', 'E']);
+    number.is_finite() && (number != 0.0 || is_zero) && (!is_whole || number.abs() < WHOLE_MAX)
+}
+
 /// The type that holds both.
 fn common(a: Kind, b: Kind) -> Kind {
     match (a, b) {
@@ -193,19 +212,14 @@ fn common(a: Kind, b: Kind) -> Kind {
 }
 
 fn as_kind(text: String, kind: Kind) -> Value {
+    let kind = if kind == Kind::Loose { kind_of_text(&text) } else { kind };
     match kind {
         Kind::Integer => text.parse().map_or(Value::Missing, Value::Integer),
-        Kind::Float => text.parse().map_or(Value::Missing, Value::Float),
-        Kind::Loose if kind_of_text(&text) != Kind::Text => as_kind_of_its_own(text),
+        Kind::Float => match text.parse() {
+            Ok(number) => Value::Written { number, text },
+            Err(_) => Value::Missing,
+        },
         Kind::Loose | Kind::Text | Kind::Time => Value::Text(text),
-    }
-}
-
-fn as_kind_of_its_own(text: String) -> Value {
-    match kind_of_text(&text) {
-        Kind::Integer => text.parse().map_or(Value::Missing, Value::Integer),
-        Kind::Float => text.parse().map_or(Value::Missing, Value::Float),
-        Kind::Text | Kind::Time | Kind::Loose => Value::Text(text),
     }
 }
 
@@ -291,6 +305,18 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn numbers_that_no_number_holds_are_texts() {
+        let held =
+            ["1e-400", "1e400", "9007199254740993.0", "99999999999999999999", "0e-400", "1e5", "4.04e-161"];
+        let (f, t) = (Kind::Float, Kind::Text);
+        assert_eq!(held.map(kind_of_text), [t, t, f, t, f, f, f]);
+    }
+
+    fn written(number: f64, text: &str) -> Value {
+        Value::Written { number, text: text.to_owned() }
+    }
+
+    #[test]
     fn a_row_has_a_value_for_each_column() {
         let columns = Columns::of(&job());
         let values = columns.values(row(3, Some("-7.2")));
@@ -298,7 +324,7 @@ pub(super) mod tests {
         assert_eq!(values[0], Value::Integer(3));
         assert_eq!(
             values[10..],
-            [Value::Integer(1), Value::Float(0.5), Value::Text("a,b".to_owned()), Value::Float(-7.2)]
+            [Value::Integer(1), written(0.5, "0.5"), Value::Text("a,b".to_owned()), written(-7.2, "-7.2")]
         );
         assert_eq!(columns.values(row(3, None))[13], Value::Missing);
         assert_eq!(values[8], Value::Integer(4096));

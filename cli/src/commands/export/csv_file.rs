@@ -35,7 +35,7 @@ impl<W: Write> RowWriter for CsvFile<W> {
             // As parameters are written: with a point.
             Value::Float(number) => format!("{number:?}"),
             Value::Time(time) => rfc3339(time),
-            Value::Text(text) => text,
+            Value::Written { text, .. } | Value::Text(text) => text,
         });
         self.writer.write_record(texts).map_err(into_io)
     }
@@ -60,6 +60,22 @@ mod tests {
         RowWriter,
         columns::{Columns, tests as columns},
     };
+
+    #[test]
+    fn numbers_are_shown_as_they_were_written() {
+        for text in ["4.04e-161", "007", "1e5", "1.10", "1", ".5"] {
+            let of_job = Columns::of(&columns::job());
+            let mut written = Vec::new();
+            let mut file = Box::new(CsvFile::new(&of_job, &mut written).unwrap());
+            let mut row = columns::row(0, Some(text));
+            row.parameters[1].1 = text.to_owned();
+            file.row(of_job.values(row)).unwrap();
+            file.finish().unwrap();
+            let written = String::from_utf8(written).unwrap();
+            assert!(written.ends_with(&format!(",{text}\n")), "extract: {written}");
+            assert!(written.contains(&format!(",{text},\"a,b\"")), "parameter: {written}");
+        }
+    }
 
     #[test]
     fn rows_follow_their_heading() {

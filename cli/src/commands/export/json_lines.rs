@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use serde_json::{Map, Number, Value as Json};
+use serde_json::{Number, Value as Json};
 
 use crate::{
     commands::export::{
@@ -27,10 +27,17 @@ impl<W: Write> JsonLines<W> {
 
 impl<W: Write> RowWriter for JsonLines<W> {
     fn row(&mut self, values: Vec<Value>) -> io::Result<()> {
-        let fields = self.names.iter().cloned().zip(values.into_iter().map(json));
-        let object: Map<String, Json> = fields.collect();
-        serde_json::to_writer(&mut self.to, &object)?;
-        self.to.write_all(b"\n")
+        for (n, (name, value)) in self.names.iter().zip(values).enumerate() {
+            self.to.write_all(if n == 0 { b"{" } else { b"," })?;
+            serde_json::to_writer(&mut self.to, name)?;
+            self.to.write_all(b":")?;
+            match value {
+                // As it was written, which a number that was read would not keep.
+                Value::Written { text, .. } if is_json(&text) => self.to.write_all(text.as_bytes())?,
+                value => serde_json::to_writer(&mut self.to, &json(value))?,
+            }
+        }
+        self.to.write_all(b"}\n")
     }
 
     fn finish(mut self: Box<Self>) -> io::Result<()> {
@@ -38,11 +45,18 @@ impl<W: Write> RowWriter for JsonLines<W> {
     }
 }
 
+/// Whether this way of writing a number is JSON's too: `.5` and `5.` are not.
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<Number>(text).is_ok()
+}
+
 fn json(value: Value) -> Json {
     match value {
         Value::Missing => Json::Null,
         Value::Integer(number) => number.into(),
-        Value::Float(number) => Number::from_f64(number).map_or(Json::Null, Json::Number),
+        Value::Float(number) | Value::Written { number, .. } => {
+            Number::from_f64(number).map_or(Json::Null, Json::Number)
+        }
         Value::Time(time) => rfc3339(time).into(),
         Value::Text(text) => text.into(),
     }
@@ -55,6 +69,20 @@ mod tests {
         RowWriter,
         columns::{Columns, tests as columns},
     };
+
+    #[test]
+    fn numbers_are_shown_as_they_were_written_where_json_knows_the_form() {
+        let shown = |text: &str| {
+            let of_job = Columns::of(&columns::job());
+            let mut written = Vec::new();
+            let mut file = Box::new(JsonLines::new(&of_job, &mut written));
+            file.row(of_job.values(columns::row(0, Some(text)))).unwrap();
+            file.finish().unwrap();
+            String::from_utf8(written).unwrap().rsplit_once(':').unwrap().1.trim_end_matches("}\n").to_owned()
+        };
+        let texts = ["4.04e-161", "1e5", "1.10", "-7.0", ".5", "007"].map(shown);
+        assert_eq!(texts, ["4.04e-161", "1e5", "1.10", "-7.0", "0.5", "\"007\""]);
+    }
 
     #[test]
     fn fields_keep_their_order_and_types() {

@@ -46,10 +46,10 @@ pub struct ExportArgs {
     /// Which: a number or last
     #[arg(value_name = "JOB")]
     job: String,
-    /// The form; default: by the file's name, else csv
+    /// The form; default: by the file's name, csv for standard output
     #[arg(short, long, value_enum)]
     format: Option<Format>,
-    /// The file, written whole or not at all; default: standard output
+    /// The file, written whole or not at all; `-` or none: standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Only tasks in this state
@@ -57,6 +57,13 @@ pub struct ExportArgs {
     state: StateArg,
     #[command(flatten)]
     place: Where,
+}
+
+impl ExportArgs {
+    /// The file to be written; `None`: standard output.
+    fn file(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|path| *path != Path::new("-"))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -83,8 +90,8 @@ trait RowWriter {
 /// No such job, no manager and no store, or a file that cannot be written.
 pub async fn run(args: ExportArgs) -> Result<Outcome, Failure> {
     let selector = JobSelector::parse(&args.job)?;
+    let partial = args.file().map(partial_path).transpose()?;
     let format = format_of(&args)?;
-    let partial = args.output.as_deref().map(partial_path).transpose()?;
     let reader = Reader::open(&args.place).await?;
     let client = &reader.client;
     let job = selector.resolve_one(client).await?;
@@ -99,10 +106,16 @@ pub async fn run(args: ExportArgs) -> Result<Outcome, Failure> {
         .await?;
         columns.settle();
     }
-    let (Some(path), Some(partial)) = (&args.output, partial) else {
+    let (Some(path), Some(partial)) = (args.file(), partial) else {
         rows.write(&columns, format, Box::new(io::stdout())).await?;
         return Ok(Outcome::Fine);
     };
+    if is_device(path) {
+        let device = File::options().write(true).open(path);
+        let device = device.map_err(|error| Failure::file("write", path, &error))?;
+        rows.write(&columns, format, Box::new(device)).await?;
+        return Ok(Outcome::Fine);
+    }
     let file = File::create(&partial).map_err(|error| Failure::file("write", path, &error))?;
     let n_rows = match rows.write(&columns, format, Box::new(file)).await {
         Ok(n_rows) => n_rows,
@@ -118,18 +131,36 @@ pub async fn run(args: ExportArgs) -> Result<Outcome, Failure> {
 }
 
 fn format_of(args: &ExportArgs) -> Result<Format, Failure> {
-    let extension = args.output.as_deref().and_then(Path::extension).and_then(|extension| extension.to_str());
-    let format = args.format.unwrap_or(match extension {
-        Some("parquet" | "pq") => Format::Parquet,
-        Some("jsonl" | "ndjson") => Format::Jsonl,
-        Some(_) | None => Format::Csv,
-    });
-    if format == Format::Parquet && args.output.is_none() && io::stdout().is_terminal() {
+    let file = args.file();
+    let format = match (args.format, file) {
+        (Some(format), _) => format,
+        (None, None) => Format::Csv,
+        (None, Some(file)) => format_of_name(file)?,
+    };
+    if format == Format::Parquet && file.is_none() && io::stdout().is_terminal() {
         return Err(Failure::bad_input(
             "Parquet is not for terminals; name a file with -o, or redirect the output",
         ));
     }
     Ok(format)
+}
+
+fn format_of_name(file: &Path) -> Result<Format, Failure> {
+    let extension = file.extension().and_then(|extension| extension.to_str()).map(str::to_lowercase);
+    match extension.as_deref() {
+        Some("parquet" | "pq") => Ok(Format::Parquet),
+        Some("jsonl" | "ndjson") => Ok(Format::Jsonl),
+        Some("csv") => Ok(Format::Csv),
+        Some(_) | None => Err(Failure::bad_input(format!(
+            "--output: found `{}`, whose name does not say the form; end it in .csv, .jsonl, .ndjson, .parquet or .pq, or give --format",
+            file.display()
+        ))),
+    }
+}
+
+/// Whether a file of another name cannot take its place: a device, a pipe.
+fn is_device(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
 fn partial_path(path: &Path) -> Result<PathBuf, Failure> {

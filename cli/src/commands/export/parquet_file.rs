@@ -139,13 +139,13 @@ fn integer(value: Value) -> Option<i64> {
     match value {
         Value::Integer(number) => Some(number),
         Value::Time(time) => i64::try_from(time.0).ok(),
-        Value::Missing | Value::Float(_) | Value::Text(_) => None,
+        Value::Missing | Value::Float(_) | Value::Written { .. } | Value::Text(_) => None,
     }
 }
 
 fn float(value: Value) -> Option<f64> {
     match value {
-        Value::Float(number) => Some(number),
+        Value::Float(number) | Value::Written { number, .. } => Some(number),
         Value::Integer(number) => Some(number as f64),
         Value::Missing | Value::Time(_) | Value::Text(_) => None,
     }
@@ -157,7 +157,7 @@ fn text(value: Value) -> Option<ByteArray> {
         Value::Integer(number) => number.to_string(),
         Value::Float(number) => number.to_string(),
         Value::Time(time) => rfc3339(time),
-        Value::Text(text) => text,
+        Value::Written { text, .. } | Value::Text(text) => text,
     };
     Some(ByteArray::from(text.into_bytes()))
 }

@@ -1,5 +1,6 @@
 //! `pilotfish run`: manager, pilot and client in one process and one folder, for one job.
 
+mod company;
 mod key;
 mod session;
 
@@ -10,7 +11,7 @@ use std::{
 
 use clap::Args;
 
-use manager::{Manager, config::Config};
+use manager::config::Config;
 use protocol::{
     api::SubmitRequest,
     job::{JobSpec, Problem},
@@ -30,9 +31,11 @@ use crate::{
     show::{
         self, Screen,
         format::{count, counted},
-        job::summary,
+        job::{end_line, summary},
+        quote::quoted,
     },
 };
+use company::Latecomers;
 use session::{End, Session};
 
 const EXAMPLES: &str = "\
@@ -52,8 +55,12 @@ The same command again goes on with what was left; what failed stays failed unle
 is given, and --fresh starts anew. Ctrl-C lets running tasks finish, a second Ctrl-C stops them;
 both lose nothing. Results stay in the folder: see `pilotfish tasks`, `logs` and `export`.
 
-Exit codes: 0 all tasks succeeded, 1 tasks failed or were cancelled, 2 what was given cannot be used,
-3 a manager, a file or the machine did not do its part, 130 interrupted.";
+Other jobs of the folder that are not over stay paused. What `pilotfish submit` hands to this run
+from elsewhere meanwhile, and what `pilotfish resume` lets go on, is finished before it ends.
+
+Exit codes: 0 all tasks succeeded, 1 tasks failed or were cancelled, or failed in one of those other
+jobs, 2 what was given cannot be used, 3 a manager, a file or the machine did not do its part,
+130 interrupted.";
 
 /// A pilot of `run` waits as long as its manager lives.
 const IDLE_TIMEOUT: Span = Span::from_secs(366 * 24 * 3600);
@@ -102,12 +109,12 @@ pub struct RunArgs {
 /// A job that is wrong or needs more than there is, or a folder that cannot be used.
 pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
     let mut interrupts = Interrupts::listen()?;
-    let spec = args.input.resolve()?;
+    let spec = args.input.resolve_here()?;
     let capacity = capacity(&args)?;
     refuse_what_cannot_run(&spec, &capacity)?;
     refuse_company(&args.dir).await?;
     logging::start(None);
-    let config = config(&args.dir, capacity)?;
+    let config = config(&args.dir, capacity.clone())?;
     let request =
         SubmitRequest { submission_key: Some(key::submission_key(&spec, &config.folder, args.fresh)?), spec };
     // Until the pilot has something to do, an interruption has nothing to save.
@@ -119,7 +126,8 @@ pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
         },
         _ = interrupts.next() => return Ok(Outcome::Interrupted),
     };
-    let result = in_session(&args, &request, &mut manager, &client, &mut interrupts).await;
+    let mut session = Session { client: &client, manager: &mut manager, interrupts: &mut interrupts };
+    let result = in_session(&args, &request, &capacity, &mut session).await;
     Session::end(manager, &client, &mut interrupts).await;
     result
 }
@@ -127,33 +135,51 @@ pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
 async fn in_session(
     args: &RunArgs,
     request: &SubmitRequest,
-    manager: &mut Manager,
-    client: &Client,
-    interrupts: &mut Interrupts,
+    capacity: &Resources,
+    session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
     let began = Instant::now();
-    let before = tokio::select! {
-        before = submit(args, request, client) => before?,
-        _ = interrupts.next() => return Ok(Outcome::Interrupted),
+    let (before, mut latecomers) = tokio::select! {
+        before = submit(args, request, session.client) => before?,
+        _ = session.interrupts.next() => return Ok(Outcome::Interrupted),
     };
-    let mut progress = Progress::new(if args.quiet { Verbosity::Failures } else { Verbosity::All });
-    let session = Session { job: before.id, client, manager, interrupts };
-    let end = session.follow(&mut progress).await;
-    progress.finish();
-    let elapsed = Span(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX));
-    match end? {
-        End::Over(job) => {
-            report(args, &before, &job, elapsed);
-            Ok(wait::outcome(&[*job]))
+    let how_on = "the same command goes on, --fresh begins anew";
+    let Some(job) = follow(args, session, &before, how_on).await? else { return Ok(Outcome::Interrupted) };
+    report(args, &before, &job, Span(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX)));
+    let mut outcome = wait::outcome(&[job]);
+    while let Some(late) = latecomers.next(session.client, capacity).await? {
+        let how_on = format!("go on with `pilotfish resume {}{}` during another run", late.id, place(args));
+        let job =
+            if late.ended_at.is_some() { Some(late) } else { follow(args, session, &late, &how_on).await? };
+        let Some(job) = job else { return Ok(Outcome::Interrupted) };
+        if !args.quiet || job.counts.failed > 0 {
+            show::say(&end_line(&job));
         }
+        if job.counts.failed > 0 {
+            outcome = Outcome::TasksFailed;
+        }
+    }
+    Ok(outcome)
+}
+
+/// Shows how a job goes until it is over; `None` when the user stopped it before, who is then told
+/// how to go on.
+async fn follow(
+    args: &RunArgs,
+    session: &mut Session<'_>,
+    before: &JobView,
+    how_on: &str,
+) -> Result<Option<JobView>, Failure> {
+    let mut progress = Progress::new(if args.quiet { Verbosity::Failures } else { Verbosity::All });
+    let end = session.follow(before.id, &mut progress).await;
+    progress.finish(&place(args));
+    match end? {
+        End::Over(job) => Ok(Some(*job)),
         End::Stopped => {
-            let last = progress.last().unwrap_or(&before);
+            let last = progress.last().unwrap_or(before);
             let n_left = last.counts.total.saturating_sub(n_ended(last));
-            let left = counted(n_left, "task");
-            show::say(&format!(
-                "interrupted with {left} left; the same command goes on, --fresh begins anew"
-            ));
-            Ok(Outcome::Interrupted)
+            show::say(&format!("interrupted with {} left; {how_on}", counted(n_left, "task")));
+            Ok(None)
         }
     }
 }
@@ -231,13 +257,20 @@ fn config(folder: &Path, capacity: Resources) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Submits the job, or finds it again, and sets it going; gives its state before that.
-async fn submit(args: &RunArgs, request: &SubmitRequest, client: &Client) -> Result<JobView, Failure> {
-    pause_all(client).await?;
+/// Submits the job, or finds it again, and sets it going; gives its state before that, and who
+/// else is there.
+async fn submit(
+    args: &RunArgs,
+    request: &SubmitRequest,
+    client: &Client,
+) -> Result<(JobView, Latecomers), Failure> {
+    company::pause_all(client).await?;
     let submitted = client.submit(request).await?;
+    let place = (!args.quiet).then(|| place(args));
+    let latecomers = company::tell_paused(client, submitted.job, place.as_deref()).await?;
     let before = client.job(submitted.job).await?;
     if !submitted.is_repeat {
-        return Ok(before);
+        return Ok((before, latecomers));
     }
     if before.state == "paused" {
         client.change(before.id, "resume", None).await?;
@@ -248,7 +281,7 @@ async fn submit(args: &RunArgs, request: &SubmitRequest, client: &Client) -> Res
         // Named tasks are opened also when they were cancelled, as they are after too many failures.
         let all = format!("0-{}", counts.total.saturating_sub(1));
         client.change(before.id, "retry", Some(all)).await?;
-        return Ok(client.job(before.id).await?);
+        return Ok((client.job(before.id).await?, latecomers));
     }
     if !args.quiet && n_ended(&before) > 0 {
         let hint = match (before.ended_at.is_some(), n_lost) {
@@ -259,17 +292,7 @@ async fn submit(args: &RunArgs, request: &SubmitRequest, client: &Client) -> Res
         let done = format!("{} of {} tasks are done", count(counts.done), count(counts.total));
         show::say(&format!("going on with job {}: {done}{hint}", before.id));
     }
-    Ok(before)
-}
-
-/// Other jobs of this folder wait for their own `run`; this one is resumed when it is found.
-async fn pause_all(client: &Client) -> Result<(), Failure> {
-    for job in client.jobs().await? {
-        if job.state == "active" {
-            client.change(job.id, "pause", None).await?;
-        }
-    }
-    Ok(())
+    Ok((before, latecomers))
 }
 
 fn report(args: &RunArgs, before: &JobView, job: &JobView, elapsed: Span) {
@@ -283,17 +306,22 @@ fn report(args: &RunArgs, before: &JobView, job: &JobView, elapsed: Span) {
     // The exit code tells how the job went, also when nobody reads this any more.
     let _ = show::print(&text);
     if job.counts.failed > 0 && !args.quiet {
-        let place = if args.dir == Path::new(RUN_FOLDER) {
-            String::new()
-        } else {
-            format!(" --dir {}", args.dir.display())
-        };
+        let place = place(args);
         show::say(&format!(
-            "{} failed; see `pilotfish tasks {}{place} --state failed` and `pilotfish logs {} --failed{place}`",
+            "{} failed; see `pilotfish tasks {}{place} --failed` and `pilotfish logs {} --failed{place}`",
             counted(job.counts.failed, "task"),
             job.id,
             job.id
         ));
+    }
+}
+
+/// The flag that other commands need to find this run.
+fn place(args: &RunArgs) -> String {
+    if args.dir == Path::new(RUN_FOLDER) {
+        String::new()
+    } else {
+        format!(" --dir {}", quoted(&args.dir.display().to_string()))
     }
 }
 

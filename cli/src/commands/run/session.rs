@@ -19,9 +19,11 @@ const LAST_NEWS_LIMIT: Duration = Duration::from_millis(300);
 /// Pilots with nothing to do go within this time; the rest go with this process.
 const END_LIMIT: Duration = Duration::from_secs(30);
 
-/// Pilots that could not be started in a row; the waits between double from a second on.
-const N_FAILURES_MAX: u32 = 5;
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Pilots that could not be started in a row; the waits between are one second and two. What keeps a
+/// pilot from starting on this host seldom passes by itself, and nothing is lost by ending.
+const N_FAILURES_MAX: u32 = 3;
+/// So soon after the last of them it is over; asking within this process costs nothing.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// How following ended.
 pub enum End {
@@ -31,10 +33,8 @@ pub enum End {
     Stopped,
 }
 
-/// One job, and what runs it.
+/// What runs jobs here.
 pub struct Session<'a> {
-    /// The job.
-    pub job: JobId,
     /// The way to the manager.
     pub client: &'a Client,
     /// The manager.
@@ -44,13 +44,13 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Follows the job until it is over, or the user has stopped the manager.
+    /// Follows a job until it is over, or the user has stopped the manager.
     ///
     /// # Errors
     /// The manager failed.
-    pub async fn follow(self, progress: &mut Progress) -> Result<End, Failure> {
+    pub async fn follow(&mut self, job: JobId, progress: &mut Progress) -> Result<End, Failure> {
         let voice = progress.voice();
-        let mut following = pin!(follow(self.client, self.job, progress));
+        let mut following = pin!(follow(self.client, job, progress));
         let mut hopeless = pin!(hopeless(self.client));
         loop {
             tokio::select! {

@@ -98,7 +98,7 @@ fn numbers_of_an_array_are_the_first_source() {
 #[test]
 fn other_braces_stay_as_they_are() {
     assert_eq!(shown(&["awk", "{print $1}", "{}", ":::", "f"]), "1: awk|{print $1}|f");
-    assert_eq!(shown(&["find", ".", "-exec", "ls", "{}", ";"]), "1: find|.|-exec|ls|{}|;");
+    assert_eq!(shown(&["find", ".", "-exec", "ls", "{{}}", ";"]), "1: find|.|-exec|ls|{}|;");
     assert_eq!(shown(&["echo", "{{}}", "${1}", "{}", ":::", "f"]), "1: echo|{}|${1}|f");
 }
 
@@ -107,6 +107,10 @@ fn what_has_no_counterpart_is_refused() {
     assert_eq!(
         shown(&["cmd", "{%}", ":::", "a"]),
         "found `{%}`; tasks have no slot number; use {#} or {index}"
+    );
+    assert_eq!(
+        shown(&["find", ".", "-exec", "ls", "{}", ";"]),
+        "found `{}` without values; give some, like `::: a b c`; for literal braces write {{}}"
     );
     assert_eq!(
         shown(&["cmd", "{3}", ":::", "a"]),

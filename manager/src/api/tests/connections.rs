@@ -2,6 +2,7 @@
 
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
+use agent::pin;
 use rustls::pki_types::ServerName;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -14,7 +15,7 @@ use super::{
     super::ConnectionLimits,
     scene::{PATIENCE, Scene},
 };
-use crate::tls::{Identity, pinned};
+use crate::tls::Identity;
 
 const REQUEST: &str = "GET /api/v1/version HTTP/1.1\r\nhost: here\r\n\r\n";
 
@@ -141,7 +142,7 @@ async fn tls_shows_the_pinned_certificate_and_no_other_is_taken() {
     let identity = Identity::open(folder.path(), Ipv4Addr::LOCALHOST.into()).unwrap();
     let scene = Scene::start_with(ConnectionLimits::default(), Some(identity.server.clone())).await;
     let connect = async |fingerprint: &str| {
-        let connector = TlsConnector::from(Arc::new(pinned::client_config(fingerprint)));
+        let connector = TlsConnector::from(Arc::new(pin::tls_config(pin::fingerprint(fingerprint).unwrap())));
         let stream = TcpStream::connect(scene.address).await.unwrap();
         connector.connect(ServerName::try_from("any.name").unwrap(), stream).await
     };
@@ -149,7 +150,7 @@ async fn tls_shows_the_pinned_certificate_and_no_other_is_taken() {
     stream.write_all(REQUEST.as_bytes()).await.unwrap();
     assert!(read_answer(&mut stream).await.starts_with("HTTP/1.1 200 OK"));
     let error = connect(&"0".repeat(64)).await.err().unwrap();
-    assert!(error.to_string().contains("another certificate"), "{error}");
+    assert!(error.to_string().contains("it shows the certificate"), "{error}");
 }
 
 #[tokio::test]

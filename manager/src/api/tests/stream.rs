@@ -6,7 +6,7 @@ use hyper::{Request, body::Incoming};
 use protocol::codec::Format;
 use scheduler::{
     engine::interface::Notice,
-    ids::JobId,
+    ids::{JobId, PilotId, TaskId},
     pull::Pull,
     results::{Failure, FailureKind, JobReport, Report, Usage},
 };
@@ -23,8 +23,12 @@ struct Events {
 
 impl Events {
     async fn open(scene: &Scene, query: &str) -> Events {
+        Events::open_as(scene, &scene.ann(), query).await
+    }
+
+    async fn open_as(scene: &Scene, token: &str, query: &str) -> Events {
         let request = Request::get(format!("/api/v1/events{query}"))
-            .header("authorization", format!("Bearer {}", scene.ann()))
+            .header("authorization", format!("Bearer {token}"))
             .body(Body::empty());
         let response = scene.open(request.unwrap()).await;
         assert_eq!(response.status().as_u16(), 200);
@@ -73,6 +77,36 @@ async fn a_watcher_sees_the_job_at_once_and_when_it_changes() {
     scene.post(&format!("/api/v1/jobs/{id}/cancel"), json!({"tasks": "0"})).await;
     let job = events.job().await;
     assert_eq!((&job["id"], &job["counts"]["cancelled"]), (&json!(id), &json!(1)));
+}
+
+#[tokio::test]
+async fn only_operators_are_told_of_jobs_of_others_and_of_platforms() {
+    let scene = Scene::start().await;
+    let of_ann = scene.submit(&echo(3)).await;
+    let (bob, olga) = (scene.tokens.user("bob", false), scene.tokens.user("olga", true));
+    let refused =
+        scene.call("GET", &format!("/api/v1/events?job={of_ann}"), &bob, Body::empty()).await.refusal();
+    assert_eq!(refused, (403, "not-yours".to_owned()));
+    let mut for_bob = Events::open_as(&scene, &bob, "").await;
+    let mut for_olga = Events::open_as(&scene, &olga, "").await;
+    assert_eq!(for_olga.job().await["id"], of_ann);
+
+    scene.post(&format!("/api/v1/jobs/{of_ann}/cancel"), json!({"tasks": "0"})).await;
+    let (task, pilot) = (TaskId { job: JobId(of_ann), index: 1 }, PilotId(1));
+    let kind = FailureKind::Signal { signal: 9 };
+    scene.handle.notices().send(Notice::TaskFailed { task, kind, is_final: false, pilot }).unwrap();
+    scene.handle.notices().send(Notice::PlatformFailed { platform: "p".into(), what: "w".into() }).unwrap();
+    let body = json!({"spec": echo(5), "submission_key": "x"}).to_string();
+    let of_bob = scene.call("POST", "/api/v1/jobs", &bob, body).await.json()["job"].clone();
+
+    // What comes first for bob is his own job, although the rest happened before.
+    assert_eq!(for_bob.job().await["id"], of_bob);
+    let mut names = Vec::new();
+    while names.len() < 4 {
+        names.push(for_olga.next().await.unwrap().0);
+    }
+    names.sort();
+    assert_eq!(names, ["job", "job", "platform-failed", "task-failed"]);
 }
 
 #[tokio::test]

@@ -45,6 +45,32 @@ fn the_id_stays_and_the_epoch_grows() {
 }
 
 #[test]
+fn a_store_that_is_read_is_neither_held_nor_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = open(folder.path());
+    writer.commit(&beginning(9)).unwrap();
+    let written = replayed(&writer);
+    let mut reader = Store::open_to_read(folder.path()).unwrap();
+    assert_eq!((reader.id(), reader.epoch()), (writer.id(), writer.epoch()));
+    assert_eq!(replayed(&reader), written);
+    reader.commit(&beginning(9)).unwrap();
+    drop(writer);
+    // The lock is free although the reader lives.
+    let writer = open(folder.path());
+    assert_eq!((replayed(&writer), writer.epoch()), (written, 2));
+}
+
+#[test]
+fn what_is_no_store_cannot_be_read_and_is_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(Store::open_to_read(folder.path()).is_err());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    fs::write(folder.path().join(FILE), "").unwrap();
+    let error = Store::open_to_read(folder.path()).unwrap_err();
+    assert!(matches!(error, StoreError::TooOld { found: 0, .. }), "{error}");
+}
+
+#[test]
 fn a_second_manager_is_refused_and_told_who_is_first() {
     let folder = tempfile::tempdir().unwrap();
     let first = open(folder.path());

@@ -137,7 +137,8 @@ pub(super) fn read_table(
     let is_tabbed = path.extension().is_some_and(|extension| extension == "tsv" || extension == "tab");
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(if is_tabbed { b'\t' } else { b',' })
-        .trim(csv::Trim::All)
+        // Names may be aligned; values reach tasks byte for byte.
+        .trim(csv::Trim::Headers)
         .from_reader(text.as_bytes());
     let header: Vec<String> = reader.headers().map_err(table_error)?.iter().map(str::to_owned).collect();
     let places = choose_columns(&header, wanted)?;

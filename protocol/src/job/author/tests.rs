@@ -24,6 +24,8 @@ fn folder() -> TempDir {
     write("seeds.txt", b"3\r\n\n1\n 4 \n");
     write("names.txt", b"\xef\xbb\xbfada\ngrace\n");
     write("params.csv", b"\xef\xbb\xbfalpha, beta\n0.10,x\n0.20,\"y, z\"\n");
+    write("exact.csv", b"v , w\r\n4.04e-161,007\r\n1e5,1.10\r\n\" a\", b \r\n");
+    write("exact.txt", b"4.04e-161\n007\n1e5\n+1.10 \n");
     write("a.gz", b"");
     write("params.tsv", b"alpha\tbeta\n1\t2\n");
     write("empty.txt", b"\n\n");
@@ -165,6 +167,19 @@ fn values_come_from_every_source() {
     2 tasks of job (echo)
     0: echo 0.10 x
     1: echo 0.20 y, z
+    ");
+    insta::assert_snapshot!(swept("{csv: {file: exact.csv}}", "<{v}|{w}>"), @"
+    3 tasks of job (echo)
+    0: echo <4.04e-161|007>
+    1: echo <1e5|1.10>
+    2: echo < a| b >
+    ");
+    insta::assert_snapshot!(swept("{v: {lines: exact.txt}}", "<{v}>"), @"
+    4 tasks of job (echo)
+    0: echo <4.04e-161>
+    1: echo <007>
+    2: echo <1e5>
+    3: echo <+1.10 >
     ");
     insta::assert_snapshot!(swept("{csv: [{file: params.tsv, columns: [beta]}, {file: params.csv, columns: [alpha]}]}", "{alpha} {beta}"), @"
     2 tasks of job (echo)

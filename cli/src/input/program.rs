@@ -1,0 +1,85 @@
+//! Whether the program of a job is on this host. Nodes may have what this host has not, and the
+//! other way round; a run on this host may say no at once.
+
+use std::{ffi::OsString, os::unix::fs::PermissionsExt, path::Path};
+
+use protocol::job::{CommandLine, JobSpec, Problem};
+
+/// What the C library searches when PATH is not set.
+const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// What is wrong with the program here, if it can be known before any task runs: shell lines and names
+/// with placeholders are not looked at.
+pub fn missing(spec: &JobSpec) -> Option<Problem> {
+    let CommandLine::Args(args) = &spec.command else { return None };
+    let program = args.first().filter(|program| !program.contains('{'))?;
+    let found = |what: &str| format!("the program `{program}`, which {what}");
+    let (files, nowhere, hint) = if program.contains('/') {
+        (vec![spec.base_dir.join(program)], "does not exist", "check the path")
+    } else {
+        let path = search_path(spec)?;
+        let files = std::env::split_paths(&path).map(|folder| folder.join(program)).collect();
+        (files, "is in no folder of PATH", "install it, or write its path")
+    };
+    if files.iter().any(|file| is_executable(file)) {
+        return None;
+    }
+    Some(match files.iter().find(|file| file.is_file()) {
+        Some(file) => Problem::new(
+            "command",
+            found("is not executable"),
+            format!("make {} executable, or write another path", file.display()),
+        ),
+        None => Problem::new("command", found(nowhere), hint),
+    })
+}
+
+/// The search path of the tasks; `None` when it has placeholders.
+fn search_path(spec: &JobSpec) -> Option<OsString> {
+    match spec.env.get("PATH") {
+        Some(path) if path.contains('{') => None,
+        Some(path) => Some(path.into()),
+        None => Some(std::env::var_os("PATH").unwrap_or_else(|| PATH_DEFAULT.into())),
+    }
+}
+
+fn is_executable(file: &Path) -> bool {
+    file.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use protocol::job::{CommandLine, JobSpec};
+
+    use super::missing;
+
+    fn told(args: &[&str], path: Option<&str>) -> Option<String> {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let mut spec = JobSpec::new(CommandLine::Args(args), PathBuf::from("/etc"));
+        spec.env.extend(path.map(|path| ("PATH".to_owned(), path.to_owned())));
+        missing(&spec).map(|problem| problem.to_string())
+    }
+
+    #[test]
+    fn a_program_is_looked_for_where_tasks_would_look() {
+        assert_eq!(told(&["sh"], Some("/nowhere:/bin")), None);
+        assert_eq!(told(&["../bin/sh"], None), None);
+        let missing =
+            "command: found the program `sh`, which is in no folder of PATH; install it, or write its path";
+        assert_eq!(told(&["sh"], Some("/nowhere")).as_deref(), Some(missing));
+        let missing = "command: found the program `./sh`, which does not exist; check the path";
+        assert_eq!(told(&["./sh"], None).as_deref(), Some(missing));
+        let plain = "command: found the program `passwd`, which is not executable; make /etc/passwd executable, or write another path";
+        assert_eq!(told(&["passwd"], Some("/etc")).as_deref(), Some(plain));
+    }
+
+    #[test]
+    fn what_only_tasks_know_is_not_looked_at() {
+        assert_eq!(told(&["{program}"], Some("/nowhere")), None);
+        assert_eq!(told(&["sh"], Some("{index}")), None);
+        let spec = JobSpec::new(CommandLine::Shell("no-such-program".to_owned()), PathBuf::from("/"));
+        assert_eq!(missing(&spec), None);
+    }
+}

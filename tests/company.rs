@@ -1,0 +1,58 @@
+//! A `run` that is not alone in its folder: jobs that were left, and jobs that come meanwhile.
+
+use std::{fs::OpenOptions, io::Write};
+
+use nix::{
+    sys::{signal::Signal, stat::Mode},
+    unistd::mkfifo,
+};
+use tests::{Sandbox, until};
+
+/// A run of one task that waits for a line in the gate.
+const WAITS: [&str; 4] = ["-j", "1", "--", "read line < gate"];
+
+fn has_begun(sandbox: &Sandbox, job: &str) -> bool {
+    let output = sandbox.run(&["job", job, "--dir", ".pilotfish", "--json"]);
+    let view: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    view["counts"]["running"] == 1
+}
+
+#[test]
+fn a_run_names_what_it_leaves_and_finishes_what_comes_meanwhile() {
+    let sandbox = Sandbox::new();
+    mkfifo(&sandbox.path().join("gate"), Mode::S_IRWXU).expect("a gate");
+    let named = |name: &'static str| [&["run", "--name", name][..], &WAITS].concat();
+    let first = sandbox.start("first", &named("first"));
+    until("the first run's task has begun", || has_begun(&sandbox, "1"));
+    first.signal(Signal::SIGTERM);
+    assert_eq!(first.wait(), Some(130), "{}", sandbox.read("first.err"));
+
+    mkfifo(&sandbox.path().join("late-gate"), Mode::S_IRWXU).expect("a second gate");
+    let open = |gate: &str| {
+        let mut gate = OpenOptions::new().write(true).open(sandbox.path().join(gate)).expect("the gate");
+        writeln!(gate, "go").expect("somebody reads");
+    };
+    let second = sandbox.start("second", &named("second"));
+    until("the second run's task has begun", || has_begun(&sandbox, "2"));
+    let late = "read line < late-gate; exit {}";
+    sandbox.ok(&["submit", "--name", "late", "--", late, ":::", "3"]);
+    open("gate");
+    let waits = "also finishing job 3 late, submitted meanwhile";
+    until("the run waits for the other job", || sandbox.read("second.err").contains(waits));
+    open("late-gate");
+    assert_eq!(
+        second.wait(),
+        Some(1),
+        "a failed task of the other job tells: {}",
+        sandbox.read("second.err")
+    );
+
+    let said = sandbox.read("second.err");
+    let left = "job 1 (first, 1 task left) stays paused; go on with it by its own `pilotfish run`, or by `pilotfish resume 1` while this one works";
+    for line in [left, waits, "job 3 has failed tasks (1: 1 failed)"] {
+        assert!(said.contains(&format!("pilotfish: {line}\n")), "{line}\n{said}");
+    }
+    assert!(sandbox.read("second.out").contains("1: 1 done"), "the own job's end is told");
+    assert_eq!(sandbox.json(&["job", "1"])["state"], "paused");
+    assert_eq!(sandbox.json(&["job", "3"])["state"], "failed");
+}
