@@ -187,10 +187,7 @@ async fn send(client: &Client, answer: &RegisterAnswer, report: Report) -> Resul
 }
 
 fn held(report: &JobReport) -> Held {
-    let mut unreported = report.successes.tasks.clone();
-    unreported.insert_all(&report.returned);
-    unreported.extend_indices(report.failures.iter().map(|failure| failure.index));
-    Held { job: report.job, queued: TaskSet::new(), running: TaskSet::new(), unreported }
+    Held { job: report.job, queued: TaskSet::new(), running: TaskSet::new(), unreported: report.tasks() }
 }
 
 /// When the pilot ends at the latest, and how much before that it stops working.

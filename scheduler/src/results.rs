@@ -248,6 +248,14 @@ impl JobReport {
             outputs: Vec::new(),
         }
     }
+
+    /// All tasks that it is about.
+    pub fn tasks(&self) -> TaskSet {
+        let mut tasks = self.successes.tasks.clone();
+        tasks.insert_all(&self.returned);
+        tasks.extend_indices(self.failures.iter().map(|failure| failure.index));
+        tasks
+    }
 }
 
 /// One numbered report of a pilot. A number is never used for anything else, however often it is sent.

@@ -11,7 +11,7 @@ use axum::{
 use protocol::{
     api::{Changed, Jobs, SubmitRequest, Submitted, TaskSelection},
     codec::Format,
-    job::JobSpec,
+    job::{JobSpec, limits::SPEC_BYTES_MAX},
 };
 use scheduler::{
     engine::interface::{Answer, Caller, Event, JobChange, JobRequest, Query},
@@ -144,6 +144,9 @@ fn read_submission(body: &Bytes, user: User) -> Result<JobRequest, ApiError> {
     // Two users may well draw the same key.
     let submission_key = submission_key.map(|key| format!("{}\n{key}", user.name));
     let text = serde_json::to_string(&spec).map_err(|error| ApiError::broken(&error))?;
+    if text.len() > SPEC_BYTES_MAX {
+        return Err(ApiError::too_large(SPEC_BYTES_MAX));
+    }
     Ok(JobRequest { submission_key, ..request_of(spec, user.name, text.into()) })
 }
 

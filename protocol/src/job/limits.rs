@@ -13,8 +13,10 @@ pub const N_COLUMNS_MAX: usize = 1_000;
 pub const N_TEXTS_MAX: usize = 2_000_000;
 /// Ranges of a parameter.
 pub const N_RANGES_MAX: usize = 10_000;
-/// Bytes of all listed values together: a job travels and is stored as one message.
-pub const SWEEP_BYTES_MAX: usize = 256 << 20;
+/// Bytes of a job as JSON. It travels to each pilot in one message, among smaller ones of other jobs.
+pub const SPEC_BYTES_MAX: usize = 192 << 20;
+/// Bytes of all listed values together.
+pub const SWEEP_BYTES_MAX: usize = SPEC_BYTES_MAX;
 /// Bytes of one argument, value or variable: Linux takes no longer one (`MAX_ARG_STRLEN`).
 pub const TEXT_BYTES_MAX: usize = 128 << 10;
 /// Arguments of a command.

@@ -26,14 +26,17 @@ impl Turn<'_> {
         }
         let mut results = Vec::new();
         let mut returned = Vec::new();
+        let mut answered = Vec::new();
         let mut seen = BTreeSet::new();
         for part in report.jobs {
             if !part.successes.is_well_formed() || !seen.insert(part.job) {
                 // A faulty pilot: nothing of it is believed, and the job is taken from it.
                 returned.push((part.job, TaskSet::from(0..u64::MAX)));
+                answered.push((part.job, TaskSet::from(0..u64::MAX)));
                 continue;
             }
             returned.push((part.job, part.returned.clone()));
+            answered.push((part.job, part.tasks()));
             results.extend(self.judge(pilot, part));
         }
         let jobs: Vec<JobId> = results.iter().map(|result| result.job).collect();
@@ -55,6 +58,9 @@ impl Turn<'_> {
         for (job, tasks) in returned {
             let taken = self.unlease(pilot, job, &tasks);
             self.make_ready(job, &taken);
+        }
+        for (job, tasks) in answered {
+            self.forget_revoked(pilot, job, &tasks);
         }
         for job in jobs {
             self.stop_failing_job(job);

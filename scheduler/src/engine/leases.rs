@@ -112,6 +112,22 @@ impl Turn<'_> {
         self.stir_platforms();
     }
 
+    /// The pilot may still say something about tasks that are no longer its.
+    pub(super) fn note_revoked(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
+        let Some(state) = self.volatile.pilots.get_mut(&pilot).filter(|_| !tasks.is_empty()) else { return };
+        state.revoked.entry(job).or_default().insert_all(tasks);
+    }
+
+    /// The pilot has said it.
+    pub(super) fn forget_revoked(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
+        let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
+        let Some(revoked) = state.revoked.get_mut(&job) else { return };
+        revoked.remove_all(tasks);
+        if revoked.is_empty() {
+            state.revoked.remove(&job);
+        }
+    }
+
     /// Takes tasks that are closed now away from whoever else holds them, and tells those to stop.
     pub(super) fn revoke(&mut self, job: JobId, tasks: &TaskSet, except: Option<PilotId>) {
         if let Some(leases) = self.volatile.jobs.get_mut(&job) {
@@ -130,6 +146,7 @@ impl Turn<'_> {
         for holder in holders {
             let taken = self.unlease(holder, job, tasks);
             if !taken.is_empty() {
+                self.note_revoked(holder, job, &taken);
                 self.command(holder, crate::pull::PilotCommand::Kill { job, tasks: taken });
             }
         }

@@ -181,6 +181,7 @@ impl Turn<'_> {
         }
         state.n_parts = part_seen.saturating_add(PARTS_SKIPPED);
         state.unconfirmed.clear();
+        state.revoked.clear();
         state.templates = holds.templates.iter().copied().collect();
         state.is_synced = true;
         state.idle_since = Some(self.now);
@@ -196,6 +197,8 @@ impl Turn<'_> {
                 leases.ready.remove_all(&wanted);
             }
             self.lease(id, held.job, &wanted);
+            all.remove_all(&wanted);
+            self.note_revoked(id, held.job, &all);
             if !unwanted.is_empty() {
                 self.command(id, PilotCommand::Kill { job: held.job, tasks: unwanted });
             }

@@ -17,6 +17,9 @@ use crate::{
     time::{Span, Time},
 };
 
+/// How long a command to a platform may outlive the manager that gave it.
+const LAST_WORDS: Span = Span::from_secs(1);
+
 /// More jobs than this are not looked at to find out how many pilots are wanted: any one may decide it.
 const N_JOBS_LOOKED_AT: usize = 1000;
 
@@ -205,8 +208,10 @@ impl Turn<'_> {
             let is_there = listed.iter().any(|entry| entry.tag == held.tag && !entry.is_ended);
             let since = match held.state {
                 AllocationState::Submitted => held.submitted_at,
-                // Whoever asked for it ended with the manager of before.
-                AllocationState::Intended => Some(self.started_at()).filter(|at| held.intended_at < *at),
+                // Whoever asked for it ended with the manager of before, or a moment later.
+                AllocationState::Intended => {
+                    Some(self.started_at()).filter(|at| held.intended_at < *at).map(|at| at + LAST_WORDS)
+                }
                 AllocationState::Unknown(_) => Some(held.intended_at + self.settings.submit_limit),
                 AllocationState::Leaving(_, at) => Some(at),
                 AllocationState::Ended(_) => None,

@@ -12,6 +12,7 @@ use crate::{
     ids::{JobId, PilotId},
     policy::{bundling::Situation, matching::Candidate},
     pull::Bundle,
+    ranges::TaskSet,
     resources::Resources,
     time::{Span, Time},
 };
@@ -28,8 +29,9 @@ impl Turn<'_> {
         }
         while bundles.len() < N_BUNDLES_MAX && self.has_room_for_templates(id, &bundles) {
             let Some((job, n)) = self.choose(id) else { break };
+            let revoked = self.volatile.pilots.get(&id).and_then(|state| state.revoked.get(&job)).cloned();
             let Some(leases) = self.volatile.jobs.get_mut(&job) else { break };
-            let tasks = leases.ready.take_first(n);
+            let tasks = take_ready(&mut leases.ready, revoked.as_ref(), n);
             self.volatile.n_served += 1;
             leases.last_served = self.volatile.n_served;
             self.lease(id, job, &tasks);
@@ -68,7 +70,8 @@ impl Turn<'_> {
             if leases.ready.is_empty() || job.is_paused || !view.outlives(job) {
                 continue;
             }
-            let n = view.bundle_size(*job_id, job, leases.ready.len());
+            let n_ready = leases.ready.len() - view.n_not_for_it(*job_id, &leases.ready);
+            let n = view.bundle_size(*job_id, job, n_ready);
             if n == 0 {
                 continue;
             }
@@ -109,6 +112,16 @@ impl Turn<'_> {
     }
 }
 
+/// Takes up to `n` of the first ready tasks, but none of those that the pilot still has to answer for.
+fn take_ready(ready: &mut TaskSet, revoked: Option<&TaskSet>, n: u64) -> TaskSet {
+    let Some(revoked) = revoked else { return ready.take_first(n) };
+    let mut free = ready.clone();
+    free.remove_all(revoked);
+    let tasks = free.take_first(n);
+    ready.remove_all(&tasks);
+    tasks
+}
+
 /// Cores held by each user's tasks.
 fn user_cores<'a>(durable: &'a Durable, volatile: &Volatile) -> BTreeMap<&'a str, u64> {
     let mut cores = BTreeMap::new();
@@ -145,6 +158,11 @@ impl<'a> Offer<'a> {
         let mut free = pilot.node.capacity.clone();
         free.take(&state.used, 1);
         Some(Offer { settings, durable, pilot, state, n_pilots: volatile.pilots.len() as u64, now, free })
+    }
+
+    /// How many of the job's ready tasks the pilot still has to answer for.
+    fn n_not_for_it(&self, job: JobId, ready: &TaskSet) -> u64 {
+        self.state.revoked.get(&job).map_or(0, |revoked| revoked.intersection(ready).len())
     }
 
     /// What its leases leave free.

@@ -64,6 +64,9 @@ pub struct PilotState {
     pub last_heard: Time,
     /// What it holds.
     pub leases: BTreeMap<JobId, TaskSet>,
+    /// What was taken from it again and it has not answered for yet: no result of these tasks is of a
+    /// lease that it has now, and it gets none of them anew before.
+    pub revoked: BTreeMap<JobId, TaskSet>,
     /// What of it has begun, as last told.
     pub running: BTreeMap<JobId, TaskSet>,
     /// Whether it has got tasks since it last told what runs.

@@ -363,7 +363,8 @@ impl World<'_> {
         } else {
             (wall, Ending::Exited(0))
         };
-        if self.is_faulty() && luck.one_in(nature.kills_pilot) {
+        let is_poison = Luck::of(self.seed, &[task.job.0, task.index]).one_in(nature.is_poison);
+        if is_poison || (self.is_faulty() && luck.one_in(nature.kills_pilot)) {
             self.after(Span(span.0 / 2), Happening::PilotDies { node, life });
         }
         self.after(span, Happening::TaskEnds { node, life, task, execution, ending });
@@ -462,8 +463,5 @@ impl World<'_> {
 
 /// What a report is about, held until it is taken.
 fn unreported(report: &JobReport) -> HeldTasks {
-    let mut unreported = report.successes.tasks.clone();
-    unreported.insert_all(&report.returned);
-    unreported.extend_indices(report.failures.iter().map(|failure| failure.index));
-    HeldTasks { job: report.job, queued: TaskSet::new(), running: TaskSet::new(), unreported }
+    HeldTasks { job: report.job, queued: TaskSet::new(), running: TaskSet::new(), unreported: report.tasks() }
 }

@@ -80,6 +80,8 @@ pub(super) struct Nature {
     pub(super) fails: u64,
     pub(super) node_fails: u64,
     pub(super) kills_pilot: u64,
+    /// Once in so many tasks every attempt takes its pilot down, also when nothing else fails any more.
+    pub(super) is_poison: u64,
 }
 
 impl Nature {
@@ -89,17 +91,25 @@ impl Nature {
             fails: luck.pick(&[0, 0, 50, 10, 2]),
             node_fails: luck.pick(&[0, 0, 60, 10]),
             kills_pilot: luck.pick(&[0, 0, 0, 200, 20]),
+            is_poison: luck.pick(&[0, 0, 0, 50]),
         }
     }
 
     fn to_spec(self) -> String {
-        format!("{} {} {} {}", self.wall_us_max, self.fails, self.node_fails, self.kills_pilot)
+        let Nature { wall_us_max, fails, node_fails, kills_pilot, is_poison } = self;
+        format!("{wall_us_max} {fails} {node_fails} {kills_pilot} {is_poison}")
     }
 
     pub(super) fn of_spec(spec: &str) -> Nature {
         let mut numbers = spec.split(' ').map(|number| number.parse().unwrap_or(0));
         let mut next = || numbers.next().unwrap_or(0);
-        Nature { wall_us_max: next(), fails: next(), node_fails: next(), kills_pilot: next() }
+        Nature {
+            wall_us_max: next(),
+            fails: next(),
+            node_fails: next(),
+            kills_pilot: next(),
+            is_poison: next(),
+        }
     }
 }
 

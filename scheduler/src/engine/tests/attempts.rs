@@ -192,9 +192,28 @@ fn failures_from_before_a_retry_do_not_count_against_the_limit() {
     scene.fail(pilot, job, 0, FailureKind::Exit { code: 1 });
     scene.fail(pilot, job, 1, FailureKind::Exit { code: 1 });
     scene.change(job, JobChange::Retry(Some(set("2-99"))));
+    let pilot = scene.pilot(2);
     scene.take(pilot);
     scene.fail(pilot, job, 2, FailureKind::Exit { code: 1 });
     assert!(scene.counts(job).starts_with("active"), "one failure since");
     scene.fail(pilot, job, 3, FailureKind::Exit { code: 1 });
     assert_eq!(scene.counts(job), "cancelled w0 p0 d0 f4 c96");
+}
+
+#[test]
+fn a_result_of_before_does_not_count_for_a_new_lease() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(1));
+    let (pilot, other) = (scene.pilot(1), scene.pilot(1));
+    assert_eq!(scene.take(pilot), [(1, "0".into())]);
+    scene.change(job, JobChange::Cancel(None));
+    scene.change(job, JobChange::Retry(Some(set("0"))));
+    assert_eq!(scene.take(pilot), [], "it still has to answer for the task");
+    scene.fail(pilot, job, 0, FailureKind::Exit { code: 1 });
+    assert_eq!(
+        scene.counts(job),
+        "active w0 p1 d0 f0 c0",
+        "its failure was cancelled, and now it may try again"
+    );
+    assert_eq!(scene.take(other), []);
 }
