@@ -122,11 +122,17 @@ impl TaskSet {
         both
     }
 
-    /// Adds single indices.
+    /// Adds single indices. Runs of ascending ones cost as much as one.
     pub fn extend_indices(&mut self, indices: impl IntoIterator<Item = u64>) {
+        let mut run = 0..0;
         for index in indices {
-            self.insert(index);
+            if index != run.end || run.is_empty() {
+                self.insert_range(run);
+                run = index..index;
+            }
+            run.end = index.saturating_add(1);
         }
+        self.insert_range(run);
     }
 
     /// Adds all of `other`.
@@ -171,9 +177,7 @@ impl From<TaskSet> for Vec<(u64, u64)> {
 impl FromIterator<u64> for TaskSet {
     fn from_iter<I: IntoIterator<Item = u64>>(indices: I) -> TaskSet {
         let mut set = TaskSet::new();
-        for index in indices {
-            set.insert(index);
-        }
+        set.extend_indices(indices);
         set
     }
 }

@@ -42,8 +42,8 @@ impl Successes {
         attempts.dedup_by_key(|(index, ..)| *index);
         let mut columns = Successes::default();
         let all_zero = attempts.iter().all(|(_, code, _)| *code == 0);
-        for (index, code, usage) in attempts {
-            columns.tasks.insert(index);
+        columns.tasks = attempts.iter().map(|(index, ..)| *index).collect();
+        for (_, code, usage) in attempts {
             columns.started_us.push(usage.started_us);
             columns.wall_us.push(usage.wall_us);
             columns.cpu_us.push(usage.cpu_us);

@@ -49,7 +49,7 @@ impl World<'_> {
         self.manager.epoch += 1;
         self.auditor.manager_starts(self.now);
         let records = self.manager.disk.clone();
-        let engine = Engine::restore(self.plan.settings.clone(), self.manager.epoch, self.now, records);
+        let engine = Engine::restore(self.plan.settings, self.manager.epoch, self.now, records);
         engine.check_invariants();
         self.manager.engine = Some(engine);
         self.manager.alarm = None;

@@ -77,7 +77,8 @@ impl World<'_> {
         let rates = self.plan.rates.clone();
         let is_refused = self.goes_wrong(rates.submit_refused);
         let is_unclear = self.goes_wrong(rates.submit_unknown);
-        let is_there = !is_refused && !(is_unclear && self.luck.one_in(2));
+        let is_lost = is_unclear && self.luck.one_in(2);
+        let is_there = !(is_refused || is_lost);
         let batch_id = if is_there { self.accept(site, tag)? } else { String::new() };
         let (outcome, span) = match (is_refused, is_unclear) {
             (true, _) => (SubmitOutcome::Refused("the queue is closed".into()), span),
