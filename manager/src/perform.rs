@@ -75,7 +75,7 @@ impl Performer {
 
     fn notify(&self, notice: Notice) {
         match &notice {
-            Notice::JobChanged(_) => {}
+            Notice::JobChanged(_) | Notice::JobEnded(_) => {}
             Notice::TaskFailed { task, kind, is_final, pilot } => {
                 tracing::info!(%task, %kind, is_final, %pilot, "task attempt failed");
             }

@@ -203,6 +203,11 @@ impl PilotCore {
         self.last_moment().filter(|_| !is_over)
     }
 
+    /// Whether tasks wait here for a slot.
+    pub fn has_queued(&self) -> bool {
+        self.jobs.values().any(|queue| !queue.queued.is_empty())
+    }
+
     /// How many tasks are running.
     pub fn n_running(&self) -> usize {
         self.running.len()

@@ -18,6 +18,9 @@ use crate::{
 /// While all slots are busy a report is followed by the next one after this time, with what has ended
 /// until then: one exchange for each task would cost more than the task's process.
 const REPORT_INTERVAL: Duration = Duration::from_millis(5);
+/// … and after this time while tasks wait here too: nothing is gained by asking for more. A tenth of
+/// what is sent ahead, and as much as a crash of the node makes the manager forget.
+const REPORT_INTERVAL_SUPPLIED: Duration = Duration::from_millis(25);
 
 impl Driver {
     pub(super) fn on_news(&mut self, news: News) -> Result<(), DriverError> {
@@ -50,7 +53,9 @@ impl Driver {
 
     /// An answer that only acknowledges may wait: until it is taken, the core lets results gather.
     fn take_answer(&mut self, lane: Lane, answer: Box<PullAnswer>) {
-        let until = self.reported_at + REPORT_INTERVAL;
+        let is_supplied = self.core.has_queued();
+        let interval = if is_supplied { REPORT_INTERVAL_SUPPLIED } else { REPORT_INTERVAL };
+        let until = self.reported_at + interval;
         let is_mere = lane == Lane::Report && answer.parts.is_empty() && answer.resync.is_none();
         if is_mere && self.core.n_running() > 0 && self.stop_at.is_none() && Instant::now() < until {
             self.held = Some((until, answer));

@@ -39,7 +39,7 @@ use super::{
     extract::{InQuery, User},
 };
 
-/// No job is shown more often.
+/// No job is shown more often, its end aside.
 const PAUSE: Duration = Duration::from_millis(100);
 /// A comment after so long a silence, so that nobody on the way thinks the connection dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -170,6 +170,12 @@ impl Watcher {
             Ok(Notice::JobChanged(id)) => {
                 if self.watches(id).await? {
                     self.mark(id);
+                }
+            }
+            Ok(Notice::JobEnded(id)) => {
+                if self.watches(id).await? {
+                    // Whoever waits for the end has waited enough.
+                    self.due.insert(id, Instant::now());
                 }
             }
             Ok(Notice::TaskFailed { task, kind, is_final, pilot }) => {

@@ -294,6 +294,8 @@ pub enum Answer {
 pub enum Notice {
     /// A job's counts or state have changed.
     JobChanged(JobId),
+    /// A job has no open task any more.
+    JobEnded(JobId),
     /// A task failed; for good when `is_final`.
     TaskFailed {
         /// The task.

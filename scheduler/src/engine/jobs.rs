@@ -118,6 +118,7 @@ impl Turn<'_> {
             return;
         }
         self.volatile.jobs.remove(&id);
+        self.notify(Notice::JobEnded(id));
         let knowing: Vec<PilotId> = self
             .volatile
             .pilots
