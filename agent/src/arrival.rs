@@ -26,10 +26,6 @@ use crate::{
 const MARGIN_MIN: Duration = Duration::from_secs(2);
 const MARGIN_MAX: Duration = Duration::from_secs(60);
 
-/// How often a report that was left over is sent without an answer, some 20 s in all, before its tasks are
-/// run again instead: a new pilot must not wait for ever for an old one's report.
-const N_DELIVERIES_MAX: u32 = 10;
-
 /// What a pilot says of itself.
 pub(crate) struct Arrival {
     pub(crate) node: Node,
@@ -144,7 +140,7 @@ async fn deliver_leftovers(client: &Client, answer: &RegisterAnswer, spool: &Spo
     }
 }
 
-/// Sends one report: reduced if it is refused, again for a while if there is no answer.
+/// Sends one report: reduced if it is refused, again for as long as there is no answer.
 async fn deliver(client: &Client, answer: &RegisterAnswer, mut report: Report) -> Result<u64, ClientError> {
     let mut n_failed = 0;
     loop {
@@ -158,7 +154,7 @@ async fn deliver(client: &Client, answer: &RegisterAnswer, mut report: Report) -
                 tracing::warn!(%error, number = report.seq, "refused; {}", loss(&report));
                 report = less;
             }
-            None if error.is_final() || n_failed >= N_DELIVERIES_MAX => return Err(error),
+            None if error.is_final() => return Err(error),
             None => tokio::time::sleep(backoff(n_failed)).await,
         }
     }

@@ -35,7 +35,9 @@ impl Turn<'_> {
                 answered.push((part.job, TaskSet::from(0..u64::MAX)));
                 continue;
             }
-            returned.push((part.job, part.returned.clone()));
+            let mut back = part.returned.clone();
+            back.insert_all(&self.doubtful_failures(pilot, &part));
+            returned.push((part.job, back));
             answered.push((part.job, part.tasks()));
             results.extend(self.judge(pilot, part));
         }
@@ -60,7 +62,7 @@ impl Turn<'_> {
             self.make_ready(job, &taken);
         }
         for (job, tasks) in answered {
-            self.forget_revoked(pilot, job, &tasks);
+            self.note_answered(pilot, job, &tasks);
         }
         for job in jobs {
             self.stop_failing_job(job);
@@ -68,6 +70,15 @@ impl Turn<'_> {
             self.notify(Notice::JobChanged(job));
         }
         self.volatile.is_stirred = true;
+    }
+
+    /// Failures that may be from before the task was opened again: it is to be tried once more.
+    fn doubtful_failures(&self, pilot: PilotId, part: &JobReport) -> TaskSet {
+        let state = self.volatile.pilots.get(&pilot);
+        let is_doubtful = |index: &u64| {
+            state.is_some_and(|state| state.is_doubtful(TaskId { job: part.job, index: *index }))
+        };
+        part.failures.iter().map(|failure| failure.index).filter(is_doubtful).collect()
     }
 
     /// What of a job's report is accepted: first successes, and failures of tasks that the pilot holds.
@@ -83,7 +94,9 @@ impl Turn<'_> {
             .filter(|failure| {
                 let task = TaskId { job: part.job, index: failure.index };
                 let is_held = state.is_some_and(|state| state.holds(task));
-                is_held && job.open.contains(failure.index) && !accepted.contains(failure.index)
+                let is_doubtful = state.is_some_and(|state| state.is_doubtful(task));
+                let is_open = job.open.contains(failure.index) && !accepted.contains(failure.index);
+                is_held && is_open && !is_doubtful
             })
             .filter(|failure| seen.insert(failure.index))
             .map(|failure| self.judge_failure(pilot, part.job, failure))

@@ -50,6 +50,8 @@ pub struct Job {
     pub ended_at: Option<Time>,
     /// Sums over the accepted successes.
     pub totals: Totals,
+    /// Tasks that were opened again at least once.
+    pub reopened: TaskSet,
     /// How many had failed when tasks were last opened again; the job's limit counts from there.
     pub n_failed_before: u64,
     /// Failed attempts, retried ones included.
@@ -189,6 +191,7 @@ impl Job {
             first_result_at: None,
             ended_at: None,
             totals: Totals::default(),
+            reopened: TaskSet::new(),
             n_failed_before: 0,
             n_failed_attempts: 0,
         }
@@ -298,6 +301,7 @@ impl Durable {
                 job.open.insert_all(tasks);
                 job.troubled.retain(|index, _| !tasks.contains(*index));
                 job.n_failed_before = job.failed.len();
+                job.reopened.insert_all(tasks);
                 job.ended_at = None;
             }),
             Record::Reported { pilot, seq, results, at } => self.apply_report(*pilot, *seq, results, *at),

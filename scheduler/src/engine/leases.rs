@@ -118,13 +118,24 @@ impl Turn<'_> {
         state.revoked.entry(job).or_default().insert_all(tasks);
     }
 
+    /// Of these results, that the pilot has not reported yet, failures may be from before a retry.
+    pub(super) fn note_doubtful(&mut self, pilot: PilotId, job: JobId, unreported: TaskSet) {
+        let Some(reopened) = self.durable.jobs().get(&job).map(|job| &job.reopened) else { return };
+        let doubtful = unreported.intersection(reopened);
+        let Some(state) = self.volatile.pilots.get_mut(&pilot).filter(|_| !doubtful.is_empty()) else {
+            return;
+        };
+        state.doubtful.insert(job, doubtful);
+    }
+
     /// The pilot has said it.
-    pub(super) fn forget_revoked(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
+    pub(super) fn note_answered(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
         let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
-        let Some(revoked) = state.revoked.get_mut(&job) else { return };
-        revoked.remove_all(tasks);
-        if revoked.is_empty() {
-            state.revoked.remove(&job);
+        for sets in [&mut state.revoked, &mut state.doubtful] {
+            if let Some(set) = sets.get_mut(&job) {
+                set.remove_all(tasks);
+            }
+            sets.retain(|_, set| !set.is_empty());
         }
     }
 

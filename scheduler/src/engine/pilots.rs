@@ -81,9 +81,12 @@ impl Turn<'_> {
         if let Some(report) = pull.report {
             self.take_report(id, report);
         }
-        self.note_running(id, &pull.running);
-        if let Some(state) = self.volatile.pilots.get_mut(&id) {
-            state.has_unseen_tasks &= !state.unconfirmed.is_empty();
+        // A new process that delivers what one before it left knows nothing of that one's tasks.
+        if pull.epoch == epoch {
+            self.note_running(id, &pull.running);
+            if let Some(state) = self.volatile.pilots.get_mut(&id) {
+                state.has_unseen_tasks &= !state.unconfirmed.is_empty();
+            }
         }
         self.feed(id);
         let has_news = self.volatile.pilots.get(&id).is_some_and(|state| !state.unconfirmed.is_empty());
@@ -182,6 +185,7 @@ impl Turn<'_> {
         state.n_parts = part_seen.saturating_add(PARTS_SKIPPED);
         state.unconfirmed.clear();
         state.revoked.clear();
+        state.doubtful.clear();
         state.templates = holds.templates.iter().copied().collect();
         state.is_synced = true;
         state.idle_since = Some(self.now);
@@ -199,6 +203,7 @@ impl Turn<'_> {
             self.lease(id, held.job, &wanted);
             all.remove_all(&wanted);
             self.note_revoked(id, held.job, &all);
+            self.note_doubtful(id, held.job, held.unreported.intersection(&wanted));
             if !unwanted.is_empty() {
                 self.command(id, PilotCommand::Kill { job: held.job, tasks: unwanted });
             }

@@ -67,6 +67,9 @@ pub struct PilotState {
     /// What was taken from it again and it has not answered for yet: no result of these tasks is of a
     /// lease that it has now, and it gets none of them anew before.
     pub revoked: BTreeMap<JobId, TaskSet>,
+    /// Tasks opened again whose result it had when it said what it holds: the result may be of an attempt
+    /// from before that, so a failure does not count.
+    pub doubtful: BTreeMap<JobId, TaskSet>,
     /// What of it has begun, as last told.
     pub running: BTreeMap<JobId, TaskSet>,
     /// Whether it has got tasks since it last told what runs.
@@ -179,6 +182,11 @@ impl PilotState {
     /// How many tasks it holds.
     pub fn n_leased(&self) -> u64 {
         self.leases.values().map(TaskSet::len).sum()
+    }
+
+    /// Whether a failure of the task may be from before it was opened again.
+    pub fn is_doubtful(&self, task: TaskId) -> bool {
+        self.doubtful.get(&task.job).is_some_and(|tasks| tasks.contains(task.index))
     }
 
     /// Whether it holds this task.

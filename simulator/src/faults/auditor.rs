@@ -14,15 +14,13 @@ use scheduler::{
 
 use super::Violation;
 
-/// The longest that a message is on its way: what a pilot is told not to begin, it may begin meanwhile.
-const IN_FLIGHT: Span = Span(30_000_000);
-
 /// One process of a task.
 #[derive(Debug)]
 struct Execution {
     /// The allocation's tag of the pilot that ran it.
     tag: String,
-    started: Time,
+    /// When the pilot heard that it is to run the task.
+    given: Time,
     /// Begun by a pilot of which the manager did not know then what it held.
     is_stray: bool,
     end: Option<(Time, End)>,
@@ -72,6 +70,8 @@ pub(super) struct Auditor {
     revoked: BTreeMap<TaskId, Time>,
     /// How often a task was blamed for a lost pilot since it was last opened.
     blamed: BTreeMap<TaskId, u32>,
+    /// How often its program failed since then.
+    n_program_failures: BTreeMap<TaskId, u32>,
     manager_started: Time,
     /// When pilots first told this manager what they hold.
     in_step: BTreeMap<PilotId, Time>,
@@ -102,6 +102,7 @@ impl Auditor {
             freed: BTreeMap::new(),
             revoked: BTreeMap::new(),
             blamed: BTreeMap::new(),
+            n_program_failures: BTreeMap::new(),
             manager_started: Time(0),
             in_step: BTreeMap::new(),
             back_in_step: BTreeMap::new(),
@@ -140,29 +141,28 @@ impl Auditor {
         Ok(())
     }
 
-    /// A process begins. Rule 4: it can end before its pilot does. Rule 2: nobody else is at it.
-    pub(super) fn started(&mut self, task: TaskId, tag: &str, now: Time) -> Result<usize, Violation> {
-        let revoked = self.revoked.get(&task).copied();
-        let none = Vec::new();
-        let executions = self.executions.get(&task).unwrap_or(&none);
-        let is_stray = self.is_stray(tag, now);
-        for other in executions.iter() {
-            let freed = self.freed.get(&other.tag).copied();
-            let was_freed = [freed, revoked].into_iter().flatten().any(|at| at >= other.started);
-            let is_unclaimed = self.was_unclaimed(other, now);
+    /// A process begins, of a task given to its pilot at that time. Rule 2: nobody else has it.
+    pub(super) fn started(
+        &mut self,
+        task: TaskId,
+        tag: &str,
+        given: Time,
+        now: Time,
+    ) -> Result<usize, Violation> {
+        let is_stray = self.is_stray(task, tag, given);
+        for other in self.executions.get(&task).into_iter().flatten() {
             let is_over = matches!(other.end, Some((_, End::Failure(_) | End::Killed)));
             ensure!(
-                is_over || was_freed || is_stray || other.is_stray || is_unclaimed,
+                is_over || is_stray || other.is_stray || self.was_freed(task, other, now),
                 "task {task} began on {tag} while {} has it: {other:?}",
                 other.tag
             );
-            let is_beside = other.tag == tag && other.end.is_none();
-            ensure!(!is_beside, "task {task} began twice on {tag}");
+            ensure!(other.tag != tag || other.end.is_some(), "task {task} began twice on {tag}");
         }
         let executions = self.executions.entry(task).or_default();
         self.n_executions += 1;
         self.n_repeated += u64::from(!executions.is_empty());
-        executions.push(Execution { tag: tag.to_owned(), started: now, is_stray, end: None });
+        executions.push(Execution { tag: tag.to_owned(), given, is_stray, end: None });
         Ok(executions.len() - 1)
     }
 
@@ -170,20 +170,26 @@ impl Auditor {
         self.pilots.iter().rev().find(|(_, held)| *held == tag).map(|(pilot, _)| *pilot)
     }
 
-    /// A pilot of which the manager does not know what it holds, or has learned it only now, may begin
-    /// what it was sent before: that is in flight.
-    fn is_stray(&self, tag: &str, now: Time) -> bool {
+    /// A task may begin where it was taken away, while the news is on their way: when the pilot was given
+    /// up, the task revoked, or the manager restarted since the pilot heard of the task.
+    fn is_stray(&self, task: TaskId, tag: &str, given: Time) -> bool {
         let Some(pilot) = self.pilot(tag).filter(|pilot| self.in_step.contains_key(pilot)) else {
             return true;
         };
-        self.back_in_step.get(&pilot).is_some_and(|at| *at > Time(0) && *at + IN_FLIGHT > now)
+        let is_back = self.back_in_step.get(&pilot).is_some_and(|at| *at >= given);
+        let is_revoked = self.revoked.get(&task).is_some_and(|at| *at >= given);
+        is_back || is_revoked || self.manager_started >= given
     }
 
-    /// After a restart, what no pilot has claimed within the grace period is free.
-    fn was_unclaimed(&self, execution: &Execution, now: Time) -> bool {
+    /// Whether the task may be given to others although that execution has not failed: its pilot was
+    /// given up or the task revoked, or nobody has claimed it within the grace period after a restart.
+    fn was_freed(&self, task: TaskId, execution: &Execution, now: Time) -> bool {
+        let freed = self.freed.get(&execution.tag).into_iter().chain(self.revoked.get(&task));
         let grace_end = self.manager_started + self.budgets.grace;
         let claim = self.pilot(&execution.tag).and_then(|pilot| self.in_step.get(&pilot));
-        now >= grace_end && claim.is_none_or(|at| *at >= grace_end && execution.started <= *at + IN_FLIGHT)
+        let is_unclaimed = now >= grace_end && claim.is_none_or(|at| *at >= grace_end);
+        freed.into_iter().any(|at| *at >= execution.given)
+            || (is_unclaimed && self.manager_started >= execution.given)
     }
 
     pub(super) fn ended(&mut self, task: TaskId, execution: usize, end: End, now: Time) {
@@ -231,6 +237,13 @@ impl Auditor {
                     *self.blamed.entry(blame.task).or_default() += 1;
                     if blame.verdict == Verdict::Final {
                         self.failed(blame.task, &FailureKind::PilotLost)?;
+                    } else if let Some(book) = self.books.get(&blame.task.job) {
+                        let n = self.blamed[&blame.task];
+                        ensure!(
+                            n < book.crash_limit,
+                            "task {} is tried again after {n} lost pilots",
+                            blame.task
+                        );
                     }
                 }
             }
@@ -268,6 +281,7 @@ impl Auditor {
             let task = TaskId { job, index };
             self.revoked.insert(task, at);
             self.blamed.remove(&task);
+            self.n_program_failures.remove(&task);
         }
     }
 
@@ -291,8 +305,14 @@ impl Auditor {
             }
             for failure in &result.failures {
                 let task = TaskId { job: result.job, index: failure.index };
-                if failure.verdict == Verdict::Final {
-                    self.failed(task, &failure.kind)?;
+                let retries = self.books.get(&task.job).map_or(0, |book| book.retries);
+                let n = self.n_program_failures.entry(task).or_default();
+                *n += u32::from(failure.kind.blame() == Blame::Program);
+                match failure.verdict {
+                    Verdict::Final => self.failed(task, &failure.kind)?,
+                    Verdict::Retry { .. } => {
+                        ensure!(*n <= retries, "task {task} is tried again after {n} failures of its own");
+                    }
                 }
             }
         }

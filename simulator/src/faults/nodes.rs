@@ -7,7 +7,7 @@ use scheduler::{
     engine::interface::{Answer, Event},
     ids::{JobId, PilotId, TaskId},
     pilot::{Ending, Lane, PilotAction, PilotCore, PilotEvent, PilotLimits},
-    pull::{Held as HeldTasks, Holdings, LeaveReason, NodeFacts, Pull, PullAnswer, Registration},
+    pull::{Held as HeldTasks, Holdings, LeaveReason, NodeFacts, Pull, PullAnswer, Registration, TaskNeeds},
     ranges::TaskSet,
     resources::Resources,
     results::{FailureKind, JobReport, Report, TaskOutput, Usage},
@@ -49,9 +49,30 @@ struct Process {
     /// Whether it first delivers what the process before it left, under that one's nonce.
     is_heir: bool,
     acknowledged: u64,
-    natures: BTreeMap<JobId, (Nature, Option<Span>)>,
-    running: BTreeMap<TaskId, usize>,
+    natures: BTreeMap<JobId, (Nature, TaskNeeds)>,
+    /// Which execution of a task, and since when.
+    running: BTreeMap<TaskId, (usize, Time)>,
+    /// When it heard of a task it was last given, by the part that named it.
+    given: BTreeMap<TaskId, Time>,
+    newest_part: (u64, u64),
     n_farewells: u32,
+}
+
+impl Process {
+    fn cores(&self, job: JobId) -> u32 {
+        self.natures.get(&job).map_or(0, |(_, needs)| needs.resources.cores)
+    }
+
+    fn note_given(&mut self, answer: &PullAnswer, now: Time) {
+        for part in answer.parts.iter().filter(|part| (answer.epoch, part.number) > self.newest_part) {
+            for bundle in &part.bundles {
+                let tasks = bundle.tasks.indices().map(|index| TaskId { job: bundle.job, index });
+                self.given.extend(tasks.map(|task| (task, now)));
+            }
+        }
+        let newest = answer.parts.last().map(|part| (answer.epoch, part.number));
+        self.newest_part = self.newest_part.max(newest.unwrap_or_default());
+    }
 }
 
 impl World<'_> {
@@ -103,6 +124,8 @@ impl World<'_> {
             acknowledged: 0,
             natures: BTreeMap::new(),
             running: BTreeMap::new(),
+            given: BTreeMap::new(),
+            newest_part: (0, 0),
             n_farewells: 0,
         });
         self.after(Span(1_000), Happening::Arriving { node, life });
@@ -275,6 +298,9 @@ impl World<'_> {
             return Ok(());
         }
         let clock = Time(now.since(process.born).0);
+        if let PilotEvent::Answered { answer, .. } = &event {
+            process.note_given(answer, now);
+        }
         let actions = process.core.handle(clock, event);
         for action in actions {
             self.pilot_acts(node, life, action)?;
@@ -300,7 +326,7 @@ impl World<'_> {
             PilotAction::Pull { lane, pull, report } => self.pilot_pulls(node, lane, *pull, report),
             PilotAction::Leave { reason } => self.pilot_leaves(node, life, reason),
             PilotAction::Learn(template) => {
-                let nature = (Nature::of_spec(&template.spec), template.needs.time_limit);
+                let nature = (Nature::of_spec(&template.spec), template.needs);
                 if let Some(process) = &mut self.nodes[node].process {
                     process.natures.insert(template.job, nature);
                 }
@@ -341,13 +367,19 @@ impl World<'_> {
     fn task_starts(&mut self, node: usize, life: u64, task: TaskId) -> Held {
         let held = &mut self.nodes[node];
         let now = self.now;
-        let execution = self.auditor.started(task, &held.tag, now)?;
         let Some(process) = &mut held.process else { return Ok(()) };
-        process.running.insert(task, execution);
-        let nature = process.natures.get(&task.job).copied();
-        let (nature, limit) = nature.ok_or_else(|| {
+        let given = process.given.get(&task).copied().unwrap_or(now);
+        let execution = self.auditor.started(task, &held.tag, given, now)?;
+        process.running.insert(task, (execution, now));
+        let nature = process.natures.get(&task.job).cloned();
+        let (nature, needs) = nature.ok_or_else(|| {
             super::Violation(format!("task {task} began before its job's template had come"))
         })?;
+        let cores: u32 = process.running.keys().map(|task| process.cores(task.job)).sum();
+        if cores > held.capacity.cores {
+            return Err(super::Violation(format!("{cores} cores of {} are in use", held.capacity)));
+        }
+        let limit = needs.time_limit;
         let ends_in_time = held.walltime_end.is_none_or(|end| now + limit.unwrap_or(Span::ZERO) <= end);
         if !ends_in_time {
             return Err(super::Violation(format!("task {task} began too late for its time limit")));
@@ -373,7 +405,7 @@ impl World<'_> {
 
     fn task_is_killed(&mut self, node: usize, life: u64, task: TaskId) {
         let Some(process) = &self.nodes[node].process else { return };
-        let Some(&execution) = process.running.get(&task) else { return };
+        let Some(&(execution, _)) = process.running.get(&task) else { return };
         let span = Span(self.luck.below(GRACE.0));
         self.after(span, Happening::TaskEnds { node, life, task, execution, ending: Ending::Killed });
     }
@@ -388,9 +420,9 @@ impl World<'_> {
         let now = self.now;
         let held = &mut self.nodes[node];
         let Some(process) = held.process.as_mut().filter(|_| held.life == life) else { return Ok(()) };
-        if process.running.get(&task) != Some(&execution) {
+        let Some(&(_, started)) = process.running.get(&task).filter(|(which, _)| *which == execution) else {
             return Ok(());
-        }
+        };
         process.running.remove(&task);
         let end = match &ending {
             Ending::Exited(0) => End::Success,
@@ -402,7 +434,8 @@ impl World<'_> {
             Ending::Killed => End::Killed,
         };
         self.auditor.ended(task, execution, end, now);
-        let usage = Usage { started_us: 1, wall_us: 2, cpu_us: 3, memory_bytes: 4 };
+        let wall_us = now.since(started).0;
+        let usage = Usage { started_us: 1, wall_us, cpu_us: wall_us, memory_bytes: 4 };
         let output = Some(TaskOutput { index: task.index, stdout: b"x".to_vec(), stderr: Vec::new() });
         // An agent that is stopped hears of it when it goes on.
         self.pilot_hears(node, life, PilotEvent::Ended { task, ending, usage, output })
@@ -434,7 +467,7 @@ impl World<'_> {
         let held = &mut self.nodes[node];
         let Some(process) = held.process.take() else { return false };
         held.stalled_until = Time(0);
-        for (task, execution) in process.running {
+        for (task, (execution, _)) in process.running {
             self.auditor.ended(task, execution, End::Killed, now);
         }
         self.auditor.pilot_died(&held.tag, now);

@@ -95,6 +95,7 @@ impl Nature {
         }
     }
 
+    /// The spec of a job whose tasks behave so.
     fn to_spec(self) -> String {
         let Nature { wall_us_max, fails, node_fails, kills_pilot, is_poison } = self;
         format!("{wall_us_max} {fails} {node_fails} {kills_pilot} {is_poison}")

@@ -302,7 +302,7 @@ impl<'t> World<'t> {
             Asker::Nobody => {}
             Asker::User { act } => self.after(span, Happening::UserActs { act }),
             Asker::Registration { node, life } => self.after(span, Happening::Arriving { node, life }),
-            Asker::Leftover { node, life, .. } => self.leftovers_are_over(node, life),
+            Asker::Leftover { node, life, .. } => self.after(span, Happening::Arriving { node, life }),
             Asker::Pull { node, life, lane } => {
                 let event = Box::new(PilotEvent::PullFailed { lane });
                 self.after(span, Happening::Heard { node, life, event });

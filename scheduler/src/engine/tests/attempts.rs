@@ -217,3 +217,48 @@ fn a_result_of_before_does_not_count_for_a_new_lease() {
     );
     assert_eq!(scene.take(other), []);
 }
+
+/// Says what the pilot holds when asked: only results not yet reported.
+fn tell_unreported(scene: &mut Scene, pilot: PilotId, job: JobId, tasks: &str) {
+    let asked = scene.pull(pilot, hungry()).and_then(|answer| answer.resync).expect("it is asked");
+    let none = TaskSet::new;
+    let held = crate::pull::Held { job, queued: none(), running: none(), unreported: set(tasks) };
+    let holds = Some(crate::pull::Holdings { asked, tasks: vec![held], templates: vec![] });
+    scene.pull(pilot, Pull { holds, is_hungry: false, ..hungry() });
+}
+
+#[test]
+fn a_failure_from_before_a_retry_does_not_count_when_its_pilot_comes_back() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(1));
+    let pilot = scene.pilot(1);
+    scene.take(pilot);
+    scene.wait_awake(200);
+    scene.change(job, JobChange::Cancel(None));
+    scene.change(job, JobChange::Retry(Some(set("0"))));
+    tell_unreported(&mut scene, pilot, job, "0");
+    assert_eq!(scene.take(pilot), [], "it still has to answer for the task");
+    scene.fail(pilot, job, 0, FailureKind::Exit { code: 1 });
+    assert_eq!(scene.counts(job), "active w0 p1 d0 f0 c0");
+}
+
+#[test]
+fn a_restarted_agent_is_blamed_for_what_ran_also_when_it_delivers_what_was_left() {
+    let mut scene = Scene::new();
+    let job = scene.submit(JobRequest { crash_limit: 1, ..job(3) });
+    let pilot = scene.pilot(2);
+    scene.take(pilot);
+    scene.pull(pilot, Pull { running: vec![(job, set("1"))], ..hungry() });
+    let allocation = scene.engine.durable().pilots()[&pilot].allocation;
+    let tag = scene.engine.durable().allocations()[&allocation].tag.clone();
+    let usage = Usage { wall_us: SECOND, ..Usage::default() };
+    let successes = Successes::from_attempts(vec![(0, 0, usage)]);
+    let report = Some(Report { seq: 1, jobs: vec![JobReport { successes, ..JobReport::new(job) }] });
+    scene.pull(pilot, Pull { report, ..Pull::default() });
+    let node = NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() };
+    let registration = Box::new(Registration { tag, nonce: 2, node, uptime: Span::ZERO });
+    scene.say(|request| Event::PilotRegistered { request, registration });
+    assert_eq!(scene.counts(job), "active w1 p0 d1 f1 c0");
+    let cancelled = scene.effects.iter().any(|effect| matches!(effect, Effect::Cancel { .. }));
+    assert!(!cancelled, "its allocation goes on with the new pilot: {:?}", scene.effects);
+}

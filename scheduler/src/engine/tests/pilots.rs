@@ -8,7 +8,11 @@ fn lost_pilot_returns_its_leases() {
     let job = scene.submit(job(2));
     let gone = scene.pilot(2);
     scene.take(gone);
-    scene.wait_awake(200);
+    scene.wait_awake(74);
+    scene.wait(1);
+    let cancels =
+        |effect: &Effect| matches!(effect, Effect::Cancel { batch_ids, .. } if *batch_ids == ["b1"]);
+    assert!(scene.effects.iter().any(cancels), "it may still be there: {:?}", scene.effects);
     let here = scene.pilot(2);
     assert!(!scene.engine.durable().pilots()[&gone].is_live());
     assert_eq!(scene.take(here), [(1, "0-1".into())]);
