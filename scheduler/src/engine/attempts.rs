@@ -69,7 +69,6 @@ impl Turn<'_> {
             self.close_if_over(job);
             self.notify(Notice::JobChanged(job));
         }
-        self.volatile.is_stirred = true;
     }
 
     /// Failures that may be from before the task was opened again: it is to be tried once more.

@@ -1,7 +1,7 @@
 //! What survives a restart. Fields are private to this file: `apply` is the only writer, live and
 //! on restart alike, so there is one state machine and not two.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     interface::{JobRequest, PlatformSpec},
@@ -23,6 +23,9 @@ pub struct Durable {
     allocations: BTreeMap<AllocationId, Allocation>,
     pilots: BTreeMap<PilotId, Pilot>,
     submissions: BTreeMap<String, JobId>,
+    tags: BTreeMap<String, AllocationId>,
+    /// Those that their platforms may still hold.
+    there: BTreeSet<(PlatformId, AllocationId)>,
 }
 
 /// A job's durable state.
@@ -114,8 +117,10 @@ pub struct Allocation {
     pub intended_at: Time,
     /// When the platform accepted it.
     pub submitted_at: Option<Time>,
-    /// The pilot that came.
+    /// The pilot that came last.
     pub pilot: Option<PilotId>,
+    /// All that came: the agent may have been started again.
+    pub came: Vec<PilotId>,
     /// When it ended.
     pub ended_at: Option<Time>,
 }
@@ -265,6 +270,18 @@ impl Durable {
         &self.allocations
     }
 
+    /// The allocation of that tag.
+    pub fn allocation_of(&self, tag: &str) -> Option<(AllocationId, &Allocation)> {
+        let id = self.tags.get(tag)?;
+        Some((*id, self.allocations.get(id)?))
+    }
+
+    /// Allocations that the platform may still hold.
+    pub fn allocations_there(&self, id: PlatformId) -> impl Iterator<Item = (AllocationId, &Allocation)> {
+        let ours = self.there.range((id, AllocationId(0))..=(id, AllocationId(u64::MAX)));
+        ours.filter_map(|(_, id)| Some((*id, self.allocations.get(id)?)))
+    }
+
     /// All pilots.
     pub fn pilots(&self) -> &BTreeMap<PilotId, Pilot> {
         &self.pilots
@@ -355,8 +372,11 @@ impl Durable {
                     intended_at: *at,
                     submitted_at: None,
                     pilot: None,
+                    came: Vec::new(),
                     ended_at: None,
                 };
+                self.tags.insert(tag.clone(), *allocation);
+                self.there.insert((*platform, *allocation));
                 self.allocations.insert(*allocation, new);
             }
             Record::AllocationSubmitted { allocation, batch_id, at } => {
@@ -385,6 +405,7 @@ impl Durable {
             Record::PilotRegistered { pilot, allocation, nonce, node, born_at, at } => {
                 let Some(held) = self.allocations.get_mut(allocation) else { return };
                 held.pilot = Some(*pilot);
+                held.came.push(*pilot);
                 let new = Pilot {
                     allocation: *allocation,
                     platform: held.platform,
@@ -433,8 +454,12 @@ impl Durable {
     }
 
     fn with_allocation(&mut self, allocation: AllocationId, change: impl FnOnce(&mut Allocation)) {
-        if let Some(allocation) = self.allocations.get_mut(&allocation) {
-            change(allocation);
-        }
+        let Some(held) = self.allocations.get_mut(&allocation) else { return };
+        change(held);
+        let entry = (held.platform, allocation);
+        match held.may_be_there() {
+            true => self.there.insert(entry),
+            false => self.there.remove(&entry),
+        };
     }
 }

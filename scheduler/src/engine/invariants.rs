@@ -40,6 +40,8 @@ impl Engine {
             assert!(job.failed.intersection(&job.cancelled).is_empty(), "a task of job {id} has ended twice");
             assert_eq!(job.ended_at.is_some(), job.open.is_empty(), "job {id} is over or not, not both");
         }
+        let n_unsynced = self.volatile.pilots.values().filter(|state| !state.is_synced).count();
+        assert_eq!(n_unsynced, self.volatile.n_unsynced, "pilots not in step are counted wrong");
         for (id, state) in &self.volatile.pilots {
             assert!(self.durable.pilots()[id].is_live(), "pilot {id} is gone and still has a state");
             assert_eq!(

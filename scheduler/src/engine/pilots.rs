@@ -22,13 +22,13 @@ const PARTS_SKIPPED: u64 = 1 << 20;
 impl Turn<'_> {
     pub(super) fn register_pilot(&mut self, request: RequestId, registration: Registration) {
         let Registration { tag, nonce, node, uptime } = registration;
-        let found = self.durable.allocations().iter().rev().find(|(_, allocation)| allocation.tag == tag);
-        let Some((&allocation, known)) = found else {
+        let Some((allocation, known)) = self.durable.allocation_of(&tag) else {
             return self.refuse(request, Refusal::NoAllocation(tag));
         };
-        let came_before = |held: &super::durable::Pilot| held.allocation == allocation && held.nonce == nonce;
-        if let Some((&pilot, held)) = self.durable.pilots().iter().rev().find(|(_, held)| came_before(held)) {
-            let acknowledged = held.acknowledged;
+        let came_before =
+            |id: &&PilotId| self.durable.pilots().get(id).is_some_and(|held| held.nonce == nonce);
+        if let Some(&pilot) = known.came.iter().rev().find(came_before) {
+            let acknowledged = self.durable.pilots()[&pilot].acknowledged;
             return self.answer(request, Answer::Registered(Registered { pilot, acknowledged }));
         }
         if !known.is_live() || self.volatile.shutdown.is_some() {
@@ -189,6 +189,7 @@ impl Turn<'_> {
         state.templates = holds.templates.iter().copied().collect();
         state.is_synced = true;
         state.idle_since = Some(self.now);
+        self.volatile.n_unsynced -= 1;
         for held in &holds.tasks {
             let mut all = held.queued.clone();
             all.insert_all(&held.running);
@@ -305,7 +306,9 @@ impl Turn<'_> {
     fn bury(&mut self, id: PilotId) {
         self.supersede(id);
         self.release_all(id);
-        self.volatile.pilots.remove(&id);
+        if self.volatile.pilots.remove(&id).is_some_and(|state| !state.is_synced) {
+            self.volatile.n_unsynced -= 1;
+        }
         self.volatile.is_stirred = true;
         self.stir_platforms();
     }
@@ -328,6 +331,7 @@ impl Turn<'_> {
     fn take_back(&mut self, id: PilotId) {
         self.record(Record::PilotReturned { pilot: id, at: self.now });
         self.volatile.pilots.insert(id, PilotState { last_heard: self.now, ..PilotState::default() });
+        self.volatile.n_unsynced += 1;
         self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
     }
 

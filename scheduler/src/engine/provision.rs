@@ -53,7 +53,7 @@ impl Turn<'_> {
         if !state.is_attached {
             return;
         }
-        let may_be_there = !self.allocations_there(id).is_empty();
+        let may_be_there = self.durable.allocations_there(id).next().is_some();
         let listed_at = self.volatile.platforms.get(&id).and_then(|state| state.listed_at);
         let is_list_due = listed_at.is_none_or(|at| self.now.since(at) >= spec.poll_interval);
         if may_be_there && is_list_due {
@@ -66,7 +66,7 @@ impl Turn<'_> {
             self.drain_idle(id, &spec);
             self.ask_for_more(id, &spec);
         }
-        if !self.allocations_there(id).is_empty() {
+        if self.durable.allocations_there(id).next().is_some() {
             self.volatile.arm_platform(id, self.now + spec.poll_interval);
         }
     }
@@ -79,15 +79,8 @@ impl Turn<'_> {
         self.volatile.arm_platform(id, self.now);
     }
 
-    /// All that the platform may hold.
-    fn allocations_there(&self, id: PlatformId) -> Vec<AllocationId> {
-        let ours = |a: &&Allocation| a.platform == id && a.may_be_there();
-        self.durable.allocations().iter().filter(|(_, a)| ours(a)).map(|(id, _)| *id).collect()
-    }
-
     fn live_allocations(&self, id: PlatformId) -> Vec<AllocationId> {
-        let ours = |a: &&Allocation| a.platform == id && a.is_live();
-        self.durable.allocations().iter().filter(|(_, a)| ours(a)).map(|(id, _)| *id).collect()
+        self.durable.allocations_there(id).filter(|(_, a)| a.is_live()).map(|(id, _)| id).collect()
     }
 
     fn drain_idle(&mut self, id: PlatformId, spec: &PlatformSpec) {
@@ -118,7 +111,7 @@ impl Turn<'_> {
         }
         let live = self.live_allocations(id);
         let waiting = live.iter().filter(|a| self.durable.allocations()[*a].pilot.is_none()).count();
-        let room = (spec.n_pilots_max as usize).saturating_sub(self.allocations_there(id).len());
+        let room = (spec.n_pilots_max as usize).saturating_sub(self.durable.allocations_there(id).count());
         let missing = (spec.n_pilots_min as usize).saturating_sub(live.len());
         let wanted = n_hypothetical(self.durable, self.volatile, &spec.capacity, waiting + room)
             .saturating_sub(waiting);
@@ -191,8 +184,8 @@ impl Turn<'_> {
         let Ok(listed) = result else { return };
         let mut unwanted = Vec::new();
         for entry in listed.iter().filter(|entry| !entry.is_ended) {
-            let known = self.durable.allocations().iter().rev().find(|(_, a)| a.tag == entry.tag);
-            match known.map(|(id, a)| (*id, a.is_live(), a.state.clone())) {
+            let known = self.durable.allocation_of(&entry.tag);
+            match known.map(|(id, a)| (id, a.is_live(), a.state.clone())) {
                 Some((_, true, AllocationState::Submitted)) => {}
                 // Its pilot ends by itself, or the cancellation is under way: give it a moment.
                 Some((_, _, AllocationState::Leaving(_, at))) if at + self.listing_lag(id) > asked_at => {}
@@ -203,7 +196,8 @@ impl Turn<'_> {
                 Some((_, false, _)) | None => unwanted.push(entry.batch_id.clone()),
             }
         }
-        for allocation in self.allocations_there(id) {
+        let there: Vec<AllocationId> = self.durable.allocations_there(id).map(|(id, _)| id).collect();
+        for allocation in there {
             let held = &self.durable.allocations()[&allocation];
             let is_there = listed.iter().any(|entry| entry.tag == held.tag && !entry.is_ended);
             let since = match held.state {
@@ -236,7 +230,7 @@ impl Turn<'_> {
 
     /// When this engine started: intents from before it have no submission under way any more.
     fn started_at(&self) -> Time {
-        Time(self.volatile.grace_until.0.saturating_sub(self.settings.grace.0))
+        self.volatile.started_at
     }
 
     fn allocation_is_gone(&mut self, id: AllocationId) {

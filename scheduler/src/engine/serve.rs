@@ -98,6 +98,11 @@ impl Turn<'_> {
         }
         let parked: Vec<PilotId> = self.volatile.parked.iter().copied().collect();
         for id in parked {
+            let has_commands = self.volatile.pilots.get(&id).is_some_and(|state| !state.commands.is_empty());
+            let has_ready = self.volatile.jobs.values().any(|leases| !leases.ready.is_empty());
+            if !has_commands && !has_ready {
+                continue;
+            }
             self.feed(id);
             let Some(state) = self.volatile.pilots.get_mut(&id) else { continue };
             if state.unconfirmed.is_empty() {

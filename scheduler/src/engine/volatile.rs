@@ -18,12 +18,16 @@ pub struct Volatile {
     pub epoch: u64,
     /// The last time heard of.
     pub now: Time,
+    /// When this life of the manager began.
+    pub started_at: Time,
     /// Until when tasks are withheld for pilots that have not said what they hold.
     pub grace_until: Time,
     /// Jobs that are not over.
     pub jobs: BTreeMap<JobId, JobLeases>,
     /// Live pilots.
     pub pilots: BTreeMap<PilotId, PilotState>,
+    /// How many of them have not said, in this epoch, what they hold.
+    pub n_unsynced: usize,
     /// Pilots with a parked pull.
     pub parked: BTreeSet<PilotId>,
     /// Platforms.
@@ -129,7 +133,7 @@ pub enum Timer {
 impl Volatile {
     /// What is true right after a restart: no leases, pilots not yet heard of, due retries armed.
     pub fn rebuild(durable: &Durable, epoch: u64, now: Time) -> Volatile {
-        let mut volatile = Volatile { epoch, now, is_stirred: true, ..Volatile::default() };
+        let mut volatile = Volatile { epoch, now, started_at: now, is_stirred: true, ..Volatile::default() };
         for (id, job) in durable.jobs().iter().filter(|(_, job)| job.ended_at.is_none()) {
             let mut ready = job.open.clone();
             for (index, trouble) in &job.troubled {
@@ -143,6 +147,7 @@ impl Volatile {
         }
         for (id, _) in durable.pilots().iter().filter(|(_, pilot)| pilot.is_live()) {
             volatile.pilots.insert(*id, PilotState { last_heard: now, ..PilotState::default() });
+            volatile.n_unsynced += 1;
         }
         for id in durable.platforms().keys() {
             volatile.platforms.insert(*id, PlatformState::default());
@@ -152,7 +157,7 @@ impl Volatile {
 
     /// Whether tasks are withheld because a pilot of before the restart has not said what it holds.
     pub fn is_in_grace(&self) -> bool {
-        self.now < self.grace_until && self.pilots.values().any(|pilot| !pilot.is_synced)
+        self.now < self.grace_until && self.n_unsynced > 0
     }
 
     /// Sees to it that the pilot is looked at, at `at` or before.
