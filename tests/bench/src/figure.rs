@@ -35,7 +35,13 @@ pub struct Figure {
 
 impl Figure {
     /// A figure with a goal.
-    pub fn new(line: &'static str, name: impl Into<String>, value: f64, unit: &'static str, goal: Goal) -> Figure {
+    pub fn new(
+        line: &'static str,
+        name: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+        goal: Goal,
+    ) -> Figure {
         Figure { line, name: name.into(), value, unit, goal, peer: String::new() }
     }
 

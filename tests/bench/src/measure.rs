@@ -5,21 +5,40 @@ use std::{fs, time::Duration};
 /// CPU time that a process has used itself, user and system, children excluded. Zero when it is gone.
 /// The kernel counts it in ticks of 10 ms.
 pub fn cpu(pid: u32) -> Duration {
+    ticks(pid, [11, 12])
+}
+
+/// CPU time of the children that a process has waited for, and of theirs.
+pub fn children_cpu(pid: u32) -> Duration {
+    ticks(pid, [13, 14])
+}
+
+/// The sum of two fields of a process's line, counted from the one after its name.
+fn ticks(pid: u32, wanted: [usize; 2]) -> Duration {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name may contain blanks; what follows its bracket is counted from the third field.
+    // The name may contain blanks.
     let fields: Vec<&str> = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
     let ticks = |n: usize| fields.get(n).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
     // SAFETY: asks for a number.
     let ticks_a_second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100).max(1);
-    Duration::from_micros((ticks(11) + ticks(12)) * 1_000_000 / ticks_a_second)
+    Duration::from_micros(wanted.into_iter().map(ticks).sum::<u64>() * 1_000_000 / ticks_a_second)
 }
 
 /// CPU time of this process, to the microsecond.
 pub fn own_cpu() -> Duration {
+    used(libc::RUSAGE_SELF)
+}
+
+/// … and of the children that it has waited for.
+pub fn own_and_children_cpu() -> Duration {
+    used(libc::RUSAGE_SELF) + used(libc::RUSAGE_CHILDREN)
+}
+
+fn used(who: libc::c_int) -> Duration {
     // SAFETY: the struct is plain data, and the call fills it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        libc::getrusage(who, &raw mut usage);
         usage
     };
     let span = |time: libc::timeval| {

@@ -140,7 +140,8 @@ impl Place {
     pub fn store_bytes(&self) -> Result<u64, Trouble> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
         let store = Connection::open_with_flags(self.folder.path().join("store.sqlite"), flags)?;
-        let number = |name| store.pragma_query_value(None, name, |row| row.get::<_, i64>(0).map(i64::unsigned_abs));
+        let number =
+            |name| store.pragma_query_value(None, name, |row| row.get::<_, i64>(0).map(i64::unsigned_abs));
         Ok((number("page_count")? - number("freelist_count")?) * number("page_size")?)
     }
 
@@ -177,7 +178,9 @@ pub fn program() -> Result<PathBuf, Trouble> {
     let program = std::env::current_exe()?.with_file_name("pilotfish");
     match program.exists() {
         true => Ok(program),
-        false => Err(format!("{} is missing: start tests/bench/run, which builds it", program.display()).into()),
+        false => {
+            Err(format!("{} is missing: start tests/bench/run, which builds it", program.display()).into())
+        }
     }
 }
 

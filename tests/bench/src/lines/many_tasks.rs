@@ -35,8 +35,7 @@ pub async fn measure() -> Result<Vec<Figure>, Trouble> {
     Ok(vec![
         figure("manager memory at the start", mib(start), "MiB", Goal::None),
         figure("manager memory after 10^6 of 10^7 tasks", mib(early), "MiB", Goal::None),
-        figure("manager memory after 10^7 tasks", mib(end), "MiB", Goal::None)
-            .recorded("HyperQueue 3,000"),
+        figure("manager memory after 10^7 tasks", mib(end), "MiB", Goal::None).recorded("HyperQueue 3,000"),
         figure("… at its peak", mib(peak), "MiB", Goal::None).recorded("HyperQueue 4,800"),
         // Reports of all pilots may be on their way at any time: noise of that size is no growth.
         figure("grown from 10^6 to 10^7 tasks", mib(end) - mib(early), "MiB", Goal::AtMost(8.0)),

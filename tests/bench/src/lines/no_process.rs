@@ -14,10 +14,10 @@ pub const LINE: &str = "no-process";
 
 /// Agents, tasks, the goal and the peer's figure for tasks a second.
 const ROUNDS: [(u32, u64, f64, &str); 4] = [
-    (1, 500_000, 200_000.0, "HyperQueue 900"),
-    (4, 1_000_000, 400_000.0, "HyperQueue 3,600"),
-    (16, 1_000_000, 500_000.0, "HyperQueue 12,000"),
-    (64, 1_000_000, 500_000.0, "HyperQueue 39,500"),
+    (1, 2_000_000, 200_000.0, "HyperQueue 900"),
+    (4, 2_000_000, 400_000.0, "HyperQueue 3,600"),
+    (16, 2_000_000, 500_000.0, "HyperQueue 12,000"),
+    (64, 2_000_000, 500_000.0, "HyperQueue 39,500"),
 ];
 const CORES: u32 = 2;
 

@@ -33,7 +33,8 @@ pub async fn measure() -> Result<Vec<Figure>, Trouble> {
         }
         let kept = measure::resident_bytes(place.pid()).saturating_sub(before) as f64 / N_TIMES as f64;
         let goal = |goal: f64| if n_tasks > 1_000 { Goal::AtMost(goal) } else { Goal::None };
-        let figure = |what: &str, value, unit, goal| Figure::new(LINE, format!("{words}: {what}"), value, unit, goal);
+        let figure =
+            |what: &str, value, unit, goal| Figure::new(LINE, format!("{words}: {what}"), value, unit, goal);
         let took = figure("submitted in", measure::percentiles(seconds).0 * 1e3, "ms", goal(10.0));
         figures.push(match peer.filter(|_| n_tasks == 1_000_000) {
             Some(peer) => took.measured(format!("HyperQueue {:.0}", peer * 1e3)),
