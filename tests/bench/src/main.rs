@@ -114,6 +114,8 @@ fn serve_for_ourselves(words: &[String]) -> Result<(), Trouble> {
         let at = words.iter().position(|word| word == flag);
         at.and_then(|at| words.get(at + 1)).ok_or_else(|| format!("serve: found no {flag}"))
     };
-    let expected = Expected { n_pilots: value("--pilots")?.parse()?, cores: value("--cores")?.parse()? };
+    let has_grace = !words.iter().any(|word| word == "--no-grace");
+    let expected =
+        Expected { n_pilots: value("--pilots")?.parse()?, cores: value("--cores")?.parse()?, has_grace };
     serve::serve(PathBuf::from(value("--dir")?), expected)
 }

@@ -50,6 +50,16 @@ impl Drop for Folder {
 pub struct Expected {
     pub n_pilots: u32,
     pub cores: u32,
+    /// Whether the manager withholds tasks after its start, as it does as shipped, until it has heard
+    /// from all pilots of before; where there are none it only costs.
+    pub has_grace: bool,
+}
+
+impl Expected {
+    /// As shipped.
+    pub const fn new(n_pilots: u32, cores: u32) -> Expected {
+        Expected { n_pilots, cores, has_grace: true }
+    }
 }
 
 /// A running manager.
@@ -168,8 +178,11 @@ impl Drop for Place {
 
 fn serving(expected: Expected) -> Result<Command, Trouble> {
     let mut command = Command::new(std::env::current_exe()?);
-    let Expected { n_pilots, cores } = expected;
+    let Expected { n_pilots, cores, has_grace } = expected;
     command.args(["serve", "--pilots", &n_pilots.to_string(), "--cores", &cores.to_string()]);
+    if !has_grace {
+        command.arg("--no-grace");
+    }
     Ok(command)
 }
 

@@ -25,10 +25,13 @@ pub fn serve(folder: PathBuf, expected: Expected) -> Result<(), Trouble> {
         tokio::runtime::Builder::new_multi_thread().worker_threads(N_WORKERS).enable_all().build()?;
     runtime.block_on(async {
         let store_id = Store::open(&folder)?.id();
-        let settings = Settings::default();
-        let config = Config::new(folder.clone(), "bench".to_owned());
+        let mut config = Config::new(folder.clone(), "bench".to_owned());
+        let Expected { n_pilots, cores, has_grace } = expected;
+        if !has_grace {
+            config.settings.grace = Span::ZERO;
+        }
+        let settings = config.settings;
         let mut manager = manager::start(config).await?;
-        let Expected { n_pilots, cores } = expected;
         let spec = PlatformSpec {
             name: "simulated".to_owned(),
             adapter: "local".to_owned(),

@@ -17,7 +17,7 @@ const N_TASKS: u64 = 5_000;
 const CORES: u32 = 8;
 
 pub async fn measure() -> Result<Vec<Figure>, Trouble> {
-    let place = Place::simulated(Expected { n_pilots: N, cores: CORES })?;
+    let place = Place::simulated(Expected::new(N, CORES))?;
     let mut api = place.api()?;
     let mut n_tasks = 0;
     for n in 0..N {

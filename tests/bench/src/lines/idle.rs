@@ -18,7 +18,7 @@ const WATCHED: Duration = Duration::from_secs(10);
 const CORES: u32 = 2;
 /// More than the idle ones have.
 const CORES_NEEDED: u32 = 8;
-const N_TASKS: u64 = 500_000;
+const N_TASKS: u64 = 100_000;
 
 pub async fn measure() -> Result<Vec<Figure>, Trouble> {
     let mut figures = run(1_000, 2.0).await?;
@@ -27,7 +27,7 @@ pub async fn measure() -> Result<Vec<Figure>, Trouble> {
 }
 
 async fn run(n_pilots: u32, share_max: f64) -> Result<Vec<Figure>, Trouble> {
-    let place = Place::simulated(Expected { n_pilots: n_pilots + 1, cores: CORES })?;
+    let place = Place::simulated(Expected { has_grace: false, ..Expected::new(n_pilots + 1, CORES) })?;
     let before = measure::resident_bytes(place.pid());
     let joined = measure::cpu(place.pid());
     let idle = Fleet::join(&place, 1, n_pilots + 1, CORES).await?;
@@ -63,6 +63,7 @@ async fn run(n_pilots: u32, share_max: f64) -> Result<Vec<Figure>, Trouble> {
             .recorded("HyperQueue 95"),
         figure("idle: share of a core", share, "%", Goal::AtMost(share_max)).recorded("HyperQueue 0.5"),
         figure("no-process tasks by one among them", rate, "/s", Goal::None).recorded("HyperQueue 656"),
+        figure("pulls a 1,000 tasks", working.n_pulls() as f64 * 1e3 / N_TASKS as f64, "", Goal::None),
         figure("manager CPU a task then", cpu, "µs", Goal::AtMost(1.0)).recorded("HyperQueue 75"),
     ])
 }

@@ -13,7 +13,7 @@ use crate::{
 pub const LINE: &str = "many-tasks";
 
 const N_TASKS: u64 = 10_000_000;
-const EXPECTED: Expected = Expected { n_pilots: 8, cores: 2 };
+const EXPECTED: Expected = Expected::new(8, 2);
 
 pub async fn measure() -> Result<Vec<Figure>, Trouble> {
     let place = Place::simulated(EXPECTED)?;

@@ -51,7 +51,7 @@ struct Round {
 }
 
 async fn run(n_agents: u32, n_tasks: u64) -> Result<Round, Trouble> {
-    let place = Place::simulated(Expected { n_pilots: n_agents, cores: CORES })?;
+    let place = Place::simulated(Expected::new(n_agents, CORES))?;
     let fleet = Fleet::join(&place, 1, n_agents + 1, CORES).await?;
     let mut api = place.api()?;
     let (store_before, pulls_before) = (place.store_bytes()?, fleet.n_pulls());

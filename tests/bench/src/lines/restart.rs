@@ -13,7 +13,7 @@ use crate::{
 pub const LINE: &str = "restart";
 
 const N_TASKS: u64 = 1_000_000;
-const EXPECTED: Expected = Expected { n_pilots: 4, cores: 2 };
+const EXPECTED: Expected = Expected::new(4, 2);
 
 pub async fn measure() -> Result<Vec<Figure>, Trouble> {
     let place = Place::simulated(EXPECTED)?;

@@ -20,7 +20,7 @@ pub async fn measure() -> Result<Vec<Figure>, Trouble> {
     let peer = peer::submit_seconds(1_000_000);
     for (n_tasks, words) in SIZES {
         // Each size in a manager of its own: what one leaves behind is no room for the next.
-        let place = Place::simulated(Expected { n_pilots: 1, cores: 1 })?;
+        let place = Place::simulated(Expected::new(1, 1))?;
         let mut api = place.api()?;
         // The first request makes the connection, and what is made once.
         api.submit(&api::sweep(&["/bin/true"], 1)).await?;
