@@ -71,7 +71,7 @@ impl Peer {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("hq");
-        command.args(words).arg("--server-dir").arg(self.folder.path()).current_dir(self.folder.path());
+        command.arg("--server-dir").arg(self.folder.path()).args(words).current_dir(self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     }

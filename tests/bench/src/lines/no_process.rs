@@ -26,7 +26,8 @@ pub async fn measure() -> Result<Vec<Figure>, Trouble> {
     for (n_agents, n_tasks, goal, peer) in ROUNDS {
         let round = run(n_agents, n_tasks).await?;
         let a_task = |cpu: Duration| cpu.as_secs_f64() * 1e6 / n_tasks as f64;
-        let name = |what: &str| format!("{n_agents} agents: {what}");
+        let agents = if n_agents == 1 { "agent" } else { "agents" };
+        let name = |what: &str| format!("{n_agents} {agents}: {what}");
         let rate = n_tasks as f64 / round.took.as_secs_f64();
         let figure = |what: &str, value, unit, goal| Figure::new(LINE, name(what), value, unit, goal);
         figures.extend([

@@ -20,6 +20,7 @@ pub async fn measure() -> Result<Vec<Figure>, Trouble> {
     let fleet = Fleet::join(&place, 1, EXPECTED.n_pilots + 1, EXPECTED.cores).await?;
     let job = place.api()?.submit(&api::sweep(&["/bin/true"], N_TASKS)).await?;
     fleet.until(N_TASKS / 2).await?;
+    let reported = fleet.n_acknowledged();
     let (place, took) = place.restarted(EXPECTED)?;
     let at_kill = fleet.n_acknowledged();
     // What pilots had been told before they met the new manager is what it must still know.
@@ -35,6 +36,7 @@ pub async fn measure() -> Result<Vec<Figure>, Trouble> {
     Ok(vec![
         figure("10^6 tasks half done: answers after", took.as_secs_f64(), "s", Goal::AtMost(0.3))
             .recorded("HyperQueue 0.75"),
+        figure("results reported when it was killed", reported as f64, "tasks", Goal::None),
         figure("first new result after", back.as_secs_f64(), "s", Goal::None)
             .recorded("HyperQueue: never, its workers are gone"),
         figure("reported and forgotten", forgotten as f64, "tasks", Goal::Exactly(0.0))
