@@ -1,0 +1,84 @@
+//! One file for each line of the budget table, or for a few that are measured together.
+
+mod classes;
+mod environments;
+mod idle;
+mod latency;
+mod many_tasks;
+mod no_process;
+mod process;
+pub mod resident;
+mod restart;
+mod submit;
+
+use std::pin::Pin;
+
+use crate::{Trouble, figure::Figure};
+
+type Measuring = Pin<Box<dyn Future<Output = Result<Vec<Figure>, Trouble>>>>;
+
+/// A line of the budget table.
+pub struct Line {
+    /// The word by which it is asked for.
+    pub name: &'static str,
+    /// What it measures.
+    pub help: &'static str,
+    /// Measures it.
+    pub measure: fn() -> Measuring,
+}
+
+/// All lines, in the order of the table.
+pub fn all() -> Vec<Line> {
+    vec![
+        Line {
+            name: no_process::LINE,
+            help: "tasks that are no processes, by 1, 4, 16 and 64 simulated agents: rate, CPU, store",
+            measure: || Box::pin(no_process::measure()),
+        },
+        Line {
+            name: process::LINE,
+            help: "/bin/true by one real agent with two slots, against the floor of this run",
+            measure: || Box::pin(process::measure()),
+        },
+        Line {
+            name: latency::LINE,
+            help: "one task at a time, from submission to end",
+            measure: || Box::pin(latency::measure()),
+        },
+        Line {
+            name: submit::LINE,
+            help: "submission of 10^3, 10^6 and 10^9 tasks",
+            measure: || Box::pin(submit::measure()),
+        },
+        Line {
+            name: restart::LINE,
+            help: "a manager killed with 10^6 tasks half done",
+            measure: || Box::pin(restart::measure()),
+        },
+        Line {
+            name: classes::LINE,
+            help: "64 jobs that need different things, 64 pilots",
+            measure: || Box::pin(classes::measure()),
+        },
+        Line {
+            name: idle::LINE,
+            help: "1,000 and 10,000 pilots with nothing to do",
+            measure: || Box::pin(idle::measure()),
+        },
+        Line {
+            name: many_tasks::LINE,
+            help: "10^7 tasks through one store: memory",
+            measure: || Box::pin(many_tasks::measure()),
+        },
+        Line {
+            name: resident::LINE,
+            help: "tasks of a resident program, two slots",
+            measure: || Box::pin(resident::measure()),
+        },
+        Line {
+            name: environments::LINE,
+            help: "10^6 different environments from a CSV file",
+            measure: || Box::pin(environments::measure()),
+        },
+    ]
+}

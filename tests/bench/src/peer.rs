@@ -1,0 +1,92 @@
+//! HyperQueue in the same run, where `hq` is installed: a server and its best setting for two cores,
+//! two workers of one core each.
+
+use std::{
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::place::{Folder, pause};
+
+/// Its server and workers are there within this time.
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// `/bin/true` tasks a second without output, submission included. `None`: not installed, or it
+/// does not do what it did when this was written.
+pub fn processes_a_second(n_tasks: u64) -> Option<f64> {
+    let peer = Peer::start()?;
+    let array = format!("0-{}", n_tasks - 1);
+    let began = Instant::now();
+    let words = ["submit", "--wait", "--array", &array, "--stdout=none", "--stderr=none", "/bin/true"];
+    peer.run(&words).then(|| n_tasks as f64 / began.elapsed().as_secs_f64())
+}
+
+/// Seconds from submission to end of one task with a waiting worker, command line included.
+pub fn latencies(n: usize) -> Option<Vec<f64>> {
+    let peer = Peer::start()?;
+    let one = || {
+        let began = Instant::now();
+        peer.run(&["submit", "--wait", "/bin/true"]).then(|| began.elapsed().as_secs_f64())
+    };
+    (0..n).map(|_| one()).collect()
+}
+
+/// Seconds to submit an array of so many tasks.
+pub fn submit_seconds(n_tasks: u64) -> Option<f64> {
+    let peer = Peer::start()?;
+    let array = format!("0-{}", n_tasks - 1);
+    let began = Instant::now();
+    peer.run(&["submit", "--array", &array, "/bin/true"]).then(|| began.elapsed().as_secs_f64())
+}
+
+struct Peer {
+    folder: Folder,
+    processes: Vec<Child>,
+}
+
+impl Peer {
+    fn start() -> Option<Peer> {
+        let mut peer = Peer { folder: Folder::new().ok()?, processes: Vec::new() };
+        let server = peer.command(&["server", "start"]).spawn().ok()?;
+        peer.processes.push(server);
+        peer.until(|peer| peer.run(&["server", "info"]))?;
+        for _ in 0..2 {
+            let worker = peer.command(&["worker", "start", "--cpus", "1"]).spawn().ok()?;
+            peer.processes.push(worker);
+        }
+        peer.until(|peer| peer.run(&["submit", "--wait", "/bin/true"]))?;
+        Some(peer)
+    }
+
+    fn until(&self, is_so: impl Fn(&Peer) -> bool) -> Option<()> {
+        let began = Instant::now();
+        while !is_so(self) {
+            if began.elapsed() > START_LIMIT {
+                return None;
+            }
+            pause();
+        }
+        Some(())
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("hq");
+        command.arg("--server-dir").arg(self.folder.path()).args(words).current_dir(self.folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> bool {
+        self.command(words).status().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            // Both fail only when it has ended already.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Simulated pilots: the real decisions ([`PilotCore`]) over real HTTP, and every task ends at once
+//! with exit code 0. What they cost is this process's own CPU time, so it can be told from the manager's.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use protocol::{
+    codec::Format,
+    pilot::{PULL_PATH, PullRequest, REGISTER_PATH, RegisterAnswer, RegisterRequest, VERSION},
+};
+use scheduler::{
+    ids::{PilotId, TaskId},
+    pilot::{Ending, Lane, PilotAction, PilotCore, PilotEvent, PilotLimits},
+    pull::{NodeFacts, Pull, PullAnswer, Registration},
+    results::{Report, Usage},
+    time::{Span, Time},
+};
+use tokio::{
+    sync::{Notify, mpsc},
+    task::JoinSet,
+};
+
+use crate::{
+    Trouble,
+    http::{Call, Connection},
+    place::Place,
+    serve,
+};
+
+/// No fleet needs longer to come, or to do what it is given.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// After an exchange failed: the manager is being started again.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// What a fleet has done so far.
+#[derive(Default)]
+pub struct Tally {
+    n_begun: AtomicU64,
+    n_acknowledged: AtomicU64,
+    n_pulls: AtomicU64,
+    /// When the first task came since the last reset.
+    first: Mutex<Option<Instant>>,
+    changed: Notify,
+    fault: Mutex<Option<String>>,
+}
+
+/// Pilots of one manager, alive until this is dropped.
+pub struct Fleet {
+    tally: Arc<Tally>,
+    /// How long it took until all were registered.
+    pub registered_in: Duration,
+    _pilots: JoinSet<()>,
+}
+
+impl Fleet {
+    /// Pilots for the allocations number `from` to `to`, the last one excluded. They register all at
+    /// once; this returns when all have.
+    pub async fn join(place: &Place, from: u32, to: u32, cores: u32) -> Result<Fleet, Trouble> {
+        let tally = Arc::new(Tally::default());
+        let joins = place.joins(from, to)?;
+        let began = Instant::now();
+        let mut arriving = JoinSet::new();
+        for (tag, token) in joins {
+            let (url, tally) = (place.access.url.clone(), tally.clone());
+            arriving.spawn(async move { Pilot::register(&url, tag, &token, cores, tally).await });
+        }
+        let mut pilots = Vec::new();
+        while let Some(pilot) = arriving.join_next().await {
+            pilots.push(pilot??);
+        }
+        let registered_in = began.elapsed();
+        let mut alive = JoinSet::new();
+        for pilot in pilots {
+            alive.spawn(pilot.live());
+        }
+        Ok(Fleet { tally, registered_in, _pilots: alive })
+    }
+
+    /// How many tasks have been given to processes that do not exist.
+    pub fn n_begun(&self) -> u64 {
+        self.tally.n_begun.load(Ordering::Relaxed)
+    }
+
+    /// How many results the manager has acknowledged.
+    pub fn n_acknowledged(&self) -> u64 {
+        self.tally.n_acknowledged.load(Ordering::Relaxed)
+    }
+
+    /// How many pulls were sent.
+    pub fn n_pulls(&self) -> u64 {
+        self.tally.n_pulls.load(Ordering::Relaxed)
+    }
+
+    /// From the first task given out since the last time to the acknowledgement of result number
+    /// `n` in all.
+    pub async fn until(&self, n: u64) -> Result<Duration, Trouble> {
+        let began = Instant::now();
+        while self.n_acknowledged() < n {
+            let changed = self.tally.changed.notified();
+            if let Some(fault) = self.tally.fault.lock().ok().and_then(|mut fault| fault.take()) {
+                return Err(fault.into());
+            }
+            // Whoever changed it before this was heard is seen a moment later.
+            let _ = tokio::time::timeout(Duration::from_millis(1), changed).await;
+            if began.elapsed() > PATIENCE {
+                return Err(format!("{} of {n} results after {PATIENCE:?}", self.n_acknowledged()).into());
+            }
+        }
+        let first = self.tally.first.lock().ok().and_then(|mut first| first.take());
+        Ok(first.map_or(Duration::ZERO, |first| first.elapsed()))
+    }
+}
+
+struct Pilot {
+    started: Instant,
+    core: PilotCore,
+    id: PilotId,
+    session: String,
+    url: String,
+    first: Option<Connection>,
+    /// To the connection of each lane, once there is one.
+    lanes: [Option<mpsc::UnboundedSender<Vec<u8>>>; 2],
+    answers: mpsc::UnboundedSender<Answered>,
+    answered: mpsc::UnboundedReceiver<Answered>,
+    acknowledged: u64,
+    kept: BTreeMap<u64, Report>,
+    tally: Arc<Tally>,
+}
+
+struct Answered {
+    lane: Lane,
+    answer: Result<Box<PullAnswer>, Trouble>,
+}
+
+impl Pilot {
+    async fn register(
+        url: &str,
+        tag: String,
+        token: &str,
+        cores: u32,
+        tally: Arc<Tally>,
+    ) -> Result<Pilot, Trouble> {
+        let started = Instant::now();
+        let mut connection = Connection::new(url, token)?;
+        let node = NodeFacts {
+            hostname: tag.clone(),
+            capacity: serve::capacity(cores),
+            agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..NodeFacts::default()
+        };
+        let registration = Registration { tag, nonce: 1, node, uptime: Span::ZERO };
+        let body = Format::Postcard.encode(&RegisterRequest { version: VERSION, registration })?;
+        let answer = connection.exchange(call(REGISTER_PATH), &body).await?;
+        let answer: RegisterAnswer = Format::Postcard.decode(&answer)?;
+        connection.authorise(&answer.session);
+        let limits = PilotLimits {
+            capacity: serve::capacity(cores),
+            walltime_end: None,
+            walltime_margin: Span::ZERO,
+            poll_wait: answer.poll_wait,
+        };
+        let (answers, answered) = mpsc::unbounded_channel();
+        let mut pilot = Pilot {
+            started,
+            core: PilotCore::new(limits),
+            id: answer.registered.pilot,
+            session: answer.session,
+            url: url.to_owned(),
+            first: Some(connection),
+            lanes: [None, None],
+            answers,
+            answered,
+            acknowledged: 0,
+            kept: BTreeMap::new(),
+            tally,
+        };
+        pilot.acknowledged = answer.registered.acknowledged;
+        Ok(pilot)
+    }
+
+    async fn live(mut self) {
+        self.hear(PilotEvent::Registered { acknowledged: self.acknowledged });
+        while let Some(Answered { lane, answer }) = self.answered.recv().await {
+            let event = match answer {
+                Ok(answer) => PilotEvent::Answered { lane, answer },
+                Err(_) => PilotEvent::PullFailed { lane },
+            };
+            self.hear(event);
+        }
+    }
+
+    fn hear(&mut self, event: PilotEvent) {
+        if let Err(error) = self.handle(event)
+            && let Ok(mut fault) = self.tally.fault.lock()
+        {
+            fault.get_or_insert(format!("pilot {}: {error}", self.id));
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time(u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+
+    /// Gives an event to the core and does what it wants, until it wants nothing more.
+    fn handle(&mut self, event: PilotEvent) -> Result<(), Trouble> {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let now = self.now();
+            for action in self.core.handle(now, event) {
+                match action {
+                    PilotAction::Start { task, .. } => events.push_back(self.ended(task, now)),
+                    PilotAction::Keep(report) => {
+                        self.kept.insert(report.seq, report);
+                    }
+                    PilotAction::Drop { acknowledged } => self.acknowledge(acknowledged),
+                    PilotAction::Pull { lane, pull, report } => self.pull(lane, *pull, report)?,
+                    PilotAction::Kill { .. } | PilotAction::Leave { .. } => {
+                        return Err("it was told to kill or to leave".into());
+                    }
+                    PilotAction::Learn(_) | PilotAction::Forget { .. } => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of a task's process, if there were one.
+    fn ended(&self, task: TaskId, now: Time) -> PilotEvent {
+        if self.tally.n_begun.fetch_add(1, Ordering::Relaxed)
+            == self.tally.n_acknowledged.load(Ordering::Relaxed)
+            && let Ok(mut first) = self.tally.first.lock()
+        {
+            first.get_or_insert_with(Instant::now);
+        }
+        // No two real attempts use the same, and the store must not profit from those that do.
+        let jitter = (task.index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let (wall_us, cpu_us) = (1 + jitter % 16, jitter % 8);
+        let usage =
+            Usage { started_us: now.0, wall_us, cpu_us, memory_bytes: (256 + jitter / 16 % 16) * 4096 };
+        PilotEvent::Ended { task, ending: Ending::Exited(0), usage, output: None }
+    }
+
+    fn acknowledge(&mut self, number: u64) {
+        let mut n_results = 0;
+        while let Some(entry) = self.kept.first_entry().filter(|entry| *entry.key() <= number) {
+            n_results += entry.remove().jobs.iter().map(|job| job.successes.tasks.len()).sum::<u64>();
+        }
+        if n_results > 0 {
+            self.tally.n_acknowledged.fetch_add(n_results, Ordering::Relaxed);
+            self.tally.changed.notify_waiters();
+        }
+    }
+
+    fn pull(&mut self, lane: Lane, mut pull: Pull, report: Option<u64>) -> Result<(), Trouble> {
+        self.tally.n_pulls.fetch_add(1, Ordering::Relaxed);
+        pull.report = report.and_then(|number| self.kept.get(&number).cloned());
+        let body = Format::Postcard.encode(&PullRequest { pilot: self.id, pull })?;
+        let to_lane = match &self.lanes[lane as usize] {
+            Some(to_lane) => to_lane,
+            None => {
+                let connection = match self.first.take() {
+                    Some(connection) => connection,
+                    None => Connection::new(&self.url, &self.session)?,
+                };
+                let (to_lane, requests) = mpsc::unbounded_channel();
+                tokio::spawn(converse(lane, connection, requests, self.answers.clone()));
+                self.lanes[lane as usize].insert(to_lane)
+            }
+        };
+        to_lane.send(body).map_err(|_| "its connection has ended".into())
+    }
+}
+
+/// Sends one lane's pulls and hands the answers back, until the pilot is gone.
+async fn converse(
+    lane: Lane,
+    mut connection: Connection,
+    mut requests: mpsc::UnboundedReceiver<Vec<u8>>,
+    answers: mpsc::UnboundedSender<Answered>,
+) {
+    while let Some(body) = requests.recv().await {
+        let answer = match connection.exchange(call(PULL_PATH), &body).await {
+            Ok(bytes) => Format::Postcard.decode(&bytes).map(Box::new).map_err(Trouble::from),
+            Err(error) => {
+                tokio::time::sleep(RETRY).await;
+                Err(error)
+            }
+        };
+        if answers.send(Answered { lane, answer }).is_err() {
+            return;
+        }
+    }
+}
+
+fn call(path: &str) -> Call<'_> {
+    Call { method: "POST", path, content_type: Format::Postcard.content_type() }
+}
