@@ -94,7 +94,7 @@ fn answer() -> PullAnswer {
             PilotCommand::Stop,
         ],
     };
-    PullAnswer { epoch: 5, acknowledged: 4, resync: Some(9), parts: vec![part] }
+    PullAnswer { epoch: 5, acknowledged: 4, resync: Some(9), told: 8, parts: vec![part] }
 }
 
 fn leave() -> LeaveRequest {

@@ -110,6 +110,8 @@ pub struct PilotCore {
     epoch: u64,
     part_seen: u64,
     must_tell: Option<u64>,
+    /// The last question answered in this epoch.
+    told: u64,
     in_flight: [bool; 2],
     leaving: Option<LeaveReason>,
     /// Tasks have begun that the manager does not know to be running.
@@ -165,6 +167,7 @@ impl PilotCore {
             epoch: 0,
             part_seen: 0,
             must_tell: None,
+            told: 0,
             in_flight: [false; 2],
             leaving: None,
             is_news_untold: false,
@@ -251,13 +254,16 @@ impl PilotCore {
         if answer.epoch > self.epoch {
             self.epoch = answer.epoch;
             self.part_seen = 0;
+            self.told = 0;
         }
         self.must_tell = answer.resync.or(self.must_tell);
         while self.sealed.front().is_some_and(|sealed| sealed.seq <= answer.acknowledged) {
             self.sealed.pop_front();
         }
         actions.push(PilotAction::Drop { acknowledged: answer.acknowledged });
-        for part in answer.parts {
+        // What was sent before we told what we hold is not ours any more.
+        let is_void = answer.told < self.told;
+        for part in answer.parts.into_iter().filter(|_| !is_void) {
             if part.number > self.part_seen {
                 self.part_seen = part.number;
                 self.take_part(part, actions);
@@ -493,6 +499,7 @@ impl PilotCore {
 
     fn send(&mut self, lane: Lane, report: Option<u64>, actions: &mut Vec<PilotAction>) {
         let told = self.must_tell.take();
+        self.told = self.told.max(told.unwrap_or(0));
         let pull = Pull {
             epoch: self.epoch,
             part_seen: self.part_seen,

@@ -169,6 +169,9 @@ pub struct PullAnswer {
     /// Tell everything you hold, and this number with it: the manager has restarted, or lost track of
     /// you. The number is new each time, so that no delayed telling is taken for the one asked for.
     pub resync: Option<u64>,
+    /// The last question that you have answered in this epoch, 0 when there was none. Parts of an answer
+    /// from before that are void: what you told then replaced them.
+    pub told: u64,
     /// What is new, ascending by number.
     pub parts: Vec<Part>,
 }

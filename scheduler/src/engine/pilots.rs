@@ -131,8 +131,10 @@ impl Turn<'_> {
 
     pub(super) fn answer_pull(&mut self, request: RequestId, id: PilotId, resync: Option<u64>) {
         let acknowledged = self.durable.pilots().get(&id).map_or(0, |pilot| pilot.acknowledged);
-        let parts = self.volatile.pilots.get(&id).map_or_else(Vec::new, |state| state.unconfirmed.clone());
-        let answer = PullAnswer { epoch: self.volatile.epoch, acknowledged, resync, parts };
+        let state = self.volatile.pilots.get(&id);
+        let parts = state.map_or_else(Vec::new, |state| state.unconfirmed.clone());
+        let told = state.map_or(0, |state| state.told);
+        let answer = PullAnswer { epoch: self.volatile.epoch, acknowledged, resync, told, parts };
         self.answer(request, Answer::Pull(answer));
     }
 
@@ -188,6 +190,7 @@ impl Turn<'_> {
         state.doubtful.clear();
         state.templates = holds.templates.iter().copied().collect();
         state.is_synced = true;
+        state.told = holds.asked;
         state.idle_since = Some(self.now);
         self.volatile.n_unsynced -= 1;
         for held in &holds.tasks {

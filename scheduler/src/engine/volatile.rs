@@ -64,6 +64,8 @@ pub struct PilotState {
     pub is_synced: bool,
     /// The number of the question what it holds, if it was asked.
     pub asked: Option<u64>,
+    /// The last question that it has answered.
+    pub told: u64,
     /// When it was last heard of.
     pub last_heard: Time,
     /// What it holds.
