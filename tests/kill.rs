@@ -140,6 +140,55 @@ fn a_killed_run_leaves_nothing_running_and_continues() {
     until("nothing is left running", || sandbox.processes().is_empty());
 }
 
+/// Tasks that end by themselves and leave 32 processes to their pilot.
+fn littering_job(sandbox: &Sandbox) {
+    let many = "setsid sleep 1000 & setsid sleep 1000 & setsid sleep 1000 & setsid sleep 1000 & true";
+    sandbox.write("job.yaml", &format!("command: '{many}'\nsweep: {{n: {{range: [0, 7]}}}}\n"));
+}
+
+/// Pilots and what their tasks have started; not the manager, nor its last look for them.
+fn left_by_pilots(sandbox: &Sandbox) -> Vec<(u32, String)> {
+    let is_theirs = |command: &str| !command.contains(" agent list ") && !command.contains(" serve ");
+    sandbox.processes().into_iter().filter(|(_, command)| is_theirs(command)).collect()
+}
+
+#[test]
+fn a_run_returns_when_nothing_is_left_running() {
+    let sandbox = Sandbox::new();
+    littering_job(&sandbox);
+    sandbox.ok(&["run", "job.yaml", "-j", "2"]);
+    assert_eq!(left_by_pilots(&sandbox), []);
+}
+
+#[test]
+fn stop_returns_when_no_pilot_is_left_running() {
+    let sandbox = Sandbox::new();
+    littering_job(&sandbox);
+    let manager = serve(&sandbox);
+    sandbox.ok(&["submit", "job.yaml"]);
+    until("all is done", || sandbox.json(&["job", "1"])["counts"]["done"] == 8);
+    assert!(!sandbox.agents().is_empty() && !sleepers(&sandbox).is_empty(), "what the pilot must end");
+    sandbox.ok(&["stop"]);
+    assert_eq!(left_by_pilots(&sandbox), []);
+    manager.wait();
+}
+
+#[test]
+fn a_slot_is_given_away_when_its_last_task_is_gone() {
+    let sandbox = Sandbox::new();
+    sandbox.write("sleeper", "trap '' TERM; echo $$ > pid; while :; do sleep 1000; done");
+    sandbox
+        .write("look", "if grep -q . /proc/$(cat pid)/cmdline; then echo there; else echo gone; fi > seen");
+    sandbox.write(
+        "job.yaml",
+        "command: 'if test {n} = 0; then timeout 600 sh sleeper; else sh look; fi; true'\n\
+         sweep: {n: {range: [0, 1]}}\ntime_limit: 3s\nretries: 0\n",
+    );
+    assert_eq!(sandbox.run(&["run", "job.yaml", "-j", "1"]).status.code(), Some(1), "a task failed");
+    assert!(!sandbox.read("pid").is_empty());
+    assert_eq!(sandbox.read("seen"), "gone\n");
+}
+
 #[test]
 fn a_manager_that_is_away_finds_its_pilots_again() {
     let sandbox = Sandbox::new();

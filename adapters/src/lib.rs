@@ -25,6 +25,11 @@ pub trait Adapter: Send + Sync {
     /// What is there. Errors: no answer is never "gone".
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError>;
 
+    /// Whether allocations are processes of this host, so that a listing shows their end at once.
+    fn is_local(&self) -> bool {
+        false
+    }
+
     /// What takes allocations away. Those that are gone already are no error.
     fn cancel(&self, ids: &[BatchId]) -> Command;
 }

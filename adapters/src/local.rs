@@ -34,6 +34,10 @@ impl Adapter for Local {
         NAME
     }
 
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn submit(&self, request: &AllocationRequest) -> Command {
         self.agent(&["start", "--tag", &request.tag, "--join", "-"], request.join.clone())
     }

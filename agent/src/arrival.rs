@@ -1,7 +1,6 @@
 //! A pilot's way home: what it says of itself, and registering however long that takes.
 
 use std::{
-    fs,
     path::Path,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -19,6 +18,7 @@ use crate::{
     client::{Client, ClientError, backoff, random},
     driver::DriverError,
     node::Node,
+    private,
     spool::Spool,
 };
 
@@ -203,7 +203,7 @@ pub(crate) fn walltime(join: &JoinDocument, node: &Node, started: Instant) -> (O
 ///
 /// Pilots of several nodes, and in the worst case several of one node, may share a folder.
 pub(crate) fn open_spool(folder: &Path, hostname: &str) -> Result<Spool, DriverError> {
-    fs::create_dir_all(folder).map_err(|source| DriverError::Folder { path: folder.into(), source })?;
+    private::make_folder(folder).map_err(|source| DriverError::Folder { path: folder.into(), source })?;
     let mut path = folder.join(format!("spool-{hostname}"));
     if Spool::is_in_use(&path) {
         path = folder.join(format!("spool-{hostname}-{}", std::process::id()));
@@ -228,6 +228,7 @@ mod tests {
     use crate::{
         client::{Client, ClientError},
         node::Node,
+        private::testing::assert_private,
         spool::Spool,
         testing::{FakeManager, nothing_new},
     };
@@ -274,6 +275,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = open_spool(folder.path(), "node").unwrap();
         let second = open_spool(folder.path(), "node").unwrap();
+        assert_private(folder.path());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
         drop(first);
         drop(second);

@@ -1,7 +1,7 @@
 //! The command line of the agent: `pilotfish-agent …` and `pilotfish agent …` alike.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs,
     io::{self, Write},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
@@ -16,7 +16,7 @@ use crate::{
     client::ClientError,
     driver::{self, DriverError},
     join::{self, JoinError},
-    keeper, leftovers, roster,
+    keeper, leftovers, private, roster,
     spawn::pipe,
 };
 
@@ -175,9 +175,9 @@ fn start_pilot(args: &RunArgs) -> Result<(), CommandError> {
     let join = read_join(args)?;
     let folder = PathBuf::from(&join.folder);
     let on_folder = |source| CommandError::Folder { path: folder.clone(), source };
-    fs::create_dir_all(&folder).map_err(on_folder)?;
+    private::make_folder(&folder).map_err(on_folder)?;
     let log_path = folder.join("pilot.log");
-    let log = OpenOptions::new().create(true).append(true).open(&log_path).map_err(on_folder)?;
+    let log = private::file_options().append(true).open(&log_path).map_err(on_folder)?;
     let errors = log.try_clone().map_err(on_folder)?;
     let (document, mut writer) =
         pipe().map(|(read, write)| (read, fs::File::from(write))).map_err(CommandError::Start)?;

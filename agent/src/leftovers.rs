@@ -48,16 +48,21 @@ pub fn end_leftovers() -> usize {
 }
 
 /// What is asked of `/proc/PID/stat`.
-#[derive(Clone, Copy)]
-struct Stat {
-    parent: i32,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stat {
+    /// Its parent's process id.
+    pub(crate) parent: i32,
+    /// Its process group.
+    pub(crate) group: i32,
     /// In clock ticks since the system's start.
-    start: u64,
-    is_dead: bool,
+    pub(crate) start: u64,
+    /// Whether only its parent has not asked for its end yet.
+    pub(crate) is_dead: bool,
 }
 
 impl Stat {
-    fn read(proc: &Path, pid: i32) -> Option<Stat> {
+    /// What is said of that process; `None` when there is none.
+    pub(crate) fn read(proc: &Path, pid: i32) -> Option<Stat> {
         Stat::parse(&fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?)
     }
 
@@ -67,7 +72,8 @@ impl Stat {
         let mut fields = after_name.split_whitespace();
         let is_dead = matches!(fields.next()?, "Z" | "X" | "x");
         let parent = fields.next()?.parse().ok()?;
-        Some(Stat { parent, start: fields.nth(17)?.parse().ok()?, is_dead })
+        let group = fields.next()?.parse().ok()?;
+        Some(Stat { parent, group, start: fields.nth(16)?.parse().ok()?, is_dead })
     }
 }
 
@@ -112,7 +118,7 @@ fn topmost(pid: i32, parents: &HashMap<i32, i32>) -> i32 {
 }
 
 /// The first process, and all above this one: who adopts orphans here.
-fn ancestors(proc: &Path, pid: i32) -> Vec<i32> {
+pub(crate) fn ancestors(proc: &Path, pid: i32) -> Vec<i32> {
     let mut found = vec![1];
     let mut above = pid;
     while let Some(parent) = Stat::read(proc, above).map(|stat| stat.parent) {
@@ -167,21 +173,23 @@ fn place(proc: &Path) -> Option<String> {
     Some(format!("{}/{namespace}", boot.trim()))
 }
 
+/// A made-up /proc for tests.
 #[cfg(test)]
-mod tests {
+pub(crate) mod testing {
     use std::{fs, path::Path};
 
-    use super::{Stat, find, mark, place};
+    use super::place;
 
-    const LOOKER: i32 = 50;
+    /// Who looks.
+    pub(crate) const LOOKER: i32 = 50;
 
     /// A made-up /proc in which process 50 looks, started by 40, started by the first process.
-    struct Proc {
+    pub(crate) struct Proc {
         folder: tempfile::TempDir,
     }
 
     impl Proc {
-        fn new() -> Proc {
+        pub(crate) fn new() -> Proc {
             let folder = tempfile::tempdir().unwrap();
             fs::create_dir_all(folder.path().join("sys/kernel/random")).unwrap();
             fs::create_dir_all(folder.path().join("self/ns")).unwrap();
@@ -193,15 +201,15 @@ mod tests {
             proc
         }
 
-        fn path(&self) -> &Path {
+        pub(crate) fn path(&self) -> &Path {
             self.folder.path()
         }
 
-        fn process(&self, pid: i32, parent: i32, start: u64, environ: &str) {
+        pub(crate) fn process(&self, pid: i32, parent: i32, start: u64, environ: &str) {
             self.process_in("S", pid, parent, start, environ);
         }
 
-        fn process_in(&self, state: &str, pid: i32, parent: i32, start: u64, environ: &str) {
+        pub(crate) fn process_in(&self, state: &str, pid: i32, parent: i32, start: u64, environ: &str) {
             let folder = self.path().join(pid.to_string());
             fs::create_dir_all(&folder).unwrap();
             let zeros = "0 ".repeat(17);
@@ -210,13 +218,23 @@ mod tests {
             fs::write(folder.join("environ"), environ.replace(' ', "\0")).unwrap();
         }
 
-        fn mark(&self, keepers: &str) -> String {
+        pub(crate) fn mark(&self, keepers: &str) -> String {
             format!("A=1 PILOTFISH_KEEPERS={}/{keepers} B=2", place(self.path()).unwrap())
         }
+    }
+}
 
-        fn found(&self) -> Vec<i32> {
-            find(self.path(), LOOKER)
-        }
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{
+        Stat, find, mark, place,
+        testing::{LOOKER, Proc},
+    };
+
+    fn found(proc: &Proc) -> Vec<i32> {
+        find(proc.path(), LOOKER)
     }
 
     #[test]
@@ -226,15 +244,15 @@ mod tests {
         proc.process(20, 1, 9, &mark);
         proc.process(21, 20, 9, &mark);
         proc.process(22, 1, 9, "A=1");
-        assert_eq!(proc.found(), [20, 21]);
+        assert_eq!(found(&proc), [20, 21]);
         proc.process(10, 1, 7, "");
-        assert_eq!(proc.found(), [0; 0], "a worker that drains without its guard");
+        assert_eq!(found(&proc), [0; 0], "a worker that drains without its guard");
         proc.process(10, 1, 70, "");
-        assert_eq!(proc.found(), [20, 21], "somebody else has its number now");
+        assert_eq!(found(&proc), [20, 21], "somebody else has its number now");
         proc.process(11, 1, 8, "");
-        assert_eq!(proc.found(), [0; 0], "a guard that ends what its worker left");
+        assert_eq!(found(&proc), [0; 0], "a guard that ends what its worker left");
         proc.process_in("Z", 11, 1, 8, "");
-        assert_eq!(proc.found(), [20, 21], "dead, and nobody has asked for its end");
+        assert_eq!(found(&proc), [20, 21], "dead, and nobody has asked for its end");
     }
 
     #[test]
@@ -244,9 +262,9 @@ mod tests {
         proc.process(30, 1, 1, "");
         proc.process(20, 30, 9, &mark);
         proc.process(21, 20, 9, &mark);
-        assert_eq!(proc.found(), [0; 0]);
+        assert_eq!(found(&proc), [0; 0]);
         proc.process(23, 40, 9, &mark);
-        assert_eq!(proc.found(), [23], "adopted by an ancestor of ours");
+        assert_eq!(found(&proc), [23], "adopted by an ancestor of ours");
     }
 
     #[test]
@@ -256,12 +274,12 @@ mod tests {
         proc.process(21, 1, 9, &proc.mark("10:7").replace("boot/", "boot/9"));
         proc.process(22, 1, 9, &proc.mark("nonsense"));
         proc.process(23, 1, 9, &proc.mark("10:7/"));
-        assert_eq!(proc.found(), [0; 0]);
+        assert_eq!(found(&proc), [0; 0]);
         let mark = proc.mark("10:7");
         proc.process(24, 1, 9, &mark);
-        assert_eq!(proc.found(), [24]);
+        assert_eq!(found(&proc), [24]);
         proc.process(LOOKER, 40, 6, &mark);
-        assert_eq!(proc.found(), [0; 0], "the looker is one of them");
+        assert_eq!(found(&proc), [0; 0], "the looker is one of them");
     }
 
     #[test]

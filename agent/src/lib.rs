@@ -12,6 +12,7 @@ pub mod keeper;
 pub mod leftovers;
 pub mod node;
 pub mod pin;
+mod private;
 pub mod resident;
 mod roster;
 pub mod scratch;

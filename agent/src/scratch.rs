@@ -5,11 +5,13 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt, PermissionsExt},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::mpsc,
     thread,
 };
+
+use crate::private;
 
 const PREFIX: &str = "scratch-";
 
@@ -30,7 +32,7 @@ impl Scratch {
         let prefix = format!("{PREFIX}{hostname}-");
         let leftovers = leftovers(folder, &prefix);
         let root = folder.join(format!("{prefix}{}", std::process::id()));
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&root)?;
+        private::make_folder(&root)?;
         let (remove, removals) = mpsc::channel::<PathBuf>();
         let remover = thread::Builder::new().name("pilotfish-clean".into()).spawn(move || {
             for path in removals {
@@ -50,7 +52,7 @@ impl Scratch {
     /// The folder cannot be made: no space, or not ours to write in.
     pub fn make(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.root.join(name);
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+        private::make_folder(&path)?;
         Ok(path)
     }
 

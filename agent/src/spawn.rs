@@ -1,10 +1,13 @@
 //! Processes, outside any async runtime: started the cheapest correct way, watched, and measured.
 //!
 //! A [`Spawner`] owns plain threads. Each starts its own children and waits for them; nothing is
-//! waked periodically unless something has a memory limit. The children of a program that end after
-//! it are the guard's business ([`crate::keeper`]); its process group is killed here.
+//! waked periodically unless something has a memory limit. What a program that ended by itself leaves
+//! running is the guard's business ([`crate::keeper`]), except its process group, which is killed here;
+//! one that is ended here takes all that it has started with it.
 
 mod capture;
+mod ending;
+mod family;
 mod memory;
 mod prepare;
 mod processes;
@@ -249,7 +252,7 @@ impl Spawner {
         }
     }
 
-    /// Ends a program: SIGTERM to its group, SIGKILL after `grace`. Nothing happens if it has ended.
+    /// Ends a program with all that it has started: SIGTERM, SIGKILL after `grace`. Nothing happens if it has ended.
     pub fn kill(&self, token: u64, grace: Duration) {
         for inbox in &self.inboxes {
             inbox.send(Order::Kill { token, grace });

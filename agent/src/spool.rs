@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, Read},
     os::{fd::AsRawFd, unix::fs::FileExt},
     path::{Path, PathBuf},
@@ -14,6 +14,8 @@ use std::{
 
 use protocol::codec::Format;
 use scheduler::results::Report;
+
+use crate::private;
 
 /// Starts each file; the last byte is the format's version.
 const MAGIC: &[u8; 8] = b"PFSPOOL\x01";
@@ -66,8 +68,8 @@ impl Spool {
     /// The file cannot be made or read, or is no spool.
     pub fn open(path: &Path, nonce: u64) -> Result<Spool, SpoolError> {
         let on_file = |source| SpoolError::File { path: path.into(), source };
-        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();
-        let mut file = options.open(path).map_err(on_file)?;
+        let mut options = private::file_options();
+        let mut file = options.read(true).write(true).truncate(false).open(path).map_err(on_file)?;
         // Held as long as the file is open. Where locks do not work, pilots rely on their folders.
         lock(&file);
         let mut bytes = Vec::new();

@@ -73,6 +73,13 @@ fn started(folder: &Path, tag: &str) -> String {
     pid
 }
 
+/// A folder and all that is in it.
+fn walk(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let below = entries.flat_map(|entry| walk(&entry.path()));
+    [path.to_path_buf()].into_iter().chain(below).collect()
+}
+
 #[test]
 fn started_pilot_is_listed_and_can_be_cancelled() {
     let folder = tempfile::tempdir().unwrap();
@@ -85,6 +92,10 @@ fn started_pilot_is_listed_and_can_be_cancelled() {
     let log = || fs::read_to_string(folder.path().join("pilot/pilot.log")).unwrap_or_default();
     wait_until("a try to register", || log().contains("cannot be reached"));
     assert!(!log().contains("secret-token"));
+    for entry in walk(&folder.path().join("pilot")) {
+        let mode = entry.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "others may use {entry:?}");
+    }
     let cancelled = agent(&["cancel", &pid]);
     assert!(cancelled.status.success(), "{}", text(&cancelled.stderr));
     wait_until("its end", || !is_alive(&pid));

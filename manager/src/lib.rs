@@ -5,6 +5,7 @@ pub mod clock;
 mod commit;
 pub mod config;
 mod driver;
+mod farewell;
 pub mod handle;
 mod perform;
 mod platforms;

@@ -27,6 +27,7 @@ use crate::{
     commit::{self, Pending},
     config::Config,
     driver,
+    farewell::Farewell,
     handle::{Ended, Handle},
     perform::Performer,
     platforms::{self, MakeJoin, Order, Worker},
@@ -113,6 +114,8 @@ pub struct Manager {
     stop_engine: watch::Sender<bool>,
     api: tokio::task::JoinHandle<()>,
     threads: Vec<std::thread::JoinHandle<()>>,
+    /// For the end, when pilots run on this host.
+    farewell: Option<Farewell>,
 }
 
 impl Manager {
@@ -136,8 +139,13 @@ impl Manager {
     }
 
     /// Ends answering and closes the store. What pilots hold they keep, and come back to the next manager.
+    /// After a shutdown it waits first, a few seconds at most, until nothing of pilots is left on this host.
     pub async fn close(self) {
-        let Manager { access_path, stop_api, stop_engine, api, threads, .. } = self;
+        let Manager { access_path, ended, stop_api, stop_engine, api, threads, farewell, .. } = self;
+        let is_shut_down = matches!(*ended.borrow(), Some(Ok(())));
+        if let (true, Some(farewell)) = (is_shut_down, farewell) {
+            farewell.wait().await;
+        }
         // The server may have ended already.
         let _ = stop_api.send(true);
         // It ends within its own time limit.
@@ -211,7 +219,9 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let server = identity.map(|identity| identity.server);
     let api = tokio::spawn(api::serve(listener, server, state));
     let access_path = if config.is_offline { None } else { Some(write_access(&config.folder, &access)?) };
-    let manager = Manager { access, access_path, handle, ended, stop_api, stop_engine, api, threads };
+    let farewell = if config.is_offline { None } else { farewell(&config, settings) };
+    let manager =
+        Manager { access, access_path, handle, ended, stop_api, stop_engine, api, threads, farewell };
     if !config.is_offline {
         attach_platforms(&manager, &config, &tokens, settings, clock, &orders).await?;
     }
@@ -325,6 +335,19 @@ fn write_private(path: &Path, text: &[u8]) -> Result<(), StartError> {
     std::fs::rename(&new, path).map_err(failed)
 }
 
+fn surroundings(config: &Config) -> Surroundings {
+    Surroundings { agent_command: config.agent_command.clone() }
+}
+
+/// One listing shows the pilots of all platforms that are this host.
+fn farewell(config: &Config, settings: Settings) -> Option<Farewell> {
+    let surroundings = surroundings(config);
+    let mut adapters =
+        config.platforms.iter().filter_map(|spec| adapters::adapter(&spec.adapter, &surroundings));
+    let adapter = adapters.find(|adapter| adapter.is_local())?;
+    Some(Farewell { adapter, tag_prefix: settings.tag_prefix() })
+}
+
 async fn attach_platforms(
     manager: &Manager,
     config: &Config,
@@ -333,7 +356,7 @@ async fn attach_platforms(
     clock: Clock,
     orders: &mpsc::UnboundedSender<Order>,
 ) -> Result<(), StartError> {
-    let surroundings = Surroundings { agent_command: config.agent_command.clone() };
+    let surroundings = surroundings(config);
     let make_join = make_join(config, tokens, &manager.access);
     for spec in &config.platforms {
         let unknown = || StartError::Adapter { platform: spec.name.clone(), found: spec.adapter.clone() };

@@ -18,8 +18,10 @@ use std::{
 };
 
 use super::{
-    Exit, Launch, Outcome,
+    Environment, Exit, Launch, Outcome,
     capture::{PipeSlot, Pipes},
+    ending::{Ending, Lingering, Then},
+    family::{Family, kill_group},
     memory,
     prepare::{Failed, Null, Prepared, Target},
     program::Programs,
@@ -60,6 +62,8 @@ pub(super) struct Processes {
     strays: Option<File>,
     pub(super) children: HashMap<libc::pid_t, Child>,
     pub(super) residents: HashMap<u64, Resident>,
+    /// Families that are waited for.
+    pub(super) lingering: Vec<Lingering>,
     pub(super) exits: Vec<Exit>,
     pub(super) buffer: Box<[u8]>,
     memory_check_at: Option<Instant>,
@@ -77,6 +81,12 @@ pub(super) struct Child {
     pub(super) deadline: Option<Instant>,
     grace: Duration,
     pub(super) ending: Option<Ending>,
+    /// It is to be signalled when its deadline is over; then it has so long until it is killed.
+    pub(super) due: Option<Duration>,
+    /// What it was started with: its family's mark.
+    pub(super) environment: Environment,
+    /// Once it was signalled.
+    pub(super) family: Option<Family>,
     memory_limit_bytes: u64,
     /// What it held, with its descendants, when that was found to be too much.
     excess_bytes: u64,
@@ -89,15 +99,6 @@ pub(super) enum Role {
     Task { token: u64 },
     /// Tasks one after another.
     Resident { resident: u64 },
-}
-
-/// Why we end a process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ending {
-    TimeLimit,
-    MemoryLimit,
-    Killed,
-    BadAnswer,
 }
 
 /// How a process ended and what it used.
@@ -141,6 +142,7 @@ impl Processes {
             strays: guard.and_then(|guard| File::open(format!("/proc/{guard}/task/{guard}/children")).ok()),
             children: HashMap::new(),
             residents: HashMap::new(),
+            lingering: Vec::new(),
             exits: Vec::new(),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             memory_check_at: None,
@@ -163,18 +165,18 @@ impl Processes {
     /// Starts a task's program.
     pub(super) fn launch(&mut self, launch: Launch) {
         let started = Instant::now();
-        let role = Role::Task { token: launch.token };
+        let token = launch.token;
         let prepared = Prepared::new(&launch, &mut self.pipes);
-        let begun = prepared.and_then(|prepared| self.begin(&launch, prepared, role, started));
+        let begun = prepared.and_then(|prepared| self.begin(launch, prepared, Role::Task { token }, started));
         if let Err(failed) = begun {
-            self.exits.push(Exit::new(launch.token, failed.into(), started));
+            self.exits.push(Exit::new(token, failed.into(), started));
         }
     }
 
     /// Starts a prepared program and puts it into the table.
     pub(super) fn begin(
         &mut self,
-        launch: &Launch,
+        launch: Launch,
         prepared: Prepared,
         role: Role,
         started: Instant,
@@ -206,6 +208,9 @@ impl Processes {
             deadline: launch.time_limit.and_then(|limit| started.checked_add(limit)),
             grace: launch.grace,
             ending: None,
+            due: None,
+            environment: launch.environment,
+            family: None,
             memory_limit_bytes: launch.memory_limit_bytes,
             excess_bytes: 0,
         };
@@ -219,15 +224,16 @@ impl Processes {
     /// Ends a task: SIGTERM, and SIGKILL after `grace`.
     pub(super) fn kill(&mut self, token: u64, grace: Duration) {
         let is_it = |child: &Child| child.role == Role::Task { token };
-        let found = self.children.iter_mut().find(|(_, child)| is_it(child));
+        let found = self.children.values_mut().find(|child| is_it(child));
         match found {
-            Some((pid, child)) => child.end(*pid, Ending::Killed, grace),
+            Some(child) => child.end(Ending::Killed, grace),
             None => self.kill_asked(token),
         }
     }
 
     /// Waits until something ends, somebody rings the bell, or `timeout` is over.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) {
+        let is_busy = timeout.is_some_and(|timeout| timeout.is_zero());
         let timeout = match (timeout, self.next_deadline()) {
             _ if !self.exits.is_empty() => Some(Duration::ZERO),
             (Some(timeout), _) if timeout.is_zero() => Some(timeout),
@@ -251,7 +257,7 @@ impl Processes {
             self.bell.hush();
             self.reap();
         }
-        self.act_on_deadlines();
+        self.act_on_deadlines(is_busy);
     }
 
     fn wait_events(&self, events: &mut [libc::epoll_event; N_EVENTS], timeout: Option<Duration>) -> i32 {
@@ -275,7 +281,8 @@ impl Processes {
 
     fn next_deadline(&self) -> Option<Instant> {
         let deadlines = self.children.values().filter_map(|child| child.deadline);
-        deadlines.chain(self.memory_check_at).min()
+        let looks = self.lingering.iter().map(|lingering| lingering.look_at);
+        deadlines.chain(looks).chain(self.memory_check_at).min()
     }
 
     fn on_event(&mut self, watched: Watched) {
@@ -306,7 +313,7 @@ impl Processes {
         }
     }
 
-    fn ended(&mut self, pid: libc::pid_t, child: Child, mut ended: Ended) {
+    fn ended(&mut self, pid: libc::pid_t, mut child: Child, mut ended: Ended) {
         match child.ending {
             Some(Ending::TimeLimit) => ended.outcome = Outcome::TimeLimit,
             Some(Ending::MemoryLimit) => ended.outcome = Outcome::MemoryLimit,
@@ -324,9 +331,27 @@ impl Processes {
         exit.peak_memory_bytes = ended.peak_memory_bytes;
         exit.read_bytes = ended.read_bytes;
         exit.write_bytes = ended.write_bytes;
-        let is_alone = child.is_captured() && ended.was_last_of_group && self.has_no_strays();
-        (exit.stdout, exit.is_stdout_truncated) = self.finish_output(child.stdout, is_alone);
-        (exit.stderr, exit.is_stderr_truncated) = self.finish_output(child.stderr, is_alone);
+        let (stdout, stderr, was_last_of_group) = (child.stdout, child.stderr, ended.was_last_of_group);
+        if child.ending.is_some() {
+            let exit = Box::new(exit);
+            self.linger(&mut child, Then::Tell { exit, stdout, stderr, was_last_of_group });
+        } else {
+            self.tell(exit, stdout, stderr, was_last_of_group);
+        }
+    }
+
+    /// Tells a task's end with the rest of its output.
+    pub(super) fn tell(
+        &mut self,
+        mut exit: Exit,
+        stdout: Option<PipeSlot>,
+        stderr: Option<PipeSlot>,
+        was_last_of_group: bool,
+    ) {
+        let is_captured = stdout.is_some() || stderr.is_some();
+        let is_alone = is_captured && was_last_of_group && self.has_no_strays();
+        (exit.stdout, exit.is_stdout_truncated) = self.finish_output(stdout, is_alone);
+        (exit.stderr, exit.is_stderr_truncated) = self.finish_output(stderr, is_alone);
         self.exits.push(exit);
     }
 
@@ -344,27 +369,30 @@ impl Processes {
             .is_some_and(|list| list.split(|byte| *byte == b' ').filter(|pid| !pid.is_empty()).count() == 1)
     }
 
-    fn act_on_deadlines(&mut self) {
+    fn act_on_deadlines(&mut self, is_busy: bool) {
         let Some(next) = self.next_deadline() else { return };
         let now = Instant::now();
         if now < next {
             return;
         }
-        for (pid, child) in &mut self.children {
-            if child.deadline.is_some_and(|deadline| deadline <= now) {
-                match child.ending {
-                    // A resident has nothing to tidy up that concerns one task.
-                    None if matches!(child.role, Role::Resident { .. }) => {
-                        child.end(*pid, Ending::TimeLimit, Duration::ZERO);
-                    }
-                    None => child.end(*pid, Ending::TimeLimit, child.grace),
-                    Some(ending) => child.end(*pid, ending, Duration::ZERO),
+        for child in self.children.values_mut() {
+            if child.due.is_some() || child.deadline.is_none_or(|deadline| deadline > now) {
+                continue;
+            }
+            match child.ending {
+                // A resident has nothing to tidy up that concerns one task.
+                None if matches!(child.role, Role::Resident { .. }) => {
+                    child.end(Ending::TimeLimit, Duration::ZERO);
                 }
+                None => child.end(Ending::TimeLimit, child.grace),
+                Some(ending) => child.end(ending, Duration::ZERO),
             }
         }
         if self.memory_check_at.is_some_and(|at| at <= now) {
             self.check_memory(now);
         }
+        self.end_due(now, is_busy);
+        self.look_after(now);
     }
 
     fn check_memory(&mut self, now: Instant) {
@@ -377,7 +405,7 @@ impl Processes {
             let held = memory::held_bytes(*pid, child.memory_limit_bytes);
             if held > child.memory_limit_bytes {
                 child.excess_bytes = held;
-                child.end(*pid, Ending::MemoryLimit, Duration::ZERO);
+                child.end(Ending::MemoryLimit, Duration::ZERO);
             }
         }
         self.memory_check_at = is_anything_limited.then(|| now + MEMORY_INTERVAL);
@@ -421,27 +449,6 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         self.kill_all();
-    }
-}
-
-impl Child {
-    fn is_captured(&self) -> bool {
-        self.stdout.is_some() || self.stderr.is_some()
-    }
-
-    /// Ends the process for a reason; the first reason counts.
-    pub(super) fn end(&mut self, pid: libc::pid_t, ending: Ending, grace: Duration) {
-        self.ending = self.ending.or(Some(ending));
-        if grace.is_zero() {
-            kill_group(pid, libc::SIGKILL);
-            self.deadline = None;
-            return;
-        }
-        let kill_at = Instant::now().checked_add(grace);
-        kill_group(pid, libc::SIGTERM);
-        // One that is stopped would not hear it.
-        kill_group(pid, libc::SIGCONT);
-        self.deadline = kill_at;
     }
 }
 
@@ -500,12 +507,6 @@ impl Watched {
             _ => Watched::Questions(pid),
         }
     }
-}
-
-/// Sends a signal to a process group; says whether anybody was there.
-fn kill_group(pid: libc::pid_t, signal: libc::c_int) -> bool {
-    // SAFETY: no memory is passed.
-    unsafe { libc::kill(-pid, signal) == 0 }
 }
 
 /// A daemon may be started with 0, 1 or 2 closed; a pipe of ours must not get such a number.

@@ -17,9 +17,10 @@ use std::{
 use super::{
     Exit, Launch, Outcome, Output,
     capture::{HeadTail, pipe, set_nonblocking},
+    ending::{Ending, Then},
     memory,
     prepare::{Failed, Prepared, Target},
-    processes::{Child, Ended, Ending, Processes, Role, Watched, micros},
+    processes::{Child, Ended, Processes, Role, Watched, micros},
 };
 use crate::resident::read_reply;
 
@@ -51,6 +52,8 @@ pub(super) struct Resident {
     running: Option<Running>,
     /// Asked and not answered, in order.
     queue: VecDeque<Asked>,
+    /// It was ended, and what it had started is not gone yet: it is started again after that.
+    is_lingering: bool,
 }
 
 struct Running {
@@ -91,11 +94,15 @@ impl Processes {
             launch: ask.launch,
             running: None,
             queue: VecDeque::new(),
+            is_lingering: false,
         });
         let is_first = resident.queue.is_empty();
         resident.queue.push_back(asked);
         let Some(running) = &mut resident.running else {
-            return self.start_resident(ask.resident);
+            if !resident.is_lingering {
+                self.start_resident(ask.resident);
+            }
+            return;
         };
         let asked = &resident.queue[resident.queue.len() - 1];
         running.unsent.extend_from_slice(asked.question.as_bytes());
@@ -133,7 +140,7 @@ impl Processes {
             match &resident.running {
                 Some(running) if position == 0 => {
                     if let Some(child) = self.children.get_mut(&running.pid) {
-                        child.end(running.pid, Ending::Killed, Duration::ZERO);
+                        child.end(Ending::Killed, Duration::ZERO);
                     }
                 }
                 // It has been asked already: its answer will be thrown away.
@@ -184,7 +191,7 @@ impl Processes {
         let mut prepared = Prepared::new(&streams, &mut self.pipes)?;
         prepared.stdin = Some(question_end);
         prepared.stdout = Target::Own(answer_end);
-        let pid = self.begin(launch, prepared, Role::Resident { resident: number }, started)?;
+        let pid = self.begin(streams, prepared, Role::Resident { resident: number }, started)?;
         if let Err(error) = self.poll(stdout.as_raw_fd(), Watched::Answers(pid), libc::EPOLLIN) {
             // It gets no questions, ends by itself or at the deadline, and its tasks are told.
             tracing::warn!(%error, "a resident program's answers cannot be watched");
@@ -251,6 +258,11 @@ impl Processes {
         let Some(number) = self.resident_of(pid) else { return };
         let Some(resident) = self.residents.get_mut(&number) else { return };
         let Some(running) = &mut resident.running else { return };
+        if self.children.get(&pid).is_some_and(|child| child.ending.is_some()) {
+            // Who is to blame for its end is settled: a later answer would leave that to the next task.
+            let fd = running.stdout.as_raw_fd();
+            return self.unpoll(fd);
+        }
         let n = match running.stdout.read(&mut self.buffer) {
             Ok(0) => {
                 let fd = running.stdout.as_raw_fd();
@@ -316,7 +328,7 @@ impl Processes {
 
     fn end_broken(&mut self, pid: libc::pid_t) {
         if let Some(child) = self.children.get_mut(&pid) {
-            child.end(pid, Ending::BadAnswer, Duration::ZERO);
+            child.end(Ending::BadAnswer, Duration::ZERO);
         }
     }
 
@@ -325,7 +337,11 @@ impl Processes {
         // What it answered before it ended counts.
         self.children.insert(pid, child);
         self.on_answers(pid);
-        let Some(child) = self.children.remove(&pid) else { return };
+        let Some(mut child) = self.children.remove(&pid) else { return };
+        let is_lingering = child.ending.is_some();
+        if is_lingering {
+            self.linger(&mut child, Then::Restart { resident: number });
+        }
         let stderr = self.finish_output(child.stderr, false);
         let is_of = |running: &mut Running| running.pid == pid;
         let Some(resident) = self.residents.get_mut(&number) else { return };
@@ -348,6 +364,19 @@ impl Processes {
             self.exits.push(exit);
         }
         let Some(resident) = self.residents.get_mut(&number) else { return };
+        resident.is_lingering = is_lingering;
+        if !is_lingering {
+            self.restart_resident(number);
+        }
+    }
+
+    /// Starts a resident program again if there is something to ask it.
+    pub(super) fn restart_resident(&mut self, number: u64) {
+        let Some(resident) = self.residents.get_mut(&number).filter(|resident| resident.running.is_none())
+        else {
+            return;
+        };
+        resident.is_lingering = false;
         let (cancelled, wanted): (VecDeque<Asked>, VecDeque<Asked>) =
             mem::take(&mut resident.queue).into_iter().partition(|asked| asked.is_cancelled);
         resident.queue = wanted;

@@ -424,7 +424,7 @@ fn program_ends_with_the_thread_that_started_it() {
         let launch = shell("sleep 600");
         let prepared = super::prepare::Prepared::new(&launch, &mut processes.pipes);
         let role = super::processes::Role::Task { token: 1 };
-        let pid = processes.begin(&launch, prepared.ok().unwrap(), role, std::time::Instant::now());
+        let pid = processes.begin(launch, prepared.ok().unwrap(), role, std::time::Instant::now());
         std::mem::forget(processes);
         pid.ok().unwrap()
     };
@@ -435,3 +435,5 @@ fn program_ends_with_the_thread_that_started_it() {
     assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
     assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL, "{status}");
 }
+
+mod families;
