@@ -86,13 +86,14 @@ impl Left {
     /// Why nothing can be changed or waited for here, with the ways on.
     pub fn refusal(&self) -> Failure {
         let shown = show_path(&self.folder);
-        let mut ways = match self.folder == Path::new(RUN_FOLDER) {
-            true => vec![
-                "go on with a job of this folder by its `pilotfish run` again (with --retry-failed for what failed)"
-                    .to_owned(),
-            ],
-            false => vec![format!("start one with `pilotfish serve --dir {}`", quoted(&self.folder.display().to_string()))],
-        };
+        let mut ways = Vec::new();
+        if self.folder == Path::new(RUN_FOLDER) {
+            ways.push("go on with a job of this folder by its `pilotfish run` again (with --retry-failed for what failed)".to_owned());
+        }
+        ways.push(format!(
+            "start one with `pilotfish serve --dir {}`",
+            quoted(&self.folder.display().to_string())
+        ));
         if let Some(name) = &self.other {
             ways.push(format!("name the manager `{name}`, which is running, with --manager {name}"));
         }

@@ -139,8 +139,7 @@ impl Reason {
             ),
             Reason::BehindJob { job, user, policy, priority, held_cores, own_cores } => write!(
                 f,
-                "job {job} of {user} goes first by policy {policy} (priority {priority}, holds {held_cores} core{}; this job holds {own_cores})",
-                plural(*held_cores)
+                "job {job} of {user} goes first by policy {policy} (priority {priority}, cores held: {held_cores}; by this job: {own_cores})"
             ),
             Reason::ShuttingDown => write!(f, "the manager is shutting down: nothing new begins"),
             Reason::PilotDrains { why } => write!(f, "it drains: {why}"),

@@ -157,6 +157,14 @@ async fn in_session(
             show::say(&end_line(&job));
         }
         if job.counts.failed > 0 {
+            // It has no `run` of its own that could be given again.
+            show::say(&format!(
+                "what failed of job {} runs again by `pilotfish retry-failed {}{}` while another run works, or `pilotfish serve --dir {}`",
+                job.id,
+                job.id,
+                place(args),
+                quoted(&args.dir.display().to_string())
+            ));
             outcome = Outcome::TasksFailed;
         }
     }
