@@ -49,10 +49,27 @@ fn a_run_names_what_it_leaves_and_finishes_what_comes_meanwhile() {
 
     let said = sandbox.read("second.err");
     let left = "job 1 (first, 1 task left) stays paused; go on with it by its own `pilotfish run`, or by `pilotfish resume 1` while this one works";
-    for line in [left, waits, "job 3 has failed tasks (1: 1 failed)"] {
+    let again = "what failed of job 3 runs again by `pilotfish retry-failed 3` while another run works, or `pilotfish serve --dir .pilotfish`";
+    for line in [left, waits, "job 3 has failed tasks (1: 1 failed)", again] {
         assert!(said.contains(&format!("pilotfish: {line}\n")), "{line}\n{said}");
     }
     assert!(sandbox.read("second.out").contains("1: 1 done"), "the own job's end is told");
     assert_eq!(sandbox.json(&["job", "1"])["state"], "paused");
     assert_eq!(sandbox.json(&["job", "3"])["state"], "failed");
+
+    // Both ways on are true ones.
+    let third = sandbox.start("third", &[&["run", "--name", "third"][..], &WAITS].concat());
+    until("the third run's task has begun", || has_begun(&sandbox, "4"));
+    sandbox.ok(&["retry-failed", "3"]);
+    open("gate");
+    let waits = "also finishing job 3 late, resumed meanwhile";
+    until("the run waits for the job that was opened again", || sandbox.read("third.err").contains(waits));
+    open("late-gate");
+    assert_eq!(third.wait(), Some(1), "{}", sandbox.read("third.err"));
+    let served = sandbox.start("served", &["serve", "-q", "--dir", ".pilotfish"]);
+    until("the folder has a manager", || sandbox.run(&["retry-failed", "3"]).status.success());
+    open("late-gate");
+    assert_eq!(sandbox.run(&["wait", "3"]).status.code(), Some(1));
+    sandbox.ok(&["stop"]);
+    assert_eq!(served.wait(), Some(0), "{}", sandbox.read("served.err"));
 }

@@ -168,8 +168,8 @@ impl LearnedJob {
             Keep::Failed => !is_success,
             Keep::None => false,
         };
-        // Columns are extracted by the manager, so it needs what they are in.
-        KeptOutput { stdout: is_kept || (is_success && !spec.results.extract.is_empty()), stderr: is_kept }
+        // Columns are extracted by the manager, of failures too, so it needs what they are in.
+        KeptOutput { stdout: is_kept || !spec.results.extract.is_empty(), stderr: is_kept }
     }
 
     /// The numbers of its resident programs, and the folders to remove once they have ended.
@@ -309,7 +309,7 @@ fn variable(name: &str, value: &str) -> CString {
 mod tests {
     use std::path::Path;
 
-    use protocol::job::{CommandLine, JobSpec, Keep, WorkDirPolicy};
+    use protocol::job::{CommandLine, Extract, JobSpec, Keep, WorkDirPolicy};
     use scheduler::{
         ids::{JobId, PilotId},
         pull::{TaskNeeds, Template},
@@ -421,6 +421,27 @@ mod tests {
             assert_eq!(kept(Keep::All), (true, true, true));
             assert_eq!(kept(Keep::Failed), (true, false, true));
             assert_eq!(kept(Keep::None), (false, false, false));
+        });
+    }
+
+    #[test]
+    fn output_is_kept_where_something_is_extracted_from_it() {
+        with_scratch(|scratch, _| {
+            let mut spec = spec();
+            spec.results.extract = vec![Extract { name: "x".into(), pattern: "x=(.*)".into() }];
+            for keep in [Keep::Failed, Keep::None] {
+                spec.results.keep = keep;
+                let mut job = learned(&serde_json::to_string(&spec).unwrap());
+                assert_ne!(launched(&mut job, scratch).stdout, Output::Discard);
+                for code in [Some(0), Some(1), None] {
+                    let stderr = keep == Keep::Failed && code != Some(0);
+                    assert_eq!(
+                        job.kept_output(code),
+                        KeptOutput { stdout: true, stderr },
+                        "{keep:?} {code:?}"
+                    );
+                }
+            }
         });
     }
 

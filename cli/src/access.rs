@@ -1,7 +1,7 @@
 //! Finding a manager: by its access file, in the folders where managers are.
 
 use std::{
-    fs, io,
+    fmt, fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -33,7 +33,7 @@ const PROBE_TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Which manager is meant.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Where {
-    /// The manager's folder [default: the one that is running; environment: PILOTFISH_DIR]
+    /// The manager's folder [default: this folder's, else the one that is running; environment: PILOTFISH_DIR]
     #[arg(long, value_name = "FOLDER", help_heading = "Which manager", conflicts_with = "manager")]
     pub dir: Option<PathBuf>,
     /// The manager's name, as given to `pilotfish serve --name`
@@ -65,50 +65,113 @@ pub enum Standing {
     Live(Box<Client>),
 }
 
-/// What the search came to.
+/// What the search of a command that names jobs came to.
 pub enum Found {
     /// A manager that answers.
     Live(Box<Client>),
-    /// Nobody, but a store that can be read, in this folder.
-    Store(PathBuf),
+    /// Nobody, but a store that can be read.
+    Store(Left),
 }
 
-/// The manager that is meant and answers.
-///
-/// # Errors
-/// None does: says where was looked, and what to do.
-pub async fn find_live(place: &Where) -> Result<Client, Failure> {
-    let mut looked = Vec::new();
-    match search(place, &mut looked).await? {
-        Some(client) => Ok(*client),
-        None => Err(not_found(place, &looked)),
+/// A store whose manager is not running.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The manager's folder.
+    pub folder: PathBuf,
+    /// The name of a manager that runs elsewhere, which might be meant instead.
+    pub other: Option<String>,
+}
+
+impl Left {
+    /// Why nothing can be changed or waited for here, with the ways on.
+    pub fn refusal(&self) -> Failure {
+        let shown = show_path(&self.folder);
+        let mut ways = Vec::new();
+        if self.folder == Path::new(RUN_FOLDER) {
+            ways.push("go on with a job of this folder by its `pilotfish run` again (with --retry-failed for what failed)".to_owned());
+        }
+        ways.push(format!(
+            "start one with `pilotfish serve --dir {}`",
+            quoted(&self.folder.display().to_string())
+        ));
+        if let Some(name) = &self.other {
+            ways.push(format!("name the manager `{name}`, which is running, with --manager {name}"));
+        }
+        Failure::infrastructure(format!(
+            "no manager is running in {shown}, whose jobs are meant here; {}",
+            ways.join(", or ")
+        ))
     }
 }
 
-/// The manager that is meant, or the store it left, for commands that only read.
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no manager is running in {}; reading its store", show_path(&self.folder))?;
+        match &self.other {
+            Some(name) => write!(f, " (the manager `{name}` is running: --manager {name})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The manager that is meant and answers, for commands that name no job. Also gives how other
+/// commands find it, and says which it is where those would look elsewhere.
+///
+/// # Errors
+/// None does: says where was looked, and what to do.
+pub async fn find_live(place: &Where) -> Result<(Client, Where), Failure> {
+    let mut looked = Vec::new();
+    let Some((folder, client)) = search(place, &mut looked).await? else {
+        return Err(not_found(place, &looked));
+    };
+    let run = Path::new(RUN_FOLDER);
+    if named_folder(place)?.is_some() || folder == run || !run.join(STORE_FILE).is_file() {
+        return Ok((*client, place.clone()));
+    }
+    let name = name_of(&folder).unwrap_or_default();
+    crate::show::say(&format!(
+        "no manager is running in {}; using the manager `{name}` (commands that name its jobs need --manager {name} here)",
+        show_path(run)
+    ));
+    Ok((*client, Where { dir: None, manager: Some(name) }))
+}
+
+/// The manager whose jobs are meant, or the store it left. Commands that read and commands that
+/// change have the same rule, so that a job's number means the same job to both.
 ///
 /// # Errors
 /// Neither is there: says where was looked, and what to do.
 pub async fn find(place: &Where) -> Result<Found, Failure> {
     let mut looked = Vec::new();
+    let named = named_folder(place)?;
     let run = PathBuf::from(RUN_FOLDER);
-    if named_folder(place)?.is_none() && run.join(STORE_FILE).is_file() {
-        // Who reads beside the store of a run means that run, whatever managers there are elsewhere.
-        let live = look(&run, &mut looked).await?;
-        return Ok(live.map_or(Found::Store(run), Found::Live));
+    if named.is_none() && run.join(STORE_FILE).is_file() {
+        // Who names jobs beside the store of a run means that run's, whatever managers there are elsewhere.
+        return Ok(match look(&run, &mut looked).await? {
+            Some(client) => Found::Live(client),
+            None => Found::Store(Left { folder: run, other: living_name().await }),
+        });
     }
-    if let Some(client) = search(place, &mut looked).await? {
+    if let Some((_, client)) = search(place, &mut looked).await? {
         return Ok(Found::Live(client));
     }
     // Here is none of a run, or it was taken above: then the default manager's.
-    let folder = match named_folder(place)? {
-        Some(folder) => Some(folder),
-        None => home_folder().map(|home| home.join(DEFAULT_NAME)),
-    };
-    if let Some(folder) = folder.filter(|folder| folder.join(STORE_FILE).is_file()) {
-        return Ok(Found::Store(folder));
+    let folder = named.or_else(|| home_folder().map(|home| home.join(DEFAULT_NAME)));
+    match folder.filter(|folder| folder.join(STORE_FILE).is_file()) {
+        Some(folder) => Ok(Found::Store(Left { folder, other: None })),
+        None => Err(not_found(place, &looked)),
     }
-    Err(not_found(place, &looked))
+}
+
+/// The manager whose jobs are meant and that can change them.
+///
+/// # Errors
+/// It is not running, though its store may be there: says what to do.
+pub async fn find_for_change(place: &Where) -> Result<Client, Failure> {
+    match find(place).await? {
+        Found::Live(client) => Ok(*client),
+        Found::Store(left) => Err(left.refusal()),
+    }
 }
 
 /// The folder that was named by a flag or the environment.
@@ -201,19 +264,22 @@ pub fn show_path(path: &Path) -> String {
     path.display().to_string()
 }
 
-async fn search(place: &Where, looked: &mut Vec<String>) -> Result<Option<Box<Client>>, Failure> {
+/// A manager that answers, and its folder.
+type Living = (PathBuf, Box<Client>);
+
+async fn search(place: &Where, looked: &mut Vec<String>) -> Result<Option<Living>, Failure> {
     if let Some(folder) = named_folder(place)? {
-        return look(&folder, looked).await;
+        return Ok(look(&folder, looked).await?.map(|client| (folder, client)));
     }
-    if let Some(client) = look(Path::new(RUN_FOLDER), looked).await? {
-        return Ok(Some(client));
-    }
-    let Some(home) = home_folder() else { return Ok(None) };
-    if let Some(client) = look(&home.join(DEFAULT_NAME), looked).await? {
-        return Ok(Some(client));
+    let home = home_folder();
+    let default = home.as_ref().map(|home| home.join(DEFAULT_NAME));
+    for folder in [Some(PathBuf::from(RUN_FOLDER)), default].into_iter().flatten() {
+        if let Some(client) = look(&folder, looked).await? {
+            return Ok(Some((folder, client)));
+        }
     }
     let mut others = Vec::new();
-    for folder in managers_of(&home) {
+    for folder in home.as_deref().map(managers_of).unwrap_or_default() {
         if let Some(client) = look(&folder, looked).await? {
             others.push((folder, client));
         }
@@ -225,7 +291,21 @@ async fn search(place: &Where, looked: &mut Vec<String>) -> Result<Option<Box<Cl
             names.join(", ")
         )));
     }
-    Ok(others.pop().map(|(_, client)| client))
+    Ok(others.pop())
+}
+
+/// The name of a manager that runs: the default one, else the first of the others.
+async fn living_name() -> Option<String> {
+    let home = home_folder()?;
+    let mut folders = vec![home.join(DEFAULT_NAME)];
+    folders.extend(managers_of(&home));
+    for folder in folders {
+        // This is a hint only: one that does not answer as it should is not worth it.
+        if let Standing::Live(_) = standing(&folder).await {
+            return name_of(&folder);
+        }
+    }
+    None
 }
 
 /// Looks into one folder. A manager that is there and does not do as it should is an error: to go on

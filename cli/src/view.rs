@@ -7,7 +7,7 @@ use clap::Args;
 use manager::Manager;
 
 use crate::{
-    access::{self, Found, Where, show_path},
+    access::{self, Found, Left, Where},
     client::Client,
     failure::{Failure, Outcome},
     in_process,
@@ -42,6 +42,8 @@ pub struct WatchArgs {
 pub struct Reader {
     /// The way to it.
     pub client: Client,
+    /// The store that is only read, when no manager is running.
+    pub left: Option<Left>,
     // Serves the client as long as it lives.
     _manager: Option<Manager>,
 }
@@ -53,11 +55,11 @@ impl Reader {
     /// Neither is there.
     pub async fn open(place: &Where) -> Result<Reader, Failure> {
         match access::find(place).await? {
-            Found::Live(client) => Ok(Reader { client: *client, _manager: None }),
-            Found::Store(folder) => {
-                show::say(&format!("no manager is running; reading its store in {}", show_path(&folder)));
-                let (manager, client) = in_process::open_store(folder).await?;
-                Ok(Reader { client, _manager: Some(manager) })
+            Found::Live(client) => Ok(Reader { client: *client, left: None, _manager: None }),
+            Found::Store(left) => {
+                show::say(&left.to_string());
+                let (manager, client) = in_process::open_store(left.folder.clone()).await?;
+                Ok(Reader { client, left: Some(left), _manager: Some(manager) })
             }
         }
     }

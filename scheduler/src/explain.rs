@@ -59,7 +59,8 @@ impl fmt::Display for Reason {
             }
             Reason::JobRuns { job, n_running, n_queued, n_ready } => write!(
                 f,
-                "job {job}: {n_running} tasks running, {n_queued} sent ahead to pilots, {n_ready} waiting"
+                "job {job}: {n_running} task{} running, {n_queued} sent ahead to pilots, {n_ready} waiting",
+                plural(*n_running)
             ),
             Reason::JobBacksOff { n_tasks, left } => write!(
                 f,
@@ -138,7 +139,7 @@ impl Reason {
             ),
             Reason::BehindJob { job, user, policy, priority, held_cores, own_cores } => write!(
                 f,
-                "job {job} of {user} goes first by policy {policy} (priority {priority}, holds {held_cores} cores; this job holds {own_cores})"
+                "job {job} of {user} goes first by policy {policy} (priority {priority}, cores held: {held_cores}; by this job: {own_cores})"
             ),
             Reason::ShuttingDown => write!(f, "the manager is shutting down: nothing new begins"),
             Reason::PilotDrains { why } => write!(f, "it drains: {why}"),

@@ -105,7 +105,7 @@ fn bad_configurations_are_explained() {
         "platforms:\n  - {name: here, adapter: local}\n  - {name: here, adapter: local}\n",
         "policies: {matching: tunrs, bundling: guided}\n",
         "limits: {grace: 60}\n",
-        "limits: {grase: 1m}\n",
+        "limits: {grase: 1m, prefetch: 5}\nplatfroms: []\n",
         "listen: [\n",
         "- a\n",
     ] {

@@ -24,5 +24,20 @@ fn bad_values_of_commands_are_explained() {
     for (title, arguments) in cases {
         page.refuses(title, arguments);
     }
+    page.sandbox.write("lines.txt", "a b\nc\n");
+    page.sandbox.write(
+        "kept.yaml",
+        "command: [echo, '{x}']\nsweep: {x: [1], y: [2], z: {range: [1, 3]}}\nresults: {keep: none, extract: {n: '.*'}}\n",
+    );
+    let doubts: &[(&str, &[&str])] = &[
+        ("lines that are not mentioned", &["check", "--each-line", "lines.txt", "--", "echo", "-n"]),
+        ("values that only count", &["check", "--limit", "0", "--", "echo", "{#}", ":::", "a", "b"]),
+        ("values without their extensions", &["check", "--limit", "0", "--", "echo", "{.}", ":::", "a.b"]),
+        ("numbers that only repeat", &["check", "--limit", "0", "--array", "1-9", "--", "echo"]),
+        ("what is used nowhere, and kept all the same", &["check", "--limit", "0", "kept.yaml"]),
+    ];
+    for (title, arguments) in doubts {
+        page.ends(title, arguments, 0);
+    }
     page.close();
 }

@@ -58,7 +58,7 @@ struct Row {
 /// A wrong selector, no such job, a refusal, or no manager. Jobs before the refused one are changed.
 pub async fn change(targets: &[String], view: &ViewArgs, change: Change) -> Result<Outcome, Failure> {
     let targets: Vec<Target> = targets.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
-    let client = access::find_live(&view.place).await?;
+    let client = access::find_for_change(&view.place).await?;
     let mut rows = Vec::new();
     let mut refusals = Vec::new();
     for target in targets {

@@ -49,6 +49,9 @@ pub struct CheckArgs {
 /// Everything that is wrong with the job, a line each.
 pub fn run(args: CheckArgs) -> Result<Outcome, Failure> {
     let job = args.input.resolve_for_others()?.compile()?;
+    for doubt in args.input.doubts(&job) {
+        show::say(&format!("warning: {doubt}"));
+    }
     let indices = indices(&job, args.task, args.limit)?;
     if args.json {
         show::print(&show::json(&preview::json(&job, indices))?)?;

@@ -2,6 +2,9 @@
 
 use clap::{Args, ValueEnum};
 
+use protocol::api::ReasonRow;
+use scheduler::{explain::Reason, ids::JobId};
+
 use crate::{
     client::Client,
     failure::{Failure, Outcome},
@@ -60,6 +63,17 @@ pub async fn run(args: ExplainArgs) -> Result<Outcome, Failure> {
         Ok(explanation.reasons.iter().map(|row| format!("{}\n", row.text)).collect())
     };
     args.watch.show(view).await
+}
+
+/// Says of a job that can run nowhere, as things are, why it cannot: whoever waits for it must know.
+pub async fn warn_of_nowhere(client: &Client, job: JobId) {
+    // This is said on the way to something else, which finds a manager that is gone for itself.
+    let Ok(explanation) = client.explain(&format!("job/{job}")).await else { return };
+    if let Some(ReasonRow { text, reason: Reason::FitsNowhere { .. } | Reason::NoPlatform }) =
+        explanation.reasons.first()
+    {
+        show::say(&format!("warning: job {job} cannot begin: {text}"));
+    }
 }
 
 async fn path(what: What, id: &str, client: &Client) -> Result<String, Failure> {

@@ -2,7 +2,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use clap::{Args, ValueEnum};
@@ -15,8 +15,8 @@ use manager::{
 use scheduler::time::Span;
 
 use crate::{
-    access::{self, DEFAULT_NAME, Standing, show_path},
-    failure::{Failure, Outcome},
+    access::{self, DEFAULT_NAME, STORE_FILE, Standing, show_path},
+    failure::{Failure, Outcome, without_numbers},
     in_process,
     interrupts::Interrupts,
     logging, show,
@@ -34,6 +34,18 @@ hold and come back to the next one; `pilotfish stop` ends them too. PILOTFISH_LO
 
 /// A pilot without work goes after so long.
 const IDLE_TIMEOUT: Span = Span::from_secs(600);
+
+/// The files that a manager makes before it listens.
+const BEGINNINGS: [&str; 8] = [
+    STORE_FILE,
+    "store.sqlite-wal",
+    "store.sqlite-shm",
+    "lock",
+    "secret",
+    "certificate.pem",
+    "certificate.key",
+    "port",
+];
 
 /// Where, and with what.
 #[derive(Args)]
@@ -102,10 +114,12 @@ pub async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
             client.access().url
         )));
     }
-    let config = config(&args, folder)?;
-    logging::start(Some(if args.quiet { "warn" } else { "info" }));
-    let listen_host = config.listen_host;
-    let (mut manager, _) = in_process::start(config).await?;
+    let is_new = !folder.exists();
+    let started = start(&args, folder.clone()).await;
+    if started.is_err() && is_new {
+        remove_beginnings(&folder);
+    }
+    let (mut manager, listen_host) = started?;
     if !args.quiet {
         announce(&manager, &args, listen_host);
     }
@@ -121,6 +135,26 @@ pub async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Fine)
 }
 
+/// Starts the manager; gives it and the address that it was told to listen on.
+async fn start(args: &ServeArgs, folder: PathBuf) -> Result<(Manager, IpAddr), Failure> {
+    let config = config(args, folder)?;
+    logging::start(Some(if args.quiet { "warn" } else { "info" }));
+    let listen_host = config.listen_host;
+    let (manager, _) = in_process::start(config).await?;
+    Ok((manager, listen_host))
+}
+
+/// Removes what a manager that did not start has made in a folder of its own: else its name would
+/// stand among the others. Whatever else is there stays, and the folder with it.
+fn remove_beginnings(folder: &Path) {
+    for name in BEGINNINGS {
+        // What is not there need not be removed, and what cannot be does no harm.
+        let _ = std::fs::remove_file(folder.join(name));
+    }
+    // Somebody else's files are in it, or it was never made.
+    let _ = std::fs::remove_dir(folder);
+}
+
 fn folder(args: &ServeArgs) -> Result<PathBuf, Failure> {
     let named = args.dir.clone();
     match named.or_else(|| access::folder_of_environment().filter(|_| args.name == DEFAULT_NAME)) {
@@ -131,7 +165,11 @@ fn folder(args: &ServeArgs) -> Result<PathBuf, Failure> {
 
 fn config(args: &ServeArgs, folder: PathBuf) -> Result<Config, Failure> {
     let file = match &args.config {
-        Some(path) => ManagerFile::load(path).map_err(|error| Failure::bad_input(error.to_string()))?,
+        Some(path) => ManagerFile::load(path).map_err(|error| {
+            Failure::BadInput(
+                error.to_string().lines().map(|line| without_numbers(line.to_owned())).collect(),
+            )
+        })?,
         None => ManagerFile::default(),
     };
     if args.cores == Some(0) {

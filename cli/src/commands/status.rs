@@ -1,8 +1,10 @@
 //! `pilotfish status`: the manager as a whole.
 
 use clap::Args;
+use serde::Serialize;
 
 use protocol::api::Status;
+use scheduler::{engine::views::StatusView, time::Time};
 
 use crate::{
     failure::{Failure, Outcome},
@@ -36,28 +38,65 @@ pub struct StatusArgs {
 /// No manager and no store.
 pub async fn run(args: StatusArgs) -> Result<Outcome, Failure> {
     let reader = Reader::open(&args.view.place).await?;
-    let url = &reader.client.access().url;
+    // Without a manager, this process stands in for it: of that nothing is told.
+    let url = reader.left.is_none().then_some(reader.client.access().url.as_str());
     let view = async |screen: &Screen| {
         let status = reader.client.status().await?;
         if args.view.json {
-            return show::json(&status);
+            return match url {
+                Some(_) => show::json(&status),
+                None => show::json(&Stored::of(&status)),
+            };
         }
         if args.view.quiet {
-            return Ok(format!("{url}\n"));
+            return Ok(url.map(|url| format!("{url}\n")).unwrap_or_default());
         }
         Ok(facts(&status, url).render(screen))
     };
     args.watch.show(view).await
 }
 
-fn facts(status: &Status, url: &str) -> Facts {
+/// The status of a store without a manager: the same fields, those of a running one `null`.
+#[derive(Serialize)]
+struct Stored<'a> {
+    totals: &'a StatusView,
+    version: Option<&'a str>,
+    folder: &'a str,
+    pid: Option<u32>,
+    started_at: Option<Time>,
+    store_bytes: u64,
+    user: &'a str,
+}
+
+impl Stored<'_> {
+    fn of(status: &Status) -> Stored<'_> {
+        Stored {
+            totals: &status.totals,
+            version: None,
+            folder: &status.folder,
+            pid: None,
+            started_at: None,
+            store_bytes: status.store_bytes,
+            user: &status.user,
+        }
+    }
+}
+
+/// `url` of the manager; `None`: none is running.
+fn facts(status: &Status, url: Option<&str>) -> Facts {
     let totals = &status.totals;
     let counts = &totals.counts;
     let mut facts = Facts::default();
-    facts.add("manager", format!("{url}, version {}, process {}", status.version, status.pid));
+    let manager = match url {
+        Some(url) => format!("{url}, version {}, process {}", status.version, status.pid),
+        None => "none is running; the store is only read".to_owned(),
+    };
+    facts.add("manager", manager);
     facts.add("folder", format!("{} (store {})", status.folder, bytes(status.store_bytes)));
-    let up = format!("{} ({} ago)", clock(status.started_at, totals.now), age(totals.now, status.started_at));
-    facts.add("since", up);
+    if url.is_some() {
+        let ago = age(totals.now, status.started_at);
+        facts.add("since", format!("{} ({ago} ago)", clock(status.started_at, totals.now)));
+    }
     facts.add("user", status.user.clone());
     facts.add(
         "jobs",
@@ -78,6 +117,9 @@ fn facts(status: &Status, url: &str) -> Facts {
             count(counts.cancelled)
         ),
     );
+    if url.is_none() {
+        return facts;
+    }
     facts.add(
         "pilots",
         format!(

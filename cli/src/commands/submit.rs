@@ -12,7 +12,7 @@ use protocol::{
 use crate::{
     access,
     client::Client,
-    commands::wait,
+    commands::{explain, wait},
     failure::{Failure, Outcome},
     follow::follow,
     input::JobInput,
@@ -66,7 +66,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     if args.dry_run {
         return dry_run(&spec, args.view.json);
     }
-    let client = access::find_live(&args.view.place).await?;
+    let (client, place) = access::find_live(&args.view.place).await?;
     let request = SubmitRequest { spec, submission_key: Some(random_key()?) };
     let submitted = submit(&client, &request).await?;
     if args.view.json && !args.wait && !args.progress {
@@ -77,6 +77,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
         let tasks = counted(submitted.n_tasks, "task");
         show::print(&format!("job {} ({tasks})\n", submitted.job))?;
     }
+    explain::warn_of_nowhere(&client, submitted.job).await;
     if !args.wait && !args.progress {
         return Ok(Outcome::Fine);
     }
@@ -87,7 +88,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     };
     let mut progress = Progress::new(verbosity);
     let job = follow(&client, submitted.job, &mut progress).await;
-    progress.finish(&args.view.place.flags());
+    progress.finish(&place.flags());
     let job = job?;
     if args.view.json {
         show::print(&show::json(&job)?)?;

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use protocol::api::{TaskDetail, TaskRow};
-use scheduler::time::Time;
+use scheduler::{engine::interface::TaskFilter, time::Time};
 
 use crate::{
     client::state_word,
@@ -79,6 +79,9 @@ fn facts(detail: &TaskDetail) -> Facts {
     let is_listed = detail.failed_attempts.iter().any(|failed| failed.attempt == row.attempt);
     if row.attempt > 0 && !is_listed {
         facts.add(format!("attempt {}", row.attempt), attempt(row, now));
+    }
+    if row.state == TaskFilter::Cancelled && row.attempt == 0 {
+        facts.add("attempts", "cancelled while waiting or running; nothing of it was kept");
     }
     facts
 }

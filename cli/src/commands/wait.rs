@@ -8,14 +8,14 @@ use protocol::units::parse_duration_ms;
 use scheduler::{engine::views::JobView, ids::JobId};
 
 use crate::{
-    access,
     client::Client,
+    commands::explain,
     failure::{Failure, Outcome},
     follow::follow,
     progress::{Progress, Verbosity},
     select::JobSelector,
     show::{self, format::count, job::end_line},
-    view::ViewArgs,
+    view::{Reader, ViewArgs},
 };
 
 /// When the time is up, nobody waits much longer for numbers.
@@ -61,19 +61,21 @@ pub async fn run(args: WaitArgs) -> Result<Outcome, Failure> {
                 .map_err(|error| Failure::bad_input(format!("--timeout: found `{text}`; {error}")))?,
         ),
     };
-    let client = access::find_live(&args.view.place).await?;
+    let reader = Reader::open(&args.view.place).await?;
+    let client = &reader.client;
     let mut jobs: Vec<JobId> = Vec::new();
     for selector in selectors {
-        jobs.extend(selector.resolve(&client).await?);
+        jobs.extend(selector.resolve(client).await?);
     }
-    let all = all_over(&client, &jobs, &args);
+    look(&reader, &jobs).await?;
+    let all = all_over(client, &jobs, &args);
     let ended = match timeout {
         None => all.await?,
         Some(timeout) => match tokio::time::timeout(timeout, all).await {
             Ok(ended) => ended?,
             Err(_) => {
                 let after = args.timeout.as_deref().unwrap_or_default();
-                tell_state(&client, &jobs, after).await;
+                tell_state(client, &jobs, after).await;
                 return Ok(Outcome::TimedOut);
             }
         },
@@ -86,6 +88,22 @@ pub async fn run(args: WaitArgs) -> Result<Outcome, Failure> {
         }
     }
     Ok(outcome(&ended))
+}
+
+/// Before it is waited: refuses what will not end without a manager, warns of what cannot begin.
+async fn look(reader: &Reader, jobs: &[JobId]) -> Result<(), Failure> {
+    for view in reader.client.jobs().await? {
+        if !jobs.contains(&view.id) || view.ended_at.is_some() {
+            continue;
+        }
+        if let Some(left) = &reader.left {
+            return Err(left.refusal());
+        }
+        if view.counts.waiting == view.counts.total {
+            explain::warn_of_nowhere(&reader.client, view.id).await;
+        }
+    }
+    Ok(())
 }
 
 /// How jobs that are over count for the exit code.

@@ -10,17 +10,20 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use protocol::job::{CommandLine, JobSpec, Problem, load_job_file};
+use protocol::job::{CommandLine, Compiled, JobSpec, Keep, Problem, load_job_file};
 
 use crate::{
     failure::Failure,
     input::{
         overrides::{Overrides, SetArg},
         parallel::Command,
-        sources::Sources,
+        sources::{ARRAY, Sources},
     },
-    show,
+    show::{self, format::count},
 };
+
+/// Doubts of one kind that are told; a table can have hundreds of columns.
+const N_DOUBTS_MAX: usize = 5;
 
 /// What is to be run: `JOB.yaml`, or `-- COMMAND ::: VALUES`.
 #[derive(Args, Clone, Debug, Default)]
@@ -31,7 +34,7 @@ pub struct JobInput {
     /// A command; its values follow `:::` (see the examples below)
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
-    /// A task for each line of this file (`-`: of standard input); {} or {line} stands for it
+    /// A task for each line of this file (`-`: of standard input); {} or {line} stands for it, else it is appended
     #[arg(long, value_name = "FILE", help_heading = "Values")]
     pub each_line: Option<PathBuf>,
     /// A task for each of these numbers, like 1-1000,2000-3000:2; {} or {array} stands for it
@@ -91,6 +94,31 @@ impl JobInput {
             ));
         }
         Ok(spec)
+    }
+
+    /// What is right but hardly meant: a line each.
+    pub fn doubts(&self, job: &Compiled) -> Vec<String> {
+        let unused = job.unused_parameters();
+        // An extension taken off makes a parameter of its own, and the one it is of may stay unused.
+        let has_base =
+            |name: &str| job.spec().sweep.names().any(|other| other.strip_prefix('_') == Some(name));
+        let is_meant = |name: &&str| !self.command.is_empty() && (*name == ARRAY || has_base(name));
+        let unused = unused.into_iter().filter(|name| !is_meant(name));
+        let mut doubts: Vec<String> =
+            unused.map(|name| format!("parameter `{name}` is used nowhere")).collect();
+        if doubts.len() > N_DOUBTS_MAX {
+            let n_more = count((doubts.len() - N_DOUBTS_MAX) as u64);
+            doubts.truncate(N_DOUBTS_MAX);
+            doubts.push(format!("{n_more} more parameters are used nowhere"));
+        }
+        let results = &job.spec().results;
+        if !results.extract.is_empty() && results.keep != Keep::All {
+            doubts.push(
+                "results.extract needs the standard output of every task, which is kept therefore; `keep` is about standard error only"
+                    .to_owned(),
+            );
+        }
+        doubts
     }
 
     /// The job before the flags that change it.

@@ -112,8 +112,8 @@ enum Form {
 enum Meaning {
     /// A part of one source, or of all.
     Value(Option<usize>, Form),
-    /// The number of the task.
-    Index,
+    /// The number of the task, from 1.
+    Number,
     /// Something that tasks do not have here.
     Unknown(&'static str),
 }
@@ -162,7 +162,7 @@ impl Translator {
 
     fn meaning(&mut self, meaning: Meaning, written: &str) -> Result<String, Problem> {
         match meaning {
-            Meaning::Index => Ok("{index}".to_owned()),
+            Meaning::Number => Ok("{number}".to_owned()),
             Meaning::Unknown(why) => Err(Problem::new("", format!("`{written}`"), why)),
             Meaning::Value(None, _) if self.names.is_empty() => Err(Problem::new(
                 "",
@@ -175,7 +175,10 @@ impl Translator {
                 None => Err(Problem::new(
                     "",
                     format!("`{written}`"),
-                    format!("there are {} lists of values, counted from 1", self.names.len()),
+                    match self.names.len() {
+                        1 => "there is 1 list of values".to_owned(),
+                        n => format!("there are {n} lists of values, counted from 1"),
+                    },
                 )),
             },
         }
@@ -236,7 +239,7 @@ fn read_meaning(text: &str) -> Option<(Meaning, usize)> {
     let inside = &inside[..inside.find('}')?];
     let len = inside.len() + 2;
     match inside {
-        "#" => return Some((Meaning::Index, len)),
+        "#" => return Some((Meaning::Number, len)),
         "%" => return Some((Meaning::Unknown("tasks have no slot number; use {#} or {index}"), len)),
         "##" => return Some((Meaning::Unknown("the number of tasks has no placeholder"), len)),
         _ => {}

@@ -7,7 +7,7 @@ use protocol::{
     sweep::{Column, Dimension, Values, parse_array},
 };
 
-use crate::failure::words;
+use crate::{failure::words, show::format::counted};
 
 /// The parameter of `--each-line`.
 pub const LINE: &str = "line";
@@ -37,7 +37,8 @@ pub enum SourceValues {
 pub struct Sources {
     /// The sweep's dimensions.
     pub dimensions: Vec<Dimension>,
-    /// Whether a command that mentions none of them gets them as arguments: the habit of `:::` only.
+    /// Whether a command that mentions none of them gets them as arguments: not for an array alone,
+    /// which people use to repeat a command.
     pub are_appended: bool,
 }
 
@@ -51,7 +52,8 @@ impl Sources {
         array: Option<&str>,
         lists: Vec<SourceArg>,
     ) -> Result<Sources, Problem> {
-        let mut sources = Sources { dimensions: Vec::new(), are_appended: !lists.is_empty() };
+        let mut sources =
+            Sources { dimensions: Vec::new(), are_appended: each_line.is_some() || !lists.is_empty() };
         if let Some(path) = each_line {
             sources.dimensions.push(Dimension::texts(LINE, read_lines("--each-line", path)?));
         }
@@ -100,7 +102,7 @@ impl Sources {
         if dimension.len() != n_values {
             return Err(Problem::new(
                 "",
-                format!("{n_values} values after `:::+`, linked to {}", dimension.len()),
+                format!("{} after `:::+`, linked to {}", counted(n_values, "value"), dimension.len()),
                 "linked lists must be equally long",
             ));
         }

@@ -26,8 +26,8 @@ pub fn facts(job: &JobView) -> Facts {
     facts.add_some("ended", job.ended_at.map(since));
     facts.add_some("per task", mean_and_deviation(job.wall_mean, job.wall_deviation));
     if job.counts.done > 0 || job.n_failed_attempts > 0 {
-        facts.add("wall time", format!("{} of all attempts", span(job.wall_total)));
-        facts.add("CPU time", span(job.cpu_total));
+        facts.add("wall time", of_successes(job.wall_total));
+        facts.add("CPU time", of_successes(job.cpu_total));
     }
     if job.memory_bytes_max > 0 {
         facts.add("memory", format!("{} at most", bytes(job.memory_bytes_max)));
@@ -36,6 +36,10 @@ pub fn facts(job: &JobView) -> Facts {
         facts.add("failed", counted(job.n_failed_attempts, "attempt"));
     }
     facts
+}
+
+fn of_successes(total: Span) -> String {
+    format!("{} of the successful attempts", span(total))
 }
 
 /// How a job ended: `job 3 is done (9: 9 done)`.
@@ -74,7 +78,7 @@ pub fn summary(job: &JobView, elapsed: Span, n_run: u64, screen: &Screen) -> Str
     facts.add("tasks", counts_line(job));
     facts.add_some("cancelled", job.cancel_cause.clone());
     facts.add("wall time", span(elapsed));
-    facts.add("CPU time", span(job.cpu_total));
+    facts.add("CPU time", of_successes(job.cpu_total));
     facts.add_some("per task", mean_and_deviation(job.wall_mean, job.wall_deviation));
     if job.memory_bytes_max > 0 {
         facts.add("memory", format!("{} at most", bytes(job.memory_bytes_max)));

@@ -1,8 +1,9 @@
 //! `manager.yaml`: its form, and errors that name file, line, field, what was found and what would be
 //! right. `docs/manager.yaml` is an example of everything.
 
+mod mistakes;
+
 use std::{
-    collections::BTreeSet,
     fs, io,
     net::IpAddr,
     path::{Path, PathBuf},
@@ -12,8 +13,9 @@ use profiles::{
     platform::{PlatformError, PlatformProfile},
     quantity::{Duration, Quantity},
 };
+use protocol::job::{Locator, Problem, in_file, parse_yaml};
 use scheduler::{engine::settings::Settings, policy::Policies};
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::{Deserialize, Deserializer};
 
 use super::TlsMode;
 
@@ -40,16 +42,9 @@ pub enum ConfigError {
         /// Its length.
         found: u64,
     },
-    /// A mistake in it. `problem`: `field: found …; what would be right`.
-    #[error("{}:{line}: {problem}", .path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// Counted from 1.
-        line: usize,
-        /// The field, what was found, and what would be right.
-        problem: String,
-    },
+    /// Mistakes in it, in the order of its lines.
+    #[error("{}", lines_of(.0))]
+    Content(Vec<Problem>),
     /// A platform that offers nothing.
     #[error(transparent)]
     Platform(#[from] PlatformError),
@@ -64,7 +59,6 @@ pub struct ManagerFile {
     /// Whether it speaks TLS.
     pub tls: Option<TlsMode>,
     /// Attached at the start.
-    #[serde(deserialize_with = "distinct_platforms")]
     pub platforms: Vec<PlatformProfile>,
     /// Which policy each layer uses.
     pub policies: Option<Policies>,
@@ -94,6 +88,8 @@ pub struct Limits {
     prefetch_tasks_max: Option<u64>,
     node_retries: Option<u32>,
     start_retries: Option<u32>,
+    walltime_retries: Option<u32>,
+    submit_limit: Option<Duration>,
     node_retry_delay: Option<Duration>,
     retry_delay_max: Option<Duration>,
     black_hole_limit: Option<u32>,
@@ -106,7 +102,7 @@ impl ManagerFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// A file that cannot be read, is too long, or its first mistake.
+    /// A file that cannot be read, is too long, or its mistakes.
     pub fn load(path: &Path) -> Result<ManagerFile, ConfigError> {
         let file_error = |source| ConfigError::File { path: path.to_owned(), source };
         let found = fs::metadata(path).map_err(file_error)?.len();
@@ -119,50 +115,26 @@ impl ManagerFile {
     /// Reads the text of a file; `path` is what errors call it.
     ///
     /// # Errors
-    /// Its first mistake.
+    /// All its mistakes.
     pub fn parse(text: &str, path: &Path) -> Result<ManagerFile, ConfigError> {
         if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
             return Ok(ManagerFile::default());
         }
-        let content = |error: serde_yaml::Error| ConfigError::Content {
-            path: path.to_owned(),
-            line: error.location().map_or(1, |location| location.line()),
-            problem: problem_of(&error),
-        };
-        // The profile does not know the adapters, and of a whole list no line could be told.
-        if let Err(error) = serde_yaml::from_str::<AdaptersOnly>(text)
-            && error.to_string().contains(KNOWN_ADAPTERS)
-        {
-            return Err(content(error));
+        let name = path.display().to_string();
+        let refused = |problems| ConfigError::Content(in_file(problems, &name, &Locator::read(text)));
+        let tree = parse_yaml(text).map_err(refused)?;
+        let problems = mistakes::all(&tree);
+        if !problems.is_empty() {
+            return Err(refused(problems));
         }
-        serde_yaml::from_str(text).map_err(content)
+        // What is wrong in itself has been found field by field; this is the same once more, as a whole.
+        serde_yaml::from_value(tree).map_err(|error| refused(vec![mistakes::problem("", &error)]))
     }
 }
 
-/// What is said of an unknown adapter, before those that are known.
-const KNOWN_ADAPTERS: &str = "the adapters are";
-
-/// Nothing of the file but its platforms' adapters.
-#[derive(Deserialize)]
-struct AdaptersOnly {
-    #[serde(rename = "platforms")]
-    _platforms: Vec<AdapterOnly>,
-}
-
-#[derive(Deserialize)]
-struct AdapterOnly {
-    #[serde(rename = "adapter", deserialize_with = "known_adapter")]
-    _adapter: (),
-}
-
-fn known_adapter<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
-    let wanted = "the name of an adapter";
-    let parse = |text: &str| {
-        let known = adapters::NAMES.join(", ");
-        let is_known = adapters::NAMES.contains(&text);
-        if is_known { Ok(()) } else { Err(format!("{KNOWN_ADAPTERS} {known}")) }
-    };
-    deserializer.deserialize_any(Quantity { wanted, parse })
+fn lines_of(problems: &[Problem]) -> String {
+    let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    lines.join("\n")
 }
 
 impl Limits {
@@ -173,6 +145,7 @@ impl Limits {
             (self.poll_wait_max, &mut settings.poll_wait_max),
             (self.grace, &mut settings.grace),
             (self.prefetch, &mut settings.prefetch),
+            (self.submit_limit, &mut settings.submit_limit),
             (self.node_retry_delay, &mut settings.node_retry_delay),
             (self.retry_delay_max, &mut settings.retry_delay_max),
             (self.platform_delay, &mut settings.platform_delay),
@@ -185,6 +158,7 @@ impl Limits {
         settings.prefetch_tasks_max = self.prefetch_tasks_max.unwrap_or(settings.prefetch_tasks_max);
         settings.node_retries = self.node_retries.unwrap_or(settings.node_retries);
         settings.start_retries = self.start_retries.unwrap_or(settings.start_retries);
+        settings.walltime_retries = self.walltime_retries.unwrap_or(settings.walltime_retries);
         settings.black_hole_limit = self.black_hole_limit.unwrap_or(settings.black_hole_limit);
     }
 }
@@ -193,72 +167,6 @@ fn host<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<IpAddr>, D:
     let wanted = "an address like 127.0.0.1, 0.0.0.0 or ::1";
     let parse = |text: &str| text.parse().map_err(|_| format!("write {wanted}"));
     deserializer.deserialize_any(Quantity { wanted, parse }).map(Some)
-}
-
-fn distinct_platforms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PlatformProfile>, D::Error> {
-    let platforms = Vec::<PlatformProfile>::deserialize(deserializer)?;
-    let mut names = BTreeSet::new();
-    for platform in &platforms {
-        if !names.insert(platform.name()) {
-            let found =
-                format!("found two platforms of the name `{}`; name them differently", platform.name());
-            return Err(D::Error::custom(found));
-        }
-    }
-    Ok(platforms)
-}
-
-/// The library's sentence in ours: `field: found …; what would be right`.
-fn problem_of(error: &serde_yaml::Error) -> String {
-    let text = error.to_string();
-    let text = text.rfind(" at line ").map_or(text.as_str(), |end| &text[..end]);
-    let is_field = |field: &str| !field.contains(' ') && !field.is_empty();
-    let (field, sentence) = text.split_once(": ").filter(|(field, _)| is_field(field)).unwrap_or(("", text));
-    let separator = if field.is_empty() { "" } else { ": " };
-    format!("{field}{separator}{}", sentence_of(sentence))
-}
-
-fn sentence_of(sentence: &str) -> String {
-    let found = ["invalid type: ", "invalid value: "].iter().find_map(|start| sentence.strip_prefix(start));
-    if let Some((found, expected)) = found.unwrap_or(sentence).split_once(", expected ") {
-        let expected = match expected {
-            "u16" => "a whole number up to 65535",
-            "u32" | "u64" => "a whole number, not negative",
-            "a sequence" => "a list",
-            "a YAML tag starting with '!'" => "one of its words",
-            form if form.starts_with("struct ") => "a mapping",
-            other => other,
-        };
-        return format!("found {}; write {expected}", kind_of(found));
-    }
-    if let Some(field) = sentence.strip_prefix("missing field ") {
-        return format!("found no {field}; it is needed");
-    }
-    if let Some(field) = sentence.strip_prefix("duplicate field ") {
-        return format!("found {field} twice; write it once");
-    }
-    match sentence.starts_with("found ") {
-        true => sentence.to_owned(),
-        false => format!("found no valid YAML; {sentence}"),
-    }
-}
-
-/// What the library calls a value, in the words of who wrote it.
-fn kind_of(found: &str) -> String {
-    let kinds = [("sequence", "a list"), ("map", "a mapping"), ("unit value", "nothing"), ("enum", "a tag")];
-    if let Some((_, words)) = kinds.iter().find(|(kind, _)| *kind == found) {
-        return (*words).to_owned();
-    }
-    for kind in ["integer ", "floating point ", "boolean ", "unknown variant "] {
-        if let Some(value) = found.strip_prefix(kind) {
-            return value.to_owned();
-        }
-    }
-    match (found.strip_prefix("string "), found.strip_prefix("unknown field ")) {
-        (Some(text), _) => format!("the text {text}"),
-        (_, Some(field)) => format!("the unknown field {field}"),
-        (None, None) => found.to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -306,89 +214,114 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_refused(text: &str, expected: &str) {
-        assert_eq!(parse(text).unwrap_err(), format!("manager.yaml:{expected}"), "{text}");
+    fn check_refused(text: &str, expected: &[&str]) {
+        let expected: Vec<String> = expected.iter().map(|line| format!("manager.yaml:{line}")).collect();
+        assert_eq!(parse(text).unwrap_err().lines().collect::<Vec<_>>(), expected, "{text}");
     }
 
     #[test]
     fn mistakes_are_told_with_line_and_field() {
-        check_refused("tls: maybe", "1: tls: found `maybe`; write one of `auto`, `on`, `off`");
+        for (text, expected) in [
+            ("tls: maybe", "1: tls: found `maybe`; write one of `auto`, `on`, `off`"),
+            (
+                "listen:\n  host: 127.0.0.1\n  prot: 1",
+                "3: listen.prot: found an unknown field; did you mean `port`?",
+            ),
+            ("listen:\n  port: 70000", "2: listen.port: found `70000`; write a whole number up to 65535"),
+            (
+                "listen:\n  host: here",
+                "2: listen.host: found `here`; write an address like 127.0.0.1, 0.0.0.0 or ::1",
+            ),
+            ("\n\nlimits:\n  grace: 10", "4: limits.grace: found `10`; give it a unit, like 10s or 10m"),
+            (
+                "limits:\n  grace: 10 parsecs",
+                "2: limits.grace: found `10 parsecs`; `parsecs` is not a unit; the units are ms, s, m, h and d",
+            ),
+            (
+                "limits:\n  node_retries: many",
+                "2: limits.node_retries: found the text \"many\"; write a whole number, not negative",
+            ),
+            (
+                "limits:\n  prefetch: [1]",
+                "2: limits.prefetch: found a list; write a duration like 10s, 1h 30m or 500ms",
+            ),
+            ("policies:\n  matching: fiffo", "2: policies.matching: found `fiffo`; write `turns` or `fifo`"),
+        ] {
+            check_refused(text, &[expected]);
+        }
+    }
+
+    #[test]
+    fn mistakes_in_platforms_are_told_with_their_place_in_the_list() {
+        for (text, expected) in [
+            ("platforms:\n  - name: a", "2: platforms[0]: found no `adapter`; it is needed"),
+            (
+                "platforms:\n  - {name: a b, adapter: local}",
+                "2: platforms[0]: found name `a b`; write 1 to 64 letters, digits, `-` and `_`",
+            ),
+            (
+                "platforms:\n  - {name: a, adapter: local}\n  - name: b\n    adapter: slurmy",
+                "4: platforms[1].adapter: found `slurmy`; the adapters are local",
+            ),
+            (
+                "platforms:\n  - {name: a, adapter: local, cores: 0}",
+                "2: platforms[0]: found cores 0 of `a`; a pilot has at least 1",
+            ),
+            (
+                "platforms:\n  - {name: a, adapter: local, memory: 8}",
+                "2: platforms[0].memory: found `8`; give it a unit, like 8MiB or 8GiB",
+            ),
+            (
+                "platforms:\n  - {name: a, adapter: local, pilots_max: 0}",
+                "2: platforms[0]: found pilots_max 0 of `a`; write 1 to 100000",
+            ),
+            (
+                "platforms:\n  - {name: a, adapter: local, pilots_min: 2}",
+                "2: platforms[0]: found pilots_min 2 of `a`; it must not be above pilots_max 1",
+            ),
+            (
+                "platforms:\n  - {name: a, adapter: local, poll_interval: 0}",
+                "2: platforms[0]: found poll_interval 0 of `a`; write 1s or more",
+            ),
+            (
+                "platforms:\n  - {name: a, adapter: local}\n  - {name: a, adapter: local}",
+                "3: platforms[1].name: found a second platform of the name `a`; name them differently",
+            ),
+            ("tls: on\ntls: off", "2: tls: found the field a second time (first in line 1); write it once"),
+            ("- 1", " found a list; write a mapping"),
+            ("platforms: {}", "1: platforms: found a mapping; write a list"),
+            ("limits: 5", "1: limits: found `5`; write a mapping"),
+            ("tls: [on]", "1: tls: found a list; write one of its words"),
+            (
+                "limits: {node_retries: -1}",
+                "1: limits.node_retries: found `-1`; write a whole number, not negative",
+            ),
+        ] {
+            check_refused(text, &[expected]);
+        }
+    }
+
+    #[test]
+    fn all_mistakes_of_a_file_are_told() {
         check_refused(
-            "listen:\n  host: 127.0.0.1\n  prot: 1",
-            "3: listen: found the unknown field `prot`; write `host` or `port`",
+            "lisen: {port: 1}\nplatfroms: []\nlimits:\n  grase: 1m\n  prefetch: 5\nplatforms:\n  - {nam: a, adapter: slurmy, memory: 8}\n  - {name: b}\ncolour: red",
+            &[
+                "1: lisen: found an unknown field; did you mean `listen`?",
+                "2: platfroms: found an unknown field; did you mean `platforms`?",
+                "4: limits.grase: found an unknown field; did you mean `grace`?",
+                "5: limits.prefetch: found `5`; give it a unit, like 5s or 5m",
+                "7: platforms[0].nam: found an unknown field; did you mean `name`?",
+                "7: platforms[0].adapter: found `slurmy`; the adapters are local",
+                "7: platforms[0].memory: found `8`; give it a unit, like 8MiB or 8GiB",
+                "8: platforms[1]: found no `adapter`; it is needed",
+                "9: colour: found an unknown field; the fields here are listen, tls, platforms, policies, limits",
+            ],
         );
-        check_refused(
-            "listen:\n  port: 70000",
-            "2: listen.port: found `70000`; write a whole number up to 65535",
-        );
-        check_refused(
-            "listen:\n  host: here",
-            "2: listen.host: found `here`; write an address like 127.0.0.1, 0.0.0.0 or ::1",
-        );
-        check_refused(
-            "\n\nlimits:\n  grace: 10",
-            "4: limits.grace: found `10`; give it a unit, like 10s or 10m",
-        );
-        check_refused(
-            "limits:\n  grace: 10 parsecs",
-            "2: limits.grace: found `10 parsecs`; `parsecs` is not a unit; the units are ms, s, m, h and d",
-        );
-        check_refused(
-            "limits:\n  node_retries: many",
-            "2: limits.node_retries: found the text \"many\"; write a whole number, not negative",
-        );
-        check_refused(
-            "limits:\n  prefetch: [1]",
-            "2: limits.prefetch: found a list; write a duration like 10s, 1h 30m or 500ms",
-        );
-        check_refused(
-            "policies:\n  matching: fiffo",
-            "2: policies.matching: found `fiffo`; write `turns` or `fifo`",
-        );
-        check_refused("platforms:\n  - name: a", "2: platforms[0]: found no `adapter`; it is needed");
-        check_refused(
-            "platforms:\n  - {name: a b, adapter: local}",
-            "2: platforms: found name `a b`; write 1 to 64 letters, digits, `-` and `_`",
-        );
-        check_refused(
-            "platforms:\n  - {name: a, adapter: slurmy}",
-            "2: platforms[0].adapter: found `slurmy`; the adapters are local",
-        );
-        check_refused(
-            "platforms:\n  - {name: a, adapter: local}\n  - name: b\n    adapter: slurmy",
-            "4: platforms[1].adapter: found `slurmy`; the adapters are local",
-        );
-        check_refused(
-            "platforms:\n  - {name: a, adapter: local, cores: 0}",
-            "2: platforms: found cores 0 of `a`; a pilot has at least 1",
-        );
-        check_refused(
-            "platforms:\n  - {name: a, adapter: local, memory: 8}",
-            "2: platforms[0].memory: found `8`; give it a unit, like 8MiB or 8GiB",
-        );
-        check_refused(
-            "platforms:\n  - {name: a, adapter: local, pilots_max: 0}",
-            "2: platforms: found pilots_max 0 of `a`; write 1 to 100000",
-        );
-        check_refused(
-            "platforms:\n  - {name: a, adapter: local, pilots_min: 2}",
-            "2: platforms: found pilots_min 2 of `a`; it must not be above pilots_max 1",
-        );
-        check_refused(
-            "platforms:\n  - {name: a, adapter: local, poll_interval: 0}",
-            "2: platforms: found poll_interval 0 of `a`; write 1s or more",
-        );
-        check_refused(
-            "platforms:\n  - {name: a, adapter: local}\n  - {name: a, adapter: local}",
-            "1: found two platforms of the name `a`; name them differently",
-        );
-        check_refused("tls: on\ntls: off", "1: found `tls` twice; write it once");
-        check_refused("platforms: {", "1: platforms: found a mapping; write a list");
-        check_refused("- 1", "1: found a list; write a mapping");
-        check_refused("tls: [on", "1: tls: found a list; write one of its words");
-        check_refused(
-            "limits: {node_retries: -1}",
-            "1: limits.node_retries: found `-1`; write a whole number, not negative",
-        );
+    }
+
+    #[test]
+    fn what_is_no_yaml_is_told_with_its_place() {
+        let said = parse("platforms:\n  - {name: a\ntls: on\n").unwrap_err();
+        assert!(said.starts_with("manager.yaml:") && said.contains("opened in line 2"), "{said}");
     }
 }

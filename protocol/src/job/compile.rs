@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::job::{CommandLine, JobSpec, Problem, Stream, WorkDirPolicy};
-use crate::template::{Mode, Scope, Template};
+use crate::template::{Mode, Scope, Source, Template};
 
 /// A job ready to make command lines: valid, with its templates parsed.
 #[derive(Clone, Debug)]
@@ -84,6 +84,21 @@ impl Compiled {
     /// The number of tasks; their indices count from 0.
     pub fn n_tasks(&self) -> u64 {
         self.spec.sweep.n_tasks()
+    }
+
+    /// The parameters that are in no template, in the sweep's order: tasks that differ only in them run
+    /// the same. A resident program is told all of its parameters, so that none is unused.
+    pub fn unused_parameters(&self) -> Vec<&str> {
+        if self.spec.resident {
+            return Vec::new();
+        }
+        let templates = self.templates.all();
+        let is_used = |place: usize| {
+            let mut slots = templates.iter().flat_map(|(_, template)| template.slots());
+            slots.any(|slot| slot.source == Source::Parameter(place))
+        };
+        let names = self.spec.sweep.names().enumerate();
+        names.filter(|(place, _)| !is_used(*place)).map(|(_, name)| name).collect()
     }
 
     /// What is to be run for the task at `index` of the job with this id. O(size of the result).
@@ -313,6 +328,27 @@ mod tests {
         job.workdir = WorkDirPolicy::Scratch;
         let task = job.compile().unwrap().task(1, 0);
         assert_eq!((task.argv[0].as_str(), task.workdir), ("vina", WorkDir::Scratch));
+    }
+
+    #[test]
+    fn parameters_in_no_template_are_found() {
+        let unused = |mut change: Box<dyn FnMut(&mut JobSpec)>| {
+            let mut job = job(args(&["vina", "{index}"]));
+            change(&mut job);
+            job.compile().unwrap().unused_parameters().join(" ")
+        };
+        assert_eq!(unused(Box::new(|_| {})), "ligand seed");
+        assert_eq!(
+            unused(Box::new(|job| job.stdio.stdout = Stream::File("{ligand.stem}/{index}".to_owned()))),
+            "seed"
+        );
+        let in_env = |job: &mut JobSpec| drop(job.env.insert("A".to_owned(), "{ligand}-{seed}".to_owned()));
+        assert_eq!(unused(Box::new(in_env)), "");
+        let as_resident = |job: &mut JobSpec| {
+            job.command = args(&["vina"]);
+            job.resident = true;
+        };
+        assert_eq!(unused(Box::new(as_resident)), "");
     }
 
     #[test]

@@ -18,6 +18,9 @@ use crate::template::shell::{Quoting, QuotingTracker};
 /// The names that stand for something in every template, apart from the sweep's parameters.
 pub const BUILT_IN_NAMES: [&str; 3] = ["index", "job", "cores"];
 
+/// The task's number from 1. A parameter of this name goes before it: the word is too common to reserve.
+const NUMBER_NAME: &str = "number";
+
 /// A parsed template. The default is empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Template {
@@ -133,8 +136,10 @@ pub struct Slot {
 pub enum Source {
     /// The parameter at this place of the names.
     Parameter(usize),
-    /// The task's index.
+    /// The task's index, from 0.
     Index,
+    /// The task's number, from 1.
+    Number,
     /// The job's id.
     JobId,
     /// The job's name.
@@ -202,7 +207,7 @@ impl Template {
     /// Whether every task of a job gets the same text.
     pub fn is_same_for_all_tasks(&self) -> bool {
         self.slots().all(|slot| match slot.source {
-            Source::Parameter(_) | Source::Index => false,
+            Source::Parameter(_) | Source::Index | Source::Number => false,
             Source::JobId | Source::JobName | Source::Cores => true,
         })
     }
@@ -230,6 +235,7 @@ impl Slot {
         match self.source {
             Source::Parameter(place) => scope.values.get(place).copied().unwrap_or(Value::Text("")),
             Source::Index => number(scope.index),
+            Source::Number => number(scope.index.saturating_add(1)),
             Source::JobId => number(scope.job_id),
             Source::JobName => Value::Text(scope.job_name),
             Source::Cores => number(scope.cores.into()),
@@ -342,6 +348,7 @@ impl Parser<'_> {
         let source = match (group.name, self.names.iter().position(|known| *known == group.name)) {
             (_, Some(place)) => Source::Parameter(place),
             ("index", None) => Source::Index,
+            (NUMBER_NAME, None) => Source::Number,
             ("job", None) if group.part == Some("name") => Source::JobName,
             ("job", None) => Source::JobId,
             ("cores", None) => Source::Cores,
@@ -367,7 +374,7 @@ impl Parser<'_> {
     }
 
     fn known_names(&self, name: &str) -> String {
-        let known = self.names.iter().copied().chain(BUILT_IN_NAMES);
+        let known = self.names.iter().copied().chain(BUILT_IN_NAMES).chain([NUMBER_NAME]);
         let hint = match nearest(name, known.clone()) {
             Some(near) => format!("did you mean `{near}`? "),
             None => String::new(),

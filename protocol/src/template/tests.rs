@@ -23,7 +23,7 @@ fn rendered(text: &str) -> String {
 #[test]
 fn placeholders_become_values() {
     assert_eq!(rendered("s={seed} {ligand} {x}{x} {1}"), "s=7 /data/a b.tar.gz 0.50.5 one");
-    assert_eq!(rendered("{index} {index:04} {job} {job.name} {cores}"), "12 0012 3 dock 4");
+    assert_eq!(rendered("{index} {index:04} {number} {job} {job.name} {cores}"), "12 0012 13 3 dock 4");
     assert_eq!(
         rendered("{ligand.stem} {ligand.name} {ligand.ext} {ligand.parent}"),
         "a b.tar a b.tar.gz gz /data"
@@ -69,8 +69,8 @@ fn doubled_braces_are_literal() {
 #[test]
 fn unknown_placeholders_are_refused_all_together() {
     insta::assert_snapshot!(rendered("{sead} {charge} {ligand.steam} {x:5q} {x:raw}"), @"
-    found unknown parameter `sead`; did you mean `seed`? known are seed, ligand, x, 1, index, job, cores; for literal braces write {{sead}}
-    found unknown parameter `charge`; known are seed, ligand, x, 1, index, job, cores; for literal braces write {{charge}}
+    found unknown parameter `sead`; did you mean `seed`? known are seed, ligand, x, 1, index, job, cores, number; for literal braces write {{sead}}
+    found unknown parameter `charge`; known are seed, ligand, x, 1, index, job, cores, number; for literal braces write {{charge}}
     found unknown part `steam` of `ligand`; the parts are stem, name, ext and parent
     found format `5q` of `x`; write {name:06} (zeros to width 6), {name:.3} (3 decimals), {name:8.2f}, {name:e} or {name:d}
     found format `raw` of `x`; only shell lines quote values; leave `:raw` out

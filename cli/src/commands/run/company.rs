@@ -45,8 +45,8 @@ pub async fn tell_paused(client: &Client, own: JobId, place: Option<&str>) -> Re
     if let Some(line) = place.and_then(|place| paused_line(&paused, place)) {
         show::say(&line);
     }
-    let over = jobs.iter().filter(|job| job.ended_at.is_some()).map(|job| job.id);
-    Ok(Latecomers { own, told: over.chain([own]).collect() })
+    let over = jobs.iter().filter(|job| job.ended_at.is_some()).map(|job| job.id).collect();
+    Ok(Latecomers { own, over, told: BTreeSet::from([own]) })
 }
 
 fn paused_line(paused: &[&JobView], place: &str) -> Option<String> {
@@ -75,7 +75,9 @@ fn named(job: &JobView) -> String {
 /// Jobs that came or were resumed meanwhile, and are to be finished before this `run` ends.
 pub struct Latecomers {
     own: JobId,
-    /// Those that were over before, or have been told of.
+    /// Those that were over before; one that is opened again has come, too.
+    over: BTreeSet<JobId>,
+    /// Those that have been told of.
     told: BTreeSet<JobId>,
 }
 
@@ -88,6 +90,12 @@ impl Latecomers {
     pub async fn next(&mut self, client: &Client, capacity: &Resources) -> Result<Option<JobView>, Failure> {
         for job in client.jobs().await? {
             let is_over = job.ended_at.is_some();
+            if self.over.contains(&job.id) {
+                if is_over {
+                    continue;
+                }
+                self.over.remove(&job.id);
+            }
             if !(is_over || job.state == "active") || !self.told.insert(job.id) {
                 continue;
             }

@@ -49,7 +49,8 @@ Examples:
   pilotfish run --array 1-1000 --time-limit 10m -- ./sim {array}
 
 In commands {} is the value, {.} without its extension, {/} its file name, {//} its folder, {/.} its
-file name without extension; {2} is the second value; {#} and {index} are the task's number from 0.
+file name without extension; {2} is the second value; {#} and {number} count tasks from 1, {index} from
+0. Values that the command does not mention become its last arguments.
 
 The same command again goes on with what was left; what failed stays failed unless --retry-failed
 is given, and --fresh starts anew. Ctrl-C lets running tasks finish, a second Ctrl-C stops them;
@@ -156,6 +157,14 @@ async fn in_session(
             show::say(&end_line(&job));
         }
         if job.counts.failed > 0 {
+            // It has no `run` of its own that could be given again.
+            show::say(&format!(
+                "what failed of job {} runs again by `pilotfish retry-failed {}{}` while another run works, or `pilotfish serve --dir {}`",
+                job.id,
+                job.id,
+                place(args),
+                quoted(&args.dir.display().to_string())
+            ));
             outcome = Outcome::TasksFailed;
         }
     }

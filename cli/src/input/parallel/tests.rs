@@ -57,11 +57,30 @@ fn values_that_are_not_mentioned_are_appended() {
 }
 
 #[test]
+fn lines_that_are_not_mentioned_are_appended() {
+    let file = std::env::temp_dir().join(format!("pilotfish-lines-test-{}", std::process::id()));
+    std::fs::write(&file, "a b\nc\n").unwrap();
+    let argv = |words: &[&str], array| {
+        let sources = Sources::read(Some(&file), array, Vec::new()).unwrap();
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        let (command, sweep) = translate(&Command { words, is_shell: false }, sources).unwrap();
+        let mut spec = JobSpec::new(command, PathBuf::from("/w"));
+        spec.sweep = sweep;
+        spec.compile().unwrap().task(1, 0).argv.join("|")
+    };
+    assert_eq!(argv(&["cmd", "-v"], None), "cmd|-v|a b");
+    assert_eq!(argv(&["cmd", "-v", "{line}"], None), "cmd|-v|a b");
+    assert_eq!(argv(&["wc -l"], None), "/bin/sh|-c|wc -l 'a b'");
+    assert_eq!(argv(&["cmd"], Some("7-9")), "cmd|a b|7", "as for all braces");
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
 fn linked_lists_advance_together() {
     assert_eq!(shown(&["cmd", "{1}{2}", ":::", "a", "b", ":::+", "1", "2"]), "2: cmd|a1  cmd|b2");
     assert_eq!(
         shown(&["cmd", ":::", "a", "b", ":::+", "1"]),
-        "found 1 values after `:::+`, linked to 2; linked lists must be equally long"
+        "found 1 value after `:::+`, linked to 2; linked lists must be equally long"
     );
     assert_eq!(
         shown(&["cmd", ":::+", "1"]),
@@ -73,9 +92,9 @@ fn linked_lists_advance_together() {
 fn parts_of_paths_are_those_of_parallel() {
     let parts = ["cmd", "{}", "{.}", "{/}", "{//}", "{/.}", "{#}", ":::"];
     let of = |path: &str| shown(&[&parts[..], &[path]].concat());
-    assert_eq!(of("in/a.b.txt"), "1: cmd|in/a.b.txt|in/a.b|a.b.txt|in|a.b|0");
-    assert_eq!(of("a.txt"), "1: cmd|a.txt|a|a.txt|.|a|0");
-    assert_eq!(of("in.d/plain"), "1: cmd|in.d/plain|in.d/plain|plain|in.d|plain|0");
+    assert_eq!(of("in/a.b.txt"), "1: cmd|in/a.b.txt|in/a.b|a.b.txt|in|a.b|1");
+    assert_eq!(of("a.txt"), "1: cmd|a.txt|a|a.txt|.|a|1");
+    assert_eq!(of("in.d/plain"), "1: cmd|in.d/plain|in.d/plain|plain|in.d|plain|1");
     assert_eq!(shown(&["cmd", "{2.}{1/}", ":::", "a/b.c", ":::", "d.e"]), "1: cmd|db.c");
 }
 
@@ -112,10 +131,7 @@ fn what_has_no_counterpart_is_refused() {
         shown(&["find", ".", "-exec", "ls", "{}", ";"]),
         "found `{}` without values; give some, like `::: a b c`; for literal braces write {{}}"
     );
-    assert_eq!(
-        shown(&["cmd", "{3}", ":::", "a"]),
-        "found `{3}`; there are 1 lists of values, counted from 1"
-    );
+    assert_eq!(shown(&["cmd", "{3}", ":::", "a"]), "found `{3}`; there is 1 list of values");
     assert_eq!(
         shown(&[":::", "a"]),
         "found no command before `:::`; write it first, like `-- echo {} ::: a b c`"

@@ -16,7 +16,7 @@ pub(super) struct Mark {
 
 /// The positions of a YAML text's fields, by paths like `sweep.seed.range[2]`.
 #[derive(Debug, Default)]
-pub(super) struct Locator {
+pub struct Locator {
     marks: HashMap<String, Mark>,
     plain: HashMap<String, String>,
     repeated: Vec<Repeated>,
@@ -38,7 +38,7 @@ enum Level {
 
 impl Locator {
     /// Reads positions as far as the text can be parsed.
-    pub(super) fn read(text: &str) -> Locator {
+    pub fn read(text: &str) -> Locator {
         let mut locator = Locator::default();
         let mut levels: Vec<Level> = Vec::new();
         for parsed in Parser::new_from_str(text) {

@@ -16,9 +16,10 @@ mod yaml;
 
 use std::path::Path;
 
+pub use locate::Locator;
 pub use schema::job_schema;
+pub use yaml::parse as parse_yaml;
 
-use crate::job::author::locate::Locator;
 use crate::job::author::read::Reader;
 use crate::job::author::sources::SourceError;
 use crate::job::{JobSpec, Problem, limits};
@@ -82,7 +83,7 @@ pub fn load_lines(path: &Path, option: &str) -> Result<Vec<String>, Problem> {
 }
 
 /// The problems with their file and line, in the order of the lines.
-fn in_file(problems: Vec<Problem>, name: &str, locator: &Locator) -> Vec<Problem> {
+pub fn in_file(problems: Vec<Problem>, name: &str, locator: &Locator) -> Vec<Problem> {
     let mut located: Vec<Problem> = problems
         .into_iter()
         .map(|problem| {

@@ -5,11 +5,11 @@ use serde_yaml::Value;
 use crate::job::Problem;
 use crate::job::author::locate::Locator;
 
-/// Parses the text of a job file.
+/// Parses the text of a YAML file, of which every field stands once.
 ///
 /// # Errors
 /// What keeps it from being YAML, with line and column.
-pub(super) fn parse(text: &str) -> Result<Value, Vec<Problem>> {
+pub fn parse(text: &str) -> Result<Value, Vec<Problem>> {
     serde_yaml::from_str(text).map_err(|error| {
         let repeated = repeated_keys(text);
         if repeated.is_empty() { vec![explain(text, &error)] } else { repeated }
@@ -32,7 +32,7 @@ fn repeated_keys(text: &str) -> Vec<Problem> {
 
 /// Parts of the parser's messages, and what most likely is meant.
 const HINTS: [(&str, &str); 11] = [
-    ("more than one document", "write one job a file, without `---` between"),
+    ("more than one document", "write one document a file, without `---` between"),
     ("mapping values are not allowed", "check the indentation, and put texts that contain `: ` in quotes"),
     ("expected ',' or ']'", "close the list with `]`, and put texts that contain `[`, `]` or `,` in quotes"),
     ("expected ',' or '}'", "close the braces with `}`, and put texts that contain braces in quotes"),
@@ -67,5 +67,13 @@ fn explain(text: &str, error: &serde_yaml::Error) -> Problem {
     let hint = HINTS.iter().find(|(part, _)| message.contains(part)).map(|(_, hint)| *hint);
     // The position stands in front already.
     let cause = message.split(" at line ").next().unwrap_or(&message).trim_end_matches(':');
-    problem(format!("no valid YAML ({cause})"), hint.unwrap_or("correct the YAML there"))
+    let opened = opened_at(&message).map(|line| format!("; opened in line {line}")).unwrap_or_default();
+    problem(format!("no valid YAML ({cause}{opened})"), hint.unwrap_or("correct the YAML there"))
+}
+
+/// The line where the list or the braces begin that the parser was inside of.
+fn opened_at(message: &str) -> Option<u32> {
+    let (_, after) = message.split_once("while parsing a flow ")?;
+    let (_, after) = after.split_once(" at line ")?;
+    after.split(' ').next()?.parse().ok()
 }

@@ -1,0 +1,219 @@
+//! Everything that is wrong in a `manager.yaml`, field by field: the library that reads it stops at the
+//! first mistake.
+
+use std::collections::BTreeSet;
+
+use profiles::platform::PlatformProfile;
+use protocol::job::{Problem, nearest};
+use scheduler::policy::Policies;
+use serde::de::DeserializeOwned;
+use serde_yaml::{Mapping, Value};
+
+use super::{Limits, Listen, TlsMode};
+
+const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
+const LISTEN_FIELDS: [&str; 2] = ["host", "port"];
+const POLICY_FIELDS: [&str; 2] = ["matching", "bundling"];
+const PLATFORM_FIELDS: [&str; 11] = [
+    "name",
+    "adapter",
+    "cores",
+    "memory",
+    "gpus",
+    "generic",
+    "pilots_max",
+    "pilots_min",
+    "idle_timeout",
+    "walltime",
+    "poll_interval",
+];
+const LIMIT_FIELDS: [&str; 15] = [
+    "heartbeat_limit",
+    "poll_wait_max",
+    "grace",
+    "prefetch",
+    "prefetch_tasks_max",
+    "node_retries",
+    "start_retries",
+    "walltime_retries",
+    "submit_limit",
+    "node_retry_delay",
+    "retry_delay_max",
+    "black_hole_limit",
+    "platform_delay",
+    "platform_delay_max",
+    "walltime_margin",
+];
+
+/// All mistakes of a file, in no order.
+pub(super) fn all(tree: &Value) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let fields = known_fields("", tree, &FIELDS, &mut problems);
+    for (name, value) in fields.known {
+        match name {
+            "listen" => section::<Listen>(name, value, (&LISTEN_FIELDS, &[]), &mut problems),
+            "limits" => section::<Limits>(name, value, (&LIMIT_FIELDS, &[]), &mut problems),
+            "policies" => {
+                let others = [("matching", "turns"), ("bundling", "guided")];
+                section::<Policies>(name, value, (&POLICY_FIELDS, &others), &mut problems);
+            }
+            "platforms" => platforms(value, &mut problems),
+            _ => problems.extend(refusal::<TlsMode>(name, value.clone())),
+        }
+    }
+    problems
+}
+
+fn platforms(value: &Value, problems: &mut Vec<Problem>) {
+    let Value::Sequence(platforms) = value else {
+        problems.extend(refusal::<Vec<PlatformProfile>>("platforms", value.clone()));
+        return;
+    };
+    let mut names = BTreeSet::new();
+    for (place, platform) in platforms.iter().enumerate() {
+        let path = format!("platforms[{place}]");
+        let others = [("name", "a"), ("adapter", "local")];
+        section::<PlatformProfile>(&path, platform, (&PLATFORM_FIELDS, &others), problems);
+        let text = |field: &str| platform.get(field).and_then(Value::as_str);
+        if let Some(adapter) = text("adapter").filter(|adapter| !adapters::NAMES.contains(adapter)) {
+            let known = format!("the adapters are {}", adapters::NAMES.join(", "));
+            problems.push(Problem::new(format!("{path}.adapter"), format!("`{adapter}`"), known));
+        }
+        if let Some(name) = text("name").filter(|name| !names.insert(*name)) {
+            let found = format!("a second platform of the name `{name}`");
+            problems.push(Problem::new(format!("{path}.name"), found, "name them differently"));
+        }
+    }
+}
+
+/// The fields of a mapping.
+struct Fields<'v> {
+    known: Vec<(&'v str, &'v Value)>,
+    /// The known names that unknown fields were taken for.
+    meant: Vec<&'static str>,
+}
+
+/// The fields whose names are known; the others are problems.
+fn known_fields<'v>(
+    path: &str,
+    value: &'v Value,
+    names: &[&'static str],
+    problems: &mut Vec<Problem>,
+) -> Fields<'v> {
+    let mut fields = Fields { known: Vec::new(), meant: Vec::new() };
+    if !value.is_mapping() {
+        problems.extend(refusal::<Mapping>(path, value.clone()));
+    }
+    for (key, value) in value.as_mapping().into_iter().flatten() {
+        let key = key.as_str().unwrap_or("?");
+        if names.contains(&key) {
+            fields.known.push((key, value));
+            continue;
+        }
+        let expected = match nearest(key, names.iter().copied()) {
+            Some(near) => {
+                fields.meant.extend(names.iter().find(|name| **name == near));
+                format!("did you mean `{near}`?")
+            }
+            None => format!("the fields here are {}", names.join(", ")),
+        };
+        let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+        problems.push(Problem::new(path, "an unknown field", expected));
+    }
+    fields
+}
+
+/// Reads a part of the file as `T`: each field by itself among `others`, which are right, then all
+/// together. `(names, others)`: the fields it may have, and those that it must.
+fn section<T: DeserializeOwned>(
+    path: &str,
+    value: &Value,
+    (names, others): (&[&'static str], &[(&str, &str)]),
+    problems: &mut Vec<Problem>,
+) {
+    if !value.is_mapping() {
+        problems.extend(refusal::<T>(path, value.clone()));
+        return;
+    }
+    let fields = known_fields(path, value, names, problems);
+    let n_before = problems.len();
+    let mut whole = Mapping::new();
+    for (name, value) in &fields.known {
+        whole.insert((*name).into(), (*value).clone());
+        let mut alone: Mapping = others.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+        alone.insert((*name).into(), (*value).clone());
+        let refused = refusal::<T>(&format!("{path}.{name}"), alone.into());
+        // What names the field itself is said of the whole, which knows its other fields.
+        problems.extend(
+            refused
+                .filter(|problem| !problem.found.starts_with(*name) && !problem.found.starts_with("name ")),
+        );
+    }
+    if problems.len() == n_before {
+        let is_meant =
+            |problem: &Problem| fields.meant.iter().any(|name| problem.found == format!("no `{name}`"));
+        problems.extend(refusal::<T>(path, whole.into()).filter(|problem| !is_meant(problem)));
+    }
+}
+
+/// Why a value is no `T`.
+fn refusal<T: DeserializeOwned>(path: &str, value: Value) -> Option<Problem> {
+    serde_yaml::from_value::<T>(value).err().map(|error| problem(path, &error))
+}
+
+/// The library's sentence in ours.
+pub(super) fn problem(path: &str, error: &serde_yaml::Error) -> Problem {
+    let text = error.to_string();
+    // A field within this one stands before the sentence.
+    let is_field = |field: &str| !field.contains(' ') && !field.is_empty();
+    let (field, sentence) = text.split_once(": ").filter(|(f, _)| is_field(f)).unwrap_or(("", &text));
+    let path = if field.is_empty() { path.to_owned() } else { format!("{path}.{field}") };
+    let sentence = sentence_of(sentence);
+    let sentence = sentence.strip_prefix("found ").unwrap_or(&sentence);
+    let (found, expected) = sentence.split_once("; ").unwrap_or((sentence, "correct it"));
+    Problem::new(path, found, expected)
+}
+
+fn sentence_of(sentence: &str) -> String {
+    let found = ["invalid type: ", "invalid value: "].iter().find_map(|start| sentence.strip_prefix(start));
+    if let Some((found, expected)) = found.unwrap_or(sentence).split_once(", expected ") {
+        let expected = match expected {
+            "u16" => "a whole number up to 65535",
+            "u32" | "u64" => "a whole number, not negative",
+            "a sequence" => "a list",
+            "a YAML mapping" => "a mapping",
+            "a YAML tag starting with '!'" | "a Value::Tagged enum" => "one of its words",
+            form if form.starts_with("struct ") => "a mapping",
+            other => other,
+        };
+        return format!("found {}; write {expected}", kind_of(found));
+    }
+    if let Some(field) = sentence.strip_prefix("missing field ") {
+        return format!("found no {field}; it is needed");
+    }
+    if let Some(field) = sentence.strip_prefix("duplicate field ") {
+        return format!("found {field} twice; write it once");
+    }
+    match sentence.starts_with("found ") {
+        true => sentence.to_owned(),
+        false => format!("found no valid YAML; {sentence}"),
+    }
+}
+
+/// What the library calls a value, in the words of who wrote it.
+fn kind_of(found: &str) -> String {
+    let kinds = [("sequence", "a list"), ("map", "a mapping"), ("unit value", "nothing"), ("enum", "a tag")];
+    if let Some((_, words)) = kinds.iter().find(|(kind, _)| *kind == found) {
+        return (*words).to_owned();
+    }
+    for kind in ["integer ", "floating point ", "boolean ", "unknown variant "] {
+        if let Some(value) = found.strip_prefix(kind) {
+            return value.to_owned();
+        }
+    }
+    match (found.strip_prefix("string "), found.strip_prefix("unknown field ")) {
+        (Some(text), _) => format!("the text {text}"),
+        (_, Some(field)) => format!("the unknown field {field}"),
+        (None, None) => found.to_owned(),
+    }
+}
