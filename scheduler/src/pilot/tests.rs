@@ -246,7 +246,7 @@ fn what_was_sent_before_the_pilot_told_what_it_holds_is_void() {
     let asked = Box::new(PullAnswer { epoch: 1, resync: Some(3), ..PullAnswer::default() });
     let told = core.handle(Time(1), PilotEvent::Answered { lane: Lane::Listen, answer: asked });
     assert_eq!(pull(&told).and_then(|(_, pull)| pull.holds).map(|holds| holds.asked), Some(3));
-    assert_eq!(started(&core.handle(Time(2), answered(vec![part(1, 0..1)]))), []);
+    assert!(started(&core.handle(Time(2), answered(vec![part(1, 0..1)]))).is_empty());
     let answer =
         Box::new(PullAnswer { epoch: 1, told: 3, parts: vec![part(1, 1..2)], ..PullAnswer::default() });
     assert_eq!(started(&core.handle(Time(3), PilotEvent::Answered { lane: Lane::Listen, answer })), [1]);
