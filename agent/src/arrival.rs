@@ -272,14 +272,15 @@ mod tests {
 
     #[test]
     fn two_pilots_in_one_folder_have_a_spool_each() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = open_spool(folder.path(), "node").unwrap();
-        let second = open_spool(folder.path(), "node").unwrap();
-        assert_private(folder.path());
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("pilot");
+        let first = open_spool(&folder, "node").unwrap();
+        let second = open_spool(&folder, "node").unwrap();
+        assert_private(&folder);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2);
         drop(first);
         drop(second);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
     }
 
     /// A pilot that arrives where one has crashed that had done these.

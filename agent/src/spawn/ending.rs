@@ -20,6 +20,9 @@ const DELAY_MAX: Duration = Duration::from_millis(20);
 /// Between looks for who is left: the first; it doubles up to the last. Killed processes need a while.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
+/// Looks at orphans that show no environment: those that are about to execute a program soon do, those
+/// that have wiped theirs never.
+const N_UNSURE_MAX: u32 = 3;
 /// Killed processes that are there for longer (a file server that hangs) do not hold a slot.
 const LINGER_MAX: Duration = Duration::from_secs(5);
 
@@ -38,6 +41,7 @@ pub(super) struct Lingering {
     since: Instant,
     pub(super) look_at: Instant,
     pause: Duration,
+    n_unsure: u32,
     then: Then,
 }
 
@@ -86,7 +90,8 @@ impl Processes {
     pub(super) fn linger(&mut self, child: &mut Child, then: Then) {
         let family = child.family.take().unwrap_or_else(|| Family::new(&child.environment));
         let now = Instant::now();
-        self.lingering.push(Lingering { family, since: now, look_at: now, pause: PAUSE_MIN, then });
+        let lingering = Lingering { family, since: now, look_at: now, pause: PAUSE_MIN, n_unsure: 0, then };
+        self.lingering.push(lingering);
     }
 
     /// Looks who is left of families, and goes on where nobody is.
@@ -102,7 +107,11 @@ impl Processes {
             }
             let n_left = look.kill(&mut lingering.family, None);
             let is_over = now.saturating_duration_since(lingering.since) >= LINGER_MAX;
-            if n_left == 0 || is_over {
+            if n_left == 0 && look.is_unsure() {
+                lingering.n_unsure += 1;
+            }
+            let is_unsure = look.is_unsure() && lingering.n_unsure <= N_UNSURE_MAX;
+            if (n_left == 0 && !is_unsure) || is_over {
                 if n_left > 0 {
                     tracing::warn!(n_left, "killed processes of a task do not end");
                 }

@@ -118,6 +118,12 @@ impl Look {
         members.into_iter().collect()
     }
 
+    /// Whether an orphan shows no environment, as one does that is about to become another program: it may
+    /// be of any family.
+    pub(super) fn is_unsure(&self) -> bool {
+        self.orphans.iter().any(|(pid, environ)| *pid != self.own && environ.is_empty())
+    }
+
     /// Asks a program and its family to end, each process once.
     pub(super) fn ask_to_end(&self, family: &mut Family, root: i32) {
         let members = self.members(family, Some(root));
@@ -210,6 +216,16 @@ mod tests {
         assert_eq!(members(&proc, &mut family(), None), [61, 62]);
         let mut unmarked = Family::new(&Environment::default());
         assert_eq!(members(&proc, &mut unmarked, None), [0; 0]);
+    }
+
+    #[test]
+    fn orphan_without_environment_may_be_anybodys() {
+        let proc = Proc::new();
+        proc.process(61, GUARD, 8, MARK);
+        proc.process(62, 61, 8, "");
+        assert!(!Look::at(proc.path(), WORKER, &[GUARD]).is_unsure());
+        proc.process(63, GUARD, 8, "");
+        assert!(Look::at(proc.path(), WORKER, &[GUARD]).is_unsure());
     }
 
     #[test]
