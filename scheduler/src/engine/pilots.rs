@@ -15,10 +15,6 @@ use crate::{
     time::Span,
 };
 
-/// Numbers left out when a pilot is taken back: parts of before may still be on their way to it, and
-/// none of them may be taken for a new one.
-const PARTS_SKIPPED: u64 = 1 << 20;
-
 impl Turn<'_> {
     pub(super) fn register_pilot(&mut self, request: RequestId, registration: Registration) {
         let Registration { tag, nonce, node, uptime } = registration;
@@ -184,7 +180,7 @@ impl Turn<'_> {
         if state.is_synced || state.asked != Some(holds.asked) {
             return;
         }
-        state.n_parts = part_seen.saturating_add(PARTS_SKIPPED);
+        state.n_parts = part_seen;
         state.unconfirmed.clear();
         state.revoked.clear();
         state.doubtful.clear();

@@ -203,9 +203,9 @@ impl Turn<'_> {
             let since = match held.state {
                 AllocationState::Submitted => held.submitted_at,
                 // Whoever asked for it ended with the manager of before, or a moment later.
-                AllocationState::Intended => {
-                    Some(self.started_at()).filter(|at| held.intended_at < *at).map(|at| at + LAST_WORDS)
-                }
+                AllocationState::Intended => Some(self.volatile.started_at)
+                    .filter(|at| held.intended_at < *at)
+                    .map(|at| at + LAST_WORDS),
                 AllocationState::Unknown(_) => Some(held.intended_at + self.settings.submit_limit),
                 AllocationState::Leaving(_, at) => Some(at),
                 AllocationState::Ended(_) => None,
@@ -226,11 +226,6 @@ impl Turn<'_> {
     /// How long a platform may take to list what it has accepted.
     fn listing_lag(&self, id: PlatformId) -> Span {
         self.durable.platforms().get(&id).map_or(Span::ZERO, |spec| spec.poll_interval)
-    }
-
-    /// When this engine started: intents from before it have no submission under way any more.
-    fn started_at(&self) -> Time {
-        self.volatile.started_at
     }
 
     fn allocation_is_gone(&mut self, id: AllocationId) {

@@ -97,13 +97,14 @@ impl Turn<'_> {
             return;
         }
         let parked: Vec<PilotId> = self.volatile.parked.iter().copied().collect();
+        let mut has_ready = self.has_ready();
         for id in parked {
             let has_commands = self.volatile.pilots.get(&id).is_some_and(|state| !state.commands.is_empty());
-            let has_ready = self.volatile.jobs.values().any(|leases| !leases.ready.is_empty());
             if !has_commands && !has_ready {
                 continue;
             }
             self.feed(id);
+            has_ready = self.has_ready();
             let Some(state) = self.volatile.pilots.get_mut(&id) else { continue };
             if state.unconfirmed.is_empty() {
                 continue;
@@ -114,6 +115,10 @@ impl Turn<'_> {
                 self.answer_pull(request, id, None);
             }
         }
+    }
+
+    fn has_ready(&self) -> bool {
+        self.volatile.jobs.values().any(|leases| !leases.ready.is_empty())
     }
 }
 

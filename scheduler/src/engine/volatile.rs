@@ -18,7 +18,7 @@ pub struct Volatile {
     pub epoch: u64,
     /// The last time heard of.
     pub now: Time,
-    /// When this life of the manager began.
+    /// When this life of the manager began: intents from before have no submission under way any more.
     pub started_at: Time,
     /// Until when tasks are withheld for pilots that have not said what they hold.
     pub grace_until: Time,

@@ -48,7 +48,6 @@ struct Process {
     id: Option<PilotId>,
     /// Whether it first delivers what the process before it left, under that one's nonce.
     is_heir: bool,
-    acknowledged: u64,
     natures: BTreeMap<JobId, (Nature, TaskNeeds)>,
     /// Which execution of a task, and since when.
     running: BTreeMap<TaskId, (usize, Time)>,
@@ -121,7 +120,6 @@ impl World<'_> {
             born: now,
             id: None,
             is_heir,
-            acknowledged: 0,
             natures: BTreeMap::new(),
             running: BTreeMap::new(),
             given: BTreeMap::new(),
@@ -203,7 +201,6 @@ impl World<'_> {
                 let held = &mut self.nodes[node];
                 let Some(process) = &mut held.process else { return Ok(()) };
                 process.id = Some(registered.pilot);
-                process.acknowledged = registered.acknowledged;
                 held.spool.retain(|seq, _| *seq > registered.acknowledged);
                 if process.is_heir {
                     self.deliver_leftover(node, life, None);
@@ -264,7 +261,6 @@ impl World<'_> {
         if let Some(id) = process.id {
             self.auditor.report_acknowledged(id, answer.acknowledged)?;
         }
-        process.acknowledged = process.acknowledged.max(answer.acknowledged);
         if let Some(asked) = answer.resync.filter(|_| answer.acknowledged < number) {
             self.deliver_leftover(node, life, Some((answer.epoch, asked)));
         } else if answer.acknowledged < number {

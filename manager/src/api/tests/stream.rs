@@ -184,6 +184,20 @@ async fn a_watcher_who_lost_news_is_shown_the_state_anew() {
 }
 
 #[tokio::test]
+async fn the_end_of_a_job_is_shown_at_once() {
+    let scene = Scene::start().await;
+    let (other, ended) = (scene.submit(&echo(3)).await, scene.submit(&echo(3)).await);
+    let mut events = Events::open(&scene, &format!("?job={other},{ended}")).await;
+    events.job().await;
+    events.job().await;
+    // Both have just been shown, `other` first: of two mere changes it would be the first again.
+    for notice in [Notice::JobEnded(JobId(ended)), Notice::JobChanged(JobId(other))] {
+        scene.handle.notices().send(notice).unwrap();
+    }
+    assert_eq!(events.job().await["id"], ended);
+}
+
+#[tokio::test]
 async fn the_stream_ends_with_the_api() {
     let scene = Scene::start().await;
     let id = scene.submit(&echo(3)).await;

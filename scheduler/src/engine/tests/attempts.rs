@@ -262,3 +262,20 @@ fn a_restarted_agent_is_blamed_for_what_ran_also_when_it_delivers_what_was_left(
     let cancelled = scene.effects.iter().any(|effect| matches!(effect, Effect::Cancel { .. }));
     assert!(!cancelled, "its allocation goes on with the new pilot: {:?}", scene.effects);
 }
+
+#[test]
+fn a_result_that_another_has_the_lease_for_is_answered_before_the_task_comes_again() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(1));
+    let lost = scene.pilot(1);
+    scene.take(lost);
+    scene.wait_awake(200);
+    let other = scene.pilot(1);
+    assert_eq!(scene.take(other), [(1, "0".into())]);
+    tell_unreported(&mut scene, lost, job, "0");
+    let reason = crate::pull::LeaveReason::Signalled;
+    scene.say(|request| Event::PilotLeft { request, pilot: other, report: None, reason });
+    assert_eq!(scene.take(lost), [], "it still has to answer for the task");
+    scene.fail(lost, job, 0, FailureKind::Exit { code: 1 });
+    assert_eq!(scene.counts(job), "active w0 p1 d0 f0 c0");
+}

@@ -12,6 +12,7 @@ fn a_job_runs_from_submission_to_its_end() {
     assert_eq!(scene.counts(job), "active w1 p2 d2 f0 c0");
     scene.done(pilot, job, "2-3");
     scene.done(pilot, job, "4");
+    assert!(scene.effects.contains(&Effect::Notify(Notice::JobEnded(job))), "{:?}", scene.effects);
     assert_eq!(scene.counts(job), "done w0 p0 d5 f0 c0");
 }
 
