@@ -34,8 +34,12 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(code) => return ExitCode::from(code),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(N_WORKERS).enable_all().build();
-    let result = match runtime {
+    // A command that only asks is done sooner without threads to hand its questions to.
+    let mut threads = match command.hosts_manager() {
+        true => tokio::runtime::Builder::new_multi_thread(),
+        false => tokio::runtime::Builder::new_current_thread(),
+    };
+    let result = match threads.worker_threads(N_WORKERS).enable_all().build() {
         Ok(runtime) => {
             let result = runtime.block_on(commands::run(command));
             // What still runs there serves nobody any more.

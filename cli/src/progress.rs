@@ -83,7 +83,7 @@ impl Quota {
 }
 
 /// Says lines that stay, above the bar where there is one.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Voice {
     bar: Option<ProgressBar>,
 }

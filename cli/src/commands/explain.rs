@@ -8,6 +8,7 @@ use scheduler::{explain::Reason, ids::JobId};
 use crate::{
     client::Client,
     failure::{Failure, Outcome},
+    progress::Voice,
     select::{JobSelector, Target},
     show::{self, Screen},
     view::{Reader, ViewArgs, WatchArgs},
@@ -66,13 +67,13 @@ pub async fn run(args: ExplainArgs) -> Result<Outcome, Failure> {
 }
 
 /// Says of a job that can run nowhere, as things are, why it cannot: whoever waits for it must know.
-pub async fn warn_of_nowhere(client: &Client, job: JobId) {
+pub async fn warn_of_nowhere(client: &Client, job: JobId, voice: &Voice) {
     // This is said on the way to something else, which finds a manager that is gone for itself.
     let Ok(explanation) = client.explain(&format!("job/{job}")).await else { return };
     if let Some(ReasonRow { text, reason: Reason::FitsNowhere { .. } | Reason::NoPlatform }) =
         explanation.reasons.first()
     {
-        show::say(&format!("warning: job {job} cannot begin: {text}"));
+        voice.say(&format!("warning: job {job} cannot begin: {text}"));
     }
 }
 

@@ -84,6 +84,13 @@ pub enum Command {
     Agent(agent::AgentArgs),
 }
 
+impl Command {
+    /// Whether a manager runs in this process for it.
+    pub fn hosts_manager(&self) -> bool {
+        matches!(self, Command::Run(_) | Command::Serve(_))
+    }
+}
+
 /// Does it.
 ///
 /// # Errors

@@ -77,17 +77,20 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
         let tasks = counted(submitted.n_tasks, "task");
         show::print(&format!("job {} ({tasks})\n", submitted.job))?;
     }
-    explain::warn_of_nowhere(&client, submitted.job).await;
-    if !args.wait && !args.progress {
-        return Ok(Outcome::Fine);
-    }
     let verbosity = match (args.progress, args.view.quiet) {
         (true, _) => Verbosity::All,
         (false, false) => Verbosity::Failures,
         (false, true) => Verbosity::Nothing,
     };
     let mut progress = Progress::new(verbosity);
-    let job = follow(&client, submitted.job, &mut progress).await;
+    let voice = progress.voice();
+    let warned = explain::warn_of_nowhere(&client, submitted.job, &voice);
+    if !args.wait && !args.progress {
+        warned.await;
+        return Ok(Outcome::Fine);
+    }
+    // A short job is over before it is known what it might have waited for.
+    let (job, ()) = tokio::join!(follow(&client, submitted.job, &mut progress), warned);
     progress.finish(&place.flags());
     let job = job?;
     if args.view.json {

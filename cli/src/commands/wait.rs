@@ -12,7 +12,7 @@ use crate::{
     commands::explain,
     failure::{Failure, Outcome},
     follow::follow,
-    progress::{Progress, Verbosity},
+    progress::{Progress, Verbosity, Voice},
     select::JobSelector,
     show::{self, format::count, job::end_line},
     view::{Reader, ViewArgs},
@@ -100,7 +100,7 @@ async fn look(reader: &Reader, jobs: &[JobId]) -> Result<(), Failure> {
             return Err(left.refusal());
         }
         if view.counts.waiting == view.counts.total {
-            explain::warn_of_nowhere(&reader.client, view.id).await;
+            explain::warn_of_nowhere(&reader.client, view.id, &Voice::default()).await;
         }
     }
     Ok(())
