@@ -10,6 +10,7 @@ use std::{
     collections::{HashMap, VecDeque},
     future::pending,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -48,8 +49,8 @@ const FAREWELL: Duration = Duration::from_secs(15);
 const SIGNAL_ECHO: Duration = Duration::from_millis(300);
 /// One thread starts thousands of processes a second; more of them only on large nodes.
 const CORES_PER_THREAD: usize = 16;
-/// Exits handled before the loop looks at anything else.
-const N_EXITS: usize = 256;
+/// Batches of exits handled before the loop looks at anything else.
+const N_EXITS: usize = 64;
 /// Without a walltime, how long the manager may be away before the pilot gives up.
 const SILENCE_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -65,7 +66,8 @@ enum News {
 /// A task that has begun.
 struct Running {
     task: TaskId,
-    place: Place,
+    /// Its own, or that of the task that it waits for.
+    place: Arc<Place>,
     scratch: Option<PathBuf>,
     resources_bytes: u64,
     time_limit: Option<Span>,
@@ -125,9 +127,9 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
     let mut arrival = Arrival::new(&join, node, walltime_end, spool.nonce(), started);
     // Threads before the connection: what they block must be blocked in all that follow.
     let n_threads = (arrival.capacity.cores as usize).div_ceil(CORES_PER_THREAD).min(8);
-    let spawner = Spawner::start(n_threads, move |exit| {
+    let spawner = Spawner::start(n_threads, move |exits| {
         // The loop is gone only when the pilot ends; then nobody wants to know.
-        let _ = exits_in.send(exit);
+        let _ = exits_in.send(exits);
     })
     .map_err(|source| DriverError::System { what: "threads", source })?;
 
@@ -182,7 +184,7 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
 impl Driver {
     async fn run(
         &mut self,
-        exits: &mut UnboundedReceiver<Exit>,
+        exits: &mut UnboundedReceiver<Vec<Exit>>,
         news: &mut UnboundedReceiver<News>,
         signals: &mut Signals,
     ) -> Result<LeaveReason, DriverError> {
@@ -199,7 +201,7 @@ impl Driver {
             tokio::select! {
                 n = exits.recv_many(&mut batch, N_EXITS), if !self.running.is_empty() => {
                     tracing::trace!(n, "processes ended");
-                    for exit in batch.drain(..) {
+                    for exit in batch.drain(..).flatten() {
                         self.on_exit(exit);
                     }
                 }
@@ -320,7 +322,12 @@ impl Driver {
                 let job = LearnedJob::new(&template, &self.surroundings);
                 self.jobs.insert(template.job, job);
             }
-            PilotAction::Start { task, attempt } => return self.begin(task, attempt),
+            PilotAction::Start { task, attempt, after } => return self.begin(task, attempt, after),
+            PilotAction::Withdraw { task } => {
+                if let Some(token) = self.tokens.get(&task) {
+                    self.spawner.withdraw(*token);
+                }
+            }
             PilotAction::Kill { task } => {
                 if let Some(token) = self.tokens.get(&task) {
                     self.spawner.kill(*token, self.surroundings.grace);
@@ -335,7 +342,8 @@ impl Driver {
         None
     }
 
-    fn begin(&mut self, task: TaskId, number: u32) -> Option<PilotEvent> {
+    /// Starts a task, or lets it wait for the place of another one.
+    fn begin(&mut self, task: TaskId, number: u32, after: Option<TaskId>) -> Option<PilotEvent> {
         let started_us = self.now().0;
         let token = self.next_token;
         self.next_token += 1;
@@ -346,11 +354,18 @@ impl Driver {
         };
         let Some(job) = self.jobs.get_mut(&task.job) else { return failed(unknown()) };
         let resources = job.resources();
-        let place = self.slots.take(resources.cores as usize, resources.gpus as usize);
+        let place = match after {
+            None => Arc::new(self.slots.take(resources.cores as usize, resources.gpus as usize)),
+            Some(after) => match self.tokens.get(&after).and_then(|token| self.running.get(token)) {
+                Some(running) => Arc::clone(&running.place),
+                // That one could not be started, which the core hears before this.
+                None => return Some(killed(task)),
+            },
+        };
         let begun = match job.begin(Attempt { index: task.index, number, token }, &place, &self.scratch) {
             Ok(begun) => begun,
             Err(kind) => {
-                self.slots.give_back(place);
+                self.leave(place);
                 return failed(kind);
             }
         };
@@ -374,7 +389,7 @@ impl Driver {
         let n_running = self.core.n_running();
         let Some(running) = self.running.remove(&exit.token) else { return };
         self.tokens.remove(&running.task);
-        self.slots.give_back(running.place);
+        self.leave(running.place);
         if let Some(folder) = running.scratch {
             self.scratch.remove(folder);
         }
@@ -403,6 +418,13 @@ impl Driver {
         }
     }
 
+    /// A place is free when nobody waits for it any more.
+    fn leave(&mut self, place: Arc<Place>) {
+        if let Some(place) = Arc::into_inner(place) {
+            self.slots.give_back(place);
+        }
+    }
+
     fn forget(&mut self, job: JobId) {
         let Some(job) = self.jobs.remove(&job) else { return };
         for (resident, scratch) in job.into_residents() {
@@ -412,6 +434,11 @@ impl Driver {
             }
         }
     }
+}
+
+/// The end of a task that was not begun.
+fn killed(task: TaskId) -> PilotEvent {
+    PilotEvent::Ended { task, ending: Ending::Killed, usage: Usage::default(), output: None }
 }
 
 /// How a process's end looks to the core.

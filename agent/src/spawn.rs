@@ -14,24 +14,26 @@ mod processes;
 mod program;
 mod residents;
 mod start;
+mod turns;
 mod wake;
 
 use std::{
     collections::VecDeque,
     ffi::CString,
-    io,
+    io, mem,
     path::PathBuf,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
 pub(crate) use self::capture::pipe;
 pub use self::residents::Ask;
-use self::{processes::Processes, wake::Bell};
+use self::{
+    processes::Processes,
+    turns::{Line, Turns},
+    wake::Bell,
+};
 use crate::keeper;
 
 /// A program to start.
@@ -39,6 +41,8 @@ use crate::keeper;
 pub struct Launch {
     /// The caller's own number; comes back with the [`Exit`].
     pub token: u64,
+    /// Programs for one slot run one after the other, in the order of their launches.
+    pub slot: usize,
     /// The program and its arguments. A program without a slash is searched in the environment's PATH.
     pub argv: Vec<String>,
     /// Its environment, all of it.
@@ -97,7 +101,7 @@ pub enum Outcome {
     TimeLimit,
     /// It held more memory than it may.
     MemoryLimit,
-    /// By [`Spawner::kill`].
+    /// By [`Spawner::kill`], or not at all because of [`Spawner::withdraw`].
     Killed,
     /// A resident program answered what is no answer, or ended without one.
     BadAnswer {
@@ -166,6 +170,7 @@ enum Order {
     Launch(Box<Launch>),
     Ask(Box<Ask>),
     Kill { token: u64, grace: Duration },
+    Withdraw { token: u64 },
     StopResident { resident: u64 },
     End,
 }
@@ -174,19 +179,20 @@ enum Order {
 struct Inbox {
     orders: Mutex<VecDeque<Order>>,
     bell: Bell,
-    n_running: AtomicUsize,
 }
 
 impl Inbox {
     fn send(&self, order: Order) {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner).push_back(order);
-        self.bell.ring();
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        orders.push_back(order);
+        // Whoever sent the first has rung for all that are taken with it.
+        if orders.len() == 1 {
+            self.bell.ring();
+        }
     }
 
-    /// The next order, and whether there is none behind it.
-    fn next(&self) -> (Option<Order>, bool) {
-        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        (orders.pop_front(), orders.is_empty())
+    fn take(&self) -> VecDeque<Order> {
+        mem::take(&mut self.orders.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -199,13 +205,14 @@ pub struct Spawner {
 }
 
 impl Spawner {
-    /// Starts `n_threads` threads; each program's end is given to `sink`, on one of them.
+    /// Starts `n_threads` threads; programs' ends are given to `sink`, on one of them, those of each slot
+    /// in order. While others wait for the slot, an end may be told some milliseconds late.
     ///
     /// SIGCHLD is blocked in the calling thread from now on, and in those that it starts.
     ///
     /// # Errors
     /// No threads, descriptors or memory left.
-    pub fn start(n_threads: usize, sink: impl Fn(Exit) + Send + Sync + 'static) -> io::Result<Spawner> {
+    pub fn start(n_threads: usize, sink: impl Fn(Vec<Exit>) + Send + Sync + 'static) -> io::Result<Spawner> {
         // The threads handle it while they wait; here it would only interrupt.
         block_child_signal();
         let guard = keeper::living_guard();
@@ -217,11 +224,7 @@ impl Spawner {
                 // The children belong to the thread that started them, so it makes the table itself.
                 match Processes::new(guard) {
                     Ok(processes) => {
-                        let inbox = Arc::new(Inbox {
-                            orders: Mutex::default(),
-                            bell: processes.bell(),
-                            n_running: AtomicUsize::new(0),
-                        });
+                        let inbox = Arc::new(Inbox { orders: Mutex::default(), bell: processes.bell() });
                         // The receiver waits for exactly this message.
                         let _ = send.send(Ok(Arc::clone(&inbox)));
                         serve(processes, &inbox, &*sink);
@@ -237,18 +240,20 @@ impl Spawner {
         Ok(spawner)
     }
 
-    /// Starts a program. Whatever becomes of it, one [`Exit`] follows.
+    /// Starts a program, once its slot is free. Whatever becomes of it, one [`Exit`] follows.
     pub fn launch(&self, launch: Launch) {
-        self.least_busy().send(Order::Launch(Box::new(launch)));
+        self.inbox(launch.slot as u64).send(Order::Launch(Box::new(launch)));
     }
 
     /// Gives a task to a resident program, which is started if it is not there. One [`Exit`] follows.
     pub fn ask(&self, ask: Ask) {
-        let n = self.inboxes.len() as u64;
-        // A resident lives on one thread, whichever its number says.
-        if let Some(inbox) = self.inboxes.get(usize::try_from(ask.resident % n).unwrap_or(0)) {
-            inbox.n_running.fetch_add(1, Ordering::Relaxed);
-            inbox.send(Order::Ask(Box::new(ask)));
+        self.inbox(ask.resident).send(Order::Ask(Box::new(ask)));
+    }
+
+    /// Starts a program no more that waits for its slot; one that has begun goes on.
+    pub fn withdraw(&self, token: u64) {
+        for inbox in &self.inboxes {
+            inbox.send(Order::Withdraw { token });
         }
     }
 
@@ -266,15 +271,10 @@ impl Spawner {
         }
     }
 
-    fn least_busy(&self) -> &Inbox {
-        let mut least = &self.inboxes[0];
-        for inbox in &self.inboxes[1..] {
-            if inbox.n_running.load(Ordering::Relaxed) < least.n_running.load(Ordering::Relaxed) {
-                least = inbox;
-            }
-        }
-        least.n_running.fetch_add(1, Ordering::Relaxed);
-        least
+    /// What runs in one slot, or is asked of one resident program, is one thread's business.
+    fn inbox(&self, number: u64) -> &Inbox {
+        let n = self.inboxes.len() as u64;
+        &self.inboxes[usize::try_from(number % n).unwrap_or(0)]
     }
 }
 
@@ -301,26 +301,58 @@ fn block_child_signal() {
 }
 
 /// One thread's life.
-fn serve(mut processes: Processes, inbox: &Inbox, sink: &dyn Fn(Exit)) {
+fn serve(mut processes: Processes, inbox: &Inbox, sink: &dyn Fn(Vec<Exit>)) {
+    let mut turns = Turns::default();
     loop {
-        let (order, is_last) = inbox.next();
-        match order {
-            Some(Order::Launch(launch)) => processes.launch(*launch),
-            Some(Order::Ask(ask)) => processes.ask(*ask),
-            Some(Order::Kill { token, grace }) => processes.kill(token, grace),
-            Some(Order::StopResident { resident }) => processes.stop_resident(resident),
-            Some(Order::End) => break,
-            None => {}
+        let mut orders = inbox.take();
+        while let Some(order) = orders.pop_front() {
+            match order {
+                Order::Launch(launch) => {
+                    let Some(launch) = turns.launch(*launch) else { continue };
+                    processes.launch(launch);
+                    // Starting many takes long: a look at what has ended meanwhile.
+                    if !orders.is_empty() {
+                        processes.wait(Some(Duration::ZERO));
+                        tell(&mut processes, &mut turns, sink);
+                    }
+                }
+                Order::Ask(ask) => {
+                    turns.enter(ask.token, Line::Resident(ask.resident));
+                    processes.ask(*ask);
+                }
+                Order::Kill { token, .. } | Order::Withdraw { token } if turns.withdraw(token) => {
+                    processes.exits.push(Exit::new(token, Outcome::Killed, Instant::now()));
+                }
+                Order::Kill { token, grace } => processes.kill(token, grace),
+                Order::Withdraw { token } => processes.withdraw_asked(token),
+                Order::StopResident { resident } => processes.stop_resident(resident),
+                Order::End => return processes.kill_all(),
+            }
         }
-        // While orders wait, only a look at what has ended meanwhile: starting many takes long. An order
-        // that comes after the look into the inbox rings the bell.
-        processes.wait(if is_last { None } else { Some(Duration::ZERO) });
-        for exit in processes.take_exits() {
-            inbox.n_running.fetch_sub(1, Ordering::Relaxed);
-            sink(exit);
+        // An order that comes after the look into the inbox rings the bell.
+        let timeout = turns.due_at().map(|at| at.saturating_duration_since(Instant::now()));
+        processes.wait(timeout);
+        tell(&mut processes, &mut turns, sink);
+    }
+}
+
+/// Tells what has ended, if it is time, and starts what has waited for that.
+fn tell(processes: &mut Processes, turns: &mut Turns, sink: &dyn Fn(Vec<Exit>)) {
+    loop {
+        let exits = processes.take_exits();
+        if exits.is_empty() {
+            break;
+        }
+        for exit in exits {
+            if let Some(next) = turns.ended(exit) {
+                processes.launch(next);
+            }
         }
     }
-    processes.kill_all();
+    let due = turns.take_due();
+    if !due.is_empty() {
+        sink(due);
+    }
 }
 
 #[cfg(test)]

@@ -230,6 +230,7 @@ impl LearnedJob {
         }
         Launch {
             token,
+            slot: place.slot,
             argv: command.argv,
             environment: Environment { shared: Arc::clone(&self.shared), own },
             cwd: Some(folder.path.clone()),

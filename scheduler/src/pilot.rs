@@ -3,7 +3,14 @@
 //!
 //! Time is the pilot's own clock, counted from its start.
 
-use std::collections::{BTreeMap, VecDeque};
+mod ahead;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::RangeInclusive,
+};
+
+use self::ahead::Ahead;
 
 use crate::{
     ids::{JobId, TaskId},
@@ -78,8 +85,11 @@ pub enum PilotEvent {
 pub enum PilotAction {
     /// Remember how to run a job's tasks.
     Learn(Template),
-    /// Start a task's process.
-    Start { task: TaskId, attempt: u32 },
+    /// Start a task's process. With `after`: in the place of that running task, once it and those that
+    /// wait there already have ended.
+    Start { task: TaskId, attempt: u32, after: Option<TaskId> },
+    /// Start a task no more that waits for its place: `Ended` with `Killed` follows. Nothing, if it has begun.
+    Withdraw { task: TaskId },
     /// End a task's process; `Ended` with `Killed` follows.
     Kill { task: TaskId },
     /// Keep a sealed report until it is acknowledged.
@@ -102,6 +112,8 @@ pub struct PilotCore {
     jobs: BTreeMap<JobId, JobQueue>,
     order: VecDeque<JobId>,
     running: BTreeMap<TaskId, Running>,
+    /// Handed on, and not known to have begun.
+    ahead: BTreeMap<TaskId, Ahead>,
     gathered: BTreeMap<JobId, Gathered>,
     n_gathered: u64,
     output_bytes: usize,
@@ -125,6 +137,8 @@ struct JobQueue {
     queued: TaskSet,
     /// Queued tasks whose next attempt is not their first, and its number.
     tried: BTreeMap<u64, u32>,
+    /// How long its tasks take, the latest counting most; `None`: none has ended here.
+    mean_us: Option<u64>,
     /// The manager has said that nothing more of it will come.
     is_over: bool,
 }
@@ -134,6 +148,12 @@ struct Running {
     needs: Resources,
     /// What a kill will be reported as; `None`: given back.
     killed_for: Option<FailureKind>,
+    /// When it was known to have begun.
+    since: Time,
+    /// Tasks of its job that wait for its place, in order.
+    followers: VecDeque<u64>,
+    /// It takes too long for others to wait for it.
+    is_stuck: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -159,6 +179,7 @@ impl PilotCore {
             jobs: BTreeMap::new(),
             order: VecDeque::new(),
             running: BTreeMap::new(),
+            ahead: BTreeMap::new(),
             gathered: BTreeMap::new(),
             n_gathered: 0,
             output_bytes: 0,
@@ -186,29 +207,32 @@ impl PilotCore {
             }
             PilotEvent::PullFailed { lane } => self.in_flight[lane as usize] = false,
             PilotEvent::Ended { task, ending, usage, output } => {
-                self.task_ended(task, ending, usage, output);
+                self.task_ended(now, task, ending, usage, output);
                 self.forget_if_idle(task.job, &mut actions);
             }
-            PilotEvent::Signalled => self.drain(LeaveReason::Signalled),
+            PilotEvent::Signalled => self.drain(LeaveReason::Signalled, &mut actions),
             PilotEvent::StopAsked => self.stop(LeaveReason::Signalled, &mut actions),
             PilotEvent::TimerFired => {}
         }
         self.end_by_walltime(now, &mut actions);
+        self.take_back_stuck(now, &mut actions);
         self.begin_tasks(now, &mut actions);
+        self.hand_on(now, &mut actions);
         self.pull(&mut actions);
         self.leave_if_done(&mut actions);
         actions
     }
 
-    /// When [`PilotEvent::TimerFired`] is wanted: the walltime's end less its margin.
+    /// When [`PilotEvent::TimerFired`] is wanted: at the walltime's end less its margin, and when a task
+    /// has run for so long that others should not wait for it.
     pub fn next_wakeup(&self) -> Option<Time> {
         let is_over = matches!(self.leaving, Some(LeaveReason::Walltime)) || self.has_left;
-        self.last_moment().filter(|_| !is_over)
+        self.last_moment().filter(|_| !is_over).into_iter().chain(self.stuck_at()).min()
     }
 
     /// Whether tasks wait here for a slot.
     pub fn has_queued(&self) -> bool {
-        self.jobs.values().any(|queue| !queue.queued.is_empty())
+        !self.ahead.is_empty() || self.jobs.values().any(|queue| !queue.queued.is_empty())
     }
 
     /// How many tasks are running.
@@ -239,7 +263,7 @@ impl PilotCore {
 
     /// Whether nothing runs, nothing will, and only telling the manager is left to do.
     pub fn is_about_to_leave(&self) -> bool {
-        self.leaving.is_some() && self.running.is_empty()
+        self.leaving.is_some() && self.running.is_empty() && self.ahead.is_empty()
     }
 
     fn last_moment(&self) -> Option<Time> {
@@ -278,7 +302,8 @@ impl PilotCore {
         }
         for template in part.templates {
             let needs = template.needs.clone();
-            let new = JobQueue { needs, queued: TaskSet::new(), tried: BTreeMap::new(), is_over: false };
+            let (queued, tried) = (TaskSet::new(), BTreeMap::new());
+            let new = JobQueue { needs, queued, tried, mean_us: None, is_over: false };
             match self.jobs.get_mut(&template.job) {
                 Some(known) => known.is_over = false,
                 None => {
@@ -288,10 +313,10 @@ impl PilotCore {
             }
             actions.push(PilotAction::Learn(template));
         }
-        let running = self.running_sets();
+        let in_hand = sets(self.running.keys().chain(self.ahead.keys()));
         for Bundle { job, mut tasks, tried } in part.bundles {
             // Cancelled and opened again while its process is still dying: not two at a time.
-            let dying = running.get(&job).map_or_else(TaskSet::new, |running| running.intersection(&tasks));
+            let dying = in_hand.get(&job).map_or_else(TaskSet::new, |in_hand| in_hand.intersection(&tasks));
             tasks.remove_all(&dying);
             let returned = match self.jobs.get_mut(&job) {
                 Some(queue) => {
@@ -306,21 +331,20 @@ impl PilotCore {
             }
         }
         if self.leaving.is_some() {
-            self.give_back_all();
+            self.give_back_all(actions);
         }
     }
 
     fn obey(&mut self, command: PilotCommand, actions: &mut Vec<PilotAction>) {
         match command {
-            PilotCommand::Return { job, tasks } => self.give_back(job, &tasks),
+            PilotCommand::Return { job, tasks } => self.give_back(job, &tasks, actions),
             PilotCommand::Kill { job, tasks } => {
-                self.give_back(job, &tasks);
-                let from = TaskId { job, index: 0 };
-                let to = TaskId { job, index: u64::MAX };
-                for (task, _) in self.running.range(from..=to).filter(|(task, _)| tasks.contains(task.index))
-                {
-                    actions.push(PilotAction::Kill { task: *task });
-                }
+                self.give_back(job, &tasks, actions);
+                let in_hand = self.running.range(all_of(job)).map(|(task, _)| task);
+                // What waits may have begun by now.
+                let in_hand = in_hand.chain(self.ahead.range(all_of(job)).map(|(task, _)| task));
+                let doomed = in_hand.filter(|task| tasks.contains(task.index));
+                actions.extend(doomed.map(|task| PilotAction::Kill { task: *task }));
             }
             PilotCommand::Forget { job } => {
                 if let Some(queue) = self.jobs.get_mut(&job) {
@@ -328,7 +352,7 @@ impl PilotCore {
                 }
                 self.forget_if_idle(job, actions);
             }
-            PilotCommand::Drain => self.drain(LeaveReason::Told),
+            PilotCommand::Drain => self.drain(LeaveReason::Told, actions),
             PilotCommand::Stop => self.stop(LeaveReason::Told, actions),
         }
     }
@@ -336,32 +360,36 @@ impl PilotCore {
     /// Forgets a job that is over, once none of its processes is left.
     fn forget_if_idle(&mut self, job: JobId, actions: &mut Vec<PilotAction>) {
         let is_over = self.jobs.get(&job).is_some_and(|queue| queue.is_over && queue.queued.is_empty());
-        if is_over && self.running.keys().all(|task| task.job != job) {
+        let is_idle = || self.running.keys().chain(self.ahead.keys()).all(|task| task.job != job);
+        if is_over && is_idle() {
             self.jobs.remove(&job);
             self.order.retain(|other| *other != job);
             actions.push(PilotAction::Forget { job });
         }
     }
 
-    fn drain(&mut self, reason: LeaveReason) {
+    fn drain(&mut self, reason: LeaveReason, actions: &mut Vec<PilotAction>) {
         self.leaving.get_or_insert(reason);
-        self.give_back_all();
+        self.give_back_all(actions);
     }
 
     fn stop(&mut self, reason: LeaveReason, actions: &mut Vec<PilotAction>) {
-        self.drain(reason);
-        actions.extend(self.running.keys().map(|task| PilotAction::Kill { task: *task }));
+        self.drain(reason, actions);
+        // What waits may have begun by now.
+        let in_hand = self.running.keys().chain(self.ahead.keys());
+        actions.extend(in_hand.map(|task| PilotAction::Kill { task: *task }));
     }
 
-    fn give_back_all(&mut self) {
-        let queued: Vec<(JobId, TaskSet)> =
-            self.jobs.iter().map(|(job, queue)| (*job, queue.queued.clone())).collect();
-        for (job, tasks) in queued {
-            self.give_back(job, &tasks);
+    fn give_back_all(&mut self, actions: &mut Vec<PilotAction>) {
+        let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
+        for job in jobs {
+            self.give_back(job, &TaskSet::from(0..u64::MAX), actions);
         }
     }
 
-    fn give_back(&mut self, job: JobId, tasks: &TaskSet) {
+    /// Gives back those of the tasks that have not begun.
+    fn give_back(&mut self, job: JobId, tasks: &TaskSet, actions: &mut Vec<PilotAction>) {
+        self.withdraw(job, tasks, actions);
         let Some(queue) = self.jobs.get_mut(&job) else { return };
         let returned = queue.queued.intersection(tasks);
         if !returned.is_empty() {
@@ -371,9 +399,20 @@ impl PilotCore {
         }
     }
 
-    fn task_ended(&mut self, task: TaskId, ending: Ending, usage: Usage, output: Option<TaskOutput>) {
-        let Some(Running { needs, killed_for }) = self.running.remove(&task) else { return };
-        self.free.give_back(&needs, 1);
+    fn task_ended(
+        &mut self,
+        now: Time,
+        task: TaskId,
+        ending: Ending,
+        usage: Usage,
+        output: Option<TaskOutput>,
+    ) {
+        let killed_for = match self.running.remove(&task) {
+            Some(running) => self.next_begins(now, task.job, running),
+            None if self.ends_unbegun(task, &ending) => None,
+            None => return,
+        };
+        self.note_wall(task.job, usage.wall_us);
         let is_success = |code: &i32| match self.jobs.get(&task.job) {
             Some(queue) => queue.needs.success_codes.contains(code),
             None => *code == 0,
@@ -406,12 +445,11 @@ impl PilotCore {
         if !is_near || self.leaving == Some(LeaveReason::Walltime) || self.has_left {
             return;
         }
-        self.drain(LeaveReason::Walltime);
-        self.leaving = Some(LeaveReason::Walltime);
-        for (task, running) in &mut self.running {
+        for running in self.running.values_mut() {
             running.killed_for = Some(FailureKind::Walltime);
-            actions.push(PilotAction::Kill { task: *task });
         }
+        self.stop(LeaveReason::Walltime, actions);
+        self.leaving = Some(LeaveReason::Walltime);
     }
 
     fn begin_tasks(&mut self, now: Time, actions: &mut Vec<PilotAction>) {
@@ -424,8 +462,7 @@ impl PilotCore {
             let limit = queue.needs.time_limit.unwrap_or(Span::ZERO);
             let ends_in_time = last_moment.is_none_or(|last| now + limit <= last);
             if !ends_in_time {
-                let tasks = queue.queued.clone();
-                self.give_back(job, &tasks);
+                self.give_back(job, &TaskSet::from(0..u64::MAX), actions);
                 continue;
             }
             let needs = &queue.needs.resources;
@@ -433,10 +470,10 @@ impl PilotCore {
             for index in queue.queued.take_first(n).indices() {
                 let task = TaskId { job, index };
                 self.free.take(needs, 1);
-                self.running.insert(task, Running { needs: needs.clone(), killed_for: None });
+                self.running.insert(task, Running::new(needs.clone(), now, VecDeque::new()));
                 self.is_news_untold = true;
                 let attempt = queue.tried.remove(&index).unwrap_or(1);
-                actions.push(PilotAction::Start { task, attempt });
+                actions.push(PilotAction::Start { task, attempt, after: None });
             }
         }
     }
@@ -509,21 +546,13 @@ impl PilotCore {
                 tasks: self.holds(),
                 templates: self.jobs.keys().copied().collect(),
             }),
-            running: self.running_sets().into_iter().collect(),
+            running: sets(self.running.keys()).into_iter().collect(),
             is_hungry: self.leaving.is_none(),
             wait: if lane == Lane::Listen { self.limits.poll_wait } else { Span::ZERO },
         };
         self.in_flight[lane as usize] = true;
         self.is_news_untold = false;
         actions.push(PilotAction::Pull { lane, pull: Box::new(pull), report });
-    }
-
-    fn running_sets(&self) -> BTreeMap<JobId, TaskSet> {
-        let mut sets: BTreeMap<JobId, TaskSet> = BTreeMap::new();
-        for task in self.running.keys() {
-            sets.entry(task.job).or_default().insert(task.index);
-        }
-        sets
     }
 
     fn holds(&self) -> Vec<Held> {
@@ -536,7 +565,10 @@ impl PilotCore {
         for (job, queue) in self.jobs.iter().filter(|(_, queue)| !queue.queued.is_empty()) {
             entry(&mut held, *job).queued = queue.queued.clone();
         }
-        for (job, running) in self.running_sets() {
+        for (job, ahead) in sets(self.ahead.keys()) {
+            entry(&mut held, job).queued.insert_all(&ahead);
+        }
+        for (job, running) in sets(self.running.keys()) {
             entry(&mut held, job).running = running;
         }
         for (job, tasks) in self.sealed.iter().flat_map(|sealed| &sealed.tasks) {
@@ -553,12 +585,32 @@ impl PilotCore {
 
     fn leave_if_done(&mut self, actions: &mut Vec<PilotAction>) {
         let Some(reason) = self.leaving else { return };
-        let is_done = self.running.is_empty() && self.sealed.is_empty() && !self.has_gathered();
+        let is_done = self.is_about_to_leave() && self.sealed.is_empty() && !self.has_gathered();
         if is_done && !self.has_left {
             self.has_left = true;
             actions.push(PilotAction::Leave { reason });
         }
     }
+}
+
+impl Running {
+    fn new(needs: Resources, since: Time, followers: VecDeque<u64>) -> Running {
+        Running { needs, killed_for: None, since, followers, is_stuck: false }
+    }
+}
+
+/// All tasks of a job.
+fn all_of(job: JobId) -> RangeInclusive<TaskId> {
+    TaskId { job, index: 0 }..=TaskId { job, index: u64::MAX }
+}
+
+/// Tasks by job.
+fn sets<'a>(tasks: impl Iterator<Item = &'a TaskId>) -> BTreeMap<JobId, TaskSet> {
+    let mut sets: BTreeMap<JobId, TaskSet> = BTreeMap::new();
+    for task in tasks {
+        sets.entry(task.job).or_default().insert(task.index);
+    }
+    sets
 }
 
 #[cfg(test)]

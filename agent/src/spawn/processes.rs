@@ -62,6 +62,8 @@ pub(super) struct Processes {
     strays: Option<File>,
     pub(super) children: HashMap<libc::pid_t, Child>,
     pub(super) residents: HashMap<u64, Resident>,
+    /// Resident programs that questions were put down for.
+    pub(super) asked: Vec<libc::pid_t>,
     /// Families that are waited for.
     pub(super) lingering: Vec<Lingering>,
     pub(super) exits: Vec<Exit>,
@@ -142,6 +144,7 @@ impl Processes {
             strays: guard.and_then(|guard| File::open(format!("/proc/{guard}/task/{guard}/children")).ok()),
             children: HashMap::new(),
             residents: HashMap::new(),
+            asked: Vec::new(),
             lingering: Vec::new(),
             exits: Vec::new(),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
@@ -233,6 +236,7 @@ impl Processes {
 
     /// Waits until something ends, somebody rings the bell, or `timeout` is over.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) {
+        self.send_questions();
         let is_busy = timeout.is_some_and(|timeout| timeout.is_zero());
         let timeout = match (timeout, self.next_deadline()) {
             _ if !self.exits.is_empty() => Some(Duration::ZERO),

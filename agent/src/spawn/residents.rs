@@ -67,6 +67,8 @@ struct Running {
     partial: Vec<u8>,
     /// It has closed its standard output and should be about to end.
     is_mute: bool,
+    /// It has been asked what it is not to answer: it must go after the answer that it is at.
+    knows_withdrawn: bool,
     /// When the first of the queue was begun.
     since: Instant,
     cpu_us_before: u64,
@@ -115,7 +117,30 @@ impl Processes {
                 child.deadline = deadline;
             }
         }
-        self.on_room(pid);
+        self.asked.push(pid);
+    }
+
+    /// Writes what was asked since the last time.
+    pub(super) fn send_questions(&mut self) {
+        for pid in mem::take(&mut self.asked) {
+            self.on_room(pid);
+        }
+    }
+
+    /// Takes a task back from a resident program that is not at it.
+    pub(super) fn withdraw_asked(&mut self, token: u64) {
+        for resident in self.residents.values_mut() {
+            let Some(position) = resident.queue.iter().position(|asked| asked.token == token) else {
+                continue;
+            };
+            let Some(running) = &mut resident.running else { return };
+            if position > 0 {
+                resident.queue.remove(position);
+                running.knows_withdrawn = true;
+                self.exits.push(Exit::new(token, Outcome::Killed, Instant::now()));
+            }
+            return;
+        }
     }
 
     /// Ends a resident program that is not needed any more; what it was asked is killed.
@@ -204,6 +229,7 @@ impl Processes {
             is_waiting_for_room: false,
             partial: Vec::new(),
             is_mute: false,
+            knows_withdrawn: false,
             since: started,
             cpu_us_before: 0,
             memory_bytes: 0,
@@ -323,7 +349,7 @@ impl Processes {
         self.exits.push(exit);
         let limit = resident.queue.front().and_then(|asked| asked.time_limit);
         child.deadline = limit.and_then(|limit| running.since.checked_add(limit));
-        is_good
+        is_good && !running.knows_withdrawn
     }
 
     fn end_broken(&mut self, pid: libc::pid_t) {

@@ -22,7 +22,10 @@ impl Bench {
     fn new() -> Bench {
         let (send, exits) = mpsc::channel();
         // A test that has seen enough drops the receiver before the spawner.
-        let spawner = Spawner::start(1, move |exit| drop(send.send(exit))).unwrap();
+        let spawner = Spawner::start(1, move |exits: Vec<Exit>| {
+            drop(exits.into_iter().try_for_each(|exit| send.send(exit)))
+        })
+        .unwrap();
         Bench { spawner, exits }
     }
 
@@ -31,9 +34,10 @@ impl Bench {
     }
 }
 
-fn launch(token: u64, argv: &[&str]) -> Launch {
+pub(super) fn launch(token: u64, argv: &[&str]) -> Launch {
     Launch {
         token,
+        slot: usize::try_from(token).unwrap(),
         argv: argv.iter().map(|word| (*word).to_string()).collect(),
         environment: Environment { shared: Arc::new(vec![c"PATH=/usr/bin:/bin".into()]), own: Vec::new() },
         cwd: None,
@@ -384,6 +388,71 @@ fn task_of_a_resident_can_be_killed_and_the_next_one_goes_on() {
     assert_eq!((ends[0].0, &ends[0].1), (0, &Outcome::Killed));
     assert_eq!((ends[1].0, &ends[1].1), (1, &Outcome::Killed));
     assert_eq!(ends[2], (2, Outcome::Code(2), "answer 1".into()));
+}
+
+/// A named pipe in a folder of its own: who reads it waits until it is written to.
+fn gate() -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gate");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    (folder, path)
+}
+
+#[test]
+fn programs_for_one_slot_run_one_after_the_other() {
+    let bench = Bench::new();
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("cd {} && mkdir lock && mkdir $$ && rmdir lock", folder.path().display());
+    for token in 0..50 {
+        bench.spawner.launch(Launch { token, slot: 2, ..shell(&script) });
+    }
+    let tokens: Vec<u64> = ends(&bench, 50)
+        .into_iter()
+        .map(|(token, outcome, _)| {
+            assert_eq!(outcome, Outcome::Code(0), "two at a time");
+            token
+        })
+        .collect();
+    assert_eq!(tokens, (0..50).collect::<Vec<_>>());
+}
+
+#[test]
+fn withdrawn_program_does_not_begin_and_one_that_runs_goes_on() {
+    let bench = Bench::new();
+    let (folder, gate) = gate();
+    let waits = format!("cat {}", gate.display());
+    let begins = format!("echo x > {}/begun", folder.path().display());
+    bench.spawner.launch(Launch { token: 0, slot: 2, ..shell(&waits) });
+    bench.spawner.launch(Launch { token: 1, slot: 2, ..shell(&begins) });
+    bench.spawner.launch(Launch { token: 2, slot: 2, ..shell("exit 4") });
+    bench.spawner.withdraw(1);
+    bench.spawner.withdraw(0);
+    assert_eq!(ends(&bench, 1), [(1, Outcome::Killed, String::new())]);
+    fs::write(gate, "now").unwrap();
+    assert_eq!(ends(&bench, 2), [(0, Outcome::Code(0), "now".into()), (2, Outcome::Code(4), String::new())]);
+    assert!(!folder.path().join("begun").exists());
+}
+
+#[test]
+fn question_that_is_taken_back_is_not_worked_on() {
+    let bench = Bench::new();
+    let (folder, gate) = gate();
+    let program = format!(
+        "cd {}; while read q; do [ $q = 0 ] && read x < {}; echo $q >> asked; echo \"{{\\\"exit_code\\\": $q}}\"; done",
+        folder.path().display(),
+        gate.display()
+    );
+    for token in 0..3 {
+        bench.spawner.ask(ask(token, &program, &token.to_string()));
+    }
+    bench.spawner.withdraw(1);
+    bench.spawner.withdraw(0);
+    assert_eq!(ends(&bench, 1), [(1, Outcome::Killed, String::new())]);
+    fs::write(gate, "now\n").unwrap();
+    let rest = [(0, Outcome::Code(0), String::new()), (2, Outcome::Code(2), String::new())];
+    assert_eq!(ends(&bench, 2), rest);
+    let asked = fs::read_to_string(folder.path().join("asked")).unwrap();
+    assert!(asked.ends_with("2\n"), "{asked:?}");
 }
 
 #[test]

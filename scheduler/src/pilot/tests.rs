@@ -1,5 +1,7 @@
 //! What must hold of a pilot, one behaviour a test.
 
+mod ahead;
+
 use super::*;
 use crate::{ids::JobId, pull::Holdings};
 
@@ -71,7 +73,7 @@ fn a_task_begins_with_the_number_of_its_attempt() {
     first.bundles[0].tried = vec![(1, 4)];
     let attempts = |actions: Vec<PilotAction>| {
         let attempts = actions.into_iter().filter_map(|action| match action {
-            PilotAction::Start { task, attempt } => Some((task.index, attempt)),
+            PilotAction::Start { task, attempt, .. } => Some((task.index, attempt)),
             _ => None,
         });
         attempts.collect::<Vec<_>>()

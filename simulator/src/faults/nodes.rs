@@ -1,7 +1,7 @@
 //! Nodes: an agent's process with a live [`PilotCore`], the processes of its tasks, and a spool that
 //! outlives the agent. What the agent's shell does around the core is done here in the same order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use scheduler::{
     engine::interface::{Answer, Event},
@@ -25,6 +25,8 @@ use crate::luck::Luck;
 const MARGIN: Span = Span(5_000_000);
 /// The longest time between a task's SIGTERM and its end.
 const GRACE: Span = Span(2_000_000);
+/// The longest time from a task's end until the core hears of it, while others wait for places.
+const HOLD: Span = Span(5_000);
 
 /// One node of a batch job.
 pub(super) struct Node {
@@ -51,6 +53,13 @@ struct Process {
     natures: BTreeMap<JobId, (Nature, TaskNeeds)>,
     /// Which execution of a task, and since when.
     running: BTreeMap<TaskId, (usize, Time)>,
+    /// The slot of each task that was started, numbered anew for each that waited for none.
+    slots: BTreeMap<TaskId, u64>,
+    n_slots: u64,
+    /// Tasks that begin when the one in their slot has ended, in order. A slot that is not here is free.
+    waiting: BTreeMap<u64, VecDeque<TaskId>>,
+    /// Ends of tasks are told later than they happen, in order: the last one then.
+    told_at: Time,
     /// When it heard of a task it was last given, by the part that named it.
     given: BTreeMap<TaskId, Time>,
     newest_part: (u64, u64),
@@ -122,6 +131,10 @@ impl World<'_> {
             is_heir,
             natures: BTreeMap::new(),
             running: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            n_slots: 0,
+            waiting: BTreeMap::new(),
+            told_at: Time(0),
             given: BTreeMap::new(),
             newest_part: (0, 0),
             n_farewells: 0,
@@ -311,7 +324,15 @@ impl World<'_> {
 
     fn pilot_acts(&mut self, node: usize, life: u64, action: PilotAction) -> Held {
         match action {
-            PilotAction::Start { task, .. } => return self.task_starts(node, life, task),
+            PilotAction::Start { task, after, .. } => return self.task_is_due(node, life, task, after),
+            PilotAction::Withdraw { task } => {
+                if self.waits_no_more(node, task) {
+                    self.task_is_told(node, life, unbegun(task));
+                }
+            }
+            PilotAction::Kill { task } if self.waits_no_more(node, task) => {
+                self.task_is_told(node, life, unbegun(task));
+            }
             PilotAction::Kill { task } => self.task_is_killed(node, life, task),
             PilotAction::Keep(report) => {
                 self.nodes[node].spool.insert(report.seq, report);
@@ -358,6 +379,46 @@ impl World<'_> {
             true => self.pilot_leaves(node, life, LeaveReason::Told),
             false => self.agent_exits(node, life),
         }
+    }
+
+    /// Starts a task, or lets it wait for the place of another one that has not ended.
+    fn task_is_due(&mut self, node: usize, life: u64, task: TaskId, after: Option<TaskId>) -> Held {
+        let Some(process) = &mut self.nodes[node].process else { return Ok(()) };
+        let slot = after.and_then(|after| process.slots.get(&after).copied());
+        let slot = slot.unwrap_or_else(|| {
+            process.n_slots += 1;
+            process.n_slots
+        });
+        process.slots.insert(task, slot);
+        if let Some(waiting) = process.waiting.get_mut(&slot) {
+            waiting.push_back(task);
+            return Ok(());
+        }
+        process.waiting.insert(slot, VecDeque::new());
+        self.task_starts(node, life, task)
+    }
+
+    /// Whether the task has waited for another one's place, which it does no more.
+    fn waits_no_more(&mut self, node: usize, task: TaskId) -> bool {
+        let Some(process) = &mut self.nodes[node].process else { return false };
+        let mut places = process.waiting.values_mut();
+        places.any(|waiting| {
+            let n_before = waiting.len();
+            waiting.retain(|other| *other != task);
+            waiting.len() < n_before
+        })
+    }
+
+    /// Ends are told in batches while others wait.
+    fn task_is_told(&mut self, node: usize, life: u64, event: PilotEvent) {
+        let delay = Span(self.luck.below(HOLD.0));
+        let now = self.now;
+        let Some(process) = &mut self.nodes[node].process else { return };
+        let is_waited_for = process.waiting.values().any(|waiting| !waiting.is_empty());
+        let at = if is_waited_for { now + delay } else { now };
+        process.told_at = process.told_at.max(at);
+        let span = process.told_at.since(now);
+        self.after(span, Happening::Heard { node, life, event: Box::new(event) });
     }
 
     fn task_starts(&mut self, node: usize, life: u64, task: TaskId) -> Held {
@@ -414,12 +475,22 @@ impl World<'_> {
         ending: Ending,
     ) -> Held {
         let now = self.now;
+        let again = ending.clone();
+        // An agent that is stopped sees it when it goes on, and begins what waits.
+        if !self.awake(node, life, || Happening::TaskEnds { node, life, task, execution, ending: again }) {
+            return Ok(());
+        }
         let held = &mut self.nodes[node];
-        let Some(process) = held.process.as_mut().filter(|_| held.life == life) else { return Ok(()) };
+        let Some(process) = &mut held.process else { return Ok(()) };
         let Some(&(_, started)) = process.running.get(&task).filter(|(which, _)| *which == execution) else {
             return Ok(());
         };
         process.running.remove(&task);
+        let slot = process.slots.get(&task).copied().unwrap_or_default();
+        let next = process.waiting.get_mut(&slot).and_then(VecDeque::pop_front);
+        if next.is_none() {
+            process.waiting.remove(&slot);
+        }
         let end = match &ending {
             Ending::Exited(0) => End::Success,
             Ending::Exited(code) => End::Failure(FailureKind::Exit { code: *code }),
@@ -433,8 +504,8 @@ impl World<'_> {
         let wall_us = now.since(started).0;
         let usage = Usage { started_us: 1, wall_us, cpu_us: wall_us, memory_bytes: 4 };
         let output = Some(TaskOutput { index: task.index, stdout: b"x".to_vec(), stderr: Vec::new() });
-        // An agent that is stopped hears of it when it goes on.
-        self.pilot_hears(node, life, PilotEvent::Ended { task, ending, usage, output })
+        self.task_is_told(node, life, PilotEvent::Ended { task, ending, usage, output });
+        next.map_or(Ok(()), |next| self.task_starts(node, life, next))
     }
 
     /// The agent's process is killed; its guard kills the tasks. The site may start it again.
@@ -488,6 +559,11 @@ impl World<'_> {
         self.end_process(node);
         Ok(())
     }
+}
+
+/// The end of a task that waited, and does no more.
+fn unbegun(task: TaskId) -> PilotEvent {
+    PilotEvent::Ended { task, ending: Ending::Killed, usage: Usage::default(), output: None }
 }
 
 /// What a report is about, held until it is taken.

@@ -223,7 +223,8 @@ impl Pilot {
                     PilotAction::Kill { .. } | PilotAction::Leave { .. } => {
                         return Err("it was told to kill or to leave".into());
                     }
-                    PilotAction::Learn(_) | PilotAction::Forget { .. } => {}
+                    // What is to be withdrawn has ended by now.
+                    PilotAction::Learn(_) | PilotAction::Forget { .. } | PilotAction::Withdraw { .. } => {}
                 }
             }
         }

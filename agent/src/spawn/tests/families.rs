@@ -32,7 +32,7 @@ impl Names {
 
     /// A program in the environment of a task that runs in that slot of a pilot of this test's own.
     fn task(&self, token: u64, slot: usize, script: &str) -> Launch {
-        let mut task = Launch { token, ..shell(script) };
+        let mut task = Launch { token, slot, ..shell(script) };
         let keepers = format!("PILOTFISH_KEEPERS={}", self.folder.path().display());
         let marks = [keepers, format!("PILOTFISH_SLOT={slot}")].map(|mark| CString::new(mark).unwrap());
         task.environment.own.extend(marks);

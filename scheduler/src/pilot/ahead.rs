@@ -1,0 +1,168 @@
+//! Short tasks are handed on before there is a slot for them: each waits in the place of a running one
+//! and begins when that one has ended, without asking here first, which would leave the slot idle for a
+//! good part of the time that such a task takes.
+//!
+//! That a task has begun is known from the end of the one before it. Until then it counts as queued.
+
+use std::collections::VecDeque;
+
+use super::{Ending, JobQueue, PilotAction, PilotCore, Running, all_of};
+use crate::{
+    ids::{JobId, TaskId},
+    ranges::TaskSet,
+    results::FailureKind,
+    time::{Span, Time},
+};
+
+/// So much work waits behind each running task, by how long tasks of its job have taken.
+const AHEAD: Span = Span(10_000);
+/// … and no more tasks than this.
+const N_AHEAD_MAX: u64 = 64;
+/// A task that runs for longer is not waited for: other slots may be free sooner.
+pub(super) const STUCK: Span = Span(100_000);
+/// What waits begins unasked, so none does when so little is left until the last moment to begin.
+const LAST_MINUTE: Span = Span(60_000_000);
+
+/// A task that waits for the place of another one.
+#[derive(Clone, Debug)]
+pub(super) struct Ahead {
+    attempt: u32,
+    fate: Fate,
+}
+
+/// What becomes of a task that waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    /// It begins.
+    Begin,
+    /// It is to wait here for any slot, if it has not begun.
+    Queue,
+    /// It is to go back to the manager, if it has not begun.
+    Return,
+}
+
+impl JobQueue {
+    /// How many tasks may wait behind each running one.
+    fn n_ahead(&self) -> u64 {
+        self.mean_us.map_or(0, |mean_us| (AHEAD.0 / mean_us.max(1)).min(N_AHEAD_MAX))
+    }
+}
+
+impl PilotCore {
+    /// Lets tasks of the job that is next wait behind its running ones.
+    pub(super) fn hand_on(&mut self, now: Time, actions: &mut Vec<PilotAction>) {
+        let last_moment = self.last_moment();
+        let is_next = |job: &&JobId| self.jobs.get(job).is_some_and(|queue| !queue.queued.is_empty());
+        let Some(job) = self.order.iter().find(is_next).copied() else { return };
+        let Some(queue) = self.jobs.get_mut(&job) else { return };
+        let limit = queue.needs.time_limit.unwrap_or(Span::ZERO);
+        let is_late = last_moment.is_some_and(|last| now + limit + LAST_MINUTE > last);
+        if is_late || self.leaving.is_some() || queue.n_ahead() == 0 {
+            return;
+        }
+        // Half of them stay here, for whichever slot is free first.
+        let share = queue.queued.len() / 2 / (self.running.range(all_of(job)).count() as u64).max(1);
+        let n_ahead = queue.n_ahead().min(share);
+        for (head, running) in self.running.range_mut(all_of(job)) {
+            let n_waiting = running.followers.len() as u64;
+            // Several at a time, so that not every end of a task makes work here.
+            if running.is_stuck || n_waiting * 2 > n_ahead {
+                continue;
+            }
+            for index in queue.queued.take_first(n_ahead.saturating_sub(n_waiting)).indices() {
+                let (task, attempt) = (TaskId { job, index }, queue.tried.remove(&index).unwrap_or(1));
+                running.followers.push_back(index);
+                self.ahead.insert(task, Ahead { attempt, fate: Fate::Begin });
+                actions.push(PilotAction::Start { task, attempt, after: Some(*head) });
+            }
+        }
+    }
+
+    /// A running task has ended: the first that waits for its place has begun, or the place is free.
+    /// Returns what its kill is to be reported as.
+    pub(super) fn next_begins(&mut self, now: Time, job: JobId, ended: Running) -> Option<FailureKind> {
+        let Running { needs, killed_for, mut followers, .. } = ended;
+        match followers.pop_front() {
+            Some(index) => {
+                let task = TaskId { job, index };
+                self.ahead.remove(&task);
+                self.running.insert(task, Running::new(needs, now, followers));
+                self.is_news_untold = true;
+            }
+            None => self.free.give_back(&needs, 1),
+        }
+        killed_for
+    }
+
+    /// A task that waited waits no more; true if it has ended for good, of something else than our will.
+    pub(super) fn ends_unbegun(&mut self, task: TaskId, ending: &Ending) -> bool {
+        let Some(Ahead { attempt, fate }) = self.ahead.remove(&task) else { return false };
+        for (_, running) in self.running.range_mut(all_of(task.job)) {
+            running.followers.retain(|index| *index != task.index);
+        }
+        if *ending != Ending::Killed {
+            return true;
+        }
+        match self.jobs.get_mut(&task.job) {
+            Some(queue) if fate == Fate::Queue && self.leaving.is_none() => {
+                queue.queued.insert(task.index);
+                if attempt > 1 {
+                    queue.tried.insert(task.index, attempt);
+                }
+            }
+            _ => {
+                self.gathered.entry(task.job).or_default().returned.insert(task.index);
+            }
+        }
+        false
+    }
+
+    /// What waits is to go back to the manager, unless it has begun.
+    pub(super) fn withdraw(&mut self, job: JobId, tasks: &TaskSet, actions: &mut Vec<PilotAction>) {
+        for (task, ahead) in self.ahead.range_mut(all_of(job)).filter(|(task, _)| tasks.contains(task.index))
+        {
+            if ahead.fate == Fate::Begin {
+                actions.push(PilotAction::Withdraw { task: *task });
+            }
+            ahead.fate = Fate::Return;
+        }
+    }
+
+    /// When a running task that others wait for has run for too long.
+    pub(super) fn stuck_at(&self) -> Option<Time> {
+        let waited_for =
+            self.running.values().filter(|running| !running.is_stuck && !running.followers.is_empty());
+        waited_for.map(|running| running.since + STUCK).min()
+    }
+
+    /// What waits behind a task that takes long is to begin wherever there is room.
+    pub(super) fn take_back_stuck(&mut self, now: Time, actions: &mut Vec<PilotAction>) {
+        if self.stuck_at().is_none_or(|at| now < at) {
+            return;
+        }
+        let mut stuck: Vec<(JobId, VecDeque<u64>)> = Vec::new();
+        for (task, running) in &mut self.running {
+            if now >= running.since + STUCK && !running.is_stuck && !running.followers.is_empty() {
+                running.is_stuck = true;
+                stuck.push((task.job, running.followers.clone()));
+            }
+        }
+        for (job, followers) in stuck {
+            self.note_wall(job, STUCK.0);
+            for index in followers {
+                let task = TaskId { job, index };
+                if let Some(ahead) = self.ahead.get_mut(&task).filter(|ahead| ahead.fate == Fate::Begin) {
+                    ahead.fate = Fate::Queue;
+                    actions.push(PilotAction::Withdraw { task });
+                }
+            }
+        }
+    }
+
+    /// Learns how long tasks of a job take.
+    pub(super) fn note_wall(&mut self, job: JobId, wall_us: u64) {
+        if let Some(queue) = self.jobs.get_mut(&job) {
+            queue.mean_us = Some(queue.mean_us.map_or(wall_us, |mean| mean - mean / 8 + wall_us / 8));
+        }
+    }
+}
