@@ -3,6 +3,10 @@
 
 #[path = "lib/api.rs"]
 pub mod api;
+#[path = "lib/cable.rs"]
+pub mod cable;
+#[path = "lib/disk.rs"]
+pub mod disk;
 #[path = "lib/luck.rs"]
 pub mod luck;
 #[path = "lib/pilots.rs"]

@@ -15,6 +15,9 @@ use crate::{
 
 /// Nobody works any more when nothing was executed for so long.
 const SILENCE: Duration = Duration::from_millis(300);
+/// A stop that is to cost nothing is far shorter than it takes to be given up.
+const STOP_MAX: Duration = Duration::from_secs(2);
+const HEARTBEAT_LIMIT: &str = "8s";
 /// One core each, so that one can be hit and another goes on.
 const N_PILOTS: u64 = 2;
 
@@ -45,7 +48,7 @@ struct Round<'a> {
 pub fn site(plan: &Plan, n_tasks: u64) -> Site {
     let yaml = format!(
         "platforms:\n  - {{name: here, adapter: local, cores: 1, pilots_max: {N_PILOTS}, poll_interval: 1s}}\n\
-         limits: {{heartbeat_limit: 4s, poll_wait_max: 1s, prefetch_tasks_max: {}}}\n",
+         limits: {{heartbeat_limit: {HEARTBEAT_LIMIT}, poll_wait_max: 1s, prefetch_tasks_max: {}}}\n",
         plan.prefetch_tasks_max
     );
     Site::new("state", n_tasks, &yaml)
@@ -118,7 +121,7 @@ impl Round<'_> {
         if is_given_up {
             self.await_loss(targets);
         } else {
-            self.site.trace.waits(fault.absence, SILENCE);
+            self.site.trace.waits_at_most(fault.absence, SILENCE, STOP_MAX);
         }
         signal_all(&stopped, Signal::SIGCONT);
     }

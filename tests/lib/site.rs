@@ -33,7 +33,7 @@ impl Site {
     /// manager's, in the sandbox.
     pub fn new(folder: &str, n_tasks: u64, yaml: &str) -> Site {
         let sandbox = Sandbox::new();
-        write_job(&sandbox, n_tasks, "");
+        write_job(&sandbox, n_tasks);
         sandbox.write("manager.yaml", yaml);
         let (api, trace) = (Api::new(&sandbox.path().join(folder)), Trace::new(&sandbox));
         let folder = folder.to_owned();

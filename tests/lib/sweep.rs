@@ -19,10 +19,10 @@ const EXECUTIONS: &str = "executions";
 /// longest wait before a pilot tries again are over by then.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Writes the job file of so many tasks, each of which runs these shell commands too.
-pub fn write_job(sandbox: &Sandbox, n_tasks: u64, also: &str) {
+/// Writes the job file of so many tasks.
+pub fn write_job(sandbox: &Sandbox, n_tasks: u64) {
     let text = format!(
-        "name: crowd\ncommand: 'echo {{n}} $PILOTFISH_PILOT_ID >> {EXECUTIONS}{also}'\n\
+        "name: crowd\ncommand: 'echo {{n}} $PILOTFISH_PILOT_ID >> $PILOTFISH_SUBMIT_DIR/{EXECUTIONS}'\n\
          sweep: {{n: {{range: [0, {}]}}}}\nretries: 0\ncrash_limit: 100\n",
         n_tasks - 1
     );
@@ -63,9 +63,14 @@ impl Trace {
 
     /// Waits for so many more, or until nothing is executed any more for so long.
     pub fn waits(&mut self, n_more: u64, or_silent_for: Duration) {
-        let n = self.count() + n_more;
-        self.heard = Instant::now();
-        while self.count() < n && self.heard.elapsed() < or_silent_for {
+        self.waits_at_most(n_more, or_silent_for, PATIENCE);
+    }
+
+    /// The same, and no longer than that.
+    pub fn waits_at_most(&mut self, n_more: u64, or_silent_for: Duration, limit: Duration) {
+        let (n, begun) = (self.count() + n_more, Instant::now());
+        self.heard = begun;
+        while self.count() < n && self.heard.elapsed() < or_silent_for && begun.elapsed() < limit {
             pause();
         }
     }

@@ -70,7 +70,8 @@ impl Drop for Witness {
 }
 
 impl Testimony {
-    fn ask(&mut self, api: &Api, from: u64) {
+    /// Asks for the count, for tasks from this one on, and for something that was told long ago.
+    pub fn ask(&mut self, api: &Api, from: u64) {
         if let Some(job) = api.get("/jobs/1") {
             let n_done = job["counts"]["done"].as_u64().unwrap_or(0);
             if n_done < self.n_done {
@@ -84,7 +85,6 @@ impl Testimony {
             page["tasks"].as_array().into_iter().flatten().for_each(|row| self.hear(row));
             self.n_answers += 1;
         }
-        // Something that was told long ago.
         let Some(first) = self.rows.range(from..).next().map(|(index, _)| *index) else { return };
         if let Some(page) = api.get(&format!("/jobs/1/tasks?from={first}&limit=1")) {
             page["tasks"].as_array().into_iter().flatten().for_each(|row| self.hear_again(row));
