@@ -1,6 +1,27 @@
 //! What end-to-end tests share: a sandbox with its own home, commands that are always reaped, and
 //! waiting by asking instead of sleeping. `tests/run` builds the binaries first.
 
+#[path = "lib/api.rs"]
+pub mod api;
+#[path = "lib/cable.rs"]
+pub mod cable;
+#[path = "lib/disk.rs"]
+pub mod disk;
+#[path = "lib/luck.rs"]
+pub mod luck;
+#[path = "lib/pilots.rs"]
+pub mod pilots;
+#[path = "lib/plan.rs"]
+pub mod plan;
+#[path = "lib/rounds.rs"]
+pub mod rounds;
+#[path = "lib/site.rs"]
+pub mod site;
+#[path = "lib/sweep.rs"]
+pub mod sweep;
+#[path = "lib/witness.rs"]
+pub mod witness;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -45,6 +66,12 @@ impl Sandbox {
             tempfile::Builder::new().prefix("pilotfish-test-").tempdir().expect("a temporary folder");
         fs::create_dir(folder.path().join("home")).expect("a home");
         Sandbox { folder }
+    }
+
+    /// From now on its folder stays, for whoever wants to know what went wrong.
+    pub fn keep(&mut self) -> &Path {
+        self.folder.disable_cleanup(true);
+        self.folder.path()
     }
 
     /// Where it is.
@@ -102,11 +129,16 @@ impl Sandbox {
 
     /// Starts `pilotfish` in the background, its output in files of that name.
     pub fn start(&self, name: &str, arguments: &[&str]) -> Running {
+        self.spawn(name, self.command(arguments))
+    }
+
+    /// Starts any command in the background, its output in files of that name.
+    pub fn spawn(&self, name: &str, mut command: Command) -> Running {
         let log = |kind: &str| {
             let path = self.path().join(format!("{name}.{kind}"));
             fs::OpenOptions::new().create(true).append(true).open(path).expect("a log")
         };
-        let child = self.command(arguments).stdout(log("out")).stderr(log("err")).spawn().expect("it starts");
+        let child = command.stdout(log("out")).stderr(log("err")).spawn().expect("it starts");
         Running { child }
     }
 

@@ -116,7 +116,8 @@ fn say(error: &dyn std::error::Error) {
     let mut parts = text.split(" (os error ");
     let first = parts.next().unwrap_or_default().to_string();
     let rest = parts.filter_map(|part| part.split_once(')').map(|(_, rest)| rest));
-    eprintln!("error: {}", rest.fold(first, |text, rest| text + rest));
+    // Where nobody can be told, the exit code tells.
+    let _ = writeln!(io::stderr(), "error: {}", rest.fold(first, |text, rest| text + rest));
 }
 
 fn read_join(args: &RunArgs) -> Result<JoinDocument, CommandError> {
@@ -165,6 +166,8 @@ fn start_logging() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("PILOTFISH_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
+    // A log whose disk is full must not end the pilot: to complain of it would be a panic.
+    let logging = logging.log_internal_errors(false);
     if logging.try_init().is_err() {
         tracing::debug!("somebody else has set up logging");
     }
@@ -226,7 +229,8 @@ fn leading_words() -> Vec<String> {
 fn list(tag_prefix: &str) -> Result<(), CommandError> {
     let n_left = leftovers::end_leftovers();
     if n_left > 0 {
-        eprintln!("warning: ended {n_left} processes that killed pilots had left here");
+        // Whoever cannot be told wants the list all the same.
+        let _ = writeln!(io::stderr(), "warning: ended {n_left} processes that killed pilots had left here");
     }
     let mut out = io::stdout().lock();
     for pilot in roster::pilots(Path::new("/proc")).filter(|pilot| pilot.tag.starts_with(tag_prefix)) {

@@ -9,8 +9,12 @@ pub fn start(default: Option<&str>) {
         (Err(_), Some(default)) => EnvFilter::new(default),
         (Err(_), None) => return,
     };
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    // A log whose disk is full must not end the manager: to complain of it would be a panic.
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .log_internal_errors(false);
     // Nobody has set another one before.
     let _ = subscriber.try_init();
 }

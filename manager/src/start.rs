@@ -1,9 +1,7 @@
 //! Starts a manager: opens the store, restores the engine, starts its threads, listens, attaches platforms.
 
 use std::{
-    io::Write,
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::{Arc, mpsc::SyncSender},
 };
@@ -15,6 +13,7 @@ use scheduler::{
     engine::{
         Engine,
         interface::{Answer, Event, PlatformSpec},
+        record::Record,
         settings::Settings,
     },
     time::Span,
@@ -33,7 +32,7 @@ use crate::{
     platforms::{self, MakeJoin, Order, Worker},
     store::{Store, StoreError},
     tls::{Identity, TlsError},
-    tokens::{Tokens, TokensError},
+    tokens::{Tokens, TokensError, write_private},
 };
 
 /// The access file's name in the manager's folder.
@@ -183,13 +182,13 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         true => (Store::open_to_read(&config.folder)?, Tokens::draw()?),
         false => (Store::open(&config.folder)?, Tokens::open(&config.folder)?),
     };
-    let clock = Clock::start();
     // A reader of the store waits for no pilot.
     let grace = if config.is_offline { Span::ZERO } else { config.settings.grace };
     let settings = Settings { store_id: store.id(), grace, ..config.settings };
     let reader = store.reader();
     let mut records = Vec::new();
     store.replay(|record| records.push(record))?;
+    let clock = Clock::start(records.iter().map(Record::at).max().unwrap_or_default());
     let engine = Engine::restore(settings, store.epoch(), clock.now(), records);
     let (listener, url, identity) = listen(&config)?;
 
@@ -282,7 +281,9 @@ fn listen(config: &Config) -> Result<Listening, StartError> {
         false => None,
     };
     if !config.is_offline {
-        write_private(&port_path, format!("{port}\n").as_bytes())?;
+        // Pilots that wait for the next manager know no other port.
+        let failed = |source| StartError::File { path: port_path.clone(), source };
+        write_private(&port_path, format!("{port}\n").as_bytes()).map_err(failed)?;
     }
     let scheme = if identity.is_some() { "https" } else { "http" };
     let name = if host.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { host };
@@ -316,23 +317,8 @@ fn write_access(folder: &Path, access: &AccessFile) -> Result<PathBuf, StartErro
     let path = folder.join(ACCESS_FILE);
     let failed = |source| StartError::File { path: path.clone(), source };
     let text = serde_json::to_vec_pretty(access).map_err(|error| failed(error.into()))?;
-    write_private(&path, &text)?;
+    write_private(&path, &text).map_err(failed)?;
     Ok(path)
-}
-
-/// Writes a file that only its owner may read, whole or not at all.
-fn write_private(path: &Path, text: &[u8]) -> Result<(), StartError> {
-    let failed = |source| StartError::File { path: path.to_owned(), source };
-    let new = path.with_extension("new");
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)
-        .map_err(failed)?;
-    file.write_all(text).map_err(failed)?;
-    std::fs::rename(&new, path).map_err(failed)
 }
 
 fn surroundings(config: &Config) -> Surroundings {

@@ -1,61 +1,10 @@
 //! Disks that are full or read-only. Small file systems in memory, which only root can mount.
 
-use std::{io::Write, path::PathBuf, process::Command};
-
-use tests::Sandbox;
+use tests::{Sandbox, disk::Disk};
 
 use crate::page::Page;
 
 const N_TASKS: u64 = 300;
-
-/// A file system in memory, gone when it goes out of scope.
-struct Disk {
-    path: PathBuf,
-}
-
-impl Disk {
-    /// One in this folder of the sandbox; `None`, with the reason printed, where that is not allowed.
-    fn mount(sandbox: &Sandbox, name: &str, size: &str) -> Option<Disk> {
-        let path = sandbox.path().join(name);
-        std::fs::create_dir(&path).expect("a folder to mount on");
-        let option = format!("size={size}");
-        let output = Command::new("mount").args(["-t", "tmpfs", "-o", &option, "tmpfs"]).arg(&path).output();
-        match output {
-            Ok(output) if output.status.success() => Some(Disk { path }),
-            Ok(output) => {
-                println!("skipped: no disk can be mounted: {}", tests::text(&output.stderr).trim());
-                None
-            }
-            Err(error) => {
-                println!("skipped: no disk can be mounted: {error}");
-                None
-            }
-        }
-    }
-
-    /// Leaves no page free.
-    fn fill(&self) {
-        let mut file = std::fs::File::create(self.path.join("filler")).expect("a name takes no room");
-        while file.write_all(&[0; 4096]).is_ok() {}
-    }
-
-    fn change(&self, option: &str) {
-        let option = format!("remount,{option}");
-        // A process on its way out may still have a file open.
-        let has_changed = || {
-            let output = Command::new("mount").args(["-o", &option]).arg(&self.path).output();
-            output.expect("mount runs").status.success()
-        };
-        tests::until("the disk can be changed", has_changed);
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        // What still has a file open there is ended by its sandbox.
-        let _ = Command::new("umount").arg("-l").arg(&self.path).status();
-    }
-}
 
 fn executions(sandbox: &Sandbox) -> Vec<u64> {
     let mut executed: Vec<u64> =
@@ -77,7 +26,7 @@ fn ends_for_want_of_room(sandbox: &Sandbox, run: &[&str]) -> String {
 #[test]
 fn a_full_disk_ends_a_run_that_goes_on_when_there_is_room() {
     let mut page = Page::new("full-disk");
-    let Some(disk) = Disk::mount(&page.sandbox, "disk", "6m") else { return };
+    let Some(disk) = Disk::mount(&page.sandbox, "disk", "size=6m") else { return };
     page.sandbox.write(
         "job.yaml",
         &format!(
@@ -111,7 +60,7 @@ fn a_full_disk_ends_a_run_that_goes_on_when_there_is_room() {
 #[test]
 fn a_full_disk_ends_a_manager_that_goes_on_when_there_is_room() {
     let mut page = Page::new("full-disk-serve");
-    let Some(disk) = Disk::mount(&page.sandbox, "disk", "6m") else { return };
+    let Some(disk) = Disk::mount(&page.sandbox, "disk", "size=6m") else { return };
     let manager = page.serve("disk/state", &["-q", "--cores", "2"]);
     page.sandbox.ok(&[
         "submit",
@@ -142,14 +91,14 @@ fn a_full_disk_ends_a_manager_that_goes_on_when_there_is_room() {
 #[test]
 fn read_only_disks_are_explained() {
     let mut page = Page::new("read-only-disk");
-    let Some(disk) = Disk::mount(&page.sandbox, "disk", "20m") else { return };
+    let Some(disk) = Disk::mount(&page.sandbox, "disk", "size=20m") else { return };
     page.sandbox.ok(&["run", "-q", "--dir", "disk/state", "--", "echo", "{}", ":::", "a", "b"]);
     // One whose manager was killed leaves a log beside its store.
     let killed = page.serve("disk/killed", &["-q", "--no-local"]);
     page.sandbox.ok(&["submit", "--dir", "disk/killed", "--", "true"]);
     killed.signal(nix::sys::signal::Signal::SIGKILL);
     assert_eq!(killed.wait(), None);
-    std::fs::remove_file(disk.path.join("killed/store.sqlite-shm")).expect("it was left there");
+    std::fs::remove_file(disk.path().join("killed/store.sqlite-shm")).expect("it was left there");
     tests::until("nothing is left running", || page.sandbox.processes().is_empty());
     disk.change("ro");
     page.fails("run in a folder that is there", &["run", "--dir", "disk/state", "--", "true"]);

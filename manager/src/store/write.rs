@@ -106,7 +106,7 @@ impl Writer<'_> {
             let mut statement = self.transaction.prepare_cached(PILOT)?;
             statement.execute(params![ordered("pilot", pilot.0)?, bits(born_at.0)])?;
         }
-        let (kind, at) = kind_and_time(record);
+        let (kind, at) = (kind(record), record.at());
         let json = serde_json::to_string(record)?;
         self.transaction.prepare_cached(JOURNAL)?.execute(params![self.seq, kind, bits(at.0), json])?;
         self.seq += 1;
@@ -196,24 +196,24 @@ fn bits(value: u64) -> i64 {
     value.cast_signed()
 }
 
-fn kind_and_time(record: &Record) -> (&'static str, Time) {
+fn kind(record: &Record) -> &'static str {
     match record {
-        Record::PlatformAttached { at, .. } => ("platform-attached", *at),
-        Record::JobAccepted { at, .. } => ("job-accepted", *at),
-        Record::JobPaused { at, .. } => ("job-paused", *at),
-        Record::JobResumed { at, .. } => ("job-resumed", *at),
-        Record::TasksCancelled { at, .. } => ("tasks-cancelled", *at),
-        Record::TasksReopened { at, .. } => ("tasks-reopened", *at),
-        Record::Reported { at, .. } => ("reported", *at),
-        Record::AllocationIntended { at, .. } => ("allocation-intended", *at),
-        Record::AllocationSubmitted { at, .. } => ("allocation-submitted", *at),
-        Record::AllocationUnknown { at, .. } => ("allocation-unknown", *at),
-        Record::AllocationReleased { at, .. } => ("allocation-released", *at),
-        Record::AllocationEnded { at, .. } => ("allocation-ended", *at),
-        Record::PilotRegistered { at, .. } => ("pilot-registered", *at),
-        Record::PilotDrained { at, .. } => ("pilot-drained", *at),
-        Record::PilotLeft { at, .. } => ("pilot-left", *at),
-        Record::PilotLost { at, .. } => ("pilot-lost", *at),
-        Record::PilotReturned { at, .. } => ("pilot-returned", *at),
+        Record::PlatformAttached { .. } => "platform-attached",
+        Record::JobAccepted { .. } => "job-accepted",
+        Record::JobPaused { .. } => "job-paused",
+        Record::JobResumed { .. } => "job-resumed",
+        Record::TasksCancelled { .. } => "tasks-cancelled",
+        Record::TasksReopened { .. } => "tasks-reopened",
+        Record::Reported { .. } => "reported",
+        Record::AllocationIntended { .. } => "allocation-intended",
+        Record::AllocationSubmitted { .. } => "allocation-submitted",
+        Record::AllocationUnknown { .. } => "allocation-unknown",
+        Record::AllocationReleased { .. } => "allocation-released",
+        Record::AllocationEnded { .. } => "allocation-ended",
+        Record::PilotRegistered { .. } => "pilot-registered",
+        Record::PilotDrained { .. } => "pilot-drained",
+        Record::PilotLeft { .. } => "pilot-left",
+        Record::PilotLost { .. } => "pilot-lost",
+        Record::PilotReturned { .. } => "pilot-returned",
     }
 }

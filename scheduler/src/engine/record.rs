@@ -59,6 +59,31 @@ pub enum Record {
     PilotReturned { pilot: PilotId, at: Time },
 }
 
+impl Record {
+    /// When it was made.
+    pub fn at(&self) -> Time {
+        match self {
+            Record::PlatformAttached { at, .. }
+            | Record::JobAccepted { at, .. }
+            | Record::JobPaused { at, .. }
+            | Record::JobResumed { at, .. }
+            | Record::TasksCancelled { at, .. }
+            | Record::TasksReopened { at, .. }
+            | Record::Reported { at, .. }
+            | Record::AllocationIntended { at, .. }
+            | Record::AllocationSubmitted { at, .. }
+            | Record::AllocationUnknown { at, .. }
+            | Record::AllocationReleased { at, .. }
+            | Record::AllocationEnded { at, .. }
+            | Record::PilotRegistered { at, .. }
+            | Record::PilotDrained { at, .. }
+            | Record::PilotLeft { at, .. }
+            | Record::PilotLost { at, .. }
+            | Record::PilotReturned { at, .. } => *at,
+        }
+    }
+}
+
 /// Why tasks were cancelled.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CancelCause {

@@ -23,7 +23,7 @@ use scheduler::{
     ids::PilotId,
     pull::{NodeFacts, Pull, PullAnswer, Registration},
     resources::Resources,
-    time::Span,
+    time::{Span, Time},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -92,7 +92,7 @@ impl Scene {
     pub(super) async fn start_with(limits: ConnectionLimits, tls: Option<Arc<ServerConfig>>) -> Scene {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
-        let clock = Clock::start();
+        let clock = Clock::start(Time(0));
         let settings = Settings { store_id: store.id(), ..Settings::default() };
         let engine = Engine::restore(settings, store.epoch(), clock.now(), []);
         let (handle, queue) = Handle::new();

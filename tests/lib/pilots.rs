@@ -1,0 +1,54 @@
+//! The processes of pilots on this host, as the kernel shows them.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+
+use crate::{Sandbox, signal_pid, sweep::pause, until};
+
+/// A guard and its worker.
+#[derive(Clone, Debug)]
+pub struct PilotProcesses {
+    /// The process that the other one is a child of.
+    pub guard: u32,
+    /// The pilot itself.
+    pub worker: u32,
+    /// The number of its allocation.
+    pub allocation: u64,
+}
+
+/// All pilots of which both processes live.
+pub fn pilots(sandbox: &Sandbox) -> Vec<PilotProcesses> {
+    let agents = sandbox.agents();
+    let pair = |worker: &u32| {
+        let guard = field(*worker, "PPid:")?.parse().ok().filter(|guard| agents.contains(guard))?;
+        Some(PilotProcesses { guard, worker: *worker, allocation: allocation(*worker)? })
+    };
+    agents.iter().filter_map(pair).collect()
+}
+
+/// Sends a signal to all of them; of a stop it waits for the effect.
+pub fn signal_all(pids: &[u32], signal: Signal) {
+    pids.iter().for_each(|pid| signal_pid(*pid, signal));
+    if signal == Signal::SIGSTOP {
+        let is_still =
+            |pid: &u32| field(*pid, "State:").is_none_or(|state| state.starts_with(['T', 'Z', 'X']));
+        until("they have stopped", || {
+            pause();
+            pids.iter().all(is_still)
+        });
+    }
+}
+
+fn field(pid: u32, name: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
+}
+
+/// The last number of the tag that the pilot was started with.
+fn allocation(pid: u32) -> Option<u64> {
+    let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let command = String::from_utf8_lossy(&command).into_owned();
+    let mut words = command.split('\0').skip_while(|word| *word != "--tag");
+    words.nth(1)?.rsplit('-').next()?.parse().ok()
+}

@@ -1,0 +1,114 @@
+//! The network between a manager and its pilots: late, lossy, cut, refused, and back again.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tests::{
+    cable::{Cable, NEAR, Weather},
+    site::Site,
+    sweep::Hit,
+};
+
+use crate::surroundings;
+
+const N_TASKS: u64 = 3_000;
+/// Pilots have nothing left to do when none of their tasks has run for so long.
+const SILENCE: Duration = Duration::from_millis(700);
+
+/// A manager at one end of a cable; pilots that start now are at the other one.
+fn site(seed: u64, limits: &str) -> Option<(Site, Cable)> {
+    let cable = Cable::plug_in(seed)?;
+    cable.near.enter().expect("the test goes where its manager is");
+    let yaml = format!(
+        "listen: {{host: {NEAR}}}\ntls: off\nlimits: {{{limits}}}\n\
+         platforms: [{{name: here, adapter: local, cores: 1, pilots_max: 2, poll_interval: 1s}}]\n"
+    );
+    let mut site = Site::new("state", N_TASKS, &yaml);
+    site.sandbox.write("network", &cable.far.path());
+    site.environment = surroundings(&site.sandbox, &[("TEST_NETWORK", "network")]);
+    Some((site, cable))
+}
+
+fn repeats_nothing(site: &mut Site) {
+    let (audit, _) = site.close(&[]);
+    assert_eq!(audit.n_again, 0, "nobody was given up");
+}
+
+#[test]
+fn bad_weather_delays_and_repeats_nothing() {
+    let Some((mut site, cable)) = site(1, "") else { return };
+    let ms = Duration::from_millis;
+    site.serve();
+    site.submit(1);
+    for (part, weather) in (1..).zip([
+        Weather { delay: ms(200), ..Weather::default() },
+        Weather { lost: 20, delay: ms(2), ..Weather::default() },
+        Weather { doubled: 30, jitter: ms(40), ..Weather::default() },
+        Weather { lost: 10, doubled: 10, delay: ms(50), jitter: ms(50), ..Weather::default() },
+    ]) {
+        site.until_executed(part * N_TASKS / 6);
+        cable.set(weather);
+    }
+    site.until_executed(N_TASKS * 5 / 6);
+    cable.set(Weather::default());
+    repeats_nothing(&mut site);
+}
+
+#[test]
+fn short_cuts_repeat_nothing() {
+    let Some((mut site, cable)) = site(2, "") else { return };
+    site.serve();
+    site.submit(2);
+    let rule = |verb: &str| {
+        let words = ["iptables", verb, "OUTPUT", "-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset"];
+        cable.far.run(&words).expect("iptables, which tests/run installs");
+    };
+    for part in 1..=4 {
+        site.until_executed(part * N_TASKS / 6);
+        match part {
+            1 | 3 => cable.set(Weather { is_cut: true, ..Weather::default() }),
+            2 => rule("-A"),
+            _ => {
+                cable.far.run(&["ip", "link", "set", "cable", "down"]).expect("ip, which tests/run installs")
+            }
+        }
+        site.trace.waits(N_TASKS, SILENCE);
+        match part {
+            1 | 3 => cable.set(Weather::default()),
+            2 => rule("-D"),
+            _ => cable.far.run(&["ip", "link", "set", "cable", "up"]).expect("as above"),
+        }
+    }
+    repeats_nothing(&mut site);
+}
+
+#[test]
+fn a_long_cut_costs_what_was_held_and_late_results_count_once() {
+    let Some((mut site, cable)) = site(3, "heartbeat_limit: 4s, poll_wait_max: 1s") else { return };
+    site.serve();
+    site.submit(3);
+    site.until_executed(N_TASKS / 3);
+    cable.set(Weather { is_cut: true, ..Weather::default() });
+    // Those that come in their place are with the manager.
+    site.sandbox.write("network", "");
+    let mut held: Vec<Hit> = Vec::new();
+    loop {
+        let views = site.pilots();
+        for view in &views {
+            let pilot = view["id"].as_u64().expect("its number");
+            let n_held = view["n_running"].as_u64().unwrap_or(0) + view["n_queued"].as_u64().unwrap_or(0);
+            match held.iter_mut().find(|hit| hit.pilot == pilot) {
+                Some(hit) => hit.n_held = hit.n_held.max(n_held),
+                None => held.push(Hit { pilot, n_held }),
+            }
+        }
+        if views.iter().all(|view: &Value| view["state"] == "ended") {
+            break;
+        }
+        site.trace.waits(1, Duration::from_millis(20));
+    }
+    site.trace.waits(N_TASKS / 10, SILENCE);
+    cable.set(Weather::default());
+    let (audit, _) = site.close(&held);
+    println!("{audit:?}");
+}
