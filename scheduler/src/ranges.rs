@@ -110,6 +110,25 @@ impl TaskSet {
         taken
     }
 
+    /// Takes the `n` smallest indices (or all) that are not in `excluded` out as a set of their own.
+    /// O(ranges walked over).
+    pub fn take_first_outside(&mut self, n: u64, excluded: &TaskSet) -> TaskSet {
+        if excluded.is_empty() {
+            return self.take_first(n);
+        }
+        let mut taken = TaskSet::new();
+        let free = self.ranges.iter().flat_map(|range| excluded.ranges.gaps(range));
+        for gap in free {
+            let end = gap.end.min(gap.start.saturating_add(n - taken.len()));
+            taken.insert_range(gap.start..end);
+            if taken.len() == n {
+                break;
+            }
+        }
+        self.remove_all(&taken);
+        taken
+    }
+
     /// The indices of both sets.
     pub fn intersection(&self, other: &TaskSet) -> TaskSet {
         let (few, many) = if self.n_ranges() <= other.n_ranges() { (self, other) } else { (other, self) };
@@ -229,6 +248,7 @@ mod tests {
         Insert(u64, u64),
         Remove(u64, u64),
         Take(u64),
+        TakeOutside(u64, u64, u64),
     }
 
     fn changes() -> impl Strategy<Value = Vec<Change>> {
@@ -236,6 +256,7 @@ mod tests {
             (0..60u64, 0..20u64).prop_map(|(start, n)| Change::Insert(start, n)),
             (0..60u64, 0..20u64).prop_map(|(start, n)| Change::Remove(start, n)),
             (0..10u64).prop_map(Change::Take),
+            (0..10u64, 0..60u64, 0..20u64).prop_map(|(n, start, len)| Change::TakeOutside(n, start, len)),
         ];
         prop::collection::vec(change, 0..40)
     }
@@ -259,6 +280,14 @@ mod tests {
                         let expected: Vec<u64> = plain.iter().copied().take(n as usize).collect();
                         plain.retain(|i| !expected.contains(i));
                         prop_assert_eq!(set.take_first(n).indices().collect::<Vec<_>>(), expected);
+                    }
+                    Change::TakeOutside(n, start, len) => {
+                        let excluded = TaskSet::from(start..start + len);
+                        let free = plain.iter().copied().filter(|i| !excluded.contains(*i));
+                        let expected: Vec<u64> = free.take(n as usize).collect();
+                        plain.retain(|i| !expected.contains(i));
+                        let taken = set.take_first_outside(n, &excluded);
+                        prop_assert_eq!(taken.indices().collect::<Vec<_>>(), expected);
                     }
                 }
                 prop_assert_eq!(set.len(), plain.len() as u64);

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use serde::{Deserialize, Serialize};
 
 /// An amount of everything a task may ask for or a pilot may offer.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Resources {
     /// CPU cores.
@@ -26,11 +26,18 @@ impl Resources {
 
     /// How many requests like this one fit into `offer` at a time; `u64::MAX` when nothing is asked for.
     pub fn how_often_in(&self, offer: &Resources) -> u64 {
-        self.amounts_in(offer)
-            .filter(|(asked, _)| *asked > 0)
-            .map(|(asked, offered)| offered / asked)
-            .min()
-            .unwrap_or(u64::MAX)
+        let mut n = offer.cores.checked_div(self.cores).map_or(u64::MAX, u64::from);
+        if let Some(n_in_memory) = offer.memory_bytes.checked_div(self.memory_bytes) {
+            n = n.min(n_in_memory);
+        }
+        if let Some(n_on_gpus) = offer.gpus.checked_div(self.gpus) {
+            n = n.min(u64::from(n_on_gpus));
+        }
+        for (name, asked) in &self.generic {
+            let offered = offer.generic.get(name).copied().unwrap_or(0);
+            n = n.min(offered.checked_div(*asked).unwrap_or(u64::MAX));
+        }
+        n
     }
 
     /// Whether one such request fits into `offer`.
@@ -58,18 +65,6 @@ impl Resources {
             let held = self.generic.entry(name.clone()).or_default();
             *held = by(*held, times(*asked));
         }
-    }
-
-    /// Pairs of (asked here, offered there).
-    fn amounts_in<'a>(&'a self, offer: &'a Resources) -> impl Iterator<Item = (u64, u64)> + 'a {
-        let fixed = [
-            (u64::from(self.cores), u64::from(offer.cores)),
-            (self.memory_bytes, offer.memory_bytes),
-            (u64::from(self.gpus), u64::from(offer.gpus)),
-        ];
-        let generic =
-            self.generic.iter().map(|(name, asked)| (*asked, offer.generic.get(name).copied().unwrap_or(0)));
-        fixed.into_iter().chain(generic)
     }
 }
 

@@ -48,8 +48,11 @@ impl Turn<'_> {
             results.iter().map(|r| (r.job, r.failures.clone())).collect();
         self.record(Record::Reported { pilot, seq: report.seq, results, at: self.now });
         for (job, tasks) in closed {
-            self.unlease(pilot, job, &tasks);
-            self.revoke(job, &tasks, Some(pilot));
+            let taken = self.unlease(pilot, job, &tasks);
+            if taken.len() < tasks.len() {
+                // What it did not hold any more may be ready, or another's.
+                self.revoke(job, &tasks, Some(pilot));
+            }
             if !tasks.is_empty() {
                 self.note_node_success(pilot);
             }

@@ -26,6 +26,18 @@ pub struct Durable {
     tags: BTreeMap<String, AllocationId>,
     /// Those that their platforms may still hold.
     there: BTreeSet<(PlatformId, AllocationId)>,
+    census: BTreeMap<PlatformId, Census>,
+}
+
+/// How many allocations a platform has, so that nobody must count them at each look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Census {
+    /// It may still hold them.
+    pub n_there: usize,
+    /// Their pilots are wanted.
+    pub n_live: usize,
+    /// … and have not come yet.
+    pub n_waiting: usize,
 }
 
 /// A job's durable state.
@@ -282,6 +294,11 @@ impl Durable {
         ours.filter_map(|(_, id)| Some((*id, self.allocations.get(id)?)))
     }
 
+    /// How many allocations the platform has. O(log platforms).
+    pub fn census(&self, id: PlatformId) -> Census {
+        self.census.get(&id).copied().unwrap_or_default()
+    }
+
     /// All pilots.
     pub fn pilots(&self) -> &BTreeMap<PilotId, Pilot> {
         &self.pilots
@@ -376,6 +393,7 @@ impl Durable {
                     ended_at: None,
                 };
                 self.tags.insert(tag.clone(), *allocation);
+                self.count(&new, true);
                 self.there.insert((*platform, *allocation));
                 self.allocations.insert(*allocation, new);
             }
@@ -403,12 +421,16 @@ impl Durable {
     fn apply_pilot(&mut self, record: &Record) {
         match record {
             Record::PilotRegistered { pilot, allocation, nonce, node, born_at, at } => {
-                let Some(held) = self.allocations.get_mut(allocation) else { return };
-                held.pilot = Some(*pilot);
-                held.came.push(*pilot);
+                let Some(platform) = self.allocations.get(allocation).map(|held| held.platform) else {
+                    return;
+                };
+                self.with_allocation(*allocation, |held| {
+                    held.pilot = Some(*pilot);
+                    held.came.push(*pilot);
+                });
                 let new = Pilot {
                     allocation: *allocation,
-                    platform: held.platform,
+                    platform,
                     nonce: *nonce,
                     node: node.clone(),
                     born_at: *born_at,
@@ -454,12 +476,32 @@ impl Durable {
     }
 
     fn with_allocation(&mut self, allocation: AllocationId, change: impl FnOnce(&mut Allocation)) {
-        let Some(held) = self.allocations.get_mut(&allocation) else { return };
-        change(held);
+        let Some(mut held) = self.allocations.remove(&allocation) else { return };
+        self.count(&held, false);
+        change(&mut held);
+        self.count(&held, true);
         let entry = (held.platform, allocation);
         match held.may_be_there() {
             true => self.there.insert(entry),
             false => self.there.remove(&entry),
         };
+        self.allocations.insert(allocation, held);
+    }
+
+    /// Counts an allocation as it is now, or no longer.
+    fn count(&mut self, held: &Allocation, is_counted: bool) {
+        let census = self.census.entry(held.platform).or_default();
+        let is_waiting = held.is_live() && held.pilot.is_none();
+        for (n, is_one) in [
+            (&mut census.n_there, held.may_be_there()),
+            (&mut census.n_live, held.is_live()),
+            (&mut census.n_waiting, is_waiting),
+        ] {
+            match (is_one, is_counted) {
+                (true, true) => *n += 1,
+                (true, false) => *n -= 1,
+                (false, _) => {}
+            }
+        }
     }
 }

@@ -1,7 +1,17 @@
 //! The design's rules on the state at rest. Tests and simulators check them after every event.
 
-use super::Engine;
-use crate::ranges::TaskSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Engine,
+    durable::Census,
+    standby::Parked,
+    volatile::{PilotState, Volatile},
+};
+use crate::{
+    ids::{JobId, PilotId},
+    ranges::TaskSet,
+};
 
 impl Engine {
     /// Panics when a rule is broken, naming it. O(state): for tests.
@@ -19,7 +29,10 @@ impl Engine {
                 );
                 held.insert_all(tasks);
                 n_running += state.running.get(id).map_or(0, TaskSet::len);
+                assert!(leases.holders.contains(pilot), "pilot {pilot} is no known holder of job {id}");
             }
+            let n_holders = self.volatile.pilots.values().filter(|s| s.leases.contains_key(id)).count();
+            assert_eq!(n_holders, leases.holders.len(), "job {id} is held by fewer than it knows");
             assert_eq!(held.len(), leases.n_leased, "the sum of leases of job {id} is wrong");
             assert_eq!(n_running, leases.n_running, "the sum of running tasks of job {id} is wrong");
             assert!(
@@ -42,13 +55,70 @@ impl Engine {
         }
         let n_unsynced = self.volatile.pilots.values().filter(|state| !state.is_synced).count();
         assert_eq!(n_unsynced, self.volatile.n_unsynced, "pilots not in step are counted wrong");
-        for (id, state) in &self.volatile.pilots {
+        for id in self.volatile.pilots.keys() {
             assert!(self.durable.pilots()[id].is_live(), "pilot {id} is gone and still has a state");
+        }
+        self.check_indices();
+    }
+
+    /// Every index is what a scan of everything gives.
+    fn check_indices(&self) {
+        let Volatile { pilots, jobs, .. } = &self.volatile;
+        let (mut parked, mut idle, mut user_cores) = (Parked::default(), BTreeSet::new(), BTreeMap::new());
+        let (mut capacities, mut knowing) = (BTreeMap::new(), BTreeMap::<JobId, BTreeSet<PilotId>>::new());
+        for (id, state) in pilots {
+            let held = &self.durable.pilots()[id];
+            assert_eq!(state.capacity, held.node.capacity, "pilot {id} has another capacity than its node");
             assert_eq!(
-                state.parked.is_some(),
-                self.volatile.parked.contains(id),
-                "pilot {id} is half parked"
+                state.takes_part,
+                held.drain.is_none(),
+                "pilot {id} takes part while it drains, or not"
             );
+            let is_idle = state.is_synced && state.leases.is_empty();
+            assert_eq!(is_idle, state.idle_since.is_some(), "pilot {id} is idle or not, not both");
+            parked.by_request.extend(state.parked.map(|(request, _)| (request, *id)));
+            if let Some(free_cores) = state.free_cores_listed() {
+                parked.takers.entry(state.capacity.clone()).or_default().insert((free_cores, *id));
+            }
+            idle.extend(state.idle_since.map(|since| (held.platform, since, *id)));
+            if state.takes_part {
+                *capacities.entry(state.capacity.clone()).or_default() += 1;
+            }
+            state.templates.iter().for_each(|job| _ = knowing.entry(*job).or_default().insert(*id));
+            let is_untold = state.parked.is_some() && !state.commands.is_empty();
+            assert!(!is_untold, "pilot {id} is parked though it must be told something");
+        }
+        for (id, leases) in jobs.iter() {
+            let request = &self.durable.jobs()[id].request;
+            let fits = |s: &&PilotState| s.takes_part && request.needs.resources.fits_in(&s.capacity);
+            let n_fitting = pilots.values().filter(fits).count() as u64;
+            assert_eq!(leases.n_fitting, n_fitting, "pilots that can run job {id} are counted wrong");
+            if leases.n_leased > 0 {
+                let held = leases.n_leased * u64::from(request.needs.resources.cores);
+                *user_cores.entry(request.user.clone()).or_default() += held;
+            }
+        }
+        let has_ready = |id: &&JobId| !jobs[*id].ready.is_empty();
+        let ready: BTreeSet<JobId> = jobs.keys().filter(has_ready).copied().collect();
+        user_cores.retain(|_, n_cores| *n_cores > 0);
+        assert_eq!(self.volatile.ready, ready, "jobs with ready tasks");
+        assert_eq!(self.volatile.parked, parked, "parked pulls");
+        assert_eq!(self.volatile.idle, idle, "idle pilots");
+        assert_eq!(self.volatile.capacities, capacities, "what pilots have");
+        assert_eq!(self.volatile.knowing, knowing, "who knows which template");
+        assert_eq!(self.volatile.user_cores, user_cores, "cores that users hold");
+        self.check_census();
+    }
+
+    fn check_census(&self) {
+        for id in self.durable.platforms().keys() {
+            let all = || self.durable.allocations().values().filter(|held| held.platform == *id);
+            let census = Census {
+                n_there: all().filter(|held| held.may_be_there()).count(),
+                n_live: all().filter(|held| held.is_live()).count(),
+                n_waiting: all().filter(|held| held.is_live() && held.pilot.is_none()).count(),
+            };
+            assert_eq!(self.durable.census(*id), census, "allocations of platform {id}");
         }
     }
 

@@ -4,13 +4,8 @@ use super::{
     Turn,
     interface::{Answer, Caller, JobChange, JobRequest, Notice, Refusal, RequestId},
     record::{CancelCause, Record},
-    volatile::JobLeases,
 };
-use crate::{
-    ids::{JobId, PilotId},
-    pull::PilotCommand,
-    ranges::TaskSet,
-};
+use crate::{ids::JobId, pull::PilotCommand, ranges::TaskSet};
 
 impl Turn<'_> {
     pub(super) fn submit_job(&mut self, request: RequestId, job: JobRequest) {
@@ -21,10 +16,10 @@ impl Turn<'_> {
             return self.refuse(request, Refusal::ShuttingDown);
         }
         let id = JobId(self.durable.jobs().last_key_value().map_or(1, |(last, _)| last.0 + 1));
-        let ready = TaskSet::from(0..job.n_tasks);
         self.record(Record::JobAccepted { job: id, request: job, at: self.now });
-        self.volatile.jobs.insert(id, JobLeases { ready, ..JobLeases::default() });
-        self.volatile.is_stirred = true;
+        self.open_job(id);
+        let ready = self.durable.jobs().get(&id).map(|job| job.open.clone()).unwrap_or_default();
+        self.volatile.add_ready(id, &ready);
         self.stir_platforms();
         self.notify(Notice::JobChanged(id));
         self.answer(request, Answer::Submitted { job: id, is_repeat: false });
@@ -72,13 +67,7 @@ impl Turn<'_> {
 
     fn pause_job(&mut self, id: JobId) -> u64 {
         self.record(Record::JobPaused { job: id, at: self.now });
-        let holders: Vec<(PilotId, TaskSet)> = self
-            .volatile
-            .pilots
-            .iter()
-            .filter_map(|(pilot, state)| Some((*pilot, state.leases.get(&id)?.clone())))
-            .collect();
-        for (pilot, tasks) in holders {
+        for (pilot, tasks) in self.volatile.held(id) {
             self.command(pilot, PilotCommand::Return { job: id, tasks });
         }
         self.durable.jobs().get(&id).map_or(0, |job| job.open.len())
@@ -86,7 +75,7 @@ impl Turn<'_> {
 
     fn resume_job(&mut self, id: JobId) -> u64 {
         self.record(Record::JobResumed { job: id, at: self.now });
-        self.volatile.is_stirred = true;
+        self.volatile.stir_all();
         self.stir_platforms();
         self.durable.jobs().get(&id).map_or(0, |job| job.open.len())
     }
@@ -106,10 +95,16 @@ impl Turn<'_> {
             return 0;
         }
         self.record(Record::TasksReopened { job: id, tasks: tasks.clone(), at: self.now });
-        self.volatile.jobs.entry(id).or_default();
+        self.open_job(id);
         self.make_ready(id, &tasks);
         self.stir_platforms();
         tasks.len()
+    }
+
+    fn open_job(&mut self, id: JobId) {
+        if let Some(job) = self.durable.jobs().get(&id) {
+            self.volatile.add_job(id, job);
+        }
     }
 
     /// When no task is open any more: forgets the job's leases and tells pilots to forget its template.
@@ -117,19 +112,9 @@ impl Turn<'_> {
         if self.durable.jobs().get(&id).is_none_or(|job| job.ended_at.is_none()) {
             return;
         }
-        self.volatile.jobs.remove(&id);
+        self.volatile.remove_job(id);
         self.notify(Notice::JobEnded(id));
-        let knowing: Vec<PilotId> = self
-            .volatile
-            .pilots
-            .iter()
-            .filter(|(_, state)| state.templates.contains(&id))
-            .map(|(pilot, _)| *pilot)
-            .collect();
-        for pilot in knowing {
-            if let Some(state) = self.volatile.pilots.get_mut(&pilot) {
-                state.templates.remove(&id);
-            }
+        for pilot in self.volatile.take_knowing(id) {
             self.command(pilot, PilotCommand::Forget { job: id });
         }
     }

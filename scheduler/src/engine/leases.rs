@@ -1,6 +1,11 @@
 //! Who holds what: the only code that moves tasks between ready and held, so that sums stay right.
 
-use super::{Turn, interface::Notice, volatile::Timer};
+use super::{
+    Turn,
+    durable::Durable,
+    interface::{JobRequest, Notice},
+    volatile::{Timer, Volatile},
+};
 use crate::{
     ids::{JobId, PilotId, TaskId},
     ranges::TaskSet,
@@ -9,35 +14,40 @@ use crate::{
 impl Turn<'_> {
     /// Gives tasks to a pilot. They must be out of the ready set already.
     pub(super) fn lease(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
-        let Some(needs) = self.durable.jobs().get(&job).map(|job| &job.request.needs.resources) else {
-            return;
-        };
-        let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
-        state.leases.entry(job).or_default().insert_all(tasks);
-        state.used.give_back(needs, tasks.len());
-        state.idle_since = None;
-        if let Some(leases) = self.volatile.jobs.get_mut(&job) {
-            leases.n_leased += tasks.len();
-        }
+        self.volatile.lease(self.durable, pilot, job, tasks);
     }
 
     /// Takes tasks from a pilot; gives those that it held.
     pub(super) fn unlease(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) -> TaskSet {
-        let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return TaskSet::new() };
-        let Some(held) = state.leases.get_mut(&job) else { return TaskSet::new() };
-        let taken = held.intersection(tasks);
-        held.remove_all(&taken);
-        if held.is_empty() {
-            state.leases.remove(&job);
-        }
-        if let Some(request) = self.durable.jobs().get(&job).map(|job| &job.request) {
+        let Some(request) = self.durable.jobs().get(&job).map(|job| &job.request) else {
+            return TaskSet::new();
+        };
+        let taken = self.volatile.with_pilot(pilot, |state| {
+            let held = state.leases.get_mut(&job)?;
+            let taken = held.intersection(tasks);
+            held.remove_all(&taken);
+            let is_last = held.is_empty();
+            if is_last {
+                state.leases.remove(&job);
+            }
             state.used.take(&request.needs.resources, taken.len());
-        }
-        if state.leases.is_empty() {
-            state.idle_since = Some(self.now);
+            Some((taken, is_last, state.leases.is_empty()))
+        });
+        let Some((taken, is_last, is_idle)) = taken.flatten() else { return TaskSet::new() };
+        if is_idle {
+            self.volatile.set_idle(self.durable, pilot, Some(self.now));
         }
         if let Some(leases) = self.volatile.jobs.get_mut(&job) {
             leases.n_leased -= taken.len();
+            if is_last {
+                leases.holders.remove(&pilot);
+            }
+        }
+        if let Some(held) = self.volatile.user_cores.get_mut(&request.user) {
+            *held = held.saturating_sub(cores(request, taken.len()));
+            if *held == 0 {
+                self.volatile.user_cores.remove(&request.user);
+            }
         }
         self.forget_running(pilot, job, &taken);
         taken
@@ -96,15 +106,12 @@ impl Turn<'_> {
                 self.volatile.timers.insert((trouble.retry_at, Timer::Retry(TaskId { job, index: *index })));
             }
         }
-        if let Some(leases) = self.volatile.jobs.get_mut(&job) {
-            leases.ready.insert_all(&ready);
-            self.volatile.is_stirred |= !ready.is_empty();
-        }
+        self.volatile.add_ready(job, &ready);
     }
 
     /// A task's wait before its next attempt is over.
     pub(super) fn retry_is_due(&mut self, task: TaskId) {
-        if self.volatile.pilots.values().any(|pilot| pilot.holds(task)) {
+        if self.volatile.holder(task).is_some() {
             return;
         }
         self.make_ready(task.job, &TaskSet::from(task.index..task.index + 1));
@@ -141,19 +148,10 @@ impl Turn<'_> {
 
     /// Takes tasks that are closed now away from whoever else holds them, and tells those to stop.
     pub(super) fn revoke(&mut self, job: JobId, tasks: &TaskSet, except: Option<PilotId>) {
-        if let Some(leases) = self.volatile.jobs.get_mut(&job) {
-            leases.ready.remove_all(tasks);
-            if leases.n_leased == 0 {
-                return;
-            }
-        }
-        let holders: Vec<PilotId> = self
-            .volatile
-            .pilots
-            .iter()
-            .filter(|(id, pilot)| Some(**id) != except && pilot.leases.contains_key(&job))
-            .map(|(id, _)| *id)
-            .collect();
+        self.volatile.less_ready(job, |ready| ready.remove_all(tasks));
+        let holders = self.volatile.jobs.get(&job).map_or_else(Vec::new, |leases| {
+            leases.holders.iter().copied().filter(|holder| Some(*holder) != except).collect()
+        });
         for holder in holders {
             let taken = self.unlease(holder, job, tasks);
             if !taken.is_empty() {
@@ -162,4 +160,48 @@ impl Turn<'_> {
             }
         }
     }
+}
+
+impl Volatile {
+    /// Gives tasks to a pilot. They must be out of the ready set already.
+    pub fn lease(&mut self, durable: &Durable, pilot: PilotId, job: JobId, tasks: &TaskSet) {
+        let Some(request) = durable.jobs().get(&job).map(|job| &job.request) else { return };
+        if tasks.is_empty() {
+            return;
+        }
+        let leased = self.with_pilot(pilot, |state| {
+            state.leases.entry(job).or_default().insert_all(tasks);
+            state.used.give_back(&request.needs.resources, tasks.len());
+        });
+        if leased.is_none() {
+            return;
+        }
+        self.set_idle(durable, pilot, None);
+        if let Some(leases) = self.jobs.get_mut(&job) {
+            leases.n_leased += tasks.len();
+            leases.holders.insert(pilot);
+        }
+        let n_cores = cores(request, tasks.len());
+        match self.user_cores.get_mut(&request.user) {
+            Some(held) => *held = held.saturating_add(n_cores),
+            None => _ = self.user_cores.insert(request.user.clone(), n_cores),
+        }
+    }
+
+    /// Who holds what of a job.
+    pub fn held(&self, job: JobId) -> Vec<(PilotId, TaskSet)> {
+        let holders = self.jobs.get(&job).into_iter().flat_map(|leases| &leases.holders);
+        holders.filter_map(|id| Some((*id, self.pilots.get(id)?.leases.get(&job)?.clone()))).collect()
+    }
+
+    /// Who holds a task.
+    pub fn holder(&self, task: TaskId) -> Option<PilotId> {
+        let mut holders = self.jobs.get(&task.job)?.holders.iter().copied();
+        holders.find(|id| self.pilots.get(id).is_some_and(|pilot| pilot.holds(task)))
+    }
+}
+
+/// Cores that so many tasks of the job hold.
+fn cores(request: &JobRequest, n_tasks: u64) -> u64 {
+    n_tasks.saturating_mul(u64::from(request.needs.resources.cores))
 }

@@ -17,6 +17,7 @@ mod pilots;
 mod provision;
 mod reasons;
 mod serve;
+mod standby;
 #[cfg(test)]
 mod tests;
 mod volatile;
@@ -157,10 +158,11 @@ impl Turn<'_> {
         self.answer(request, Answer::Refused(refusal));
     }
 
-    /// Queues a notice, once a step.
+    /// Queues a notice, once a step. There may be thousands of failures, each told once anyway.
     fn notify(&mut self, notice: Notice) {
+        let may_repeat = !matches!(notice, Notice::TaskFailed { .. });
         let effect = Effect::Notify(notice);
-        if !self.step.effects.contains(&effect) {
+        if !may_repeat || !self.step.effects.contains(&effect) {
             self.step.effects.push(effect);
         }
     }
@@ -175,7 +177,7 @@ impl Turn<'_> {
                 Timer::Retry(task) => self.retry_is_due(task),
                 Timer::Pilot(pilot) => self.look_at_pilot(pilot),
                 Timer::Platform(platform) => self.look_at_platform(platform),
-                Timer::Grace => self.volatile.is_stirred = true,
+                Timer::Grace => self.volatile.stir_all(),
             }
         }
     }

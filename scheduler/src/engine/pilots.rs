@@ -40,7 +40,7 @@ impl Turn<'_> {
             idle_since: Some(self.now),
             ..PilotState::default()
         };
-        self.volatile.pilots.insert(id, state);
+        self.volatile.add_pilot(self.durable, id, state);
         self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
         if let Some(before) = before {
             self.lose_pilot(before, "its process was started again");
@@ -59,13 +59,16 @@ impl Turn<'_> {
         if !pilot.is_live() {
             self.take_back(id);
         }
-        self.supersede(id);
-        let epoch = self.volatile.epoch;
-        let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
-        state.last_heard = self.now;
-        state.is_hungry = pull.is_hungry;
-        if pull.epoch == epoch {
-            state.unconfirmed.retain(|part| part.number > pull.part_seen);
+        let (epoch, now) = (self.volatile.epoch, self.now);
+        let known = self.volatile.with_pilot(id, |state| {
+            state.last_heard = now;
+            state.is_hungry = pull.is_hungry;
+            if pull.epoch == epoch {
+                state.unconfirmed.retain(|part| part.number > pull.part_seen);
+            }
+        });
+        if known.is_none() {
+            return;
         }
         if let Some(holds) = pull.holds.as_ref().filter(|_| pull.epoch == epoch) {
             self.adopt(id, holds, pull.part_seen);
@@ -97,29 +100,21 @@ impl Turn<'_> {
     }
 
     fn park(&mut self, request: RequestId, id: PilotId, wait: Span) {
-        let until = self.now + wait.min(self.settings.poll_wait_max);
-        if let Some(state) = self.volatile.pilots.get_mut(&id) {
-            state.parked = Some((request, until));
-            self.volatile.parked.insert(id);
-            self.volatile.arm_pilot(id, until);
-        }
+        self.supersede(id);
+        self.volatile.park(request, id, self.now + wait.min(self.settings.poll_wait_max));
     }
 
     /// A pilot has one parked pull at most: the older one is answered with nothing.
     fn supersede(&mut self, id: PilotId) {
-        let parked = self.volatile.pilots.get_mut(&id).and_then(|state| state.parked.take());
-        self.volatile.parked.remove(&id);
-        if let Some((older, _)) = parked {
+        if let Some(older) = self.volatile.unpark(id) {
             self.answer_pull(older, id, None);
         }
     }
 
     pub(super) fn unpark(&mut self, request: RequestId) {
-        let is_it = |state: &PilotState| state.parked.is_some_and(|(parked, _)| parked == request);
-        let Some((&id, _)) = self.volatile.pilots.iter().find(|(_, state)| is_it(state)) else { return };
-        self.volatile.parked.remove(&id);
+        let Some(id) = self.volatile.parked.by_request.get(&request).copied() else { return };
+        self.volatile.unpark(id);
         if let Some(state) = self.volatile.pilots.get_mut(&id) {
-            state.parked = None;
             state.last_heard = self.now;
             self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
         }
@@ -145,11 +140,12 @@ impl Turn<'_> {
         let mut templates = Vec::new();
         for bundle in &bundles {
             let Some(job) = self.durable.jobs().get(&bundle.job) else { continue };
-            if state.templates.insert(bundle.job) {
+            if self.volatile.note_knowing(bundle.job, id) {
                 let (needs, spec) = (job.request.needs.clone(), job.request.spec.to_string());
                 templates.push(Template { job: bundle.job, needs, spec });
             }
         }
+        let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
         state.has_unseen_tasks |= !bundles.is_empty();
         state.n_parts = state.n_parts.saturating_add(1);
         let part = Part { number: state.n_parts, templates, bundles, commands };
@@ -160,7 +156,7 @@ impl Turn<'_> {
     pub(super) fn command(&mut self, id: PilotId, command: PilotCommand) {
         if let Some(state) = self.volatile.pilots.get_mut(&id) {
             state.commands.push(command);
-            self.volatile.is_stirred = true;
+            self.volatile.commanded.insert(id);
         }
     }
 
@@ -184,11 +180,11 @@ impl Turn<'_> {
         state.unconfirmed.clear();
         state.revoked.clear();
         state.doubtful.clear();
-        state.templates = holds.templates.iter().copied().collect();
         state.is_synced = true;
         state.told = holds.asked;
-        state.idle_since = Some(self.now);
         self.volatile.n_unsynced -= 1;
+        self.volatile.set_knowing(id, holds.templates.iter().copied());
+        self.volatile.set_idle(self.durable, id, Some(self.now));
         for held in &holds.tasks {
             let mut all = held.queued.clone();
             all.insert_all(&held.running);
@@ -197,9 +193,7 @@ impl Turn<'_> {
             let mut unwanted = held.queued.clone();
             unwanted.insert_all(&held.running);
             unwanted.remove_all(&wanted);
-            if let Some(leases) = self.volatile.jobs.get_mut(&held.job) {
-                leases.ready.remove_all(&wanted);
-            }
+            self.volatile.less_ready(held.job, |ready| ready.remove_all(&wanted));
             self.lease(id, held.job, &wanted);
             all.remove_all(&wanted);
             self.note_revoked(id, held.job, &all);
@@ -214,16 +208,22 @@ impl Turn<'_> {
         if self.durable.pilots().get(&id).is_some_and(|pilot| pilot.drain.is_some()) {
             self.command(id, PilotCommand::Drain);
         }
-        self.volatile.is_stirred = true;
+        self.end_grace();
+    }
+
+    /// Once all pilots have said what they hold, nothing is withheld for any of them.
+    fn end_grace(&mut self) {
+        if self.volatile.n_unsynced == 0 {
+            self.volatile.stir_all();
+        }
     }
 
     /// Of these tasks, those that are open and held by nobody else.
     fn adoptable(&self, id: PilotId, job: JobId, tasks: &TaskSet) -> TaskSet {
         let Some(held) = self.durable.jobs().get(&job) else { return TaskSet::new() };
         let mut wanted = tasks.intersection(&held.open);
-        let others = self.volatile.pilots.iter().filter(|(other, _)| **other != id);
-        for leased in others.filter_map(|(_, other)| other.leases.get(&job)) {
-            wanted.remove_all(leased);
+        for (_, leased) in self.volatile.held(job).into_iter().filter(|(other, _)| *other != id) {
+            wanted.remove_all(&leased);
         }
         wanted
     }
@@ -305,10 +305,11 @@ impl Turn<'_> {
     fn bury(&mut self, id: PilotId) {
         self.supersede(id);
         self.release_all(id);
-        if self.volatile.pilots.remove(&id).is_some_and(|state| !state.is_synced) {
-            self.volatile.n_unsynced -= 1;
+        let was_awaited = !self.is_synced(id);
+        self.volatile.remove_pilot(self.durable, id);
+        if was_awaited {
+            self.end_grace();
         }
-        self.volatile.is_stirred = true;
         self.stir_platforms();
     }
 
@@ -329,8 +330,8 @@ impl Turn<'_> {
     /// A pilot that had been given up speaks again: it is known, and must say what it holds.
     fn take_back(&mut self, id: PilotId) {
         self.record(Record::PilotReturned { pilot: id, at: self.now });
-        self.volatile.pilots.insert(id, PilotState { last_heard: self.now, ..PilotState::default() });
-        self.volatile.n_unsynced += 1;
+        let state = PilotState { last_heard: self.now, ..PilotState::default() };
+        self.volatile.add_pilot(self.durable, id, state);
         self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
     }
 
@@ -340,6 +341,7 @@ impl Turn<'_> {
             return;
         }
         self.record(Record::PilotDrained { pilot: id, why, at: self.now });
+        self.volatile.delist(self.durable, id);
         self.command(id, PilotCommand::Drain);
     }
 

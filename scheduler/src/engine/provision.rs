@@ -1,17 +1,17 @@
 //! Provisioning: how many allocations are wanted where, and what becomes of each. Intent first, then
 //! the act, then the outcome; what is unknown is left to the next listing by tag.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use super::{
     Turn,
-    durable::{Allocation, AllocationState, Durable},
+    durable::{Allocation, AllocationState, Census, Durable},
     interface::{Answer, Effect, ListedAllocation, Notice, PlatformSpec, RequestId, SubmitOutcome},
     record::{DrainCause, Record},
     volatile::Volatile,
 };
 use crate::{
-    ids::{AllocationId, JobId, PilotId, PlatformId},
+    ids::{AllocationId, PilotId, PlatformId},
     pull::PilotCommand,
     resources::Resources,
     time::{Span, Time},
@@ -53,10 +53,9 @@ impl Turn<'_> {
         if !state.is_attached {
             return;
         }
-        let may_be_there = self.durable.allocations_there(id).next().is_some();
         let listed_at = self.volatile.platforms.get(&id).and_then(|state| state.listed_at);
         let is_list_due = listed_at.is_none_or(|at| self.now.since(at) >= spec.poll_interval);
-        if may_be_there && is_list_due {
+        if self.durable.census(id).n_there > 0 && is_list_due {
             self.step.effects.push(Effect::List { platform: id });
             if let Some(state) = self.volatile.platforms.get_mut(&id) {
                 state.listed_at = Some(self.now);
@@ -66,7 +65,7 @@ impl Turn<'_> {
             self.drain_idle(id, &spec);
             self.ask_for_more(id, &spec);
         }
-        if self.durable.allocations_there(id).next().is_some() {
+        if self.durable.census(id).n_there > 0 {
             self.volatile.arm_platform(id, self.now + spec.poll_interval);
         }
     }
@@ -79,24 +78,18 @@ impl Turn<'_> {
         self.volatile.arm_platform(id, self.now);
     }
 
-    fn live_allocations(&self, id: PlatformId) -> Vec<AllocationId> {
-        self.durable.allocations_there(id).filter(|(_, a)| a.is_live()).map(|(id, _)| id).collect()
-    }
-
+    /// Sends those away that have been idle for too long, the longest idle first, down to the minimum.
     fn drain_idle(&mut self, id: PlatformId, spec: &PlatformSpec) {
-        let n_live = self.live_allocations(id).len();
-        let n_spare = n_live.saturating_sub(spec.n_pilots_min as usize);
-        let is_idle = |pilot: &PilotId| {
-            let since = self.volatile.pilots.get(pilot).and_then(|state| state.idle_since);
-            since.is_some_and(|since| self.now.since(since) >= spec.idle_timeout)
+        let n_spare = self.durable.census(id).n_live.saturating_sub(spec.n_pilots_min as usize);
+        let is_known = |pilot: &PilotId| {
+            let held = self.durable.pilots().get(pilot);
+            held.is_some_and(|pilot| pilot.is_live() && pilot.drain.is_none())
         };
-        let idle: Vec<PilotId> = self
-            .durable
-            .pilots()
-            .iter()
-            .filter(|(_, pilot)| pilot.platform == id && pilot.is_live() && pilot.drain.is_none())
-            .map(|(pilot, _)| *pilot)
-            .filter(is_idle)
+        let longest_idle = self.volatile.idle.range((id, Time(0), PilotId(0))..);
+        let idle: Vec<PilotId> = longest_idle
+            .take_while(|(platform, since, _)| *platform == id && self.now.since(*since) >= spec.idle_timeout)
+            .map(|(_, _, pilot)| *pilot)
+            .filter(is_known)
             .take(n_spare)
             .collect();
         for pilot in idle {
@@ -109,12 +102,11 @@ impl Turn<'_> {
         if blocked_until > self.now {
             return self.volatile.arm_platform(id, blocked_until);
         }
-        let live = self.live_allocations(id);
-        let waiting = live.iter().filter(|a| self.durable.allocations()[*a].pilot.is_none()).count();
-        let room = (spec.n_pilots_max as usize).saturating_sub(self.durable.allocations_there(id).count());
-        let missing = (spec.n_pilots_min as usize).saturating_sub(live.len());
-        let wanted = n_hypothetical(self.durable, self.volatile, &spec.capacity, waiting + room)
-            .saturating_sub(waiting);
+        let Census { n_there, n_live, n_waiting } = self.durable.census(id);
+        let room = (spec.n_pilots_max as usize).saturating_sub(n_there);
+        let missing = (spec.n_pilots_min as usize).saturating_sub(n_live);
+        let wanted = n_hypothetical(self.durable, self.volatile, &spec.capacity, n_waiting + room)
+            .saturating_sub(n_waiting);
         let is_failing = self.volatile.platforms.get(&id).is_some_and(|state| state.n_failures > 0);
         let n = if is_failing { wanted.max(missing).min(1) } else { wanted.max(missing) };
         for _ in 0..n.min(room) {
@@ -196,10 +188,12 @@ impl Turn<'_> {
                 Some((_, false, _)) | None => unwanted.push(entry.batch_id.clone()),
             }
         }
+        let shown: BTreeSet<&str> =
+            listed.iter().filter(|entry| !entry.is_ended).map(|entry| entry.tag.as_str()).collect();
         let there: Vec<AllocationId> = self.durable.allocations_there(id).map(|(id, _)| id).collect();
         for allocation in there {
             let held = &self.durable.allocations()[&allocation];
-            let is_there = listed.iter().any(|entry| entry.tag == held.tag && !entry.is_ended);
+            let is_there = shown.contains(held.tag.as_str());
             let since = match held.state {
                 AllocationState::Submitted => held.submitted_at,
                 // Whoever asked for it ended with the manager of before, or a moment later.
@@ -310,25 +304,75 @@ pub(super) fn n_hypothetical(
     capacity: &Resources,
     limit: usize,
 ) -> usize {
-    let mut ready: BTreeMap<JobId, u64> = BTreeMap::new();
-    for (id, leases) in volatile.jobs.iter().take(N_JOBS_LOOKED_AT) {
-        if durable.jobs().get(id).is_some_and(|job| !job.is_paused) {
-            ready.insert(*id, leases.ready.len());
-        }
-    }
-    for n in 0..limit {
+    let ready = volatile.ready.iter().take(N_JOBS_LOOKED_AT).filter_map(|id| {
+        let (job, leases) = (durable.jobs().get(id)?, volatile.jobs.get(id)?);
+        (!job.is_paused).then(|| (&job.request.needs.resources, leases.ready.len()))
+    });
+    n_with_work(ready.collect(), capacity, limit)
+}
+
+/// How many pilots of this capacity, up to `limit`, find something to do among so many ready tasks that
+/// need this. O(jobs^2): it does not grow with tasks or pilots.
+fn n_with_work(mut ready: Vec<(&Resources, u64)>, capacity: &Resources, limit: usize) -> usize {
+    let mut n = 0;
+    while n < limit {
         let mut free = capacity.clone();
-        let mut has_work = false;
-        for (id, n_ready) in ready.iter_mut().filter(|(_, n_ready)| **n_ready > 0) {
-            let needs = &durable.jobs()[id].request.needs.resources;
+        // As many pilots as take the same from each job, until one of the jobs runs out.
+        let mut n_alike = (limit - n) as u64;
+        let mut taken: Vec<u64> = Vec::with_capacity(ready.len());
+        for (needs, n_ready) in &ready {
             let n_taken = needs.how_often_in(&free).min(*n_ready);
             free.take(needs, n_taken);
-            *n_ready -= n_taken;
-            has_work |= n_taken > 0;
+            taken.push(n_taken);
+            n_alike = n_alike.min(n_ready.checked_div(n_taken).unwrap_or(u64::MAX));
         }
-        if !has_work {
+        if taken.iter().all(|n_taken| *n_taken == 0) {
             return n;
         }
+        for ((_, n_ready), n_taken) in ready.iter_mut().zip(taken) {
+            *n_ready -= n_taken.saturating_mul(n_alike);
+        }
+        ready.retain(|(_, n_ready)| *n_ready > 0);
+        n += n_alike as usize;
     }
     limit
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::n_with_work;
+    use crate::resources::Resources;
+
+    /// One pilot after the other.
+    fn counted(mut ready: Vec<(Resources, u64)>, capacity: &Resources, limit: usize) -> usize {
+        let has_work = |_: &usize| {
+            let mut free = capacity.clone();
+            let mut has_work = false;
+            for (needs, n_ready) in &mut ready {
+                let n_taken = needs.how_often_in(&free).min(*n_ready);
+                free.take(needs, n_taken);
+                *n_ready -= n_taken;
+                has_work |= n_taken > 0;
+            }
+            has_work
+        };
+        (0..limit).take_while(has_work).count()
+    }
+
+    proptest! {
+        #[test]
+        fn pilots_that_would_have_work_are_counted_as_one_by_one(
+            jobs in prop::collection::vec((0..5u32, 0..4u64, 0..60u64), 0..6), cores in 0..9u32, limit in 0..80usize,
+        ) {
+            let needs = |(cores, memory_bytes, n_ready)| {
+                (Resources { memory_bytes, ..Resources::cores(cores) }, n_ready)
+            };
+            let ready: Vec<(Resources, u64)> = jobs.into_iter().map(needs).collect();
+            let capacity = Resources { memory_bytes: 7, ..Resources::cores(cores) };
+            let n = n_with_work(ready.iter().map(|(needs, n)| (needs, *n)).collect(), &capacity, limit);
+            prop_assert_eq!(n, counted(ready, &capacity, limit));
+        }
+    }
 }

@@ -1,7 +1,5 @@
 //! Serving a pilot: which job (matching), how many of its tasks (bundling), what fits it.
 
-use std::collections::BTreeMap;
-
 use super::{
     Turn,
     durable::{Durable, Job, Pilot},
@@ -12,7 +10,6 @@ use crate::{
     ids::{JobId, PilotId},
     policy::{bundling::Situation, matching::Candidate},
     pull::Bundle,
-    ranges::TaskSet,
     resources::Resources,
     time::{Span, Time},
 };
@@ -24,142 +21,170 @@ impl Turn<'_> {
     /// Leases tasks to a pilot until it has enough, or nothing is left that fits.
     pub(super) fn fill(&mut self, id: PilotId) -> Vec<Bundle> {
         let mut bundles = Vec::new();
-        if !self.takes_tasks(id) {
+        if self.volatile.ready.is_empty() || !self.takes_tasks(id) {
             return bundles;
         }
-        while bundles.len() < N_BUNDLES_MAX && self.has_room_for_templates(id, &bundles) {
-            let Some((job, n)) = self.choose(id) else { break };
-            let revoked = self.volatile.pilots.get(&id).and_then(|state| state.revoked.get(&job)).cloned();
-            let Some(leases) = self.volatile.jobs.get_mut(&job) else { break };
-            let tasks = take_ready(&mut leases.ready, revoked.as_ref(), n);
-            self.volatile.n_served += 1;
-            leases.last_served = self.volatile.n_served;
-            self.lease(id, job, &tasks);
-            let tried = self.durable.jobs().get(&job).map_or_else(Vec::new, |job| job.tried(&tasks));
-            bundles.push(Bundle { job, tasks, tried });
+        let (settings, durable, volatile) = (self.settings, &*self.durable, &mut *self.volatile);
+        let Some(mut offer) = Offer::new(settings, durable, volatile, self.now, id) else { return bundles };
+        let mut choices = choices(&offer, durable, volatile, id);
+        while bundles.len() < N_BUNDLES_MAX
+            && has_room_for_templates(settings, durable, volatile, id, &bundles)
+        {
+            choices.retain(|choice| offer.n_room(choice) > 0);
+            let candidates = choices.iter().map(|choice| &choice.candidate);
+            let Some(at) = settings.policies.matching.choose(candidates) else { break };
+            // One bundle a job: after a second one the first would not have been cut at the job's tail.
+            let choice = choices.swap_remove(at);
+            let (id_of_job, n) = (choice.candidate.job, offer.bundle_size(&choice));
+            let revoked = volatile.pilots.get(&id).and_then(|state| state.revoked.get(&id_of_job)).cloned();
+            let excluded = revoked.unwrap_or_default();
+            let tasks = volatile.less_ready(id_of_job, |ready| ready.take_first_outside(n, &excluded));
+            let Some(tasks) = tasks.filter(|tasks| !tasks.is_empty()) else { break };
+            volatile.lease(durable, id, id_of_job, &tasks);
+            volatile.n_served += 1;
+            if let Some(leases) = volatile.jobs.get_mut(&id_of_job) {
+                leases.last_served = volatile.n_served;
+            }
+            offer.give(&choice, tasks.len());
+            note_served(&mut choices, &choice, tasks.len());
+            bundles.push(Bundle { job: id_of_job, tried: choice.job.tried(&tasks), tasks });
         }
         bundles
     }
 
-    /// Whether the pilot's next answer may still grow: the templates that it carries, of parts not yet
-    /// confirmed and of these bundles, are below their limit.
-    fn has_room_for_templates(&self, id: PilotId, bundles: &[Bundle]) -> bool {
-        let Some(state) = self.volatile.pilots.get(&id) else { return false };
-        let spec_bytes = |job: &JobId| self.durable.jobs().get(job).map_or(0, |job| job.request.spec.len());
-        let unconfirmed = state.unconfirmed.iter().flat_map(|part| &part.templates);
-        let new = bundles.iter().map(|bundle| &bundle.job).filter(|job| !state.templates.contains(job));
-        let n_bytes: usize = unconfirmed.map(|t| t.spec.len()).chain(new.map(spec_bytes)).sum();
-        n_bytes < self.settings.template_bytes_max
-    }
-
     fn takes_tasks(&self, id: PilotId) -> bool {
-        let is_draining = self.durable.pilots().get(&id).is_none_or(|pilot| pilot.drain.is_some());
-        let is_willing =
-            self.volatile.pilots.get(&id).is_some_and(|pilot| pilot.is_hungry && pilot.is_synced);
-        is_willing && !is_draining && self.volatile.shutdown.is_none() && !self.volatile.is_in_grace()
+        let is_willing = |pilot: &PilotState| pilot.is_hungry && pilot.is_synced && pilot.takes_part;
+        self.volatile.pilots.get(&id).is_some_and(is_willing)
+            && self.volatile.shutdown.is_none()
+            && !self.volatile.is_in_grace()
     }
 
-    /// The job to serve the pilot with and the size of the bundle.
-    fn choose(&self, id: PilotId) -> Option<(JobId, u64)> {
-        let view = Offer::new(self.settings, self.durable, self.volatile, self.now, id)?;
-        let users = user_cores(self.durable, self.volatile);
-        let mut candidates = Vec::new();
-        let mut sizes = Vec::new();
-        for (job_id, leases) in &self.volatile.jobs {
-            let Some(job) = self.durable.jobs().get(job_id) else { continue };
-            if leases.ready.is_empty() || job.is_paused || !view.outlives(job) {
-                continue;
-            }
-            let n_ready = leases.ready.len() - view.n_not_for_it(*job_id, &leases.ready);
-            let n = view.bundle_size(*job_id, job, n_ready);
-            if n == 0 {
-                continue;
-            }
-            let cores = u64::from(job.request.needs.resources.cores);
-            sizes.push(n);
-            candidates.push(Candidate {
-                job: *job_id,
-                user: &job.request.user,
-                priority: job.request.priority,
-                submitted_at: job.submitted_at,
-                leased_cores: leases.n_leased.saturating_mul(cores),
-                user_leased_cores: users.get(job.request.user.as_str()).copied().unwrap_or(0),
-                last_served: leases.last_served,
-            });
-        }
-        let chosen = self.settings.policies.matching.choose(&candidates)?;
-        Some((candidates[chosen].job, sizes[chosen]))
-    }
-
-    /// Looks at parked pulls again after something became ready or there is something to tell.
+    /// Looks at parked pulls again: of pilots that have something to be told, and of those that could
+    /// begin something that may be had since the last time. One who has no core free is not looked at:
+    /// it says so itself when a task ends.
     pub(super) fn serve_parked(&mut self) {
-        if !std::mem::take(&mut self.volatile.is_stirred) {
+        for id in std::mem::take(&mut self.volatile.commanded) {
+            self.serve_if_parked(id);
+        }
+        while let Some(job) = self.volatile.stirred.pop_first() {
+            self.offer_to_parked(job);
+        }
+    }
+
+    fn offer_to_parked(&mut self, id: JobId) {
+        let Some(job) = self.durable.jobs().get(&id).filter(|job| !job.is_paused) else { return };
+        if self.volatile.shutdown.is_some() || self.volatile.is_in_grace() {
             return;
         }
-        let parked: Vec<PilotId> = self.volatile.parked.iter().copied().collect();
-        let mut has_ready = self.has_ready();
-        for id in parked {
-            let has_commands = self.volatile.pilots.get(&id).is_some_and(|state| !state.commands.is_empty());
-            if !has_commands && !has_ready {
-                continue;
-            }
-            self.feed(id);
-            has_ready = self.has_ready();
-            let Some(state) = self.volatile.pilots.get_mut(&id) else { continue };
-            if state.unconfirmed.is_empty() {
-                continue;
-            }
-            self.volatile.parked.remove(&id);
-            if let Some((request, _)) = state.parked.take() {
-                self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
-                self.answer_pull(request, id, None);
+        let n_cores = job.request.needs.resources.cores;
+        for kind in self.volatile.parked.kinds_for(&job.request.needs.resources) {
+            let mut from = (n_cores, PilotId(0));
+            while self.volatile.ready.contains(&id)
+                && let Some((free_cores, pilot)) = self.volatile.parked.taker_from(&kind, from)
+            {
+                from = (free_cores, PilotId(pilot.0 + 1));
+                self.serve_if_parked(pilot);
             }
         }
     }
 
-    fn has_ready(&self) -> bool {
-        self.volatile.jobs.values().any(|leases| !leases.ready.is_empty())
-    }
-}
-
-/// Takes up to `n` of the first ready tasks, but none of those that the pilot still has to answer for.
-fn take_ready(ready: &mut TaskSet, revoked: Option<&TaskSet>, n: u64) -> TaskSet {
-    let Some(revoked) = revoked else { return ready.take_first(n) };
-    let mut free = ready.clone();
-    free.remove_all(revoked);
-    let tasks = free.take_first(n);
-    ready.remove_all(&tasks);
-    tasks
-}
-
-/// Cores held by each user's tasks.
-fn user_cores<'a>(durable: &'a Durable, volatile: &Volatile) -> BTreeMap<&'a str, u64> {
-    let mut cores = BTreeMap::new();
-    for (id, leases) in volatile.jobs.iter().filter(|(_, leases)| leases.n_leased > 0) {
-        if let Some(job) = durable.jobs().get(id) {
-            let held = leases.n_leased.saturating_mul(u64::from(job.request.needs.resources.cores));
-            *cores.entry(job.request.user.as_str()).or_default() += held;
+    fn serve_if_parked(&mut self, id: PilotId) {
+        let n_parts = |volatile: &Volatile| {
+            let state = volatile.pilots.get(&id).filter(|state| state.parked.is_some());
+            state.map(|state| state.n_parts)
+        };
+        let Some(before) = n_parts(self.volatile) else { return };
+        self.feed(id);
+        if n_parts(self.volatile) != Some(before)
+            && let Some(request) = self.volatile.unpark(id)
+        {
+            self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
+            self.answer_pull(request, id, None);
         }
     }
-    cores
+}
+
+/// Whether the pilot's next answer may still grow: the templates that it carries, of parts not yet
+/// confirmed and of these bundles, are below their limit.
+fn has_room_for_templates(
+    settings: &Settings,
+    durable: &Durable,
+    volatile: &Volatile,
+    id: PilotId,
+    bundles: &[Bundle],
+) -> bool {
+    let Some(state) = volatile.pilots.get(&id) else { return false };
+    let spec_bytes = |job: &JobId| durable.jobs().get(job).map_or(0, |job| job.request.spec.len());
+    let unconfirmed = state.unconfirmed.iter().flat_map(|part| &part.templates);
+    let new = bundles.iter().map(|bundle| &bundle.job).filter(|job| !state.templates.contains(job));
+    let n_bytes: usize = unconfirmed.map(|t| t.spec.len()).chain(new.map(spec_bytes)).sum();
+    n_bytes < settings.template_bytes_max
+}
+
+/// A job with ready tasks that the pilot can run.
+struct Choice<'a> {
+    job: &'a Job,
+    candidate: Candidate<'a>,
+    /// Ready tasks that the pilot may have.
+    n_ready: u64,
+    /// How many of its tasks the whole pilot can run at a time.
+    n_slots: u64,
+    /// How many a slot should have, the running one included.
+    depth: u64,
+    n_fitting: u64,
+}
+
+fn choices<'a>(offer: &Offer<'_>, durable: &'a Durable, volatile: &Volatile, id: PilotId) -> Vec<Choice<'a>> {
+    let revoked = volatile.pilots.get(&id).map(|state| &state.revoked);
+    let choice = |job_id: &JobId| {
+        let (job, leases) = (durable.jobs().get(job_id)?, volatile.jobs.get(job_id)?);
+        let request = &job.request;
+        let n_slots = request.needs.resources.how_often_in(&offer.pilot.node.capacity);
+        if n_slots == 0 || job.is_paused || !offer.outlives(job) {
+            return None;
+        }
+        let revoked = revoked.and_then(|revoked| revoked.get(job_id));
+        let n_not_for_it = revoked.map_or(0, |revoked| revoked.intersection(&leases.ready).len());
+        let n_ready = leases.ready.len() - n_not_for_it;
+        let candidate = Candidate {
+            job: *job_id,
+            user: &request.user,
+            priority: request.priority,
+            submitted_at: job.submitted_at,
+            leased_cores: leases.n_leased.saturating_mul(u64::from(request.needs.resources.cores)),
+            user_leased_cores: volatile.user_cores.get(&request.user).copied().unwrap_or(0),
+            last_served: leases.last_served,
+        };
+        let (depth, n_fitting) = (offer.depth(job), leases.n_fitting);
+        (n_ready > 0).then_some(Choice { job, candidate, n_ready, n_slots, depth, n_fitting })
+    };
+    volatile.ready.iter().filter_map(choice).collect()
+}
+
+/// After tasks of this choice were given out: its user holds more.
+fn note_served(others: &mut [Choice<'_>], served: &Choice<'_>, n_tasks: u64) {
+    let n_cores = n_tasks.saturating_mul(u64::from(served.job.request.needs.resources.cores));
+    for other in others.iter_mut().filter(|other| other.candidate.user == served.candidate.user) {
+        let held = &mut other.candidate.user_leased_cores;
+        *held = held.saturating_add(n_cores);
+    }
 }
 
 /// What a pilot has to offer at this moment.
 pub(super) struct Offer<'a> {
     settings: &'a Settings,
-    durable: &'a Durable,
     pilot: &'a Pilot,
-    state: &'a PilotState,
-    n_pilots: u64,
     now: Time,
     free: Resources,
+    /// The share of its prefetch that the pilot already holds: 1 is all it should have.
+    load: f64,
 }
 
 impl<'a> Offer<'a> {
     pub(super) fn new(
         settings: &'a Settings,
         durable: &'a Durable,
-        volatile: &'a Volatile,
+        volatile: &Volatile,
         now: Time,
         id: PilotId,
     ) -> Option<Offer<'a>> {
@@ -167,12 +192,13 @@ impl<'a> Offer<'a> {
         let state = volatile.pilots.get(&id)?;
         let mut free = pilot.node.capacity.clone();
         free.take(&state.used, 1);
-        Some(Offer { settings, durable, pilot, state, n_pilots: volatile.pilots.len() as u64, now, free })
-    }
-
-    /// How many of the job's ready tasks the pilot still has to answer for.
-    fn n_not_for_it(&self, job: JobId, ready: &TaskSet) -> u64 {
-        self.state.revoked.get(&job).map_or(0, |revoked| revoked.intersection(ready).len())
+        let mut offer = Offer { settings, pilot, now, free, load: 0.0 };
+        for (job, tasks) in &state.leases {
+            let Some(job) = durable.jobs().get(job) else { continue };
+            let n_slots = job.request.needs.resources.how_often_in(&pilot.node.capacity);
+            offer.load += share(tasks.len(), n_slots, offer.depth(job));
+        }
+        Some(offer)
     }
 
     /// What its leases leave free.
@@ -186,22 +212,39 @@ impl<'a> Offer<'a> {
         self.now + expected_duration(job) + self.settings.walltime_margin <= end
     }
 
-    /// How many of the job's ready tasks to send; 0 when there is no room.
-    fn bundle_size(&self, id: JobId, job: &Job, n_ready: u64) -> u64 {
-        let needs = &job.request.needs.resources;
-        let n_slots = needs.how_often_in(&self.pilot.node.capacity);
-        if n_slots == 0 {
-            return 0;
-        }
-        let n_startable = needs.how_often_in(&self.free);
-        let n_room = match self.depth(job) {
+    /// How many tasks of the job could be sent: those that can begin, and those ahead of need.
+    fn n_room(&self, choice: &Choice<'_>) -> u64 {
+        let n_startable = choice.job.request.needs.resources.how_often_in(&self.free);
+        match choice.depth {
             1 => n_startable,
             depth => {
-                n_startable.max((n_slots.saturating_mul(depth) as f64 * (1.0 - self.load(id))).floor() as u64)
+                let n_all = choice.n_slots.saturating_mul(depth) as f64;
+                n_startable.max((n_all * (1.0 - self.load.min(1.0))).floor() as u64)
             }
+        }
+    }
+
+    /// How many of the job's ready tasks to send; not 0 where there is room.
+    fn bundle_size(&self, choice: &Choice<'_>) -> u64 {
+        let situation = Situation {
+            n_startable: choice.job.request.needs.resources.how_often_in(&self.free),
+            n_room: self.n_room(choice),
+            n_ready: choice.n_ready,
+            n_pilots: choice.n_fitting,
+            n_brief: choice.n_slots.saturating_mul(self.n_brief(choice.job)),
         };
-        let situation = Situation { n_startable, n_room, n_ready, n_pilots: self.n_pilots };
         self.settings.policies.bundling.size(situation)
+    }
+
+    /// How many of the job's tasks a slot runs, one after the other, in a time too short to be divided.
+    fn n_brief(&self, job: &Job) -> u64 {
+        let known = job.totals.wall_mean().zip(job.totals.wall_deviation());
+        known.map_or(0, |(mean, sd)| self.settings.bundle_min.0 / (mean + sd.times(3)).0.max(1))
+    }
+
+    fn give(&mut self, choice: &Choice<'_>, n_tasks: u64) {
+        self.free.take(&choice.job.request.needs.resources, n_tasks);
+        self.load += share(n_tasks, choice.n_slots, choice.depth);
     }
 
     /// How many tasks of the job a slot should have, the running one included: as many as make up
@@ -215,17 +258,12 @@ impl<'a> Offer<'a> {
             None => depth,
         }
     }
+}
 
-    /// The share of its prefetch that the pilot already holds: 1 is all it should have.
-    fn load(&self, asking: JobId) -> f64 {
-        let share = |(id, tasks): (&JobId, &crate::ranges::TaskSet)| {
-            let Some(job) = self.durable.jobs().get(id) else { return 0.0 };
-            let n_slots = job.request.needs.resources.how_often_in(&self.pilot.node.capacity).max(1);
-            let depth = if *id == asking { self.depth(job) } else { self.depth(job).max(2) };
-            tasks.len() as f64 / n_slots.saturating_mul(depth) as f64
-        };
-        self.state.leases.iter().map(share).sum::<f64>().min(1.0)
-    }
+/// The share that so many tasks of a job make up of what a pilot should hold. Running ones are not all:
+/// others may be sent ahead of them.
+fn share(n_tasks: u64, n_slots: u64, depth: u64) -> f64 {
+    n_tasks as f64 / n_slots.max(1).saturating_mul(depth.max(2)) as f64
 }
 
 /// How long a task of the job is expected to run: its time limit, else the mean so far and three

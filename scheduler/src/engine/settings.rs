@@ -23,6 +23,9 @@ pub struct Settings {
     pub prefetch: Span,
     /// Never more tasks ahead than this, a slot.
     pub prefetch_tasks_max: u64,
+    /// No bundle is cut into smaller ones than keep a pilot busy for so long: dividing them would gain
+    /// less time than the messages cost.
+    pub bundle_min: Span,
     /// No bundle of another job is added to an answer whose templates have so many bytes. One more job of
     /// the largest size still fits a message.
     pub template_bytes_max: usize,
@@ -66,6 +69,7 @@ impl Default for Settings {
             grace: Span::from_secs(60),
             prefetch: Span::from_millis(250),
             prefetch_tasks_max: 4096,
+            bundle_min: Span::from_millis(5),
             template_bytes_max: 32 << 20,
             node_retries: 3,
             start_retries: 1,

@@ -211,9 +211,9 @@ impl<'a> Reader<'a> {
 
     /// The pilot that holds the task, and whether it is known to have begun there.
     pub(super) fn holder(&self, task: TaskId) -> Option<(PilotId, bool)> {
-        let (id, pilot) = self.volatile.pilots.iter().find(|(_, pilot)| pilot.holds(task))?;
-        let is_running = pilot.running.get(&task.job).is_some_and(|tasks| tasks.contains(task.index));
-        Some((*id, is_running))
+        let id = self.volatile.holder(task)?;
+        let running = self.volatile.pilots.get(&id)?.running.get(&task.job);
+        Some((id, running.is_some_and(|tasks| tasks.contains(task.index))))
     }
 
     pub(super) fn known_task(&self, task: TaskId) -> Result<&'a Job, Refusal> {

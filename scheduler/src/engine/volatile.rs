@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{durable::Durable, interface::RequestId};
+use super::{durable::Durable, interface::RequestId, standby::Parked};
 use crate::{
     ids::{JobId, PilotId, PlatformId, TaskId},
     pull::{Part, PilotCommand},
@@ -28,8 +28,23 @@ pub struct Volatile {
     pub pilots: BTreeMap<PilotId, PilotState>,
     /// How many of them have not said, in this epoch, what they hold.
     pub n_unsynced: usize,
-    /// Pilots with a parked pull.
-    pub parked: BTreeSet<PilotId>,
+    /// Parked pulls.
+    pub parked: Parked,
+    /// Jobs with ready tasks.
+    pub ready: BTreeSet<JobId>,
+    /// Those of which something has become ready, or may be had again, since parked pulls were last
+    /// looked at.
+    pub stirred: BTreeSet<JobId>,
+    /// Pilots to whom something was said since then.
+    pub commanded: BTreeSet<PilotId>,
+    /// Pilots that hold nothing, and since when, a platform after the other.
+    pub idle: BTreeSet<(PlatformId, Time, PilotId)>,
+    /// How many pilots that take part have so much.
+    pub capacities: BTreeMap<Resources, u64>,
+    /// Pilots that have a job's template.
+    pub knowing: BTreeMap<JobId, BTreeSet<PilotId>>,
+    /// Cores that each user's tasks hold.
+    pub user_cores: BTreeMap<String, u64>,
     /// Platforms.
     pub platforms: BTreeMap<PlatformId, PlatformState>,
     /// What is due when.
@@ -38,8 +53,6 @@ pub struct Volatile {
     pub n_served: u64,
     /// Counts the questions to pilots what they hold.
     pub n_questions: u64,
-    /// Something may have become ready, or a pilot hungry, since parked pulls were last looked at.
-    pub is_stirred: bool,
     /// Who waits for the end, and whether it is urgent.
     pub shutdown: Option<(Vec<RequestId>, bool)>,
 }
@@ -53,6 +66,10 @@ pub struct JobLeases {
     pub n_leased: u64,
     /// How many of them are known to have begun.
     pub n_running: u64,
+    /// Who holds them.
+    pub holders: BTreeSet<PilotId>,
+    /// How many pilots that take part can run it.
+    pub n_fitting: u64,
     /// The serving counter when it was last given a bundle.
     pub last_served: u64,
 }
@@ -60,6 +77,10 @@ pub struct JobLeases {
 /// A live pilot.
 #[derive(Clone, Debug, Default)]
 pub struct PilotState {
+    /// What its node has.
+    pub capacity: Resources,
+    /// Whether it may get new tasks: it has not been told to drain.
+    pub takes_part: bool,
     /// Whether it has said, in this epoch, what it holds.
     pub is_synced: bool,
     /// The number of the question what it holds, if it was asked.
@@ -135,7 +156,7 @@ pub enum Timer {
 impl Volatile {
     /// What is true right after a restart: no leases, pilots not yet heard of, due retries armed.
     pub fn rebuild(durable: &Durable, epoch: u64, now: Time) -> Volatile {
-        let mut volatile = Volatile { epoch, now, started_at: now, is_stirred: true, ..Volatile::default() };
+        let mut volatile = Volatile { epoch, now, started_at: now, ..Volatile::default() };
         for (id, job) in durable.jobs().iter().filter(|(_, job)| job.ended_at.is_none()) {
             let mut ready = job.open.clone();
             for (index, trouble) in &job.troubled {
@@ -145,11 +166,11 @@ impl Volatile {
                         .insert((trouble.retry_at, Timer::Retry(TaskId { job: *id, index: *index })));
                 }
             }
-            volatile.jobs.insert(*id, JobLeases { ready, ..JobLeases::default() });
+            volatile.add_job(*id, job);
+            volatile.add_ready(*id, &ready);
         }
         for (id, _) in durable.pilots().iter().filter(|(_, pilot)| pilot.is_live()) {
-            volatile.pilots.insert(*id, PilotState { last_heard: now, ..PilotState::default() });
-            volatile.n_unsynced += 1;
+            volatile.add_pilot(durable, *id, PilotState { last_heard: now, ..PilotState::default() });
         }
         for id in durable.platforms().keys() {
             volatile.platforms.insert(*id, PlatformState::default());

@@ -118,3 +118,55 @@ fn an_answer_says_which_telling_its_parts_come_after() {
     assert_eq!(after.told, asked);
     assert_eq!(after.parts.len(), 1, "what was not confirmed is void: {after:?}");
 }
+
+#[test]
+fn a_report_leaves_the_parked_pull_where_it_is() {
+    let mut scene = Scene::new();
+    let id = scene.submit(job(2));
+    let pilot = scene.pilot(1);
+    scene.take(pilot);
+    assert_eq!(scene.pull(pilot, Pull { wait: Span::from_secs(20), ..hungry() }), None);
+    let answer = scene.done(pilot, id, "0");
+    assert_eq!(bundles(&answer), [(1, "1".into())]);
+    let n_answers = scene.effects.iter().filter(|effect| matches!(effect, Effect::Answer { .. })).count();
+    assert_eq!(n_answers, 1, "{:?}", scene.effects);
+    scene.change(id, JobChange::Cancel(None));
+    let is_told = |effect: &Effect| match effect {
+        Effect::Answer { answer: Answer::Pull(answer), .. } => !commands(answer).is_empty(),
+        _ => false,
+    };
+    assert!(scene.effects.iter().any(is_told), "{:?}", scene.effects);
+}
+
+#[test]
+fn pilots_that_cannot_run_a_job_have_no_share_in_it() {
+    let mut scene = Scene::new();
+    let needs = TaskNeeds { resources: Resources::cores(2), ..job(1).needs };
+    let id = scene.submit(JobRequest { needs, ..job(300) });
+    let pilot = scene.pilot(2);
+    for _ in 0..9 {
+        scene.pilot(1);
+    }
+    scene.take(pilot);
+    let usage = Usage { wall_us: 1000, ..Usage::default() };
+    let successes = Successes::from_attempts(vec![(0, 0, usage)]);
+    let answer = scene.report(pilot, JobReport { successes, ..JobReport::new(id) });
+    assert_eq!(bundles(&answer), [(1, "1-150".into())], "half of what is left, as nobody else can take it");
+}
+
+#[test]
+fn what_is_ready_again_goes_to_a_parked_pilot_with_room() {
+    let mut scene = Scene::new();
+    let id = scene.submit(job(1));
+    let (busy, idle) = (scene.pilot(1), scene.pilot(1));
+    scene.take(busy);
+    assert_eq!(scene.pull(idle, Pull { wait: Span::from_secs(20), ..hungry() }), None);
+    let request = RequestId(scene.n_requests);
+    scene.report(busy, JobReport { returned: set("0"), ..JobReport::new(id) });
+    let served: Vec<Answer> = [request, RequestId(scene.n_requests)]
+        .into_iter()
+        .filter_map(|request| scene.answer_to(request))
+        .filter(|answer| matches!(answer, Answer::Pull(answer) if !bundles(answer).is_empty()))
+        .collect();
+    assert_eq!(served.len(), 1, "{:?}", scene.effects);
+}

@@ -14,8 +14,10 @@ pub struct Situation {
     pub n_room: u64,
     /// Tasks of the job that wait.
     pub n_ready: u64,
-    /// Pilots that work, the asking one included; at least 1.
+    /// Pilots that take part and can run the job, the asking one included.
     pub n_pilots: u64,
+    /// Tasks that keep the pilot busy for so short a time that fewer are not worth a message.
+    pub n_brief: u64,
 }
 
 /// The policies of this layer, by the words of the `policies:` block.

@@ -39,12 +39,12 @@ pub enum Matching {
 
 impl Matching {
     /// The position of the job to serve among `candidates`; `None` only when there is none. O(n).
-    pub fn choose(self, candidates: &[Candidate<'_>]) -> Option<usize> {
+    pub fn choose<'a>(self, candidates: impl IntoIterator<Item = &'a Candidate<'a>>) -> Option<usize> {
         let is_before = match self {
             Matching::Turns => turns::is_before,
             Matching::Fifo => fifo::is_before,
         };
-        (0..candidates.len())
-            .reduce(|best, n| if is_before(&candidates[n], &candidates[best]) { n } else { best })
+        let numbered = candidates.into_iter().enumerate();
+        numbered.reduce(|best, other| if is_before(other.1, best.1) { other } else { best }).map(|(n, _)| n)
     }
 }

@@ -1,0 +1,227 @@
+//! Indices over live pilots and open jobs, so that an event costs what it concerns and not what there
+//! is. Each has one owner here; `invariants.rs` compares them with a full scan after every event.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    durable::{Durable, Job},
+    interface::RequestId,
+    volatile::{JobLeases, PilotState, Volatile},
+};
+use crate::{
+    ids::{JobId, PilotId},
+    ranges::TaskSet,
+    resources::Resources,
+    time::Time,
+};
+
+/// Parked pulls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parked {
+    /// Whose each request is.
+    pub by_request: BTreeMap<RequestId, PilotId>,
+    /// Those of pilots that take tasks: by what the pilot has, then by the cores it has free.
+    pub takers: BTreeMap<Resources, BTreeSet<(u32, PilotId)>>,
+}
+
+impl Parked {
+    /// Kinds of pilots on which a task that needs this can run.
+    pub fn kinds_for(&self, needs: &Resources) -> Vec<Resources> {
+        self.takers.keys().filter(|capacity| needs.fits_in(capacity)).cloned().collect()
+    }
+
+    /// The first pilot of a kind at or after a place in its order.
+    pub fn taker_from(&self, kind: &Resources, from: (u32, PilotId)) -> Option<(u32, PilotId)> {
+        self.takers.get(kind)?.range(from..).next().copied()
+    }
+
+    fn list(&mut self, capacity: &Resources, free_cores: u32, id: PilotId) {
+        match self.takers.get_mut(capacity) {
+            Some(takers) => _ = takers.insert((free_cores, id)),
+            None => _ = self.takers.insert(capacity.clone(), [(free_cores, id)].into()),
+        }
+    }
+
+    fn unlist(&mut self, capacity: &Resources, free_cores: u32, id: PilotId) {
+        let Some(takers) = self.takers.get_mut(capacity) else { return };
+        takers.remove(&(free_cores, id));
+        if takers.is_empty() {
+            self.takers.remove(capacity);
+        }
+    }
+}
+
+impl PilotState {
+    /// The cores under which it belongs among the takers, if it does.
+    pub fn free_cores_listed(&self) -> Option<u32> {
+        let takes = self.parked.is_some() && self.is_hungry;
+        takes.then(|| self.capacity.cores.saturating_sub(self.used.cores))
+    }
+}
+
+impl Volatile {
+    /// Changes what decides whether and where a pilot is among the takers.
+    pub fn with_pilot<T>(&mut self, id: PilotId, change: impl FnOnce(&mut PilotState) -> T) -> Option<T> {
+        let state = self.pilots.get_mut(&id)?;
+        let before = state.free_cores_listed();
+        let result = change(state);
+        let after = state.free_cores_listed();
+        if before != after {
+            before.inspect(|free_cores| self.parked.unlist(&state.capacity, *free_cores, id));
+            after.inspect(|free_cores| self.parked.list(&state.capacity, *free_cores, id));
+        }
+        Some(result)
+    }
+
+    /// Parks a pilot's pull until then.
+    pub fn park(&mut self, request: RequestId, id: PilotId, until: Time) {
+        if self.with_pilot(id, |state| state.parked = Some((request, until))).is_some() {
+            self.parked.by_request.insert(request, id);
+            self.arm_pilot(id, until);
+        }
+    }
+
+    /// Ends a pilot's parked pull; gives its request.
+    pub fn unpark(&mut self, id: PilotId) -> Option<RequestId> {
+        let (request, _) = self.with_pilot(id, |state| state.parked.take())??;
+        self.parked.by_request.remove(&request);
+        Some(request)
+    }
+
+    /// Since when the pilot holds nothing.
+    pub fn set_idle(&mut self, durable: &Durable, id: PilotId, since: Option<Time>) {
+        let Some(state) = self.pilots.get_mut(&id).filter(|state| state.idle_since != since) else { return };
+        let Some(platform) = durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
+        let before = std::mem::replace(&mut state.idle_since, since);
+        before.inspect(|at| _ = self.idle.remove(&(platform, *at, id)));
+        since.inspect(|at| _ = self.idle.insert((platform, *at, id)));
+    }
+
+    /// A pilot is there.
+    pub fn add_pilot(&mut self, durable: &Durable, id: PilotId, state: PilotState) {
+        let Some(pilot) = durable.pilots().get(&id) else { return };
+        let (capacity, since) = (pilot.node.capacity.clone(), state.idle_since);
+        self.n_unsynced += usize::from(!state.is_synced);
+        self.pilots.insert(id, PilotState { capacity, idle_since: None, ..state });
+        self.set_idle(durable, id, since);
+        if pilot.drain.is_none() {
+            self.enlist(durable, id);
+        }
+    }
+
+    /// A pilot is gone. It must hold nothing and have no parked pull.
+    pub fn remove_pilot(&mut self, durable: &Durable, id: PilotId) {
+        self.delist(durable, id);
+        self.set_idle(durable, id, None);
+        let Some(state) = self.pilots.remove(&id) else { return };
+        self.n_unsynced -= usize::from(!state.is_synced);
+        for job in state.templates {
+            self.forget_knowing(job, id);
+        }
+    }
+
+    /// A pilot takes part: jobs that it can run count it.
+    fn enlist(&mut self, durable: &Durable, id: PilotId) {
+        let Some(state) = self.pilots.get_mut(&id).filter(|state| !state.takes_part) else { return };
+        state.takes_part = true;
+        *self.capacities.entry(state.capacity.clone()).or_default() += 1;
+        for (job, leases) in &mut self.jobs {
+            leases.n_fitting += u64::from(fits(durable, *job, &state.capacity));
+        }
+    }
+
+    /// A pilot gets nothing new any more.
+    pub fn delist(&mut self, durable: &Durable, id: PilotId) {
+        let Some(state) = self.pilots.get_mut(&id).filter(|state| state.takes_part) else { return };
+        state.takes_part = false;
+        if let Some(n) = self.capacities.get_mut(&state.capacity) {
+            *n -= 1;
+            if *n == 0 {
+                self.capacities.remove(&state.capacity);
+            }
+        }
+        for (job, leases) in &mut self.jobs {
+            leases.n_fitting -= u64::from(fits(durable, *job, &state.capacity));
+        }
+    }
+
+    /// A job has open tasks, none of them ready or held yet.
+    pub fn add_job(&mut self, id: JobId, job: &Job) {
+        let needs = &job.request.needs.resources;
+        let fitting = self.capacities.iter().filter(|(capacity, _)| needs.fits_in(capacity));
+        let n_fitting = fitting.map(|(_, n)| n).sum();
+        self.jobs.entry(id).or_insert(JobLeases { n_fitting, ..JobLeases::default() });
+    }
+
+    /// A job is over: nothing of it is ready or held.
+    pub fn remove_job(&mut self, id: JobId) {
+        self.jobs.remove(&id);
+        self.ready.remove(&id);
+        self.stirred.remove(&id);
+    }
+
+    /// Makes tasks ready; parked pulls are looked at again at the end of the step.
+    pub fn add_ready(&mut self, id: JobId, tasks: &TaskSet) {
+        let Some(leases) = self.jobs.get_mut(&id).filter(|_| !tasks.is_empty()) else { return };
+        leases.ready.insert_all(tasks);
+        self.ready.insert(id);
+        self.stirred.insert(id);
+    }
+
+    /// Changes a job's ready tasks to fewer.
+    pub fn less_ready<T>(&mut self, id: JobId, change: impl FnOnce(&mut TaskSet) -> T) -> Option<T> {
+        let leases = self.jobs.get_mut(&id)?;
+        let result = change(&mut leases.ready);
+        if leases.ready.is_empty() {
+            self.ready.remove(&id);
+        }
+        Some(result)
+    }
+
+    /// All that is ready is offered to parked pulls once more.
+    pub fn stir_all(&mut self) {
+        self.stirred.clone_from(&self.ready);
+    }
+
+    /// The pilot has the job's template; says whether that is new.
+    pub fn note_knowing(&mut self, job: JobId, id: PilotId) -> bool {
+        let Some(state) = self.pilots.get_mut(&id) else { return false };
+        self.knowing.entry(job).or_default().insert(id);
+        state.templates.insert(job)
+    }
+
+    fn forget_knowing(&mut self, job: JobId, id: PilotId) {
+        let Some(knowing) = self.knowing.get_mut(&job) else { return };
+        knowing.remove(&id);
+        if knowing.is_empty() {
+            self.knowing.remove(&job);
+        }
+    }
+
+    /// These are the templates that the pilot has.
+    pub fn set_knowing(&mut self, id: PilotId, jobs: impl IntoIterator<Item = JobId>) {
+        let Some(state) = self.pilots.get_mut(&id) else { return };
+        for job in std::mem::take(&mut state.templates) {
+            self.forget_knowing(job, id);
+        }
+        for job in jobs {
+            self.note_knowing(job, id);
+        }
+    }
+
+    /// Nobody needs the job's template any more; gives those that have it.
+    pub fn take_knowing(&mut self, job: JobId) -> BTreeSet<PilotId> {
+        let knowing = self.knowing.remove(&job).unwrap_or_default();
+        for id in &knowing {
+            if let Some(state) = self.pilots.get_mut(id) {
+                state.templates.remove(&job);
+            }
+        }
+        knowing
+    }
+}
+
+/// Whether a pilot that has this can run the job.
+fn fits(durable: &Durable, job: JobId, capacity: &Resources) -> bool {
+    durable.jobs().get(&job).is_some_and(|job| job.request.needs.resources.fits_in(capacity))
+}
