@@ -7,17 +7,20 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// Gives tasks to a pilot. They must be out of the ready set already.
+    /// Gives tasks to a pilot. They must be out of the ready set already. Those that it has count once.
     pub(super) fn lease(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
         let Some(needs) = self.durable.jobs().get(&job).map(|job| &job.request.needs.resources) else {
             return;
         };
-        let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
-        state.leases.entry(job).or_default().insert_all(tasks);
-        state.used.give_back(needs, tasks.len());
+        let Some(state) = self.volatile.pilots.get_mut(&pilot).filter(|_| !tasks.is_empty()) else { return };
+        let held = state.leases.entry(job).or_default();
+        let n_before = held.len();
+        held.insert_all(tasks);
+        let n_new = held.len() - n_before;
+        state.used.give_back(needs, n_new);
         state.idle_since = None;
         if let Some(leases) = self.volatile.jobs.get_mut(&job) {
-            leases.n_leased += tasks.len();
+            leases.n_leased += n_new;
         }
     }
 
