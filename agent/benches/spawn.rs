@@ -10,11 +10,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::spawn::{Environment, Launch, Output, Spawner};
+use agent::spawn::{Environment, Exit, Launch, Output, Spawner};
 
 const N_TASKS: usize = 4000;
 const N_ROUNDS: usize = 5;
 const N_SLOTS: usize = 2;
+/// Programs that wait for each slot, as a pilot sends them.
+const N_AHEAD: usize = 8;
 
 fn main() {
     // As in a pilot: under a guard.
@@ -60,12 +62,14 @@ fn own_cpu_us() -> f64 {
 
 fn spawner(n_tasks: usize, output: &Output) {
     let (send, exits) = mpsc::channel();
-    let spawner = Spawner::start(1, move |exit| send.send(exit).expect("the bench waits")).expect("threads");
+    let tell = move |exits: Vec<Exit>| send.send(exits.len()).expect("the bench waits");
+    let spawner = Spawner::start(1, tell).expect("threads");
     let shared =
         std::env::vars().map(|(name, value)| CString::new(format!("{name}={value}")).expect("no NUL"));
     let shared = Arc::new(shared.collect::<Vec<_>>());
     let launch = |token: usize| Launch {
         token: token as u64,
+        slot: token % N_SLOTS,
         argv: vec!["/bin/true".into()],
         environment: Environment {
             shared: Arc::clone(&shared),
@@ -81,12 +85,13 @@ fn spawner(n_tasks: usize, output: &Output) {
         cpus: Vec::new(),
         grace: Duration::from_secs(5),
     };
-    (0..N_SLOTS).for_each(|token| spawner.launch(launch(token)));
-    for n_ended in 1..=n_tasks {
-        exits.recv().expect("the spawner lives");
-        if n_ended + N_SLOTS <= n_tasks {
-            spawner.launch(launch(n_ended + N_SLOTS));
-        }
+    let mut tokens = 0..n_tasks;
+    tokens.by_ref().take(N_SLOTS * (1 + N_AHEAD)).for_each(|token| spawner.launch(launch(token)));
+    let mut n_ended = 0;
+    while n_ended < n_tasks {
+        let n = exits.recv().expect("the spawner lives");
+        n_ended += n;
+        tokens.by_ref().take(n).for_each(|token| spawner.launch(launch(token)));
     }
 }
 

@@ -23,10 +23,11 @@ impl Bench {
         let (send, exits) = mpsc::channel();
         // A test that has seen enough drops the receiver before the spawner.
         let spawner = Spawner::start(1, move |exits: Vec<Exit>| {
-            drop(exits.into_iter().try_for_each(|exit| send.send(exit)))
-        })
-        .unwrap();
-        Bench { spawner, exits }
+            for exit in exits {
+                drop(send.send(exit));
+            }
+        });
+        Bench { spawner: spawner.unwrap(), exits }
     }
 
     fn next(&self) -> Exit {

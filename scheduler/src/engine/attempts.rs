@@ -15,13 +15,16 @@ use crate::{
     time::Span,
 };
 
+/// Tasks of a job that a pilot is blamed for at most: more than any node runs at a time.
+const N_SUSPECTS_MAX: u64 = 1 << 16;
+
 impl Turn<'_> {
     /// Takes a report, once: what had been taken before, or comes from a gap, is dropped.
     pub(super) fn take_report(&mut self, pilot: PilotId, report: Report) {
         let Some(acknowledged) = self.durable.pilots().get(&pilot).map(|pilot| pilot.acknowledged) else {
             return;
         };
-        if report.seq != acknowledged + 1 {
+        if acknowledged.checked_add(1) != Some(report.seq) {
             return;
         }
         let mut results = Vec::new();
@@ -201,15 +204,13 @@ impl Turn<'_> {
     /// last told, those it would have begun first.
     pub(super) fn blame(&self, pilot: PilotId) -> Vec<Blamed> {
         let Some(state) = self.volatile.pilots.get(&pilot) else { return Vec::new() };
+        let is_told = state.running.values().any(|tasks| !tasks.is_empty());
+        let sets = if is_told || !state.has_unseen_tasks { &state.running } else { &state.leases };
         let mut suspects: Vec<TaskId> = Vec::new();
-        for (job, tasks) in &state.running {
-            suspects.extend(tasks.indices().map(|index| TaskId { job: *job, index }));
-        }
-        if suspects.is_empty() && state.has_unseen_tasks {
-            for (job, tasks) in &state.leases {
-                let n_slots = self.n_slots(pilot, *job).min(1 << 16) as usize;
-                suspects.extend(tasks.indices().take(n_slots).map(|index| TaskId { job: *job, index }));
-            }
+        for (job, tasks) in sets {
+            // No pilot runs more than it has slots, whatever it says.
+            let n_slots = self.n_slots(pilot, *job).min(N_SUSPECTS_MAX) as usize;
+            suspects.extend(tasks.indices().take(n_slots).map(|index| TaskId { job: *job, index }));
         }
         let blamed = |task: TaskId| Blamed {
             task,

@@ -244,6 +244,20 @@ impl Job {
         }
     }
 
+    fn reopen(&mut self, tasks: &TaskSet) {
+        let mut closed = self.failed.intersection(tasks);
+        closed.insert_all(&self.cancelled.intersection(tasks));
+        self.failed.remove_all(&closed);
+        self.cancelled.remove_all(&closed);
+        self.open.insert_all(&closed);
+        self.troubled.retain(|index, _| !closed.contains(*index));
+        self.n_failed_before = self.failed.len();
+        self.reopened.insert_all(&closed);
+        if !self.open.is_empty() {
+            self.ended_at = None;
+        }
+    }
+
     /// `had_its_chance`: whether the attempt had most of its pilot's life.
     fn note_failure(&mut self, index: u64, kind: &FailureKind, verdict: Verdict, had_its_chance: bool) {
         self.n_failed_attempts += 1;
@@ -259,8 +273,9 @@ impl Job {
         match verdict {
             Verdict::Retry { at } => trouble.retry_at = at,
             Verdict::Final => {
-                self.open.remove(index);
-                self.failed.insert(index);
+                if self.open.remove(index) {
+                    self.failed.insert(index);
+                }
             }
         }
     }
@@ -309,7 +324,8 @@ impl Durable {
         self.submissions.get(key).copied()
     }
 
-    /// Applies one record. A record about something unknown changes nothing.
+    /// Applies one record. A record about something unknown changes nothing, and none makes a job's sets
+    /// overlap or leave its indices: a store may have been damaged where nobody sees it.
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::PlatformAttached { platform, spec, .. } => {
@@ -319,25 +335,20 @@ impl Durable {
                 if let Some(key) = &request.submission_key {
                     self.submissions.insert(key.clone(), *job);
                 }
-                self.jobs.insert(*job, Job::new(request.clone(), *at));
+                let mut new = Job::new(request.clone(), *at);
+                new.note_end(*at);
+                self.jobs.insert(*job, new);
             }
             Record::JobPaused { job, .. } => self.with_job(*job, |job| job.is_paused = true),
             Record::JobResumed { job, .. } => self.with_job(*job, |job| job.is_paused = false),
             Record::TasksCancelled { job, tasks, cause, at } => self.with_job(*job, |job| {
-                job.open.remove_all(tasks);
-                job.cancelled.insert_all(tasks);
+                let tasks = tasks.intersection(&job.open);
+                job.open.remove_all(&tasks);
+                job.cancelled.insert_all(&tasks);
                 job.cancel_cause = Some(cause.clone());
                 job.note_end(*at);
             }),
-            Record::TasksReopened { job, tasks, .. } => self.with_job(*job, |job| {
-                job.failed.remove_all(tasks);
-                job.cancelled.remove_all(tasks);
-                job.open.insert_all(tasks);
-                job.troubled.retain(|index, _| !tasks.contains(*index));
-                job.n_failed_before = job.failed.len();
-                job.reopened.insert_all(tasks);
-                job.ended_at = None;
-            }),
+            Record::TasksReopened { job, tasks, .. } => self.with_job(*job, |job| job.reopen(tasks)),
             Record::Reported { pilot, seq, results, at } => self.apply_report(*pilot, *seq, results, *at),
             Record::AllocationIntended { .. }
             | Record::AllocationSubmitted { .. }
@@ -365,14 +376,14 @@ impl Durable {
                 for (failure, had_its_chance) in result.failures.iter().zip(chances) {
                     job.note_failure(failure.index, &failure.kind, failure.verdict, had_its_chance);
                 }
-                if n_done + n_failed > 0 {
+                if n_done > 0 || n_failed > 0 {
                     job.first_result_at.get_or_insert(at);
                 }
                 job.note_end(at);
             });
             self.with_pilot(pilot, |pilot| {
-                pilot.n_done += n_done;
-                pilot.n_failed += n_failed;
+                pilot.n_done = pilot.n_done.saturating_add(n_done);
+                pilot.n_failed = pilot.n_failed.saturating_add(n_failed);
             });
         }
         self.with_pilot(pilot, |pilot| pilot.acknowledged = seq);

@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// Gives tasks to a pilot. They must be out of the ready set already.
+    /// Gives tasks to a pilot. They must be out of the ready set already. Those that it has count once.
     pub(super) fn lease(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
         self.volatile.lease(self.durable, pilot, job, tasks);
     }
@@ -163,25 +163,27 @@ impl Turn<'_> {
 }
 
 impl Volatile {
-    /// Gives tasks to a pilot. They must be out of the ready set already.
+    /// Gives tasks to a pilot. They must be out of the ready set already. Those that it has count once.
     pub fn lease(&mut self, durable: &Durable, pilot: PilotId, job: JobId, tasks: &TaskSet) {
         let Some(request) = durable.jobs().get(&job).map(|job| &job.request) else { return };
         if tasks.is_empty() {
             return;
         }
         let leased = self.with_pilot(pilot, |state| {
-            state.leases.entry(job).or_default().insert_all(tasks);
-            state.used.give_back(&request.needs.resources, tasks.len());
+            let held = state.leases.entry(job).or_default();
+            let n_before = held.len();
+            held.insert_all(tasks);
+            let n_new = held.len() - n_before;
+            state.used.give_back(&request.needs.resources, n_new);
+            n_new
         });
-        if leased.is_none() {
-            return;
-        }
+        let Some(n_new) = leased else { return };
         self.set_idle(durable, pilot, None);
         if let Some(leases) = self.jobs.get_mut(&job) {
-            leases.n_leased += tasks.len();
+            leases.n_leased += n_new;
             leases.holders.insert(pilot);
         }
-        let n_cores = cores(request, tasks.len());
+        let n_cores = cores(request, n_new);
         match self.user_cores.get_mut(&request.user) {
             Some(held) => *held = held.saturating_add(n_cores),
             None => _ = self.user_cores.insert(request.user.clone(), n_cores),

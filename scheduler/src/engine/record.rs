@@ -169,7 +169,7 @@ impl Totals {
 
     /// Adds others.
     pub fn add(&mut self, other: &Totals) {
-        self.n += other.n;
+        self.n = self.n.saturating_add(other.n);
         self.wall_us = self.wall_us.saturating_add(other.wall_us);
         self.wall_squared = self.wall_squared.saturating_add(other.wall_squared);
         self.cpu_us = self.cpu_us.saturating_add(other.cpu_us);

@@ -2,6 +2,7 @@
 //! invariants and that replayed records give the live state after every event.
 
 mod attempts;
+mod hostile;
 mod jobs;
 mod pilots;
 mod serving;

@@ -2,6 +2,9 @@
 
 use super::{super::ahead::STUCK, *};
 
+const NONE: [u64; 0] = [];
+const NO_PAIR: [(u64, u64); 0] = [];
+
 /// `Start`s with what they wait for.
 fn handed_on(actions: &[PilotAction]) -> Vec<(u64, u64)> {
     let handed_on = actions.iter().filter_map(|action| match action {
@@ -29,7 +32,7 @@ fn took(index: u64, wall_us: u64) -> PilotEvent {
 /// A pilot of one core that has ended task 0 of 0..40 in 2.5 ms: 1 runs, and 2..6 wait for its place.
 fn pilot_with_some_waiting(walltime_end: Option<Time>) -> PilotCore {
     let mut core = pilot(1, walltime_end);
-    assert_eq!(handed_on(&core.handle(Time(1), answered(vec![part(1, 0..40)]))), []);
+    assert_eq!(handed_on(&core.handle(Time(1), answered(vec![part(1, 0..40)]))), NO_PAIR);
     let actions = core.handle(Time(2_501), took(0, 2_500));
     assert_eq!(started(&actions), [1, 2, 3, 4, 5]);
     assert_eq!(handed_on(&actions), [(2, 1), (3, 1), (4, 1), (5, 1)], "10 ms of work");
@@ -45,7 +48,7 @@ fn running(core: &mut PilotCore) -> String {
 fn a_task_that_waits_runs_when_the_one_before_it_has_ended() {
     let mut core = pilot_with_some_waiting(None);
     assert_eq!(running(&mut core), "1");
-    assert_eq!(started(&core.handle(Time(5_000), took(1, 2_500))), [], "more come when half are gone");
+    assert_eq!(started(&core.handle(Time(5_000), took(1, 2_500))), NONE, "more come when half are gone");
     assert_eq!(running(&mut core), "2");
     let actions = core.handle(Time(7_500), took(2, 2_500));
     assert_eq!((running(&mut core), handed_on(&actions)), ("3".into(), vec![(6, 3), (7, 3)]));
@@ -55,7 +58,7 @@ fn a_task_that_waits_runs_when_the_one_before_it_has_ended() {
 fn no_task_waits_behind_long_ones_nor_is_the_last_half_given_away() {
     let mut core = pilot(1, None);
     core.handle(Time(1), answered(vec![part(1, 0..40)]));
-    assert_eq!(handed_on(&core.handle(Time(2), took(0, 20_000))), []);
+    assert_eq!(handed_on(&core.handle(Time(2), took(0, 20_000))), NO_PAIR);
     let mut core = pilot(2, None);
     core.handle(Time(1), answered(vec![part(1, 0..11)]));
     let actions = core.handle(Time(2), took(0, 100));
@@ -67,11 +70,11 @@ fn who_waits_behind_a_task_that_takes_long_begins_wherever_there_is_room() {
     let mut core = pilot_with_some_waiting(None);
     let due = core.next_wakeup().expect("the time to look again");
     assert_eq!(due, Time(2_501) + STUCK);
-    assert_eq!(withdrawn(&core.handle(Time(due.0 - 1), PilotEvent::TimerFired)), []);
+    assert_eq!(withdrawn(&core.handle(Time(due.0 - 1), PilotEvent::TimerFired)), NONE);
     assert_eq!(withdrawn(&core.handle(due, PilotEvent::TimerFired)), [2, 3, 4, 5]);
     assert_eq!(core.next_wakeup(), None);
     for index in 2..=5 {
-        assert_eq!(started(&core.handle(due, ended(index, Ending::Killed))), []);
+        assert_eq!(started(&core.handle(due, ended(index, Ending::Killed))), NONE);
     }
     let actions = core.handle(due + Span(1), took(1, 200_000));
     assert_eq!((started(&actions), handed_on(&actions)), (vec![2], vec![]));
@@ -109,7 +112,7 @@ fn near_the_walltime_nothing_begins_unasked_and_at_its_end_all_is_killed() {
 
     let mut core = pilot(1, Some(Time(71_000_000)));
     core.handle(Time(1), answered(vec![part(1, 0..40)]));
-    assert_eq!(handed_on(&core.handle(Time(1_500_000), took(0, 100))), []);
+    assert_eq!(handed_on(&core.handle(Time(1_500_000), took(0, 100))), NO_PAIR);
 }
 
 #[test]

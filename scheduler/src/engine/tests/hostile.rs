@@ -1,0 +1,83 @@
+//! Pilots that say what cannot be, and records that no engine would write: nothing breaks, nothing grows.
+
+use super::*;
+use crate::{
+    engine::{interface::JobRequest, record::CancelCause},
+    pull::{Held, Holdings},
+};
+
+/// After a restart the pilot tells this of the job, twice.
+fn tell_twice(scene: &mut Scene, pilot: PilotId, job: JobId, running: TaskSet) {
+    scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    let asked = scene.pull(pilot, Pull { epoch: 2, ..hungry() }).and_then(|answer| answer.resync);
+    let held = Held { job, queued: TaskSet::new(), running, unreported: TaskSet::new() };
+    let holds = Holdings { asked: asked.unwrap_or(0), tasks: vec![held.clone(), held], templates: vec![] };
+    let pull = Pull { epoch: 2, part_seen: 0, holds: Some(holds), is_hungry: false, ..hungry() };
+    scene.pull(pilot, pull);
+}
+
+#[test]
+fn what_a_pilot_tells_twice_it_holds_once() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(4));
+    let pilot = scene.pilot(2);
+    scene.take(pilot);
+    // The scene checks the sums.
+    tell_twice(&mut scene, pilot, job, set("0-1"));
+    assert_eq!(scene.counts(job), "active w2 p2 d0 f0 c0");
+}
+
+#[test]
+fn a_pilot_that_holds_only_what_nobody_wants_is_idle() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(2));
+    let pilot = scene.pilot(2);
+    scene.take(pilot);
+    scene.change(job, JobChange::Cancel(None));
+    tell_twice(&mut scene, pilot, job, set("0-1"));
+    let reasons = scene.explain(Query::ExplainPilot(pilot));
+    assert!(matches!(reasons[..], [Reason::PilotIdle { .. }, ..]), "{reasons:?}");
+}
+
+#[test]
+fn a_pilot_is_blamed_for_no_more_than_it_has_slots_for() {
+    let mut scene = Scene::new();
+    let endless = scene.submit(JobRequest { n_tasks: 1 << 40, ..job(1) });
+    let pilot = scene.pilot(u32::MAX);
+    scene.take(pilot);
+    let running = vec![(endless, TaskSet::from(0..u64::MAX))];
+    scene.pull(pilot, Pull { running, ..hungry() });
+    scene.wait_awake(100);
+    let Some(Record::PilotLost { blamed, .. }) =
+        scene.records.iter().find(|record| matches!(record, Record::PilotLost { .. }))
+    else {
+        panic!("the pilot was not given up");
+    };
+    assert_eq!(blamed.len(), 1 << 16);
+}
+
+#[test]
+fn no_record_takes_a_jobs_sets_apart() {
+    let mut scene = Scene::new();
+    let id = scene.submit(job(10));
+    let (everything, at) = (TaskSet::from(0..u64::MAX), scene.now);
+    let cancelled =
+        |tasks| Record::TasksCancelled { job: id, tasks, cause: CancelCause::User("ada".into()), at };
+    let reopened = |tasks| Record::TasksReopened { job: id, tasks, at };
+    scene.records.push(reopened(everything.clone()));
+    scene.records.push(cancelled(TaskSet::from(5..90)));
+    scene.records.push(cancelled(everything.clone()));
+    scene.records.push(reopened(TaskSet::from(3..4)));
+    scene.records.push(Record::JobAccepted {
+        job: JobId(2),
+        request: JobRequest { n_tasks: 0, ..job(1) },
+        at,
+    });
+    for n in 0..=scene.records.len() {
+        let records = scene.records[..n].to_vec();
+        Engine::restore(Settings::default(), 2, scene.now, records).check_invariants();
+    }
+    scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    assert_eq!(scene.counts(id), "active w1 p0 d0 f0 c9");
+    assert_eq!(scene.counts(JobId(2)), "done w0 p0 d0 f0 c0");
+}

@@ -1,0 +1,85 @@
+//! What the manager is told: reports, and what the pilot holds.
+
+use std::collections::BTreeMap;
+
+use super::{Lane, PilotAction, PilotCore, Sealed, sets};
+use crate::{
+    ids::JobId,
+    pull::{Held, Holdings, Pull},
+    ranges::TaskSet,
+    results::{JobReport, Report, Successes},
+    time::Span,
+};
+
+impl PilotCore {
+    /// Makes a report of all that was gathered. Its number is used for nothing else, ever.
+    pub(super) fn seal(&mut self, actions: &mut Vec<PilotAction>) {
+        self.seq += 1;
+        let mut tasks = Vec::new();
+        let mut jobs = Vec::new();
+        for (job, gathered) in std::mem::take(&mut self.gathered) {
+            let mut all = gathered.returned.clone();
+            let mut report = JobReport::new(job);
+            report.successes = Successes::from_attempts(gathered.attempts);
+            all.insert_all(&report.successes.tasks);
+            all.extend_indices(gathered.failures.iter().map(|failure| failure.index));
+            report.failures = gathered.failures;
+            report.returned = gathered.returned;
+            report.outputs = gathered.outputs;
+            tasks.push((job, all));
+            jobs.push(report);
+        }
+        (self.n_gathered, self.output_bytes) = (0, 0);
+        self.sealed.push_back(Sealed { seq: self.seq, tasks });
+        actions.push(PilotAction::Keep(Report { seq: self.seq, jobs }));
+    }
+
+    pub(super) fn send(&mut self, lane: Lane, report: Option<u64>, actions: &mut Vec<PilotAction>) {
+        let told = self.must_tell.take();
+        self.told = self.told.max(told.unwrap_or(0));
+        let pull = Pull {
+            epoch: self.epoch,
+            part_seen: self.part_seen,
+            report: None,
+            holds: told.map(|asked| Holdings {
+                asked,
+                tasks: self.holds(),
+                templates: self.jobs.keys().copied().collect(),
+            }),
+            running: sets(self.running.keys()).into_iter().collect(),
+            is_hungry: self.leaving.is_none(),
+            wait: if lane == Lane::Listen { self.limits.poll_wait } else { Span::ZERO },
+        };
+        self.in_flight[lane as usize] = true;
+        self.is_news_untold = false;
+        actions.push(PilotAction::Pull { lane, pull: Box::new(pull), report });
+    }
+
+    pub(super) fn holds(&self) -> Vec<Held> {
+        let mut held: BTreeMap<JobId, Held> = BTreeMap::new();
+        fn entry(held: &mut BTreeMap<JobId, Held>, job: JobId) -> &mut Held {
+            let none = || (TaskSet::new(), TaskSet::new(), TaskSet::new());
+            let (queued, running, unreported) = none();
+            held.entry(job).or_insert(Held { job, queued, running, unreported })
+        }
+        for (job, queue) in self.jobs.iter().filter(|(_, queue)| !queue.queued.is_empty()) {
+            entry(&mut held, *job).queued = queue.queued.clone();
+        }
+        for (job, ahead) in sets(self.ahead.keys()) {
+            entry(&mut held, job).queued.insert_all(&ahead);
+        }
+        for (job, running) in sets(self.running.keys()) {
+            entry(&mut held, job).running = running;
+        }
+        for (job, tasks) in self.sealed.iter().flat_map(|sealed| &sealed.tasks) {
+            entry(&mut held, *job).unreported.insert_all(tasks);
+        }
+        for (job, gathered) in &self.gathered {
+            let unreported = &mut entry(&mut held, *job).unreported;
+            unreported.insert_all(&gathered.returned);
+            unreported.extend_indices(gathered.attempts.iter().map(|(index, ..)| *index));
+            unreported.extend_indices(gathered.failures.iter().map(|failure| failure.index));
+        }
+        held.into_values().collect()
+    }
+}
