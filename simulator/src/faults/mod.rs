@@ -37,8 +37,6 @@ pub struct Outcome {
     pub n_starts: u64,
     /// Pilots' processes.
     pub n_pilots: u64,
-    /// Pilots' processes that moved again after they had stood still for an hour.
-    pub n_hours_away: u64,
     /// Events of the engine.
     pub n_events: u64,
     /// When all was over, simulated time.

@@ -27,8 +27,6 @@ const MARGIN: Span = Span(5_000_000);
 const GRACE: Span = Span(2_000_000);
 /// The longest time from a task's end until the core hears of it, while others wait for places.
 const HOLD: Span = Span(5_000);
-/// The longest that a process stands still.
-const HOUR: Span = Span::from_secs(3600);
 
 /// One node of a batch job.
 pub(super) struct Node {
@@ -43,10 +41,6 @@ pub(super) struct Node {
     spool: BTreeMap<u64, Report>,
     /// Nothing of it moves before this time.
     stalled_until: Time,
-    /// For how long it is, or was when it moved last.
-    stall: Span,
-    /// How often its process moved again after an hour.
-    pub(super) n_hours_away: u64,
     is_gone: bool,
 }
 
@@ -108,8 +102,6 @@ impl World<'_> {
             process: None,
             spool: BTreeMap::new(),
             stalled_until: Time(0),
-            stall: Span::ZERO,
-            n_hours_away: 0,
             is_gone: false,
         });
     }
@@ -157,9 +149,8 @@ impl World<'_> {
             self.after(span, Happening::PilotPreempted { node, life });
         }
         if self.goes_wrong(rates.pilot_stalls) {
-            let stall =
-                self.luck.pick(&[Span::from_secs(1), Span::from_secs(20), Span::from_secs(200), HOUR]);
-            let stall = Happening::PilotStalls { node, life, span: stall };
+            let seconds = self.luck.pick(&[1, 20, 200, 3600]);
+            let stall = Happening::PilotStalls { node, life, span: Span::from_secs(seconds) };
             let span = Span(self.luck.below(60_000_000));
             self.after(span, stall);
         }
@@ -176,8 +167,6 @@ impl World<'_> {
             self.after(span, later());
             return false;
         }
-        let held = &mut self.nodes[node];
-        held.n_hours_away += u64::from(std::mem::take(&mut held.stall) >= HOUR);
         true
     }
 
@@ -190,7 +179,6 @@ impl World<'_> {
     pub(super) fn pilot_stalls(&mut self, node: usize, life: u64, span: Span) {
         if self.nodes[node].life == life {
             self.nodes[node].stalled_until = self.now + span;
-            self.nodes[node].stall = span;
         }
     }
 
@@ -546,7 +534,6 @@ impl World<'_> {
         let held = &mut self.nodes[node];
         let Some(process) = held.process.take() else { return false };
         held.stalled_until = Time(0);
-        held.stall = Span::ZERO;
         for (task, (execution, _)) in process.running {
             self.auditor.ended(task, execution, End::Killed, now);
         }

@@ -13,12 +13,10 @@ fn under_any_faults_every_rule_holds() {
             total.n_repeated += outcome.n_repeated;
             total.n_starts += outcome.n_starts;
             total.n_executions += outcome.n_executions;
-            total.n_hours_away += outcome.n_hours_away;
         }
         Err(violation) => panic!("seed {seed}: {violation}"),
     });
     assert!(total.n_repeated > 1_000 && total.n_starts > 400, "faults were not drawn: {total:?}");
-    assert!(total.n_hours_away > 10, "no pilot stayed away for an hour and came back: {total:?}");
     assert!(total.n_executions > 10 * total.n_repeated / 9, "little goes well: {total:?}");
 }
 

@@ -340,7 +340,6 @@ impl<'t> World<'t> {
             n_repeated: self.auditor.n_repeated,
             n_starts: self.manager.epoch,
             n_pilots: self.nodes.iter().map(|node| node.life).sum(),
-            n_hours_away: self.nodes.iter().map(|node| node.n_hours_away).sum(),
             n_events: self.manager.n_events,
             ended_at: self.now,
         })
