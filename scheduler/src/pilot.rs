@@ -277,7 +277,9 @@ impl PilotCore {
             self.obey(command, actions);
         }
         for template in part.templates {
-            let needs = template.needs.clone();
+            let mut needs = template.needs.clone();
+            // Of what needs nothing, any number would fit.
+            needs.resources.cores = needs.resources.cores.max(1);
             let new = JobQueue { needs, queued: TaskSet::new(), tried: BTreeMap::new(), is_over: false };
             match self.jobs.get_mut(&template.job) {
                 Some(known) => known.is_over = false,

@@ -152,7 +152,7 @@ impl From<StoreError> for ApiError {
 impl From<CodecError> for ApiError {
     fn from(error: CodecError) -> ApiError {
         match error {
-            CodecError::TooLong { .. } => ApiError::too_large(protocol::codec::MESSAGE_BYTES_MAX),
+            CodecError::TooLong { most, .. } => ApiError::too_large(most),
             CodecError::Postcard { .. } | CodecError::Json { .. } => ApiError::bad_request(error.to_string()),
             CodecError::Write { .. } => ApiError::internal(error.to_string()),
         }
