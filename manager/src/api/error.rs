@@ -89,6 +89,12 @@ impl ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the manager is ending; try again later")
     }
 
+    /// No place, or no memory, for what is asked.
+    pub(super) fn crowded() -> ApiError {
+        let message = "the manager has too much to do at this moment; try again in a few seconds";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "crowded", message)
+    }
+
     /// A kept job that cannot be read any more.
     pub(super) fn damaged(job: JobId, what: &str) -> ApiError {
         ApiError::internal(format!("failed to read the kept job {job}: {what}"))
