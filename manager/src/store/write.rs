@@ -196,7 +196,8 @@ fn bits(value: u64) -> i64 {
     value.cast_signed()
 }
 
-fn kind_and_time(record: &Record) -> (&'static str, Time) {
+/// How a record's row names it, and when it was.
+pub(super) fn kind_and_time(record: &Record) -> (&'static str, Time) {
     match record {
         Record::PlatformAttached { at, .. } => ("platform-attached", *at),
         Record::JobAccepted { at, .. } => ("job-accepted", *at),
