@@ -65,7 +65,7 @@ fn status_of(stream: &mut TcpStream) -> String {
 
 #[test]
 fn a_flood_of_connections_keeps_nobody_out_and_costs_little() {
-    let n = 12_000.min(many_files() - 500);
+    let n = 10_500.min(many_files() - 500);
     let sandbox = Sandbox::new();
     let manager = serve(&sandbox, &["--cores", "1"]);
     let before = manager.peak_bytes();

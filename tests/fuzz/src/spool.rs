@@ -14,7 +14,7 @@ pub const TARGET: Target = Target {
     words: &["PFSPOOL\u{1}"],
     start,
     bound: Bound { constant: 1 << 20, factor: 128 },
-    n_fast: 3_000,
+    n_fast: 1_500,
 };
 
 fn start() -> Check {
