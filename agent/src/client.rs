@@ -17,7 +17,7 @@ use protocol::{
     },
 };
 use reqwest::{StatusCode, header};
-use scheduler::pull::PullAnswer;
+use scheduler::{pull::PullAnswer, time::Span};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::pin;
@@ -26,6 +26,10 @@ use crate::pin;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an answer may take beyond the time that the manager may park the request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// What an answer has at most that carries no work.
+const SMALL_BYTES_MAX: usize = 1 << 20;
+/// What is read of a refusal.
+const REFUSAL_BYTES_MAX: usize = 64 << 10;
 /// The first wait before another try; each further one is twice as long.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 /// The longest wait before another try.
@@ -136,6 +140,7 @@ pub struct Client {
     http: reqwest::Client,
     url: String,
     format: Format,
+    answer_timeout: Duration,
 }
 
 impl fmt::Debug for Client {
@@ -164,7 +169,8 @@ impl Client {
         let http = builder.build().map_err(ClientError::Setup)?;
         // JSON bodies can be read on the wire; for people who debug.
         let is_json = std::env::var("PILOTFISH_WIRE").is_ok_and(|format| format == "json");
-        Ok(Client { http, url, format: if is_json { Format::Json } else { Format::Postcard } })
+        let format = if is_json { Format::Json } else { Format::Postcard };
+        Ok(Client { http, url, format, answer_timeout: ANSWER_TIMEOUT })
     }
 
     /// Presents the pilot.
@@ -176,7 +182,7 @@ impl Client {
         token: &str,
         request: &RegisterRequest,
     ) -> Result<RegisterAnswer, ClientError> {
-        self.exchange(REGISTER_PATH, token, request, ANSWER_TIMEOUT).await
+        self.exchange(REGISTER_PATH, token, request, Span::ZERO, SMALL_BYTES_MAX).await
     }
 
     /// Reports and asks.
@@ -184,8 +190,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub async fn pull(&self, session: &str, request: &PullRequest) -> Result<PullAnswer, ClientError> {
-        let timeout = ANSWER_TIMEOUT.saturating_add(Duration::from_micros(request.pull.wait.0));
-        self.exchange(PULL_PATH, session, request, timeout).await
+        self.exchange(PULL_PATH, session, request, request.pull.wait, MESSAGE_BYTES_MAX).await
     }
 
     /// Says good-bye.
@@ -193,7 +198,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub async fn leave(&self, session: &str, request: &LeaveRequest) -> Result<LeaveAnswer, ClientError> {
-        self.exchange(LEAVE_PATH, session, request, ANSWER_TIMEOUT).await
+        self.exchange(LEAVE_PATH, session, request, Span::ZERO, SMALL_BYTES_MAX).await
     }
 
     async fn exchange<Q: Serialize, A: DeserializeOwned>(
@@ -201,7 +206,8 @@ impl Client {
         path: &str,
         token: &str,
         question: &Q,
-        timeout: Duration,
+        wait: Span,
+        bytes_max: usize,
     ) -> Result<A, ClientError> {
         let on_codec = |source| ClientError::Codec { url: self.url.clone(), source };
         let body = self.format.encode(question).map_err(on_codec)?;
@@ -211,17 +217,22 @@ impl Client {
             .bearer_auth(token)
             .header(header::CONTENT_TYPE, self.format.content_type())
             .header(header::ACCEPT, self.format.content_type())
-            .timeout(timeout)
+            .timeout(self.answer_timeout.saturating_add(Duration::from_micros(wait.0)))
             .body(body);
         let mut response = request.send().await.map_err(|error| self.unreachable(&error))?;
         let status = response.status();
         let content_type = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let format = Format::of_content_type(content_type);
+        let most = if status.is_success() { bytes_max } else { REFUSAL_BYTES_MAX };
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
-            bytes.extend_from_slice(&chunk);
-            if bytes.len() > MESSAGE_BYTES_MAX {
-                return Err(on_codec(CodecError::TooLong { found: bytes.len() }));
+            let found = bytes.len() + chunk.len();
+            if found > most && status.is_success() {
+                return Err(on_codec(CodecError::TooLong { found, most }));
+            }
+            bytes.extend_from_slice(&chunk[..chunk.len().min(most - bytes.len())]);
+            if bytes.len() == most && !status.is_success() {
+                break;
             }
         }
         if status.is_success() {

@@ -19,9 +19,11 @@ const NOTICES_MAX: usize = 4096;
 pub struct Ended;
 
 /// One event on its way to the engine, and where its answer is wanted.
-pub(crate) struct Asked {
-    pub(crate) event: Event,
-    pub(crate) reply: Option<(RequestId, oneshot::Sender<Answer>)>,
+pub struct Asked {
+    /// What happened.
+    pub event: Event,
+    /// Whose question it is, if it is one.
+    pub reply: Option<(RequestId, oneshot::Sender<Answer>)>,
 }
 
 /// Speaks to the engine. Cheap to clone.
@@ -33,7 +35,9 @@ pub struct Handle {
 }
 
 impl Handle {
-    pub(crate) fn new() -> (Handle, mpsc::Receiver<Asked>) {
+    /// A way to speak to an engine, and the queue that whoever drives it takes from.
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new() -> (Handle, mpsc::Receiver<Asked>) {
         let (asked, queue) = mpsc::channel(QUEUE_MAX);
         let (notices, _) = broadcast::channel(NOTICES_MAX);
         (Handle { asked, notices, next_request: Arc::new(AtomicU64::new(1)) }, queue)

@@ -165,6 +165,9 @@ impl Manager {
 /// Open files wanted: the connections allowed, and then some.
 const N_FILES_WANTED: u64 = 65_536;
 
+/// Files of our own: the store and its readers, platforms' commands, what libraries open.
+const N_FILES_OWN: u64 = 256;
+
 /// Each pilot takes a connection or two, and the usual limit of files is far below what is allowed.
 fn raise_file_limit() {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE)
@@ -172,6 +175,18 @@ fn raise_file_limit() {
     {
         tracing::debug!(%error, "the limit of open files stays as it is");
     }
+}
+
+/// Connections never take the last files: the store must be read while others knock.
+fn connection_limits() -> ConnectionLimits {
+    let limits = ConnectionLimits::default();
+    let n_files = getrlimit(Resource::RLIMIT_NOFILE).map_or(N_FILES_WANTED, |(current, _)| current);
+    let n_left = n_files.saturating_sub(N_FILES_OWN).max(n_files / 4);
+    let n_connections_max = usize::try_from(n_left).unwrap_or(usize::MAX).min(limits.n_connections_max);
+    if n_connections_max < limits.n_connections_max {
+        tracing::warn!(n_connections_max, n_files, "few files may be open; raise the limit for many pilots");
+    }
+    ConnectionLimits { n_connections_max, ..limits }
 }
 
 /// Starts a manager in its folder. It answers when this returns.
@@ -211,7 +226,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         folder: config.folder.clone(),
         started_at: clock.now(),
         poll_wait: settings.poll_wait_max,
-        limits: ConnectionLimits::default(),
+        limits: connection_limits(),
         stop: is_stopped,
     };
     let listener = tokio::net::TcpListener::from_std(listener).map_err(StartError::Thread)?;

@@ -302,7 +302,9 @@ impl PilotCore {
             self.obey(command, actions);
         }
         for template in part.templates {
-            let needs = template.needs.clone();
+            let mut needs = template.needs.clone();
+            // Of what needs nothing, any number would fit.
+            needs.resources.cores = needs.resources.cores.max(1);
             let (queued, tried) = (TaskSet::new(), BTreeMap::new());
             let new = JobQueue { needs, queued, tried, mean_us: None, is_over: false };
             match self.jobs.get_mut(&template.job) {

@@ -217,9 +217,54 @@ pub struct TaskOutput {
     /// Which task.
     pub index: u64,
     /// Standard output; when longer than the job's limit its head and tail with a line between.
+    #[serde(with = "bytes")]
     pub stdout: Vec<u8>,
     /// Standard error, likewise.
+    #[serde(with = "bytes")]
     pub stderr: Vec<u8>,
+}
+
+/// Bytes in one piece rather than one by one, where the format knows the difference.
+mod bytes {
+    use std::fmt;
+
+    use serde::{
+        Deserializer, Serializer,
+        de::{Error, SeqAccess, Visitor},
+    };
+
+    /// Room made before the bytes come, whatever is promised.
+    const RESERVE_MAX: usize = 1 << 16;
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        deserializer.deserialize_byte_buf(Bytes)
+    }
+
+    struct Bytes;
+
+    impl<'de> Visitor<'de> for Bytes {
+        type Value = Vec<u8>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("bytes")
+        }
+
+        fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+            Ok(bytes.to_vec())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut each: A) -> Result<Vec<u8>, A::Error> {
+            let mut bytes = Vec::with_capacity(each.size_hint().unwrap_or(0).min(RESERVE_MAX));
+            while let Some(byte) = each.next_element()? {
+                bytes.push(byte);
+            }
+            Ok(bytes)
+        }
+    }
 }
 
 /// What a pilot has to say of one job.

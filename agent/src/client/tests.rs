@@ -1,5 +1,7 @@
 //! The client against a real socket, with and without TLS.
 
+mod hostile;
+
 use std::sync::Arc;
 
 use protocol::pilot::{JoinDocument, LeaveRequest, RegisterRequest, VERSION};

@@ -89,6 +89,12 @@ impl ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the manager is ending; try again later")
     }
 
+    /// No place, or no memory, for what is asked.
+    pub(super) fn crowded() -> ApiError {
+        let message = "the manager has too much to do at this moment; try again in a few seconds";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "crowded", message)
+    }
+
     /// A kept job that cannot be read any more.
     pub(super) fn damaged(job: JobId, what: &str) -> ApiError {
         ApiError::internal(format!("failed to read the kept job {job}: {what}"))
@@ -152,7 +158,7 @@ impl From<StoreError> for ApiError {
 impl From<CodecError> for ApiError {
     fn from(error: CodecError) -> ApiError {
         match error {
-            CodecError::TooLong { .. } => ApiError::too_large(protocol::codec::MESSAGE_BYTES_MAX),
+            CodecError::TooLong { most, .. } => ApiError::too_large(most),
             CodecError::Postcard { .. } | CodecError::Json { .. } => ApiError::bad_request(error.to_string()),
             CodecError::Write { .. } => ApiError::internal(error.to_string()),
         }

@@ -43,6 +43,8 @@ use super::{
 const PAUSE: Duration = Duration::from_millis(100);
 /// A comment after so long a silence, so that nobody on the way thinks the connection dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Events taken at a time.
+const N_READY_MAX: usize = 256;
 /// Jobs named in one request.
 const N_JOBS_MAX: usize = 1000;
 
@@ -54,10 +56,12 @@ pub(super) async fn watch(
     InQuery(query): InQuery<EventsQuery>,
 ) -> Result<Response, ApiError> {
     let jobs = query.job.as_deref().map(parse_jobs).transpose()?;
+    // Held as long as the stream is.
+    let place = context.streams.clone().try_acquire_owned().map_err(|_| ApiError::crowded())?;
     let watcher = Watcher::start(context, user, jobs).await?;
-    let events = stream::unfold(watcher, |mut watcher| async {
+    let events = stream::unfold((watcher, place), |(mut watcher, place)| async {
         let event = watcher.next().await?;
-        Some((Ok::<_, Infallible>(to_sse(&event)), watcher))
+        Some((Ok::<_, Infallible>(to_sse(&event)), (watcher, place)))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
 }
@@ -141,8 +145,11 @@ impl Watcher {
                 let view = self.context.job(id).await.ok()?;
                 self.rests.insert(id, Instant::now() + PAUSE);
                 // What led to this view has been announced before it: a watcher goes when a job is over.
-                self.take_announced().await?;
-                self.show(view);
+                if self.take_announced().await? {
+                    self.show(view);
+                } else {
+                    self.due.insert(id, Instant::now());
+                }
                 continue;
             }
             let far = now + KEEP_ALIVE;
@@ -154,13 +161,17 @@ impl Watcher {
         }
     }
 
-    /// Takes what waits, without waiting for more.
-    async fn take_announced(&mut self) -> Option<()> {
+    /// Takes what waits, without waiting for more; whether that was all. The rest waits where it is
+    /// until what was taken has been sent: who does not read has little here.
+    async fn take_announced(&mut self) -> Option<bool> {
         loop {
+            if self.ready.len() >= N_READY_MAX {
+                return Some(false);
+            }
             match self.notices.try_recv() {
                 Ok(notice) => self.take(Ok(notice)).await?,
                 Err(TryRecvError::Lagged(n_missed)) => self.take(Err(RecvError::Lagged(n_missed))).await?,
-                Err(TryRecvError::Empty | TryRecvError::Closed) => return Some(()),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return Some(true),
             }
         }
     }

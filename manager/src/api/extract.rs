@@ -1,27 +1,30 @@
 //! What handlers take out of a request: who asks, and the path, query and body as types. Every
 //! refusal is an `ErrorAnswer`. The token is checked before a byte of the body is read.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes, HttpBody},
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
-    http::{HeaderMap, header, request::Parts},
+    http::{Extensions, HeaderMap, header, request::Parts},
 };
 use http_body_util::BodyExt;
 use protocol::codec::Format;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-use super::{ConnectionLimits, Context, Shared, error::ApiError};
+use super::{
+    ConnectionLimits, Context, Shared,
+    crowd::Guest,
+    error::ApiError,
+    room::{FREE_BYTES, Held, Room},
+};
 use crate::tokens::Bearer;
 
 /// Bodies of requests that carry no job and no report.
 pub(super) const SMALL_BYTES_MAX: usize = 1 << 20;
 /// A body that comes slower is given up, so that nobody holds a connection for nothing.
-const BODY_BYTES_PER_SECOND_MIN: usize = 32 << 10;
-/// Room made for a body before it comes, whatever its header promises.
-const BODY_RESERVE_MAX: u64 = 1 << 20;
+pub(super) const BODY_BYTES_PER_SECOND_MIN: usize = 32 << 10;
 
 /// The user who asks, by a token that was right.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,7 +37,7 @@ impl FromRequestParts<Shared> for User {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, context: &Shared) -> Result<User, ApiError> {
-        match bearer(&parts.headers, context)? {
+        match bearer(&parts.headers, &parts.extensions, context)? {
             Bearer::User { name, is_operator } => Ok(User { name, is_operator }),
             Bearer::Join { .. } | Bearer::Session { .. } => {
                 Err(ApiError::unauthorized("found a pilot's token where a user's is needed"))
@@ -44,7 +47,11 @@ impl FromRequestParts<Shared> for User {
 }
 
 /// Whom the request's token stands for.
-pub(super) fn bearer(headers: &HeaderMap, context: &Context) -> Result<Bearer, ApiError> {
+pub(super) fn bearer(
+    headers: &HeaderMap,
+    extensions: &Extensions,
+    context: &Context,
+) -> Result<Bearer, ApiError> {
     let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let (scheme, token) = header
         .and_then(|value| value.split_once(' '))
@@ -55,7 +62,12 @@ pub(super) fn bearer(headers: &HeaderMap, context: &Context) -> Result<Bearer, A
         ));
     }
     let bearer = context.state.tokens.verify(token.trim());
-    bearer.ok_or_else(|| ApiError::unauthorized("found a token that this manager has not made"))
+    let bearer =
+        bearer.ok_or_else(|| ApiError::unauthorized("found a token that this manager has not made"))?;
+    if let Some(guest) = extensions.get::<Arc<Guest>>() {
+        guest.is_recognized();
+    }
+    Ok(bearer)
 }
 
 /// The path's variable parts.
@@ -93,8 +105,10 @@ impl<T: DeserializeOwned> FromRequest<Shared> for InBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, context: &Shared) -> Result<InBody<T>, ApiError> {
-        let bytes = read_body(request.into_body(), SMALL_BYTES_MAX, &context.state.limits).await?;
-        let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+        let limits = &context.state.limits;
+        let read = read_body(request.into_body(), SMALL_BYTES_MAX, limits, &context.from_users).await?;
+        let bytes = &read.bytes;
+        let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { bytes };
         // A list would be taken too, field by field: what is meant must be named.
         if bytes.trim_ascii_start().first() != Some(&b'{') {
             return Err(ApiError::bad_request("found a body that is no JSON object; send one, like {}"));
@@ -104,41 +118,57 @@ impl<T: DeserializeOwned> FromRequest<Shared> for InBody<T> {
 }
 
 /// A large body as bytes, at most [`protocol::codec::MESSAGE_BYTES_MAX`] of them.
-pub(super) struct LargeBody(pub(super) Bytes);
+pub(super) struct LargeBody(pub(super) Received);
 
 impl FromRequest<Shared> for LargeBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, context: &Shared) -> Result<LargeBody, ApiError> {
         let bytes_max = protocol::codec::MESSAGE_BYTES_MAX;
-        Ok(LargeBody(read_body(request.into_body(), bytes_max, &context.state.limits).await?))
+        let limits = &context.state.limits;
+        Ok(LargeBody(read_body(request.into_body(), bytes_max, limits, &context.from_users).await?))
     }
 }
 
-/// All of a body. Errors: too large (told before it is read, where its header says so), too slow, cut off.
+/// A body, and the room it takes.
+pub(super) struct Received {
+    pub(super) bytes: Bytes,
+    _held: Held,
+}
+
+/// All of a body. Errors: too large (told before it is read, where its header says so), too slow, cut
+/// off; no room for it.
 pub(super) async fn read_body(
     mut body: Body,
     bytes_max: usize,
     limits: &ConnectionLimits,
-) -> Result<Bytes, ApiError> {
+    room: &Room,
+) -> Result<Received, ApiError> {
     let promised = body.size_hint().lower();
     if promised > bytes_max as u64 {
         return Err(ApiError::too_large(bytes_max));
     }
     let start = Instant::now() + limits.body;
-    let mut bytes = Vec::new();
-    bytes.reserve(promised.min(BODY_RESERVE_MAX) as usize);
+    let (mut bytes, mut held) = (Vec::new(), Held::default());
+    let mut n_paid = FREE_BYTES;
     loop {
         let earned = Duration::from_secs_f64(bytes.len() as f64 / BODY_BYTES_PER_SECOND_MIN as f64);
         let frame = timeout_at(start + earned, body.frame()).await;
         let Some(frame) = frame.map_err(|_| ApiError::too_slow(bytes.len()))? else {
-            return Ok(bytes.into());
+            return Ok(Received { bytes: bytes.into(), _held: held });
         };
         let frame =
             frame.map_err(|error| ApiError::bad_request(format!("failed to read the body: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > bytes_max {
             return Err(ApiError::too_large(bytes_max));
+        }
+        let n_bytes = bytes.len() + data.len();
+        if n_bytes > n_paid {
+            // A vector that grows has twice what it needs.
+            let more = (2 * (n_bytes - n_paid)).max(FREE_BYTES);
+            held.add(room.take(more).await?);
+            n_paid += more / 2;
         }
         bytes.extend_from_slice(&data);
     }

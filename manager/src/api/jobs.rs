@@ -39,7 +39,7 @@ pub(super) async fn submit(
     user: User,
     LargeBody(body): LargeBody,
 ) -> Result<Response, ApiError> {
-    let job = blocking(move || read_submission(&body, user)).await?;
+    let job = blocking(move || read_submission(&body.bytes, user)).await?;
     let n_tasks = job.n_tasks;
     let event = |request| Event::JobSubmitted { request, job: Box::new(job) };
     match context.state.handle.ask(event).await? {

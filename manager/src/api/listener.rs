@@ -1,9 +1,13 @@
 //! Connections: accepted, bounded in number and time, ended gracefully. HTTP/1.1, with or without TLS.
 
-use std::{io, pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
 
-use axum::Router;
-use hyper::server::conn::http1;
+use axum::{Router, body::Body, extract::Request, response::IntoResponse};
+use hyper::{
+    body::Incoming,
+    server::conn::http1,
+    service::{Service, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -12,13 +16,18 @@ use rustls::ServerConfig;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     task::JoinSet,
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::{ApiState, Context, Shared, routes};
+use super::{
+    ApiState, Context, Shared,
+    crowd::{Crowd, Guest},
+    error::ApiError,
+    patience::Patient,
+    routes,
+};
 
 /// Bytes of a request's header and of a portion of its body at most.
 const BUFFER_BYTES_MAX: usize = 128 << 10;
@@ -32,22 +41,28 @@ pub async fn serve(listener: TcpListener, tls: Option<Arc<ServerConfig>>, state:
     let context: Shared = Arc::new(Context::new(state));
     let router = routes::router(context.clone());
     let tls = tls.map(TlsAcceptor::from);
-    let slots = Arc::new(Semaphore::new(limits.n_connections_max));
+    let mut crowd = Crowd::new(limits.n_connections_max);
     let mut connections = JoinSet::new();
     let mut stopped = pin!(context.stopped());
     loop {
         let accepted = tokio::select! {
             () = &mut stopped => break,
-            accepted = accept(&listener, &slots) => accepted,
+            accepted = listener.accept() => accepted,
         };
-        // Those that have ended are forgotten here, so that the set stays as small as the slots.
+        // Those that have ended are forgotten here, so that the set stays as small as the crowd.
         while connections.try_join_next().is_some() {}
-        let Some((stream, slot)) = accepted else { continue };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                after_failed_accept(&error, &mut crowd).await;
+                continue;
+            }
+        };
+        let Some(guest) = crowd.admit() else { continue };
         let (tls, router, context) = (tls.clone(), router.clone(), context.clone());
-        connections.spawn(async move {
-            attend(stream, tls, router, &context).await;
-            drop(slot);
-        });
+        let seat = Arc::downgrade(&guest);
+        let connection = connections.spawn(async move { attend(stream, tls, router, guest, &context).await });
+        crowd.seat(seat, connection);
     }
     drop(listener);
     let all_ended = async { while connections.join_next().await.is_some() {} };
@@ -56,19 +71,17 @@ pub async fn serve(listener: TcpListener, tls: Option<Arc<ServerConfig>>, state:
     }
 }
 
-type Slot = tokio::sync::OwnedSemaphorePermit;
-
-async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> Option<(TcpStream, Slot)> {
-    let slot = slots.clone().acquire_owned().await.ok()?;
-    match listener.accept().await {
-        Ok((stream, _)) => Some((stream, slot)),
-        Err(error) if is_of_one_connection(&error) => None,
-        Err(error) => {
-            tracing::warn!(%error, "failed to accept a connection");
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            None
-        }
+/// Without a file left, a stranger's is the next one to be had; else only waiting helps.
+async fn after_failed_accept(error: &io::Error, crowd: &mut Crowd) {
+    if is_of_one_connection(error) {
+        return;
     }
+    if crowd.send_stranger_away() {
+        // Its file is free when its task has been dropped.
+        return tokio::task::yield_now().await;
+    }
+    tracing::warn!(%error, "failed to accept a connection");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
 }
 
 /// Whether the peer had gone before it was accepted.
@@ -77,26 +90,51 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn attend(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router, context: &Context) {
+async fn attend(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    guest: Arc<Guest>,
+    context: &Context,
+) {
     // Small answers must not wait for each other. A socket that refuses it is about to fail anyway.
     let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return converse(stream, router, context).await };
-    let limit = context.state.limits.handshake;
-    match timeout(limit, tls.accept(stream)).await {
-        Ok(Ok(stream)) => converse(stream, router, context).await,
+    let limits = &context.state.limits;
+    let stream = Patient::new(stream, limits.answer);
+    let Some(tls) = tls else { return converse(stream, router, guest, context).await };
+    match timeout(limits.handshake, tls.accept(stream)).await {
+        Ok(Ok(stream)) => converse(stream, router, guest, context).await,
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => tracing::debug!("TLS handshake took too long"),
     }
 }
 
-async fn converse<S: AsyncRead + AsyncWrite + Unpin>(stream: S, router: Router, context: &Context) {
+async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    router: Router,
+    guest: Arc<Guest>,
+    context: &Context,
+) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(context.state.limits.header)
+        .keep_alive(!guest.is_surplus)
         .max_buf_size(BUFFER_BYTES_MAX);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    let mut connection = pin!(connection);
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(|mut request: Request<Incoming>| {
+        let is_surplus = guest.is_surplus;
+        // So that a right token is noted where it counts.
+        request.extensions_mut().insert(guest.clone());
+        let answering = router.call(request.map(Body::new));
+        async move {
+            match is_surplus {
+                true => Ok::<_, Infallible>(ApiError::crowded().into_response()),
+                false => answering.await,
+            }
+        }
+    });
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = context.stopped() => {

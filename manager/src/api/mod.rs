@@ -5,6 +5,7 @@
 //! which router and OpenAPI document are made), then one file a group of routes.
 
 mod cache;
+mod crowd;
 mod error;
 mod events;
 mod extract;
@@ -12,7 +13,9 @@ mod jobs;
 mod listener;
 mod openapi;
 mod outputs;
+mod patience;
 mod pilots;
+mod room;
 mod routes;
 mod show;
 mod tasks;
@@ -21,6 +24,7 @@ mod tests;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use axum::Router;
 use protocol::job::JobSpec;
 use scheduler::{
     engine::{
@@ -30,13 +34,14 @@ use scheduler::{
     ids::JobId,
     time::{Span, Time},
 };
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::{handle::Handle, store::Reader, tokens::Tokens};
 use cache::{JobCache, JobFacts};
 use error::ApiError;
 use extract::User;
 pub use listener::serve;
+use room::Room;
 
 /// What the API needs of the manager.
 pub struct ApiState {
@@ -58,17 +63,26 @@ pub struct ApiState {
     pub stop: watch::Receiver<bool>,
 }
 
-/// Bounds on what connections may do.
+/// Bounds on what connections may do. `docs/limits.md` lists them for operators.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// Open connections; more wait in the kernel's queue. A pilot needs one or two.
+    /// Open connections: beyond, strangers give way to newcomers. A pilot needs one or two.
     pub n_connections_max: usize,
+    /// Event streams; each has news waiting for it.
+    pub n_streams_max: usize,
     /// Until a TLS handshake is over.
     pub handshake: Duration,
     /// Until a request's header is there; also how long a connection may idle between requests.
     pub header: Duration,
     /// Until a request's body is there, when it is small; large ones must come at 32 KiB/s.
     pub body: Duration,
+    /// How long writing may be held up by who reads; long answers must be taken at 32 KiB/s.
+    pub answer: Duration,
+    /// How long anybody waits for room in memory.
+    pub patience: Duration,
+    /// Bytes of large messages that are held at a time: so many of each kind (`Context`).
+    /// No less than the largest message.
+    pub room_bytes: usize,
     /// After the end was asked for: how long answers in flight have.
     pub farewell: Duration,
 }
@@ -77,25 +91,57 @@ impl Default for ConnectionLimits {
     fn default() -> ConnectionLimits {
         ConnectionLimits {
             n_connections_max: 16_384,
+            n_streams_max: 1024,
             handshake: Duration::from_secs(10),
             header: Duration::from_secs(30),
             body: Duration::from_secs(30),
+            answer: Duration::from_secs(30),
+            patience: Duration::from_secs(10),
+            room_bytes: 512 << 20,
             farewell: Duration::from_secs(5),
         }
     }
+}
+
+/// The API as a service without connections: for whoever brings requests of their own.
+pub fn router(state: ApiState) -> Router {
+    routes::router(Arc::new(Context::new(state)))
 }
 
 /// What every handler has.
 struct Context {
     state: ApiState,
     jobs: JobCache,
+    /// For bodies of users' requests, …
+    from_users: Room,
+    /// … pilots' messages, apart so that users cannot silence pilots, …
+    from_pilots: Room,
+    /// … pages for users, …
+    to_users: Room,
+    /// … what a task wrote, apart so that pages do not wait for who reads that slowly, …
+    outputs: Room,
+    /// … and answers to pilots.
+    to_pilots: Room,
+    /// Event streams that may still begin.
+    streams: Arc<Semaphore>,
 }
 
 type Shared = Arc<Context>;
 
 impl Context {
     fn new(state: ApiState) -> Context {
-        Context { state, jobs: JobCache::default() }
+        let ConnectionLimits { room_bytes, patience, n_streams_max, .. } = state.limits;
+        let room = || Room::new(room_bytes, patience);
+        Context {
+            state,
+            jobs: JobCache::default(),
+            from_users: room(),
+            from_pilots: room(),
+            to_users: room(),
+            outputs: room(),
+            to_pilots: room(),
+            streams: Arc::new(Semaphore::new(n_streams_max)),
+        }
     }
 
     /// Asks the engine; a refusal is an error.

@@ -2,7 +2,6 @@
 //! are answered in kind; refusals are always JSON.
 
 use axum::{
-    body::Bytes,
     extract::{Request, State},
     http::{HeaderMap, header},
     response::{IntoResponse, Response},
@@ -20,7 +19,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::{
     Context, Shared, blocking,
     error::ApiError,
-    extract::{SMALL_BYTES_MAX, bearer, read_body},
+    extract::{Received, SMALL_BYTES_MAX, bearer, read_body},
 };
 use crate::tokens::Bearer;
 
@@ -35,16 +34,17 @@ struct Version {
 
 /// A pilot presents itself, by the join token of its allocation.
 pub(super) async fn register(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
-    let Bearer::Join { tag } = bearer(request.headers(), &context)? else {
+    let Bearer::Join { tag } = bearer(request.headers(), request.extensions(), &context)? else {
         return Err(ApiError::unauthorized("found another token where a pilot's join token is needed"));
     };
     let format = format_of(request.headers());
-    let body = read_body(request.into_body(), SMALL_BYTES_MAX, &context.state.limits).await?;
-    let found = format.decode::<Version>(&body)?.version;
+    let limits = &context.state.limits;
+    let body = read_body(request.into_body(), SMALL_BYTES_MAX, limits, &context.from_pilots).await?;
+    let found = format.decode::<Version>(&body.bytes)?.version;
     if found != VERSION {
         return Err(ApiError::wrong_version("pilot protocol", &found.to_string(), VERSION));
     }
-    let registration = format.decode::<RegisterRequest>(&body)?.registration;
+    let registration = format.decode::<RegisterRequest>(&body.bytes)?.registration;
     if registration.tag != tag {
         return Err(ApiError::unauthorized("found a join token of another allocation's tag"));
     }
@@ -64,7 +64,7 @@ pub(super) async fn pull(State(context): State<Shared>, request: Request) -> Res
     check_session(session, pilot)?;
     let event = |request| Event::Pulled { request, pilot, pull: Box::new(pull) };
     match ask(&context, event).await? {
-        Answer::Pull(pull) => answer(format, &pull),
+        Answer::Pull(pull) => context.to_pilots.send(answer(format, &pull)?).await,
         other => Err(ApiError::unexpected(&other)),
     }
 }
@@ -92,12 +92,13 @@ async fn ask(context: &Context, event: impl FnOnce(RequestId) -> Event) -> Resul
     }
 }
 
-async fn session_body(context: &Context, request: Request) -> Result<(PilotId, Format, Bytes), ApiError> {
-    let Bearer::Session { pilot } = bearer(request.headers(), context)? else {
+async fn session_body(context: &Context, request: Request) -> Result<(PilotId, Format, Received), ApiError> {
+    let Bearer::Session { pilot } = bearer(request.headers(), request.extensions(), context)? else {
         return Err(ApiError::unauthorized("found another token where a pilot's session is needed"));
     };
     let format = format_of(request.headers());
-    let body = read_body(request.into_body(), MESSAGE_BYTES_MAX, &context.state.limits).await?;
+    let limits = &context.state.limits;
+    let body = read_body(request.into_body(), MESSAGE_BYTES_MAX, limits, &context.from_pilots).await?;
     Ok((pilot, format, body))
 }
 
@@ -112,11 +113,11 @@ fn format_of(headers: &HeaderMap) -> Format {
     Format::of_content_type(headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()))
 }
 
-async fn decode<T: DeserializeOwned + Send + 'static>(format: Format, body: Bytes) -> Result<T, ApiError> {
-    if body.len() <= DECODE_HERE_BYTES_MAX {
-        return Ok(format.decode(&body)?);
+async fn decode<T: DeserializeOwned + Send + 'static>(format: Format, body: Received) -> Result<T, ApiError> {
+    if body.bytes.len() <= DECODE_HERE_BYTES_MAX {
+        return Ok(format.decode(&body.bytes)?);
     }
-    blocking(move || Ok(format.decode(&body)?)).await
+    blocking(move || Ok(format.decode(&body.bytes)?)).await
 }
 
 fn answer<T: Serialize>(format: Format, message: &T) -> Result<Response, ApiError> {

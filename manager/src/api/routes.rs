@@ -2,9 +2,10 @@
 
 use axum::{
     Router,
-    extract::Request,
+    extract::{Request, State},
     handler::Handler,
     http::header,
+    middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{self, MethodRouter},
 };
@@ -14,13 +15,32 @@ use protocol::{
         ShutDown, ShutdownRequest, Status, StreamEvent, SubmitRequest, Submitted, TaskDetail, TaskSelection,
         Tasks, TasksQuery, VersionInfo,
     },
-    job::JobSpec,
+    job::{
+        JobSpec,
+        limits::{RESULT_LIMIT_BYTES_MAX, SPEC_BYTES_MAX},
+    },
     pilot,
 };
 use scheduler::engine::views::JobView;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::{Shared, error::ApiError, events, jobs, openapi, outputs, pilots, show, tasks};
+use super::{Shared, error::ApiError, events, extract::User, jobs, openapi, outputs, pilots, show, tasks};
+
+/// What a page of rows takes while it is made: eight MiB of outputs or parameters, as JSON.
+const PAGE_BYTES: usize = 64 << 20;
+/// What a task wrote, both streams of it.
+const OUTPUT_BYTES: usize = 2 * RESULT_LIMIT_BYTES_MAX as usize;
+
+/// What may be large, and the memory set aside for it while it is made.
+pub(super) const LARGE: [(&str, usize); 7] = [
+    ("/jobs", PAGE_BYTES),
+    ("/jobs/{id}/spec", SPEC_BYTES_MAX),
+    ("/jobs/{id}/tasks", PAGE_BYTES),
+    ("/jobs/{id}/outputs", PAGE_BYTES),
+    ("/jobs/{id}/tasks/{index}/stdout", OUTPUT_BYTES),
+    ("/jobs/{id}/tasks/{index}/stderr", OUTPUT_BYTES),
+    ("/pilots", PAGE_BYTES),
+];
 
 /// Makes a type's schema.
 pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
@@ -134,7 +154,18 @@ pub(super) fn router(context: Shared) -> Router {
         .route(pilot::PULL_PATH, routing::post(pilots::pull))
         .route(pilot::LEAVE_PATH, routing::post(pilots::leave));
     for route in routes() {
-        router = router.route(&format!("{}{}", api::PREFIX, route.path), route.handler);
+        let mut handler = route.handler;
+        if let Some((_, n_bytes)) =
+            LARGE.into_iter().find(|(path, _)| (route.method, route.path) == ("get", *path))
+        {
+            let is_raw = matches!(route.answers, Answers::Bytes);
+            let in_room = move |State(context): State<Shared>, _: User, request: Request, next: Next| async move {
+                let room = if is_raw { &context.outputs } else { &context.to_users };
+                room.answer(n_bytes, request, next).await
+            };
+            handler = handler.layer(middleware::from_fn_with_state(context.clone(), in_room));
+        }
+        router = router.route(&format!("{}{}", api::PREFIX, route.path), handler);
     }
     router.fallback(unknown_path).method_not_allowed_fallback(wrong_method).with_state(context)
 }

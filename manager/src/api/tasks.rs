@@ -33,6 +33,8 @@ const N_HOLDERS_MAX: usize = 256;
 const GAP_MAX: u64 = 64;
 /// Outputs searched for one page; a page that needs more ends early.
 const SEARCHED_BYTES_MAX: u64 = 64 << 20;
+/// Parameters, and values taken out of outputs, of one page; a page that would have more ends early.
+const VALUE_BYTES_MAX: usize = 8 << 20;
 /// Outputs held at a time.
 pub(super) const OUTPUT_BYTES_MAX: u64 = 8 << 20;
 
@@ -175,17 +177,23 @@ impl RowSource {
     ) -> Result<Tasks, ApiError> {
         let mut attempts = self.attempts(&page)?;
         let mut tasks = Vec::with_capacity(page.tasks.len());
+        let (mut next, mut n_bytes) = (page.next, 0);
         for (index, state) in page.tasks {
+            if n_bytes >= VALUE_BYTES_MAX {
+                next = Some(index);
+                break;
+            }
             let mut row = row_of(index, state, attempts.remove(&index));
             row.held_by = holders.get(&index).copied();
             if query.parameters
                 && let Some(facts) = &self.facts
             {
                 row.parameters = parameters(facts, index);
+                n_bytes += row.parameters.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
             }
             tasks.push(row);
         }
-        let mut tasks = Tasks { tasks, next: page.next };
+        let mut tasks = Tasks { tasks, next };
         if query.extract {
             self.extract(&mut tasks)?;
         }
@@ -214,7 +222,7 @@ impl RowSource {
         }
         let place: BTreeMap<u64, usize> =
             tasks.tasks.iter().enumerate().map(|(place, row)| (row.index, place)).collect();
-        let mut n_bytes = 0;
+        let (mut n_bytes, mut n_found) = (0, 0);
         for range in runs(tasks.tasks.iter().map(|row| row.index)) {
             let mut from = range.start;
             while from < range.end {
@@ -227,7 +235,12 @@ impl RowSource {
                         continue;
                     };
                     let values = facts.extractor.extract(&output.stdout);
+                    n_found += values.iter().flatten().map(String::len).sum::<usize>();
                     row.extracted = columns.iter().map(|column| column.name.clone()).zip(values).collect();
+                    if n_found >= VALUE_BYTES_MAX {
+                        end_before(tasks, index + 1);
+                        return Ok(());
+                    }
                 }
                 if n_bytes >= SEARCHED_BYTES_MAX {
                     end_before(tasks, from);

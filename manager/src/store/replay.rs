@@ -8,11 +8,11 @@ use scheduler::{
     time::Time,
 };
 
-use super::{error::Fault, pack};
+use super::{INDEX_MAX, error::Fault, pack, write};
 
-const JOURNAL: &str = "SELECT seq, record FROM journal ORDER BY seq";
+const JOURNAL: &str = "SELECT seq, record, kind, at FROM journal ORDER BY seq";
 const REPORTS: &str = "SELECT seq, position, pilot, report_seq, job, at, n_attempts, wall_us, \
-    wall_squared, cpu_us, memory_bytes_max, ranges FROM reports ORDER BY seq";
+    wall_squared, cpu_us, memory_bytes_max, ranges, first_index, last_index, n_tasks FROM reports ORDER BY seq";
 // Those without usage belong to lost pilots, whose records are in the journal as a whole.
 const FAILURES: &str = "SELECT seq, task_index, attempt, failure, started_us, wall_us, cpu_us, \
     memory_bytes, retry_at FROM failures WHERE started_us IS NOT NULL ORDER BY seq, number";
@@ -134,12 +134,38 @@ impl OpenReport {
 
 fn read_journal(row: &Row<'_>) -> Result<Record, Fault> {
     let text = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
-    serde_json::from_str(text).map_err(|error| damaged(row, &format!("its JSON: {error}")))
+    let record = serde_json::from_str(text).map_err(|error| damaged(row, &format!("its JSON: {error}")))?;
+    let (kind, at) = (write::kind(&record), record.at());
+    if row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)? != kind || amount(row, 3)? != at.0 {
+        return Err(damaged(row, "its JSON is of another kind or time than its row"));
+    }
+    // Numbers that come next must be larger.
+    if new_number(&record).is_some_and(|number| number > INDEX_MAX) {
+        return Err(damaged(row, "its number is larger than any that is given"));
+    }
+    Ok(record)
+}
+
+/// The number of what a record begins.
+fn new_number(record: &Record) -> Option<u64> {
+    match record {
+        Record::PlatformAttached { platform, .. } => Some(platform.0),
+        Record::JobAccepted { job, .. } => Some(job.0),
+        Record::AllocationIntended { allocation, .. } => Some(allocation.0),
+        Record::PilotRegistered { pilot, .. } => Some(pilot.0),
+        _ => None,
+    }
 }
 
 fn read_report(row: &Row<'_>) -> Result<ReportRow, Fault> {
     let ranges = row.get_ref(11)?.as_blob().map_err(rusqlite::Error::from)?;
     let tasks = pack::unpack_ranges(ranges).map_err(|what| damaged(row, what))?;
+    let ends = tasks.first().zip(tasks.iter().last().map(|range| range.end - 1));
+    let noted = row.get::<_, Option<i64>>(12)?.zip(row.get::<_, Option<i64>>(13)?);
+    let noted = noted.map(|(first, last)| (first.cast_unsigned(), last.cast_unsigned()));
+    if ends != noted || tasks.len() != amount(row, 14)? {
+        return Err(damaged(row, "its ranges are not those that its row tells of"));
+    }
     let totals = Totals {
         n: amount(row, 6)?,
         wall_us: amount(row, 7)?,

@@ -196,7 +196,8 @@ fn bits(value: u64) -> i64 {
     value.cast_signed()
 }
 
-fn kind(record: &Record) -> &'static str {
+/// How a record's row names it.
+pub(super) fn kind(record: &Record) -> &'static str {
     match record {
         Record::PlatformAttached { .. } => "platform-attached",
         Record::JobAccepted { .. } => "job-accepted",

@@ -2,7 +2,7 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
-use crate::job::{Extract, Problem};
+use crate::job::{Extract, Problem, limits};
 
 /// Thousands of tasks are searched with a pattern: one that explodes is refused.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
@@ -34,12 +34,14 @@ impl Extractor {
     }
 
     /// A value for each column, in the job's order: the first group of the first match, or the
-    /// whole match of a pattern without groups. O(length of the output × columns).
+    /// whole match of a pattern without groups; long ones are cut off. O(length of the output × columns).
     pub fn extract(&self, output: &[u8]) -> Vec<Option<String>> {
         let first = |pattern: &Regex| {
             let captures = pattern.captures(output)?;
             let matched = captures.get(usize::from(captures.len() > 1))?;
-            Some(String::from_utf8_lossy(matched.as_bytes()).into_owned())
+            let bytes = matched.as_bytes();
+            let kept = &bytes[..bytes.len().min(limits::EXTRACTED_BYTES_MAX)];
+            Some(String::from_utf8_lossy(kept).into_owned())
         };
         self.patterns.iter().map(first).collect()
     }
@@ -74,6 +76,13 @@ mod tests {
         let output = b"mode | affinity\r\nall modes\r\n   1       -7.251          0          0\n   2  -6.9\n";
         let found = Extractor::new(&columns).unwrap().extract(output);
         assert_eq!(found, [Some("-7.251".to_owned()), Some("modes".to_owned()), None, None]);
+    }
+
+    #[test]
+    fn a_value_is_as_long_as_a_cell_may_be() {
+        let columns = [Extract { name: "all".to_owned(), pattern: "(?s).*".to_owned() }];
+        let found = Extractor::new(&columns).unwrap().extract(&vec![b'x'; 1 << 20]);
+        assert_eq!(found[0].as_ref().map(String::len), Some(64 << 10));
     }
 
     #[test]

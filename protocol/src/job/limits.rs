@@ -45,6 +45,8 @@ pub const CRASH_LIMIT_MAX: u32 = 1_000;
 pub const CRASH_LIMIT_DEFAULT: u32 = 5;
 /// Columns extracted from the output.
 pub const N_EXTRACT_MAX: usize = 100;
+/// Bytes of a value taken out of a task's output: a cell of a table, not the output again.
+pub const EXTRACTED_BYTES_MAX: usize = 64 << 10;
 /// Bytes kept of each stream of each task when the job says nothing.
 pub const RESULT_LIMIT_BYTES_DEFAULT: u64 = 1 << 20;
 /// Bytes that may be kept of each stream of each task: 64 MiB, so that both fit into one message.

@@ -80,6 +80,20 @@ async fn a_header_too_large_is_refused() {
 }
 
 #[tokio::test]
+async fn headers_of_too_many_fields_and_targets_too_long_are_refused() {
+    let scene = Scene::start().await;
+    let fields = "x: y\r\n".repeat(200);
+    let long = "x".repeat(70_000);
+    for (request, status) in [
+        (format!("GET /api/v1/version HTTP/1.1\r\nhost: here\r\n{fields}\r\n"), "431"),
+        (format!("GET /api/v1/{long} HTTP/1.1\r\nhost: here\r\n\r\n"), "414"),
+    ] {
+        let answer = read_to_end(&mut connected(&scene, &request).await).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn a_connection_serves_many_requests() {
     let scene = Scene::start().await;
     let mut stream = TcpStream::connect(scene.address).await.unwrap();
@@ -89,20 +103,97 @@ async fn a_connection_serves_many_requests() {
     }
 }
 
+/// A request with ann's token.
+fn request_of_ann(scene: &Scene) -> String {
+    let token = scene.ann();
+    format!("GET /api/v1/jobs HTTP/1.1\r\nhost: here\r\nauthorization: Bearer {token}\r\n\r\n")
+}
+
+/// A connection on which this was sent.
+async fn connected(scene: &Scene, request: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(scene.address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}
+
+fn places(n_connections_max: usize) -> ConnectionLimits {
+    ConnectionLimits { n_connections_max, ..ConnectionLimits::default() }
+}
+
 #[tokio::test]
-async fn no_more_connections_are_served_than_allowed() {
-    let scene =
-        Scene::start_with(ConnectionLimits { n_connections_max: 1, ..ConnectionLimits::default() }, None)
-            .await;
-    let mut first = TcpStream::connect(scene.address).await.unwrap();
-    first.write_all(REQUEST.as_bytes()).await.unwrap();
-    read_answer(&mut first).await;
-    let mut second = TcpStream::connect(scene.address).await.unwrap();
-    second.write_all(REQUEST.as_bytes()).await.unwrap();
-    let early = timeout(Duration::from_millis(100), second.read_u8()).await;
-    assert!(early.is_err(), "the second was served beside the first");
+async fn a_stranger_gives_its_place_to_a_newcomer() {
+    let scene = Scene::start_with(places(2), None).await;
+    let request = request_of_ann(&scene);
+    let mut known = connected(&scene, &request).await;
+    assert!(read_answer(&mut known).await.starts_with("HTTP/1.1 200 OK"));
+    let mut stranger = connected(&scene, REQUEST).await;
+    assert!(read_answer(&mut stranger).await.starts_with("HTTP/1.1 200 OK"));
+    let mut newcomer = connected(&scene, &request).await;
+    assert!(read_answer(&mut newcomer).await.starts_with("HTTP/1.1 200 OK"));
+    assert_eq!(read_to_end(&mut stranger).await, "");
+    known.write_all(request.as_bytes()).await.unwrap();
+    assert!(read_answer(&mut known).await.starts_with("HTTP/1.1 200 OK"), "who is known stays");
+}
+
+#[tokio::test]
+async fn where_everybody_is_known_newcomers_are_told_at_once() {
+    let scene = Scene::start_with(places(1), None).await;
+    let request = request_of_ann(&scene);
+    let mut known = connected(&scene, &request).await;
+    assert!(read_answer(&mut known).await.starts_with("HTTP/1.1 200 OK"));
+    let answer = read_to_end(&mut connected(&scene, &request).await).await;
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("\"crowded\""), "{answer}");
+    drop(known);
+    // Its place is free when the server has seen that it is gone.
+    while !read_answer(&mut connected(&scene, &request).await).await.starts_with("HTTP/1.1 200 OK") {}
+}
+
+#[tokio::test]
+async fn who_asks_and_does_not_read_is_cut_off() {
+    let limits = ConnectionLimits { answer: Duration::from_millis(50), ..ConnectionLimits::default() };
+    let scene = Scene::start_with(limits, None).await;
+    let mut stream = TcpStream::connect(scene.address).await.unwrap();
+    let asking = async { while stream.write_all(REQUEST.as_bytes()).await.is_ok() {} };
+    timeout(PATIENCE, asking).await.expect("an end in time");
+    assert_eq!(scene.get("/api/v1/jobs").await.status, 200);
+}
+
+#[tokio::test]
+async fn event_streams_are_few() {
+    let limits = ConnectionLimits { n_streams_max: 1, ..ConnectionLimits::default() };
+    let scene = Scene::start_with(limits, None).await;
+    let ask = || {
+        let request = hyper::Request::get("/api/v1/events");
+        request.header("authorization", format!("Bearer {}", scene.ann())).body(axum::body::Body::empty())
+    };
+    let first = scene.open(ask().unwrap()).await;
+    assert_eq!(scene.send(ask().unwrap()).await.refusal(), (503, "crowded".to_owned()));
     drop(first);
-    assert!(read_answer(&mut second).await.starts_with("HTTP/1.1 200 OK"));
+    while scene.open(ask().unwrap()).await.status() != 200 {}
+}
+
+#[tokio::test]
+async fn large_bodies_wait_for_room_and_small_ones_need_none() {
+    let room_bytes = 3 << 20;
+    let patience = Duration::from_millis(50);
+    let limits = ConnectionLimits { room_bytes, patience, ..ConnectionLimits::default() };
+    let scene = Scene::start_with(limits, None).await;
+    let path = "/api/v1/jobs/9/cancel";
+    let large = format!("{{{}}}", " ".repeat((1 << 20) - 2));
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: here\r\nauthorization: Bearer {}\r\ncontent-length: {}\r\n\r\n",
+        scene.ann(),
+        large.len()
+    );
+    let mut slow = connected(&scene, &head).await;
+    let (last, most) = large.as_bytes().split_last().unwrap();
+    slow.write_all(most).await.unwrap();
+    // From the first to the last byte of it the server may take its time.
+    while scene.call("POST", path, &scene.ann(), large.clone()).await.refusal().1 != "crowded" {}
+    assert_eq!(scene.post(path, serde_json::json!({})).await.refusal().1, "no-such-job");
+    slow.write_all(&[*last]).await.unwrap();
+    assert!(read_answer(&mut slow).await.contains("no-such-job"));
+    while scene.call("POST", path, &scene.ann(), large.clone()).await.refusal().1 != "no-such-job" {}
 }
 
 #[tokio::test]

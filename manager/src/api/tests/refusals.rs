@@ -6,7 +6,7 @@ use protocol::job::{Extract, JobSpec};
 use serde_json::json;
 
 use super::{
-    super::routes::routes,
+    super::routes::{LARGE, routes},
     scene::{Scene, echo},
 };
 
@@ -41,6 +41,14 @@ async fn no_route_but_the_open_ones_answers_without_a_users_token() {
                 assert_eq!(reply.headers["www-authenticate"], "Bearer");
             }
         }
+    }
+}
+
+#[test]
+fn what_may_be_large_is_in_the_table_of_routes() {
+    let all = routes();
+    for (path, _) in LARGE {
+        assert!(all.iter().any(|route| (route.method, route.path) == ("get", path)), "{path}");
     }
 }
 

@@ -4,13 +4,18 @@
 //! store of the newest version anew. Those of older versions are never written again.
 
 use std::{
+    collections::BTreeSet,
     fmt::Write,
     fs,
     path::{Path, PathBuf},
 };
 
 use scheduler::{
-    engine::record::{Blamed, CancelCause, DrainCause, FailedAttempt, Record, Verdict},
+    engine::{
+        Engine,
+        record::{Blamed, CancelCause, DrainCause, FailedAttempt, Record, Verdict},
+        settings::Settings,
+    },
     ids::{AllocationId, JobId, PilotId, TaskId},
     ranges::TaskSet,
     results::{FailureKind, TaskOutput, Usage},
@@ -80,9 +85,76 @@ fn history() -> Vec<Record> {
         Record::PilotDrained { pilot: PilotId(2), why: DrainCause::Idle(Span::from_secs(60)), at },
         Record::PilotLeft { pilot: PilotId(3), why: "walltime".into(), at },
         reported(2, 1, vec![third]),
+        Record::AllocationReleased { allocation: AllocationId(1), why: "idle".into(), at },
         ended(3),
+        reported(
+            2,
+            2,
+            vec![result(
+                3,
+                vec![],
+                all_failures().map(|(index, kind)| failed(index, 1, kind, retry)).to_vec(),
+            )],
+        ),
     ]);
     records
+}
+
+/// Every kind of failure.
+fn all_failures() -> [(u64, FailureKind); 10] {
+    let what = || "words".to_owned();
+    [
+        (0, FailureKind::Exit { code: -1 }),
+        (1, FailureKind::Signal { signal: 11 }),
+        (2, FailureKind::TimeLimit { limit: Span::from_secs(1) }),
+        (3, FailureKind::MemoryLimit { limit_bytes: 1 << 30 }),
+        (4, FailureKind::Start { what: what() }),
+        (5, FailureKind::Node { what: what() }),
+        (6, FailureKind::Walltime),
+        (7, FailureKind::PilotLost),
+        (8, FailureKind::Preempted),
+        (9, FailureKind::BadAnswer { what: what() }),
+    ]
+}
+
+/// Where a kind of record is among all of them: one that is new has no place until it is given one here,
+/// and then the golden store lacks it.
+fn place(record: &Record) -> usize {
+    match record {
+        Record::PlatformAttached { .. } => 0,
+        Record::JobAccepted { .. } => 1,
+        Record::JobPaused { .. } => 2,
+        Record::JobResumed { .. } => 3,
+        Record::TasksCancelled { .. } => 4,
+        Record::TasksReopened { .. } => 5,
+        Record::Reported { .. } => 6,
+        Record::AllocationIntended { .. } => 7,
+        Record::AllocationSubmitted { .. } => 8,
+        Record::AllocationUnknown { .. } => 9,
+        Record::AllocationReleased { .. } => 10,
+        Record::AllocationEnded { .. } => 11,
+        Record::PilotRegistered { .. } => 12,
+        Record::PilotDrained { .. } => 13,
+        Record::PilotLeft { .. } => 14,
+        Record::PilotLost { .. } => 15,
+        Record::PilotReturned { .. } => 16,
+    }
+}
+
+/// The same of failures.
+fn failure_place(kind: &FailureKind) -> usize {
+    match kind {
+        FailureKind::Exit { .. } => 0,
+        FailureKind::Signal { .. } => 1,
+        FailureKind::TimeLimit { .. } => 2,
+        FailureKind::MemoryLimit { .. } => 3,
+        FailureKind::Start { .. } => 4,
+        FailureKind::Node { .. } => 5,
+        FailureKind::Walltime => 6,
+        FailureKind::PilotLost => 7,
+        FailureKind::Preempted => 8,
+        FailureKind::BadAnswer { .. } => 9,
+    }
 }
 
 /// What a store says, in words that do not change with our types.
@@ -115,7 +187,7 @@ fn summary(store: &Store) -> String {
         )
         .unwrap();
     }
-    for job in [JobId(1), JobId(2)] {
+    for job in [1, 2, 3].map(JobId) {
         for row in store.reader().finished(job, 0..20, 100).unwrap() {
             let (index, attempt, pilot, at) = (row.index, row.attempt, row.pilot, row.started_at.0);
             let (wall_us, code) = (row.usage.wall_us, row.exit_code);
@@ -135,15 +207,15 @@ fn summary(store: &Store) -> String {
     text
 }
 
-const EXPECTED: &str = r#"24 records, epoch 2
+const EXPECTED: &str = r#"26 records, epoch 2
 job 1 of ada: active, 5 done in 65700 us, open 4-5,7-8,10-19, failed 6, cancelled , 3 failed attempts
 job 2 of ada: paused, 0 done in 0 us, open 0-9,12, failed , cancelled 10-11,13-19, 1 failed attempts
-job 3 of ada: active, 0 done in 0 us, open 0-19, failed , cancelled , 0 failed attempts
-allocation 1: pf1, Some("4711"), Submitted
+job 3 of ada: active, 0 done in 0 us, open 0-19, failed , cancelled , 10 failed attempts
+allocation 1: pf1, Some("4711"), Leaving("idle", Time(30000000))
 allocation 2: pf2, None, Unknown("no answer")
 allocation 3: pf3, None, Ended("ended")
 pilot 1 on node7: 4 done, 2 failed, report 2, ended None, drained false
-pilot 2 on node7: 1 done, 0 failed, report 1, ended None, drained true
+pilot 2 on node7: 1 done, 10 failed, report 2, ended None, drained true
 pilot 3 on node7: 0 done, 0 failed, report 0, ended Some((Time(30000000), "walltime")), drained false
 task 1.0: attempt 1 on 1 at 1000000, 12300 us, Some(0), success
 task 1.1: attempt 1 on 1 at 1100000, 12400 us, Some(3), success
@@ -155,6 +227,16 @@ task 1.9: attempt 1 on 1 at 1900000, 13200 us, Some(0), success
 output 1.1: "affinity -7.2\n", "slow\n"
 output 1.3: "affinity -6.9\n", ""
 task 2.4: attempt 1 on 1 at 1400000, 12700 us, None, ran longer than its time limit of 10m 00s
+task 3.0: attempt 1 on 2 at 1000000, 12300 us, Some(-1), exit code -1
+task 3.1: attempt 1 on 2 at 1100000, 12400 us, None, ended by signal 11
+task 3.2: attempt 1 on 2 at 1200000, 12500 us, None, ran longer than its time limit of 1.0s
+task 3.3: attempt 1 on 2 at 1300000, 12600 us, None, used more than its memory limit of 1024 MiB
+task 3.4: attempt 1 on 2 at 1400000, 12700 us, None, could not be started: words
+task 3.5: attempt 1 on 2 at 1500000, 12800 us, None, the node could not run it: words
+task 3.6: attempt 1 on 2 at 1600000, 12900 us, None, the pilot's walltime ended
+task 3.7: attempt 1 on 2 at 1700000, 13000 us, None, the pilot vanished while it ran
+task 3.8: attempt 1 on 2 at 1800000, 13100 us, None, the platform took the pilot away
+task 3.9: attempt 1 on 2 at 1900000, 13200 us, None, the resident program's answer: words
 "#;
 
 #[test]
@@ -165,8 +247,7 @@ fn golden_stores_are_read_as_they_were_meant() {
         open(fresh.path()).commit(&history()).unwrap();
         fs::write(golden(1), fs::read(fresh.path().join(FILE)).unwrap()).unwrap();
     }
-    fs::copy(golden(1), folder.path().join(FILE)).unwrap();
-    assert_eq!(summary(&open(folder.path())), EXPECTED);
+    assert_eq!(summary(&copy(folder.path())), EXPECTED);
 }
 
 #[test]
@@ -174,4 +255,66 @@ fn a_new_store_reads_like_the_golden_one() {
     let folder = tempfile::tempdir().unwrap();
     open(folder.path()).commit(&history()).unwrap();
     assert_eq!(summary(&open(folder.path())), EXPECTED);
+}
+
+/// A copy of the golden store.
+fn copy(folder: &Path) -> Store {
+    fs::copy(golden(1), folder.join(FILE)).unwrap();
+    open(folder)
+}
+
+#[test]
+fn the_golden_store_has_every_kind_of_record_and_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = replayed(&copy(folder.path()));
+    let places: BTreeSet<usize> = records.iter().map(place).collect();
+    assert_eq!(places, (0..17).collect());
+    let results = records.iter().filter_map(|record| match record {
+        Record::Reported { results, .. } => Some(results),
+        _ => None,
+    });
+    let failures = results.flatten().flat_map(|result| &result.failures);
+    assert_eq!(
+        failures.map(|failure| failure_place(&failure.kind)).collect::<BTreeSet<_>>(),
+        (0..10).collect()
+    );
+}
+
+#[test]
+fn the_golden_store_is_a_past_to_go_on_from_at_every_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = replayed(&copy(folder.path()));
+    for n in 0..=records.len() {
+        Engine::restore(Settings::default(), 2, Time(0), records[..n].to_vec()).check_invariants();
+    }
+}
+
+/// Each row of the golden store, damaged alone, is refused with its number.
+#[test]
+fn a_damaged_golden_store_is_refused_with_the_place() {
+    let damages = [
+        ("journal", "record = substr(record, 1, length(record) - 1)"),
+        ("journal", "at = at + 1"),
+        ("reports", "ranges = CAST(ranges || x'05' AS BLOB)"),
+        ("failures", "failure = '\"Bored\"'"),
+    ];
+    let whole = tempfile::tempdir().unwrap();
+    let whole = copy(whole.path());
+    for (table, damage) in damages {
+        let seqs = format!("SELECT DISTINCT seq FROM {table} ORDER BY seq");
+        let mut rows = whole.connection.prepare(&seqs).unwrap();
+        let seqs: Vec<i64> = rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        assert!(!seqs.is_empty());
+        for seq in seqs {
+            let folder = tempfile::tempdir().unwrap();
+            let store = copy(folder.path());
+            let damage = format!("UPDATE {table} SET {damage} WHERE seq = ?1");
+            store.connection.execute(&damage, [seq]).unwrap();
+            let refused = store.replay(|_| {}).err().map(|error| error.to_string());
+            // Failures of lost pilots are read from the journal.
+            let is_repeated = table == "failures" && refused.is_none();
+            let has_place = refused.as_ref().is_some_and(|words| words.contains(&format!("record {seq}: ")));
+            assert!(is_repeated || has_place, "{table} {seq}: {refused:?}");
+        }
+    }
 }

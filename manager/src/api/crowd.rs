@@ -1,0 +1,90 @@
+//! Who is connected. A stranger is a connection on which no right token has come yet. When all places
+//! are taken the oldest stranger gives its place to a newcomer; when nobody is a stranger, newcomers are
+//! told so at once. So a flood of connections keeps out nobody who is known.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use tokio::task::AbortHandle;
+
+/// Newcomers that are being told that there is no place; more are not even told.
+const N_SURPLUS_MAX: usize = 256;
+
+/// All connections.
+pub(super) struct Crowd {
+    n_max: usize,
+    n_placed: Arc<AtomicUsize>,
+    n_surplus: Arc<AtomicUsize>,
+    /// Those that were strangers when last looked at, oldest first.
+    strangers: VecDeque<(Weak<Guest>, AbortHandle)>,
+}
+
+/// One connection. Its place is free when the last that holds it is gone.
+#[derive(Debug)]
+pub(super) struct Guest {
+    is_known: AtomicBool,
+    /// There was no place: every request is refused.
+    pub(super) is_surplus: bool,
+    /// Counts those who are here like this one.
+    n_like_it: Arc<AtomicUsize>,
+}
+
+impl Guest {
+    /// A right token has come.
+    pub(super) fn is_recognized(&self) {
+        self.is_known.store(true, Relaxed);
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.n_like_it.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Crowd {
+    /// With so many places.
+    pub(super) fn new(n_max: usize) -> Crowd {
+        Crowd { n_max, n_placed: Arc::default(), n_surplus: Arc::default(), strangers: VecDeque::new() }
+    }
+
+    /// A newcomer; `None`: there is not even room to refuse it.
+    pub(super) fn admit(&mut self) -> Option<Arc<Guest>> {
+        let is_surplus = self.n_placed.load(Relaxed) >= self.n_max && !self.send_stranger_away();
+        let n_like_it = if is_surplus { &self.n_surplus } else { &self.n_placed };
+        if is_surplus && n_like_it.load(Relaxed) >= N_SURPLUS_MAX {
+            return None;
+        }
+        n_like_it.fetch_add(1, Relaxed);
+        Some(Arc::new(Guest { is_known: AtomicBool::new(false), is_surplus, n_like_it: n_like_it.clone() }))
+    }
+
+    /// The newcomer's connection has begun.
+    pub(super) fn seat(&mut self, guest: Weak<Guest>, connection: AbortHandle) {
+        // Those that are known or gone by now are forgotten when they are as many as can be here.
+        if self.strangers.len() >= 2 * self.n_max {
+            self.strangers.retain(is_stranger);
+        }
+        self.strangers.push_back((guest, connection));
+    }
+
+    /// Ends the connection of the oldest stranger who has a place; whether there was one.
+    pub(super) fn send_stranger_away(&mut self) -> bool {
+        while let Some(oldest) = self.strangers.pop_front() {
+            if is_stranger(&oldest) {
+                oldest.1.abort();
+                return true;
+            }
+        }
+        false
+    }
+}
+
+fn is_stranger((guest, _): &(Weak<Guest>, AbortHandle)) -> bool {
+    guest.upgrade().is_some_and(|guest| !guest.is_known.load(Relaxed) && !guest.is_surplus)
+}

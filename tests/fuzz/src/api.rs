@@ -1,0 +1,269 @@
+//! Requests as the API's router takes them, without a socket: users', operators' and pilots', with any
+//! path, question and body, to a manager at work. Whatever comes is answered, and never by an error of ours.
+
+use std::collections::HashMap;
+
+use axum::{
+    body::Body,
+    http::{Request, Response},
+};
+use http_body_util::BodyExt;
+use manager::{
+    api::{ApiState, ConnectionLimits, router},
+    handle::{Asked, Handle},
+    store::Store,
+    tokens::Tokens,
+};
+use protocol::{
+    api::{ErrorAnswer, SubmitRequest},
+    codec::Format,
+    pilot::{LeaveRequest, PullRequest, RegisterRequest, VERSION},
+};
+use scheduler::{
+    engine::interface::{Effect, Event},
+    ids::PilotId,
+    pull::LeaveReason,
+    time::Span,
+};
+use tempfile::TempDir;
+use tokio::{
+    runtime::Runtime,
+    sync::{mpsc, watch},
+};
+use tower_service::Service;
+
+use crate::{
+    Check, Target,
+    bound::Bound,
+    world::{self, World},
+};
+
+/// See the module.
+pub const TARGET: Target = Target {
+    name: "api",
+    seeds,
+    words: &[
+        "GET ",
+        "POST ",
+        "user ",
+        "operator ",
+        "join ",
+        "session ",
+        "nobody ",
+        "json ",
+        "postcard ",
+        "/api/v1/jobs",
+        "/cancel",
+        "/pause",
+        "/resume",
+        "/retry",
+        "/tasks",
+        "/stdout",
+        "/stderr",
+        "/outputs",
+        "/pilots",
+        "/platforms",
+        "/explain/",
+        "/events",
+        "/status",
+        "/spec",
+        "/shutdown",
+        "?limit=",
+        "?from=",
+        "&state=failed",
+        "&parameters=true&extract=true",
+        "%00",
+        "%ff",
+        "18446744073709551615",
+        "{\"tasks\":\"0-9,12\"}",
+        "\"spec\":",
+        "\"submission_key\":",
+        "\"command\":",
+        "\"sweep\":",
+        "\"extract\":",
+        "{\"is_urgent\":true}",
+    ],
+    start,
+    bound: Bound { constant: 16 << 20, factor: 1024 },
+    n_fast: 3_000,
+};
+
+/// Times that something unanswered is given to be answered: pulls are parked, pilots are given up.
+const N_WAKEUPS_MAX: usize = 200;
+
+struct Scene {
+    runtime: Runtime,
+    world: World,
+    store: Store,
+    folder: TempDir,
+    tokens: Tokens,
+}
+
+fn start() -> Check {
+    let folder = tempfile::tempdir().expect("a folder");
+    let world = World::new();
+    let mut store = Store::open(folder.path()).expect("a store");
+    store.commit(&world.records).expect("it is kept");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let scene = Scene { runtime, world, store, folder, tokens: Tokens::new(b"secret of a test") };
+    Box::new(move |bytes| scene.check(bytes))
+}
+
+impl Scene {
+    fn check(&self, bytes: &[u8]) {
+        let Some(request) = self.request(bytes) else { return };
+        let is_head = request.method() == "HEAD";
+        let (status, body) = self.runtime.block_on(self.answer(request));
+        let text = || String::from_utf8_lossy(&body).into_owned();
+        assert_ne!(status, 500, "{}", text());
+        if status >= 400 && !is_head {
+            let refusal = serde_json::from_slice::<ErrorAnswer>(&body);
+            assert!(refusal.is_ok_and(|answer| !answer.error.message.is_empty()), "{status}: {}", text());
+        }
+    }
+
+    /// `METHOD BEARER FORMAT TARGET`, a line end, the body.
+    fn request(&self, bytes: &[u8]) -> Option<Request<Body>> {
+        let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+        let body = bytes.get(end + 1..).unwrap_or_default().to_vec();
+        let mut words = std::str::from_utf8(&bytes[..end]).ok()?.split(' ');
+        let mut request = Request::builder().method(words.next()?);
+        let token = match words.next()? {
+            "user" => self.tokens.user(world::USER, false),
+            "other" => self.tokens.user("bob", false),
+            "operator" => self.tokens.user("root", true),
+            "join" => self.tokens.join(&self.world.tags[0]),
+            "session" => self.tokens.session(PilotId(1)),
+            word => word.to_owned(),
+        };
+        request = request.header("authorization", format!("Bearer {token}"));
+        let format = if words.next()? == "json" { Format::Json } else { Format::Postcard };
+        request = request.header("content-type", format.content_type());
+        request.uri(words.next()?).body(Body::from(body)).ok()
+    }
+
+    async fn answer(&self, request: Request<Body>) -> (u16, Vec<u8>) {
+        let (handle, queue) = Handle::new();
+        let (stop, stopped) = watch::channel(false);
+        let mut router = router(ApiState {
+            handle,
+            reader: self.store.reader(),
+            tokens: self.tokens.clone(),
+            folder: self.folder.path().to_owned(),
+            started_at: self.world.now,
+            poll_wait: Span::from_secs(25),
+            limits: ConnectionLimits::default(),
+            stop: stopped,
+        });
+        let answering = async {
+            let Ok(response): Result<Response<Body>, _> = router.call(request).await;
+            // An event stream goes on until the end.
+            stop.send_replace(true);
+            let status = response.status().as_u16();
+            let body = response.into_body().collect().await.expect("a body");
+            (status, body.to_bytes().to_vec())
+        };
+        tokio::select! {
+            answer = answering => answer,
+            () = manage(self.world.clone(), queue) => panic!("the manager ended before its answer"),
+        }
+    }
+}
+
+/// Takes events as the manager's driver does, but in a time of its own: when nobody says anything and
+/// somebody waits, the next timer is due.
+async fn manage(mut world: World, mut queue: mpsc::Receiver<Asked>) {
+    let mut waiting = HashMap::new();
+    let mut n_wakeups = 0;
+    loop {
+        // Whoever was answered has a turn to say more.
+        tokio::task::yield_now().await;
+        let event = match queue.try_recv() {
+            Ok(Asked { event, reply }) => {
+                waiting.extend(reply);
+                event
+            }
+            Err(_) if waiting.is_empty() => {
+                let Some(Asked { event, reply }) = queue.recv().await else { return };
+                waiting.extend(reply);
+                event
+            }
+            Err(_) => {
+                n_wakeups += 1;
+                assert!(n_wakeups < N_WAKEUPS_MAX, "a question is never answered");
+                world.now = world.engine.next_wakeup().unwrap_or(world.now).max(world.now);
+                Event::TimerFired
+            }
+        };
+        let step = world.engine.handle(world.now, event);
+        world.engine.check_invariants();
+        for effect in step.effects {
+            if let Effect::Answer { request, answer } = effect
+                && let Some(reply) = waiting.remove(&request)
+            {
+                // Whoever asked may have hung up.
+                let _ = reply.send(answer);
+            }
+        }
+    }
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let mut seeds: Vec<Vec<u8>> = Vec::new();
+    for target in [
+        "/version",
+        "/openapi.json",
+        "/status",
+        "/jobs",
+        "/jobs/1",
+        "/jobs/1/spec",
+        "/jobs/1/tasks?from=0&limit=20",
+        "/jobs/1/tasks?limit=9&state=done&parameters=true&extract=true",
+        "/jobs/1/tasks?state=waiting&limit=3",
+        "/jobs/1/tasks/0",
+        "/jobs/1/tasks/0/stdout",
+        "/jobs/1/tasks/2/stderr",
+        "/jobs/1/outputs?limit=5&from=0&state=all",
+        "/pilots?ended=true",
+        "/platforms",
+        "/explain/job/1",
+        "/explain/task/1/2",
+        "/explain/pilot/1",
+        "/explain/platform/cluster",
+        "/events",
+        "/events?job=1",
+        "/nothing",
+    ] {
+        seeds.push(format!("GET user json /api/v1{target}\n").into_bytes());
+    }
+    let submission = SubmitRequest { spec: world::spec(), submission_key: Some("k".into()) };
+    let submission = serde_json::to_string(&submission).expect("JSON");
+    for (target, body) in [
+        ("user json /api/v1/jobs", submission.as_str()),
+        ("user json /api/v1/jobs/1/cancel", r#"{"tasks":"0-9,12,20-29"}"#),
+        ("user json /api/v1/jobs/1/pause", ""),
+        ("operator json /api/v1/jobs/1/resume", "{}"),
+        ("user json /api/v1/jobs/1/retry", r#"{"tasks":"2"}"#),
+        ("operator json /api/v1/shutdown", r#"{"is_urgent":true}"#),
+    ] {
+        seeds.push(format!("POST {target}\n{body}").into_bytes());
+    }
+    let pull = PullRequest { pilot: PilotId(1), pull: world::pull() };
+    let mut reporting = pull.clone();
+    reporting.pull.report = Some(world::report(2, 8));
+    let leave =
+        LeaveRequest { pilot: PilotId(1), report: Some(world::report(2, 8)), reason: LeaveReason::Told };
+    let tag = World::new().tags[0].clone();
+    let register = RegisterRequest { version: VERSION, registration: world::registration(&tag, 9) };
+    for (word, format) in [("json", Format::Json), ("postcard", Format::Postcard)] {
+        for (target, message) in [
+            (format!("join {word} /pilot/v1/register"), format.encode(&register)),
+            (format!("session {word} /pilot/v1/pull"), format.encode(&pull)),
+            (format!("session {word} /pilot/v1/pull"), format.encode(&reporting)),
+            (format!("session {word} /pilot/v1/leave"), format.encode(&leave)),
+        ] {
+            seeds.push([format!("POST {target}\n").as_bytes(), &message.expect("a message")].concat());
+        }
+    }
+    seeds
+}
