@@ -18,7 +18,10 @@ use scheduler::{
     },
     time::Span,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    net::TcpSocket,
+    sync::{mpsc, watch},
+};
 
 use crate::{
     api::{self, ApiState, ConnectionLimits},
@@ -39,6 +42,10 @@ use crate::{
 pub const ACCESS_FILE: &str = "access.json";
 /// Remembers the port, so that pilots find a restarted manager.
 const PORT_FILE: &str = "port";
+
+/// Connections that wait to be accepted at most; the system may allow fewer. Of a thousand pilots that
+/// come at once, those beyond would try again only after a second.
+const N_WAITING_MAX: u32 = 16_384;
 
 /// How the manager has ended, once it has.
 pub(crate) type End = Option<Result<(), String>>;
@@ -229,7 +236,6 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         limits: connection_limits(),
         stop: is_stopped,
     };
-    let listener = tokio::net::TcpListener::from_std(listener).map_err(StartError::Thread)?;
     let server = identity.map(|identity| identity.server);
     let api = tokio::spawn(api::serve(listener, server, state));
     let access_path = if config.is_offline { None } else { Some(write_access(&config.folder, &access)?) };
@@ -273,7 +279,7 @@ fn start_threads<Driving: Future<Output = ()>>(
     Ok(vec![engine_thread, commit_thread])
 }
 
-type Listening = (std::net::TcpListener, String, Option<Identity>);
+type Listening = (tokio::net::TcpListener, String, Option<Identity>);
 
 /// Listens where the configuration says; on the port of last time when it says none and that is free.
 fn listen(config: &Config) -> Result<Listening, StartError> {
@@ -282,14 +288,16 @@ fn listen(config: &Config) -> Result<Listening, StartError> {
     let last = std::fs::read_to_string(&port_path).ok().and_then(|text| text.trim().parse::<u16>().ok());
     let last = last.filter(|_| config.listen_port.is_none() && !config.is_offline);
     let first_choice = SocketAddr::new(host, config.listen_port.or(last).unwrap_or(0));
-    let bound = std::net::TcpListener::bind(first_choice);
+    let bound = bind(first_choice);
     let listener = match (bound, last) {
         (Ok(listener), _) => listener,
-        (Err(_), Some(_)) => bind(SocketAddr::new(host, 0))?,
+        (Err(_), Some(_)) => {
+            let any_port = SocketAddr::new(host, 0);
+            bind(any_port).map_err(|source| StartError::Listen { address: any_port, source })?
+        }
         (Err(source), None) => return Err(StartError::Listen { address: first_choice, source }),
     };
     let failed = |source| StartError::Listen { address: first_choice, source };
-    listener.set_nonblocking(true).map_err(failed)?;
     let port = listener.local_addr().map_err(failed)?.port();
     let identity = match config.tls.is_on_for(host) {
         true => Some(Identity::open(&config.folder, host)?),
@@ -305,8 +313,12 @@ fn listen(config: &Config) -> Result<Listening, StartError> {
     Ok((listener, format!("{scheme}://{}", SocketAddr::new(name, port)), identity))
 }
 
-fn bind(address: SocketAddr) -> Result<std::net::TcpListener, StartError> {
-    std::net::TcpListener::bind(address).map_err(|source| StartError::Listen { address, source })
+fn bind(address: SocketAddr) -> std::io::Result<tokio::net::TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A port that the manager of before has just left is free.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(N_WAITING_MAX)
 }
 
 fn access_file(
