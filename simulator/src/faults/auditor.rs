@@ -79,6 +79,8 @@ pub(super) struct Auditor {
     back_in_step: BTreeMap<PilotId, Time>,
     pub(super) n_executions: u64,
     pub(super) n_repeated: u64,
+    /// The longest time between a success and its being kept.
+    pub(super) latest: Span,
 }
 
 macro_rules! ensure {
@@ -108,6 +110,7 @@ impl Auditor {
             back_in_step: BTreeMap::new(),
             n_executions: 0,
             n_repeated: 0,
+            latest: Span::ZERO,
         }
     }
 
@@ -287,7 +290,7 @@ impl Auditor {
 
     /// Rule 2: each task has one result, and a process that earned it.
     fn report_kept(&mut self, record: &Record) -> Result<(), Violation> {
-        let Record::Reported { pilot, seq, results, .. } = record else { return Ok(()) };
+        let Record::Reported { pilot, seq, results, at } = record else { return Ok(()) };
         let before = self.reported.insert(*pilot, *seq).unwrap_or(0);
         ensure!(*seq == before + 1, "report {seq} of pilot {pilot} was taken after {before}");
         let tag = self.pilots.get(pilot).cloned().unwrap_or_default();
@@ -295,9 +298,16 @@ impl Auditor {
             for index in result.successes.tasks.indices() {
                 let task = TaskId { job: result.job, index };
                 let executions = self.executions.get(&task).map_or(&[][..], Vec::as_slice);
-                let was_earned =
-                    executions.iter().any(|e| e.tag == tag && matches!(e.end, Some((_, End::Success))));
-                ensure!(was_earned, "task {task} counts as done on {tag}, where it did not succeed");
+                let success = |e: &Execution| match e.end {
+                    Some((ended, End::Success)) if e.tag == tag => Some(ended),
+                    _ => None,
+                };
+                let Some(ended) = executions.iter().find_map(success) else {
+                    return Err(Violation(format!(
+                        "task {task} counts as done on {tag}, where it did not succeed"
+                    )));
+                };
+                self.latest = self.latest.max(at.since(ended));
                 let Some(book) = self.books.get_mut(&result.job) else { continue };
                 ensure!(book.done.insert(index), "task {task} was counted twice");
                 ensure!(!book.failed.contains(index), "task {task} had failed before it was done");

@@ -15,7 +15,7 @@ mod world;
 use std::{fmt, panic};
 
 pub use many::run_many;
-use scheduler::time::Time;
+use scheduler::time::{Span, Time};
 
 /// What does not hold.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -37,6 +37,8 @@ pub struct Outcome {
     pub n_starts: u64,
     /// Pilots' processes.
     pub n_pilots: u64,
+    /// The longest time between a task's success and its being kept: pilot or manager were away.
+    pub latest: Span,
     /// Events of the engine.
     pub n_events: u64,
     /// When all was over, simulated time.

@@ -1,5 +1,7 @@
 //! A few seeds at every build, and all that ever failed; many more in `tests/faults.rs`.
 
+use scheduler::time::Span;
+
 use super::{Outcome, run, run_many};
 
 /// Seeds that have shown a mistake, of the engine or of the pilots.
@@ -13,10 +15,12 @@ fn under_any_faults_every_rule_holds() {
             total.n_repeated += outcome.n_repeated;
             total.n_starts += outcome.n_starts;
             total.n_executions += outcome.n_executions;
+            total.latest = total.latest.max(outcome.latest);
         }
         Err(violation) => panic!("seed {seed}: {violation}"),
     });
     assert!(total.n_repeated > 1_000 && total.n_starts > 400, "faults were not drawn: {total:?}");
+    assert!(total.latest > Span::from_secs(3000), "no result came after most of an hour: {total:?}");
     assert!(total.n_executions > 10 * total.n_repeated / 9, "little goes well: {total:?}");
 }
 

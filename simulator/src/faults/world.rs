@@ -340,6 +340,7 @@ impl<'t> World<'t> {
             n_repeated: self.auditor.n_repeated,
             n_starts: self.manager.epoch,
             n_pilots: self.nodes.iter().map(|node| node.life).sum(),
+            latest: self.auditor.latest,
             n_events: self.manager.n_events,
             ended_at: self.now,
         })
