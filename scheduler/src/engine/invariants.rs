@@ -94,7 +94,7 @@ impl Engine {
             let n_fitting = pilots.values().filter(fits).count() as u64;
             assert_eq!(leases.n_fitting, n_fitting, "pilots that can run job {id} are counted wrong");
             if leases.n_leased > 0 {
-                let held = leases.n_leased * u64::from(request.needs.resources.cores);
+                let held = leases.n_leased.saturating_mul(u64::from(request.needs.resources.cores));
                 *user_cores.entry(request.user.clone()).or_default() += held;
             }
         }

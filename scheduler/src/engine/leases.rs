@@ -186,7 +186,8 @@ impl Volatile {
         let n_cores = cores(request, n_new);
         match self.user_cores.get_mut(&request.user) {
             Some(held) => *held = held.saturating_add(n_cores),
-            None => _ = self.user_cores.insert(request.user.clone(), n_cores),
+            None if n_cores > 0 => _ = self.user_cores.insert(request.user.clone(), n_cores),
+            None => {}
         }
     }
 
