@@ -12,6 +12,7 @@ mod jobs;
 mod listener;
 mod openapi;
 mod outputs;
+mod parking;
 mod pilots;
 mod routes;
 mod show;
@@ -89,13 +90,14 @@ impl Default for ConnectionLimits {
 struct Context {
     state: ApiState,
     jobs: JobCache,
+    freed: parking::Freed,
 }
 
 type Shared = Arc<Context>;
 
 impl Context {
     fn new(state: ApiState) -> Context {
-        Context { state, jobs: JobCache::default() }
+        Context { state, jobs: JobCache::default(), freed: parking::Freed::default() }
     }
 
     /// Asks the engine; a refusal is an error.
