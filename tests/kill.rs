@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nix::sys::signal::Signal;
-use tests::{Running, Sandbox, signal_pid, until};
+use tests::{Running, Sandbox, pilots::pilots, signal_pid, until};
 
 const N_TASKS: u64 = 5_000;
 
@@ -197,12 +197,12 @@ fn a_manager_that_is_away_finds_its_pilots_again() {
     let manager = serve(&sandbox);
     sandbox.ok(&["submit", "job.yaml"]);
     until("a tenth has run", || n_executed(&sandbox) > N_TASKS / 10);
-    let agents = sandbox.agents();
+    let before = pilots(&sandbox);
     manager.signal(Signal::SIGKILL);
     manager.wait();
     let manager = serve(&sandbox);
     until("all is done", || is_done(&sandbox));
-    assert_eq!(sandbox.agents(), agents, "the pilots of before were taken back");
+    assert_eq!(pilots(&sandbox), before, "the pilots of before were taken back");
     assert_eq!(n_executed(&sandbox), N_TASKS, "the manager's death alone repeats nothing");
     audit(&sandbox, &sandbox.ok(&["export", "1", "--format", "csv"]), 0);
     sandbox.ok(&["stop"]);

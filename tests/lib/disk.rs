@@ -7,6 +7,8 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+use nix::sched::{CloneFlags, unshare};
+
 use crate::{Sandbox, text, until};
 
 /// A file system of its own, gone when it goes out of scope.
@@ -32,7 +34,7 @@ impl Disk {
         File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("an empty disk");
         let made = Command::new("mkfs.ext4").arg("-q").arg(&image).output();
         let disk = Disk { path: folder(sandbox, name), image: Some(image) }.unless_refused(made)?;
-        let mounted = disk.attach();
+        let mounted = keep_mounts_here().and_then(|()| disk.attach());
         disk.unless_refused(mounted)
     }
 
@@ -40,7 +42,8 @@ impl Disk {
     pub fn bind(sandbox: &Sandbox, from: &str, name: &str) -> Option<Disk> {
         let disk = Disk { path: folder(sandbox, name), image: None };
         let from = sandbox.path().join(from);
-        let mount = Command::new("mount").arg("--bind").args([&from, &disk.path]).output();
+        let mount = keep_mounts_here()
+            .and_then(|()| Command::new("mount").arg("--bind").args([&from, &disk.path]).output());
         disk.unless_refused(mount)
     }
 
@@ -101,6 +104,13 @@ impl Disk {
         };
         until("the disk can be changed", has_changed);
     }
+}
+
+/// From now on mounts of this thread, and of all that it starts, are seen by nobody else, and end with
+/// them, however that is.
+fn keep_mounts_here() -> io::Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    Command::new("mount").args(["--make-rprivate", "/"]).status().map(|_| ())
 }
 
 fn folder(sandbox: &Sandbox, name: &str) -> PathBuf {

@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use crate::{Sandbox, signal_pid, sweep::pause, until};
 
 /// A guard and its worker.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PilotProcesses {
     /// The process that the other one is a child of.
     pub guard: u32,
@@ -20,8 +20,10 @@ pub struct PilotProcesses {
 /// All pilots of which both processes live.
 pub fn pilots(sandbox: &Sandbox) -> Vec<PilotProcesses> {
     let agents = sandbox.agents();
+    let parent = |pid: u32| field(pid, "PPid:")?.parse().ok().filter(|parent| agents.contains(parent));
     let pair = |worker: &u32| {
-        let guard = field(*worker, "PPid:")?.parse().ok().filter(|guard| agents.contains(guard))?;
+        // A task's process that is not its program yet looks like a worker's worker.
+        let guard = parent(*worker).filter(|guard| parent(*guard).is_none())?;
         Some(PilotProcesses { guard, worker: *worker, allocation: allocation(*worker)? })
     };
     agents.iter().filter_map(pair).collect()

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{Sandbox, api::Api};
+use crate::{Sandbox, api::Api, until};
 
 /// What a task appends its line to.
 const EXECUTIONS: &str = "executions";
@@ -139,11 +139,16 @@ pub fn audit(sandbox: &Sandbox, rows: &[Value], n_tasks: u64, hits: &[Hit]) -> A
     Audit { n_again, n_again_max }
 }
 
-/// Rows of all tasks, page by page.
+/// Rows of all tasks, page by page; each is asked for until it comes.
 pub fn rows(api: &Api, job: u64) -> Vec<Value> {
     let (mut rows, mut from) = (Vec::new(), Some(0));
     while let Some(first) = from {
-        let page = api.get(&format!("/jobs/{job}/tasks?from={first}&limit=5000")).expect("a page of tasks");
+        let mut page = None;
+        until("a page of tasks comes", || {
+            page = api.get(&format!("/jobs/{job}/tasks?from={first}&limit=1000"));
+            page.is_some()
+        });
+        let page = page.unwrap_or_default();
         rows.extend(page["tasks"].as_array().expect("rows").iter().cloned());
         from = page["next"].as_u64();
     }

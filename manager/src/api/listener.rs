@@ -1,8 +1,19 @@
 //! Connections: accepted, bounded in number and time, ended gracefully. HTTP/1.1, with or without TLS.
 
-use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    pin::{self, pin},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use axum::{Router, body::Body, extract::Request, response::IntoResponse};
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    response::{IntoResponse, Response},
+};
 use hyper::{
     body::Incoming,
     server::conn::http1,
@@ -16,6 +27,7 @@ use rustls::ServerConfig;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
+    sync::mpsc,
     task::JoinSet,
     time::timeout,
 };
@@ -25,12 +37,15 @@ use super::{
     ApiState, Context, Shared,
     crowd::{Crowd, Guest},
     error::ApiError,
+    parking::{Lot, Rewound, Waiting},
     patience::Patient,
     routes,
 };
 
 /// Bytes of a request's header and of a portion of its body at most.
 const BUFFER_BYTES_MAX: usize = 128 << 10;
+/// How often freed memory is given back to the system.
+const HOUSE_KEEPING: Duration = Duration::from_secs(5);
 /// After accepting failed, as it does when the process has no file left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -44,10 +59,19 @@ pub async fn serve(listener: TcpListener, tls: Option<Arc<ServerConfig>>, state:
     let mut crowd = Crowd::new(limits.n_connections_max);
     let mut connections = JoinSet::new();
     let mut stopped = pin!(context.stopped());
+    let mut house_keeping = tokio::time::interval(HOUSE_KEEPING);
     loop {
         let accepted = tokio::select! {
             () = &mut stopped => break,
             accepted = listener.accept() => accepted,
+            _ = house_keeping.tick() => {
+                if context.freed.is_much() {
+                    let context = context.clone();
+                    // Nobody waits for it.
+                    drop(tokio::task::spawn_blocking(move || context.freed.give_back()));
+                }
+                continue;
+            }
         };
         // Those that have ended are forgotten here, so that the set stays as small as the crowd.
         while connections.try_join_next().is_some() {}
@@ -101,48 +125,101 @@ async fn attend(
     let _ = stream.set_nodelay(true);
     let limits = &context.state.limits;
     let stream = Patient::new(stream, limits.answer);
-    let Some(tls) = tls else { return converse(stream, router, guest, context).await };
-    match timeout(limits.handshake, tls.accept(stream)).await {
-        Ok(Ok(stream)) => converse(stream, router, guest, context).await,
-        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
-        Err(_) => tracing::debug!("TLS handshake took too long"),
-    }
+    let Some(tls) = tls else { return converse(stream, &router, &guest, context).await };
+    // In a box of its own: connections without TLS do not pay for the room that it takes.
+    let conversation = Box::pin(async {
+        match timeout(limits.handshake, tls.accept(stream)).await {
+            Ok(Ok(stream)) => converse(stream, &router, &guest, context).await,
+            Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+            Err(_) => tracing::debug!("TLS handshake took too long"),
+        }
+    });
+    conversation.await;
 }
 
 async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
-    router: Router,
-    guest: Arc<Guest>,
+    router: &Router,
+    guest: &Arc<Guest>,
     context: &Context,
 ) {
-    let mut builder = http1::Builder::new();
-    builder
+    let (mut stream, mut answer) = (Rewound::new(stream), None);
+    loop {
+        let (lot, parked) = Lot::new();
+        let service = answering(answer, lot, guest.clone(), router.clone());
+        // In a box, and gone while a pull is parked.
+        let served = Box::pin(serve_until_parked(stream, service, parked, !guest.is_surplus, context)).await;
+        let Some(parked) = served else { return };
+        context.freed.note();
+        stream = parked.stream;
+        answer = stream.wait(parked.waiting, &parked.heard).await;
+        if answer.is_none() {
+            return;
+        }
+    }
+}
+
+/// What is left of a connection while a pull is parked.
+struct ParkedConnection<S> {
+    stream: Rewound<S>,
+    heard: Vec<u8>,
+    waiting: Waiting,
+}
+
+/// Speaks HTTP until the connection has ended (`None`) or a pull is parked.
+async fn serve_until_parked<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: Rewound<S>,
+    service: impl Service<Request<Incoming>, Response = Response, Error = Infallible> + Unpin,
+    mut parked: mpsc::Receiver<Waiting>,
+    keeps_alive: bool,
+    context: &Context,
+) -> Option<ParkedConnection<S>> {
+    let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(context.state.limits.header)
-        .keep_alive(!guest.is_surplus)
-        .max_buf_size(BUFFER_BYTES_MAX);
-    let router = TowerToHyperService::new(router);
-    let service = service_fn(|mut request: Request<Incoming>| {
-        let is_surplus = guest.is_surplus;
-        // So that a right token is noted where it counts.
-        request.extensions_mut().insert(guest.clone());
-        let answering = router.call(request.map(Body::new));
-        async move {
-            match is_surplus {
-                true => Ok::<_, Infallible>(ApiError::crowded().into_response()),
-                false => answering.await,
-            }
-        }
-    });
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        .keep_alive(keeps_alive)
+        .max_buf_size(BUFFER_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service);
     let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
+        // An answer that is there already is on its way before a stop is seen.
+        biased;
+        ended = &mut connection => ended,
+        Some(waiting) = parked.recv() => {
+            let parts = connection.into_parts();
+            let (stream, heard) = (parts.io.into_inner(), parts.read_buf.to_vec());
+            return Some(ParkedConnection { stream, heard, waiting });
+        }
         () = context.stopped() => {
-            connection.as_mut().graceful_shutdown();
+            pin::Pin::new(&mut connection).graceful_shutdown();
             connection.await
         }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
     }
+    None
+}
+
+/// Serves a connection's requests; the first one, where its answer is there already, with that.
+fn answering(
+    answer: Option<Response>,
+    lot: Lot,
+    guest: Arc<Guest>,
+    router: Router,
+) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Unpin {
+    let (answer, router) = (Mutex::new(answer), TowerToHyperService::new(router));
+    service_fn(move |mut request: Request<Incoming>| {
+        let there = answer.lock().ok().and_then(|mut answer| answer.take());
+        let there = there.or_else(|| guest.is_surplus.then(|| ApiError::crowded().into_response()));
+        // So that a right token is noted where it counts.
+        request.extensions_mut().insert(guest.clone());
+        request.extensions_mut().insert(lot.clone());
+        let answering = router.call(request.map(Body::new));
+        async move {
+            match there {
+                Some(answer) => Ok(answer),
+                None => answering.await,
+            }
+        }
+    })
 }

@@ -13,6 +13,7 @@ mod jobs;
 mod listener;
 mod openapi;
 mod outputs;
+mod parking;
 mod patience;
 mod pilots;
 mod room;
@@ -112,6 +113,7 @@ pub fn router(state: ApiState) -> Router {
 struct Context {
     state: ApiState,
     jobs: JobCache,
+    freed: parking::Freed,
     /// For bodies of users' requests, …
     from_users: Room,
     /// … pilots' messages, apart so that users cannot silence pilots, …
@@ -133,6 +135,7 @@ impl Context {
         let ConnectionLimits { room_bytes, patience, n_streams_max, .. } = state.limits;
         let room = || Room::new(room_bytes, patience);
         Context {
+            freed: parking::Freed::default(),
             state,
             jobs: JobCache::default(),
             from_users: room(),

@@ -6,6 +6,7 @@ use axum::{
     http::{HeaderMap, header},
     response::{IntoResponse, Response},
 };
+use futures_util::FutureExt;
 use protocol::{
     codec::{Format, MESSAGE_BYTES_MAX},
     pilot::{LeaveAnswer, LeaveRequest, PullRequest, RegisterAnswer, RegisterRequest, VERSION},
@@ -13,6 +14,7 @@ use protocol::{
 use scheduler::{
     engine::interface::{Answer, Event, RequestId},
     ids::PilotId,
+    time::Span,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -20,6 +22,7 @@ use super::{
     Context, Shared, blocking,
     error::ApiError,
     extract::{Received, SMALL_BYTES_MAX, bearer, read_body},
+    parking::Lot,
 };
 use crate::tokens::Bearer;
 
@@ -59,13 +62,21 @@ pub(super) async fn register(State(context): State<Shared>, request: Request) ->
 
 /// A pilot reports and asks; parked by the engine while there is nothing to say.
 pub(super) async fn pull(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
+    let lot = Lot::of(&request);
     let (session, format, body) = session_body(&context, request).await?;
     let PullRequest { pilot, pull } = decode(format, body).await?;
     check_session(session, pilot)?;
-    let event = |request| Event::Pulled { request, pilot, pull: Box::new(pull) };
-    match ask(&context, event).await? {
-        Answer::Pull(pull) => context.to_pilots.send(answer(format, &pull)?).await,
-        other => Err(ApiError::unexpected(&other)),
+    let lot = lot.filter(|_| pull.wait > Span::ZERO);
+    let answered = async move {
+        let event = |request| Event::Pulled { request, pilot, pull: Box::new(pull) };
+        match ask(&context, event).await? {
+            Answer::Pull(pull) => context.to_pilots.send(answer(format, &pull)?).await,
+            other => Err(ApiError::unexpected(&other)),
+        }
+    };
+    match lot {
+        Some(lot) => Ok(lot.wait(Box::pin(answered.map(IntoResponse::into_response))).await),
+        None => answered.await,
     }
 }
 

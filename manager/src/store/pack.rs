@@ -1,4 +1,5 @@
-//! Task sets and columns of successes as few bytes: LEB128 varints of differences. See `docs/store.md`.
+//! Task sets and columns of successes as few bytes: differences, as LEB128 varints or in as many bits
+//! as the widest of a block needs. See `docs/store.md`.
 
 use std::ops::Range;
 
@@ -9,10 +10,16 @@ pub(super) const TIME_UNIT_US: u64 = 100;
 /// Memory is kept to this many bytes.
 pub(super) const MEMORY_UNIT_BYTES: u64 = 1024;
 
-/// CPU times are differences from task to task.
-const CPU_FROM_PREVIOUS: u8 = 1;
-/// CPU times are differences to the same task's wall time.
-const CPU_FROM_WALL: u8 = 2;
+/// Columns of varints, as they were first written; CPU times are differences from task to task …
+const VARINTS_CPU_FROM_PREVIOUS: u8 = 1;
+/// … or to the same task's wall time.
+const VARINTS_CPU_FROM_WALL: u8 = 2;
+/// Columns of blocks, likewise.
+const BLOCKS_CPU_FROM_PREVIOUS: u8 = 3;
+/// …
+const BLOCKS_CPU_FROM_WALL: u8 = 4;
+/// Differences of one width; one that is very large makes only so many others wide.
+const BLOCK_LEN: usize = 64;
 
 /// Appends a varint.
 pub(super) fn put_varint(mut value: u64, bytes: &mut Vec<u8>) {
@@ -103,7 +110,7 @@ pub(super) fn pack_columns(successes: &Successes) -> Vec<u8> {
     put_column(&cpu, &mut from_previous);
     put_differences(cpu.iter().zip(&wall), &mut from_wall);
     let is_near_wall = from_wall.len() < from_previous.len();
-    let mut bytes = vec![if is_near_wall { CPU_FROM_WALL } else { CPU_FROM_PREVIOUS }];
+    let mut bytes = vec![if is_near_wall { BLOCKS_CPU_FROM_WALL } else { BLOCKS_CPU_FROM_PREVIOUS }];
     put_column(&started, &mut bytes);
     put_column(&wall, &mut bytes);
     bytes.extend(if is_near_wall { from_wall } else { from_previous });
@@ -122,19 +129,25 @@ pub(super) fn unpack_columns(tasks: TaskSet, mut bytes: &[u8]) -> Result<Success
         return Ok(Successes { tasks, ..Successes::default() });
     };
     bytes = rest;
-    let n = tasks.len();
-    if n > bytes.len() as u64 {
-        return Err("columns are cut off");
-    }
-    let started = take_column(n, &mut bytes)?;
-    let wall = take_column(n, &mut bytes)?;
-    let cpu = match *form {
-        CPU_FROM_PREVIOUS => take_column(n, &mut bytes)?,
-        CPU_FROM_WALL => take_differences(&wall, &mut bytes)?,
+    // Before room is made for them: how many differences the bytes can hold.
+    let (take, n_a_byte): (TakeDifferences, usize) = match *form {
+        VARINTS_CPU_FROM_PREVIOUS | VARINTS_CPU_FROM_WALL => (take_varints, 1),
+        BLOCKS_CPU_FROM_PREVIOUS | BLOCKS_CPU_FROM_WALL => (take_blocks, BLOCK_LEN),
         _ => return Err("columns have an unknown form"),
     };
-    let memory = take_column(n, &mut bytes)?;
-    let codes = if bytes.is_empty() { Vec::new() } else { take_column(n, &mut bytes)? };
+    let n = usize::try_from(tasks.len()).ok().filter(|n| n.div_ceil(n_a_byte) <= bytes.len());
+    let n = n.ok_or("columns are cut off")?;
+    let started = take_column(take, n, &mut bytes)?;
+    let wall = take_column(take, n, &mut bytes)?;
+    let cpu = match *form {
+        VARINTS_CPU_FROM_WALL | BLOCKS_CPU_FROM_WALL => {
+            let differences = take(n, &mut bytes)?;
+            wall.iter().zip(differences).map(|(wall, difference)| wall.wrapping_add(difference)).collect()
+        }
+        _ => take_column(take, n, &mut bytes)?,
+    };
+    let memory = take_column(take, n, &mut bytes)?;
+    let codes = if bytes.is_empty() { Vec::new() } else { take_column(take, n, &mut bytes)? };
     if !bytes.is_empty() {
         return Err("columns are longer than their set");
     }
@@ -162,32 +175,87 @@ fn put_column(column: &[u64], bytes: &mut Vec<u8>) {
     put_differences(column.iter().zip(std::iter::once(&0).chain(column)), bytes);
 }
 
-/// Differences modulo 2^64, signs folded in, so that small ones of either sign are short.
+/// Differences modulo 2^64, signs folded in, so that small ones of either sign are short. The first one
+/// is a varint, as it counts from nothing; then come blocks: a byte that says how many bits each
+/// difference has, and those bits, the lowest first.
 fn put_differences<'a>(pairs: impl Iterator<Item = (&'a u64, &'a u64)>, bytes: &mut Vec<u8>) {
-    for (value, base) in pairs {
+    let folded = pairs.map(|(value, base)| {
         let difference = value.wrapping_sub(*base).cast_signed();
-        put_varint(((difference << 1) ^ (difference >> 63)).cast_unsigned(), bytes);
+        ((difference << 1) ^ (difference >> 63)).cast_unsigned()
+    });
+    let folded: Vec<u64> = folded.collect();
+    let Some((first, rest)) = folded.split_first() else { return };
+    put_varint(*first, bytes);
+    for block in rest.chunks(BLOCK_LEN) {
+        let all_bits = block.iter().fold(0, |bits, value| bits | value);
+        let width = u64::BITS - all_bits.leading_zeros();
+        bytes.push(width as u8);
+        let (mut pending, mut n_pending) = (0u128, 0);
+        for value in block {
+            pending |= u128::from(*value) << n_pending;
+            n_pending += width;
+            while n_pending >= 8 {
+                bytes.push(pending as u8);
+                pending >>= 8;
+                n_pending -= 8;
+            }
+        }
+        if n_pending > 0 {
+            bytes.push(pending as u8);
+        }
     }
 }
 
-fn take_column(n: u64, bytes: &mut &[u8]) -> Result<Vec<u64>, &'static str> {
-    let mut before = 0;
-    (0..n)
-        .map(|_| {
-            before = take_difference(before, bytes)?;
-            Ok(before)
-        })
-        .collect()
+/// Takes `n` differences.
+type TakeDifferences = fn(usize, &mut &[u8]) -> Result<Vec<u64>, &'static str>;
+
+fn take_varints(n: usize, bytes: &mut &[u8]) -> Result<Vec<u64>, &'static str> {
+    (0..n).map(|_| take_varint(bytes).map(unfolded).ok_or("columns are cut off")).collect()
 }
 
-fn take_differences(bases: &[u64], bytes: &mut &[u8]) -> Result<Vec<u64>, &'static str> {
-    bases.iter().map(|base| take_difference(*base, bytes)).collect()
+fn take_blocks(n: usize, bytes: &mut &[u8]) -> Result<Vec<u64>, &'static str> {
+    let cut = "columns are cut off";
+    let mut differences = Vec::with_capacity(n);
+    if n > 0 {
+        differences.push(unfolded(take_varint(bytes).ok_or(cut)?));
+    }
+    while differences.len() < n {
+        let n_here = BLOCK_LEN.min(n - differences.len());
+        let (width, rest) = bytes.split_first().ok_or(cut)?;
+        let width = u32::from(*width);
+        if width > u64::BITS {
+            return Err("a column has differences of more than 64 bits");
+        }
+        let (block, rest) = rest.split_at_checked((n_here * width as usize).div_ceil(8)).ok_or(cut)?;
+        *bytes = rest;
+        let mask = (1u128 << width) - 1;
+        let (mut pending, mut n_pending, mut block) = (0u128, 0, block.iter());
+        for _ in 0..n_here {
+            while n_pending < width {
+                pending |= u128::from(*block.next().ok_or(cut)?) << n_pending;
+                n_pending += 8;
+            }
+            differences.push(unfolded((pending & mask) as u64));
+            pending >>= width;
+            n_pending -= width;
+        }
+    }
+    Ok(differences)
 }
 
-fn take_difference(base: u64, bytes: &mut &[u8]) -> Result<u64, &'static str> {
-    let folded = take_varint(bytes).ok_or("columns are cut off")?;
-    let difference = (folded >> 1) ^ (folded & 1).wrapping_neg();
-    Ok(base.wrapping_add(difference))
+fn take_column(take: TakeDifferences, n: usize, bytes: &mut &[u8]) -> Result<Vec<u64>, &'static str> {
+    let mut column = take(n, bytes)?;
+    let mut before = 0u64;
+    for value in &mut column {
+        before = before.wrapping_add(*value);
+        *value = before;
+    }
+    Ok(column)
+}
+
+/// The difference, modulo 2^64, whose sign was folded in.
+fn unfolded(folded: u64) -> u64 {
+    (folded >> 1) ^ (folded & 1).wrapping_neg()
 }
 
 #[cfg(test)]
@@ -210,7 +278,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn columns_come_back_rounded(attempts in prop::collection::btree_map(any::<u64>(), (prop_oneof![Just(0), any::<i32>()], usages()), 0..20)) {
+        fn columns_come_back_rounded(attempts in prop::collection::btree_map(any::<u64>(), (prop_oneof![Just(0), any::<i32>()], usages()), 0..150)) {
             let attempts: Vec<_> = attempts.into_iter().filter(|(index, _)| *index < u64::MAX).map(|(index, (code, usage))| (index, code, usage)).collect();
             let columns = Successes::from_attempts(attempts.clone());
             let tasks = unpack_ranges(&pack_ranges(&columns.tasks)).unwrap();
@@ -238,6 +306,46 @@ mod tests {
     }
 
     #[test]
+    fn columns_of_varints_are_still_read() {
+        let usage = |n: u64| Usage {
+            started_us: 1000 * n,
+            wall_us: 300 + 100 * (n % 3),
+            cpu_us: 200,
+            memory_bytes: 2048,
+        };
+        let columns = Successes::from_attempts((0..100).map(|n| (n, 0, usage(n))).collect());
+        let mut bytes = vec![VARINTS_CPU_FROM_PREVIOUS];
+        let scaled = |column: &[u64], unit: u64| column.iter().map(|value| value / unit).collect::<Vec<_>>();
+        for column in [
+            scaled(&columns.started_us, TIME_UNIT_US),
+            scaled(&columns.wall_us, TIME_UNIT_US),
+            scaled(&columns.cpu_us, TIME_UNIT_US),
+            scaled(&columns.memory_bytes, MEMORY_UNIT_BYTES),
+        ] {
+            let mut before = 0;
+            for value in column {
+                let difference = value.wrapping_sub(before).cast_signed();
+                put_varint(((difference << 1) ^ (difference >> 63)).cast_unsigned(), &mut bytes);
+                before = value;
+            }
+        }
+        assert_eq!(unpack_columns(columns.tasks.clone(), &bytes), Ok(columns));
+    }
+
+    #[test]
+    fn one_that_is_very_slow_makes_few_others_wide() {
+        let usage =
+            |n: u64| Usage { wall_us: if n == 500 { 1 << 40 } else { 100 * (n % 4) }, ..Usage::default() };
+        let columns = Successes::from_attempts((0..1000).map(|n| (n, 0, usage(n))).collect());
+        assert!(pack_columns(&columns).len() < 1200, "{}", pack_columns(&columns).len());
+        let tasks = columns.tasks.clone();
+        assert_eq!(
+            unpack_columns(tasks, &pack_columns(&columns)).unwrap().attempts().nth(501).unwrap().2.wall_us,
+            100
+        );
+    }
+
+    #[test]
     fn damaged_bytes_are_refused_with_words() {
         assert_eq!(unpack_ranges(&[5]), Err("ranges are cut off"));
         assert_eq!(unpack_ranges(&[5, 0]), Err("a range is empty"));
@@ -245,7 +353,7 @@ mod tests {
         let bytes = pack_columns(&whole);
         let cut = unpack_columns(whole.tasks.clone(), &bytes[..bytes.len() - 1]);
         assert_eq!(cut, Err("columns are cut off"));
-        let longer = [&bytes[..], &[0, 0, 0]].concat();
+        let longer = [&bytes[..], &[0, 0, 0, 0, 0]].concat();
         assert_eq!(unpack_columns(whole.tasks, &longer), Err("columns are longer than their set"));
     }
 }

@@ -90,8 +90,8 @@ impl Engine {
         }
         for (id, leases) in jobs.iter() {
             let request = &self.durable.jobs()[id].request;
-            let fits = |s: &&PilotState| s.takes_part && request.needs.resources.fits_in(&s.capacity);
-            let n_fitting = pilots.values().filter(fits).count() as u64;
+            let fits = |s: &PilotState| s.takes_part && request.needs.resources.fits_in(&s.capacity);
+            let n_fitting = pilots.values().filter(|state| fits(state)).count() as u64;
             assert_eq!(leases.n_fitting, n_fitting, "pilots that can run job {id} are counted wrong");
             if leases.n_leased > 0 {
                 let held = leases.n_leased.saturating_mul(u64::from(request.needs.resources.cores));

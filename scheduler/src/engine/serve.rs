@@ -4,7 +4,7 @@ use super::{
     Turn,
     durable::{Durable, Job, Pilot},
     settings::Settings,
-    volatile::{PilotState, Volatile},
+    volatile::Volatile,
 };
 use crate::{
     ids::{JobId, PilotId},
@@ -53,8 +53,8 @@ impl Turn<'_> {
     }
 
     fn takes_tasks(&self, id: PilotId) -> bool {
-        let is_willing = |pilot: &PilotState| pilot.is_hungry && pilot.is_synced && pilot.takes_part;
-        self.volatile.pilots.get(&id).is_some_and(is_willing)
+        let state = self.volatile.pilots.get(&id);
+        state.is_some_and(|state| state.is_hungry && state.is_synced && state.takes_part)
             && self.volatile.shutdown.is_none()
             && !self.volatile.is_in_grace()
     }

@@ -102,7 +102,7 @@ impl Volatile {
         let Some(pilot) = durable.pilots().get(&id) else { return };
         let (capacity, since) = (pilot.node.capacity.clone(), state.idle_since);
         self.n_unsynced += usize::from(!state.is_synced);
-        self.pilots.insert(id, PilotState { capacity, idle_since: None, ..state });
+        self.pilots.insert(id, Box::new(PilotState { capacity, idle_since: None, ..state }));
         self.set_idle(durable, id, since);
         if pilot.drain.is_none() {
             self.enlist(durable, id);

@@ -24,8 +24,8 @@ pub struct Volatile {
     pub grace_until: Time,
     /// Jobs that are not over.
     pub jobs: BTreeMap<JobId, JobLeases>,
-    /// Live pilots.
-    pub pilots: BTreeMap<PilotId, PilotState>,
+    /// Live pilots. In boxes, as a map's nodes are half empty.
+    pub pilots: BTreeMap<PilotId, Box<PilotState>>,
     /// How many of them have not said, in this epoch, what they hold.
     pub n_unsynced: usize,
     /// Parked pulls.

@@ -3,7 +3,12 @@
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use agent::pin;
+use protocol::{
+    codec::Format,
+    pilot::{PULL_PATH, PullRequest},
+};
 use rustls::pki_types::ServerName;
+use scheduler::{pull::Pull, time::Span};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -118,6 +123,29 @@ async fn connected(scene: &Scene, request: &str) -> TcpStream {
 
 fn places(n_connections_max: usize) -> ConnectionLimits {
     ConnectionLimits { n_connections_max, ..ConnectionLimits::default() }
+}
+
+#[tokio::test]
+async fn a_connection_whose_pull_was_parked_serves_the_next_request() {
+    let mut scene = Scene::start().await;
+    let pilot = scene.pilot().await;
+    let mut stream = TcpStream::connect(scene.address).await.unwrap();
+    for _ in 0..2 {
+        // Long enough to be parked outside of HTTP.
+        let pull = Pull { is_hungry: true, wait: Span::from_millis(100), ..Pull::default() };
+        let body = Format::Json.encode(&PullRequest { pilot: pilot.id, pull }).unwrap();
+        let head = format!(
+            "POST {PULL_PATH} HTTP/1.1\r\nhost: here\r\nauthorization: Bearer {}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            pilot.session,
+            body.len()
+        );
+        stream.write_all(&[head.as_bytes(), &body].concat()).await.unwrap();
+        let answer = read_answer(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("acknowledged"), "{answer}");
+        stream.write_all(REQUEST.as_bytes()).await.unwrap();
+        assert!(read_answer(&mut stream).await.starts_with("HTTP/1.1 200 OK"));
+    }
 }
 
 #[tokio::test]

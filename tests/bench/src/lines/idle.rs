@@ -35,11 +35,12 @@ async fn run(n_pilots: u32, share_max: f64) -> Result<Vec<Figure>, Trouble> {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let cpu = measure::cpu(place.pid());
     let joined = cpu.saturating_sub(joined).as_secs_f64() * 1e6 / f64::from(n_pilots);
-    let memory = measure::resident_bytes(place.pid()).saturating_sub(before) as f64 / f64::from(n_pilots);
     let began = Instant::now();
     tokio::time::sleep(WATCHED).await;
     let share =
         100.0 * measure::cpu(place.pid()).saturating_sub(cpu).as_secs_f64() / began.elapsed().as_secs_f64();
+    // What it took while all came at once has been given back by now.
+    let memory = measure::resident_bytes(place.pid()).saturating_sub(before) as f64 / f64::from(n_pilots);
 
     // Only this one has room for the tasks, so the others stay idle.
     let working = Fleet::join(&place, n_pilots + 1, n_pilots + 2, CORES_NEEDED).await?;

@@ -6,6 +6,7 @@ mod idle;
 mod latency;
 mod many_tasks;
 mod no_process;
+mod out_of_order;
 mod process;
 pub mod resident;
 mod restart;
@@ -69,6 +70,11 @@ pub fn all() -> Vec<Line> {
             name: many_tasks::LINE,
             help: "10^7 tasks through one store: memory",
             measure: || Box::pin(many_tasks::measure()),
+        },
+        Line {
+            name: out_of_order::LINE,
+            help: "10^6 tasks that end in any order and fail now and then: the engine's CPU and memory",
+            measure: || Box::pin(out_of_order::measure()),
         },
         Line {
             name: resident::LINE,
