@@ -79,6 +79,11 @@ impl Performer {
             Notice::TaskFailed { task, kind, is_final, pilot } => {
                 tracing::info!(%task, %kind, is_final, %pilot, "task attempt failed");
             }
+            Notice::ReportsForgotten { pilot, n } => tracing::warn!(
+                %pilot, n,
+                "the store has lost reports that it had acknowledged: it was put back from a backup, or its \
+                 disk did not keep what it had promised; what they reported runs again"
+            ),
             Notice::PlatformFailed { platform, what } => tracing::warn!(platform, what, "platform failed"),
         }
         // Nobody may be watching.

@@ -306,7 +306,7 @@ impl JobReport {
 /// One numbered report of a pilot. A number is never used for anything else, however often it is sent.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// The pilot's report number, from 1, without gaps.
+    /// The pilot's report number, from 1, without gaps unless a store forgot what it had acknowledged.
     pub seq: u64,
     /// Its contents, a job once at most.
     pub jobs: Vec<JobReport>,

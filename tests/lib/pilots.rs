@@ -33,13 +33,18 @@ pub fn pilots(sandbox: &Sandbox) -> Vec<PilotProcesses> {
 pub fn signal_all(pids: &[u32], signal: Signal) {
     pids.iter().for_each(|pid| signal_pid(*pid, signal));
     if signal == Signal::SIGSTOP {
-        let is_still =
-            |pid: &u32| field(*pid, "State:").is_none_or(|state| state.starts_with(['T', 'Z', 'X']));
         until("they have stopped", || {
             pause();
-            pids.iter().all(is_still)
+            pids.iter().all(|pid| is_still(*pid))
         });
     }
+}
+
+/// Whether all threads of a process stand still: one that flushes a file does so first.
+fn is_still(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    let mut threads = threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+    threads.all(|thread| field(thread, "State:").is_none_or(|state| state.starts_with(['T', 'Z', 'X'])))
 }
 
 fn field(pid: u32, name: &str) -> Option<String> {

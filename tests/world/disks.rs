@@ -1,6 +1,7 @@
 //! Disks that get full or break in the middle of a sweep, under the manager's store and under pilots.
 
-use tests::{disk::Disk, site::Site, sweep::Audit};
+use nix::sys::signal::Signal;
+use tests::{disk::Disk, pilots::signal_all, site::Site, sweep::Audit};
 
 const N_TASKS: u64 = 4_000;
 const TWO_PILOTS: &str =
@@ -56,7 +57,11 @@ fn a_store_whose_disk_breaks_loses_nothing() {
     site.serve();
     site.submit(2);
     site.until_executed(N_TASKS / 3);
+    // The kernel reports a flush as done that comes while it takes note of the error: none comes then.
+    let manager = [site.manager_pid()];
+    signal_all(&manager, Signal::SIGSTOP);
     disk.break_down();
+    signal_all(&manager, Signal::SIGCONT);
     ends_for(&mut site, "disk/state/store.sqlite");
     disk.repair();
     site.serve();

@@ -1,9 +1,16 @@
 //! Two managers and one folder: there is only ever one of them, by whatever name it is called.
 
-use std::os::unix::fs::symlink;
+use std::{os::unix::fs::symlink, process::Command};
 
 use nix::sys::signal::Signal;
-use tests::{Sandbox, disk::Disk, pilots::signal_all, site::Site};
+use tests::{
+    Sandbox,
+    disk::Disk,
+    pilots::{pilots, signal_all},
+    site::Site,
+    sweep::{Hit, audit},
+    until,
+};
 
 use crate::surroundings;
 
@@ -40,6 +47,36 @@ fn a_second_manager_is_refused_by_whatever_name() {
     is_refused(&site, &["serve"], "link");
     drop(bound);
     assert_eq!(site.close(&[]).0.n_again, 0);
+}
+
+#[test]
+fn a_store_put_back_from_a_backup_goes_on_from_there() {
+    let n_tasks = 3_000;
+    let mut site =
+        Site::new("state", n_tasks, "platforms: [{name: here, adapter: local, cores: 1, pilots_max: 2}]\n");
+    site.serve();
+    site.sandbox.ok(&["submit", "job.yaml", "--dir", "state"]);
+    site.until_executed(n_tasks / 4);
+    let backup = |site: &Site, from: &str, to: &str| {
+        let command = format!(".backup {}", site.sandbox.path().join(to).display());
+        let done = Command::new("sqlite3").arg(site.sandbox.path().join(from)).arg(command).output();
+        assert!(done.as_ref().is_ok_and(|output| output.status.success()), "{done:?}");
+    };
+    backup(&site, "state/store.sqlite", "backup");
+    site.until_executed(n_tasks / 2);
+    let before = pilots(&site.sandbox);
+    site.kill_manager();
+    backup(&site, "backup", "state/store.sqlite");
+    site.serve();
+    site.until_done();
+    assert_eq!(pilots(&site.sandbox), before, "the pilots of before went on");
+    assert!(site.sandbox.read("serve.err").contains("lost reports that it had acknowledged"));
+    let rows = tests::sweep::rows(&site.api, 1);
+    let hits: Vec<Hit> = (1..=2).map(|pilot| Hit { pilot, n_held: n_tasks }).collect();
+    assert!(audit(&site.sandbox, &rows, n_tasks, &hits).n_again > 0, "nothing was forgotten");
+    site.sandbox.ok(&["stop", "--dir", "state"]);
+    assert_eq!(site.manager_ends().0, Some(0));
+    until("nothing is left running", || site.sandbox.processes().is_empty());
 }
 
 #[test]

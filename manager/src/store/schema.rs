@@ -1,5 +1,7 @@
 //! The tables and their versions. Columns and formats are explained in `docs/store.md`.
 
+use std::time::SystemTime;
+
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::error::Fault;
@@ -99,7 +101,7 @@ INSERT INTO meta VALUES ('epoch', '0');
 pub(super) struct Identity {
     /// Drawn when the store was made.
     pub(super) id: u64,
-    /// How often it has been opened, this time included.
+    /// Larger at each opening, and so in every copy of the store: the time of day in seconds at least.
     pub(super) epoch: u64,
 }
 
@@ -184,7 +186,8 @@ fn migrate(connection: &mut Connection, migrations: &[Migration]) -> Result<(), 
 
 fn count_epoch(connection: &mut Connection) -> Result<Identity, Fault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let epoch = take(&transaction, "epoch")?.saturating_add(1);
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let epoch = take(&transaction, "epoch")?.saturating_add(1).max(since.as_secs());
     put(&transaction, "epoch", &epoch.to_string())?;
     let id = take(&transaction, "id")?;
     transaction.commit()?;

@@ -19,13 +19,18 @@ use crate::{
 const N_SUSPECTS_MAX: u64 = 1 << 16;
 
 impl Turn<'_> {
-    /// Takes a report, once: what had been taken before, or comes from a gap, is dropped.
+    /// Takes a report, once: what had been taken before is dropped. A report that does not follow on the
+    /// last one says that the records of those between were lost although they were acknowledged, as in a
+    /// store put back from a backup. Their tasks run again: no pilot says any more that it holds them.
     pub(super) fn take_report(&mut self, pilot: PilotId, report: Report) {
         let Some(acknowledged) = self.durable.pilots().get(&pilot).map(|pilot| pilot.acknowledged) else {
             return;
         };
-        if acknowledged.checked_add(1) != Some(report.seq) {
+        if report.seq <= acknowledged {
             return;
+        }
+        if report.seq > acknowledged + 1 {
+            self.notify(Notice::ReportsForgotten { pilot, n: report.seq - acknowledged - 1 });
         }
         let mut results = Vec::new();
         let mut returned = Vec::new();

@@ -307,6 +307,13 @@ pub enum Notice {
         /// Where.
         pilot: PilotId,
     },
+    /// The records of so many acknowledged reports of this pilot are missing.
+    ReportsForgotten {
+        /// The pilot.
+        pilot: PilotId,
+        /// How many.
+        n: u64,
+    },
     /// A platform refused an allocation, or one ended before its pilot came.
     PlatformFailed {
         /// The platform's name.

@@ -213,13 +213,20 @@ async fn large_bodies_wait_for_room_and_small_ones_need_none() {
         scene.ann(),
         large.len()
     );
-    let mut slow = connected(&scene, &head).await;
-    let (last, most) = large.as_bytes().split_last().unwrap();
-    slow.write_all(most).await.unwrap();
-    // From the first to the last byte of it the server may take its time.
-    while scene.call("POST", path, &scene.ann(), large.clone()).await.refusal().1 != "crowded" {}
+    let (most, last) = large.split_at(large.len() - 1);
+    let most = head + most;
+    let mut slow = connected(&scene, &most).await;
+    loop {
+        let refusal = scene.call("POST", path, &scene.ann(), large.clone()).await.refusal().1;
+        // The server takes its time to read the slow one, which may itself have found no room.
+        match timeout(patience * 2, slow.readable()).await {
+            Ok(_) => slow = connected(&scene, &most).await,
+            Err(_) if refusal == "crowded" => break,
+            Err(_) => {}
+        }
+    }
     assert_eq!(scene.post(path, serde_json::json!({})).await.refusal().1, "no-such-job");
-    slow.write_all(&[*last]).await.unwrap();
+    slow.write_all(last.as_bytes()).await.unwrap();
     assert!(read_answer(&mut slow).await.contains("no-such-job"));
     while scene.call("POST", path, &scene.ann(), large.clone()).await.refusal().1 != "no-such-job" {}
 }

@@ -16,17 +16,6 @@ fn a_repeated_report_counts_once() {
 }
 
 #[test]
-fn a_report_out_of_order_is_not_taken() {
-    let mut scene = Scene::new();
-    let job = scene.submit(job(4));
-    let pilot = scene.pilot(2);
-    scene.take(pilot);
-    scene.seqs.insert(pilot, 3);
-    assert_eq!(scene.done(pilot, job, "0").acknowledged, 0);
-    assert_eq!(scene.engine.durable().jobs()[&job].n_done(), 0);
-}
-
-#[test]
 fn the_first_result_wins_when_a_lost_pilot_comes_back() {
     let mut scene = Scene::new();
     let job = scene.submit(job(1));

@@ -40,6 +40,21 @@ fn a_pilot_that_holds_only_what_nobody_wants_is_idle() {
 }
 
 #[test]
+fn what_a_store_has_forgotten_runs_again_and_the_next_report_is_taken() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(3));
+    let pilot = scene.pilot(3);
+    scene.take(pilot);
+    let backup = scene.records.clone();
+    scene.done(pilot, job, "0");
+    scene.records = backup;
+    tell_twice(&mut scene, pilot, job, set("1-2"));
+    assert_eq!(scene.counts(job), "active w1 p2 d0 f0 c0");
+    let answer = scene.done(pilot, job, "1");
+    assert_eq!((answer.acknowledged, &*scene.counts(job)), (2, "active w0 p2 d1 f0 c0"));
+}
+
+#[test]
 fn a_pilot_is_blamed_for_no_more_than_it_has_slots_for() {
     let mut scene = Scene::new();
     let endless = scene.submit(JobRequest { n_tasks: 1 << 40, ..job(1) });
