@@ -121,17 +121,19 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
     let (walltime_end, margin) = arrival::walltime(&join, &node, started);
     let grace = GRACE.min(margin / 2);
     let folder = PathBuf::from(&join.folder);
-    let scratch = Scratch::new(&folder, &node.hostname)
-        .map_err(|source| DriverError::Folder { path: folder.clone(), source })?;
     let mut spool = arrival::open_spool(&folder, &node.hostname)?;
+    let hostname = node.hostname.clone();
     let mut arrival = Arrival::new(&join, node, walltime_end, spool.nonce(), started);
-    // Threads before the connection: what they block must be blocked in all that follow.
+    // These threads before all others: what they block must be blocked in all that follow, or every
+    // task's end interrupts those.
     let n_threads = (arrival.capacity.cores as usize).div_ceil(CORES_PER_THREAD).min(8);
     let spawner = Spawner::start(n_threads, move |exits| {
         // The loop is gone only when the pilot ends; then nobody wants to know.
         let _ = exits_in.send(exits);
     })
     .map_err(|source| DriverError::System { what: "threads", source })?;
+    let scratch = Scratch::new(&folder, &hostname)
+        .map_err(|source| DriverError::Folder { path: folder.clone(), source })?;
 
     let registering = arrival.register(&client, &join.token, &mut spool);
     let answer = tokio::select! {

@@ -170,6 +170,10 @@ fn note_served(others: &mut [Choice<'_>], served: &Choice<'_>, n_tasks: u64) {
     }
 }
 
+/// The share of its prefetch that a pilot has used up before it is sent more: a bundle for each report
+/// would have it report each task by itself, as an answer that brings tasks is not held back.
+const REFILL: f64 = 0.25;
+
 /// What a pilot has to offer at this moment.
 pub(super) struct Offer<'a> {
     settings: &'a Settings,
@@ -217,6 +221,7 @@ impl<'a> Offer<'a> {
         let n_startable = choice.job.request.needs.resources.how_often_in(&self.free);
         match choice.depth {
             1 => n_startable,
+            _ if self.load > 1.0 - REFILL => n_startable,
             depth => {
                 let n_all = choice.n_slots.saturating_mul(depth) as f64;
                 n_startable.max((n_all * (1.0 - self.load.min(1.0))).floor() as u64)

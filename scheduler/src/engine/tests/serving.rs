@@ -59,6 +59,14 @@ fn short_tasks_are_sent_ahead_and_long_ones_are_not() {
     let answer = scene.report(pilot, JobReport { successes, ..JobReport::new(id) });
     let n_sent: u64 = answer.parts.iter().flat_map(|part| &part.bundles).map(|b| b.tasks.len()).sum();
     assert_eq!(n_sent, 251, "a quarter of a second of work, and one to run");
+    let mut n_more = Vec::new();
+    for (from, to) in [(1, 50), (51, 63)] {
+        let successes = Successes::from_attempts((from..=to).map(|index| (index, 0, usage)).collect());
+        let answer = scene.report(pilot, JobReport { successes, ..JobReport::new(id) });
+        n_more.push(answer.parts.iter().flat_map(|part| &part.bundles).map(|b| b.tasks.len()).sum::<u64>());
+    }
+    assert_eq!(n_more[0], 0, "more only when a quarter is used up");
+    assert_eq!(n_more[1], 63);
 }
 
 #[test]

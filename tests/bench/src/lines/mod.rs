@@ -7,6 +7,7 @@ mod latency;
 mod many_tasks;
 mod no_process;
 mod out_of_order;
+mod output;
 mod process;
 pub mod resident;
 mod restart;
@@ -40,6 +41,11 @@ pub fn all() -> Vec<Line> {
             name: process::LINE,
             help: "/bin/true by one real agent with two slots, against the floor of this run",
             measure: || Box::pin(process::measure()),
+        },
+        Line {
+            name: output::LINE,
+            help: "tasks that write a line, kept and thrown away",
+            measure: || Box::pin(output::measure()),
         },
         Line {
             name: latency::LINE,
