@@ -44,7 +44,13 @@ impl PilotCore {
             holds: told.map(|asked| Holdings {
                 asked,
                 tasks: self.holds(),
-                templates: self.jobs.keys().copied().collect(),
+                // One that is over may be forgotten at any moment: it is to be sent again.
+                templates: self
+                    .jobs
+                    .iter()
+                    .filter(|(_, queue)| !queue.is_over)
+                    .map(|(job, _)| *job)
+                    .collect(),
             }),
             running: sets(self.running.keys()).into_iter().collect(),
             is_hungry: self.leaving.is_none(),

@@ -212,6 +212,18 @@ fn when_asked_the_pilot_tells_everything_it_holds() {
 }
 
 #[test]
+fn a_job_that_will_be_forgotten_is_not_told_as_known() {
+    let mut core = pilot(1, None);
+    core.handle(Time(1), answered(vec![part(1, 0..1)]));
+    let commands = vec![PilotCommand::Forget { job: JobId(1) }];
+    core.handle(Time(2), answered(vec![Part { number: 2, commands, ..Part::default() }]));
+    let answer = Box::new(PullAnswer { epoch: 2, resync: Some(9), ..PullAnswer::default() });
+    let actions = core.handle(Time(3), PilotEvent::Answered { lane: Lane::Report, answer });
+    let holds = pull(&actions).and_then(|(_, pull)| pull.holds).expect("it tells what it holds");
+    assert_eq!((holds.tasks[0].running.to_string(), holds.templates), ("0".into(), vec![]));
+}
+
+#[test]
 fn the_manager_hears_what_has_begun_even_while_a_pull_is_parked() {
     let mut core = pilot(2, None);
     core.handle(Time(1), answered(vec![part(1, 0..1)]));
