@@ -332,7 +332,7 @@ impl<'t> World<'t> {
 
     fn finish(mut self) -> Result<Outcome, Violation> {
         self.ask_at_the_end()?;
-        self.compare_with_disk();
+        self.compare_with_disk()?;
         Ok(Outcome {
             n_jobs: self.auditor.jobs().len() as u64,
             n_tasks: self.auditor.n_tasks(),
