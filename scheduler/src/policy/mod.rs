@@ -1,7 +1,10 @@
 //! The policies, a folder a layer, a file a policy, a registry line each. Pure functions.
 
+pub mod affinity;
+pub mod allocation;
 pub mod bundling;
 pub mod matching;
+pub mod table;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,0 +1,136 @@
+//! Allocation, the first level of sharing: how many cores of each platform each user gets.
+//!
+//! Always worked out anew from all cores, when a user submits or has nothing queued any more, and when
+//! platforms come, go or change (paper 000, section 5.3). Ties go to the lowest index.
+
+mod aaf;
+mod equal;
+mod favourites;
+mod pa_rr;
+mod paf;
+
+use serde::{Deserialize, Serialize};
+
+use super::table::Table;
+
+/// The policies of this layer, by the words of the `policies:` block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Allocation {
+    /// Each platform in equal parts; the papers' "fairness" policy: see `equal.rs`.
+    Equal,
+    /// Each platform to the users that like it most: see `paf.rs`.
+    Paf {
+        /// How many of them, in percent.
+        percent: u32,
+    },
+    /// Each user on the platforms that it likes most: see `aaf.rs`.
+    Aaf {
+        /// How many of them, in percent.
+        percent: u32,
+    },
+    /// Fair shares, taken in turns from the platforms that each likes most: see `pa_rr.rs`.
+    PaRr {
+        /// Cores taken at a time (the paper's D_unit).
+        unit_cores: u64,
+    },
+}
+
+impl Default for Allocation {
+    fn default() -> Allocation {
+        Allocation::PaRr { unit_cores: 1 }
+    }
+}
+
+/// What there is to share, and who wants it.
+#[derive(Clone, Debug)]
+pub struct Demand<'a> {
+    /// Tasks that each user has left; one core each.
+    pub tasks: &'a [u64],
+    /// Cores of each platform.
+    pub cores: &'a [u64],
+    /// How much each user (row) likes a core of each platform (column), from `affinity`.
+    pub affinity: &'a Table<f64>,
+    /// The favourites of the last time, for [`Allocation::Paf`]; `None`: there was none, or of another shape.
+    pub favourites: Option<&'a Table<bool>>,
+}
+
+/// Who gets what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shares {
+    /// Cores of each platform (column) for each user (row): no more than there are, and for no user more
+    /// than it has tasks.
+    pub cores: Table<u64>,
+    /// Whose favourite each platform was, to be given back the next time.
+    pub favourites: Option<Table<bool>>,
+}
+
+impl Allocation {
+    /// Divides the cores.
+    ///
+    /// # Panics
+    /// Tables that do not have a row for each user and a column for each platform.
+    pub fn share(self, demand: &Demand<'_>) -> Shares {
+        match self {
+            Allocation::Equal => equal::share(demand),
+            Allocation::Paf { percent } => paf::share(demand, percent),
+            Allocation::Aaf { percent } => aaf::share(demand, percent),
+            Allocation::PaRr { unit_cores } => pa_rr::share(demand, unit_cores),
+        }
+    }
+}
+
+/// Shares being made: nothing is given twice.
+struct Pot<'a> {
+    demand: &'a Demand<'a>,
+    free: Vec<u64>,
+    cores: Table<u64>,
+}
+
+impl<'a> Pot<'a> {
+    fn new(demand: &'a Demand<'a>) -> Pot<'a> {
+        let cores = Table::new(demand.tasks.len(), demand.cores.len(), 0);
+        Pot { demand, free: demand.cores.to_vec(), cores }
+    }
+
+    /// Cores that the user could still use.
+    fn need(&self, user: usize) -> u64 {
+        self.demand.tasks[user].saturating_sub(self.cores.row(user).iter().sum())
+    }
+
+    /// Gives so many cores, or as many as are free.
+    fn give(&mut self, user: usize, platform: usize, n: u64) -> u64 {
+        let n = n.min(self.free[platform]);
+        self.free[platform] -= n;
+        *self.cores.at_mut(user, platform) += n;
+        n
+    }
+}
+
+/// `total` in equal parts, none above its cap; what is left over by one each from the lowest index on.
+fn equal_parts(total: u64, caps: &[u64]) -> Vec<u64> {
+    let mut parts = vec![0; caps.len()];
+    let mut left = total;
+    loop {
+        let open: Vec<usize> = (0..caps.len()).filter(|n| parts[*n] < caps[*n]).collect();
+        let Some(each) = left.checked_div(open.len() as u64) else { return parts };
+        if left == 0 {
+            return parts;
+        }
+        for n in open {
+            let more = each.max(1).min(caps[n] - parts[n]).min(left);
+            parts[n] += more;
+            left -= more;
+        }
+    }
+}
+
+/// Indices by value, the largest first, ties by lowest index.
+fn by_liking(indices: impl Iterator<Item = usize>, value: impl Fn(usize) -> f64) -> Vec<usize> {
+    let mut indices: Vec<usize> = indices.collect();
+    indices.sort_by(|a, b| value(*b).total_cmp(&value(*a)));
+    indices
+}
+
+#[cfg(test)]
+mod tests;
