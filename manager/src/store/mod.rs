@@ -179,6 +179,14 @@ impl Store {
     }
 }
 
+impl Drop for Store {
+    /// SQLite brings the log home when the last connection is closed, and only the writer can: with
+    /// a reader's still open, the file would be left without what was committed last.
+    fn drop(&mut self) {
+        self.reader.close_idle();
+    }
+}
+
 /// Device and inode of a file; `None` when it is not there.
 fn file_identity(path: &Path) -> Option<(u64, u64)> {
     let metadata = std::fs::metadata(path).ok()?;

@@ -127,6 +127,11 @@ impl Reader {
         sizes.map_err(|(path, source)| StoreError::Folder { path, doing: "look at", source })
     }
 
+    /// Closes the connections that are kept for the next reader.
+    pub(super) fn close_idle(&self) {
+        self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Reads in one snapshot, on a connection of its own.
     fn read<T>(
         &self,

@@ -79,10 +79,14 @@ fn bench(words: &[String]) -> Result<ExitCode, Trouble> {
 
 /// Whether it could be measured, not how well it came out.
 async fn measure_line(line: &Line, is_json: bool) -> bool {
+    // First, since some lines take half a minute.
+    if !is_json {
+        println!("== {}: {}", line.name, line.help);
+    }
     let began = Instant::now();
     match (line.measure)().await {
         Ok(figures) => {
-            show(line, &figures, is_json);
+            show(&figures, is_json);
             if !is_json {
                 println!("   ({:.1} s)", began.elapsed().as_secs_f64());
             }
@@ -95,7 +99,7 @@ async fn measure_line(line: &Line, is_json: bool) -> bool {
     }
 }
 
-fn show(line: &Line, figures: &[Figure], is_json: bool) {
+fn show(figures: &[Figure], is_json: bool) {
     if is_json {
         for figure in figures {
             let mut row = serde_json::to_value(figure).unwrap_or_default();
@@ -104,7 +108,6 @@ fn show(line: &Line, figures: &[Figure], is_json: bool) {
         }
         return;
     }
-    println!("== {}: {}", line.name, line.help);
     figures.iter().for_each(|figure| println!("{}", figure.show()));
 }
 

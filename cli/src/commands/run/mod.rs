@@ -49,8 +49,8 @@ Examples:
   pilotfish run --array 1-1000 --time-limit 10m -- ./sim {array}
 
 In commands {} is the value, {.} without its extension, {/} its file name, {//} its folder, {/.} its
-file name without extension; {2} is the second value; {#} and {number} count tasks from 1, {index} from
-0. Values that the command does not mention become its last arguments.
+file name without extension; {2} is the second value; {#} and {number} count tasks from 1, {index}
+from 0. Values that the command does not mention become its last arguments.
 
 The same command again goes on with what was left; what failed stays failed unless --retry-failed
 is given, and --fresh starts anew. Ctrl-C lets running tasks finish, a second Ctrl-C stops them;

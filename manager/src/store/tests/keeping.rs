@@ -239,3 +239,16 @@ fn a_store_that_was_removed_acknowledges_nothing_more() {
     assert!(matches!(refused, Err(StoreError::Gone { .. })), "{refused:?}");
     assert!(store.commit(&beginning(4)).is_err(), "and never again");
 }
+
+#[test]
+fn a_store_that_was_read_is_one_file_when_it_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path());
+    store.commit(&beginning(4)).unwrap();
+    // Whoever answers requests has it longer than the store lives.
+    let reader = store.reader();
+    reader.finished(JobId(1), 0..4, 4).unwrap();
+    drop(store);
+    let log = folder.path().join(format!("{FILE}-wal"));
+    assert!(!log.exists(), "a copy of {FILE} alone would lack what was committed last");
+}
