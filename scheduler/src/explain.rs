@@ -36,6 +36,7 @@ pub enum Reason {
     NoPilot { n_allocations: u64 },
     PlatformFails { platform: String, n_failures: u32, retry_in: Span, what: String },
     PilotsTooShort { needed: Span, n_pilots: u64 },
+    PilotsAway { n_pilots: u64 },
     PilotsBusy { n_pilots: u64, free: Resources, needs: Resources },
     BehindJob { job: JobId, user: String, policy: String, priority: i32, held_cores: u64, own_cores: u64 },
     ShuttingDown,
@@ -127,6 +128,11 @@ impl Reason {
                 f,
                 "a task is expected to take {needed}, longer than the walltime left of the {n_pilots} pilot{} it would fit",
                 plural(*n_pilots)
+            ),
+            Reason::PilotsAway { n_pilots } => write!(
+                f,
+                "no pilot is there: {n_pilots} of before {} not been heard of since the manager started",
+                if *n_pilots == 1 { "has" } else { "have" }
             ),
             Reason::PilotsBusy { n_pilots, free, needs } => write!(
                 f,

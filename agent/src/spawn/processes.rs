@@ -475,6 +475,9 @@ impl Ended {
     }
 }
 
+/// The kernel's own counts of one process differ by so much: it sums them up only now and then.
+const OWN_MEMORY_MARGIN_KIB: libc::c_long = 1024;
+
 /// A process's peak memory; 0 when it is not above our own. The kernel counts what the process was
 /// before it became the task's program, which with vfork is this agent: anything smaller is hidden.
 fn peak_memory_bytes(usage: &libc::rusage) -> u64 {
@@ -484,7 +487,7 @@ fn peak_memory_bytes(usage: &libc::rusage) -> u64 {
         libc::getrusage(libc::RUSAGE_SELF, &mut own);
         own
     };
-    let is_its_own = usage.ru_maxrss > own.ru_maxrss;
+    let is_its_own = usage.ru_maxrss > own.ru_maxrss.saturating_add(OWN_MEMORY_MARGIN_KIB);
     if is_its_own { usage.ru_maxrss.unsigned_abs() * 1024 } else { 0 }
 }
 

@@ -127,13 +127,27 @@ pub async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     let outcome = loop {
         tokio::select! {
             ended = manager.wait() => break ended,
-            _ = interrupts.next() => break Ok(()),
+            _ = interrupts.next() => {
+                if !args.quiet {
+                    show::say(&farewell(&folder));
+                }
+                break Ok(());
+            }
             _ = hangup.recv() => {}
         }
     };
     manager.close().await;
     outcome.map_err(|error| Failure::infrastructure(error.to_string()))?;
     Ok(Outcome::Fine)
+}
+
+/// What a signalled manager leaves, and how to end that too.
+fn farewell(folder: &Path) -> String {
+    let shown = show_path(folder);
+    format!(
+        "the manager ends; pilots go on with what they hold and come back to the next one: \
+         `pilotfish serve --dir {shown}`, and then `pilotfish stop --dir {shown}` to end them too"
+    )
 }
 
 /// Starts the manager; gives it and the address that it was told to listen on.

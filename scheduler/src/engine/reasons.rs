@@ -118,6 +118,10 @@ impl Reader<'_> {
             return self.why_no_pilot(needs);
         }
         let n_pilots = pilots.len() as u64;
+        let is_there = |id: &PilotId| self.volatile.pilots.get(id).is_some_and(|state| state.is_synced);
+        if !pilots.iter().any(|(id, _)| is_there(id)) {
+            return vec![Reason::PilotsAway { n_pilots }];
+        }
         let offers: Vec<Offer<'_>> = pilots
             .iter()
             .filter_map(|(pilot, _)| Offer::new(self.settings, self.durable, self.volatile, self.now, *pilot))

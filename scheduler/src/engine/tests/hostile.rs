@@ -28,6 +28,16 @@ fn what_a_pilot_tells_twice_it_holds_once() {
 }
 
 #[test]
+fn pilots_that_have_not_come_back_are_not_called_busy() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(4));
+    scene.pilot(2);
+    let settings = Settings { grace: Span::ZERO, ..Settings::default() };
+    scene.engine = Engine::restore(settings, 2, scene.now, scene.records.clone());
+    assert_eq!(scene.explain(Query::ExplainJob(job))[0], Reason::PilotsAway { n_pilots: 1 });
+}
+
+#[test]
 fn a_pilot_that_holds_only_what_nobody_wants_is_idle() {
     let mut scene = Scene::new();
     let job = scene.submit(job(2));
