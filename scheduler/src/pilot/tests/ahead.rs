@@ -160,3 +160,20 @@ fn who_waits_is_not_taken_a_second_time() {
     assert_eq!(core.jobs[&JobId(1)].queued.to_string(), "6-39");
     assert_eq!(core.gathered[&JobId(1)].returned.to_string(), "3-4");
 }
+
+#[test]
+fn who_is_taken_back_keeps_the_number_of_its_attempt() {
+    let mut core = pilot(1, None);
+    let mut first = part(1, 0..40);
+    first.bundles[0].tried = vec![(2, 4)];
+    core.handle(Time(1), answered(vec![first]));
+    core.handle(Time(2_501), took(0, 2_500));
+    let due = Time(2_501) + STUCK;
+    assert_eq!(withdrawn(&core.handle(due, PilotEvent::TimerFired)), [2, 3, 4, 5]);
+    for index in 2..=5 {
+        core.handle(due, ended(index, Ending::Killed));
+    }
+    let actions = core.handle(due + Span(1), took(1, 200_000));
+    let task = TaskId { job: JobId(1), index: 2 };
+    assert!(actions.contains(&PilotAction::Start { task, attempt: 4, after: None }), "{actions:?}");
+}
