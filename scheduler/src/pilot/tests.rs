@@ -212,6 +212,18 @@ fn when_asked_the_pilot_tells_everything_it_holds() {
 }
 
 #[test]
+fn what_goes_back_is_held_until_that_is_reported() {
+    let mut core = pilot(1, None);
+    core.handle(Time(1), answered(vec![part(1, 0..4)]));
+    core.handle(Time(2), ended(0, Ending::Exited(0)));
+    // While the first report is on its way.
+    let commands = vec![PilotCommand::Return { job: JobId(1), tasks: (3..4).into() }];
+    core.handle(Time(3), answered(vec![Part { number: 2, commands, ..Part::default() }]));
+    let held = &core.holds()[0];
+    assert_eq!(format!("{} {} {}", held.queued, held.running, held.unreported), "2 1 0,3");
+}
+
+#[test]
 fn a_job_that_will_be_forgotten_is_not_told_as_known() {
     let mut core = pilot(1, None);
     core.handle(Time(1), answered(vec![part(1, 0..1)]));

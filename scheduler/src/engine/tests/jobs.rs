@@ -1,6 +1,7 @@
 //! Jobs: from submission to the end, paused, cancelled, tried again.
 
 use super::*;
+use crate::pull::{Held, Holdings};
 
 #[test]
 fn a_job_runs_from_submission_to_its_end() {
@@ -80,4 +81,20 @@ fn a_repeated_submission_is_the_same_job() {
     let keyed = || JobRequest { submission_key: Some("k".into()), ..job(1) };
     assert_eq!(scene.submit(keyed()), scene.submit(keyed()));
     assert_eq!(scene.engine.durable().jobs().len(), 1);
+}
+
+#[test]
+fn what_waits_of_a_paused_job_is_asked_back_after_a_restart() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(4));
+    let pilot = scene.pilot(2);
+    scene.take(pilot);
+    scene.change(job, JobChange::Pause);
+    scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    let pull = |holds| Pull { epoch: 2, part_seen: 0, holds, ..hungry() };
+    let asked = scene.pull(pilot, pull(None)).and_then(|answer| answer.resync).unwrap_or_default();
+    let held = Held { job, queued: set("1"), running: set("0"), unreported: TaskSet::new() };
+    let holds = Holdings { asked, tasks: vec![held], templates: vec![job] };
+    let answer = scene.pull(pilot, pull(Some(holds))).unwrap_or_default();
+    assert_eq!(commands(&answer), [PilotCommand::Return { job, tasks: set("1") }]);
 }

@@ -178,3 +178,15 @@ fn what_is_ready_again_goes_to_a_parked_pilot_with_room() {
         .collect();
     assert_eq!(served.len(), 1, "{:?}", scene.effects);
 }
+
+#[test]
+fn nothing_is_sent_to_a_pull_whose_connection_has_ended() {
+    let mut scene = Scene::new();
+    let pilot = scene.pilot(2);
+    assert_eq!(scene.pull(pilot, Pull { wait: Span::from_secs(20), ..hungry() }), None);
+    let parked = RequestId(scene.n_requests);
+    scene.say(|_| Event::HungUp { request: parked });
+    let job = scene.submit(job(2));
+    assert_eq!((scene.answer_to(parked), &*scene.counts(job)), (None, "active w2 p0 d0 f0 c0"));
+    assert_eq!(scene.take(pilot), [(job.0, "0-1".to_owned())]);
+}

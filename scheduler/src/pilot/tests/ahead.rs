@@ -126,3 +126,54 @@ fn who_waits_counts_as_queued_and_can_be_asked_back() {
     core.handle(Time(3_001), ended(4, Ending::Killed));
     assert!(core.gathered[&JobId(1)].returned.contains(4));
 }
+
+#[test]
+fn who_is_withdrawn_for_another_slot_goes_back_when_asked_back() {
+    let mut core = pilot_with_some_waiting(None);
+    let due = Time(2_501) + STUCK;
+    assert_eq!(withdrawn(&core.handle(due, PilotEvent::TimerFired)), [2, 3, 4, 5]);
+    let commands = vec![PilotCommand::Return { job: JobId(1), tasks: TaskSet::from(2..4) }];
+    core.handle(due, answered(vec![Part { number: 2, commands, ..Part::default() }]));
+    for index in 2..=5 {
+        core.handle(due, ended(index, Ending::Killed));
+    }
+    assert_eq!(core.gathered[&JobId(1)].returned.to_string(), "2-3");
+    assert_eq!(core.jobs[&JobId(1)].queued.to_string(), "4-39");
+}
+
+#[test]
+fn who_waits_is_killed_as_well_since_it_may_have_begun() {
+    let mut core = pilot_with_some_waiting(None);
+    let commands = vec![PilotCommand::Kill { job: JobId(1), tasks: TaskSet::from(1..4) }];
+    let actions = core.handle(Time(3_000), answered(vec![Part { number: 2, commands, ..Part::default() }]));
+    let killed = actions.iter().filter_map(|action| match action {
+        PilotAction::Kill { task } => Some(task.index),
+        _ => None,
+    });
+    assert_eq!(killed.collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+#[test]
+fn who_waits_is_not_taken_a_second_time() {
+    let mut core = pilot_with_some_waiting(None);
+    core.handle(Time(3_000), answered(vec![part(2, 3..5)]));
+    assert_eq!(core.jobs[&JobId(1)].queued.to_string(), "6-39");
+    assert_eq!(core.gathered[&JobId(1)].returned.to_string(), "3-4");
+}
+
+#[test]
+fn who_is_taken_back_keeps_the_number_of_its_attempt() {
+    let mut core = pilot(1, None);
+    let mut first = part(1, 0..40);
+    first.bundles[0].tried = vec![(2, 4)];
+    core.handle(Time(1), answered(vec![first]));
+    core.handle(Time(2_501), took(0, 2_500));
+    let due = Time(2_501) + STUCK;
+    assert_eq!(withdrawn(&core.handle(due, PilotEvent::TimerFired)), [2, 3, 4, 5]);
+    for index in 2..=5 {
+        core.handle(due, ended(index, Ending::Killed));
+    }
+    let actions = core.handle(due + Span(1), took(1, 200_000));
+    let task = TaskId { job: JobId(1), index: 2 };
+    assert!(actions.contains(&PilotAction::Start { task, attempt: 4, after: None }), "{actions:?}");
+}
