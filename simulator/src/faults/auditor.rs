@@ -19,7 +19,7 @@ use super::Violation;
 struct Execution {
     /// The allocation's tag of the pilot that ran it.
     tag: String,
-    /// When the pilot heard that it is to run the task.
+    /// When the manager sent word that the pilot is to run the task.
     given: Time,
     /// Begun by a pilot of which the manager did not know then what it held.
     is_stray: bool,
@@ -174,7 +174,7 @@ impl Auditor {
     }
 
     /// A task may begin where it was taken away, while the news is on their way: when the pilot was given
-    /// up, the task revoked, or the manager restarted since the pilot heard of the task.
+    /// up, the task revoked, or the manager restarted since the pilot was given the task.
     fn is_stray(&self, task: TaskId, tag: &str, given: Time) -> bool {
         let Some(pilot) = self.pilot(tag).filter(|pilot| self.in_step.contains_key(pilot)) else {
             return true;

@@ -60,7 +60,7 @@ struct Process {
     waiting: BTreeMap<u64, VecDeque<TaskId>>,
     /// Ends of tasks are told later than they happen, in order: the last one then.
     told_at: Time,
-    /// When it heard of a task it was last given, by the part that named it.
+    /// When the manager last gave it a task, by the part that named it; it may hear of that much later.
     given: BTreeMap<TaskId, Time>,
     newest_part: (u64, u64),
     n_farewells: u32,
@@ -230,6 +230,11 @@ impl World<'_> {
                 if let Some(id) = self.pilot_of(node, life) {
                     self.auditor.report_acknowledged(id, answer.acknowledged)?;
                 }
+                let now = self.now;
+                let held = &mut self.nodes[node];
+                if let Some(process) = held.process.as_mut().filter(|_| held.life == life) {
+                    process.note_given(&answer, now);
+                }
                 let event = Box::new(PilotEvent::Answered { lane, answer: Box::new(answer) });
                 self.after(span, Happening::Heard { node, life, event });
                 Ok(())
@@ -307,9 +312,6 @@ impl World<'_> {
             return Ok(());
         }
         let clock = Time(now.since(process.born).0);
-        if let PilotEvent::Answered { answer, .. } = &event {
-            process.note_given(answer, now);
-        }
         let actions = process.core.handle(clock, event);
         for action in actions {
             self.pilot_acts(node, life, action)?;
