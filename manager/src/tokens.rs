@@ -72,6 +72,8 @@ pub enum Bearer {
     Session {
         /// Its number.
         pilot: PilotId,
+        /// That of its registration.
+        nonce: u64,
     },
 }
 
@@ -119,8 +121,8 @@ impl Tokens {
     }
 
     /// The token of a registered pilot.
-    pub fn session(&self, pilot: PilotId) -> String {
-        self.make('s', &pilot.0.to_string())
+    pub fn session(&self, pilot: PilotId, nonce: u64) -> String {
+        self.make('s', &format!("{}-{nonce}", pilot.0))
     }
 
     /// The token of a user.
@@ -143,7 +145,10 @@ impl Tokens {
             "o" => Some(Bearer::User { name: subject, is_operator: true }),
             "u" => Some(Bearer::User { name: subject, is_operator: false }),
             "j" => Some(Bearer::Join { tag: subject }),
-            "s" => subject.parse().ok().map(|number| Bearer::Session { pilot: PilotId(number) }),
+            "s" => {
+                let (pilot, nonce) = subject.split_once('-')?;
+                Some(Bearer::Session { pilot: PilotId(pilot.parse().ok()?), nonce: nonce.parse().ok()? })
+            }
             _ => None,
         }
     }
@@ -212,8 +217,8 @@ mod tests {
         }
         let join = Bearer::Join { tag: "pf-1-7".to_owned() };
         assert_eq!(tokens.verify(&tokens.join("pf-1-7")), Some(join));
-        let session = Bearer::Session { pilot: PilotId(u64::MAX) };
-        assert_eq!(tokens.verify(&tokens.session(PilotId(u64::MAX))), Some(session));
+        let session = Bearer::Session { pilot: PilotId(u64::MAX), nonce: 7 };
+        assert_eq!(tokens.verify(&tokens.session(PilotId(u64::MAX), 7)), Some(session));
     }
 
     #[test]

@@ -72,6 +72,7 @@ fn pull() -> PullRequest {
         running: vec![(JobId(1), TaskSet::from(30..34))],
         is_hungry: true,
         wait: Span::from_secs(25),
+        session_nonce: None,
     };
     PullRequest { pilot: PilotId(7), pull }
 }

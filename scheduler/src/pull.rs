@@ -80,6 +80,10 @@ pub struct Pull {
     pub is_hungry: bool,
     /// How long the manager may park this pull; zero: answer at once.
     pub wait: Span,
+    /// The nonce of the registration that the session was given for, put in by who has checked the session:
+    /// a store put back from a backup gives a number out again while its first owner lives.
+    #[serde(skip)]
+    pub session_nonce: Option<u64>,
 }
 
 /// What every task of a job needs and how its end is judged: the part of a template that decisions use.

@@ -51,12 +51,13 @@ pub(super) async fn register(State(context): State<Shared>, request: Request) ->
     if registration.tag != tag {
         return Err(ApiError::unauthorized("found a join token of another allocation's tag"));
     }
+    let nonce = registration.nonce;
     let event = |request| Event::PilotRegistered { request, registration: Box::new(registration) };
     let registered = match ask(&context, event).await? {
         Answer::Registered(registered) => registered,
         other => return Err(ApiError::unexpected(&other)),
     };
-    let session = context.state.tokens.session(registered.pilot);
+    let session = context.state.tokens.session(registered.pilot, nonce);
     answer(format, &RegisterAnswer { registered, session, poll_wait: context.state.poll_wait })
 }
 
@@ -64,8 +65,8 @@ pub(super) async fn register(State(context): State<Shared>, request: Request) ->
 pub(super) async fn pull(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
     let lot = Lot::of(&request);
     let (session, format, body) = session_body(&context, request).await?;
-    let PullRequest { pilot, pull } = decode(format, body).await?;
-    check_session(session, pilot)?;
+    let PullRequest { pilot, mut pull } = decode(format, body).await?;
+    pull.session_nonce = Some(check_session(session, pilot)?);
     let lot = lot.filter(|_| pull.wait > Span::ZERO);
     let answered = async move {
         let event = |request| Event::Pulled { request, pilot, pull: Box::new(pull) };
@@ -103,19 +104,23 @@ async fn ask(context: &Context, event: impl FnOnce(RequestId) -> Event) -> Resul
     }
 }
 
-async fn session_body(context: &Context, request: Request) -> Result<(PilotId, Format, Received), ApiError> {
-    let Bearer::Session { pilot } = bearer(request.headers(), request.extensions(), context)? else {
+async fn session_body(
+    context: &Context,
+    request: Request,
+) -> Result<((PilotId, u64), Format, Received), ApiError> {
+    let Bearer::Session { pilot, nonce } = bearer(request.headers(), request.extensions(), context)? else {
         return Err(ApiError::unauthorized("found another token where a pilot's session is needed"));
     };
     let format = format_of(request.headers());
     let limits = &context.state.limits;
     let body = read_body(request.into_body(), MESSAGE_BYTES_MAX, limits, &context.from_pilots).await?;
-    Ok((pilot, format, body))
+    Ok(((pilot, nonce), format, body))
 }
 
-fn check_session(session: PilotId, pilot: PilotId) -> Result<(), ApiError> {
+/// Whether the session is this pilot's; gives its nonce.
+fn check_session((session, nonce): (PilotId, u64), pilot: PilotId) -> Result<u64, ApiError> {
     if session == pilot {
-        return Ok(());
+        return Ok(nonce);
     }
     Err(ApiError::unauthorized(format!("found the session of pilot {session} in a message of pilot {pilot}")))
 }

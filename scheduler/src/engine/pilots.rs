@@ -56,6 +56,9 @@ impl Turn<'_> {
         let Some(pilot) = self.durable.pilots().get(&id) else {
             return self.refuse(request, Refusal::NoPilot(id));
         };
+        if pull.session_nonce.is_some_and(|nonce| nonce != pilot.nonce) {
+            return self.refuse(request, Refusal::NoPilot(id));
+        }
         if !pilot.is_live() {
             self.take_back(id);
         }

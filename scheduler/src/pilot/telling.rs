@@ -55,6 +55,7 @@ impl PilotCore {
             running: sets(self.running.keys()).into_iter().collect(),
             is_hungry: self.leaving.is_none(),
             wait: if lane == Lane::Listen { self.limits.poll_wait } else { Span::ZERO },
+            session_nonce: None,
         };
         self.in_flight[lane as usize] = true;
         self.is_news_untold = false;

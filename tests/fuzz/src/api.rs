@@ -133,7 +133,7 @@ impl Scene {
             "other" => self.tokens.user("bob", false),
             "operator" => self.tokens.user("root", true),
             "join" => self.tokens.join(&self.world.tags[0]),
-            "session" => self.tokens.session(PilotId(1)),
+            "session" => self.tokens.session(PilotId(1), 1),
             word => word.to_owned(),
         };
         request = request.header("authorization", format!("Bearer {token}"));

@@ -74,7 +74,7 @@ async fn no_pilot_speaks_for_another() {
     let pull = PullRequest { pilot: pilot.id, pull: Pull::default() };
     let other = PullRequest { pilot: PilotId(99), pull: Pull::default() };
     let join = scene.tokens.join(&pilot.tag);
-    let stranger = scene.tokens.session(PilotId(99));
+    let stranger = scene.tokens.session(PilotId(99), 1);
     for (token, message) in
         [(&*join, &pull), (&*scene.ann(), &pull), ("", &pull), (&*stranger, &pull), (&*pilot.session, &other)]
     {
@@ -101,7 +101,7 @@ async fn a_join_token_is_for_its_tag_only() {
         refused.err().unwrap().refusal()
     };
     assert_eq!(register(scene.tokens.join("other")).await, (401, "unauthorized".to_owned()));
-    assert_eq!(register(scene.tokens.session(PilotId(1))).await, (401, "unauthorized".to_owned()));
+    assert_eq!(register(scene.tokens.session(PilotId(1), 1)).await, (401, "unauthorized".to_owned()));
     assert_eq!(register(scene.tokens.join("tag")).await, (404, "no-such-allocation".to_owned()));
 }
 

@@ -24,7 +24,7 @@ async fn no_route_but_the_open_ones_answers_without_a_users_token() {
         Some("Basic YTpi".to_owned()),
         Some("Bearer pfu_YW5u.AAAA".to_owned()),
         Some(format!("Bearer {}", scene.tokens.join("tag"))),
-        Some(format!("Bearer {}", scene.tokens.session(scheduler::ids::PilotId(1)))),
+        Some(format!("Bearer {}", scene.tokens.session(scheduler::ids::PilotId(1), 1))),
     ];
     for route in routes() {
         for token in &tokens {

@@ -65,6 +65,20 @@ fn what_a_store_has_forgotten_runs_again_and_the_next_report_is_taken() {
 }
 
 #[test]
+fn who_had_a_pilots_number_before_the_store_was_put_back_is_not_that_pilot() {
+    let mut scene = Scene::new();
+    scene.submit(job(2));
+    let pilot = scene.pilot(1);
+    let nonce = scene.engine.durable().pilots()[&pilot].nonce;
+    let mut pull = |session_nonce| {
+        let pull = Pull { session_nonce: Some(session_nonce), ..hungry() };
+        scene.say(|request| Event::Pulled { request, pilot, pull: Box::new(pull) })
+    };
+    assert_eq!(pull(nonce + 1), Some(Answer::Refused(Refusal::NoPilot(pilot))));
+    assert!(matches!(pull(nonce), Some(Answer::Pull(answer)) if !answer.parts.is_empty()));
+}
+
+#[test]
 fn a_pilot_is_blamed_for_no_more_than_it_has_slots_for() {
     let mut scene = Scene::new();
     let endless = scene.submit(JobRequest { n_tasks: 1 << 40, ..job(1) });
