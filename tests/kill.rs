@@ -50,7 +50,7 @@ fn is_done(sandbox: &Sandbox) -> bool {
 
 fn serve(sandbox: &Sandbox) -> Running {
     let manager = sandbox.start("serve", &["serve", "--cores", "2"]);
-    until("the manager answers", || sandbox.run(&["status"]).status.success());
+    sandbox.until_served();
     manager
 }
 

@@ -118,6 +118,15 @@ impl Sandbox {
         out
     }
 
+    /// Waits until the default manager answers; without one its store would.
+    pub fn until_served(&self) {
+        until("the manager answers", || {
+            let output = self.run(&["status", "--json"]);
+            let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            status["pid"].is_u64()
+        });
+    }
+
     /// Runs `pilotfish … --json`, which must succeed.
     pub fn json(&self, arguments: &[&str]) -> Value {
         let mut all = arguments.to_vec();

@@ -21,7 +21,7 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 fn no_token_is_found_outside_the_access_file() {
     let sandbox = Sandbox::new();
     let manager = sandbox.start("serve", &["serve", "--cores", "1"]);
-    until("the manager answers", || sandbox.run(&["status"]).status.success());
+    sandbox.until_served();
     sandbox.ok(&["submit", "--wait", "--", "sh", "-c", "env; tr '\\0' '\\n' < /proc/$PPID/cmdline"]);
     let folder = sandbox.path().join("home/.pilotfish/default");
     let access: serde_json::Value =
