@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use tests::{Sandbox, until};
+use tests::Sandbox;
 
 /// Every file below a folder with its bytes.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
