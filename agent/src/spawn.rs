@@ -305,6 +305,7 @@ fn serve(mut processes: Processes, inbox: &Inbox, sink: &dyn Fn(Vec<Exit>)) {
     let mut turns = Turns::default();
     loop {
         let mut orders = inbox.take();
+        let mut has_looked_up = false;
         while let Some(order) = orders.pop_front() {
             match order {
                 Order::Launch(launch) => {
@@ -312,6 +313,7 @@ fn serve(mut processes: Processes, inbox: &Inbox, sink: &dyn Fn(Vec<Exit>)) {
                     processes.launch(launch);
                     // Starting many takes long: a look at what has ended meanwhile.
                     if !orders.is_empty() {
+                        has_looked_up = true;
                         processes.wait(Some(Duration::ZERO));
                         tell(&mut processes, &mut turns, sink);
                     }
@@ -329,9 +331,10 @@ fn serve(mut processes: Processes, inbox: &Inbox, sink: &dyn Fn(Vec<Exit>)) {
                 Order::End => return processes.kill_all(),
             }
         }
-        // An order that comes after the look into the inbox rings the bell.
+        // An order that comes after the look into the inbox rings the bell; but a look at what has ended
+        // silences it.
         let timeout = turns.due_at().map(|at| at.saturating_duration_since(Instant::now()));
-        processes.wait(timeout);
+        processes.wait(if has_looked_up { Some(Duration::ZERO) } else { timeout });
         tell(&mut processes, &mut turns, sink);
     }
 }

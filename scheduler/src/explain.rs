@@ -105,7 +105,7 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
-    /// The sentences about pilots and platforms; those about jobs and tasks are in `fmt`.
+    /// The sentences about platforms and the manager; those about jobs and tasks are in `fmt`.
     fn write_about_platforms(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::NoPlatform => write!(f, "no platform is attached"),
@@ -124,6 +124,26 @@ impl Reason {
                 "platform {platform} has failed {n_failures} time{} in a row ({what}); it is tried again in {retry_in}",
                 plural(u64::from(*n_failures))
             ),
+            Reason::BehindJob { job, user, policy, priority, held_cores, own_cores } => write!(
+                f,
+                "job {job} of {user} goes first by policy {policy} (priority {priority}, cores held: {held_cores}; by this job: {own_cores})"
+            ),
+            Reason::ShuttingDown => write!(f, "the manager is shutting down: nothing new begins"),
+            Reason::PlatformHas { n_live, n_waiting, n_max, n_wanted } => write!(
+                f,
+                "{n_live} allocation{} live ({n_waiting} still without pilot) of at most {n_max}; the work at hand wants {n_wanted} more",
+                plural(*n_live)
+            ),
+            Reason::AllocationUnknown { tag, what } => {
+                write!(f, "whether allocation {tag} exists is not known ({what}); the next listing will tell")
+            }
+            other => other.write_about_pilots(f),
+        }
+    }
+
+    /// The sentences about pilots.
+    fn write_about_pilots(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Reason::PilotsTooShort { needed, n_pilots } => write!(
                 f,
                 "a task is expected to take {needed}, longer than the walltime left of the {n_pilots} pilot{} it would fit",
@@ -143,11 +163,6 @@ impl Reason {
                     format!("all {n_pilots} pilots are")
                 }
             ),
-            Reason::BehindJob { job, user, policy, priority, held_cores, own_cores } => write!(
-                f,
-                "job {job} of {user} goes first by policy {policy} (priority {priority}, cores held: {held_cores}; by this job: {own_cores})"
-            ),
-            Reason::ShuttingDown => write!(f, "the manager is shutting down: nothing new begins"),
             Reason::PilotDrains { why } => write!(f, "it drains: {why}"),
             Reason::PilotEnded { why } => write!(f, "it is gone: {why}"),
             Reason::PilotUnsynced => write!(f, "it has not yet said what it holds since the manager started"),
@@ -158,14 +173,6 @@ impl Reason {
             ),
             Reason::PilotIdle { since, timeout } => {
                 write!(f, "it has had nothing to do for {since}; after {timeout} it is sent away")
-            }
-            Reason::PlatformHas { n_live, n_waiting, n_max, n_wanted } => write!(
-                f,
-                "{n_live} allocation{} live ({n_waiting} still without pilot) of at most {n_max}; the work at hand wants {n_wanted} more",
-                plural(*n_live)
-            ),
-            Reason::AllocationUnknown { tag, what } => {
-                write!(f, "whether allocation {tag} exists is not known ({what}); the next listing will tell")
             }
             Reason::JobPaused { .. }
             | Reason::JobOver { .. }
@@ -179,7 +186,15 @@ impl Reason {
             | Reason::TaskQueued { .. }
             | Reason::TaskBacksOff { .. }
             | Reason::TaskBehind { .. }
-            | Reason::InGrace { .. } => Ok(()),
+            | Reason::InGrace { .. }
+            | Reason::NoPlatform
+            | Reason::FitsNowhere { .. }
+            | Reason::NoPilot { .. }
+            | Reason::PlatformFails { .. }
+            | Reason::BehindJob { .. }
+            | Reason::ShuttingDown
+            | Reason::PlatformHas { .. }
+            | Reason::AllocationUnknown { .. } => Ok(()),
         }
     }
 }

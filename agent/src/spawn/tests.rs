@@ -4,11 +4,13 @@ use std::{
     ffi::CString,
     fs,
     path::Path,
-    sync::{Arc, mpsc},
+    sync::{Arc, Mutex, mpsc},
     time::Duration,
 };
 
-use super::{Ask, Environment, Exit, Launch, Outcome, Output, Spawner};
+use super::{
+    Ask, Environment, Exit, Inbox, Launch, Order, Outcome, Output, Spawner, processes::Processes, serve,
+};
 
 /// Longer than anything here takes on the slowest machine; only a failing test waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,6 +53,35 @@ pub(super) fn launch(token: u64, argv: &[&str]) -> Launch {
         cpus: Vec::new(),
         grace: Duration::from_secs(30),
     }
+}
+
+#[test]
+fn an_order_that_comes_while_others_are_carried_out_is_not_overheard() {
+    let (send, tokens) = mpsc::channel();
+    let server = std::thread::spawn(move || {
+        let processes = Processes::new(None).unwrap();
+        let inbox = Arc::new(Inbox { orders: Mutex::default(), bell: processes.bell() });
+        for launch in
+            [launch(1, &["/no/such/program"]), launch(2, &["sleep", "600"]), launch(3, &["sleep", "600"])]
+        {
+            inbox.send(Order::Launch(Box::new(launch)));
+        }
+        let orders = Arc::clone(&inbox);
+        serve(processes, &inbox, &move |exits| {
+            for exit in exits {
+                // The first one ends while the others are still to be started.
+                orders.send(if exit.token == 1 {
+                    Order::Kill { token: 3, grace: PATIENCE }
+                } else {
+                    Order::End
+                });
+                send.send(exit.token).unwrap();
+            }
+        });
+    });
+    assert_eq!(tokens.recv_timeout(PATIENCE), Ok(1));
+    assert_eq!(tokens.recv_timeout(PATIENCE), Ok(3), "the order to end it was not heard");
+    server.join().unwrap();
 }
 
 fn shell(script: &str) -> Launch {
