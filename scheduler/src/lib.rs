@@ -10,6 +10,7 @@
 pub mod engine;
 pub mod explain;
 pub mod ids;
+pub mod luck;
 pub mod pilot;
 pub mod policy;
 pub mod pull;

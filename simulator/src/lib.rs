@@ -4,4 +4,3 @@
 pub mod faults;
 
 mod agenda;
-mod luck;

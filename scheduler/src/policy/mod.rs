@@ -3,6 +3,7 @@
 pub mod affinity;
 pub mod allocation;
 pub mod bundling;
+pub mod mapping;
 pub mod matching;
 pub mod table;
 

@@ -19,7 +19,7 @@ use super::{
     plan::Nature,
     world::{Asker, Happening, Held, World},
 };
-use crate::luck::Luck;
+use scheduler::luck::Luck;
 
 /// What is kept free before the walltime's end, as the agent does.
 const MARGIN: Span = Span(5_000_000);

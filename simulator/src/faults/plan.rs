@@ -11,7 +11,7 @@ use scheduler::{
     time::Span,
 };
 
-use crate::luck::Luck;
+use scheduler::luck::Luck;
 
 /// How often what goes wrong: once in so many chances, never when 0.
 #[derive(Clone, Debug)]

@@ -127,7 +127,7 @@ impl World<'_> {
         let mut luck = self.luck.clone();
         self.luck.draw();
         let lag = self.sites[site].plan.spec.poll_interval;
-        let is_shown = |job: &BatchJob, luck: &mut crate::luck::Luck| match job.is_ended {
+        let is_shown = |job: &BatchJob, luck: &mut scheduler::luck::Luck| match job.is_ended {
             true => luck.one_in(4),
             false => job.node.is_some() || !is_faulty || now.since(job.accepted_at) >= lag || luck.one_in(3),
         };

@@ -18,7 +18,9 @@ use super::{
     sites::{Site, Wish},
     users::User,
 };
-use crate::{agenda::Agenda, luck::Luck};
+use scheduler::luck::Luck;
+
+use crate::agenda::Agenda;
 
 /// When the world begins: not 0, where a missing time would go unseen.
 const BEGIN: Time = Time(1_000_000);

@@ -2,19 +2,21 @@
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): small, and any number is a good seed.
 #[derive(Clone, Debug)]
-pub(crate) struct Luck(u64);
+pub struct Luck(u64);
 
 impl Luck {
-    pub(crate) fn new(seed: u64) -> Luck {
+    /// Draws by this seed.
+    pub fn new(seed: u64) -> Luck {
         Luck(seed)
     }
 
     /// Draws that depend on nothing but the seed and these numbers.
-    pub(crate) fn of(seed: u64, numbers: &[u64]) -> Luck {
+    pub fn of(seed: u64, numbers: &[u64]) -> Luck {
         numbers.iter().fold(Luck(seed), |mut luck, number| Luck(luck.draw() ^ *number))
     }
 
-    pub(crate) fn draw(&mut self) -> u64 {
+    /// Any number.
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,21 +25,25 @@ impl Luck {
     }
 
     /// From 0 to `n` - 1; 0 when `n` is 0.
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.draw().checked_rem(n).unwrap_or(0)
     }
 
     /// From `low` to `high`, both included.
-    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
     /// True once in `n` draws; never when `n` is 0.
-    pub(crate) fn one_in(&mut self, n: u64) -> bool {
+    pub fn one_in(&mut self, n: u64) -> bool {
         n > 0 && self.below(n) == 0
     }
 
-    pub(crate) fn pick<T: Clone>(&mut self, choices: &[T]) -> T {
+    /// One of these.
+    ///
+    /// # Panics
+    /// There is none.
+    pub fn pick<T: Clone>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize].clone()
     }
 }
