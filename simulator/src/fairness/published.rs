@@ -1,0 +1,35 @@
+//! What paper 000 publishes of its applications and platforms. Rows are applications, columns platforms.
+
+/// The applications, in the order of all rows.
+pub const APPLICATIONS: [&str; 5] = ["AutoDock", "Blast", "CacheBench", "Montage", "ThreeKaonOmega"];
+/// The platforms, in the order of all columns.
+pub const PLATFORMS: [&str; 4] = ["gene", "cheetah", "darth", "lcloud"];
+/// Nodes of each (Table 5).
+pub const N_NODES: [u64; 4] = [300, 75, 75, 50];
+/// Cores of a node (Table 5).
+pub const CORES_PER_NODE: [u64; 4] = [2, 8, 8, 12];
+/// Tasks of each application in the default scenario (Table 6).
+pub const N_TASKS: [u64; 5] = [34_600, 248_800, 31_230, 72_950, 112_420];
+/// Seconds of a task on one core of an empty node: 3600 / throughput (Table 3), AutoDock from the text.
+pub const ALONE: [[f64; 4]; 5] = [
+    [480.42, 244.05, 347.11, 294.16],
+    [63.965885, 37.906707, 46.35591, 38.469758],
+    [376.175549, 336.134454, 357.852883, 354.679803],
+    [309.278351, 150.753769, 142.405063, 106.635071],
+    [200.222469, 71.019925, 101.066816, 86.872587],
+];
+/// Seconds that co-runners cost a task on average (Table 4, raw).
+pub const MORE: [[f64; 4]; 5] = [
+    [26.75, 24.05, 34.85, 25.47],
+    [0.44, 12.8, 3.46, 4.62],
+    [47.59, 0.9, 13.3, 1.3],
+    [24.7, 106.72, 14.01, 13.57],
+    [9.41, 4.42, 6.45, 3.77],
+];
+
+/// How much a task presses on CPU, memory and I/O. Not published: chosen so that the remarks of sections 2.3
+/// and 6 hold.
+pub const PRESSURE: [[f64; 3]; 5] =
+    [[1.0, 0.3, 0.1], [0.4, 0.3, 1.0], [0.4, 1.5, 0.0], [0.3, 0.3, 1.5], [1.0, 0.2, 0.05]];
+/// How scarce CPU, memory and I/O are on each platform. Chosen likewise.
+pub const SCARCITY: [[f64; 3]; 4] = [[0.1, 1.0, 0.9], [0.1, 0.1, 1.0], [0.3, 0.3, 0.3], [0.3, 0.1, 0.6]];
