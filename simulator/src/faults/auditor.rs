@@ -162,7 +162,11 @@ impl Auditor {
             );
             ensure!(other.tag != tag || other.end.is_some(), "task {task} began twice on {tag}");
         }
+        let others = self.executions.get(&task).into_iter().flatten();
+        let freed: Vec<bool> = others.map(|other| self.was_freed(task, other, now)).collect();
         let executions = self.executions.entry(task).or_default();
+        // Whoever claims a task that was given to another meanwhile has it no more.
+        executions.iter_mut().zip(freed).for_each(|(other, freed)| other.is_stray |= freed);
         self.n_executions += 1;
         self.n_repeated += u64::from(!executions.is_empty());
         executions.push(Execution { tag: tag.to_owned(), given, is_stray, end: None });
