@@ -57,7 +57,7 @@ fn a_store_whose_disk_breaks_loses_nothing() {
     site.serve();
     site.submit(2);
     site.until_executed(N_TASKS / 3);
-    // The kernel reports a flush as done that comes while it takes note of the error: none comes then.
+    // What was flushed while the error came was seen lost although the flush had been called done: none comes.
     let manager = [site.manager_pid()];
     signal_all(&manager, Signal::SIGSTOP);
     disk.break_down();

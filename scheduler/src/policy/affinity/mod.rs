@@ -4,7 +4,7 @@ pub mod corunner;
 mod epa;
 mod rpa;
 #[cfg(test)]
-mod tests_of_paper;
+pub(super) mod tests_of_paper;
 mod throughput;
 
 use serde::{Deserialize, Serialize};

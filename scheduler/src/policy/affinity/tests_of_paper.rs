@@ -4,7 +4,7 @@
 use super::Table;
 
 /// Seconds of a task on one core, from the printed throughputs (3600 / throughput), AutoDock from the text.
-pub(super) const RUNTIMES: [[f64; 4]; 5] = [
+pub(in crate::policy) const RUNTIMES: [[f64; 4]; 5] = [
     [480.42, 244.05, 347.11, 294.16],
     [63.965885, 37.906707, 46.35591, 38.469758],
     [376.175549, 336.134454, 357.852883, 354.679803],
