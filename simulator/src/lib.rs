@@ -1,7 +1,13 @@
 //! The live engine and the live pilots in simulated time: the same code as in the manager and the
-//! agent, in a world made from a seed.
+//! agent, in a world made from a seed. And the worlds of the five papers, in which the policies are run.
 
+pub mod adaptive;
+pub mod alstb;
 pub mod fairness;
 pub mod faults;
+pub mod grid;
+pub mod matrix;
+pub mod report;
+pub mod tla;
 
 mod agenda;

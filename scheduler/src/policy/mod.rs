@@ -3,8 +3,11 @@
 pub mod affinity;
 pub mod allocation;
 pub mod bundling;
+pub mod distribution;
 pub mod mapping;
 pub mod matching;
+pub mod placement;
+pub mod stealing;
 pub mod table;
 
 use serde::{Deserialize, Serialize};

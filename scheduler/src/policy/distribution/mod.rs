@@ -1,0 +1,1 @@
+//! Distribution: which share of an application's tasks is meant for which platform.

@@ -1,0 +1,1 @@
+//! Placement: which platform the next allocation goes to.

@@ -1,0 +1,1 @@
+//! Stealing: what pilots may take from each other.
