@@ -1,13 +1,15 @@
 //! The manager's process: an engine, a disk that keeps what was committed, and moments to die in.
 
+use std::collections::BTreeMap;
+
 use scheduler::{
     engine::{
         Engine,
         durable::Durable,
-        interface::{Answer, Effect, Event, Query, RequestId, TaskFilter},
+        interface::{Answer, Effect, Event, Query, RequestId, Step, TaskFilter},
         record::Record,
     },
-    ids::JobId,
+    ids::{JobId, PilotId},
     pull::PullAnswer,
     ranges::TaskSet,
     time::{Span, Time},
@@ -29,6 +31,8 @@ pub(super) struct Manager {
     inbox: Vec<Event>,
     is_at_work: bool,
     alarm: Option<Time>,
+    /// Whose pulls they are that are not answered.
+    pulls: BTreeMap<RequestId, PilotId>,
 }
 
 /// Where in a commit the manager dies.
@@ -64,6 +68,7 @@ impl World<'_> {
             return;
         }
         self.manager.inbox.clear();
+        self.manager.pulls.clear();
         let broken = std::mem::take(&mut self.asked);
         for asker in broken.into_values() {
             self.unanswered(asker);
@@ -77,6 +82,9 @@ impl World<'_> {
             // A refused connection, or an answer to a worker that is not there any more.
             let asker = request_of(&event).and_then(|request| self.asked.remove(&request));
             return asker.into_iter().for_each(|asker| self.unanswered(asker));
+        }
+        if let Event::Pulled { request, pilot, .. } = &event {
+            self.manager.pulls.insert(*request, *pilot);
         }
         self.manager.inbox.push(event);
         self.set_to_work();
@@ -101,38 +109,40 @@ impl World<'_> {
     /// Handles what has arrived, commits it together, and performs the effects.
     pub(super) fn manager_works(&mut self) -> Held {
         self.manager.is_at_work = false;
-        let (mut records, mut effects) = (Vec::new(), Vec::new());
         let now = self.now;
         let Some(engine) = &mut self.manager.engine else { return Ok(()) };
+        let mut steps = Vec::new();
         for event in std::mem::take(&mut self.manager.inbox) {
             self.manager.n_events += 1;
-            let step = engine.handle(now, event);
+            steps.push(engine.handle(now, event));
             engine.check_invariants();
-            records.extend(step.records);
-            effects.extend(step.effects);
         }
-        let death = self.draw_death(effects.len());
-        if matches!(death, Some(Death::BeforeCommit)) {
-            self.manager_dies();
-            return Ok(());
-        }
-        self.note(|_| format!("kept {records:?}"));
-        for record in &records {
-            self.auditor.kept(record)?;
-        }
-        self.manager.disk.extend(records);
+        let n_effects = steps.iter().map(|step| step.effects.len()).sum();
+        let death = self.draw_death(n_effects);
+        let mut n_left = match death {
+            Some(Death::BeforeCommit) => {
+                self.manager_dies();
+                return Ok(());
+            }
+            Some(Death::AfterCommit) => 0,
+            Some(Death::AmidEffects(n)) => n,
+            None => n_effects,
+        };
+        let kept = steps.iter().flat_map(|step| step.records.iter().cloned());
+        self.manager.disk.extend(kept);
         if self.luck.one_in(500) {
             self.compare_with_disk()?;
         }
-        let n_performed = match death {
-            Some(Death::AfterCommit) => 0,
-            Some(Death::AmidEffects(n)) => n,
-            _ => effects.len(),
-        };
         let mut is_over = false;
-        for effect in effects.into_iter().take(n_performed) {
-            is_over |= matches!(effect, Effect::Answer { answer: Answer::ShutDown, .. });
-            self.perform(effect)?;
+        for Step { records, effects } in steps {
+            // What is told is held against what was decided until then, not against what came after it.
+            self.note(|_| format!("kept {records:?}"));
+            records.iter().try_for_each(|record| self.auditor.kept(record))?;
+            for effect in effects.into_iter().take(n_left) {
+                n_left -= 1;
+                is_over |= matches!(effect, Effect::Answer { answer: Answer::ShutDown, .. });
+                self.perform(effect)?;
+            }
         }
         if death.is_some() || is_over {
             self.manager_dies();
@@ -156,7 +166,7 @@ impl World<'_> {
         self.note(|_| format!("{effect:?}"));
         let (platform, wish) = match effect {
             Effect::Answer { request, answer } => {
-                self.note_in_step(request, &answer);
+                self.audit_answer(request, &answer)?;
                 return self.deliver(request, answer);
             }
             Effect::Notify(_) => return Ok(()),
@@ -169,13 +179,19 @@ impl World<'_> {
         Ok(())
     }
 
-    fn note_in_step(&mut self, request: RequestId, answer: &Answer) {
-        if let Answer::Pull(PullAnswer { resync: None, .. }) = answer
+    fn audit_answer(&mut self, request: RequestId, answer: &Answer) -> Held {
+        let pilot = self.manager.pulls.remove(&request);
+        let Answer::Pull(PullAnswer { resync, epoch, parts, .. }) = answer else { return Ok(()) };
+        if let Some(pilot) = pilot {
+            parts.iter().try_for_each(|part| self.auditor.sent(pilot, *epoch, part))?;
+        }
+        if resync.is_none()
             && let Some(Asker::Pull { node, life, .. }) = self.asked.get(&request)
             && let Some(pilot) = self.pilot_of(*node, *life)
         {
             self.auditor.is_in_step(pilot, self.now);
         }
+        Ok(())
     }
 
     fn set_alarm(&mut self) {

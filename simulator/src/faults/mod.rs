@@ -50,7 +50,15 @@ pub struct Outcome {
 /// # Errors
 /// The first rule that did not hold, or the invariant of the engine's own that did not.
 pub fn run(seed: u64, trace: Option<&mut dyn FnMut(fmt::Arguments<'_>)>) -> Result<Outcome, Violation> {
-    let world = panic::AssertUnwindSafe(|| world::World::new(seed, trace).run());
+    run_plan(seed, plan::Plan::draw(seed), trace)
+}
+
+fn run_plan(
+    seed: u64,
+    plan: plan::Plan,
+    trace: Option<&mut dyn FnMut(fmt::Arguments<'_>)>,
+) -> Result<Outcome, Violation> {
+    let world = panic::AssertUnwindSafe(|| world::World::new(seed, plan, trace).run());
     panic::catch_unwind(world).unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<String>().map(String::as_str);
         let what = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words");

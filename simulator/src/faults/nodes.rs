@@ -540,6 +540,8 @@ impl World<'_> {
             self.auditor.ended(task, execution, End::Killed, now);
         }
         self.auditor.pilot_died(&held.tag, now);
+        let life = held.life;
+        self.hang_up_all(node, life);
         true
     }
 

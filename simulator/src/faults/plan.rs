@@ -2,7 +2,7 @@
 
 use scheduler::{
     engine::{
-        interface::{JobRequest, PlatformSpec},
+        interface::{JobChange, JobRequest, PlatformSpec},
         settings::Settings,
     },
     pull::TaskNeeds,
@@ -13,12 +13,17 @@ use scheduler::{
 
 use scheduler::luck::Luck;
 
+/// So long after the last fault no copy of an older wish arrives any more.
+const LATE: Span = Span(100_000_000);
+
 /// How often what goes wrong: once in so many chances, never when 0.
 #[derive(Clone, Debug)]
 pub(super) struct Rates {
     pub(super) message_lost: u64,
     pub(super) message_doubled: u64,
     pub(super) message_slow: u64,
+    /// A pull whose connection ends before it is answered, which the manager sees.
+    pub(super) hang_up: u64,
     /// A commit during which the manager dies.
     pub(super) commit_dies: u64,
     pub(super) submit_refused: u64,
@@ -40,11 +45,8 @@ pub(super) struct Rates {
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     Submit(Box<JobRequest>),
-    /// On the job of that position, if it is known by then.
-    Cancel(usize, Option<TaskSet>),
-    Pause(usize),
-    Resume(usize),
-    Retry(usize, Option<TaskSet>),
+    /// To the job of that position, if it is known by then.
+    Change(usize, JobChange),
     /// The manager is stopped and started again.
     Shutdown {
         is_urgent: bool,
@@ -115,7 +117,19 @@ impl Nature {
 }
 
 impl Plan {
+    /// All that a seed means.
     pub(super) fn draw(seed: u64) -> Plan {
+        let mut plan = Plan::draw_first(seed);
+        let mut luck = Luck::of(seed, &[2]);
+        plan.rates.hang_up = luck.pick(&[0, 20, 3]);
+        if luck.one_in(20) {
+            plan.add_giant(&mut luck);
+        }
+        plan
+    }
+
+    /// What seeds meant at first: those that failed then are runs of such plans.
+    pub(super) fn draw_first(seed: u64) -> Plan {
         let mut luck = Luck::new(seed);
         let faults_last = Span::from_secs(luck.pick(&[20, 120, 600]));
         let n_deaths = luck.pick(&[0, 1, 5]);
@@ -135,6 +149,18 @@ impl Plan {
             absence_max: Span::from_secs(luck.pick(&[1, 30, 3600])),
         }
     }
+
+    /// A job of which few tasks are ever run: it is cancelled at last. Rule 7: nothing grows with its tasks.
+    fn add_giant(&mut self, luck: &mut Luck) {
+        let n_jobs = self.acts.iter().filter(|(_, act)| matches!(act, Act::Submit(_))).count();
+        let nature = Nature { wall_us_max: 40_000_000, ..Nature::draw(luck) };
+        let needs = TaskNeeds { time_limit: None, ..job(n_jobs, luck).needs };
+        let spec = nature.to_spec().into();
+        let giant = JobRequest { n_tasks: 1_000_000_000, needs, spec, ..job(n_jobs, luck) };
+        self.acts.push((Span(luck.below(self.faults_last.0)), Act::Submit(Box::new(giant))));
+        let late = self.faults_last + LATE;
+        self.acts.push((late, Act::Change(n_jobs, JobChange::Cancel(None))));
+    }
 }
 
 impl Rates {
@@ -143,6 +169,7 @@ impl Rates {
             message_lost: luck.pick(&[0, 100, 10]),
             message_doubled: luck.pick(&[0, 100, 10]),
             message_slow: luck.pick(&[0, 100, 10]),
+            hang_up: 0,
             commit_dies: luck.pick(&[0, 1000, 100]),
             submit_refused: luck.pick(&[0, 10, 2]),
             submit_unknown: luck.pick(&[0, 10, 3]),
@@ -219,15 +246,15 @@ fn acts(faults_last: Span, luck: &mut Luck) -> Vec<(Span, Act)> {
     for _ in 0..luck.pick(&[0, 0, 4, 12]) {
         let n = luck.below(n_jobs as u64) as usize;
         let act = match luck.below(10) {
-            0 | 1 => Act::Cancel(n, some_tasks(luck)),
-            2 | 3 => Act::Pause(n),
-            4 | 5 => Act::Resume(n),
-            6..9 => Act::Retry(n, some_tasks(luck)),
+            0 | 1 => Act::Change(n, JobChange::Cancel(some_tasks(luck))),
+            2 | 3 => Act::Change(n, JobChange::Pause),
+            4 | 5 => Act::Change(n, JobChange::Resume),
+            6..9 => Act::Change(n, JobChange::Retry(some_tasks(luck))),
             _ => Act::Shutdown { is_urgent: luck.one_in(2) },
         };
         acts.push((Span(luck.below(faults_last.0)), act));
     }
-    // Nothing may stay paused: all must end. Later than the last copy of an older wish may arrive.
-    acts.extend((0..n_jobs).map(|n| (faults_last + Span::from_secs(100), Act::Resume(n))));
+    // Nothing may stay paused: all must end.
+    acts.extend((0..n_jobs).map(|n| (faults_last + LATE, Act::Change(n, JobChange::Resume))));
     acts
 }

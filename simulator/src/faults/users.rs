@@ -1,7 +1,7 @@
 //! Users: they submit, cancel, pause, retry, and ask again when nobody answers.
 
 use scheduler::{
-    engine::interface::{Answer, Caller, Event, JobChange, JobRequest},
+    engine::interface::{Answer, Caller, Event, JobChange},
     ids::JobId,
     time::Span,
 };
@@ -26,43 +26,40 @@ impl User {
         user
     }
 
+    fn job(&self, n: usize) -> Option<JobId> {
+        self.jobs.get(n).copied().flatten()
+    }
+
     fn count_open(&mut self, plan: &Plan) {
-        let acts = plan.acts.iter().zip(&self.settled);
-        self.n_open = acts.filter(|((_, act), settled)| matters(act) && !**settled).count();
+        let open = (0..plan.acts.len()).filter(|act| matters(plan, *act) && !self.settled[*act]);
+        self.n_open = open.count();
     }
 }
 
-/// Submissions must succeed, and the last resumes.
-fn matters(act: &Act) -> bool {
-    matches!(act, Act::Submit(_) | Act::Resume(_))
+/// Submissions must succeed, and what lets jobs end.
+fn matters(plan: &Plan, act: usize) -> bool {
+    let (at, act) = &plan.acts[act];
+    matches!(act, Act::Submit(_) | Act::Change(_, JobChange::Resume)) || *at > plan.faults_last
 }
 
 impl World<'_> {
     pub(super) fn user_acts(&mut self, act: usize) {
         // When nothing fails any more, nobody insists on what was not answered.
-        let matters = matters(&self.plan.acts[act].1);
+        let matters = matters(&self.plan, act);
         if self.user.settled[act] || (!matters && !self.is_faulty()) {
             return;
         }
         let caller = Caller { user: "operator".into(), is_operator: true };
-        let question = match self.plan.acts[act].1.clone() {
-            Act::Submit(job) => Question::Submit(job),
-            Act::Shutdown { is_urgent } => Question::Shutdown(is_urgent),
-            Act::Cancel(n, tasks) => Question::Change(n, JobChange::Cancel(tasks)),
-            Act::Pause(n) => Question::Change(n, JobChange::Pause),
-            Act::Resume(n) => Question::Change(n, JobChange::Resume),
-            Act::Retry(n, tasks) => Question::Change(n, JobChange::Retry(tasks)),
-        };
-        match question {
-            Question::Submit(job) => {
+        match self.plan.acts[act].1.clone() {
+            Act::Submit(job) => {
                 let asker = Asker::User { act };
                 self.send(asker, |request| Event::JobSubmitted { request, job: job.clone() });
             }
-            Question::Shutdown(is_urgent) => {
+            Act::Shutdown { is_urgent } => {
                 self.send(Asker::User { act }, |request| Event::ShutdownAsked { request, is_urgent });
             }
-            Question::Change(n, change) => {
-                let Some(job) = self.user.jobs.get(n).copied().flatten() else {
+            Act::Change(n, change) => {
+                let Some(job) = self.user.job(n) else {
                     return match matters && !self.is_faulty() {
                         true => self.after(Span::from_secs(1), Happening::UserActs { act }),
                         false => self.settle(act),
@@ -95,16 +92,16 @@ impl World<'_> {
                 self.auditor.acknowledged(&key, job)?;
                 self.settle(act);
             }
+            (Act::Change(n, change), Answer::Changed { .. }) => {
+                if let Some(job) = self.user.job(*n) {
+                    self.auditor.changed(job, change)?;
+                }
+                self.settle(act);
+            }
             // The manager is ending; it will be back.
             (Act::Submit(_), _) => self.after(Span::from_secs(1), Happening::UserActs { act }),
             _ => self.settle(act),
         }
         Ok(())
     }
-}
-
-enum Question {
-    Submit(Box<JobRequest>),
-    Shutdown(bool),
-    Change(usize, JobChange),
 }

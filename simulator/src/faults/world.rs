@@ -38,6 +38,10 @@ pub(super) enum Happening {
         event: Box<Event>,
         epoch: Option<u64>,
     },
+    /// The connection of a question ends before it is answered.
+    ConnectionBreaks {
+        request: RequestId,
+    },
     /// The manager handles what has arrived and commits it.
     ManagerWorks,
     ManagerWakes,
@@ -149,8 +153,11 @@ pub(super) struct World<'t> {
 pub(super) type Held = Result<(), Violation>;
 
 impl<'t> World<'t> {
-    pub(super) fn new(seed: u64, trace: Option<&'t mut dyn FnMut(fmt::Arguments<'_>)>) -> World<'t> {
-        let plan = Plan::draw(seed);
+    pub(super) fn new(
+        seed: u64,
+        plan: Plan,
+        trace: Option<&'t mut dyn FnMut(fmt::Arguments<'_>)>,
+    ) -> World<'t> {
         let budgets = Budgets {
             node_retries: plan.settings.node_retries,
             walltime_retries: plan.settings.walltime_retries,
@@ -206,6 +213,7 @@ impl<'t> World<'t> {
     fn happen(&mut self, happening: Happening) -> Held {
         match happening {
             Happening::Arrives { event, epoch } => self.arrives(*event, epoch),
+            Happening::ConnectionBreaks { request } => self.hang_up(request),
             Happening::ManagerWorks => return self.manager_works(),
             Happening::ManagerWakes => self.manager_wakes(),
             Happening::ManagerDies => self.manager_dies(),
@@ -278,8 +286,32 @@ impl<'t> World<'t> {
             self.asked.remove(&request);
             return self.unanswered(asker);
         }
+        if matches!(asker, Asker::Pull { .. }) && self.goes_wrong(self.plan.rates.hang_up) {
+            let span = Span(self.luck.below(20_000_000));
+            self.after(span, Happening::ConnectionBreaks { request });
+        }
         let span = self.network_delay();
         self.after(span, Happening::Arrives { event: Box::new(question(request)), epoch: None });
+    }
+
+    /// Both ends see that a connection is gone, one after the other.
+    fn hang_up(&mut self, request: RequestId) {
+        let Some(asker) = self.asked.remove(&request) else { return };
+        self.unanswered(asker);
+        let span = self.network_delay();
+        self.after(span, Happening::Arrives { event: Box::new(Event::HungUp { request }), epoch: None });
+    }
+
+    /// The pulls of a pilot's process that ends.
+    pub(super) fn hang_up_all(&mut self, node: usize, life: u64) {
+        let of_it =
+            |asker: &Asker| matches!(asker, Asker::Pull { node: n, life: l, .. } if (*n, *l) == (node, life));
+        let pulls = self.asked.iter().filter(|(_, asker)| of_it(asker)).map(|(request, _)| *request);
+        for request in pulls.collect::<Vec<_>>() {
+            if self.goes_wrong(self.plan.rates.hang_up) {
+                self.hang_up(request);
+            }
+        }
     }
 
     /// The manager answers; the answer may be lost on its way, and the manager sees the connection end.

@@ -14,6 +14,15 @@ use scheduler::{
 
 use super::Violation;
 
+macro_rules! ensure {
+    ($holds:expr, $($what:tt)*) => {
+        if !$holds {
+            return Err(Violation(format!($($what)*)));
+        }
+    };
+}
+mod answers;
+
 /// One process of a task.
 #[derive(Debug)]
 struct Execution {
@@ -44,6 +53,9 @@ struct Book {
     done: TaskSet,
     failed: TaskSet,
     cancelled: TaskSet,
+    is_paused: bool,
+    /// Tasks taken from whoever had them, cancelled or opened again, and when.
+    revoked: Vec<(Time, TaskSet)>,
 }
 
 /// What holds for all jobs.
@@ -66,12 +78,14 @@ pub(super) struct Auditor {
     reported: BTreeMap<PilotId, u64>,
     /// When a pilot's tasks were last free for others: it left, was given up, or died.
     freed: BTreeMap<String, Time>,
-    /// When a task was last taken from whoever had it: cancelled, or opened again.
-    revoked: BTreeMap<TaskId, Time>,
     /// How often a task was blamed for a lost pilot since it was last opened.
     blamed: BTreeMap<TaskId, u32>,
     /// How often its program failed since then.
     n_program_failures: BTreeMap<TaskId, u32>,
+    /// How often it failed then in any way, lost pilots included.
+    n_failures: BTreeMap<TaskId, u32>,
+    /// The newest part that each pilot has been sent: the manager's epoch and the part's number.
+    newest_part: BTreeMap<PilotId, (u64, u64)>,
     manager_started: Time,
     /// When pilots first told this manager what they hold.
     in_step: BTreeMap<PilotId, Time>,
@@ -81,14 +95,6 @@ pub(super) struct Auditor {
     pub(super) n_repeated: u64,
     /// The longest time between a success and its being kept.
     pub(super) latest: Span,
-}
-
-macro_rules! ensure {
-    ($holds:expr, $($what:tt)*) => {
-        if !$holds {
-            return Err(Violation(format!($($what)*)));
-        }
-    };
 }
 
 impl Auditor {
@@ -102,9 +108,10 @@ impl Auditor {
             pilots: BTreeMap::new(),
             reported: BTreeMap::new(),
             freed: BTreeMap::new(),
-            revoked: BTreeMap::new(),
             blamed: BTreeMap::new(),
             n_program_failures: BTreeMap::new(),
+            n_failures: BTreeMap::new(),
+            newest_part: BTreeMap::new(),
             manager_started: Time(0),
             in_step: BTreeMap::new(),
             back_in_step: BTreeMap::new(),
@@ -127,21 +134,6 @@ impl Auditor {
         self.in_step.insert(pilot, now);
         // The first time of all is not a return.
         self.back_in_step.entry(pilot).and_modify(|at| *at = now).or_insert(Time(0));
-    }
-
-    /// A user was told that the job is kept. Rule 1: then it is durable; a submission is one job only.
-    pub(super) fn acknowledged(&mut self, key: &str, job: JobId) -> Result<(), Violation> {
-        ensure!(self.books.contains_key(&job), "job {job} was acknowledged before it was durable");
-        let known = *self.keys.entry(key.to_owned()).or_insert(job);
-        ensure!(known == job, "submission {key} became job {known} and job {job}");
-        Ok(())
-    }
-
-    /// A pilot was told that its reports up to `seq` are kept. Rule 1: then they are.
-    pub(super) fn report_acknowledged(&mut self, pilot: PilotId, seq: u64) -> Result<(), Violation> {
-        let kept = self.reported.get(&pilot).copied().unwrap_or(0);
-        ensure!(seq <= kept, "report {seq} of pilot {pilot} was acknowledged, {kept} is the last one kept");
-        Ok(())
     }
 
     /// A process begins, of a task given to its pilot at that time. Rule 2: nobody else has it.
@@ -184,18 +176,18 @@ impl Auditor {
             return true;
         };
         let is_back = self.back_in_step.get(&pilot).is_some_and(|at| *at >= given);
-        let is_revoked = self.revoked.get(&task).is_some_and(|at| *at >= given);
+        let is_revoked = self.revoked_at(task).is_some_and(|at| at >= given);
         is_back || is_revoked || self.manager_started >= given
     }
 
     /// Whether the task may be given to others although that execution has not failed: its pilot was
     /// given up or the task revoked, or nobody has claimed it within the grace period after a restart.
     fn was_freed(&self, task: TaskId, execution: &Execution, now: Time) -> bool {
-        let freed = self.freed.get(&execution.tag).into_iter().chain(self.revoked.get(&task));
+        let freed = self.freed.get(&execution.tag).copied().into_iter().chain(self.revoked_at(task));
         let grace_end = self.manager_started + self.budgets.grace;
         let claim = self.pilot(&execution.tag).and_then(|pilot| self.in_step.get(&pilot));
         let is_unclaimed = now >= grace_end && claim.is_none_or(|at| *at >= grace_end);
-        freed.into_iter().any(|at| *at >= execution.given)
+        freed.into_iter().any(|at| at >= execution.given)
             || (is_unclaimed && self.manager_started >= execution.given)
     }
 
@@ -227,6 +219,8 @@ impl Auditor {
                     done: TaskSet::new(),
                     failed: TaskSet::new(),
                     cancelled: TaskSet::new(),
+                    is_paused: false,
+                    revoked: Vec::new(),
                 };
                 ensure!(self.books.insert(*job, book).is_none(), "job {job} was accepted twice");
             }
@@ -242,6 +236,7 @@ impl Auditor {
                 self.pilot_gone(*pilot, *at);
                 for blame in blamed {
                     *self.blamed.entry(blame.task).or_default() += 1;
+                    self.failed_once(blame.task, blame.attempt)?;
                     if blame.verdict == Verdict::Final {
                         self.failed(blame.task, &FailureKind::PilotLost)?;
                     } else if let Some(book) = self.books.get(&blame.task.job) {
@@ -261,18 +256,24 @@ impl Auditor {
                     "finished tasks of job {job} were cancelled"
                 );
                 book.cancelled.insert_all(tasks);
-                self.revoke(*job, tasks, *at);
+                book.revoked.push((*at, tasks.clone()));
+                self.forget_failures(*job, tasks);
             }
             Record::TasksReopened { job, tasks, at } => {
                 let Some(book) = self.books.get_mut(job) else { return Ok(()) };
                 ensure!(tasks.intersection(&book.done).is_empty(), "finished tasks of job {job} were opened");
                 book.failed.remove_all(tasks);
                 book.cancelled.remove_all(tasks);
-                self.revoke(*job, tasks, *at);
+                book.revoked.push((*at, tasks.clone()));
+                self.forget_failures(*job, tasks);
             }
+            Record::JobPaused { job, .. } => self.pause(*job, true),
+            Record::JobResumed { job, .. } => self.pause(*job, false),
             Record::Reported { .. } => self.report_kept(record)?,
             _ => {}
         }
+        // A job that is over is not paused any more: what is opened again later is meant to run.
+        self.books.values_mut().filter(|book| book.is_over()).for_each(|book| book.is_paused = false);
         Ok(())
     }
 
@@ -283,12 +284,21 @@ impl Auditor {
         self.in_step.remove(&pilot);
     }
 
-    fn revoke(&mut self, job: JobId, tasks: &TaskSet, at: Time) {
-        for index in tasks.indices() {
-            let task = TaskId { job, index };
-            self.revoked.insert(task, at);
-            self.blamed.remove(&task);
-            self.n_program_failures.remove(&task);
+    /// When the task was last cancelled or opened again.
+    fn revoked_at(&self, task: TaskId) -> Option<Time> {
+        let revoked = self.books.get(&task.job)?.revoked.iter().rev();
+        revoked.filter(|(_, tasks)| tasks.contains(task.index)).map(|(at, _)| *at).next()
+    }
+
+    fn pause(&mut self, job: JobId, is_paused: bool) {
+        if let Some(book) = self.books.get_mut(&job) {
+            book.is_paused = is_paused;
+        }
+    }
+
+    fn forget_failures(&mut self, job: JobId, tasks: &TaskSet) {
+        for n_of_tasks in [&mut self.blamed, &mut self.n_program_failures, &mut self.n_failures] {
+            n_of_tasks.retain(|task, _| task.job != job || !tasks.contains(task.index));
         }
     }
 
@@ -319,6 +329,7 @@ impl Auditor {
             }
             for failure in &result.failures {
                 let task = TaskId { job: result.job, index: failure.index };
+                self.failed_once(task, failure.attempt)?;
                 let retries = self.books.get(&task.job).map_or(0, |book| book.retries);
                 let n = self.n_program_failures.entry(task).or_default();
                 *n += u32::from(failure.kind.blame() == Blame::Program);
@@ -333,9 +344,17 @@ impl Auditor {
         Ok(())
     }
 
+    /// Attempts that end without success are numbered one after the other.
+    fn failed_once(&mut self, task: TaskId, attempt: u32) -> Result<(), Violation> {
+        let n = self.n_failures.entry(task).or_default();
+        *n += 1;
+        ensure!(attempt == *n, "attempt {attempt} of task {task} failed; {n} would come next");
+        Ok(())
+    }
+
     /// Rule 3: a task fails for good only when the budget of that kind of failure is used up.
     fn failed(&mut self, task: TaskId, kind: &FailureKind) -> Result<(), Violation> {
-        let since = self.revoked.get(&task).copied().unwrap_or(Time(0));
+        let since = self.revoked_at(task).unwrap_or(Time(0));
         let ends = self.executions.get(&task).into_iter().flatten().filter_map(|e| e.end.as_ref());
         let n_ended = ends
             .filter(|(at, end)| {
@@ -358,26 +377,11 @@ impl Auditor {
 
     /// Whether every acknowledged task has ended.
     pub(super) fn is_all_over(&self) -> bool {
-        self.books
-            .values()
-            .all(|book| book.done.len() + book.failed.len() + book.cancelled.len() == book.n_tasks)
+        self.books.values().all(Book::is_over)
     }
 
     pub(super) fn jobs(&self) -> Vec<JobId> {
         self.books.keys().copied().collect()
-    }
-
-    /// What the manager tells a reader at the end is what happened. Rules 1 and 2.
-    pub(super) fn told(&self, job: JobId, sets: [&TaskSet; 3]) -> Result<(), Violation> {
-        let Some(book) = self.books.get(&job) else { return Ok(()) };
-        for (word, told, known) in [
-            ("done", sets[0], &book.done),
-            ("failed", sets[1], &book.failed),
-            ("cancelled", sets[2], &book.cancelled),
-        ] {
-            ensure!(told == known, "job {job}: {told} are said to be {word}; {known} are");
-        }
-        Ok(())
     }
 
     pub(super) fn n_tasks(&self) -> u64 {
