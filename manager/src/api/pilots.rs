@@ -85,8 +85,9 @@ pub(super) async fn pull(State(context): State<Shared>, request: Request) -> Res
 pub(super) async fn leave(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
     let (session, format, body) = session_body(&context, request).await?;
     let LeaveRequest { pilot, report, reason } = decode(format, body).await?;
-    check_session(session, pilot)?;
-    match ask(&context, |request| Event::PilotLeft { request, pilot, report, reason }).await? {
+    let session_nonce = Some(check_session(session, pilot)?);
+    let event = |request| Event::PilotLeft { request, pilot, session_nonce, report, reason };
+    match ask(&context, event).await? {
         Answer::Left => answer(format, &LeaveAnswer {}),
         other => Err(ApiError::unexpected(&other)),
     }

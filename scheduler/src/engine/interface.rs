@@ -174,8 +174,14 @@ pub enum Event {
     Pulled { request: RequestId, pilot: PilotId, pull: Box<Pull> },
     /// Whoever asked has hung up: do not park it any longer.
     HungUp { request: RequestId },
-    /// A pilot leaves; what it has not reported is ready again.
-    PilotLeft { request: RequestId, pilot: PilotId, report: Option<Report>, reason: LeaveReason },
+    /// A pilot leaves; what it has not reported is ready again. The nonce is that of [`Pull::session_nonce`].
+    PilotLeft {
+        request: RequestId,
+        pilot: PilotId,
+        session_nonce: Option<u64>,
+        report: Option<Report>,
+        reason: LeaveReason,
+    },
     /// A platform answered a submission.
     AllocationAnswered { allocation: AllocationId, outcome: SubmitOutcome },
     /// A platform's listing, asked for at that time.

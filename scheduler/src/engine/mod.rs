@@ -130,8 +130,8 @@ impl Turn<'_> {
             Event::PilotRegistered { request, registration } => self.register_pilot(request, *registration),
             Event::Pulled { request, pilot, pull } => self.pull(request, pilot, *pull),
             Event::HungUp { request } => self.unpark(request),
-            Event::PilotLeft { request, pilot, report, reason } => {
-                self.pilot_leaves(request, pilot, report, reason);
+            Event::PilotLeft { request, pilot, session_nonce, report, reason } => {
+                self.pilot_leaves(request, (pilot, session_nonce), report, reason);
             }
             Event::AllocationAnswered { allocation, outcome } => {
                 self.allocation_answered(allocation, outcome)

@@ -2,7 +2,7 @@
 
 use super::{
     Turn,
-    durable::Allocation,
+    durable::{Allocation, Pilot},
     interface::{Answer, Effect, Notice, Refusal, RequestId},
     record::{Blamed, DrainCause, Record},
     volatile::PilotState,
@@ -52,13 +52,16 @@ impl Turn<'_> {
         self.answer(request, Answer::Registered(Registered { pilot: id, acknowledged: 0 }));
     }
 
+    /// The pilot of that number, unless the session is of another registration.
+    fn pilot_of_session(&self, id: PilotId, session_nonce: Option<u64>) -> Option<&Pilot> {
+        let pilot = self.durable.pilots().get(&id)?;
+        session_nonce.is_none_or(|nonce| nonce == pilot.nonce).then_some(pilot)
+    }
+
     pub(super) fn pull(&mut self, request: RequestId, id: PilotId, pull: Pull) {
-        let Some(pilot) = self.durable.pilots().get(&id) else {
+        let Some(pilot) = self.pilot_of_session(id, pull.session_nonce) else {
             return self.refuse(request, Refusal::NoPilot(id));
         };
-        if pull.session_nonce.is_some_and(|nonce| nonce != pilot.nonce) {
-            return self.refuse(request, Refusal::NoPilot(id));
-        }
         if !pilot.is_live() {
             self.take_back(id);
         }
@@ -244,11 +247,11 @@ impl Turn<'_> {
     pub(super) fn pilot_leaves(
         &mut self,
         request: RequestId,
-        id: PilotId,
+        (id, session_nonce): (PilotId, Option<u64>),
         report: Option<Report>,
         reason: LeaveReason,
     ) {
-        let Some(pilot) = self.durable.pilots().get(&id) else {
+        let Some(pilot) = self.pilot_of_session(id, session_nonce) else {
             return self.refuse(request, Refusal::NoPilot(id));
         };
         if !pilot.is_live() {
@@ -339,7 +342,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn drain_pilot(&mut self, id: PilotId, why: DrainCause) {
-        let is_known = |pilot: &super::durable::Pilot| pilot.is_live() && pilot.drain.is_none();
+        let is_known = |pilot: &Pilot| pilot.is_live() && pilot.drain.is_none();
         if !self.durable.pilots().get(&id).is_some_and(is_known) {
             return;
         }

@@ -163,7 +163,7 @@ fn a_task_longer_than_every_walltime_fails_in_the_end() {
         let failures = vec![Failure { index: 0, kind: FailureKind::Walltime, usage }];
         let report = Some(Report { seq: 1, jobs: vec![JobReport { failures, ..JobReport::new(job) }] });
         let reason = crate::pull::LeaveReason::Walltime;
-        scene.say(|request| Event::PilotLeft { request, pilot, report, reason });
+        scene.say(|request| Event::PilotLeft { request, pilot, session_nonce: None, report, reason });
         scene.counts(job)
     };
     for seconds in [100, 100, 100, 100, 900, 100, 900] {
@@ -263,7 +263,13 @@ fn a_result_that_another_has_the_lease_for_is_answered_before_the_task_comes_aga
     assert_eq!(scene.take(other), [(1, "0".into())]);
     tell_unreported(&mut scene, lost, job, "0");
     let reason = crate::pull::LeaveReason::Signalled;
-    scene.say(|request| Event::PilotLeft { request, pilot: other, report: None, reason });
+    scene.say(|request| Event::PilotLeft {
+        request,
+        pilot: other,
+        session_nonce: None,
+        report: None,
+        reason,
+    });
     assert_eq!(scene.take(lost), [], "it still has to answer for the task");
     scene.fail(lost, job, 0, FailureKind::Exit { code: 1 });
     assert_eq!(scene.counts(job), "active w0 p1 d0 f0 c0");

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     engine::{interface::JobRequest, record::CancelCause},
-    pull::{Held, Holdings},
+    pull::{Held, Holdings, LeaveReason},
 };
 
 /// After a restart the pilot tells this of the job, twice.
@@ -76,6 +76,12 @@ fn who_had_a_pilots_number_before_the_store_was_put_back_is_not_that_pilot() {
     };
     assert_eq!(pull(nonce + 1), Some(Answer::Refused(Refusal::NoPilot(pilot))));
     assert!(matches!(pull(nonce), Some(Answer::Pull(answer)) if !answer.parts.is_empty()));
+    let mut leave = |nonce| {
+        let (session_nonce, reason) = (Some(nonce), LeaveReason::Told);
+        scene.say(|request| Event::PilotLeft { request, pilot, session_nonce, report: None, reason })
+    };
+    assert_eq!(leave(nonce + 1), Some(Answer::Refused(Refusal::NoPilot(pilot))));
+    assert_eq!(leave(nonce), Some(Answer::Left));
 }
 
 #[test]

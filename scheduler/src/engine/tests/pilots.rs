@@ -124,7 +124,7 @@ fn a_drained_shutdown_waits_for_pilots_to_leave() {
     let told = scene.pull(pilot, hungry()).unwrap_or_default();
     assert_eq!(commands(&told), [PilotCommand::Drain]);
     let reason = crate::pull::LeaveReason::Told;
-    scene.say(|request| Event::PilotLeft { request, pilot, report: None, reason });
+    scene.say(|request| Event::PilotLeft { request, pilot, session_nonce: None, report: None, reason });
     assert_eq!(scene.answer_to(asked), Some(Answer::ShutDown));
 }
 

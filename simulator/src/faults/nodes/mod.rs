@@ -1,16 +1,18 @@
 //! Nodes: an agent's process with a live [`PilotCore`], the processes of its tasks, and a spool that
 //! outlives the agent. What the agent's shell does around the core is done here in the same order.
 
+mod tasks;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use scheduler::{
     engine::interface::{Answer, Event},
     ids::{JobId, PilotId, TaskId},
-    pilot::{Ending, Lane, PilotAction, PilotCore, PilotEvent, PilotLimits},
+    pilot::{Lane, PilotAction, PilotCore, PilotEvent, PilotLimits},
     pull::{Held as HeldTasks, Holdings, LeaveReason, NodeFacts, Pull, PullAnswer, Registration, TaskNeeds},
     ranges::TaskSet,
     resources::Resources,
-    results::{FailureKind, JobReport, Report, TaskOutput, Usage},
+    results::{JobReport, Report},
     time::{Span, Time},
 };
 
@@ -19,7 +21,6 @@ use super::{
     plan::Nature,
     world::{Asker, Happening, Held, World},
 };
-use scheduler::luck::Luck;
 
 /// What is kept free before the walltime's end, as the agent does.
 const MARGIN: Span = Span(5_000_000);
@@ -329,11 +330,11 @@ impl World<'_> {
             PilotAction::Start { task, after, .. } => return self.task_is_due(node, life, task, after),
             PilotAction::Withdraw { task } => {
                 if self.waits_no_more(node, task) {
-                    self.task_is_told(node, life, unbegun(task));
+                    self.task_is_told(node, life, tasks::unbegun(task));
                 }
             }
             PilotAction::Kill { task } if self.waits_no_more(node, task) => {
-                self.task_is_told(node, life, unbegun(task));
+                self.task_is_told(node, life, tasks::unbegun(task));
             }
             PilotAction::Kill { task } => self.task_is_killed(node, life, task),
             PilotAction::Keep(report) => {
@@ -350,7 +351,7 @@ impl World<'_> {
                     process.natures.insert(template.job, nature);
                 }
             }
-            PilotAction::Forget { .. } => {}
+            PilotAction::Forget { job } => return self.job_is_forgotten(node, job),
         }
         Ok(())
     }
@@ -368,6 +369,7 @@ impl World<'_> {
         self.send(Asker::Leave { node, life }, |request| Event::PilotLeft {
             request,
             pilot,
+            session_nonce: None,
             report: None,
             reason,
         });
@@ -381,133 +383,6 @@ impl World<'_> {
             true => self.pilot_leaves(node, life, LeaveReason::Told),
             false => self.agent_exits(node, life),
         }
-    }
-
-    /// Starts a task, or lets it wait for the place of another one that has not ended.
-    fn task_is_due(&mut self, node: usize, life: u64, task: TaskId, after: Option<TaskId>) -> Held {
-        let Some(process) = &mut self.nodes[node].process else { return Ok(()) };
-        let slot = after.and_then(|after| process.slots.get(&after).copied());
-        let slot = slot.unwrap_or_else(|| {
-            process.n_slots += 1;
-            process.n_slots
-        });
-        process.slots.insert(task, slot);
-        if let Some(waiting) = process.waiting.get_mut(&slot) {
-            waiting.push_back(task);
-            return Ok(());
-        }
-        process.waiting.insert(slot, VecDeque::new());
-        self.task_starts(node, life, task)
-    }
-
-    /// Whether the task has waited for another one's place, which it does no more.
-    fn waits_no_more(&mut self, node: usize, task: TaskId) -> bool {
-        let Some(process) = &mut self.nodes[node].process else { return false };
-        let mut places = process.waiting.values_mut();
-        places.any(|waiting| {
-            let n_before = waiting.len();
-            waiting.retain(|other| *other != task);
-            waiting.len() < n_before
-        })
-    }
-
-    /// Ends are told in batches while others wait.
-    fn task_is_told(&mut self, node: usize, life: u64, event: PilotEvent) {
-        let delay = Span(self.luck.below(HOLD.0));
-        let now = self.now;
-        let Some(process) = &mut self.nodes[node].process else { return };
-        let is_waited_for = process.waiting.values().any(|waiting| !waiting.is_empty());
-        let at = if is_waited_for { now + delay } else { now };
-        process.told_at = process.told_at.max(at);
-        let span = process.told_at.since(now);
-        self.after(span, Happening::Heard { node, life, event: Box::new(event) });
-    }
-
-    fn task_starts(&mut self, node: usize, life: u64, task: TaskId) -> Held {
-        let held = &mut self.nodes[node];
-        let now = self.now;
-        let Some(process) = &mut held.process else { return Ok(()) };
-        let given = process.given.get(&task).copied().unwrap_or(now);
-        let execution = self.auditor.started(task, &held.tag, given, now)?;
-        process.running.insert(task, (execution, now));
-        let nature = process.natures.get(&task.job).cloned();
-        let (nature, needs) = nature.ok_or_else(|| {
-            super::Violation(format!("task {task} began before its job's template had come"))
-        })?;
-        let cores: u32 = process.running.keys().map(|task| process.cores(task.job)).sum();
-        if cores > held.capacity.cores {
-            return Err(super::Violation(format!("{cores} cores of {} are in use", held.capacity)));
-        }
-        let limit = needs.time_limit;
-        let ends_in_time = held.walltime_end.is_none_or(|end| now + limit.unwrap_or(Span::ZERO) <= end);
-        if !ends_in_time {
-            return Err(super::Violation(format!("task {task} began too late for its time limit")));
-        }
-        let mut luck = Luck::of(self.seed, &[task.job.0, task.index, execution as u64]);
-        let wall = Span(luck.between(nature.wall_us_max / 100, nature.wall_us_max));
-        let (span, ending) = if luck.one_in(nature.node_fails) {
-            (Span(500), Ending::Failed(FailureKind::Node { what: "no space left on device".into() }))
-        } else if let Some(limit) = limit.filter(|limit| *limit < wall) {
-            (limit, Ending::Failed(FailureKind::TimeLimit { limit }))
-        } else if luck.one_in(nature.fails) {
-            (wall, Ending::Exited(1))
-        } else {
-            (wall, Ending::Exited(0))
-        };
-        let is_poison = Luck::of(self.seed, &[task.job.0, task.index]).one_in(nature.is_poison);
-        if is_poison || (self.is_faulty() && luck.one_in(nature.kills_pilot)) {
-            self.after(Span(span.0 / 2), Happening::PilotDies { node, life });
-        }
-        self.after(span, Happening::TaskEnds { node, life, task, execution, ending });
-        Ok(())
-    }
-
-    fn task_is_killed(&mut self, node: usize, life: u64, task: TaskId) {
-        let Some(process) = &self.nodes[node].process else { return };
-        let Some(&(execution, _)) = process.running.get(&task) else { return };
-        let span = Span(self.luck.below(GRACE.0));
-        self.after(span, Happening::TaskEnds { node, life, task, execution, ending: Ending::Killed });
-    }
-
-    pub(super) fn task_ends(
-        &mut self,
-        node: usize,
-        life: u64,
-        (task, execution): (TaskId, usize),
-        ending: Ending,
-    ) -> Held {
-        let now = self.now;
-        let again = ending.clone();
-        // An agent that is stopped sees it when it goes on, and begins what waits.
-        if !self.awake(node, life, || Happening::TaskEnds { node, life, task, execution, ending: again }) {
-            return Ok(());
-        }
-        let held = &mut self.nodes[node];
-        let Some(process) = &mut held.process else { return Ok(()) };
-        let Some(&(_, started)) = process.running.get(&task).filter(|(which, _)| *which == execution) else {
-            return Ok(());
-        };
-        process.running.remove(&task);
-        let slot = process.slots.get(&task).copied().unwrap_or_default();
-        let next = process.waiting.get_mut(&slot).and_then(VecDeque::pop_front);
-        if next.is_none() {
-            process.waiting.remove(&slot);
-        }
-        let end = match &ending {
-            Ending::Exited(0) => End::Success,
-            Ending::Exited(code) => End::Failure(FailureKind::Exit { code: *code }),
-            Ending::Failed(kind) => End::Failure(kind.clone()),
-            Ending::Killed if held.walltime_end.is_some_and(|end| now + MARGIN >= end) => {
-                End::Failure(FailureKind::Walltime)
-            }
-            Ending::Killed => End::Killed,
-        };
-        self.auditor.ended(task, execution, end, now);
-        let wall_us = now.since(started).0;
-        let usage = Usage { started_us: 1, wall_us, cpu_us: wall_us, memory_bytes: 4 };
-        let output = Some(TaskOutput { index: task.index, stdout: b"x".to_vec(), stderr: Vec::new() });
-        self.task_is_told(node, life, PilotEvent::Ended { task, ending, usage, output });
-        next.map_or(Ok(()), |next| self.task_starts(node, life, next))
     }
 
     /// The agent's process is killed; its guard kills the tasks. The site may start it again.
@@ -563,11 +438,6 @@ impl World<'_> {
         self.end_process(node);
         Ok(())
     }
-}
-
-/// The end of a task that waited, and does no more.
-fn unbegun(task: TaskId) -> PilotEvent {
-    PilotEvent::Ended { task, ending: Ending::Killed, usage: Usage::default(), output: None }
 }
 
 /// What a report is about, held until it is taken.

@@ -1,0 +1,170 @@
+//! The processes of tasks on a node: they begin in slots, wait for others' slots, end and are killed.
+
+use std::collections::VecDeque;
+
+use scheduler::{
+    ids::{JobId, TaskId},
+    luck::Luck,
+    pilot::{Ending, PilotEvent},
+    results::{FailureKind, TaskOutput, Usage},
+    time::Span,
+};
+
+use super::{
+    super::{
+        Violation,
+        auditor::End,
+        world::{Happening, Held, World},
+    },
+    GRACE, HOLD, MARGIN,
+};
+
+impl World<'_> {
+    /// Starts a task, or lets it wait for the place of another one that has not ended.
+    pub(super) fn task_is_due(
+        &mut self,
+        node: usize,
+        life: u64,
+        task: TaskId,
+        after: Option<TaskId>,
+    ) -> Held {
+        let Some(process) = &mut self.nodes[node].process else { return Ok(()) };
+        let slot = after.and_then(|after| process.slots.get(&after).copied());
+        let slot = slot.unwrap_or_else(|| {
+            process.n_slots += 1;
+            process.n_slots
+        });
+        process.slots.insert(task, slot);
+        if let Some(waiting) = process.waiting.get_mut(&slot) {
+            waiting.push_back(task);
+            return Ok(());
+        }
+        process.waiting.insert(slot, VecDeque::new());
+        self.task_starts(node, life, task)
+    }
+
+    /// Whether the task has waited for another one's place, which it does no more.
+    pub(super) fn waits_no_more(&mut self, node: usize, task: TaskId) -> bool {
+        let Some(process) = &mut self.nodes[node].process else { return false };
+        let mut places = process.waiting.values_mut();
+        places.any(|waiting| {
+            let n_before = waiting.len();
+            waiting.retain(|other| *other != task);
+            waiting.len() < n_before
+        })
+    }
+
+    /// Ends are told in batches while others wait.
+    pub(super) fn task_is_told(&mut self, node: usize, life: u64, event: PilotEvent) {
+        let delay = Span(self.luck.below(HOLD.0));
+        let now = self.now;
+        let Some(process) = &mut self.nodes[node].process else { return };
+        let is_waited_for = process.waiting.values().any(|waiting| !waiting.is_empty());
+        let at = if is_waited_for { now + delay } else { now };
+        process.told_at = process.told_at.max(at);
+        let span = process.told_at.since(now);
+        self.after(span, Happening::Heard { node, life, event: Box::new(event) });
+    }
+
+    pub(super) fn task_starts(&mut self, node: usize, life: u64, task: TaskId) -> Held {
+        let held = &mut self.nodes[node];
+        let now = self.now;
+        let Some(process) = &mut held.process else { return Ok(()) };
+        let given = process.given.get(&task).copied().unwrap_or(now);
+        let execution = self.auditor.started(task, &held.tag, given, now)?;
+        process.running.insert(task, (execution, now));
+        let nature = process.natures.get(&task.job).cloned();
+        let (nature, needs) = nature
+            .ok_or_else(|| Violation(format!("task {task} began before its job's template had come")))?;
+        let cores: u32 = process.running.keys().map(|task| process.cores(task.job)).sum();
+        if cores > held.capacity.cores {
+            return Err(Violation(format!("{cores} cores of {} are in use", held.capacity)));
+        }
+        let limit = needs.time_limit;
+        let ends_in_time = held.walltime_end.is_none_or(|end| now + limit.unwrap_or(Span::ZERO) <= end);
+        if !ends_in_time {
+            return Err(Violation(format!("task {task} began too late for its time limit")));
+        }
+        let mut luck = Luck::of(self.seed, &[task.job.0, task.index, execution as u64]);
+        let wall = Span(luck.between(nature.wall_us_max / 100, nature.wall_us_max));
+        let (span, ending) = if luck.one_in(nature.node_fails) {
+            (Span(500), Ending::Failed(FailureKind::Node { what: "no space left on device".into() }))
+        } else if let Some(limit) = limit.filter(|limit| *limit < wall) {
+            (limit, Ending::Failed(FailureKind::TimeLimit { limit }))
+        } else if luck.one_in(nature.fails) {
+            (wall, Ending::Exited(1))
+        } else {
+            (wall, Ending::Exited(0))
+        };
+        let is_poison = Luck::of(self.seed, &[task.job.0, task.index]).one_in(nature.is_poison);
+        if is_poison || (self.is_faulty() && luck.one_in(nature.kills_pilot)) {
+            self.after(Span(span.0 / 2), Happening::PilotDies { node, life });
+        }
+        self.after(span, Happening::TaskEnds { node, life, task, execution, ending });
+        Ok(())
+    }
+
+    pub(super) fn task_is_killed(&mut self, node: usize, life: u64, task: TaskId) {
+        let Some(process) = &self.nodes[node].process else { return };
+        let Some(&(execution, _)) = process.running.get(&task) else { return };
+        let span = Span(self.luck.below(GRACE.0));
+        self.after(span, Happening::TaskEnds { node, life, task, execution, ending: Ending::Killed });
+    }
+
+    pub(in super::super) fn task_ends(
+        &mut self,
+        node: usize,
+        life: u64,
+        (task, execution): (TaskId, usize),
+        ending: Ending,
+    ) -> Held {
+        let now = self.now;
+        let again = ending.clone();
+        // An agent that is stopped sees it when it goes on, and begins what waits.
+        if !self.awake(node, life, || Happening::TaskEnds { node, life, task, execution, ending: again }) {
+            return Ok(());
+        }
+        let held = &mut self.nodes[node];
+        let Some(process) = &mut held.process else { return Ok(()) };
+        let Some(&(_, started)) = process.running.get(&task).filter(|(which, _)| *which == execution) else {
+            return Ok(());
+        };
+        process.running.remove(&task);
+        let slot = process.slots.get(&task).copied().unwrap_or_default();
+        let next = process.waiting.get_mut(&slot).and_then(VecDeque::pop_front);
+        if next.is_none() {
+            process.waiting.remove(&slot);
+        }
+        let end = match &ending {
+            Ending::Exited(0) => End::Success,
+            Ending::Exited(code) => End::Failure(FailureKind::Exit { code: *code }),
+            Ending::Failed(kind) => End::Failure(kind.clone()),
+            Ending::Killed if held.walltime_end.is_some_and(|end| now + MARGIN >= end) => {
+                End::Failure(FailureKind::Walltime)
+            }
+            Ending::Killed => End::Killed,
+        };
+        self.auditor.ended(task, execution, end, now);
+        let wall_us = now.since(started).0;
+        let usage = Usage { started_us: 1, wall_us, cpu_us: wall_us, memory_bytes: 4 };
+        let output = Some(TaskOutput { index: task.index, stdout: b"x".to_vec(), stderr: Vec::new() });
+        self.task_is_told(node, life, PilotEvent::Ended { task, ending, usage, output });
+        next.map_or(Ok(()), |next| self.task_starts(node, life, next))
+    }
+
+    /// A template is dropped only when no process needs it any more.
+    pub(super) fn job_is_forgotten(&mut self, node: usize, job: JobId) -> Held {
+        let Some(process) = &mut self.nodes[node].process else { return Ok(()) };
+        let in_hand = process.running.keys().chain(process.waiting.values().flatten());
+        if let Some(task) = in_hand.copied().find(|task| task.job == job) {
+            return Err(Violation(format!("job {job} was forgotten while task {task} was in hand")));
+        }
+        process.natures.remove(&job);
+        Ok(())
+    }
+}
+
+/// The end of a task that waited, and does no more.
+pub(super) fn unbegun(task: TaskId) -> PilotEvent {
+    PilotEvent::Ended { task, ending: Ending::Killed, usage: Usage::default(), output: None }
+}
