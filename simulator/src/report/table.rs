@@ -35,3 +35,80 @@ impl From<String> for Cell {
         Cell::Text(text)
     }
 }
+
+impl Cell {
+    /// For people.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            Cell::Text(text) => text.clone(),
+            Cell::Number(value, n_digits) => format!("{value:.n_digits$}"),
+            Cell::Empty => String::new(),
+        }
+    }
+
+    fn is_number(&self) -> bool {
+        !matches!(self, Cell::Text(_))
+    }
+}
+
+impl Listing {
+    /// With its title, for a page.
+    pub fn to_markdown(&self) -> String {
+        let is_of_numbers = |column: usize| {
+            self.rows.iter().all(|row| row.get(column).is_none_or(Cell::is_number)) && !self.rows.is_empty()
+        };
+        let rules: Vec<&str> = (0..self.columns.len())
+            .map(|column| if is_of_numbers(column) { "---:" } else { "---" })
+            .collect();
+        let mut text = format!("**{}**\n\n{}{}", self.title, line(&self.columns), line(&rules));
+        for row in &self.rows {
+            text += &line(&row.iter().map(Cell::shown).collect::<Vec<_>>());
+        }
+        text
+    }
+
+    /// Column heads and rows, numbers with all their digits.
+    pub fn to_csv(&self) -> String {
+        let mut text = csv_line(self.columns.iter().cloned());
+        for row in &self.rows {
+            text += &csv_line(row.iter().map(|cell| match cell {
+                Cell::Text(text) => text.clone(),
+                Cell::Number(value, _) => value.to_string(),
+                Cell::Empty => String::new(),
+            }));
+        }
+        text
+    }
+}
+
+/// A row of a Markdown table.
+pub(super) fn line<T: AsRef<str>>(cells: &[T]) -> String {
+    let cells: Vec<String> = cells.iter().map(|cell| cell.as_ref().replace('|', "\\|")).collect();
+    format!("| {} |\n", cells.join(" | "))
+}
+
+fn csv_line(cells: impl Iterator<Item = String>) -> String {
+    let quoted = cells.map(|cell| match cell.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell,
+    });
+    quoted.collect::<Vec<_>>().join(",") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cell, Listing};
+
+    #[test]
+    fn numbers_are_short_in_the_page_and_whole_in_the_file() {
+        let rows =
+            vec![vec!["a | b, \"c\"".into(), Cell::Number(0.123_456, 2)], vec!["d".into(), Cell::Empty]];
+        let columns = vec!["what".to_owned(), "s".to_owned()];
+        let listing = Listing { name: "t".into(), title: "T".into(), columns, rows };
+        assert_eq!(
+            listing.to_markdown(),
+            "**T**\n\n| what | s |\n| --- | ---: |\n| a \\| b, \"c\" | 0.12 |\n| d |  |\n"
+        );
+        assert_eq!(listing.to_csv(), "what,s\n\"a | b, \"\"c\"\"\",0.123456\nd,\n");
+    }
+}
