@@ -3,6 +3,8 @@
 //! each other.
 
 pub mod published;
+pub mod scenario;
+pub mod simulation;
 
 use scheduler::policy::mapping::Combination;
 
@@ -30,6 +32,8 @@ pub fn combinations(platform: usize) -> Vec<Vec<usize>> {
 #[derive(Clone, Debug)]
 pub struct Interference {
     exponent: f64,
+    /// The mean weight of the combinations, for each application (row) on each platform.
+    mean_weights: [[f64; 4]; 5],
 }
 
 impl Interference {
@@ -38,40 +42,55 @@ impl Interference {
         let (mut low, mut high) = (0.0, 10.0);
         for _ in 0..N_HALVINGS {
             let exponent = f64::midpoint(low, high);
-            if (Interference { exponent }).largest_slowdown() < SLOWDOWN_MAX {
+            if Interference::with_exponent(exponent).largest_slowdown() < SLOWDOWN_MAX {
                 low = exponent;
             } else {
                 high = exponent;
             }
         }
-        Interference { exponent: f64::midpoint(low, high) }
+        Interference::with_exponent(f64::midpoint(low, high))
     }
 
-    /// Seconds of a task of this application beside these, itself among them.
-    pub fn runtime(&self, application: usize, platform: usize, members: &[usize]) -> f64 {
-        let weight = |members: &[usize]| pressure_on(application, platform, members).powf(self.exponent);
-        let all = combinations(platform);
-        let weights = all.iter().filter(|members| members.contains(&application)).map(|m| weight(m));
-        let (sum, n) = weights.fold((0.0, 0.0), |(sum, n), weight| (sum + weight, n + 1.0));
-        ALONE[application][platform] + MORE[application][platform] * weight(members) * n / sum
+    fn with_exponent(exponent: f64) -> Interference {
+        let mean_weight = |application: usize, platform: usize| {
+            let all = combinations(platform);
+            let with = all.iter().filter(|members| members.contains(&application));
+            let weights = with
+                .map(|members| pressure_on(application, platform, &mix(platform, members)).powf(exponent));
+            let (sum, n) = weights.fold((0.0, 0.0), |(sum, n), weight| (sum + weight, n + 1.0));
+            sum / n
+        };
+        let row = |application| std::array::from_fn(|platform| mean_weight(application, platform));
+        Interference { exponent, mean_weights: std::array::from_fn(row) }
     }
 
-    /// All combinations with the runtimes of their members.
-    pub fn combinations(&self, platform: usize) -> Vec<Combination> {
+    /// Seconds of a task of this application on a node where so many cores (one of them its own) run tasks of
+    /// each application.
+    pub fn runtime(&self, application: usize, platform: usize, mix: &[u64; 5]) -> f64 {
+        let weight = pressure_on(application, platform, mix).powf(self.exponent);
+        let share = weight / self.mean_weights[application][platform];
+        ALONE[application][platform] + MORE[application][platform] * share
+    }
+
+    /// All combinations of these applications, ascending, as users: the first is user 0.
+    pub fn combinations(&self, platform: usize, applications: &[usize]) -> Vec<Combination> {
+        let user_of = |application: &usize| applications.iter().position(|other| other == application);
         let all = combinations(platform).into_iter();
-        let with_runtimes = all.map(|members| Combination {
-            runtimes: members.iter().map(|one| self.runtime(*one, platform, &members)).collect(),
-            members,
+        let of_users = all.filter_map(|applications| {
+            let members = applications.iter().map(user_of).collect::<Option<Vec<_>>>()?;
+            let mix = mix(platform, &applications);
+            let runtimes = applications.iter().map(|one| self.runtime(*one, platform, &mix)).collect();
+            Some(Combination { members, runtimes })
         });
-        with_runtimes.collect()
+        of_users.collect()
     }
 
     fn largest_slowdown(&self) -> f64 {
         let slowdowns = (0..CORES_PER_NODE.len()).flat_map(|platform| {
-            let all = self.combinations(platform).into_iter();
-            all.flat_map(move |combination| {
-                let both = combination.members.into_iter().zip(combination.runtimes);
-                both.map(move |(one, runtime)| runtime / ALONE[one][platform])
+            combinations(platform).into_iter().flat_map(move |members| {
+                let mix = mix(platform, &members);
+                let slowdown = move |one: usize| self.runtime(one, platform, &mix) / ALONE[one][platform];
+                members.into_iter().map(slowdown)
             })
         });
         slowdowns.fold(0.0, f64::max)
@@ -84,12 +103,17 @@ impl Default for Interference {
     }
 }
 
+/// Cores of each application on a node of this combination.
+fn mix(platform: usize, members: &[usize]) -> [u64; 5] {
+    let piece = CORES_PER_NODE[platform] / members.len() as u64;
+    std::array::from_fn(|application| if members.contains(&application) { piece } else { 0 })
+}
+
 /// How hard the other cores' tasks press on what a task of this application needs.
-fn pressure_on(application: usize, platform: usize, members: &[usize]) -> f64 {
-    let piece = CORES_PER_NODE[platform] as f64 / members.len() as f64;
-    let n_others = CORES_PER_NODE[platform] as f64 - 1.0;
+fn pressure_on(application: usize, platform: usize, mix: &[u64; 5]) -> f64 {
+    let n_others = mix.iter().sum::<u64>().saturating_sub(1).max(1) as f64;
     let of_resource = |resource: usize| {
-        let all: f64 = members.iter().map(|one| PRESSURE[*one][resource] * piece).sum();
+        let all: f64 = mix.iter().zip(&PRESSURE).map(|(n, pressure)| *n as f64 * pressure[resource]).sum();
         let mean_of_others = (all - PRESSURE[application][resource]) / n_others;
         SCARCITY[platform][resource] * PRESSURE[application][resource] * mean_of_others
     };
@@ -98,3 +122,5 @@ fn pressure_on(application: usize, platform: usize, members: &[usize]) -> f64 {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_runs;
