@@ -14,6 +14,7 @@ mod logs;
 mod pause;
 mod pilots;
 mod platforms;
+mod reproduce;
 mod resume;
 mod retry_failed;
 mod run;
@@ -76,6 +77,8 @@ pub enum Command {
     Status(status::StatusArgs),
     /// End the manager and its pilots
     Stop(stop::StopArgs),
+    /// Make the tables and figures of the papers again
+    Reproduce(reproduce::ReproduceArgs),
     /// Run the live code in simulated time, among faults
     Simulate(simulate::SimulateArgs),
     /// Print completions for a shell
@@ -118,6 +121,7 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Explain(args) => explain::run(args).await,
         Command::Status(args) => status::run(args).await,
         Command::Stop(args) => stop::run(args).await,
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Completions(args) => completions::run(&args),
         // `main` has taken it before anything else was started.

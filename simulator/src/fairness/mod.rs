@@ -2,11 +2,17 @@
 //! Heterogeneous Distributed Systems"): its applications and platforms, and what tasks on one node do to
 //! each other.
 
+mod claims;
 pub mod published;
+mod runs;
 pub mod scenario;
 pub mod simulation;
+mod tables;
+mod variants;
 
 use scheduler::policy::mapping::Combination;
+
+use crate::report::{Effort, Progress, Report};
 
 use published::{ALONE, CORES_PER_NODE, MORE, PRESSURE, SCARCITY};
 
@@ -14,6 +20,22 @@ use published::{ALONE, CORES_PER_NODE, MORE, PRESSURE, SCARCITY};
 const SLOWDOWN_MAX: f64 = 3.28;
 /// So often an interval is halved: beyond what a float can tell apart.
 const N_HALVINGS: u32 = 100;
+
+/// Regenerates the paper's tables and the claims of section 6: 100 runs of each of the 23 scenarios.
+pub fn reproduce(effort: Effort, seed: u64, progress: &dyn Progress) -> Report {
+    let interference = Interference::new();
+    let scenarios = runs::scenarios(effort);
+    let runs = runs::all(&scenarios, &interference, seed, progress);
+    let mut parts = tables::parts();
+    parts.extend(claims::parts(&scenarios, &runs));
+    parts.extend(variants::parts(effort, &scenarios, &interference, seed, progress));
+    Report {
+        name: "fairness",
+        paper: "Hwang, Kim and Choi, \"Achieving Fairness-Aware Two-Level Scheduling for Heterogeneous Distributed \
+                Systems\", IEEE Transactions on Services Computing, 2018/2021 (paper 000)",
+        parts,
+    }
+}
 
 /// Who may share a node of this platform: each application alone, two, or four of them with the same number
 /// of cores each; not four on nodes of two cores. Members in ascending order.

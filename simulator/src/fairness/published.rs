@@ -33,3 +33,30 @@ pub const PRESSURE: [[f64; 3]; 5] =
     [[1.0, 0.3, 0.1], [0.4, 0.3, 1.0], [0.4, 1.5, 0.0], [0.3, 0.3, 1.5], [1.0, 0.2, 0.05]];
 /// How scarce CPU, memory and I/O are on each platform. Chosen likewise.
 pub const SCARCITY: [[f64; 3]; 4] = [[0.1, 1.0, 0.9], [0.1, 0.1, 1.0], [0.3, 0.3, 0.3], [0.3, 0.1, 0.6]];
+
+/// Effective platform affinity (Table 3).
+pub const EPA: [[f64; 4]; 5] = [
+    [0.614, 1.532, 0.978, 1.214],
+    [0.640, 1.308, 1.009, 1.284],
+    [0.929, 1.080, 0.994, 1.006],
+    [0.431, 1.234, 1.326, 1.883],
+    [0.431, 1.822, 1.181, 1.428],
+];
+/// Relative platform affinity (Table 3).
+pub const RPA: [[f64; 4]; 5] = [
+    [0.966, 1.169, 0.918, 0.974],
+    [1.009, 0.997, 0.955, 1.042],
+    [1.473, 0.854, 0.988, 0.847],
+    [0.684, 0.892, 1.203, 1.484],
+    [0.678, 1.341, 1.060, 1.102],
+];
+/// Percent that co-runners cost a task on average (Table 4, normalized).
+pub const MORE_PERCENT: [[f64; 4]; 5] = [
+    [5.57, 9.86, 10.04, 8.66],
+    [0.69, 33.76, 7.47, 12.01],
+    [12.65, 0.27, 3.72, 0.37],
+    [7.99, 70.78, 9.84, 12.73],
+    [4.70, 6.22, 6.38, 4.34],
+];
+/// Half of the last digit of what is printed: tasks an hour in Table 3, and seconds of AutoDock in the text.
+pub const ROUNDING: f64 = 0.005;

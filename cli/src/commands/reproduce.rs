@@ -1,0 +1,191 @@
+//! `pilotfish reproduce`: the papers' tables and figures, made again.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use simulator::report::{Effort, Progress, Report, Verdict};
+
+use crate::{
+    failure::{Failure, Outcome},
+    show,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish reproduce all                      all five papers into the folder papers
+  pilotfish reproduce fairness --quick         the first one, with few and small runs, in seconds
+  pilotfish reproduce tla --logs swf/          also with the workload logs of this folder (*.swf, *.swf.gz)
+
+Writes papers.md and, in a folder for each paper, its tables (CSV) and figures (SVG).
+Each published number stands beside what came out here, with a verdict: exact, within a
+tolerance, same order, or not reproducible and why. The same seed writes the same bytes.";
+
+/// Which paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Paper {
+    /// Two-level fair sharing (Hwang, Kim and Choi)
+    Fairness,
+    /// Temporal look-ahead for allocations (Shih et al.)
+    Tla,
+    /// Application-level scheduling with bundles (Xiao et al.)
+    Alstb,
+    /// Adaptive weights and vCPU/pCPU scaling (Kim, Choi and Kim)
+    Adaptive,
+    /// Work stealing near data (Wang et al., MATRIX)
+    Matrix,
+    /// All of them
+    All,
+}
+
+/// What to reproduce.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ReproduceArgs {
+    /// The paper
+    #[arg(value_enum)]
+    paper: Paper,
+    /// Where to write
+    #[arg(long, value_name = "FOLDER", default_value = "papers")]
+    out: PathBuf,
+    /// Few and small runs: seconds instead of minutes, figures are coarse
+    #[arg(long)]
+    quick: bool,
+    /// For all that is drawn by lot
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// A folder with workload logs in SWF, for tla
+    #[arg(long, value_name = "FOLDER")]
+    logs: Option<PathBuf>,
+    /// Print the claims as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does it.
+///
+/// # Errors
+/// A file cannot be written, or a log not read.
+pub fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
+    let effort = if args.quick { Effort::Quick } else { Effort::Full };
+    // What cannot be written is better known before the minutes of work.
+    let page = args.out.join("papers.md");
+    create_folder(&args.out)?;
+    let mut reports = Vec::new();
+    for paper in Paper::value_variants() {
+        if *paper != Paper::All && (args.paper == *paper || args.paper == Paper::All) {
+            let report = reproduce(*paper, effort, args)?;
+            write_files(&args.out, &report)?;
+            reports.push(report);
+        }
+    }
+    write(&page, &page_of(args, &reports))?;
+    show::print(&if args.json { as_json(&reports)? } else { words(&reports, &page) })?;
+    Ok(Outcome::Fine)
+}
+
+fn reproduce(paper: Paper, effort: Effort, args: &ReproduceArgs) -> Result<Report, Failure> {
+    let (seed, bar) = (args.seed, Bar::new(paper));
+    let report = match paper {
+        Paper::Fairness => simulator::fairness::reproduce(effort, seed, &bar),
+        Paper::Tla | Paper::Alstb | Paper::Adaptive | Paper::Matrix | Paper::All => {
+            return Err(Failure::bad_input("not yet"));
+        }
+    };
+    bar.0.finish_and_clear();
+    Ok(report)
+}
+
+/// How far one paper is.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new(paper: Paper) -> Bar {
+        let style = ProgressStyle::with_template("{prefix} {pos} of {len} runs {wide_bar} {eta} left");
+        let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let name = paper.to_possible_value().map(|value| value.get_name().to_owned());
+        bar.set_prefix(name.unwrap_or_default());
+        Bar(bar)
+    }
+}
+
+impl Progress for Bar {
+    fn expect(&self, n: u64) {
+        self.0.inc_length(n);
+    }
+
+    fn done(&self) {
+        self.0.inc(1);
+    }
+}
+
+fn write_files(out: &Path, report: &Report) -> Result<(), Failure> {
+    let folder = out.join(report.name);
+    create_folder(&folder)?;
+    report.files().iter().try_for_each(|(name, text)| write(&folder.join(name), text))
+}
+
+fn create_folder(folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| cannot_write(path, &error))
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::infrastructure(format!(
+        "cannot write {}: {error}; name another folder with --out",
+        path.display()
+    ))
+}
+
+fn page_of(args: &ReproduceArgs, reports: &[Report]) -> String {
+    let effort =
+        if args.quick { ", with few and small runs (`--quick`): the numbers are coarse" } else { "" };
+    let mut text = format!(
+        "# The papers, reproduced\n\nWritten by `pilotfish reproduce`, seed {}{effort}. Verdicts are worked out from the \
+         numbers: *exact* to the printed digit, *within* a tolerance, *same order* when the direction holds and the \
+         size does not, *not reproducible* and why. Tables are beside this page as CSV.\n",
+        args.seed
+    );
+    for report in reports {
+        text += &format!("\n{}", report.to_markdown(report.name));
+    }
+    text
+}
+
+fn words(reports: &[Report], page: &Path) -> String {
+    let mut text = String::new();
+    for report in reports {
+        text += &format!("{}: {}\n", report.name, report.summary());
+    }
+    text + &format!("written: {}\n", page.display())
+}
+
+fn as_json(reports: &[Report]) -> Result<String, Failure> {
+    let claims = reports.iter().flat_map(|report| {
+        let of_report =
+            report.parts.iter().flat_map(|part| part.claims.iter().map(move |claim| (part, claim)));
+        of_report.map(|(part, claim)| {
+            let why = match &claim.verdict {
+                Verdict::Not { why } => Some(why),
+                _ => None,
+            };
+            json!({
+                "paper": report.name,
+                "part": part.title,
+                "claim": claim.what,
+                "published": claim.published,
+                "here": claim.ours,
+                "verdict": claim.verdict.word(),
+                "why": why,
+            })
+        })
+    });
+    show::json(&json!({ "claims": claims.collect::<Vec<_>>() }))
+}

@@ -1,0 +1,210 @@
+//! Section 6.6: other units, simpler affinities, and users that come one after the other.
+
+use scheduler::{
+    luck::Luck,
+    policy::{allocation::Allocation, mapping::Mapping},
+};
+
+use crate::{
+    grid,
+    report::{Claim, Effort, Figure, Part, Progress, Shape, Verdict},
+};
+
+use super::{
+    Interference,
+    claims::{percentage, statement},
+    runs::{FIRST, SECOND, sharing},
+    scenario::Scenario,
+    simulation::{Outcome, Sharing, run},
+};
+
+/// Cores that PA-RR takes at a time.
+const D_UNITS: [u64; 6] = [1, 50, 100, 200, 300, 600];
+/// Mean seconds between users.
+const GAPS: [f64; 4] = [500.0, 1000.0, 2000.0, 4000.0];
+/// So often each gap is drawn.
+const N_DRAWS: u64 = 10;
+/// Policies of the first level that are compared, by their places.
+const COMPARED: [usize; 4] = [0, 3, 6, 9];
+
+/// Fairness and makespan, mean over the scenarios.
+type Means = (f64, f64);
+
+/// The two parts.
+pub fn parts(
+    effort: Effort,
+    scenarios: &[Scenario],
+    interference: &Interference,
+    seed: u64,
+    progress: &dyn Progress,
+) -> Vec<Part> {
+    let run_all = |settings: &[Sharing]| -> Vec<Means> {
+        let inputs: Vec<(&Scenario, Sharing)> = settings
+            .iter()
+            .flat_map(|sharing| scenarios.iter().map(|scenario| (scenario, *sharing)))
+            .collect();
+        let outcomes =
+            grid::map(&inputs, progress, |(scenario, sharing)| run(scenario, *sharing, interference));
+        outcomes.chunks(scenarios.len()).map(means).collect()
+    };
+    let standard = sharing(FIRST[9], SECOND[2], seed);
+    vec![units(standard, &run_all), arrivals(effort, interference, seed, progress)]
+}
+
+fn means(outcomes: &[Outcome]) -> Means {
+    let n = outcomes.len() as f64;
+    let sum = |value: fn(&Outcome) -> f64| outcomes.iter().map(value).sum::<f64>() / n;
+    (sum(|outcome| outcome.fairness), sum(|outcome| outcome.makespan))
+}
+
+fn units(standard: Sharing, run_all: &dyn Fn(&[Sharing]) -> Vec<Means>) -> Part {
+    let with_mapping = |mapping| Sharing { mapping, ..standard };
+    let mut settings: Vec<Sharing> = D_UNITS
+        .map(|unit_cores| Sharing { allocation: Allocation::PaRr { unit_cores }, ..standard })
+        .to_vec();
+    settings.extend([
+        with_mapping(Mapping::CaRr { unit_nodes: 1 }),
+        with_mapping(Mapping::CaRr { unit_nodes: 20 }),
+        with_mapping(Mapping::Maf { is_recomputed: false, is_of_pairs: false }),
+        with_mapping(Mapping::Maf { is_recomputed: true, is_of_pairs: true }),
+    ]);
+    let found = run_all(&settings);
+    let (by_d, rest) = found.split_at(D_UNITS.len());
+    let percent = |one: f64, other: f64| (one / other - 1.0) * 100.0;
+    let at_200 = by_d[3];
+    let small =
+        |one: Means, other: Means| percent(one.0, other.0).abs() < 1.0 && percent(one.1, other.1).abs() < 1.0;
+    let words = |one: Means, other: Means| {
+        format!("fairness {:+.2} %, makespan {:+.2} %", percent(one.0, other.0), percent(one.1, other.1))
+    };
+    let points = D_UNITS.iter().zip(by_d).map(|(unit, (fairness, _))| (*unit as f64, *fairness)).collect();
+    Part {
+        title: "Section 6.6: units and simpler affinities".into(),
+        text: "PA-RR with RPA and MAF, and CA-RR for P_unit; means over the scenarios.".into(),
+        claims: vec![
+            percentage("fairness with D_unit 200 against 1", -3.0, percent(at_200.0, by_d[0].0), 1.0),
+            statement(
+                "efficiency with D_unit 200 is the same",
+                words(at_200, by_d[0]),
+                percent(at_200.1, by_d[0].1).abs() < 1.0,
+            ),
+            statement("P_unit 20 makes no difference", words(rest[1], rest[0]), small(rest[1], rest[0])),
+            statement(
+                "co-runner affinities worked out once make hardly a difference",
+                words(rest[2], by_d[0]),
+                small(rest[2], by_d[0]),
+            ),
+            statement("… nor those of pairs only", words(rest[3], by_d[0]), small(rest[3], by_d[0])),
+        ],
+        tables: Vec::new(),
+        figures: vec![Figure {
+            name: "d-unit".into(),
+            title: "Fairness by the unit of PA-RR".into(),
+            x_label: "D_unit, cores".into(),
+            y_label: "fairness".into(),
+            shape: Shape::Lines {
+                series: vec![("PA-RR, MAF".into(), points)],
+                is_log_x: false,
+                is_log_y: false,
+            },
+        }],
+    }
+}
+
+/// Users come by chance, in any order.
+fn arrivals(effort: Effort, interference: &Interference, seed: u64, progress: &dyn Progress) -> Part {
+    let default = super::runs::scenarios(effort).swap_remove(0);
+    let n_draws = if effort == Effort::Full { N_DRAWS } else { 2 };
+    let mut inputs = Vec::new();
+    for place in COMPARED {
+        for gap in GAPS {
+            inputs.extend((0..n_draws).map(|draw| (place, late(&default, gap, seed + draw))));
+        }
+        inputs.push((place, default.clone()));
+    }
+    let outcomes = grid::map(&inputs, progress, |(place, scenario)| {
+        run(scenario, sharing(FIRST[*place], SECOND[2], seed), interference)
+    });
+    let per_policy: Vec<Vec<f64>> = outcomes
+        .chunks(GAPS.len() * n_draws as usize + 1)
+        .map(|of_policy| {
+            let (late, at_once) = of_policy.split_at(of_policy.len() - 1);
+            let by_gap = late.chunks(n_draws as usize).map(|draws| means(draws).0);
+            by_gap.chain(std::iter::once(means(at_once).0)).collect()
+        })
+        .collect();
+    let [_, paf, _, pa_rr] = [0, 1, 2, 3].map(|which| &per_policy[which]);
+    let is_best = |gap: usize| per_policy.iter().all(|of_policy| of_policy[gap] <= pa_rr[gap] + 1e-9);
+    let words =
+        |values: &[f64]| values.iter().map(|value| format!("{value:.3}")).collect::<Vec<_>>().join(" / ");
+    let (at_once, best_late) = (paf[GAPS.len()], paf[..GAPS.len()].iter().copied().fold(0.0, f64::max));
+    let improves = best_late > at_once + 0.005;
+    let series = COMPARED.iter().zip(&per_policy).map(|(place, values)| {
+        (FIRST[*place].0.to_owned(), GAPS.iter().copied().zip(values.iter().copied()).collect())
+    });
+    Part {
+        title: "Section 6.6: users that come one after the other".into(),
+        text: format!(
+            "The default workload with exponential gaps between users in any order, mean 500 to 4,000 s, {n_draws} draws \
+             each; RPA and MAF. A user's time counts from the submission (ours: the paper does not define it)."
+        ),
+        claims: vec![
+            statement(
+                "the trend is the same: PA-RR is the fairest at every rate",
+                format!("PA-RR {}", words(&pa_rr[..GAPS.len()])),
+                (0..GAPS.len()).all(is_best),
+            ),
+            Claim {
+                what: "PAF's fairness improves".into(),
+                published: "yes".into(),
+                ours: format!("{} against {at_once:.3} at once", words(&paf[..GAPS.len()])),
+                verdict: match improves {
+                    true => Verdict::SameOrder,
+                    false => Verdict::Not {
+                        why: "the fairness of users that start at different times is not defined in the paper; by ours only the gap to PA-RR closes".into(),
+                    },
+                },
+            },
+        ],
+        tables: Vec::new(),
+        figures: vec![Figure {
+            name: "arrivals".into(),
+            title: "Fairness when users come one after the other".into(),
+            x_label: "mean gap between users, s".into(),
+            y_label: "fairness".into(),
+            shape: Shape::Lines { series: series.collect(), is_log_x: false, is_log_y: false },
+        }],
+    }
+}
+
+/// The scenario with users that come by chance.
+fn late(scenario: &Scenario, gap: f64, seed: u64) -> Scenario {
+    let mut luck = Luck::of(seed, &[gap as u64]);
+    let mut order: Vec<usize> = (0..scenario.applications.len()).collect();
+    (1..order.len()).rev().for_each(|last| order.swap(last, luck.below(last as u64 + 1) as usize));
+    let mut late = scenario.clone();
+    let mut at = 0.0;
+    for user in order {
+        late.submitted_at[user] = at;
+        // Uniform over (0, 1], so that the logarithm is finite.
+        let uniform = (luck.below(1 << 53) + 1) as f64 / (1_u64 << 53) as f64;
+        at -= gap * uniform.ln();
+    }
+    late
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Scenario, late};
+
+    #[test]
+    fn gaps_have_their_mean() {
+        let all: Vec<f64> = (0..2000)
+            .map(|seed| {
+                late(&Scenario::published(), 1000.0, seed).submitted_at.into_iter().fold(0.0, f64::max)
+            })
+            .collect();
+        let mean = all.iter().sum::<f64>() / all.len() as f64;
+        assert!((mean - 4000.0).abs() < 150.0, "{mean}");
+    }
+}
