@@ -183,7 +183,7 @@ impl World<'_> {
         let pilot = self.manager.pulls.remove(&request);
         let Answer::Pull(PullAnswer { resync, epoch, parts, .. }) = answer else { return Ok(()) };
         if let Some(pilot) = pilot {
-            parts.iter().try_for_each(|part| self.auditor.sent(pilot, *epoch, part))?;
+            parts.iter().try_for_each(|part| self.auditor.sent(pilot, *epoch, part, self.now))?;
         }
         if resync.is_none()
             && let Some(Asker::Pull { node, life, .. }) = self.asked.get(&request)

@@ -4,8 +4,9 @@
 use scheduler::{
     engine::interface::JobChange,
     ids::{JobId, PilotId, TaskId},
-    pull::{Bundle, Part},
+    pull::{Bundle, Part, PilotCommand},
     ranges::TaskSet,
+    time::Time,
 };
 
 use super::{Auditor, Book, Violation};
@@ -61,20 +62,39 @@ impl Auditor {
         pilot: PilotId,
         epoch: u64,
         part: &Part,
+        now: Time,
     ) -> Result<(), Violation> {
         let newest = self.newest_part.entry(pilot).or_default();
         if (epoch, part.number) <= *newest {
             return Ok(());
         }
         *newest = (epoch, part.number);
-        part.bundles.iter().try_for_each(|bundle| self.bundle_sent(bundle))
+        for command in &part.commands {
+            if let PilotCommand::Kill { job, tasks } = command {
+                self.taken_away(pilot, *job, tasks);
+            }
+        }
+        part.bundles.iter().try_for_each(|bundle| self.bundle_sent(bundle, now))
     }
 
-    fn bundle_sent(&self, bundle: &Bundle) -> Result<(), Violation> {
+    /// After a restart the first who claims a task has it; another who runs it too is told to end that.
+    fn taken_away(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
+        let Some(tag) = self.pilots.get(&pilot) else { return };
+        for range in tasks.iter() {
+            let bounds = [range.start, range.end].map(|index| TaskId { job, index });
+            let executions = self.executions.range_mut(bounds[0]..bounds[1]).flat_map(|(_, all)| all);
+            executions.filter(|one| one.tag == *tag).for_each(|one| one.is_stray = true);
+        }
+    }
+
+    fn bundle_sent(&self, bundle: &Bundle, now: Time) -> Result<(), Violation> {
         let Bundle { job, tasks, tried } = bundle;
         let Some(book) = self.books.get(job) else {
             return Err(Violation(format!("tasks of job {job} were sent before it was durable")));
         };
+        let mut tasks = tasks.clone();
+        // What the same moment's timers took away is told with the next part.
+        book.revoked.iter().filter(|(at, _)| *at == now).for_each(|(_, taken)| tasks.remove_all(taken));
         let closed = tasks.intersection(&book.closed());
         ensure!(closed.is_empty(), "tasks {closed} of job {job} were sent although they are over");
         let mut beyond = tasks.clone();

@@ -30,7 +30,7 @@ struct Execution {
     tag: String,
     /// When the manager sent word that the pilot is to run the task.
     given: Time,
-    /// Begun by a pilot of which the manager did not know then what it held.
+    /// Begun by a pilot of which the manager did not know then what it held, or that was told to end it.
     is_stray: bool,
     end: Option<(Time, End)>,
 }
