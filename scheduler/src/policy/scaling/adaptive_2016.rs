@@ -15,6 +15,6 @@ pub(super) fn decide(scaler: &Scaler, seen: &Seen) -> (f64, Why) {
             (scaler.ratio - 1.0, Why::Errors)
         }
         Some(errors) if errors > scaler.settings.errors_max => (scaler.ratio + 1.0, Why::Errors),
-        Some(_) => (scaler.ratio + 1.0, Why::FewErrors),
+        Some(_) => (scaler.ratio + 1.0, Why::Room),
     }
 }
