@@ -14,7 +14,7 @@ use scheduler::{
 };
 
 use super::{
-    workload::{Job, N_TASKS},
+    workload::Job,
     world::{APPLICATIONS, Application, CLOUD, CORES, Nature, Pace},
 };
 
@@ -140,7 +140,7 @@ pub fn run(jobs: &[Job], laws: &Laws, nature: Nature) -> Outcome {
     loop {
         let arrival = coming.peek().map_or(f64::INFINITY, |job| job.at);
         if arrival.is_infinite() && run.is_idle() {
-            return run.outcome();
+            return run.outcome(jobs.iter().map(|job| job.n_tasks).sum());
         }
         let end = (0..CORES.len()).map(|platform| run.head_ends_at(platform)).fold(f64::INFINITY, f64::min);
         run.advance(arrival.min(next_interval).min(end));
@@ -288,8 +288,8 @@ impl Run {
         });
     }
 
-    fn outcome(self) -> Outcome {
-        let n_tasks = N_TASKS as f64;
+    fn outcome(self, n_tasks: u64) -> Outcome {
+        let n_tasks = n_tasks as f64;
         Outcome {
             throughput: n_tasks / self.now,
             wait_s: self.waited_s / n_tasks,
@@ -302,4 +302,54 @@ impl Run {
 
 fn span(seconds: f64) -> Span {
     Span((seconds * 1e6).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use scheduler::policy::{distribution::Distribution, scaling::Scaling};
+
+    use super::{INTERVAL_S, Laws, Nature, run};
+    use crate::adaptive::workload::Job;
+
+    fn near(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-9 * expected.abs(), "{found}, not {expected}");
+    }
+
+    #[test]
+    fn one_job_by_hand() {
+        let job = Job { application: 0, n_tasks: 100, at: 0.0 };
+        let outcome = run(&[job], &Laws::new(Distribution::CoreBased, Scaling::Fixed), Nature::Cores);
+        // Fifty on each: 24 cores at 14 s; 24 at 10 s, where one in 200 attempts fails.
+        let (cluster_s, cloud_s) = (50.0 * 14.0 / 24.0, 50.0 * 10.0 / 24.0 / 0.995);
+        near(outcome.throughput, 100.0 / cluster_s);
+        near(outcome.wait_s, (cluster_s + cloud_s) / 4.0);
+        near(outcome.utilisation, (cluster_s + cloud_s) / (2.0 * cluster_s));
+        near(outcome.errors, 0.5 * 0.005 / 0.995);
+    }
+
+    #[test]
+    fn the_queue_is_served_in_order_and_idle_time_is_time() {
+        let job = |at| Job { application: 1, n_tasks: 240, at };
+        let laws = Laws::new(Distribution::CoreBased, Scaling::Fixed);
+        let alone = run(&[job(0.0)], &laws, Nature::Cores);
+        let behind = run(&[job(0.0), job(0.0)], &laws, Nature::Cores);
+        let later = run(&[job(0.0), job(1000.0)], &laws, Nature::Cores);
+        near(behind.wait_s, 2.0 * alone.wait_s);
+        near(later.wait_s, alone.wait_s);
+        near(480.0 / later.throughput, 1000.0 + 240.0 / alone.throughput);
+    }
+
+    #[test]
+    fn vcpus_follow_their_law() {
+        let jobs = [Job { application: 3, n_tasks: 20_000, at: 0.0 }];
+        let ratios = |scaling| {
+            let outcome = run(&jobs, &Laws::new(Distribution::Profile, scaling), Nature::Cores);
+            assert_eq!(outcome.course[0].at, INTERVAL_S);
+            outcome.course.iter().take(4).map(|moment| moment.ratio).collect::<Vec<_>>()
+        };
+        assert_eq!(ratios(Scaling::Fixed), [1.0; 4]);
+        assert_eq!(ratios(Scaling::Adaptive2016), [2.0, 3.0, 4.0, 4.0]);
+        assert_eq!(ratios(Scaling::Adaptive), [1.5, 2.0, 2.5, 3.0]);
+        assert!(ratios(Scaling::Measured).iter().all(|ratio| (ratio - 2.5).abs() < 1e-5));
+    }
 }
