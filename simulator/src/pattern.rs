@@ -1,7 +1,8 @@
 //! How work comes over time: the four workload patterns of paper 003, usable by any scenario.
 //!
-//! Their names are the usual ones in work on scaling clouds, their shapes are chosen here. A pattern is a rate over a stretch of time,
-//! made of straight lines, with mean 1; it says when what part of the work has come.
+//! Their names are the usual ones in work on scaling clouds, their shapes are chosen here. A pattern is a
+//! rate over a stretch of time, made of straight lines, with mean 1; it says when what part of the work has
+//! come.
 
 use scheduler::luck::Luck;
 

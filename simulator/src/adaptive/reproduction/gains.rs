@@ -43,25 +43,26 @@ pub(super) fn part(trials: &Trials, n_seeds: usize) -> Part {
 
 fn text(n_seeds: usize) -> String {
     format!(
-        "A fluid simulation of a cluster and a cloud of 24 cores each: each platform works on the first job of \
-         its queue; a failed attempt is tried again. 100 jobs with 100,000 tasks together come in one of four \
-         patterns (stable; growing from 0.2 to 1.8 of the mean rate; bursting, four times up and down between \
-         the same; on and off, four times), in one of three conditions (CPU-bound: AutoDock and Pythia; \
-         I/O-bound: Montage and C.M.S; mixed: all four), at an offered load of 0.9 or 1.1 of what both \
-         platforms do with one vCPU a core. {n_seeds} seeds a cell draw sizes, order and times of the jobs; all \
-         laws see the same jobs.\n\n\
+        "A fluid simulation of a cluster and a cloud of 24 cores each: each platform works on the first \
+         job of its queue; a failed attempt is tried again. 100 jobs with 100,000 tasks together come in \
+         one of four patterns (stable; growing from 0.2 to 1.8 of the mean rate; bursting, four times up \
+         and down between the same; on and off, four times), in one of three conditions (CPU-bound: \
+         AutoDock and Pythia; I/O-bound: Montage and C.M.S; mixed: all four), at an offered load of 0.9 or \
+         1.1 of what both platforms do with one vCPU a core. {n_seeds} seeds a cell draw sizes, order and \
+         times of the jobs; all laws see the same jobs.\n\n\
          All numbers of the workload are chosen, as the paper prints none: runtimes on cluster and cloud \
-         14/10, 10/7, 8/11 and 16/24 s; CPU parts 1, .95, .35 and .40; .005 of the cloud's attempts fail, plus \
-         .10 by CPU part and by each core's worth of CPU wanted beyond those there are; Delta .1, m = 5, epsilon \
-         .05, an interval of 300 s, at most 4 vCPUs a core; rates forget by half in 300 s of measuring. \
-         Utilisation is the part of all core-seconds in which a core computes, for attempts that fail as well; \
-         so a \
-         law that makes more attempts fail has the higher one; the independent computation may count otherwise.\n\n\
-         *Published* is LOAD, ERROR and Algorithm 4 as printed, with weights kept within 0 and 1 and brought to \
-         sum 1. *Sound* is equal finish by backlog and measured rates, and vCPUs with a dead band, small steps \
-         up, halving, a hold and a demand gate. *Measured* is equal finish, with vCPUs for each application by \
-         the CPU time that its attempts use. Gains are means over the seeds, then over the cells; the paper's \
-         sizes cannot come out, as its runtimes and constants are not published."
+         14/10, 10/7, 8/11 and 16/24 s; CPU parts 1, .95, .35 and .40; .005 of the cloud's attempts fail, \
+         plus .10 by CPU part and by each core's worth of CPU wanted beyond those there are; Delta .1, m = \
+         5, epsilon .05, an interval of 300 s, at most 4 vCPUs a core; rates forget by half in 300 s of \
+         measuring. Utilisation is the part of all core-seconds in which a core computes, for attempts \
+         that fail as well; so a law that makes more attempts fail has the higher one; the independent \
+         computation may count otherwise.\n\n\
+         *Published* is LOAD, ERROR and Algorithm 4 as printed, with weights kept within 0 and 1 and \
+         brought to sum 1. *Sound* is equal finish by backlog and measured rates, and vCPUs with a dead \
+         band, small steps up, halving, a hold and a demand gate. *Measured* is equal finish, with vCPUs \
+         for each application by the CPU time that its attempts use. Gains are means over the seeds, then \
+         over the cells; the paper's sizes cannot come out, as its runtimes and constants are not \
+         published."
     )
 }
 

@@ -33,12 +33,12 @@ pub(super) fn part(trials: &Trials, seed: u64) -> Part {
     ];
     Part {
         title: "Whether the published laws are sound (Algorithms 3 and 4)".into(),
-        text: "Read as printed, the laws have faults that can be named before anything is run: nothing keeps \
-               weights within 0 and 1; Algorithm 4 has no state in which it rests, and its `else` adds a vCPU \
-               even when too many attempts fail; ERROR moves weight to the cloud and nothing moves it back; \
-               LOAD compares a queue with the size of a job, and rates never enter. Each is counted here over \
-               all runs of the 24 cells, where not said otherwise. The numbers under *published* are those of \
-               an independent computation, or the remark itself."
+        text: "Read as printed, the laws have faults that can be named before anything is run: nothing \
+               keeps weights within 0 and 1; Algorithm 4 has no state in which it rests, and its `else` \
+               adds a vCPU even when too many attempts fail; ERROR moves weight to the cloud and nothing \
+               moves it back; LOAD compares a queue with the size of a job, and rates never enter. Each is \
+               counted here over all runs of the 24 cells, where not said otherwise. The numbers under \
+               *published* are those of an independent computation, or the remark itself."
             .into(),
         claims,
         ..Part::default()
@@ -106,12 +106,13 @@ fn ratchet(seed: u64) -> Claim {
     let weights = |law| course(quiet, law, seed).into_iter().map(|moment| moment.cloud_weight);
     let (initial, published, sound) = (initial_weight(), mean(weights(PUBLISHED)), mean(weights(SOUND)));
     Claim {
-        what: "ERROR is a ratchet: each rise gives Delta to the cloud, no fall takes it back (weight of the cloud, \
-               stable, CPU-bound, load 0.5, where queues are short and LOAD seldom acts)"
+        what: "ERROR is a ratchet: each rise gives Delta to the cloud, no fall takes it back (weight of \
+               the cloud, stable, CPU-bound, load 0.5, where queues are short and LOAD seldom acts)"
             .into(),
         published: "yes".into(),
         ours: format!(
-            "{initial:.2} by profile; in the mean {published:.2} under the published law, {sound:.2} under the sound one"
+            "{initial:.2} by profile; in the mean {published:.2} under the published law, {sound:.2} under the \
+             sound one"
         ),
         verdict: holds(
             published > initial + RATCHET && sound < initial + RATCHET,
