@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use scheduler::{
+    luck::Luck,
     policy::{
         distribution::{self, Adjusted, Distribution, Distributor, Known, Measured},
         scaling::{self, Decision, Interval, Scalers, Scaling, Scope, Seen},
@@ -20,6 +21,8 @@ use super::{
 
 /// Seconds between two decisions on vCPUs, and between two measurements of rates.
 pub const INTERVAL_S: f64 = 300.0;
+/// What is measured is off by the same luck in all runs; jobs differ.
+const LUCK_OF_MEASURING: u64 = 3;
 /// Fewer tasks than this are none.
 const NOTHING: f64 = 1e-6;
 
@@ -120,6 +123,7 @@ impl Done {
 struct Run {
     now: f64,
     nature: Nature,
+    luck: Luck,
     queues: [VecDeque<Slice>; 2],
     distributor: Distributor,
     scalers: Scalers,
@@ -162,6 +166,7 @@ impl Run {
         Run {
             now: 0.0,
             nature,
+            luck: Luck::new(LUCK_OF_MEASURING),
             queues: Default::default(),
             distributor: Distributor::new(laws.distribution, &laws.weights, &known),
             scalers: Scalers::new(laws.scaling, laws.scope, laws.vcpus, APPLICATIONS.len()),
@@ -264,12 +269,15 @@ impl Run {
             }
         }
         let queued = self.queued();
-        let seen = |(application, attempts): (usize, &Attempts)| Seen {
-            n_ended: attempts.ended.round() as u64,
-            n_failed: attempts.failed.round() as u64,
-            n_queued: queued.at(application, CLOUD),
-            cpu: span(attempts.cpu_s),
-            wall: span(attempts.wall_s),
+        let seen = |(application, attempts): (usize, &Attempts)| {
+            let (of_cpu, of_failed) = self.nature.measured(&mut self.luck);
+            Seen {
+                n_ended: attempts.ended.round() as u64,
+                n_failed: (attempts.failed * of_failed).round() as u64,
+                n_queued: queued.at(application, CLOUD),
+                cpu: span(attempts.cpu_s * of_cpu),
+                wall: span(attempts.wall_s),
+            }
         };
         let seen: Vec<Seen> = done.cloud.iter().enumerate().map(seen).collect();
         let interval = Interval { at: Time::default() + span(self.now), n_cores: CORES[CLOUD] };

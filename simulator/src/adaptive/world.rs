@@ -1,5 +1,7 @@
 //! Applications and platforms of paper 003. The paper names them; all numbers are chosen.
 
+use scheduler::luck::Luck;
+
 /// The cluster's place in all rows.
 pub const CLUSTER: usize = 0;
 /// The cloud's place in all rows.
@@ -76,11 +78,14 @@ pub enum Nature {
     Storage,
     /// Each vCPU beyond the first makes 2 % more of all attempts fail, as memory runs short.
     Memory,
+    /// Cores alone are short, but what is measured of them is off: CPU time by up to a fifth, failures by up
+    /// to all of them, both ways.
+    Noise,
 }
 
 impl Nature {
     /// All of them.
-    pub const ALL: [Nature; 3] = [Nature::Cores, Nature::Storage, Nature::Memory];
+    pub const ALL: [Nature; 4] = [Nature::Cores, Nature::Storage, Nature::Memory, Nature::Noise];
 
     /// The words for it.
     pub fn words(self) -> &'static str {
@@ -88,6 +93,16 @@ impl Nature {
             Nature::Cores => "cores are short",
             Nature::Storage => "storage is short too",
             Nature::Memory => "memory is short too",
+            Nature::Noise => "measurements are off",
+        }
+    }
+
+    /// By which factors measured CPU time and failures differ from what they are.
+    pub fn measured(self, luck: &mut Luck) -> (f64, f64) {
+        let mut within = |part: f64| 1.0 + part * (luck.between(0, 2000) as f64 / 1000.0 - 1.0);
+        match self {
+            Nature::Cores | Nature::Storage | Nature::Memory => (1.0, 1.0),
+            Nature::Noise => (within(0.2), within(1.0)),
         }
     }
 }
@@ -117,7 +132,7 @@ impl Pace {
         let demand = ratio * cpu;
         let errors = ERROR_ALWAYS + ERROR_BY_SHORTAGE * cpu * (demand - 1.0).max(0.0);
         let (crowding, more_errors) = match nature {
-            Nature::Cores => (0.0, 0.0),
+            Nature::Cores | Nature::Noise => (0.0, 0.0),
             Nature::Storage => (ratio * (1.0 - cpu) / STORAGE, 0.0),
             Nature::Memory => (0.0, ERROR_BY_CROWD * (ratio - 1.0)),
         };

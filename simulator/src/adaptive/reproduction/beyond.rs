@@ -102,11 +102,11 @@ pub(super) fn conditions(seeds: &[u64], progress: &dyn Progress) -> Part {
         title: "Other loads, other clouds (ours)".into(),
         text: format!(
             "The order of the laws could hang on what was chosen. So they run at five offered loads, and \
-             under two more assumptions about what too many vCPUs do on the cloud: storage that feeds no \
-             more than 1.2 tasks a core that read or write, or memory, of which each vCPU beyond the first \
-             makes 2 % more of all attempts fail. Twelve workloads each, {} seed(s). The simulation has no \
-             noise in what is measured and changes vCPUs at once; both favour laws that trust a \
-             measurement.",
+             under three more assumptions about the cloud: storage that feeds no more than 1.2 tasks a \
+             core that read or write; memory, of which each vCPU beyond the first makes 2 % more of all \
+             attempts fail; measurements that are off, CPU time by up to a fifth and failures by up to all \
+             of them, both ways. Twelve workloads each, {} seed(s). vCPUs change at once in all of them, \
+             which favours laws that change them by much.",
             seeds.len()
         ),
         claims: vec![order(&all, SOUND, PUBLISHED), order(&all, MEASURED, SOUND)],

@@ -30,11 +30,11 @@ pub(super) fn part(seed: u64) -> Part {
         title: "vCPUs a core and weights over time".into(),
         text: "One seed of the stable pattern at load 0.9. The published law adds a vCPU whenever errors \
                are few, so in CPU-bound and mixed workloads it never rests. The sound law tries again \
-               after each hold. The measured law sets the number once; in the mixed workload each \
-               application has its own, and what is drawn is that of the application on the cloud at the \
-               time. The last figure is of a CPU-bound workload at load 0.5: under the published law the \
-               cloud's weight rises with each rise of vCPUs, and no fall takes it back; only LOAD does at \
-               times. Equal finish moves weights too, to whatever platform is idle."
+               after each hold. The measured law sets a number for each application once, and what is \
+               drawn is that of the application on the cloud at the time. The last figure is of a \
+               CPU-bound workload at load 0.5: under the published law the cloud's weight rises with each \
+               rise of vCPUs, and no fall takes it back; only LOAD does at times. Equal finish moves \
+               weights too, to whatever platform is idle."
             .into(),
         figures,
         ..Part::default()
