@@ -7,6 +7,7 @@ pub mod fairness;
 pub mod faults;
 pub mod grid;
 pub mod matrix;
+pub mod pattern;
 pub mod report;
 pub mod tla;
 

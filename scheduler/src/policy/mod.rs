@@ -7,6 +7,7 @@ pub mod distribution;
 pub mod mapping;
 pub mod matching;
 pub mod placement;
+pub mod scaling;
 pub mod stealing;
 pub mod table;
 

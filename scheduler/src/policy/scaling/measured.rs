@@ -1,0 +1,36 @@
+//! Scaling by what attempts are measured to use: a task that computes in a third of its time leaves room for
+//! two more on its core. As many vCPUs as fill the core's time, at once; errors still halve them, and after
+//! that they come back by small steps. Ours: the paper looks at errors alone, so it has to run into them to
+//! find out. Made for one application at a time, whose tasks are alike.
+
+use super::{Interval, Scaler, Seen, Why};
+
+/// Nothing changes while the number aimed at is no further off than this part.
+const BAND: f64 = 0.05;
+
+/// How many vCPUs a core has next, and why.
+pub(super) fn decide(scaler: &Scaler, interval: &Interval, seen: &Seen) -> (f64, Why) {
+    let (ratio, settings) = (scaler.ratio, &scaler.settings);
+    let Some(errors) = seen.errors() else { return (ratio, Why::NothingEnded) };
+    if errors > settings.errors_max {
+        return (ratio / 2.0, Why::Errors);
+    }
+    let aim = settings.cpu_goal * seen.wall.as_secs_f64() / seen.cpu.as_secs_f64();
+    // No time, or no CPU time: it was not measured.
+    if !aim.is_finite() || aim <= 0.0 {
+        return (ratio, Why::NothingEnded);
+    }
+    if aim < ratio * (1.0 - BAND) {
+        return (aim, Why::CoresFull);
+    }
+    if aim <= ratio * (1.0 + BAND) {
+        return (ratio, Why::InBand);
+    }
+    if interval.at < scaler.held_until {
+        return (ratio, Why::Held);
+    }
+    if !seen.has_demand(ratio, interval.n_cores) {
+        return (ratio, Why::NoDemand);
+    }
+    (if scaler.has_failed { aim.min(ratio + settings.step) } else { aim }, Why::Room)
+}

@@ -1,0 +1,219 @@
+//! Whether the published laws are as unsound as they look: bounds, swings, the ratchet, the climb.
+
+use super::{
+    course::{cell, course},
+    trials::{CORE, LOAD, MEASURED, Metric, PUBLISHED, SOUND, STATIC, Trials, everywhere, mean, of},
+};
+use crate::{
+    adaptive::{
+        fluid::{INTERVAL_S, Moment, Outcome},
+        published::{REFERENCE_CHANGES, REFERENCE_CHANGES_SOUND, REFERENCE_CLAMPED},
+        workload::{Cell, N_TASKS},
+        world::{CLOUD, CORES, Condition, Nature, Pace},
+    },
+    report::{Claim, Part, Verdict},
+};
+
+/// A load at which both platforms are often idle.
+const QUIET: f64 = 0.5;
+/// A weight that is further off than this is another one.
+const RATCHET: f64 = 0.1;
+
+pub(super) fn part(trials: &Trials, seed: u64) -> Part {
+    let claims = vec![
+        bounds(trials),
+        swings(trials),
+        swings_of_sound(trials),
+        ratchet(seed),
+        climb(seed),
+        load_alone(trials),
+        cost_on_cpu(trials),
+        sound_wins(trials),
+        measured_wins(trials),
+    ];
+    Part {
+        title: "Whether the published laws are sound (Algorithms 3 and 4)".into(),
+        text: "Read as printed, the laws have faults that can be named before anything is run: nothing \
+               keeps weights within 0 and 1; Algorithm 4 has no state in which it rests, and its `else` \
+               adds a vCPU even when too many attempts fail; ERROR moves weight to the cloud and nothing \
+               moves it back; LOAD compares a queue with the size of a job, and rates never enter. Each is \
+               counted here over all runs of the 24 cells, where not said otherwise. The numbers under \
+               *published* are those of an independent computation, or the remark itself."
+            .into(),
+        claims,
+        ..Part::default()
+    }
+}
+
+/// The remark holds in direction; or it does not.
+fn holds(is_so: bool, why: &str) -> Verdict {
+    if is_so { Verdict::SameOrder } else { Verdict::Not { why: why.into() } }
+}
+
+fn computes(cell: &Cell) -> bool {
+    cell.condition != Condition::Io
+}
+
+fn n_changes(outcome: &Outcome) -> f64 {
+    outcome.n_changes as f64
+}
+
+/// The part of intervals at whose end vCPUs changed.
+fn part_changed(outcome: &Outcome) -> f64 {
+    n_changes(outcome) * INTERVAL_S / (N_TASKS as f64 / outcome.throughput)
+}
+
+fn bounds(trials: &Trials) -> Claim {
+    let (_, most) = trials.range(PUBLISHED, everywhere, |outcome| outcome.n_clamped as f64);
+    Claim {
+        what: "weights would leave 0 to 1: steps of a run, at most".into(),
+        published: REFERENCE_CLAMPED.to_string(),
+        ours: format!("{most}"),
+        verdict: holds(most > 0.0, "no step left 0 to 1 in our runs"),
+    }
+}
+
+fn swings(trials: &Trials) -> Claim {
+    let (least, most) = trials.range(PUBLISHED, computes, n_changes);
+    let (least_part, _) = trials.range(PUBLISHED, computes, part_changed);
+    Claim {
+        what: "Algorithm 4 never rests: changes of vCPUs a run, CPU-bound and mixed".into(),
+        published: format!("{} to {}", REFERENCE_CHANGES.0, REFERENCE_CHANGES.1),
+        ours: format!(
+            "{least} to {most}; in each run at the end of {:.0} % of intervals or more",
+            least_part * 100.0
+        ),
+        verdict: holds(least_part > 0.5, "in some run it rested for half of the time or more"),
+    }
+}
+
+fn swings_of_sound(trials: &Trials) -> Claim {
+    let (least, most) = trials.range(SOUND, everywhere, n_changes);
+    let published = trials.sum(PUBLISHED, n_changes);
+    let part = trials.sum(SOUND, n_changes) / published * 100.0;
+    Claim {
+        what: "the sound law changes vCPUs less often: changes a run, all conditions".into(),
+        published: format!("{} to {}", REFERENCE_CHANGES_SOUND.0, REFERENCE_CHANGES_SOUND.1),
+        ours: format!("{least} to {most}; {part:.0} % of the published law's"),
+        verdict: holds(part < 100.0, "it changes them more often"),
+    }
+}
+
+/// The cloud's weight under the published law, where the first weights are as good at the end as in the
+/// beginning.
+fn ratchet(seed: u64) -> Claim {
+    let quiet = Cell { load: QUIET, ..cell(Condition::Cpu) };
+    let weights = |law| course(quiet, law, seed).into_iter().map(|moment| moment.cloud_weight);
+    let (initial, published, sound) = (initial_weight(), mean(weights(PUBLISHED)), mean(weights(SOUND)));
+    Claim {
+        what: "ERROR is a ratchet: each rise gives Delta to the cloud, no fall takes it back (weight of \
+               the cloud, stable, CPU-bound, load 0.5, where queues are short and LOAD seldom acts)"
+            .into(),
+        published: "yes".into(),
+        ours: format!(
+            "{initial:.2} by profile; in the mean {published:.2} under the published law, {sound:.2} under the \
+             sound one"
+        ),
+        verdict: holds(
+            published > initial + RATCHET && sound < initial + RATCHET,
+            "the weight stayed near its beginning, or left it under both laws",
+        ),
+    }
+}
+
+/// The cloud's profiled weight for AutoDock.
+fn initial_weight() -> f64 {
+    let rate = |platform| Pace::of(0, platform, 1.0, Nature::default()).attempts;
+    rate(CLOUD) / (rate(1 - CLOUD) + rate(CLOUD))
+}
+
+/// Rises of vCPUs for which nothing waited.
+fn climb(seed: u64) -> Claim {
+    let quiet = Cell { load: QUIET, ..cell(Condition::Io) };
+    let n_rises = |law| {
+        let is_idle_rise = |two: &&[Moment]| {
+            let n_vcpus = two[0].ratio * CORES[CLOUD] as f64;
+            two[1].ratio > two[0].ratio && two[1].n_queued as f64 <= n_vcpus
+        };
+        course(quiet, law, seed).windows(2).filter(is_idle_rise).count()
+    };
+    let (published, sound) = (n_rises(PUBLISHED), n_rises(SOUND));
+    Claim {
+        what:
+            "Algorithm 4 climbs whether or not there is work: rises with no more tasks than vCPUs, stable, \
+               I/O-bound, load 0.5"
+                .into(),
+        published: "always to C".into(),
+        ours: format!("such rises: {published}; under the sound law: {sound}"),
+        verdict: holds(published > 0 && sound == 0, "it met work at each rise of this run"),
+    }
+}
+
+fn load_alone(trials: &Trials) -> Claim {
+    let gain = |law| trials.gain(law, Metric::Throughput, everywhere);
+    let (load, fixed) = (gain(LOAD), gain(STATIC));
+    let steps: Vec<f64> =
+        (0..3).map(|step| trials.sum(LOAD, |outcome| outcome.load_steps[step] as f64)).collect();
+    let all: f64 = steps.iter().sum();
+    let part = |step: usize| steps[step] / all * 100.0;
+    Claim {
+        what: "LOAD alone is worth nothing over the static weights that it starts from (throughput)".into(),
+        published: "+13.2 against +13.5 %".into(),
+        ours: format!(
+            "{load:+.1} against {fixed:+.1} %; of its steps {:.0} % keep, {:.0} % initialize, {:.0} % move",
+            part(0),
+            part(1),
+            part(2)
+        ),
+        verdict: holds(load <= fixed, "it gains here"),
+    }
+}
+
+fn cost_on_cpu(trials: &Trials) -> Claim {
+    let gain = |law| trials.gain(law, Metric::Throughput, of(Condition::Cpu));
+    let (published, fixed, measured) = (gain(PUBLISHED), gain(STATIC), gain(MEASURED));
+    Claim {
+        what: "on CPU-bound workloads the published scaling costs throughput against its own static weights"
+            .into(),
+        published: "+10 against +20 % (stable, load 1.1)".into(),
+        ours: format!(
+            "{published:+.1} against {fixed:+.1} % (all CPU-bound cells; measured law {measured:+.1} %)"
+        ),
+        verdict: holds(published < fixed, "it gains here"),
+    }
+}
+
+/// In all three means.
+fn wins(trials: &Trials, one: usize, other: usize) -> (bool, String) {
+    let is_better = Metric::ALL.map(|metric| {
+        metric.is_better(trials.gain(one, metric, everywhere), trials.gain(other, metric, everywhere))
+    });
+    let words = Metric::ALL.map(|metric| {
+        let n = trials.n_cells_better(one, other, metric);
+        let part = trials.runs_better(one, other, metric);
+        format!("{} in {n} of {} cells and {part:.0} % of runs", metric.name(), trials.cells.len())
+    });
+    (!is_better.contains(&false), words.join(", "))
+}
+
+fn sound_wins(trials: &Trials) -> Claim {
+    let (is_so, words) = wins(trials, SOUND, PUBLISHED);
+    Claim {
+        what: "the sound laws beat the published ones in the means of all three metrics".into(),
+        published: "yes".into(),
+        ours: format!("better {words}"),
+        verdict: holds(is_so, "not in each of them"),
+    }
+}
+
+fn measured_wins(trials: &Trials) -> Claim {
+    let (beats_sound, words) = wins(trials, MEASURED, SOUND);
+    let (beats_published, _) = wins(trials, MEASURED, PUBLISHED);
+    let (beats_core, _) = wins(trials, MEASURED, CORE);
+    Claim {
+        what: "a law that beats all of them in the means of all three metrics (ours)".into(),
+        published: "not in the paper".into(),
+        ours: format!("measured against sound: better {words}"),
+        verdict: holds(beats_sound && beats_published && beats_core, "not in each of them"),
+    }
+}

@@ -1,0 +1,132 @@
+//! How work comes over time: the four workload patterns of paper 003, usable by any scenario.
+//!
+//! Their names are the usual ones in work on scaling clouds, their shapes are chosen here. A pattern is a
+//! rate over a stretch of time, made of straight lines, with mean 1; it says when what part of the work has
+//! come.
+
+use scheduler::luck::Luck;
+
+/// How the rate of arrivals changes over a stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// The same rate all the time.
+    Stable,
+    /// Rising evenly from 0.2 to 1.8 times the mean.
+    Growing,
+    /// Up and down four times, evenly between 0.2 and 1.8 times the mean.
+    Bursting,
+    /// Four times twice the mean, then as long nothing.
+    OnAndOff,
+}
+
+/// A piece of a pattern: its part of the time, the rate at its beginning and at its end.
+type Piece = (f64, f64, f64);
+
+impl Pattern {
+    /// All of them.
+    pub const ALL: [Pattern; 4] = [Pattern::Stable, Pattern::Growing, Pattern::Bursting, Pattern::OnAndOff];
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Pattern::Stable => "stable",
+            Pattern::Growing => "growing",
+            Pattern::Bursting => "bursting",
+            Pattern::OnAndOff => "on-and-off",
+        }
+    }
+
+    /// How often it repeats, and what is repeated.
+    fn pieces(self) -> (u32, &'static [Piece]) {
+        match self {
+            Pattern::Stable => (1, &[(1.0, 1.0, 1.0)]),
+            Pattern::Growing => (1, &[(1.0, 0.2, 1.8)]),
+            Pattern::Bursting => (4, &[(0.5, 0.2, 1.8), (0.5, 1.8, 0.2)]),
+            Pattern::OnAndOff => (4, &[(0.5, 2.0, 2.0), (0.5, 0.0, 0.0)]),
+        }
+    }
+
+    /// When this part of the work has come, both from 0 to 1; what is beyond counts as the nearer end.
+    pub fn when(self, part: f64) -> f64 {
+        let (n_repeats, pieces) = self.pieces();
+        let scaled = part.clamp(0.0, 1.0) * f64::from(n_repeats);
+        let repeat = scaled.floor().min(f64::from(n_repeats - 1));
+        let (mut left, mut time) = (scaled - repeat, 0.0);
+        for (length, from, to) in pieces.iter().copied() {
+            let area = length * (from + to) / 2.0;
+            if left <= area && area > 0.0 {
+                time += length * within(left / length, from, to);
+                break;
+            }
+            left -= area;
+            time += length;
+        }
+        (repeat + time.min(1.0)) / f64::from(n_repeats)
+    }
+
+    /// `n` arrivals in this span, ascending, in its unit: one in each n-th part of the work, at a place drawn
+    /// by lot.
+    pub fn arrivals(self, n: usize, span: f64, luck: &mut Luck) -> Vec<f64> {
+        let mut arrival = |place: usize| span * self.when((place as f64 + fraction(luck)) / n as f64);
+        (0..n).map(&mut arrival).collect()
+    }
+}
+
+/// From 0 to below 1.
+fn fraction(luck: &mut Luck) -> f64 {
+    const STEPS: u64 = 1 << 32;
+    luck.below(STEPS) as f64 / STEPS as f64
+}
+
+/// Where between 0 and 1 the area under the line from `from` to `to` comes to `area`.
+fn within(area: f64, from: f64, to: f64) -> f64 {
+    let slope = to - from;
+    if slope == 0.0 {
+        area / from
+    } else {
+        // The root of slope/2 · x² + from · x = area, in the form that does not cancel.
+        2.0 * area / (from + (from * from + 2.0 * slope * area).max(0.0).sqrt())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use scheduler::luck::Luck;
+
+    use super::Pattern;
+
+    /// The part of the work that comes in each of eight equal pieces of time.
+    fn eighths(pattern: Pattern) -> [f64; 8] {
+        let mut parts = [0.0; 8];
+        let n = 80_000;
+        for k in 0..n {
+            let time = pattern.when((f64::from(k) + 0.5) / f64::from(n));
+            parts[((time * 8.0) as usize).min(7)] += 8.0 / f64::from(n);
+        }
+        parts.map(|part| (part * 100.0).round() / 100.0)
+    }
+
+    #[test]
+    fn shapes() {
+        assert_eq!(eighths(Pattern::Stable), [1.0; 8]);
+        assert_eq!(eighths(Pattern::Growing), [0.3, 0.5, 0.7, 0.9, 1.1, 1.3, 1.5, 1.7]);
+        assert_eq!(eighths(Pattern::Bursting), [1.0; 8]);
+        assert_eq!(eighths(Pattern::OnAndOff), [2.0, 0.0, 2.0, 0.0, 2.0, 0.0, 2.0, 0.0]);
+        // Half of a cycle's work has come at its top, where the rate is highest.
+        assert!((Pattern::Bursting.when(0.125) - 0.125).abs() < 1e-12);
+        let near_the_top = Pattern::Bursting.when(0.13) - Pattern::Bursting.when(0.12);
+        let near_the_bottom = Pattern::Bursting.when(0.255) - Pattern::Bursting.when(0.245);
+        assert!(near_the_bottom > 3.0 * near_the_top, "{near_the_bottom} against {near_the_top}");
+    }
+
+    #[test]
+    fn arrivals_ascend_within_the_span() {
+        for pattern in Pattern::ALL {
+            let arrivals = pattern.arrivals(1000, 50.0, &mut Luck::new(7));
+            assert!(arrivals.is_sorted(), "{pattern:?}");
+            assert!(arrivals[0] >= 0.0 && arrivals[999] <= 50.0, "{pattern:?}");
+            assert_eq!((pattern.when(0.0), pattern.when(-1.0)), (0.0, 0.0));
+            assert!(pattern.when(1.0) <= 1.0 && pattern.when(1.0) > 0.8, "{pattern:?}");
+        }
+    }
+}
