@@ -92,7 +92,8 @@ fn reproduce(paper: Paper, effort: Effort, args: &ReproduceArgs) -> Result<Repor
     let (seed, bar) = (args.seed, Bar::new(paper));
     let report = match paper {
         Paper::Fairness => simulator::fairness::reproduce(effort, seed, &bar),
-        Paper::Tla | Paper::Alstb | Paper::Adaptive | Paper::Matrix | Paper::All => {
+        Paper::Adaptive => simulator::adaptive::reproduce(effort, seed, &bar),
+        Paper::Tla | Paper::Alstb | Paper::Matrix | Paper::All => {
             return Err(Failure::bad_input("not yet"));
         }
     };

@@ -5,6 +5,10 @@ use super::{Claim, Part, Report, Verdict, table::line};
 /// A file of a report: its name in the report's folder, and what is in it.
 pub type File = (String, String);
 
+/// Larger tables are only linked.
+const N_ROWS_SHOWN: usize = 40;
+const N_COLUMNS_SHOWN: usize = 12;
+
 impl Report {
     /// The page, which shows figures out of `folder`. Headings begin at the second level.
     pub fn to_markdown(&self, folder: &str) -> String {
@@ -48,7 +52,13 @@ impl Part {
             text += &format!("\n{}", claims(&self.claims));
         }
         for table in &self.tables {
-            text += &format!("\n{}", table.to_markdown());
+            let is_long = table.rows.len() > N_ROWS_SHOWN || table.columns.len() > N_COLUMNS_SHOWN;
+            text += &match is_long {
+                true => {
+                    format!("\n[{}]({folder}/{}.csv): {} rows.\n", table.title, table.name, table.rows.len())
+                }
+                false => format!("\n{}", table.to_markdown()),
+            };
         }
         for figure in &self.figures {
             text += &format!("\n![{}]({folder}/{}.svg)\n", figure.title, figure.name);
