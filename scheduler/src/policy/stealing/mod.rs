@@ -10,6 +10,7 @@
 pub mod bound;
 mod flds;
 pub mod hunt;
+mod lend;
 mod mdl;
 mod mlb;
 mod none;
@@ -43,6 +44,8 @@ pub enum Stealing {
         /// Whether tt doubles when tasks were moved, and halves, not below `tt_ms`, when none had to be.
         is_adaptive: bool,
     },
+    /// They leave their data when they would wait longer than fetching takes: see `lend.rs`.
+    Lend,
 }
 
 /// A file or object that a task reads, and where it is.
@@ -69,6 +72,15 @@ impl Ready<'_> {
     fn fetch_s(&self, bytes: u64) -> f64 {
         bytes as f64 / self.bytes_per_s
     }
+}
+
+/// How fast a pilot runs tasks and takes in data.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// Tasks that a pilot begins in a second while it has any: its slots / their expected seconds.
+    pub tasks_per_s: f64,
+    /// What a pilot fetches in a second from another; positive.
+    pub bytes_per_s: f64,
 }
 
 /// Where a ready task waits.
@@ -100,6 +112,19 @@ impl Stealing {
         self != Stealing::None
     }
 
+    /// Whether a task in a pilot's own queue, with so many to be begun there before it or with it, may be taken
+    /// by another that would have to fetch so many bytes.
+    pub fn may_leave(self, n_waiting: usize, bytes: u64, pace: &Pace) -> bool {
+        match self {
+            Stealing::Lend => lend::may_leave(n_waiting, bytes, pace),
+            Stealing::None
+            | Stealing::Mlb
+            | Stealing::Mdl
+            | Stealing::Rlds { .. }
+            | Stealing::Flds { .. } => false,
+        }
+    }
+
     /// Whether a task may run where it has to fetch so much.
     fn is_light(self, bytes: u64, task: &Ready<'_>) -> bool {
         match self {
@@ -108,6 +133,7 @@ impl Stealing {
             Stealing::Mdl => mdl::is_light(bytes),
             Stealing::Rlds { t_percent } => rlds::is_light(bytes, task, t_percent),
             Stealing::Flds { t_percent, .. } => flds::is_light(bytes, task, t_percent),
+            Stealing::Lend => lend::is_light(bytes),
         }
     }
 }

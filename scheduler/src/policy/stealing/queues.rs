@@ -39,12 +39,25 @@ impl<T> ReadyQueues<T> {
         next.map(|(_, task)| task)
     }
 
-    /// Gives a thief half of the shared tasks with their bytes, rounded up so that a single one can be stolen:
-    /// those with least data, which cost it least.
-    pub fn give_half(&mut self) -> Vec<(u64, T)> {
-        let n = self.shared.len().div_ceil(2);
-        let given = std::iter::from_fn(|| self.shared.pop_first()).take(n);
-        given.map(|((bytes, _), task)| (bytes, task)).collect()
+    /// Gives a thief half of what it may take, with the bytes, rounded up so that a single task can be stolen:
+    /// shared ones first, and those with least data, which cost it least.
+    ///
+    /// `may_leave`: whether a task of its own may go, by how many wait here and the task's bytes; asked in
+    /// ascending order until the first no. O(k log n), where k may be taken.
+    pub fn give_half(&mut self, may_leave: impl Fn(usize, u64) -> bool) -> Vec<(u64, T)> {
+        let n_own = self.own.len();
+        let lent = self.own.keys().enumerate().take_while(|(n, (bytes, _))| may_leave(n_own - n, *bytes));
+        let n = (self.shared.len() + lent.count()).div_ceil(2);
+        let given = std::iter::from_fn(|| self.shared.pop_first().or_else(|| self.own.pop_first()));
+        given.take(n).map(|((bytes, _), task)| (bytes, task)).collect()
+    }
+
+    /// What to tell an idle pilot that asks: how many shared tasks there are, and all of its own when the one
+    /// with least data may leave. More than could be taken, perhaps; 0 only if none could. O(log n).
+    pub fn n_offered(&self, may_leave: impl Fn(usize, u64) -> bool) -> usize {
+        let lightest = self.own.first_key_value().map(|((bytes, _), _)| *bytes);
+        let n_own = lightest.filter(|bytes| may_leave(self.own.len(), *bytes)).map_or(0, |_| self.own.len());
+        self.shared.len() + n_own
     }
 
     /// Moves so many of its own tasks, or as many as there are, to the shared ones: those with least data.

@@ -20,7 +20,7 @@ impl Relief {
             Stealing::Flds { tt_ms, is_adaptive, .. } => {
                 Some(Relief { tt_s: tt_ms as f64 / 1e3, n_doublings: 0, is_adaptive })
             }
-            Stealing::None | Stealing::Mlb | Stealing::Mdl | Stealing::Rlds { .. } => None,
+            Stealing::None | Stealing::Mlb | Stealing::Mdl | Stealing::Rlds { .. } | Stealing::Lend => None,
         }
     }
 

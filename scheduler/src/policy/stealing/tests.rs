@@ -9,7 +9,7 @@ use serde::{
     },
 };
 
-use super::{Input, Ready, Spot, Stealing};
+use super::{Input, Pace, Ready, Spot, Stealing};
 
 /// 50 ms at 125 MB/s: t = 0.5 is 3.125 MB.
 const RUN_S: f64 = 0.05;
@@ -25,7 +25,8 @@ fn spot(policy: Stealing, inputs: &[(usize, u64)]) -> Spot {
 
 #[test]
 fn the_branches_of_algorithm_1() {
-    let cases: [(&str, &[(usize, u64)], Spot); 8] = [
+    type Inputs = &'static [(usize, u64)];
+    let cases: [(&str, Inputs, Spot); 8] = [
         ("no data", &[], Spot::Shared),
         ("all of it light", &[(1, 2_000_000), (2, 1_000_000)], Spot::Shared),
         ("just light enough", &[(1, 3_125_000)], Spot::Shared),
@@ -44,13 +45,25 @@ fn the_branches_of_algorithm_1() {
 #[test]
 fn the_policies_differ_in_what_is_light() {
     let spots = |inputs: &[(usize, u64)]| {
-        [Stealing::None, Stealing::Mlb, Stealing::Mdl, RLDS].map(|policy| spot(policy, inputs))
+        [Stealing::None, Stealing::Mlb, Stealing::Mdl, Stealing::Lend, RLDS]
+            .map(|policy| spot(policy, inputs))
     };
     let own = Spot::Own;
-    assert_eq!(spots(&[]), [own(HERE), Spot::Shared, Spot::Shared, Spot::Shared]);
-    assert_eq!(spots(&[(1, 0)]), [own(HERE), Spot::Shared, Spot::Shared, Spot::Shared]);
-    assert_eq!(spots(&[(1, 1)]), [own(HERE), Spot::Shared, own(1), Spot::Shared]);
-    assert_eq!(spots(&[(1, u64::MAX), (2, u64::MAX)]), [own(HERE), Spot::Shared, own(1), own(1)]);
+    assert_eq!(spots(&[]), [own(HERE), Spot::Shared, Spot::Shared, Spot::Shared, Spot::Shared]);
+    assert_eq!(spots(&[(1, 0)]), [own(HERE), Spot::Shared, Spot::Shared, Spot::Shared, Spot::Shared]);
+    assert_eq!(spots(&[(1, 1)]), [own(HERE), Spot::Shared, own(1), own(1), Spot::Shared]);
+    assert_eq!(spots(&[(1, u64::MAX), (2, u64::MAX)]), [own(HERE), Spot::Shared, own(1), own(1), own(1)]);
+}
+
+#[test]
+fn only_lending_lets_tasks_leave_their_data_and_only_when_they_would_wait_longer() {
+    let pace = Pace { tasks_per_s: 40.0, bytes_per_s: BYTES_PER_S };
+    for policy in [Stealing::None, Stealing::Mlb, Stealing::Mdl, RLDS, FLDS] {
+        assert!(!policy.may_leave(usize::MAX, 0, &pace));
+    }
+    // Four wait a tenth of a second, in which 12.5 MB come.
+    assert!(Stealing::Lend.may_leave(4, 12_499_999, &pace));
+    assert!(!Stealing::Lend.may_leave(4, 12_500_000, &pace));
 }
 
 #[test]
@@ -63,7 +76,7 @@ fn the_words_of_the_configuration() {
         [read("none"), read("mlb"), read("mdl")],
         [Ok(Stealing::None), Ok(Stealing::Mlb), Ok(Stealing::Mdl)]
     );
-    assert!(read("nil").unwrap_err().to_string().contains("`none`, `mlb`, `mdl`, `rlds`, `flds`"));
+    assert!(read("nil").unwrap_err().to_string().contains("`none`, `mlb`, `mdl`, `rlds`, `flds`, `lend`"));
     assert!([Stealing::Mlb, Stealing::Mdl, RLDS, FLDS].into_iter().all(Stealing::steals));
     assert!(!Stealing::None.steals());
 }
