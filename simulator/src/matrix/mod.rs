@@ -10,3 +10,30 @@ pub mod workload;
 pub mod world;
 
 mod node;
+mod parts;
+
+use crate::report::{Effort, Progress, Report};
+
+/// The paper's bound, DAWS against it, all-pairs, the imbalance of Fan-Out, and what beats FLDS.
+///
+/// The same seed gives the same report. Full: up to 131,072 cores for the bound and 16,384 for the simulation,
+/// 1000 tasks for each core; quick: a hundredth of that.
+pub fn reproduce(effort: Effort, seed: u64, progress: &dyn Progress) -> Report {
+    let parts = vec![
+        parts::bound::part(effort, seed, progress),
+        parts::scaling::part(effort, seed, progress),
+        parts::all_pairs::part(effort, seed, progress),
+        parts::imbalance::part(effort, seed, progress),
+        parts::laws::part(effort, seed, progress),
+    ];
+    Report {
+        name: "matrix",
+        paper: "K. Wang, K. Qiao, I. Sadooghi, X. Zhou, T. Li, M. Lang, I. Raicu: Load-balanced and \
+                locality-aware scheduling for data-intensive workloads at extreme scales. Concurrency and \
+                Computation: Practice and Experience, 2015",
+        parts,
+    }
+}
+
+#[cfg(test)]
+mod tests;
