@@ -14,15 +14,15 @@ pub const RATIO_TO_BOUND: [f64; 4] = [0.99139636, 0.88238118, 0.85690323, 0.9060
 pub const ALL_PAIRS_FLDS_200: f64 = 0.859;
 /// Cores of the largest measurement on a real machine.
 pub const N_CORES_MEASURED: u64 = 200;
-/// Tasks for each core.
+/// Tasks for each core (k of eq. 1).
 pub const TASKS_PER_CORE: u64 = 1000;
-/// Mean seconds of a task; each is drawn between 0 and twice that.
+/// Mean seconds of a task (l of eq. 1); each is drawn between 0 and twice that.
 pub const RUN_S: f64 = 0.05;
 /// Tasks of a pipe, and children (parents) of a task in Fan-Out (Fan-In).
 pub const DEGREE: u64 = 10;
-/// Files of the all-pairs runs, each with each.
+/// Files of all-pairs, each compared with each, as the reference simulation has them.
 pub const N_FILES: u64 = 500;
-/// Seconds of a task of all-pairs.
+/// Seconds of a task of all-pairs, likewise.
 pub const ALL_PAIRS_RUN_S: f64 = 0.1;
-/// Bytes of each of its files.
+/// Bytes of each of its files, likewise.
 pub const FILE_BYTES: u64 = 12_000_000;

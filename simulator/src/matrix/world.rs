@@ -19,7 +19,7 @@ use super::{
 };
 use crate::agenda::Agenda;
 
-/// How often FLDS looks at a pilot's own queue (paper 004, section 4).
+/// How often FLDS looks at a pilot's own queue (paper 004).
 const RELIEF_INTERVAL: Span = Span::from_secs(1);
 /// What draws are for.
 const DEALING: u64 = 1;
@@ -273,7 +273,7 @@ impl<'a> World<'a> {
         let inputs = &inputs[..n_inputs];
         let ready =
             Ready { inputs, run_s: self.workload.mean_run_s(), bytes_per_s: self.setting.bytes_per_s };
-        let bytes = inputs.iter().map(|input| input.bytes).sum();
+        let bytes = self.setting.policy.weight(&ready);
         let (node, is_own) = match self.setting.policy.spot(&ready, here as usize) {
             Spot::Shared => (here, false),
             Spot::Own(node) => (node as u32, true),

@@ -1,5 +1,5 @@
 //! Flexible load-balancing and data-locality segregation: as RLDS, and a pilot whose own queue is more than tt
-//! of work long shares what is beyond that (paper 004, section 4; how many: see `relief.rs`).
+//! of work long shares what is beyond that (paper 004; how many: see `relief.rs`).
 
 use super::{Ready, rlds};
 

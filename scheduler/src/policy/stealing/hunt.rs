@@ -1,4 +1,4 @@
-//! Adaptive work stealing: whom an idle pilot asks, and how long it waits between tries (paper 004, section 2).
+//! Adaptive work stealing: whom an idle pilot asks, and how long it waits between tries (paper 004).
 
 use crate::{luck::Luck, time::Span};
 

@@ -1,5 +1,5 @@
-//! Maximised load balancing: all tasks may be stolen, whatever they have to fetch (paper 004, section 4:
-//! t without limit).
+//! Maximised load balancing: all tasks may be stolen, whatever they have to fetch (paper 004: t without
+//! limit).
 
 pub(super) fn is_light() -> bool {
     true

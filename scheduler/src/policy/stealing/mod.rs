@@ -69,6 +69,16 @@ pub struct Ready<'a> {
 }
 
 impl Ready<'_> {
+    /// All that it reads.
+    fn bytes(&self) -> u64 {
+        self.inputs.iter().fold(0, |sum, input| sum.saturating_add(input.bytes))
+    }
+
+    /// The first of equal ones: `max_by_key` alone would take the last.
+    fn largest(&self) -> Option<Input> {
+        self.inputs.iter().rev().max_by_key(|input| input.bytes).copied()
+    }
+
     fn fetch_s(&self, bytes: u64) -> f64 {
         bytes as f64 / self.bytes_per_s
     }
@@ -97,13 +107,23 @@ impl Stealing {
     /// are light, or when even the largest file is; else with the largest file, the first of equal ones.
     pub fn spot(self, task: &Ready<'_>, here: usize) -> Spot {
         let is_light = |bytes| self.is_light(bytes, task);
-        let total = task.inputs.iter().fold(0_u64, |sum, input| sum.saturating_add(input.bytes));
-        // The first of equal ones: `max_by_key` alone would take the last.
-        let largest = task.inputs.iter().rev().max_by_key(|input| input.bytes);
-        match largest {
+        match task.largest() {
             _ if self == Stealing::None => Spot::Own(here),
-            Some(largest) if !is_light(total) && !is_light(largest.bytes) => Spot::Own(largest.at),
+            Some(largest) if !is_light(task.bytes()) && !is_light(largest.bytes) => Spot::Own(largest.at),
             Some(_) | None => Spot::Shared,
+        }
+    }
+
+    /// The bytes by which the queues order a task: all that it reads (paper 004), or what it would have to fetch
+    /// elsewhere and not where it waits.
+    pub fn weight(self, task: &Ready<'_>) -> u64 {
+        match self {
+            Stealing::Lend => lend::weight(task),
+            Stealing::None
+            | Stealing::Mlb
+            | Stealing::Mdl
+            | Stealing::Rlds { .. }
+            | Stealing::Flds { .. } => task.bytes(),
         }
     }
 
@@ -113,7 +133,7 @@ impl Stealing {
     }
 
     /// Whether a task in a pilot's own queue, with so many to be begun there before it or with it, may be taken
-    /// by another that would have to fetch so many bytes.
+    /// by another. `bytes`: its [`weight`](Stealing::weight).
     pub fn may_leave(self, n_waiting: usize, bytes: u64, pace: &Pace) -> bool {
         match self {
             Stealing::Lend => lend::may_leave(n_waiting, bytes, pace),

@@ -2,7 +2,8 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-/// Two queues, ordered by how much data their tasks read; equal ones in the order of entry.
+/// Two queues, ordered by how much data their tasks read ([`weight`](super::Stealing::weight)); equal ones in the
+/// order of entry.
 ///
 /// Entering, beginning and giving away are O(log n) a task.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! What a pilot with a long queue of its own shares with the others (FLDS, paper 004, section 4).
+//! What a pilot with a long queue of its own shares with the others (FLDS, paper 004).
 
 use super::Stealing;
 

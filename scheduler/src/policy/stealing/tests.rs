@@ -61,6 +61,10 @@ fn only_lending_lets_tasks_leave_their_data_and_only_when_they_would_wait_longer
     for policy in [Stealing::None, Stealing::Mlb, Stealing::Mdl, RLDS, FLDS] {
         assert!(!policy.may_leave(usize::MAX, 0, &pace));
     }
+    let inputs = [Input { at: 1, bytes: 3 }, Input { at: 2, bytes: 5 }, Input { at: 1, bytes: 5 }];
+    let task = Ready { inputs: &inputs, run_s: RUN_S, bytes_per_s: BYTES_PER_S };
+    assert_eq!([FLDS, Stealing::Mlb, Stealing::Lend].map(|policy| policy.weight(&task)), [13, 13, 5]);
+    assert_eq!(Stealing::Lend.weight(&Ready { inputs: &[], ..task }), 0);
     // Four wait a tenth of a second, in which 12.5 MB come.
     assert!(Stealing::Lend.may_leave(4, 12_499_999, &pace));
     assert!(!Stealing::Lend.may_leave(4, 12_500_000, &pace));

@@ -156,12 +156,12 @@ fn order(points: &Points, scales: &[u64], placement: Placement) -> Claim {
         .collect();
     let is_first = scales.iter().all(|n| all(*n)[1..].iter().all(|other| all(*n)[0] >= other - TIE));
     let is_all = is_first && scales.iter().all(|n| all(*n)[1] >= all(*n)[2] - TIE);
-    let (how, why) = match placement {
-        Placement::Even => ("dealt evenly", "FLDS is not first or tied at every scale."),
-        Placement::Random if is_first => {
-            ("at random", "FLDS is first or tied, but MDL is as slow as the node with most files.")
-        }
-        Placement::Random => ("at random", "FLDS is not first or tied at every scale."),
+    let how = if placement == Placement::Even { "dealt evenly" } else { "at random" };
+    let why = if is_first {
+        "FLDS is first or tied at every scale; MDL falls behind MLB where the node with most files has more work \
+         than the mean."
+    } else {
+        "FLDS is not first or tied at every scale."
     };
     Claim {
         what: format!("Order of the policies in all-pairs, files {how} (ties within 1 point)"),

@@ -45,7 +45,7 @@ impl Runs {
 }
 
 pub(in crate::matrix) fn part(effort: Effort, seed: u64, progress: &dyn Progress) -> Part {
-    let (n_cores, n_seeds) = if effort == Effort::Full { (N_CORES_MEASURED, 10) } else { (64, 3) };
+    let (n_cores, n_seeds) = if effort == Effort::Full { (N_CORES_MEASURED, 10) } else { (20, 3) };
     let seeds = seeds(n_seeds, seed);
     let grid: Vec<(Workload, Setting)> = POLICIES
         .iter()

@@ -36,8 +36,8 @@ pub(in crate::matrix) fn part(effort: Effort, seed: u64, progress: &dyn Progress
     let text = format!(
         "Not in the paper. Every policy on {n_cores} cores, {n_seeds} seeds, with the settings from above. `lend` keeps all tasks with \
          data where their largest input is, as MDL does. An idle pilot that asks may take half of those, least \
-         data first, that would wait there longer than it needs to fetch their data: (tasks waiting) / (tasks \
-         begun a second) > bytes / (bytes a second). It has no threshold, moves nothing ahead of need, and needs \
+         data first, that would wait there longer than it needs to fetch the input that they leave behind: (tasks \
+         waiting) / (tasks begun a second) > bytes / (bytes a second). It has no threshold, moves nothing ahead of need, and needs \
          no check every second. FLDS gains most of the same by a tt of a second or less, and by t = 0 \
          (\"{}\").\n\n{}",
         policy_name(FLDS_AT_HOME),
