@@ -5,6 +5,7 @@
 //! simulated is the network, the data and the running of tasks. [`bounds`] has what no policy can beat.
 
 pub mod bounds;
+pub mod machine;
 pub mod published;
 pub mod workload;
 pub mod world;

@@ -7,7 +7,7 @@ use scheduler::{
     time::Time,
 };
 
-use super::world::{Setting, Traffic};
+use super::machine::{Setting, Traffic};
 
 #[derive(Debug)]
 pub(super) struct Node {

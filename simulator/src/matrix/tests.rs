@@ -3,10 +3,11 @@
 use scheduler::policy::stealing::Stealing;
 
 use super::{
+    machine::{Outcome, Placement, Setting},
     published::SHAPES,
     reproduce,
     workload::{Shape, Workload},
-    world::{Outcome, Placement, Setting, run},
+    world::run,
 };
 use crate::report::Effort;
 

@@ -5,9 +5,9 @@ use scheduler::policy::stealing::Stealing;
 use super::{MDL, MLB, RLDS, machine, name, number, percent, run_all, sentence};
 use crate::{
     matrix::{
+        machine::{Outcome, Placement, Setting},
         published::{ALL_PAIRS_FLDS_200, N_CORES_MEASURED, N_FILES},
         workload::{Shape, Workload},
-        world::{Outcome, Placement, Setting},
     },
     report::{Claim, Effort, Figure, Listing, Part, Progress, Shape as Drawing, Verdict},
 };

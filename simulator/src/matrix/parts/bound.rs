@@ -4,9 +4,9 @@ use super::{number, sentence, workload};
 use crate::{
     matrix::{
         bounds::{self, Bounds},
+        machine::Setting,
         published::{BOUND_128K, N_CORES_128K, RUN_S, SHAPES, TASKS_PER_CORE},
         workload::Shape,
-        world::Setting,
     },
     report::{Cell, Claim, Effort, Figure, Listing, Part, Progress, Shape as Drawing, Verdict},
 };

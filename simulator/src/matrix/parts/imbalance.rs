@@ -5,9 +5,9 @@ use scheduler::policy::stealing::Stealing;
 use super::{FLDS, MDL, MLB, RLDS, SETTING, machine, mean, name, number, run_all, seeds, sentence, workload};
 use crate::{
     matrix::{
+        machine::{Outcome, Setting},
         published::N_CORES_MEASURED,
         workload::{Shape, Workload},
-        world::{Outcome, Setting},
     },
     report::{Claim, Effort, Figure, Listing, Part, Progress, Shape as Drawing},
 };

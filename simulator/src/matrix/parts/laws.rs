@@ -5,9 +5,9 @@ use scheduler::policy::stealing::Stealing;
 use super::{FLDS, MDL, MLB, RLDS, flds, machine, mean, name, number, run_all, seeds, workload};
 use crate::{
     matrix::{
+        machine::{Placement, Setting},
         published::{N_CORES_MEASURED, N_FILES, SHAPES},
         workload::{Shape, Workload},
-        world::{Placement, Setting},
     },
     report::{Cell, Effort, Figure, Listing, Part, Progress, Shape as Drawing},
 };

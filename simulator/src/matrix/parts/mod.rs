@@ -9,9 +9,10 @@ pub(super) mod scaling;
 use scheduler::policy::stealing::Stealing;
 
 use super::{
+    machine::{Outcome, Setting},
     published::TASKS_PER_CORE,
     workload::{Shape, Workload},
-    world::{self, Outcome, Setting},
+    world,
 };
 use crate::{
     grid,

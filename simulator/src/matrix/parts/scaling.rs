@@ -6,8 +6,8 @@ use super::{FLDS, SETTING, machine, name, number, percent, run_all, sentence, wo
 use crate::{
     matrix::{
         bounds,
+        machine::{Outcome, Setting},
         published::{RATIO_TO_BOUND, SHAPES},
-        world::{Outcome, Setting},
     },
     report::{Cell, Claim, Effort, Figure, Listing, Part, Progress, Shape as Drawing, Verdict},
 };
