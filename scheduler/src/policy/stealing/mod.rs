@@ -21,7 +21,7 @@ mod rlds;
 use serde::{Deserialize, Serialize};
 
 /// The policies of this layer, by the words of the `policies:` block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stealing {
     /// Nobody takes anything from anybody: see `none.rs`.
@@ -44,7 +44,9 @@ pub enum Stealing {
         /// Whether tt doubles when tasks were moved, and halves, not below `tt_ms`, when none had to be.
         is_adaptive: bool,
     },
-    /// They leave their data when they would wait longer than fetching takes: see `lend.rs`.
+    /// They leave their data when they would wait longer than fetching takes: see `lend.rs`. In our
+    /// measurements as quick as the best of the others or quicker, on every workload of the paper.
+    #[default]
     Lend,
 }
 
