@@ -1,0 +1,91 @@
+//! The report's parts, a file each, and what they have in common.
+
+pub(super) mod all_pairs;
+pub(super) mod bound;
+pub(super) mod imbalance;
+pub(super) mod laws;
+pub(super) mod scaling;
+
+use scheduler::policy::stealing::Stealing;
+
+use super::{
+    machine::{Outcome, Setting},
+    published::TASKS_PER_CORE,
+    workload::{Shape, Workload},
+    world,
+};
+use crate::{
+    grid,
+    report::{Cell, Progress, Verdict},
+};
+
+/// What the simulation chooses, for the reports' texts.
+const SETTING: &str = "Two threads a node, 125 MB/s into each node (not published: chosen, so that t = 0.5 \
+    parts light data from heavy), 0.5 ms a message, 1 ms to dispatch a task, fetched data are kept. A task runs \
+    0 to 100 ms and writes 0 to 10 MB, both drawn evenly; it is expected to run 50 ms.";
+
+const MLB: Stealing = Stealing::Mlb;
+const MDL: Stealing = Stealing::Mdl;
+const RLDS: Stealing = Stealing::Rlds { t_percent: 50 };
+/// With the tt of the paper's measurements.
+const FLDS: Stealing = flds(10_000);
+
+const fn flds(tt_ms: u64) -> Stealing {
+    Stealing::Flds { t_percent: 50, tt_ms, is_adaptive: false }
+}
+
+/// As the paper writes it.
+fn name(policy: Stealing) -> String {
+    match policy {
+        Stealing::None => "none".into(),
+        Stealing::Mlb => "MLB".into(),
+        Stealing::Mdl => "MDL".into(),
+        Stealing::Rlds { .. } => "RLDS".into(),
+        FLDS | Stealing::Flds { is_adaptive: true, .. } => "FLDS".into(),
+        Stealing::Flds { tt_ms, .. } => format!("FLDS, tt {} s", tt_ms as f64 / 1e3),
+        Stealing::Lend => "lend".into(),
+    }
+}
+
+/// A machine of so many cores, two a node.
+fn machine(n_cores: u64, policy: Stealing) -> Setting {
+    let setting = Setting::default();
+    Setting { policy, n_nodes: (n_cores / u64::from(setting.n_threads)) as u32, ..setting }
+}
+
+/// With 1000 tasks for each core.
+fn workload(shape: Shape, n_cores: u64, seed: u64) -> Workload {
+    Workload { shape, n_tasks: n_cores * TASKS_PER_CORE, seed }
+}
+
+/// Runs all of them, those with most tasks first, so that no core is left with a long one at the end.
+fn run_all(runs: &[(Workload, Setting)], progress: &dyn Progress) -> Vec<Outcome> {
+    let mut order: Vec<usize> = (0..runs.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(runs[*at].0.n_tasks));
+    let outcomes = grid::map(&order, progress, |at| world::run(&runs[*at].0, &runs[*at].1));
+    let mut in_order: Vec<(usize, Outcome)> = order.into_iter().zip(outcomes).collect();
+    in_order.sort_by_key(|(at, _)| *at);
+    in_order.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
+    let (sum, n) = values.into_iter().fold((0.0, 0.0), |(sum, n), value| (sum + value, n + 1.0));
+    if n > 0.0 { sum / n } else { 0.0 }
+}
+
+/// A sentence of the paper: it holds, or why not.
+fn sentence(holds: bool, why: &str) -> Verdict {
+    if holds { Verdict::SameOrder } else { Verdict::Not { why: why.to_owned() } }
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.1} %", 100.0 * part)
+}
+
+fn number(value: f64, n_digits: usize) -> Cell {
+    Cell::Number(value, n_digits)
+}
+
+fn seeds(n: u64, seed: u64) -> Vec<u64> {
+    (0..n).map(|more| seed.wrapping_add(more)).collect()
+}
