@@ -93,7 +93,8 @@ fn reproduce(paper: Paper, effort: Effort, args: &ReproduceArgs) -> Result<Repor
     let report = match paper {
         Paper::Fairness => simulator::fairness::reproduce(effort, seed, &bar),
         Paper::Adaptive => simulator::adaptive::reproduce(effort, seed, &bar),
-        Paper::Tla | Paper::Alstb | Paper::Matrix | Paper::All => {
+        Paper::Matrix => simulator::matrix::reproduce(effort, seed, &bar),
+        Paper::Tla | Paper::Alstb | Paper::All => {
             return Err(Failure::bad_input("not yet"));
         }
     };
