@@ -1,0 +1,31 @@
+//! AI2: the first request is placed by fastest first and by best fit in turn, what waits behind it by fastest
+//! first until one does not fit; the branch that puts more computing power to use wins, ties to fastest first
+//! (paper 001, section 2). What runs how long is not asked.
+
+use super::{Request, best_fit, fastest_first, floor::Floor};
+
+pub(super) fn choose(floor: &Floor, head: &Request, behind: &[Request]) -> Option<usize> {
+    let fastest = fastest_first::choose(&floor.free, head.cores)?;
+    let fullest = best_fit::choose(&floor.free, head.cores)?;
+    if fullest == fastest || power(floor, head, fastest, behind) >= power(floor, head, fullest, behind) {
+        Some(fastest)
+    } else {
+        Some(fullest)
+    }
+}
+
+/// Cores times speed of all that could start now.
+fn power(floor: &Floor, head: &Request, first: usize, behind: &[Request]) -> f64 {
+    let mut free = floor.free.clone();
+    let mut power = 0.0;
+    let mut use_cores = |free: &mut Vec<u64>, rank: usize, cores: u64| {
+        free[rank] -= cores;
+        power += cores as f64 * floor.speeds[rank];
+    };
+    use_cores(&mut free, first, head.cores);
+    for request in behind {
+        let Some(rank) = fastest_first::choose(&free, request.cores) else { break };
+        use_cores(&mut free, rank, request.cores);
+    }
+    power
+}
