@@ -14,18 +14,15 @@ pub(super) fn choose(floor: &Floor, head: &Request, behind: &[Request]) -> Optio
     }
 }
 
-/// Cores times speed of all that could start now.
+/// Cores times speed of all that could start now. Cores are summed up first: power that is equal should be so
+/// to the last bit, whatever was placed where.
 fn power(floor: &Floor, head: &Request, first: usize, behind: &[Request]) -> f64 {
     let mut free = floor.free.clone();
-    let mut power = 0.0;
-    let mut use_cores = |free: &mut Vec<u64>, rank: usize, cores: u64| {
-        free[rank] -= cores;
-        power += cores as f64 * floor.speeds[rank];
-    };
-    use_cores(&mut free, first, head.cores);
+    free[first] -= head.cores;
     for request in behind {
         let Some(rank) = fastest_first::choose(&free, request.cores) else { break };
-        use_cores(&mut free, rank, request.cores);
+        free[rank] -= request.cores;
     }
-    power
+    let n_used = floor.free.iter().zip(&free).map(|(before, after)| before - after);
+    n_used.zip(&floor.speeds).map(|(cores, speed)| cores as f64 * speed).sum()
 }

@@ -280,7 +280,8 @@ proptest! {
                     (score_of(Placement::Tla(tla).place(&moment.scene())), score_of(policy.place(&moment.scene())));
                 prop_assert_eq!(ours.is_some(), plain.is_some());
                 // Fastest first is what it takes when nobody waits behind, whatever is within.
-                prop_assert!(ours <= plain || moment.waiting.len() == 1);
+                let is_no_worse = ours.zip(plain).is_none_or(|(ours, plain)| ours <= plain * (1.0 + 1e-12));
+                prop_assert!(is_no_worse || moment.waiting.len() == 1);
             }
         }
     }

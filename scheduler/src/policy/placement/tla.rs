@@ -18,8 +18,11 @@ use super::{
 };
 use crate::luck::Luck;
 
-/// Turnarounds of less than this do not count as slow, in seconds: the usual bound.
+/// Runtimes of less than this count as this, in seconds: the usual bound.
 const SLOWDOWN_BOUND: f64 = 10.0;
+/// Scores that differ by no more than this part are equal: branches often have the same ends in another order,
+/// and then the rounding of their sums must not decide.
+const ROUNDING: f64 = 1e-12;
 
 /// How the look-ahead looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,7 +122,7 @@ impl Tla {
         let mut best = (f64::INFINITY, vec![fastest]);
         for rank in with_room(&floor.free, head.cores) {
             let branch = self.branch(scene.now, floor, &known, head, rank, behind);
-            if branch.0 < best.0 {
+            if branch.0 < best.0 * (1.0 - ROUNDING) {
                 best = branch;
             }
         }
