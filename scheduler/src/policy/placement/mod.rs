@@ -15,7 +15,7 @@ mod worst_fit;
 
 use serde::{Deserialize, Serialize};
 
-pub use tla::{Inner, Metric, Tla};
+pub use tla::{Branch, Forecast, Inner, Metric, Tla};
 
 use floor::Floor;
 

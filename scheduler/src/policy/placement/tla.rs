@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Request, Scene, best_fit, fastest_first,
     floor::{Floor, with_room},
-    horizon::{End, Horizon, Planned, ends},
+    horizon::{Horizon, Planned, ends},
     random, worst_fit,
 };
 use crate::luck::Luck;
@@ -83,7 +83,7 @@ impl Inner {
     }
 }
 
-/// What the look-ahead makes small. All branches have the same number of requests, so sums do for means.
+/// What the look-ahead makes small.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
@@ -105,7 +105,52 @@ impl Metric {
     }
 }
 
+/// One of the choices for the first request, and what would become of the queue: what the decision was made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Branch {
+    /// Where the first request would run.
+    pub platform: usize,
+    /// The mean of the metric over the forecasts; smaller is better.
+    pub score: f64,
+    /// For the first request and each one behind it, up to the depth or to the first that never fits.
+    pub forecasts: Vec<Forecast>,
+}
+
+/// Where and when a request would run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Forecast {
+    /// Its position among the platforms.
+    pub platform: usize,
+    /// In seconds.
+    pub starts_at: f64,
+    /// In seconds.
+    pub ends_at: f64,
+}
+
 impl Tla {
+    /// All choices for the first request, the fastest platform first; none when it fits nowhere or nothing waits.
+    ///
+    /// # Panics
+    /// Something runs on a platform that is not among the platforms.
+    pub fn branches(&self, scene: &Scene<'_>) -> Vec<Branch> {
+        let Some((head, behind)) = scene.waiting.split_first() else { return Vec::new() };
+        let floor = Floor::new(scene.platforms);
+        let known = ends(&floor, scene);
+        let branch = |rank| {
+            let mut forecasts = Vec::new();
+            let horizon = Horizon::new(scene.now, &floor, &known, self.inner.seed());
+            let sum = self.look(horizon, head, rank, behind, |planned| {
+                forecasts.push(Forecast {
+                    platform: floor.platforms[planned.rank],
+                    starts_at: planned.starts_at,
+                    ends_at: planned.ends_at,
+                });
+            });
+            Branch { platform: floor.platforms[rank], score: sum / forecasts.len() as f64, forecasts }
+        };
+        with_room(&floor.free, head.cores).map(branch).collect()
+    }
+
     /// Ranks for the first requests. O(running × log running + candidates × depth × (platforms + log running)).
     pub(super) fn plan(
         &self,
@@ -119,38 +164,43 @@ impl Tla {
             return vec![fastest];
         }
         let known = ends(floor, scene);
-        let mut best = (f64::INFINITY, vec![fastest]);
+        let n_planned = self.allocation_depth.get() as usize;
+        let (mut least, mut best) = (f64::INFINITY, vec![fastest]);
         for rank in with_room(&floor.free, head.cores) {
-            let branch = self.branch(scene.now, floor, &known, head, rank, behind);
-            if branch.0 < best.0 * (1.0 - ROUNDING) {
-                best = branch;
+            let mut plan = Vec::new();
+            let horizon = Horizon::new(scene.now, floor, &known, self.inner.seed());
+            let sum = self.look(horizon, head, rank, behind, |planned| {
+                if plan.len() < n_planned {
+                    plan.push(planned.rank);
+                }
+            });
+            if sum < least * (1.0 - ROUNDING) {
+                (least, best) = (sum, plan);
             }
         }
-        best.1
+        best
     }
 
-    /// The score with the first request on this platform, and the ranks of the first requests.
-    pub(super) fn branch(
+    /// The sum of the metric with the first request on this platform. Branches have the same number of terms, so
+    /// that sums compare as means do.
+    fn look(
         &self,
-        now: f64,
-        floor: &Floor,
-        known: &[End],
+        mut horizon: Horizon<'_>,
         head: &Request,
         rank: usize,
         behind: &[Request],
-    ) -> (f64, Vec<usize>) {
-        let mut horizon = Horizon::new(now, floor, known, self.inner.seed());
-        let mut score = self.metric.of(head, &horizon.put(head, rank));
-        let mut plan = vec![rank];
+        mut hear: impl FnMut(&Planned),
+    ) -> f64 {
+        let first = horizon.put(head, rank);
+        hear(&first);
+        let mut sum = self.metric.of(head, &first);
         let depth = self.simulation_depth.map_or(usize::MAX, |depth| depth.get() as usize);
         for request in behind.iter().take(depth) {
             // What never fits stops the queue, in every branch alike.
             let Some(planned) = horizon.put_next(request, self.inner) else { break };
-            score += self.metric.of(request, &planned);
-            if plan.len() < self.allocation_depth.get() as usize {
-                plan.push(planned.rank);
-            }
+            hear(&planned);
+            sum += self.metric.of(request, &planned);
         }
-        (score, plan)
+        sum
     }
 }
