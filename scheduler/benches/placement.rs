@@ -1,5 +1,5 @@
 //! One decision of the temporal look-ahead with 10,000 requests waiting and 1,000 running on 20 platforms:
-//! `cargo bench -p scheduler --bench placement`. The paper allows a second (section 5.5); the goal is 20 ms.
+//! `cargo bench -p scheduler --bench placement`. The paper allows a second, the goal is 20 ms.
 
 // The brain reads no clock; its benchmark has to.
 #![expect(clippy::disallowed_types, reason = "a benchmark reads the clock")]

@@ -1,6 +1,6 @@
 //! AI2: the first request is placed by fastest first and by best fit in turn, what waits behind it by fastest
 //! first until one does not fit; the branch that puts more computing power to use wins, ties to fastest first
-//! (paper 001, section 2). What runs how long is not asked.
+//! (AI2 in paper 001). What runs how long is not asked.
 
 use super::{Request, best_fit, fastest_first, floor::Floor};
 

@@ -1,4 +1,4 @@
-//! Best fit: where the fewest cores are left over, ties to the fastest (paper 001, section 2). What runs how
+//! Best fit: where the fewest cores are left over, ties to the fastest (BF in paper 001). What runs how
 //! long is not asked.
 
 use super::floor::with_room;

@@ -1,5 +1,5 @@
 //! What would become of the queue: requests are placed one after the other, each as soon as it fits and never
-//! before the one ahead of it. There are no holes to go back to (paper 001, section 4.1).
+//! before the one ahead of it. There are no holes to go back to (paper 001).
 
 use std::{
     cmp::{Ordering, Reverse},

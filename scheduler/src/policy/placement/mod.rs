@@ -1,7 +1,7 @@
 //! Placement: which platform the next allocation goes to.
 //!
 //! Allocations are rigid: so many cores, on one platform, all at once. They wait in one queue and start in its
-//! order, first come first served, without backfilling (paper 001, section 3). All functions are pure; times
+//! order, first come first served, without backfilling (paper 001). All functions are pure; times
 //! are seconds since whatever moment the caller likes.
 
 mod ai2;

@@ -32,7 +32,7 @@ fn scores(tla: Tla, scene: &Scene<'_>) -> Vec<(usize, f64)> {
     tla.branches(scene).iter().map(|branch| (branch.platform, sum(branch))).collect()
 }
 
-/// Paper 001, figures 7 to 9: A twice as fast as B, nine processors each. What already runs is not printed;
+/// Paper 001, table 1 and figure 9: A twice as fast as B, nine processors each. What already runs is not printed;
 /// one processor of A until 6 and five of B until 5 are the only choice that gives all turnarounds of table 1
 /// but its last, a 6 that contradicts figure 9, where the same schedule has 7.
 fn example(second_ends_at: f64, check: impl Fn(&Scene<'_>)) {
@@ -194,9 +194,12 @@ fn moments() -> impl Strategy<Value = Moment> {
     })
 }
 
-/// Start, end and platform of each request until one never fits, the first of them on `first`: written as the
+/// Start, end and platform.
+type Slot = (f64, f64, usize);
+
+/// The slot of each request until one never fits, the first of them on `first`: written as the
 /// paper tells it, with a list of what is busy and no ranks.
-fn slow_simulation(moment: &Moment, first: usize) -> Vec<(f64, f64, usize)> {
+fn slow_simulation(moment: &Moment, first: usize) -> Vec<Slot> {
     let mut busy: Vec<(f64, usize, u64)> =
         moment.running.iter().map(|one| (one.ends_at.max(moment.now), one.platform, one.cores)).collect();
     let mut placed = Vec::new();
@@ -224,7 +227,7 @@ fn slow_simulation(moment: &Moment, first: usize) -> Vec<(f64, f64, usize)> {
 }
 
 /// The schedules that a decision compares, by the platform of the first request.
-fn schedules(moment: &Moment, inner: Inner) -> Vec<(usize, Vec<(f64, f64, usize)>)> {
+fn schedules(moment: &Moment, inner: Inner) -> Vec<(usize, Vec<Slot>)> {
     let schedule = |branch: &Branch| {
         let placed = branch.forecasts.iter().map(|one| (one.starts_at, one.ends_at, one.platform));
         (branch.platform, placed.collect())

@@ -1,6 +1,6 @@
 //! Temporal look-ahead: the first request is tried on every platform that has room, what waits behind it is
 //! simulated to its end, and the platform on which all of them together fare best is taken, ties to the fastest
-//! (paper 001, section 4). With nothing to look at (nobody waits behind, or one platform only has room) it is
+//! (TLA, Shih et al., JPDC 73, 2013; paper 001). With nothing to look at (nobody waits behind, or one platform only has room) it is
 //! fastest first.
 //!
 //! The simulation asks for estimates of runtimes; by the reproduction of the paper, estimates that are off by
