@@ -119,6 +119,17 @@ fn ties_go_to_the_fastest_and_then_to_the_first() {
 }
 
 #[test]
+fn rounding_does_not_decide() {
+    // Three equal requests fill three platforms whichever comes first: the same ends, summed up in another order.
+    let platforms = platforms(&[(1, 0.9), (1, 1.3), (1, 1.2)]);
+    for runtime in 1..100 {
+        let waiting = requests(&[(1, 0.0, f64::from(runtime)); 3]);
+        let scene = Scene { now: 0.0, platforms: &platforms, running: &[], waiting: &waiting };
+        assert_eq!(Placement::default().place(&scene), [1], "{runtime}");
+    }
+}
+
+#[test]
 fn an_overdue_end_counts_as_now_and_what_never_fits_ends_the_simulation() {
     let platforms = platforms(&[(2, 1.0), (2, 1.0)]);
     let running = [Running { platform: 0, cores: 2, ends_at: -50.0 }];

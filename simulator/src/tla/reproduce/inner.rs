@@ -9,8 +9,8 @@ use super::{
 };
 use crate::report::{Cell, Claim, Figure, Listing, Part, Progress, Shape, Verdict};
 
-/// Averages that differ by no more than this part are called similar. Chosen.
-const SIMILAR: f64 = 0.25;
+/// Averages that differ by no more than this are called similar, in percent. Chosen.
+const SIMILAR: f64 = 25.0;
 
 pub fn part(source: &Source, size: Size, seed: u64, progress: &dyn Progress) -> Part {
     let inners = [
@@ -20,10 +20,14 @@ pub fn part(source: &Source, size: Size, seed: u64, progress: &dyn Progress) -> 
         ("random", Inner::Random { seed }),
     ];
     let times = times(source, size, seed, progress, &inners.map(|(_, inner)| Tla { inner, ..tla() }));
-    let least = times.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = times.iter().copied().fold(0.0, f64::max);
-    let spread = most / least - 1.0;
-    let is_similar = spread <= SIMILAR;
+    let (by_rule, by_lot) = (spread(&times[..3]), 100.0 * (times[3] / times[0] - 1.0));
+    let similar = |off: f64| {
+        if off.abs() <= SIMILAR {
+            Verdict::SameOrder
+        } else {
+            Verdict::Not { why: format!("they differ by more than {SIMILAR} % on this workload") }
+        }
+    };
     let rows =
         inners.iter().zip(&times).map(|((word, _), time)| vec![(*word).into(), Cell::Number(*time, 0)]);
     Part {
@@ -34,16 +38,22 @@ pub fn part(source: &Source, size: Size, seed: u64, progress: &dyn Progress) -> 
              small instead (turnaround over runtime, runtimes below ten seconds counted as ten).",
             source.name, size.n_sweep_vectors, size.n_sweep_jobs
         ),
-        claims: vec![Claim {
-            what: "figure 12: inner policies lead to similar average turnaround times (largest over smallest, less 1, in %)".into(),
-            published: "similar".into(),
-            ours: format!("{:.0}", 100.0 * spread),
-            verdict: if is_similar {
-                Verdict::SameOrder
-            } else {
-                Verdict::Not { why: format!("they differ by more than {:.0} % on this workload", 100.0 * SIMILAR) }
+        claims: vec![
+            Claim {
+                what: "figure 12: similar average turnaround times with fastest first, best fit and worst fit within \
+                       (largest over smallest, less 1, in %)"
+                    .into(),
+                published: "similar".into(),
+                ours: format!("{by_rule:.0}"),
+                verdict: similar(by_rule),
             },
-        }],
+            Claim {
+                what: "figure 12: and with random (over fastest first, less 1, in %)".into(),
+                published: "similar".into(),
+                ours: format!("{by_lot:.0}"),
+                verdict: similar(by_lot),
+            },
+        ],
         tables: vec![
             Listing {
                 name: "tla-inner".into(),
@@ -64,6 +74,13 @@ pub fn part(source: &Source, size: Size, seed: u64, progress: &dyn Progress) -> 
             },
         }],
     }
+}
+
+/// The largest over the smallest, less 1, in percent.
+fn spread(times: &[f64]) -> f64 {
+    let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = times.iter().copied().fold(0.0, f64::max);
+    if least > 0.0 { 100.0 * (most / least - 1.0) } else { 0.0 }
 }
 
 /// Both metrics when either is made small.

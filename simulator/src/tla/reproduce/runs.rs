@@ -36,7 +36,7 @@ impl Size {
     pub fn of(effort: Effort) -> Size {
         match effort {
             Effort::Quick => Size { n_jobs: 1_000, n_sweep_jobs: 1_000, n_vectors: 2, n_sweep_vectors: 1 },
-            Effort::Full => Size { n_jobs: 10_000, n_sweep_jobs: 20_000, n_vectors: 10, n_sweep_vectors: 3 },
+            Effort::Full => Size { n_jobs: 20_000, n_sweep_jobs: 20_000, n_vectors: 10, n_sweep_vectors: 3 },
         }
     }
 }

@@ -229,7 +229,8 @@ fn text(sources: &[Source], size: Size) -> String {
          parameters for the CTC SP2 could not be had, so they are fitted to the moments of the NASA iPSC log of 1993. \
          The paper's loads before scaling (D1 0.34, D2 0.17) show that its Lublin99 parameters were others than its \
          authors'.\n\n\
-         At medium load the queue is now and then long for weeks, and one seed differs from the next by tens of points: \
+         How many jobs the paper ran we could not read. On D1 more jobs make the gain larger at medium load and \
+         smaller at high load. At medium load the queue is now and then long for weeks, and one seed differs from the next by tens of points: \
          numbers there are rather a sign than a size.\n\n",
         size.n_vectors, size.n_jobs
     );
