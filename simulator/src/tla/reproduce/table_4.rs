@@ -237,7 +237,8 @@ fn text(sources: &[Source], size: Size) -> String {
          numbers there are rather a sign than a size.\n\n",
         size.n_vectors, size.n_jobs
     );
-    if !sources.iter().any(|source| ["A", "B", "C"].iter().any(|letter| source.name.starts_with(letter))) {
+    let is_run = |name: &str| sources.iter().any(|source| source.name == *name);
+    if !["A1", "B1", "C1"].iter().all(|name| is_run(name)) {
         text += "A, B and C are logs that are not published with this project. Put SDSC-SP2, ANL-Intrepid and DAS2 logs \
                  of the Parallel Workloads Archive into a folder to have them run; taking them for A, B and C in this \
                  order is our reading.\n";
