@@ -94,7 +94,12 @@ fn reproduce(paper: Paper, effort: Effort, args: &ReproduceArgs) -> Result<Repor
         Paper::Fairness => simulator::fairness::reproduce(effort, seed, &bar),
         Paper::Adaptive => simulator::adaptive::reproduce(effort, seed, &bar),
         Paper::Matrix => simulator::matrix::reproduce(effort, seed, &bar),
-        Paper::Tla | Paper::Alstb | Paper::All => {
+        Paper::Tla => {
+            let logs = args.logs.as_deref();
+            let report = simulator::tla::reproduce_with_logs(effort, seed, &bar, logs);
+            report.map_err(|trouble| Failure::bad_input(trouble.to_string()))?
+        }
+        Paper::Alstb | Paper::All => {
             return Err(Failure::bad_input("not yet"));
         }
     };

@@ -1,0 +1,8 @@
+//! Best fit: where the fewest cores are left over, ties to the fastest (BF in paper 001). What runs how
+//! long is not asked.
+
+use super::floor::with_room;
+
+pub(super) fn choose(free: &[u64], cores: u64) -> Option<usize> {
+    with_room(free, cores).min_by_key(|rank| free[*rank] - cores)
+}

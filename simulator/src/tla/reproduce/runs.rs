@@ -1,0 +1,85 @@
+//! What is run: how much of it, on which clusters, by which policies.
+
+use scheduler::{
+    luck::Luck,
+    policy::placement::{Placement, Tla},
+};
+
+use super::sources::Source;
+use crate::{
+    report::Effort,
+    tla::{
+        multicluster::{Cluster, Outcome, simulate},
+        speeds::draw_speeds,
+        workload::Workload,
+    },
+};
+
+/// The policies of table 4; the last is the paper's.
+pub const POLICIES: [(&str, Placement); 3] =
+    [("BF", Placement::BestFit), ("FF", Placement::FastestFirst), ("AI2", Placement::Ai2)];
+
+/// How much is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Jobs of each workload.
+    pub n_jobs: usize,
+    /// Jobs of the workload of the sweeps.
+    pub n_sweep_jobs: usize,
+    /// Speed vectors for each heterogeneity of table 4.
+    pub n_vectors: u64,
+    /// Speed vectors for each point of the sweeps.
+    pub n_sweep_vectors: u64,
+}
+
+impl Size {
+    pub fn of(effort: Effort) -> Size {
+        match effort {
+            Effort::Quick => Size { n_jobs: 1_000, n_sweep_jobs: 1_000, n_vectors: 2, n_sweep_vectors: 1 },
+            Effort::Full => Size { n_jobs: 20_000, n_sweep_jobs: 20_000, n_vectors: 10, n_sweep_vectors: 3 },
+        }
+    }
+}
+
+/// Clusters of a source with the speeds of this vector; `None`: no such speeds were found.
+pub fn clusters(source: &Source, heterogeneity: f64, vector: u64, seed: u64) -> Option<Vec<Cluster>> {
+    let cores = vec![source.cluster_cores; source.n_clusters];
+    let numbers = [4, source.n_clusters as u64, heterogeneity.to_bits(), vector];
+    let speeds = draw_speeds(&cores, heterogeneity, &mut Luck::of(seed, &numbers))?;
+    Some(speeds.into_iter().map(|speed| Cluster { cores: source.cluster_cores, speed }).collect())
+}
+
+/// By this policy. No job of a source is larger than its clusters.
+///
+/// # Panics
+/// One is.
+pub fn run(workload: &Workload, clusters: &[Cluster], policy: Placement) -> Outcome {
+    simulate(workload, clusters, |scene| policy.place(scene))
+        .expect("a source has no job larger than its clusters")
+}
+
+/// The average turnaround time by this policy, in seconds.
+pub fn turnaround(workload: &Workload, clusters: &[Cluster], policy: Placement) -> f64 {
+    run(workload, clusters, policy).average_turnaround
+}
+
+/// How much shorter the turnaround time by TLA is than the best of the others, in percent.
+pub fn improvement(tla: f64, others: &[f64]) -> f64 {
+    let best = others.iter().copied().fold(f64::INFINITY, f64::min);
+    if best > 0.0 { 100.0 * (1.0 - tla / best) } else { 0.0 }
+}
+
+/// The mean; 0 of none.
+pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
+    let (sum, n) = values.into_iter().fold((0.0, 0_u64), |(sum, n), value| (sum + value, n + 1));
+    if n > 0 { sum / n as f64 } else { 0.0 }
+}
+
+/// TLA as the grid runs it.
+pub fn tla() -> Tla {
+    Tla::default()
+}
+
+/// In words, as part texts tell it.
+pub const HOW_IT_RUNS: &str = "Jobs start first come first served without backfilling; improvement is 1 - ATT(TLA) / \
+     min(ATT of BF, FF, AI2), each ATT averaged over the speed vectors.";

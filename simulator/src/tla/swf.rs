@@ -1,0 +1,270 @@
+//! Logs in the Standard Workload Format (Chapin et al., 1999; version 2.2): a line a job, 18 numbers, -1 for
+//! what is not known, comments behind semicolons. Plain or compressed by gzip.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+};
+
+use flate2::read::MultiGzDecoder;
+
+use super::workload::{Job, Workload};
+
+/// The fields of a line, in their order.
+const FIELDS: [&str; 18] = [
+    "job number",
+    "submit time",
+    "wait time",
+    "run time",
+    "number of allocated processors",
+    "average CPU time used",
+    "used memory",
+    "requested number of processors",
+    "requested time",
+    "requested memory",
+    "status",
+    "user ID",
+    "group ID",
+    "executable number",
+    "queue number",
+    "partition number",
+    "preceding job number",
+    "think time",
+];
+
+/// A log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    /// Jobs that ran for some time on some processors.
+    pub workload: Workload,
+    /// Other lines: cancelled before they started, or without a size.
+    pub n_skipped: u64,
+    /// `MaxProcs` of the header, else `MaxNodes`.
+    pub n_cores: Option<u64>,
+    /// `MaxJobs` of the header; more than there are lines: the file is a part of the log.
+    pub n_announced: Option<u64>,
+}
+
+/// Why a log cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// There is no such file, or not for us.
+    #[error("{}: cannot be opened: {cause}", path.display())]
+    Unopened {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// The file is not text, or ends within its compressed stream.
+    #[error("{}, line {line}: cannot be read: {cause}: is the file cut off here?", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Where it stopped, from 1.
+        line: u64,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// A line without all its fields: most often the last one of a file that was cut off.
+    #[error(
+        "{}, line {line}: found {found} fields, expected 18; field {} ({}) is missing: is the file cut off here?",
+        path.display(), found + 1, FIELDS[*found]
+    )]
+    CutOff {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: u64,
+        /// How many fields there are.
+        found: usize,
+    },
+    /// A field that is not what it should be.
+    #[error("{}, line {line}, field {} ({}): found {found:?}, expected {expected}", path.display(), field + 1, FIELDS[*field])]
+    Field {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: u64,
+        /// From 0.
+        field: usize,
+        /// What stands there.
+        found: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// A log without any job that ran.
+    #[error("{}: found no job that ran, expected at least one", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// Reads a log; compressed when its name ends in `.gz`. Estimates are taken to be the runtimes.
+pub fn read(path: &Path) -> Result<Log, Trouble> {
+    let file = File::open(path).map_err(|cause| Trouble::Unopened { path: path.to_owned(), cause })?;
+    let is_compressed = path.extension().is_some_and(|ending| ending == "gz");
+    if is_compressed { parse(path, MultiGzDecoder::new(file)) } else { parse(path, file) }
+}
+
+/// Reads a log from these bytes; `path` is named in errors.
+pub fn parse(path: &Path, bytes: impl Read) -> Result<Log, Trouble> {
+    let mut log = Log { workload: Workload::new(Vec::new()), n_skipped: 0, n_cores: None, n_announced: None };
+    let mut jobs = Vec::new();
+    for (n, text) in (1..).zip(BufReader::new(bytes).lines()) {
+        let place = Place { path, line: n };
+        let text = text.map_err(|cause| Trouble::Unreadable { path: path.to_owned(), line: n, cause })?;
+        if let Some(comment) = text.trim_start().strip_prefix(';') {
+            log.hear(comment);
+        } else if !text.trim().is_empty() {
+            match place.job(&text)? {
+                Some(job) => jobs.push(job),
+                None => log.n_skipped += 1,
+            }
+        }
+    }
+    if jobs.is_empty() {
+        return Err(Trouble::Empty { path: path.to_owned() });
+    }
+    log.workload = Workload::new(jobs);
+    Ok(log)
+}
+
+impl Log {
+    /// A comment of the header: `Word: value`.
+    fn hear(&mut self, comment: &str) {
+        let Some((word, value)) = comment.split_once(':') else { return };
+        let value = value.split_whitespace().next().and_then(|value| value.parse().ok());
+        match word.trim() {
+            "MaxProcs" => self.n_cores = value.or(self.n_cores),
+            "MaxNodes" => self.n_cores = self.n_cores.or(value),
+            "MaxJobs" => self.n_announced = value,
+            _ => {}
+        }
+    }
+}
+
+/// A line of a file.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    path: &'a Path,
+    line: u64,
+}
+
+impl Place<'_> {
+    /// `None`: it never ran.
+    fn job(self, text: &str) -> Result<Option<Job>, Trouble> {
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        if fields.len() < FIELDS.len() {
+            return Err(Trouble::CutOff { path: self.path.to_owned(), line: self.line, found: fields.len() });
+        }
+        // Fields that nothing is made of may hold anything.
+        let submitted_at = self.number(&fields, 1)?;
+        if submitted_at < 0.0 {
+            return Err(self.trouble(&fields, 1, "0 or more seconds"));
+        }
+        let runtime = self.number(&fields, 3)?;
+        let allocated = self.size(&fields, 4)?;
+        let cores = if allocated > 0 { allocated } else { self.size(&fields, 7)? };
+        let is_known = runtime > 0.0 && cores > 0;
+        Ok(is_known.then_some(Job { submitted_at, cores: cores as u64, runtime, estimate: runtime }))
+    }
+
+    fn number(self, fields: &[&str], field: usize) -> Result<f64, Trouble> {
+        let number = fields[field].parse().ok().filter(|number: &f64| number.is_finite());
+        number.ok_or_else(|| self.trouble(fields, field, "a number of seconds, or -1"))
+    }
+
+    fn size(self, fields: &[&str], field: usize) -> Result<i64, Trouble> {
+        let size = fields[field].parse().ok().filter(|size| *size >= -1);
+        size.ok_or_else(|| self.trouble(fields, field, "a whole number of processors, or -1"))
+    }
+
+    fn trouble(self, fields: &[&str], field: usize, expected: &'static str) -> Trouble {
+        let (path, found) = (self.path.to_owned(), fields[field].to_owned());
+        Trouble::Field { path, line: self.line, field, found, expected }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Cursor, Write},
+        path::Path,
+    };
+
+    use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
+
+    use super::{Job, Log, Trouble, parse};
+
+    const LOG: &str = "; Version: 2.2
+; MaxJobs: 3
+; MaxNodes: 64
+; MaxProcs: 128 (two each)
+
+1 0 5 100 4 -1 -1 -1 -1 -1 1 -1 -1 -1 -1 -1 -1 -1
+2 7.5 0 60 -1 -1 -1 8 -1 -1 1 -1 -1 -1 -1 -1 -1 -1
+3 9 0 -1 4 -1 -1 -1 -1 -1 5 -1 -1 -1 -1 -1 -1 -1
+";
+
+    fn read(text: &str) -> Result<Log, Trouble> {
+        parse(Path::new("a.swf"), Cursor::new(text.to_owned()))
+    }
+
+    #[test]
+    fn jobs_that_ran_are_taken() {
+        let log = read(LOG).unwrap();
+        let job = |submitted_at, cores, runtime| Job { submitted_at, cores, runtime, estimate: runtime };
+        assert_eq!(log.workload.jobs(), [job(0.0, 4, 100.0), job(7.5, 8, 60.0)]);
+        assert_eq!((log.n_skipped, log.n_cores, log.n_announced), (1, Some(128), Some(3)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_line_and_field() {
+        let cases = [
+            (
+                LOG.replace("7.5 0 60", "7.5 0 x60"),
+                "a.swf, line 7, field 4 (run time): found \"x60\", expected a number of seconds, or -1",
+            ),
+            (
+                LOG.replace("2 7.5", "2 -7.5"),
+                "a.swf, line 7, field 2 (submit time): found \"-7.5\", expected 0 or more seconds",
+            ),
+            (
+                LOG.replace("60 -1 -1 -1 8", "60 -1 -1 -1 8.5"),
+                "a.swf, line 7, field 8 (requested number of processors): found \"8.5\", expected a whole number of processors, or -1",
+            ),
+            (
+                LOG.replace("100 4", "100 -4"),
+                "a.swf, line 6, field 5 (number of allocated processors): found \"-4\", expected a whole number of processors, or -1",
+            ),
+            (
+                LOG.replace("100 4", "nan 4"),
+                "a.swf, line 6, field 4 (run time): found \"nan\", expected a number of seconds, or -1",
+            ),
+            (
+                LOG[..LOG.len() - 20].to_owned(),
+                "a.swf, line 8: found 12 fields, expected 18; field 13 (group ID) is missing: is the file cut off here?",
+            ),
+            ("; nothing\n".to_owned(), "a.swf: found no job that ran, expected at least one"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(read(&text).unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn compressed_logs_are_read_and_truncated_ones_refused() {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(LOG.as_bytes()).unwrap();
+        let bytes = encoder.finish().unwrap();
+        let read = |bytes: &[u8]| parse(Path::new("a.swf.gz"), MultiGzDecoder::new(bytes));
+        assert_eq!(read(&bytes).unwrap().workload.jobs().len(), 2);
+        let error = read(&bytes[..bytes.len() / 2]).unwrap_err();
+        assert!(matches!(error, Trouble::Unreadable { .. }), "{error}");
+        let missing = super::read(Path::new("no/such.swf")).unwrap_err();
+        assert!(missing.to_string().starts_with("no/such.swf: cannot be opened: "), "{missing}");
+    }
+}
