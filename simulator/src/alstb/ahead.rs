@@ -15,7 +15,6 @@ pub fn run(scene: &Scene, policy: StaticMap) -> Outcome {
     let Some(times) = Table::from_rows(&rows) else { return outcome };
     for given in policy.assign(&times) {
         let (job, seconds) = (jobs[given.task], times.at(given.task, given.machine));
-        outcome.begin(job, given.end - seconds);
         outcome.end(job, given.end);
         outcome.flowtime += f64::from(scene.n_processors[given.machine]) * seconds;
         outcome.n_bundles += 1;

@@ -1,1 +1,12 @@
-//! The world of paper 002 (Xiao et al., "An Application-Level Scheduling with Task Bundling Approach for Many-Task Computing in Heterogeneous Environments", NPC 2012).
+//! The world of paper 002 (Xiao, Zhang, Chen and Yu, "An Application-Level Scheduling with Task Bundling
+//! Approach for Many-Task Computing in Heterogeneous Environments", NPC 2012): applications on nodes that pull
+//! bundles of tasks.
+
+pub mod ahead;
+mod draws;
+pub mod outcome;
+pub mod scene;
+pub mod world;
+
+#[cfg(test)]
+mod tests;

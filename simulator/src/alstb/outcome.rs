@@ -2,7 +2,7 @@
 
 use super::scene::Scene;
 
-/// Of all jobs together. All jobs are submitted at the start, which is second 0.
+/// Of all jobs together; all are submitted at second 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Processor-seconds: all of a node's processors, from taking up a job to releasing it.
@@ -13,35 +13,31 @@ pub struct Outcome {
     pub n_tasks: u64,
     /// How often a node took up a job.
     pub n_changes: u64,
-    /// When each job's first and last task began and ended.
-    spans: Vec<(f64, f64)>,
+    /// When the last task of each job ended; 0 for a job without tasks.
+    pub ends: Vec<f64>,
 }
 
 impl Outcome {
     pub(super) fn new(scene: &Scene) -> Outcome {
-        let spans = vec![(f64::INFINITY, 0.0); scene.jobs.len()];
-        Outcome { flowtime: 0.0, n_bundles: 0, n_tasks: 0, n_changes: 0, spans }
-    }
-
-    pub(super) fn begin(&mut self, job: usize, at: f64) {
-        self.spans[job].0 = self.spans[job].0.min(at);
+        Outcome { flowtime: 0.0, n_bundles: 0, n_tasks: 0, n_changes: 0, ends: vec![0.0; scene.jobs.len()] }
     }
 
     pub(super) fn end(&mut self, job: usize, at: f64) {
-        self.spans[job].1 = self.spans[job].1.max(at);
+        self.ends[job] = self.ends[job].max(at);
     }
 
     /// Seconds until the last job ends.
     pub fn makespan(&self) -> f64 {
-        self.spans.iter().map(|(_, end)| *end).fold(0.0, f64::max)
+        self.ends.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Mean over the jobs of the seconds until each ends.
+    /// Seconds from submission until a job ends, the mean over the jobs.
     pub fn job_makespan(&self) -> f64 {
-        self.spans.iter().map(|(_, end)| end).sum::<f64>() / self.spans.len().max(1) as f64
+        self.ends.iter().sum::<f64>() / self.ends.len().max(1) as f64
     }
 
-    pub fn job_span(&self) -> f64 {
-        self.spans.iter().map(|(b, end)| end - b).sum::<f64>() / self.spans.len().max(1) as f64
+    /// Makespan, mean job makespan and flowtime: the paper's three measures, in the order of its figures.
+    pub fn measures(&self) -> [f64; 3] {
+        [self.makespan(), self.job_makespan(), self.flowtime]
     }
 }

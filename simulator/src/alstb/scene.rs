@@ -18,10 +18,12 @@ pub struct Setting {
     pub n_nodes: usize,
     /// How many applications.
     pub n_applications: usize,
-    /// How many jobs, all submitted at the start; job k is of application k modulo `n_applications`.
+    /// How many jobs, all submitted at the start, each of any application.
     pub n_jobs: usize,
     /// Fewest and most tasks of a job; all numbers between them are as likely.
     pub n_tasks: (u64, u64),
+    /// Processors of a node, each number as likely as another.
+    pub n_processors: &'static [u32],
     /// How much the times of an application vary over the nodes: standard deviation by mean.
     pub v_machine: f64,
     /// How much the mean times of the applications vary.
@@ -32,8 +34,8 @@ pub struct Setting {
 pub const TRANSFER_S: f64 = 0.5;
 /// A task's estimate, in seconds at a rate of 1: bounds and mean of the power law; chosen.
 const ESTIMATE: (f64, f64, f64) = (1.0, 1000.0, 100.0);
-/// Processors of a node, each as likely as another; chosen.
-const N_PROCESSORS: [u32; 4] = [1, 2, 4, 8];
+/// Processors of a node; chosen.
+pub const N_PROCESSORS: &[u32] = &[4, 8];
 
 /// Nodes, applications and jobs.
 #[derive(Clone, Debug)]
@@ -42,7 +44,7 @@ pub struct Scene {
     pub importance: Importance,
     /// Processors of each node.
     pub n_processors: Vec<u32>,
-    n_processors_in_all: u64,
+    pub(super) n_processors_in_all: u64,
     /// Seconds to set up the environment of each application (T_env).
     pub environment_s: Vec<f64>,
     /// All jobs.
@@ -71,15 +73,16 @@ impl Scene {
         );
         let rates: Vec<Vec<f64>> =
             times.into_iter().map(|row| row.into_iter().map(|time| 100.0 / time).collect()).collect();
-        let n_processors: Vec<u32> = (0..setting.n_nodes).map(|_| luck.pick(&N_PROCESSORS)).collect();
+        let n_processors: Vec<u32> = (0..setting.n_nodes).map(|_| luck.pick(setting.n_processors)).collect();
         let data_shares: Vec<f64> = (0..setting.n_applications).map(|_| fraction(&mut luck)).collect();
         let degrees = |share: &f64| n_processors.iter().map(|n| degree(*share, *n)).collect();
         let degrees: Vec<Vec<u32>> = data_shares.iter().map(degrees).collect();
         let law = BoundedPareto::of_mean(ESTIMATE.0, ESTIMATE.1, ESTIMATE.2);
-        let job = |k: usize| {
+        let job = |_| {
+            let application = luck.below(setting.n_applications as u64) as usize;
             let n_tasks = luck.between(setting.n_tasks.0, setting.n_tasks.1);
             let tasks = (0..n_tasks).map(|_| law.draw(&mut luck)).collect();
-            Job { application: k % setting.n_applications.max(1), tasks }
+            Job { application, tasks }
         };
         Scene {
             jobs: (0..setting.n_jobs).map(job).collect(),

@@ -7,7 +7,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use scheduler::policy::{
     bundling::by_estimate::{ByEstimate, Estimates},
-    matching::application::{ByApplication, Requests, job_of},
+    matching::application::{ByApplication, Open, Requests, job_of},
 };
 
 use super::{
@@ -47,7 +47,7 @@ struct World<'a> {
     /// Jobs of each application that have tasks waiting.
     open_jobs: Vec<Vec<usize>>,
     /// Applications that have such jobs, ascending.
-    open: Vec<usize>,
+    open: Vec<Open>,
     /// When each node asks next; seconds as bits, which have their order.
     agenda: BinaryHeap<Reverse<(u64, usize)>>,
     outcome: Outcome,
@@ -86,25 +86,33 @@ impl<'a> World<'a> {
         for (id, job) in scene.jobs.iter().enumerate().filter(|(_, job)| !job.tasks.is_empty()) {
             open_jobs[job.application].push(id);
         }
-        World {
+        let mut world = World {
             scene,
             policies,
             nodes: vec![Node::default(); scene.n_processors.len()],
             waiting: scene.jobs.iter().map(|job| job.tasks.clone()).collect(),
-            open: (0..n_applications).filter(|one| !open_jobs[*one].is_empty()).collect(),
+            open: Vec::new(),
             open_jobs,
             agenda: (0..scene.n_processors.len()).map(|node| Reverse((0, node))).collect(),
             outcome: Outcome::new(scene),
-        }
+        };
+        world.open = (0..n_applications).filter_map(|one| world.as_open(one)).collect();
+        world
+    }
+
+    /// The application, if it has tasks that wait.
+    fn as_open(&self, application: usize) -> Option<Open> {
+        let works = self.open_jobs[application].iter().map(|job| self.waiting[*job].work());
+        works.reduce(f64::min).map(|work| Open { application, work })
     }
 
     fn serve(&mut self, now: f64, asking: &mut Vec<usize>) {
         if let [node] = asking[..] {
             asking.clear();
-            // Alone, a node that keeps its job needs no choice.
-            let choice =
-                || self.policies.matching.choose(&self.scene.importance, node, self.open.iter().copied());
-            let application = if self.keeps_job(node) { None } else { choice() };
+            // A node that keeps its job needs no choice.
+            let (policy, importance) = (self.policies.matching, &self.scene.importance);
+            let is_choosing = !self.keeps_job(node);
+            let application = is_choosing.then(|| policy.choose(importance, node, &self.open)).flatten();
             return self.answer(now, node, application);
         }
         let (scene, policy) = (self.scene, self.policies.matching);
@@ -147,7 +155,6 @@ impl<'a> World<'a> {
         node_state.free_at.clear();
         node_state.free_at.resize(n_bins as usize, ready_at);
         self.outcome.n_changes += 1;
-        self.outcome.begin(job, now);
         self.give(now, node, job);
     }
 
@@ -168,11 +175,20 @@ impl<'a> World<'a> {
         self.outcome.n_bundles += 1;
         self.outcome.n_tasks += bundle.len() as u64;
         self.outcome.end(job, end);
-        if self.waiting[job].is_empty() {
-            self.open_jobs[application].retain(|other| *other != job);
-            if self.open_jobs[application].is_empty() {
-                self.open.retain(|other| *other != application);
-            }
+        self.note_taken(job, application);
+    }
+
+    /// After tasks of the job were taken.
+    fn note_taken(&mut self, job: usize, application: usize) {
+        let Some(at) = self.open.iter().position(|one| one.application == application) else { return };
+        if !self.waiting[job].is_empty() {
+            self.open[at].work = self.open[at].work.min(self.waiting[job].work());
+            return;
+        }
+        self.open_jobs[application].retain(|other| *other != job);
+        match self.as_open(application) {
+            Some(open) => self.open[at] = open,
+            None => drop(self.open.remove(at)),
         }
     }
 }
