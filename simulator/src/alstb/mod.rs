@@ -5,8 +5,12 @@
 pub mod ahead;
 mod draws;
 pub mod outcome;
+pub mod published;
+mod reproduce;
 pub mod scene;
 pub mod world;
+
+pub use reproduce::reproduce;
 
 #[cfg(test)]
 mod tests;

@@ -44,7 +44,6 @@ pub struct Scene {
     pub importance: Importance,
     /// Processors of each node.
     pub n_processors: Vec<u32>,
-    pub(super) n_processors_in_all: u64,
     /// Seconds to set up the environment of each application (T_env).
     pub environment_s: Vec<f64>,
     /// All jobs.
@@ -87,7 +86,6 @@ impl Scene {
         Scene {
             jobs: (0..setting.n_jobs).map(job).collect(),
             importance: Importance::new(&rates, &degrees),
-            n_processors_in_all: n_processors.iter().map(|n| u64::from(*n)).sum(),
             environment_s: data_shares.into_iter().map(environment_s).collect(),
             n_processors,
         }
@@ -98,14 +96,14 @@ impl Scene {
         self.jobs.iter().map(|job| job.tasks.n_tasks()).sum()
     }
 
-    /// A node as it takes tasks of an application.
-    pub(super) fn taker(&self, application: usize, node: usize) -> Taker {
+    /// A node as it takes tasks of an application, of a job that so many processors work on.
+    pub(super) fn taker(&self, application: usize, node: usize, n_sharing: u64) -> Taker {
         Taker {
             n_bins: self.importance.degree(application, node),
             rate: self.importance.rate(application, node),
             transfer_s: TRANSFER_S,
             environment_s: self.environment_s[application],
-            n_sharing: self.n_processors_in_all,
+            n_sharing,
         }
     }
 }

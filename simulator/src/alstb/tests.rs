@@ -27,7 +27,6 @@ fn scene(rates: &[Vec<f64>], degrees: &[Vec<u32>], jobs: Vec<Job>) -> Scene {
     Scene {
         importance: Importance::new(rates, degrees),
         n_processors: vec![4; n_nodes],
-        n_processors_in_all: 4 * n_nodes as u64,
         environment_s: vec![2.0; rates.len()],
         jobs,
     }

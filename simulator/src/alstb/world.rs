@@ -44,6 +44,8 @@ struct World<'a> {
     nodes: Vec<Node>,
     /// Tasks that wait, by job.
     waiting: Vec<Estimates>,
+    /// Processors that work on each job.
+    n_sharing: Vec<u64>,
     /// Jobs of each application that have tasks waiting.
     open_jobs: Vec<Vec<usize>>,
     /// Applications that have such jobs, ascending.
@@ -90,6 +92,7 @@ impl<'a> World<'a> {
             scene,
             policies,
             nodes: vec![Node::default(); scene.n_processors.len()],
+            n_sharing: vec![0; scene.jobs.len()],
             waiting: scene.jobs.iter().map(|job| job.tasks.clone()).collect(),
             open: Vec::new(),
             open_jobs,
@@ -142,6 +145,7 @@ impl<'a> World<'a> {
             if all_free_at > now {
                 return self.agenda.push(Reverse((all_free_at.to_bits(), node)));
             }
+            self.n_sharing[job] -= self.nodes[node].free_at.len() as u64;
             self.nodes[node].job = None;
             self.outcome.flowtime += f64::from(self.scene.n_processors[node]) * (now - since);
         }
@@ -154,13 +158,14 @@ impl<'a> World<'a> {
         node_state.job = Some((job, now));
         node_state.free_at.clear();
         node_state.free_at.resize(n_bins as usize, ready_at);
+        self.n_sharing[job] += u64::from(n_bins);
         self.outcome.n_changes += 1;
         self.give(now, node, job);
     }
 
     fn give(&mut self, now: f64, node: usize, job: usize) {
         let application = self.scene.jobs[job].application;
-        let taker = self.scene.taker(application, node);
+        let taker = self.scene.taker(application, node, self.n_sharing[job]);
         let bundle = self.policies.bundling.take(&mut self.waiting[job], &taker);
         let state = &mut self.nodes[node];
         for free_at in &mut state.free_at {

@@ -20,8 +20,8 @@ pub struct BinPacking {
     pub c2: f64,
     /// Which task is the largest, M.
     pub largest: Largest,
-    /// Whether a bin holds no more than half of what is left for each processor that could work on the job,
-    /// so that none is left with its tail; the largest that waits always fits. Not in the paper.
+    /// Whether a bin holds no more than half of what is left for each processor that works on the job, so that
+    /// none is left with its tail; the largest that waits always fits. Not in the paper.
     pub is_tail_shrunk: bool,
 }
 

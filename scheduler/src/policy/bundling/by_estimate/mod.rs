@@ -42,7 +42,7 @@ pub struct Taker {
     pub transfer_s: f64,
     /// Seconds to set up the application's environment there (the paper's T_env).
     pub environment_s: f64,
-    /// How many processors could work on the job, on all nodes; for the shrinking tail.
+    /// How many processors work on the job, on all nodes, this one's included; for the shrinking tail.
     pub n_sharing: u64,
 }
 
