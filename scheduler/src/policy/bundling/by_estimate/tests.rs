@@ -85,6 +85,7 @@ fn a_task_that_comes_back_counts_again() {
     waiting.insert(-0.0);
     waiting.insert(5.0);
     assert_eq!((waiting.n_tasks(), waiting.work(), waiting.largest()), (3, 8.0, Some(5.0)));
+    assert_eq!(waiting.largest_ever(), 5.0);
     assert_eq!(waiting.take_at_most(-1e-9), Some(0.0));
     assert_eq!(all(waiting), [5.0, 3.0]);
 }
