@@ -45,14 +45,14 @@ fn a_node_runs_a_bundle_the_largest_first_on_the_processor_that_is_free_first() 
 #[test]
 fn a_node_asks_again_while_its_other_processors_still_run() {
     let bundling = ByEstimate::Fixed { n_tasks: 2 };
-    let scene = scene(&[vec![1.0]], &[vec![2]], vec![job(0, &[10.0, 4.0, 3.0])]);
+    let scene = scene(&[vec![1.0]], &[vec![2]], vec![job(0, &[10.0, 8.0, 4.0])]);
     let outcome = world::run(&scene, Policies { bundling, ..PAPER });
-    // At 6.5 s the second processor is free; 0.5 s later it has the third task, until 10; the first until 12.5.
-    assert_eq!(outcome.ends, [12.5]);
+    // The first processor is free at 12.5 s, the second at 10.5; half a second later that has the third task.
+    assert_eq!(outcome.ends, [15.0]);
     let bundling = ByEstimate::Single;
     let outcome = world::run(&scene, Policies { bundling, ..PAPER });
-    // The second processor is idle at once and is given a task at 2.5, that ends at 7; the third at 10.5.
-    assert_eq!((outcome.ends, outcome.n_bundles), (vec![12.5], 3));
+    // The second processor is idle at 2.5 s, has a task from 3 to 11, and the third from 11.5 on.
+    assert_eq!((outcome.ends, outcome.n_bundles), (vec![15.5], 3));
 }
 
 #[test]
