@@ -20,21 +20,17 @@ pub fn degree(data_share: f64, n_processors: u32) -> u32 {
 #[derive(Clone, Debug, Default)]
 pub struct Importance {
     applications: Vec<Application>,
-    nodes: Vec<Node>,
+    /// By node, of the degrees of all applications there.
+    columns: Vec<Spread>,
 }
 
 #[derive(Clone, Debug)]
 struct Application {
     /// By node: how much faster than on a node of rate 1 its tasks run there.
     rates: Vec<f64>,
-    row: Row,
-}
-
-#[derive(Clone, Debug)]
-struct Node {
-    /// By application: how many of its tasks run there at a time.
+    /// By node: how many of its tasks run there at a time.
     degrees: Vec<u32>,
-    column: Spread,
+    row: Row,
 }
 
 /// Of all of a row's or column's numbers.
@@ -63,18 +59,18 @@ pub(super) struct Row {
 }
 
 impl Spread {
-    fn of(numbers: impl Iterator<Item = f64> + Clone) -> Spread {
-        let n = numbers.clone().count();
-        if n == 0 {
-            return Spread::default();
+    fn of(numbers: impl ExactSizeIterator<Item = f64> + Clone) -> Spread {
+        let Some(first) = numbers.clone().next() else { return Spread::default() };
+        let n = numbers.len() as f64;
+        let (mut sum, mut squares, mut is_level) = (0.0, 0.0, true);
+        for number in numbers.clone() {
+            sum += number;
+            squares += number * number;
+            is_level &= number == first;
         }
-        let sum: f64 = numbers.clone().sum();
-        let mean = sum / n as f64;
-        let squares: f64 = numbers.clone().map(|x| x * x).sum();
-        let is_level = numbers.clone().zip(numbers.clone().skip(1)).all(|(a, b)| a == b);
+        let mean = sum / n;
         // Equal numbers do not deviate, whatever rounding says.
-        let variance =
-            if is_level { 0.0 } else { numbers.map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64 };
+        let variance = if is_level { 0.0 } else { numbers.map(|x| (x - mean).powi(2)).sum::<f64>() / n };
         let weighted_mean = if sum > 0.0 { squares / sum } else { 0.0 };
         Spread { mean, weighted_mean, deviation: variance.sqrt() }
     }
@@ -90,10 +86,9 @@ impl Spread {
 }
 
 impl Row {
-    /// `degrees`: one for each rate.
-    fn of(rates: &[f64], degrees: impl Iterator<Item = u32> + Clone) -> Row {
-        let speeds = rates.iter().zip(degrees).map(|(rate, degree)| rate * f64::from(degree));
-        let (rates_spread, speeds) = (Spread::of(rates.iter().copied()), Spread::of(speeds));
+    fn of(rates: &[f64], degrees: &[u32]) -> Row {
+        let speeds = rates.iter().zip(degrees).map(|(rate, degree)| rate * f64::from(*degree));
+        let (speeds, rates_spread) = (Spread::of(speeds), Spread::of(rates.iter().copied()));
         let mut row = Row { rates: rates_spread, speeds, ..Row::default() };
         for (node, rate) in rates.iter().enumerate() {
             if *rate > row.best || node == 0 {
@@ -131,7 +126,7 @@ impl Importance {
 
     /// How many nodes there are.
     pub fn n_nodes(&self) -> usize {
-        self.nodes.len()
+        self.columns.len()
     }
 
     /// Of an application on a node (the paper's r).
@@ -141,7 +136,7 @@ impl Importance {
 
     /// How many tasks of an application a node runs at a time (the paper's D).
     pub fn degree(&self, application: usize, node: usize) -> u32 {
-        self.nodes[node].degrees[application]
+        self.applications[application].degrees[node]
     }
 
     /// Enters an application, the last of all: its rate and degree on each node. O(applications × nodes);
@@ -158,14 +153,11 @@ impl Importance {
         rates.iter().for_each(check_rate);
         assert_eq!(rates.len(), degrees.len(), "one rate and one degree a node");
         if self.applications.is_empty() {
-            let node = Node { degrees: Vec::new(), column: Spread::default() };
-            self.nodes = vec![node; rates.len()];
+            self.columns = vec![Spread::default(); rates.len()];
         }
-        assert_eq!(rates.len(), self.nodes.len(), "one rate a node");
-        self.applications.push(Application { rates: rates.to_vec(), row: Row::default() });
-        for (node, degree) in self.nodes.iter_mut().zip(degrees) {
-            node.degrees.push(*degree);
-        }
+        assert_eq!(rates.len(), self.columns.len(), "one rate a node");
+        let (rates, degrees) = (rates.to_vec(), degrees.to_vec());
+        self.applications.push(Application { rates, degrees, row: Row::default() });
     }
 
     /// Enters a node, the last of all: rate and degree of each application there. O(applications × nodes).
@@ -176,10 +168,11 @@ impl Importance {
         rates.iter().for_each(check_rate);
         assert_eq!(rates.len(), self.applications.len(), "one rate an application");
         assert_eq!(degrees.len(), self.applications.len(), "one degree an application");
-        for (application, rate) in self.applications.iter_mut().zip(rates) {
+        for (application, (rate, degree)) in self.applications.iter_mut().zip(rates.iter().zip(degrees)) {
             application.rates.push(*rate);
+            application.degrees.push(*degree);
         }
-        self.nodes.push(Node { degrees: degrees.to_vec(), column: Spread::default() });
+        self.columns.push(Spread::default());
         self.renew_all();
     }
 
@@ -189,9 +182,6 @@ impl Importance {
     /// There is no such application.
     pub fn remove_application(&mut self, application: usize) {
         self.applications.remove(application);
-        for node in &mut self.nodes {
-            node.degrees.remove(application);
-        }
         self.renew_all();
     }
 
@@ -200,9 +190,10 @@ impl Importance {
     /// # Panics
     /// There is no such node.
     pub fn remove_node(&mut self, node: usize) {
-        self.nodes.remove(node);
+        self.columns.remove(node);
         for application in &mut self.applications {
             application.rates.remove(node);
+            application.degrees.remove(node);
         }
         self.renew_all();
     }
@@ -222,20 +213,23 @@ impl Importance {
     /// # Panics
     /// There is no such application or node.
     pub fn set_degree(&mut self, application: usize, node: usize, degree: u32) {
-        self.nodes[node].degrees[application] = degree;
+        self.applications[application].degrees[node] = degree;
         self.renew_row(application);
-        self.nodes[node].renew();
+        self.renew_column(node);
     }
 
     fn renew_all(&mut self) {
         (0..self.applications.len()).for_each(|application| self.renew_row(application));
-        self.nodes.iter_mut().for_each(Node::renew);
+        (0..self.columns.len()).for_each(|node| self.renew_column(node));
     }
 
     fn renew_row(&mut self, application: usize) {
-        let degrees = self.nodes.iter().map(|node| node.degrees[application]);
         let of = &mut self.applications[application];
-        of.row = Row::of(&of.rates, degrees);
+        of.row = Row::of(&of.rates, &of.degrees);
+    }
+
+    fn renew_column(&mut self, node: usize) {
+        self.columns[node] = Spread::of(self.applications.iter().map(|of| f64::from(of.degrees[node])));
     }
 
     /// NI, equation 4: how much better than on other nodes the application runs on this one.
@@ -245,14 +239,14 @@ impl Importance {
 
     /// AI, equation 6: how much better than other applications this one fills the node.
     pub fn of_application(&self, application: usize, node: usize) -> f64 {
-        self.nodes[node].column.importance(f64::from(self.degree(application, node)))
+        self.columns[node].importance(f64::from(self.degree(application, node)))
     }
 
     /// mu, equation 7: what the node counts against the application, from 0 to 1; by how much rates and
     /// degrees vary.
     pub fn weight_of_node(&self, application: usize, node: usize) -> f64 {
         let of_rates = self.row(application).rates.variation();
-        let sum = of_rates + self.nodes[node].column.variation();
+        let sum = of_rates + self.columns[node].variation();
         if sum > 0.0 { of_rates / sum } else { 0.0 }
     }
 
@@ -264,12 +258,6 @@ impl Importance {
 
     pub(super) fn row(&self, application: usize) -> &Row {
         &self.applications[application].row
-    }
-}
-
-impl Node {
-    fn renew(&mut self) {
-        self.column = Spread::of(self.degrees.iter().map(|degree| f64::from(*degree)));
     }
 }
 
