@@ -28,7 +28,7 @@ fn main() {
         let started = Instant::now();
         let scene = Scene::draw(&setting, 1);
         let drawn_s = started.elapsed().as_secs_f64();
-        let policies = Policies { matching: ByApplication::Alstb, bundling: ByEstimate::default() };
+        let policies = Policies { matching: ByApplication::Alstb, bundling: ByEstimate::PAPER };
         let outcome = world::run(&scene, policies);
         let s = started.elapsed().as_secs_f64();
         assert_eq!(outcome.n_tasks, N_TASKS);

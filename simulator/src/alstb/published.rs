@@ -15,6 +15,11 @@ pub const OF_FIG_4: [&str; 3] = [
 /// Tasks of each job in Fig. 4.
 pub const N_TASKS_OF_FIG_4: [u64; 5] = [50, 100, 200, 300, 500];
 
+/// Nodes, applications and jobs of Fig. 5.
+pub const SIZE_OF_FIG_5: (usize, usize, usize) = (1000, 50, 100);
+/// Fewest and most tasks of a job there.
+pub const N_TASKS_OF_FIG_5: (u64, u64) = (10_000, 50_000);
+
 /// A setting of Fig. 5, section 5.3.
 #[derive(Clone, Copy, Debug)]
 pub struct SettingOfFig5 {

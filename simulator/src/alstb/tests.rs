@@ -1,7 +1,7 @@
 //! Small runs worked out by hand, and what must hold of every run.
 
 use scheduler::policy::{
-    bundling::by_estimate::{BinPacking, ByEstimate},
+    bundling::by_estimate::ByEstimate,
     matching::{
         application::{ByApplication, Importance},
         static_map::StaticMap,
@@ -14,8 +14,7 @@ use super::{
     world::{self, Policies},
 };
 
-const PAPER: Policies =
-    Policies { matching: ByApplication::Alstb, bundling: ByEstimate::BinPacking(BinPacking::PAPER) };
+const PAPER: Policies = Policies { matching: ByApplication::Alstb, bundling: ByEstimate::PAPER };
 
 fn job(application: usize, tasks: &[f64]) -> Job {
     Job { application, tasks: tasks.iter().copied().collect() }

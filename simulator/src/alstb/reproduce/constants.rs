@@ -70,10 +70,10 @@ pub(super) fn part(sizes: &Sizes, seed: u64, progress: &dyn Progress) -> Part {
     let lowest_of = |size| (0..3).map(|m| format!("{} {}", MEASURES[m], lowest(size, m))).collect::<Vec<_>>();
     let text = format!(
         "The paper gives no values, so there is nothing to compare with. Scaled Fig. 5 d, ALSTB, {} instances; small \
-         jobs of {} tasks, large ones of {} to {}. Ratios are to our choice, c1 = 1, c2 = 10 with M the largest task \
-         that waits. With c1 below 1 the largest task fits no bin and goes alone. The shrinking tail, not in the \
-         paper, bounds a bin by half of what is left for each processor that works on the job. `single` and `fixed` \
-         are bundles of so many tasks, the largest first.\n\n\
+         jobs of {} tasks, large ones of {} to {}. Ratios are to c1 = 1, c2 = 10 with M the largest task that \
+         waits, which the other figures are run with. With c1 below 1 the largest task fits no bin and goes alone. The shrinking tail, not in the \
+         paper, bounds a bin by half of what is left for each processor that works on the job; it is our \
+         default. `single` and `fixed` are bundles of so many tasks, the largest first.\n\n\
          Lowest on small jobs: {}. Lowest on large jobs: {}.",
         sizes.n_instances_of_constants,
         small.0,

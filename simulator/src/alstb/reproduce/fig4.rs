@@ -56,7 +56,7 @@ fn points(sizes: &Sizes, variation: f64, seed: u64, progress: &dyn Progress) -> 
     let sizes_run = &N_TASKS_OF_FIG_4[..sizes.n_points];
     let settings: Vec<Setting> = sizes_run.iter().map(setting).collect();
     let all = runs::run(&settings, sizes.n_instances, seed, progress, |scene| {
-        let paper = Policies { matching: ByApplication::Alstb, bundling: ByEstimate::default() };
+        let paper = Policies { matching: ByApplication::Alstb, bundling: ByEstimate::PAPER };
         let heuristics = HEURISTICS.iter().map(|(_, policy)| ahead::run(scene, *policy).measures());
         heuristics.chain([world::run(scene, paper).measures()]).collect()
     });

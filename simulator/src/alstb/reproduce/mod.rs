@@ -17,14 +17,11 @@ const MEASURES: [&str; 3] = ["makespan", "mean job makespan", "flowtime"];
 pub fn reproduce(effort: Effort, seed: u64, progress: &dyn Progress) -> Report {
     let sizes = Sizes::of(effort);
     let by_nodes = fig5::run_all(&sizes, seed, progress);
-    let parts = vec![
-        inputs(&sizes),
-        fig4::part(&sizes, seed, progress),
-        fig5::part(&sizes, &by_nodes),
-        fig5::part_of_published_size(&sizes, seed, progress),
-        laws::part(&sizes, &by_nodes),
-        constants::part(&sizes, seed, progress),
-    ];
+    let mut parts = vec![inputs(&sizes), fig4::part(&sizes, seed, progress), fig5::part(&sizes, &by_nodes)];
+    if sizes.n_instances_published > 0 {
+        parts.push(fig5::part_of_published_size(sizes.n_instances_published, seed, progress));
+    }
+    parts.extend([laws::part(&sizes, &by_nodes), constants::part(&sizes, seed, progress)]);
     Report { name: "alstb", paper: PAPER, parts }
 }
 
@@ -38,9 +35,7 @@ struct Sizes {
     scaled: (usize, usize, usize),
     /// Fewest and most tasks of a job there.
     n_tasks: (u64, u64),
-    /// Of Fig. 5 at its published size, the same.
-    published: (usize, usize, usize),
-    n_tasks_published: (u64, u64),
+    /// Of Fig. 5 at its published size.
     n_instances_published: u64,
     n_instances_of_constants: u64,
 }
@@ -53,8 +48,6 @@ impl Sizes {
                 n_points: 5,
                 scaled: (100, 50, 100),
                 n_tasks: (1000, 5000),
-                published: (1000, 50, 100),
-                n_tasks_published: (10_000, 50_000),
                 n_instances_published: 2,
                 n_instances_of_constants: 10,
             },
@@ -63,9 +56,7 @@ impl Sizes {
                 n_points: 2,
                 scaled: (20, 10, 20),
                 n_tasks: (100, 500),
-                published: (50, 10, 20),
-                n_tasks_published: (500, 2500),
-                n_instances_published: 1,
+                n_instances_published: 0,
                 n_instances_of_constants: 1,
             },
         }

@@ -47,6 +47,9 @@ pub struct Taker {
 }
 
 impl ByEstimate {
+    /// As in the paper, with our constants.
+    pub const PAPER: ByEstimate = ByEstimate::BinPacking(BinPacking::PAPER);
+
     /// Takes a bundle out of the tasks that wait: the estimates of what goes, the largest first. Never
     /// empty while a task waits. O(s log n) for s tasks of n.
     pub fn take(self, waiting: &mut Estimates, taker: &Taker) -> Vec<f64> {

@@ -35,25 +35,24 @@ fn capacity_is_that_of_equation_9() {
     let waiting: Estimates = TASKS.into_iter().collect();
     let capacity = |law: BinPacking| law.capacity(&waiting, &TAKER);
     // c2: 10 (0.5 + 1.5) seconds at a rate of 2. c1: five times 9.
-    assert_eq!(capacity(BinPacking::default()), 40.0);
-    assert_eq!(capacity(BinPacking { c1: 5.0, ..BinPacking::default() }), 45.0);
-    assert_eq!(capacity(BinPacking { c2: 1.0, ..BinPacking::default() }), 9.0);
-    assert_eq!(BinPacking::default().capacity(&Estimates::default(), &TAKER), 0.0);
+    assert_eq!(capacity(BinPacking::PAPER), 40.0);
+    assert_eq!(capacity(BinPacking { c1: 5.0, ..BinPacking::PAPER }), 45.0);
+    assert_eq!(capacity(BinPacking { c2: 1.0, ..BinPacking::PAPER }), 9.0);
+    assert_eq!(BinPacking::PAPER.capacity(&Estimates::default(), &TAKER), 0.0);
 }
 
 #[test]
 fn the_largest_is_of_those_that_wait_or_of_all() {
     let mut waiting: Estimates = TASKS.into_iter().collect();
     waiting.take_at_most(f64::MAX);
-    let capacity =
-        |largest| BinPacking { c2: 0.0, largest, ..BinPacking::default() }.capacity(&waiting, &TAKER);
+    let capacity = |largest| BinPacking { c2: 0.0, largest, ..BinPacking::PAPER }.capacity(&waiting, &TAKER);
     assert_eq!([capacity(Largest::Waiting), capacity(Largest::OfAll)], [7.0, 9.0]);
 }
 
 #[test]
 fn the_tail_is_shared() {
     let mut waiting: Estimates = TASKS.into_iter().collect();
-    let law = BinPacking { is_tail_shrunk: true, ..BinPacking::default() };
+    let law = BinPacking::default();
     // Half of 42 for each of 8 processors is less than the largest is.
     assert_eq!(law.capacity(&waiting, &TAKER), 9.0);
     let few = Taker { n_sharing: 2, ..TAKER };
