@@ -71,8 +71,8 @@ pub(super) fn part(sizes: &Sizes, seed: u64, progress: &dyn Progress) -> Part {
     let text = format!(
         "The paper gives no values, so there is nothing to compare with. Scaled Fig. 5 d, ALSTB, {} instances; small \
          jobs of {} tasks, large ones of {} to {}. Ratios are to c1 = 1, c2 = 10 with M the largest task that \
-         waits, which the other figures are run with. With c1 below 1 the largest task fits no bin and goes alone. The shrinking tail, not in the \
-         paper, bounds a bin by half of what is left for each processor that works on the job; it is our \
+         waits, which the other figures are run with. With c1 below 1 a bin may be too small for the largest task. \
+         The shrinking tail, not in the paper, bounds a bin by half of what is left for each processor that works on the job; it is our \
          default. `single` and `fixed` are bundles of so many tasks, the largest first.\n\n\
          Lowest on small jobs: {}. Lowest on large jobs: {}.",
         sizes.n_instances_of_constants,
