@@ -77,8 +77,10 @@ pub fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     create_folder(&args.out)?;
     let mut reports = Vec::new();
     for paper in Paper::value_variants() {
-        if *paper != Paper::All && (args.paper == *paper || args.paper == Paper::All) {
-            let report = reproduce(*paper, effort, args)?;
+        if args.paper != *paper && args.paper != Paper::All {
+            continue;
+        }
+        if let Some(report) = reproduce(*paper, effort, args)? {
             write_files(&args.out, &report)?;
             reports.push(report);
         }
@@ -88,7 +90,7 @@ pub fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Fine)
 }
 
-fn reproduce(paper: Paper, effort: Effort, args: &ReproduceArgs) -> Result<Report, Failure> {
+fn reproduce(paper: Paper, effort: Effort, args: &ReproduceArgs) -> Result<Option<Report>, Failure> {
     let (seed, bar) = (args.seed, Bar::new(paper));
     let report = match paper {
         Paper::Fairness => simulator::fairness::reproduce(effort, seed, &bar),
@@ -99,12 +101,12 @@ fn reproduce(paper: Paper, effort: Effort, args: &ReproduceArgs) -> Result<Repor
             let report = simulator::tla::reproduce_with_logs(effort, seed, &bar, logs);
             report.map_err(|trouble| Failure::bad_input(trouble.to_string()))?
         }
-        Paper::Alstb | Paper::All => {
-            return Err(Failure::bad_input("not yet"));
-        }
+        Paper::Alstb => simulator::alstb::reproduce(effort, seed, &bar),
+        // The others one by one.
+        Paper::All => return Ok(None),
     };
     bar.0.finish_and_clear();
-    Ok(report)
+    Ok(Some(report))
 }
 
 /// How far one paper is.

@@ -1,5 +1,9 @@
 //! Bundling: how many of the chosen job's tasks go to the pilot in one answer.
+//!
+//! [`Bundling`] counts tasks and is what the engine asks. [`by_estimate`] knows how long each will take; the
+//! simulator asks it.
 
+pub mod by_estimate;
 mod guided;
 mod single;
 

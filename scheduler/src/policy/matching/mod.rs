@@ -1,6 +1,11 @@
 //! Matching: which job a pulling pilot serves.
+//!
+//! [`Matching`] compares jobs and is what the engine asks. [`application`] compares applications on nodes, and
+//! [`static_map`] maps tasks ahead of time; the simulator asks both.
 
+pub mod application;
 mod fifo;
+pub mod static_map;
 mod turns;
 
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,91 @@
+//! Bin packing: a bin for each processor, all of the same capacity in seconds; the largest task that fits
+//! goes to the bin with the least in it (paper 002, section 3.3, equation 9, Fig. 3).
+//!
+//! The paper gives no values for its constants: the defaults are ours, by the sweep of the simulator's report.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Estimates, Taker};
+
+/// The constants of equation 9, alpha = max(c1 M / r, c2 (T_trans + T_env)), and what it leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct BinPacking {
+    /// How many of the largest task a bin holds. From 1 on the largest fits; the more, the fewer nodes a job
+    /// uses.
+    pub c1: f64,
+    /// How many times what it costs to bring a bundle a bin holds.
+    pub c2: f64,
+    /// Which task is the largest, M.
+    pub largest: Largest,
+    /// Whether a bin holds no more than half of what is left for each processor that works on the job, so that
+    /// none is left with its tail; the largest that waits always fits. Not in the paper.
+    pub is_tail_shrunk: bool,
+}
+
+/// Of which tasks the largest is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Largest {
+    /// Those that wait: bins shrink as the job's large tasks run out.
+    Waiting,
+    /// All that the job ever had.
+    OfAll,
+}
+
+impl Default for BinPacking {
+    fn default() -> BinPacking {
+        BinPacking { is_tail_shrunk: true, ..BinPacking::PAPER }
+    }
+}
+
+impl BinPacking {
+    /// As in the paper, with our constants. The default shrinks the tail too, which the simulator's report
+    /// compares.
+    pub const PAPER: BinPacking =
+        BinPacking { c1: 1.0, c2: 10.0, largest: Largest::Waiting, is_tail_shrunk: false };
+
+    /// Capacity of a bin, in the estimates' unit: alpha r of equation 9, as alpha is in seconds on the node.
+    /// So the largest fits exactly where c1 is 1. 0 when nothing waits.
+    pub fn capacity(&self, waiting: &Estimates, taker: &Taker) -> f64 {
+        let Some(largest_waiting) = waiting.largest() else { return 0.0 };
+        let largest = match self.largest {
+            Largest::Waiting => largest_waiting,
+            Largest::OfAll => waiting.largest_ever(),
+        };
+        let by_size = self.c1 * largest;
+        let by_overhead = self.c2 * (taker.transfer_s + taker.environment_s) * taker.rate;
+        if !self.is_tail_shrunk {
+            return by_size.max(by_overhead);
+        }
+        let half_share = waiting.work() / (2.0 * taker.n_sharing.max(1) as f64);
+        by_size.max(by_overhead).min(half_share.max(largest_waiting))
+    }
+}
+
+/// As many as fit; where not even one does, the largest alone.
+pub(super) fn take(waiting: &mut Estimates, taker: &Taker, law: BinPacking) -> Vec<f64> {
+    pack(waiting, taker.n_bins, law.capacity(waiting, taker))
+}
+
+/// `capacity`: of a bin, in the estimates' unit.
+///
+/// The bin with the least in it has the most room: when nothing fits there, nothing fits anywhere. So its room
+/// never grows, and tasks come out in their order, the largest first.
+pub(super) fn pack(waiting: &mut Estimates, n_bins: u32, capacity: f64) -> Vec<f64> {
+    let mut bundle = Vec::new();
+    let mut loads: BinaryHeap<_> = (0..n_bins).map(|bin| Reverse((0_f64.to_bits(), bin))).collect();
+    while let Some(mut least) = loads.peek_mut() {
+        let Reverse((load, _)) = &mut *least;
+        let filled = f64::from_bits(*load);
+        let Some(estimate) = waiting.take_at_most(capacity - filled) else { break };
+        *load = (filled + estimate).to_bits();
+        bundle.push(estimate);
+    }
+    if bundle.is_empty() {
+        bundle.extend(waiting.take_at_most(f64::MAX));
+    }
+    bundle
+}

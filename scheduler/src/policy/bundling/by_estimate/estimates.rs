@@ -1,0 +1,88 @@
+//! Estimates of the tasks that wait, in their order.
+
+use std::collections::BTreeMap;
+
+/// A multiset of estimates: tasks of equal estimates are alike and only counted.
+#[derive(Clone, Debug, Default)]
+pub struct Estimates {
+    /// By the bits of the estimate, which for numbers that are not negative have the numbers' order.
+    counts: BTreeMap<u64, u32>,
+    n_tasks: u64,
+    work: f64,
+    largest_ever: f64,
+}
+
+impl Estimates {
+    /// How many tasks wait.
+    pub fn n_tasks(&self) -> u64 {
+        self.n_tasks
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.n_tasks == 0
+    }
+
+    /// What the estimates of those that wait come to together; exactly 0 when none waits.
+    pub fn work(&self) -> f64 {
+        self.work
+    }
+
+    /// The largest estimate of those that wait.
+    pub fn largest(&self) -> Option<f64> {
+        self.counts.last_key_value().map(|(bits, _)| f64::from_bits(*bits))
+    }
+
+    /// The largest estimate of all that ever waited; 0 when there was none.
+    pub fn largest_ever(&self) -> f64 {
+        self.largest_ever
+    }
+
+    /// A task comes, or comes back. O(log n).
+    ///
+    /// # Panics
+    /// The estimate is negative or not finite.
+    pub fn insert(&mut self, estimate: f64) {
+        *self.counts.entry(bits_of(estimate)).or_default() += 1;
+        self.n_tasks += 1;
+        self.work += estimate;
+        self.largest_ever = self.largest_ever.max(estimate);
+    }
+
+    /// The largest of those that wait whose estimate is at most this goes. O(log n).
+    pub fn take_at_most(&mut self, bound: f64) -> Option<f64> {
+        // A bound below nothing, which rounding can make, lets tasks of no time pass.
+        let bits = if bound >= 0.0 { bound.to_bits() } else { 0 };
+        let (bits, count) = self.counts.range_mut(..=bits).next_back()?;
+        let bits = *bits;
+        *count -= 1;
+        if *count == 0 {
+            self.counts.remove(&bits);
+        }
+        self.n_tasks -= 1;
+        let estimate = f64::from_bits(bits);
+        self.work = if self.n_tasks == 0 { 0.0 } else { self.work - estimate };
+        Some(estimate)
+    }
+}
+
+impl FromIterator<f64> for Estimates {
+    /// Of all of these. O(n log n), and O(n) when they are sorted.
+    ///
+    /// # Panics
+    /// An estimate is negative or not finite.
+    fn from_iter<I: IntoIterator<Item = f64>>(estimates: I) -> Estimates {
+        let mut all: Vec<u64> = estimates.into_iter().map(bits_of).collect();
+        all.sort_unstable();
+        let work = all.iter().map(|bits| f64::from_bits(*bits)).sum();
+        let largest_ever = all.last().map_or(0.0, |bits| f64::from_bits(*bits));
+        let runs = all.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u32));
+        Estimates { counts: runs.collect(), n_tasks: all.len() as u64, work, largest_ever }
+    }
+}
+
+fn bits_of(estimate: f64) -> u64 {
+    assert!(estimate.is_finite() && estimate >= 0.0, "an estimate of {estimate}");
+    // A negative zero has the largest bits of all.
+    (estimate + 0.0).to_bits()
+}

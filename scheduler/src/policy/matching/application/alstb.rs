@@ -1,0 +1,8 @@
+//! ALSTB: by global importance (paper 002, equation 8). An application goes where it runs better than
+//! elsewhere, and where it leaves fewer processors without work than others would.
+
+use super::{Importance, Score};
+
+pub(super) fn score(importance: &Importance, application: usize, node: usize) -> Score {
+    Score::of(importance.global(application, node))
+}

@@ -1,0 +1,8 @@
+//! R-MaxStd: the application whose rates differ most over all nodes, wherever it runs; of equal ones the
+//! faster (paper 002, section 4).
+
+use super::{Importance, Score};
+
+pub(super) fn score(importance: &Importance, application: usize, node: usize) -> Score {
+    Score(importance.row(application).rates.deviation, importance.rate(application, node))
+}

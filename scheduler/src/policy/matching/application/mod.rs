@@ -1,0 +1,125 @@
+//! Matching at the level of applications: which application a node serves when it asks, and which of that
+//! application's jobs (paper 002, sections 3 and 4, Fig. 2).
+//!
+//! The paper looks for the best of all pairs and may so give tasks to a node that did not ask; here only
+//! nodes that have asked take part. A node keeps to its previous job while that has tasks, so that its
+//! environment need not be set up anew.
+
+mod alstb;
+mod importance;
+mod max_std;
+mod min_min;
+mod ni;
+mod requests;
+mod soonest;
+mod sufferage;
+
+use std::cmp::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+pub use importance::{Importance, degree};
+pub use requests::Requests;
+
+/// The policies of this layer that know applications, by their words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ByApplication {
+    /// Global importance: see `alstb.rs`.
+    #[default]
+    Alstb,
+    /// Node importance: see `ni.rs`.
+    Ni,
+    /// The fastest there: see `min_min.rs`.
+    MinMin,
+    /// The one that differs most between nodes: see `max_std.rs`.
+    MaxStd,
+    /// The one that loses most elsewhere: see `sufferage.rs`.
+    Sufferage,
+    /// Of those that suit the node, the one with a job that ends soonest: see `soonest.rs`.
+    Soonest,
+}
+
+/// An application with tasks that wait.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Open {
+    /// Which one.
+    pub application: usize,
+    /// What is left of that of its jobs with the least left: estimates of the tasks that wait, together.
+    pub work: f64,
+}
+
+/// How much a node should serve an application: the first number, where equal the second; larger is better.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Score(pub f64, pub f64);
+
+impl Score {
+    fn of(first: f64) -> Score {
+        Score(first, 0.0)
+    }
+}
+
+impl Eq for Score {}
+
+impl PartialOrd for Score {
+    fn partial_cmp(&self, other: &Score) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Score {
+    fn cmp(&self, other: &Score) -> Ordering {
+        self.0.total_cmp(&other.0).then(self.1.total_cmp(&other.1))
+    }
+}
+
+impl ByApplication {
+    /// All of them.
+    pub const ALL: [ByApplication; 6] = [
+        ByApplication::Alstb,
+        ByApplication::Ni,
+        ByApplication::MinMin,
+        ByApplication::MaxStd,
+        ByApplication::Sufferage,
+        ByApplication::Soonest,
+    ];
+
+    /// How much the node should serve the application. O(1).
+    ///
+    /// # Panics
+    /// There is no such application or node.
+    pub fn score(self, importance: &Importance, application: usize, node: usize) -> Score {
+        let score = match self {
+            ByApplication::Alstb => alstb::score,
+            ByApplication::Ni => ni::score,
+            ByApplication::MinMin => min_min::score,
+            ByApplication::MaxStd => max_std::score,
+            ByApplication::Sufferage => sufferage::score,
+            ByApplication::Soonest => soonest::score,
+        };
+        score(importance, application, node)
+    }
+
+    /// The application that a node which asks alone should serve, of those that have tasks: that of the best
+    /// score, but see `soonest.rs`; of equal ones the first. O(applications with tasks).
+    ///
+    /// # Panics
+    /// There is no such application or node.
+    pub fn choose(self, importance: &Importance, node: usize, open: &[Open]) -> Option<usize> {
+        if self == ByApplication::Soonest {
+            return soonest::choose(importance, node, open);
+        }
+        let scored = open.iter().map(|one| (self.score(importance, one.application, node), one.application));
+        scored.reduce(|best, other| if other.0 > best.0 { other } else { best }).map(|(_, one)| one)
+    }
+}
+
+/// The job that a node should serve of its application's jobs with tasks: the one with the least work left,
+/// so that jobs end one after the other; of equal ones the first. `jobs`: each with its tasks' estimates
+/// together, those undispatched. O(jobs of the application).
+pub fn job_of<J>(jobs: impl IntoIterator<Item = (J, f64)>) -> Option<J> {
+    jobs.into_iter().reduce(|least, other| if other.1 < least.1 { other } else { least }).map(|(job, _)| job)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! Values worked out independently, choices, and that what is kept up equals what is made anew.
+
+use proptest::prelude::*;
+use serde::de::{
+    IntoDeserializer,
+    value::{Error, StrDeserializer},
+};
+
+use super::*;
+
+const RATES: [[f64; 4]; 3] = [[1.0, 2.0, 0.5, 1.5], [1.0, 1.0, 1.0, 1.2], [1.0, 0.4, 2.5, 0.8]];
+const DEGREES: [[u32; 4]; 3] = [[4, 2, 8, 1], [2, 1, 4, 1], [8, 4, 16, 1]];
+const NI: [[f64; 4]; 3] = [
+    [-0.4, 0.4, -0.8, 0.0],
+    [-0.0544217687074828, -0.0544217687074828, -0.0544217687074828, 0.13605442176870763],
+    [-0.6066093254866454, -1.1172476233589856, 0.6699864191942057, -0.7768220914440922],
+];
+const AI: [[f64; 4]; 3] = [
+    [-0.42857142857142855, -0.42857142857142855, -0.42857142857142855, 0.0],
+    [-0.8571428571428571, -0.8571428571428571, -0.8571428571428571, 0.0],
+    [0.42857142857142855, 0.42857142857142855, 0.42857142857142855, 0.0],
+];
+const MU: [[f64; 4]; 3] = [
+    [0.4555334217802519, 0.4555334217802519, 0.4555334217802519, 1.0],
+    [0.1336766024001917, 0.1336766024001917, 0.1336766024001917, 1.0],
+    [0.558624491843922, 0.558624491843922, 0.558624491843922, 1.0],
+];
+const GI: [[f64; 4]; 3] = [
+    [-0.4155561879491356, -0.05112945052493409, -0.5977695566612364, 0.0],
+    [-0.7498378293658324, -0.7498378293658324, -0.7498378293658324, 0.13605442176870763],
+    [-0.14970589413087104, -0.4349609537958524, 0.5634317550315826, -0.7768220914440922],
+];
+/// (application, node), the highest GI first.
+const PAIRS_BY_GI: [(usize, usize); 12] =
+    [(2, 2), (1, 3), (0, 3), (0, 1), (2, 0), (0, 0), (2, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 3)];
+
+fn rows<T: Copy>(rows: &[[T; 4]]) -> Vec<Vec<T>> {
+    rows.iter().map(|row| row.to_vec()).collect()
+}
+
+/// These applications, with as much work left in each.
+fn open(applications: impl IntoIterator<Item = usize>) -> Vec<Open> {
+    applications.into_iter().map(|application| Open { application, work: 100.0 }).collect()
+}
+
+fn importance() -> Importance {
+    Importance::new(&rows(&RATES), &rows(&DEGREES))
+}
+
+#[test]
+fn importances_are_those_of_the_equations() {
+    let importance = importance();
+    for (application, node) in PAIRS_BY_GI {
+        let found = [
+            importance.of_node(application, node),
+            importance.of_application(application, node),
+            importance.weight_of_node(application, node),
+            importance.global(application, node),
+        ];
+        let expected = [NI, AI, MU, GI].map(|table| table[application][node]);
+        for (found, expected) in found.into_iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-9, "{application} on {node}: {found}, not {expected}");
+        }
+    }
+}
+
+#[test]
+fn nodes_that_ask_together_are_served_by_the_best_pair() {
+    let importance = importance();
+    let mut requests = Requests::new(ByApplication::Alstb, &importance, 0..4, &open(0..3));
+    let served: Vec<_> = std::iter::from_fn(|| requests.next(&open(0..3))).collect();
+    // The highest pairs of nodes that are not served yet.
+    assert_eq!(served, [(2, 2), (1, 3), (0, 1), (2, 0)]);
+    let alone = (0..4).map(|node| ByApplication::Alstb.choose(&importance, node, &open(0..3)));
+    assert_eq!(alone.collect::<Vec<_>>(), [Some(2), Some(0), Some(2), Some(1)]);
+
+    let mut all: Vec<_> = (0..3).flat_map(|i| (0..4).map(move |j| (i, j))).collect();
+    all.sort_by_key(|(i, j)| {
+        let score = ByApplication::Alstb.score(&importance, *i, *j);
+        (std::cmp::Reverse(score), *j, *i)
+    });
+    // Equal but for rounding: application 1 on its first three nodes.
+    assert_eq!(all, PAIRS_BY_GI);
+}
+
+#[test]
+fn an_application_that_runs_out_is_left_to_nobody() {
+    let importance = importance();
+    let mut requests = Requests::new(ByApplication::Alstb, &importance, 0..4, &open(0..3));
+    assert_eq!(requests.next(&open(0..3)), Some((2, 2)));
+    // Without application 2, node 0 takes application 0, and after node 1.
+    let served: Vec<_> = std::iter::from_fn(|| requests.next(&open(0..2))).collect();
+    assert_eq!(served, [(1, 3), (0, 1), (0, 0)]);
+    assert_eq!(Requests::new(ByApplication::Ni, &importance, 0..4, &[]).next(&[]), None);
+}
+
+#[test]
+fn ties_go_to_the_lowest_node_then_the_lowest_application() {
+    let even = Importance::new(&vec![vec![1.0; 3]; 2], &vec![vec![2; 3]; 2]);
+    let mut requests = Requests::new(ByApplication::Alstb, &even, [2, 1, 0], &open(0..2));
+    let served: Vec<_> = std::iter::from_fn(|| requests.next(&open(0..2))).collect();
+    assert_eq!(served, [(0, 0), (0, 1), (0, 2)]);
+}
+
+#[test]
+fn each_heuristic_chooses_by_its_own_number() {
+    let importance = importance();
+    let choices = |policy: ByApplication| {
+        (0..4).map(|node| policy.choose(&importance, node, &open(0..3)).unwrap()).collect::<Vec<_>>()
+    };
+    // The row of node importances that is largest in each column.
+    assert_eq!(choices(ByApplication::Ni), [1, 0, 2, 1]);
+    // The fastest in each column of the rates; all are equal on node 0.
+    assert_eq!(choices(ByApplication::MinMin), [0, 0, 2, 0]);
+    // Application 2 has the rates that differ most.
+    assert_eq!(choices(ByApplication::MaxStd), [2, 2, 2, 2]);
+    // Against the best other node: -1, -.2 and -1.5 on node 0; on node 3 -.5, +.2 and -1.7.
+    assert_eq!(choices(ByApplication::Sufferage), [1, 0, 2, 1]);
+    let sufferage = |i, j| ByApplication::Sufferage.score(&importance, i, j).0;
+    assert!((sufferage(2, 2) - 1.5).abs() < 1e-12 && (sufferage(1, 3) - 0.2).abs() < 1e-12);
+}
+
+#[test]
+fn applications_that_differ_alike_are_told_apart_by_their_rate() {
+    let importance = Importance::new(&[vec![1.0, 2.0], vec![2.0, 3.0]], &vec![vec![1; 2]; 2]);
+    assert_eq!(ByApplication::MaxStd.choose(&importance, 0, &open(0..2)), Some(1));
+}
+
+#[test]
+fn of_what_suits_the_node_the_soonest_goes_first() {
+    // What nodes get done of applications 0 and 1 is alike, of application 2 it is far less on node 0.
+    let rates = [vec![1.0, 1.0], vec![2.1, 2.0], vec![1.0, 4.0]];
+    let importance = Importance::new(&rates, &vec![vec![2, 2]; 3]);
+    let choice = |node, works: [f64; 3]| {
+        let open: Vec<Open> = (0..3).map(|at| Open { application: at, work: works[at] }).collect();
+        ByApplication::Soonest.choose(&importance, node, &open)
+    };
+    // 100 / 2 seconds, 100 / 4.1; application 2 is not looked at.
+    assert_eq!(choice(0, [100.0, 100.0, 1.0]), Some(1));
+    assert_eq!(choice(0, [40.0, 100.0, 1.0]), Some(0));
+    // The other node suits application 2 alone.
+    assert_eq!(choice(1, [1.0, 1.0, 900.0]), Some(2));
+    assert_eq!(ByApplication::Soonest.choose(&importance, 0, &[]), None);
+    // A node on which nothing runs still serves somebody.
+    let idle = Importance::new(&[vec![0.0], vec![0.0]], &vec![vec![1]; 2]);
+    assert_eq!(ByApplication::Soonest.choose(&idle, 0, &open(0..2)), Some(0));
+}
+
+#[test]
+fn jobs_end_one_after_the_other() {
+    assert_eq!(job_of([("a", 30.0), ("b", 20.0), ("c", 20.0)]), Some("b"));
+    assert_eq!(job_of::<u8>([]), None);
+}
+
+#[test]
+fn data_leave_no_fewer_than_one_processor_busy() {
+    assert_eq!([0.0, 0.5, 0.51, 0.99, 1.0].map(|share| degree(share, 8)), [8, 4, 4, 1, 1]);
+    assert_eq!(degree(0.3, 0), 1);
+    assert_eq!(degree(-5.0, 4), 4);
+}
+
+#[test]
+fn words_are_those_of_the_policies_block() {
+    let words = ["alstb", "ni", "min-min", "max-std", "sufferage", "soonest"];
+    let read = words.map(|word| {
+        let word: StrDeserializer<'_, Error> = word.into_deserializer();
+        ByApplication::deserialize(word).unwrap()
+    });
+    assert_eq!(read, ByApplication::ALL);
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Rate(usize, usize, f64),
+    Degree(usize, usize, u32),
+    AddNode(Vec<f64>, Vec<u32>),
+    RemoveNode(usize),
+    AddApplication(Vec<f64>, Vec<u32>),
+    RemoveApplication(usize),
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    let (rates, degrees) = (prop::collection::vec(0.0..5.0, 20), prop::collection::vec(1..9u32, 20));
+    let change = prop_oneof![
+        (0..20usize, 0..20usize, 0.0..5.0).prop_map(|(i, j, rate)| Change::Rate(i, j, rate)),
+        (0..20usize, 0..20usize, 1..9u32).prop_map(|(i, j, degree)| Change::Degree(i, j, degree)),
+        (rates.clone(), degrees.clone()).prop_map(|(rates, degrees)| Change::AddNode(rates, degrees)),
+        (0..20usize).prop_map(Change::RemoveNode),
+        (rates, degrees).prop_map(|(rates, degrees)| Change::AddApplication(rates, degrees)),
+        (0..20usize).prop_map(Change::RemoveApplication),
+    ];
+    prop::collection::vec(change, 0..15)
+}
+
+proptest! {
+    #[test]
+    fn what_is_kept_up_equals_what_is_made_anew(changes in changes()) {
+        let (mut rates, mut degrees) = (rows(&RATES), rows(&DEGREES));
+        let mut kept = importance();
+        for change in changes {
+            let (n_applications, n_nodes) = (kept.n_applications(), kept.n_nodes());
+            match change {
+                Change::Rate(i, j, rate) => {
+                    let (i, j) = (i % n_applications, j % n_nodes);
+                    rates[i][j] = rate;
+                    kept.set_rate(i, j, rate);
+                }
+                Change::Degree(i, j, degree) => {
+                    let (i, j) = (i % n_applications, j % n_nodes);
+                    degrees[i][j] = degree;
+                    kept.set_degree(i, j, degree);
+                }
+                Change::AddNode(new_rates, new_degrees) => {
+                    rates.iter_mut().zip(&new_rates).for_each(|(row, rate)| row.push(*rate));
+                    degrees.iter_mut().zip(&new_degrees).for_each(|(row, degree)| row.push(*degree));
+                    kept.add_node(&new_rates[..n_applications], &new_degrees[..n_applications]);
+                }
+                Change::RemoveNode(j) if n_nodes > 1 => {
+                    for (rates, degrees) in rates.iter_mut().zip(&mut degrees) {
+                        rates.remove(j % n_nodes);
+                        degrees.remove(j % n_nodes);
+                    }
+                    kept.remove_node(j % n_nodes);
+                }
+                Change::AddApplication(new_rates, new_degrees) => {
+                    rates.push(new_rates[..n_nodes].to_vec());
+                    degrees.push(new_degrees[..n_nodes].to_vec());
+                    kept.add_application(&new_rates[..n_nodes], &new_degrees[..n_nodes]);
+                }
+                Change::RemoveApplication(i) if n_applications > 1 => {
+                    rates.remove(i % n_applications);
+                    degrees.remove(i % n_applications);
+                    kept.remove_application(i % n_applications);
+                }
+                Change::RemoveNode(_) | Change::RemoveApplication(_) => {}
+            }
+        }
+        let anew = Importance::new(&rates, &degrees);
+        for i in 0..anew.n_applications() {
+            for j in 0..anew.n_nodes() {
+                prop_assert_eq!(kept.global(i, j), anew.global(i, j));
+                prop_assert_eq!(kept.row(i), anew.row(i));
+            }
+        }
+    }
+
+    #[test]
+    fn the_best_pair_is_always_next(
+        rates in prop::collection::vec(prop::collection::vec(0..4u32, 5), 4),
+        degrees in prop::collection::vec(prop::collection::vec(1..4u32, 5), 4),
+        n_bundles in prop::collection::vec(0..4u32, 4),
+    ) {
+        let rates: Vec<Vec<f64>> =
+            rates.into_iter().map(|row| row.into_iter().map(f64::from).collect()).collect();
+        let importance = Importance::new(&rates, &degrees);
+        let left_open = |left: &[u32]| open((0..4).filter(|i| left[*i] > 0));
+        // The last one does not go by its score alone.
+        for policy in ByApplication::ALL.into_iter().take(5) {
+            let (mut left, mut asking) = (n_bundles.clone(), (0..5).collect::<Vec<_>>());
+            let mut requests = Requests::new(policy, &importance, 0..5, &left_open(&left));
+            while let Some((i, j)) = requests.next(&left_open(&left)) {
+                let all = asking.iter().flat_map(|j| left_open(&left).into_iter().map(move |one| (one.application, *j)));
+                let best = all.max_by_key(|(i, j)| {
+                    let score = policy.score(&importance, *i, *j);
+                    (score, std::cmp::Reverse(*j), std::cmp::Reverse(*i))
+                });
+                prop_assert_eq!(Some((i, j)), best);
+                left[i] -= 1;
+                asking.retain(|node| *node != j);
+            }
+            prop_assert!(asking.is_empty() || left_open(&left).is_empty());
+        }
+    }
+}

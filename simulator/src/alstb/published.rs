@@ -1,0 +1,57 @@
+//! What paper 002 says of its results. Its figures are bars without numbers, so that there are only sentences,
+//! told here in our words.
+
+/// Authors, title, place and year.
+pub const PAPER: &str = "Jian Xiao, Yu Zhang, Shuwei Chen and Huashan Yu: An Application-Level Scheduling with \
+    Task Bundling Approach for Many-Task Computing in Heterogeneous Environments. NPC 2012, LNCS 7513";
+
+/// Of Fig. 4, section 5.2: what becomes of the task-level heuristics as jobs have more tasks.
+pub const OF_FIG_4: [&str; 3] = [
+    "the heuristics do well with few tasks and fall behind ALSTB as tasks grow",
+    "the gap to ALSTB widens as tasks grow",
+    "ALSTB is clearly lower",
+];
+
+/// Tasks of each job in Fig. 4.
+pub const N_TASKS_OF_FIG_4: [u64; 5] = [50, 100, 200, 300, 500];
+
+/// Nodes, applications and jobs of Fig. 5.
+pub const SIZE_OF_FIG_5: (usize, usize, usize) = (1000, 50, 100);
+/// Fewest and most tasks of a job there.
+pub const N_TASKS_OF_FIG_5: (u64, u64) = (10_000, 50_000);
+
+/// A setting of Fig. 5, section 5.3.
+#[derive(Clone, Copy, Debug)]
+pub struct SettingOfFig5 {
+    /// Its letter.
+    pub letter: &'static str,
+    /// How much times vary between nodes.
+    pub v_machine: f64,
+    /// How much times vary between applications.
+    pub v_application: f64,
+    /// Who has the lowest makespan, mean job makespan and flowtime; `None`: not said.
+    pub best: [Option<&'static str>; 3],
+}
+
+/// All four.
+pub const FIG_5: [SettingOfFig5; 4] = [
+    SettingOfFig5 {
+        letter: "a",
+        v_machine: 0.1,
+        v_application: 0.1,
+        best: [Some("R-Sufferage"), Some("R-Sufferage"), Some("ALSTB")],
+    },
+    SettingOfFig5 {
+        letter: "b",
+        v_machine: 0.1,
+        v_application: 0.6,
+        best: [Some("ALSTB"), Some("ALSTB"), Some("ALSTB")],
+    },
+    SettingOfFig5 {
+        letter: "c",
+        v_machine: 0.6,
+        v_application: 0.1,
+        best: [Some("R-Sufferage"), Some("R-Sufferage"), Some("ALSTB")],
+    },
+    SettingOfFig5 { letter: "d", v_machine: 0.6, v_application: 0.6, best: [None, None, Some("ALSTB")] },
+];

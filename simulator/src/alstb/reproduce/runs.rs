@@ -1,0 +1,52 @@
+//! Many runs, and their means.
+
+use scheduler::luck::Luck;
+
+use crate::{
+    alstb::scene::{Scene, Setting},
+    grid,
+    report::Progress,
+};
+
+/// By instance, by contender: makespan, mean job makespan, flowtime.
+pub(super) type Runs = Vec<Vec<[f64; 3]>>;
+
+/// Runs all contenders on the same instances of each setting: by setting.
+pub(super) fn run(
+    settings: &[Setting],
+    n_instances: u64,
+    seed: u64,
+    progress: &dyn Progress,
+    contenders: impl Fn(&Scene) -> Vec<[f64; 3]> + Sync,
+) -> Vec<Runs> {
+    let inputs: Vec<(Setting, u64)> =
+        settings.iter().flat_map(|setting| (0..n_instances).map(move |n| (*setting, n))).collect();
+    let measured = grid::map(&inputs, progress, |(setting, n)| {
+        // Instances of the same number are of the same luck in every setting.
+        contenders(&Scene::draw(setting, Luck::of(seed, &[*n]).draw()))
+    });
+    measured.chunks(n_instances.max(1) as usize).map(<[_]>::to_vec).collect()
+}
+
+/// The mean over the instances of one contender's measures by those of another.
+pub(super) fn ratios(runs: &Runs, contender: usize, reference: usize) -> [f64; 3] {
+    let of = |measure: usize| {
+        let ratios = runs.iter().map(|run| run[contender][measure] / run[reference][measure]);
+        ratios.sum::<f64>() / runs.len().max(1) as f64
+    };
+    [of(0), of(1), of(2)]
+}
+
+/// On how many instances one contender has less than another, by measure.
+pub(super) fn wins(runs: &Runs, contender: usize, other: usize) -> [usize; 3] {
+    let of = |measure: usize| runs.iter().filter(|run| run[contender][measure] < run[other][measure]).count();
+    [of(0), of(1), of(2)]
+}
+
+/// The mean over the instances of a contender's measures.
+pub(super) fn means(runs: &Runs, contender: usize) -> [f64; 3] {
+    let of = |measure: usize| {
+        runs.iter().map(|run| run[contender][measure]).sum::<f64>() / runs.len().max(1) as f64
+    };
+    [of(0), of(1), of(2)]
+}
