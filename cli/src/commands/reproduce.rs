@@ -17,11 +17,11 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  pilotfish reproduce all                      all five papers into the folder papers
+  pilotfish reproduce all                      all five papers: papers.md and the folder papers
   pilotfish reproduce fairness --quick         the first one, with few and small runs, in seconds
   pilotfish reproduce tla --logs swf/          also with the workload logs of this folder (*.swf, *.swf.gz)
 
-Writes papers.md and, in a folder for each paper, its tables (CSV) and figures (SVG).
+Writes a page and, in a folder beside it with a folder for each paper, tables (CSV) and figures (SVG).
 Each published number stands beside what came out here, with a verdict: exact, within a
 tolerance, same order, or not reproducible and why. The same seed writes the same bytes.";
 
@@ -49,8 +49,8 @@ pub struct ReproduceArgs {
     /// The paper
     #[arg(value_enum)]
     paper: Paper,
-    /// Where to write
-    #[arg(long, value_name = "FOLDER", default_value = "papers")]
+    /// The page; tables and figures go into the folder of the same name without .md
+    #[arg(long, value_name = "PAGE.md", default_value = "papers.md")]
     out: PathBuf,
     /// Few and small runs: seconds instead of minutes, figures are coarse
     #[arg(long)]
@@ -73,21 +73,32 @@ pub struct ReproduceArgs {
 pub fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
     // What cannot be written is better known before the minutes of work.
-    let page = args.out.join("papers.md");
-    create_folder(&args.out)?;
+    let folder = folder_of(&args.out)?;
+    create_folder(&folder)?;
     let mut reports = Vec::new();
     for paper in Paper::value_variants() {
         if args.paper != *paper && args.paper != Paper::All {
             continue;
         }
         if let Some(report) = reproduce(*paper, effort, args)? {
-            write_files(&args.out, &report)?;
+            write_files(&folder, &report)?;
             reports.push(report);
         }
     }
-    write(&page, &page_of(args, &reports))?;
-    show::print(&if args.json { as_json(&reports)? } else { words(&reports, &page) })?;
+    write(&args.out, &page_of(args, &folder, &reports))?;
+    show::print(&if args.json { as_json(&reports)? } else { words(&reports, &args.out) })?;
     Ok(Outcome::Fine)
+}
+
+/// Beside the page, with its name.
+fn folder_of(page: &Path) -> Result<PathBuf, Failure> {
+    match page.extension() {
+        Some(ending) if ending == "md" && page.file_stem().is_some() => Ok(page.with_extension("")),
+        _ => Err(Failure::bad_input(format!(
+            "--out: found `{}`; name a page whose name ends in .md, like papers.md",
+            page.display()
+        ))),
+    }
 }
 
 fn reproduce(paper: Paper, effort: Effort, args: &ReproduceArgs) -> Result<Option<Report>, Failure> {
@@ -132,8 +143,8 @@ impl Progress for Bar {
     }
 }
 
-fn write_files(out: &Path, report: &Report) -> Result<(), Failure> {
-    let folder = out.join(report.name);
+fn write_files(folder: &Path, report: &Report) -> Result<(), Failure> {
+    let folder = folder.join(report.name);
     create_folder(&folder)?;
     report.files().iter().try_for_each(|(name, text)| write(&folder.join(name), text))
 }
@@ -153,7 +164,8 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     ))
 }
 
-fn page_of(args: &ReproduceArgs, reports: &[Report]) -> String {
+fn page_of(args: &ReproduceArgs, folder: &Path, reports: &[Report]) -> String {
+    let folder = folder.file_name().unwrap_or_default().to_string_lossy();
     let effort =
         if args.quick { ", with few and small runs (`--quick`): the numbers are coarse" } else { "" };
     let mut text = format!(
@@ -163,7 +175,7 @@ fn page_of(args: &ReproduceArgs, reports: &[Report]) -> String {
         args.seed
     );
     for report in reports {
-        text += &format!("\n{}", report.to_markdown(report.name));
+        text += &format!("\n{}", report.to_markdown(&format!("{folder}/{}", report.name)));
     }
     text
 }

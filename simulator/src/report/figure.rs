@@ -57,6 +57,8 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(110, 110, 110),
     RGBColor(190, 180, 20),
 ];
+/// Of a letter below a group of bars, pixels.
+const LETTER_WIDTH: usize = 7;
 /// Without one of the machine's own: a viewer has it.
 const FONT: &str = "sans-serif";
 
@@ -100,13 +102,9 @@ impl Figure {
         let n = categories.len();
         let mut chart = ChartBuilder::on(plot)
             .margin(8)
-            .x_label_area_size(48)
+            .x_label_area_size(54)
             .y_label_area_size(64)
             .build_cartesian_2d(0.0..n as f64, low..high)?;
-        let name = |x: &f64| match x.fract() {
-            0.5 => categories.get(*x as usize).cloned().unwrap_or_default(),
-            _ => String::new(),
-        };
         chart
             .configure_mesh()
             .disable_x_mesh()
@@ -130,13 +128,15 @@ impl Figure {
         }
         let style = TextStyle::from((FONT, 13)).pos(Pos::new(HPos::Center, VPos::Top));
         let (area, (_, bottom)) = (chart.plotting_area(), plot.dim_in_pixel());
-        for group in 0..n {
-            let middle = group as f64 + 0.5;
-            let (x, _) = area.map_coordinate(&(middle, low));
+        let n_letters = plot.dim_in_pixel().0 as usize / n.max(1) / LETTER_WIDTH;
+        for (group, category) in categories.iter().enumerate() {
+            let (x, _) = area.map_coordinate(&(group as f64 + 0.5, low));
             let (x0, _) = plot.get_base_pixel();
-            plot.draw_text(&name(&middle), &style, (x - x0, bottom as i32 - 48))?;
+            for (line, words) in wrapped(category, n_letters).iter().enumerate() {
+                plot.draw_text(words, &style, (x - x0, bottom as i32 - 52 + 14 * line as i32))?;
+            }
         }
-        let middle = (plot.dim_in_pixel().0 as i32 / 2, bottom as i32 - 24);
+        let middle = (plot.dim_in_pixel().0 as i32 / 2, bottom as i32 - 20);
         Ok(plot.draw_text(&self.x_label, &style, middle)?)
     }
 
@@ -165,7 +165,8 @@ impl Figure {
             .light_line_style(WHITE.mix(0.0))
             .x_desc(&self.x_label)
             .y_desc(&self.y_label)
-            .y_labels(8)
+            .x_labels(if log.0 { n_decades(left, right) } else { 10 })
+            .y_labels(if log.1 { n_decades(low, high) } else { 8 })
             .x_label_formatter(&|x| number(unscale(log.0, *x)))
             .y_label_formatter(&|y| number(unscale(log.1, *y)))
             .label_style((FONT, 13))
@@ -186,6 +187,26 @@ impl Figure {
 
 fn colour(which: usize) -> RGBColor {
     COLOURS[which % COLOURS.len()]
+}
+
+/// Labels of a logarithmic axis: powers of ten alone where there are some.
+fn n_decades(low: f64, high: f64) -> usize {
+    match (high.floor() - low.ceil()) as usize + 1 {
+        0..3 => 6,
+        n => n,
+    }
+}
+
+/// Words in lines of so many letters, as far as words allow.
+fn wrapped(text: &str, n_letters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut().filter(|line| line.len() + 1 + word.len() <= n_letters) {
+            Some(line) => *line += &format!(" {word}"),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 fn draw_legend(legend: &Area<'_>, names: &[&str]) -> Drawing {
@@ -234,7 +255,7 @@ fn trimmed(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Figure, Shape, number};
+    use super::{Figure, Shape, n_decades, number, wrapped};
 
     fn figure(shape: Shape) -> Figure {
         let (x_label, y_label) = ("tasks".into(), "seconds".into());
@@ -260,6 +281,17 @@ mod tests {
     fn a_figure_of_nothing_says_so() {
         let shape = Shape::Lines { series: vec![], is_log_x: false, is_log_y: false };
         assert!(figure(shape).to_svg().contains("nothing to draw"));
+    }
+
+    #[test]
+    fn long_names_of_groups_take_two_lines() {
+        assert_eq!(wrapped("all-pairs, files dealt evenly", 17), ["all-pairs, files", "dealt evenly"]);
+        assert_eq!(wrapped("BOT", 17), ["BOT"]);
+    }
+
+    #[test]
+    fn logarithmic_axes_have_powers_of_ten() {
+        assert_eq!((n_decades(0.2, 5.3), n_decades(0.2, 1.5)), (5, 6));
     }
 
     #[test]
