@@ -1,0 +1,89 @@
+//! Section 6.2: which affinity metric is the better one.
+
+use crate::report::{Claim, Figure, Part, Shape};
+
+use super::{
+    super::runs::{Run, of},
+    EFFICIENCY, FAIRNESS, Value, mean, percentage,
+};
+
+const AFFINITIES: [&str; 3] = ["throughput", "EPA", "RPA"];
+const POLICIES: [&str; 3] = ["PAF", "AAF", "PA-RR"];
+
+pub(super) fn part(runs: &[Run]) -> Part {
+    let mut claims = on_average(runs);
+    let fairer = gains(runs, "EPA", FAIRNESS);
+    let quicker: Vec<f64> = gains(runs, "EPA", EFFICIENCY).into_iter().map(|gain| -gain).collect();
+    claims.extend(in_runs("runs in which RPA is fairer than EPA (section 6.2)", [59.7, 24.3], &fairer));
+    claims.extend(in_runs(
+        "runs in which RPA is more efficient than EPA (section 6.2)",
+        [64.3, 10.2],
+        &quicker,
+    ));
+    Part {
+        title: "Section 6.2: affinity metrics".into(),
+        text: "Means over all scenarios and second levels.".into(),
+        claims,
+        tables: Vec::new(),
+        figures: vec![
+            bars(runs, "fairness", ["Fairness", "fairness"], FAIRNESS),
+            bars(runs, "efficiency", ["Makespan", "makespan / that of Fairness + AllCore"], EFFICIENCY),
+        ],
+    }
+}
+
+fn on_average(runs: &[Run]) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for (other, fairness, efficiency) in [("throughput", 10.0, 8.0), ("EPA", 3.0, 2.0)] {
+        let ratio = |value: Value| {
+            let of_affinity = |name: &str| mean(runs, value, |run| run.first.1 == name);
+            of_affinity("RPA") / of_affinity(other)
+        };
+        claims.push(percentage(
+            &format!("fairness with RPA against {other}, on average (section 6.2)"),
+            fairness,
+            (ratio(FAIRNESS) - 1.0) * 100.0,
+            1.0,
+        ));
+        claims.push(percentage(
+            &format!("efficiency with RPA against {other}, on average (section 6.2)"),
+            efficiency,
+            (1.0 - ratio(EFFICIENCY)) * 100.0,
+            1.5,
+        ));
+    }
+    claims
+}
+
+/// In how many runs there is a gain, and how large it is at most, both in percent.
+fn in_runs(what: &str, published: [f64; 2], gains: &[f64]) -> [Claim; 2] {
+    let n_gains = gains.iter().filter(|gain| **gain > 1e-9).count();
+    let share = n_gains as f64 / gains.len() as f64 * 100.0;
+    let most = gains.iter().copied().fold(0.0, f64::max);
+    [percentage(what, published[0], share, 3.0), percentage("… by at most", published[1], most, 2.0)]
+}
+
+/// RPA against another affinity, all else equal: gains in percent of each pair.
+fn gains(runs: &[Run], other: &str, value: Value) -> Vec<f64> {
+    let of_rpa = runs.iter().filter(|run| run.first.1 == "RPA");
+    let pairs =
+        of_rpa.filter_map(|run| Some((run, of(runs, run.scenario, (run.first.0, other), run.second)?)));
+    pairs.map(|(rpa, other)| (value(rpa) / value(other) - 1.0) * 100.0).collect()
+}
+
+fn bars(runs: &[Run], name: &str, [word, y_label]: [&str; 2], value: Value) -> Figure {
+    let of_affinity = |affinity: &str| {
+        let of_policy = |policy| mean(runs, value, |run| run.first == (policy, affinity));
+        (affinity.to_owned(), POLICIES.map(of_policy).to_vec())
+    };
+    Figure {
+        name: format!("affinity-{name}"),
+        title: format!("{word} by affinity metric"),
+        x_label: "first level".into(),
+        y_label: y_label.into(),
+        shape: Shape::Bars {
+            categories: POLICIES.map(String::from).to_vec(),
+            series: AFFINITIES.map(of_affinity).to_vec(),
+        },
+    }
+}
