@@ -82,6 +82,8 @@ pub struct Application {
     pub time_limit: Option<Span>,
     /// How often a task whose program failed is run again.
     pub retries: u32,
+    /// How much longer it takes for each core of an application (by position) that is busy on its node.
+    pub slowed_by: Vec<(usize, f64)>,
     /// Of an attempt: that the program fails.
     pub program_fails: f64,
     /// … that the node fails.

@@ -39,6 +39,25 @@ impl Model {
         }
     }
 
+    /// Whether tasks on one node slow each other down.
+    pub(crate) fn slows_down(&self) -> bool {
+        self.applications.iter().any(|application| !application.slowed_by.is_empty())
+    }
+
+    pub(crate) fn n_applications(&self) -> usize {
+        self.applications.len()
+    }
+
+    /// The speed of a task of so many cores on a node with so many busy cores of each application (itself
+    /// among them), of its speed alone: each other core lengthens it by that application's part.
+    pub(crate) fn rate(&self, application: usize, cores: u32, busy: &[u32]) -> f64 {
+        let slowed = self.applications[application].slowed_by.iter().map(|(other, part)| {
+            let own = if *other == application { cores } else { 0 };
+            part * f64::from(busy[*other] - own)
+        });
+        1.0 / (1.0 + slowed.sum::<f64>())
+    }
+
     /// How long the batch job of that number waits there.
     pub(crate) fn queue_wait(&self, site: usize, job: u64) -> Span {
         self.queue_waits[site].draw(&mut Luck::of(self.seed, &[QUEUE, site as u64, job]))

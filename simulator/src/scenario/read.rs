@@ -21,7 +21,8 @@ const PLATFORM_FIELDS: [&str; 10] = [
     "speed",
     "times",
 ];
-const APPLICATION_FIELDS: [&str; 6] = ["name", "time", "cores", "time_limit", "retries", "failures"];
+const APPLICATION_FIELDS: [&str; 7] =
+    ["name", "time", "cores", "time_limit", "retries", "slowed_by", "failures"];
 const FAILURE_FIELDS: [&str; 3] = ["program", "node", "pilot"];
 
 /// No scenario has more nodes, so that what it takes is known beforehand.
@@ -50,8 +51,13 @@ fn whole(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Scenario> {
     let policies = fields.take("policies").and_then(|node| policy_words(reader, &node));
     let faults = fields.take("faults").and_then(|node| read_users::faults(reader, &node));
     let applications =
-        list(reader, &mut fields, node, "applications", "{name: docking, time: 40s}", application)?;
-    let names: Vec<&str> = applications.iter().map(|one| one.name.as_str()).collect();
+        list(reader, &mut fields, node, "applications", "{name: docking, time: 40s}", application);
+    let (mut applications, slowed): (Vec<_>, Vec<_>) = applications.unwrap_or_default().into_iter().unzip();
+    let names: Vec<String> = applications.iter().map(|one: &Application| one.name.clone()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for (application, node) in applications.iter_mut().zip(&slowed) {
+        application.slowed_by = node.as_ref().map(|node| slowed_by(reader, node, &names)).unwrap_or_default();
+    }
     let platforms = list(
         reader,
         &mut fields,
@@ -177,7 +183,8 @@ fn times(reader: &mut Reader<'_>, node: &Node<'_>, applications: &[&str]) -> Vec
 /// The position of an application.
 pub(super) fn which(reader: &mut Reader<'_>, path: &str, name: &str, applications: &[&str]) -> Option<usize> {
     let place = applications.iter().position(|known| *known == name);
-    if place.is_none() {
+    // That there are none has been told.
+    if place.is_none() && !applications.is_empty() {
         let expected = match nearest(name, applications.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the applications are {}", applications.join(", ")),
@@ -187,7 +194,8 @@ pub(super) fn which(reader: &mut Reader<'_>, path: &str, name: &str, application
     place
 }
 
-fn application(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Application> {
+/// An application, and what it is slowed down by: that can name those that follow.
+fn application<'v>(reader: &mut Reader<'_>, node: &Node<'v>) -> Option<(Application, Option<Node<'v>>)> {
     let mut fields =
         reader.fields(node, &APPLICATION_FIELDS, "write an application like {name: docking, time: 40s}")?;
     let name = reader.required(&mut fields, node, "name", "name it");
@@ -200,17 +208,34 @@ fn application(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Application> 
     let retries = fields.take("retries").and_then(|node| reader.integer(&node, (0, retries_max)));
     let failures = fields.take("failures");
     let rates = failures.map(|node| failure_rates(reader, &node)).unwrap_or_default();
-    Some(Application {
+    let slowed_by = fields.take("slowed_by");
+    let application = Application {
         name: name?,
         // What is wrong has been told; jobs that name the application are not to be blamed for it.
         time: time.unwrap_or(Distribution::Constant(1.0)),
         cores: cores.unwrap_or(1),
         time_limit,
         retries: retries.unwrap_or(0),
+        slowed_by: Vec::new(),
         program_fails: rates[0],
         node_fails: rates[1],
         pilot_dies: rates[2],
-    })
+    };
+    Some((application, slowed_by))
+}
+
+fn slowed_by(reader: &mut Reader<'_>, node: &Node<'_>, applications: &[&str]) -> Vec<(usize, f64)> {
+    let expected = "write how much longer it takes for each busy core of another, like {blast: 0.05}";
+    let mut parts = Vec::new();
+    for (name, node) in reader.entries(node, expected).unwrap_or_default() {
+        let application = which(reader, &node.path, &name, applications);
+        let part = reader.number(&node);
+        if part.is_some_and(|part| part < 0.0) {
+            reader.refuse::<()>(&node, "write a number that is not negative");
+        }
+        parts.extend(application.zip(part));
+    }
+    parts
 }
 
 fn failure_rates(reader: &mut Reader<'_>, node: &Node<'_>) -> [f64; 3] {

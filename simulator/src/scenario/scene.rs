@@ -1,6 +1,9 @@
 //! What the world asks of a scenario while it runs.
 
-use scheduler::{ids::TaskId, time::Span};
+use scheduler::{
+    ids::{JobId, TaskId},
+    time::Span,
+};
 
 use super::{ledger::Ledger, model::Model};
 use crate::faults::nodes::tasks::Course;
@@ -20,6 +23,11 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
+    /// The application of a job, where applications slow each other down.
+    pub(crate) fn is_slowed_down(&self, job: JobId) -> Option<usize> {
+        self.ledger.job(job).map(|job| job.application).filter(|_| self.model.slows_down())
+    }
+
     /// What becomes of an attempt at a task there.
     pub(crate) fn course(&self, site: usize, task: TaskId, attempt: u32, limit: Option<Span>) -> Course {
         match self.ledger.job(task.job) {

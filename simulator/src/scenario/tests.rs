@@ -100,6 +100,28 @@ fn the_same_seed_is_the_same_to_the_byte_and_another_is_not() {
     assert_ne!(text(6).0, first.0);
 }
 
+#[test]
+fn neighbours_slow_each_other_down_while_they_are_there() {
+    let two_cores = |fields: &str| {
+        run(&format!(
+            "
+platforms: [{{name: a, nodes: 1, cores: 2}}]
+applications: [{{name: x, time: 10s, slowed_by: {{x: 1}}{fields}}}]
+users: [{{name: ada, jobs: [{{application: x, tasks: 3}}]}}]
+"
+        ))
+    };
+    // Two run at half their speed until 20 s, the third one alone.
+    let account = two_cores("");
+    check(account.all(), &[(Measure::Makespan, 30.0), (Measure::Failed, 0.0)], DELAYS);
+    check(account.all(), &[(Measure::Wait, 20.0 / 3.0)], DELAYS);
+    // Both are stopped after 15 s, and so is nothing that runs alone.
+    let account = two_cores(", time_limit: 15s");
+    check(account.all(), &[(Measure::Makespan, 25.0), (Measure::Failed, 2.0)], DELAYS);
+    // 15 s on 1 core each that did not count.
+    check(account.all(), &[(Measure::Lost, 30.0)], DELAYS);
+}
+
 const MIXED: &str = "
 platforms:
   - {name: near, nodes: 3, cores: 4, walltime: 1h, queue_wait: {exponential: 2m}}
@@ -154,11 +176,14 @@ prop_compose! {
         time in any_time(),
         cores in 1..3_u32,
         retries in 0..3_u32,
+        slowed_by in prop::option::of((0..2_usize, 0.0..0.5_f64)),
         rates in prop::array::uniform3(prop_oneof![Just(0.0), 0.0..0.1_f64]),
     ) -> Application {
         let [program_fails, node_fails, pilot_dies] = rates;
         let name = String::new();
-        Application { name, time, cores, time_limit: None, retries, program_fails, node_fails, pilot_dies }
+        let slowed_by = slowed_by.into_iter().collect();
+        let time_limit = None;
+        Application { name, time, cores, time_limit, retries, slowed_by, program_fails, node_fails, pilot_dies }
     }
 }
 

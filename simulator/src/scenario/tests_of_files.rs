@@ -82,6 +82,11 @@ fn mistakes_are_told_with_line_and_field() {
             "faults: {pilot_died: 3}\nusers:",
             ":5: faults.pilot_died: found an unknown field; did you mean `pilot_dies`?",
         ),
+        (
+            "time: 10s",
+            "time: 10s, slowed_by: {dock: 1}",
+            ":4: applications[0].slowed_by.dock: found the unknown application `dock`; the applications are docking",
+        ),
         ("nodes: 1, ", "", ":2: platforms[0]: found no field `nodes`; say how many nodes it has: nodes: 4"),
         (
             "users:",

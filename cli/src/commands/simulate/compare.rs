@@ -81,6 +81,10 @@ pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
     if let Some(folder) = &args.csv {
         write_tables(folder, &[listing(&combined)])?;
     }
+    if combined.is_empty() && !is_finished {
+        show::say(&format!("interrupted before any of {n_runs} runs was done"));
+        return Ok(Outcome::Interrupted);
+    }
     show::print(&if args.json { as_json(path, args, &combined)? } else { words(&layers, args, &combined) })?;
     if !is_finished {
         show::say(&format!("interrupted after {n_ended} of {n_runs} runs"));

@@ -29,6 +29,10 @@ use crate::{
 /// # Errors
 /// The scenario's mistakes, or what cannot be written.
 pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
+    if let Some(file) = args.plot.as_ref().filter(|file| file.extension().is_none_or(|end| end != "svg")) {
+        let expected = "figures are SVG: give a name that ends in .svg";
+        return Err(Failure::bad_input(format!("--plot: found {}; {expected}", file.display())));
+    }
     let scenario = load(path, args)?;
     let (subject, is_traced) = (scenario.clone(), args.trace);
     let work = move || {
@@ -186,7 +190,11 @@ pub(super) fn rows_json(rows: &[Row]) -> Value {
         let mut fields = Map::new();
         fields.insert("of".into(), row.group.word().into());
         fields.insert("name".into(), row.name.clone().into());
-        fields.extend(Measure::ALL.map(|measure| (measure.word().to_owned(), row.value(measure).into())));
+        let value = |measure| match row.value(measure) {
+            Some(value) if value.fract() == 0.0 && value < 1e15 => (value as u64).into(),
+            value => value.into(),
+        };
+        fields.extend(Measure::ALL.map(|measure: Measure| (measure.word().to_owned(), value(measure))));
         Value::Object(fields)
     };
     rows.iter().map(object).collect()

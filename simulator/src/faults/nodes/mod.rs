@@ -1,6 +1,7 @@
 //! Nodes: an agent's process with a live [`PilotCore`], the processes of its tasks, and a spool that
 //! outlives the agent. What the agent's shell does around the core is done here in the same order.
 
+mod pace;
 pub(crate) mod tasks;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -58,6 +59,8 @@ struct Process {
     natures: BTreeMap<JobId, (Nature, TaskNeeds)>,
     /// Which execution of a task, and since when.
     running: BTreeMap<TaskId, (usize, Time)>,
+    /// How far each is, where a scenario lets them slow each other down.
+    paces: BTreeMap<TaskId, pace::Pace>,
     /// The slot of each task that was started, numbered anew for each that waited for none.
     slots: BTreeMap<TaskId, u64>,
     /// Which attempt of it each is.
@@ -140,6 +143,7 @@ impl World<'_> {
             is_heir,
             natures: BTreeMap::new(),
             running: BTreeMap::new(),
+            paces: BTreeMap::new(),
             slots: BTreeMap::new(),
             attempts: BTreeMap::new(),
             n_slots: 0,

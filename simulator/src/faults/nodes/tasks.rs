@@ -18,6 +18,7 @@ use super::{
         world::{Happening, Held, World},
     },
     GRACE, HOLD, MARGIN,
+    pace::Pace,
 };
 use crate::scenario::scene::Scene;
 
@@ -111,6 +112,17 @@ impl World<'_> {
         let Course { span, ending, kills_pilot } = match &mut self.scene {
             Some(scene) => {
                 scene.ledger.task_began(site, task, needs.resources.cores);
+                if let Some(application) = scene.is_slowed_down(task.job) {
+                    let course = scene.course(site, task, attempt, None);
+                    let on = (application, needs.resources.cores);
+                    let pace = Pace::new(execution, on, (course.span, course.ending), limit, now);
+                    process.paces.insert(task, pace);
+                    if course.kills_pilot {
+                        self.after(Span(course.span.0 / 2), Happening::PilotDies { node, life });
+                    }
+                    self.repace(node);
+                    return Ok(());
+                }
                 scene.course(site, task, attempt, limit)
             }
             None => self.natural_course(nature, task, execution, limit),
@@ -164,7 +176,12 @@ impl World<'_> {
         let Some(&(_, started)) = process.running.get(&task).filter(|(which, _)| *which == execution) else {
             return Ok(());
         };
+        if ending != Ending::Killed && process.paces.get(&task).is_some_and(|pace| now < pace.ends_at) {
+            // It was slowed down since this was foreseen.
+            return Ok(());
+        }
         process.running.remove(&task);
+        let was_paced = process.paces.remove(&task).is_some();
         let slot = process.slots.get(&task).copied().unwrap_or_default();
         let next = process.waiting.get_mut(&slot).and_then(VecDeque::pop_front);
         if next.is_none() {
@@ -192,6 +209,9 @@ impl World<'_> {
             output = None;
         }
         self.task_is_told(node, life, PilotEvent::Ended { task, ending, usage, output });
+        if was_paced {
+            self.repace(node);
+        }
         next.map_or(Ok(()), |next| self.task_starts(node, life, next))
     }
 
