@@ -87,6 +87,38 @@ policies: {matching: fifo, bundling: single}
 }
 
 #[test]
+fn policies_decide_and_leave_tasks_as_long_as_they_are() {
+    let with = |matching: &str| {
+        let account = run(&format!(
+            "
+platforms: [{{name: a, nodes: 1, cores: 1}}]
+applications: [{{name: x, time: {{exponential: 30s}}}}]
+users:
+  - {{name: ada, jobs: [{{application: x, tasks: 30}}]}}
+  - {{name: bob, jobs: [{{application: x, tasks: 3, at: 1m}}]}}
+policies: {{matching: {matching}}}
+"
+        ));
+        let busy = account.timelines[0].1.total();
+        (busy, row(&account, Group::User, "bob").value(Measure::Turnaround).unwrap())
+    };
+    let ((turns_busy, turns), (fifo_busy, fifo)) = (with("turns"), with("fifo"));
+    assert_eq!(turns_busy, fifo_busy);
+    assert!(turns < fifo / 2.0, "bob waits {turns} s where users take turns and {fifo} s where they do not");
+}
+
+#[test]
+fn tasks_of_different_jobs_have_nothing_to_do_with_each_other() {
+    let account = run("
+platforms: [{name: a, nodes: 2, cores: 1}]
+applications: [{name: x, time: {exponential: 30s}}, {name: y, time: {exponential: 30s}}]
+users: [{name: ada, jobs: [{application: x, tasks: 1}, {application: y, tasks: 1}]}]
+");
+    let turnaround = |name| row(&account, Group::Application, name).value(Measure::Turnaround).unwrap();
+    assert!((turnaround("x") - turnaround("y")).abs() > 2.0 * DELAYS);
+}
+
+#[test]
 fn the_same_seed_is_the_same_to_the_byte_and_another_is_not() {
     let text = |seed: u64| {
         let scenario = Scenario { seed, ..parse(MIXED) };
@@ -219,6 +251,8 @@ prop_compose! {
         let mut faults = Faults::default();
         faults.rates.pilot_dies = dies;
         faults.rates.message_lost = dies * 20;
+        faults.rates.commit_dies = dies * 100;
+        faults.manager_deaths = vec![Span::from_secs(300); (dies > 0).into()];
         let mut policies = Policies::default();
         if layers.0 {
             policies = super::policies::with(policies, "matching", "fifo").unwrap();
@@ -231,8 +265,10 @@ prop_compose! {
     }
 }
 
+const CASES: u32 = 48;
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_task_ends_once_and_no_core_is_used_twice(scenario in any_scenario()) {

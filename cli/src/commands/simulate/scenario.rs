@@ -1,6 +1,10 @@
 //! One run of a scenario: a table of what it came to, as JSON, as CSV, and drawn.
 
-use std::{fmt, fs, path::Path};
+use std::{
+    fmt, fs,
+    io::{self, BufWriter, Write},
+    path::Path,
+};
 
 use scheduler::time::Span;
 use serde_json::{Map, Value, json};
@@ -36,16 +40,18 @@ pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
     let scenario = load(path, args)?;
     let (subject, is_traced) = (scenario.clone(), args.trace);
     let work = move || {
-        let mut text = String::new();
-        let mut line = |line: fmt::Arguments<'_>| text += &format!("{line}\n");
-        let result = subject.run(if is_traced { Some(&mut line) } else { None });
-        (result, text)
+        // It may be longer than memory.
+        let mut out = BufWriter::new(io::stdout().lock());
+        let mut line = |line: fmt::Arguments<'_>| {
+            // Whoever reads no further still gets to know what it came to by the exit code.
+            let _ = writeln!(out, "{line}");
+        };
+        subject.run(if is_traced { Some(&mut line) } else { None })
     };
-    let Some((result, trace)) = until_interrupted(work).await? else {
+    let Some(result) = until_interrupted(work).await? else {
         show::say("interrupted; the run was not over");
         return Ok(Outcome::Interrupted);
     };
-    show::print(&trace)?;
     let account = match result {
         Ok(account) => account,
         Err(violation) => {

@@ -8,7 +8,10 @@ use scheduler::{
     time::{Span, Time},
 };
 
-use super::super::world::{Happening, World};
+use super::{
+    super::world::{Happening, World},
+    tasks::Course,
+};
 
 /// How far a running task is.
 pub(super) struct Pace {
@@ -31,7 +34,7 @@ impl Pace {
     pub(super) fn new(
         execution: usize,
         (application, cores): (usize, u32),
-        (span, ending): (Span, Ending),
+        course: &Course,
         limit: Option<Span>,
         now: Time,
     ) -> Pace {
@@ -39,12 +42,12 @@ impl Pace {
             execution,
             application,
             cores,
-            left_us: span.0 as f64,
+            left_us: course.span.0 as f64,
             rate: 0.0,
             since: now,
             ends_at: Time(u64::MAX),
             limit: limit.map(|limit| (limit, now + limit)),
-            ending,
+            ending: course.ending.clone(),
         }
     }
 

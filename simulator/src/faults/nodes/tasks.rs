@@ -112,25 +112,26 @@ impl World<'_> {
         let Course { span, ending, kills_pilot } = match &mut self.scene {
             Some(scene) => {
                 scene.ledger.task_began(site, task, needs.resources.cores);
-                if let Some(application) = scene.is_slowed_down(task.job) {
-                    let course = scene.course(site, task, attempt, None);
-                    let on = (application, needs.resources.cores);
-                    let pace = Pace::new(execution, on, (course.span, course.ending), limit, now);
-                    process.paces.insert(task, pace);
-                    if course.kills_pilot {
-                        self.after(Span(course.span.0 / 2), Happening::PilotDies { node, life });
+                match scene.is_slowed_down(task.job) {
+                    None => scene.course(site, task, attempt, limit),
+                    Some(application) => {
+                        let course = scene.course(site, task, attempt, None);
+                        let on = (application, needs.resources.cores);
+                        process.paces.insert(task, Pace::new(execution, on, &course, limit, now));
+                        course
                     }
-                    self.repace(node);
-                    return Ok(());
                 }
-                scene.course(site, task, attempt, limit)
             }
             None => self.natural_course(nature, task, execution, limit),
         };
         if kills_pilot {
             self.after(Span(span.0 / 2), Happening::PilotDies { node, life });
         }
-        self.after(span, Happening::TaskEnds { node, life, task, execution, ending });
+        // Among neighbours it depends on them when it ends.
+        match self.nodes[node].process.as_ref().is_some_and(|process| process.paces.contains_key(&task)) {
+            true => self.repace(node),
+            false => self.after(span, Happening::TaskEnds { node, life, task, execution, ending }),
+        }
         Ok(())
     }
 
