@@ -15,6 +15,8 @@ mod managers;
 mod page;
 #[path = "errors/pilots.rs"]
 mod pilots;
+#[path = "errors/scenarios.rs"]
+mod scenarios;
 #[path = "errors/tasks.rs"]
 mod tasks;
 #[path = "errors/values.rs"]

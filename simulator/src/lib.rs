@@ -9,6 +9,7 @@ pub mod grid;
 pub mod matrix;
 pub mod pattern;
 pub mod report;
+pub mod scenario;
 pub mod tla;
 
 mod agenda;

@@ -79,7 +79,7 @@ pub enum Command {
     Stop(stop::StopArgs),
     /// Make the tables and figures of the papers again
     Reproduce(reproduce::ReproduceArgs),
-    /// Run the live code in simulated time, among faults
+    /// Run the live code in simulated time: a scenario, or faults
     Simulate(simulate::SimulateArgs),
     /// Print completions for a shell
     Completions(completions::CompletionsArgs),
@@ -122,7 +122,7 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Status(args) => status::run(args).await,
         Command::Stop(args) => stop::run(args).await,
         Command::Reproduce(args) => reproduce::run(&args),
-        Command::Simulate(args) => simulate::run(&args),
+        Command::Simulate(args) => simulate::run(args).await,
         Command::Completions(args) => completions::run(&args),
         // `main` has taken it before anything else was started.
         Command::Agent(_) => Ok(Outcome::Fine),

@@ -16,7 +16,10 @@ mod suggest;
 mod validate;
 
 #[cfg(feature = "author")]
-pub use author::{Locator, in_file, job_schema, load_job_file, load_job_text, load_lines, parse_yaml};
+pub use author::{
+    Fields, Locator, Node, Reader, in_file, job_schema, load_job_file, load_job_text, load_lines, load_text,
+    parse_yaml,
+};
 pub use compile::{Compiled, Sink, TaskCommand, WorkDir};
 #[cfg(feature = "author")]
 pub use extract::Extractor;

@@ -17,6 +17,7 @@ use scheduler::{
 
 use super::{
     Violation,
+    auditor::Auditor,
     sites::Wish,
     world::{Asker, Happening, Held, World},
 };
@@ -51,10 +52,14 @@ impl World<'_> {
             return;
         }
         self.manager.epoch += 1;
-        self.auditor.manager_starts(self.now);
+        if let Some(auditor) = &mut self.auditor {
+            auditor.manager_starts(self.now);
+        }
         let records = self.manager.disk.clone();
         let engine = Engine::restore(self.plan.settings, self.manager.epoch, self.now, records);
-        engine.check_invariants();
+        if self.auditor.is_some() {
+            engine.check_invariants();
+        }
         self.manager.engine = Some(engine);
         self.manager.alarm = None;
         for spec in self.plan.sites.iter().map(|site| site.spec.clone()).collect::<Vec<_>>() {
@@ -115,7 +120,9 @@ impl World<'_> {
         for event in std::mem::take(&mut self.manager.inbox) {
             self.manager.n_events += 1;
             steps.push(engine.handle(now, event));
-            engine.check_invariants();
+            if self.auditor.is_some() {
+                engine.check_invariants();
+            }
         }
         let n_effects = steps.iter().map(|step| step.effects.len()).sum();
         let death = self.draw_death(n_effects);
@@ -128,8 +135,10 @@ impl World<'_> {
             Some(Death::AmidEffects(n)) => n,
             None => n_effects,
         };
-        let kept = steps.iter().flat_map(|step| step.records.iter().cloned());
-        self.manager.disk.extend(kept);
+        if self.is_disk_needed() {
+            let kept = steps.iter().flat_map(|step| step.records.iter().cloned());
+            self.manager.disk.extend(kept);
+        }
         if self.luck.one_in(500) {
             self.compare_with_disk()?;
         }
@@ -137,7 +146,12 @@ impl World<'_> {
         for Step { records, effects } in steps {
             // What is told is held against what was decided until then, not against what came after it.
             self.note(|_| format!("kept {records:?}"));
-            records.iter().try_for_each(|record| self.auditor.kept(record))?;
+            if let Some(auditor) = &mut self.auditor {
+                records.iter().try_for_each(|record| auditor.kept(record))?;
+            }
+            if let Some(scene) = &mut self.scene {
+                records.iter().for_each(|record| scene.ledger.kept(record));
+            }
             for effect in effects.into_iter().take(n_left) {
                 n_left -= 1;
                 is_over |= matches!(effect, Effect::Answer { answer: Answer::ShutDown, .. });
@@ -149,6 +163,12 @@ impl World<'_> {
         }
         self.set_alarm();
         Ok(())
+    }
+
+    /// Whether anybody will ever read it.
+    fn is_disk_needed(&self) -> bool {
+        let can_die = self.plan.rates.commit_dies > 0 || !self.plan.manager_deaths.is_empty();
+        self.auditor.is_some() || can_die
     }
 
     fn draw_death(&mut self, n_effects: usize) -> Option<Death> {
@@ -182,14 +202,15 @@ impl World<'_> {
     fn audit_answer(&mut self, request: RequestId, answer: &Answer) -> Held {
         let pilot = self.manager.pulls.remove(&request);
         let Answer::Pull(PullAnswer { resync, epoch, parts, .. }) = answer else { return Ok(()) };
-        if let Some(pilot) = pilot {
-            parts.iter().try_for_each(|part| self.auditor.sent(pilot, *epoch, part, self.now))?;
+        if let Some((pilot, auditor)) = pilot.zip(self.auditor.as_mut()) {
+            parts.iter().try_for_each(|part| auditor.sent(pilot, *epoch, part, self.now))?;
         }
         if resync.is_none()
             && let Some(Asker::Pull { node, life, .. }) = self.asked.get(&request)
             && let Some(pilot) = self.pilot_of(*node, *life)
+            && let Some(auditor) = &mut self.auditor
         {
-            self.auditor.is_in_step(pilot, self.now);
+            auditor.is_in_step(pilot, self.now);
         }
         Ok(())
     }
@@ -204,6 +225,9 @@ impl World<'_> {
 
     /// What is in memory is what the disk says: there is one state machine and not two.
     pub(super) fn compare_with_disk(&self) -> Held {
+        if self.auditor.is_none() {
+            return Ok(());
+        }
         let mut replayed = Durable::default();
         self.manager.disk.iter().for_each(|record| replayed.apply(record));
         let Some(live) = self.manager.engine.as_ref().map(Engine::durable) else { return Ok(()) };
@@ -219,11 +243,13 @@ impl World<'_> {
 
     /// A reader asks, when all is over, what became of every task.
     pub(super) fn ask_at_the_end(&mut self) -> Held {
-        for job in self.auditor.jobs() {
+        for job in self.auditor.as_ref().map(Auditor::jobs).unwrap_or_default() {
             let mut ask = |filter| self.tasks_in(job, filter);
             let (done, failed) = (ask(TaskFilter::Done)?, ask(TaskFilter::Failed)?);
             let cancelled = ask(TaskFilter::Cancelled)?;
-            self.auditor.told(job, [&done, &failed, &cancelled])?;
+            if let Some(auditor) = &self.auditor {
+                auditor.told(job, [&done, &failed, &cancelled])?;
+            }
         }
         Ok(())
     }

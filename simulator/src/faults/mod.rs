@@ -3,14 +3,14 @@
 //! An auditor that keeps its own history says what does not hold. First anything may fail; then
 //! nothing does, and everything must end.
 
-mod auditor;
+pub(crate) mod auditor;
 mod manager;
 mod many;
-mod nodes;
-mod plan;
+pub(crate) mod nodes;
+pub(crate) mod plan;
 mod sites;
 mod users;
-mod world;
+pub(crate) mod world;
 
 use std::{fmt, panic};
 
@@ -58,7 +58,10 @@ fn run_plan(
     plan: plan::Plan,
     trace: Option<&mut dyn FnMut(fmt::Arguments<'_>)>,
 ) -> Result<Outcome, Violation> {
-    let world = panic::AssertUnwindSafe(|| world::World::new(seed, plan, trace).run());
+    let world = panic::AssertUnwindSafe(|| {
+        let mut world = world::World::new(seed, plan, None, trace);
+        world.run().map(|()| world.outcome())
+    });
     panic::catch_unwind(world).unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<String>().map(String::as_str);
         let what = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words");

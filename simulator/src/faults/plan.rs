@@ -18,32 +18,32 @@ const LATE: Span = Span(100_000_000);
 
 /// How often what goes wrong: once in so many chances, never when 0.
 #[derive(Clone, Debug)]
-pub(super) struct Rates {
-    pub(super) message_lost: u64,
-    pub(super) message_doubled: u64,
-    pub(super) message_slow: u64,
+pub(crate) struct Rates {
+    pub(crate) message_lost: u64,
+    pub(crate) message_doubled: u64,
+    pub(crate) message_slow: u64,
     /// A pull whose connection ends before it is answered, which the manager sees.
-    pub(super) hang_up: u64,
+    pub(crate) hang_up: u64,
     /// A commit during which the manager dies.
-    pub(super) commit_dies: u64,
-    pub(super) submit_refused: u64,
+    pub(crate) commit_dies: u64,
+    pub(crate) submit_refused: u64,
     /// The site's answer is not understood, or does not come.
-    pub(super) submit_unknown: u64,
-    pub(super) submit_answered_twice: u64,
-    pub(super) site_slow: u64,
-    pub(super) list_fails: u64,
-    pub(super) cancel_lost: u64,
+    pub(crate) submit_unknown: u64,
+    pub(crate) submit_answered_twice: u64,
+    pub(crate) site_slow: u64,
+    pub(crate) list_fails: u64,
+    pub(crate) cancel_lost: u64,
     /// A pilot that will die, stall, or be preempted.
-    pub(super) pilot_dies: u64,
-    pub(super) pilot_stalls: u64,
-    pub(super) pilot_preempted: u64,
+    pub(crate) pilot_dies: u64,
+    pub(crate) pilot_stalls: u64,
+    pub(crate) pilot_preempted: u64,
     /// A dead pilot's batch job that starts its agent again.
-    pub(super) pilot_requeued: u64,
+    pub(crate) pilot_requeued: u64,
 }
 
 /// What a user does.
 #[derive(Clone, Debug)]
-pub(super) enum Act {
+pub(crate) enum Act {
     Submit(Box<JobRequest>),
     /// To the job of that position, if it is known by then.
     Change(usize, JobChange),
@@ -55,35 +55,35 @@ pub(super) enum Act {
 
 /// A batch system's ways.
 #[derive(Clone, Debug)]
-pub(super) struct SitePlan {
-    pub(super) spec: PlatformSpec,
-    pub(super) queue_wait_max: Span,
+pub(crate) struct SitePlan {
+    pub(crate) spec: PlatformSpec,
+    pub(crate) queue_wait_max: Span,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) settings: Settings,
-    pub(super) rates: Rates,
+pub(crate) struct Plan {
+    pub(crate) settings: Settings,
+    pub(crate) rates: Rates,
     /// Nothing fails after so long.
-    pub(super) faults_last: Span,
-    pub(super) sites: Vec<SitePlan>,
-    pub(super) acts: Vec<(Span, Act)>,
-    pub(super) manager_deaths: Vec<Span>,
+    pub(crate) faults_last: Span,
+    pub(crate) sites: Vec<SitePlan>,
+    pub(crate) acts: Vec<(Span, Act)>,
+    pub(crate) manager_deaths: Vec<Span>,
     /// How long the manager is away after a death, at most.
-    pub(super) absence_max: Span,
+    pub(crate) absence_max: Span,
 }
 
 /// How the tasks of a job behave; travels as the job's spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Nature {
+pub(crate) struct Nature {
     /// The longest task, microseconds.
-    pub(super) wall_us_max: u64,
+    pub(crate) wall_us_max: u64,
     /// Once in so many attempts …
-    pub(super) fails: u64,
-    pub(super) node_fails: u64,
-    pub(super) kills_pilot: u64,
+    pub(crate) fails: u64,
+    pub(crate) node_fails: u64,
+    pub(crate) kills_pilot: u64,
     /// Once in so many tasks every attempt takes its pilot down, also when nothing else fails any more.
-    pub(super) is_poison: u64,
+    pub(crate) is_poison: u64,
 }
 
 impl Nature {
@@ -103,7 +103,7 @@ impl Nature {
         format!("{wall_us_max} {fails} {node_fails} {kills_pilot} {is_poison}")
     }
 
-    pub(super) fn of_spec(spec: &str) -> Nature {
+    pub(crate) fn of_spec(spec: &str) -> Nature {
         let mut numbers = spec.split(' ').map(|number| number.parse().unwrap_or(0));
         let mut next = || numbers.next().unwrap_or(0);
         Nature {
@@ -118,7 +118,7 @@ impl Nature {
 
 impl Plan {
     /// All that a seed means.
-    pub(super) fn draw(seed: u64) -> Plan {
+    pub(crate) fn draw(seed: u64) -> Plan {
         let mut plan = Plan::draw_first(seed);
         let mut luck = Luck::of(seed, &[2]);
         plan.rates.hang_up = luck.pick(&[0, 20, 3]);
@@ -129,7 +129,7 @@ impl Plan {
     }
 
     /// What seeds meant at first: those that failed then are runs of such plans.
-    pub(super) fn draw_first(seed: u64) -> Plan {
+    pub(crate) fn draw_first(seed: u64) -> Plan {
         let mut luck = Luck::new(seed);
         let faults_last = Span::from_secs(luck.pick(&[20, 120, 600]));
         let n_deaths = luck.pick(&[0, 1, 5]);
@@ -164,6 +164,48 @@ impl Plan {
 }
 
 impl Rates {
+    /// Nothing goes wrong.
+    pub(crate) fn none() -> Rates {
+        Rates {
+            message_lost: 0,
+            message_doubled: 0,
+            message_slow: 0,
+            hang_up: 0,
+            commit_dies: 0,
+            submit_refused: 0,
+            submit_unknown: 0,
+            submit_answered_twice: 0,
+            site_slow: 0,
+            list_fails: 0,
+            cancel_lost: 0,
+            pilot_dies: 0,
+            pilot_stalls: 0,
+            pilot_preempted: 0,
+            pilot_requeued: 0,
+        }
+    }
+
+    /// Each with its word.
+    pub(crate) fn words(&mut self) -> [(&'static str, &mut u64); 15] {
+        [
+            ("message_lost", &mut self.message_lost),
+            ("message_doubled", &mut self.message_doubled),
+            ("message_slow", &mut self.message_slow),
+            ("hang_up", &mut self.hang_up),
+            ("commit_dies", &mut self.commit_dies),
+            ("submit_refused", &mut self.submit_refused),
+            ("submit_unknown", &mut self.submit_unknown),
+            ("submit_answered_twice", &mut self.submit_answered_twice),
+            ("site_slow", &mut self.site_slow),
+            ("list_fails", &mut self.list_fails),
+            ("cancel_lost", &mut self.cancel_lost),
+            ("pilot_dies", &mut self.pilot_dies),
+            ("pilot_stalls", &mut self.pilot_stalls),
+            ("pilot_preempted", &mut self.pilot_preempted),
+            ("pilot_requeued", &mut self.pilot_requeued),
+        ]
+    }
+
     fn draw(luck: &mut Luck) -> Rates {
         Rates {
             message_lost: luck.pick(&[0, 100, 10]),

@@ -95,14 +95,25 @@ impl World<'_> {
     }
 
     fn accept(&mut self, site: usize, tag: String) -> Result<String, super::Violation> {
-        let wait = Span(self.luck.below(self.plan.sites[site].queue_wait_max.0));
+        let wait = self.queue_wait(site);
         let held = &mut self.sites[site];
         let job = held.jobs.len();
         held.jobs.push(BatchJob { tag, accepted_at: self.now, node: None, is_ended: false });
         let spec = &held.plan.spec;
-        self.auditor.site_holds(&spec.name, held.n_live(), spec.n_pilots_max)?;
+        if let Some(auditor) = &mut self.auditor {
+            auditor.site_holds(&spec.name, held.n_live(), spec.n_pilots_max)?;
+        }
         self.after(wait, Happening::BatchJobStarts { site, job });
         Ok(format!("{site}.{job}"))
+    }
+
+    /// How long a batch job of now will wait.
+    fn queue_wait(&mut self, site: usize) -> Span {
+        let job = self.sites[site].jobs.len() as u64;
+        match &self.scene {
+            Some(scene) => scene.model.queue_wait(site, job),
+            None => Span(self.luck.below(self.plan.sites[site].queue_wait_max.0)),
+        }
     }
 
     fn cancelled(&mut self, site: usize, batch_ids: &[String], span: Span) -> Held {
@@ -151,6 +162,10 @@ impl World<'_> {
         held.jobs[job].node = Some(node);
         let capacity = held.plan.spec.capacity.clone();
         let walltime_end = walltime.map(|walltime| self.now + walltime);
+        let waited = self.now.since(held.jobs[job].accepted_at);
+        if let Some(scene) = &mut self.scene {
+            scene.ledger.batch_job_started(site, waited, self.now);
+        }
         self.add_node((site, job), tag, capacity, walltime_end);
         self.after(Span::ZERO, Happening::AgentStarts { node });
         if let Some(walltime) = walltime {
@@ -164,7 +179,12 @@ impl World<'_> {
             return Ok(());
         }
         match held.node {
-            Some(node) => self.node_ends(node, why),
+            Some(node) => {
+                if let Some(scene) = &mut self.scene {
+                    scene.ledger.batch_job_ended(site, self.now);
+                }
+                self.node_ends(node, why)
+            }
             None => Ok(()),
         }
     }

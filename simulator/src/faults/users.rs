@@ -14,6 +14,8 @@ use super::{
 pub(super) struct User {
     /// The numbers of their jobs, in the order of the plan.
     jobs: Vec<Option<JobId>>,
+    /// How many submissions stand before each act of the plan.
+    n_submitted_before: Vec<usize>,
     /// Acts that are not settled.
     pub(super) n_open: usize,
     settled: Vec<bool>,
@@ -21,18 +23,17 @@ pub(super) struct User {
 
 impl User {
     pub(super) fn new(plan: &Plan) -> User {
-        let mut user = User { jobs: Vec::new(), n_open: 0, settled: vec![false; plan.acts.len()] };
-        user.count_open(plan);
-        user
+        let (mut n_submitted_before, mut n) = (Vec::new(), 0);
+        for (_, act) in &plan.acts {
+            n_submitted_before.push(n);
+            n += usize::from(matches!(act, Act::Submit(_)));
+        }
+        let n_open = (0..plan.acts.len()).filter(|act| matters(plan, *act)).count();
+        User { jobs: vec![None; n], n_submitted_before, n_open, settled: vec![false; plan.acts.len()] }
     }
 
     fn job(&self, n: usize) -> Option<JobId> {
         self.jobs.get(n).copied().flatten()
-    }
-
-    fn count_open(&mut self, plan: &Plan) {
-        let open = (0..plan.acts.len()).filter(|act| matters(plan, *act) && !self.settled[*act]);
-        self.n_open = open.count();
     }
 }
 
@@ -76,25 +77,24 @@ impl World<'_> {
     }
 
     fn settle(&mut self, act: usize) {
-        self.user.settled[act] = true;
-        self.user.count_open(&self.plan);
+        let was_settled = std::mem::replace(&mut self.user.settled[act], true);
+        self.user.n_open -= usize::from(!was_settled && matters(&self.plan, act));
     }
 
     pub(super) fn user_hears(&mut self, act: usize, answer: Answer) -> Held {
         match (&self.plan.acts[act].1, answer) {
             (Act::Submit(request), Answer::Submitted { job, .. }) => {
                 let key = request.submission_key.clone().unwrap_or_default();
-                let n = self.plan.acts[..act].iter().filter(|(_, act)| matches!(act, Act::Submit(_))).count();
-                if self.user.jobs.len() <= n {
-                    self.user.jobs.resize(n + 1, None);
-                }
+                let n = self.user.n_submitted_before[act];
                 self.user.jobs[n] = Some(job);
-                self.auditor.acknowledged(&key, job)?;
+                if let Some(auditor) = &mut self.auditor {
+                    auditor.acknowledged(&key, job)?;
+                }
                 self.settle(act);
             }
             (Act::Change(n, change), Answer::Changed { .. }) => {
-                if let Some(job) = self.user.job(*n) {
-                    self.auditor.changed(job, change)?;
+                if let Some((auditor, job)) = self.auditor.as_ref().zip(self.user.job(*n)) {
+                    auditor.changed(job, change)?;
                 }
                 self.settle(act);
             }

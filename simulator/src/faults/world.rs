@@ -20,10 +20,10 @@ use super::{
 };
 use scheduler::luck::Luck;
 
-use crate::agenda::Agenda;
+use crate::{agenda::Agenda, scenario::scene::Scene};
 
 /// When the world begins: not 0, where a missing time would go unseen.
-const BEGIN: Time = Time(1_000_000);
+pub(crate) const BEGIN: Time = Time(1_000_000);
 /// Everything must be over so long after the last fault.
 const PATIENCE: Span = Span(12 * 3600 * 1_000_000);
 
@@ -133,7 +133,7 @@ pub(super) enum Asker {
     Nobody,
 }
 
-pub(super) struct World<'t> {
+pub(crate) struct World<'t> {
     pub(super) seed: u64,
     pub(super) plan: Plan,
     pub(super) luck: Luck,
@@ -144,18 +144,22 @@ pub(super) struct World<'t> {
     pub(super) sites: Vec<Site>,
     pub(super) nodes: Vec<Node>,
     pub(super) user: User,
-    pub(super) auditor: Auditor,
+    /// None where a scenario is too large to keep a history of each task.
+    pub(super) auditor: Option<Auditor>,
+    /// What a scenario says beyond its plan, and what it comes to.
+    pub(crate) scene: Option<Scene>,
     pub(super) asked: BTreeMap<RequestId, Asker>,
     n_requests: u64,
     trace: Option<&'t mut dyn FnMut(fmt::Arguments<'_>)>,
 }
 
-pub(super) type Held = Result<(), Violation>;
+pub(crate) type Held = Result<(), Violation>;
 
 impl<'t> World<'t> {
-    pub(super) fn new(
+    pub(crate) fn new(
         seed: u64,
         plan: Plan,
+        scene: Option<Scene>,
         trace: Option<&'t mut dyn FnMut(fmt::Arguments<'_>)>,
     ) -> World<'t> {
         let budgets = Budgets {
@@ -173,7 +177,8 @@ impl<'t> World<'t> {
             sites: plan.sites.iter().map(|site| Site::new(site.clone())).collect(),
             nodes: Vec::new(),
             user: User::new(&plan),
-            auditor: Auditor::new(budgets),
+            auditor: scene.as_ref().is_none_or(|scene| scene.is_audited).then(|| Auditor::new(budgets)),
+            scene,
             asked: BTreeMap::new(),
             n_requests: 0,
             plan,
@@ -190,15 +195,16 @@ impl<'t> World<'t> {
         world
     }
 
-    pub(super) fn run(mut self) -> Result<Outcome, Violation> {
+    /// Lets everything happen until all is over.
+    pub(crate) fn run(&mut self) -> Held {
         let mut n_happened = 0;
         while let Some((at, happening)) = self.agenda.next() {
             self.now = self.now.max(at);
             n_happened += 1;
-            if n_happened > N_HAPPENINGS_MAX {
+            if n_happened > N_HAPPENINGS_MAX && self.scene.is_none() {
                 return Err(Violation(format!("it goes round in circles; {}", self.what_is_left())));
             }
-            if self.now > self.faults_end + PATIENCE {
+            if self.now > self.last_moment() {
                 return Err(Violation(self.what_is_left()));
             }
             self.note(|_| format!("{happening:?}"));
@@ -345,18 +351,35 @@ impl<'t> World<'t> {
         }
     }
 
+    /// By then everything must be over.
+    fn last_moment(&self) -> Time {
+        self.scene.as_ref().map_or(self.faults_end + PATIENCE, |scene| BEGIN + scene.lasts_at_most)
+    }
+
     fn is_over(&self) -> bool {
-        !self.is_faulty()
-            && self.user.n_open == 0
-            && self.manager.engine.is_some()
-            && self.auditor.is_all_over()
-            && self.sites.iter().all(|site| site.n_live() <= site.plan.spec.n_pilots_min as usize)
+        if self.user.n_open > 0 || self.manager.engine.is_none() || !self.is_all_done() {
+            return false;
+        }
+        // What a scenario is run for is known now.
+        self.scene.is_some() || !self.is_faulty() && self.has_no_batch_jobs()
+    }
+
+    /// Whether every acknowledged task has ended.
+    fn is_all_done(&self) -> bool {
+        match (&self.scene, &self.auditor) {
+            (Some(scene), _) => scene.ledger.is_all_over(),
+            (None, auditor) => auditor.as_ref().is_none_or(Auditor::is_all_over),
+        }
+    }
+
+    fn has_no_batch_jobs(&self) -> bool {
+        self.sites.iter().all(|site| site.n_live() <= site.plan.spec.n_pilots_min as usize)
     }
 
     fn what_is_left(&self) -> String {
         let live: Vec<String> =
             self.sites.iter().map(|site| format!("{}: {}", site.plan.spec.name, site.n_live())).collect();
-        let tasks = if self.auditor.is_all_over() { "all tasks are over" } else { "tasks are left" };
+        let tasks = if self.is_all_done() { "all tasks are over" } else { "tasks are left" };
         let manager = if self.manager.engine.is_some() { "up" } else { "down" };
         format!(
             "not over: {tasks}; users wait for {} answers; batch jobs {live:?}; the manager is {manager}",
@@ -364,19 +387,27 @@ impl<'t> World<'t> {
         )
     }
 
-    fn finish(mut self) -> Result<Outcome, Violation> {
+    fn finish(&mut self) -> Held {
         self.ask_at_the_end()?;
-        self.compare_with_disk()?;
-        Ok(Outcome {
-            n_jobs: self.auditor.jobs().len() as u64,
-            n_tasks: self.auditor.n_tasks(),
-            n_executions: self.auditor.n_executions,
-            n_repeated: self.auditor.n_repeated,
+        if let Some(scene) = &mut self.scene {
+            scene.ledger.closed(self.now);
+        }
+        self.compare_with_disk()
+    }
+
+    /// What it came to.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let audited = self.auditor.as_ref();
+        Outcome {
+            n_jobs: audited.map_or(0, |auditor| auditor.jobs().len() as u64),
+            n_tasks: audited.map_or(0, Auditor::n_tasks),
+            n_executions: audited.map_or(0, |auditor| auditor.n_executions),
+            n_repeated: audited.map_or(0, |auditor| auditor.n_repeated),
             n_starts: self.manager.epoch,
             n_pilots: self.nodes.iter().map(|node| node.life).sum(),
-            latest: self.auditor.latest,
+            latest: audited.map_or(Span::ZERO, |auditor| auditor.latest),
             n_events: self.manager.n_events,
             ended_at: self.now,
-        })
+        }
     }
 }

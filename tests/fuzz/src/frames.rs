@@ -98,7 +98,7 @@ pub(crate) fn take(world: &mut World, kind: u8, bytes: &[u8]) {
         }
         LEAVE => {
             let Ok(LeaveRequest { report, reason, .. }) = format.decode(bytes) else { return };
-            world.say(|request| Event::PilotLeft { request, pilot, report, reason });
+            world.say(|request| Event::PilotLeft { request, pilot, session_nonce: None, report, reason });
         }
         WAIT => world.wait(bytes.first().copied().unwrap_or(1).into()),
         RESTART => world.restart(),

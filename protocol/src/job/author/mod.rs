@@ -17,10 +17,10 @@ mod yaml;
 use std::path::Path;
 
 pub use locate::Locator;
+pub use read::{Fields, Node, Reader};
 pub use schema::job_schema;
 pub use yaml::parse as parse_yaml;
 
-use crate::job::author::read::Reader;
 use crate::job::author::sources::SourceError;
 use crate::job::{JobSpec, Problem, limits};
 
@@ -29,21 +29,30 @@ use crate::job::{JobSpec, Problem, limits};
 /// # Errors
 /// Everything that is wrong with it, in the order of its lines.
 pub fn load_job_file(path: &Path) -> Result<JobSpec, Vec<Problem>> {
+    let text = load_text(path)?;
     let shown = path.display().to_string();
-    let refuse = |found: String, expected: &str| {
-        let problem = Problem { file: Some(shown.clone()), ..Problem::new("", found, expected) };
-        vec![problem]
-    };
-    let text = sources::read_text(path, limits::JOB_FILE_BYTES_MAX).map_err(|error| match error {
-        SourceError::Missing => refuse("no such file".to_owned(), "check the path"),
-        other => refuse(other.found(), other.expected()),
+    let absolute = std::path::absolute(path).map_err(|error| {
+        let found = format!("no current folder ({error})");
+        vec![Problem { file: Some(shown.clone()), ..Problem::new("", found, "change to one that exists") }]
     })?;
-    let absolute = std::path::absolute(path)
-        .map_err(|error| refuse(format!("no current folder ({error})"), "change to one that exists"))?;
     let folder = absolute.parent().unwrap_or(Path::new("/"));
     // One folder has one name, so that the same job is known again by whatever path it is given.
     let base_dir = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     load_job_text(&text, &shown, &base_dir)
+}
+
+/// The text of a file that people write, at most as long as a job file.
+///
+/// # Errors
+/// It is missing, unreadable, too long or not UTF-8.
+pub fn load_text(path: &Path) -> Result<String, Vec<Problem>> {
+    sources::read_text(path, limits::JOB_FILE_BYTES_MAX).map_err(|error| {
+        let (found, expected) = match &error {
+            SourceError::Missing => ("no such file".to_owned(), "check the path"),
+            other => (other.found(), other.expected()),
+        };
+        vec![Problem { file: Some(path.display().to_string()), ..Problem::new("", found, expected) }]
+    })
 }
 
 /// Resolves the text of a job file. `name` is what its problems call the file, and its stem the

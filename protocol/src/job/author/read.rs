@@ -1,4 +1,5 @@
 //! Reading YAML values of a certain kind; what is of another kind is a problem, and reading goes on.
+//! For job files, and for other files that are to complain alike.
 
 use serde_yaml::{Mapping, Value};
 
@@ -9,54 +10,60 @@ use crate::units::UnitError;
 
 /// A value and the path of its field.
 #[derive(Clone, Debug)]
-pub(super) struct Node<'v> {
+pub struct Node<'v> {
+    /// As it was parsed.
     pub value: &'v Value,
+    /// Like `sweep.seed.range[2]`; empty for the file as a whole.
     pub path: String,
 }
 
 /// The fields of a mapping whose names are known.
-pub(super) struct Fields<'v> {
+pub struct Fields<'v> {
     found: Vec<(String, Node<'v>)>,
     /// The known names that unknown fields were taken for.
     meant: Vec<String>,
 }
 
 /// Collects problems while values are read. Each method gives `None` after it has reported one.
-pub(super) struct Reader<'l> {
+pub struct Reader<'l> {
     locator: &'l Locator,
     problems: Vec<Problem>,
 }
 
 impl<'v> Node<'v> {
-    pub(super) fn item(&self, i: usize, value: &'v Value) -> Node<'v> {
+    /// An item of this list.
+    pub fn item(&self, i: usize, value: &'v Value) -> Node<'v> {
         Node { value, path: format!("{}[{i}]", self.path) }
     }
 }
 
 impl<'v> Fields<'v> {
-    pub(super) fn take(&mut self, name: &str) -> Option<Node<'v>> {
+    /// The field of that name, once.
+    pub fn take(&mut self, name: &str) -> Option<Node<'v>> {
         let place = self.found.iter().position(|(known, _)| known == name)?;
         Some(self.found.swap_remove(place).1)
     }
 }
 
 impl<'l> Reader<'l> {
-    pub(super) fn new(locator: &'l Locator) -> Reader<'l> {
+    /// Reads a text whose positions these are.
+    pub fn new(locator: &'l Locator) -> Reader<'l> {
         Reader { locator, problems: Vec::new() }
     }
 
-    pub(super) fn into_problems(self) -> Vec<Problem> {
+    /// All that was reported.
+    pub fn into_problems(self) -> Vec<Problem> {
         self.problems
     }
 
     /// Reports what a field holds and what it should.
-    pub(super) fn refuse<T>(&mut self, node: &Node<'_>, expected: impl Into<String>) -> Option<T> {
+    pub fn refuse<T>(&mut self, node: &Node<'_>, expected: impl Into<String>) -> Option<T> {
         let found = self.describe(node);
         self.report(&node.path, found, expected)
     }
 
     /// Reports a problem of a field.
-    pub(super) fn report<T>(
+    pub fn report<T>(
         &mut self,
         path: &str,
         found: impl Into<String>,
@@ -84,7 +91,7 @@ impl<'l> Reader<'l> {
     }
 
     /// A text; numbers and truth values as they are written.
-    pub(super) fn text(&mut self, node: &Node<'_>) -> Option<String> {
+    pub fn text(&mut self, node: &Node<'_>) -> Option<String> {
         match node.value {
             Value::String(text) => Some(text.clone()),
             Value::Number(_) | Value::Bool(_) => Some(self.describe(node)),
@@ -98,7 +105,7 @@ impl<'l> Reader<'l> {
     }
 
     /// A whole number between two limits, both included.
-    pub(super) fn integer<N: TryFrom<i128>>(&mut self, node: &Node<'_>, limits: (i128, i128)) -> Option<N> {
+    pub fn integer<N: TryFrom<i128>>(&mut self, node: &Node<'_>, limits: (i128, i128)) -> Option<N> {
         let expected = match limits {
             (i128::MIN, _) => "write a whole number".to_owned(),
             (min, max) if max >= i128::from(u32::MAX) => format!("write a whole number, at least {min}"),
@@ -114,7 +121,7 @@ impl<'l> Reader<'l> {
     }
 
     /// A finite number.
-    pub(super) fn number(&mut self, node: &Node<'_>) -> Option<f64> {
+    pub fn number(&mut self, node: &Node<'_>) -> Option<f64> {
         match node.value {
             Value::Number(number) => match number.as_f64().filter(|number| number.is_finite()) {
                 Some(number) => Some(number),
@@ -124,7 +131,8 @@ impl<'l> Reader<'l> {
         }
     }
 
-    pub(super) fn truth(&mut self, node: &Node<'_>) -> Option<bool> {
+    /// True or false.
+    pub fn truth(&mut self, node: &Node<'_>) -> Option<bool> {
         match node.value {
             Value::Bool(truth) => Some(*truth),
             _ => self.refuse(node, "write true or false"),
@@ -132,11 +140,7 @@ impl<'l> Reader<'l> {
     }
 
     /// A duration or size.
-    pub(super) fn quantity(
-        &mut self,
-        node: &Node<'_>,
-        parse: fn(&str) -> Result<u64, UnitError>,
-    ) -> Option<u64> {
+    pub fn quantity(&mut self, node: &Node<'_>, parse: fn(&str) -> Result<u64, UnitError>) -> Option<u64> {
         let text = self.text(node)?;
         match parse(&text) {
             Ok(quantity) => Some(quantity),
@@ -145,7 +149,7 @@ impl<'l> Reader<'l> {
     }
 
     /// One of some words.
-    pub(super) fn word<T: Copy>(&mut self, node: &Node<'_>, words: &[(&str, T)]) -> Option<T> {
+    pub fn word<T: Copy>(&mut self, node: &Node<'_>, words: &[(&str, T)]) -> Option<T> {
         let known = || words.iter().map(|(word, _)| *word);
         if let Value::String(text) = node.value {
             if let Some((_, meant)) = words.iter().find(|(word, _)| word == text) {
@@ -160,7 +164,7 @@ impl<'l> Reader<'l> {
     }
 
     /// The items of a list.
-    pub(super) fn items<'v>(&mut self, node: &Node<'v>, expected: &str) -> Option<Vec<Node<'v>>> {
+    pub fn items<'v>(&mut self, node: &Node<'v>, expected: &str) -> Option<Vec<Node<'v>>> {
         match node.value {
             Value::Sequence(items) => {
                 Some(items.iter().enumerate().map(|(i, value)| node.item(i, value)).collect())
@@ -170,14 +174,14 @@ impl<'l> Reader<'l> {
     }
 
     /// A list of texts; `None` when any of them is none.
-    pub(super) fn texts(&mut self, node: &Node<'_>, expected: &str) -> Option<Vec<String>> {
+    pub fn texts(&mut self, node: &Node<'_>, expected: &str) -> Option<Vec<String>> {
         let items = self.items(node, expected)?;
         let texts: Vec<Option<String>> = items.iter().map(|item| self.text(item)).collect();
         texts.into_iter().collect()
     }
 
     /// The entries of a mapping with any keys, in order.
-    pub(super) fn entries<'v>(&mut self, node: &Node<'v>, expected: &str) -> Option<Vec<(String, Node<'v>)>> {
+    pub fn entries<'v>(&mut self, node: &Node<'v>, expected: &str) -> Option<Vec<(String, Node<'v>)>> {
         let Value::Mapping(mapping) = node.value else { return self.refuse(node, expected) };
         let mut entries = Vec::new();
         for (key, value) in mapping {
@@ -195,12 +199,7 @@ impl<'l> Reader<'l> {
     }
 
     /// The fields of a mapping; others than the known ones are reported.
-    pub(super) fn fields<'v>(
-        &mut self,
-        node: &Node<'v>,
-        known: &[&str],
-        expected: &str,
-    ) -> Option<Fields<'v>> {
+    pub fn fields<'v>(&mut self, node: &Node<'v>, known: &[&str], expected: &str) -> Option<Fields<'v>> {
         let entries = self.entries(node, expected)?;
         let (mut found, mut meant) = (Vec::new(), Vec::new());
         for (key, field) in entries {
@@ -221,7 +220,7 @@ impl<'l> Reader<'l> {
     }
 
     /// A field that must be there; one that is only misspelled has been reported.
-    pub(super) fn required<'v>(
+    pub fn required<'v>(
         &mut self,
         fields: &mut Fields<'v>,
         parent: &Node<'_>,

@@ -1,7 +1,8 @@
 //! Nodes: an agent's process with a live [`PilotCore`], the processes of its tasks, and a spool that
 //! outlives the agent. What the agent's shell does around the core is done here in the same order.
 
-mod tasks;
+mod pace;
+pub(crate) mod tasks;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,6 +25,10 @@ use super::{
 
 /// What is kept free before the walltime's end, as the agent does.
 const MARGIN: Span = Span(5_000_000);
+/// How long a pilot's pull may be parked.
+const POLL_WAIT: Span = Span(20_000_000);
+/// A pilot that is to die, stall or be preempted does so this long after its start, at most.
+const TROUBLE_WITHIN: Span = Span(60_000_000);
 /// The longest time between a task's SIGTERM and its end.
 const GRACE: Span = Span(2_000_000);
 /// The longest time from a task's end until the core hears of it, while others wait for places.
@@ -54,8 +59,12 @@ struct Process {
     natures: BTreeMap<JobId, (Nature, TaskNeeds)>,
     /// Which execution of a task, and since when.
     running: BTreeMap<TaskId, (usize, Time)>,
+    /// How far each is, where a scenario lets them slow each other down.
+    paces: BTreeMap<TaskId, pace::Pace>,
     /// The slot of each task that was started, numbered anew for each that waited for none.
     slots: BTreeMap<TaskId, u64>,
+    /// Which attempt of it each is.
+    attempts: BTreeMap<TaskId, u32>,
     n_slots: u64,
     /// Tasks that begin when the one in their slot has ended, in order. A slot that is not here is free.
     waiting: BTreeMap<u64, VecDeque<TaskId>>,
@@ -65,6 +74,8 @@ struct Process {
     given: BTreeMap<TaskId, Time>,
     newest_part: (u64, u64),
     n_farewells: u32,
+    /// When it will be woken next, if that is still to come.
+    alarm: Time,
 }
 
 impl Process {
@@ -123,7 +134,7 @@ impl World<'_> {
             capacity: held.capacity.clone(),
             walltime_end: held.walltime_end.map(|end| Time(end.since(now).0)),
             walltime_margin: MARGIN,
-            poll_wait: Span::from_secs(20),
+            poll_wait: self.scene.as_ref().map_or(POLL_WAIT, |scene| scene.poll_wait),
         };
         held.process = Some(Process {
             core: PilotCore::new(limits),
@@ -132,17 +143,21 @@ impl World<'_> {
             is_heir,
             natures: BTreeMap::new(),
             running: BTreeMap::new(),
+            paces: BTreeMap::new(),
             slots: BTreeMap::new(),
+            attempts: BTreeMap::new(),
             n_slots: 0,
             waiting: BTreeMap::new(),
             told_at: Time(0),
             given: BTreeMap::new(),
             newest_part: (0, 0),
             n_farewells: 0,
+            alarm: Time(0),
         });
         self.after(Span(1_000), Happening::Arriving { node, life });
         let rates = self.plan.rates.clone();
-        let span = Span(self.luck.below(60_000_000));
+        let within = self.scene.as_ref().map_or(TROUBLE_WITHIN, |scene| scene.trouble_within);
+        let span = Span(self.luck.below(within.0));
         if self.goes_wrong(rates.pilot_dies) {
             self.after(span, Happening::PilotDies { node, life });
         }
@@ -152,7 +167,7 @@ impl World<'_> {
         if self.goes_wrong(rates.pilot_stalls) {
             let seconds = self.luck.pick(&[1, 20, 200, 3600]);
             let stall = Happening::PilotStalls { node, life, span: Span::from_secs(seconds) };
-            let span = Span(self.luck.below(60_000_000));
+            let span = Span(self.luck.below(within.0));
             self.after(span, stall);
         }
     }
@@ -208,7 +223,7 @@ impl World<'_> {
     pub(super) fn pilot_is_answered(&mut self, asker: Asker, answer: Answer, span: Span) -> Held {
         match (asker, answer) {
             (Asker::Registration { node, life }, Answer::Registered(registered)) => {
-                self.auditor.report_acknowledged(registered.pilot, registered.acknowledged)?;
+                self.audit_acknowledged(registered.pilot, registered.acknowledged)?;
                 if self.nodes[node].life != life {
                     return Ok(());
                 }
@@ -229,11 +244,12 @@ impl World<'_> {
             }
             (Asker::Pull { node, life, lane }, Answer::Pull(answer)) => {
                 if let Some(id) = self.pilot_of(node, life) {
-                    self.auditor.report_acknowledged(id, answer.acknowledged)?;
+                    self.audit_acknowledged(id, answer.acknowledged)?;
                 }
                 let now = self.now;
                 let held = &mut self.nodes[node];
-                if let Some(process) = held.process.as_mut().filter(|_| held.life == life) {
+                let process = held.process.as_mut().filter(|_| held.life == life);
+                if let Some(process) = process.filter(|_| self.auditor.is_some()) {
                     process.note_given(&answer, now);
                 }
                 let event = Box::new(PilotEvent::Answered { lane, answer: Box::new(answer) });
@@ -249,6 +265,10 @@ impl World<'_> {
             }
             (asker, answer) => Err(super::Violation(format!("{asker:?} was answered by {answer:?}"))),
         }
+    }
+
+    fn audit_acknowledged(&mut self, pilot: PilotId, seq: u64) -> Held {
+        self.auditor.as_mut().map_or(Ok(()), |auditor| auditor.report_acknowledged(pilot, seq))
     }
 
     /// Sends the oldest report of the process before us; when the manager asks what we hold: that.
@@ -275,10 +295,12 @@ impl World<'_> {
         if self.nodes[node].life != life {
             return Ok(());
         }
+        if let Some(id) = self.pilot_of(node, life) {
+            self.audit_acknowledged(id, answer.acknowledged)?;
+        }
         let held = &mut self.nodes[node];
-        let Some(process) = &mut held.process else { return Ok(()) };
-        if let Some(id) = process.id {
-            self.auditor.report_acknowledged(id, answer.acknowledged)?;
+        if held.process.is_none() {
+            return Ok(());
         }
         if let Some(asked) = answer.resync.filter(|_| answer.acknowledged < number) {
             self.deliver_leftover(node, life, Some((answer.epoch, asked)));
@@ -317,17 +339,24 @@ impl World<'_> {
         for action in actions {
             self.pilot_acts(node, life, action)?;
         }
-        let Some(process) = &self.nodes[node].process else { return Ok(()) };
+        let Some(process) = &mut self.nodes[node].process else { return Ok(()) };
         if let Some(due) = process.core.next_wakeup() {
             let span = Span(due.since(clock).0.max(1));
-            self.after(span, Happening::PilotWakes { node, life });
+            // Among faults it is woken as often as it ever asked for it, which must harm nothing.
+            let is_awaited = self.scene.is_some() && (now.0 + 1..=now.0 + span.0).contains(&process.alarm.0);
+            if !is_awaited {
+                process.alarm = now + span;
+                self.after(span, Happening::PilotWakes { node, life });
+            }
         }
         Ok(())
     }
 
     fn pilot_acts(&mut self, node: usize, life: u64, action: PilotAction) -> Held {
         match action {
-            PilotAction::Start { task, after, .. } => return self.task_is_due(node, life, task, after),
+            PilotAction::Start { task, attempt, after } => {
+                return self.task_is_due(node, life, (task, attempt), after);
+            }
             PilotAction::Withdraw { task } => {
                 if self.waits_no_more(node, task) {
                     self.task_is_told(node, life, tasks::unbegun(task));
@@ -411,10 +440,17 @@ impl World<'_> {
         let held = &mut self.nodes[node];
         let Some(process) = held.process.take() else { return false };
         held.stalled_until = Time(0);
-        for (task, (execution, _)) in process.running {
-            self.auditor.ended(task, execution, End::Killed, now);
+        for (task, (execution, began)) in &process.running {
+            if let Some(auditor) = &mut self.auditor {
+                auditor.ended(*task, *execution, End::Killed, now);
+            }
+            if let Some(scene) = &mut self.scene {
+                scene.ledger.task_ended(held.batch_job.0, *task, process.cores(task.job), (*began, now));
+            }
         }
-        self.auditor.pilot_died(&held.tag, now);
+        if let Some(auditor) = &mut self.auditor {
+            auditor.pilot_died(&held.tag, now);
+        }
         let life = held.life;
         self.hang_up_all(node, life);
         true

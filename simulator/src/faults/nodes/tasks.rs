@@ -14,10 +14,28 @@ use super::{
     super::{
         Violation,
         auditor::End,
+        plan::Nature,
         world::{Happening, Held, World},
     },
     GRACE, HOLD, MARGIN,
+    pace::Pace,
 };
+use crate::scenario::scene::Scene;
+
+/// What becomes of an attempt at a task if nobody interferes.
+pub(crate) struct Course {
+    /// How long it lasts.
+    pub(crate) span: Span,
+    pub(crate) ending: Ending,
+    /// Whether its pilot dies in the middle of it.
+    pub(crate) kills_pilot: bool,
+}
+
+impl Course {
+    pub(crate) fn node_failure() -> Ending {
+        Ending::Failed(FailureKind::Node { what: "no space left on device".into() })
+    }
+}
 
 impl World<'_> {
     /// Starts a task, or lets it wait for the place of another one that has not ended.
@@ -25,10 +43,11 @@ impl World<'_> {
         &mut self,
         node: usize,
         life: u64,
-        task: TaskId,
+        (task, attempt): (TaskId, u32),
         after: Option<TaskId>,
     ) -> Held {
         let Some(process) = &mut self.nodes[node].process else { return Ok(()) };
+        process.attempts.insert(task, attempt);
         let slot = after.and_then(|after| process.slots.get(&after).copied());
         let slot = slot.unwrap_or_else(|| {
             process.n_slots += 1;
@@ -71,7 +90,10 @@ impl World<'_> {
         let now = self.now;
         let Some(process) = &mut held.process else { return Ok(()) };
         let given = process.given.get(&task).copied().unwrap_or(now);
-        let execution = self.auditor.started(task, &held.tag, given, now)?;
+        let execution = match &mut self.auditor {
+            Some(auditor) => auditor.started(task, &held.tag, given, now)?,
+            None => n_executions(&self.scene),
+        };
         process.running.insert(task, (execution, now));
         let nature = process.natures.get(&task.job).cloned();
         let (nature, needs) = nature
@@ -85,10 +107,39 @@ impl World<'_> {
         if !ends_in_time {
             return Err(Violation(format!("task {task} began too late for its time limit")));
         }
+        let attempt = process.attempts.get(&task).copied().unwrap_or(1);
+        let site = held.batch_job.0;
+        let Course { span, ending, kills_pilot } = match &mut self.scene {
+            Some(scene) => {
+                scene.ledger.task_began(site, task, needs.resources.cores);
+                match scene.is_slowed_down(task.job) {
+                    None => scene.course(site, task, attempt, limit),
+                    Some(application) => {
+                        let course = scene.course(site, task, attempt, None);
+                        let on = (application, needs.resources.cores);
+                        process.paces.insert(task, Pace::new(execution, on, &course, limit, now));
+                        course
+                    }
+                }
+            }
+            None => self.natural_course(nature, task, execution, limit),
+        };
+        if kills_pilot {
+            self.after(Span(span.0 / 2), Happening::PilotDies { node, life });
+        }
+        // Among neighbours it depends on them when it ends.
+        match self.nodes[node].process.as_ref().is_some_and(|process| process.paces.contains_key(&task)) {
+            true => self.repace(node),
+            false => self.after(span, Happening::TaskEnds { node, life, task, execution, ending }),
+        }
+        Ok(())
+    }
+
+    fn natural_course(&self, nature: Nature, task: TaskId, execution: usize, limit: Option<Span>) -> Course {
         let mut luck = Luck::of(self.seed, &[task.job.0, task.index, execution as u64]);
         let wall = Span(luck.between(nature.wall_us_max / 100, nature.wall_us_max));
         let (span, ending) = if luck.one_in(nature.node_fails) {
-            (Span(500), Ending::Failed(FailureKind::Node { what: "no space left on device".into() }))
+            (Span(500), Course::node_failure())
         } else if let Some(limit) = limit.filter(|limit| *limit < wall) {
             (limit, Ending::Failed(FailureKind::TimeLimit { limit }))
         } else if luck.one_in(nature.fails) {
@@ -97,11 +148,8 @@ impl World<'_> {
             (wall, Ending::Exited(0))
         };
         let is_poison = Luck::of(self.seed, &[task.job.0, task.index]).one_in(nature.is_poison);
-        if is_poison || (self.is_faulty() && luck.one_in(nature.kills_pilot)) {
-            self.after(Span(span.0 / 2), Happening::PilotDies { node, life });
-        }
-        self.after(span, Happening::TaskEnds { node, life, task, execution, ending });
-        Ok(())
+        let kills_pilot = is_poison || (self.is_faulty() && luck.one_in(nature.kills_pilot));
+        Course { span, ending, kills_pilot }
     }
 
     pub(super) fn task_is_killed(&mut self, node: usize, life: u64, task: TaskId) {
@@ -129,7 +177,12 @@ impl World<'_> {
         let Some(&(_, started)) = process.running.get(&task).filter(|(which, _)| *which == execution) else {
             return Ok(());
         };
+        if ending != Ending::Killed && process.paces.get(&task).is_some_and(|pace| now < pace.ends_at) {
+            // It was slowed down since this was foreseen.
+            return Ok(());
+        }
         process.running.remove(&task);
+        let was_paced = process.paces.remove(&task).is_some();
         let slot = process.slots.get(&task).copied().unwrap_or_default();
         let next = process.waiting.get_mut(&slot).and_then(VecDeque::pop_front);
         if next.is_none() {
@@ -144,11 +197,22 @@ impl World<'_> {
             }
             Ending::Killed => End::Killed,
         };
-        self.auditor.ended(task, execution, end, now);
+        if let Some(auditor) = &mut self.auditor {
+            auditor.ended(task, execution, end, now);
+        }
         let wall_us = now.since(started).0;
-        let usage = Usage { started_us: 1, wall_us, cpu_us: wall_us, memory_bytes: 4 };
-        let output = Some(TaskOutput { index: task.index, stdout: b"x".to_vec(), stderr: Vec::new() });
+        let mut usage = Usage { started_us: 1, wall_us, cpu_us: wall_us, memory_bytes: 4 };
+        let mut output = Some(TaskOutput { index: task.index, stdout: b"x".to_vec(), stderr: Vec::new() });
+        if let Some(scene) = &mut self.scene {
+            scene.ledger.task_ended(held.batch_job.0, task, process.cores(task.job), (started, now));
+            // The ledger reads it in the report: nobody else does.
+            usage.started_us = started.0;
+            output = None;
+        }
         self.task_is_told(node, life, PilotEvent::Ended { task, ending, usage, output });
+        if was_paced {
+            self.repace(node);
+        }
         next.map_or(Ok(()), |next| self.task_starts(node, life, next))
     }
 
@@ -162,6 +226,11 @@ impl World<'_> {
         process.natures.remove(&job);
         Ok(())
     }
+}
+
+/// Numbers processes where no auditor does.
+fn n_executions(scene: &Option<Scene>) -> usize {
+    scene.as_ref().map_or(0, |scene| scene.ledger.n_executions() as usize)
 }
 
 /// The end of a task that waited, and does no more.

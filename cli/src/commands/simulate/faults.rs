@@ -1,0 +1,136 @@
+//! `pilotfish simulate --faults`: faults drawn from seeds, with an auditor.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde_json::json;
+use simulator::faults::{self, Violation};
+
+use super::{SimulateArgs, bar, until_interrupted};
+use crate::{
+    failure::{Failure, Outcome},
+    show,
+};
+
+/// Which seeds.
+#[derive(Clone, Copy)]
+struct Seeds {
+    first: u64,
+    n: u64,
+}
+
+/// What they came to, as far as they are done.
+#[derive(Clone, Default)]
+struct Sums {
+    n_done: u64,
+    total: faults::Outcome,
+    violations: Vec<(u64, Violation)>,
+}
+
+/// Does it.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
+    let seeds = Seeds { first: args.seed.unwrap_or(0), n: args.seeds };
+    if args.trace {
+        trace(seeds.first)?;
+    }
+    let Some(end) = seeds.first.checked_add(seeds.n) else {
+        return Err(Failure::bad_input(format!(
+            "--seed {} and --seeds {}: there are no such seeds",
+            seeds.first, seeds.n
+        )));
+    };
+    let sums = Arc::new(Mutex::new(Sums::default()));
+    let (shared, bar) = (Arc::clone(&sums), bar(seeds.n, "seeds"));
+    let (told, began) = (bar.clone(), seeds.first);
+    let work = move || {
+        faults::run_many(began..end, |seed, result| {
+            told.inc(1);
+            let mut sums = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            sums.n_done += 1;
+            match result {
+                Ok(outcome) => add(&mut sums.total, &outcome),
+                Err(violation) => {
+                    told.suspend(|| eprintln!("seed {seed}: {violation}"));
+                    sums.violations.push((seed, violation));
+                }
+            }
+        });
+    };
+    let is_finished = until_interrupted(work).await?.is_some();
+    bar.finish_and_clear();
+    let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    sums.violations.sort_by_key(|(seed, _)| *seed);
+    show::print(&if args.json { as_json(seeds, &sums)? } else { words(seeds, &sums) })?;
+    if !is_finished {
+        show::say(&format!("interrupted after {} of {} seeds", sums.n_done, seeds.n));
+        return Ok(Outcome::Interrupted);
+    }
+    Ok(if sums.violations.is_empty() { Outcome::Fine } else { Outcome::TasksFailed })
+}
+
+fn trace(seed: u64) -> Result<(), Failure> {
+    let mut text = String::new();
+    let mut line = |line: fmt::Arguments<'_>| text += &format!("{line}\n");
+    // What it came to is said below.
+    let _ = faults::run(seed, Some(&mut line));
+    show::print(&text)
+}
+
+fn add(total: &mut faults::Outcome, one: &faults::Outcome) {
+    total.n_jobs += one.n_jobs;
+    total.n_tasks += one.n_tasks;
+    total.n_executions += one.n_executions;
+    total.n_repeated += one.n_repeated;
+    total.n_starts += one.n_starts;
+    total.n_pilots += one.n_pilots;
+    total.n_events += one.n_events;
+    total.ended_at = total.ended_at.max(one.ended_at);
+}
+
+fn words(seeds: Seeds, sums: &Sums) -> String {
+    let faults::Outcome { n_jobs, n_tasks, n_executions, n_repeated, n_starts, n_pilots, n_events, .. } =
+        &sums.total;
+    let mut text = format!(
+        "{n_tasks} tasks of {n_jobs} jobs, {n_executions} executions ({n_repeated} of a task begun before), \
+         {n_pilots} pilots, {n_starts} starts of the manager, {n_events} events\n"
+    );
+    match &sums.violations[..] {
+        [] if sums.n_done < seeds.n => text += "every rule held in those\n",
+        [] if seeds.n == 1 => text += &format!("seed {}: every rule held\n", seeds.first),
+        [] => text += &format!("seeds {} to {}: every rule held\n", seeds.first, seeds.first + seeds.n - 1),
+        some => {
+            let seeds: Vec<String> = some.iter().map(|(seed, _)| seed.to_string()).collect();
+            text += &format!(
+                "{} of {} seeds broke a rule: {}\nTo see how: pilotfish simulate --faults --seed {} --trace\n",
+                some.len(),
+                sums.n_done,
+                seeds.join(", "),
+                seeds[0]
+            );
+        }
+    }
+    text
+}
+
+fn as_json(seeds: Seeds, sums: &Sums) -> Result<String, Failure> {
+    let total = &sums.total;
+    let violations: Vec<_> =
+        sums.violations.iter().map(|(seed, what)| json!({ "seed": seed, "what": what.0 })).collect();
+    show::json(&json!({
+        "first_seed": seeds.first,
+        "n_seeds": sums.n_done,
+        "n_jobs": total.n_jobs,
+        "n_tasks": total.n_tasks,
+        "n_executions": total.n_executions,
+        "n_repeated": total.n_repeated,
+        "n_manager_starts": total.n_starts,
+        "n_pilots": total.n_pilots,
+        "n_events": total.n_events,
+        "violations": violations,
+    }))
+}

@@ -1,0 +1,103 @@
+//! `pilotfish simulate`: the live code in simulated time.
+
+mod compare;
+mod faults;
+mod scenario;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::{
+    failure::{Failure, Outcome},
+    interrupts::Interrupts,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish simulate scenario.yaml                what users would see on those platforms
+  pilotfish simulate scenario.yaml --seed 2 --plot busy.svg --csv out/
+                                                  another draw; busy cores as a figure, measures as tables
+  pilotfish simulate scenario.yaml --compare matching=turns,fifo --compare bundling=guided,single
+                                                  all four combinations, a row each
+  pilotfish simulate scenario.yaml --compare matching=turns,fifo --seeds 20
+                                                  the means over 20 seeds
+  pilotfish simulate --faults --seed 7            one run among faults, with what it came to
+  pilotfish simulate --faults --seed 7 --trace    … and everything that happened, the same each time
+  pilotfish simulate --faults --seeds 10000       seeds 0 to 9,999 on all cores
+
+docs/simulate.md says what stands in a scenario, examples/scenarios has some. The same seed prints
+the same bytes.
+
+Exit codes: 0 it ran to its end, 1 a rule of the design did not hold (the seed is said), 2 the scenario
+cannot be used, 130 interrupted.";
+
+/// What to simulate.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct SimulateArgs {
+    /// Platforms, users, jobs and policies, as YAML
+    #[arg(value_name = "SCENARIO", required_unless_present = "faults", conflicts_with = "faults")]
+    scenario: Option<PathBuf>,
+    /// Manager, pilots and batch systems among faults drawn from a seed, with an auditor
+    #[arg(long)]
+    faults: bool,
+    /// The seed, or the first of --seeds; default: the scenario's, or 0
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// How many seeds; a scenario's measures are means over them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
+    /// Run with each of these policies of a layer; given again: with all combinations
+    #[arg(long, value_name = "LAYER=POLICY,…", conflicts_with = "faults")]
+    compare: Vec<String>,
+    /// Write the measures as CSV into this folder
+    #[arg(long, value_name = "FOLDER", conflicts_with = "faults")]
+    csv: Option<PathBuf>,
+    /// Draw busy cores over time into this SVG file; for one run
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["faults", "compare", "seeds"])]
+    plot: Option<PathBuf>,
+    /// Print everything that happens; for one run
+    #[arg(long, conflicts_with_all = ["seeds", "compare", "json"])]
+    trace: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does it.
+///
+/// # Errors
+/// The scenario's mistakes, or what cannot be written.
+pub async fn run(args: SimulateArgs) -> Result<Outcome, Failure> {
+    match &args.scenario {
+        None => faults::run(&args).await,
+        Some(path) if args.compare.is_empty() && args.seeds == 1 => scenario::run(path, &args).await,
+        Some(path) => compare::run(path, &args).await,
+    }
+}
+
+/// What the work comes to; `None` when Ctrl-C came first. Then it ends with this process.
+async fn until_interrupted<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<Option<T>, Failure> {
+    let mut interrupts = Interrupts::listen()?;
+    tokio::select! {
+        result = tokio::task::spawn_blocking(work) => match result {
+            Ok(result) => Ok(Some(result)),
+            Err(error) => Err(Failure::infrastructure(format!("cannot go on: {error}"))),
+        },
+        _ = interrupts.next() => Ok(None),
+    }
+}
+
+/// How far many runs are; nothing for a single one.
+fn bar(n: u64, what: &str) -> ProgressBar {
+    if n == 1 {
+        return ProgressBar::hidden();
+    }
+    let template = format!("{{pos}} of {{len}} {what} {{wide_bar}} {{per_sec}} {{eta}} left");
+    let style = ProgressStyle::with_template(&template);
+    ProgressBar::new(n).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

@@ -1,0 +1,108 @@
+//! How long something takes: always the same, or drawn.
+
+use scheduler::{luck::Luck, time::Span};
+
+/// A distribution of spans; its parameters are seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distribution {
+    /// Always so long.
+    Constant(f64),
+    /// Anything between, alike.
+    Uniform {
+        /// The shortest.
+        low: f64,
+        /// The longest.
+        high: f64,
+    },
+    /// Without memory, with this mean.
+    Exponential(f64),
+    /// Its logarithm is normal.
+    Lognormal {
+        /// The mean of the span, not of its logarithm.
+        mean: f64,
+        /// Standard deviation over mean.
+        spread: f64,
+    },
+    /// Many short ones and few that are very long: a power law cut off at both ends.
+    BoundedPareto {
+        /// The exponent: the smaller, the more is in the long ones.
+        shape: f64,
+        /// The shortest.
+        low: f64,
+        /// The longest.
+        high: f64,
+    },
+}
+
+impl Distribution {
+    /// One span; the same for the same luck.
+    pub fn draw(&self, luck: &mut Luck) -> Span {
+        // Not 0, of which there is no logarithm.
+        let u = 1.0 - fraction(luck);
+        let seconds = match *self {
+            Distribution::Constant(seconds) => seconds,
+            Distribution::Uniform { low, high } => low + (high - low) * u,
+            Distribution::Exponential(mean) => -mean * u.ln(),
+            Distribution::Lognormal { mean, spread } => {
+                let variance = (1.0 + spread * spread).ln();
+                // Box and Muller, 1958: two even draws make a normal one.
+                let normal = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * fraction(luck)).cos();
+                mean * (variance.sqrt() * normal - variance / 2.0).exp()
+            }
+            Distribution::BoundedPareto { shape, low, high } => {
+                let cut = (low / high).powf(shape);
+                low / (1.0 - (1.0 - u) * (1.0 - cut)).powf(1.0 / shape)
+            }
+        };
+        span(seconds)
+    }
+}
+
+/// Seconds as a span.
+pub fn span(seconds: f64) -> Span {
+    // A float beyond the range becomes its end.
+    Span((seconds * 1e6).round() as u64)
+}
+
+/// From 0 to below 1.
+pub(super) fn fraction(luck: &mut Luck) -> f64 {
+    const STEPS: u64 = 1 << 53;
+    luck.below(STEPS) as f64 / STEPS as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use scheduler::luck::Luck;
+
+    use super::Distribution;
+
+    fn draws(distribution: Distribution) -> Vec<f64> {
+        let mut luck = Luck::new(3);
+        (0..200_000).map(|_| distribution.draw(&mut luck).as_secs_f64()).collect()
+    }
+
+    fn mean(values: &[f64]) -> f64 {
+        values.iter().sum::<f64>() / values.len() as f64
+    }
+
+    #[track_caller]
+    fn check(distribution: Distribution, expected: f64, low: f64, high: f64) -> Vec<f64> {
+        let values = draws(distribution);
+        let found = mean(&values);
+        assert!((found / expected - 1.0).abs() < 0.02, "{distribution:?}: mean {found}, not {expected}");
+        assert!(values.iter().all(|value| (low..=high).contains(value)), "{distribution:?}");
+        values
+    }
+
+    #[test]
+    fn means_are_those_asked_for_and_bounds_are_kept() {
+        check(Distribution::Constant(4.5), 4.5, 4.5, 4.5);
+        check(Distribution::Uniform { low: 1.0, high: 3.0 }, 2.0, 1.0, 3.0);
+        check(Distribution::Exponential(10.0), 10.0, 0.0, 1e3);
+        let values = check(Distribution::Lognormal { mean: 40.0, spread: 0.5 }, 40.0, 0.1, 1e4);
+        let variance = mean(&values.iter().map(|value| (value - 40.0).powi(2)).collect::<Vec<_>>());
+        assert!((variance.sqrt() / 40.0 - 0.5).abs() < 0.02, "{variance}");
+        // The mean of a Pareto of exponent 2 between 1 and 100: 2 · (1 - 1/100) / (1 - 1/10,000).
+        check(Distribution::BoundedPareto { shape: 2.0, low: 1.0, high: 100.0 }, 1.980_2, 1.0, 100.0);
+    }
+}

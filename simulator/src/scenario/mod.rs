@@ -1,0 +1,186 @@
+//! Scenarios: platforms, users, their jobs and policies read from a file, run by the live engine and the
+//! live pilots in simulated time, and what it came to. The world is that of [`crate::faults`], with a plan
+//! that is read instead of drawn and with times that come from a model.
+
+pub mod distribution;
+pub mod ledger;
+pub mod measures;
+mod model;
+mod plan;
+pub mod policies;
+mod read;
+mod read_users;
+pub(crate) mod scene;
+mod timeline;
+
+use std::{fmt, path::Path};
+
+use protocol::job::Problem;
+use scheduler::{policy::Policies, time::Span};
+
+use crate::{
+    faults::{Violation, plan::Rates, world::World},
+    pattern::Pattern,
+};
+
+use distribution::Distribution;
+use measures::Account;
+
+/// What a scenario's file says.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// For all that is drawn by lot.
+    pub seed: u64,
+    /// In the file's order.
+    pub platforms: Vec<Platform>,
+    /// In the file's order.
+    pub applications: Vec<Application>,
+    /// Names, in the file's order.
+    pub users: Vec<String>,
+    /// Of all users, in the file's order.
+    pub lots: Vec<Lot>,
+    /// Which policy each layer uses.
+    pub policies: Policies,
+    faults: Faults,
+}
+
+/// A source of pilots, one a node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Platform {
+    /// Unique.
+    pub name: String,
+    /// Pilots at most.
+    pub n_nodes: u32,
+    /// Cores of each.
+    pub cores: u32,
+    /// Pilots that are there even when there is nothing to do.
+    pub pilots_min: u32,
+    /// How long a batch job may run.
+    pub walltime: Option<Span>,
+    /// How long a batch job waits.
+    pub queue_wait: Distribution,
+    /// A pilot without work for so long is sent away.
+    pub idle_timeout: Span,
+    /// How often it is asked for what is there.
+    pub poll_interval: Span,
+    /// Times of tasks are divided by it.
+    pub speed: f64,
+    /// What applications (by position) take here, where it is not their time over the speed.
+    pub times: Vec<(usize, Distribution)>,
+}
+
+/// A kind of program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Application {
+    /// Unique.
+    pub name: String,
+    /// What a task takes on a platform of speed 1.
+    pub time: Distribution,
+    /// Cores of a task.
+    pub cores: u32,
+    /// After so long a task is stopped.
+    pub time_limit: Option<Span>,
+    /// How often a task whose program failed is run again.
+    pub retries: u32,
+    /// How much longer it takes for each core of an application (by position) that is busy on its node.
+    pub slowed_by: Vec<(usize, f64)>,
+    /// Of an attempt: that the program fails.
+    pub program_fails: f64,
+    /// … that the node fails.
+    pub node_fails: f64,
+    /// … that its pilot dies.
+    pub pilot_dies: f64,
+}
+
+/// Jobs of a user that are alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lot {
+    /// By position.
+    pub user: usize,
+    /// The application (by position) of each job is drawn by these weights, which sum to 1.
+    pub applications: Vec<(usize, f64)>,
+    /// Tasks of each job.
+    pub n_tasks: u64,
+    /// How many jobs.
+    pub n_jobs: u64,
+    /// Higher first.
+    pub priority: i32,
+    /// When they begin to come.
+    pub at: Span,
+    /// How they come.
+    pub arrivals: Arrivals,
+}
+
+/// How jobs come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arrivals {
+    /// All together.
+    AtOnce,
+    /// One after the other, with exponential gaps of this mean.
+    Poisson(Span),
+    /// By a pattern over this span.
+    Pattern(Pattern, Span),
+}
+
+/// What fails, beyond what applications do.
+#[derive(Clone, Debug)]
+struct Faults {
+    rates: Rates,
+    /// Nothing fails after so long.
+    until: Option<Span>,
+    /// A pilot that is to die, stall or be preempted does so this long after its start, at most.
+    within: Span,
+    manager_deaths: Vec<Span>,
+    /// How long the manager is away after a death, at most.
+    manager_away: Span,
+}
+
+/// Scenarios with more tasks are run without an auditor, who keeps a history of each.
+const N_AUDITED_MAX: u64 = 5_000;
+
+impl Scenario {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or all its mistakes.
+    pub fn load(path: &Path) -> Result<Scenario, Vec<Problem>> {
+        let text = protocol::job::load_text(path)?;
+        Scenario::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads the text of a file; `name` is what its problems call it.
+    ///
+    /// # Errors
+    /// All its mistakes, in the order of its lines.
+    pub fn parse(text: &str, name: &str) -> Result<Scenario, Vec<Problem>> {
+        read::scenario(text, name)
+    }
+
+    /// All tasks of all users.
+    pub fn n_tasks(&self) -> u64 {
+        self.lots.iter().map(|lot| lot.n_tasks.saturating_mul(lot.n_jobs)).fold(0, u64::saturating_add)
+    }
+
+    /// Whether an auditor watches its runs.
+    pub fn is_audited(&self) -> bool {
+        self.n_tasks() <= N_AUDITED_MAX
+    }
+
+    /// Runs it with its seed. `trace` is given a line for everything that happens.
+    ///
+    /// # Errors
+    /// It does not end in ten years, or a rule of the design did not hold.
+    pub fn run(&self, trace: Option<&mut dyn FnMut(fmt::Arguments<'_>)>) -> Result<Account, Violation> {
+        let (plan, scene) = plan::of(self);
+        let mut world = World::new(self.seed, plan, Some(scene), trace);
+        world.run()?;
+        let n_events = world.outcome().n_events;
+        let Some(scene) = world.scene else { unreachable!("it was given a scene") };
+        Ok(measures::account(self, scene.ledger, n_events))
+    }
+}
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tests_of_files;

@@ -1,0 +1,92 @@
+//! How long queues and tasks take, and what fails: drawn from the seed and the name of what it is drawn
+//! for, so that a task is as long under one policy as under another.
+
+use scheduler::{luck::Luck, pilot::Ending, results::FailureKind, time::Span};
+
+use super::{
+    Application, Platform,
+    distribution::{Distribution, fraction},
+};
+use crate::faults::nodes::tasks::Course;
+
+/// What the numbers of a draw begin with: draws for one thing have nothing to do with those for another.
+const QUEUE: u64 = 20;
+const TIME: u64 = 21;
+const FAILURE: u64 = 22;
+
+pub(crate) struct Model {
+    seed: u64,
+    queue_waits: Vec<Distribution>,
+    /// `times[application][platform]`: a distribution, and what its spans are divided by.
+    times: Vec<Vec<(Distribution, f64)>>,
+    applications: Vec<Application>,
+}
+
+impl Model {
+    pub(super) fn new(seed: u64, platforms: &[Platform], applications: &[Application]) -> Model {
+        let time = |which: usize, application: &Application, platform: &Platform| {
+            let own = platform.times.iter().find(|(named, _)| *named == which);
+            own.map_or((application.time, platform.speed), |(_, time)| (*time, 1.0))
+        };
+        let times = applications.iter().enumerate().map(|(which, application)| {
+            platforms.iter().map(|platform| time(which, application, platform)).collect()
+        });
+        Model {
+            seed,
+            queue_waits: platforms.iter().map(|platform| platform.queue_wait).collect(),
+            times: times.collect(),
+            applications: applications.to_vec(),
+        }
+    }
+
+    /// Whether tasks on one node slow each other down.
+    pub(crate) fn slows_down(&self) -> bool {
+        self.applications.iter().any(|application| !application.slowed_by.is_empty())
+    }
+
+    pub(crate) fn n_applications(&self) -> usize {
+        self.applications.len()
+    }
+
+    /// The speed of a task of so many cores on a node with so many busy cores of each application (itself
+    /// among them), of its speed alone: each other core lengthens it by that application's part.
+    pub(crate) fn rate(&self, application: usize, cores: u32, busy: &[u32]) -> f64 {
+        let slowed = self.applications[application].slowed_by.iter().map(|(other, part)| {
+            let own = if *other == application { cores } else { 0 };
+            part * f64::from(busy[*other] - own)
+        });
+        1.0 / (1.0 + slowed.sum::<f64>())
+    }
+
+    /// How long the batch job of that number waits there.
+    pub(crate) fn queue_wait(&self, site: usize, job: u64) -> Span {
+        self.queue_waits[site].draw(&mut Luck::of(self.seed, &[QUEUE, site as u64, job]))
+    }
+
+    /// What becomes of an attempt at a task, given as the scenario's job and the task's index.
+    pub(super) fn course(
+        &self,
+        site: usize,
+        application: usize,
+        (job, index): (u64, u64),
+        attempt: u64,
+        limit: Option<Span>,
+    ) -> Course {
+        let (time, speed) = self.times[application][site];
+        let wall = time.draw(&mut Luck::of(self.seed, &[TIME, job, index]));
+        // Not 0: nothing takes no time at all.
+        let wall = Span(((wall.0 as f64 / speed) as u64).max(1));
+        let mut luck = Luck::of(self.seed, &[FAILURE, job, index, attempt]);
+        let mut happens = |rate: f64| fraction(&mut luck) < rate;
+        let application = &self.applications[application];
+        let (node_fails, program_fails) =
+            (happens(application.node_fails), happens(application.program_fails));
+        let kills_pilot = happens(application.pilot_dies);
+        let (span, ending) = match limit.filter(|limit| *limit < wall) {
+            _ if node_fails => (Span::from_millis(1), Course::node_failure()),
+            Some(limit) => (limit, Ending::Failed(FailureKind::TimeLimit { limit })),
+            None => (wall, Ending::Exited(i32::from(program_fails))),
+        };
+        Course { span, ending, kills_pilot }
+    }
+}

@@ -1,0 +1,154 @@
+//! From a scenario to what the world runs.
+
+use scheduler::{
+    engine::{
+        interface::{JobRequest, PlatformSpec},
+        settings::Settings,
+    },
+    luck::Luck,
+    pull::TaskNeeds,
+    resources::Resources,
+    time::Span,
+};
+
+use super::{
+    Arrivals, Lot, Platform, Scenario,
+    distribution::{Distribution, fraction, span},
+    ledger::{JobAccount, Ledger},
+    model::Model,
+    scene::Scene,
+};
+use crate::faults::{
+    plan::{Act, Plan, SitePlan},
+    world::BEGIN,
+};
+
+/// Draws for arrivals and applications of a lot of jobs.
+const ARRIVALS: u64 = 23;
+/// Where pilots and messages are never lost nobody has to say that it lives: a pull is parked for so long.
+const QUIET: Span = Span::from_secs(1200);
+/// Otherwise as agents do.
+const POLL_WAIT: Span = Span::from_secs(20);
+/// A pilot that the manager has not heard of for so long is given up, where pulls are parked for long.
+const QUIET_LIMIT: Span = Span::from_secs(3 * 1200);
+/// Ten years.
+const LASTS_AT_MOST: Span = Span::from_secs(3650 * 86_400);
+
+/// A job to come.
+struct Coming {
+    at: Span,
+    application: usize,
+}
+
+/// The plan, and what the world asks for beyond it.
+pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
+    let (mut acts, mut jobs) = (Vec::new(), Vec::new());
+    for (which, lot) in scenario.lots.iter().enumerate() {
+        for coming in arrivals(scenario.seed, which, lot) {
+            let number = jobs.len() as u64;
+            let request = request(scenario, lot, coming.application, number);
+            let size = (lot.n_tasks, request.needs.resources.cores);
+            jobs.push(JobAccount::new(number, (lot.user, coming.application), size, BEGIN + coming.at));
+            acts.push((coming.at, Act::Submit(Box::new(request))));
+        }
+    }
+    let faults = &scenario.faults;
+    let is_quiet = faults.is_none() && scenario.applications.iter().all(|one| one.pilot_dies == 0.0);
+    let settings = Settings { store_id: 7, policies: scenario.policies, ..Settings::default() };
+    let settings = match is_quiet {
+        true => Settings { poll_wait_max: QUIET, heartbeat_limit: QUIET_LIMIT, ..settings },
+        false => settings,
+    };
+    let plan = Plan {
+        settings,
+        rates: faults.rates.clone(),
+        faults_last: faults.until.unwrap_or(LASTS_AT_MOST),
+        sites: scenario.platforms.iter().map(site).collect(),
+        acts,
+        manager_deaths: faults.manager_deaths.clone(),
+        absence_max: faults.manager_away,
+    };
+    let scene = Scene {
+        model: Model::new(scenario.seed, &scenario.platforms, &scenario.applications),
+        ledger: Ledger::new(jobs, scenario.platforms.len()),
+        is_audited: scenario.is_audited(),
+        lasts_at_most: LASTS_AT_MOST,
+        trouble_within: faults.within,
+        poll_wait: if is_quiet { QUIET } else { POLL_WAIT },
+    };
+    (plan, scene)
+}
+
+fn site(platform: &Platform) -> SitePlan {
+    SitePlan {
+        spec: PlatformSpec {
+            name: platform.name.clone(),
+            adapter: "simulated".into(),
+            capacity: Resources::cores(platform.cores),
+            n_pilots_min: platform.pilots_min,
+            n_pilots_max: platform.n_nodes,
+            idle_timeout: platform.idle_timeout,
+            walltime: platform.walltime,
+            poll_interval: platform.poll_interval,
+        },
+        // Waits come from the model.
+        queue_wait_max: Span::ZERO,
+    }
+}
+
+fn request(scenario: &Scenario, lot: &Lot, application: usize, number: u64) -> JobRequest {
+    let application = &scenario.applications[application];
+    JobRequest {
+        user: scenario.users[lot.user].clone(),
+        name: format!("job{number}"),
+        application: application.name.clone(),
+        n_tasks: lot.n_tasks,
+        needs: TaskNeeds {
+            resources: Resources::cores(application.cores),
+            time_limit: application.time_limit,
+            success_codes: vec![0],
+        },
+        priority: lot.priority,
+        retries: application.retries,
+        retry_delay: Span::ZERO,
+        crash_limit: 5,
+        max_failures: None,
+        submission_key: Some(number.to_string()),
+        spec: "".into(),
+    }
+}
+
+/// The jobs of a lot, in the order they come.
+fn arrivals(seed: u64, which: usize, lot: &Lot) -> Vec<Coming> {
+    let mut luck = Luck::of(seed, &[ARRIVALS, which as u64]);
+    let n = lot.n_jobs as usize;
+    let offsets: Vec<Span> = match lot.arrivals {
+        Arrivals::AtOnce => vec![Span::ZERO; n],
+        Arrivals::Poisson(gap) => {
+            let gap = Distribution::Exponential(gap.as_secs_f64());
+            let mut at = Span::ZERO;
+            let mut next = || {
+                let now = at;
+                at = at + gap.draw(&mut luck);
+                now
+            };
+            (0..n).map(|_| next()).collect()
+        }
+        Arrivals::Pattern(pattern, over) => {
+            pattern.arrivals(n, over.as_secs_f64(), &mut luck).into_iter().map(span).collect()
+        }
+    };
+    let mut luck = Luck::of(seed, &[ARRIVALS, which as u64, 1]);
+    let mut application = || {
+        let mut left = fraction(&mut luck);
+        let chosen = lot.applications.iter().find(|(_, weight)| {
+            left -= weight;
+            left < 0.0
+        });
+        // Weights sum to 1 but for rounding.
+        chosen.or(lot.applications.last()).map_or(0, |(application, _)| *application)
+    };
+    // An act at the beginning itself would come before the manager.
+    let coming = |offset| Coming { at: lot.at + offset + Span(1), application: application() };
+    offsets.into_iter().map(coming).collect()
+}

@@ -1,0 +1,332 @@
+//! From a scenario's file to what it says: all its mistakes are told together.
+
+use protocol::{
+    job::{Fields, Locator, Node, Problem, Reader, in_file, limits::CORES_MAX, nearest, parse_yaml},
+    units::parse_duration_ms,
+};
+use scheduler::{policy::Policies, time::Span};
+
+use super::{Application, Platform, Scenario, distribution::Distribution, policies, read_users};
+
+const FIELDS: [&str; 6] = ["seed", "platforms", "applications", "users", "policies", "faults"];
+const PLATFORM_FIELDS: [&str; 10] = [
+    "name",
+    "nodes",
+    "cores",
+    "pilots_min",
+    "walltime",
+    "queue_wait",
+    "idle_timeout",
+    "poll_interval",
+    "speed",
+    "times",
+];
+const APPLICATION_FIELDS: [&str; 7] =
+    ["name", "time", "cores", "time_limit", "retries", "slowed_by", "failures"];
+const FAILURE_FIELDS: [&str; 3] = ["program", "node", "pilot"];
+
+/// No scenario has more nodes, so that what it takes is known beforehand.
+const N_NODES_MAX: i128 = 100_000;
+/// … and no more tasks.
+const N_TASKS_MAX: u64 = 100_000_000;
+
+const TIME_EXPECTED: &str = "write a duration like 40s, or {uniform: [20s, 60s]}, {exponential: 40s}, {lognormal: {mean: 40s, spread: 0.5}} or {bounded-pareto: {shape: 1.1, min: 1s, max: 1h}}";
+
+pub(super) fn scenario(text: &str, name: &str) -> Result<Scenario, Vec<Problem>> {
+    let value = parse_yaml(text).map_err(|problems| in_file(problems, name, &Locator::default()))?;
+    let locator = Locator::read(text);
+    let mut reader = Reader::new(&locator);
+    let scenario = whole(&mut reader, &Node { value: &value, path: String::new() });
+    let problems = reader.into_problems();
+    match scenario.filter(|_| problems.is_empty()) {
+        Some(scenario) => Ok(scenario),
+        None => Err(in_file(problems, name, &locator)),
+    }
+}
+
+fn whole(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Scenario> {
+    let mut fields =
+        reader.fields(node, &FIELDS, "a scenario consists of platforms, applications and users")?;
+    let seed = fields.take("seed").and_then(|node| reader.integer(&node, (0, i128::from(u64::MAX))));
+    let policies = fields.take("policies").and_then(|node| policy_words(reader, &node));
+    let faults = fields.take("faults").and_then(|node| read_users::faults(reader, &node));
+    let applications =
+        list(reader, &mut fields, node, "applications", "{name: docking, time: 40s}", application);
+    let (mut applications, slowed): (Vec<_>, Vec<_>) = applications.unwrap_or_default().into_iter().unzip();
+    let names: Vec<String> = applications.iter().map(|one: &Application| one.name.clone()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for (application, node) in applications.iter_mut().zip(&slowed) {
+        application.slowed_by = node.as_ref().map(|node| slowed_by(reader, node, &names)).unwrap_or_default();
+    }
+    let platforms = list(
+        reader,
+        &mut fields,
+        node,
+        "platforms",
+        "{name: cluster, nodes: 4, cores: 8}",
+        |reader, node| platform(reader, node, &names),
+    );
+    let all_users = list(
+        reader,
+        &mut fields,
+        node,
+        "users",
+        "{name: ada, jobs: [{application: docking, tasks: 100}]}",
+        |reader, node| read_users::user(reader, node, &names),
+    );
+    let (platforms, all_users) = (platforms?, all_users?);
+    let (users, lots): (Vec<_>, Vec<_>) = all_users.into_iter().unzip();
+    let lots = lots.into_iter().enumerate();
+    let lots = lots.flat_map(|(user, lots)| lots.into_iter().map(move |lot| super::Lot { user, ..lot }));
+    let scenario = Scenario {
+        seed: seed.unwrap_or(1),
+        lots: lots.collect(),
+        platforms,
+        applications,
+        users,
+        policies: policies.unwrap_or_default(),
+        faults: faults.unwrap_or_default(),
+    };
+    unique(reader, "platforms", scenario.platforms.iter().map(|platform| platform.name.as_str()));
+    unique(reader, "applications", scenario.applications.iter().map(|one| one.name.as_str()));
+    unique(reader, "users", scenario.users.iter().map(String::as_str));
+    fitting(reader, &scenario);
+    Some(scenario)
+}
+
+/// The items of a list that must be there and have one; those that could not be read are left out.
+fn list<'v, T>(
+    reader: &mut Reader<'_>,
+    fields: &mut Fields<'v>,
+    parent: &Node<'v>,
+    name: &str,
+    example: &str,
+    mut read: impl FnMut(&mut Reader<'_>, &Node<'v>) -> Option<T>,
+) -> Option<Vec<T>> {
+    let expected = format!("write a list of entries like {example}");
+    let node = reader.required(fields, parent, name, &expected)?;
+    let items = reader.items(&node, &expected)?;
+    if items.is_empty() {
+        return reader.refuse(&node, expected);
+    }
+    Some(items.iter().filter_map(|item| read(reader, item)).collect())
+}
+
+fn unique<'a>(reader: &mut Reader<'_>, list: &str, names: impl Iterator<Item = &'a str>) {
+    let mut known: Vec<&str> = Vec::new();
+    for (n, name) in names.enumerate() {
+        if known.contains(&name) {
+            let found = format!("`{name}` a second time");
+            reader.report::<()>(&format!("{list}[{n}].name"), found, "name them differently");
+        }
+        known.push(name);
+    }
+}
+
+/// What would never end, or take all memory.
+fn fitting(reader: &mut Reader<'_>, scenario: &Scenario) {
+    let widest = scenario.platforms.iter().map(|platform| platform.cores).max().unwrap_or(0);
+    for (n, application) in scenario.applications.iter().enumerate() {
+        if application.cores > widest && widest > 0 {
+            let found = format!("{} cores, which no node has", application.cores);
+            let expected = format!("the largest nodes have {widest}");
+            reader.report::<()>(&format!("applications[{n}].cores"), found, expected);
+        }
+    }
+    if scenario.n_tasks() > N_TASKS_MAX {
+        let found = format!("{} tasks in all", scenario.n_tasks());
+        reader.report::<()>("users", found, format!("a scenario has at most {N_TASKS_MAX}"));
+    }
+}
+
+fn platform(reader: &mut Reader<'_>, node: &Node<'_>, applications: &[&str]) -> Option<Platform> {
+    let mut fields =
+        reader.fields(node, &PLATFORM_FIELDS, "write a platform like {name: cluster, nodes: 4, cores: 8}")?;
+    let name = reader.required(&mut fields, node, "name", "name it")?;
+    let name = reader.text(&name);
+    let nodes = reader.required(&mut fields, node, "nodes", "say how many nodes it has: nodes: 4");
+    let cores = reader.required(&mut fields, node, "cores", "say how many cores each node has: cores: 8");
+    let n_nodes: Option<u32> = nodes.and_then(|node| reader.integer(&node, (1, N_NODES_MAX)));
+    let cores = cores.and_then(|node| reader.integer(&node, (1, i128::from(CORES_MAX))));
+    let most = i128::from(n_nodes.unwrap_or(u32::MAX));
+    let mut span = |name: &str| fields.take(name).and_then(|node| duration(reader, &node));
+    let (walltime, idle_timeout, poll_interval) =
+        (span("walltime"), span("idle_timeout"), span("poll_interval"));
+    let platform = Platform {
+        name: name?,
+        n_nodes: n_nodes.unwrap_or(1),
+        cores: cores.unwrap_or(u32::MAX),
+        pilots_min: fields.take("pilots_min").and_then(|node| reader.integer(&node, (0, most))).unwrap_or(0),
+        walltime,
+        queue_wait: fields
+            .take("queue_wait")
+            .and_then(|node| time(reader, &node))
+            .unwrap_or(Distribution::Constant(0.0)),
+        idle_timeout: idle_timeout.unwrap_or(Span::from_secs(600)),
+        poll_interval: poll_interval.unwrap_or(Span::from_secs(30)),
+        speed: fields.take("speed").and_then(|node| positive(reader, &node)).unwrap_or(1.0),
+        times: fields.take("times").map(|node| times(reader, &node, applications)).unwrap_or_default(),
+    };
+    Some(platform)
+}
+
+fn times(reader: &mut Reader<'_>, node: &Node<'_>, applications: &[&str]) -> Vec<(usize, Distribution)> {
+    let entries = reader.entries(node, "write times of applications like {docking: 40s}").unwrap_or_default();
+    let mut times = Vec::new();
+    for (name, node) in entries {
+        let application = which(reader, &node.path, &name, applications);
+        times.extend(application.zip(time(reader, &node)));
+    }
+    times
+}
+
+/// The position of an application.
+pub(super) fn which(reader: &mut Reader<'_>, path: &str, name: &str, applications: &[&str]) -> Option<usize> {
+    let place = applications.iter().position(|known| *known == name);
+    // That there are none has been told.
+    if place.is_none() && !applications.is_empty() {
+        let expected = match nearest(name, applications.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the applications are {}", applications.join(", ")),
+        };
+        return reader.report(path, format!("the unknown application `{name}`"), expected);
+    }
+    place
+}
+
+/// An application, and what it is slowed down by: that can name those that follow.
+fn application<'v>(reader: &mut Reader<'_>, node: &Node<'v>) -> Option<(Application, Option<Node<'v>>)> {
+    let mut fields =
+        reader.fields(node, &APPLICATION_FIELDS, "write an application like {name: docking, time: 40s}")?;
+    let name = reader.required(&mut fields, node, "name", "name it");
+    let time_field = reader.required(&mut fields, node, "time", TIME_EXPECTED);
+    let name = name.and_then(|node| reader.text(&node));
+    let time = time_field.and_then(|node| time(reader, &node));
+    let (cores_max, retries_max) = (i128::from(CORES_MAX), i128::from(protocol::job::limits::RETRIES_MAX));
+    let cores = fields.take("cores").and_then(|node| reader.integer(&node, (1, cores_max)));
+    let time_limit = fields.take("time_limit").and_then(|node| duration(reader, &node));
+    let retries = fields.take("retries").and_then(|node| reader.integer(&node, (0, retries_max)));
+    let failures = fields.take("failures");
+    let rates = failures.map(|node| failure_rates(reader, &node)).unwrap_or_default();
+    let slowed_by = fields.take("slowed_by");
+    let application = Application {
+        name: name?,
+        // What is wrong has been told; jobs that name the application are not to be blamed for it.
+        time: time.unwrap_or(Distribution::Constant(1.0)),
+        cores: cores.unwrap_or(1),
+        time_limit,
+        retries: retries.unwrap_or(0),
+        slowed_by: Vec::new(),
+        program_fails: rates[0],
+        node_fails: rates[1],
+        pilot_dies: rates[2],
+    };
+    Some((application, slowed_by))
+}
+
+fn slowed_by(reader: &mut Reader<'_>, node: &Node<'_>, applications: &[&str]) -> Vec<(usize, f64)> {
+    let expected = "write how much longer it takes for each busy core of another, like {blast: 0.05}";
+    let mut parts = Vec::new();
+    for (name, node) in reader.entries(node, expected).unwrap_or_default() {
+        let application = which(reader, &node.path, &name, applications);
+        let part = reader.number(&node);
+        if part.is_some_and(|part| part < 0.0) {
+            reader.refuse::<()>(&node, "write a number that is not negative");
+        }
+        parts.extend(application.zip(part));
+    }
+    parts
+}
+
+fn failure_rates(reader: &mut Reader<'_>, node: &Node<'_>) -> [f64; 3] {
+    let expected = "write how often an attempt fails, like {program: 0.01, node: 0.001, pilot: 0}";
+    let Some(mut fields) = reader.fields(node, &FAILURE_FIELDS, expected) else { return [0.0; 3] };
+    FAILURE_FIELDS.map(|name| {
+        let rate = fields.take(name).and_then(|node| {
+            let rate = reader.number(&node)?;
+            if (0.0..=1.0).contains(&rate) {
+                Some(rate)
+            } else {
+                reader.refuse(&node, "write a number from 0 to 1")
+            }
+        });
+        rate.unwrap_or(0.0)
+    })
+}
+
+fn policy_words(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Policies> {
+    let entries = reader.entries(node, "write policies like {matching: fifo}")?;
+    let mut all = Policies::default();
+    for (layer, node) in entries {
+        let Some(word) = reader.text(&node) else { continue };
+        match policies::with(all, &layer, &word) {
+            Ok(with) => all = with,
+            Err(refused) => {
+                reader.report::<()>(&node.path, refused.found, refused.expected);
+            }
+        }
+    }
+    Some(all)
+}
+
+/// A span with a unit.
+pub(super) fn duration(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Span> {
+    reader.quantity(node, parse_duration_ms).map(Span::from_millis)
+}
+
+/// A number above 0.
+fn positive(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<f64> {
+    let number = reader.number(node)?;
+    if number > 0.0 { Some(number) } else { reader.refuse(node, "write a number above 0") }
+}
+
+/// A distribution.
+fn time(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Distribution> {
+    let seconds = |reader: &mut Reader<'_>, node: &Node<'_>| Some(duration(reader, node)?.as_secs_f64());
+    if !node.value.is_mapping() {
+        return seconds(reader, node).map(Distribution::Constant);
+    }
+    let mut fields = reader.fields(
+        node,
+        &["constant", "uniform", "exponential", "lognormal", "bounded-pareto"],
+        TIME_EXPECTED,
+    )?;
+    if let Some(node) = fields.take("constant") {
+        return seconds(reader, &node).map(Distribution::Constant);
+    }
+    if let Some(node) = fields.take("exponential") {
+        return seconds(reader, &node).map(Distribution::Exponential);
+    }
+    if let Some(node) = fields.take("uniform") {
+        let items = reader.items(&node, "write the shortest and the longest: [20s, 60s]")?;
+        let ends: Vec<f64> = items.iter().filter_map(|item| seconds(reader, item)).collect();
+        return match ends[..] {
+            [low, high] if low <= high => Some(Distribution::Uniform { low, high }),
+            _ if ends.len() < items.len() => None,
+            _ => reader.refuse(&node, "write the shortest and the longest: [20s, 60s]"),
+        };
+    }
+    if let Some(node) = fields.take("lognormal") {
+        let expected = "write {mean: 40s, spread: 0.5}: the spread is the standard deviation over the mean";
+        let mut parts = reader.fields(&node, &["mean", "spread"], expected)?;
+        let mean = reader.required(&mut parts, &node, "mean", expected);
+        let spread = reader.required(&mut parts, &node, "spread", expected);
+        let mean = mean.and_then(|node| seconds(reader, &node));
+        let spread = spread.and_then(|node| positive(reader, &node));
+        return Some(Distribution::Lognormal { mean: mean?, spread: spread? });
+    }
+    let expected = "write {shape: 1.1, min: 1s, max: 1h}";
+    let Some(node) = fields.take("bounded-pareto") else { return reader.refuse(node, TIME_EXPECTED) };
+    let mut parts = reader.fields(&node, &["shape", "min", "max"], expected)?;
+    let [shape, low, high] =
+        ["shape", "min", "max"].map(|name| reader.required(&mut parts, &node, name, expected));
+    let shape = shape.and_then(|node| positive(reader, &node));
+    let low = low.and_then(|node| seconds(reader, &node));
+    let high = high.and_then(|node| seconds(reader, &node));
+    match (shape?, low?, high?) {
+        (shape, low, high) if 0.0 < low && low < high => {
+            Some(Distribution::BoundedPareto { shape, low, high })
+        }
+        _ => reader.refuse(&node, "the least must be above 0 and below the most"),
+    }
+}

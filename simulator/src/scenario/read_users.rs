@@ -1,0 +1,137 @@
+//! Users, their jobs, and faults, as a scenario's file says them.
+
+use protocol::job::{Node, Reader};
+use scheduler::time::Span;
+
+use super::{
+    Arrivals, Faults, Lot,
+    read::{duration, which},
+};
+use crate::{faults::plan::Rates, pattern::Pattern};
+
+const JOB_FIELDS: [&str; 6] = ["application", "tasks", "count", "priority", "at", "arrivals"];
+const JOB_EXPECTED: &str = "write jobs like {application: docking, tasks: 100}";
+const ARRIVALS_EXPECTED: &str = "write {poisson: 5m}, the mean gap, or {pattern: bursting, over: 2h}";
+/// What other than rates can be said of faults.
+const FAULT_FIELDS: [&str; 4] = ["until", "within", "manager_deaths", "manager_away"];
+/// Weights are written with few digits.
+const ROUNDING: f64 = 1e-6;
+
+/// A user's name and jobs.
+pub(super) fn user(
+    reader: &mut Reader<'_>,
+    node: &Node<'_>,
+    applications: &[&str],
+) -> Option<(String, Vec<Lot>)> {
+    let mut fields = reader.fields(node, &["name", "jobs"], "write a user like {name: ada, jobs: […]}")?;
+    let name = reader.required(&mut fields, node, "name", "name the user");
+    let jobs = reader.required(&mut fields, node, "jobs", JOB_EXPECTED);
+    let name = name.and_then(|node| reader.text(&node));
+    let items = jobs.and_then(|node| reader.items(&node, JOB_EXPECTED)).unwrap_or_default();
+    let lots = items.iter().filter_map(|item| lot(reader, item, applications)).collect();
+    Some((name?, lots))
+}
+
+fn lot(reader: &mut Reader<'_>, node: &Node<'_>, known: &[&str]) -> Option<Lot> {
+    let mut fields = reader.fields(node, &JOB_FIELDS, JOB_EXPECTED)?;
+    let application = reader.required(&mut fields, node, "application", JOB_EXPECTED);
+    let tasks = reader.required(&mut fields, node, "tasks", JOB_EXPECTED);
+    let applications = application.and_then(|node| applications(reader, &node, known));
+    let n_tasks = tasks.and_then(|node| reader.integer(&node, (1, i128::from(u32::MAX))));
+    let n_jobs = fields.take("count").and_then(|node| reader.integer(&node, (1, 1_000_000)));
+    let priorities = (i128::from(i32::MIN), i128::from(i32::MAX));
+    let priority = fields.take("priority").and_then(|node| reader.integer(&node, priorities));
+    let at = fields.take("at").and_then(|node| duration(reader, &node));
+    let arrivals = fields.take("arrivals").and_then(|node| arrivals(reader, &node));
+    Some(Lot {
+        user: 0,
+        applications: applications?,
+        n_tasks: n_tasks?,
+        n_jobs: n_jobs.unwrap_or(1),
+        priority: priority.unwrap_or(0),
+        at: at.unwrap_or(Span::ZERO),
+        arrivals: arrivals.unwrap_or(Arrivals::AtOnce),
+    })
+}
+
+/// One application, or several by weight.
+fn applications(reader: &mut Reader<'_>, node: &Node<'_>, known: &[&str]) -> Option<Vec<(usize, f64)>> {
+    if !node.value.is_mapping() {
+        let name = reader.text(node)?;
+        return which(reader, &node.path, &name, known).map(|one| vec![(one, 1.0)]);
+    }
+    let entries = reader.entries(node, JOB_EXPECTED)?;
+    let (mut weights, n_named) = (Vec::new(), entries.len());
+    for (name, node) in entries {
+        let application = which(reader, &node.path, &name, known);
+        let weight = reader.number(&node);
+        let weight = weight.filter(|weight| {
+            let is_weight = (0.0..=1.0).contains(weight);
+            if !is_weight {
+                reader.refuse::<()>(&node, "write a weight from 0 to 1");
+            }
+            is_weight
+        });
+        weights.extend(application.zip(weight));
+    }
+    let sum: f64 = weights.iter().map(|(_, weight)| weight).sum();
+    if weights.len() == n_named && (sum - 1.0).abs() > ROUNDING {
+        return reader.report(&node.path, format!("weights that sum to {sum}"), "they must sum to 1");
+    }
+    Some(weights)
+}
+
+fn arrivals(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Arrivals> {
+    let mut fields = reader.fields(node, &["poisson", "pattern", "over", "swf"], ARRIVALS_EXPECTED)?;
+    if let Some(log) = fields.take("swf") {
+        return reader.refuse(&log, "workload logs cannot be read here yet; write poisson or a pattern");
+    }
+    if let Some(gap) = fields.take("poisson") {
+        return duration(reader, &gap).map(Arrivals::Poisson);
+    }
+    let pattern = reader.required(&mut fields, node, "pattern", ARRIVALS_EXPECTED);
+    let over = reader.required(&mut fields, node, "over", "say over what time: over: 2h");
+    let words = Pattern::ALL.map(|pattern| (pattern.word(), pattern));
+    let pattern = pattern.and_then(|node| reader.word(&node, &words));
+    let over = over.and_then(|node| duration(reader, &node));
+    Some(Arrivals::Pattern(pattern?, over?))
+}
+
+/// The rates are those of the simulation of faults: once in so many chances.
+pub(super) fn faults(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Faults> {
+    let mut faults = Faults::default();
+    let known: Vec<&str> = faults.rates.words().iter().map(|(word, _)| *word).chain(FAULT_FIELDS).collect();
+    let mut fields = reader.fields(node, &known, "write how often what fails, like {pilot_dies: 20}")?;
+    for (word, rate) in faults.rates.words() {
+        let once_in = fields.take(word).and_then(|node| reader.integer(&node, (0, i128::from(u64::MAX))));
+        *rate = once_in.unwrap_or(0);
+    }
+    faults.until = fields.take("until").and_then(|node| duration(reader, &node));
+    let mut span = |name: &str| fields.take(name).and_then(|node| duration(reader, &node));
+    let (within, away) = (span("within"), span("manager_away"));
+    faults.within = within.unwrap_or(faults.within);
+    faults.manager_away = away.unwrap_or(faults.manager_away);
+    if let Some(node) = fields.take("manager_deaths") {
+        let items = reader.items(&node, "write when the manager dies, like [1h, 2h]")?;
+        faults.manager_deaths = items.iter().filter_map(|item| duration(reader, item)).collect();
+    }
+    Some(faults)
+}
+
+impl Default for Faults {
+    fn default() -> Faults {
+        Faults {
+            rates: Rates::none(),
+            until: None,
+            within: Span::from_secs(3600),
+            manager_deaths: Vec::new(),
+            manager_away: Span::from_secs(30),
+        }
+    }
+}
+
+impl Faults {
+    pub(super) fn is_none(&self) -> bool {
+        self.rates.clone().words().iter().all(|(_, once_in)| **once_in == 0) && self.manager_deaths.is_empty()
+    }
+}

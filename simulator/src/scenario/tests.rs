@@ -1,0 +1,314 @@
+//! Scenarios end to end: hand-computed cases, what must hold of any, and the same seed twice.
+
+use proptest::prelude::*;
+
+use super::{
+    Application, Arrivals, Faults, Lot, Platform, Scenario,
+    distribution::Distribution,
+    measures::{Account, Group, Measure, Row},
+    plan,
+};
+use crate::{faults::world::World, pattern::Pattern};
+use scheduler::{policy::Policies, time::Span};
+
+fn parse(text: &str) -> Scenario {
+    Scenario::parse(text, "s.yaml").unwrap_or_else(|problems| panic!("{problems:#?}\n{text}"))
+}
+
+fn run(text: &str) -> Account {
+    parse(text).run(None).unwrap_or_else(|violation| panic!("{violation}\n{text}"))
+}
+
+fn row<'a>(account: &'a Account, group: Group, name: &str) -> &'a Row {
+    account.rows.iter().find(|row| row.group == group && row.name == name).unwrap()
+}
+
+#[track_caller]
+fn check(row: &Row, expected: &[(Measure, f64)], slack: f64) {
+    for (measure, expected) in expected {
+        let found = row.value(*measure).unwrap_or(f64::NAN);
+        assert!((found - expected).abs() <= slack, "{measure:?} is {found}, not {expected}: {row:?}");
+    }
+}
+
+/// Messages and commits take milliseconds, here together.
+const DELAYS: f64 = 0.5;
+
+const ONE_CORE: &str = "
+platforms: [{name: a, nodes: 1, cores: 1}]
+applications: [{name: x, time: 10s}]
+users: [{name: ada, jobs: [{application: x, tasks: 4}]}]
+";
+
+#[test]
+fn one_user_on_one_core() {
+    let account = run(ONE_CORE);
+    check(
+        account.all(),
+        &[
+            (Measure::Tasks, 4.0),
+            (Measure::Failed, 0.0),
+            (Measure::Fairness, 1.0),
+            (Measure::Makespan, 40.0),
+            (Measure::Flowtime, 40.0),
+            (Measure::Turnaround, 40.0),
+            // Tasks end after 10, 20, 30 and 40 s and run for 10.
+            (Measure::Slowdown, 2.5),
+            (Measure::Wait, 15.0),
+            (Measure::Pilots, 1.0),
+            (Measure::QueueWait, 0.0),
+            (Measure::Repeated, 0.0),
+            (Measure::Lost, 0.0),
+        ],
+        DELAYS,
+    );
+    let all = account.all();
+    assert!(all.value(Measure::Utilisation).unwrap() > 0.98, "{all:?}");
+    assert!((all.value(Measure::Throughput).unwrap() - 360.0).abs() < 5.0, "{all:?}");
+    let busy: f64 = account.timelines[0].1.total() as f64 / 1e6;
+    assert!((busy - 40.0).abs() < 1e-6, "{busy}");
+}
+
+#[test]
+fn two_users_one_after_the_other_are_unfair() {
+    let account = run("
+platforms: [{name: a, nodes: 1, cores: 1}]
+applications: [{name: x, time: 30s}]
+users:
+  - {name: ada, jobs: [{application: x, tasks: 1, priority: 1}]}
+  - {name: bob, jobs: [{application: x, tasks: 1}]}
+policies: {matching: fifo, bundling: single}
+");
+    // 30 and 60 seconds: the mean is 45, the deviation 15.
+    check(account.all(), &[(Measure::Fairness, 1.0 - 15.0 / 45.0)], 0.01);
+    check(account.all(), &[(Measure::Makespan, 60.0), (Measure::Flowtime, 90.0)], DELAYS);
+    check(row(&account, Group::User, "bob"), &[(Measure::Makespan, 60.0), (Measure::Wait, 30.0)], DELAYS);
+    check(row(&account, Group::Application, "x"), &[(Measure::Turnaround, 45.0)], DELAYS);
+}
+
+#[test]
+fn policies_decide_and_leave_tasks_as_long_as_they_are() {
+    let with = |matching: &str| {
+        let account = run(&format!(
+            "
+platforms: [{{name: a, nodes: 1, cores: 1}}]
+applications: [{{name: x, time: {{exponential: 30s}}}}]
+users:
+  - {{name: ada, jobs: [{{application: x, tasks: 30}}]}}
+  - {{name: bob, jobs: [{{application: x, tasks: 3, at: 1m}}]}}
+policies: {{matching: {matching}}}
+"
+        ));
+        let busy = account.timelines[0].1.total();
+        (busy, row(&account, Group::User, "bob").value(Measure::Turnaround).unwrap())
+    };
+    let ((turns_busy, turns), (fifo_busy, fifo)) = (with("turns"), with("fifo"));
+    assert_eq!(turns_busy, fifo_busy);
+    assert!(turns < fifo / 2.0, "bob waits {turns} s where users take turns and {fifo} s where they do not");
+}
+
+#[test]
+fn tasks_of_different_jobs_have_nothing_to_do_with_each_other() {
+    let account = run("
+platforms: [{name: a, nodes: 2, cores: 1}]
+applications: [{name: x, time: {exponential: 30s}}, {name: y, time: {exponential: 30s}}]
+users: [{name: ada, jobs: [{application: x, tasks: 1}, {application: y, tasks: 1}]}]
+");
+    let turnaround = |name| row(&account, Group::Application, name).value(Measure::Turnaround).unwrap();
+    assert!((turnaround("x") - turnaround("y")).abs() > 2.0 * DELAYS);
+}
+
+#[test]
+fn the_same_seed_is_the_same_to_the_byte_and_another_is_not() {
+    let text = |seed: u64| {
+        let scenario = Scenario { seed, ..parse(MIXED) };
+        let mut trace = String::new();
+        let account = scenario.run(Some(&mut |line| trace += &format!("{line}\n"))).unwrap();
+        (account.listing().to_csv() + &account.busy_cores().to_csv() + &account.figure().to_svg(), trace)
+    };
+    let first = text(5);
+    assert!(first.1.lines().count() > 1_000);
+    assert_eq!(text(5), first);
+    assert_ne!(text(6).0, first.0);
+}
+
+#[test]
+fn neighbours_slow_each_other_down_while_they_are_there() {
+    let two_cores = |fields: &str| {
+        run(&format!(
+            "
+platforms: [{{name: a, nodes: 1, cores: 2}}]
+applications: [{{name: x, time: 10s, slowed_by: {{x: 1}}{fields}}}]
+users: [{{name: ada, jobs: [{{application: x, tasks: 3}}]}}]
+"
+        ))
+    };
+    // Two run at half their speed until 20 s, the third one alone.
+    let account = two_cores("");
+    check(account.all(), &[(Measure::Makespan, 30.0), (Measure::Failed, 0.0)], DELAYS);
+    check(account.all(), &[(Measure::Wait, 20.0 / 3.0)], DELAYS);
+    // Both are stopped after 15 s, and so is nothing that runs alone.
+    let account = two_cores(", time_limit: 15s");
+    check(account.all(), &[(Measure::Makespan, 25.0), (Measure::Failed, 2.0)], DELAYS);
+    // 15 s on 1 core each that did not count.
+    check(account.all(), &[(Measure::Lost, 30.0)], DELAYS);
+}
+
+const MIXED: &str = "
+platforms:
+  - {name: near, nodes: 3, cores: 4, walltime: 1h, queue_wait: {exponential: 2m}}
+  - {name: far, nodes: 2, cores: 8, speed: 0.5, queue_wait: 30s, times: {blast: {uniform: [20s, 30s]}}}
+applications:
+  - {name: docking, time: {lognormal: {mean: 40s, spread: 0.5}}, failures: {program: 0.05}, retries: 2}
+  - {name: blast, time: {bounded-pareto: {shape: 1.5, min: 5s, max: 5m}}, cores: 2}
+users:
+  - {name: ada, jobs: [{application: docking, tasks: 150}]}
+  - {name: bob, jobs: [{application: {docking: 0.5, blast: 0.5}, tasks: 10, count: 12, arrivals: {poisson: 1m}}]}
+  - {name: eve, jobs: [{application: blast, tasks: 20, count: 3, arrivals: {pattern: bursting, over: 30m}}]}
+";
+
+fn any_time() -> impl Strategy<Value = Distribution> {
+    prop_oneof![
+        (1..60_u32).prop_map(|s| Distribution::Constant(f64::from(s))),
+        (1..60_u32, 0..60_u32).prop_map(|(low, more)| {
+            Distribution::Uniform { low: f64::from(low), high: f64::from(low + more) }
+        }),
+        (1..60_u32).prop_map(|s| Distribution::Exponential(f64::from(s))),
+        (1..60_u32).prop_map(|s| Distribution::Lognormal { mean: f64::from(s), spread: 1.0 }),
+        (1..9_u32).prop_map(|s| Distribution::BoundedPareto { shape: 1.2, low: f64::from(s), high: 900.0 }),
+    ]
+}
+
+prop_compose! {
+    fn any_platform()(
+        n_nodes in 1..4_u32,
+        cores in 2..6_u32,
+        walltime in prop::option::of(1200..4000_u64),
+        queue_wait in any_time(),
+        idle_s in 1..600_u64,
+        speed in 0.5..2.0_f64,
+    ) -> Platform {
+        Platform {
+            name: String::new(),
+            n_nodes,
+            cores,
+            pilots_min: 0,
+            walltime: walltime.map(Span::from_secs),
+            queue_wait,
+            idle_timeout: Span::from_secs(idle_s),
+            poll_interval: Span::from_secs(10),
+            speed,
+            times: Vec::new(),
+        }
+    }
+}
+
+prop_compose! {
+    fn any_application()(
+        time in any_time(),
+        cores in 1..3_u32,
+        retries in 0..3_u32,
+        slowed_by in prop::option::of((0..2_usize, 0.0..0.5_f64)),
+        rates in prop::array::uniform3(prop_oneof![Just(0.0), 0.0..0.1_f64]),
+    ) -> Application {
+        let [program_fails, node_fails, pilot_dies] = rates;
+        let name = String::new();
+        let slowed_by = slowed_by.into_iter().collect();
+        let time_limit = None;
+        Application { name, time, cores, time_limit, retries, slowed_by, program_fails, node_fails, pilot_dies }
+    }
+}
+
+prop_compose! {
+    fn any_lot()(
+        user in 0..3_usize,
+        weight in 0.0..1.0_f64,
+        n_tasks in 1..30_u64,
+        n_jobs in 1..4_u64,
+        at_s in 0..600_u64,
+        arrivals in prop_oneof![
+            Just(Arrivals::AtOnce),
+            Just(Arrivals::Poisson(Span::from_secs(30))),
+            Just(Arrivals::Pattern(Pattern::Bursting, Span::from_secs(900))),
+        ],
+    ) -> Lot {
+        let applications = vec![(0, weight), (1, 1.0 - weight)];
+        Lot { user, applications, n_tasks, n_jobs, priority: 0, at: Span::from_secs(at_s), arrivals }
+    }
+}
+
+prop_compose! {
+    fn any_scenario()(
+        seed in 0..1000_u64,
+        mut platforms in prop::collection::vec(any_platform(), 1..3),
+        mut applications in prop::collection::vec(any_application(), 2),
+        lots in prop::collection::vec(any_lot(), 1..5),
+        dies in prop_oneof![Just(0), Just(3_u64)],
+        layers in (prop::bool::ANY, prop::bool::ANY),
+    ) -> Scenario {
+        platforms.iter_mut().enumerate().for_each(|(n, platform)| platform.name = format!("p{n}"));
+        applications.iter_mut().enumerate().for_each(|(n, one)| one.name = format!("a{n}"));
+        let mut faults = Faults::default();
+        faults.rates.pilot_dies = dies;
+        faults.rates.message_lost = dies * 20;
+        faults.rates.commit_dies = dies * 100;
+        faults.manager_deaths = vec![Span::from_secs(300); (dies > 0).into()];
+        let mut policies = Policies::default();
+        if layers.0 {
+            policies = super::policies::with(policies, "matching", "fifo").unwrap();
+        }
+        if layers.1 {
+            policies = super::policies::with(policies, "bundling", "single").unwrap();
+        }
+        let users = ["ada", "bob", "eve"].map(str::to_owned).to_vec();
+        Scenario { seed, platforms, applications, users, lots, policies, faults }
+    }
+}
+
+const CASES: u32 = 48;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_task_ends_once_and_no_core_is_used_twice(scenario in any_scenario()) {
+        let (plan, scene) = plan::of(&scenario);
+        let mut world = World::new(scenario.seed, plan, Some(scene), None);
+        prop_assert_eq!(world.run(), Ok(()));
+        let ledger = world.scene.unwrap().ledger;
+        let sum = |of: fn(&super::ledger::Tally) -> u128| -> (u128, u128) {
+            let jobs = ledger.jobs.iter().map(|job| of(&job.tally)).sum();
+            (jobs, ledger.platforms.iter().map(|platform| of(&platform.tally)).sum())
+        };
+        for job in &ledger.jobs {
+            prop_assert_eq!(job.tally.n_done + job.tally.n_failed, job.n_tasks);
+        }
+        // Jobs and platforms see the same executions.
+        for (jobs, platforms) in [
+            sum(|tally| u128::from(tally.n_done)),
+            sum(|tally| u128::from(tally.n_failed)),
+            sum(|tally| u128::from(tally.n_executions)),
+            sum(|tally| tally.useful),
+        ] {
+            prop_assert_eq!(jobs, platforms);
+        }
+        for (platform, account) in scenario.platforms.iter().zip(&ledger.platforms) {
+            prop_assert!(account.busy_cores_max <= platform.n_nodes * platform.cores);
+            prop_assert_eq!(account.timeline.total(), account.tally.busy);
+            prop_assert!(account.tally.useful <= account.tally.busy);
+            prop_assert!(account.tally.busy <= account.held_us * u128::from(platform.cores));
+        }
+    }
+
+    #[test]
+    fn an_auditor_changes_nothing(mut scenario in any_scenario()) {
+        scenario.lots.truncate(2);
+        let run = |is_audited: bool| {
+            let (plan, mut scene) = plan::of(&scenario);
+            scene.is_audited = is_audited;
+            let mut world = World::new(scenario.seed, plan, Some(scene), None);
+            world.run().map(|()| world.outcome().n_events)
+        };
+        prop_assert_eq!(run(true), run(false));
+    }
+}

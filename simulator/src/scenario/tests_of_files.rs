@@ -1,0 +1,134 @@
+//! Mistakes in scenarios: each is told with its line, its field, what was found and what would be right.
+
+use super::Scenario;
+
+#[track_caller]
+fn check_refused(text: &str, expected: &[&str]) {
+    let problems = Scenario::parse(text, "s.yaml").map(|_| ()).expect_err(text);
+    let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(said, expected.iter().map(|line| format!("s.yaml{line}")).collect::<Vec<_>>(), "{text}");
+}
+
+/// A right scenario with one line in place of another.
+fn with(place: &str, line: &str) -> String {
+    const RIGHT: &str = "platforms:
+  - {name: a, nodes: 1, cores: 2}
+applications:
+  - {name: docking, time: 10s}
+users:
+  - {name: ada, jobs: [{application: docking, tasks: 4}]}
+";
+    assert!(Scenario::parse(RIGHT, "s.yaml").is_ok() && RIGHT.contains(place));
+    RIGHT.replace(place, line)
+}
+
+#[test]
+fn mistakes_are_told_with_line_and_field() {
+    for (place, line, expected) in [
+        ("cores: 2", "cores: -2", ":2: platforms[0].cores: found -2; write a whole number from 1 to 65536"),
+        ("time: 10s", "time: 10", ":4: applications[0].time: found `10`; give it a unit, like 10s or 10m"),
+        (
+            "application: docking",
+            "application: dokcing",
+            ":6: users[0].jobs[0].application: found the unknown application `dokcing`; did you mean `docking`?",
+        ),
+        (
+            "application: docking",
+            "application: {docking: 0.5}",
+            ":6: users[0].jobs[0].application: found weights that sum to 0.5; they must sum to 1",
+        ),
+        (
+            "users:",
+            "policies: {matching: lifo}\nusers:",
+            ":5: policies.matching: found `lifo`; did you mean `fifo`?",
+        ),
+        (
+            "users:",
+            "policies: {allocation: pa-rr}\nusers:",
+            ":5: policies.allocation: found the layer `allocation`; the engine does not compose it yet; the layers here are matching, bundling",
+        ),
+        (
+            "time: 10s",
+            "time: {uniform: [20s, 10s]}",
+            ":4: applications[0].time.uniform: found a list; write the shortest and the longest: [20s, 60s]",
+        ),
+        (
+            "time: 10s",
+            "time: {bounded-pareto: {shape: 0, min: 1s, max: 2s}}",
+            ":4: applications[0].time.bounded-pareto.shape: found 0; write a number above 0",
+        ),
+        (
+            "time: 10s",
+            "time: 10s, failures: {program: 2}",
+            ":4: applications[0].failures.program: found 2; write a number from 0 to 1",
+        ),
+        (
+            "time: 10s",
+            "time: 10s, cores: 3",
+            ":4: applications[0].cores: found 3 cores, which no node has; the largest nodes have 2",
+        ),
+        (
+            "tasks: 4",
+            "tasks: 4, arrivals: {pattern: burstin, over: 1h}",
+            ":6: users[0].jobs[0].arrivals.pattern: found the text `burstin`; did you mean bursting?",
+        ),
+        (
+            "tasks: 4",
+            "tasks: 4, arrivals: {swf: x.swf}",
+            ":6: users[0].jobs[0].arrivals.swf: found the text `x.swf`; workload logs cannot be read here yet; write poisson or a pattern",
+        ),
+        (
+            "users:",
+            "faults: {pilot_died: 3}\nusers:",
+            ":5: faults.pilot_died: found an unknown field; did you mean `pilot_dies`?",
+        ),
+        (
+            "time: 10s",
+            "time: 10s, slowed_by: {dock: 1}",
+            ":4: applications[0].slowed_by.dock: found the unknown application `dock`; the applications are docking",
+        ),
+        ("nodes: 1, ", "", ":2: platforms[0]: found no field `nodes`; say how many nodes it has: nodes: 4"),
+        (
+            "users:",
+            "  - {name: docking, time: 1s}\nusers:",
+            ":5: applications[1].name: found `docking` a second time; name them differently",
+        ),
+    ] {
+        check_refused(&with(place, line), &[expected]);
+    }
+}
+
+#[test]
+fn all_mistakes_of_a_file_are_told_together() {
+    check_refused(
+        "sed: 1\nplatforms:\n  - {name: a, nods: 1, cores: 0}\napplications:\n  - {name: x, time: soon}\nusers:\n  - {name: ada, jobs: [{application: y, tasks: 0}]}\n",
+        &[
+            ":1: sed: found an unknown field; did you mean `seed`?",
+            ":3: platforms[0].nods: found an unknown field; did you mean `nodes`?",
+            ":3: platforms[0].cores: found 0; write a whole number from 1 to 65536",
+            ":5: applications[0].time: found `soon`; write a duration like 10s, 1h 30m, 500ms or 00:10:00",
+            ":7: users[0].jobs[0].application: found the unknown application `y`; the applications are x",
+            ":7: users[0].jobs[0].tasks: found 0; write a whole number, at least 1",
+        ],
+    );
+}
+
+#[test]
+fn what_is_no_scenario_is_explained() {
+    check_refused("", &[": found no value; a scenario consists of platforms, applications and users"]);
+    check_refused(
+        "platforms: [",
+        &[":2:1: found no valid YAML (did not find expected node content); correct the YAML there"],
+    );
+}
+
+#[test]
+fn the_examples_are_right() {
+    for text in [
+        include_str!("../../../examples/scenarios/two-users.yaml"),
+        include_str!("../../../examples/scenarios/campaign.yaml"),
+        include_str!("../../../examples/scenarios/bad-day.yaml"),
+    ] {
+        Scenario::parse(text, "s.yaml").map(|_| ()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    }
+}
