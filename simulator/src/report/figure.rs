@@ -43,9 +43,9 @@ pub enum Shape {
 }
 
 /// Width and height, pixels.
-const SIZE: (u32, u32) = (860, 440);
+const SIZE: (u32, u32) = (900, 440);
 /// At the right of the figure, for the legend.
-const LEGEND_WIDTH: u32 = 170;
+const LEGEND_WIDTH: u32 = 210;
 /// Told apart also by the colour-blind (Okabe and Ito, 2008).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
@@ -146,10 +146,12 @@ impl Figure {
         series: &[(String, Vec<(f64, f64)>)],
         log: (bool, bool),
     ) -> Drawing {
-        let scale = |is_log: bool, value: f64| if is_log { value.log10() } else { value };
+        let values = |of: fn(&(f64, f64)) -> f64| series.iter().flat_map(|(_, points)| points).map(of);
+        let bases = (base(log.0, values(|(x, _)| *x)), base(log.1, values(|(_, y)| *y)));
+        let scale = |base: Option<f64>, value: f64| base.map_or(value, |base| value.log(base));
         let series: Vec<Vec<(f64, f64)>> = series
             .iter()
-            .map(|(_, points)| points.iter().map(|(x, y)| (scale(log.0, *x), scale(log.1, *y))).collect())
+            .map(|(_, points)| points.iter().map(|(x, y)| (scale(bases.0, *x), scale(bases.1, *y))).collect())
             .collect();
         let points = || series.iter().flatten();
         let (left, right) = bounds(points().map(|(x, _)| *x), false)?;
@@ -159,16 +161,16 @@ impl Figure {
             .x_label_area_size(44)
             .y_label_area_size(64)
             .build_cartesian_2d(left..right, low..high)?;
-        let unscale = |is_log: bool, value: f64| if is_log { 10_f64.powf(value) } else { value };
+        let unscale = |base: Option<f64>, value: f64| base.map_or(value, |base| base.powf(value));
         chart
             .configure_mesh()
             .light_line_style(WHITE.mix(0.0))
             .x_desc(&self.x_label)
             .y_desc(&self.y_label)
-            .x_labels(if log.0 { n_decades(left, right) } else { 10 })
-            .y_labels(if log.1 { n_decades(low, high) } else { 8 })
-            .x_label_formatter(&|x| number(unscale(log.0, *x)))
-            .y_label_formatter(&|y| number(unscale(log.1, *y)))
+            .x_labels(if log.0 { n_powers(left, right) } else { 10 })
+            .y_labels(if log.1 { n_powers(low, high) } else { 8 })
+            .x_label_formatter(&|x| number(unscale(bases.0, *x)))
+            .y_label_formatter(&|y| number(unscale(bases.1, *y)))
             .label_style((FONT, 13))
             .draw()?;
         for (which, points) in series.iter().enumerate() {
@@ -189,12 +191,16 @@ fn colour(which: usize) -> RGBColor {
     COLOURS[which % COLOURS.len()]
 }
 
-/// Labels of a logarithmic axis: powers of ten alone where there are some.
-fn n_decades(low: f64, high: f64) -> usize {
-    match (high.floor() - low.ceil()) as usize + 1 {
-        0..3 => 6,
-        n => n,
-    }
+/// Of a logarithmic axis: ten, or two where there would be less than two powers of ten.
+fn base(is_log: bool, values: impl Iterator<Item = f64>) -> Option<f64> {
+    let finite = values.filter(|value| value.is_finite() && *value > 0.0);
+    let (low, high) = finite.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+    is_log.then_some(if high / low < 100.0 { 2.0 } else { 10.0 })
+}
+
+/// Labels of a logarithmic axis: powers of its base alone.
+fn n_powers(low: f64, high: f64) -> usize {
+    ((high.floor() - low.ceil()).max(1.0)) as usize + 1
 }
 
 /// Words in lines of so many letters, as far as words allow.
@@ -255,7 +261,7 @@ fn trimmed(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Figure, Shape, n_decades, number, wrapped};
+    use super::{Figure, Shape, base, n_powers, number, wrapped};
 
     fn figure(shape: Shape) -> Figure {
         let (x_label, y_label) = ("tasks".into(), "seconds".into());
@@ -290,8 +296,10 @@ mod tests {
     }
 
     #[test]
-    fn logarithmic_axes_have_powers_of_ten() {
-        assert_eq!((n_decades(0.2, 5.3), n_decades(0.2, 1.5)), (5, 6));
+    fn logarithmic_axes_have_powers_of_ten_or_two() {
+        let base = |values: [f64; 2]| base(true, values.into_iter());
+        assert_eq!((base([2.0, 5000.0]), base([0.5, 4.0])), (Some(10.0), Some(2.0)));
+        assert_eq!(n_powers(0.2, 5.3), 5);
     }
 
     #[test]

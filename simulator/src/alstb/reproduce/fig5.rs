@@ -90,7 +90,7 @@ pub(super) fn part(sizes: &Sizes, by_nodes: &[OnNodes]) -> Part {
         text,
         claims: claims(by_nodes),
         tables: vec![listing("fig5", "Fig. 5, scaled, as ratios to ALSTB", all)],
-        figures: (0..3).map(|measure| figure("fig5", measure, all)).collect(),
+        figures: (0..3).map(|measure| figure(["fig5", "Fig. 5"], measure, all)).collect(),
     }
 }
 
@@ -110,7 +110,9 @@ pub(super) fn part_of_published_size(n_instances: u64, seed: u64, progress: &dyn
             "Fig. 5 at the published size, as ratios to ALSTB",
             &all,
         )],
-        figures: (0..3).map(|measure| figure("fig5-published-size", measure, &all)).collect(),
+        figures: (0..3)
+            .map(|measure| figure(["fig5-published-size", "Fig. 5, published size"], measure, &all))
+            .collect(),
         ..Part::default()
     }
 }
@@ -209,13 +211,13 @@ fn listing(name: &str, title: &str, all: &[Runs]) -> Listing {
     }
 }
 
-fn figure(name: &str, measure: usize, all: &[Runs]) -> Figure {
+fn figure([name, title]: [&str; 2], measure: usize, all: &[Runs]) -> Figure {
     let bars = |one: usize| all.iter().map(|runs| runs::ratios(runs, one, 0)[measure]).collect();
     let series = CONTENDERS.iter().enumerate().map(|(one, (policy, _))| ((*policy).to_owned(), bars(one)));
     let category = |of: &SettingOfFig5| format!("{}: {}, {}", of.letter, of.v_machine, of.v_application);
     Figure {
         name: format!("{name}-{}", MEASURES[measure].replace(' ', "-")),
-        title: format!("Fig. 5: {} against ALSTB's", MEASURES[measure]),
+        title: format!("{title}: {} against ALSTB's", MEASURES[measure]),
         x_label: "V_machine, V_application".into(),
         y_label: format!("{}, ALSTB = 1", MEASURES[measure]),
         shape: Shape::Bars { categories: FIG_5.iter().map(category).collect(), series: series.collect() },
