@@ -13,6 +13,8 @@ mod job_files;
 mod managers;
 #[path = "errors/page.rs"]
 mod page;
+#[path = "errors/papers.rs"]
+mod papers;
 #[path = "errors/pilots.rs"]
 mod pilots;
 #[path = "errors/scenarios.rs"]

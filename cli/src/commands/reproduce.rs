@@ -1,7 +1,7 @@
 //! `pilotfish reproduce`: the papers' tables and figures, made again.
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -150,18 +150,11 @@ fn write_files(folder: &Path, report: &Report) -> Result<(), Failure> {
 }
 
 fn create_folder(folder: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))
+    fs::create_dir_all(folder).map_err(|error| Failure::file("make the folder", folder, &error))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| cannot_write(path, &error))
-}
-
-fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure::infrastructure(format!(
-        "cannot write {}: {error}; name another folder with --out",
-        path.display()
-    ))
+    fs::write(path, text).map_err(|error| Failure::file("write", path, &error))
 }
 
 fn page_of(args: &ReproduceArgs, folder: &Path, reports: &[Report]) -> String {
