@@ -74,7 +74,11 @@ impl Auditor {
                 self.taken_away(pilot, *job, tasks);
             }
         }
-        part.bundles.iter().try_for_each(|bundle| self.bundle_sent(bundle, now))
+        for bundle in &part.bundles {
+            self.bundle_sent(bundle, now)?;
+            self.given_to_another(bundle, now);
+        }
+        Ok(())
     }
 
     /// After a restart the first who claims a task has it; another who runs it too is told to end that.
@@ -84,6 +88,17 @@ impl Auditor {
             let bounds = [range.start, range.end].map(|index| TaskId { job, index });
             let executions = self.executions.range_mut(bounds[0]..bounds[1]).flat_map(|(_, all)| all);
             executions.filter(|one| one.tag == *tag).for_each(|one| one.is_stray = true);
+        }
+    }
+
+    /// Who had lost a task when it was given to another has it no more, whenever the other begins with it.
+    fn given_to_another(&mut self, bundle: &Bundle, now: Time) {
+        for index in bundle.tasks.indices() {
+            let task = TaskId { job: bundle.job, index };
+            let held = self.executions.get(&task).into_iter().flatten();
+            let freed: Vec<bool> = held.map(|one| self.was_freed(task, one, now)).collect();
+            let held = self.executions.get_mut(&task).into_iter().flatten();
+            held.zip(freed).for_each(|(one, freed)| one.is_stray |= freed);
         }
     }
 
