@@ -40,6 +40,7 @@ pub enum Reason {
     PilotsBusy { n_pilots: u64, free: Resources, needs: Resources },
     BehindJob { job: JobId, user: String, policy: String, priority: i32, held_cores: u64, own_cores: u64 },
     ShuttingDown,
+    PilotKeeps { pilot: PilotId, job: JobId, needs: Resources, free: Resources },
     PilotDrains { why: String },
     PilotEnded { why: String },
     PilotUnsynced,
@@ -162,6 +163,10 @@ impl Reason {
                 } else {
                     format!("all {n_pilots} pilots are")
                 }
+            ),
+            Reason::PilotKeeps { pilot, job, needs, free } => write!(
+                f,
+                "pilot {pilot} begins nothing else until a task of job {job} fits: it needs {needs}; free so far: {free}",
             ),
             Reason::PilotDrains { why } => write!(f, "it drains: {why}"),
             Reason::PilotEnded { why } => write!(f, "it is gone: {why}"),

@@ -455,6 +455,7 @@ impl PilotCore {
         self.leaving = Some(LeaveReason::Walltime);
     }
 
+    /// Jobs take turns, and nobody passes by one whose tasks need more than is free: it would never be.
     fn begin_tasks(&mut self, now: Time, actions: &mut Vec<PilotAction>) {
         if self.leaving.is_some() {
             return;
@@ -468,8 +469,14 @@ impl PilotCore {
                 self.give_back(job, &TaskSet::from(0..u64::MAX), actions);
                 continue;
             }
+            if queue.queued.is_empty() {
+                continue;
+            }
             let needs = &queue.needs.resources;
             let n = needs.how_often_in(&self.free);
+            if n == 0 {
+                return;
+            }
             for index in queue.queued.take_first(n).indices() {
                 let task = TaskId { job, index };
                 self.free.take(needs, 1);
@@ -478,7 +485,14 @@ impl PilotCore {
                 let attempt = queue.tried.remove(&index).unwrap_or(1);
                 actions.push(PilotAction::Start { task, attempt, after: None });
             }
+            self.goes_last(job);
         }
+    }
+
+    /// The job has had its turn.
+    fn goes_last(&mut self, job: JobId) {
+        self.order.retain(|other| *other != job);
+        self.order.push_back(job);
     }
 
     fn pull(&mut self, actions: &mut Vec<PilotAction>) {

@@ -76,6 +76,7 @@ impl Turn<'_> {
             self.note_answered(pilot, job, &tasks);
         }
         for job in jobs {
+            self.volatile.recount(self.settings, self.durable, job);
             self.stop_failing_job(job);
             self.close_if_over(job);
             self.notify(Notice::JobChanged(job));

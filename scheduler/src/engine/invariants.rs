@@ -89,14 +89,19 @@ impl Engine {
             assert!(!is_untold, "pilot {id} is parked though it must be told something");
         }
         for (id, leases) in jobs.iter() {
-            let request = &self.durable.jobs()[id].request;
+            let (job, request) = (&self.durable.jobs()[id], &self.durable.jobs()[id].request);
             let fits = |s: &PilotState| s.takes_part && request.needs.resources.fits_in(&s.capacity);
             let n_fitting = pilots.values().filter(|state| fits(state)).count() as u64;
             assert_eq!(leases.n_fitting, n_fitting, "pilots that can run job {id} are counted wrong");
-            if leases.n_leased > 0 {
-                let held = leases.n_leased.saturating_mul(u64::from(request.needs.resources.cores));
-                *user_cores.entry(request.user.clone()).or_default() += held;
-            }
+            let depth = self.settings.depth(job.totals.wall_mean());
+            let held_cores = leases.n_leased.div_ceil(depth) * u64::from(request.needs.resources.cores);
+            assert_eq!(leases.held_cores, held_cores, "cores of job {id} are counted wrong");
+            *user_cores.entry(request.user.clone()).or_default() += held_cores;
+            let kept = |(pilot, state): (&PilotId, &Box<PilotState>)| {
+                state.keeps_for.filter(|(job, _)| job == id).map(|(_, since)| (since, *pilot))
+            };
+            assert_eq!(leases.keepers, pilots.iter().filter_map(kept).collect(), "keepers for job {id}");
+            assert!(leases.keepers.len() as u64 <= leases.ready.len(), "too many keepers for job {id}");
         }
         let has_ready = |id: &&JobId| !jobs[*id].ready.is_empty();
         let ready: BTreeSet<JobId> = jobs.keys().filter(has_ready).copied().collect();

@@ -70,6 +70,7 @@ impl Turn<'_> {
         for (pilot, tasks) in self.volatile.held(id) {
             self.command(pilot, PilotCommand::Return { job: id, tasks });
         }
+        self.volatile.free_keepers(id, 0);
         self.durable.jobs().get(&id).map_or(0, |job| job.open.len())
     }
 

@@ -3,7 +3,8 @@
 use super::{
     Turn,
     durable::Durable,
-    interface::{JobRequest, Notice},
+    interface::Notice,
+    settings::Settings,
     volatile::{Timer, Volatile},
 };
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
 impl Turn<'_> {
     /// Gives tasks to a pilot. They must be out of the ready set already. Those that it has count once.
     pub(super) fn lease(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
-        self.volatile.lease(self.durable, pilot, job, tasks);
+        self.volatile.lease(self.settings, self.durable, pilot, job, tasks);
     }
 
     /// Takes tasks from a pilot; gives those that it held.
@@ -43,12 +44,7 @@ impl Turn<'_> {
                 leases.holders.remove(&pilot);
             }
         }
-        if let Some(held) = self.volatile.user_cores.get_mut(&request.user) {
-            *held = held.saturating_sub(cores(request, taken.len()));
-            if *held == 0 {
-                self.volatile.user_cores.remove(&request.user);
-            }
-        }
+        self.volatile.recount(self.settings, self.durable, job);
         self.forget_running(pilot, job, &taken);
         taken
     }
@@ -164,7 +160,14 @@ impl Turn<'_> {
 
 impl Volatile {
     /// Gives tasks to a pilot. They must be out of the ready set already. Those that it has count once.
-    pub fn lease(&mut self, durable: &Durable, pilot: PilotId, job: JobId, tasks: &TaskSet) {
+    pub fn lease(
+        &mut self,
+        settings: &Settings,
+        durable: &Durable,
+        pilot: PilotId,
+        job: JobId,
+        tasks: &TaskSet,
+    ) {
         let Some(request) = durable.jobs().get(&job).map(|job| &job.request) else { return };
         if tasks.is_empty() {
             return;
@@ -183,11 +186,26 @@ impl Volatile {
             leases.n_leased += n_new;
             leases.holders.insert(pilot);
         }
-        let n_cores = cores(request, n_new);
-        match self.user_cores.get_mut(&request.user) {
-            Some(held) => *held = held.saturating_add(n_cores),
-            None if n_cores > 0 => _ = self.user_cores.insert(request.user.clone(), n_cores),
-            None => {}
+        self.recount(settings, durable, job);
+    }
+
+    /// Counts anew what cores a job and its user hold, after its leases or its tasks' mean have changed.
+    pub fn recount(&mut self, settings: &Settings, durable: &Durable, id: JobId) {
+        let (Some(leases), Some(job)) = (self.jobs.get_mut(&id), durable.jobs().get(&id)) else { return };
+        let n_slots = leases.n_leased.div_ceil(settings.depth(job.totals.wall_mean()));
+        let after = n_slots.saturating_mul(u64::from(job.request.needs.resources.cores));
+        let before = std::mem::replace(&mut leases.held_cores, after);
+        if before == after {
+            return;
+        }
+        let user = &job.request.user;
+        let others = self.user_cores.get(user).map_or(0, |held| held.saturating_sub(before));
+        match others.saturating_add(after) {
+            0 => _ = self.user_cores.remove(user),
+            held => match self.user_cores.get_mut(user) {
+                Some(known) => *known = held,
+                None => _ = self.user_cores.insert(user.clone(), held),
+            },
         }
     }
 
@@ -202,9 +220,4 @@ impl Volatile {
         let mut holders = self.jobs.get(&task.job)?.holders.iter().copied();
         holders.find(|id| self.pilots.get(id).is_some_and(|pilot| pilot.holds(task)))
     }
-}
-
-/// Cores that so many tasks of the job hold.
-fn cores(request: &JobRequest, n_tasks: u64) -> u64 {
-    n_tasks.saturating_mul(u64::from(request.needs.resources.cores))
 }

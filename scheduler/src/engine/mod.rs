@@ -13,6 +13,7 @@ mod attempts;
 mod invariants;
 mod jobs;
 mod leases;
+mod offer;
 mod pilots;
 mod provision;
 mod reasons;

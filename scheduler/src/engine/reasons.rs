@@ -3,8 +3,8 @@
 use super::{
     durable::{AllocationState, Job, Pilot},
     interface::Refusal,
+    offer::{Offer, expected_duration},
     record::DrainCause,
-    serve::{Offer, expected_duration},
     views::{Reader, cancel_words},
 };
 use crate::{
@@ -132,6 +132,8 @@ impl Reader<'_> {
         let freest = offers.iter().max_by_key(|offer| needs.how_often_in(offer.free()));
         let free = freest.map_or_else(Resources::default, |offer| offer.free().clone());
         let mut reasons = vec![Reason::PilotsBusy { n_pilots, free, needs: needs.clone() }];
+        let keeper = self.volatile.jobs.get(&id).and_then(|leases| leases.keepers.first());
+        reasons.extend(keeper.and_then(|(_, pilot)| self.what_it_keeps(*pilot)));
         reasons.extend(self.first_in_line(id, job));
         reasons
     }
@@ -157,12 +159,16 @@ impl Reader<'_> {
         reasons
     }
 
+    fn what_it_keeps(&self, pilot: PilotId) -> Option<Reason> {
+        let (job, _) = self.volatile.pilots.get(&pilot)?.keeps_for?;
+        let needs = self.durable.jobs().get(&job)?.request.needs.resources.clone();
+        let offer = Offer::new(self.settings, self.durable, self.volatile, self.now, pilot)?;
+        Some(Reason::PilotKeeps { pilot, job, needs, free: offer.free().clone() })
+    }
+
     /// The job that the matching policy would serve before this one, if there is one.
     fn first_in_line(&self, id: JobId, job: &Job) -> Option<Reason> {
-        let cores = |id: &JobId, job: &Job| {
-            let n_leased = self.volatile.jobs.get(id).map_or(0, |leases| leases.n_leased);
-            n_leased.saturating_mul(u64::from(job.request.needs.resources.cores))
-        };
+        let cores = |id: &JobId| self.volatile.jobs.get(id).map_or(0, |leases| leases.held_cores);
         let rivals =
             self.volatile.jobs.iter().filter(|(other, leases)| **other != id && !leases.ready.is_empty());
         let rival = rivals
@@ -170,15 +176,14 @@ impl Reader<'_> {
             .filter(|(_, rival)| !rival.is_paused && rival.request.priority >= job.request.priority)
             .max_by_key(|(other, rival)| (rival.request.priority, std::cmp::Reverse(*other)))?;
         let (other, rival) = rival;
-        let is_first =
-            rival.request.priority > job.request.priority || cores(&other, rival) <= cores(&id, job);
+        let is_first = rival.request.priority > job.request.priority || cores(&other) <= cores(&id);
         is_first.then(|| Reason::BehindJob {
             job: other,
             user: rival.request.user.clone(),
             policy: format!("{:?}", self.settings.policies.matching).to_lowercase(),
             priority: rival.request.priority,
-            held_cores: cores(&other, rival),
-            own_cores: cores(&id, job),
+            held_cores: cores(&other),
+            own_cores: cores(&id),
         })
     }
 
@@ -208,6 +213,7 @@ impl Reader<'_> {
                 capacity: pilot.node.capacity.clone(),
             }),
         }
+        reasons.extend(self.what_it_keeps(id));
         Ok(reasons)
     }
 

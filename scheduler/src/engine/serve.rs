@@ -2,16 +2,15 @@
 
 use super::{
     Turn,
-    durable::{Durable, Job, Pilot},
+    durable::{Durable, Job},
+    offer::{Offer, Wait},
     settings::Settings,
     volatile::Volatile,
 };
 use crate::{
     ids::{JobId, PilotId},
-    policy::{bundling::Situation, matching::Candidate},
+    policy::matching::Candidate,
     pull::Bundle,
-    resources::Resources,
-    time::{Span, Time},
 };
 
 /// Bundles of different jobs in one answer at most; a pilot that wants more pulls again.
@@ -21,32 +20,33 @@ impl Turn<'_> {
     /// Leases tasks to a pilot until it has enough, or nothing is left that fits.
     pub(super) fn fill(&mut self, id: PilotId) -> Vec<Bundle> {
         let mut bundles = Vec::new();
+        self.volatile.keep(id, None);
         if self.volatile.ready.is_empty() || !self.takes_tasks(id) {
             return bundles;
         }
         let (settings, durable, volatile) = (self.settings, &*self.durable, &mut *self.volatile);
         let Some(mut offer) = Offer::new(settings, durable, volatile, self.now, id) else { return bundles };
-        let mut choices = choices(&offer, durable, volatile, id);
+        let mut choices = choices(settings, &offer, durable, volatile, id);
         while bundles.len() < N_BUNDLES_MAX
             && has_room_for_templates(settings, durable, volatile, id, &bundles)
         {
-            choices.retain(|choice| offer.n_room(choice) > 0);
-            let candidates = choices.iter().map(|choice| &choice.candidate);
-            let Some(at) = settings.policies.matching.choose(candidates) else { break };
             // One bundle a job: after a second one the first would not have been cut at the job's tail.
-            let choice = choices.swap_remove(at);
+            let Some(choice) = next(settings, volatile, &offer, &mut choices, id) else { break };
             let (id_of_job, n) = (choice.candidate.job, offer.bundle_size(&choice));
             let revoked = volatile.pilots.get(&id).and_then(|state| state.revoked.get(&id_of_job)).cloned();
             let excluded = revoked.unwrap_or_default();
             let tasks = volatile.less_ready(id_of_job, |ready| ready.take_first_outside(n, &excluded));
             let Some(tasks) = tasks.filter(|tasks| !tasks.is_empty()) else { break };
-            volatile.lease(durable, id, id_of_job, &tasks);
+            volatile.lease(settings, durable, id, id_of_job, &tasks);
             volatile.n_served += 1;
             if let Some(leases) = volatile.jobs.get_mut(&id_of_job) {
                 leases.last_served = volatile.n_served;
+                // It may not be its turn any more where a pilot keeps cores for it.
+                let n_keepers = leases.keepers.len() as u64;
+                volatile.free_keepers(id_of_job, n_keepers.saturating_sub(1));
             }
             offer.give(&choice, tasks.len());
-            note_served(&mut choices, &choice, tasks.len());
+            note_served(&mut choices, volatile, &choice);
             bundles.push(Bundle { job: id_of_job, tried: choice.job.tried(&tasks), tasks });
         }
         bundles
@@ -63,10 +63,11 @@ impl Turn<'_> {
     /// begin something that may be had since the last time. One who has no core free is not looked at:
     /// it says so itself when a task ends.
     pub(super) fn serve_parked(&mut self) {
-        for id in std::mem::take(&mut self.volatile.commanded) {
-            self.serve_if_parked(id);
-        }
-        while let Some(job) = self.volatile.stirred.pop_first() {
+        loop {
+            for id in std::mem::take(&mut self.volatile.commanded) {
+                self.serve_if_parked(id);
+            }
+            let Some(job) = self.volatile.stirred.pop_first() else { return };
             self.offer_to_parked(job);
         }
     }
@@ -121,20 +122,59 @@ fn has_room_for_templates(
     n_bytes < settings.template_bytes_max
 }
 
-/// A job with ready tasks that the pilot can run.
-struct Choice<'a> {
-    job: &'a Job,
-    candidate: Candidate<'a>,
-    /// Ready tasks that the pilot may have.
-    n_ready: u64,
-    /// How many of its tasks the whole pilot can run at a time.
-    n_slots: u64,
-    /// How many a slot should have, the running one included.
-    depth: u64,
-    n_fitting: u64,
+/// The job to serve, taken from `choices`; `None` if none can be, or if the one whose turn it is waits for
+/// cores of this pilot that others would only take from it again and again, one after the other.
+fn next<'a>(
+    settings: &Settings,
+    volatile: &mut Volatile,
+    offer: &Offer<'_>,
+    choices: &mut Vec<Choice<'a>>,
+    id: PilotId,
+) -> Option<Choice<'a>> {
+    let n_keepers = |choice: &Choice<'_>| {
+        volatile.jobs.get(&choice.candidate.job).map_or(0, |leases| leases.keepers.len() as u64)
+    };
+    choices.retain(|choice| {
+        offer.n_room(choice) > 0
+            || match offer.waits_for(choice.job) {
+                Some(Wait::Brief) => n_keepers(choice) < choice.n_ready,
+                Some(Wait::Long) => n_keepers(choice) == 0,
+                None => false,
+            }
+    });
+    if !choices.iter().any(|choice| offer.n_room(choice) > 0) {
+        return None;
+    }
+    let candidates = choices.iter().map(|choice| &choice.candidate);
+    let choice = choices.swap_remove(settings.policies.matching.choose(candidates)?);
+    if offer.n_room(&choice) > 0 {
+        return Some(choice);
+    }
+    volatile.keep(id, Some(choice.candidate.job));
+    None
 }
 
-fn choices<'a>(offer: &Offer<'_>, durable: &'a Durable, volatile: &Volatile, id: PilotId) -> Vec<Choice<'a>> {
+/// A job with ready tasks that the pilot can run.
+pub(super) struct Choice<'a> {
+    pub(super) job: &'a Job,
+    candidate: Candidate<'a>,
+    /// Ready tasks that the pilot may have.
+    pub(super) n_ready: u64,
+    /// How many of its tasks the whole pilot can run at a time.
+    pub(super) n_slots: u64,
+    /// How many a slot should have, the running one included.
+    pub(super) depth: u64,
+    /// How many pilots can run it.
+    pub(super) n_fitting: u64,
+}
+
+fn choices<'a>(
+    settings: &Settings,
+    offer: &Offer<'_>,
+    durable: &'a Durable,
+    volatile: &Volatile,
+    id: PilotId,
+) -> Vec<Choice<'a>> {
     let revoked = volatile.pilots.get(&id).map(|state| &state.revoked);
     let choice = |job_id: &JobId| {
         let (job, leases) = (durable.jobs().get(job_id)?, volatile.jobs.get(job_id)?);
@@ -151,8 +191,9 @@ fn choices<'a>(offer: &Offer<'_>, durable: &'a Durable, volatile: &Volatile, id:
             user: &request.user,
             priority: request.priority,
             submitted_at: job.submitted_at,
-            leased_cores: leases.n_leased.saturating_mul(u64::from(request.needs.resources.cores)),
-            user_leased_cores: volatile.user_cores.get(&request.user).copied().unwrap_or(0),
+            held_cores: leases.held_cores,
+            user_held_cores: volatile.user_cores.get(&request.user).copied().unwrap_or(0),
+            is_refill: leases.n_leased % settings.depth(job.totals.wall_mean()) > 0,
             last_served: leases.last_served,
         };
         let (depth, n_fitting) = (offer.depth(job), leases.n_fitting);
@@ -162,122 +203,10 @@ fn choices<'a>(offer: &Offer<'_>, durable: &'a Durable, volatile: &Volatile, id:
 }
 
 /// After tasks of this choice were given out: its user holds more.
-fn note_served(others: &mut [Choice<'_>], served: &Choice<'_>, n_tasks: u64) {
-    let n_cores = n_tasks.saturating_mul(u64::from(served.job.request.needs.resources.cores));
-    for other in others.iter_mut().filter(|other| other.candidate.user == served.candidate.user) {
-        let held = &mut other.candidate.user_leased_cores;
-        *held = held.saturating_add(n_cores);
-    }
-}
-
-/// The share of its prefetch that a pilot has used up before it is sent more: a bundle for each report
-/// would have it report each task by itself, as an answer that brings tasks is not held back.
-const REFILL: f64 = 0.25;
-
-/// What a pilot has to offer at this moment.
-pub(super) struct Offer<'a> {
-    settings: &'a Settings,
-    pilot: &'a Pilot,
-    now: Time,
-    free: Resources,
-    /// The share of its prefetch that the pilot already holds: 1 is all it should have.
-    load: f64,
-}
-
-impl<'a> Offer<'a> {
-    pub(super) fn new(
-        settings: &'a Settings,
-        durable: &'a Durable,
-        volatile: &Volatile,
-        now: Time,
-        id: PilotId,
-    ) -> Option<Offer<'a>> {
-        let pilot = durable.pilots().get(&id)?;
-        let state = volatile.pilots.get(&id)?;
-        let mut free = pilot.node.capacity.clone();
-        free.take(&state.used, 1);
-        let mut offer = Offer { settings, pilot, now, free, load: 0.0 };
-        for (job, tasks) in &state.leases {
-            let Some(job) = durable.jobs().get(job) else { continue };
-            let n_slots = job.request.needs.resources.how_often_in(&pilot.node.capacity);
-            offer.load += share(tasks.len(), n_slots, offer.depth(job));
-        }
-        Some(offer)
-    }
-
-    /// What its leases leave free.
-    pub(super) fn free(&self) -> &Resources {
-        &self.free
-    }
-
-    /// Whether a task of the job begun now would end before the pilot's walltime does.
-    pub(super) fn outlives(&self, job: &Job) -> bool {
-        let Some(end) = self.pilot.walltime_end() else { return true };
-        self.now + expected_duration(job) + self.settings.walltime_margin <= end
-    }
-
-    /// How many tasks of the job could be sent: those that can begin, and those ahead of need.
-    fn n_room(&self, choice: &Choice<'_>) -> u64 {
-        let n_startable = choice.job.request.needs.resources.how_often_in(&self.free);
-        match choice.depth {
-            1 => n_startable,
-            _ if self.load > 1.0 - REFILL => n_startable,
-            depth => {
-                let n_all = choice.n_slots.saturating_mul(depth) as f64;
-                n_startable.max((n_all * (1.0 - self.load.min(1.0))).floor() as u64)
-            }
-        }
-    }
-
-    /// How many of the job's ready tasks to send; not 0 where there is room.
-    fn bundle_size(&self, choice: &Choice<'_>) -> u64 {
-        let situation = Situation {
-            n_startable: choice.job.request.needs.resources.how_often_in(&self.free),
-            n_room: self.n_room(choice),
-            n_ready: choice.n_ready,
-            n_pilots: choice.n_fitting,
-            n_brief: choice.n_slots.saturating_mul(self.n_brief(choice.job)),
-        };
-        self.settings.policies.bundling.size(situation)
-    }
-
-    /// How many of the job's tasks a slot runs, one after the other, in a time too short to be divided.
-    fn n_brief(&self, job: &Job) -> u64 {
-        let known = job.totals.wall_mean().zip(job.totals.wall_deviation());
-        known.map_or(0, |(mean, sd)| self.settings.bundle_min.0 / (mean + sd.times(3)).0.max(1))
-    }
-
-    fn give(&mut self, choice: &Choice<'_>, n_tasks: u64) {
-        self.free.take(&choice.job.request.needs.resources, n_tasks);
-        self.load += share(n_tasks, choice.n_slots, choice.depth);
-    }
-
-    /// How many tasks of the job a slot should have, the running one included: as many as make up
-    /// the prefetch time, one while nothing is known or when tasks are long.
-    fn depth(&self, job: &Job) -> u64 {
-        let Some(mean) = job.totals.wall_mean() else { return 1 };
-        let ahead = self.settings.prefetch.0 / mean.0.max(1);
-        let depth = (ahead + 1).min(self.settings.prefetch_tasks_max);
-        match self.pilot.walltime_end() {
-            Some(end) => depth.min(end.since(self.now).0 / mean.0.max(1)).max(1),
-            None => depth,
-        }
-    }
-}
-
-/// The share that so many tasks of a job make up of what a pilot should hold. Running ones are not all:
-/// others may be sent ahead of them.
-fn share(n_tasks: u64, n_slots: u64, depth: u64) -> f64 {
-    n_tasks as f64 / n_slots.max(1).saturating_mul(depth.max(2)) as f64
-}
-
-/// How long a task of the job is expected to run: its time limit, else the mean so far and three
-/// standard deviations, else nothing.
-pub(super) fn expected_duration(job: &Job) -> Span {
-    let measured =
-        job.totals.wall_mean().zip(job.totals.wall_deviation()).map(|(mean, sd)| mean + sd.times(3));
-    match (job.request.needs.time_limit, measured) {
-        (Some(limit), Some(measured)) => limit.min(measured),
-        (limit, measured) => limit.or(measured).unwrap_or(Span::ZERO),
+fn note_served(others: &mut [Choice<'_>], volatile: &Volatile, served: &Choice<'_>) {
+    let user = served.candidate.user;
+    let held = volatile.user_cores.get(user).copied().unwrap_or(0);
+    for other in others.iter_mut().filter(|other| other.candidate.user == user) {
+        other.candidate.user_held_cores = held;
     }
 }

@@ -57,6 +57,13 @@ impl Settings {
     pub fn tag_prefix(&self) -> String {
         format!("pf{:x}-", self.store_id & 0xff_ffff)
     }
+
+    /// How many tasks of so long a slot should have, the running one included: as many as make up the
+    /// prefetch time, one while nothing is known or when tasks are long.
+    pub fn depth(&self, mean: Option<Span>) -> u64 {
+        let ahead = mean.map_or(0, |mean| self.prefetch.0 / mean.0.max(1));
+        (ahead + 1).min(self.prefetch_tasks_max.max(1))
+    }
 }
 
 impl Default for Settings {

@@ -112,6 +112,7 @@ impl Volatile {
     /// A pilot is gone. It must hold nothing and have no parked pull.
     pub fn remove_pilot(&mut self, durable: &Durable, id: PilotId) {
         self.delist(durable, id);
+        self.keep(id, None);
         self.set_idle(durable, id, None);
         let Some(state) = self.pilots.remove(&id) else { return };
         self.n_unsynced -= usize::from(!state.is_synced);
@@ -172,10 +173,37 @@ impl Volatile {
     pub fn less_ready<T>(&mut self, id: JobId, change: impl FnOnce(&mut TaskSet) -> T) -> Option<T> {
         let leases = self.jobs.get_mut(&id)?;
         let result = change(&mut leases.ready);
-        if leases.ready.is_empty() {
+        let n_ready = leases.ready.len();
+        if n_ready == 0 {
             self.ready.remove(&id);
         }
+        self.free_keepers(id, n_ready);
         Some(result)
+    }
+
+    /// The pilot keeps the cores that come free for this job, or for none.
+    pub fn keep(&mut self, id: PilotId, job: Option<JobId>) {
+        let Some(state) = self.pilots.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut state.keeps_for, job.map(|job| (job, self.n_served)));
+        if let Some((job, since)) = before
+            && let Some(leases) = self.jobs.get_mut(&job)
+        {
+            leases.keepers.remove(&(since, id));
+        }
+        if let Some(leases) = job.and_then(|job| self.jobs.get_mut(&job)) {
+            leases.keepers.insert((self.n_served, id));
+        }
+    }
+
+    /// So many pilots keep cores for the job at most; those that have for the longest are looked at again.
+    pub fn free_keepers(&mut self, job: JobId, n_left: u64) {
+        while let Some(leases) = self.jobs.get(&job)
+            && leases.keepers.len() as u64 > n_left
+            && let Some((_, keeper)) = leases.keepers.first().copied()
+        {
+            self.keep(keeper, None);
+            self.commanded.insert(keeper);
+        }
     }
 
     /// All that is ready is offered to parked pulls once more.

@@ -35,7 +35,7 @@ pub struct Volatile {
     /// Those of which something has become ready, or may be had again, since parked pulls were last
     /// looked at.
     pub stirred: BTreeSet<JobId>,
-    /// Pilots to whom something was said since then.
+    /// Pilots to whom something was said since then, or that need not keep their cores any more.
     pub commanded: BTreeSet<PilotId>,
     /// Pilots that hold nothing, and since when, a platform after the other.
     pub idle: BTreeSet<(PlatformId, Time, PilotId)>,
@@ -43,7 +43,7 @@ pub struct Volatile {
     pub capacities: BTreeMap<Resources, u64>,
     /// Pilots that have a job's template.
     pub knowing: BTreeMap<JobId, BTreeSet<PilotId>>,
-    /// Cores that each user's tasks hold.
+    /// Cores that each user's jobs hold.
     pub user_cores: BTreeMap<String, u64>,
     /// Platforms.
     pub platforms: BTreeMap<PlatformId, PlatformState>,
@@ -66,8 +66,13 @@ pub struct JobLeases {
     pub n_leased: u64,
     /// How many of them are known to have begun.
     pub n_running: u64,
+    /// Cores that they hold. What is sent ahead holds none: it waits for those of the tasks before it.
+    pub held_cores: u64,
     /// Who holds them.
     pub holders: BTreeSet<PilotId>,
+    /// Pilots that give no cores to other jobs until a task of this one fits, and since which value of
+    /// the serving counter. Not more than it has ready tasks.
+    pub keepers: BTreeSet<(u64, PilotId)>,
     /// How many pilots that take part can run it.
     pub n_fitting: u64,
     /// The serving counter when it was last given a bundle.
@@ -107,6 +112,8 @@ pub struct PilotState {
     pub parked: Option<(RequestId, Time)>,
     /// Whether it takes new tasks.
     pub is_hungry: bool,
+    /// The job for which it keeps the cores that come free, and since which value of the serving counter.
+    pub keeps_for: Option<(JobId, u64)>,
     /// Parts sent in this epoch.
     pub n_parts: u64,
     /// Parts that it has not confirmed.

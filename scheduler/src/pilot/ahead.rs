@@ -63,6 +63,7 @@ impl PilotCore {
         // Half of them stay here, for whichever slot is free first.
         let share = queue.queued.len() / 2 / (self.running.range(all_of(job)).count() as u64).max(1);
         let n_ahead = queue.n_ahead().min(share);
+        let n_queued = queue.queued.len();
         for (head, running) in self.running.range_mut(all_of(job)) {
             let n_waiting = running.followers.len() as u64;
             // Several at a time, so that not every end of a task makes work here.
@@ -75,6 +76,9 @@ impl PilotCore {
                 self.ahead.insert(task, Ahead { attempt, fate: Fate::Begin });
                 actions.push(PilotAction::Start { task, attempt, after: Some(*head) });
             }
+        }
+        if queue.queued.len() < n_queued {
+            self.goes_last(job);
         }
     }
 

@@ -277,3 +277,20 @@ fn what_was_sent_before_the_pilot_told_what_it_holds_is_void() {
         Box::new(PullAnswer { epoch: 1, told: 3, parts: vec![part(1, 1..2)], ..PullAnswer::default() });
     assert_eq!(started(&core.handle(Time(3), PilotEvent::Answered { lane: Lane::Listen, answer })), [1]);
 }
+
+#[test]
+fn jobs_take_turns_and_a_wide_one_is_not_passed_by() {
+    let mut core = pilot(2, None);
+    let mut wide = template(2, None);
+    wide.needs.resources = Resources::cores(2);
+    let narrow = part(1, 0..9);
+    let bundle = Bundle { job: JobId(2), tasks: (0..1).into(), tried: vec![] };
+    let other = Part { number: 2, templates: vec![wide], bundles: vec![bundle], commands: vec![] };
+    assert_eq!(started(&core.handle(Time(0), answered(vec![narrow, other]))), [0, 1]);
+    assert_eq!(started(&core.handle(Time(1), ended(0, Ending::Exited(0)))), []);
+    let next = core.handle(Time(2), ended(1, Ending::Exited(0)));
+    let begins =
+        |action: &PilotAction| matches!(action, PilotAction::Start { task, .. } if task.job == JobId(2));
+    assert!(next.iter().any(begins), "{next:?}");
+    assert_eq!(started(&next).len(), 1);
+}

@@ -4,6 +4,7 @@
 mod attempts;
 mod hostile;
 mod jobs;
+mod keeping;
 mod pilots;
 mod serving;
 

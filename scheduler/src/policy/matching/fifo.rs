@@ -20,8 +20,9 @@ mod tests {
             user: "ada",
             priority,
             submitted_at: Time(id),
-            leased_cores: 100 * id,
-            user_leased_cores: 0,
+            held_cores: 100 * id,
+            user_held_cores: 0,
+            is_refill: false,
             last_served: 0,
         };
         assert_eq!(Matching::Fifo.choose(&[job(3, 0), job(2, 0), job(4, 0)]), Some(1));

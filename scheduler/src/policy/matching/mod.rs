@@ -23,10 +23,12 @@ pub struct Candidate<'a> {
     pub priority: i32,
     /// When it was submitted.
     pub submitted_at: Time,
-    /// Cores of its tasks that pilots hold.
-    pub leased_cores: u64,
-    /// Cores of all its user's tasks that pilots hold.
-    pub user_leased_cores: u64,
+    /// Cores that its tasks hold.
+    pub held_cores: u64,
+    /// Cores that all its user's tasks hold.
+    pub user_held_cores: u64,
+    /// Whether some more of it take no more cores: they wait for those of its tasks before them.
+    pub is_refill: bool,
     /// The serving counter when it was last given a bundle; 0: never.
     pub last_served: u64,
 }

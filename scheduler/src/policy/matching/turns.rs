@@ -1,6 +1,7 @@
 //! Turn-taking: within a priority, the user who holds the fewest cores is served next, and of that
-//! user's jobs the one that holds the fewest. Ties go to whoever was served longest ago, so that
-//! users of single-core tasks alternate even while all hold the same.
+//! user's jobs the one that holds the fewest. Ties go to whoever would not hold more by it, so that cores do
+//! not go back and forth, then to whoever was served longest ago, so that users of single-core tasks
+//! alternate even while all hold the same.
 
 use super::Candidate;
 
@@ -9,8 +10,9 @@ pub(super) fn is_before(a: &Candidate<'_>, b: &Candidate<'_>) -> bool {
     let key = |c: &Candidate<'_>| {
         (
             std::cmp::Reverse(c.priority),
-            c.user_leased_cores,
-            c.leased_cores,
+            c.user_held_cores,
+            c.held_cores,
+            !c.is_refill,
             c.last_served,
             c.submitted_at,
             c.job,
@@ -24,9 +26,17 @@ mod tests {
     use super::super::{Candidate, Matching};
     use crate::{ids::JobId, time::Time};
 
-    fn job(id: u64, user: &'static str, user_leased_cores: u64, leased_cores: u64) -> Candidate<'static> {
-        let (job, submitted_at) = (JobId(id), Time(id));
-        Candidate { job, user, priority: 0, submitted_at, leased_cores, user_leased_cores, last_served: 0 }
+    fn job(id: u64, user: &'static str, user_held_cores: u64, held_cores: u64) -> Candidate<'static> {
+        Candidate {
+            job: JobId(id),
+            user,
+            priority: 0,
+            submitted_at: Time(id),
+            held_cores,
+            user_held_cores,
+            is_refill: false,
+            last_served: 0,
+        }
     }
 
     #[test]
@@ -43,6 +53,8 @@ mod tests {
     fn who_was_served_longest_ago_wins_a_tie() {
         let (mut a, mut b) = (job(1, "ada", 4, 4), job(2, "bob", 4, 4));
         (a.last_served, b.last_served) = (9, 3);
-        assert_eq!(Matching::Turns.choose(&[a, b]), Some(1));
+        assert_eq!(Matching::Turns.choose(&[a.clone(), b.clone()]), Some(1));
+        a.is_refill = true;
+        assert_eq!(Matching::Turns.choose(&[a, b]), Some(0), "nothing changes hands");
     }
 }

@@ -1,0 +1,164 @@
+//! What a pilot has to offer: cores that are free, and how much may be sent to it ahead of need.
+
+use super::{
+    durable::{Durable, Job, Pilot},
+    serve::Choice,
+    settings::Settings,
+    volatile::Volatile,
+};
+use crate::{
+    ids::PilotId,
+    policy::bundling::Situation,
+    resources::Resources,
+    time::{Span, Time},
+};
+
+/// The share of its prefetch that a pilot has used up before it is sent more: a bundle for each report
+/// would have it report each task by itself, as an answer that brings tasks is not held back.
+const REFILL: f64 = 0.25;
+
+/// What a pilot has to offer at this moment.
+pub(super) struct Offer<'a> {
+    settings: &'a Settings,
+    pub(super) pilot: &'a Pilot,
+    now: Time,
+    /// What its leases leave.
+    free: Resources,
+    /// What is free once the brief tasks that it holds have ended: its capacity less what lasts.
+    free_soon: Resources,
+    /// The share of its prefetch that brief tasks make up: 1 is all it should have.
+    load: f64,
+}
+
+impl<'a> Offer<'a> {
+    pub(super) fn new(
+        settings: &'a Settings,
+        durable: &'a Durable,
+        volatile: &Volatile,
+        now: Time,
+        id: PilotId,
+    ) -> Option<Offer<'a>> {
+        let pilot = durable.pilots().get(&id)?;
+        let state = volatile.pilots.get(&id)?;
+        let capacity = &pilot.node.capacity;
+        let (mut free, free_soon) = (capacity.clone(), capacity.clone());
+        free.take(&state.used, 1);
+        let mut offer = Offer { settings, pilot, now, free, free_soon, load: 0.0 };
+        let held = || {
+            let leases = state.leases.iter();
+            leases.filter_map(|(job, tasks)| Some((durable.jobs().get(job)?, tasks.len())))
+        };
+        for (job, n_tasks) in held() {
+            if offer.depth(job) == 1 {
+                offer.free_soon.take(&job.request.needs.resources, n_tasks);
+            }
+        }
+        for (job, n_tasks) in held() {
+            offer.load += offer.share(job, n_tasks);
+        }
+        Some(offer)
+    }
+
+    /// What its leases leave free.
+    pub(super) fn free(&self) -> &Resources {
+        &self.free
+    }
+
+    /// Whether a task of the job begun now would end before the pilot's walltime does.
+    pub(super) fn outlives(&self, job: &Job) -> bool {
+        let Some(end) = self.pilot.walltime_end() else { return true };
+        self.now + expected_duration(job) + self.settings.walltime_margin <= end
+    }
+
+    /// How many tasks of the job could be sent: those that can begin, and those ahead of need.
+    pub(super) fn n_room(&self, choice: &Choice<'_>) -> u64 {
+        let n_startable = self.n_startable(choice.job);
+        if choice.depth == 1 || self.load > 1.0 - REFILL {
+            return n_startable;
+        }
+        let n_slots = choice.job.request.needs.resources.how_often_in(&self.free_soon);
+        let n_all = n_slots.saturating_mul(choice.depth) as f64;
+        n_startable.max((n_all * (1.0 - self.load.min(1.0))).floor() as u64)
+    }
+
+    fn n_startable(&self, job: &Job) -> u64 {
+        job.request.needs.resources.how_often_in(&self.free)
+    }
+
+    /// Whether a task of the job could begin if the pilot got nothing else for a while.
+    pub(super) fn waits_for(&self, job: &Job) -> Option<Wait> {
+        let needs = &job.request.needs.resources;
+        match (needs.fits_in(&self.free), needs.fits_in(&self.free_soon)) {
+            (true, _) => None,
+            (false, true) => Some(Wait::Brief),
+            (false, false) => Some(Wait::Long),
+        }
+    }
+
+    /// How many of the job's ready tasks to send; not 0 where there is room.
+    pub(super) fn bundle_size(&self, choice: &Choice<'_>) -> u64 {
+        let situation = Situation {
+            n_startable: self.n_startable(choice.job),
+            n_room: self.n_room(choice),
+            n_ready: choice.n_ready,
+            n_pilots: choice.n_fitting,
+            n_brief: choice.n_slots.saturating_mul(self.n_brief(choice.job)),
+        };
+        self.settings.policies.bundling.size(situation)
+    }
+
+    /// How many of the job's tasks a slot runs, one after the other, in a time too short to be divided.
+    fn n_brief(&self, job: &Job) -> u64 {
+        let known = job.totals.wall_mean().zip(job.totals.wall_deviation());
+        known.map_or(0, |(mean, sd)| self.settings.bundle_min.0 / (mean + sd.times(3)).0.max(1))
+    }
+
+    pub(super) fn give(&mut self, choice: &Choice<'_>, n_tasks: u64) {
+        let needs = &choice.job.request.needs.resources;
+        self.free.take(needs, n_tasks);
+        if choice.depth == 1 {
+            self.free_soon.take(needs, n_tasks);
+        }
+        self.load += self.share(choice.job, n_tasks);
+    }
+
+    /// How many tasks of the job a slot of this pilot should have, the running one included; 1 if they last.
+    pub(super) fn depth(&self, job: &Job) -> u64 {
+        let mean = job.totals.wall_mean();
+        let depth = self.settings.depth(mean);
+        match (mean, self.pilot.walltime_end()) {
+            (Some(mean), Some(end)) => depth.min(end.since(self.now).0 / mean.0.max(1)).max(1),
+            _ => depth,
+        }
+    }
+
+    /// The share that so many tasks of a job make up of the brief ones that the pilot should hold.
+    fn share(&self, job: &Job, n_tasks: u64) -> f64 {
+        let depth = self.depth(job);
+        if depth == 1 {
+            return 0.0;
+        }
+        let n_slots = job.request.needs.resources.how_often_in(&self.free_soon);
+        n_tasks as f64 / n_slots.max(1).saturating_mul(depth) as f64
+    }
+}
+
+/// What keeps a task from beginning on a pilot that is large enough.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wait {
+    /// Tasks that end within the prefetch time.
+    Brief,
+    /// Tasks that last.
+    Long,
+}
+
+/// How long a task of the job is expected to run: its time limit, else the mean so far and three
+/// standard deviations, else nothing.
+pub(super) fn expected_duration(job: &Job) -> Span {
+    let measured =
+        job.totals.wall_mean().zip(job.totals.wall_deviation()).map(|(mean, sd)| mean + sd.times(3));
+    match (job.request.needs.time_limit, measured) {
+        (Some(limit), Some(measured)) => limit.min(measured),
+        (limit, measured) => limit.or(measured).unwrap_or(Span::ZERO),
+    }
+}
