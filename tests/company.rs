@@ -1,4 +1,4 @@
-//! A `run` that is not alone in its folder: jobs that were left, and jobs that come meanwhile.
+//! Not alone: a `run` among jobs that were left and that come meanwhile, a job beside a long sweep.
 
 use std::{fs::OpenOptions, io::Write};
 
@@ -71,5 +71,26 @@ fn a_run_names_what_it_leaves_and_finishes_what_comes_meanwhile() {
     open("late-gate");
     assert_eq!(sandbox.run(&["wait", "3"]).status.code(), Some(1));
     sandbox.ok(&["stop"]);
+    assert_eq!(served.wait(), Some(0), "{}", sandbox.read("served.err"));
+}
+
+#[test]
+fn other_jobs_get_in_beside_a_sweep_that_has_all_cores() {
+    let sandbox = Sandbox::new();
+    let job = |name: &str, command: &str, n_tasks: u64, cores: u64| {
+        let sweep = format!("{{i: {{range: [1, {n_tasks}]}}}}");
+        let text = format!("command: {command}\nsweep: {sweep}\nresources: {{cores: {cores}}}\n");
+        sandbox.write(name, &text);
+    };
+    job("sweep.yaml", "[sleep, \"0.01\"]", 1_000_000, 1);
+    job("narrow.yaml", "[hostname]", 3, 1);
+    job("wide.yaml", "[hostname]", 3, 2);
+    let served = sandbox.start("served", &["serve", "-q", "--dir", ".pilotfish", "--cores", "2"]);
+    until("the sweep is under way", || sandbox.run(&["submit", "sweep.yaml"]).status.success());
+    until("its tasks are known to be brief", || sandbox.json(&["job", "1"])["counts"]["done"] != 0);
+    sandbox.ok(&["submit", "--wait", "narrow.yaml"]);
+    sandbox.ok(&["submit", "--wait", "wide.yaml"]);
+    assert_eq!(sandbox.json(&["job", "1"])["state"], "active");
+    sandbox.ok(&["stop", "--now"]);
     assert_eq!(served.wait(), Some(0), "{}", sandbox.read("served.err"));
 }
