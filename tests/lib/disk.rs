@@ -23,8 +23,9 @@ impl Disk {
     /// allowed. `options`: those of tmpfs, its size among them.
     pub fn mount(sandbox: &Sandbox, name: &str, options: &str) -> Option<Disk> {
         let disk = Disk { path: folder(sandbox, name), image: None };
-        let mount =
-            Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&disk.path).output();
+        let mount = keep_mounts_here().and_then(|()| {
+            Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&disk.path).output()
+        });
         disk.unless_refused(mount)
     }
 

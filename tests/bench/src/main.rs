@@ -33,6 +33,7 @@ Usage: tests/bench/run [--json] [LINE…]
 
 const EXIT_USAGE: u8 = 2;
 const EXIT_TROUBLE: u8 = 3;
+const EXIT_INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -72,7 +73,15 @@ fn bench(words: &[String]) -> Result<ExitCode, Trouble> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut is_all_well = true;
     for line in wanted {
-        is_all_well &= runtime.block_on(measure_line(line, is_json));
+        // What a line has started ends with it.
+        let measured = async {
+            tokio::select! {
+                is_well = measure_line(line, is_json) => Some(is_well),
+                _ = tokio::signal::ctrl_c() => None,
+            }
+        };
+        let Some(is_well) = runtime.block_on(measured) else { return Ok(ExitCode::from(EXIT_INTERRUPTED)) };
+        is_all_well &= is_well;
     }
     Ok(if is_all_well { ExitCode::SUCCESS } else { ExitCode::from(EXIT_TROUBLE) })
 }
