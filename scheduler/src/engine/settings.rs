@@ -62,7 +62,7 @@ impl Settings {
     /// prefetch time, one while nothing is known or when tasks are long.
     pub fn depth(&self, mean: Option<Span>) -> u64 {
         let ahead = mean.map_or(0, |mean| self.prefetch.0 / mean.0.max(1));
-        (ahead + 1).min(self.prefetch_tasks_max.max(1))
+        ahead.saturating_add(1).min(self.prefetch_tasks_max.max(1))
     }
 }
 
@@ -89,5 +89,20 @@ impl Default for Settings {
             submit_limit: Span::from_secs(60),
             walltime_margin: Span::from_secs(30),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Settings, Span};
+
+    #[test]
+    fn a_slot_has_one_task_at_least_whatever_the_limits() {
+        let depth = |prefetch, prefetch_tasks_max| {
+            let settings = Settings { prefetch: Span(prefetch), prefetch_tasks_max, ..Settings::default() };
+            settings.depth(Some(Span(1)))
+        };
+        assert_eq!((depth(0, 0), depth(0, u64::MAX), depth(u64::MAX, 0)), (1, 1, 1));
+        assert_eq!(depth(u64::MAX, u64::MAX), u64::MAX);
     }
 }
