@@ -455,13 +455,15 @@ impl PilotCore {
         self.leaving = Some(LeaveReason::Walltime);
     }
 
-    /// Jobs take turns, and nobody passes by one whose tasks need more than is free: it would never be.
+    /// Who has the fewest cores here goes first, then whose turn was the longest ago: turns alone would give
+    /// a job whose tasks are ten times as long ten times the cores. Nobody passes by one whose tasks need
+    /// more than is free: it would never be.
     fn begin_tasks(&mut self, now: Time, actions: &mut Vec<PilotAction>) {
         if self.leaving.is_some() {
             return;
         }
         let last_moment = self.last_moment();
-        for job in self.order.clone() {
+        for job in self.in_turn() {
             let Some(queue) = self.jobs.get_mut(&job) else { continue };
             let limit = queue.needs.time_limit.unwrap_or(Span::ZERO);
             let ends_in_time = last_moment.is_none_or(|last| now + limit <= last);
@@ -487,6 +489,24 @@ impl PilotCore {
             }
             self.goes_last(job);
         }
+    }
+
+    fn in_turn(&self) -> Vec<JobId> {
+        let mut jobs: Vec<JobId> = self.order.iter().copied().collect();
+        let cores = self.cores_held();
+        if !cores.is_empty() {
+            jobs.sort_by_key(|job| cores.get(job).copied().unwrap_or(0));
+        }
+        jobs
+    }
+
+    /// Cores on which tasks of each job run.
+    fn cores_held(&self) -> BTreeMap<JobId, u64> {
+        let mut cores = BTreeMap::new();
+        for (task, running) in &self.running {
+            *cores.entry(task.job).or_default() += u64::from(running.needs.cores);
+        }
+        cores
     }
 
     /// The job has had its turn.

@@ -49,11 +49,25 @@ impl JobQueue {
 }
 
 impl PilotCore {
-    /// Lets tasks of the job that is next wait behind its running ones.
+    /// Lets tasks wait behind running ones of their job, unless another job is to have the cores of those.
     pub(super) fn hand_on(&mut self, now: Time, actions: &mut Vec<PilotAction>) {
+        let cores = self.cores_held();
+        let cores_of = |job: &JobId| cores.get(job).copied().unwrap_or(0);
+        let is_queued = |job: &JobId| self.jobs.get(job).is_some_and(|queue| !queue.queued.is_empty());
+        let Some(fewest) = self.order.iter().filter(|job| is_queued(job)).map(cores_of).min() else { return };
+        let gives_way = |job: &JobId| {
+            let needs = self.jobs.get(job).map_or(0, |queue| u64::from(queue.needs.resources.cores));
+            fewest + needs <= cores_of(job)
+        };
+        let stay: Vec<JobId> =
+            cores.keys().copied().filter(|job| is_queued(job) && !gives_way(job)).collect();
+        for job in stay {
+            self.hand_on_tasks_of(job, now, actions);
+        }
+    }
+
+    fn hand_on_tasks_of(&mut self, job: JobId, now: Time, actions: &mut Vec<PilotAction>) {
         let last_moment = self.last_moment();
-        let is_next = |job: &&JobId| self.jobs.get(job).is_some_and(|queue| !queue.queued.is_empty());
-        let Some(job) = self.order.iter().find(is_next).copied() else { return };
         let Some(queue) = self.jobs.get_mut(&job) else { return };
         let limit = queue.needs.time_limit.unwrap_or(Span::ZERO);
         let is_late = last_moment.is_some_and(|last| now + limit + LAST_MINUTE > last);
@@ -63,7 +77,6 @@ impl PilotCore {
         // Half of them stay here, for whichever slot is free first.
         let share = queue.queued.len() / 2 / (self.running.range(all_of(job)).count() as u64).max(1);
         let n_ahead = queue.n_ahead().min(share);
-        let n_queued = queue.queued.len();
         for (head, running) in self.running.range_mut(all_of(job)) {
             let n_waiting = running.followers.len() as u64;
             // Several at a time, so that not every end of a task makes work here.
@@ -76,9 +89,6 @@ impl PilotCore {
                 self.ahead.insert(task, Ahead { attempt, fate: Fate::Begin });
                 actions.push(PilotAction::Start { task, attempt, after: Some(*head) });
             }
-        }
-        if queue.queued.len() < n_queued {
-            self.goes_last(job);
         }
     }
 

@@ -294,3 +294,20 @@ fn jobs_take_turns_and_a_wide_one_is_not_passed_by() {
     assert!(next.iter().any(begins), "{next:?}");
     assert_eq!(started(&next).len(), 1);
 }
+
+#[test]
+fn a_job_whose_tasks_take_longer_gets_no_more_cores_for_it() {
+    let mut core = pilot(2, None);
+    let bundle = Bundle { job: JobId(2), tasks: (0..9).into(), tried: vec![] };
+    let long =
+        Part { number: 2, templates: vec![template(2, None)], bundles: vec![bundle], commands: vec![] };
+    core.handle(Time(0), answered(vec![part(1, 0..9)]));
+    core.handle(Time(1), answered(vec![long]));
+    core.handle(Time(2), ended(0, Ending::Exited(0)));
+    let jobs = |core: &PilotCore| core.running.keys().map(|task| task.job.0).collect::<Vec<_>>();
+    assert_eq!(jobs(&core), [1, 2], "one each");
+    for index in 1..4 {
+        core.handle(Time(2 + index), ended(index, Ending::Exited(0)));
+        assert_eq!(jobs(&core), [1, 2], "who had the core keeps it");
+    }
+}
