@@ -94,13 +94,13 @@ impl Engine {
             let n_fitting = pilots.values().filter(|state| fits(state)).count() as u64;
             assert_eq!(leases.n_fitting, n_fitting, "pilots that can run job {id} are counted wrong");
             let depth = self.settings.depth(job.totals.wall_mean());
-            let held_cores = leases.n_leased.div_ceil(depth) * u64::from(request.needs.resources.cores);
+            let held_cores = leases.n_leased.div_ceil(depth).max(leases.n_running)
+                * u64::from(request.needs.resources.cores);
             assert_eq!(leases.held_cores, held_cores, "cores of job {id} are counted wrong");
             *user_cores.entry(request.user.clone()).or_default() += held_cores;
-            let kept = |(pilot, state): (&PilotId, &Box<PilotState>)| {
-                state.keeps_for.filter(|(job, _)| job == id).map(|(_, since)| (since, *pilot))
-            };
-            assert_eq!(leases.keepers, pilots.iter().filter_map(kept).collect(), "keepers for job {id}");
+            let keep = |state: &PilotState| state.keeps_for.filter(|keep| keep.job == *id);
+            let kept = pilots.iter().filter_map(|(pilot, state)| Some((keep(state)?.since, *pilot)));
+            assert_eq!(leases.keepers, kept.collect(), "keepers for job {id}");
             assert!(leases.keepers.len() as u64 <= leases.ready.len(), "too many keepers for job {id}");
         }
         let has_ready = |id: &&JobId| !jobs[*id].ready.is_empty();

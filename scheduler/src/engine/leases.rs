@@ -44,8 +44,8 @@ impl Turn<'_> {
                 leases.holders.remove(&pilot);
             }
         }
-        self.volatile.recount(self.settings, self.durable, job);
         self.forget_running(pilot, job, &taken);
+        self.volatile.recount(self.settings, self.durable, job);
         taken
     }
 
@@ -74,6 +74,7 @@ impl Turn<'_> {
             }
         }
         for job in jobs {
+            self.volatile.recount(self.settings, self.durable, job);
             self.notify(Notice::JobChanged(job));
         }
     }
@@ -189,10 +190,11 @@ impl Volatile {
         self.recount(settings, durable, job);
     }
 
-    /// Counts anew what cores a job and its user hold, after its leases or its tasks' mean have changed.
+    /// Counts anew what cores a job and its user hold, after its leases, what runs of them, or its tasks' mean
+    /// has changed.
     pub fn recount(&mut self, settings: &Settings, durable: &Durable, id: JobId) {
         let (Some(leases), Some(job)) = (self.jobs.get_mut(&id), durable.jobs().get(&id)) else { return };
-        let n_slots = leases.n_leased.div_ceil(settings.depth(job.totals.wall_mean()));
+        let n_slots = leases.n_slots(settings.depth(job.totals.wall_mean()));
         let after = n_slots.saturating_mul(u64::from(job.request.needs.resources.cores));
         let before = std::mem::replace(&mut leases.held_cores, after);
         if before == after {
@@ -207,6 +209,11 @@ impl Volatile {
                 None => _ = self.user_cores.insert(user.clone(), held),
             },
         }
+    }
+
+    /// Cores that a user's jobs hold.
+    pub fn cores_of(&self, user: &str) -> u64 {
+        self.user_cores.get(user).copied().unwrap_or(0)
     }
 
     /// Who holds what of a job.

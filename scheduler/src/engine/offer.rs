@@ -28,6 +28,8 @@ pub(super) struct Offer<'a> {
     free_soon: Resources,
     /// The share of its prefetch that brief tasks make up: 1 is all it should have.
     load: f64,
+    /// How long the longest that it holds is expected to take at most.
+    longest: Span,
 }
 
 impl<'a> Offer<'a> {
@@ -43,7 +45,7 @@ impl<'a> Offer<'a> {
         let capacity = &pilot.node.capacity;
         let (mut free, free_soon) = (capacity.clone(), capacity.clone());
         free.take(&state.used, 1);
-        let mut offer = Offer { settings, pilot, now, free, free_soon, load: 0.0 };
+        let mut offer = Offer { settings, pilot, now, free, free_soon, load: 0.0, longest: Span::ZERO };
         let held = || {
             let leases = state.leases.iter();
             leases.filter_map(|(job, tasks)| Some((durable.jobs().get(job)?, tasks.len())))
@@ -55,6 +57,7 @@ impl<'a> Offer<'a> {
         }
         for (job, n_tasks) in held() {
             offer.load += offer.share(job, n_tasks);
+            offer.longest = offer.longest.max(known_duration(job).unwrap_or(Span(u64::MAX)));
         }
         Some(offer)
     }
@@ -62,6 +65,15 @@ impl<'a> Offer<'a> {
     /// What its leases leave free.
     pub(super) fn free(&self) -> &Resources {
         &self.free
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.now
+    }
+
+    /// When all that it holds is expected to have ended.
+    pub(super) fn all_ended_at(&self) -> Time {
+        self.now + self.longest
     }
 
     /// Whether a task of the job begun now would end before the pilot's walltime does.
@@ -155,10 +167,14 @@ pub(super) enum Wait {
 /// How long a task of the job is expected to run: its time limit, else the mean so far and three
 /// standard deviations, else nothing.
 pub(super) fn expected_duration(job: &Job) -> Span {
+    known_duration(job).unwrap_or(Span::ZERO)
+}
+
+fn known_duration(job: &Job) -> Option<Span> {
     let measured =
         job.totals.wall_mean().zip(job.totals.wall_deviation()).map(|(mean, sd)| mean + sd.times(3));
     match (job.request.needs.time_limit, measured) {
-        (Some(limit), Some(measured)) => limit.min(measured),
-        (limit, measured) => limit.or(measured).unwrap_or(Span::ZERO),
+        (Some(limit), Some(measured)) => Some(limit.min(measured)),
+        (limit, measured) => limit.or(measured),
     }
 }

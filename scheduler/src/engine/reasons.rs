@@ -160,7 +160,7 @@ impl Reader<'_> {
     }
 
     fn what_it_keeps(&self, pilot: PilotId) -> Option<Reason> {
-        let (job, _) = self.volatile.pilots.get(&pilot)?.keeps_for?;
+        let job = self.volatile.pilots.get(&pilot)?.keeps_for?.job;
         let needs = self.durable.jobs().get(&job)?.request.needs.resources.clone();
         let offer = Offer::new(self.settings, self.durable, self.volatile, self.now, pilot)?;
         Some(Reason::PilotKeeps { pilot, job, needs, free: offer.free().clone() })

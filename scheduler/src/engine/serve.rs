@@ -1,11 +1,13 @@
 //! Serving a pilot: which job (matching), how many of its tasks (bundling), what fits it.
 
+use std::collections::BTreeMap;
+
 use super::{
     Turn,
     durable::{Durable, Job},
     offer::{Offer, Wait},
     settings::Settings,
-    volatile::Volatile,
+    volatile::{Keep, Volatile},
 };
 use crate::{
     ids::{JobId, PilotId},
@@ -20,7 +22,7 @@ impl Turn<'_> {
     /// Leases tasks to a pilot until it has enough, or nothing is left that fits.
     pub(super) fn fill(&mut self, id: PilotId) -> Vec<Bundle> {
         let mut bundles = Vec::new();
-        self.volatile.keep(id, None);
+        let mut kept = self.volatile.keep_nothing(id);
         if self.volatile.ready.is_empty() || !self.takes_tasks(id) {
             return bundles;
         }
@@ -31,12 +33,13 @@ impl Turn<'_> {
             && has_room_for_templates(settings, durable, volatile, id, &bundles)
         {
             // One bundle a job: after a second one the first would not have been cut at the job's tail.
-            let Some(choice) = next(settings, volatile, &offer, &mut choices, id) else { break };
+            let Some(mut choice) = next(settings, volatile, &offer, &mut choices, (id, kept)) else { break };
             let (id_of_job, n) = (choice.candidate.job, offer.bundle_size(&choice));
             let revoked = volatile.pilots.get(&id).and_then(|state| state.revoked.get(&id_of_job)).cloned();
             let excluded = revoked.unwrap_or_default();
             let tasks = volatile.less_ready(id_of_job, |ready| ready.take_first_outside(n, &excluded));
             let Some(tasks) = tasks.filter(|tasks| !tasks.is_empty()) else { break };
+            let before = volatile.cores_of(choice.candidate.user);
             volatile.lease(settings, durable, id, id_of_job, &tasks);
             volatile.n_served += 1;
             if let Some(leases) = volatile.jobs.get_mut(&id_of_job) {
@@ -45,9 +48,19 @@ impl Turn<'_> {
                 let n_keepers = leases.keepers.len() as u64;
                 volatile.free_keepers(id_of_job, n_keepers.saturating_sub(1));
             }
-            offer.give(&choice, tasks.len());
-            note_served(&mut choices, volatile, &choice);
+            let (user, n_tasks) = (choice.candidate.user, tasks.len());
+            kept = kept.filter(|kept| kept.job != id_of_job);
+            offer.give(&choice, n_tasks);
             bundles.push(Bundle { job: id_of_job, tried: choice.job.tried(&tasks), tasks });
+            // Its turn may go on: then what comes free next is for it as well.
+            choice.n_ready -= n_tasks;
+            if choice.n_ready > 0 && offer.n_room(&choice) == 0 {
+                choice.candidate.held_cores =
+                    volatile.jobs.get(&id_of_job).map_or(0, |leases| leases.held_cores);
+                (choice.candidate.last_served, choice.candidate.is_refill) = (volatile.n_served, false);
+                choices.push(choice);
+            }
+            note_served(&mut choices, user, volatile.cores_of(user) - before);
         }
         bundles
     }
@@ -84,9 +97,18 @@ impl Turn<'_> {
                 && let Some((free_cores, pilot)) = self.volatile.parked.taker_from(&kind, from)
             {
                 from = (free_cores, PilotId(pilot.0 + 1));
-                self.serve_if_parked(pilot);
+                if !self.keeps_for_no_less(pilot, id) {
+                    self.serve_if_parked(pilot);
+                }
             }
         }
+    }
+
+    /// Whether the pilot keeps what it has free for another job that does not go after this one.
+    fn keeps_for_no_less(&self, pilot: PilotId, id: JobId) -> bool {
+        let priority = |id: &JobId| self.durable.jobs().get(id).map_or(0, |job| job.request.priority);
+        let kept = self.volatile.pilots.get(&pilot).and_then(|state| state.keeps_for);
+        kept.is_some_and(|kept| kept.job != id && priority(&kept.job) >= priority(&id))
     }
 
     fn serve_if_parked(&mut self, id: PilotId) {
@@ -123,34 +145,48 @@ fn has_room_for_templates(
 }
 
 /// The job to serve, taken from `choices`; `None` if none can be, or if the one whose turn it is waits for
-/// cores of this pilot that others would only take from it again and again, one after the other.
+/// cores of this pilot that others would only take from it again and again, one after the other. Once the
+/// pilot keeps them, whose turn it is elsewhere changes nothing: a wide task would lose all again and again.
 fn next<'a>(
     settings: &Settings,
     volatile: &mut Volatile,
     offer: &Offer<'_>,
     choices: &mut Vec<Choice<'a>>,
-    id: PilotId,
+    (id, kept): (PilotId, Option<Keep>),
 ) -> Option<Choice<'a>> {
-    let n_keepers = |choice: &Choice<'_>| {
-        volatile.jobs.get(&choice.candidate.job).map_or(0, |leases| leases.keepers.len() as u64)
+    let keep = |choice: &Choice<'_>| {
+        let job = choice.candidate.job;
+        let new = Keep { job, since: volatile.n_served, until: offer.all_ended_at() };
+        kept.filter(|kept| kept.job == job)
+            .map_or(new, |kept| Keep { until: kept.until.min(new.until), ..kept })
     };
     choices.retain(|choice| {
+        let leases = volatile.jobs.get(&choice.candidate.job);
+        let mut keepers = leases.into_iter().flat_map(|leases| &leases.keepers);
         offer.n_room(choice) > 0
             || match offer.waits_for(choice.job) {
-                Some(Wait::Brief) => n_keepers(choice) < choice.n_ready,
-                Some(Wait::Long) => n_keepers(choice) == 0,
+                Some(Wait::Brief) => (keepers.count() as u64) < choice.n_ready,
+                Some(Wait::Long) => {
+                    keepers.all(|(_, keeper)| volatile.is_sooner(keep(choice), *keeper, offer.now()))
+                }
                 None => false,
             }
     });
-    if !choices.iter().any(|choice| offer.n_room(choice) > 0) {
-        return None;
-    }
+    let keeps = |choice: &Choice<'_>| kept.is_some_and(|kept| kept.job == choice.candidate.job);
+    let of_most =
+        |choice: &Choice<'_>| choices.iter().all(|o| o.candidate.priority <= choice.candidate.priority);
     let candidates = choices.iter().map(|choice| &choice.candidate);
-    let choice = choices.swap_remove(settings.policies.matching.choose(candidates)?);
+    let at = match choices.iter().position(|choice| keeps(choice) && of_most(choice)) {
+        Some(at) => at,
+        None if choices.iter().all(|choice| offer.n_room(choice) == 0) => return None,
+        None => settings.policies.matching.choose(candidates)?,
+    };
+    let choice = choices.swap_remove(at);
     if offer.n_room(&choice) > 0 {
         return Some(choice);
     }
-    volatile.keep(id, Some(choice.candidate.job));
+    let keep = keep(&choice);
+    volatile.keep(id, keep);
     None
 }
 
@@ -176,9 +212,10 @@ fn choices<'a>(
     id: PilotId,
 ) -> Vec<Choice<'a>> {
     let revoked = volatile.pilots.get(&id).map(|state| &state.revoked);
+    let kept_cores = kept_cores(durable, volatile);
     let choice = |job_id: &JobId| {
         let (job, leases) = (durable.jobs().get(job_id)?, volatile.jobs.get(job_id)?);
-        let request = &job.request;
+        let (request, user) = (&job.request, job.request.user.as_str());
         let n_slots = request.needs.resources.how_often_in(&offer.pilot.node.capacity);
         if n_slots == 0 || job.is_paused || !offer.outlives(job) {
             return None;
@@ -186,14 +223,17 @@ fn choices<'a>(
         let revoked = revoked.and_then(|revoked| revoked.get(job_id));
         let n_not_for_it = revoked.map_or(0, |revoked| revoked.intersection(&leases.ready).len());
         let n_ready = leases.ready.len() - n_not_for_it;
+        let depth = settings.depth(job.totals.wall_mean());
+        let kept = kept_cores.get(user).copied().unwrap_or(0);
+        let kept_for_others = kept.saturating_sub(leases.kept_cores(job));
         let candidate = Candidate {
             job: *job_id,
-            user: &request.user,
+            user,
             priority: request.priority,
             submitted_at: job.submitted_at,
             held_cores: leases.held_cores,
-            user_held_cores: volatile.user_cores.get(&request.user).copied().unwrap_or(0),
-            is_refill: leases.n_leased % settings.depth(job.totals.wall_mean()) > 0,
+            user_held_cores: volatile.cores_of(user).saturating_add(kept_for_others),
+            is_refill: leases.n_leased < leases.n_slots(depth).saturating_mul(depth),
             last_served: leases.last_served,
         };
         let (depth, n_fitting) = (offer.depth(job), leases.n_fitting);
@@ -202,11 +242,23 @@ fn choices<'a>(
     volatile.ready.iter().filter_map(choice).collect()
 }
 
-/// After tasks of this choice were given out: its user holds more.
-fn note_served(others: &mut [Choice<'_>], volatile: &Volatile, served: &Choice<'_>) {
-    let user = served.candidate.user;
-    let held = volatile.user_cores.get(user).copied().unwrap_or(0);
-    for other in others.iter_mut().filter(|other| other.candidate.user == user) {
-        other.candidate.user_held_cores = held;
+/// What pilots keep for each user's jobs: theirs already, or they would get more elsewhere meanwhile. Who
+/// keeps, keeps for a job with ready tasks.
+fn kept_cores<'a>(durable: &'a Durable, volatile: &Volatile) -> BTreeMap<&'a str, u64> {
+    let mut kept = BTreeMap::<&str, u64>::new();
+    for id in &volatile.ready {
+        let (Some(job), Some(leases)) = (durable.jobs().get(id), volatile.jobs.get(id)) else { continue };
+        if !leases.keepers.is_empty() {
+            let cores = kept.entry(&job.request.user).or_default();
+            *cores = cores.saturating_add(leases.kept_cores(job));
+        }
+    }
+    kept
+}
+
+/// After tasks of this choice were given out: its user holds so many cores more.
+fn note_served(choices: &mut [Choice<'_>], user: &str, n_cores: u64) {
+    for choice in choices.iter_mut().filter(|choice| choice.candidate.user == user) {
+        choice.candidate.user_held_cores = choice.candidate.user_held_cores.saturating_add(n_cores);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     durable::{Durable, Job},
     interface::RequestId,
-    volatile::{JobLeases, PilotState, Volatile},
+    volatile::{JobLeases, Keep, PilotState, Volatile},
 };
 use crate::{
     ids::{JobId, PilotId},
@@ -112,7 +112,7 @@ impl Volatile {
     /// A pilot is gone. It must hold nothing and have no parked pull.
     pub fn remove_pilot(&mut self, durable: &Durable, id: PilotId) {
         self.delist(durable, id);
-        self.keep(id, None);
+        self.keep_nothing(id);
         self.set_idle(durable, id, None);
         let Some(state) = self.pilots.remove(&id) else { return };
         self.n_unsynced -= usize::from(!state.is_synced);
@@ -181,18 +181,24 @@ impl Volatile {
         Some(result)
     }
 
-    /// The pilot keeps the cores that come free for this job, or for none.
-    pub fn keep(&mut self, id: PilotId, job: Option<JobId>) {
+    /// The pilot keeps the cores that come free for a job. It does for no other.
+    pub fn keep(&mut self, id: PilotId, keep: Keep) {
+        self.keep_nothing(id);
+        let n_ready = self.jobs.get(&keep.job).map_or(0, |leases| leases.ready.len());
+        self.free_keepers(keep.job, n_ready.saturating_sub(1));
         let Some(state) = self.pilots.get_mut(&id) else { return };
-        let before = std::mem::replace(&mut state.keeps_for, job.map(|job| (job, self.n_served)));
-        if let Some((job, since)) = before
-            && let Some(leases) = self.jobs.get_mut(&job)
-        {
-            leases.keepers.remove(&(since, id));
+        let Some(leases) = self.jobs.get_mut(&keep.job) else { return };
+        state.keeps_for = Some(keep);
+        leases.keepers.insert((keep.since, id));
+    }
+
+    /// The pilot keeps its cores for nobody any more; gives for whom it did.
+    pub fn keep_nothing(&mut self, id: PilotId) -> Option<Keep> {
+        let kept = self.pilots.get_mut(&id)?.keeps_for.take()?;
+        if let Some(leases) = self.jobs.get_mut(&kept.job) {
+            leases.keepers.remove(&(kept.since, id));
         }
-        if let Some(leases) = job.and_then(|job| self.jobs.get_mut(&job)) {
-            leases.keepers.insert((self.n_served, id));
-        }
+        Some(kept)
     }
 
     /// So many pilots keep cores for the job at most; those that have for the longest are looked at again.
@@ -201,7 +207,7 @@ impl Volatile {
             && leases.keepers.len() as u64 > n_left
             && let Some((_, keeper)) = leases.keepers.first().copied()
         {
-            self.keep(keeper, None);
+            self.keep_nothing(keeper);
             self.commanded.insert(keeper);
         }
     }

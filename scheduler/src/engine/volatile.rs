@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{durable::Durable, interface::RequestId, standby::Parked};
+use super::{
+    durable::{Durable, Job},
+    interface::RequestId,
+    standby::Parked,
+};
 use crate::{
     ids::{JobId, PilotId, PlatformId, TaskId},
     pull::{Part, PilotCommand},
@@ -112,8 +116,8 @@ pub struct PilotState {
     pub parked: Option<(RequestId, Time)>,
     /// Whether it takes new tasks.
     pub is_hungry: bool,
-    /// The job for which it keeps the cores that come free, and since which value of the serving counter.
-    pub keeps_for: Option<(JobId, u64)>,
+    /// For which job it keeps the cores that come free.
+    pub keeps_for: Option<Keep>,
     /// Parts sent in this epoch.
     pub n_parts: u64,
     /// Parts that it has not confirmed.
@@ -128,6 +132,17 @@ pub struct PilotState {
     pub n_node_failures: u32,
     /// When its timer is due.
     pub timer_at: Option<Time>,
+}
+
+/// A pilot keeps the cores that come free for a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Keep {
+    /// For which one.
+    pub job: JobId,
+    /// Since which value of the serving counter.
+    pub since: u64,
+    /// When what the pilot held then is expected to have ended.
+    pub until: Time,
 }
 
 /// A platform's fortunes.
@@ -190,6 +205,12 @@ impl Volatile {
         self.now < self.grace_until && self.n_unsynced > 0
     }
 
+    /// Whether cores kept so are there before those that this pilot keeps, or it is late.
+    pub fn is_sooner(&self, keep: Keep, keeper: PilotId, now: Time) -> bool {
+        let kept = self.pilots.get(&keeper).and_then(|state| state.keeps_for);
+        kept.is_none_or(|kept| keep.until < kept.until || kept.until < now)
+    }
+
     /// Sees to it that the pilot is looked at, at `at` or before.
     pub fn arm_pilot(&mut self, id: PilotId, at: Time) {
         let Some(pilot) = self.pilots.get_mut(&id) else { return };
@@ -210,6 +231,18 @@ impl Volatile {
             }
             self.timers.insert((at, Timer::Platform(id)));
         }
+    }
+}
+
+impl JobLeases {
+    /// How many slots its tasks hold, if each should have so many: those that run, however few wait.
+    pub fn n_slots(&self, depth: u64) -> u64 {
+        self.n_leased.div_ceil(depth).max(self.n_running)
+    }
+
+    /// Cores that pilots keep for it.
+    pub fn kept_cores(&self, job: &Job) -> u64 {
+        (self.keepers.len() as u64).saturating_mul(u64::from(job.request.needs.resources.cores))
     }
 }
 
