@@ -26,6 +26,8 @@ use crate::{
 const N_RESULTS_MAX: u64 = 4096;
 /// … or so many bytes of output.
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
+/// For longer than this no free core waits behind a task: it was sent as one that ends soon.
+const LATE: Span = Span(1_000_000);
 
 /// What a pilot is and may do.
 #[derive(Clone, Debug)]
@@ -112,6 +114,8 @@ pub struct PilotCore {
     free: Resources,
     jobs: BTreeMap<JobId, JobQueue>,
     order: VecDeque<JobId>,
+    /// Whether free cores wait until a task of the job whose turn it is fits.
+    is_kept: bool,
     running: BTreeMap<TaskId, Running>,
     /// Handed on, and not known to have begun.
     ahead: BTreeMap<TaskId, Ahead>,
@@ -179,6 +183,7 @@ impl PilotCore {
             limits,
             jobs: BTreeMap::new(),
             order: VecDeque::new(),
+            is_kept: false,
             running: BTreeMap::new(),
             ahead: BTreeMap::new(),
             gathered: BTreeMap::new(),
@@ -228,7 +233,9 @@ impl PilotCore {
     /// has run for so long that others should not wait for it.
     pub fn next_wakeup(&self) -> Option<Time> {
         let is_over = matches!(self.leaving, Some(LeaveReason::Walltime)) || self.has_left;
-        self.last_moment().filter(|_| !is_over).into_iter().chain(self.stuck_at()).min()
+        let late_at = self.running.values().map(|running| running.since + LATE).min();
+        let late_at = late_at.filter(|_| self.is_kept);
+        self.last_moment().filter(|_| !is_over).into_iter().chain(self.stuck_at()).chain(late_at).min()
     }
 
     /// Whether tasks wait here for a slot.
@@ -457,8 +464,9 @@ impl PilotCore {
 
     /// Who has the fewest cores here goes first, then whose turn was the longest ago: turns alone would give
     /// a job whose tasks are ten times as long ten times the cores. Nobody passes by one whose tasks need
-    /// more than is free: it would never be.
+    /// more than is free, which would never be, unless a task is in the way that takes long.
     fn begin_tasks(&mut self, now: Time, actions: &mut Vec<PilotAction>) {
+        self.is_kept = false;
         if self.leaving.is_some() {
             return;
         }
@@ -477,7 +485,11 @@ impl PilotCore {
             let needs = &queue.needs.resources;
             let n = needs.how_often_in(&self.free);
             if n == 0 {
-                return;
+                self.is_kept = !self.has_late(now);
+                if self.is_kept {
+                    return;
+                }
+                continue;
             }
             for index in queue.queued.take_first(n).indices() {
                 let task = TaskId { job, index };
@@ -489,6 +501,11 @@ impl PilotCore {
             }
             self.goes_last(job);
         }
+    }
+
+    /// Whether a task has run for so long that free cores should not wait for its.
+    fn has_late(&self, now: Time) -> bool {
+        self.running.values().any(|running| now >= running.since + LATE)
     }
 
     fn in_turn(&self) -> Vec<JobId> {
