@@ -6,7 +6,7 @@ use scheduler::{
 };
 
 use crate::{
-    grid,
+    draw, grid,
     report::{Claim, Effort, Figure, Part, Progress, Shape, Verdict},
 };
 
@@ -181,14 +181,12 @@ fn arrivals(effort: Effort, interference: &Interference, seed: u64, progress: &d
 fn late(scenario: &Scenario, gap: f64, seed: u64) -> Scenario {
     let mut luck = Luck::of(seed, &[gap as u64]);
     let mut order: Vec<usize> = (0..scenario.applications.len()).collect();
-    (1..order.len()).rev().for_each(|last| order.swap(last, luck.below(last as u64 + 1) as usize));
+    draw::shuffle(&mut order, &mut luck);
     let mut late = scenario.clone();
     let mut at = 0.0;
     for user in order {
         late.submitted_at[user] = at;
-        // Uniform over (0, 1], so that the logarithm is finite.
-        let uniform = (luck.below(1 << 53) + 1) as f64 / (1_u64 << 53) as f64;
-        at -= gap * uniform.ln();
+        at += gap * draw::exponential(&mut luck);
     }
     late
 }

@@ -3,11 +3,8 @@
 
 use scheduler::{luck::Luck, pilot::Ending, results::FailureKind, time::Span};
 
-use super::{
-    Application, Platform,
-    distribution::{Distribution, fraction},
-};
-use crate::faults::nodes::tasks::Course;
+use super::{Application, Platform, distribution::Distribution};
+use crate::{draw, faults::nodes::tasks::Course};
 
 /// What the numbers of a draw begin with: draws for one thing have nothing to do with those for another.
 const QUEUE: u64 = 20;
@@ -77,7 +74,7 @@ impl Model {
         // Not 0: nothing takes no time at all.
         let wall = Span(((wall.0 as f64 / speed) as u64).max(1));
         let mut luck = Luck::of(self.seed, &[FAILURE, job, index, attempt]);
-        let mut happens = |rate: f64| fraction(&mut luck) < rate;
+        let mut happens = |rate: f64| draw::uniform(&mut luck) < rate;
         let application = &self.applications[application];
         let (node_fails, program_fails) =
             (happens(application.node_fails), happens(application.program_fails));

@@ -13,14 +13,17 @@ use scheduler::{
 
 use super::{
     Arrivals, Lot, Platform, Scenario,
-    distribution::{Distribution, fraction, span},
+    distribution::{Distribution, span},
     ledger::{JobAccount, Ledger},
     model::Model,
     scene::Scene,
 };
-use crate::faults::{
-    plan::{Act, Plan, SitePlan},
-    world::BEGIN,
+use crate::{
+    draw,
+    faults::{
+        plan::{Act, Plan, SitePlan},
+        world::BEGIN,
+    },
 };
 
 /// Draws for arrivals and applications of a lot of jobs.
@@ -139,15 +142,8 @@ fn arrivals(seed: u64, which: usize, lot: &Lot) -> Vec<Coming> {
         }
     };
     let mut luck = Luck::of(seed, &[ARRIVALS, which as u64, 1]);
-    let mut application = || {
-        let mut left = fraction(&mut luck);
-        let chosen = lot.applications.iter().find(|(_, weight)| {
-            left -= weight;
-            left < 0.0
-        });
-        // Weights sum to 1 but for rounding.
-        chosen.or(lot.applications.last()).map_or(0, |(application, _)| *application)
-    };
+    let weights: Vec<f64> = lot.applications.iter().map(|(_, weight)| *weight).collect();
+    let mut application = || lot.applications[draw::weighted(&weights, &mut luck)].0;
     // An act at the beginning itself would come before the manager.
     let coming = |offset| Coming { at: lot.at + offset + Span(1), application: application() };
     offsets.into_iter().map(coming).collect()

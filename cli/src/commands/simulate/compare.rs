@@ -5,13 +5,12 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use indicatif::ProgressBar;
 use scheduler::policy::Policies;
 use serde_json::json;
 use simulator::{
     faults::Violation,
     grid,
-    report::{Cell, Listing, Progress},
+    report::{Cell, Listing},
     scenario::{
         Scenario,
         measures::{Measure, Row},
@@ -63,12 +62,12 @@ pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
     let inputs: Vec<Scenario> = combinations.iter().flat_map(of).collect();
     let (n_runs, bar) = (inputs.len(), bar(inputs.len() as u64, "runs"));
     let ended: Arc<Mutex<Vec<Option<Ended>>>> = Arc::new(Mutex::new(vec![None; n_runs]));
-    let (shared, told, subjects) = (Arc::clone(&ended), Bar(bar.clone()), inputs.clone());
+    let (shared, told, subjects) = (Arc::clone(&ended), bar.clone(), inputs.clone());
     let work = move || {
-        let numbered: Vec<(usize, &Scenario)> = subjects.iter().enumerate().collect();
-        grid::map(&numbered, &told, |(n, scenario)| {
-            let rows = scenario.run(None).map(|account| account.rows);
-            shared.lock().unwrap_or_else(PoisonError::into_inner)[*n] = Some(rows);
+        let run = |n: u64| subjects[n as usize].run(None).map(|account| account.rows);
+        grid::each(0..n_runs as u64, run, |n, rows| {
+            shared.lock().unwrap_or_else(PoisonError::into_inner)[n as usize] = Some(rows);
+            told.inc(1);
         });
     };
     let is_finished = until_interrupted(work).await?.is_some();
@@ -91,17 +90,6 @@ pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
         return Ok(Outcome::Interrupted);
     }
     Ok(if is_sound { Outcome::Fine } else { Outcome::TasksFailed })
-}
-
-/// How far the runs are.
-struct Bar(ProgressBar);
-
-impl Progress for Bar {
-    fn expect(&self, _: u64) {}
-
-    fn done(&self) {
-        self.0.inc(1);
-    }
 }
 
 /// `matching=turns,fifo`: a layer and its words.
