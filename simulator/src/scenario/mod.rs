@@ -6,17 +6,19 @@ pub mod distribution;
 pub mod ledger;
 pub mod measures;
 mod model;
+pub mod past;
 mod plan;
 pub mod policies;
 mod read;
+mod read_log;
 mod read_users;
 pub(crate) mod scene;
 mod timeline;
 
-use std::{fmt, path::Path};
+use std::{fmt, path::Path, sync::Arc};
 
 use protocol::job::Problem;
-use scheduler::{policy::Policies, time::Span};
+use scheduler::{policy::Policies, pull::TaskNeeds, resources::Resources, time::Span};
 
 use crate::{
     faults::{Violation, plan::Rates, world::World},
@@ -25,6 +27,7 @@ use crate::{
 
 use distribution::Distribution;
 use measures::Account;
+use past::PastJob;
 
 /// What a scenario's file says.
 #[derive(Clone, Debug)]
@@ -39,6 +42,8 @@ pub struct Scenario {
     pub users: Vec<String>,
     /// Of all users, in the file's order.
     pub lots: Vec<Lot>,
+    /// Jobs from workload logs, or of a manager: they come besides the lots.
+    pub past: Arc<[PastJob]>,
     /// Which policy each layer uses.
     pub policies: Policies,
     faults: Faults,
@@ -74,8 +79,8 @@ pub struct Platform {
 pub struct Application {
     /// Unique.
     pub name: String,
-    /// What a task takes on a platform of speed 1.
-    pub time: Distribution,
+    /// What a task takes on a platform of speed 1; `None`: its jobs are from logs, which say it.
+    pub time: Option<Distribution>,
     /// Cores of a task.
     pub cores: u32,
     /// After so long a task is stopped.
@@ -138,6 +143,17 @@ struct Faults {
 /// Scenarios with more tasks are run without an auditor, who keeps a history of each.
 const N_AUDITED_MAX: u64 = 5_000;
 
+impl Application {
+    /// What each of its tasks needs.
+    fn needs(&self) -> TaskNeeds {
+        TaskNeeds {
+            resources: Resources::cores(self.cores),
+            time_limit: self.time_limit,
+            success_codes: vec![0],
+        }
+    }
+}
+
 impl Scenario {
     /// Reads a file.
     ///
@@ -148,7 +164,7 @@ impl Scenario {
         Scenario::parse(&text, &path.display().to_string())
     }
 
-    /// Reads the text of a file; `name` is what its problems call it.
+    /// Reads the text of a file; `name` is what its problems call it, and logs are looked for beside it.
     ///
     /// # Errors
     /// All its mistakes, in the order of its lines.
@@ -158,7 +174,13 @@ impl Scenario {
 
     /// All tasks of all users.
     pub fn n_tasks(&self) -> u64 {
-        self.lots.iter().map(|lot| lot.n_tasks.saturating_mul(lot.n_jobs)).fold(0, u64::saturating_add)
+        let of_lots = self.lots.iter().map(|lot| lot.n_tasks.saturating_mul(lot.n_jobs));
+        of_lots.chain(self.past.iter().map(|past| past.job.n_tasks)).fold(0, u64::saturating_add)
+    }
+
+    /// All jobs of all users.
+    pub fn n_jobs(&self) -> u64 {
+        self.lots.iter().map(|lot| lot.n_jobs).sum::<u64>() + self.past.len() as u64
     }
 
     /// Whether an auditor watches its runs.
@@ -184,3 +206,5 @@ impl Scenario {
 mod tests;
 #[cfg(test)]
 mod tests_of_files;
+#[cfg(test)]
+mod tests_of_logs;

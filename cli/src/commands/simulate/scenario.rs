@@ -90,7 +90,6 @@ pub(super) fn write_tables(folder: &Path, tables: &[Listing]) -> Result<(), Fail
 }
 
 fn words(path: &Path, scenario: &Scenario, account: &Account) -> String {
-    let n_jobs = scenario.lots.iter().map(|lot| lot.n_jobs).sum();
     let auditor = if account.is_audited { "; every rule held" } else { "" };
     let rows: Vec<_> =
         account.rows.iter().map(|row| (vec![row.group.word().to_owned(), row.name.clone()], row)).collect();
@@ -99,7 +98,7 @@ fn words(path: &Path, scenario: &Scenario, account: &Account) -> String {
         path.display(),
         scenario.seed,
         counted(scenario.n_tasks(), "task"),
-        counted(n_jobs, "job"),
+        counted(scenario.n_jobs(), "job"),
         shown_policies(scenario),
         counted(scenario.platforms.len() as u64, "platform"),
         counted(account.n_events, "event"),
