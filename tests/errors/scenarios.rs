@@ -55,6 +55,9 @@ fn bad_scenarios_are_explained_and_good_ones_run() {
     assert!(first.status.success() && first.stdout == second.stdout, "the same seed printed something else");
     assert!(page.sandbox.read("out/measures.csv").lines().count() == 6);
     assert!(page.sandbox.read("busy.svg").contains("<svg"));
+    page.sandbox.ok(&["simulate", "good.yaml", "--plot", "busy.png"]);
+    let png = std::fs::read(page.sandbox.path().join("busy.png")).expect("it was drawn");
+    assert!(png.starts_with(b"\x89PNG") && png.len() > 5_000, "{} bytes", png.len());
     for (title, right, wrong) in [
         ("no policy", "users:", "policies: {matching: lifo}\nusers:"),
         ("a layer that is not composed yet", "users:", "policies: {allocation: pa-rr}\nusers:"),
@@ -75,7 +78,7 @@ fn bad_scenarios_are_explained_and_good_ones_run() {
         ("no comparison", &["simulate", "good.yaml", "--compare", "matching"]),
         ("comparing what is no policy", &["simulate", "good.yaml", "--compare", "matching=turns,lifo"]),
         ("comparing faults", &["simulate", "--faults", "--compare", "matching=turns"]),
-        ("a figure that is none", &["simulate", "good.yaml", "--plot", "busy.png"]),
+        ("a figure that is none", &["simulate", "good.yaml", "--plot", "busy.gif"]),
     ];
     for (title, arguments) in cases {
         page.refuses(title, arguments);

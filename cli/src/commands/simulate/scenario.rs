@@ -1,6 +1,7 @@
 //! One run of a scenario: a table of what it came to, as JSON, as CSV, and drawn.
 
 use std::{
+    ffi::OsStr,
     fmt, fs,
     io::{self, BufWriter, Write},
     path::Path,
@@ -9,7 +10,7 @@ use std::{
 use scheduler::time::Span;
 use serde_json::{Map, Value, json};
 use simulator::{
-    report::Listing,
+    report::{Figure, Listing},
     scenario::{
         Scenario,
         distribution::span,
@@ -33,10 +34,7 @@ use crate::{
 /// # Errors
 /// The scenario's mistakes, or what cannot be written.
 pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
-    if let Some(file) = args.plot.as_ref().filter(|file| file.extension().is_none_or(|end| end != "svg")) {
-        let expected = "figures are SVG: give a name that ends in .svg";
-        return Err(Failure::bad_input(format!("--plot: found {}; {expected}", file.display())));
-    }
+    let plot = args.plot.as_deref().map(Plot::of).transpose()?;
     let scenario = load(path, args)?;
     let (subject, is_traced) = (scenario.clone(), args.trace);
     let work = move || {
@@ -62,8 +60,8 @@ pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
     if let Some(folder) = &args.csv {
         write_tables(folder, &[account.listing(), account.busy_cores()])?;
     }
-    if let Some(file) = &args.plot {
-        fs::write(file, account.figure().to_svg()).map_err(|error| Failure::file("write", file, &error))?;
+    if let Some(plot) = plot {
+        plot.write(&account.figure())?;
     }
     show::print(&if args.json {
         as_json(path, &scenario, &account)?
@@ -71,6 +69,34 @@ pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
         words(path, &scenario, &account)
     })?;
     Ok(Outcome::Fine)
+}
+
+/// A file for a figure; its name says what it is to be.
+struct Plot<'a> {
+    file: &'a Path,
+    is_png: bool,
+}
+
+impl Plot<'_> {
+    fn of(file: &Path) -> Result<Plot<'_>, Failure> {
+        let is_png = match file.extension().and_then(OsStr::to_str) {
+            Some("svg") => false,
+            Some("png") => true,
+            _ => {
+                let expected = "give a name that ends in .svg or .png";
+                return Err(Failure::bad_input(format!("--plot: found {}; {expected}", file.display())));
+            }
+        };
+        Ok(Plot { file, is_png })
+    }
+
+    fn write(&self, figure: &Figure) -> Result<(), Failure> {
+        let bytes = match self.is_png {
+            true => figure.to_png().map_err(|error| Failure::infrastructure(error.to_string()))?,
+            false => figure.to_svg().into_bytes(),
+        };
+        fs::write(self.file, bytes).map_err(|error| Failure::file("write", self.file, &error))
+    }
 }
 
 /// The scenario, with the seed of the command line.
