@@ -55,7 +55,7 @@ pub struct SimulateArgs {
     /// Write the measures as CSV into this folder
     #[arg(long, value_name = "FOLDER", conflicts_with = "faults")]
     csv: Option<PathBuf>,
-    /// Draw busy cores over time into this SVG file; for one run
+    /// Draw busy cores over time into this file, FILE.svg or FILE.png; for one run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["faults", "compare", "seeds"])]
     plot: Option<PathBuf>,
     /// Print everything that happens; for one run
@@ -82,14 +82,7 @@ pub async fn run(args: SimulateArgs) -> Result<Outcome, Failure> {
 async fn until_interrupted<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Option<T>, Failure> {
-    let mut interrupts = Interrupts::listen()?;
-    tokio::select! {
-        result = tokio::task::spawn_blocking(work) => match result {
-            Ok(result) => Ok(Some(result)),
-            Err(error) => Err(Failure::infrastructure(format!("cannot go on: {error}"))),
-        },
-        _ = interrupts.next() => Ok(None),
-    }
+    Interrupts::listen()?.unless(work).await
 }
 
 /// How far many runs are; nothing for a single one.
