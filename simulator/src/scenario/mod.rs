@@ -3,6 +3,7 @@
 //! that is read instead of drawn and with times that come from a model.
 
 pub mod distribution;
+pub mod history;
 pub mod ledger;
 pub mod measures;
 mod model;
@@ -26,7 +27,7 @@ use crate::{
 };
 
 use distribution::Distribution;
-use measures::Account;
+use measures::{Account, Row};
 use past::PastJob;
 
 /// What a scenario's file says.
@@ -46,6 +47,8 @@ pub struct Scenario {
     pub past: Arc<[PastJob]>,
     /// Which policy each layer uses.
     pub policies: Policies,
+    /// What it came to once, where it is a manager's history.
+    pub history: Option<Box<Row>>,
     faults: Faults,
 }
 
@@ -56,14 +59,17 @@ pub struct Platform {
     pub name: String,
     /// Pilots at most.
     pub n_nodes: u32,
-    /// Cores of each.
-    pub cores: u32,
+    /// What each of them has for tasks.
+    pub capacity: Resources,
     /// Pilots that are there even when there is nothing to do.
     pub pilots_min: u32,
     /// How long a batch job may run.
     pub walltime: Option<Span>,
     /// How long a batch job waits.
     pub queue_wait: Distribution,
+    /// How long batch jobs waited once, which those of now do in turn, the first again after the last;
+    /// empty: it is drawn.
+    pub past_waits: Arc<[Span]>,
     /// A pilot without work for so long is sent away.
     pub idle_timeout: Span,
     /// How often it is asked for what is there.
@@ -206,5 +212,7 @@ impl Scenario {
 mod tests;
 #[cfg(test)]
 mod tests_of_files;
+#[cfg(test)]
+mod tests_of_history;
 #[cfg(test)]
 mod tests_of_logs;

@@ -19,7 +19,8 @@ const FAILURE: u64 = 22;
 
 pub(crate) struct Model {
     seed: u64,
-    queue_waits: Vec<Distribution>,
+    /// Drawn ones, and those that were once.
+    queue_waits: Vec<(Distribution, Arc<[Span]>)>,
     /// `times[application][platform]`: a distribution, and what its spans are divided by.
     times: Vec<Vec<(Distribution, f64)>>,
     applications: Vec<Application>,
@@ -42,9 +43,11 @@ impl Model {
             };
             platforms.iter().map(time).collect()
         });
+        let queue_waits =
+            platforms.iter().map(|platform| (platform.queue_wait, Arc::clone(&platform.past_waits)));
         Model {
             seed: *seed,
-            queue_waits: platforms.iter().map(|platform| platform.queue_wait).collect(),
+            queue_waits: queue_waits.collect(),
             times: times.collect(),
             applications: applications.clone(),
             speeds: platforms.iter().map(|platform| platform.speed).collect(),
@@ -74,7 +77,11 @@ impl Model {
 
     /// How long the batch job of that number waits there.
     pub(crate) fn queue_wait(&self, site: usize, job: u64) -> Span {
-        self.queue_waits[site].draw(&mut Luck::of(self.seed, &[QUEUE, site as u64, job]))
+        let (drawn, past) = &self.queue_waits[site];
+        match past.len() {
+            0 => drawn.draw(&mut Luck::of(self.seed, &[QUEUE, site as u64, job])),
+            n => past[(job % n as u64) as usize],
+        }
     }
 
     /// What becomes of an attempt at a task, given as the scenario's job and the task's index.

@@ -6,7 +6,6 @@ use scheduler::{
         settings::Settings,
     },
     luck::Luck,
-    resources::Resources,
     time::Span,
 };
 
@@ -78,7 +77,7 @@ fn site(platform: &Platform) -> SitePlan {
         spec: PlatformSpec {
             name: platform.name.clone(),
             adapter: "simulated".into(),
-            capacity: Resources::cores(platform.cores),
+            capacity: platform.capacity.clone(),
             n_pilots_min: platform.pilots_min,
             n_pilots_max: platform.n_nodes,
             idle_timeout: platform.idle_timeout,

@@ -6,7 +6,7 @@ use protocol::{
     job::{Fields, Locator, Node, Problem, Reader, in_file, limits::CORES_MAX, nearest, parse_yaml},
     units::parse_duration_ms,
 };
-use scheduler::{policy::Policies, time::Span};
+use scheduler::{policy::Policies, resources::Resources, time::Span};
 
 use super::{
     Application, Lot, Platform, Scenario,
@@ -95,6 +95,7 @@ fn whole(reader: &mut Reader<'_>, node: &Node<'_>, folder: &Path) -> Option<Scen
         applications,
         users,
         policies: policies.unwrap_or_default(),
+        history: None,
         faults: faults.unwrap_or_default(),
     };
     unique(reader, "platforms", scenario.platforms.iter().map(|platform| platform.name.as_str()));
@@ -149,7 +150,7 @@ fn unique<'a>(reader: &mut Reader<'_>, list: &str, names: impl Iterator<Item = &
 
 /// What would never end, or take all memory.
 fn fitting(reader: &mut Reader<'_>, scenario: &Scenario) {
-    let widest = scenario.platforms.iter().map(|platform| platform.cores).max().unwrap_or(0);
+    let widest = scenario.platforms.iter().map(|platform| platform.capacity.cores).max().unwrap_or(0);
     for (n, application) in scenario.applications.iter().enumerate() {
         if application.cores > widest && widest > 0 {
             let found = format!("{} cores, which no node has", application.cores);
@@ -179,13 +180,14 @@ fn platform(reader: &mut Reader<'_>, node: &Node<'_>, applications: &[&str]) -> 
     let platform = Platform {
         name: name?,
         n_nodes: n_nodes.unwrap_or(1),
-        cores: cores.unwrap_or(u32::MAX),
+        capacity: Resources::cores(cores.unwrap_or(u32::MAX)),
         pilots_min: fields.take("pilots_min").and_then(|node| reader.integer(&node, (0, most))).unwrap_or(0),
         walltime,
         queue_wait: fields
             .take("queue_wait")
             .and_then(|node| time(reader, &node))
             .unwrap_or(Distribution::Constant(0.0)),
+        past_waits: [].into(),
         idle_timeout: idle_timeout.unwrap_or(Span::from_secs(600)),
         poll_interval: poll_interval.unwrap_or(Span::from_secs(30)),
         speed: fields.take("speed").and_then(|node| positive(reader, &node)).unwrap_or(1.0),

@@ -192,10 +192,11 @@ prop_compose! {
         Platform {
             name: String::new(),
             n_nodes,
-            cores,
+            capacity: Resources::cores(cores),
             pilots_min: 0,
             walltime: walltime.map(Span::from_secs),
             queue_wait,
+            past_waits: [].into(),
             idle_timeout: Span::from_secs(idle_s),
             poll_interval: Span::from_secs(10),
             speed,
@@ -288,7 +289,7 @@ prop_compose! {
         }
         let users = ["ada", "bob", "eve"].map(str::to_owned).to_vec();
         let past = past.into();
-        Scenario { seed, platforms, applications, users, lots, past, policies, faults }
+        Scenario { seed, platforms, applications, users, lots, past, policies, history: None, faults }
     }
 }
 
@@ -320,10 +321,10 @@ proptest! {
             prop_assert_eq!(jobs, platforms);
         }
         for (platform, account) in scenario.platforms.iter().zip(&ledger.platforms) {
-            prop_assert!(account.busy_cores_max <= platform.n_nodes * platform.cores);
+            prop_assert!(account.busy_cores_max <= platform.n_nodes * platform.capacity.cores);
             prop_assert_eq!(account.timeline.total(), account.tally.busy);
             prop_assert!(account.tally.useful <= account.tally.busy);
-            prop_assert!(account.tally.busy <= account.held_us * u128::from(platform.cores));
+            prop_assert!(account.tally.busy <= account.held_us * u128::from(platform.capacity.cores));
         }
     }
 

@@ -19,7 +19,7 @@ use simulator::{
     },
 };
 
-use super::{SimulateArgs, until_interrupted};
+use super::{SimulateArgs, subject::Subject, until_interrupted};
 use crate::{
     failure::{Failure, Outcome},
     show::{
@@ -33,10 +33,10 @@ use crate::{
 ///
 /// # Errors
 /// The scenario's mistakes, or what cannot be written.
-pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
+pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
     let plot = args.plot.as_deref().map(Plot::of).transpose()?;
-    let scenario = load(path, args)?;
-    let (subject, is_traced) = (scenario.clone(), args.trace);
+    let subject = Subject::load(args)?;
+    let (scenario, is_traced) = (subject.scenario.clone(), args.trace);
     let work = move || {
         // It may be longer than memory.
         let mut out = BufWriter::new(io::stdout().lock());
@@ -44,7 +44,7 @@ pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
             // Whoever reads no further still gets to know what it came to by the exit code.
             let _ = writeln!(out, "{line}");
         };
-        subject.run(if is_traced { Some(&mut line) } else { None })
+        scenario.run(if is_traced { Some(&mut line) } else { None })
     };
     let Some(result) = until_interrupted(work).await? else {
         show::say("interrupted; the run was not over");
@@ -53,7 +53,7 @@ pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
     let account = match result {
         Ok(account) => account,
         Err(violation) => {
-            show::say(&format!("{}, seed {}: {violation}", path.display(), scenario.seed));
+            show::say(&format!("{}, seed {}: {violation}", subject.name, subject.scenario.seed));
             return Ok(Outcome::TasksFailed);
         }
     };
@@ -63,11 +63,7 @@ pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
     if let Some(plot) = plot {
         plot.write(&account.figure())?;
     }
-    show::print(&if args.json {
-        as_json(path, &scenario, &account)?
-    } else {
-        words(path, &scenario, &account)
-    })?;
+    show::print(&if args.json { as_json(&subject, &account)? } else { words(&subject, &account) })?;
     Ok(Outcome::Fine)
 }
 
@@ -99,13 +95,6 @@ impl Plot<'_> {
     }
 }
 
-/// The scenario, with the seed of the command line.
-pub(super) fn load(path: &Path, args: &SimulateArgs) -> Result<Scenario, Failure> {
-    let mut scenario = Scenario::load(path)?;
-    scenario.seed = args.seed.unwrap_or(scenario.seed);
-    Ok(scenario)
-}
-
 /// Each as a CSV file of its name.
 pub(super) fn write_tables(folder: &Path, tables: &[Listing]) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|error| Failure::file("create", folder, &error))?;
@@ -115,19 +104,22 @@ pub(super) fn write_tables(folder: &Path, tables: &[Listing]) -> Result<(), Fail
     })
 }
 
-fn words(path: &Path, scenario: &Scenario, account: &Account) -> String {
+fn words(subject: &Subject, account: &Account) -> String {
+    let scenario = &subject.scenario;
     let auditor = if account.is_audited { "; every rule held" } else { "" };
     let rows: Vec<_> =
         account.rows.iter().map(|row| (vec![row.group.word().to_owned(), row.name.clone()], row)).collect();
     format!(
-        "{}, seed {}: {} of {}, {} on {}; {}{auditor}\n\n{}",
-        path.display(),
+        "{}{}, seed {}: {} of {}, {} on {}; {}{auditor}\n{}\n{}",
+        subject.heading(),
+        subject.name,
         scenario.seed,
         counted(scenario.n_tasks(), "task"),
         counted(scenario.n_jobs(), "job"),
         shown_policies(scenario),
         counted(scenario.platforms.len() as u64, "platform"),
         counted(account.n_events, "event"),
+        subject.compared(account.all()),
         table(&["OF", "NAME"], &rows)
     )
 }
@@ -198,11 +190,12 @@ fn shown_value(measure: Measure, value: f64) -> String {
     }
 }
 
-fn as_json(path: &Path, scenario: &Scenario, account: &Account) -> Result<String, Failure> {
+fn as_json(subject: &Subject, account: &Account) -> Result<String, Failure> {
     show::json(&json!({
-        "scenario": path.display().to_string(),
-        "seed": scenario.seed,
-        "policies": policies_json(scenario),
+        "scenario": subject.name,
+        "history": subject.facts(),
+        "seed": subject.scenario.seed,
+        "policies": policies_json(&subject.scenario),
         "is_audited": account.is_audited,
         "n_events": account.n_events,
         "measures": rows_json(&account.rows),
