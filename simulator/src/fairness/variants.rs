@@ -23,7 +23,7 @@ const D_UNITS: [u64; 6] = [1, 50, 100, 200, 300, 600];
 /// Mean seconds between users.
 const GAPS: [f64; 4] = [500.0, 1000.0, 2000.0, 4000.0];
 /// So often each gap is drawn.
-const N_DRAWS: u64 = 10;
+const N_DRAWS: u64 = 100;
 /// Policies of the first level that are compared, by their places.
 const COMPARED: [usize; 4] = [0, 3, 6, 9];
 
