@@ -485,8 +485,8 @@ impl PilotCore {
             let needs = &queue.needs.resources;
             let n = needs.how_often_in(&self.free);
             if n == 0 {
-                self.is_kept = !self.has_late(now);
-                if self.is_kept {
+                self.is_kept = self.free.cores > 0 && !self.has_late(now);
+                if self.is_kept || self.free.cores == 0 {
                     return;
                 }
                 continue;
