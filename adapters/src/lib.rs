@@ -2,16 +2,16 @@
 //! without I/O and without a clock. Transports run what it says.
 
 pub mod command;
-pub mod site;
 pub mod transport;
 
 mod local;
+mod script;
 mod slurm;
 #[cfg(test)]
 mod transcripts;
 
 use command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad};
-use site::Site;
+use profiles::site::Site;
 
 /// A backend as a codec.
 pub trait Adapter: Send + Sync {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use profiles::site::Site;
 use scheduler::{resources::Resources, time::Span};
 
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
     command::{
         AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, Output, Queue, QueueLoad,
     },
-    site::{Site, script},
+    script::script,
 };
 
 pub(crate) const NAME: &str = "slurm";

@@ -11,6 +11,7 @@ fn slurm() -> Slurm {
         options: vec!["--constraint=avx512".into()],
         setup: vec!["module load glibc".into()],
         agent: None,
+        folder: None,
     };
     Slurm::new(&surroundings, &site)
 }

@@ -1,22 +1,6 @@
-//! What an operator says of an account on a platform, and the script that begins a pilot there.
+//! The script that begins a pilot on a platform.
 
-use serde::Deserialize;
-
-/// How pilots of an account are asked for. Every field may be absent.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Site {
-    /// The partition, queue or class; `None`: the platform's default.
-    pub queue: Option<String>,
-    /// Who pays.
-    pub account: Option<String>,
-    /// More options of the submission, each a word of its own, like `--constraint=avx512`.
-    pub options: Vec<String>,
-    /// Lines of shell that stand before the agent in the script: modules to load, folders to make.
-    pub setup: Vec<String>,
-    /// Where the agent is on the platform's nodes; `None`: as on this host.
-    pub agent: Option<String>,
-}
+use profiles::site::Site;
 
 /// The document's end in the script: nothing of a JSON document is this line.
 const END: &str = "PILOTFISH-JOIN";
