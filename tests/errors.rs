@@ -23,3 +23,5 @@ mod scenarios;
 mod tasks;
 #[path = "errors/values.rs"]
 mod values;
+#[path = "errors/what_if.rs"]
+mod what_if;

@@ -109,7 +109,7 @@ impl fmt::Display for Failure {
 
 impl From<Vec<Problem>> for Failure {
     fn from(problems: Vec<Problem>) -> Failure {
-        Failure::BadInput(problems.iter().map(Problem::to_string).collect())
+        Failure::BadInput(problems.iter().map(|problem| without_numbers(problem.to_string())).collect())
     }
 }
 

@@ -39,6 +39,23 @@ impl Interrupts {
         })
     }
 
+    /// What the work comes to; `None` when one came first. Then the work ends with this process.
+    ///
+    /// # Errors
+    /// The work ended in a panic.
+    pub async fn unless<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Option<T>, Failure> {
+        tokio::select! {
+            result = tokio::task::spawn_blocking(work) => match result {
+                Ok(result) => Ok(Some(result)),
+                Err(error) => Err(Failure::infrastructure(format!("cannot go on: {error}"))),
+            },
+            _ = self.next() => Ok(None),
+        }
+    }
+
     /// The next one. Safe to be dropped while waiting.
     pub async fn next(&mut self) -> Interrupt {
         let is_urgent = tokio::select! {

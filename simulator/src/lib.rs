@@ -13,3 +13,4 @@ pub mod scenario;
 pub mod tla;
 
 mod agenda;
+mod draw;

@@ -6,6 +6,8 @@
 
 use scheduler::luck::Luck;
 
+use crate::draw;
+
 /// How the rate of arrivals changes over a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
@@ -67,15 +69,9 @@ impl Pattern {
     /// `n` arrivals in this span, ascending, in its unit: one in each n-th part of the work, at a place drawn
     /// by lot.
     pub fn arrivals(self, n: usize, span: f64, luck: &mut Luck) -> Vec<f64> {
-        let mut arrival = |place: usize| span * self.when((place as f64 + fraction(luck)) / n as f64);
+        let mut arrival = |place: usize| span * self.when((place as f64 + draw::uniform(luck)) / n as f64);
         (0..n).map(&mut arrival).collect()
     }
-}
-
-/// From 0 to below 1.
-fn fraction(luck: &mut Luck) -> f64 {
-    const STEPS: u64 = 1 << 32;
-    luck.below(STEPS) as f64 / STEPS as f64
 }
 
 /// Where between 0 and 1 the area under the line from `from` to `to` comes to `area`.

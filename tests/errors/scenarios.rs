@@ -10,6 +10,39 @@ users:
   - {name: bob, jobs: [{application: docking, tasks: 2, count: 3, arrivals: {poisson: 1m}}]}
 ";
 
+/// Jobs of a log: 4 and 2 processors.
+const LOGGED: &str = "platforms: [{name: cluster, nodes: 2, cores: 2}]
+applications: [{name: batch, time: logged}]
+users: [{name: ada, jobs: [{application: batch, arrivals: {swf: logs/a.swf}}]}]
+";
+const LOG: &str = "; MaxProcs: 8
+1 0 5 100 4 -1 -1 -1 -1 -1 1 -1 -1 -1 -1 -1 -1 -1
+2 30 0 60 2 -1 -1 -1 -1 -1 1 -1 -1 -1 -1 -1 -1 -1
+";
+
+#[test]
+fn scenarios_with_workload_logs_run_and_bad_logs_are_explained() {
+    let mut page = Page::new("workload-logs");
+    std::fs::create_dir(page.sandbox.path().join("logs")).expect("a folder");
+    page.sandbox.write("logged.yaml", LOGGED);
+    page.refuses("no such log", &["simulate", "logged.yaml"]);
+    page.sandbox.write("logs/a.swf", LOG);
+    page.ends("jobs of a log", &["simulate", "logged.yaml"], 0);
+    for (title, log) in [
+        ("a log that is cut off", &LOG[..LOG.len() - 10]),
+        ("a negative time", &LOG.replace("30 0 60", "30 0 -60")),
+        ("a negative size", &LOG.replace("100 4", "100 -4")),
+        ("nothing that ran", &LOG.replace("100 4", "0 4").replace("60 2", "-1 2")),
+    ] {
+        page.sandbox.write("logs/a.swf", log);
+        page.refuses(title, &["simulate", "logged.yaml"]);
+    }
+    page.sandbox.write("logs/a.swf", LOG);
+    page.sandbox.write("twice.yaml", &LOGGED.replace("application: batch,", "application: batch, tasks: 4,"));
+    page.refuses("said twice", &["simulate", "twice.yaml"]);
+    page.close();
+}
+
 #[test]
 fn bad_scenarios_are_explained_and_good_ones_run() {
     let mut page = Page::new("scenarios");
@@ -22,6 +55,9 @@ fn bad_scenarios_are_explained_and_good_ones_run() {
     assert!(first.status.success() && first.stdout == second.stdout, "the same seed printed something else");
     assert!(page.sandbox.read("out/measures.csv").lines().count() == 6);
     assert!(page.sandbox.read("busy.svg").contains("<svg"));
+    page.sandbox.ok(&["simulate", "good.yaml", "--plot", "busy.png"]);
+    let png = std::fs::read(page.sandbox.path().join("busy.png")).expect("it was drawn");
+    assert!(png.starts_with(b"\x89PNG") && png.len() > 5_000, "{} bytes", png.len());
     for (title, right, wrong) in [
         ("no policy", "users:", "policies: {matching: lifo}\nusers:"),
         ("a layer that is not composed yet", "users:", "policies: {allocation: pa-rr}\nusers:"),
@@ -42,7 +78,7 @@ fn bad_scenarios_are_explained_and_good_ones_run() {
         ("no comparison", &["simulate", "good.yaml", "--compare", "matching"]),
         ("comparing what is no policy", &["simulate", "good.yaml", "--compare", "matching=turns,lifo"]),
         ("comparing faults", &["simulate", "--faults", "--compare", "matching=turns"]),
-        ("a figure that is none", &["simulate", "good.yaml", "--plot", "busy.png"]),
+        ("a figure that is none", &["simulate", "good.yaml", "--plot", "busy.gif"]),
     ];
     for (title, arguments) in cases {
         page.refuses(title, arguments);

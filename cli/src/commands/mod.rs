@@ -121,7 +121,7 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Explain(args) => explain::run(args).await,
         Command::Status(args) => status::run(args).await,
         Command::Stop(args) => stop::run(args).await,
-        Command::Reproduce(args) => reproduce::run(&args),
+        Command::Reproduce(args) => reproduce::run(args).await,
         Command::Simulate(args) => simulate::run(args).await,
         Command::Completions(args) => completions::run(&args),
         // `main` has taken it before anything else was started.

@@ -12,6 +12,7 @@ use simulator::report::{Effort, Progress, Report, Verdict};
 
 use crate::{
     failure::{Failure, Outcome},
+    interrupts::Interrupts,
     show,
 };
 
@@ -42,8 +43,14 @@ enum Paper {
     All,
 }
 
+impl Paper {
+    fn word(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
 /// What to reproduce.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(after_help = EXAMPLES)]
 pub struct ReproduceArgs {
     /// The paper
@@ -70,24 +77,43 @@ pub struct ReproduceArgs {
 ///
 /// # Errors
 /// A file cannot be written, or a log not read.
-pub fn run(args: &ReproduceArgs) -> Result<Outcome, Failure> {
-    let effort = if args.quick { Effort::Quick } else { Effort::Full };
+pub async fn run(args: ReproduceArgs) -> Result<Outcome, Failure> {
+    let mut interrupts = Interrupts::listen()?;
     // What cannot be written is better known before the minutes of work.
     let folder = folder_of(&args.out)?;
     create_folder(&folder)?;
     let mut reports = Vec::new();
-    for paper in Paper::value_variants() {
-        if args.paper != *paper && args.paper != Paper::All {
+    for paper in Paper::value_variants().iter().copied() {
+        if args.paper != paper && args.paper != Paper::All {
             continue;
         }
-        if let Some(report) = reproduce(*paper, effort, args)? {
+        let (wish, bar) = (args.clone(), Bar::new(paper));
+        let told = bar.clone();
+        let report = interrupts.unless(move || reproduce(paper, &wish, &told)).await?;
+        bar.0.finish_and_clear();
+        let Some(report) = report else {
+            show::say(&interrupted(paper, &reports, &args.out));
+            return Ok(Outcome::Interrupted);
+        };
+        if let Some(report) = report? {
             write_files(&folder, &report)?;
             reports.push(report);
         }
     }
-    write(&args.out, &page_of(args, &folder, &reports))?;
+    write(&args.out, &page_of(&args, &folder, &reports))?;
     show::print(&if args.json { as_json(&reports)? } else { words(&reports, &args.out) })?;
     Ok(Outcome::Fine)
+}
+
+/// What is there when Ctrl-C came during a paper.
+fn interrupted(during: Paper, reports: &[Report], page: &Path) -> String {
+    let (during, page) = (during.word(), page.display());
+    match reports.iter().map(|report| report.name).collect::<Vec<_>>().join(", ") {
+        names if names.is_empty() => format!("interrupted during {during}; nothing was written"),
+        names => format!(
+            "interrupted during {during}; tables and figures of {names} are written, the page {page} is not"
+        ),
+    }
 }
 
 /// Beside the page, with its name.
@@ -101,34 +127,31 @@ fn folder_of(page: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-fn reproduce(paper: Paper, effort: Effort, args: &ReproduceArgs) -> Result<Option<Report>, Failure> {
-    let (seed, bar) = (args.seed, Bar::new(paper));
-    let report = match paper {
-        Paper::Fairness => simulator::fairness::reproduce(effort, seed, &bar),
-        Paper::Adaptive => simulator::adaptive::reproduce(effort, seed, &bar),
-        Paper::Matrix => simulator::matrix::reproduce(effort, seed, &bar),
+fn reproduce(paper: Paper, args: &ReproduceArgs, bar: &Bar) -> Result<Option<Report>, Failure> {
+    let (effort, seed) = (if args.quick { Effort::Quick } else { Effort::Full }, args.seed);
+    Ok(Some(match paper {
+        Paper::Fairness => simulator::fairness::reproduce(effort, seed, bar),
+        Paper::Adaptive => simulator::adaptive::reproduce(effort, seed, bar),
+        Paper::Matrix => simulator::matrix::reproduce(effort, seed, bar),
         Paper::Tla => {
-            let logs = args.logs.as_deref();
-            let report = simulator::tla::reproduce_with_logs(effort, seed, &bar, logs);
+            let report = simulator::tla::reproduce_with_logs(effort, seed, bar, args.logs.as_deref());
             report.map_err(|trouble| Failure::bad_input(trouble.to_string()))?
         }
-        Paper::Alstb => simulator::alstb::reproduce(effort, seed, &bar),
+        Paper::Alstb => simulator::alstb::reproduce(effort, seed, bar),
         // The others one by one.
         Paper::All => return Ok(None),
-    };
-    bar.0.finish_and_clear();
-    Ok(Some(report))
+    }))
 }
 
 /// How far one paper is.
+#[derive(Clone)]
 struct Bar(ProgressBar);
 
 impl Bar {
     fn new(paper: Paper) -> Bar {
         let style = ProgressStyle::with_template("{prefix} {pos} of {len} runs {wide_bar} {eta} left");
         let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        let name = paper.to_possible_value().map(|value| value.get_name().to_owned());
-        bar.set_prefix(name.unwrap_or_default());
+        bar.set_prefix(paper.word());
         Bar(bar)
     }
 }
@@ -153,8 +176,16 @@ fn create_folder(folder: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|error| Failure::file("make the folder", folder, &error))
 }
 
+/// Whoever looks finds the file that was there before, or all of the new one.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| Failure::file("write", path, &error))
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, path));
+    written.map_err(|error| {
+        // The failure says enough; half a file would say something wrong.
+        let _ = fs::remove_file(&partial);
+        Failure::file("write", path, &error)
+    })
 }
 
 fn page_of(args: &ReproduceArgs, folder: &Path, reports: &[Report]) -> String {

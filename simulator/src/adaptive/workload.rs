@@ -3,7 +3,7 @@
 use scheduler::{luck::Luck, policy::distribution::Weights};
 
 use super::world::{CLOUD, CLUSTER, Condition, Nature, Pace};
-use crate::pattern::Pattern;
+use crate::{draw, pattern::Pattern};
 
 /// Jobs of a workload.
 const N_JOBS: usize = 100;
@@ -68,9 +68,7 @@ impl Cell {
 /// Each of these as often as the others, for each job one, in an order drawn by lot.
 fn shuffled(applications: &[usize], luck: &mut Luck) -> Vec<usize> {
     let mut all: Vec<usize> = applications.iter().copied().cycle().take(N_JOBS).collect();
-    for last in (1..all.len()).rev() {
-        all.swap(last, luck.below(last as u64 + 1) as usize);
-    }
+    draw::shuffle(&mut all, luck);
     all
 }
 

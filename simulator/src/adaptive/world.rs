@@ -2,6 +2,8 @@
 
 use scheduler::luck::Luck;
 
+use crate::draw;
+
 /// The cluster's place in all rows.
 pub const CLUSTER: usize = 0;
 /// The cloud's place in all rows.
@@ -99,7 +101,7 @@ impl Nature {
 
     /// By which factors measured CPU time and failures differ from what they are.
     pub fn measured(self, luck: &mut Luck) -> (f64, f64) {
-        let mut within = |part: f64| 1.0 + part * (luck.between(0, 2000) as f64 / 1000.0 - 1.0);
+        let mut within = |part: f64| 1.0 + part * (2.0 * draw::uniform(luck) - 1.0);
         match self {
             Nature::Cores | Nature::Storage | Nature::Memory => (1.0, 1.0),
             Nature::Noise => (within(0.2), within(1.0)),

@@ -2,37 +2,18 @@
 
 use scheduler::luck::Luck;
 
+use crate::draw;
+
 /// So often an interval is halved: beyond what a float can tell apart.
 const N_HALVINGS: u32 = 100;
 
-/// Evenly from 0 (never) to 1 (included).
-pub(super) fn fraction(luck: &mut Luck) -> f64 {
-    // The upper 53 bits are what a float holds.
-    ((luck.draw() >> 11) + 1) as f64 / (1_u64 << 53) as f64
-}
-
-/// From a gamma distribution of this mean and coefficient of variation (above 0, at most 1): Marsaglia and
-/// Tsang, "A simple method for generating gamma variables", 2000. Without variation, the mean.
-pub(super) fn gamma(luck: &mut Luck, mean: f64, variation: f64) -> f64 {
+/// From a gamma distribution of this mean and coefficient of variation (at most 1); without variation, the mean.
+fn gamma(luck: &mut Luck, mean: f64, variation: f64) -> f64 {
     if variation <= 0.0 {
         return mean;
     }
     let shape = 1.0 / variation.powi(2);
-    let d = shape - 1.0 / 3.0;
-    let c = 1.0 / (9.0 * d).sqrt();
-    loop {
-        let x = normal(luck);
-        let v = (1.0 + c * x).powi(3);
-        if v > 0.0 && fraction(luck).ln() < 0.5 * x * x + d - d * v + d * v.ln() {
-            return d * v * mean / shape;
-        }
-    }
-}
-
-/// From the standard normal distribution (Box and Muller).
-fn normal(luck: &mut Luck) -> f64 {
-    let radius = (-2.0 * fraction(luck).ln()).sqrt();
-    radius * (std::f64::consts::TAU * fraction(luck)).cos()
+    draw::gamma(shape, luck) * mean / shape
 }
 
 /// Times by the coefficient-of-variation method (Ali, Siegel and others, 2000, "CVB"): a row's mean is drawn
@@ -83,9 +64,7 @@ impl BoundedPareto {
     }
 
     pub(super) fn draw(&self, luck: &mut Luck) -> f64 {
-        let share = 1.0 - (self.low / self.high).powf(self.exponent);
-        let drawn = self.low * (1.0 - fraction(luck) * share).powf(-1.0 / self.exponent);
-        drawn.clamp(self.low, self.high)
+        draw::bounded_pareto((self.low, self.high), self.exponent, luck)
     }
 }
 

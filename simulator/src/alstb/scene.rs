@@ -9,7 +9,8 @@ use scheduler::{
     },
 };
 
-use super::draws::{BoundedPareto, fraction, times};
+use super::draws::{BoundedPareto, times};
+use crate::draw;
 
 /// What a scene is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,7 +74,7 @@ impl Scene {
         let rates: Vec<Vec<f64>> =
             times.into_iter().map(|row| row.into_iter().map(|time| 100.0 / time).collect()).collect();
         let n_processors: Vec<u32> = (0..setting.n_nodes).map(|_| luck.pick(setting.n_processors)).collect();
-        let data_shares: Vec<f64> = (0..setting.n_applications).map(|_| fraction(&mut luck)).collect();
+        let data_shares: Vec<f64> = (0..setting.n_applications).map(|_| draw::uniform(&mut luck)).collect();
         let degrees = |share: &f64| n_processors.iter().map(|n| degree(*share, *n)).collect();
         let degrees: Vec<Vec<u32>> = data_shares.iter().map(degrees).collect();
         let law = BoundedPareto::of_mean(ESTIMATE.0, ESTIMATE.1, ESTIMATE.2);

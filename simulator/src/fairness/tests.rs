@@ -1,11 +1,12 @@
-//! Runtimes and mappings that were worked out independently.
+//! Runtimes and mappings that were worked out independently; and the report of quick runs.
 
 use scheduler::policy::{
     affinity::corunner::CorunnerAffinity,
     mapping::{Mapping, Site},
 };
 
-use super::{Interference, combinations, mix, published::*};
+use super::{Interference, combinations, mix, published::*, reproduce};
+use crate::report::{Effort, Shape, Verdict};
 
 /// Application, platform, cores of each application, seconds.
 const RUNTIMES: &[(usize, usize, [u64; 5], f64)] = &[
@@ -182,6 +183,34 @@ fn mappings_of_the_default_scenario() {
             found.sort_unstable();
             expected.sort_unstable();
             assert_eq!(found, expected, "{words} on {}", PLATFORMS[platform]);
+        }
+    }
+}
+
+#[test]
+fn a_quick_report_is_whole_and_the_same_for_the_same_seed() {
+    let report = reproduce(Effort::Quick, 1, &());
+    let text = format!("{report:?}");
+    assert_eq!(text, format!("{:?}", reproduce(Effort::Quick, 1, &())));
+    assert!(!text.contains("NaN"), "{text}");
+    // What comes from the published throughputs alone is exact in any run.
+    let claims = report.parts.iter().flat_map(|part| &part.claims);
+    let exact: Vec<&str> =
+        claims.filter(|claim| claim.verdict == Verdict::Exact).map(|claim| claim.what.as_str()).collect();
+    assert_eq!(exact.len(), 4, "{exact:?}");
+    assert!(exact.contains(&"EPA, 20 values") && exact.contains(&"RPA, 20 values"), "{exact:?}");
+    for table in report.parts.iter().flat_map(|part| &part.tables) {
+        assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.name);
+        assert!(!table.name.starts_with("first-level") || table.rows.len() == 23, "{}", table.name);
+    }
+    for figure in report.parts.iter().flat_map(|part| &part.figures) {
+        match &figure.shape {
+            Shape::Bars { categories, series } => {
+                assert!(series.iter().all(|(_, values)| values.len() == categories.len()), "{}", figure.name);
+            }
+            Shape::Lines { series, .. } => {
+                assert!(series.iter().all(|(_, points)| points.len() > 1), "{}", figure.name);
+            }
         }
     }
 }

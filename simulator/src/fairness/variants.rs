@@ -6,7 +6,7 @@ use scheduler::{
 };
 
 use crate::{
-    grid,
+    draw, grid,
     report::{Claim, Effort, Figure, Part, Progress, Shape, Verdict},
 };
 
@@ -23,7 +23,7 @@ const D_UNITS: [u64; 6] = [1, 50, 100, 200, 300, 600];
 /// Mean seconds between users.
 const GAPS: [f64; 4] = [500.0, 1000.0, 2000.0, 4000.0];
 /// So often each gap is drawn.
-const N_DRAWS: u64 = 10;
+const N_DRAWS: u64 = 100;
 /// Policies of the first level that are compared, by their places.
 const COMPARED: [usize; 4] = [0, 3, 6, 9];
 
@@ -181,14 +181,12 @@ fn arrivals(effort: Effort, interference: &Interference, seed: u64, progress: &d
 fn late(scenario: &Scenario, gap: f64, seed: u64) -> Scenario {
     let mut luck = Luck::of(seed, &[gap as u64]);
     let mut order: Vec<usize> = (0..scenario.applications.len()).collect();
-    (1..order.len()).rev().for_each(|last| order.swap(last, luck.below(last as u64 + 1) as usize));
+    draw::shuffle(&mut order, &mut luck);
     let mut late = scenario.clone();
     let mut at = 0.0;
     for user in order {
         late.submitted_at[user] = at;
-        // Uniform over (0, 1], so that the logarithm is finite.
-        let uniform = (luck.below(1 << 53) + 1) as f64 / (1_u64 << 53) as f64;
-        at -= gap * uniform.ln();
+        at += gap * draw::exponential(&mut luck);
     }
     late
 }

@@ -5,17 +5,17 @@
 
 pub(crate) mod auditor;
 mod manager;
-mod many;
 pub(crate) mod nodes;
 pub(crate) mod plan;
 mod sites;
 mod users;
 pub(crate) mod world;
 
-use std::{fmt, panic};
+use std::{fmt, ops::Range, panic};
 
-pub use many::run_many;
 use scheduler::time::{Span, Time};
+
+use crate::grid;
 
 /// What does not hold.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -51,6 +51,12 @@ pub struct Outcome {
 /// The first rule that did not hold, or the invariant of the engine's own that did not.
 pub fn run(seed: u64, trace: Option<&mut dyn FnMut(fmt::Arguments<'_>)>) -> Result<Outcome, Violation> {
     run_plan(seed, plan::Plan::draw(seed), trace)
+}
+
+/// Runs each seed on all cores; tells `done` of each as it ends, in no particular order, from one thread at a
+/// time.
+pub fn run_many(seeds: Range<u64>, done: impl FnMut(u64, Result<Outcome, Violation>) + Send) {
+    grid::each(seeds, |seed| run(seed, None), done);
 }
 
 fn run_plan(

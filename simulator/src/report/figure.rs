@@ -1,10 +1,12 @@
-//! Figures: what is drawn, and the drawing as SVG.
+//! Figures: what is drawn, and the drawing as SVG or PNG.
 
 use plotters::{
     coord::Shift,
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
+
+use super::raster::Raster;
 
 /// A figure with a name of its own.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +65,11 @@ const LETTER_WIDTH: usize = 7;
 const FONT: &str = "sans-serif";
 
 type Drawing = Result<(), Box<dyn std::error::Error>>;
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Area<B> = DrawingArea<B, Shift>;
+
+/// What can be drawn on.
+trait Ground: DrawingBackend<ErrorType: 'static> {}
+impl<B: DrawingBackend<ErrorType: 'static>> Ground for B {}
 
 impl Figure {
     /// The figure as SVG; a text in place of one that has nothing to draw.
@@ -79,7 +85,29 @@ impl Figure {
         svg
     }
 
-    fn draw(&self, root: &Area<'_>) -> Drawing {
+    /// The figure as PNG; a text in place of one that has nothing to draw.
+    ///
+    /// # Errors
+    /// Its bytes cannot be encoded.
+    pub fn to_png(&self) -> Result<Vec<u8>, png::EncodingError> {
+        let mut pixels = vec![0; Raster::n_bytes(SIZE)];
+        let drawn = self.draw(&Raster::on(&mut pixels, SIZE).into_drawing_area());
+        if let Err(error) = drawn {
+            let told =
+                tell(&Raster::on(&mut pixels, SIZE).into_drawing_area(), &format!("{}: {error}", self.name));
+            // Letters on a white ground are always drawn.
+            debug_assert!(told.is_ok());
+        }
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, SIZE.0, SIZE.1);
+        encoder.set_color(png::ColorType::Rgb);
+        let mut writer = encoder.write_header()?;
+        writer.write_image_data(&pixels)?;
+        writer.finish()?;
+        Ok(bytes)
+    }
+
+    fn draw<B: Ground>(&self, root: &Area<B>) -> Drawing {
         root.fill(&WHITE)?;
         let titled = root.titled(&self.title, (FONT, 18))?;
         let (plot, legend) = titled.split_horizontally(SIZE.0 - LEGEND_WIDTH);
@@ -97,7 +125,12 @@ impl Figure {
         Ok(root.present()?)
     }
 
-    fn draw_bars(&self, plot: &Area<'_>, categories: &[String], series: &[(String, Vec<f64>)]) -> Drawing {
+    fn draw_bars<B: Ground>(
+        &self,
+        plot: &Area<B>,
+        categories: &[String],
+        series: &[(String, Vec<f64>)],
+    ) -> Drawing {
         let (low, high) = bounds(series.iter().flat_map(|(_, values)| values.iter().copied()), true)?;
         let n = categories.len();
         let mut chart = ChartBuilder::on(plot)
@@ -140,9 +173,9 @@ impl Figure {
         Ok(plot.draw_text(&self.x_label, &style, middle)?)
     }
 
-    fn draw_lines(
+    fn draw_lines<B: Ground>(
         &self,
-        plot: &Area<'_>,
+        plot: &Area<B>,
         series: &[(String, Vec<(f64, f64)>)],
         log: (bool, bool),
     ) -> Drawing {
@@ -187,6 +220,12 @@ impl Figure {
     }
 }
 
+/// A text alone.
+fn tell<B: Ground>(root: &Area<B>, text: &str) -> Drawing {
+    root.fill(&WHITE)?;
+    Ok(root.draw_text(text, &TextStyle::from((FONT, 13)), (20, 20))?)
+}
+
 fn colour(which: usize) -> RGBColor {
     COLOURS[which % COLOURS.len()]
 }
@@ -215,7 +254,7 @@ fn wrapped(text: &str, n_letters: usize) -> Vec<String> {
     lines
 }
 
-fn draw_legend(legend: &Area<'_>, names: &[&str]) -> Drawing {
+fn draw_legend<B: Ground>(legend: &Area<B>, names: &[&str]) -> Drawing {
     let style = TextStyle::from((FONT, 13)).pos(Pos::new(HPos::Left, VPos::Center));
     for (which, name) in names.iter().enumerate() {
         let y = 20 + 20 * which as i32;
@@ -261,6 +300,8 @@ fn trimmed(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeMap, io::Cursor};
+
     use super::{Figure, Shape, base, n_powers, number, wrapped};
 
     fn figure(shape: Shape) -> Figure {
@@ -283,10 +324,35 @@ mod tests {
         assert!(lines.contains("<polyline") && lines.contains("line"));
     }
 
+    /// Width, height, and how many pixels have each colour.
+    fn colours(png: &[u8]) -> ((u32, u32), BTreeMap<[u8; 3], usize>) {
+        let mut reader = png::Decoder::new(Cursor::new(png)).read_info().unwrap();
+        let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut bytes).unwrap();
+        let mut colours = BTreeMap::new();
+        bytes.chunks(3).for_each(|pixel| *colours.entry([pixel[0], pixel[1], pixel[2]]).or_default() += 1);
+        ((info.width, info.height), colours)
+    }
+
+    #[test]
+    fn pixels_have_the_colours_of_the_series_and_of_letters() {
+        let series = vec![("one".to_owned(), vec![1.0, 2.0]), ("two".to_owned(), vec![3.0, 1.0])];
+        let shape = Shape::Bars { categories: vec!["left".into(), "right".into()], series };
+        let (size, colours) = colours(&figure(shape).to_png().unwrap());
+        assert_eq!(size, (900, 440));
+        for colour in [[0, 114, 178], [230, 159, 0]] {
+            assert!(colours[&colour] > 5_000, "{colour:?}: {colours:?}");
+        }
+        // Letters are grey at their edges and black within.
+        assert!(colours[&[0, 0, 0]] > 300 && colours.len() > 50, "{colours:?}");
+    }
+
     #[test]
     fn a_figure_of_nothing_says_so() {
-        let shape = Shape::Lines { series: vec![], is_log_x: false, is_log_y: false };
-        assert!(figure(shape).to_svg().contains("nothing to draw"));
+        let nothing = figure(Shape::Lines { series: vec![], is_log_x: false, is_log_y: false });
+        assert!(nothing.to_svg().contains("nothing to draw"));
+        let (_, colours) = colours(&nothing.to_png().unwrap());
+        assert!(colours[&[255, 255, 255]] > 390_000 && colours.len() > 50, "{colours:?}");
     }
 
     #[test]

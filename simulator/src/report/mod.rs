@@ -3,6 +3,7 @@
 
 pub mod figure;
 pub mod markdown;
+mod raster;
 pub mod table;
 
 pub use figure::{Figure, Shape};

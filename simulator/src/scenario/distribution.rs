@@ -2,6 +2,8 @@
 
 use scheduler::{luck::Luck, time::Span};
 
+use crate::draw;
+
 /// A distribution of spans; its parameters are seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
@@ -37,21 +39,16 @@ pub enum Distribution {
 impl Distribution {
     /// One span; the same for the same luck.
     pub fn draw(&self, luck: &mut Luck) -> Span {
-        // Not 0, of which there is no logarithm.
-        let u = 1.0 - fraction(luck);
         let seconds = match *self {
             Distribution::Constant(seconds) => seconds,
-            Distribution::Uniform { low, high } => low + (high - low) * u,
-            Distribution::Exponential(mean) => -mean * u.ln(),
+            Distribution::Uniform { low, high } => low + (high - low) * draw::uniform(luck),
+            Distribution::Exponential(mean) => mean * draw::exponential(luck),
             Distribution::Lognormal { mean, spread } => {
                 let variance = (1.0 + spread * spread).ln();
-                // Box and Muller, 1958: two even draws make a normal one.
-                let normal = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * fraction(luck)).cos();
-                mean * (variance.sqrt() * normal - variance / 2.0).exp()
+                mean * (variance.sqrt() * draw::normal(luck) - variance / 2.0).exp()
             }
             Distribution::BoundedPareto { shape, low, high } => {
-                let cut = (low / high).powf(shape);
-                low / (1.0 - (1.0 - u) * (1.0 - cut)).powf(1.0 / shape)
+                draw::bounded_pareto((low, high), shape, luck)
             }
         };
         span(seconds)
@@ -62,12 +59,6 @@ impl Distribution {
 pub fn span(seconds: f64) -> Span {
     // A float beyond the range becomes its end.
     Span((seconds * 1e6).round() as u64)
-}
-
-/// From 0 to below 1.
-pub(super) fn fraction(luck: &mut Luck) -> f64 {
-    const STEPS: u64 = 1 << 53;
-    luck.below(STEPS) as f64 / STEPS as f64
 }
 
 #[cfg(test)]

@@ -77,6 +77,31 @@ impl JobAccount {
         let tally = Tally::default();
         JobAccount { number, user, application, n_tasks, submitted, tally, cores, n_open: n_tasks }
     }
+
+    /// A task of it succeeded; gives what that adds.
+    pub(super) fn succeeded(&mut self, (from, to): (Time, Time)) -> Tally {
+        let (waited, wall) = (from.since(self.submitted), to.since(from));
+        let bound = wall.max(SLOWDOWN_BOUND).as_secs_f64();
+        self.ended(Tally {
+            n_done: 1,
+            waited_us: u128::from(waited.0),
+            slowdown: ((waited + wall).as_secs_f64() / bound).max(1.0),
+            useful: u128::from(wall.0) * u128::from(self.cores),
+            last_end: Some(to),
+            ..Tally::default()
+        })
+    }
+
+    /// A task of it failed for good; gives what that adds.
+    pub(super) fn failed(&mut self, at: Time) -> Tally {
+        self.ended(Tally { n_failed: 1, last_end: Some(at), ..Tally::default() })
+    }
+
+    fn ended(&mut self, tally: Tally) -> Tally {
+        self.n_open -= 1;
+        self.tally += &tally;
+        tally
+    }
 }
 
 /// What became of a platform.
@@ -244,28 +269,13 @@ impl Ledger {
 
     fn succeeded(&mut self, site: usize, job: JobId, (from, to): (Time, Time)) {
         let Some(job) = self.job_mut(job) else { return };
-        job.n_open -= 1;
-        let (waited, wall) = (from.since(job.submitted), to.since(from));
-        let bound = wall.max(SLOWDOWN_BOUND).as_secs_f64();
-        let tally = Tally {
-            n_done: 1,
-            waited_us: u128::from(waited.0),
-            slowdown: ((waited + wall).as_secs_f64() / bound).max(1.0),
-            useful: u128::from(wall.0) * u128::from(job.cores),
-            last_end: Some(to),
-            ..Tally::default()
-        };
-        job.tally += &tally;
-        let user = job.user;
+        let (tally, user) = (job.succeeded((from, to)), job.user);
         self.ended(site, user, &tally, to);
     }
 
     fn failed(&mut self, site: usize, job: JobId, at: Time) {
         let Some(job) = self.job_mut(job) else { return };
-        job.n_open -= 1;
-        let tally = Tally { n_failed: 1, last_end: Some(at), ..Tally::default() };
-        job.tally += &tally;
-        let user = job.user;
+        let (tally, user) = (job.failed(at), job.user);
         self.ended(site, user, &tally, at);
     }
 

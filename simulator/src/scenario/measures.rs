@@ -4,6 +4,7 @@ use scheduler::time::{Span, Time};
 
 use super::{
     Scenario,
+    history::PastPilot,
     ledger::{JobAccount, Ledger, PlatformAccount, Tally},
     timeline::Timeline,
 };
@@ -91,6 +92,8 @@ impl Measure {
 pub enum Group {
     /// Everything.
     All,
+    /// Everything, as it once was.
+    History,
     /// A user.
     User,
     /// An application.
@@ -104,6 +107,7 @@ impl Group {
     pub fn word(self) -> &'static str {
         match self {
             Group::All => "all",
+            Group::History => "history",
             Group::User => "user",
             Group::Application => "application",
             Group::Platform => "platform",
@@ -147,7 +151,7 @@ impl Row {
 /// What a run came to.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// First that of all, then users, applications and platforms in the scenario's order.
+    /// First that of all, then that of the history if it is one, then users, applications and platforms in the scenario's order.
     pub rows: Vec<Row>,
     /// Whether an auditor watched.
     pub is_audited: bool,
@@ -219,9 +223,10 @@ pub(super) fn account(scenario: &Scenario, ledger: Ledger, n_events: u64) -> Acc
         .platforms
         .iter()
         .zip(&ledger.platforms)
-        .map(|(platform, account)| of_platform(&platform.name, platform.cores, account, &ledger))
+        .map(|(platform, account)| of_platform(&platform.name, platform.capacity.cores, account, &ledger))
         .collect();
-    let held: f64 = scenario.platforms.iter().zip(&ledger.platforms).map(|(p, a)| held(p.cores, a)).sum();
+    let accounts = scenario.platforms.iter().zip(&ledger.platforms);
+    let held: f64 = accounts.map(|(platform, account)| held(platform.capacity.cores, account)).sum();
     let useful: u128 = ledger.platforms.iter().map(|account| account.tally.useful).sum();
     let n_pilots: u64 = ledger.platforms.iter().map(|account| account.n_batch_jobs).sum();
     let queued: u128 = ledger.platforms.iter().map(|account| account.queued_us).sum();
@@ -229,6 +234,7 @@ pub(super) fn account(scenario: &Scenario, ledger: Ledger, n_events: u64) -> Acc
     all.values[Measure::Pilots as usize] = Some(n_pilots as f64);
     all.values[Measure::QueueWait as usize] = Some(seconds(queued) / n_pilots as f64);
     let mut rows = vec![all];
+    rows.extend(scenario.history.as_deref().cloned());
     for (user, name) in scenario.users.iter().enumerate() {
         let own = ledger.jobs.iter().filter(|job| job.user == user);
         rows.push(of_jobs(Group::User, name, own, scenario.users.len()));
@@ -297,6 +303,27 @@ fn of_platform(name: &str, cores: u32, account: &PlatformAccount, ledger: &Ledge
     values.push((Measure::Pilots, Some(n_pilots)));
     values.push((Measure::QueueWait, Some(seconds(account.queued_us) / n_pilots)));
     Row::new(Group::Platform, name, &values)
+}
+
+/// The measures of jobs that are over, and of the pilots that were there; so many attempts were in vain.
+pub(super) fn of_history(
+    jobs: &[JobAccount],
+    n_users: usize,
+    pilots: &[PastPilot],
+    n_tried_before: u64,
+) -> Row {
+    let mut row = of_jobs(Group::History, "", jobs.iter(), n_users);
+    let n_pilots = pilots.len() as f64;
+    let useful: u128 = jobs.iter().map(|job| job.tally.useful).sum();
+    let held: f64 = pilots.iter().map(|pilot| pilot.held.as_secs_f64() * f64::from(pilot.cores)).sum();
+    let waited: f64 = pilots.iter().map(|pilot| pilot.waited.as_secs_f64()).sum();
+    row.values[Measure::Utilisation as usize] = Some(seconds(useful) / held);
+    row.values[Measure::Pilots as usize] = Some(n_pilots);
+    row.values[Measure::QueueWait as usize] = Some(waited / n_pilots);
+    row.values[Measure::Repeated as usize] = Some(n_tried_before as f64);
+    // What those took is not read.
+    row.values[Measure::Lost as usize] = None;
+    row
 }
 
 /// Of the users' times from first submission to last end.

@@ -3,20 +3,23 @@
 //! that is read instead of drawn and with times that come from a model.
 
 pub mod distribution;
+pub mod history;
 pub mod ledger;
 pub mod measures;
 mod model;
+pub mod past;
 mod plan;
 pub mod policies;
 mod read;
+mod read_log;
 mod read_users;
 pub(crate) mod scene;
 mod timeline;
 
-use std::{fmt, path::Path};
+use std::{fmt, path::Path, sync::Arc};
 
 use protocol::job::Problem;
-use scheduler::{policy::Policies, time::Span};
+use scheduler::{policy::Policies, pull::TaskNeeds, resources::Resources, time::Span};
 
 use crate::{
     faults::{Violation, plan::Rates, world::World},
@@ -24,7 +27,8 @@ use crate::{
 };
 
 use distribution::Distribution;
-use measures::Account;
+use measures::{Account, Row};
+use past::PastJob;
 
 /// What a scenario's file says.
 #[derive(Clone, Debug)]
@@ -39,8 +43,12 @@ pub struct Scenario {
     pub users: Vec<String>,
     /// Of all users, in the file's order.
     pub lots: Vec<Lot>,
+    /// Jobs from workload logs, or of a manager: they come besides the lots.
+    pub past: Arc<[PastJob]>,
     /// Which policy each layer uses.
     pub policies: Policies,
+    /// What it came to once, where it is a manager's history.
+    pub history: Option<Box<Row>>,
     faults: Faults,
 }
 
@@ -51,14 +59,17 @@ pub struct Platform {
     pub name: String,
     /// Pilots at most.
     pub n_nodes: u32,
-    /// Cores of each.
-    pub cores: u32,
+    /// What each of them has for tasks.
+    pub capacity: Resources,
     /// Pilots that are there even when there is nothing to do.
     pub pilots_min: u32,
     /// How long a batch job may run.
     pub walltime: Option<Span>,
     /// How long a batch job waits.
     pub queue_wait: Distribution,
+    /// How long batch jobs waited once, which those of now do in turn, the first again after the last;
+    /// empty: it is drawn.
+    pub past_waits: Arc<[Span]>,
     /// A pilot without work for so long is sent away.
     pub idle_timeout: Span,
     /// How often it is asked for what is there.
@@ -74,8 +85,8 @@ pub struct Platform {
 pub struct Application {
     /// Unique.
     pub name: String,
-    /// What a task takes on a platform of speed 1.
-    pub time: Distribution,
+    /// What a task takes on a platform of speed 1; `None`: its jobs are from logs, which say it.
+    pub time: Option<Distribution>,
     /// Cores of a task.
     pub cores: u32,
     /// After so long a task is stopped.
@@ -138,6 +149,17 @@ struct Faults {
 /// Scenarios with more tasks are run without an auditor, who keeps a history of each.
 const N_AUDITED_MAX: u64 = 5_000;
 
+impl Application {
+    /// What each of its tasks needs.
+    fn needs(&self) -> TaskNeeds {
+        TaskNeeds {
+            resources: Resources::cores(self.cores),
+            time_limit: self.time_limit,
+            success_codes: vec![0],
+        }
+    }
+}
+
 impl Scenario {
     /// Reads a file.
     ///
@@ -148,7 +170,7 @@ impl Scenario {
         Scenario::parse(&text, &path.display().to_string())
     }
 
-    /// Reads the text of a file; `name` is what its problems call it.
+    /// Reads the text of a file; `name` is what its problems call it, and logs are looked for beside it.
     ///
     /// # Errors
     /// All its mistakes, in the order of its lines.
@@ -158,7 +180,13 @@ impl Scenario {
 
     /// All tasks of all users.
     pub fn n_tasks(&self) -> u64 {
-        self.lots.iter().map(|lot| lot.n_tasks.saturating_mul(lot.n_jobs)).fold(0, u64::saturating_add)
+        let of_lots = self.lots.iter().map(|lot| lot.n_tasks.saturating_mul(lot.n_jobs));
+        of_lots.chain(self.past.iter().map(|past| past.job.n_tasks)).fold(0, u64::saturating_add)
+    }
+
+    /// All jobs of all users.
+    pub fn n_jobs(&self) -> u64 {
+        self.lots.iter().map(|lot| lot.n_jobs).sum::<u64>() + self.past.len() as u64
     }
 
     /// Whether an auditor watches its runs.
@@ -184,3 +212,7 @@ impl Scenario {
 mod tests;
 #[cfg(test)]
 mod tests_of_files;
+#[cfg(test)]
+mod tests_of_history;
+#[cfg(test)]
+mod tests_of_logs;

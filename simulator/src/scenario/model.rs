@@ -1,13 +1,12 @@
 //! How long queues and tasks take, and what fails: drawn from the seed and the name of what it is drawn
 //! for, so that a task is as long under one policy as under another.
 
+use std::sync::Arc;
+
 use scheduler::{luck::Luck, pilot::Ending, results::FailureKind, time::Span};
 
-use super::{
-    Application, Platform,
-    distribution::{Distribution, fraction},
-};
-use crate::faults::nodes::tasks::Course;
+use super::{Application, Scenario, distribution::Distribution, past::PastJob};
+use crate::{draw, faults::nodes::tasks::Course};
 
 /// What the numbers of a draw begin with: draws for one thing have nothing to do with those for another.
 const QUEUE: u64 = 20;
@@ -16,26 +15,40 @@ const FAILURE: u64 = 22;
 
 pub(crate) struct Model {
     seed: u64,
-    queue_waits: Vec<Distribution>,
+    /// Drawn ones, and those that were once.
+    queue_waits: Vec<(Distribution, Arc<[Span]>)>,
     /// `times[application][platform]`: a distribution, and what its spans are divided by.
     times: Vec<Vec<(Distribution, f64)>>,
     applications: Vec<Application>,
+    /// What the spans of past jobs are divided by, for each platform.
+    speeds: Vec<f64>,
+    /// Jobs whose tasks take what they took; numbered behind the others.
+    past: Arc<[PastJob]>,
+    first_past: u64,
 }
 
 impl Model {
-    pub(super) fn new(seed: u64, platforms: &[Platform], applications: &[Application]) -> Model {
-        let time = |which: usize, application: &Application, platform: &Platform| {
-            let own = platform.times.iter().find(|(named, _)| *named == which);
-            own.map_or((application.time, platform.speed), |(_, time)| (*time, 1.0))
-        };
+    pub(super) fn new(scenario: &Scenario) -> Model {
+        let Scenario { seed, platforms, applications, past, .. } = scenario;
         let times = applications.iter().enumerate().map(|(which, application)| {
-            platforms.iter().map(|platform| time(which, application, platform)).collect()
+            let time = |platform: &super::Platform| {
+                let own = platform.times.iter().find(|(named, _)| *named == which);
+                // Without a time its jobs are past ones, for which nothing is drawn.
+                let time = application.time.unwrap_or(Distribution::Constant(0.0));
+                own.map_or((time, platform.speed), |(_, time)| (*time, 1.0))
+            };
+            platforms.iter().map(time).collect()
         });
+        let queue_waits =
+            platforms.iter().map(|platform| (platform.queue_wait, Arc::clone(&platform.past_waits)));
         Model {
-            seed,
-            queue_waits: platforms.iter().map(|platform| platform.queue_wait).collect(),
+            seed: *seed,
+            queue_waits: queue_waits.collect(),
             times: times.collect(),
-            applications: applications.to_vec(),
+            applications: applications.clone(),
+            speeds: platforms.iter().map(|platform| platform.speed).collect(),
+            past: Arc::clone(past),
+            first_past: scenario.lots.iter().map(|lot| lot.n_jobs).sum(),
         }
     }
 
@@ -60,7 +73,11 @@ impl Model {
 
     /// How long the batch job of that number waits there.
     pub(crate) fn queue_wait(&self, site: usize, job: u64) -> Span {
-        self.queue_waits[site].draw(&mut Luck::of(self.seed, &[QUEUE, site as u64, job]))
+        let (drawn, past) = &self.queue_waits[site];
+        match past.len() {
+            0 => drawn.draw(&mut Luck::of(self.seed, &[QUEUE, site as u64, job])),
+            n => past[(job % n as u64) as usize],
+        }
     }
 
     /// What becomes of an attempt at a task, given as the scenario's job and the task's index.
@@ -72,12 +89,11 @@ impl Model {
         attempt: u64,
         limit: Option<Span>,
     ) -> Course {
-        let (time, speed) = self.times[application][site];
-        let wall = time.draw(&mut Luck::of(self.seed, &[TIME, job, index]));
+        let (wall, speed, has_failed) = self.length(site, application, (job, index));
         // Not 0: nothing takes no time at all.
         let wall = Span(((wall.0 as f64 / speed) as u64).max(1));
         let mut luck = Luck::of(self.seed, &[FAILURE, job, index, attempt]);
-        let mut happens = |rate: f64| fraction(&mut luck) < rate;
+        let mut happens = |rate: f64| draw::uniform(&mut luck) < rate;
         let application = &self.applications[application];
         let (node_fails, program_fails) =
             (happens(application.node_fails), happens(application.program_fails));
@@ -85,8 +101,19 @@ impl Model {
         let (span, ending) = match limit.filter(|limit| *limit < wall) {
             _ if node_fails => (Span::from_millis(1), Course::node_failure()),
             Some(limit) => (limit, Ending::Failed(FailureKind::TimeLimit { limit })),
-            None => (wall, Ending::Exited(i32::from(program_fails))),
+            None => (wall, Ending::Exited(i32::from(program_fails || has_failed))),
         };
         Course { span, ending, kills_pilot }
+    }
+
+    /// How long a task is, what that is divided by there, and whether it fails in any case.
+    fn length(&self, site: usize, application: usize, (job, index): (u64, u64)) -> (Span, f64, bool) {
+        let past = job.checked_sub(self.first_past).and_then(|number| self.past.get(number as usize));
+        if let Some(past) = past {
+            let (span, has_failed) = past.lengths.of(index);
+            return (span, self.speeds[site], has_failed);
+        }
+        let (time, speed) = self.times[application][site];
+        (time.draw(&mut Luck::of(self.seed, &[TIME, job, index])), speed, false)
     }
 }

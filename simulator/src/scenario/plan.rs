@@ -6,21 +6,23 @@ use scheduler::{
         settings::Settings,
     },
     luck::Luck,
-    pull::TaskNeeds,
-    resources::Resources,
     time::Span,
 };
 
 use super::{
     Arrivals, Lot, Platform, Scenario,
-    distribution::{Distribution, fraction, span},
+    distribution::{Distribution, span},
     ledger::{JobAccount, Ledger},
     model::Model,
+    past::Coming,
     scene::Scene,
 };
-use crate::faults::{
-    plan::{Act, Plan, SitePlan},
-    world::BEGIN,
+use crate::{
+    draw,
+    faults::{
+        plan::{Act, Plan, SitePlan},
+        world::BEGIN,
+    },
 };
 
 /// Draws for arrivals and applications of a lot of jobs.
@@ -34,23 +36,17 @@ const QUIET_LIMIT: Span = Span::from_secs(3 * 1200);
 /// Ten years.
 const LASTS_AT_MOST: Span = Span::from_secs(3650 * 86_400);
 
-/// A job to come.
-struct Coming {
-    at: Span,
-    application: usize,
-}
-
 /// The plan, and what the world asks for beyond it.
 pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
+    let lots = scenario.lots.iter().enumerate();
+    let drawn = lots.flat_map(|(which, lot)| arrivals(scenario, which, lot));
     let (mut acts, mut jobs) = (Vec::new(), Vec::new());
-    for (which, lot) in scenario.lots.iter().enumerate() {
-        for coming in arrivals(scenario.seed, which, lot) {
-            let number = jobs.len() as u64;
-            let request = request(scenario, lot, coming.application, number);
-            let size = (lot.n_tasks, request.needs.resources.cores);
-            jobs.push(JobAccount::new(number, (lot.user, coming.application), size, BEGIN + coming.at));
-            acts.push((coming.at, Act::Submit(Box::new(request))));
-        }
+    for (number, coming) in (0..).zip(drawn.chain(scenario.past.iter().map(|past| past.job.clone()))) {
+        // An act at the beginning itself would come before the manager.
+        let at = coming.at + Span(1);
+        let size = (coming.n_tasks, coming.needs.resources.cores);
+        jobs.push(JobAccount::new(number, (coming.user, coming.application), size, BEGIN + at));
+        acts.push((at, Act::Submit(Box::new(request(scenario, coming, number)))));
     }
     let faults = &scenario.faults;
     let is_quiet = faults.is_none() && scenario.applications.iter().all(|one| one.pilot_dies == 0.0);
@@ -69,7 +65,7 @@ pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
         absence_max: faults.manager_away,
     };
     let scene = Scene {
-        model: Model::new(scenario.seed, &scenario.platforms, &scenario.applications),
+        model: Model::new(scenario),
         ledger: Ledger::new(jobs, scenario.platforms.len()),
         is_audited: scenario.is_audited(),
         lasts_at_most: LASTS_AT_MOST,
@@ -84,7 +80,7 @@ fn site(platform: &Platform) -> SitePlan {
         spec: PlatformSpec {
             name: platform.name.clone(),
             adapter: "simulated".into(),
-            capacity: Resources::cores(platform.cores),
+            capacity: platform.capacity.clone(),
             n_pilots_min: platform.pilots_min,
             n_pilots_max: platform.n_nodes,
             idle_timeout: platform.idle_timeout,
@@ -96,20 +92,15 @@ fn site(platform: &Platform) -> SitePlan {
     }
 }
 
-fn request(scenario: &Scenario, lot: &Lot, application: usize, number: u64) -> JobRequest {
-    let application = &scenario.applications[application];
+fn request(scenario: &Scenario, coming: Coming, number: u64) -> JobRequest {
     JobRequest {
-        user: scenario.users[lot.user].clone(),
+        user: scenario.users[coming.user].clone(),
         name: format!("job{number}"),
-        application: application.name.clone(),
-        n_tasks: lot.n_tasks,
-        needs: TaskNeeds {
-            resources: Resources::cores(application.cores),
-            time_limit: application.time_limit,
-            success_codes: vec![0],
-        },
-        priority: lot.priority,
-        retries: application.retries,
+        application: scenario.applications[coming.application].name.clone(),
+        n_tasks: coming.n_tasks,
+        needs: coming.needs,
+        priority: coming.priority,
+        retries: coming.retries,
         retry_delay: Span::ZERO,
         crash_limit: 5,
         max_failures: None,
@@ -119,7 +110,8 @@ fn request(scenario: &Scenario, lot: &Lot, application: usize, number: u64) -> J
 }
 
 /// The jobs of a lot, in the order they come.
-fn arrivals(seed: u64, which: usize, lot: &Lot) -> Vec<Coming> {
+fn arrivals(scenario: &Scenario, which: usize, lot: &Lot) -> Vec<Coming> {
+    let seed = scenario.seed;
     let mut luck = Luck::of(seed, &[ARRIVALS, which as u64]);
     let n = lot.n_jobs as usize;
     let offsets: Vec<Span> = match lot.arrivals {
@@ -139,16 +131,19 @@ fn arrivals(seed: u64, which: usize, lot: &Lot) -> Vec<Coming> {
         }
     };
     let mut luck = Luck::of(seed, &[ARRIVALS, which as u64, 1]);
-    let mut application = || {
-        let mut left = fraction(&mut luck);
-        let chosen = lot.applications.iter().find(|(_, weight)| {
-            left -= weight;
-            left < 0.0
-        });
-        // Weights sum to 1 but for rounding.
-        chosen.or(lot.applications.last()).map_or(0, |(application, _)| *application)
+    let weights: Vec<f64> = lot.applications.iter().map(|(_, weight)| *weight).collect();
+    let coming = |offset| {
+        let which = lot.applications[draw::weighted(&weights, &mut luck)].0;
+        let application = &scenario.applications[which];
+        Coming {
+            user: lot.user,
+            application: which,
+            at: lot.at + offset,
+            n_tasks: lot.n_tasks,
+            needs: application.needs(),
+            retries: application.retries,
+            priority: lot.priority,
+        }
     };
-    // An act at the beginning itself would come before the manager.
-    let coming = |offset| Coming { at: lot.at + offset + Span(1), application: application() };
     offsets.into_iter().map(coming).collect()
 }

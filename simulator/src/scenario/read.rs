@@ -1,12 +1,20 @@
 //! From a scenario's file to what it says: all its mistakes are told together.
 
+use std::path::Path;
+
 use protocol::{
     job::{Fields, Locator, Node, Problem, Reader, in_file, limits::CORES_MAX, nearest, parse_yaml},
     units::parse_duration_ms,
 };
-use scheduler::{policy::Policies, time::Span};
+use scheduler::{policy::Policies, resources::Resources, time::Span};
 
-use super::{Application, Platform, Scenario, distribution::Distribution, policies, read_users};
+use super::{
+    Application, Lot, Platform, Scenario,
+    distribution::Distribution,
+    past::PastJob,
+    policies,
+    read_users::{self, Jobs, Known},
+};
 
 const FIELDS: [&str; 6] = ["seed", "platforms", "applications", "users", "policies", "faults"];
 const PLATFORM_FIELDS: [&str; 10] = [
@@ -36,7 +44,8 @@ pub(super) fn scenario(text: &str, name: &str) -> Result<Scenario, Vec<Problem>>
     let value = parse_yaml(text).map_err(|problems| in_file(problems, name, &Locator::default()))?;
     let locator = Locator::read(text);
     let mut reader = Reader::new(&locator);
-    let scenario = whole(&mut reader, &Node { value: &value, path: String::new() });
+    let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+    let scenario = whole(&mut reader, &Node { value: &value, path: String::new() }, folder);
     let problems = reader.into_problems();
     match scenario.filter(|_| problems.is_empty()) {
         Some(scenario) => Ok(scenario),
@@ -44,7 +53,7 @@ pub(super) fn scenario(text: &str, name: &str) -> Result<Scenario, Vec<Problem>>
     }
 }
 
-fn whole(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Scenario> {
+fn whole(reader: &mut Reader<'_>, node: &Node<'_>, folder: &Path) -> Option<Scenario> {
     let mut fields =
         reader.fields(node, &FIELDS, "a scenario consists of platforms, applications and users")?;
     let seed = fields.take("seed").and_then(|node| reader.integer(&node, (0, i128::from(u64::MAX))));
@@ -66,25 +75,27 @@ fn whole(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Scenario> {
         "{name: cluster, nodes: 4, cores: 8}",
         |reader, node| platform(reader, node, &names),
     );
+    let known = Known { applications: &applications, names: &names, folder };
     let all_users = list(
         reader,
         &mut fields,
         node,
         "users",
         "{name: ada, jobs: [{application: docking, tasks: 100}]}",
-        |reader, node| read_users::user(reader, node, &names),
+        |reader, node| read_users::user(reader, node, known),
     );
     let (platforms, all_users) = (platforms?, all_users?);
-    let (users, lots): (Vec<_>, Vec<_>) = all_users.into_iter().unzip();
-    let lots = lots.into_iter().enumerate();
-    let lots = lots.flat_map(|(user, lots)| lots.into_iter().map(move |lot| super::Lot { user, ..lot }));
+    let (users, jobs): (Vec<_>, Vec<_>) = all_users.into_iter().unzip();
+    let (lots, past) = sorted(jobs);
     let scenario = Scenario {
         seed: seed.unwrap_or(1),
-        lots: lots.collect(),
+        lots,
+        past: past.into(),
         platforms,
         applications,
         users,
         policies: policies.unwrap_or_default(),
+        history: None,
         faults: faults.unwrap_or_default(),
     };
     unique(reader, "platforms", scenario.platforms.iter().map(|platform| platform.name.as_str()));
@@ -92,6 +103,20 @@ fn whole(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Scenario> {
     unique(reader, "users", scenario.users.iter().map(String::as_str));
     fitting(reader, &scenario);
     Some(scenario)
+}
+
+/// The entries of each user's jobs by kind, with the user's position.
+fn sorted(jobs: Vec<Vec<Jobs>>) -> (Vec<Lot>, Vec<PastJob>) {
+    let (mut lots, mut all_past) = (Vec::new(), Vec::new());
+    for (user, jobs) in jobs.into_iter().enumerate() {
+        for entry in jobs {
+            match entry {
+                Jobs::Lot(lot) => lots.push(Lot { user, ..lot }),
+                Jobs::Past(past) => all_past.extend(past.into_iter().map(|one| one.of_user(user))),
+            }
+        }
+    }
+    (lots, all_past)
 }
 
 /// The items of a list that must be there and have one; those that could not be read are left out.
@@ -125,7 +150,7 @@ fn unique<'a>(reader: &mut Reader<'_>, list: &str, names: impl Iterator<Item = &
 
 /// What would never end, or take all memory.
 fn fitting(reader: &mut Reader<'_>, scenario: &Scenario) {
-    let widest = scenario.platforms.iter().map(|platform| platform.cores).max().unwrap_or(0);
+    let widest = scenario.platforms.iter().map(|platform| platform.capacity.cores).max().unwrap_or(0);
     for (n, application) in scenario.applications.iter().enumerate() {
         if application.cores > widest && widest > 0 {
             let found = format!("{} cores, which no node has", application.cores);
@@ -155,13 +180,14 @@ fn platform(reader: &mut Reader<'_>, node: &Node<'_>, applications: &[&str]) -> 
     let platform = Platform {
         name: name?,
         n_nodes: n_nodes.unwrap_or(1),
-        cores: cores.unwrap_or(u32::MAX),
+        capacity: Resources::cores(cores.unwrap_or(u32::MAX)),
         pilots_min: fields.take("pilots_min").and_then(|node| reader.integer(&node, (0, most))).unwrap_or(0),
         walltime,
         queue_wait: fields
             .take("queue_wait")
             .and_then(|node| time(reader, &node))
             .unwrap_or(Distribution::Constant(0.0)),
+        past_waits: [].into(),
         idle_timeout: idle_timeout.unwrap_or(Span::from_secs(600)),
         poll_interval: poll_interval.unwrap_or(Span::from_secs(30)),
         speed: fields.take("speed").and_then(|node| positive(reader, &node)).unwrap_or(1.0),
@@ -201,7 +227,7 @@ fn application<'v>(reader: &mut Reader<'_>, node: &Node<'v>) -> Option<(Applicat
     let name = reader.required(&mut fields, node, "name", "name it");
     let time_field = reader.required(&mut fields, node, "time", TIME_EXPECTED);
     let name = name.and_then(|node| reader.text(&node));
-    let time = time_field.and_then(|node| time(reader, &node));
+    let time = time_field.map(|node| application_time(reader, &node));
     let (cores_max, retries_max) = (i128::from(CORES_MAX), i128::from(protocol::job::limits::RETRIES_MAX));
     let cores = fields.take("cores").and_then(|node| reader.integer(&node, (1, cores_max)));
     let time_limit = fields.take("time_limit").and_then(|node| duration(reader, &node));
@@ -212,7 +238,7 @@ fn application<'v>(reader: &mut Reader<'_>, node: &Node<'v>) -> Option<(Applicat
     let application = Application {
         name: name?,
         // What is wrong has been told; jobs that name the application are not to be blamed for it.
-        time: time.unwrap_or(Distribution::Constant(1.0)),
+        time: time.unwrap_or(Some(Distribution::Constant(1.0))),
         cores: cores.unwrap_or(1),
         time_limit,
         retries: retries.unwrap_or(0),
@@ -274,8 +300,17 @@ pub(super) fn duration(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Span>
     reader.quantity(node, parse_duration_ms).map(Span::from_millis)
 }
 
+/// A distribution, or `None` for `logged`.
+fn application_time(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Distribution> {
+    if node.value.as_str() == Some("logged") {
+        return None;
+    }
+    // What is wrong has been told.
+    Some(time(reader, node).unwrap_or(Distribution::Constant(1.0)))
+}
+
 /// A number above 0.
-fn positive(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<f64> {
+pub(super) fn positive(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<f64> {
     let number = reader.number(node)?;
     if number > 0.0 { Some(number) } else { reader.refuse(node, "write a number above 0") }
 }

@@ -1,69 +1,132 @@
 //! Users, their jobs, and faults, as a scenario's file says them.
 
+use std::path::Path;
+
 use protocol::job::{Node, Reader};
 use scheduler::time::Span;
 
 use super::{
-    Arrivals, Faults, Lot,
+    Application, Arrivals, Faults, Lot,
+    past::PastJob,
     read::{duration, which},
+    read_log::{self, SAID_BY_LOG, WISH_FIELDS, Wish},
 };
 use crate::{faults::plan::Rates, pattern::Pattern};
 
 const JOB_FIELDS: [&str; 6] = ["application", "tasks", "count", "priority", "at", "arrivals"];
 const JOB_EXPECTED: &str = "write jobs like {application: docking, tasks: 100}";
-const ARRIVALS_EXPECTED: &str = "write {poisson: 5m}, the mean gap, or {pattern: bursting, over: 2h}";
+const ARRIVALS_EXPECTED: &str =
+    "write {poisson: 5m}, the mean gap, {pattern: bursting, over: 2h}, or {swf: log.swf.gz}";
 /// What other than rates can be said of faults.
 const FAULT_FIELDS: [&str; 4] = ["until", "within", "manager_deaths", "manager_away"];
 /// Weights are written with few digits.
 const ROUNDING: f64 = 1e-6;
 
+/// What jobs can name.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'a> {
+    pub(super) applications: &'a [Application],
+    /// Their names.
+    pub(super) names: &'a [&'a str],
+    /// Where paths of logs begin.
+    pub(super) folder: &'a Path,
+}
+
+/// An entry of a user's jobs.
+pub(super) enum Jobs {
+    /// Alike.
+    Lot(Lot),
+    /// Those of a log.
+    Past(Vec<PastJob>),
+}
+
+/// How the jobs of an entry come.
+enum Coming<'v> {
+    Drawn(Arrivals),
+    Logged(Wish<'v>),
+}
+
 /// A user's name and jobs.
 pub(super) fn user(
     reader: &mut Reader<'_>,
     node: &Node<'_>,
-    applications: &[&str],
-) -> Option<(String, Vec<Lot>)> {
+    known: Known<'_>,
+) -> Option<(String, Vec<Jobs>)> {
     let mut fields = reader.fields(node, &["name", "jobs"], "write a user like {name: ada, jobs: […]}")?;
     let name = reader.required(&mut fields, node, "name", "name the user");
     let jobs = reader.required(&mut fields, node, "jobs", JOB_EXPECTED);
     let name = name.and_then(|node| reader.text(&node));
     let items = jobs.and_then(|node| reader.items(&node, JOB_EXPECTED)).unwrap_or_default();
-    let lots = items.iter().filter_map(|item| lot(reader, item, applications)).collect();
-    Some((name?, lots))
+    let entries = items.iter().filter_map(|item| jobs_of(reader, item, known)).collect();
+    Some((name?, entries))
 }
 
-fn lot(reader: &mut Reader<'_>, node: &Node<'_>, known: &[&str]) -> Option<Lot> {
+fn jobs_of(reader: &mut Reader<'_>, node: &Node<'_>, known: Known<'_>) -> Option<Jobs> {
     let mut fields = reader.fields(node, &JOB_FIELDS, JOB_EXPECTED)?;
+    let priorities = (i128::from(i32::MIN), i128::from(i32::MAX));
+    let priority = fields.take("priority").and_then(|node| reader.integer(&node, priorities)).unwrap_or(0);
+    let at = fields.take("at").and_then(|node| duration(reader, &node)).unwrap_or(Span::ZERO);
+    let arrivals = match fields.take("arrivals") {
+        Some(node) => arrivals(reader, &node),
+        None => Some(Coming::Drawn(Arrivals::AtOnce)),
+    };
     let application = reader.required(&mut fields, node, "application", JOB_EXPECTED);
+    if let Some(Coming::Logged(wish)) = arrivals {
+        for name in SAID_BY_LOG {
+            if let Some(node) = fields.take(name) {
+                reader.refuse::<()>(&node, "leave it out: the log says it");
+            }
+        }
+        let one = application.and_then(|node| one_logged(reader, &node, known));
+        let jobs = wish.jobs(reader, known.folder)?.into_iter();
+        let one = one?;
+        return Some(Jobs::Past(jobs.map(|job| read_log::past_job(&job, one, (at, priority))).collect()));
+    }
     let tasks = reader.required(&mut fields, node, "tasks", JOB_EXPECTED);
     let applications = application.and_then(|node| applications(reader, &node, known));
     let n_tasks = tasks.and_then(|node| reader.integer(&node, (1, i128::from(u32::MAX))));
     let n_jobs = fields.take("count").and_then(|node| reader.integer(&node, (1, 1_000_000)));
-    let priorities = (i128::from(i32::MIN), i128::from(i32::MAX));
-    let priority = fields.take("priority").and_then(|node| reader.integer(&node, priorities));
-    let at = fields.take("at").and_then(|node| duration(reader, &node));
-    let arrivals = fields.take("arrivals").and_then(|node| arrivals(reader, &node));
-    Some(Lot {
+    let Some(Coming::Drawn(arrivals)) = arrivals else { return None };
+    Some(Jobs::Lot(Lot {
         user: 0,
         applications: applications?,
         n_tasks: n_tasks?,
         n_jobs: n_jobs.unwrap_or(1),
-        priority: priority.unwrap_or(0),
-        at: at.unwrap_or(Span::ZERO),
-        arrivals: arrivals.unwrap_or(Arrivals::AtOnce),
-    })
+        priority,
+        at,
+        arrivals,
+    }))
+}
+
+/// The application of a log's jobs.
+fn one_logged<'a>(
+    reader: &mut Reader<'_>,
+    node: &Node<'_>,
+    known: Known<'a>,
+) -> Option<(usize, &'a Application)> {
+    if node.value.is_mapping() {
+        return reader.refuse(node, "name one application: the jobs of a log are all of it");
+    }
+    let name = reader.text(node)?;
+    let place = which(reader, &node.path, &name, known.names)?;
+    let application = &known.applications[place];
+    if application.time.is_some() {
+        let found = format!("`{name}`, which has times of its own");
+        return reader.report(&node.path, found, "jobs of a log need an application with `time: logged`");
+    }
+    Some((place, application))
 }
 
 /// One application, or several by weight.
-fn applications(reader: &mut Reader<'_>, node: &Node<'_>, known: &[&str]) -> Option<Vec<(usize, f64)>> {
+fn applications(reader: &mut Reader<'_>, node: &Node<'_>, known: Known<'_>) -> Option<Vec<(usize, f64)>> {
     if !node.value.is_mapping() {
         let name = reader.text(node)?;
-        return which(reader, &node.path, &name, known).map(|one| vec![(one, 1.0)]);
+        return timed(reader, &node.path, &name, known).map(|one| vec![(one, 1.0)]);
     }
     let entries = reader.entries(node, JOB_EXPECTED)?;
     let (mut weights, n_named) = (Vec::new(), entries.len());
     for (name, node) in entries {
-        let application = which(reader, &node.path, &name, known);
+        let application = timed(reader, &node.path, &name, known);
         let weight = reader.number(&node);
         let weight = weight.filter(|weight| {
             let is_weight = (0.0..=1.0).contains(weight);
@@ -81,20 +144,32 @@ fn applications(reader: &mut Reader<'_>, node: &Node<'_>, known: &[&str]) -> Opt
     Some(weights)
 }
 
-fn arrivals(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Arrivals> {
-    let mut fields = reader.fields(node, &["poisson", "pattern", "over", "swf"], ARRIVALS_EXPECTED)?;
-    if let Some(log) = fields.take("swf") {
-        return reader.refuse(&log, "workload logs cannot be read here yet; write poisson or a pattern");
+/// The position of an application whose tasks' times are known.
+fn timed(reader: &mut Reader<'_>, path: &str, name: &str, known: Known<'_>) -> Option<usize> {
+    let place = which(reader, path, name, known.names)?;
+    if known.applications[place].time.is_none() {
+        let found = format!("`{name}`, whose times are those of a log");
+        return reader.report(path, found, "say how its jobs come: arrivals: {swf: log.swf.gz}");
+    }
+    Some(place)
+}
+
+fn arrivals<'v>(reader: &mut Reader<'_>, node: &Node<'v>) -> Option<Coming<'v>> {
+    let known = ["poisson", "pattern", "over", "swf", "first", "compressed"];
+    let mut fields = reader.fields(node, &known, ARRIVALS_EXPECTED)?;
+    if let Some(swf) = fields.take("swf") {
+        let wishes = WISH_FIELDS.map(|name| fields.take(name));
+        return Some(Coming::Logged(read_log::wish(reader, swf, wishes)));
     }
     if let Some(gap) = fields.take("poisson") {
-        return duration(reader, &gap).map(Arrivals::Poisson);
+        return duration(reader, &gap).map(Arrivals::Poisson).map(Coming::Drawn);
     }
     let pattern = reader.required(&mut fields, node, "pattern", ARRIVALS_EXPECTED);
     let over = reader.required(&mut fields, node, "over", "say over what time: over: 2h");
     let words = Pattern::ALL.map(|pattern| (pattern.word(), pattern));
     let pattern = pattern.and_then(|node| reader.word(&node, &words));
     let over = over.and_then(|node| duration(reader, &node));
-    Some(Arrivals::Pattern(pattern?, over?))
+    Some(Coming::Drawn(Arrivals::Pattern(pattern?, over?)))
 }
 
 /// The rates are those of the simulation of faults: once in so many chances.

@@ -6,10 +6,11 @@ use super::{
     Application, Arrivals, Faults, Lot, Platform, Scenario,
     distribution::Distribution,
     measures::{Account, Group, Measure, Row},
+    past::{Coming, Lengths, PastJob},
     plan,
 };
 use crate::{faults::world::World, pattern::Pattern};
-use scheduler::{policy::Policies, time::Span};
+use scheduler::{policy::Policies, pull::TaskNeeds, ranges::TaskSet, resources::Resources, time::Span};
 
 fn parse(text: &str) -> Scenario {
     Scenario::parse(text, "s.yaml").unwrap_or_else(|problems| panic!("{problems:#?}\n{text}"))
@@ -191,10 +192,11 @@ prop_compose! {
         Platform {
             name: String::new(),
             n_nodes,
-            cores,
+            capacity: Resources::cores(cores),
             pilots_min: 0,
             walltime: walltime.map(Span::from_secs),
             queue_wait,
+            past_waits: [].into(),
             idle_timeout: Span::from_secs(idle_s),
             poll_interval: Span::from_secs(10),
             speed,
@@ -214,7 +216,7 @@ prop_compose! {
         let [program_fails, node_fails, pilot_dies] = rates;
         let name = String::new();
         let slowed_by = slowed_by.into_iter().collect();
-        let time_limit = None;
+        let (time, time_limit) = (Some(time), None);
         Application { name, time, cores, time_limit, retries, slowed_by, program_fails, node_fails, pilot_dies }
     }
 }
@@ -238,11 +240,36 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn any_past_job()(
+        user in 0..3_usize,
+        application in 0..2_usize,
+        cores in 1..3_u32,
+        at_s in 0..600_u64,
+        lengths_s in prop::collection::vec(1..300_u64, 1..20),
+        n_failed in 0..3_u64,
+    ) -> PastJob {
+        let resources = Resources::cores(cores);
+        let job = Coming {
+            user,
+            application,
+            at: Span::from_secs(at_s),
+            n_tasks: lengths_s.len() as u64,
+            needs: TaskNeeds { resources, time_limit: None, success_codes: vec![0] },
+            retries: 0,
+            priority: 0,
+        };
+        let spans = lengths_s.into_iter().map(Span::from_secs).collect();
+        PastJob { job, lengths: Lengths::Each { spans, failed: TaskSet::from(0..n_failed) } }
+    }
+}
+
+prop_compose! {
     fn any_scenario()(
         seed in 0..1000_u64,
         mut platforms in prop::collection::vec(any_platform(), 1..3),
         mut applications in prop::collection::vec(any_application(), 2),
         lots in prop::collection::vec(any_lot(), 1..5),
+        past in prop::collection::vec(any_past_job(), 0..3),
         dies in prop_oneof![Just(0), Just(3_u64)],
         layers in (prop::bool::ANY, prop::bool::ANY),
     ) -> Scenario {
@@ -261,7 +288,8 @@ prop_compose! {
             policies = super::policies::with(policies, "bundling", "single").unwrap();
         }
         let users = ["ada", "bob", "eve"].map(str::to_owned).to_vec();
-        Scenario { seed, platforms, applications, users, lots, policies, faults }
+        let past = past.into();
+        Scenario { seed, platforms, applications, users, lots, past, policies, history: None, faults }
     }
 }
 
@@ -293,10 +321,10 @@ proptest! {
             prop_assert_eq!(jobs, platforms);
         }
         for (platform, account) in scenario.platforms.iter().zip(&ledger.platforms) {
-            prop_assert!(account.busy_cores_max <= platform.n_nodes * platform.cores);
+            prop_assert!(account.busy_cores_max <= platform.n_nodes * platform.capacity.cores);
             prop_assert_eq!(account.timeline.total(), account.tally.busy);
             prop_assert!(account.tally.useful <= account.tally.busy);
-            prop_assert!(account.tally.busy <= account.held_us * u128::from(platform.cores));
+            prop_assert!(account.tally.busy <= account.held_us * u128::from(platform.capacity.cores));
         }
     }
 

@@ -73,11 +73,6 @@ fn mistakes_are_told_with_line_and_field() {
             ":6: users[0].jobs[0].arrivals.pattern: found the text `burstin`; did you mean bursting?",
         ),
         (
-            "tasks: 4",
-            "tasks: 4, arrivals: {swf: x.swf}",
-            ":6: users[0].jobs[0].arrivals.swf: found the text `x.swf`; workload logs cannot be read here yet; write poisson or a pattern",
-        ),
-        (
             "users:",
             "faults: {pilot_died: 3}\nusers:",
             ":5: faults.pilot_died: found an unknown field; did you mean `pilot_dies`?",

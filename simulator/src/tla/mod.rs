@@ -2,7 +2,6 @@
 //! heterogeneous multi-cluster systems", JPDC 73, 2013): clusters of unequal speed behind one queue, workloads
 //! from logs and from models, and the paper's tables and figures.
 
-pub mod draw;
 pub mod models;
 pub mod multicluster;
 pub mod published;

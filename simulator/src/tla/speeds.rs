@@ -2,7 +2,7 @@
 
 use scheduler::luck::Luck;
 
-use super::draw;
+use crate::draw;
 
 /// Slower than this no cluster is. The paper gives no bound; chosen.
 const SPEED_MIN: f64 = 0.1;

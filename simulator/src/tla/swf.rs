@@ -161,11 +161,13 @@ impl Place<'_> {
             return Err(Trouble::CutOff { path: self.path.to_owned(), line: self.line, found: fields.len() });
         }
         // Fields that nothing is made of may hold anything.
-        let submitted_at = self.number(&fields, 1)?;
+        let (submitted_at, runtime) = (self.number(&fields, 1)?, self.number(&fields, 3)?);
         if submitted_at < 0.0 {
             return Err(self.trouble(&fields, 1, "0 or more seconds"));
         }
-        let runtime = self.number(&fields, 3)?;
+        if runtime < 0.0 && runtime != -1.0 {
+            return Err(self.trouble(&fields, 3, "0 or more seconds, or -1"));
+        }
         let allocated = self.size(&fields, 4)?;
         let cores = if allocated > 0 { allocated } else { self.size(&fields, 7)? };
         let is_known = runtime > 0.0 && cores > 0;
@@ -231,6 +233,10 @@ mod tests {
             (
                 LOG.replace("2 7.5", "2 -7.5"),
                 "a.swf, line 7, field 2 (submit time): found \"-7.5\", expected 0 or more seconds",
+            ),
+            (
+                LOG.replace("0 60", "0 -60"),
+                "a.swf, line 7, field 4 (run time): found \"-60\", expected 0 or more seconds, or -1",
             ),
             (
                 LOG.replace("60 -1 -1 -1 8", "60 -1 -1 -1 8.5"),

@@ -2,7 +2,7 @@
 
 use scheduler::luck::Luck;
 
-use super::draw;
+use crate::draw;
 
 /// A rigid parallel job.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,17 +1,16 @@
 //! Many runs of a scenario: all combinations of policies and many seeds, a row each.
 
 use std::{
-    path::Path,
+    iter,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use indicatif::ProgressBar;
 use scheduler::policy::Policies;
 use serde_json::json;
 use simulator::{
     faults::Violation,
     grid,
-    report::{Cell, Listing, Progress},
+    report::{Cell, Listing},
     scenario::{
         Scenario,
         measures::{Measure, Row},
@@ -21,7 +20,8 @@ use simulator::{
 
 use super::{
     SimulateArgs, bar,
-    scenario::{load, policies_json, rows_json, table, write_tables},
+    scenario::{policies_json, rows_json, table, write_tables},
+    subject::Subject,
     until_interrupted,
 };
 use crate::{
@@ -43,8 +43,9 @@ struct Combination {
 ///
 /// # Errors
 /// Mistakes in the scenario or in `--compare`, or what cannot be written.
-pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
-    let scenario = load(path, args)?;
+pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
+    let subject = Subject::load(args)?;
+    let scenario = &subject.scenario;
     let layers = layers(&args.compare)?;
     let combinations = combinations(&layers, scenario.policies)?;
     let seeds = args.seeds;
@@ -63,18 +64,18 @@ pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
     let inputs: Vec<Scenario> = combinations.iter().flat_map(of).collect();
     let (n_runs, bar) = (inputs.len(), bar(inputs.len() as u64, "runs"));
     let ended: Arc<Mutex<Vec<Option<Ended>>>> = Arc::new(Mutex::new(vec![None; n_runs]));
-    let (shared, told, subjects) = (Arc::clone(&ended), Bar(bar.clone()), inputs.clone());
+    let (shared, told, subjects) = (Arc::clone(&ended), bar.clone(), inputs.clone());
     let work = move || {
-        let numbered: Vec<(usize, &Scenario)> = subjects.iter().enumerate().collect();
-        grid::map(&numbered, &told, |(n, scenario)| {
-            let rows = scenario.run(None).map(|account| account.rows);
-            shared.lock().unwrap_or_else(PoisonError::into_inner)[*n] = Some(rows);
+        let run = |n: u64| subjects[n as usize].run(None).map(|account| account.rows);
+        grid::each(0..n_runs as u64, run, |n, rows| {
+            shared.lock().unwrap_or_else(PoisonError::into_inner)[n as usize] = Some(rows);
+            told.inc(1);
         });
     };
     let is_finished = until_interrupted(work).await?.is_some();
     bar.finish_and_clear();
     let ended = ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let is_sound = tell_violations(path, &inputs, &ended);
+    let is_sound = tell_violations(&subject.name, &inputs, &ended);
     let n_ended = ended.iter().flatten().count();
     let combined: Vec<Combination> =
         inputs.chunks(seeds as usize).zip(ended.chunks(seeds as usize)).filter_map(combined).collect();
@@ -85,23 +86,16 @@ pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
         show::say(&format!("interrupted before any of {n_runs} runs was done"));
         return Ok(Outcome::Interrupted);
     }
-    show::print(&if args.json { as_json(path, args, &combined)? } else { words(&layers, args, &combined) })?;
+    show::print(&if args.json {
+        as_json(&subject, args, &combined)?
+    } else {
+        words(&subject, &layers, args, &combined)
+    })?;
     if !is_finished {
         show::say(&format!("interrupted after {n_ended} of {n_runs} runs"));
         return Ok(Outcome::Interrupted);
     }
     Ok(if is_sound { Outcome::Fine } else { Outcome::TasksFailed })
-}
-
-/// How far the runs are.
-struct Bar(ProgressBar);
-
-impl Progress for Bar {
-    fn expect(&self, _: u64) {}
-
-    fn done(&self) {
-        self.0.inc(1);
-    }
 }
 
 /// `matching=turns,fifo`: a layer and its words.
@@ -154,11 +148,11 @@ fn combinations(layers: &[(String, Vec<String>)], base: Policies) -> Result<Vec<
 }
 
 /// Says what did not hold, if anything.
-fn tell_violations(path: &Path, inputs: &[Scenario], ended: &[Option<Ended>]) -> bool {
+fn tell_violations(name: &str, inputs: &[Scenario], ended: &[Option<Ended>]) -> bool {
     let mut is_sound = true;
     for (scenario, ended) in inputs.iter().zip(ended) {
         if let Some(Err(violation)) = ended {
-            show::say(&format!("{}, seed {}: {violation}", path.display(), scenario.seed));
+            show::say(&format!("{name}, seed {}: {violation}", scenario.seed));
             is_sound = false;
         }
     }
@@ -177,21 +171,33 @@ fn combined((inputs, ended): (&[Scenario], &[Option<Ended>])) -> Option<Combinat
     })
 }
 
-fn words(layers: &[(String, Vec<String>)], args: &SimulateArgs, combined: &[Combination]) -> String {
+fn words(
+    subject: &Subject,
+    layers: &[(String, Vec<String>)],
+    args: &SimulateArgs,
+    combined: &[Combination],
+) -> String {
     let words_of = |one: &Combination| {
         let pairs = policies::pairs(one.scenario.policies);
         let word =
             |layer: &String| pairs.iter().find(|(known, _)| known == layer).map(|(_, word)| word.clone());
         layers.iter().filter_map(|(layer, _)| word(layer)).collect::<Vec<String>>()
     };
-    let rows: Vec<_> = combined.iter().filter_map(|one| Some((words_of(one), one.rows.first()?))).collect();
+    let mut rows: Vec<_> =
+        combined.iter().filter_map(|one| Some((words_of(one), one.rows.first()?))).collect();
     let titles: Vec<String> = layers.iter().map(|(layer, _)| layer.to_uppercase()).collect();
-    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    let mut titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    if let Some(history) = subject.history() {
+        titles.insert(0, "OF");
+        rows.iter_mut().for_each(|(words, _)| words.insert(0, "replay".into()));
+        let unknown = layers.iter().map(|_| "-".to_owned());
+        rows.insert(0, (iter::once("history".to_owned()).chain(unknown).collect(), history));
+    }
     let means = match args.seeds {
         1 => String::new(),
         _ => format!("\nMeans over {} seeds.\n", combined.iter().map(|one| one.n_seeds).min().unwrap_or(0)),
     };
-    table(&titles, &rows) + &means
+    subject.heading() + &table(&titles, &rows) + &means
 }
 
 fn listing(combined: &[Combination]) -> Listing {
@@ -216,7 +222,7 @@ fn listing(combined: &[Combination]) -> Listing {
     }
 }
 
-fn as_json(path: &Path, args: &SimulateArgs, combined: &[Combination]) -> Result<String, Failure> {
+fn as_json(subject: &Subject, args: &SimulateArgs, combined: &[Combination]) -> Result<String, Failure> {
     let runs = combined.iter().map(|one| {
         json!({
             "policies": policies_json(&one.scenario),
@@ -225,7 +231,8 @@ fn as_json(path: &Path, args: &SimulateArgs, combined: &[Combination]) -> Result
         })
     });
     show::json(&json!({
-        "scenario": path.display().to_string(),
+        "scenario": subject.name,
+        "history": subject.facts(),
         "first_seed": combined.first().map(|one| one.scenario.seed),
         "n_seeds": args.seeds,
         "runs": runs.collect::<Vec<_>>(),

@@ -3,6 +3,7 @@
 mod compare;
 mod faults;
 mod scenario;
+mod subject;
 
 use std::path::PathBuf;
 
@@ -23,6 +24,8 @@ Examples:
                                                   all four combinations, a row each
   pilotfish simulate scenario.yaml --compare matching=turns,fifo --seeds 20
                                                   the means over 20 seeds
+  pilotfish simulate --what-if .pilotfish --compare matching=turns,fifo
+                                                  what a run or a manager did, under other policies
   pilotfish simulate --faults --seed 7            one run among faults, with what it came to
   pilotfish simulate --faults --seed 7 --trace    … and everything that happened, the same each time
   pilotfish simulate --faults --seeds 10000       seeds 0 to 9,999 on all cores
@@ -38,8 +41,15 @@ cannot be used, 130 interrupted.";
 #[command(after_help = EXAMPLES)]
 pub struct SimulateArgs {
     /// Platforms, users, jobs and policies, as YAML
-    #[arg(value_name = "SCENARIO", required_unless_present = "faults", conflicts_with = "faults")]
+    #[arg(
+        value_name = "SCENARIO",
+        required_unless_present_any = ["faults", "what_if"],
+        conflicts_with_all = ["faults", "what_if"]
+    )]
     scenario: Option<PathBuf>,
+    /// What a manager or a run did, again: the folder with its store, which is only read
+    #[arg(long, value_name = "FOLDER", conflicts_with = "faults")]
+    what_if: Option<PathBuf>,
     /// Manager, pilots and batch systems among faults drawn from a seed, with an auditor
     #[arg(long)]
     faults: bool,
@@ -55,7 +65,7 @@ pub struct SimulateArgs {
     /// Write the measures as CSV into this folder
     #[arg(long, value_name = "FOLDER", conflicts_with = "faults")]
     csv: Option<PathBuf>,
-    /// Draw busy cores over time into this SVG file; for one run
+    /// Draw busy cores over time into this file, FILE.svg or FILE.png; for one run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["faults", "compare", "seeds"])]
     plot: Option<PathBuf>,
     /// Print everything that happens; for one run
@@ -71,10 +81,10 @@ pub struct SimulateArgs {
 /// # Errors
 /// The scenario's mistakes, or what cannot be written.
 pub async fn run(args: SimulateArgs) -> Result<Outcome, Failure> {
-    match &args.scenario {
-        None => faults::run(&args).await,
-        Some(path) if args.compare.is_empty() && args.seeds == 1 => scenario::run(path, &args).await,
-        Some(path) => compare::run(path, &args).await,
+    match args.faults {
+        true => faults::run(&args).await,
+        false if args.compare.is_empty() && args.seeds == 1 => scenario::run(&args).await,
+        false => compare::run(&args).await,
     }
 }
 
@@ -82,14 +92,7 @@ pub async fn run(args: SimulateArgs) -> Result<Outcome, Failure> {
 async fn until_interrupted<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Option<T>, Failure> {
-    let mut interrupts = Interrupts::listen()?;
-    tokio::select! {
-        result = tokio::task::spawn_blocking(work) => match result {
-            Ok(result) => Ok(Some(result)),
-            Err(error) => Err(Failure::infrastructure(format!("cannot go on: {error}"))),
-        },
-        _ = interrupts.next() => Ok(None),
-    }
+    Interrupts::listen()?.unless(work).await
 }
 
 /// How far many runs are; nothing for a single one.

@@ -1,6 +1,7 @@
 //! One run of a scenario: a table of what it came to, as JSON, as CSV, and drawn.
 
 use std::{
+    ffi::OsStr,
     fmt, fs,
     io::{self, BufWriter, Write},
     path::Path,
@@ -9,7 +10,7 @@ use std::{
 use scheduler::time::Span;
 use serde_json::{Map, Value, json};
 use simulator::{
-    report::Listing,
+    report::{Figure, Listing},
     scenario::{
         Scenario,
         distribution::span,
@@ -18,7 +19,7 @@ use simulator::{
     },
 };
 
-use super::{SimulateArgs, until_interrupted};
+use super::{SimulateArgs, subject::Subject, until_interrupted};
 use crate::{
     failure::{Failure, Outcome},
     show::{
@@ -32,13 +33,10 @@ use crate::{
 ///
 /// # Errors
 /// The scenario's mistakes, or what cannot be written.
-pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
-    if let Some(file) = args.plot.as_ref().filter(|file| file.extension().is_none_or(|end| end != "svg")) {
-        let expected = "figures are SVG: give a name that ends in .svg";
-        return Err(Failure::bad_input(format!("--plot: found {}; {expected}", file.display())));
-    }
-    let scenario = load(path, args)?;
-    let (subject, is_traced) = (scenario.clone(), args.trace);
+pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
+    let plot = args.plot.as_deref().map(Plot::of).transpose()?;
+    let subject = Subject::load(args)?;
+    let (scenario, is_traced) = (subject.scenario.clone(), args.trace);
     let work = move || {
         // It may be longer than memory.
         let mut out = BufWriter::new(io::stdout().lock());
@@ -46,7 +44,7 @@ pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
             // Whoever reads no further still gets to know what it came to by the exit code.
             let _ = writeln!(out, "{line}");
         };
-        subject.run(if is_traced { Some(&mut line) } else { None })
+        scenario.run(if is_traced { Some(&mut line) } else { None })
     };
     let Some(result) = until_interrupted(work).await? else {
         show::say("interrupted; the run was not over");
@@ -55,29 +53,46 @@ pub async fn run(path: &Path, args: &SimulateArgs) -> Result<Outcome, Failure> {
     let account = match result {
         Ok(account) => account,
         Err(violation) => {
-            show::say(&format!("{}, seed {}: {violation}", path.display(), scenario.seed));
+            show::say(&format!("{}, seed {}: {violation}", subject.name, subject.scenario.seed));
             return Ok(Outcome::TasksFailed);
         }
     };
     if let Some(folder) = &args.csv {
         write_tables(folder, &[account.listing(), account.busy_cores()])?;
     }
-    if let Some(file) = &args.plot {
-        fs::write(file, account.figure().to_svg()).map_err(|error| Failure::file("write", file, &error))?;
+    if let Some(plot) = plot {
+        plot.write(&account.figure())?;
     }
-    show::print(&if args.json {
-        as_json(path, &scenario, &account)?
-    } else {
-        words(path, &scenario, &account)
-    })?;
+    show::print(&if args.json { as_json(&subject, &account)? } else { words(&subject, &account) })?;
     Ok(Outcome::Fine)
 }
 
-/// The scenario, with the seed of the command line.
-pub(super) fn load(path: &Path, args: &SimulateArgs) -> Result<Scenario, Failure> {
-    let mut scenario = Scenario::load(path)?;
-    scenario.seed = args.seed.unwrap_or(scenario.seed);
-    Ok(scenario)
+/// A file for a figure; its name says what it is to be.
+struct Plot<'a> {
+    file: &'a Path,
+    is_png: bool,
+}
+
+impl Plot<'_> {
+    fn of(file: &Path) -> Result<Plot<'_>, Failure> {
+        let is_png = match file.extension().and_then(OsStr::to_str) {
+            Some("svg") => false,
+            Some("png") => true,
+            _ => {
+                let expected = "give a name that ends in .svg or .png";
+                return Err(Failure::bad_input(format!("--plot: found {}; {expected}", file.display())));
+            }
+        };
+        Ok(Plot { file, is_png })
+    }
+
+    fn write(&self, figure: &Figure) -> Result<(), Failure> {
+        let bytes = match self.is_png {
+            true => figure.to_png().map_err(|error| Failure::infrastructure(error.to_string()))?,
+            false => figure.to_svg().into_bytes(),
+        };
+        fs::write(self.file, bytes).map_err(|error| Failure::file("write", self.file, &error))
+    }
 }
 
 /// Each as a CSV file of its name.
@@ -89,20 +104,22 @@ pub(super) fn write_tables(folder: &Path, tables: &[Listing]) -> Result<(), Fail
     })
 }
 
-fn words(path: &Path, scenario: &Scenario, account: &Account) -> String {
-    let n_jobs = scenario.lots.iter().map(|lot| lot.n_jobs).sum();
+fn words(subject: &Subject, account: &Account) -> String {
+    let scenario = &subject.scenario;
     let auditor = if account.is_audited { "; every rule held" } else { "" };
     let rows: Vec<_> =
         account.rows.iter().map(|row| (vec![row.group.word().to_owned(), row.name.clone()], row)).collect();
     format!(
-        "{}, seed {}: {} of {}, {} on {}; {}{auditor}\n\n{}",
-        path.display(),
+        "{}{}, seed {}: {} of {}, {} on {}; {}{auditor}\n{}\n{}",
+        subject.heading(),
+        subject.name,
         scenario.seed,
         counted(scenario.n_tasks(), "task"),
-        counted(n_jobs, "job"),
+        counted(scenario.n_jobs(), "job"),
         shown_policies(scenario),
         counted(scenario.platforms.len() as u64, "platform"),
         counted(account.n_events, "event"),
+        subject.compared(account.all()),
         table(&["OF", "NAME"], &rows)
     )
 }
@@ -173,11 +190,12 @@ fn shown_value(measure: Measure, value: f64) -> String {
     }
 }
 
-fn as_json(path: &Path, scenario: &Scenario, account: &Account) -> Result<String, Failure> {
+fn as_json(subject: &Subject, account: &Account) -> Result<String, Failure> {
     show::json(&json!({
-        "scenario": path.display().to_string(),
-        "seed": scenario.seed,
-        "policies": policies_json(scenario),
+        "scenario": subject.name,
+        "history": subject.facts(),
+        "seed": subject.scenario.seed,
+        "policies": policies_json(&subject.scenario),
         "is_audited": account.is_audited,
         "n_events": account.n_events,
         "measures": rows_json(&account.rows),

@@ -55,7 +55,7 @@ fn points(sizes: &Sizes, variation: f64, seed: u64, progress: &dyn Progress) -> 
     };
     let sizes_run = &N_TASKS_OF_FIG_4[..sizes.n_points];
     let settings: Vec<Setting> = sizes_run.iter().map(setting).collect();
-    let all = runs::run(&settings, sizes.n_instances, seed, progress, |scene| {
+    let all = runs::run(&settings, sizes.n_instances_of_fig4, seed, progress, |scene| {
         let paper = Policies { matching: ByApplication::Alstb, bundling: ByEstimate::PAPER };
         let heuristics = HEURISTICS.iter().map(|(_, policy)| ahead::run(scene, *policy).measures());
         heuristics.chain([world::run(scene, paper).measures()]).collect()
@@ -69,16 +69,15 @@ fn claims(points: &Points) -> Vec<Claim> {
         return Vec::new();
     };
     let all = |of: &dyn Fn(usize) -> bool| (0..HEURISTICS.len()).all(of);
-    let any = |of: &dyn Fn(usize) -> bool| (0..HEURISTICS.len()).any(of);
     let grows = |measure: usize| all(&|one| last[one][measure] > first[one][measure]);
     let is_above = |measure: usize| all(&|one| last[one][measure] > 1.0);
     let holds = [
-        any(&|one| first[one][0] < 1.0) && grows(0) && is_above(0),
+        all(&|one| first[one][0] < 1.0) && grows(0) && is_above(0),
         grows(1) && is_above(1),
         points.iter().all(|(_, ratios)| ratios.iter().all(|ratio| ratio[2] >= CLEARLY)),
     ];
     let why = [
-        "not every heuristic falls behind by the most tasks that were run",
+        "not every heuristic is ahead with the fewest tasks, falls back as tasks grow and is behind with the most",
         "the gap of at least one heuristic does not widen",
         "at least one heuristic comes within a tenth of ALSTB",
     ];

@@ -7,10 +7,8 @@
 
 use scheduler::luck::Luck;
 
-use super::super::{
-    draw,
-    workload::{Job, Workload},
-};
+use super::super::workload::{Job, Workload};
+use crate::draw;
 
 const SIZE_ORDER: f64 = 1.5;
 /// Times as frequent as by the harmonic distribution alone: 1, 2, 4, 8 and so on. Chosen.

@@ -3,7 +3,7 @@
 
 use scheduler::luck::Luck;
 
-use super::super::draw;
+use crate::draw;
 
 /// More stages are not tried.
 const N_STAGES_MAX: u32 = 64;

@@ -3,10 +3,8 @@
 
 use scheduler::luck::Luck;
 
-use super::super::{
-    draw,
-    workload::{Job, Workload},
-};
+use super::super::workload::{Job, Workload};
+use crate::draw;
 
 const SERIAL: f64 = 0.244;
 const POWER_OF_TWO: f64 = 0.576;

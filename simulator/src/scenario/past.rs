@@ -1,0 +1,69 @@
+//! Jobs that were once, in a workload log or under a manager: they come as they came, and their tasks take
+//! what they took.
+
+use std::sync::Arc;
+
+use scheduler::{pull::TaskNeeds, ranges::TaskSet, time::Span};
+
+/// A job that is to come.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Coming {
+    /// By position.
+    pub user: usize,
+    /// By position.
+    pub application: usize,
+    /// When.
+    pub at: Span,
+    /// How many tasks.
+    pub n_tasks: u64,
+    /// What each of them needs.
+    pub needs: TaskNeeds,
+    /// How often a task whose program failed is run again.
+    pub retries: u32,
+    /// Higher first.
+    pub priority: i32,
+}
+
+/// A job that was, and comes again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastJob {
+    /// What is sent.
+    pub job: Coming,
+    /// What its tasks take.
+    pub lengths: Lengths,
+}
+
+/// What tasks took, on a platform of speed 1.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lengths {
+    /// All the same.
+    Alike(Span),
+    /// Each its own.
+    Each {
+        /// By index.
+        spans: Arc<[Span]>,
+        /// Those that failed.
+        failed: TaskSet,
+    },
+}
+
+impl PastJob {
+    /// The same of the user at that position.
+    pub(super) fn of_user(mut self, user: usize) -> PastJob {
+        self.job.user = user;
+        self
+    }
+}
+
+impl Lengths {
+    /// What the task of this index takes, and whether it fails then.
+    pub(super) fn of(&self, index: u64) -> (Span, bool) {
+        match self {
+            Lengths::Alike(span) => (*span, false),
+            Lengths::Each { spans, failed } => {
+                let span = spans.get(index as usize).copied().unwrap_or_default();
+                (span, failed.contains(index))
+            }
+        }
+    }
+}

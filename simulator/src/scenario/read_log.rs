@@ -1,0 +1,79 @@
+//! Jobs of workload logs, as a scenario's file asks for them.
+
+use std::path::Path;
+
+use protocol::job::{Node, Reader};
+use scheduler::time::Span;
+
+use super::{
+    Application,
+    distribution::span,
+    past::{Coming, Lengths, PastJob},
+    read::positive,
+};
+use crate::tla::{swf, workload::Job};
+
+/// Beside `arrivals.swf` the log says these.
+pub(super) const SAID_BY_LOG: [&str; 2] = ["tasks", "count"];
+
+/// What a file says of a log.
+pub(super) struct Wish<'v> {
+    swf: Node<'v>,
+    /// So many jobs of it, from its first.
+    first: Option<usize>,
+    /// Times between submissions are divided by it.
+    compressed: f64,
+}
+
+/// The fields beside `swf`, which say what to take of it.
+pub(super) const WISH_FIELDS: [&str; 2] = ["first", "compressed"];
+
+/// What is to be read of a log.
+pub(super) fn wish<'v>(
+    reader: &mut Reader<'_>,
+    swf: Node<'v>,
+    [first, compressed]: [Option<Node<'v>>; 2],
+) -> Wish<'v> {
+    let first = first.and_then(|node| reader.integer(&node, (1, i128::from(u32::MAX))));
+    let compressed = compressed.and_then(|node| positive(reader, &node));
+    Wish { swf, first, compressed: compressed.unwrap_or(1.0) }
+}
+
+impl Wish<'_> {
+    /// The log's jobs that ran, the first at 0; `folder`: where its path begins.
+    pub(super) fn jobs(&self, reader: &mut Reader<'_>, folder: &Path) -> Option<Vec<Job>> {
+        let path = folder.join(reader.text(&self.swf)?);
+        let log = match swf::read(&path) {
+            Ok(log) => log,
+            Err(trouble) => {
+                let found = "a log that cannot be used";
+                return reader.report(&self.swf.path, found, trouble.to_string());
+            }
+        };
+        let mut jobs = log.workload.jobs().to_vec();
+        jobs.truncate(self.first.unwrap_or(usize::MAX));
+        let begin = jobs.first().map_or(0.0, |job| job.submitted_at);
+        for job in &mut jobs {
+            job.submitted_at = (job.submitted_at - begin) / self.compressed;
+        }
+        Some(jobs)
+    }
+}
+
+/// A job of p processors is one of p / cores tasks, as a pilot is on one node; each takes what the job took.
+pub(super) fn past_job(
+    logged: &Job,
+    (which, application): (usize, &Application),
+    (at, priority): (Span, i32),
+) -> PastJob {
+    let job = Coming {
+        user: 0,
+        application: which,
+        at: at + span(logged.submitted_at),
+        n_tasks: logged.cores.div_ceil(u64::from(application.cores)),
+        needs: application.needs(),
+        retries: application.retries,
+        priority,
+    };
+    PastJob { job, lengths: Lengths::Alike(span(logged.runtime)) }
+}

@@ -1,0 +1,164 @@
+//! A manager's history played again: what is taken of it, and how near the replay comes.
+
+use std::convert::Infallible;
+
+use scheduler::{
+    engine::{
+        durable::Durable,
+        interface::{JobRequest, PlatformSpec},
+        record::Record,
+    },
+    ids::{AllocationId, JobId, PilotId, PlatformId},
+    pull::{NodeFacts, TaskNeeds},
+    ranges::TaskSet,
+    resources::Resources,
+    time::{Span, Time},
+};
+
+use super::{
+    history::{self, Decided, History},
+    measures::{Group, Measure},
+    past::Lengths,
+};
+
+/// When the manager of the history began.
+const DAY: Time = Time(1_700_000_000_000_000);
+
+fn at(seconds: u64) -> Time {
+    DAY + Span::from_secs(seconds)
+}
+
+fn request(user: &str, n_tasks: u64) -> JobRequest {
+    let resources = Resources { memory_bytes: 100, ..Resources::cores(1) };
+    JobRequest {
+        user: user.into(),
+        name: "sweep".into(),
+        application: "docking".into(),
+        n_tasks,
+        needs: TaskNeeds { resources, time_limit: Some(Span::from_secs(40)), success_codes: vec![0, 3] },
+        priority: 2,
+        retries: 5,
+        retry_delay: Span::ZERO,
+        crash_limit: 5,
+        max_failures: None,
+        submission_key: None,
+        spec: "".into(),
+    }
+}
+
+/// A platform with one pilot of two cores, there from 10 s on, and two jobs after one that nobody ran.
+fn durable() -> Durable {
+    let spec = |name: &str| PlatformSpec {
+        name: name.into(),
+        adapter: "slurm".into(),
+        capacity: Resources::cores(1),
+        n_pilots_min: 0,
+        n_pilots_max: 1,
+        idle_timeout: Span::from_secs(600),
+        walltime: None,
+        poll_interval: Span::from_secs(30),
+    };
+    let node = NodeFacts {
+        hostname: "n1".into(),
+        capacity: Resources { memory_bytes: 250, ..Resources::cores(2) },
+        batch_id: None,
+        walltime_left: None,
+        agent_version: "1".into(),
+    };
+    let (platform, allocation, pilot) = (PlatformId(1), AllocationId(1), PilotId(1));
+    let tag = "t".to_owned();
+    let registered =
+        Record::PilotRegistered { pilot, allocation, nonce: 1, node, born_at: at(10), at: at(10) };
+    let mut durable = Durable::default();
+    for record in [
+        Record::PlatformAttached { platform, spec: spec("cluster"), at: DAY },
+        Record::PlatformAttached { platform: PlatformId(2), spec: spec("never"), at: DAY },
+        Record::JobAccepted { job: JobId(1), request: request("eve", 7), at: DAY },
+        Record::JobAccepted { job: JobId(2), request: request("ada", 5), at: at(2) },
+        Record::AllocationIntended { allocation, platform, tag, at: at(2) },
+        Record::AllocationSubmitted { allocation, batch_id: "17".into(), at: at(4) },
+        registered,
+        Record::JobAccepted { job: JobId(3), request: request("bob", 1), at: at(12) },
+    ] {
+        durable.apply(&record);
+    }
+    durable
+}
+
+/// Of job 2 four tasks are over, two at a time from 10 s on, the last of them in vain; job 3 was done at 60 s.
+fn decided(job: JobId) -> Vec<Decided> {
+    let one = |from: u64, to: u64, is_failure| Decided { from: at(from), to: at(to), is_failure };
+    match job.0 {
+        2 => vec![one(10, 30, false), one(10, 20, false), one(20, 40, false), one(30, 80, true)],
+        3 => vec![one(40, 60, false)],
+        _ => Vec::new(),
+    }
+}
+
+fn history() -> History {
+    let known = |job, _: &_| Ok::<_, Infallible>(decided(job));
+    history::of(&durable(), known).unwrap().unwrap()
+}
+
+#[test]
+fn what_is_over_comes_again_and_the_rest_is_counted() {
+    let history = history();
+    assert_eq!((history.begin, history.end), (at(2), at(80)));
+    // Job 1 and its tasks, and one of job 2.
+    assert_eq!((history.n_jobs_without, history.n_tasks_without), (1, 8));
+    let scenario = &history.scenario;
+    assert_eq!((scenario.n_jobs(), scenario.n_tasks()), (2, 5));
+    assert_eq!(scenario.users, ["ada", "bob"]);
+    let first = &scenario.past[0];
+    assert_eq!((first.job.at, first.job.priority, first.job.n_tasks), (Span::ZERO, 2, 4));
+    assert_eq!(scenario.past[1].job.at, Span::from_secs(10));
+    // The one that was ended by its limit is not longer than that.
+    let spans = [20, 10, 20, 40].map(Span::from_secs).into();
+    assert_eq!(first.lengths, Lengths::Each { spans, failed: TaskSet::from(3..4) });
+    // Of the platform that never had a pilot nothing is known.
+    let [platform] = &scenario.platforms[..] else { panic!("{scenario:?}") };
+    assert_eq!((platform.name.as_str(), platform.n_nodes), ("cluster", 1));
+    assert_eq!((platform.capacity.cores, platform.capacity.memory_bytes), (2, 250));
+    assert_eq!(*platform.past_waits, [Span::from_secs(6)]);
+}
+
+#[test]
+fn the_replay_is_told_beside_what_was() {
+    let account = history().scenario.run(None).unwrap();
+    let [now, then, ..] = &account.rows[..] else { panic!("{account:?}") };
+    assert_eq!((now.group, then.group), (Group::All, Group::History));
+    for (measure, expected) in [
+        (Measure::Tasks, 5.0),
+        (Measure::Failed, 1.0),
+        (Measure::Makespan, 78.0),
+        // 78 s of job 2 and 48 s of job 3.
+        (Measure::Turnaround, 63.0),
+        // 8, 8, 18 and 28 s of those that succeeded.
+        (Measure::Wait, 15.5),
+        (Measure::Pilots, 1.0),
+        (Measure::QueueWait, 6.0),
+        (Measure::Repeated, 0.0),
+        // 70 s of work that counts on 2 cores for 70 s.
+        (Measure::Utilisation, 0.5),
+    ] {
+        assert_eq!(then.value(measure), Some(expected), "{measure:?}");
+    }
+    assert_eq!(then.value(Measure::Lost), None);
+    for (measure, expected, slack) in [
+        (Measure::Tasks, 5.0, 0.0),
+        (Measure::Failed, 1.0, 0.0),
+        (Measure::Pilots, 1.0, 0.0),
+        (Measure::QueueWait, 6.0, 0.5),
+        // As it was but for the limit, after which the last task is ended here, and whose turn it is.
+        (Measure::Makespan, 68.0, 11.0),
+    ] {
+        let found = now.value(measure).unwrap();
+        assert!((found - expected).abs() <= slack, "{measure:?} is {found}");
+    }
+}
+
+#[test]
+fn a_history_without_anything_that_is_over_is_none() {
+    assert!(history::of(&durable(), |_, _: &_| Ok::<_, Infallible>(Vec::new())).unwrap().is_none());
+    assert_eq!(history::of(&durable(), |_, _: &_| Err::<Vec<Decided>, _>("torn")).unwrap_err(), "torn");
+}
