@@ -135,6 +135,17 @@ impl Worker {
         let result = listed.map(|jobs| {
             // Others may have jobs in the same account.
             let ours = jobs.into_iter().filter(|job| job.tag.starts_with(&self.tag_prefix));
+            let ours = ours.inspect(|job| {
+                if let BatchState::Stuck(why) = &job.state {
+                    tracing::warn!(
+                        platform = self.spec.name,
+                        job.tag,
+                        job.id,
+                        why,
+                        "waits for what never comes"
+                    );
+                }
+            });
             let seen = ours.map(|job| ListedAllocation {
                 is_ended: job.state == BatchState::Ended,
                 tag: job.tag,
