@@ -97,10 +97,10 @@ impl Engine {
             let held_cores = leases.n_leased.div_ceil(depth) * u64::from(request.needs.resources.cores);
             assert_eq!(leases.held_cores, held_cores, "cores of job {id} are counted wrong");
             *user_cores.entry(request.user.clone()).or_default() += held_cores;
-            let kept = |(pilot, state): (&PilotId, &Box<PilotState>)| {
+            let keepers = pilots.iter().filter_map(|(pilot, state)| {
                 state.keeps_for.filter(|(job, _)| job == id).map(|(_, since)| (since, *pilot))
-            };
-            assert_eq!(leases.keepers, pilots.iter().filter_map(kept).collect(), "keepers for job {id}");
+            });
+            assert_eq!(leases.keepers, keepers.collect(), "keepers for job {id}");
             assert!(leases.keepers.len() as u64 <= leases.ready.len(), "too many keepers for job {id}");
         }
         let has_ready = |id: &&JobId| !jobs[*id].ready.is_empty();
