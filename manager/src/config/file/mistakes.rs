@@ -84,8 +84,14 @@ fn platforms(value: &Value, problems: &mut Vec<Problem>) {
         // What another adapter may have is a mistake of a platform of this host.
         let adapter = text("adapter").unwrap_or("local");
         let others = [("name", "a".into()), ("adapter", adapter.into()), ("cores", 1.into())];
-        section::<PlatformProfile>(&path, platform, (&PLATFORM_FIELDS, &others), problems);
-        if let Some(adapter) = text("adapter").filter(|adapter| !adapters::NAMES.contains(adapter)) {
+        let unknown = text("adapter").filter(|adapter| !adapters::NAMES.contains(adapter));
+        let mut checked = platform.clone();
+        if let (Some(_), Value::Mapping(fields)) = (unknown, &mut checked) {
+            // What it would need is not known.
+            fields.entry("cores".into()).or_insert(1.into());
+        }
+        section::<PlatformProfile>(&path, &checked, (&PLATFORM_FIELDS, &others), problems);
+        if let Some(adapter) = unknown {
             let known = format!("the adapters are {}", adapters::NAMES.join(", "));
             problems.push(Problem::new(format!("{path}.adapter"), format!("`{adapter}`"), known));
         }
