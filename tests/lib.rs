@@ -17,6 +17,8 @@ pub mod plan;
 pub mod rounds;
 #[path = "lib/site.rs"]
 pub mod site;
+#[path = "lib/slurm.rs"]
+pub mod slurm;
 #[path = "lib/sweep.rs"]
 pub mod sweep;
 #[path = "lib/witness.rs"]

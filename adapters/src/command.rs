@@ -12,6 +12,8 @@ pub type BatchId = String;
 pub struct AllocationRequest {
     /// The name by which a listing will show it: at most 15 characters, a letter first.
     pub tag: String,
+    /// How many nodes, each with an agent.
+    pub n_nodes: u32,
     /// What each node must offer.
     pub capacity: Resources,
     /// How long it may run; `None`: no end.
@@ -51,6 +53,8 @@ pub enum BatchState {
     Running,
     /// It has ended.
     Ended,
+    /// It waits for what will never come, in the platform's words.
+    Stuck(String),
     /// A word that we do not know, kept as it is.
     Unknown(String),
 }
@@ -64,6 +68,34 @@ pub struct BatchJob {
     pub tag: String,
     /// Where it is.
     pub state: BatchState,
+}
+
+/// A queue, partition or class, as a platform describes it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Queue {
+    /// Its name.
+    pub name: String,
+    /// Whether it is used where none is named.
+    pub is_default: bool,
+    /// Whether it starts jobs at present.
+    pub is_up: bool,
+    /// The longest walltime; `None`: no limit, or none that is said.
+    pub walltime_max: Option<Span>,
+    /// Kinds of nodes: how many there are of each, and what one has.
+    pub nodes: Vec<(u32, Resources)>,
+}
+
+/// How busy a platform is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct QueueLoad {
+    /// Cores that nobody uses.
+    pub free_cores: u64,
+    /// Cores that it has and that work.
+    pub cores: u64,
+    /// Jobs of anybody that wait.
+    pub n_waiting: u64,
+    /// Cores that they wait for.
+    pub waiting_cores: u64,
 }
 
 /// What an answer means when it is not what was asked for.

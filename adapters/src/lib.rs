@@ -5,8 +5,13 @@ pub mod command;
 pub mod transport;
 
 mod local;
+mod script;
+mod slurm;
+#[cfg(test)]
+mod transcripts;
 
-use command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output};
+use command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad};
+use profiles::site::Site;
 
 /// A backend as a codec.
 pub trait Adapter: Send + Sync {
@@ -32,6 +37,26 @@ pub trait Adapter: Send + Sync {
 
     /// What takes allocations away. Those that are gone already are no error.
     fn cancel(&self, ids: &[BatchId]) -> Command;
+
+    /// What describes the platform's queues; `None` where there are none.
+    fn describe(&self) -> Option<Command> {
+        None
+    }
+
+    /// The queues. Errors: no answer, or one of a form that we do not know.
+    fn read_describe(&self, output: &Output) -> Result<Vec<Queue>, AdapterError> {
+        Err(AdapterError::NotUnderstood(output.words()))
+    }
+
+    /// What asks how busy the account's queue is; `None` where nobody waits.
+    fn load(&self) -> Option<Command> {
+        None
+    }
+
+    /// How busy it is. Errors: as above.
+    fn read_load(&self, output: &Output) -> Result<QueueLoad, AdapterError> {
+        Err(AdapterError::NotUnderstood(output.words()))
+    }
 }
 
 /// Where this program finds what adapters need on this host.
@@ -41,13 +66,14 @@ pub struct Surroundings {
     pub agent_command: Vec<String>,
 }
 
-/// The adapter of that name; `None` when there is none.
-pub fn adapter(name: &str, surroundings: &Surroundings) -> Option<Box<dyn Adapter>> {
+/// The adapter of that name for an account; `None` when there is none.
+pub fn adapter(name: &str, surroundings: &Surroundings, site: &Site) -> Option<Box<dyn Adapter>> {
     match name {
         local::NAME => Some(Box::new(local::Local::new(surroundings))),
+        slurm::NAME => Some(Box::new(slurm::Slurm::new(surroundings, site))),
         _ => None,
     }
 }
 
 /// The names that [`adapter`] knows.
-pub const NAMES: &[&str] = &[local::NAME];
+pub const NAMES: &[&str] = &[local::NAME, slurm::NAME];

@@ -99,6 +99,7 @@ mod tests {
     fn the_join_document_goes_to_standard_input_only() {
         let request = AllocationRequest {
             tag: "pf1-2".into(),
+            n_nodes: 1,
             capacity: Default::default(),
             walltime: None,
             join: b"{\"token\":\"secret\"}".to_vec(),

@@ -5,6 +5,7 @@
 
 mod error;
 mod exchange;
+mod suspects;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,6 +26,7 @@ use scheduler::{
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub use self::error::DriverError;
+use self::suspects::Suspects;
 use crate::{
     arrival::{self, Arrival},
     client::{Client, ClientError},
@@ -101,6 +103,9 @@ struct Driver {
     leaving: Option<LeaveReason>,
     /// How long telling the manager may take in the end.
     farewell: Duration,
+    /// Ends of tasks that may be the platform's doing.
+    suspects: Suspects,
+    is_signalled: bool,
     /// It was signalled, and the time for its farewell does not run yet.
     is_told_to_end: bool,
     /// When a draining pilot kills what still runs.
@@ -175,6 +180,8 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         held: None,
         leaving: None,
         farewell: FAREWELL.min(margin),
+        suspects: Suspects::default(),
+        is_signalled: false,
         is_told_to_end: false,
         stop_at: None,
         give_up_at: walltime_end,
@@ -204,7 +211,7 @@ impl Driver {
                 n = exits.recv_many(&mut batch, N_EXITS), if !self.running.is_empty() => {
                     tracing::trace!(n, "processes ended");
                     for exit in batch.drain(..).flatten() {
-                        self.on_exit(exit);
+                        self.on_news_of(exit);
                     }
                 }
                 Some(news) = news.recv() => self.on_news(news)?,
@@ -232,7 +239,8 @@ impl Driver {
         let silence =
             self.away_since.filter(|_| self.arrival.walltime_end.is_none()).map(|since| since + SILENCE_MAX);
         let held = self.held.as_ref().map(|(until, _)| *until);
-        [core, self.stop_at, self.give_up_at, silence, held].into_iter().flatten().min()
+        let suspects = self.suspects.until();
+        [core, self.stop_at, self.give_up_at, silence, held, suspects].into_iter().flatten().min()
     }
 
     fn on_wakeup(&mut self) -> Result<(), DriverError> {
@@ -247,7 +255,9 @@ impl Driver {
             self.stop();
             return Ok(());
         }
-        if self.held.as_ref().is_some_and(|(until, _)| now >= *until) {
+        if self.suspects.until().is_some_and(|until| now >= until) {
+            self.judge_suspects();
+        } else if self.held.as_ref().is_some_and(|(until, _)| now >= *until) {
             self.release();
         } else {
             self.handle(PilotEvent::TimerFired);
@@ -271,6 +281,8 @@ impl Driver {
 
     /// First signal: drain. Second one, or the guard is gone: stop. Third one: end.
     fn on_signal(&mut self, n_signals: usize) -> Result<(), DriverError> {
+        self.is_signalled = true;
+        self.judge_suspects();
         if keeper::is_unguarded() || n_signals == 2 {
             tracing::info!(n_running = self.core.n_running(), "told to stop");
             self.stop();
@@ -387,6 +399,22 @@ impl Driver {
         None
     }
 
+    fn on_news_of(&mut self, exit: Exit) {
+        // On a host without a batch system nobody signals tasks with their pilot.
+        let is_certain = self.is_signalled || self.arrival.node.batch_id.is_none();
+        let certain = if is_certain { Some(exit) } else { self.suspects.pass(exit) };
+        if let Some(exit) = certain {
+            self.on_exit(exit);
+        }
+    }
+
+    /// Whether the pilot was signalled too is known now.
+    fn judge_suspects(&mut self) {
+        for exit in self.suspects.take() {
+            self.on_exit(exit);
+        }
+    }
+
     fn on_exit(&mut self, exit: Exit) {
         let n_running = self.core.n_running();
         let Some(running) = self.running.remove(&exit.token) else { return };
@@ -412,7 +440,13 @@ impl Driver {
             stdout: if kept.is_none_or(|kept| kept.stdout) { exit.stdout } else { Vec::new() },
             stderr: if kept.is_none_or(|kept| kept.stderr) { exit.stderr } else { Vec::new() },
         };
-        let ending = ending(exit.outcome, running.time_limit, running.resources_bytes);
+        let is_the_platforms = self.is_signalled
+            && self.arrival.node.batch_id.is_some()
+            && suspects::may_be_the_platforms(&exit.outcome);
+        let ending = match is_the_platforms {
+            true => Ending::Failed(FailureKind::Preempted),
+            false => ending(exit.outcome, running.time_limit, running.resources_bytes),
+        };
         self.handle(PilotEvent::Ended { task, ending, usage, output: Some(output) });
         if self.core.n_running() < n_running {
             // A slot is idle: the manager must know at once.

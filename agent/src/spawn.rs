@@ -148,7 +148,7 @@ pub struct Exit {
 }
 
 impl Exit {
-    fn new(token: u64, outcome: Outcome, started: Instant) -> Exit {
+    pub(crate) fn new(token: u64, outcome: Outcome, started: Instant) -> Exit {
         Exit {
             token,
             outcome,

@@ -8,6 +8,7 @@ use std::{
     path::PathBuf,
 };
 
+use profiles::site::Site;
 use scheduler::{
     engine::{interface::PlatformSpec, settings::Settings},
     resources::Resources,
@@ -31,8 +32,8 @@ pub struct Config {
     pub user: String,
     /// The engine's settings.
     pub settings: Settings,
-    /// Attached at the start.
-    pub platforms: Vec<PlatformSpec>,
+    /// Attached at the start, and how their pilots are asked for.
+    pub platforms: Vec<(PlatformSpec, Site)>,
     /// How the agent is run on this host.
     pub agent_command: Vec<String>,
     /// Pilots end when this process does.
@@ -94,7 +95,7 @@ impl Config {
         self.settings.policies = file.policies.unwrap_or(self.settings.policies);
         file.limits.apply(&mut self.settings);
         for platform in &file.platforms {
-            self.platforms.push(platform.spec(host)?);
+            self.platforms.push((platform.spec(host)?, platform.site()));
         }
         Ok(())
     }

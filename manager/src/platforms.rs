@@ -28,8 +28,8 @@ pub(crate) enum Order {
     List { platform: PlatformId },
 }
 
-/// Makes the join document for the allocation with that tag.
-pub(crate) type MakeJoin = Arc<dyn Fn(&PlatformSpec, &str) -> Vec<u8> + Send + Sync>;
+/// Makes the join document for the allocation with that tag, whose pilots keep their files in that folder.
+pub(crate) type MakeJoin = Arc<dyn Fn(&PlatformSpec, Option<&str>, &str) -> Vec<u8> + Send + Sync>;
 
 /// What a platform's worker needs.
 pub(crate) struct Worker {
@@ -38,6 +38,8 @@ pub(crate) struct Worker {
     pub(crate) transport: Box<dyn Transport>,
     pub(crate) tag_prefix: String,
     pub(crate) make_join: MakeJoin,
+    /// Where its pilots keep their files, if not in the manager's folder.
+    pub(crate) folder: Option<String>,
     pub(crate) handle: Handle,
     pub(crate) clock: Clock,
 }
@@ -102,8 +104,9 @@ async fn work(worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>) {
 impl Worker {
     async fn submit(&self, allocation: AllocationId, tag: String) -> Event {
         let request = AllocationRequest {
-            join: (self.make_join)(&self.spec, &tag),
+            join: (self.make_join)(&self.spec, self.folder.as_deref(), &tag),
             tag,
+            n_nodes: 1,
             capacity: self.spec.capacity.clone(),
             walltime: self.spec.walltime,
         };
@@ -130,7 +133,20 @@ impl Worker {
             tracing::warn!(platform = self.spec.name, what, "listing failed");
         }
         let result = listed.map(|jobs| {
-            let seen = jobs.into_iter().map(|job| ListedAllocation {
+            // Others may have jobs in the same account.
+            let ours = jobs.into_iter().filter(|job| job.tag.starts_with(&self.tag_prefix));
+            let ours = ours.inspect(|job| {
+                if let BatchState::Stuck(why) = &job.state {
+                    tracing::warn!(
+                        platform = self.spec.name,
+                        job.tag,
+                        job.id,
+                        why,
+                        "waits for what never comes"
+                    );
+                }
+            });
+            let seen = ours.map(|job| ListedAllocation {
                 is_ended: job.state == BatchState::Ended,
                 tag: job.tag,
                 batch_id: job.id,

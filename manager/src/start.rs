@@ -355,8 +355,10 @@ fn surroundings(config: &Config) -> Surroundings {
 /// One listing shows the pilots of all platforms that are this host.
 fn farewell(config: &Config, settings: Settings) -> Option<Farewell> {
     let surroundings = surroundings(config);
-    let mut adapters =
-        config.platforms.iter().filter_map(|spec| adapters::adapter(&spec.adapter, &surroundings));
+    let mut adapters = config
+        .platforms
+        .iter()
+        .filter_map(|(spec, site)| adapters::adapter(&spec.adapter, &surroundings, site));
     let adapter = adapters.find(|adapter| adapter.is_local())?;
     Some(Farewell { adapter, tag_prefix: settings.tag_prefix() })
 }
@@ -371,14 +373,15 @@ async fn attach_platforms(
 ) -> Result<(), StartError> {
     let surroundings = surroundings(config);
     let make_join = make_join(config, tokens, &manager.access);
-    for spec in &config.platforms {
+    for (spec, site) in &config.platforms {
         let unknown = || StartError::Adapter { platform: spec.name.clone(), found: spec.adapter.clone() };
         let worker = Box::new(Worker {
             spec: spec.clone(),
-            adapter: adapters::adapter(&spec.adapter, &surroundings).ok_or_else(unknown)?,
+            adapter: adapters::adapter(&spec.adapter, &surroundings, site).ok_or_else(unknown)?,
             transport: Box::new(LocalShell),
             tag_prefix: settings.tag_prefix(),
             make_join: make_join.clone(),
+            folder: site.folder.clone(),
             handle: manager.handle.clone(),
             clock,
         });
@@ -397,13 +400,13 @@ fn make_join(config: &Config, tokens: &Tokens, access: &AccessFile) -> MakeJoin 
     let certificate_sha256 = access.certificate_sha256.clone();
     let watch_pid = config.pilots_die_with_us.then(std::process::id);
     let pilots = config.folder.join("pilots");
-    Arc::new(move |spec: &PlatformSpec, tag: &str| {
+    Arc::new(move |spec: &PlatformSpec, folder: Option<&str>, tag: &str| {
         let join = JoinDocument {
             url: url.clone(),
             certificate_sha256: certificate_sha256.clone(),
             token: tokens.join(tag),
             tag: tag.to_owned(),
-            folder: pilots.join(tag).to_string_lossy().into_owned(),
+            folder: folder.map_or(&*pilots, Path::new).join(tag).to_string_lossy().into_owned(),
             capacity: Some(spec.capacity.clone()),
             walltime: spec.walltime,
             watch_pid,

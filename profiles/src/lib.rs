@@ -2,3 +2,4 @@
 
 pub mod platform;
 pub mod quantity;
+pub mod site;

@@ -5,12 +5,18 @@ use std::collections::BTreeMap;
 use scheduler::{engine::interface::PlatformSpec, resources::Resources, time::Span};
 use serde::Deserialize;
 
-use crate::quantity::{Bytes, Duration};
+use crate::{
+    quantity::{Bytes, Duration},
+    site::{self, Site},
+};
 
 /// Bytes of a platform's name.
 const NAME_BYTES_MAX: usize = 64;
 /// More pilots than any platform gives to one user.
 const N_PILOTS_MAX: u32 = 100_000;
+
+/// The adapter whose pilots are processes of this host.
+const LOCAL: &str = "local";
 
 /// Why a profile is no platform on this host.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -47,6 +53,18 @@ struct PlatformForm {
     walltime: Option<Duration>,
     #[serde(default = "ten_seconds")]
     poll_interval: Duration,
+    #[serde(default, alias = "partition", alias = "class", deserialize_with = "site::word")]
+    queue: Option<String>,
+    #[serde(default, deserialize_with = "site::word")]
+    account: Option<String>,
+    #[serde(default, deserialize_with = "site::options")]
+    options: Vec<String>,
+    #[serde(default, deserialize_with = "site::lines")]
+    setup: Vec<String>,
+    #[serde(default, deserialize_with = "site::path")]
+    agent: Option<String>,
+    #[serde(default, deserialize_with = "site::path")]
+    folder: Option<String>,
 }
 
 impl PlatformProfile {
@@ -60,12 +78,20 @@ impl PlatformProfile {
         &self.0.adapter
     }
 
+    /// How its pilots are asked for.
+    pub fn site(&self) -> Site {
+        let PlatformForm { queue, account, options, setup, agent, folder, .. } = self.0.clone();
+        Site { queue, account, options, setup, agent, folder }
+    }
+
     /// The platform as the engine knows it. `host`: what this host has, where the file says nothing.
     ///
     /// # Errors
     /// No core, neither in the file nor on this host.
     pub fn spec(&self, host: &Resources) -> Result<PlatformSpec, PlatformError> {
         let form = &self.0;
+        let nothing = Resources::default();
+        let host = if form.adapter == LOCAL { host } else { &nothing };
         let mut generic = host.generic.clone();
         generic.extend(form.generic.clone());
         let capacity = Resources {
@@ -103,6 +129,22 @@ impl TryFrom<PlatformForm> for PlatformProfile {
         }
         if form.cores == Some(0) {
             return Err(format!("found cores 0 of `{name}`; a pilot has at least 1"));
+        }
+        if form.cores.is_none() && form.adapter != LOCAL {
+            return Err(format!("found no cores of `{name}`; say how many a pilot is to have"));
+        }
+        let site = Site {
+            queue: form.queue.clone(),
+            account: form.account.clone(),
+            options: form.options.clone(),
+            setup: form.setup.clone(),
+            agent: form.agent.clone(),
+            folder: form.folder.clone(),
+        };
+        if form.adapter == LOCAL && site != Site::default() {
+            return Err(format!(
+                "found a queue, account, options, setup, agent or folder of `{name}`; pilots of this host have none"
+            ));
         }
         if !(1..=N_PILOTS_MAX).contains(pilots_max) {
             return Err(format!("found pilots_max {pilots_max} of `{name}`; write 1 to {N_PILOTS_MAX}"));

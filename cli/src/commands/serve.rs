@@ -208,7 +208,8 @@ fn config(args: &ServeArgs, folder: PathBuf) -> Result<Config, Failure> {
     // A file that lists platforms lists all of them.
     if !args.no_local && config.platforms.is_empty() {
         host.cores = args.cores.unwrap_or(host.cores);
-        config.platforms.push(in_process::local_platform(host, args.pilots_max, IDLE_TIMEOUT));
+        let platform = in_process::local_platform(host, args.pilots_max, IDLE_TIMEOUT);
+        config.platforms.push((platform, Default::default()));
     }
     Ok(config)
 }

@@ -192,7 +192,7 @@ mod tests {
         config.apply(&file, &host()).unwrap();
         assert_eq!(config.settings, Settings::default());
         assert_eq!((config.listen_host.to_string(), config.listen_port), ("0.0.0.0".to_owned(), Some(7400)));
-        let spec = &config.platforms[0];
+        let (spec, _) = &config.platforms[0];
         assert_eq!((spec.capacity.cores, spec.capacity.memory_bytes), (4, 8 << 30));
         assert_eq!((spec.idle_timeout, spec.walltime), (Span::from_secs(600), Some(Span::from_secs(7200))));
     }
@@ -208,7 +208,7 @@ mod tests {
         config.apply(&file, &host()).unwrap();
         assert_eq!(config.settings.grace, Span::from_secs(5));
         assert_eq!(config.settings.prefetch, before.prefetch);
-        assert_eq!(config.platforms[0].capacity, host());
+        assert_eq!(config.platforms[0].0.capacity, host());
         let error = config.apply(&file, &Resources::default()).unwrap_err();
         assert!(matches!(error, ConfigError::Platform(_)));
     }
@@ -261,7 +261,7 @@ mod tests {
             ),
             (
                 "platforms:\n  - {name: a, adapter: local}\n  - name: b\n    adapter: slurmy",
-                "4: platforms[1].adapter: found `slurmy`; the adapters are local",
+                "4: platforms[1].adapter: found `slurmy`; the adapters are local, slurm",
             ),
             (
                 "platforms:\n  - {name: a, adapter: local, cores: 0}",
@@ -311,7 +311,7 @@ mod tests {
                 "4: limits.grase: found an unknown field; did you mean `grace`?",
                 "5: limits.prefetch: found `5`; give it a unit, like 5s or 5m",
                 "7: platforms[0].nam: found an unknown field; did you mean `name`?",
-                "7: platforms[0].adapter: found `slurmy`; the adapters are local",
+                "7: platforms[0].adapter: found `slurmy`; the adapters are local, slurm",
                 "7: platforms[0].memory: found `8`; give it a unit, like 8MiB or 8GiB",
                 "8: platforms[1]: found no `adapter`; it is needed",
                 "9: colour: found an unknown field; the fields here are listen, tls, platforms, policies, limits",

@@ -260,7 +260,7 @@ fn config(folder: &Path, capacity: Resources) -> Result<Config, Failure> {
     let mut config = in_process::config(folder.to_owned())?;
     let mut platform = in_process::local_platform(capacity, 1, IDLE_TIMEOUT);
     platform.poll_interval = POLL_INTERVAL;
-    config.platforms = vec![platform];
+    config.platforms = vec![(platform, Default::default())];
     config.pilots_die_with_us = true;
     config.settings.grace = GRACE;
     Ok(config)

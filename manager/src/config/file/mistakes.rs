@@ -14,7 +14,7 @@ use super::{Limits, Listen, TlsMode};
 const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
 const LISTEN_FIELDS: [&str; 2] = ["host", "port"];
 const POLICY_FIELDS: [&str; 2] = ["matching", "bundling"];
-const PLATFORM_FIELDS: [&str; 11] = [
+const PLATFORM_FIELDS: [&str; 19] = [
     "name",
     "adapter",
     "cores",
@@ -26,6 +26,14 @@ const PLATFORM_FIELDS: [&str; 11] = [
     "idle_timeout",
     "walltime",
     "poll_interval",
+    "queue",
+    "partition",
+    "class",
+    "account",
+    "options",
+    "setup",
+    "agent",
+    "folder",
 ];
 const LIMIT_FIELDS: [&str; 15] = [
     "heartbeat_limit",
@@ -54,7 +62,7 @@ pub(super) fn all(tree: &Value) -> Vec<Problem> {
             "listen" => section::<Listen>(name, value, (&LISTEN_FIELDS, &[]), &mut problems),
             "limits" => section::<Limits>(name, value, (&LIMIT_FIELDS, &[]), &mut problems),
             "policies" => {
-                let others = [("matching", "turns"), ("bundling", "guided")];
+                let others = [("matching", "turns".into()), ("bundling", "guided".into())];
                 section::<Policies>(name, value, (&POLICY_FIELDS, &others), &mut problems);
             }
             "platforms" => platforms(value, &mut problems),
@@ -72,10 +80,18 @@ fn platforms(value: &Value, problems: &mut Vec<Problem>) {
     let mut names = BTreeSet::new();
     for (place, platform) in platforms.iter().enumerate() {
         let path = format!("platforms[{place}]");
-        let others = [("name", "a"), ("adapter", "local")];
-        section::<PlatformProfile>(&path, platform, (&PLATFORM_FIELDS, &others), problems);
         let text = |field: &str| platform.get(field).and_then(Value::as_str);
-        if let Some(adapter) = text("adapter").filter(|adapter| !adapters::NAMES.contains(adapter)) {
+        // What another adapter may have is a mistake of a platform of this host.
+        let adapter = text("adapter").unwrap_or("local");
+        let others = [("name", "a".into()), ("adapter", adapter.into()), ("cores", 1.into())];
+        let unknown = text("adapter").filter(|adapter| !adapters::NAMES.contains(adapter));
+        let mut checked = platform.clone();
+        if let (Some(_), Value::Mapping(fields)) = (unknown, &mut checked) {
+            // What it would need is not known.
+            fields.entry("cores".into()).or_insert(1.into());
+        }
+        section::<PlatformProfile>(&path, &checked, (&PLATFORM_FIELDS, &others), problems);
+        if let Some(adapter) = unknown {
             let known = format!("the adapters are {}", adapters::NAMES.join(", "));
             problems.push(Problem::new(format!("{path}.adapter"), format!("`{adapter}`"), known));
         }
@@ -128,7 +144,7 @@ fn known_fields<'v>(
 fn section<T: DeserializeOwned>(
     path: &str,
     value: &Value,
-    (names, others): (&[&'static str], &[(&str, &str)]),
+    (names, others): (&[&'static str], &[(&str, Value)]),
     problems: &mut Vec<Problem>,
 ) {
     if !value.is_mapping() {
@@ -140,7 +156,7 @@ fn section<T: DeserializeOwned>(
     let mut whole = Mapping::new();
     for (name, value) in &fields.known {
         whole.insert((*name).into(), (*value).clone());
-        let mut alone: Mapping = others.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+        let mut alone: Mapping = others.iter().map(|(k, v)| ((*k).into(), v.clone())).collect();
         alone.insert((*name).into(), (*value).clone());
         let refused = refusal::<T>(&format!("{path}.{name}"), alone.into());
         // What names the field itself is said of the whole, which knows its other fields.

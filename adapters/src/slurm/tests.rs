@@ -1,0 +1,193 @@
+//! What the recordings of a real SLURM mean.
+
+use super::*;
+use crate::transcripts::{Step, of, steps};
+
+fn slurm() -> Slurm {
+    let surroundings = Surroundings { agent_command: vec!["/opt/pilot fish/agent".into()] };
+    let site = Site {
+        queue: Some("batch".into()),
+        account: Some("lab".into()),
+        options: vec!["--constraint=avx512".into()],
+        setup: vec!["module load glibc".into()],
+        agent: None,
+        folder: None,
+    };
+    Slurm::new(&surroundings, &site)
+}
+
+fn request(n_nodes: u32) -> AllocationRequest {
+    AllocationRequest {
+        tag: "pf1-2".into(),
+        n_nodes,
+        capacity: Resources { cores: 4, memory_bytes: 3 << 30, gpus: 2, ..Resources::default() },
+        walltime: Some(Span::from_secs(3601)),
+        join: b"{\"token\":\"secret\"}".to_vec(),
+    }
+}
+
+/// What was recorded with the long form, in ours.
+fn listing(step: &Step) -> Output {
+    let ours = |line: &str| {
+        let fields: Vec<&str> = line.split('|').collect();
+        assert_eq!(fields.len(), 15, "{line}");
+        format!("{}|{}|{}|{}\n", fields[1], fields[4], fields[5], fields[8])
+    };
+    Output { stdout: step.output.stdout.lines().map(ours).collect(), ..step.output.clone() }
+}
+
+const LONG: &str = "squeue -h -a -r -t all -o '%i|%A|%F|%K|%T|%r|%u|%P|%j|%S|%e|%l|%D|%N|%k'";
+
+#[test]
+fn the_join_document_is_in_the_script_only() {
+    let command = slurm().submit(&request(1));
+    assert!(command.argv.iter().all(|word| !word.contains("secret")), "{:?}", command.argv);
+    assert_eq!(
+        command.argv[4..].join(" "),
+        "sbatch --parsable --no-requeue --export=NONE --ntasks-per-node=1 --job-name=pf1-2 --nodes=1 --cpus-per-task=4 \
+         --output=/dev/null --partition=batch --account=lab --mem=3072M --gres=gpu:2 --time=61 --constraint=avx512"
+    );
+    assert_eq!(
+        String::from_utf8_lossy(&command.stdin),
+        "#!/bin/sh\nmodule load glibc\nexec '/opt/pilot fish/agent' run --tag pf1-2 --join - <<'PILOTFISH-JOIN'\n\
+         {\"token\":\"secret\"}\nPILOTFISH-JOIN\n"
+    );
+}
+
+#[test]
+fn several_nodes_have_an_agent_each() {
+    let script = slurm().submit(&request(3)).stdin;
+    assert!(
+        String::from_utf8_lossy(&script)
+            .contains("\nexec env -u SLURM_EXPORT_ENV srun --kill-on-bad-exit=0 '/opt")
+    );
+}
+
+#[test]
+fn accepted_submissions_are_numbers() {
+    let recorded = steps(include_str!("../../transcripts/slurm/submit-ok.txt"));
+    for step in of(&recorded, "sbatch --parsable").into_iter().filter(|step| step.output.code == Some(0)) {
+        let id = slurm().read_submit(&step.output);
+        let number = id.as_ref().ok().and_then(|id| id.parse::<u64>().ok());
+        assert!(number.is_some(), "{}: {id:?}", step.command);
+    }
+}
+
+#[test]
+fn refused_submissions_say_why() {
+    let recorded = steps(include_str!("../../transcripts/slurm/submit-rejected.txt"));
+    let refused: Vec<&Step> =
+        of(&recorded, "sbatch").into_iter().filter(|s| s.output.code != Some(0)).collect();
+    assert!(refused.len() > 10, "{}", refused.len());
+    for step in &refused {
+        let answer = slurm().read_submit(&step.output);
+        assert!(
+            matches!(&answer, Err(AdapterError::Refused(why)) if why.len() > 10),
+            "{}: {answer:?}",
+            step.command
+        );
+    }
+    let why = "Batch job submission failed: Invalid partition name specified";
+    assert_eq!(slurm().read_submit(&refused[0].output), Err(AdapterError::Refused(why.into())));
+}
+
+#[test]
+fn a_controller_that_does_not_answer_leaves_everything_open() {
+    for text in [
+        include_str!("../../transcripts/slurm/controller-slow.txt"),
+        include_str!("../../transcripts/slurm/controller-down.txt"),
+    ] {
+        let recorded = steps(text);
+        let failed = |step: &&Step| step.output.code != Some(0);
+        for step in of(&recorded, "sbatch").into_iter().filter(failed) {
+            let answer = slurm().read_submit(&step.output);
+            assert!(matches!(answer, Err(AdapterError::NotUnderstood(_))), "{}: {answer:?}", step.command);
+        }
+        let listings: Vec<_> = of(&recorded, "squeue -h -t all").into_iter().filter(failed).collect();
+        assert!(!listings.is_empty());
+        for step in listings {
+            assert!(slurm().read_list(&step.output).is_err(), "{}", step.command);
+        }
+    }
+}
+
+#[test]
+fn every_recorded_state_is_known() {
+    let mut n_jobs = 0;
+    for text in [
+        include_str!("../../transcripts/slurm/running.txt"),
+        include_str!("../../transcripts/slurm/pending.txt"),
+        include_str!("../../transcripts/slurm/pending-limits.txt"),
+        include_str!("../../transcripts/slurm/cancelled.txt"),
+        include_str!("../../transcripts/slurm/completed.txt"),
+        include_str!("../../transcripts/slurm/failed.txt"),
+        include_str!("../../transcripts/slurm/timeout.txt"),
+        include_str!("../../transcripts/slurm/node-fail.txt"),
+        include_str!("../../transcripts/slurm/requeue.txt"),
+        include_str!("../../transcripts/slurm/suspend.txt"),
+        include_str!("../../transcripts/slurm/out-of-memory.txt"),
+    ] {
+        let recorded = steps(text);
+        for step in of(&recorded, LONG).into_iter().filter(|step| step.output.code == Some(0)) {
+            let jobs = slurm().read_list(&listing(step)).expect(&step.command);
+            assert!(jobs.iter().all(|job| !matches!(job.state, BatchState::Unknown(_))), "{jobs:?}");
+            n_jobs += jobs.len();
+        }
+    }
+    assert!(n_jobs > 40, "{n_jobs}");
+}
+
+#[test]
+fn states_are_what_they_mean_for_a_pilot() {
+    let state = |state, reason| state_of(state, reason);
+    assert_eq!(state("PENDING", "Resources"), BatchState::Queued);
+    assert_eq!(state("PENDING", "ReqNodeNotAvail, UnavailableNodes:n3"), BatchState::Queued);
+    assert_eq!(state("PENDING", "PartitionDown"), BatchState::Stuck("PartitionDown".into()));
+    let per_job = "QOSMaxWallDurationPerJobLimit";
+    assert_eq!(state("PENDING", per_job), BatchState::Stuck(per_job.into()));
+    assert_eq!(state("PENDING", "QOSMaxJobsPerUserLimit"), BatchState::Queued);
+    assert_eq!(state("COMPLETING", "None"), BatchState::Running, "it is not gone yet");
+    assert_eq!(state("CANCELLED by 1003", "None"), BatchState::Ended);
+    assert_eq!(state("LEVITATING", "None"), BatchState::Unknown("LEVITATING".into()));
+}
+
+#[test]
+fn a_name_with_bars_is_one_name() {
+    let output = Output { code: Some(0), stdout: "7|RUNNING|None|a|b\n".into(), ..Output::default() };
+    assert_eq!(slurm().read_list(&output).map(|jobs| jobs[0].tag.clone()), Ok("a|b".into()));
+    let half = Output { stdout: "7|RUNN".into(), ..output };
+    assert!(slurm().read_list(&half).is_err());
+}
+
+#[test]
+fn partitions_are_described() {
+    let stdout = "debug*|up|2:00|2|4|4000|(null)\nbatch|up|1-01:00:00|2|4|4000|(null)\nbatch|up|1-01:00:00|2|8|9000+|gpu:fake:2(S:0),craynetwork:4\ndown|down|infinite|1|4|4000|(null)\n";
+    let output = Output { code: Some(0), stdout: stdout.into(), ..Output::default() };
+    let queues = slurm().read_describe(&output).expect("queues");
+    let node =
+        |cores, mib: u64, gpus| Resources { cores, memory_bytes: mib << 20, gpus, ..Resources::default() };
+    assert_eq!(
+        queues[1],
+        Queue {
+            name: "batch".into(),
+            is_default: false,
+            is_up: true,
+            walltime_max: Some(Span::from_secs(25 * 3600)),
+            nodes: vec![(2, node(4, 4000, 0)), (2, node(8, 9000, 2))],
+        }
+    );
+    let facts: Vec<_> =
+        queues.iter().map(|q| (q.name.as_str(), q.is_default, q.is_up, q.walltime_max)).collect();
+    assert_eq!(facts[0], ("debug", true, true, Some(Span::from_secs(120))));
+    assert_eq!(facts[2], ("down", false, false, None));
+    assert!(slurm().read_describe(&Output { stdout: "what?\n".into(), ..output }).is_err());
+}
+
+#[test]
+fn the_load_is_free_cores_and_waiting_ones() {
+    let output = |stdout: &str| Output { code: Some(0), stdout: stdout.into(), ..Output::default() };
+    let load = slurm().read_load(&output("6/9/1/16\n--\n4\n12\n"));
+    let expected = QueueLoad { free_cores: 9, cores: 15, n_waiting: 2, waiting_cores: 16 };
+    assert_eq!(load, Ok(expected));
+    assert!(slurm().read_load(&output("6/9/1/16\n")).is_err(), "the second command has not answered");
+}
