@@ -145,6 +145,10 @@ impl Reason {
     /// The sentences about pilots.
     fn write_about_pilots(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Reason::PilotsTooShort { needed, n_pilots: 0 } => write!(
+                f,
+                "a task is expected to take {needed}, longer than pilots of any platform that it would fit live"
+            ),
             Reason::PilotsTooShort { needed, n_pilots } => write!(
                 f,
                 "a task is expected to take {needed}, longer than the walltime left of the {n_pilots} pilot{} it would fit",

@@ -79,7 +79,8 @@ impl<'a> Offer<'a> {
     /// Whether a task of the job begun now would end before the pilot's walltime does.
     pub(super) fn outlives(&self, job: &Job) -> bool {
         let Some(end) = self.pilot.walltime_end() else { return true };
-        self.now + expected_duration(job) + self.settings.walltime_margin <= end
+        let life = end.since(self.pilot.born_at);
+        self.now + needed(job, life) + self.settings.walltime_margin <= end
     }
 
     /// How many tasks of the job could be sent: those that can begin, and those ahead of need.
@@ -168,6 +169,17 @@ pub(super) enum Wait {
 /// standard deviations, else nothing.
 pub(super) fn expected_duration(job: &Job) -> Span {
     known_duration(job).unwrap_or(Span::ZERO)
+}
+
+/// How much walltime a task of the job should find left on a pilot of such a life: what it is expected to
+/// take, but of an estimate no more than half of the life. Longer ones are not to be had there, and some
+/// tasks are shorter: see [`Pilot::had_its_chance`].
+pub(super) fn needed(job: &Job, life: Span) -> Span {
+    let expected = expected_duration(job);
+    match job.totals.wall_mean() {
+        Some(_) => expected.min(Span(life.0 / 2)),
+        None => expected,
+    }
 }
 
 fn known_duration(job: &Job) -> Option<Span> {

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use super::{
     Turn,
-    durable::{Allocation, AllocationState, Census, Durable},
+    durable::{Allocation, AllocationState, Census, Durable, Job},
     interface::{Answer, Effect, ListedAllocation, Notice, PlatformSpec, RequestId, SubmitOutcome},
+    offer::needed,
     record::{DrainCause, Record},
+    settings::Settings,
     volatile::Volatile,
 };
 use crate::{
@@ -105,7 +107,7 @@ impl Turn<'_> {
         let Census { n_there, n_live, n_waiting } = self.durable.census(id);
         let room = (spec.n_pilots_max as usize).saturating_sub(n_there);
         let missing = (spec.n_pilots_min as usize).saturating_sub(n_live);
-        let wanted = n_hypothetical(self.durable, self.volatile, &spec.capacity, n_waiting + room)
+        let wanted = n_hypothetical(self.settings, self.durable, self.volatile, spec, n_waiting + room)
             .saturating_sub(n_waiting);
         let is_failing = self.volatile.platforms.get(&id).is_some_and(|state| state.n_failures > 0);
         let n = if is_failing { wanted.max(missing).min(1) } else { wanted.max(missing) };
@@ -299,16 +301,19 @@ impl Turn<'_> {
 
 /// How many pilots of this capacity, up to `limit`, would find something to do beside those at work.
 pub(super) fn n_hypothetical(
+    settings: &Settings,
     durable: &Durable,
     volatile: &Volatile,
-    capacity: &Resources,
+    spec: &PlatformSpec,
     limit: usize,
 ) -> usize {
+    let outlives =
+        |job: &Job| spec.walltime.is_none_or(|life| needed(job, life) + settings.walltime_margin <= life);
     let ready = volatile.ready.iter().take(N_JOBS_LOOKED_AT).filter_map(|id| {
         let (job, leases) = (durable.jobs().get(id)?, volatile.jobs.get(id)?);
-        (!job.is_paused).then(|| (&job.request.needs.resources, leases.ready.len()))
+        (!job.is_paused && outlives(job)).then(|| (&job.request.needs.resources, leases.ready.len()))
     });
-    n_with_work(ready.collect(), capacity, limit)
+    n_with_work(ready.collect(), &spec.capacity, limit)
 }
 
 /// How many pilots of this capacity, up to `limit`, find something to do among so many ready tasks that

@@ -3,7 +3,7 @@
 use super::{
     durable::{AllocationState, Job, Pilot},
     interface::Refusal,
-    offer::{Offer, expected_duration},
+    offer::{Offer, expected_duration, needed},
     record::DrainCause,
     views::{Reader, cancel_words},
 };
@@ -115,7 +115,7 @@ impl Reader<'_> {
             .filter(|(_, pilot)| pilot.drain.is_none() && needs.fits_in(&pilot.node.capacity))
             .collect();
         if pilots.is_empty() {
-            return self.why_no_pilot(needs);
+            return self.why_no_pilot(job);
         }
         let n_pilots = pilots.len() as u64;
         let is_there = |id: &PilotId| self.volatile.pilots.get(id).is_some_and(|state| state.is_synced);
@@ -138,12 +138,18 @@ impl Reader<'_> {
         reasons
     }
 
-    fn why_no_pilot(&self, needs: &Resources) -> Vec<Reason> {
+    fn why_no_pilot(&self, job: &Job) -> Vec<Reason> {
+        let needs = &job.request.needs.resources;
         let offers = self.durable.platforms().values().map(|spec| &spec.capacity);
         if !offers.clone().any(|capacity| needs.fits_in(capacity)) {
             let largest = offers.max_by_key(|capacity| (capacity.cores, capacity.memory_bytes)).cloned();
             let largest = largest.unwrap_or_default();
             return vec![Reason::FitsNowhere { needs: needs.clone(), largest }];
+        }
+        let fitting = self.durable.platforms().values().filter(|spec| needs.fits_in(&spec.capacity));
+        let is_too_short = |life| needed(job, life) + self.settings.walltime_margin > life;
+        if fitting.clone().all(|spec| spec.walltime.is_some_and(is_too_short)) {
+            return vec![Reason::PilotsTooShort { needed: expected_duration(job), n_pilots: 0 }];
         }
         let mut reasons = Vec::new();
         for (id, state) in self.volatile.platforms.iter().filter(|(_, state)| state.n_failures > 0) {
@@ -226,7 +232,7 @@ impl Reader<'_> {
         let there = self.durable.allocations().values().filter(|a| a.platform == *id && a.may_be_there());
         let room = u64::from(spec.n_pilots_max).saturating_sub(there.count() as u64) + n_waiting;
         let n_wanted =
-            super::provision::n_hypothetical(self.durable, self.volatile, &spec.capacity, room as usize)
+            super::provision::n_hypothetical(self.settings, self.durable, self.volatile, spec, room as usize)
                 as u64;
         let mut reasons = Vec::new();
         if let Some(state) = self.volatile.platforms.get(id).filter(|state| state.n_failures > 0) {

@@ -49,6 +49,40 @@ fn no_task_is_sent_that_cannot_end_before_the_walltime() {
 }
 
 #[test]
+fn an_estimate_longer_than_pilots_live_is_tried_in_the_first_half_of_their_lives() {
+    let mut scene = Scene::new();
+    let id = scene.submit(job(9));
+    let walltime_left = Some(Span::from_secs(600));
+    let pilot =
+        scene.pilot_on(NodeFacts { capacity: Resources::cores(1), walltime_left, ..NodeFacts::default() });
+    assert_eq!(scene.take(pilot), [(1, "0".into())]);
+    let usage = Usage { wall_us: 900 * SECOND, ..Usage::default() };
+    let report = |index| {
+        let successes = Successes::from_attempts(vec![(index, 0, usage)]);
+        JobReport { successes, ..JobReport::new(id) }
+    };
+    assert_eq!(bundles(&scene.report(pilot, report(0))), [(1, "1".into())]);
+    scene.now = scene.now + Span::from_secs(301);
+    assert_eq!(bundles(&scene.report(pilot, report(1))), []);
+}
+
+#[test]
+fn no_pilot_is_asked_for_that_would_not_live_long_enough() {
+    let mut scene = Scene::new();
+    scene.attach(PlatformSpec { walltime: Some(Span::from_secs(3600)), ..platform(4, 1) });
+    let with_limit = |seconds| {
+        let needs = TaskNeeds { time_limit: Some(Span::from_secs(seconds)), ..job(1).needs };
+        JobRequest { needs, ..job(1) }
+    };
+    let id = scene.submit(with_limit(3600));
+    assert_eq!(scene.submissions(), []);
+    let reasons = scene.explain(Query::ExplainJob(id));
+    assert!(matches!(reasons[0], Reason::PilotsTooShort { n_pilots: 0, .. }), "{reasons:?}");
+    scene.submit(with_limit(3000));
+    assert_eq!(scene.submissions().len(), 1);
+}
+
+#[test]
 fn short_tasks_are_sent_ahead_and_long_ones_are_not() {
     let mut scene = Scene::new();
     let id = scene.submit(job(10_000));
