@@ -174,9 +174,19 @@ fn platform(reader: &mut Reader<'_>, node: &Node<'_>, applications: &[&str]) -> 
     let n_nodes: Option<u32> = nodes.and_then(|node| reader.integer(&node, (1, N_NODES_MAX)));
     let cores = cores.and_then(|node| reader.integer(&node, (1, i128::from(CORES_MAX))));
     let most = i128::from(n_nodes.unwrap_or(u32::MAX));
-    let mut span = |name: &str| fields.take(name).and_then(|node| duration(reader, &node));
-    let (walltime, idle_timeout, poll_interval) =
-        (span("walltime"), span("idle_timeout"), span("poll_interval"));
+    let mut span = |name: &str, least: Span, why: &str| {
+        fields.take(name).and_then(|node| match duration(reader, &node)? {
+            span if span < least => reader.refuse(&node, why),
+            span => Some(span),
+        })
+    };
+    let walltime = span(
+        "walltime",
+        Span::from_secs(60),
+        "write 1m or more: pilots keep 30s of it for their last reports",
+    );
+    let idle_timeout = span("idle_timeout", Span::ZERO, "");
+    let poll_interval = span("poll_interval", Span::from_secs(1), "write 1s or more");
     let platform = Platform {
         name: name?,
         n_nodes: n_nodes.unwrap_or(1),

@@ -26,6 +26,16 @@ users:
 fn mistakes_are_told_with_line_and_field() {
     for (place, line, expected) in [
         ("cores: 2", "cores: -2", ":2: platforms[0].cores: found -2; write a whole number from 1 to 65536"),
+        (
+            "cores: 2",
+            "cores: 2, walltime: 40s",
+            ":2: platforms[0].walltime: found the text `40s`; write 1m or more: pilots keep 30s of it for their last reports",
+        ),
+        (
+            "cores: 2",
+            "cores: 2, poll_interval: 0s",
+            ":2: platforms[0].poll_interval: found the text `0s`; write 1s or more",
+        ),
         ("time: 10s", "time: 10", ":4: applications[0].time: found `10`; give it a unit, like 10s or 10m"),
         (
             "application: docking",

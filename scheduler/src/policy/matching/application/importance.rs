@@ -9,7 +9,8 @@
 ///
 /// `data_share`: the part of a task's time that goes to data (the paper's gamma), from 0 to 1.
 pub fn degree(data_share: f64, n_processors: u32) -> u32 {
-    let busy = ((1.0 - data_share) * f64::from(n_processors)).ceil();
+    // 1 - 0.7 is a little above 0.3 as a float: three processors of ten are not four.
+    let busy = ((1.0 - data_share) * f64::from(n_processors) - 1e-9).ceil();
     // A float beyond the range of integers becomes the nearest of them.
     (busy as u32).clamp(1, n_processors.max(1))
 }

@@ -155,6 +155,7 @@ fn jobs_end_one_after_the_other() {
 #[test]
 fn data_leave_no_fewer_than_one_processor_busy() {
     assert_eq!([0.0, 0.5, 0.51, 0.99, 1.0].map(|share| degree(share, 8)), [8, 4, 4, 1, 1]);
+    assert_eq!([10, 20].map(|n| degree(0.7, n)), [3, 6], "whatever floats make of it");
     assert_eq!(degree(0.3, 0), 1);
     assert_eq!(degree(-5.0, 4), 4);
 }
