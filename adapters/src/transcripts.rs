@@ -1,5 +1,7 @@
 //! Reads recordings of real systems, in `transcripts/`, for the adapters' tests.
 
+use std::path::Path;
+
 use crate::command::Output;
 
 /// A command of a recording and how it ended.
@@ -29,6 +31,13 @@ pub fn steps(text: &str) -> Vec<Step> {
         }
     }
     steps
+}
+
+/// The steps of all recordings of a system.
+pub fn all_of(system: &str) -> Vec<Step> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts").join(system);
+    let files = folder.read_dir().expect("recordings").map(|entry| entry.expect("a recording").path());
+    files.flat_map(|path| steps(&std::fs::read_to_string(path).expect("a recording"))).collect()
 }
 
 /// The steps of a recording whose commands begin so.

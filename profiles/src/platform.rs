@@ -80,8 +80,7 @@ impl PlatformProfile {
 
     /// How its pilots are asked for.
     pub fn site(&self) -> Site {
-        let PlatformForm { queue, account, options, setup, agent, folder, .. } = self.0.clone();
-        Site { queue, account, options, setup, agent, folder }
+        self.0.site()
     }
 
     /// The platform as the engine knows it. `host`: what this host has, where the file says nothing.
@@ -116,6 +115,13 @@ impl PlatformProfile {
     }
 }
 
+impl PlatformForm {
+    fn site(&self) -> Site {
+        let PlatformForm { queue, account, options, setup, agent, folder, .. } = self.clone();
+        Site { queue, account, options, setup, agent, folder }
+    }
+}
+
 impl TryFrom<PlatformForm> for PlatformProfile {
     type Error = String;
 
@@ -133,15 +139,7 @@ impl TryFrom<PlatformForm> for PlatformProfile {
         if form.cores.is_none() && form.adapter != LOCAL {
             return Err(format!("found no cores of `{name}`; say how many a pilot is to have"));
         }
-        let site = Site {
-            queue: form.queue.clone(),
-            account: form.account.clone(),
-            options: form.options.clone(),
-            setup: form.setup.clone(),
-            agent: form.agent.clone(),
-            folder: form.folder.clone(),
-        };
-        if form.adapter == LOCAL && site != Site::default() {
+        if form.adapter == LOCAL && form.site() != Site::default() {
             return Err(format!(
                 "found a queue, account, options, setup, agent or folder of `{name}`; pilots of this host have none"
             ));

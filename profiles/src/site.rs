@@ -63,3 +63,65 @@ pub(crate) fn path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
         false => Err(D::Error::custom(format!("found `{}`; write a path from `/` on", path.escape_debug()))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::PlatformProfile;
+
+    fn platform(adapter: &str, lines: &str) -> Result<PlatformProfile, String> {
+        let text = format!("name: site\nadapter: {adapter}\ncores: 4\n{lines}");
+        serde_yaml::from_str(&text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_queue_goes_by_three_names() {
+        for name in ["queue", "partition", "class"] {
+            let site = platform("slurm", &format!("{name}: debug,batch\n")).expect(name).site();
+            assert_eq!(site, Site { queue: Some("debug,batch".into()), ..Site::default() });
+        }
+        assert!(platform("slurm", "queue: debug\nclass: batch\n").is_err(), "which of them?");
+    }
+
+    #[test]
+    fn everything_said_is_kept() {
+        let lines = "account: proj-7\noptions: [--constraint=avx512, --qos=a b]\n\
+            setup: [module load gcc, \"\\ttrue\"]\nagent: /opt/pilotfish-agent\nfolder: /scratch/ada\n";
+        let site = platform("slurm", lines).expect("a platform").site();
+        assert_eq!(site.account.as_deref(), Some("proj-7"));
+        assert_eq!(site.options, ["--constraint=avx512", "--qos=a b"]);
+        assert_eq!(site.setup, ["module load gcc", "\ttrue"]);
+        assert_eq!(
+            (site.agent.as_deref(), site.folder.as_deref()),
+            (Some("/opt/pilotfish-agent"), Some("/scratch/ada"))
+        );
+    }
+
+    #[test]
+    fn what_could_break_out_of_a_script_is_refused() {
+        for (line, found, expected) in [
+            ("queue: a b", "`a b`", "letters, digits"),
+            ("queue: ''", "``", "letters, digits"),
+            ("queue: $(id)", "`$(id)`", "letters, digits"),
+            ("account: -x", "`-x`", "not beginning with `-`"),
+            ("options: [constraint]", "`constraint`", "like `--constraint=avx512`"),
+            ("options: [\"--a\\nb\"]", "`--a\\nb`", "each as one word"),
+            ("setup: [\"a\\nb\"]", "`a\\nb`", "an entry of its own"),
+            ("agent: bin/agent", "`bin/agent`", "a path from `/` on"),
+            ("folder: scratch", "`scratch`", "a path from `/` on"),
+        ] {
+            let error = platform("slurm", line).expect_err(line);
+            assert!(error.contains(found) && error.contains(expected), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn pilots_of_this_host_have_no_site() {
+        assert!(platform("local", "").is_ok());
+        let lines = ["queue: a", "account: a", "options: [--a]", "setup: [true]", "agent: /a", "folder: /a"];
+        for line in lines {
+            let error = platform("local", line).expect_err(line);
+            assert!(error.contains("pilots of this host have none"), "{line}: {error}");
+        }
+    }
+}

@@ -485,11 +485,11 @@ impl PilotCore {
             let needs = &queue.needs.resources;
             let n = needs.how_often_in(&self.free);
             if n == 0 {
-                self.is_kept = self.free.cores > 0 && !self.has_late(now);
-                if self.is_kept || self.free.cores == 0 {
-                    return;
+                if self.free.cores > 0 && self.has_late(now) {
+                    continue;
                 }
-                continue;
+                self.is_kept = self.free.cores > 0;
+                return;
             }
             for index in queue.queued.take_first(n).indices() {
                 let task = TaskId { job, index };
@@ -503,7 +503,7 @@ impl PilotCore {
         }
     }
 
-    /// Whether a task has run for so long that free cores should not wait for its.
+    /// Whether a task has run for so long that its cores are not waited for.
     fn has_late(&self, now: Time) -> bool {
         self.running.values().any(|running| now >= running.since + LATE)
     }

@@ -41,13 +41,7 @@ impl Turn<'_> {
             let Some(tasks) = tasks.filter(|tasks| !tasks.is_empty()) else { break };
             let before = volatile.cores_of(choice.candidate.user);
             volatile.lease(settings, durable, id, id_of_job, &tasks);
-            volatile.n_served += 1;
-            if let Some(leases) = volatile.jobs.get_mut(&id_of_job) {
-                leases.last_served = volatile.n_served;
-                // It may not be its turn any more where a pilot keeps cores for it.
-                let n_keepers = leases.keepers.len() as u64;
-                volatile.free_keepers(id_of_job, n_keepers.saturating_sub(1));
-            }
+            volatile.note_turn(id_of_job);
             let (user, n_tasks) = (choice.candidate.user, tasks.len());
             kept = kept.filter(|kept| kept.job != id_of_job);
             offer.give(&choice, n_tasks);

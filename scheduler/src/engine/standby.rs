@@ -212,6 +212,15 @@ impl Volatile {
         }
     }
 
+    /// The job was served: it may not be its turn any more where a pilot keeps cores for it.
+    pub fn note_turn(&mut self, job: JobId) {
+        self.n_served += 1;
+        let Some(leases) = self.jobs.get_mut(&job) else { return };
+        leases.last_served = self.n_served;
+        let n_keepers = leases.keepers.len() as u64;
+        self.free_keepers(job, n_keepers.saturating_sub(1));
+    }
+
     /// All that is ready is offered to parked pulls once more.
     pub fn stir_all(&mut self) {
         self.stirred.clone_from(&self.ready);

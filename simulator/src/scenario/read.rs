@@ -174,19 +174,12 @@ fn platform(reader: &mut Reader<'_>, node: &Node<'_>, applications: &[&str]) -> 
     let n_nodes: Option<u32> = nodes.and_then(|node| reader.integer(&node, (1, N_NODES_MAX)));
     let cores = cores.and_then(|node| reader.integer(&node, (1, i128::from(CORES_MAX))));
     let most = i128::from(n_nodes.unwrap_or(u32::MAX));
-    let mut span = |name: &str, least: Span, why: &str| {
-        fields.take(name).and_then(|node| match duration(reader, &node)? {
-            span if span < least => reader.refuse(&node, why),
-            span => Some(span),
-        })
-    };
-    let walltime = span(
-        "walltime",
-        Span::from_secs(60),
-        "write 1m or more: pilots keep 30s of it for their last reports",
-    );
-    let idle_timeout = span("idle_timeout", Span::ZERO, "");
-    let poll_interval = span("poll_interval", Span::from_secs(1), "write 1s or more");
+    let last_reports = "write 1m or more: pilots keep 30s of it for their last reports";
+    let walltime = fields.take("walltime");
+    let walltime = walltime.and_then(|node| duration_from(reader, &node, 60, last_reports));
+    let poll_interval = fields.take("poll_interval");
+    let poll_interval = poll_interval.and_then(|node| duration_from(reader, &node, 1, "write 1s or more"));
+    let idle_timeout = fields.take("idle_timeout").and_then(|node| duration(reader, &node));
     let platform = Platform {
         name: name?,
         n_nodes: n_nodes.unwrap_or(1),
@@ -308,6 +301,12 @@ fn policy_words(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Policies> {
 /// A span with a unit.
 pub(super) fn duration(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Span> {
     reader.quantity(node, parse_duration_ms).map(Span::from_millis)
+}
+
+/// A span with a unit, of so many seconds or more.
+fn duration_from(reader: &mut Reader<'_>, node: &Node<'_>, least_s: u64, expected: &str) -> Option<Span> {
+    let span = duration(reader, node)?;
+    if span >= Span::from_secs(least_s) { Some(span) } else { reader.refuse(node, expected) }
 }
 
 /// A distribution, or `None` for `logged`.
