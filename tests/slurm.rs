@@ -34,7 +34,7 @@ impl Scene {
     }
 
     fn serve(&mut self) {
-        let mut command = self.sandbox.command(&["serve", "-q", "--config", "manager.yaml"]);
+        let mut command = self.sandbox.command(&["serve", "--config", "manager.yaml"]);
         command.envs(self.cluster.environment.iter().cloned());
         self.manager = Some(self.sandbox.spawn("serve", command));
         self.sandbox.until_served();
@@ -115,6 +115,7 @@ fn managers_killed_while_jobs_wait_and_run_leak_nothing() {
     scene.cluster.say("scontrol", &["update", "partition=batch", "state=down"]);
     scene.sandbox.ok(&["submit", "job.yaml"]);
     until("jobs wait", || scene.cluster.jobs("PENDING").len() == 2);
+    until("the operator is told why", || scene.sandbox.read("serve.err").contains("PartitionDown"));
     scene.kill_manager();
     scene.serve();
     scene.cluster.say("scontrol", &["update", "partition=batch", "state=up"]);
