@@ -19,6 +19,8 @@ pub mod rounds;
 pub mod site;
 #[path = "lib/slurm.rs"]
 pub mod slurm;
+#[path = "lib/sshd.rs"]
+pub mod sshd;
 #[path = "lib/sweep.rs"]
 pub mod sweep;
 #[path = "lib/witness.rs"]

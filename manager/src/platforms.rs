@@ -116,7 +116,9 @@ impl Worker {
                 Err(error @ AdapterError::Refused(_)) => SubmitOutcome::Refused(error.to_string()),
                 Err(error @ AdapterError::NotUnderstood(_)) => SubmitOutcome::Unknown(error.to_string()),
             },
-            Err(error @ TransportError::NotStarted { .. }) => SubmitOutcome::Refused(error.to_string()),
+            Err(error @ (TransportError::NotStarted { .. } | TransportError::NotConnected(_))) => {
+                SubmitOutcome::Refused(error.to_string())
+            }
             Err(error) => SubmitOutcome::Unknown(error.to_string()),
         };
         tracing::info!(platform = self.spec.name, %allocation, tag = request.tag, ?outcome, "allocation asked for");

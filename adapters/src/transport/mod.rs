@@ -1,14 +1,19 @@
 //! Transports run an adapter's commands where its platform is reached.
 
 mod local;
+mod ssh;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 pub use local::LocalShell;
+pub use ssh::{Asker, Nobody, Prompt, Ssh, SshError};
 
 use crate::command::{Command, Output};
+
+/// No batch system has more to say: its listing of 10,000 jobs is a hundredth of that.
+pub const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
 /// Runs command lines somewhere.
 #[async_trait]
@@ -28,6 +33,15 @@ pub enum TransportError {
         /// Why.
         #[source]
         source: std::io::Error,
+    },
+    /// It was never started, as nobody could be reached.
+    #[error(transparent)]
+    NotConnected(#[from] SshError),
+    /// It wrote without end: what became of it is not known.
+    #[error("{program} wrote more than {OUTPUT_BYTES_MAX} bytes: its outcome is unknown")]
+    TooMuch {
+        /// The program.
+        program: String,
     },
     /// It was started, and what became of it is not known.
     #[error("{program} gave no answer in {limit:?}: its outcome is unknown")]

@@ -1,0 +1,270 @@
+//! Runs commands on a host reached by SSH, over one connection that is kept and made again when it is lost.
+
+mod asker;
+mod exec;
+mod line;
+mod login;
+mod pipe;
+mod route;
+mod wire;
+
+use std::{
+    net::{SocketAddr, TcpStream, ToSocketAddrs},
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    process::Stdio,
+    sync::{Arc, mpsc},
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use nix::sys::socket::{setsockopt, sockopt::TcpUserTimeout};
+use tokio::sync::{Mutex, oneshot};
+
+pub use asker::{Asker, Nobody, Prompt};
+use line::{Broken, Line, Order};
+use route::Hop;
+
+use super::{Transport, TransportError};
+use crate::{
+    command::{Command, Output},
+    script::quoted,
+};
+
+/// For so long a host may take to accept a connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(20);
+
+/// For so long a host may leave unconfirmed what was sent.
+const SILENCE_MAX_MS: u32 = 90_000;
+
+/// Printed before what a command says: what a login prints before that is not the command's.
+const MARK: &str = "--pilotfish--";
+
+/// Why there is no connection.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SshError {
+    /// Nobody knows where it leads.
+    #[error("found no way to {address}: {why}")]
+    Unresolved {
+        /// As it was written.
+        address: String,
+        /// Why.
+        why: String,
+    },
+    /// The host, or what is before it, did not answer.
+    #[error("failed to connect to {host} port {port}: {why}")]
+    NotConnected {
+        /// The host.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// Why.
+        why: String,
+    },
+    /// Nobody knows this host.
+    #[error(
+        "no known_hosts file has the key of {host} port {port}, {fingerprint}; compare it with what the site \
+         publishes, then log in once by hand: ssh -p {port} {host}"
+    )]
+    UnknownHostKey {
+        /// The host.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// The key that it showed.
+        fingerprint: String,
+    },
+    /// It is another host, or has a new key.
+    #[error(
+        "the key of {host} port {port} is not the one in known_hosts: it showed {fingerprint}; somebody may be in \
+         between. If the site has published a new key: ssh-keygen -R '[{host}]:{port}', then log in once by hand"
+    )]
+    WrongHostKey {
+        /// The host.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// The key that it showed.
+        fingerprint: String,
+    },
+    /// The host does not take us.
+    #[error("{host} does not let {user} in; tried: {tried}")]
+    Refused {
+        /// The host.
+        host: String,
+        /// As whom.
+        user: String,
+        /// By what, and why it failed.
+        tried: String,
+    },
+    /// They do not understand each other.
+    #[error("failed to talk with {host}: {what}")]
+    Broken {
+        /// The host.
+        host: String,
+        /// Why.
+        what: String,
+    },
+}
+
+/// A host reached by SSH.
+pub struct Ssh {
+    /// `[user@]host[:port]`, where the host may be a word of the configuration.
+    address: String,
+    /// Instead of `~/.ssh/config`.
+    config: Option<String>,
+    asker: Arc<dyn Asker>,
+    line: Mutex<Option<Line>>,
+}
+
+impl Ssh {
+    /// A host that is connected to once something is to be run.
+    pub fn new(address: String, config: Option<String>, asker: Arc<dyn Asker>) -> Ssh {
+        Ssh { address, config, asker, line: Mutex::new(None) }
+    }
+
+    /// Listens on the host's loopback address, and connects who comes there with `to` here; gives the port.
+    /// That ends with the connection: ask again when it is another.
+    ///
+    /// # Errors
+    /// There is no connection, or the host does not allow it.
+    pub async fn forward(&self, to: SocketAddr) -> Result<u16, TransportError> {
+        let (answer, answered) = oneshot::channel();
+        self.order(Order::Forward { to, answer }).await?;
+        self.answer(answered, Duration::ZERO).await
+    }
+
+    async fn answer<T>(
+        &self,
+        answered: oneshot::Receiver<Result<T, Broken>>,
+        limit: Duration,
+    ) -> Result<T, TransportError> {
+        let program = self.address.clone();
+        let lost = || Broken::Lost("the connection ended".into());
+        answered.await.unwrap_or_else(|_| Err(lost())).map_err(|broken| match broken {
+            Broken::Denied(why) => TransportError::NotStarted { program, source: std::io::Error::other(why) },
+            Broken::TimedOut => TransportError::TimedOut { program, limit },
+            Broken::TooMuch => TransportError::TooMuch { program },
+            Broken::Lost(why) => TransportError::Broken { program, source: std::io::Error::other(why) },
+        })
+    }
+
+    /// Gives an order to the connection, a new one if the last was lost.
+    async fn order(&self, mut order: Order) -> Result<(), TransportError> {
+        let mut line = self.line.lock().await;
+        if let Some(line) = &*line {
+            match line.give(order) {
+                Ok(()) => return Ok(()),
+                Err(back) => order = back,
+            }
+        }
+        *line = None;
+        let (address, config, asker) = (self.address.clone(), self.config.clone(), self.asker.clone());
+        let opened = tokio::task::spawn_blocking(move || open(&address, config.as_deref(), &*asker)).await;
+        let broken = |what: String| SshError::Broken { host: self.address.clone(), what };
+        let opened = opened.map_err(|error| broken(error.to_string())).flatten();
+        let new = opened.map_err(TransportError::NotConnected)?;
+        let given = new.give(order);
+        *line = Some(new);
+        given.map_err(|_| TransportError::NotConnected(broken("the connection ended at once".into())))
+    }
+}
+
+#[async_trait]
+impl Transport for Ssh {
+    async fn run(&self, command: &Command) -> Result<Output, TransportError> {
+        let (answer, answered) = oneshot::channel();
+        let until = Instant::now() + command.time_limit;
+        let order = Order::Run { line: shell_line(command), stdin: command.stdin.clone(), until, answer };
+        self.order(order).await?;
+        let output = self.answer(answered, command.time_limit).await?;
+        Ok(Output { stdout: after_mark(output.stdout), stderr: after_mark(output.stderr), ..output })
+    }
+}
+
+/// The command for a login shell of any kind: it sees words in single quotes only. It ends by itself soon
+/// after its limit, so that none is left there that hangs.
+fn shell_line(command: &Command) -> String {
+    let limit_s = command.time_limit.as_secs() + 2;
+    let begin = format!(
+        "echo {MARK}; echo {MARK} >&2; command -v timeout >/dev/null && exec timeout -k 5 {limit_s} \"$@\"; exec \"$@\""
+    );
+    let words = command.argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    format!("exec /bin/sh -c {} sh {words}", quoted(&begin))
+}
+
+fn after_mark(text: String) -> String {
+    match text.split_once(&format!("{MARK}\n")) {
+        Some((_, rest)) => rest.to_owned(),
+        None => text,
+    }
+}
+
+/// Goes the whole way to an address.
+fn open(address: &str, config: Option<&str>, asker: &dyn Asker) -> Result<Line, SshError> {
+    let mut line: Option<Line> = None;
+    for hop in route::route(address, config)? {
+        let socket = match &line {
+            None => first_socket(&hop)?,
+            Some(line) => next_socket(line, &hop)?,
+        };
+        let wire = login::log_in(socket, &hop, asker)?;
+        let started = Line::start(wire, line);
+        line = Some(started.map_err(|error| SshError::Broken { host: hop.host, what: error.to_string() })?);
+    }
+    line.ok_or_else(|| SshError::Unresolved { address: address.to_owned(), why: "it names no host".into() })
+}
+
+fn not_connected(hop: &Hop, why: impl ToString) -> SshError {
+    SshError::NotConnected { host: hop.host.clone(), port: hop.port, why: why.to_string() }
+}
+
+fn first_socket(hop: &Hop) -> Result<OwnedFd, SshError> {
+    if let Some(command) = &hop.proxy_command {
+        return proxy_socket(hop, command);
+    }
+    let addresses =
+        (hop.host.as_str(), hop.port).to_socket_addrs().map_err(|error| not_connected(hop, error))?;
+    let mut why = "it has no address".to_owned();
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, CONNECT_LIMIT) {
+            Ok(stream) => {
+                stream.set_nodelay(true).map_err(|error| not_connected(hop, error))?;
+                setsockopt(&stream, TcpUserTimeout, &SILENCE_MAX_MS)
+                    .map_err(|error| not_connected(hop, error))?;
+                return Ok(stream.into());
+            }
+            Err(error) => why = error.to_string(),
+        }
+    }
+    Err(not_connected(hop, why))
+}
+
+/// The standard input and output of a process that ends when they do.
+fn proxy_socket(hop: &Hop, command: &str) -> Result<OwnedFd, SshError> {
+    let failed = |error: std::io::Error| not_connected(hop, error);
+    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+    let theirs_too = theirs.try_clone().map_err(failed)?;
+    let mut child = std::process::Command::new("/bin/sh")
+        .args(["-c", &format!("exec {command}")])
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::from(OwnedFd::from(theirs_too)))
+        .spawn()
+        .map_err(failed)?;
+    std::thread::spawn(move || child.wait());
+    Ok(ours.into())
+}
+
+fn next_socket(line: &Line, hop: &Hop) -> Result<OwnedFd, SshError> {
+    let (answer, answered) = mpsc::channel();
+    let order = Order::Connect { host: hop.host.clone(), port: hop.port, answer };
+    let lost = || not_connected(hop, "the connection to the host before it ended");
+    line.give(order).map_err(|_| lost())?;
+    match answered.recv().map_err(|_| lost())? {
+        Ok(stream) => Ok(stream.into()),
+        Err(Broken::Denied(why) | Broken::Lost(why)) => Err(not_connected(hop, why)),
+        Err(Broken::TimedOut | Broken::TooMuch) => Err(lost()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! A real sshd on this host, for whoever runs the tests, with keys of its own.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write,
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::{Pid, Uid, User},
+};
+
+use crate::{Running, Sandbox, text, until};
+
+/// The kinds of keys that a server has.
+const HOST_KEYS: [&str; 2] = ["ed25519", "rsa"];
+
+/// A server that lets one in with the key `id` of its folder.
+pub struct Sshd {
+    folder: PathBuf,
+    port: u16,
+    name: String,
+    daemon: Running,
+}
+
+impl Sshd {
+    /// Starts one, whose sessions have the sandbox's home; `None`, with the reason printed, where that is
+    /// not possible. `extra`: more lines of its configuration.
+    pub fn start(sandbox: &Sandbox, name: &str, extra: &str) -> Option<Sshd> {
+        let program = "/usr/sbin/sshd";
+        if !Path::new(program).exists() || Command::new("ssh").arg("-V").output().is_err() {
+            println!("SKIPPED: OpenSSH's server or client is not installed; tests/run does that");
+            return None;
+        }
+        if Uid::effective().is_root() {
+            // What it insists on; a machine with a running sshd has it.
+            fs::create_dir_all("/run/sshd").expect("a folder for sshd");
+        }
+        let folder = sandbox.path().join(name);
+        fs::create_dir(&folder).expect("a folder");
+        for kind in HOST_KEYS {
+            make_key(&folder.join(format!("host_{kind}")), kind, "");
+        }
+        make_key(&folder.join("id"), "ed25519", "");
+        fs::copy(folder.join("id.pub"), folder.join("authorized")).expect("a key to let in");
+        // Freed again at once; whoever takes it in between makes the daemon end, and the test say so.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("its address").port();
+        drop(listener);
+        let configuration = folder.join("sshd_config");
+        fs::write(&configuration, configuration_text(sandbox, &folder, port, extra))
+            .expect("its configuration");
+        let mut command = Command::new(program);
+        command.args(["-D", "-e", "-f"]).arg(&configuration).env_clear().env("PATH", "/usr/bin:/bin");
+        let daemon = sandbox.spawn(name, command);
+        let sshd = Sshd { folder, port, name: name.to_owned(), daemon };
+        sshd.be_known(&HOST_KEYS);
+        until("sshd listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Some(sshd)
+    }
+
+    /// Where it listens, as a word of the configuration that [`Sshd::client_configuration`] writes.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A file in its folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.daemon.pid()
+    }
+
+    /// Makes a pair of keys, and lets whoever has it in.
+    pub fn let_in(&self, key: &str, kind: &str, phrase: &str) {
+        make_key(&self.file(key), kind, phrase);
+        let public = fs::read(self.file(&format!("{key}.pub"))).expect("a public key");
+        let mut authorized = OpenOptions::new().append(true).open(self.file("authorized")).expect("the keys");
+        authorized.write_all(&public).expect("one more");
+    }
+
+    /// Says that the host has these of its keys, and no others.
+    pub fn be_known(&self, kinds: &[&str]) {
+        let line = |kind: &&str| {
+            let key = fs::read_to_string(self.file(&format!("host_{kind}.pub"))).expect("a host's key");
+            format!("[127.0.0.1]:{} {}\n", self.port, key.trim_end())
+        };
+        fs::write(self.file("known_hosts"), kinds.iter().map(line).collect::<String>()).expect("known hosts");
+    }
+
+    /// The client's configuration of this host: with the key `id`, and more lines.
+    pub fn client_configuration(&self, more: &str) -> String {
+        let user = User::from_uid(Uid::effective()).ok().flatten().expect("we are somebody");
+        format!(
+            "Host {}\n HostName 127.0.0.1\n Port {}\n User {}\n IdentitiesOnly yes\n UserKnownHostsFile {}\n \
+             GlobalKnownHostsFile none\n {more}\n IdentityFile {}\n",
+            self.name,
+            self.port,
+            user.name,
+            self.file("known_hosts").display(),
+            self.file("id").display(),
+        )
+    }
+
+    /// How often somebody was let in so far.
+    pub fn n_logins(&self, sandbox: &Sandbox) -> usize {
+        let log = sandbox.read(&format!("{}.err", self.name));
+        log.lines().filter(|line| line.starts_with("Accepted ") && line.contains(" from ")).count()
+    }
+
+    /// Ends the connections that there are, but not what runs in them.
+    pub fn cut(&self) {
+        for pid in children(self.daemon.pid()) {
+            // It may have ended by itself.
+            let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
+            children(pid).into_iter().for_each(|pid| crate::signal_pid(pid, Signal::SIGKILL));
+        }
+    }
+}
+
+fn configuration_text(sandbox: &Sandbox, folder: &Path, port: u16, extra: &str) -> String {
+    let folder_name = folder.display();
+    let keys: String = HOST_KEYS.iter().map(|kind| format!("HostKey {folder_name}/host_{kind}\n")).collect();
+    format!(
+        "Port {port}\nListenAddress 127.0.0.1\nPidFile none\n{keys}AuthorizedKeysFile {folder_name}/authorized\n\
+         StrictModes no\nPasswordAuthentication no\nPermitRootLogin yes\nUseDNS no\nPrintMotd no\n\
+         MaxStartups 50:30:100\nLogLevel VERBOSE\nSetEnv HOME={}\n{extra}\n",
+        sandbox.path().join("home").display()
+    )
+}
+
+fn make_key(path: &Path, kind: &str, phrase: &str) {
+    let output = Command::new("ssh-keygen").args(["-q", "-t", kind, "-N", phrase, "-f"]).arg(path).output();
+    let output = output.expect("ssh-keygen runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("a private key");
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
