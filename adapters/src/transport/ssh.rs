@@ -161,7 +161,7 @@ impl Ssh {
         let (address, config, asker) = (self.address.clone(), self.config.clone(), self.asker.clone());
         let opened = tokio::task::spawn_blocking(move || open(&address, config.as_deref(), &*asker)).await;
         let broken = |what: String| SshError::Broken { host: self.address.clone(), what };
-        let opened = opened.map_err(|error| broken(error.to_string())).flatten();
+        let opened = opened.unwrap_or_else(|error| Err(broken(error.to_string())));
         let new = opened.map_err(TransportError::NotConnected)?;
         let given = new.give(order);
         *line = Some(new);
