@@ -1,6 +1,8 @@
 //! What end-to-end tests share: a sandbox with its own home, commands that are always reaped, and
 //! waiting by asking instead of sleeping. `tests/run` builds the binaries first.
 
+#[path = "lib/apart.rs"]
+pub mod apart;
 #[path = "lib/api.rs"]
 pub mod api;
 #[path = "lib/cable.rs"]
@@ -122,13 +124,25 @@ impl Sandbox {
         out
     }
 
+    /// Starts a manager and waits until it answers; without one its store would. Its output goes to `serve`.
+    pub fn serve(&self, command: Command) -> Running {
+        let mut manager = self.spawn("serve", command);
+        until("the manager answers", || {
+            assert!(!manager.has_ended(), "{}", self.read("serve.err"));
+            self.is_served()
+        });
+        manager
+    }
+
     /// Waits until the default manager answers; without one its store would.
     pub fn until_served(&self) {
-        until("the manager answers", || {
-            let output = self.run(&["status", "--json"]);
-            let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            status["pid"].is_u64()
-        });
+        until("the manager answers", || self.is_served());
+    }
+
+    fn is_served(&self) -> bool {
+        let output = self.run(&["status", "--json"]);
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        status["pid"].is_u64()
     }
 
     /// Runs `pilotfish … --json`, which must succeed.

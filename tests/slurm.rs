@@ -36,8 +36,7 @@ impl Scene {
     fn serve(&mut self) {
         let mut command = self.sandbox.command(&["serve", "--config", "manager.yaml"]);
         command.envs(self.cluster.environment.iter().cloned());
-        self.manager = Some(self.sandbox.spawn("serve", command));
-        self.sandbox.until_served();
+        self.manager = Some(self.sandbox.serve(command));
     }
 
     fn kill_manager(&mut self) {

@@ -62,18 +62,22 @@ pub trait Adapter: Send + Sync {
 /// Where this program finds what adapters need on this host.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// How the agent is run here: the program and its first arguments.
+    /// How the agent is run where the commands are: the program and its first arguments.
     pub agent_command: Vec<String>,
 }
 
 /// The adapter of that name for an account; `None` when there is none.
 pub fn adapter(name: &str, surroundings: &Surroundings, site: &Site) -> Option<Box<dyn Adapter>> {
     match name {
-        local::NAME => Some(Box::new(local::Local::new(surroundings))),
+        local::NAME => Some(Box::new(local::Local::new(local::NAME, surroundings))),
+        local::HOSTS_NAME => Some(Box::new(local::Local::new(local::HOSTS_NAME, surroundings))),
         slurm::NAME => Some(Box::new(slurm::Slurm::new(surroundings, site))),
         _ => None,
     }
 }
 
+/// The adapter whose pilots are processes of this host.
+pub const LOCAL_NAME: &str = local::NAME;
+
 /// The names that [`adapter`] knows.
-pub const NAMES: &[&str] = &[local::NAME, slurm::NAME];
+pub const NAMES: &[&str] = &[local::NAME, local::HOSTS_NAME, slurm::NAME];

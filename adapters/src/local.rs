@@ -1,5 +1,5 @@
-//! `local`: pilots as processes of this host. The agent itself starts, lists and cancels them, so
-//! that nothing else need be installed.
+//! `local` and `hosts`: pilots as processes of this host, or of one reached by SSH. The agent itself starts,
+//! lists and cancels them, so that nothing else need be installed.
 
 use std::time::Duration;
 
@@ -8,18 +8,22 @@ use crate::{
     command::{AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, Output},
 };
 
+/// On this host.
 pub(crate) const NAME: &str = "local";
+/// On another.
+pub(crate) const HOSTS_NAME: &str = "hosts";
 
 /// Starting and listing processes takes milliseconds; a host that needs longer is in trouble.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Local {
+    name: &'static str,
     agent_command: Vec<String>,
 }
 
 impl Local {
-    pub(crate) fn new(surroundings: &Surroundings) -> Local {
-        Local { agent_command: surroundings.agent_command.clone() }
+    pub(crate) fn new(name: &'static str, surroundings: &Surroundings) -> Local {
+        Local { name, agent_command: surroundings.agent_command.clone() }
     }
 
     fn agent(&self, arguments: &[&str], stdin: Vec<u8>) -> Command {
@@ -31,11 +35,11 @@ impl Local {
 
 impl Adapter for Local {
     fn name(&self) -> &'static str {
-        NAME
+        self.name
     }
 
     fn is_local(&self) -> bool {
-        true
+        self.name == NAME
     }
 
     fn submit(&self, request: &AllocationRequest) -> Command {
@@ -88,7 +92,7 @@ mod tests {
     use super::*;
 
     fn local() -> Local {
-        Local::new(&Surroundings { agent_command: vec!["/opt/pilotfish".into(), "agent".into()] })
+        Local::new(NAME, &Surroundings { agent_command: vec!["/opt/pilotfish".into(), "agent".into()] })
     }
 
     fn output(code: i32, stdout: &str, stderr: &str) -> Output {

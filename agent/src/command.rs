@@ -16,7 +16,9 @@ use crate::{
     client::ClientError,
     driver::{self, DriverError},
     join::{self, JoinError},
-    keeper, leftovers, private, roster,
+    keeper, leftovers, private,
+    relay::{self, RelayError},
+    roster,
     spawn::pipe,
 };
 
@@ -52,6 +54,26 @@ pub enum AgentCommand {
         #[arg(required = true)]
         pids: Vec<i32>,
     },
+    /// Lead pilots that come to this host to the manager's tunnel; prints its name and the port where they are to come
+    Relay(RelayArgs),
+    /// Be that relay: standard input is its listener
+    #[command(hide = true)]
+    RelayRun {
+        /// Where it keeps its files
+        #[arg(long, value_name = "FOLDER")]
+        folder: PathBuf,
+    },
+}
+
+/// What the relay is told.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RelayArgs {
+    /// Where it keeps its files
+    #[arg(long, value_name = "FOLDER")]
+    folder: PathBuf,
+    /// The port of this host that leads to the manager
+    #[arg(long, value_name = "PORT")]
+    to: u16,
 }
 
 /// How a pilot is run.
@@ -87,6 +109,8 @@ enum CommandError {
     NotOurs(i32),
     #[error("process {pid} cannot be told to end: {source}")]
     Signal { pid: i32, source: io::Error },
+    #[error(transparent)]
+    Relay(#[from] RelayError),
     #[error("output: {0}")]
     Output(#[source] io::Error),
     #[error(transparent)]
@@ -100,6 +124,10 @@ pub fn run(command: AgentCommand) -> i32 {
         AgentCommand::Start(args) => start_pilot(&args).map(|()| EXIT_LEFT),
         AgentCommand::List { tag_prefix } => list(&tag_prefix).map(|()| EXIT_LEFT),
         AgentCommand::Cancel { pids } => cancel(&pids).map(|()| EXIT_LEFT),
+        AgentCommand::Relay(args) => start_relay(&args).map(|()| EXIT_LEFT),
+        AgentCommand::RelayRun { folder } => {
+            relay::run(&folder).map(|()| EXIT_LEFT).map_err(|error| RelayError::Start(error).into())
+        }
     };
     result.unwrap_or_else(|error| {
         say(&error);
@@ -190,7 +218,7 @@ fn start_pilot(args: &RunArgs) -> Result<(), CommandError> {
         command.arg0(name);
     }
     command
-        .args(leading_words())
+        .args(leading_words("start"))
         .args(["run", "--join", "-", "--tag", &join.tag])
         .current_dir(&folder)
         .stdin(Stdio::from(document))
@@ -220,9 +248,16 @@ fn await_guard(pilot: &mut Child) -> io::Result<()> {
     Ok(())
 }
 
-/// The words between the program's name and `start`: `agent`, when we are part of a larger program.
-fn leading_words() -> Vec<String> {
-    std::env::args().skip(1).take_while(|word| word != "start").collect()
+/// The words between the program's name and the command: `agent`, when we are part of a larger program.
+fn leading_words(command: &str) -> Vec<String> {
+    std::env::args().skip(1).take_while(|word| word != command).collect()
+}
+
+fn start_relay(args: &RelayArgs) -> Result<(), CommandError> {
+    let mut words = leading_words("relay");
+    words.push("relay-run".to_owned());
+    let (host, port) = relay::ensure(&args.folder, args.to, &words)?;
+    writeln!(io::stdout(), "{host} {port}").map_err(CommandError::Output)
 }
 
 /// Whoever watches pilots asks often: the place to end what killed ones have left, too.

@@ -13,6 +13,7 @@ pub mod leftovers;
 pub mod node;
 pub mod pin;
 mod private;
+pub mod relay;
 pub mod resident;
 mod roster;
 pub mod scratch;

@@ -3,9 +3,12 @@
 //! What a pilot keeps (outputs in its spool, its log) is its user's own business on a shared disk.
 
 use std::{
-    fs::{DirBuilder, OpenOptions},
+    fs::{DirBuilder, File, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{DirBuilderExt, OpenOptionsExt},
+    },
     path::Path,
 };
 
@@ -22,6 +25,14 @@ pub fn file_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true).mode(0o600);
     options
+}
+
+/// Takes a file for us alone, and for whoever inherits it; false when somebody else has it. Where locks do
+/// not work nobody has.
+pub fn lock(file: &File) -> bool {
+    // SAFETY: no memory is passed.
+    let result = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    result == 0 || io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock
 }
 
 #[cfg(test)]

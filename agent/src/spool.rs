@@ -8,7 +8,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::{self, Read},
-    os::{fd::AsRawFd, unix::fs::FileExt},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
@@ -71,7 +71,7 @@ impl Spool {
         let mut options = private::file_options();
         let mut file = options.read(true).write(true).truncate(false).open(path).map_err(on_file)?;
         // Held as long as the file is open. Where locks do not work, pilots rely on their folders.
-        lock(&file);
+        private::lock(&file);
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(on_file)?;
         let mut spool = Spool {
@@ -96,7 +96,7 @@ impl Spool {
 
     /// Whether a living pilot has this spool.
     pub fn is_in_use(path: &Path) -> bool {
-        File::open(path).is_ok_and(|file| !lock(&file))
+        File::open(path).is_ok_and(|file| !private::lock(&file))
     }
 
     /// The pilot's nonce: an earlier one's if its reports are still here.
@@ -243,13 +243,6 @@ impl Drop for Spool {
             let _ = fs::remove_file(&self.path);
         }
     }
-}
-
-/// Takes a file for us alone; false when somebody else has it.
-fn lock(file: &File) -> bool {
-    // SAFETY: no memory is passed.
-    let result = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
-    result == 0 || io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock
 }
 
 #[cfg(test)]

@@ -26,6 +26,8 @@ pub struct Config {
     pub listen_host: IpAddr,
     /// Its port; `None`: that of last time if it is free, else any.
     pub listen_port: Option<u16>,
+    /// By which pilots on other hosts reach it; `None`: its address, or this host's name if that is all of them.
+    pub listen_name: Option<String>,
     /// Whether the API speaks TLS.
     pub tls: TlsMode,
     /// The owner, an operator, whose token goes to `access.json`.
@@ -73,6 +75,7 @@ impl Config {
             folder,
             listen_host: Ipv4Addr::LOCALHOST.into(),
             listen_port: None,
+            listen_name: None,
             tls: TlsMode::Auto,
             user,
             settings: Settings::default(),
@@ -83,6 +86,12 @@ impl Config {
         }
     }
 
+    /// Whether the API speaks TLS: `auto` also where pilots come from other hosts through a tunnel.
+    pub fn speaks_tls(&self) -> bool {
+        let goes_out = self.platforms.iter().any(|(_, site)| site.ssh.is_some());
+        self.tls.is_on_for(self.listen_host) || (self.tls == TlsMode::Auto && goes_out)
+    }
+
     /// Takes over what a file says; what it is silent on stays. `host`: what this host has, for
     /// local platforms that do not say what they offer.
     ///
@@ -91,6 +100,7 @@ impl Config {
     pub fn apply(&mut self, file: &ManagerFile, host: &Resources) -> Result<(), ConfigError> {
         self.listen_host = file.listen.host.unwrap_or(self.listen_host);
         self.listen_port = file.listen.port.or(self.listen_port);
+        self.listen_name = file.listen.name.clone().or(self.listen_name.take());
         self.tls = file.tls.unwrap_or(self.tls);
         self.settings.policies = file.policies.unwrap_or(self.settings.policies);
         file.limits.apply(&mut self.settings);

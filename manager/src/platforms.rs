@@ -1,12 +1,10 @@
 //! One worker a platform: one command at a time, its answer back to the engine as an event.
 
+mod place;
+
 use std::{collections::HashMap, sync::Arc};
 
-use adapters::{
-    Adapter,
-    command::{AdapterError, AllocationRequest, BatchState, Command, Output},
-    transport::{Transport, TransportError},
-};
+use adapters::command::{AdapterError, AllocationRequest, BatchJob, BatchState};
 use scheduler::{
     engine::interface::{Event, ListedAllocation, PlatformSpec, SubmitOutcome},
     ids::{AllocationId, PlatformId},
@@ -28,18 +26,17 @@ pub(crate) enum Order {
     List { platform: PlatformId },
 }
 
-/// Makes the join document for the allocation with that tag, whose pilots keep their files in that folder.
-pub(crate) type MakeJoin = Arc<dyn Fn(&PlatformSpec, Option<&str>, &str) -> Vec<u8> + Send + Sync>;
+pub(crate) use place::{Ground, Place, Plan};
+
+/// Makes the join document for the allocation with that tag, whose pilots stand on that ground.
+pub(crate) type MakeJoin = Arc<dyn Fn(&PlatformSpec, &Ground, &str) -> Vec<u8> + Send + Sync>;
 
 /// What a platform's worker needs.
 pub(crate) struct Worker {
     pub(crate) spec: PlatformSpec,
-    pub(crate) adapter: Box<dyn Adapter>,
-    pub(crate) transport: Box<dyn Transport>,
+    pub(crate) place: Place,
     pub(crate) tag_prefix: String,
     pub(crate) make_join: MakeJoin,
-    /// Where its pilots keep their files, if not in the manager's folder.
-    pub(crate) folder: Option<String>,
     pub(crate) handle: Handle,
     pub(crate) clock: Clock,
 }
@@ -82,7 +79,7 @@ pub(crate) async fn dispatch(mut orders: mpsc::UnboundedReceiver<Order>) {
     }
 }
 
-async fn work(worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>) {
+async fn work(mut worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>) {
     while let Some(order) = orders.recv().await {
         let event = match order {
             Order::Submit { allocation, tag, .. } => Some(worker.submit(allocation, tag).await),
@@ -102,34 +99,42 @@ async fn work(worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>) {
 }
 
 impl Worker {
-    async fn submit(&self, allocation: AllocationId, tag: String) -> Event {
-        let request = AllocationRequest {
-            join: (self.make_join)(&self.spec, self.folder.as_deref(), &tag),
-            tag,
-            n_nodes: 1,
-            capacity: self.spec.capacity.clone(),
-            walltime: self.spec.walltime,
+    async fn submit(&mut self, allocation: AllocationId, tag: String) -> Event {
+        let outcome = match self.place.ground().await {
+            Ok(ground) => {
+                let request = AllocationRequest {
+                    join: (self.make_join)(&self.spec, &ground, &tag),
+                    tag: tag.clone(),
+                    n_nodes: 1,
+                    capacity: self.spec.capacity.clone(),
+                    walltime: self.spec.walltime,
+                };
+                self.ask_for(&request).await
+            }
+            Err(what) => SubmitOutcome::Refused(what),
         };
-        let outcome = match self.run(self.adapter.submit(&request)).await {
-            Ok(output) => match self.adapter.read_submit(&output) {
+        tracing::info!(platform = self.spec.name, %allocation, tag, ?outcome, "allocation asked for");
+        Event::AllocationAnswered { allocation, outcome }
+    }
+
+    async fn ask_for(&self, request: &AllocationRequest) -> SubmitOutcome {
+        let adapter = self.place.adapter();
+        match self.place.run(adapter.submit(request)).await {
+            Ok(output) => match adapter.read_submit(&output) {
                 Ok(batch_id) => SubmitOutcome::Accepted(batch_id),
                 Err(error @ AdapterError::Refused(_)) => SubmitOutcome::Refused(error.to_string()),
                 Err(error @ AdapterError::NotUnderstood(_)) => SubmitOutcome::Unknown(error.to_string()),
             },
-            Err(error @ (TransportError::NotStarted { .. } | TransportError::NotConnected(_))) => {
-                SubmitOutcome::Refused(error.to_string())
-            }
+            Err(error) if error.is_nothing_done() => SubmitOutcome::Refused(error.to_string()),
             Err(error) => SubmitOutcome::Unknown(error.to_string()),
-        };
-        tracing::info!(platform = self.spec.name, %allocation, tag = request.tag, ?outcome, "allocation asked for");
-        Event::AllocationAnswered { allocation, outcome }
+        }
     }
 
-    async fn list(&self, platform: PlatformId) -> Event {
+    async fn list(&mut self, platform: PlatformId) -> Event {
         let asked_at: Time = self.clock.now();
-        let listed = match self.run(self.adapter.list(&self.tag_prefix)).await {
-            Ok(output) => self.adapter.read_list(&output).map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
+        let listed = match self.place.ground().await {
+            Ok(_) => self.ask_what_is_there().await,
+            Err(what) => Err(what),
         };
         if let Err(what) = &listed {
             tracing::warn!(platform = self.spec.name, what, "listing failed");
@@ -158,8 +163,19 @@ impl Worker {
         Event::PlatformListed { platform, asked_at, result }
     }
 
-    async fn cancel(&self, batch_ids: &[String]) {
-        match self.run(self.adapter.cancel(batch_ids)).await {
+    async fn ask_what_is_there(&self) -> Result<Vec<BatchJob>, String> {
+        let adapter = self.place.adapter();
+        let output =
+            self.place.run(adapter.list(&self.tag_prefix)).await.map_err(|error| error.to_string())?;
+        adapter.read_list(&output).map_err(|error| error.to_string())
+    }
+
+    async fn cancel(&mut self, batch_ids: &[String]) {
+        if let Err(what) = self.place.ground().await {
+            tracing::warn!(platform = self.spec.name, ?batch_ids, what, "cancel failed");
+            return;
+        }
+        match self.place.run(self.place.adapter().cancel(batch_ids)).await {
             Ok(output) if output.code == Some(0) => {}
             // The next listing shows it again, and it is cancelled again.
             Ok(output) => {
@@ -167,10 +183,5 @@ impl Worker {
             }
             Err(error) => tracing::warn!(platform = self.spec.name, ?batch_ids, %error, "cancel failed"),
         }
-    }
-
-    async fn run(&self, command: Command) -> Result<Output, TransportError> {
-        tracing::debug!(platform = self.spec.name, argv = ?command.argv, "command");
-        self.transport.run(&command).await
     }
 }

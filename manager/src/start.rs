@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, mpsc::SyncSender},
 };
 
-use adapters::{Surroundings, transport::LocalShell};
+use adapters::Surroundings;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use protocol::{api::AccessFile, pilot::JoinDocument};
 use scheduler::{
@@ -32,7 +32,7 @@ use crate::{
     farewell::Farewell,
     handle::{Ended, Handle},
     perform::Performer,
-    platforms::{self, MakeJoin, Order, Worker},
+    platforms::{self, Ground, MakeJoin, Order, Place, Plan, Worker},
     store::{Store, StoreError},
     tls::{Identity, TlsError},
     tokens::{Tokens, TokensError, write_private},
@@ -114,6 +114,8 @@ pub struct ManagerError(String);
 pub struct Manager {
     access: AccessFile,
     access_path: Option<PathBuf>,
+    /// Where this host reaches it.
+    address: SocketAddr,
     handle: Handle,
     ended: watch::Receiver<End>,
     stop_api: watch::Sender<bool>,
@@ -212,7 +214,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     store.replay(|record| records.push(record))?;
     let clock = Clock::start(records.iter().map(Record::at).max().unwrap_or_default());
     let engine = Engine::restore(settings, store.epoch(), clock.now(), records);
-    let (listener, url, identity) = listen(&config)?;
+    let Listening { listener, address, url, identity } = listen(&config)?;
 
     let (handle, queue) = Handle::new();
     let (orders, for_platforms) = mpsc::unbounded_channel();
@@ -240,8 +242,18 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let api = tokio::spawn(api::serve(listener, server, state));
     let access_path = if config.is_offline { None } else { Some(write_access(&config.folder, &access)?) };
     let farewell = if config.is_offline { None } else { farewell(&config, settings) };
-    let manager =
-        Manager { access, access_path, handle, ended, stop_api, stop_engine, api, threads, farewell };
+    let manager = Manager {
+        access,
+        access_path,
+        address,
+        handle,
+        ended,
+        stop_api,
+        stop_engine,
+        api,
+        threads,
+        farewell,
+    };
     if !config.is_offline {
         attach_platforms(&manager, &config, &tokens, settings, clock, &orders).await?;
     }
@@ -279,7 +291,13 @@ fn start_threads<Driving: Future<Output = ()>>(
     Ok(vec![engine_thread, commit_thread])
 }
 
-type Listening = (tokio::net::TcpListener, String, Option<Identity>);
+struct Listening {
+    listener: tokio::net::TcpListener,
+    /// Where this host reaches it.
+    address: SocketAddr,
+    url: String,
+    identity: Option<Identity>,
+}
 
 /// Listens where the configuration says; on the port of last time when it says none and that is free.
 fn listen(config: &Config) -> Result<Listening, StartError> {
@@ -299,7 +317,7 @@ fn listen(config: &Config) -> Result<Listening, StartError> {
     };
     let failed = |source| StartError::Listen { address: first_choice, source };
     let port = listener.local_addr().map_err(failed)?.port();
-    let identity = match config.tls.is_on_for(host) {
+    let identity = match config.speaks_tls() {
         true => Some(Identity::open(&config.folder, host)?),
         false => None,
     };
@@ -308,9 +326,13 @@ fn listen(config: &Config) -> Result<Listening, StartError> {
         let failed = |source| StartError::File { path: port_path.clone(), source };
         write_private(&port_path, format!("{port}\n").as_bytes()).map_err(failed)?;
     }
-    let scheme = if identity.is_some() { "https" } else { "http" };
     let name = if host.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { host };
-    Ok((listener, format!("{scheme}://{}", SocketAddr::new(name, port)), identity))
+    let address = SocketAddr::new(name, port);
+    Ok(Listening { listener, address, url: format!("{}://{address}", scheme(identity.is_some())), identity })
+}
+
+fn scheme(speaks_tls: bool) -> &'static str {
+    if speaks_tls { "https" } else { "http" }
 }
 
 fn bind(address: SocketAddr) -> std::io::Result<tokio::net::TcpListener> {
@@ -372,16 +394,21 @@ async fn attach_platforms(
     orders: &mpsc::UnboundedSender<Order>,
 ) -> Result<(), StartError> {
     let surroundings = surroundings(config);
-    let make_join = make_join(config, tokens, &manager.access);
+    let make_join = make_join(config, tokens, manager);
     for (spec, site) in &config.platforms {
         let unknown = || StartError::Adapter { platform: spec.name.clone(), found: spec.adapter.clone() };
+        let plan = Plan {
+            adapter: spec.adapter.clone(),
+            site: site.clone(),
+            surroundings: surroundings.clone(),
+            manager: manager.address,
+            scheme: scheme(config.speaks_tls()),
+        };
         let worker = Box::new(Worker {
             spec: spec.clone(),
-            adapter: adapters::adapter(&spec.adapter, &surroundings, site).ok_or_else(unknown)?,
-            transport: Box::new(LocalShell),
+            place: Place::new(plan).ok_or_else(unknown)?,
             tag_prefix: settings.tag_prefix(),
             make_join: make_join.clone(),
-            folder: site.folder.clone(),
             handle: manager.handle.clone(),
             clock,
         });
@@ -395,21 +422,32 @@ async fn attach_platforms(
     Ok(())
 }
 
-fn make_join(config: &Config, tokens: &Tokens, access: &AccessFile) -> MakeJoin {
+fn make_join(config: &Config, tokens: &Tokens, manager: &Manager) -> MakeJoin {
+    let access = &manager.access;
     let (tokens, url) = (tokens.clone(), access.url.clone());
     let certificate_sha256 = access.certificate_sha256.clone();
+    let url_elsewhere = match (&config.listen_name, config.listen_host.is_unspecified()) {
+        (None, false) => url.clone(),
+        (name, _) => {
+            let name = name.as_ref().unwrap_or(&access.host);
+            format!("{}://{name}:{}", scheme(config.speaks_tls()), manager.address.port())
+        }
+    };
     let watch_pid = config.pilots_die_with_us.then(std::process::id);
     let pilots = config.folder.join("pilots");
-    Arc::new(move |spec: &PlatformSpec, folder: Option<&str>, tag: &str| {
+    Arc::new(move |spec: &PlatformSpec, ground: &Ground, tag: &str| {
+        let is_here = spec.adapter == adapters::LOCAL_NAME;
+        let own_url = if is_here { &url } else { &url_elsewhere };
+        let folder = ground.folder.as_deref().map_or(&*pilots, Path::new);
         let join = JoinDocument {
-            url: url.clone(),
+            url: ground.url.as_ref().unwrap_or(own_url).clone(),
             certificate_sha256: certificate_sha256.clone(),
             token: tokens.join(tag),
             tag: tag.to_owned(),
-            folder: folder.map_or(&*pilots, Path::new).join(tag).to_string_lossy().into_owned(),
+            folder: folder.join(tag).to_string_lossy().into_owned(),
             capacity: Some(spec.capacity.clone()),
             walltime: spec.walltime,
-            watch_pid,
+            watch_pid: watch_pid.filter(|_| is_here),
         };
         serde_json::to_vec(&join).unwrap_or_default()
     })

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::{
     quantity::{Bytes, Duration},
-    site::{self, Site},
+    site::{self, Reach, Site},
 };
 
 /// Bytes of a platform's name.
@@ -17,6 +17,9 @@ const N_PILOTS_MAX: u32 = 100_000;
 
 /// The adapter whose pilots are processes of this host.
 const LOCAL: &str = "local";
+
+/// The adapter of plain hosts reached by SSH.
+const HOSTS: &str = "hosts";
 
 /// Why a profile is no platform on this host.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -65,6 +68,12 @@ struct PlatformForm {
     agent: Option<String>,
     #[serde(default, deserialize_with = "site::path")]
     folder: Option<String>,
+    #[serde(default, deserialize_with = "site::address")]
+    ssh: Option<String>,
+    #[serde(default, deserialize_with = "site::path")]
+    ssh_config: Option<String>,
+    #[serde(default, deserialize_with = "site::reach")]
+    reach: Option<Reach>,
 }
 
 impl PlatformProfile {
@@ -117,8 +126,33 @@ impl PlatformProfile {
 
 impl PlatformForm {
     fn site(&self) -> Site {
-        let PlatformForm { queue, account, options, setup, agent, folder, .. } = self.clone();
-        Site { queue, account, options, setup, agent, folder }
+        let PlatformForm { queue, account, options, setup, agent, folder, ssh, ssh_config, reach, .. } =
+            self.clone();
+        Site { queue, account, options, setup, agent, folder, ssh, ssh_config, reach }
+    }
+
+    fn check_site(&self) -> Result<(), String> {
+        let (name, site) = (&self.name, self.site());
+        if self.adapter == LOCAL && site != Site::default() {
+            return Err(format!(
+                "found a queue, account, options, setup, agent, folder or ssh of `{name}`; pilots of this host have none"
+            ));
+        }
+        if self.adapter == HOSTS && site.ssh.is_none() {
+            return Err(format!("found no host of `{name}`; say `ssh`: its address"));
+        }
+        let has_queue = site.queue.is_some() || site.account.is_some() || !site.options.is_empty();
+        if self.adapter == HOSTS && (has_queue || !site.setup.is_empty()) {
+            return Err(format!(
+                "found a queue, account, options or setup of `{name}`; a plain host has no batch system"
+            ));
+        }
+        if site.ssh.is_none() && (site.reach == Some(Reach::Tunnel) || site.ssh_config.is_some()) {
+            return Err(format!(
+                "found a tunnel or an ssh_config of `{name}`, and no host; say `ssh`: its address"
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -139,11 +173,7 @@ impl TryFrom<PlatformForm> for PlatformProfile {
         if form.cores.is_none() && form.adapter != LOCAL {
             return Err(format!("found no cores of `{name}`; say how many a pilot is to have"));
         }
-        if form.adapter == LOCAL && form.site() != Site::default() {
-            return Err(format!(
-                "found a queue, account, options, setup, agent or folder of `{name}`; pilots of this host have none"
-            ));
-        }
+        form.check_site()?;
         if !(1..=N_PILOTS_MAX).contains(pilots_max) {
             return Err(format!("found pilots_max {pilots_max} of `{name}`; write 1 to {N_PILOTS_MAX}"));
         }

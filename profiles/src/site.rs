@@ -15,8 +15,55 @@ pub struct Site {
     pub setup: Vec<String>,
     /// Where the agent is on the platform's nodes; `None`: as on this host.
     pub agent: Option<String>,
-    /// Where pilots keep their files, seen by all nodes; `None`: in the manager's folder.
+    /// Where pilots keep their files, seen by all nodes; `None`: in the manager's folder, or in the home of
+    /// an account on another host.
     pub folder: Option<String>,
+    /// The host where the platform's commands are run, `[user@]host[:port]`; `None`: this one.
+    pub ssh: Option<String>,
+    /// What OpenSSH's configuration says of it is read here; `None`: `~/.ssh/config`.
+    pub ssh_config: Option<String>,
+    /// How its pilots reach the manager; `None`: through the tunnel where there is SSH, else directly.
+    pub reach: Option<Reach>,
+}
+
+/// How pilots reach the manager.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// At its own address.
+    Direct,
+    /// Through the SSH connection, by way of a relay on the host at its other end.
+    Tunnel,
+    /// At this URL, that of a proxy or a forwarded port.
+    At(String),
+}
+
+/// `[user@]host[:port]`
+pub(crate) fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let address = String::deserialize(deserializer)?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:[]%".contains(c);
+    match !address.is_empty() && !address.starts_with('-') && address.chars().all(is_plain) {
+        true => Ok(Some(address)),
+        false => Err(D::Error::custom(format!(
+            "found `{}`; write a host like `ada@login.centre.org` or a word of ~/.ssh/config",
+            address.escape_debug()
+        ))),
+    }
+}
+
+pub(crate) fn reach<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Reach>, D::Error> {
+    let word = String::deserialize(deserializer)?;
+    let has_host = |url: &str| !url.is_empty() && url.chars().all(|c| c.is_ascii_graphic() && c != '/');
+    let url = word.trim_end_matches('/');
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    match word.as_str() {
+        "direct" => Ok(Some(Reach::Direct)),
+        "tunnel" => Ok(Some(Reach::Tunnel)),
+        _ if rest.is_some_and(has_host) => Ok(Some(Reach::At(url.to_owned()))),
+        _ => Err(D::Error::custom(format!(
+            "found `{}`; write `direct`, `tunnel` or a URL like `https://gate.centre.org:8443`",
+            word.escape_debug()
+        ))),
+    }
 }
 
 /// The name of a queue or an account, as it goes into a command line.
@@ -98,6 +145,25 @@ mod tests {
     }
 
     #[test]
+    fn pilots_reach_the_manager_as_is_said() {
+        let reach = |lines: &str| platform("slurm", lines).expect(lines).site().reach;
+        assert_eq!(reach(""), None);
+        assert_eq!(reach("reach: direct"), Some(Reach::Direct));
+        assert_eq!(reach("ssh: ada@login\nreach: tunnel"), Some(Reach::Tunnel));
+        let url = "https://gate:8443";
+        assert_eq!(reach(&format!("reach: {url}/")), Some(Reach::At(url.into())));
+    }
+
+    #[test]
+    fn plain_hosts_have_an_address_and_no_queue() {
+        assert!(platform("hosts", "ssh: ada@node1\n").is_ok());
+        let error = platform("hosts", "").expect_err("no host");
+        assert!(error.contains("say `ssh`"), "{error}");
+        let error = platform("hosts", "ssh: a\nqueue: b").expect_err("a queue");
+        assert!(error.contains("no batch system"), "{error}");
+    }
+
+    #[test]
     fn what_could_break_out_of_a_script_is_refused() {
         for (line, found, expected) in [
             ("queue: a b", "`a b`", "letters, digits"),
@@ -109,6 +175,12 @@ mod tests {
             ("setup: [\"a\\nb\"]", "`a\\nb`", "an entry of its own"),
             ("agent: bin/agent", "`bin/agent`", "a path from `/` on"),
             ("folder: scratch", "`scratch`", "a path from `/` on"),
+            ("ssh: -oProxyCommand=id", "`-oProxyCommand=id`", "a host like"),
+            ("ssh: a b", "`a b`", "a host like"),
+            ("ssh_config: config", "`config`", "a path from `/` on"),
+            ("reach: relay", "`relay`", "`direct`, `tunnel` or a URL"),
+            ("reach: https://", "`https://`", "`direct`, `tunnel` or a URL"),
+            ("reach: tunnel", "tunnel", "say `ssh`"),
         ] {
             let error = platform("slurm", line).expect_err(line);
             assert!(error.contains(found) && error.contains(expected), "{line}: {error}");
@@ -118,7 +190,15 @@ mod tests {
     #[test]
     fn pilots_of_this_host_have_no_site() {
         assert!(platform("local", "").is_ok());
-        let lines = ["queue: a", "account: a", "options: [--a]", "setup: [true]", "agent: /a", "folder: /a"];
+        let lines = [
+            "queue: a",
+            "account: a",
+            "options: [--a]",
+            "setup: [true]",
+            "agent: /a",
+            "folder: /a",
+            "ssh: a",
+        ];
         for line in lines {
             let error = platform("local", line).expect_err(line);
             assert!(error.contains("pilots of this host have none"), "{line}: {error}");

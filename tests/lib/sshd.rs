@@ -16,8 +16,10 @@ use nix::{
 
 use crate::{Running, Sandbox, text, until};
 
+/// It is to be called by its full path.
+pub const SSHD: &str = "/usr/sbin/sshd";
 /// The kinds of keys that a server has.
-const HOST_KEYS: [&str; 2] = ["ed25519", "rsa"];
+pub const HOST_KEYS: [&str; 2] = ["ed25519", "rsa"];
 
 /// A server that lets one in with the key `id` of its folder.
 pub struct Sshd {
@@ -31,30 +33,13 @@ impl Sshd {
     /// Starts one, whose sessions have the sandbox's home; `None`, with the reason printed, where that is
     /// not possible. `extra`: more lines of its configuration.
     pub fn start(sandbox: &Sandbox, name: &str, extra: &str) -> Option<Sshd> {
-        let program = "/usr/sbin/sshd";
-        if !Path::new(program).exists() || Command::new("ssh").arg("-V").output().is_err() {
-            println!("SKIPPED: OpenSSH's server or client is not installed; tests/run does that");
-            return None;
-        }
-        if Uid::effective().is_root() {
-            // What it insists on; a machine with a running sshd has it.
-            fs::create_dir_all("/run/sshd").expect("a folder for sshd");
-        }
-        let folder = sandbox.path().join(name);
-        fs::create_dir(&folder).expect("a folder");
-        for kind in HOST_KEYS {
-            make_key(&folder.join(format!("host_{kind}")), kind, "");
-        }
-        make_key(&folder.join("id"), "ed25519", "");
-        fs::copy(folder.join("id.pub"), folder.join("authorized")).expect("a key to let in");
         // Freed again at once; whoever takes it in between makes the daemon end, and the test say so.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("its address").port();
         drop(listener);
+        let folder = prepare(sandbox, name, &format!("Port {port}\nListenAddress 127.0.0.1\n{extra}"))?;
+        let mut command = Command::new(SSHD);
         let configuration = folder.join("sshd_config");
-        fs::write(&configuration, configuration_text(sandbox, &folder, port, extra))
-            .expect("its configuration");
-        let mut command = Command::new(program);
         command.args(["-D", "-e", "-f"]).arg(&configuration).env_clear().env("PATH", "/usr/bin:/bin");
         let daemon = sandbox.spawn(name, command);
         let sshd = Sshd { folder, port, name: name.to_owned(), daemon };
@@ -97,13 +82,12 @@ impl Sshd {
 
     /// The client's configuration of this host: with the key `id`, and more lines.
     pub fn client_configuration(&self, more: &str) -> String {
-        let user = User::from_uid(Uid::effective()).ok().flatten().expect("we are somebody");
         format!(
             "Host {}\n HostName 127.0.0.1\n Port {}\n User {}\n IdentitiesOnly yes\n UserKnownHostsFile {}\n \
              GlobalKnownHostsFile none\n {more}\n IdentityFile {}\n",
             self.name,
             self.port,
-            user.name,
+            user(),
             self.file("known_hosts").display(),
             self.file("id").display(),
         )
@@ -125,15 +109,40 @@ impl Sshd {
     }
 }
 
-fn configuration_text(sandbox: &Sandbox, folder: &Path, port: u16, extra: &str) -> String {
-    let folder_name = folder.display();
-    let keys: String = HOST_KEYS.iter().map(|kind| format!("HostKey {folder_name}/host_{kind}\n")).collect();
-    format!(
-        "Port {port}\nListenAddress 127.0.0.1\nPidFile none\n{keys}AuthorizedKeysFile {folder_name}/authorized\n\
-         StrictModes no\nPasswordAuthentication no\nPermitRootLogin yes\nUseDNS no\nPrintMotd no\n\
-         MaxStartups 50:30:100\nLogLevel VERBOSE\nSetEnv HOME={}\n{extra}\n",
+/// Makes a server's folder, with its keys and its configuration: these lines and what all have.
+pub fn prepare(sandbox: &Sandbox, name: &str, lines: &str) -> Option<PathBuf> {
+    if !Path::new(SSHD).exists() || Command::new("ssh").arg("-V").output().is_err() {
+        println!("SKIPPED: OpenSSH's server or client is not installed; tests/run does that");
+        return None;
+    }
+    if Uid::effective().is_root() {
+        // What it insists on; a machine with a running sshd has it.
+        fs::create_dir_all("/run/sshd").expect("a folder for sshd");
+    }
+    let folder = sandbox.path().join(name);
+    fs::create_dir(&folder).expect("a folder");
+    let mut text = String::new();
+    for kind in HOST_KEYS {
+        let key = folder.join(format!("host_{kind}"));
+        make_key(&key, kind, "");
+        text.push_str(&format!("HostKey {}\n", key.display()));
+    }
+    make_key(&folder.join("id"), "ed25519", "");
+    fs::copy(folder.join("id.pub"), folder.join("authorized")).expect("a key to let in");
+    text.push_str(&format!(
+        "PidFile none\nAuthorizedKeysFile {}/authorized\nStrictModes no\nPasswordAuthentication no\n\
+         PermitRootLogin yes\nUseDNS no\nPrintMotd no\nMaxStartups 50:30:100\nLogLevel VERBOSE\n\
+         SetEnv HOME={}\n{lines}\n",
+        folder.display(),
         sandbox.path().join("home").display()
-    )
+    ));
+    fs::write(folder.join("sshd_config"), text).expect("its configuration");
+    Some(folder)
+}
+
+/// Who runs the tests.
+pub fn user() -> String {
+    User::from_uid(Uid::effective()).ok().flatten().expect("we are somebody").name
 }
 
 fn make_key(path: &Path, kind: &str, phrase: &str) {

@@ -10,8 +10,7 @@ fn slurm() -> Slurm {
         account: Some("lab".into()),
         options: vec!["--constraint=avx512".into()],
         setup: vec!["module load glibc".into()],
-        agent: None,
-        folder: None,
+        ..Site::default()
     };
     Slurm::new(&surroundings, &site)
 }

@@ -22,6 +22,13 @@ pub trait Transport: Send + Sync {
     async fn run(&self, command: &Command) -> Result<Output, TransportError>;
 }
 
+impl TransportError {
+    /// Whether the command was never started.
+    pub fn is_nothing_done(&self) -> bool {
+        matches!(self, TransportError::NotStarted { .. } | TransportError::NotConnected(_))
+    }
+}
+
 /// Why a command has no output.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {

@@ -113,13 +113,32 @@ pub struct Ssh {
     /// Instead of `~/.ssh/config`.
     config: Option<String>,
     asker: Arc<dyn Asker>,
-    line: Mutex<Option<Line>>,
+    connection: Mutex<Connection>,
+}
+
+/// The connection, if there is one, and the how manyeth it is.
+#[derive(Default)]
+struct Connection {
+    line: Option<Line>,
+    number: u64,
 }
 
 impl Ssh {
     /// A host that is connected to once something is to be run.
     pub fn new(address: String, config: Option<String>, asker: Arc<dyn Asker>) -> Ssh {
-        Ssh { address, config, asker, line: Mutex::new(None) }
+        Ssh { address, config, asker, connection: Mutex::default() }
+    }
+
+    /// Sees to it that there is a connection; says the how manyeth it is.
+    ///
+    /// # Errors
+    /// There can be none.
+    pub async fn connect(&self) -> Result<u64, TransportError> {
+        let mut connection = self.connection.lock().await;
+        if connection.line.as_ref().is_none_or(Line::has_ended) {
+            self.open(&mut connection).await?;
+        }
+        Ok(connection.number)
     }
 
     /// Listens on the host's loopback address, and connects who comes there with `to` here; gives the port.
@@ -150,22 +169,27 @@ impl Ssh {
 
     /// Gives an order to the connection, a new one if the last was lost.
     async fn order(&self, mut order: Order) -> Result<(), TransportError> {
-        let mut line = self.line.lock().await;
-        if let Some(line) = &*line {
+        let mut connection = self.connection.lock().await;
+        if let Some(line) = &connection.line {
             match line.give(order) {
                 Ok(()) => return Ok(()),
                 Err(back) => order = back,
             }
         }
-        *line = None;
+        self.open(&mut connection).await?.give(order).map_err(|_| {
+            let what = "the connection ended at once".to_owned();
+            TransportError::NotConnected(SshError::Broken { host: self.address.clone(), what })
+        })
+    }
+
+    async fn open<'c>(&self, connection: &'c mut Connection) -> Result<&'c Line, TransportError> {
+        connection.line = None;
         let (address, config, asker) = (self.address.clone(), self.config.clone(), self.asker.clone());
         let opened = tokio::task::spawn_blocking(move || open(&address, config.as_deref(), &*asker)).await;
         let broken = |what: String| SshError::Broken { host: self.address.clone(), what };
-        let opened = opened.unwrap_or_else(|error| Err(broken(error.to_string())));
-        let new = opened.map_err(TransportError::NotConnected)?;
-        let given = new.give(order);
-        *line = Some(new);
-        given.map_err(|_| TransportError::NotConnected(broken("the connection ended at once".into())))
+        let line = opened.unwrap_or_else(|error| Err(broken(error.to_string())))?;
+        connection.number += 1;
+        Ok(connection.line.insert(line))
     }
 }
 

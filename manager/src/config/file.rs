@@ -75,6 +75,8 @@ pub struct Listen {
     pub host: Option<IpAddr>,
     /// The port.
     pub port: Option<u16>,
+    /// The name by which pilots on other hosts reach it.
+    pub name: Option<String>,
 }
 
 /// The engine's settings that the file changes; see [`Settings`] for what they are.

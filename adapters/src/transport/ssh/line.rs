@@ -83,6 +83,12 @@ impl Line {
         Ok(Line { orders, bell: Arc::new(bell) })
     }
 
+    /// Whether nothing can be asked of it any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        // The thread's end of the bell goes with it.
+        (&*self.bell).write(&[0]).is_err()
+    }
+
     /// Gives an order; gives it back if the connection has ended.
     pub(crate) fn give(&self, order: Order) -> Result<(), Order> {
         self.orders.send(order).map_err(|refused| refused.0)?;

@@ -12,9 +12,9 @@ use serde_yaml::{Mapping, Value};
 use super::{Limits, Listen, TlsMode};
 
 const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
-const LISTEN_FIELDS: [&str; 2] = ["host", "port"];
+const LISTEN_FIELDS: [&str; 3] = ["host", "port", "name"];
 const POLICY_FIELDS: [&str; 2] = ["matching", "bundling"];
-const PLATFORM_FIELDS: [&str; 19] = [
+const PLATFORM_FIELDS: [&str; 22] = [
     "name",
     "adapter",
     "cores",
@@ -34,6 +34,9 @@ const PLATFORM_FIELDS: [&str; 19] = [
     "setup",
     "agent",
     "folder",
+    "ssh",
+    "ssh_config",
+    "reach",
 ];
 const LIMIT_FIELDS: [&str; 15] = [
     "heartbeat_limit",
@@ -83,7 +86,10 @@ fn platforms(value: &Value, problems: &mut Vec<Problem>) {
         let text = |field: &str| platform.get(field).and_then(Value::as_str);
         // What another adapter may have is a mistake of a platform of this host.
         let adapter = text("adapter").unwrap_or("local");
-        let others = [("name", "a".into()), ("adapter", adapter.into()), ("cores", 1.into())];
+        let mut others = vec![("name", "a".into()), ("adapter", adapter.into()), ("cores", 1.into())];
+        if adapter != adapters::LOCAL_NAME {
+            others.push(("ssh", "a".into()));
+        }
         let unknown = text("adapter").filter(|adapter| !adapters::NAMES.contains(adapter));
         let mut checked = platform.clone();
         if let (Some(_), Value::Mapping(fields)) = (unknown, &mut checked) {

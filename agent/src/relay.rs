@@ -1,0 +1,230 @@
+//! A relay on a login node, for pilots on nodes that cannot reach the manager: it listens where they can come,
+//! and hands each connection to a port of its own host, the end of the manager's tunnel. That port changes
+//! whenever the manager connects anew; the relay's stays, and it reads the other from a file each time.
+//!
+//! It sees nothing of what it carries, which is encrypted between pilot and manager, and lets nobody in:
+//! the manager does.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use tokio::net::TcpStream;
+
+use crate::private;
+
+/// What this host is called.
+const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
+/// The end of the tunnel, on this host.
+const TARGET_FILE: &str = "target";
+/// Where the relay listens, also next time.
+const PORT_FILE: &str = "port";
+/// Held by the relay that runs.
+const LOCK_FILE: &str = "lock";
+/// A tunnel that has been gone for so long does not come back.
+const IDLE_MAX: Duration = Duration::from_secs(24 * 3600);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_secs(600);
+/// The tunnel's end is on this host.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Why there is no relay.
+#[derive(Debug, thiserror::Error)]
+pub enum RelayError {
+    /// A file cannot be used.
+    #[error("the relay's {path:?} cannot be used: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// There is no port to listen on, or no process.
+    #[error("the relay cannot be started: {0}")]
+    Start(#[source] io::Error),
+}
+
+/// Sees to it that a relay of this host runs and leads to `target`; gives this host's name and the port where it listens.
+/// `words`: how this program is told to be the relay, before `--folder`.
+///
+/// # Errors
+/// Its folder cannot be used, or it cannot be started.
+pub fn ensure(folder: &Path, target: u16, words: &[String]) -> Result<(String, u16), RelayError> {
+    // Several login nodes may share a home.
+    let host = fs::read_to_string(HOSTNAME_FILE).map_err(RelayError::Start)?.trim().to_owned();
+    let folder = folder.join(&host);
+    let on = |path: &Path| {
+        let path = path.to_owned();
+        move |source| RelayError::File { path, source }
+    };
+    private::make_folder(&folder).map_err(on(&folder))?;
+    write(&folder.join(TARGET_FILE), target)?;
+    let lock_path = folder.join(LOCK_FILE);
+    let lock = private::file_options().write(true).open(&lock_path).map_err(on(&lock_path))?;
+    if !private::lock(&lock) {
+        let path = folder.join(PORT_FILE);
+        return Ok((host, read(&path).map_err(on(&path))?));
+    }
+    let listener = listen(read(&folder.join(PORT_FILE)).ok()).map_err(RelayError::Start)?;
+    let port = listener.local_addr().map_err(RelayError::Start)?.port();
+    write(&folder.join(PORT_FILE), port)?;
+    start(&folder, words, listener, lock).map_err(RelayError::Start)?;
+    Ok((host, port))
+}
+
+/// Listens on the port of last time if it is free, else on any.
+fn listen(last: Option<u16>) -> io::Result<TcpListener> {
+    let all = [SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)), SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))];
+    let with = |port: u16| all.map(|address| SocketAddr::new(address.ip(), port));
+    let last = last.map(with).into_iter().flatten();
+    let all: Vec<SocketAddr> = last.chain(all).collect();
+    TcpListener::bind(&*all)
+}
+
+/// Starts the relay in a session of its own: its input is the listener, its output the lock.
+fn start(folder: &Path, words: &[String], listener: TcpListener, lock: File) -> io::Result<()> {
+    let log = private::file_options().append(true).open(folder.join("relay.log"))?;
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .args(words)
+        .arg("--folder")
+        .arg(folder)
+        .current_dir("/")
+        .stdin(Stdio::from(OwnedFd::from(listener)))
+        .stdout(lock)
+        .stderr(log);
+    // SAFETY: setsid is async-signal-safe. Its own session: no login's end ends it.
+    unsafe {
+        command.pre_exec(|| if libc::setsid() < 0 { Err(io::Error::last_os_error()) } else { Ok(()) });
+    }
+    command.spawn().map(|_| ())
+}
+
+fn write(path: &Path, port: u16) -> Result<(), RelayError> {
+    let on_file = |source| RelayError::File { path: path.to_owned(), source };
+    let new = path.with_extension("new");
+    let mut file = private::file_options().write(true).truncate(true).open(&new).map_err(on_file)?;
+    writeln!(file, "{port}").map_err(on_file)?;
+    fs::rename(&new, path).map_err(on_file)
+}
+
+fn read(path: &Path) -> io::Result<u16> {
+    fs::read_to_string(path)?.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// Is the relay, until nobody has needed it for a day. Its standard input is its listener.
+///
+/// # Errors
+/// There is no listener.
+pub fn run(folder: &Path) -> io::Result<()> {
+    raise_file_limit();
+    let listener = TcpListener::from(io::stdin().as_fd().try_clone_to_owned()?);
+    listener.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        serve(tokio::net::TcpListener::from_std(listener)?, &folder.join(TARGET_FILE)).await
+    })
+}
+
+async fn serve(listener: tokio::net::TcpListener, target: &Path) -> io::Result<()> {
+    let mut last_needed = Instant::now();
+    loop {
+        match tokio::time::timeout(LOOK, listener.accept()).await {
+            Ok(Ok((visitor, _))) => {
+                last_needed = Instant::now();
+                let target = target.to_owned();
+                // A connection that breaks is begun again by the pilot.
+                tokio::spawn(async move { carry(visitor, &target).await });
+            }
+            // Too many open at once: those that end make room.
+            Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
+            Err(_) if connect(target).await.is_ok() => last_needed = Instant::now(),
+            Err(_) if last_needed.elapsed() > IDLE_MAX => return Ok(()),
+            Err(_) => {}
+        }
+    }
+}
+
+async fn carry(mut visitor: TcpStream, target: &Path) -> io::Result<()> {
+    let mut tunnel = connect(target).await?;
+    visitor.set_nodelay(true)?;
+    tokio::io::copy_bidirectional(&mut visitor, &mut tunnel).await.map(|_| ())
+}
+
+async fn connect(target: &Path) -> io::Result<TcpStream> {
+    let port = read(target)?;
+    let tunnel = TcpStream::connect((Ipv4Addr::LOCALHOST, port));
+    let tunnel = tokio::time::timeout(CONNECT_LIMIT, tunnel).await.map_err(|_| io::ErrorKind::TimedOut)??;
+    tunnel.set_nodelay(true)?;
+    Ok(tunnel)
+}
+
+/// Two for each pilot: as many as may be.
+fn raise_file_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both take a structure of ours. Where it cannot be raised, fewer pilots fit.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn the_port_of_last_time_is_taken_again() {
+        let first = listen(None).expect("a port");
+        let port = first.local_addr().expect("its address").port();
+        let other = listen(Some(port)).expect("another port");
+        assert_ne!(other.local_addr().expect("its address").port(), port, "it is taken");
+        drop(first);
+        assert_eq!(listen(Some(port)).expect("a port").local_addr().expect("its address").port(), port);
+    }
+
+    #[tokio::test]
+    async fn visitors_are_led_to_where_the_file_says_at_that_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let target = folder.path().join(TARGET_FILE);
+        let relay = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = relay.local_addr().expect("its address");
+        let file = target.clone();
+        tokio::spawn(async move { serve(relay, &file).await });
+        for answer in ["first", "second"] {
+            let manager = TcpListener::bind("127.0.0.1:0").expect("a port");
+            write(&target, manager.local_addr().expect("its address").port()).expect("the file");
+            let serving = std::thread::spawn(move || {
+                let (mut visitor, _) = manager.accept().expect("a visitor");
+                visitor.write_all(answer.as_bytes()).expect("an answer");
+            });
+            let mut said = String::new();
+            let asking = tokio::task::spawn_blocking(move || {
+                let mut stream = std::net::TcpStream::connect(address).expect("the relay");
+                stream.read_to_string(&mut said).map(|_| said)
+            });
+            assert_eq!(asking.await.expect("a thread").expect("an answer"), answer);
+            serving.join().expect("served");
+        }
+        fs::remove_file(&target).expect("the file was there");
+        let asking = tokio::task::spawn_blocking(move || {
+            let mut stream = std::net::TcpStream::connect(address).expect("the relay");
+            stream.read(&mut [0]).is_ok_and(|n| n > 0)
+        });
+        assert!(!asking.await.expect("a thread"), "who leads nowhere hangs up");
+    }
+}

@@ -1,0 +1,199 @@
+//! Where a platform's commands are run, and what its pilots find there: this host, or an account on another,
+//! to which the agent is brought and from which pilots are led home.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use adapters::{
+    Adapter, Surroundings,
+    command::{Command, Output},
+    transport::{LocalShell, Nobody, Ssh, Transport, TransportError},
+};
+use profiles::site::{Reach, Site};
+use ring::digest;
+
+/// To bring the agent over a slow line.
+const UPLOAD_LIMIT: Duration = Duration::from_secs(600);
+/// To look at files and to start a process.
+const LOOK_LIMIT: Duration = Duration::from_secs(60);
+
+/// Prints the folder for our files, its first argument or one in the home, and `there` if the agent, its
+/// second, is in it.
+const LOOK: &str = r#"f=${1:-$HOME/.pilotfish}; umask 077; mkdir -p "$f" || exit; echo "$f"
+[ -x "$f/$2" ] && echo there || echo missing"#;
+
+/// Keeps standard input as the program `$1` of `$2` bytes: all of it or nothing.
+const UPLOAD: &str = r#"umask 077; cat > "$1.$$" && [ "$(wc -c < "$1.$$")" -eq "$2" ] && chmod 700 "$1.$$" && mv "$1.$$" "$1" && exit
+rm -f "$1.$$"; echo "not all of it arrived, or there is no room" >&2; exit 1"#;
+
+/// What pilots of a platform stand on.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Ground {
+    /// Where they keep their files; `None`: in the manager's folder.
+    pub(crate) folder: Option<String>,
+    /// Where they find the manager; `None`: at its own address for other hosts.
+    pub(crate) url: Option<String>,
+}
+
+/// How a platform is made.
+pub(crate) struct Plan {
+    /// The adapter's name, one of those that there are.
+    pub(crate) adapter: String,
+    pub(crate) site: Site,
+    pub(crate) surroundings: Surroundings,
+    /// Where the API listens, for the tunnel.
+    pub(crate) manager: SocketAddr,
+    /// `https` or `http`.
+    pub(crate) scheme: &'static str,
+}
+
+/// Where a platform's commands are run.
+pub(crate) struct Place {
+    plan: Plan,
+    adapter: Box<dyn Adapter>,
+    host: Host,
+}
+
+enum Host {
+    Here,
+    There { ssh: Ssh, known: Option<(u64, Ground)> },
+}
+
+impl Place {
+    /// The place of a platform; `None`: there is no adapter of that name.
+    pub(crate) fn new(plan: Plan) -> Option<Place> {
+        let adapter = adapters::adapter(&plan.adapter, &plan.surroundings, &plan.site)?;
+        let host = match &plan.site.ssh {
+            None => Host::Here,
+            Some(address) => {
+                let ssh = Ssh::new(address.clone(), plan.site.ssh_config.clone(), Arc::new(Nobody));
+                Host::There { ssh, known: None }
+            }
+        };
+        Some(Place { plan, adapter, host })
+    }
+
+    pub(crate) fn adapter(&self) -> &dyn Adapter {
+        &*self.adapter
+    }
+
+    /// Runs a command of the adapter.
+    pub(crate) async fn run(&self, command: Command) -> Result<Output, TransportError> {
+        tracing::debug!(adapter = self.plan.adapter, argv = ?command.argv, "command");
+        match &self.host {
+            Host::Here => LocalShell.run(&command).await,
+            Host::There { ssh, .. } => ssh.run(&command).await,
+        }
+    }
+
+    /// Sees to it that pilots can be started, once for each connection. Errors: what is wrong, in words.
+    pub(crate) async fn ground(&mut self) -> Result<Ground, String> {
+        let Host::There { ssh, known } = &self.host else {
+            let site = &self.plan.site;
+            return Ok(Ground { folder: site.folder.clone(), url: proxy(site) });
+        };
+        let number = ssh.connect().await.map_err(|error| error.to_string())?;
+        if let Some((known, ground)) = known
+            && *known == number
+        {
+            return Ok(ground.clone());
+        }
+        let (folder, agent) = self.bring_agent().await?;
+        let url = match &self.plan.site.reach {
+            Some(Reach::Tunnel) | None => Some(self.dig_tunnel(ssh, &folder, &agent).await?),
+            Some(Reach::Direct | Reach::At(_)) => proxy(&self.plan.site),
+        };
+        let surroundings = Surroundings { agent_command: agent };
+        if let Some(adapter) = adapters::adapter(&self.plan.adapter, &surroundings, &self.plan.site) {
+            self.adapter = adapter;
+        }
+        let ground = Ground { folder: Some(format!("{folder}/pilots")), url };
+        if let Host::There { known, .. } = &mut self.host {
+            *known = Some((number, ground.clone()));
+        }
+        Ok(ground)
+    }
+
+    /// Brings this version of the agent there, unless it is there; gives our folder, and how the agent is run.
+    async fn bring_agent(&self) -> Result<(String, Vec<String>), String> {
+        let command = smallest(&self.plan.surroundings.agent_command);
+        let [program, arguments @ ..] = &command[..] else {
+            return Err("this manager has no agent to bring there".into());
+        };
+        let path = PathBuf::from(program);
+        let reading = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
+        let bytes = reading.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        let bytes = bytes.map_err(|error| format!("failed to read the agent {program}: {error}"))?;
+        let hash = digest::digest(&digest::SHA256, &bytes);
+        let name: String = hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("agent-{name}");
+        let folder = self.plan.site.folder.clone().unwrap_or_default();
+        let said = self.shell("prepare a folder", LOOK, &[&folder, &name], Vec::new(), LOOK_LIMIT).await?;
+        let [folder, is_there] = said.lines().collect::<Vec<_>>()[..] else {
+            return Err(format!("the host's answer is not understood: {}", said.trim()));
+        };
+        let agent = self.plan.site.agent.clone().unwrap_or_else(|| format!("{folder}/{name}"));
+        if is_there != "there" && self.plan.site.agent.is_none() {
+            tracing::info!(agent, n_bytes = bytes.len(), "bringing the agent");
+            let n_bytes = bytes.len().to_string();
+            self.shell("bring the agent", UPLOAD, &[&agent, &n_bytes], bytes, UPLOAD_LIMIT).await?;
+        }
+        // A program of the site's is the agent itself.
+        let arguments = if self.plan.site.agent.is_none() { arguments } else { &[] };
+        Ok((folder.to_owned(), [agent].into_iter().chain(arguments.iter().cloned()).collect()))
+    }
+
+    /// Lets pilots come to the host at the other end, and from there through the connection; gives the URL.
+    async fn dig_tunnel(&self, ssh: &Ssh, folder: &str, agent: &[String]) -> Result<String, String> {
+        let failed = |what: String| format!("failed to make a tunnel: {what}");
+        let port = ssh.forward(self.plan.manager).await.map_err(|error| failed(error.to_string()))?;
+        let (folder, port) = (format!("{folder}/relay"), port.to_string());
+        let words = ["relay", "--folder", &folder, "--to", &port].map(str::to_owned);
+        let argv = agent.iter().cloned().chain(words).collect();
+        let command = Command { argv, stdin: Vec::new(), time_limit: LOOK_LIMIT };
+        let said = self.said("start the relay", command).await?;
+        match said.split_whitespace().collect::<Vec<_>>()[..] {
+            [host, port] => Ok(format!("{}://{host}:{port}", self.plan.scheme)),
+            _ => Err(failed(format!("the relay said {}", said.trim()))),
+        }
+    }
+
+    async fn shell(
+        &self,
+        what: &str,
+        script: &str,
+        arguments: &[&str],
+        stdin: Vec<u8>,
+        time_limit: Duration,
+    ) -> Result<String, String> {
+        let words = ["sh", "-c", script, "sh"].into_iter().chain(arguments.iter().copied());
+        let argv = words.map(str::to_owned).collect();
+        self.said(what, Command { argv, stdin, time_limit }).await
+    }
+
+    async fn said(&self, what: &str, command: Command) -> Result<String, String> {
+        match self.run(command).await {
+            Ok(output) if output.code == Some(0) => Ok(output.stdout),
+            Ok(output) => Err(format!("failed to {what} there: {}", output.words())),
+            Err(error) => Err(format!("failed to {what} there: {error}")),
+        }
+    }
+}
+
+/// The agent alone, where it stands beside the program that has it in it.
+fn smallest(command: &[String]) -> Vec<String> {
+    let [program, _] = command else { return command.to_vec() };
+    let alone = Path::new(program).with_file_name("pilotfish-agent");
+    if alone.is_file() { vec![alone.display().to_string()] } else { command.to_vec() }
+}
+
+fn proxy(site: &Site) -> Option<String> {
+    match &site.reach {
+        Some(Reach::At(url)) => Some(url.clone()),
+        _ => None,
+    }
+}
