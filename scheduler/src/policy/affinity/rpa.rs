@@ -32,5 +32,18 @@ mod tests {
         let in_need = [true, true, false, false, false];
         let of_five = Affinity::Rpa.table(&runtimes, &in_need);
         assert_eq!((of_five.row(0), of_five.row(1)), (of_two.row(0), of_two.row(1)));
+        assert_eq!(
+            Affinity::Rpa.table(&runtimes, &in_need[..2]),
+            of_five,
+            "who is not told of is not in need"
+        );
+    }
+
+    #[test]
+    fn while_nobody_is_in_need_all_count_and_one_platform_is_as_good_as_itself() {
+        let all = Affinity::Rpa.table(&runtimes(), &[true; 5]);
+        assert_eq!(Affinity::Rpa.table(&runtimes(), &[false; 5]), all);
+        let one = Table::from_rows(&[vec![3.0], vec![9.0]]).unwrap();
+        assert_eq!(Affinity::Rpa.table(&one, &[true; 2]), Table::new(2, 1, 1.0));
     }
 }

@@ -26,6 +26,11 @@ mod tests {
     #[test]
     fn bundles_shrink_at_the_tail() {
         assert_eq!(Bundling::Guided.size(TAIL), 10);
+        assert_eq!(
+            Bundling::Guided.size(Situation { n_ready: 81, ..TAIL }),
+            11,
+            "half a share is rounded up"
+        );
         assert_eq!(Bundling::Guided.size(Situation { n_ready: 3, ..TAIL }), 2);
     }
 

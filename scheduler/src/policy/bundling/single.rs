@@ -15,6 +15,11 @@ mod tests {
     fn never_more_than_one() {
         let situation = Situation { n_startable: 8, n_room: 100, n_ready: 50, n_pilots: 1, n_brief: 9 };
         assert_eq!(Bundling::Single.size(situation), 1);
+        assert_eq!(
+            Bundling::Single.size(Situation { n_room: 0, ..situation }),
+            1,
+            "what could begin always goes"
+        );
         assert_eq!(Bundling::Single.size(Situation { n_room: 0, n_startable: 0, ..situation }), 0);
     }
 }

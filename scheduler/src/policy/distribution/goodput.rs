@@ -43,3 +43,40 @@ impl Goodput {
         *known = (*known + part * (rate - *known)).max(self.least.at(row, column));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Goodput, Known, Measured, Table};
+
+    /// Tasks a second, from one of each application on each platform, after this many tasks in so many seconds.
+    fn learned(memory_s: f64, measured: &[(f64, f64)]) -> Table<f64> {
+        let runtimes = Table::new(2, 2, Some(10.0));
+        let mut goodput = Goodput::new(&Known { cores: &[10, 10], runtimes: &runtimes }, memory_s);
+        for (n_finished, platform_s) in measured.iter().copied() {
+            goodput.learn(&Measured { application: 1, platform: 0, n_finished, platform_s });
+        }
+        goodput.rates().clone()
+    }
+
+    #[test]
+    fn what_was_measured_counts_by_its_seconds_against_the_memory() {
+        for (memory_s, measured, expected) in [
+            // Five a second: 300 of 400 s, 100 of 400 s.
+            (100.0, &[(1500.0, 300.0)][..], 4.0),
+            (300.0, &[(500.0, 100.0)], 2.0),
+            // Five a second for half, then none for a third of what counts.
+            (60.0, &[(300.0, 60.0), (0.0, 30.0)], 2.0),
+            // No memory at all, and one of less than nothing.
+            (0.0, &[(1500.0, 300.0), (7.0, 1.0)], 7.0),
+            (-100.0, &[(1500.0, 300.0)], 5.0),
+            // A hundredth of the profile at least.
+            (0.0, &[(0.0, 300.0)], 0.01),
+            // What says nothing.
+            (100.0, &[(5.0, 0.0), (5.0, -1.0), (5.0, f64::INFINITY), (-5.0, 1.0), (f64::NAN, 1.0)], 1.0),
+        ] {
+            let rates = learned(memory_s, measured);
+            assert!((rates.at(1, 0) - expected).abs() < 1e-12, "{memory_s} {measured:?}: {}", rates.at(1, 0));
+            assert_eq!([rates.at(0, 0), rates.at(0, 1), rates.at(1, 1)], [1.0; 3], "others stay");
+        }
+    }
+}

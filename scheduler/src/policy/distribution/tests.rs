@@ -5,7 +5,7 @@ use super::*;
 const JOBS: [u64; 3] = [30_000, 150_000, 70_000];
 const INITIAL: [[f64; 2]; 3] = [[0.55, 0.45], [0.70, 0.30], [0.55, 0.45]];
 
-fn matrix(rows: &[[f64; 2]]) -> WeightMatrix {
+fn matrix<const N: usize>(rows: &[[f64; N]]) -> WeightMatrix {
     let rows: Result<Vec<Weights>, _> = rows.iter().map(|row| Weights::try_from(row.to_vec())).collect();
     WeightMatrix::try_from(rows.unwrap()).unwrap()
 }
@@ -16,7 +16,7 @@ fn example() -> LoadAndError {
     law
 }
 
-fn assert_rows(matrix: &WeightMatrix, expected: &[[f64; 2]]) {
+fn assert_rows<const N: usize>(matrix: &WeightMatrix, expected: &[[f64; N]]) {
     for (row, expected) in matrix.rows().iter().zip(expected) {
         let off = row.shares().iter().zip(expected).map(|(found, expected)| (found - expected).abs());
         assert!(off.fold(0.0, f64::max) < 1e-12, "{:?}, not {expected:?}", row.shares());
@@ -55,6 +55,9 @@ fn the_threshold_forgets_and_begins_at_zero() {
     assert_eq!(law.threshold(), 0.0);
     [1000, 10, 20].iter().for_each(|size| law.remember(*size));
     assert_eq!(law.threshold(), 15.0);
+    let mut of_none = LoadAndError::new(matrix(&INITIAL), 0.1, 0);
+    [10, 20].iter().for_each(|size| of_none.remember(*size));
+    assert_eq!(of_none.threshold(), 20.0, "one job at least is looked back on");
 }
 
 #[test]
@@ -62,16 +65,58 @@ fn errors_are_a_ratchet_that_ends_at_one() {
     let mut law = LoadAndError::new(matrix(&INITIAL), 0.1, 3);
     assert_eq!(law.error(&[false, true]), 0);
     assert_rows(law.matrix(), &[[0.45, 0.55], [0.60, 0.40], [0.45, 0.55]]);
-    let n_clamped: usize = (0..6).map(|_| law.error(&[false, true])).sum();
-    assert!(n_clamped > 0);
+    // From .45 and .6: the fifth and the sixth time two of the rows are there already.
+    assert_eq!([(); 6].map(|()| law.error(&[false, true])), [0, 0, 0, 0, 2, 2]);
     assert_rows(law.matrix(), &[[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]);
     assert_eq!(law.error(&[true, true]), 0);
+}
+
+#[test]
+fn among_three_platforms_who_gains_shares_what_the_others_lose() {
+    const ROWS: [[f64; 3]; 2] = [[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]];
+    let law = || {
+        let mut law = LoadAndError::new(matrix(&ROWS), 0.1, 3);
+        law.remember(100);
+        law
+    };
+    // LOAD: W - Delta where more waits than 100, W + Delta |X| / |not X| elsewhere.
+    for (queued, expected) in [
+        ([101, 100, 0], [[0.4, 0.35, 0.25], [0.1, 0.25, 0.65]]),
+        ([0, 0, 101], [[0.55, 0.35, 0.1], [0.25, 0.25, 0.5]]),
+        ([101, 0, 900], [[0.4, 0.5, 0.1], [0.1, 0.4, 0.5]]),
+    ] {
+        let mut law = law();
+        assert_eq!(law.load(&queued), Adjusted::Moved { n_clamped: 0 });
+        assert_rows(law.matrix(), &expected);
+    }
+    let mut again = law();
+    assert_eq!([(); 2].map(|()| again.load(&[101, 0, 0])), [Adjusted::Moved { n_clamped: 0 }; 2]);
+    assert_rows(again.matrix(), &[[0.3, 0.4, 0.3], [0.0, 0.3, 0.7]]);
+    let mut kept = law();
+    assert_eq!(kept.load(&[100; 3]), Adjusted::Kept);
+    assert_rows(kept.matrix(), &ROWS);
+    // ERROR: W + Delta where vCPUs rose, W - Delta |cloud| / |other| elsewhere.
+    for (has_risen, expected) in [
+        ([false, false, true], [[0.45, 0.25, 0.3], [0.15, 0.15, 0.7]]),
+        ([true, true, false], [[0.6, 0.4, 0.0], [0.3, 0.3, 0.4]]),
+        ([false; 3], ROWS),
+        ([true; 3], ROWS),
+    ] {
+        let mut law = law();
+        assert_eq!(law.error(&has_risen), 0);
+        assert_rows(law.matrix(), &expected);
+    }
+    // First .3 .4 .3 and 0 .3 .7; then .1 .5 .4 and -.2 .4 .8, of which 1.2 are kept.
+    let mut twice = law();
+    assert_eq!([(); 2].map(|()| twice.error(&[false, true, true])), [0, 1]);
+    assert_rows(twice.matrix(), &[[0.1, 0.5, 0.4], [0.0, 0.4 / 1.2, 0.8 / 1.2]]);
 }
 
 #[test]
 fn slices_follow_the_weights_and_the_last_takes_the_rest() {
     let cut = |shares: &[f64], n| Weights::try_from(shares.to_vec()).unwrap().split(n);
     assert_eq!(cut(&[0.5, 0.25, 0.25], 10), [0..5, 5..7, 7..10]);
+    assert_eq!(cut(&[0.25, 0.25, 0.5], 10), [0..2, 2..5, 5..10], "halves of tasks add up");
     assert_eq!(cut(&[0.0, 1.0], 3), [0..0, 0..3]);
     assert_eq!(cut(&[1.0, 0.0], 3), [0..3, 3..3]);
 }
@@ -103,11 +148,64 @@ fn each_policy_divides_by_what_it_knows() {
         [0, 1].map(|row| distributor.weights(row, 30, &queued).shares()[0])
     };
     assert_eq!(first(Distribution::CoreBased), [0.75, 0.75]);
+    let known = Known { cores: &[0, 3, 1], runtimes: &Table::new(1, 3, None) };
+    let by_cores = Distributor::new(Distribution::CoreBased, &Settings::default(), &known);
+    assert_eq!(by_cores.weights(0, 4, &Table::new(1, 3, 0)).shares(), [0.0, 0.75, 0.25]);
     // One task a second against two; what is not known takes as long everywhere.
     assert_eq!(first(Distribution::Profile), [1.0 / 3.0, 0.75]);
     assert_eq!(first(Distribution::Adaptive2016), [1.0 / 3.0, 0.75]);
     // The first has 17.5 s to do already: 2 · 15 tasks are done elsewhere before that.
     assert_eq!(first(Distribution::Adaptive)[0], 0.0);
+}
+
+#[test]
+fn what_is_not_known_of_an_application_is_as_in_its_row_or_else_as_in_all() {
+    let none = f64::INFINITY;
+    let runtimes = [
+        vec![Some(10.0), None, Some(20.0)],
+        vec![None, Some(none), None],
+        vec![Some(0.0), Some(-5.0), Some(30.0)],
+    ];
+    let runtimes = Table::from_rows(&runtimes).unwrap();
+    let rates = Known { cores: &[2, 4, 0], runtimes: &runtimes }.rates();
+    // The means are of 10 and 20, of 10, 20 and 30, and of 30.
+    let expected =
+        [[2.0 / 10.0, 4.0 / 15.0, 0.0], [2.0 / 20.0, 4.0 / 20.0, 0.0], [2.0 / 30.0, 4.0 / 30.0, 0.0]];
+    assert_eq!(rates.rows().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_backlog_takes_as_long_as_the_applications_in_it() {
+    // One task a second of the first; of the second a tenth and a fifth of one, and three wait on the first
+    // platform. There the job begins 30 s later: 10 and 40 tasks are done after 40 s.
+    let runtimes = Table::from_rows(&[vec![Some(10.0), Some(10.0)], vec![Some(100.0), Some(50.0)]]).unwrap();
+    let known = Known { cores: &[10, 10], runtimes: &runtimes };
+    let distributor = Distributor::new(Distribution::Adaptive, &Settings::default(), &known);
+    let queued = Table::from_rows(&[vec![0, 0], vec![3, 0]]).unwrap();
+    let shares = distributor.weights(0, 50, &queued).shares().to_vec();
+    assert!((shares[0] - 0.2).abs() < 1e-12 && (shares[1] - 0.8).abs() < 1e-12, "{shares:?}");
+}
+
+#[test]
+fn only_the_published_law_moves_weights_when_jobs_come_and_vcpus_rise() {
+    // Twelve and six tasks wait in all; the mean size of the jobs is that of this one, ten.
+    let queued = Table::from_rows(&[vec![6, 4], vec![6, 2]]).unwrap();
+    for policy in ALL {
+        let mut distributor = two_platforms(policy, &vec![vec![Some(30.0), Some(10.0)]; 2]);
+        let before = distributor.weights(0, 10, &queued);
+        let adjusted = [distributor.submitted(10, &queued), distributor.scaled_up(&[true, false])];
+        if policy == Distribution::Adaptive2016 {
+            assert_eq!(adjusted, [Adjusted::Moved { n_clamped: 0 }; 2]);
+            distributor.scaled_up(&[false, true]);
+            distributor.scaled_up(&[false, true]);
+            let shares = distributor.weights(1, 10, &queued).shares().to_vec();
+            // .5, then .4, .5, .4 and .3.
+            assert!((shares[0] - 0.3).abs() < 1e-12, "{shares:?}");
+        } else {
+            assert_eq!(adjusted, [Adjusted::Kept; 2], "{policy:?}");
+            assert_eq!(distributor.weights(0, 10, &queued), before, "{policy:?}");
+        }
+    }
 }
 
 #[test]

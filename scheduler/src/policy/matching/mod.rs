@@ -55,3 +55,50 @@ impl Matching {
         numbered.reduce(|best, other| if is_before(other.1, best.1) { other } else { best }).map(|(n, _)| n)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Candidate, Matching};
+    use crate::{ids::JobId, time::Time};
+
+    const N_NUMBERS: usize = 7;
+
+    /// Numbers in the order in which turns look at them; 0 is the better, 1 the worse.
+    fn candidate(numbers: [u64; N_NUMBERS]) -> Candidate<'static> {
+        let [priority, user_held_cores, held_cores, is_no_refill, last_served, submitted_at, job] = numbers;
+        Candidate {
+            job: JobId(job),
+            user: "ada",
+            priority: -(priority as i32),
+            submitted_at: Time(submitted_at),
+            held_cores,
+            user_held_cores,
+            is_refill: is_no_refill == 0,
+            last_served,
+        }
+    }
+
+    /// Each of these numbers decides, whatever the later ones and those not named say, where those before are equal.
+    fn assert_order(policy: Matching, order: &[usize]) {
+        for (place, decides) in order.iter().enumerate() {
+            let (mut better, mut worse) = ([1; N_NUMBERS], [0; N_NUMBERS]);
+            for equal in &order[..place] {
+                better[*equal] = 0;
+            }
+            (better[*decides], worse[*decides]) = (0, 1);
+            let (better, worse) = (candidate(better), candidate(worse));
+            assert_eq!(policy.choose([&better, &worse]), Some(0), "{policy:?}: {decides}");
+            assert_eq!(policy.choose([&worse, &better]), Some(1), "{policy:?}: {decides}");
+        }
+    }
+
+    #[test]
+    fn jobs_are_compared_by_one_number_after_the_other() {
+        assert_order(Matching::Turns, &[0, 1, 2, 3, 4, 5, 6]);
+        assert_order(Matching::Fifo, &[0, 5, 6]);
+        let alike = candidate([0; N_NUMBERS]);
+        for policy in [Matching::Turns, Matching::Fifo] {
+            assert_eq!(policy.choose([&alike, &alike]), Some(0), "the first of equal ones");
+        }
+    }
+}

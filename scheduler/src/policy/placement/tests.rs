@@ -81,7 +81,20 @@ fn one_simulation_places_as_many_as_it_is_told_to() {
         assert_eq!(plan(1), [1]);
         assert_eq!(plan(3), [1, 0, 0]);
         assert_eq!(plan(9), [1, 0, 0, 0]);
+        // With room on one platform only nothing is simulated, and so nothing more is placed.
+        let allocation_depth = NonZeroU32::new(9).expect("it is some");
+        let platforms = platforms(&[(8, 2.0), (2, 1.0)]);
+        let scene = Scene { platforms: &platforms, ..*scene };
+        assert_eq!(Placement::Tla(Tla { allocation_depth, ..all_of_them() }).place(&scene), [0]);
     });
+}
+
+#[test]
+fn unless_told_otherwise_320_behind_the_first_are_simulated() {
+    let (platforms, waiting) = (platforms(&[(1, 1.0)]), requests(&[(1, 0.0, 1.0); 400]));
+    let scene = Scene { now: 0.0, platforms: &platforms, running: &[], waiting: &waiting };
+    assert_eq!(Tla::default().branches(&scene)[0].forecasts.len(), 321);
+    assert_eq!(all_of_them().branches(&scene)[0].forecasts.len(), 400);
 }
 
 #[test]
@@ -142,6 +155,23 @@ fn an_overdue_end_counts_as_now_and_what_never_fits_ends_the_simulation() {
     for policy in [Placement::BestFit, Placement::FastestFirst, Placement::Ai2, Placement::default()] {
         assert!(policy.place(&nothing).is_empty() && policy.place(&too_large).is_empty(), "{policy:?}");
     }
+}
+
+#[test]
+fn the_simulation_places_as_it_is_told_to() {
+    // Behind the first request 8, 4 and 9 cores are free, of which the second wants 3.
+    let platforms = platforms(&[(9, 2.0), (4, 1.0), (9, 0.5)]);
+    let waiting = requests(&[(1, 0.0, 1.0), (3, 0.0, 1.0)]);
+    let scene = Scene { now: 0.0, platforms: &platforms, running: &[], waiting: &waiting };
+    let second_of = |inner| -> Vec<usize> {
+        let branches = Tla { inner, ..all_of_them() }.branches(&scene);
+        branches.iter().map(|branch| branch.forecasts[1].platform).collect()
+    };
+    let firsts = [Inner::FastestFirst, Inner::BestFit, Inner::WorstFit].map(|inner| second_of(inner)[0]);
+    assert_eq!(firsts, [0, 1, 2]);
+    let drawn: Vec<Vec<usize>> = (0..30).map(|seed| second_of(Inner::Random { seed })).collect();
+    assert!(drawn.iter().all(|branches| *branches == [branches[0]; 3]), "all branches have the same draws");
+    assert!((0..3).all(|platform| drawn.iter().any(|branches| branches[0] == platform)));
 }
 
 #[test]

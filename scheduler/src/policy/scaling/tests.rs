@@ -95,6 +95,98 @@ fn room_that_is_measured_is_taken_at_once_and_after_errors_by_steps() {
     assert_eq!(decide(10, Seen { cpu: Span::ZERO, ..computing(40) }), (2.0, Why::NothingEnded));
 }
 
+/// What follows at the ends of the intervals of these numbers.
+fn decisions(scaler: &mut Scaler, seen: &[(u64, Seen)]) -> Vec<(f64, Why)> {
+    let decide = |(n, seen): &(u64, Seen)| {
+        let decision = scaler.decide(&interval(*n), seen);
+        (decision.after, decision.why)
+    };
+    seen.iter().map(decide).collect()
+}
+
+#[test]
+fn cores_are_filled_to_the_goal_and_near_it_nothing_changes() {
+    for (cpu_goal, ratio, cpu_s, wall_s, expected) in [
+        (0.8, 1.0, 40, 100, (2.0, Why::Room)),
+        (1.5, 1.0, 50, 100, (3.0, Why::Room)),
+        (0.8, 1.0, 10, 100, (4.0, Why::Room)),
+        (0.5, 1.0, 50, 100, (1.0, Why::InBand)),
+        (1.5, 3.0, 50, 100, (3.0, Why::InBand)),
+        (0.5, 2.0, 40, 100, (1.25, Why::CoresFull)),
+        (0.5, 2.0, 100, 100, (1.0, Why::CoresFull)),
+        (1.0, 2.0, 100, 189, (1.89, Why::CoresFull)),
+        (1.0, 2.0, 100, 191, (2.0, Why::InBand)),
+        (1.0, 2.0, 100, 209, (2.0, Why::InBand)),
+        (1.0, 2.0, 100, 211, (2.11, Why::Room)),
+        (1.0, 2.0, 100, 0, (2.0, Why::NothingEnded)),
+    ] {
+        let settings = Settings { cpu_goal, ..Settings::default() };
+        let mut scaler = Scaler { ratio, ..Scaler::new(Scaling::Measured, settings) };
+        let seen = Seen { wall: Span::from_secs(wall_s), ..computing(cpu_s) };
+        assert_eq!(decisions(&mut scaler, &[(1, seen)]), [expected], "{cpu_goal} {ratio} {cpu_s} {wall_s}");
+    }
+}
+
+#[test]
+fn the_hold_the_step_the_errors_and_the_most_are_those_of_the_settings() {
+    let settings = Settings {
+        errors_max: 0.2,
+        ratio_max: 2.2,
+        step: 0.25,
+        hold: Span::from_secs(2 * INTERVAL_S),
+        ..Settings::default()
+    };
+    let scaler = |policy| Scaler { ratio: 2.0, ..Scaler::new(policy, settings) };
+    let few = seen(0, 1000);
+    let after = decisions(
+        &mut scaler(Scaling::Adaptive),
+        &[(1, seen(200, 1000)), (2, seen(201, 1000)), (3, few), (4, few), (5, few)],
+    );
+    let expected =
+        [(2.0, Why::InBand), (1.0, Why::Errors), (1.0, Why::Held), (1.25, Why::Room), (1.5, Why::Room)];
+    assert_eq!(after, expected);
+    // Errors while it is held hold it again, what is few does not; and there is a most.
+    let mut twice = scaler(Scaling::Adaptive);
+    let after = decisions(&mut twice, &[(1, seen(201, 1000)), (2, seen(201, 1000)), (3, few), (4, few)]);
+    assert_eq!(after[2..], [(1.0, Why::Held), (1.25, Why::Room)]);
+    let after =
+        decisions(&mut twice, &[(5, seen(100, 1000)), (6, seen(99, 1000)), (7, few), (8, few), (9, few)]);
+    let expected =
+        [(1.25, Why::InBand), (1.5, Why::Room), (1.75, Why::Room), (2.0, Why::Room), (2.2, Why::Room)];
+    assert_eq!(after, expected);
+    // By what is measured: fewer even while it is held, more by steps for good.
+    let errors = Seen { n_failed: 201, ..computing(50) };
+    let seen = [(1, errors), (2, computing(10)), (2, computing(100)), (3, computing(10)), (4, computing(10))];
+    let expected =
+        [(1.1, Why::Errors), (1.1, Why::Held), (1.0, Why::CoresFull), (1.25, Why::Room), (1.5, Why::Room)];
+    let mut measured = Scaler { ratio: 2.2, ..scaler(Scaling::Measured) };
+    let just_enough = Seen { n_failed: 200, ..computing(45) };
+    assert_eq!(decisions(&mut measured, &[(0, just_enough)]), [(2.2, Why::InBand)]);
+    assert_eq!(decisions(&mut measured, &seen), expected);
+}
+
+#[test]
+fn what_is_seen_of_all_is_added_up() {
+    // Beside the first, the second decides for both: enough tasks, too many errors, or too little CPU time.
+    let all = |policy, first, second| {
+        let mut scalers = Scalers::new(policy, Scope::Platform, Settings::default(), 2);
+        scalers.decide(&interval(1), &[first, second])[0].why
+    };
+    for (seen_of_both, expected) in [
+        ([seen(0, 13), seen(0, 13)], Why::Room),
+        ([seen(0, 12), seen(0, 12)], Why::NoDemand),
+        ([seen(101, 13), seen(0, 13)], Why::Errors),
+        ([seen(50, 13), seen(50, 13)], Why::InBand),
+        ([seen(0, 13), Seen { n_ended: 0, ..seen(0, 13) }], Why::Room),
+    ] {
+        let [first, second] = seen_of_both;
+        assert_eq!(all(Scaling::Adaptive, first, second), expected, "{seen_of_both:?}");
+        assert_eq!(all(Scaling::Adaptive, second, first), expected, "{seen_of_both:?}");
+    }
+    assert_eq!(all(Scaling::Measured, computing(100), computing(0)), Why::Room);
+    assert_eq!(all(Scaling::Measured, computing(0), computing(200)), Why::InBand);
+}
+
 #[test]
 fn each_application_has_its_own_number_or_all_have_one() {
     let seen = [computing(100), computing(25)];
@@ -105,6 +197,10 @@ fn each_application_has_its_own_number_or_all_have_one() {
     };
     assert_eq!(ratios(Scope::Application), (2, [1.0, 4.0]));
     assert_eq!(ratios(Scope::Platform), (1, [1.6, 1.6]));
+    assert_eq!(
+        ALL.map(Scaling::scope),
+        [Scope::Platform, Scope::Platform, Scope::Platform, Scope::Application]
+    );
 }
 
 proptest! {

@@ -54,7 +54,8 @@ mod tests {
     #[test]
     fn the_papers_example_moves_two_thousand() {
         // 1000 tasks in 10 s, 5000 waiting: 50 s of work, 20 of them too many.
-        assert_eq!(relief(30_000, false).n_to_share(5000, 1000.0 / 10.0), 2000);
+        let mut relief = relief(30_000, false);
+        assert_eq!([(); 3].map(|()| relief.n_to_share(5000, 1000.0 / 10.0)), [2000; 3], "tt stays");
     }
 
     #[test]
@@ -75,5 +76,8 @@ mod tests {
             })
             .into();
         assert_eq!(limits, [20.0, 40.0, 80.0, 40.0, 20.0, 10.0, 10.0]);
+        assert_eq!((relief.n_to_share(1001, 100.0), relief.limit_s()), (1, 20.0), "one is a move too");
+        (0..30).for_each(|_| assert!(relief.n_to_share(usize::MAX, 1.0) > 0));
+        assert_eq!(relief.limit_s(), 10.0 * f64::from(1 << 20), "not too long ever to come back");
     }
 }

@@ -42,11 +42,33 @@ fn capacity_is_that_of_equation_9() {
 }
 
 #[test]
+fn a_bin_holds_as_much_more_as_the_node_is_faster() {
+    // Two bins for max(c1 9 / r, c2 2) seconds: by the largest task while r is below 9 c1 / 2 c2.
+    for (c1, c2, rate, capacity, bundle) in [
+        (1.0, 1.0, 1.0, 9.0, &[9.0, 7.0, 2.0][..]),
+        (1.0, 1.0, 2.0, 9.0, &[9.0, 7.0, 2.0]),
+        (1.0, 1.0, 5.0, 10.0, &[9.0, 7.0, 3.0, 1.0]),
+        (2.0, 1.0, 1.0, 18.0, &[9.0, 7.0, 7.0, 5.0, 4.0, 3.0, 1.0]),
+        (1.0, 10.0, 1.0, 20.0, &[9.0, 7.0, 7.0, 5.0, 4.0, 3.0, 3.0, 2.0]),
+        (1.0, 10.0, 5.0, 100.0, &TASKS),
+        (1.5, 0.0, 5.0, 13.5, &[9.0, 7.0, 5.0, 4.0, 1.0]),
+    ] {
+        let (law, taker) = (BinPacking { c1, c2, ..BinPacking::PAPER }, Taker { rate, ..TAKER });
+        let mut waiting: Estimates = TASKS.into_iter().collect();
+        assert_eq!(law.capacity(&waiting, &taker), capacity, "{c1} {c2} {rate}");
+        assert_eq!(ByEstimate::BinPacking(law).take(&mut waiting, &taker), bundle, "{c1} {c2} {rate}");
+    }
+}
+
+#[test]
 fn the_largest_is_of_those_that_wait_or_of_all() {
     let mut waiting: Estimates = TASKS.into_iter().collect();
     waiting.take_at_most(f64::MAX);
     let capacity = |largest| BinPacking { c2: 0.0, largest, ..BinPacking::PAPER }.capacity(&waiting, &TAKER);
     assert_eq!([capacity(Largest::Waiting), capacity(Largest::OfAll)], [7.0, 9.0]);
+    // At the tail a bin need not hold what is gone.
+    let shrunk = BinPacking { c2: 0.0, largest: Largest::OfAll, ..BinPacking::default() };
+    assert_eq!(shrunk.capacity(&waiting, &TAKER), 7.0);
 }
 
 #[test]
@@ -57,6 +79,11 @@ fn the_tail_is_shared() {
     assert_eq!(law.capacity(&waiting, &TAKER), 9.0);
     let few = Taker { n_sharing: 2, ..TAKER };
     assert_eq!(law.capacity(&waiting, &few), 10.5);
+    assert_eq!(
+        law.capacity(&waiting, &Taker { n_sharing: 0, ..TAKER }),
+        21.0,
+        "one at least works on the job"
+    );
     assert_eq!(ByEstimate::BinPacking(law).take(&mut waiting, &TAKER), [9.0, 7.0, 2.0]);
 }
 
@@ -81,12 +108,15 @@ fn fixed_bundles_have_so_many_tasks() {
 fn a_task_that_comes_back_counts_again() {
     let mut waiting: Estimates = [3.0, 3.0].into_iter().collect();
     waiting.take_at_most(4.0);
-    waiting.insert(-0.0);
     waiting.insert(5.0);
+    waiting.insert(-0.0);
     assert_eq!((waiting.n_tasks(), waiting.work(), waiting.largest()), (3, 8.0, Some(5.0)));
     assert_eq!(waiting.largest_ever(), 5.0);
     assert_eq!(waiting.take_at_most(-1e-9), Some(0.0));
     assert_eq!(all(waiting), [5.0, 3.0]);
+    let mut tenths: Estimates = [0.1, 0.2, 0.3].into_iter().collect();
+    while tenths.take_at_most(1.0).is_some() {}
+    assert_eq!(tenths.work(), 0.0, "whatever rounding leaves");
 }
 
 fn laws() -> impl Strategy<Value = ByEstimate> {

@@ -116,8 +116,19 @@ fn each_heuristic_chooses_by_its_own_number() {
     assert_eq!(choices(ByApplication::MaxStd), [2, 2, 2, 2]);
     // Against the best other node: -1, -.2 and -1.5 on node 0; on node 3 -.5, +.2 and -1.7.
     assert_eq!(choices(ByApplication::Sufferage), [1, 0, 2, 1]);
-    let sufferage = |i, j| ByApplication::Sufferage.score(&importance, i, j).0;
-    assert!((sufferage(2, 2) - 1.5).abs() < 1e-12 && (sufferage(1, 3) - 0.2).abs() < 1e-12);
+    let sufferages = [[-1.0, 0.5, -1.5, -0.5], [-0.2, -0.2, -0.2, 0.2], [-1.5, -2.1, 1.5, -1.7]];
+    for (i, j) in PAIRS_BY_GI {
+        let found = ByApplication::Sufferage.score(&importance, i, j).0;
+        assert!((found - sufferages[i][j]).abs() < 1e-12, "{i} on {j}: {found}");
+    }
+    let alone = Importance::new(&[vec![3.0]], &[vec![1]]);
+    assert_eq!(ByApplication::Sufferage.score(&alone, 0, 0).0, 3.0, "with no other node all would be lost");
+}
+
+#[test]
+fn what_does_not_vary_is_left_to_the_degrees() {
+    let even = Importance::new(&vec![vec![1.0; 3]; 2], &vec![vec![2; 3]; 2]);
+    assert_eq!((even.weight_of_node(0, 0), even.global(0, 0)), (0.0, 0.0));
 }
 
 #[test]
@@ -144,6 +155,41 @@ fn of_what_suits_the_node_the_soonest_goes_first() {
     // A node on which nothing runs still serves somebody.
     let idle = Importance::new(&[vec![0.0], vec![0.0]], &vec![vec![1]; 2]);
     assert_eq!(ByApplication::Soonest.choose(&idle, 0, &open(0..2)), Some(0));
+}
+
+#[test]
+fn how_well_a_node_suits_is_by_the_weighted_mean_of_whole_nodes() {
+    let importance = importance();
+    // Rate × degree: 4, 4, 4, 1.5; 2, 1, 4, 1.2; 8, 1.6, 40, 0.8. The sum of squares by the sum.
+    let weighted = [50.25 / 13.5, 22.44 / 8.2, 1667.2 / 50.4];
+    let speeds = [[4.0, 4.0, 4.0, 1.5], [2.0, 1.0, 4.0, 1.2], [8.0, 1.6, 40.0, 0.8]];
+    for (i, j) in PAIRS_BY_GI {
+        let found = ByApplication::Soonest.score(&importance, i, j).0;
+        assert!((found - speeds[i][j] / weighted[i]).abs() < 1e-12, "{i} on {j}: {found}");
+    }
+}
+
+#[test]
+fn what_suits_the_node_far_less_is_no_choice_and_seconds_are_by_the_plain_mean() {
+    // The same on three nodes, in another order: weighted means are equal. On node 0 the second has 89 % or 87 %.
+    let choice = |second: f64| {
+        let importance =
+            Importance::new(&[vec![100.0, second, 50.0], vec![second, 100.0, 50.0]], &vec![vec![1; 3]; 2]);
+        let open = [(0, 100.0), (1, 1.0)].map(|(application, work)| Open { application, work });
+        ByApplication::Soonest.choose(&importance, 0, &open)
+    };
+    assert_eq!((choice(89.0), choice(87.0)), (Some(1), Some(0)));
+    // On node 0: 5 by 28 / 8, and 4 by 28 / 10, are nearly alike. 8 / 2 s against 9 / 2.5 s; by the weighted
+    // means it would be 8 / 3.5 against 9 / 2.8.
+    let importance =
+        Importance::new(&[vec![5.0, 1.0, 1.0, 1.0], vec![4.0, 2.0, 2.0, 2.0]], &vec![vec![1; 4]; 2]);
+    let open = |works: [f64; 2]| [0, 1].map(|at| Open { application: at, work: works[at] });
+    assert_eq!(ByApplication::Soonest.choose(&importance, 0, &open([8.0, 9.0])), Some(1));
+    assert_eq!(
+        ByApplication::Soonest.choose(&importance, 0, &open([8.0, 10.0])),
+        Some(0),
+        "the first of equals"
+    );
 }
 
 #[test]

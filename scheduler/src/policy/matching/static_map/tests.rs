@@ -28,6 +28,9 @@ fn min_min_gives_what_can_end_first() {
 fn max_std_gives_what_differs_most() {
     // Deviations .5, 3, 2 and 0.
     check(StaticMap::MaxStd, &TIMES, &[(1, 0, 3.0), (2, 0, 5.0), (0, 1, 5.0), (3, 0, 13.0)]);
+    // Deviations 1, 1, 2 and .5: in seconds, not by the mean, and the lower of equal ones first.
+    let times = [[1.0, 3.0], [3.0, 1.0], [100.0, 104.0], [1.0, 2.0]];
+    check(StaticMap::MaxStd, &times, &[(2, 0, 100.0), (0, 1, 3.0), (1, 1, 4.0), (3, 1, 6.0)]);
 }
 
 #[test]
@@ -35,6 +38,8 @@ fn sufferage_gives_to_who_loses_most() {
     // Tasks 0 to 2 claim machine 0, where task 1 keeps it: it loses 6 elsewhere. Of the others task 2 claims
     // machine 0, where it ends at 5, and tasks 0 and 3 machine 1, where 3 loses more: 11 against 8.
     check(StaticMap::Sufferage, &TIMES, &[(1, 0, 3.0), (2, 0, 5.0), (3, 1, 8.0), (0, 0, 9.0)]);
+    // 5 and 6 would be lost, though the first would end later there.
+    check(StaticMap::Sufferage, &[[4.0, 9.0], [1.0, 7.0]], &[(1, 0, 1.0), (0, 0, 5.0)]);
 }
 
 #[test]
