@@ -38,6 +38,11 @@ pub trait Adapter: Send + Sync {
     /// What takes allocations away. Those that are gone already are no error.
     fn cancel(&self, ids: &[BatchId]) -> Command;
 
+    /// What prints the batch system's version; `None` where there is none.
+    fn version(&self) -> Option<Command> {
+        None
+    }
+
     /// What describes the platform's queues; `None` where there are none.
     fn describe(&self) -> Option<Command> {
         None

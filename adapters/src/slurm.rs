@@ -151,6 +151,10 @@ impl Adapter for Slurm {
         Slurm::shell("exec \"$@\"", words, Vec::new())
     }
 
+    fn version(&self) -> Option<Command> {
+        Some(Slurm::shell("exec \"$@\"", ["sbatch", "--version"].map(str::to_owned).into(), Vec::new()))
+    }
+
     fn describe(&self) -> Option<Command> {
         let words = ["sinfo", "--noheader", "--all", "--format", NODES].map(str::to_owned).into();
         Some(Slurm::shell("exec \"$@\"", words, Vec::new()))

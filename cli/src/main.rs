@@ -17,6 +17,7 @@ mod logging;
 mod progress;
 mod select;
 mod show;
+mod terminal;
 mod view;
 
 use std::{io::Write, process::ExitCode};

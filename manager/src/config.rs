@@ -6,8 +6,10 @@ pub mod file;
 use std::{
     net::{IpAddr, Ipv4Addr},
     path::PathBuf,
+    sync::Arc,
 };
 
+use adapters::transport::{Asker, Nobody};
 use profiles::site::Site;
 use scheduler::{
     engine::{interface::PlatformSpec, settings::Settings},
@@ -38,6 +40,8 @@ pub struct Config {
     pub platforms: Vec<(PlatformSpec, Site)>,
     /// How the agent is run on this host.
     pub agent_command: Vec<String>,
+    /// Who is asked for passphrases and second factors.
+    pub asker: Arc<dyn Asker>,
     /// Pilots end when this process does.
     pub pilots_die_with_us: bool,
     /// For readers of the store only: no pilot, no provisioning, no access file.
@@ -81,6 +85,7 @@ impl Config {
             settings: Settings::default(),
             platforms: Vec::new(),
             agent_command: Vec::new(),
+            asker: Arc::new(Nobody),
             pilots_die_with_us: false,
             is_offline: false,
         }

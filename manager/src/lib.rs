@@ -8,6 +8,7 @@ mod driver;
 mod farewell;
 pub mod handle;
 mod perform;
+pub mod place;
 mod platforms;
 pub mod start;
 pub mod store;

@@ -1,7 +1,5 @@
 //! One worker a platform: one command at a time, its answer back to the engine as an event.
 
-mod place;
-
 use std::{collections::HashMap, sync::Arc};
 
 use adapters::command::{AdapterError, AllocationRequest, BatchJob, BatchState};
@@ -12,7 +10,11 @@ use scheduler::{
 };
 use tokio::sync::mpsc;
 
-use crate::{clock::Clock, handle::Handle};
+use crate::{
+    clock::Clock,
+    handle::Handle,
+    place::{Ground, Place},
+};
 
 /// What a platform is to do.
 pub(crate) enum Order {
@@ -25,8 +27,6 @@ pub(crate) enum Order {
     /// List all of ours.
     List { platform: PlatformId },
 }
-
-pub(crate) use place::{Ground, Place, Plan};
 
 /// Makes the join document for the allocation with that tag, whose pilots stand on that ground.
 pub(crate) type MakeJoin = Arc<dyn Fn(&PlatformSpec, &Ground, &str) -> Vec<u8> + Send + Sync>;

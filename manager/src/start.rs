@@ -32,7 +32,8 @@ use crate::{
     farewell::Farewell,
     handle::{Ended, Handle},
     perform::Performer,
-    platforms::{self, Ground, MakeJoin, Order, Place, Plan, Worker},
+    place::{Ground, Place, Plan},
+    platforms::{self, MakeJoin, Order, Worker},
     store::{Store, StoreError},
     tls::{Identity, TlsError},
     tokens::{Tokens, TokensError, write_private},
@@ -403,6 +404,7 @@ async fn attach_platforms(
             surroundings: surroundings.clone(),
             manager: manager.address,
             scheme: scheme(config.speaks_tls()),
+            asker: config.asker.clone(),
         };
         let worker = Box::new(Worker {
             spec: spec.clone(),

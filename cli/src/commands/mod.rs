@@ -13,6 +13,7 @@ mod jobs;
 mod logs;
 mod pause;
 mod pilots;
+mod platform;
 mod platforms;
 mod reproduce;
 mod resume;
@@ -71,6 +72,8 @@ pub enum Command {
     Pilots(pilots::PilotsArgs),
     /// List platforms
     Platforms(platforms::PlatformsArgs),
+    /// Try a platform, or show what it would be asked
+    Platform(platform::PlatformArgs),
     /// Say why something is as it is
     Explain(explain::ExplainArgs),
     /// Show what the manager does as a whole
@@ -90,7 +93,7 @@ pub enum Command {
 impl Command {
     /// Whether a manager runs in this process for it.
     pub fn hosts_manager(&self) -> bool {
-        matches!(self, Command::Run(_) | Command::Serve(_))
+        matches!(self, Command::Run(_) | Command::Serve(_) | Command::Platform(_))
     }
 }
 
@@ -118,6 +121,7 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::RetryFailed(args) => retry_failed::run(args).await,
         Command::Pilots(args) => pilots::run(args).await,
         Command::Platforms(args) => platforms::run(args).await,
+        Command::Platform(args) => platform::run(args).await,
         Command::Explain(args) => explain::run(args).await,
         Command::Status(args) => status::run(args).await,
         Command::Stop(args) => stop::run(args).await,

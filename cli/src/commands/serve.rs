@@ -3,6 +3,7 @@
 use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use clap::{Args, ValueEnum};
@@ -20,6 +21,7 @@ use crate::{
     in_process,
     interrupts::Interrupts,
     logging, show,
+    terminal::Terminal,
 };
 
 const EXAMPLES: &str = "\
@@ -196,6 +198,7 @@ fn config(args: &ServeArgs, folder: PathBuf) -> Result<Config, Failure> {
     let mut host = in_process::host_capacity();
     host.generic.extend(in_process::offered("--offer", &args.offer)?);
     let mut config = in_process::config(folder)?;
+    config.asker = Arc::new(Terminal);
     config.apply(&file, &host).map_err(|error| Failure::bad_input(error.to_string()))?;
     config.listen_host = args.host.unwrap_or(config.listen_host);
     config.listen_port = args.port.or(config.listen_port);

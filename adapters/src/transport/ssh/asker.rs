@@ -1,5 +1,7 @@
 //! Who is asked for what no file says.
 
+use std::fmt::Debug;
+
 /// A question of a host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Prompt {
@@ -10,12 +12,13 @@ pub struct Prompt {
 }
 
 /// Somebody who may be there to answer a host: a person, once for each connection.
-pub trait Asker: Send + Sync {
+pub trait Asker: Send + Sync + Debug {
     /// An answer to each prompt; `None`: nobody is there. `host`: who asks, `text`: what it says before.
     fn ask(&self, host: &str, text: &str, prompts: &[Prompt]) -> Option<Vec<String>>;
 }
 
 /// Nobody.
+#[derive(Debug)]
 pub struct Nobody;
 
 impl Asker for Nobody {

@@ -11,7 +11,7 @@ use std::{
 use adapters::{
     Adapter, Surroundings,
     command::{Command, Output},
-    transport::{LocalShell, Nobody, Ssh, Transport, TransportError},
+    transport::{Asker, LocalShell, Ssh, Transport, TransportError},
 };
 use profiles::site::{Reach, Site};
 use ring::digest;
@@ -32,27 +32,31 @@ rm -f "$1.$$"; echo "not all of it arrived, or there is no room" >&2; exit 1"#;
 
 /// What pilots of a platform stand on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Ground {
+pub struct Ground {
     /// Where they keep their files; `None`: in the manager's folder.
-    pub(crate) folder: Option<String>,
+    pub folder: Option<String>,
     /// Where they find the manager; `None`: at its own address for other hosts.
-    pub(crate) url: Option<String>,
+    pub url: Option<String>,
 }
 
 /// How a platform is made.
-pub(crate) struct Plan {
+pub struct Plan {
     /// The adapter's name, one of those that there are.
-    pub(crate) adapter: String,
-    pub(crate) site: Site,
-    pub(crate) surroundings: Surroundings,
+    pub adapter: String,
+    /// What the operator says of the account.
+    pub site: Site,
+    /// The agent on this host.
+    pub surroundings: Surroundings,
     /// Where the API listens, for the tunnel.
-    pub(crate) manager: SocketAddr,
+    pub manager: SocketAddr,
     /// `https` or `http`.
-    pub(crate) scheme: &'static str,
+    pub scheme: &'static str,
+    /// Who is asked for what no file says.
+    pub asker: Arc<dyn Asker>,
 }
 
 /// Where a platform's commands are run.
-pub(crate) struct Place {
+pub struct Place {
     plan: Plan,
     adapter: Box<dyn Adapter>,
     host: Host,
@@ -65,24 +69,39 @@ enum Host {
 
 impl Place {
     /// The place of a platform; `None`: there is no adapter of that name.
-    pub(crate) fn new(plan: Plan) -> Option<Place> {
+    pub fn new(plan: Plan) -> Option<Place> {
         let adapter = adapters::adapter(&plan.adapter, &plan.surroundings, &plan.site)?;
         let host = match &plan.site.ssh {
             None => Host::Here,
             Some(address) => {
-                let ssh = Ssh::new(address.clone(), plan.site.ssh_config.clone(), Arc::new(Nobody));
+                let ssh = Ssh::new(address.clone(), plan.site.ssh_config.clone(), plan.asker.clone());
                 Host::There { ssh, known: None }
             }
         };
         Some(Place { plan, adapter, host })
     }
 
-    pub(crate) fn adapter(&self) -> &dyn Adapter {
+    /// The codec for its commands.
+    pub fn adapter(&self) -> &dyn Adapter {
         &*self.adapter
     }
 
+    /// Sees to it that commands can be run.
+    ///
+    /// # Errors
+    /// There is no connection: why.
+    pub async fn connect(&self) -> Result<(), TransportError> {
+        match &self.host {
+            Host::Here => Ok(()),
+            Host::There { ssh, .. } => ssh.connect().await.map(|_| ()),
+        }
+    }
+
     /// Runs a command of the adapter.
-    pub(crate) async fn run(&self, command: Command) -> Result<Output, TransportError> {
+    ///
+    /// # Errors
+    /// It was not started, or what became of it is not known.
+    pub async fn run(&self, command: Command) -> Result<Output, TransportError> {
         tracing::debug!(adapter = self.plan.adapter, argv = ?command.argv, "command");
         match &self.host {
             Host::Here => LocalShell.run(&command).await,
@@ -90,8 +109,11 @@ impl Place {
         }
     }
 
-    /// Sees to it that pilots can be started, once for each connection. Errors: what is wrong, in words.
-    pub(crate) async fn ground(&mut self) -> Result<Ground, String> {
+    /// Sees to it that pilots can be started, once for each connection.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub async fn ground(&mut self) -> Result<Ground, String> {
         let Host::There { ssh, known } = &self.host else {
             let site = &self.plan.site;
             return Ok(Ground { folder: site.folder.clone(), url: proxy(site) });
@@ -175,7 +197,11 @@ impl Place {
         self.said(what, Command { argv, stdin, time_limit }).await
     }
 
-    async fn said(&self, what: &str, command: Command) -> Result<String, String> {
+    /// What a command says that must succeed; `what`: what it is for.
+    ///
+    /// # Errors
+    /// It failed: its words.
+    pub async fn said(&self, what: &str, command: Command) -> Result<String, String> {
         match self.run(command).await {
             Ok(output) if output.code == Some(0) => Ok(output.stdout),
             Ok(output) => Err(format!("failed to {what} there: {}", output.words())),

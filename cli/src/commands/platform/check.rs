@@ -1,0 +1,302 @@
+//! `pilotfish platform check`: everything that a pilot there needs, tried in order, and one pilot.
+
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use adapters::{Surroundings, command::Queue};
+use clap::Args;
+use manager::{
+    Manager,
+    config::Config,
+    place::{Place, Plan},
+};
+use profiles::site::{Reach, Site};
+use protocol::{api::SubmitRequest, job::JobSpec, units::parse_duration_ms};
+use scheduler::{
+    engine::{interface::PlatformSpec, views::JobView},
+    ids::JobId,
+    time::Span,
+};
+use serde::Serialize;
+
+use super::Which;
+use crate::{
+    client::Client,
+    failure::{Failure, Outcome},
+    in_process,
+    interrupts::Interrupts,
+    show::{self, format},
+    terminal::Terminal,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish platform check cluster
+  pilotfish platform check cluster --config centre.yaml --no-probe
+  pilotfish platform check cluster --wait 1h              a queue that is long
+
+It asks for a password or a second factor where the host does. The probe is a pilot that runs one
+task, `hostname`, and leaves; Ctrl-C takes it back.
+
+Exit codes: 0 all is well, 2 what was given cannot be used, 3 a step failed, 130 interrupted.";
+
+/// The probe lives so long at most.
+const PROBE_WALLTIME: Span = Span::from_secs(120);
+/// How often the probe is looked at, within this process.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// For a pilot to leave and its allocation to be gone.
+const END_LIMIT: Duration = Duration::from_secs(60);
+
+/// Which, and how far.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    which: Which,
+    /// Submit nothing
+    #[arg(long)]
+    no_probe: bool,
+    /// Wait so long for the probe to come home
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_wait)]
+    wait: Duration,
+    /// Print the steps as JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_wait(text: &str) -> Result<Duration, String> {
+    parse_duration_ms(text).map(Duration::from_millis).map_err(|error| error.to_string())
+}
+
+/// What came of a step.
+#[derive(Serialize)]
+struct Step {
+    step: &'static str,
+    is_ok: bool,
+    what: String,
+}
+
+struct Steps {
+    all: Vec<Step>,
+    is_json: bool,
+}
+
+impl Steps {
+    /// Takes note of a step; `None` if it failed.
+    fn take<T>(&mut self, step: &'static str, result: Result<(T, String), String>) -> Option<T> {
+        let (value, what) = match result {
+            Ok((value, what)) => (Some(value), what),
+            Err(what) => (None, what),
+        };
+        let is_ok = value.is_some();
+        if !self.is_json {
+            // Whoever reads no more sees the exit code.
+            let _ = show::print(&format!("{step:<13} {:<7} {what}\n", if is_ok { "ok" } else { "FAILED" }));
+        }
+        self.all.push(Step { step, is_ok, what });
+        value
+    }
+}
+
+/// Tries it.
+///
+/// # Errors
+/// A configuration that is wrong, or has no such platform; a step that failed.
+pub async fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
+    let mut interrupts = Interrupts::listen()?;
+    let folder = tempfile::Builder::new().prefix("pilotfish-check-").tempdir();
+    let folder = folder.map_err(|error| Failure::file("make a folder in", &std::env::temp_dir(), &error))?;
+    let (mut config, spec, site) = args.which.find(folder.path().join("manager"))?;
+    config.asker = Arc::new(Terminal);
+    let mut steps = Steps { all: Vec::new(), is_json: args.json };
+    let is_ready = tokio::select! {
+        is_ready = look(&mut steps, &config, &spec, &site) => is_ready,
+        _ = interrupts.next() => return Ok(Outcome::Interrupted),
+    };
+    if is_ready && !args.no_probe && !probe(&mut steps, args, config, (spec, site), &mut interrupts).await? {
+        return Ok(Outcome::Interrupted);
+    }
+    if args.json {
+        show::print(&show::json(&steps.all)?)?;
+    }
+    match steps.all.iter().find(|step| !step.is_ok) {
+        None => Ok(Outcome::Fine),
+        Some(failed) => Err(Failure::infrastructure(format!(
+            "{}: the step `{}` failed, those after it were not tried",
+            args.which.name, failed.step
+        ))),
+    }
+}
+
+/// Looks without submitting anything; whether all is well.
+async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Site) -> bool {
+    let surroundings = Surroundings { agent_command: config.agent_command.clone() };
+    let plan = Plan {
+        adapter: spec.adapter.clone(),
+        // The way home is the probe's part.
+        site: Site { reach: Some(Reach::Direct), ..site.clone() },
+        surroundings,
+        manager: SocketAddr::from(([127, 0, 0, 1], 0)),
+        scheme: "https",
+        asker: config.asker.clone(),
+    };
+    let Some(mut place) = Place::new(plan) else { return false };
+    let began = Instant::now();
+    let connected = place.connect().await.map_err(|error| error.to_string());
+    let host = match &site.ssh {
+        Some(host) => format!("{host}, {}", format::span(since(began))),
+        None => "this host".to_owned(),
+    };
+    let connected = connected.map(|()| ((), host));
+    if steps.take("connection", connected).is_none() {
+        return false;
+    }
+    if let Some(command) = place.adapter().version() {
+        let said = place.said("ask for the version", command).await;
+        let first = |said: String| said.lines().find(|line| !line.trim().is_empty()).unwrap_or("").to_owned();
+        if steps.take("batch system", said.map(|said| ((), first(said)))).is_none() {
+            return false;
+        }
+    }
+    if let Some(command) = place.adapter().describe() {
+        let queues = match place.run(command).await {
+            Ok(output) => place.adapter().read_describe(&output).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        let fits = queues.and_then(|queues| fitting(&queues, spec, site));
+        if steps.take("queue", fits.map(|what| ((), what))).is_none() {
+            return false;
+        }
+    }
+    let ground = place.ground().await;
+    let ground = ground.map(|ground| ((), ground.folder.unwrap_or_else(|| "the manager's".into())));
+    if steps.take("folder", ground).is_none() {
+        return false;
+    }
+    let list = place.adapter().list("pf");
+    let listed = place.run(list).await.map_err(|error| error.to_string());
+    let listed = listed.and_then(|output| place.adapter().read_list(&output).map_err(|error| error.to_string()));
+    let listed = listed.map(|jobs| ((), format!("{} of this account", format::counted(jobs.len() as u64, "allocation"))));
+    steps.take("listing", listed).is_some()
+}
+
+/// Whether the queue takes such pilots: what it is.
+fn fitting(queues: &[Queue], spec: &PlatformSpec, site: &Site) -> Result<String, String> {
+    let names = || queues.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>().join(", ");
+    let is_meant = |queue: &&Queue| match &site.queue {
+        Some(name) => name.split(',').any(|name| name == queue.name),
+        None => queue.is_default,
+    };
+    let Some(queue) = queues.iter().find(is_meant) else {
+        return Err(match &site.queue {
+            Some(name) => format!("found no queue `{name}`; there are {}", names()),
+            None => format!("no queue is the default one; name one of {}", names()),
+        });
+    };
+    if !queue.is_up {
+        return Err(format!("{} starts no jobs at present", queue.name));
+    }
+    if let (Some(most), Some(walltime)) = (queue.walltime_max, spec.walltime)
+        && walltime > most
+    {
+        let (most, walltime) = (format::span(most), format::span(walltime));
+        return Err(format!("the most of {} is {most}; found a walltime of {walltime}", queue.name));
+    }
+    if !queue.nodes.is_empty() && !queue.nodes.iter().any(|(_, node)| spec.capacity.fits_in(node)) {
+        let nodes: Vec<String> = queue.nodes.iter().map(|(n, node)| format!("{n} with {node}")).collect();
+        return Err(format!("no node of {} has {}; it has {}", queue.name, spec.capacity, nodes.join(", ")));
+    }
+    let most = queue.walltime_max.map_or("no limit".to_owned(), |most| format!("at most {}", format::span(most)));
+    let n_nodes: u32 = queue.nodes.iter().map(|(n, _)| n).sum();
+    Ok(format!("{}, {most}, {}", queue.name, format::counted(n_nodes.into(), "node")))
+}
+
+/// Lets one pilot run one task; `false`: interrupted.
+async fn probe(
+    steps: &mut Steps,
+    args: &CheckArgs,
+    mut config: Config,
+    (spec, site): (PlatformSpec, Site),
+    interrupts: &mut Interrupts,
+) -> Result<bool, Failure> {
+    let walltime = spec.walltime.map(|walltime| walltime.min(PROBE_WALLTIME));
+    let poll_interval = Span::from_secs(1);
+    let idle_timeout = Span::from_secs(1);
+    let spec =
+        PlatformSpec { n_pilots_max: 1, n_pilots_min: 0, walltime, poll_interval, idle_timeout, ..spec };
+    config.platforms = vec![(spec, site)];
+    let (mut manager, client) = in_process::start(config).await?;
+    let came = tokio::select! {
+        came = come_home(&client, args.wait) => Some(came),
+        _ = interrupts.next() => None,
+    };
+    let is_interrupted = came.is_none();
+    if let Some(came) = came {
+        steps.take("probe", came.map(|what| ((), what)));
+    }
+    let ended = end(&mut manager, &client).await;
+    manager.close().await;
+    if !is_interrupted || ended.is_err() {
+        steps.take("end", ended.map(|what| ((), what)));
+    }
+    Ok(!is_interrupted)
+}
+
+async fn come_home(client: &Client, limit: Duration) -> Result<String, String> {
+    let began = Instant::now();
+    let spec: JobSpec = serde_json::from_value(serde_json::json!({ "command": "hostname" }))
+        .map_err(|error| error.to_string())?;
+    let request = SubmitRequest { spec, submission_key: None };
+    let submitted = client.submit(&request).await.map_err(|error| error.to_string())?;
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let job = client.job(submitted.job).await.map_err(|error| error.to_string())?;
+        if job.ended_at.is_some() {
+            return whence(client, &job, began).await;
+        }
+        let platforms = client.platforms().await.map_err(|error| error.to_string())?.platforms;
+        let failure = platforms.iter().find_map(|platform| platform.last_failure.clone());
+        if let Some(what) = failure {
+            return Err(what);
+        }
+        if began.elapsed() > limit {
+            return Err(why_not(client, submitted.job, limit).await);
+        }
+    }
+}
+
+/// Where the probe was.
+async fn whence(client: &Client, job: &JobView, began: Instant) -> Result<String, String> {
+    let pilots = client.pilots(true).await.map_err(|error| error.to_string())?.pilots;
+    let node = pilots.first().map_or("?".to_owned(), |pilot| pilot.node.hostname.clone());
+    match job.counts.failed {
+        0 => Ok(format!("came home from {node} after {}", format::span(since(began)))),
+        _ => Err(format!("its task failed on {node}")),
+    }
+}
+
+async fn why_not(client: &Client, job: JobId, limit: Duration) -> String {
+    let limit = format::span(Span(u64::try_from(limit.as_micros()).unwrap_or(u64::MAX)));
+    let why = client.explain(&format!("job/{job}")).await;
+    let why = why.map(|why| why.reasons.into_iter().map(|row| row.text).collect::<Vec<_>>().join("; "));
+    format!("not home after {limit}: {}", why.unwrap_or_default())
+}
+
+/// Ends the manager and what it asked for.
+async fn end(manager: &mut Manager, client: &Client) -> Result<String, String> {
+    let began = Instant::now();
+    // It may be ending already.
+    let _ = client.shut_down(true).await;
+    match tokio::time::timeout(END_LIMIT, manager.wait()).await {
+        Ok(Ok(())) => Ok(format!("the pilot has left after {}", format::span(since(began)))),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the pilot has not left; see the platform's own listing".to_owned()),
+    }
+}
+
+fn since(began: Instant) -> Span {
+    Span(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX))
+}
