@@ -60,7 +60,7 @@ fn vcpus(condition: Condition, seed: u64) -> Figure {
     };
     Figure {
         name: format!("vcpus-{word}"),
-        title: format!("vCPUs a core, {} workload", condition.word()),
+        title: format!("Paper 003, Algorithm 4: vCPUs a core, {} workload", condition.word()),
         x_label: "time (h)".into(),
         y_label: "vCPUs a core".into(),
         shape: Shape::Lines {
@@ -79,9 +79,9 @@ fn weights(seed: u64) -> Figure {
     };
     Figure {
         name: "weights-cpu".into(),
-        title: "The cloud's weight in the last job, CPU-bound workload, load 0.5".into(),
+        title: "Paper 003, ERROR: the cloud's weight in the last job, CPU-bound workload, load 0.5".into(),
         x_label: "time (h)".into(),
-        y_label: "weight".into(),
+        y_label: "weight of the cloud (part of 1)".into(),
         shape: Shape::Lines {
             series: [PUBLISHED, SOUND, MEASURED].map(series).to_vec(),
             is_log_x: false,
