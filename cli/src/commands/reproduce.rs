@@ -202,7 +202,8 @@ fn page_of(args: &ReproduceArgs, folder: &Path, reports: &[Report]) -> String {
     let mut text = format!(
         "# The papers, reproduced\n\nWritten by `pilotfish reproduce`, seed {}.{effort}\n\nEach number and sentence of a \
          paper stands beside what came out here. Verdicts are worked out from the numbers by one rule:\n\n{RULE}\n\
-         Tables are beside this page as CSV.\n",
+         Tables are beside this page as CSV. Figures name the paper and its figure, table or section, where it was at \
+         hand; what is ours says so.\n",
         args.seed
     );
     for report in reports {

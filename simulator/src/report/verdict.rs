@@ -120,11 +120,14 @@ impl Verdict {
         if let Some(near) = near(published, ours, n_digits) {
             return near;
         }
+        if prints_alike(0.0, ours, n_digits, 0.0) {
+            return Verdict::not("no change here");
+        }
         if published * ours > 0.0 {
             let note = format!("the sign holds, the size does not: {}", times(published, ours));
             return Verdict::of(Word::DirectionOnly, note);
         }
-        Verdict::not(if ours == 0.0 { "there is no change here" } else { "the sign is another one here" })
+        Verdict::not("another sign here")
     }
 
     /// Of a bound.
@@ -143,6 +146,9 @@ impl Verdict {
 
     /// Of two numbers of ours that are said to be similar or the same.
     pub fn of_likeness(one: f64, other: f64) -> Verdict {
+        if one == other {
+            return Verdict::of(Word::Exact, "");
+        }
         let apart = format!("{} apart", percent((other / one - 1.0).abs()));
         match near(one, other, usize::MAX) {
             Some(Verdict { word: Word::Within | Word::Exact, .. }) => Verdict::of(Word::Within, apart),
@@ -162,7 +168,12 @@ impl Verdict {
         if word == Word::Exact {
             return Verdict::of(word, "");
         }
-        let each = all.iter().map(|(label, verdict)| format!("{}: {verdict}", label.as_ref()));
+        // A word that all have need not be told with each.
+        let is_shared = all.iter().all(|(_, verdict)| verdict.word == word && !verdict.note.is_empty());
+        let each = all.iter().map(|(label, verdict)| match is_shared {
+            true => format!("{}: {}", label.as_ref(), verdict.note),
+            false => format!("{}: {verdict}", label.as_ref()),
+        });
         Verdict::of(word, each.collect::<Vec<_>>().join("; "))
     }
 
@@ -208,8 +219,9 @@ fn factor(one: f64, other: f64) -> f64 {
 
 fn times(one: f64, other: f64) -> String {
     match factor(one, other) {
-        factor if factor.is_finite() => format!("a factor of {factor:.2} between"),
-        _ => "one is zero".into(),
+        factor if factor < 10.0 => format!("factor {factor:.2}"),
+        factor if factor < 1000.0 => format!("factor {factor:.0}"),
+        _ => "factor above 1000".into(),
     }
 }
 
@@ -253,14 +265,14 @@ mod tests {
         let change = |published, ours| Verdict::of_change(published, ours, 0);
         assert_eq!(change(85.0, 43.0).word, Word::SameOrder);
         let far = change(85.0, 7.0);
-        assert_eq!(
-            far.to_string(),
-            "direction only, the sign holds, the size does not: a factor of 12.14 between"
-        );
+        assert_eq!(far.to_string(), "direction only, the sign holds, the size does not: factor 12");
         assert_eq!(Verdict::of_amount(85.0, 7.0, 0, "").word, Word::Not);
         assert_eq!(change(-3.0, -1.1).word, Word::DirectionOnly);
-        assert_eq!(change(22.0, -2.0), Verdict::not("the sign is another one here"));
-        assert_eq!(change(22.0, 0.0), Verdict::not("there is no change here"));
+        assert_eq!(change(22.0, -2.0), Verdict::not("another sign here"));
+        let words = [0.0, 0.5, 0.51, -0.5, -0.51].map(|ours| change(22.0, ours).note);
+        let none = "no change here";
+        let sign = "the sign holds, the size does not: factor 43";
+        assert_eq!(words, [none, none, sign, none, "another sign here"], "by the printed digit");
         assert_eq!(change(-43.0, -46.0).note, "7.0 % off");
     }
 
@@ -292,7 +304,7 @@ mod tests {
             [Word::Within, Word::SameOrder, Word::SameOrder, Word::Not]
         );
         assert_eq!(alike(0.965).note, "3.5 % apart");
-        assert_eq!(alike(1.0).word, Word::Within);
+        assert_eq!(alike(1.0).word, Word::Exact);
     }
 
     #[test]
@@ -309,10 +321,12 @@ mod tests {
         let all = Verdict::of_many(&[("SH 0", one(20.0)), ("SH 0.1", one(3.0)), ("SH 0.2", one(21.0))]);
         assert_eq!(
             all.to_string(),
-            "direction only, SH 0: exact; SH 0.1: direction only, the sign holds, the size does not: a factor of \
-             6.67 between; SH 0.2: within tolerance, 5.0 % off"
+            "direction only, SH 0: exact; SH 0.1: direction only, the sign holds, the size does not: factor 6.67; \
+             SH 0.2: within tolerance, 5.0 % off"
         );
         assert_eq!(Verdict::of_many(&[("a", one(20.0)), ("b", one(20.0))]).to_string(), "exact");
+        let alike = Verdict::of_many(&[("a", one(19.0)), ("b", one(21.0))]);
+        assert_eq!(alike.to_string(), "within tolerance, a: 5.0 % off; b: 5.0 % off");
     }
 
     #[test]

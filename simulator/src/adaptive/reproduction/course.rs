@@ -74,7 +74,10 @@ fn vcpus(condition: Condition, seed: u64) -> Figure {
 fn weights(seed: u64) -> Figure {
     let quiet = Cell { load: 0.5, ..cell(Condition::Cpu) };
     let series = |law: usize| {
-        let points = steps(&course(quiet, law, seed), |moment| moment.cloud_weight);
+        // Before the first job there are no weights.
+        let course = course(quiet, law, seed);
+        let begun = course.iter().position(|moment| moment.cloud_weight > 0.0).unwrap_or(0);
+        let points = steps(&course[begun..], |moment| moment.cloud_weight);
         (contestants()[law].name.to_owned(), points)
     };
     Figure {

@@ -37,8 +37,8 @@ pub(super) fn text(sizes: &Sizes, chosen: &Points, others: &Points) -> String {
          third table has both. Within a tenth of it are {} on nodes of {}, and {} on nodes of {} ({} instances). What \
          is known of the difference:\n\n\
          - The processors of a node are published nowhere, and all ratios hang on them, for a task-level heuristic \
-         leaves all but one of them idle. Most flowtimes of the independent computation come out on nodes of {}.\n\
-         - Instances differ by much: see the deviations. A mean of ten makespans is uncertain by a third of theirs.\n\
+         leaves all but one of them idle. Flowtimes come nearer on nodes of {}.\n\
+         - Instances differ by much: see the deviations. A mean of ten is uncertain by a third of them.\n\
          - At few tasks its MinMin ends as soon as its MaxStd (makespans 0.92 / 0.89), and here MinMin takes {:.2} times \
          as long and Sufferage {:.2} times. A task of up to 1,000 s that goes last, as MinMin has it, must cost that much \
          with ten tasks a node. We had these heuristics written a second time from their description by another program: \

@@ -87,7 +87,7 @@ fn bars(runs: &[Run], name: &str, [word, y_label]: [&str; 2], value: Value) -> F
     };
     Figure {
         name: format!("affinity-{name}"),
-        title: format!("Paper 000, section 6.2: {word} by affinity metric"),
+        title: format!("Paper 000, section 6.2: {} by affinity metric", word.to_lowercase()),
         x_label: "first level".into(),
         y_label: y_label.into(),
         shape: Shape::Bars {

@@ -105,9 +105,10 @@ fn why_no_larger(points: &[Point], scales: &[u64]) -> String {
          events. There each of the four runs would have 131 million tasks, eight times the 16 million of 16,384 \
          cores, one after the other on one core, and up to 5 GB of tasks that are ready at once; the whole of \
          `reproduce all` is meant to take a quarter of an hour on two cores. What eight times the size would change \
-         is to be guessed from the steps before it: from {before} to {largest} cores the ratios changed by {} points. \
-         Each is one draw. Where a change is large it is the few draws near the root of Fan-Out, as the part on its \
-         imbalance shows, and not the scale.",
+         is to be guessed from the steps before it: from {before} to {largest} cores the ratios changed by {} points, \
+         one draw each. BOT and Pipeline do not hang on the scale, Fan-In loses slowly. Fan-Out loses with the scale and \
+         by the few draws near its root (see its imbalance below), so that its ratio at 131,072 cores cannot be told from \
+         these.",
         changes.collect::<Vec<_>>().join(", ")
     )
 }

@@ -255,9 +255,9 @@ mod tests {
         let of = |published, ours: [f64; 3]| judge(published, ours.map(|number| Draws::of([number])));
         let far = of([85.0, 87.0, 79.0], [7.0, 18.0, 14.0]);
         assert_eq!(far.word, Word::DirectionOnly);
-        for factor in ["SH 0: direction only", "12.14", "SH 0.1: ", "4.83", "SH 0.2: ", "5.64"] {
-            assert!(far.note.contains(factor), "{far}");
-        }
+        let told = "SH 0: the sign holds, the size does not: factor 12; SH 0.1: the sign holds, the size does not: \
+                    factor 4.83; SH 0.2: the sign holds, the size does not: factor 5.64";
+        assert_eq!(far.note, told);
         assert_eq!(of([34.0, 33.0, 31.0], [43.0, 41.0, 37.0]).word, Word::SameOrder);
         assert_eq!(of([42.0, 41.0, 35.0], [45.0, 45.0, 36.0]).word, Word::Within);
         assert_eq!(of([30.0, 31.0, 27.0], [-5.0, 31.0, 27.0]).word, Word::Not, "the worst counts");
