@@ -1,6 +1,6 @@
 //! A report as a page, and the files beside it.
 
-use super::{Claim, Effort, Part, Report, Source, Word, table::line};
+use super::{Claim, Effort, Listing, Part, Report, Source, Word, table::line};
 
 /// A file of a report: its name in the report's folder, and what is in it.
 pub type File = (String, String);
@@ -23,7 +23,7 @@ impl Report {
     pub fn files(&self) -> Vec<File> {
         let tables = self.parts.iter().flat_map(|part| &part.tables);
         let figures = self.parts.iter().flat_map(|part| &part.figures);
-        let tables = tables.map(|table| (format!("{}.csv", table.name), table.to_csv()));
+        let tables = tables.map(|table| (format!("{}.csv", table.name), marked(table, self.effort).to_csv()));
         tables.chain(figures.map(|figure| (format!("{}.svg", figure.name), figure.to_svg()))).collect()
     }
 
@@ -64,7 +64,7 @@ impl Part {
                 true => {
                     format!("\n[{}]({folder}/{}.csv): {} rows.\n", table.title, table.name, table.rows.len())
                 }
-                false => format!("\n{}", table.to_markdown()),
+                false => format!("\n{}", marked(table, effort).to_markdown()),
             };
         }
         for figure in &self.figures {
@@ -74,8 +74,24 @@ impl Part {
     }
 }
 
+/// The head above verdicts.
+fn verdict_head(effort: Effort) -> &'static str {
+    if effort == Effort::Quick { "verdict (quick run)" } else { VERDICT }
+}
+
+const VERDICT: &str = "verdict";
+
+/// Verdicts within a table are those of a quick run as well.
+fn marked(table: &Listing, effort: Effort) -> Listing {
+    let mut table = table.clone();
+    for head in table.columns.iter_mut().filter(|head| *head == VERDICT) {
+        verdict_head(effort).clone_into(head);
+    }
+    table
+}
+
 fn claims(claims: &[&Claim], source: Source, effort: Effort) -> String {
-    let verdict = if effort == Effort::Quick { "verdict (quick run)" } else { "verdict" };
+    let verdict = verdict_head(effort);
     let heads = match source {
         Source::Paper => ["claim of the paper", "published", "here", verdict],
         Source::Ours => ["check of ours, not counted", "compared with", "here", verdict],
@@ -93,7 +109,7 @@ fn claims(claims: &[&Claim], source: Source, effort: Effort) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::report::{Claim, Effort, Figure, Part, Report, Shape, Verdict, Word};
+    use crate::report::{Claim, Effort, Figure, Listing, Part, Report, Shape, Verdict, Word};
 
     fn report(effort: Effort) -> Report {
         let why = "the mean of the printed numbers is 43.5";
@@ -129,9 +145,14 @@ mod tests {
 
     #[test]
     fn a_quick_run_says_so_at_its_counts_and_at_each_verdict() {
-        let page = report(Effort::Quick).to_markdown("papers");
+        let mut report = report(Effort::Quick);
+        let columns = vec!["number".to_owned(), "verdict".into()];
+        let rows = vec![vec!["a".into(), "exact".into()]];
+        report.parts[0].tables.push(Listing { name: "t".into(), title: "T".into(), columns, rows });
+        let page = report.to_markdown("papers");
         assert!(page.contains("Quick run, with few and small draws"), "{page}");
-        assert_eq!(page.matches("verdict (quick run)").count(), 2);
+        assert_eq!(page.matches("verdict (quick run)").count(), 3);
+        assert_eq!(report.files()[0].1, "number,verdict (quick run)\na,exact\n");
         assert!(page.contains("2 claims: 1 holds, 1 not reproducible."), "{page}");
     }
 }
