@@ -42,7 +42,8 @@ fn main() {
         importance.remove_node(node);
         importance.add_node(&rates, &degrees);
     });
-    let all: Vec<Open> = (0..N_APPLICATIONS).map(|application| Open { application, work: 1.0 }).collect();
+    let all: Vec<Open> =
+        (0..N_APPLICATIONS).map(|application| Open { application, work: 1.0, oldest: application }).collect();
     measure("a pull", GOAL_US, N_ROUNDS, |round| {
         black_box(ByApplication::Alstb.choose(&importance, round as usize % N_NODES, &all));
     });

@@ -8,7 +8,7 @@ use std::{
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use simulator::report::{Effort, Progress, Report, Verdict};
+use simulator::report::{Effort, Progress, Report, Source, verdict::RULE};
 
 use crate::{
     failure::{Failure, Outcome},
@@ -23,8 +23,10 @@ Examples:
   pilotfish reproduce tla --logs swf/          also with the workload logs of this folder (*.swf, *.swf.gz)
 
 Writes a page and, in a folder beside it with a folder for each paper, tables (CSV) and figures (SVG).
-Each published number stands beside what came out here, with a verdict: exact, within a
-tolerance, same order, or not reproducible and why. The same seed writes the same bytes.";
+Each published number stands beside what came out here, with a verdict: exact, within
+tolerance, same order, direction only, or not reproducible and why; sentences hold or not.
+The page begins with what each word demands. Verdicts of --quick are of few and small draws,
+and marked so. The same seed writes the same bytes.";
 
 /// Which paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -190,12 +192,18 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 
 fn page_of(args: &ReproduceArgs, folder: &Path, reports: &[Report]) -> String {
     let folder = folder.file_name().unwrap_or_default().to_string_lossy();
-    let effort =
-        if args.quick { ", with few and small runs (`--quick`): the numbers are coarse" } else { "" };
+    let effort = match args.quick {
+        true => {
+            "\n\n**A quick run (`--quick`): few and small draws. Numbers are coarse, and verdicts are of this run \
+             alone; the full run may come to others.**"
+        }
+        false => "",
+    };
     let mut text = format!(
-        "# The papers, reproduced\n\nWritten by `pilotfish reproduce`, seed {}{effort}. Verdicts are worked out from the \
-         numbers: *exact* to the printed digit, *within* a tolerance, *same order* when the direction holds and the \
-         size does not, *not reproducible* and why. Tables are beside this page as CSV.\n",
+        "# The papers, reproduced\n\nWritten by `pilotfish reproduce`, seed {}.{effort}\n\nEach number and sentence of a \
+         paper stands beside what came out here. Verdicts are worked out from the numbers by one rule:\n\n{RULE}\n\
+         Tables are beside this page as CSV. Figures name the paper and its figure, table or section, where it was at \
+         hand; what is ours says so.\n",
         args.seed
     );
     for report in reports {
@@ -217,18 +225,16 @@ fn as_json(reports: &[Report]) -> Result<String, Failure> {
         let of_report =
             report.parts.iter().flat_map(|part| part.claims.iter().map(move |claim| (part, claim)));
         of_report.map(|(part, claim)| {
-            let why = match &claim.verdict {
-                Verdict::Not { why } => Some(why),
-                _ => None,
-            };
             json!({
                 "paper": report.name,
                 "part": part.title,
                 "claim": claim.what,
+                "is_of_paper": claim.source == Source::Paper,
                 "published": claim.published,
                 "here": claim.ours,
-                "verdict": claim.verdict.word(),
-                "why": why,
+                "verdict": claim.verdict.word.text(),
+                "note": claim.verdict.note,
+                "is_quick": report.effort == Effort::Quick,
             })
         })
     });

@@ -7,7 +7,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use scheduler::policy::{
     bundling::by_estimate::{ByEstimate, Estimates},
-    matching::application::{ByApplication, Open, Requests, job_of},
+    matching::application::{ByApplication, Open, Requests},
 };
 
 use super::{
@@ -106,7 +106,9 @@ impl<'a> World<'a> {
     /// The application, if it has tasks that wait.
     fn as_open(&self, application: usize) -> Option<Open> {
         let works = self.open_jobs[application].iter().map(|job| self.waiting[*job].work());
-        works.reduce(f64::min).map(|work| Open { application, work })
+        let work = works.reduce(f64::min)?;
+        // Jobs are in the order of their submission.
+        Some(Open { application, work, oldest: *self.open_jobs[application].first()? })
     }
 
     fn serve(&mut self, now: f64, asking: &mut Vec<usize>) {
@@ -150,7 +152,8 @@ impl<'a> World<'a> {
             self.outcome.flowtime += f64::from(self.scene.n_processors[node]) * (now - since);
         }
         let jobs = application.iter().flat_map(|one| &self.open_jobs[*one]);
-        let Some(job) = job_of(jobs.map(|job| (*job, self.waiting[*job].work()))) else { return };
+        let jobs = jobs.map(|job| (*job, self.waiting[*job].work()));
+        let Some(job) = self.policies.matching.job_of(jobs) else { return };
         let application = self.scene.jobs[job].application;
         let n_bins = self.scene.importance.degree(application, node);
         let ready_at = now + self.scene.environment_s[application] + TRANSFER_S;

@@ -33,6 +33,7 @@ pub fn reproduce(effort: Effort, seed: u64, progress: &dyn Progress) -> Report {
         name: "fairness",
         paper: "Hwang, Kim and Choi, \"Achieving Fairness-Aware Two-Level Scheduling for Heterogeneous Distributed \
                 Systems\", IEEE Transactions on Services Computing, 2018/2021 (paper 000)",
+        effort,
         parts,
     }
 }

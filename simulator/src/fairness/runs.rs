@@ -8,7 +8,7 @@ use scheduler::policy::{
 
 use crate::{
     grid,
-    report::{Effort, Progress},
+    report::{Draws, Effort, Progress},
 };
 
 use super::{
@@ -71,6 +71,22 @@ pub struct Run {
     pub makespan: f64,
     /// The makespan as a part of that of Fairness with AllCore: the smaller, the more efficient.
     pub efficiency: f64,
+    /// Fairness and makespan of each draw; one where nothing is drawn.
+    draws: Vec<(f64, f64)>,
+}
+
+impl Run {
+    /// How many draws it is the mean of.
+    pub fn n_draws(&self) -> usize {
+        self.draws.len()
+    }
+
+    /// One of its draws; where there is one only, that.
+    pub fn drawn(&self, n: usize) -> Run {
+        let (fairness, makespan) = self.draws[n.min(self.draws.len() - 1)];
+        let efficiency = self.efficiency / self.makespan * makespan;
+        Run { fairness, makespan, efficiency, draws: vec![(fairness, makespan)], ..*self }
+    }
 }
 
 /// The 23 scenarios, smaller with little effort.
@@ -101,25 +117,24 @@ pub fn all(
     let outcomes = grid::map(&inputs, progress, |(scenario, first, second, seed)| {
         run(&scenarios[*scenario], sharing(*first, *second, *seed), interference)
     });
-    let mut runs: Vec<(Run, f64)> = Vec::new();
+    let mut runs: Vec<Run> = Vec::new();
     for ((scenario, first, second, _), Outcome { fairness, makespan, .. }) in inputs.into_iter().zip(outcomes)
     {
-        let first = (first.0, first.1);
+        let (first, second, draw) = ((first.0, first.1), second.0, (fairness, makespan));
         match runs.last_mut() {
-            Some((last, n)) if (last.scenario, last.first, last.second) == (scenario, first, second.0) => {
-                (last.fairness, last.makespan) = (last.fairness + fairness, last.makespan + makespan);
-                *n += 1.0;
+            Some(last) if (last.scenario, last.first, last.second) == (scenario, first, second) => {
+                last.draws.push(draw);
             }
             _ => {
-                let efficiency = 0.0;
-                runs.push((Run { scenario, first, second: second.0, fairness, makespan, efficiency }, 1.0));
+                let draws = vec![draw];
+                runs.push(Run { scenario, first, second, fairness, makespan, efficiency: 0.0, draws });
             }
         }
     }
-    let mut runs: Vec<Run> = runs
-        .into_iter()
-        .map(|(run, n)| Run { fairness: run.fairness / n, makespan: run.makespan / n, ..run })
-        .collect();
+    for run in &mut runs {
+        run.fairness = Draws::of(run.draws.iter().map(|draw| draw.0)).mean;
+        run.makespan = Draws::of(run.draws.iter().map(|draw| draw.1)).mean;
+    }
     let baselines: Vec<f64> = (0..scenarios.len())
         .filter_map(|scenario| of(&runs, scenario, ("Fairness", ""), "AllCore").map(|run| run.makespan))
         .collect();

@@ -31,7 +31,8 @@ pub fn reproduce(effort: Effort, seed: u64, progress: &dyn Progress) -> Report {
         name: "matrix",
         paper: "K. Wang, K. Qiao, I. Sadooghi, X. Zhou, T. Li, M. Lang, I. Raicu: Load-balanced and \
                 locality-aware scheduling for data-intensive workloads at extreme scales. Concurrency and \
-                Computation: Practice and Experience, 2015",
+                Computation: Practice and Experience, 2015 (paper 004)",
+        effort,
         parts,
     }
 }

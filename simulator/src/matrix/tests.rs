@@ -9,7 +9,7 @@ use super::{
     workload::{Shape, Workload},
     world::run,
 };
-use crate::report::Effort;
+use crate::report::{Claim, Effort, Source, Word};
 
 const RLDS: Stealing = Stealing::Rlds { t_percent: 50 };
 const FLDS: Stealing = Stealing::Flds { t_percent: 50, tt_ms: 10_000, is_adaptive: false };
@@ -136,8 +136,17 @@ fn all_pairs_needs_its_cache_and_no_policy_beats_flds_by_more_than_a_point() {
 
 #[test]
 fn the_same_seed_gives_the_same_report() {
-    let report = || format!("{:?}", reproduce(Effort::Quick, 1, &()));
+    let report = || reproduce(Effort::Quick, 1, &());
     let first = report();
-    assert_eq!(first, report());
+    // Four bounds and their order; four ratios, a bound and an order; four of all-pairs; two of Fan-Out.
+    let by_part = first.parts.iter().map(|part| {
+        let is_of_paper = |claim: &&Claim| claim.source == Source::Paper;
+        (part.claims.iter().filter(is_of_paper).count(), part.claims.len())
+    });
+    assert_eq!(by_part.collect::<Vec<_>>(), [(5, 6), (6, 6), (4, 5), (2, 2), (0, 0)]);
+    // What needs 131,072 or 200 cores.
+    assert_eq!((first.claims().count(), first.count(Word::NotRun)), (17, 5 + 1));
+    let first = format!("{first:?}");
+    assert_eq!(first, format!("{:?}", report()));
     assert_ne!(first, format!("{:?}", reproduce(Effort::Quick, 2, &())));
 }

@@ -1,13 +1,17 @@
 //! What the reproduction of a paper comes to: claims beside what came out here, tables and figures.
 //! Made by the papers' modules, written out by [`markdown`], [`table`] and [`figure`].
 
+mod draws;
 pub mod figure;
 pub mod markdown;
 mod raster;
 pub mod table;
+pub mod verdict;
 
+pub use draws::Draws;
 pub use figure::{Figure, Shape};
 pub use table::{Cell, Listing};
+pub use verdict::{Verdict, Word};
 
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +43,8 @@ pub struct Report {
     pub name: &'static str,
     /// Authors, title, place and year.
     pub paper: &'static str,
+    /// With which it was made: verdicts of a quick run are not those of a full one.
+    pub effort: Effort,
     /// In the paper's order.
     pub parts: Vec<Part>,
 }
@@ -50,7 +56,7 @@ pub struct Part {
     pub title: String,
     /// What was run and with which settings, Markdown.
     pub text: String,
-    /// One for each published number or sentence.
+    /// One for each published number or sentence, and checks of ours, which are told apart.
     pub claims: Vec<Claim>,
     /// Ours, with the published beside them where there are many.
     pub tables: Vec<Listing>,
@@ -61,76 +67,55 @@ pub struct Part {
 /// A published number or sentence, and what came out here.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
+    /// Who says so.
+    pub source: Source,
     /// What is claimed, with the place in the paper.
     pub what: String,
     /// In the paper's digits or words.
     pub published: String,
     /// What came out here, in the same unit.
     pub ours: String,
-    /// How the two compare. Worked out from the numbers, never written down beforehand.
+    /// How the two compare.
     pub verdict: Verdict,
 }
 
-/// How a published number and ours compare.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
-    /// To the printed digit.
-    Exact,
-    /// Not further off than this, which the text gives reasons for.
-    Within {
-        /// In the unit of the numbers, or as a ratio: "3 points", "0.5 %".
-        tolerance: String,
-    },
-    /// The direction or the order holds, the size does not.
-    SameOrder,
-    /// Does not come out.
-    Not {
-        /// What is not published, or contradicts what is.
-        why: String,
-    },
+/// Who makes a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The paper: it counts.
+    Paper,
+    /// We, or an independent computation that we compare with: it does not count.
+    Ours,
 }
 
-impl Verdict {
-    /// Exact when both print alike to so many digits after the point, else within `tolerance` in the
-    /// numbers' unit, else as `otherwise` says.
-    pub fn of_number(
-        published: f64,
-        ours: f64,
-        n_digits: usize,
-        tolerance: f64,
-        otherwise: Verdict,
-    ) -> Verdict {
-        let unit = 10_f64.powi(-(n_digits as i32));
-        let off = (published - ours).abs();
-        if off <= unit / 2.0 * (1.0 + 1e-9) {
-            Verdict::Exact
-        } else if off <= tolerance {
-            Verdict::Within { tolerance: tolerance.to_string() }
-        } else {
-            otherwise
-        }
+impl Claim {
+    /// Of the paper.
+    pub fn new(
+        what: impl Into<String>,
+        published: impl Into<String>,
+        ours: impl Into<String>,
+        verdict: Verdict,
+    ) -> Claim {
+        let (what, published, ours) = (what.into(), published.into(), ours.into());
+        Claim { source: Source::Paper, what, published, ours, verdict }
     }
 
-    /// The word in tables.
-    pub fn word(&self) -> String {
-        match self {
-            Verdict::Exact => "exact".into(),
-            Verdict::Within { tolerance } => format!("within {tolerance}"),
-            Verdict::SameOrder => "same order".into(),
-            Verdict::Not { .. } => "not reproducible".into(),
-        }
+    /// A check of ours, which no paper claims.
+    #[must_use]
+    pub fn of_ours(self) -> Claim {
+        Claim { source: Source::Ours, ..self }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::Verdict;
+impl Report {
+    /// What the paper claims: what counts.
+    pub fn claims(&self) -> impl Iterator<Item = &Claim> {
+        let all = self.parts.iter().flat_map(|part| &part.claims);
+        all.filter(|claim| claim.source == Source::Paper)
+    }
 
-    #[test]
-    fn a_number_is_exact_to_its_printed_digits() {
-        let verdict = |ours| Verdict::of_number(1.453, ours, 3, 0.002, Verdict::SameOrder);
-        assert_eq!(verdict(1.4534), Verdict::Exact);
-        assert_eq!(verdict(1.4549).word(), "within 0.002");
-        assert_eq!(verdict(1.46), Verdict::SameOrder);
+    /// How many of its claims came to this.
+    pub fn count(&self, word: Word) -> usize {
+        self.claims().filter(|claim| claim.verdict.word == word).count()
     }
 }

@@ -1,5 +1,7 @@
 //! Tables: written into a page as Markdown and beside it as CSV.
 
+use super::Draws;
+
 /// A table with a name of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listing {
@@ -20,6 +22,8 @@ pub enum Cell {
     Text(String),
     /// A number, shown with so many digits after the point; the CSV has all of it.
     Number(f64, usize),
+    /// Mean ± standard deviation; the CSV has a column for each.
+    Mean(Draws, usize),
     /// Nothing: not published, or not run.
     Empty,
 }
@@ -42,6 +46,7 @@ impl Cell {
         match self {
             Cell::Text(text) => text.clone(),
             Cell::Number(value, n_digits) => format!("{value:.n_digits$}"),
+            Cell::Mean(draws, n_digits) => draws.shown(*n_digits),
             Cell::Empty => String::new(),
         }
     }
@@ -67,17 +72,36 @@ impl Listing {
         text
     }
 
-    /// Column heads and rows, numbers with all their digits.
+    /// Column heads and rows, numbers with all their digits; behind a mean its standard deviation.
     pub fn to_csv(&self) -> String {
-        let mut text = csv_line(self.columns.iter().cloned());
+        let has_sd = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.into_iter().any(|cell| matches!(cell, Cell::Mean(draws, _) if draws.n > 1))
+        };
+        let has_sd: Vec<bool> = (0..self.columns.len()).map(has_sd).collect();
+        let heads = self.columns.iter().zip(&has_sd).flat_map(|(head, has_sd)| {
+            [Some(head.clone()), has_sd.then(|| format!("{head}: standard deviation"))]
+        });
+        let mut text = csv_line(heads.flatten());
         for row in &self.rows {
-            text += &csv_line(row.iter().map(|cell| match cell {
-                Cell::Text(text) => text.clone(),
-                Cell::Number(value, _) => value.to_string(),
-                Cell::Empty => String::new(),
-            }));
+            let both = row.iter().zip(&has_sd).flat_map(|(cell, has_sd)| {
+                let [value, sd] = in_file(cell);
+                [Some(value), has_sd.then_some(sd)]
+            });
+            text += &csv_line(both.flatten());
         }
         text
+    }
+}
+
+/// A value and its deviation.
+fn in_file(cell: &Cell) -> [String; 2] {
+    match cell {
+        Cell::Text(text) => [text.clone(), String::new()],
+        Cell::Number(value, _) => [value.to_string(), String::new()],
+        Cell::Mean(draws, _) if draws.n > 1 => [draws.mean.to_string(), draws.sd.to_string()],
+        Cell::Mean(draws, _) => [draws.mean.to_string(), String::new()],
+        Cell::Empty => [String::new(), String::new()],
     }
 }
 
@@ -97,7 +121,7 @@ fn csv_line(cells: impl Iterator<Item = String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cell, Listing};
+    use super::{Cell, Draws, Listing};
 
     #[test]
     fn numbers_are_short_in_the_page_and_whole_in_the_file() {
@@ -110,5 +134,17 @@ mod tests {
             "**T**\n\n| what | s |\n| --- | ---: |\n| a \\| b, \"c\" | 0.12 |\n| d |  |\n"
         );
         assert_eq!(listing.to_csv(), "what,s\n\"a | b, \"\"c\"\"\",0.123456\nd,\n");
+    }
+
+    #[test]
+    fn means_have_their_deviation_beside_them() {
+        let rows = vec![
+            vec!["a".into(), Cell::Mean(Draws::of([1.0, 3.0]), 1)],
+            vec!["b".into(), Cell::Mean(Draws::of([4.0]), 1)],
+        ];
+        let columns = vec!["what".to_owned(), "s".to_owned()];
+        let listing = Listing { name: "t".into(), title: "T".into(), columns, rows };
+        assert!(listing.to_markdown().ends_with("| a | 2.0 ± 1.4 |\n| b | 4.0 |\n"));
+        assert_eq!(listing.to_csv(), "what,s,s: standard deviation\na,2,1.4142135623730951\nb,4,\n");
     }
 }

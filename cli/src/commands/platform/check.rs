@@ -14,7 +14,11 @@ use manager::{
     place::{Place, Plan},
 };
 use profiles::site::{Reach, Site};
-use protocol::{api::SubmitRequest, job::JobSpec, units::parse_duration_ms};
+use protocol::{
+    api::SubmitRequest,
+    job::{CommandLine, JobSpec},
+    units::parse_duration_ms,
+};
 use scheduler::{
     engine::{interface::PlatformSpec, views::JobView},
     ids::JobId,
@@ -178,8 +182,10 @@ async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Si
     }
     let list = place.adapter().list("pf");
     let listed = place.run(list).await.map_err(|error| error.to_string());
-    let listed = listed.and_then(|output| place.adapter().read_list(&output).map_err(|error| error.to_string()));
-    let listed = listed.map(|jobs| ((), format!("{} of this account", format::counted(jobs.len() as u64, "allocation"))));
+    let listed =
+        listed.and_then(|output| place.adapter().read_list(&output).map_err(|error| error.to_string()));
+    let listed = listed
+        .map(|jobs| ((), format!("{} of this account", format::counted(jobs.len() as u64, "allocation"))));
     steps.take("listing", listed).is_some()
 }
 
@@ -209,7 +215,8 @@ fn fitting(queues: &[Queue], spec: &PlatformSpec, site: &Site) -> Result<String,
         let nodes: Vec<String> = queue.nodes.iter().map(|(n, node)| format!("{n} with {node}")).collect();
         return Err(format!("no node of {} has {}; it has {}", queue.name, spec.capacity, nodes.join(", ")));
     }
-    let most = queue.walltime_max.map_or("no limit".to_owned(), |most| format!("at most {}", format::span(most)));
+    let most =
+        queue.walltime_max.map_or("no limit".to_owned(), |most| format!("at most {}", format::span(most)));
     let n_nodes: u32 = queue.nodes.iter().map(|(n, _)| n).sum();
     Ok(format!("{}, {most}, {}", queue.name, format::counted(n_nodes.into(), "node")))
 }
@@ -247,8 +254,7 @@ async fn probe(
 
 async fn come_home(client: &Client, limit: Duration) -> Result<String, String> {
     let began = Instant::now();
-    let spec: JobSpec = serde_json::from_value(serde_json::json!({ "command": "hostname" }))
-        .map_err(|error| error.to_string())?;
+    let spec = JobSpec::new(CommandLine::Shell("hostname".to_owned()), "/".into());
     let request = SubmitRequest { spec, submission_key: None };
     let submitted = client.submit(&request).await.map_err(|error| error.to_string())?;
     loop {

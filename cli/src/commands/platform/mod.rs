@@ -45,9 +45,8 @@ struct Which {
 impl Which {
     /// The platform, and the rest of the file for a manager in this folder.
     fn find(&self, folder: PathBuf) -> Result<(Config, PlatformSpec, Site), Failure> {
-        let refused = |error: &dyn ToString| {
-            Failure::BadInput(error.to_string().lines().map(str::to_owned).collect())
-        };
+        let refused =
+            |error: &dyn ToString| Failure::BadInput(error.to_string().lines().map(str::to_owned).collect());
         let file = ManagerFile::load(&self.config).map_err(|error| refused(&error))?;
         let mut config = in_process::config(folder)?;
         config.apply(&file, &in_process::host_capacity()).map_err(|error| refused(&error))?;

@@ -20,7 +20,7 @@ pub(super) fn mixtures(trials: &Trials) -> Part {
     let n_all = contestants().len();
     let row = |law: usize| -> Vec<Cell> {
         let mut row = vec![Cell::from(contestants()[law].name)];
-        row.extend(Metric::ALL.map(|metric| Cell::Number(trials.gain(law, metric, everywhere), 1)));
+        row.extend(Metric::ALL.map(|metric| Cell::Mean(trials.gain_by_seed(law, metric, everywhere), 1)));
         let (_, most_errors) = trials.range(law, everywhere, |outcome| outcome.errors);
         let (_, most_changes) = trials.range(law, everywhere, |outcome| outcome.n_changes as f64);
         row.extend([Cell::Number(most_errors, 3), Cell::Number(most_changes, 0)]);
@@ -125,19 +125,16 @@ fn order(all: &[Condition], one: usize, other: usize) -> Claim {
     };
     let n = all.iter().filter(is_better).count();
     let names = [one, other].map(|law| contestants()[law].name);
-    Claim {
-        what: format!(
+    Claim::new(
+        format!(
             "{} beats {} in mean throughput and queueing time at every load and on every cloud",
             names[0], names[1]
         ),
-        published: "not in the paper".into(),
-        ours: format!("{n} of {}", all.len()),
-        verdict: if n == all.len() {
-            Verdict::SameOrder
-        } else {
-            Verdict::Not { why: format!("not in {}", all.len() - n) }
-        },
-    }
+        "not in the paper",
+        format!("{n} of {}", all.len()),
+        Verdict::of_sentence(n == all.len(), &format!("not in {}", all.len() - n)),
+    )
+    .of_ours()
 }
 
 fn listing(all: &[Condition]) -> Listing {
@@ -145,7 +142,8 @@ fn listing(all: &[Condition]) -> Listing {
         let mut row = vec![Cell::from(condition.nature.words()), Cell::Number(condition.load, 1)];
         for law in COMPARED {
             row.extend(
-                Metric::ALL.map(|metric| Cell::Number(condition.trials.gain(law, metric, everywhere), 1)),
+                Metric::ALL
+                    .map(|metric| Cell::Mean(condition.trials.gain_by_seed(law, metric, everywhere), 1)),
             );
         }
         row
@@ -172,9 +170,10 @@ fn by_load(all: &[Condition]) -> Figure {
     };
     Figure {
         name: "gains-by-load".into(),
-        title: "Throughput against core-based weights, by offered load".into(),
+        title: "Ours, on the model of paper 003: throughput against core-based weights, by offered load"
+            .into(),
         x_label: "offered load".into(),
-        y_label: "gain (%)".into(),
+        y_label: "gain in throughput (%)".into(),
         shape: Shape::Lines { series: (1..N_MAIN).map(series).collect(), is_log_x: false, is_log_y: false },
     }
 }

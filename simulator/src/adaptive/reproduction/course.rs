@@ -60,7 +60,7 @@ fn vcpus(condition: Condition, seed: u64) -> Figure {
     };
     Figure {
         name: format!("vcpus-{word}"),
-        title: format!("vCPUs a core, {} workload", condition.word()),
+        title: format!("Paper 003, Algorithm 4: vCPUs a core, {} workload", condition.word()),
         x_label: "time (h)".into(),
         y_label: "vCPUs a core".into(),
         shape: Shape::Lines {
@@ -74,14 +74,17 @@ fn vcpus(condition: Condition, seed: u64) -> Figure {
 fn weights(seed: u64) -> Figure {
     let quiet = Cell { load: 0.5, ..cell(Condition::Cpu) };
     let series = |law: usize| {
-        let points = steps(&course(quiet, law, seed), |moment| moment.cloud_weight);
+        // Before the first job there are no weights.
+        let course = course(quiet, law, seed);
+        let begun = course.iter().position(|moment| moment.cloud_weight > 0.0).unwrap_or(0);
+        let points = steps(&course[begun..], |moment| moment.cloud_weight);
         (contestants()[law].name.to_owned(), points)
     };
     Figure {
         name: "weights-cpu".into(),
-        title: "The cloud's weight in the last job, CPU-bound workload, load 0.5".into(),
+        title: "Paper 003, ERROR: the cloud's weight in the last job, CPU-bound workload, load 0.5".into(),
         x_label: "time (h)".into(),
-        y_label: "weight".into(),
+        y_label: "weight of the cloud (part of 1)".into(),
         shape: Shape::Lines {
             series: [PUBLISHED, SOUND, MEASURED].map(series).to_vec(),
             is_log_x: false,

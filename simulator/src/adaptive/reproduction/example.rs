@@ -79,7 +79,6 @@ fn claims(threshold: f64, rows: &[Weights], readings: &[(&str, [u64; 2]); 3]) ->
     };
     let expected: Vec<&[f64]> = EXAMPLE_WEIGHTS_AFTER.iter().map(|row| row.as_slice()).collect();
     let found: Vec<&[f64]> = rows.iter().map(Weights::shares).collect();
-    let not = |why: &str| Verdict::Not { why: why.into() };
     let is_exact = words(&expected) == words(&found);
     let derived = &readings[1..];
     let is_derivable = derived.iter().any(|(_, queued)| *queued == EXAMPLE_QUEUED);
@@ -87,43 +86,35 @@ fn claims(threshold: f64, rows: &[Weights], readings: &[(&str, [u64; 2]); 3]) ->
     let queues = |queued: &[u64; 2]| format!("{} / {}", queued[0], queued[1]);
     let derived_words = derived.iter().map(|(_, queued)| queues(queued)).collect::<Vec<_>>().join(" or ");
     vec![
-        Claim {
-            what: "threshold lambda (eq. 1)".into(),
-            published: format!("{EXAMPLE_THRESHOLD:.4}"),
-            ours: format!("{threshold:.4}"),
-            verdict: Verdict::of_number(
-                EXAMPLE_THRESHOLD,
-                threshold,
-                4,
-                0.0,
-                not("eq. 1 gives another mean"),
+        Claim::new(
+            "threshold lambda (eq. 1)",
+            format!("{EXAMPLE_THRESHOLD:.4}"),
+            format!("{threshold:.4}"),
+            Verdict::of_arithmetic(EXAMPLE_THRESHOLD, threshold, 4, 0.0, "eq. 1 gives another mean"),
+        ),
+        Claim::new(
+            "W after LOAD with the cluster overloaded (Algorithm 3)",
+            words(&expected),
+            words(&found),
+            Verdict::of_choice(is_exact, "Algorithm 3 moves other weights"),
+        ),
+        Claim::new(
+            "tasks that wait on cluster / cloud",
+            queues(&EXAMPLE_QUEUED),
+            derived_words,
+            Verdict::of_choice(
+                is_derivable,
+                "they follow from no weights in the paper; the text also cuts the job of type 1 by row 0",
             ),
-        },
-        Claim {
-            what: "W after LOAD with the cluster overloaded (Algorithm 3)".into(),
-            published: words(&expected),
-            ours: words(&found),
-            verdict: if is_exact { Verdict::Exact } else { not("Algorithm 3 moves other weights") },
-        },
-        Claim {
-            what: "tasks that wait on cluster / cloud".into(),
-            published: queues(&EXAMPLE_QUEUED),
-            ours: derived_words,
-            verdict: if is_derivable {
-                Verdict::Exact
-            } else {
-                not("they follow from no weights in the paper; the text also cuts the job of type 1 by row 0")
-            },
-        },
-        Claim {
-            what: "only the cluster is overloaded".into(),
-            published: step(EXAMPLE_QUEUED).into(),
-            ours: step(derived[0].1).into(),
-            verdict: if is_cluster_only {
-                Verdict::Exact
-            } else {
-                not("by the paper's own weights both queues exceed lambda, so Algorithm 3 initializes")
-            },
-        },
+        ),
+        Claim::new(
+            "only the cluster is overloaded",
+            step(EXAMPLE_QUEUED),
+            step(derived[0].1),
+            Verdict::of_choice(
+                is_cluster_only,
+                "by the paper's own weights both queues exceed lambda, so Algorithm 3 initializes",
+            ),
+        ),
     ]
 }

@@ -8,26 +8,19 @@ use crate::{
         published::{GAINS, MEAN_OF_PRINTED_GAINS, REFERENCE},
         world::Condition,
     },
-    report::{Cell, Claim, Figure, Listing, Part, Shape, Verdict},
+    report::{Cell, Claim, Draws, Figure, Listing, Part, Shape, Verdict},
 };
-
-/// Percentage points within which two computations of the same model should be: they differ in the shapes of
-/// the patterns, the draws of jobs and the memory of rates, none of which is published.
-const NEAR: f64 = 5.0;
 
 /// A gain in percent, with its sign.
 pub(super) fn percent(gain: f64) -> String {
     format!("{gain:+.1} %")
 }
 
-/// How two gains in percent compare.
-fn verdict(published: f64, ours: f64, n_digits: usize, why: &str) -> Verdict {
-    let is_same_sign = published.signum().total_cmp(&ours.signum()).is_eq();
-    let not = Verdict::Not { why: why.into() };
-    let otherwise = if is_same_sign { Verdict::SameOrder } else { not };
-    match Verdict::of_number(published, ours, n_digits, NEAR, otherwise) {
-        Verdict::Within { tolerance } => Verdict::Within { tolerance: format!("{tolerance} points") },
-        other => other,
+/// The same of several seeds.
+fn spread(gain: Draws) -> String {
+    match gain.n {
+        0 | 1 => percent(gain.mean),
+        _ => format!("{:+.1} ± {:.1} %", gain.mean, gain.sd),
     }
 }
 
@@ -60,8 +53,8 @@ fn text(n_seeds: usize) -> String {
          *Published* is LOAD, ERROR and Algorithm 4 as printed, with weights kept within 0 and 1 and \
          brought to sum 1. *Sound* is equal finish by backlog and measured rates, and vCPUs with a dead \
          band, small steps up, halving, a hold and a demand gate. *Measured* is equal finish, with vCPUs \
-         for each application by the CPU time that its attempts use. Gains are means over the seeds, then \
-         over the cells; the paper's sizes cannot come out, as its runtimes and constants are not \
+         for each application by the CPU time that its attempts use. Gains are means over the cells, and \
+         ± is over the seeds; the paper's sizes cannot come out, as its runtimes and constants are not \
          published."
     )
 }
@@ -70,39 +63,32 @@ fn claims(trials: &Trials) -> Vec<Claim> {
     let names = ["average throughput", "average queueing time", "average utilisation"];
     let mut claims: Vec<Claim> = Vec::new();
     for ((metric, name), published) in Metric::ALL.into_iter().zip(names).zip(GAINS) {
-        let ours = trials.gain(PUBLISHED, metric, everywhere);
-        let [sound, best] = [SOUND, MEASURED].map(|law| percent(trials.gain(law, metric, everywhere)));
-        claims.push(Claim {
-            what: format!("{name} against core-based weights (abstract)"),
-            published: format!("{published:+.0} %"),
-            ours: format!("{} (sound {sound}, measured {best})", percent(ours)),
-            verdict: verdict(published, ours, 0, "the sign differs"),
-        });
+        let ours = trials.gain_by_seed(PUBLISHED, metric, everywhere);
+        let [sound, best] = [SOUND, MEASURED].map(|law| spread(trials.gain_by_seed(law, metric, everywhere)));
+        claims.push(Claim::new(
+            format!("{name} against core-based weights (abstract)"),
+            format!("{published:+.0} %"),
+            format!("{} (sound {sound}, measured {best})", spread(ours)),
+            Verdict::of_change(published, ours.mean, 0),
+        ));
     }
-    claims.push(Claim {
-        what: "the abstract's gain in throughput is the mean of the twelve that section 4.4 prints".into(),
-        published: format!("{:+.0} %", GAINS[0]),
-        ours: percent(MEAN_OF_PRINTED_GAINS),
-        verdict: Verdict::of_number(
-            GAINS[0],
-            MEAN_OF_PRINTED_GAINS,
-            0,
-            0.0,
-            Verdict::Not { why: "it is not their mean; what it is the mean of is not said".into() },
-        ),
-    });
-    let order = Condition::ALL.map(|condition| trials.gain(PUBLISHED, Metric::Throughput, of(condition)));
-    let is_io_least = order[1] < order[0] && order[1] < order[2];
-    claims.push(Claim {
-        what: "I/O-bound workloads gain least in throughput (section 4.4)".into(),
-        published: "I/O least".into(),
-        ours: format!("CPU {}, I/O {}, mixed {}", percent(order[0]), percent(order[1]), percent(order[2])),
-        verdict: if is_io_least {
-            Verdict::SameOrder
-        } else {
-            Verdict::Not { why: "it hangs on runtimes and CPU parts that are not published".into() }
-        },
-    });
+    let why = "it is not their mean; what it is the mean of is not said";
+    let mean_of_printed = Claim::new(
+        "the abstract's gain in throughput is the mean of the twelve that section 4.4 prints",
+        format!("{:+.0} %", GAINS[0]),
+        percent(MEAN_OF_PRINTED_GAINS),
+        Verdict::of_arithmetic(GAINS[0], MEAN_OF_PRINTED_GAINS, 0, 0.0, why),
+    );
+    claims.push(mean_of_printed.of_ours());
+    let order =
+        Condition::ALL.map(|condition| trials.gain_by_seed(PUBLISHED, Metric::Throughput, of(condition)));
+    let is_io_least = order[1].mean < order[0].mean && order[1].mean < order[2].mean;
+    claims.push(Claim::new(
+        "I/O-bound workloads gain least in throughput (section 4.4)",
+        "I/O least",
+        format!("CPU {}, I/O {}, mixed {}", spread(order[0]), spread(order[1]), spread(order[2])),
+        Verdict::of_sentence(is_io_least, "it hangs on runtimes and CPU parts that are not published"),
+    ));
     claims.extend(Metric::ALL.map(|metric| in_cells(trials, metric)));
     claims.extend(reference_claims(trials));
     claims
@@ -111,50 +97,36 @@ fn claims(trials: &Trials) -> Vec<Claim> {
 /// In how many cells the published laws beat core-based weights.
 fn in_cells(trials: &Trials, metric: Metric) -> Claim {
     let (n, of) = (trials.n_cells_better(PUBLISHED, CORE, metric), trials.cells.len());
-    Claim {
-        what: format!("better {} than core-based weights for every pattern and condition", metric.name()),
-        published: "all".into(),
-        ours: format!("{n} of {of} cells"),
-        verdict: if n == of {
-            Verdict::SameOrder
-        } else {
-            Verdict::Not { why: format!("not in {} of our cells", of - n) }
-        },
-    }
+    let what = format!("better {} than core-based weights for every pattern and condition", metric.name());
+    let why = format!("not in {} of our cells", of - n);
+    Claim::new(what, "all", format!("{n} of {of} cells"), Verdict::of_sentence(n == of, &why))
 }
 
 /// Against the independent computation.
 fn reference_claims(trials: &Trials) -> Vec<Claim> {
     let of_law = |(law, (name, reference)): (usize, &(&str, [f64; 3]))| {
-        let ours = Metric::ALL.map(|metric| trials.gain(law, metric, everywhere));
-        let verdicts =
-            reference.iter().zip(ours).map(|(theirs, ours)| verdict(*theirs, ours, 1, "the sign differs"));
-        let words = |gains: &[f64]| gains.iter().map(|gain| percent(*gain)).collect::<Vec<_>>().join(", ");
-        Claim {
-            what: format!(
+        let ours = Metric::ALL.map(|metric| trials.gain_by_seed(law, metric, everywhere));
+        let verdicts: Vec<(&str, Verdict)> = Metric::ALL
+            .iter()
+            .zip(reference.iter().zip(ours))
+            .map(|(metric, (theirs, ours))| (metric.name(), Verdict::of_change(*theirs, ours.mean, 1)))
+            .collect();
+        let claim = Claim::new(
+            format!(
                 "{name}: throughput, queueing time, utilisation of an independent computation of this model"
             ),
-            published: words(reference),
-            ours: words(&ours),
-            verdict: verdicts.max_by_key(rank).unwrap_or(Verdict::SameOrder),
-        }
+            reference.map(percent).join(", "),
+            ours.map(spread).join(", "),
+            Verdict::of_many(&verdicts),
+        );
+        claim.of_ours()
     };
     [STATIC, LOAD, PUBLISHED, SOUND].into_iter().zip(&REFERENCE).map(of_law).collect()
 }
 
-/// The worse, the larger.
-fn rank(verdict: &Verdict) -> u8 {
-    match verdict {
-        Verdict::Exact => 0,
-        Verdict::Within { .. } => 1,
-        Verdict::SameOrder => 2,
-        Verdict::Not { .. } => 3,
-    }
-}
-
 fn means(trials: &Trials) -> Listing {
     let row = |law: usize| -> Vec<Cell> {
-        let ours = Metric::ALL.map(|metric| Cell::Number(trials.gain(law, metric, everywhere), 1));
+        let ours = Metric::ALL.map(|metric| Cell::Mean(trials.gain_by_seed(law, metric, everywhere), 1));
         let theirs = REFERENCE.iter().find(|(name, _)| *name == contestants()[law].name);
         let theirs = (0..3).map(|n| theirs.map_or(Cell::Empty, |(_, gains)| Cell::Number(gains[n], 1)));
         let (low, high) = trials.range(law, everywhere, |outcome| outcome.errors);
@@ -196,7 +168,7 @@ fn cells(trials: &Trials) -> Listing {
         let what = trials.cells[cell];
         let mut row =
             vec![what.pattern.word().into(), what.condition.word().into(), Cell::Number(what.load, 1)];
-        let gain = |law, metric| Cell::Number(trials.cell_gain(cell, law, metric), 1);
+        let gain = |law, metric| Cell::Mean(trials.cell_gains(cell, law, metric), 1);
         row.extend((STATIC..N_MAIN).flat_map(|law| Metric::ALL.map(|metric| gain(law, metric))));
         row
     };
@@ -219,9 +191,9 @@ fn by_condition(trials: &Trials) -> Figure {
     };
     Figure {
         name: "gains-by-condition".into(),
-        title: "Throughput against core-based weights".into(),
-        x_label: "condition".into(),
-        y_label: "gain (%)".into(),
+        title: "Paper 003, section 4.4: throughput against core-based weights".into(),
+        x_label: "workload".into(),
+        y_label: "gain in throughput (%)".into(),
         shape: Shape::Bars {
             categories: Condition::ALL.map(|condition| condition.word().to_owned()).to_vec(),
             series: (STATIC..N_MAIN).map(series).collect(),

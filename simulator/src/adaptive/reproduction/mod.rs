@@ -33,7 +33,8 @@ pub(super) fn report(effort: Effort, seed: u64, progress: &dyn Progress) -> Repo
     Report {
         name: "adaptive",
         paper: "Kim, Choi, Kim: Adaptive application-aware job scheduling optimization strategy in \
-                heterogeneous infrastructures. Cluster Computing 19, 2016 (paper 003).",
+                heterogeneous infrastructures. Cluster Computing 19, 2016 (paper 003)",
+        effort,
         parts: vec![
             example::part(),
             gains::part(&trials, n_main),

@@ -32,22 +32,18 @@ pub(super) fn part(trials: &Trials, seed: u64) -> Part {
         measured_wins(trials),
     ];
     Part {
-        title: "Whether the published laws are sound (Algorithms 3 and 4)".into(),
+        title: "Whether the published laws are sound (Algorithms 3 and 4; ours)".into(),
         text: "Read as printed, the laws have faults that can be named before anything is run: nothing \
                keeps weights within 0 and 1; Algorithm 4 has no state in which it rests, and its `else` \
                adds a vCPU even when too many attempts fail; ERROR moves weight to the cloud and nothing \
                moves it back; LOAD compares a queue with the size of a job, and rates never enter. Each is \
-               counted here over all runs of the 24 cells, where not said otherwise. The numbers under \
-               *published* are those of an independent computation, or the remark itself."
+               counted here over all runs of the 24 cells, where not said otherwise. These are remarks of \
+               ours, not claims of the paper; what they are compared with are numbers of an independent \
+               computation, or the remark itself."
             .into(),
         claims,
         ..Part::default()
     }
-}
-
-/// The remark holds in direction; or it does not.
-fn holds(is_so: bool, why: &str) -> Verdict {
-    if is_so { Verdict::SameOrder } else { Verdict::Not { why: why.into() } }
 }
 
 fn computes(cell: &Cell) -> bool {
@@ -65,38 +61,41 @@ fn part_changed(outcome: &Outcome) -> f64 {
 
 fn bounds(trials: &Trials) -> Claim {
     let (_, most) = trials.range(PUBLISHED, everywhere, |outcome| outcome.n_clamped as f64);
-    Claim {
-        what: "weights would leave 0 to 1: steps of a run, at most".into(),
-        published: REFERENCE_CLAMPED.to_string(),
-        ours: format!("{most}"),
-        verdict: holds(most > 0.0, "no step left 0 to 1 in our runs"),
-    }
+    Claim::new(
+        "weights would leave 0 to 1: steps of a run, at most",
+        REFERENCE_CLAMPED.to_string(),
+        format!("{most}"),
+        Verdict::of_sentence(most > 0.0, "no step left 0 to 1 in our runs"),
+    )
+    .of_ours()
 }
 
 fn swings(trials: &Trials) -> Claim {
     let (least, most) = trials.range(PUBLISHED, computes, n_changes);
     let (least_part, _) = trials.range(PUBLISHED, computes, part_changed);
-    Claim {
-        what: "Algorithm 4 never rests: changes of vCPUs a run, CPU-bound and mixed".into(),
-        published: format!("{} to {}", REFERENCE_CHANGES.0, REFERENCE_CHANGES.1),
-        ours: format!(
+    Claim::new(
+        "Algorithm 4 never rests: changes of vCPUs a run, CPU-bound and mixed",
+        format!("{} to {}", REFERENCE_CHANGES.0, REFERENCE_CHANGES.1),
+        format!(
             "{least} to {most}; in each run at the end of {:.0} % of intervals or more",
             least_part * 100.0
         ),
-        verdict: holds(least_part > 0.5, "in some run it rested for half of the time or more"),
-    }
+        Verdict::of_sentence(least_part > 0.5, "in some run it rested for half of the time or more"),
+    )
+    .of_ours()
 }
 
 fn swings_of_sound(trials: &Trials) -> Claim {
     let (least, most) = trials.range(SOUND, everywhere, n_changes);
     let published = trials.sum(PUBLISHED, n_changes);
     let part = trials.sum(SOUND, n_changes) / published * 100.0;
-    Claim {
-        what: "the sound law changes vCPUs less often: changes a run, all conditions".into(),
-        published: format!("{} to {}", REFERENCE_CHANGES_SOUND.0, REFERENCE_CHANGES_SOUND.1),
-        ours: format!("{least} to {most}; {part:.0} % of the published law's"),
-        verdict: holds(part < 100.0, "it changes them more often"),
-    }
+    Claim::new(
+        "the sound law changes vCPUs less often: changes a run, all conditions",
+        format!("{} to {}", REFERENCE_CHANGES_SOUND.0, REFERENCE_CHANGES_SOUND.1),
+        format!("{least} to {most}; {part:.0} % of the published law's"),
+        Verdict::of_sentence(part < 100.0, "it changes them more often"),
+    )
+    .of_ours()
 }
 
 /// The cloud's weight under the published law, where the first weights are as good at the end as in the
@@ -105,20 +104,21 @@ fn ratchet(seed: u64) -> Claim {
     let quiet = Cell { load: QUIET, ..cell(Condition::Cpu) };
     let weights = |law| course(quiet, law, seed).into_iter().map(|moment| moment.cloud_weight);
     let (initial, published, sound) = (initial_weight(), mean(weights(PUBLISHED)), mean(weights(SOUND)));
-    Claim {
-        what: "ERROR is a ratchet: each rise gives Delta to the cloud, no fall takes it back (weight of \
+    Claim::new(
+        "ERROR is a ratchet: each rise gives Delta to the cloud, no fall takes it back (weight of \
                the cloud, stable, CPU-bound, load 0.5, where queues are short and LOAD seldom acts)"
-            .into(),
-        published: "yes".into(),
-        ours: format!(
+            ,
+        "yes",
+        format!(
             "{initial:.2} by profile; in the mean {published:.2} under the published law, {sound:.2} under the \
              sound one"
         ),
-        verdict: holds(
+        Verdict::of_sentence(
             published > initial + RATCHET && sound < initial + RATCHET,
             "the weight stayed near its beginning, or left it under both laws",
         ),
-    }
+    )
+    .of_ours()
 }
 
 /// The cloud's profiled weight for AutoDock.
@@ -138,15 +138,14 @@ fn climb(seed: u64) -> Claim {
         course(quiet, law, seed).windows(2).filter(is_idle_rise).count()
     };
     let (published, sound) = (n_rises(PUBLISHED), n_rises(SOUND));
-    Claim {
-        what:
-            "Algorithm 4 climbs whether or not there is work: rises with no more tasks than vCPUs, stable, \
-               I/O-bound, load 0.5"
-                .into(),
-        published: "always to C".into(),
-        ours: format!("such rises: {published}; under the sound law: {sound}"),
-        verdict: holds(published > 0 && sound == 0, "it met work at each rise of this run"),
-    }
+    Claim::new(
+        "Algorithm 4 climbs whether or not there is work: rises with no more tasks than vCPUs, stable, \
+               I/O-bound, load 0.5",
+        "always to C",
+        format!("such rises: {published}; under the sound law: {sound}"),
+        Verdict::of_sentence(published > 0 && sound == 0, "it met work at each rise of this run"),
+    )
+    .of_ours()
 }
 
 fn load_alone(trials: &Trials) -> Claim {
@@ -156,31 +155,30 @@ fn load_alone(trials: &Trials) -> Claim {
         (0..3).map(|step| trials.sum(LOAD, |outcome| outcome.load_steps[step] as f64)).collect();
     let all: f64 = steps.iter().sum();
     let part = |step: usize| steps[step] / all * 100.0;
-    Claim {
-        what: "LOAD alone is worth nothing over the static weights that it starts from (throughput)".into(),
-        published: "+13.2 against +13.5 %".into(),
-        ours: format!(
+    Claim::new(
+        "LOAD alone is worth nothing over the static weights that it starts from (throughput)",
+        "+13.2 against +13.5 %",
+        format!(
             "{load:+.1} against {fixed:+.1} %; of its steps {:.0} % keep, {:.0} % initialize, {:.0} % move",
             part(0),
             part(1),
             part(2)
         ),
-        verdict: holds(load <= fixed, "it gains here"),
-    }
+        Verdict::of_sentence(load <= fixed, "it gains here"),
+    )
+    .of_ours()
 }
 
 fn cost_on_cpu(trials: &Trials) -> Claim {
     let gain = |law| trials.gain(law, Metric::Throughput, of(Condition::Cpu));
     let (published, fixed, measured) = (gain(PUBLISHED), gain(STATIC), gain(MEASURED));
-    Claim {
-        what: "on CPU-bound workloads the published scaling costs throughput against its own static weights"
-            .into(),
-        published: "+10 against +20 % (stable, load 1.1)".into(),
-        ours: format!(
-            "{published:+.1} against {fixed:+.1} % (all CPU-bound cells; measured law {measured:+.1} %)"
-        ),
-        verdict: holds(published < fixed, "it gains here"),
-    }
+    Claim::new(
+        "on CPU-bound workloads the published scaling costs throughput against its own static weights",
+        "+10 against +20 % (stable, load 1.1)",
+        format!("{published:+.1} against {fixed:+.1} % (all CPU-bound cells; measured law {measured:+.1} %)"),
+        Verdict::of_sentence(published < fixed, "it gains here"),
+    )
+    .of_ours()
 }
 
 /// In all three means.
@@ -198,22 +196,24 @@ fn wins(trials: &Trials, one: usize, other: usize) -> (bool, String) {
 
 fn sound_wins(trials: &Trials) -> Claim {
     let (is_so, words) = wins(trials, SOUND, PUBLISHED);
-    Claim {
-        what: "the sound laws beat the published ones in the means of all three metrics".into(),
-        published: "yes".into(),
-        ours: format!("better {words}"),
-        verdict: holds(is_so, "not in each of them"),
-    }
+    Claim::new(
+        "the sound laws beat the published ones in the means of all three metrics",
+        "yes",
+        format!("better {words}"),
+        Verdict::of_sentence(is_so, "not in each of them"),
+    )
+    .of_ours()
 }
 
 fn measured_wins(trials: &Trials) -> Claim {
     let (beats_sound, words) = wins(trials, MEASURED, SOUND);
     let (beats_published, _) = wins(trials, MEASURED, PUBLISHED);
     let (beats_core, _) = wins(trials, MEASURED, CORE);
-    Claim {
-        what: "a law that beats all of them in the means of all three metrics (ours)".into(),
-        published: "not in the paper".into(),
-        ours: format!("measured against sound: better {words}"),
-        verdict: holds(beats_sound && beats_published && beats_core, "not in each of them"),
-    }
+    Claim::new(
+        "a law that beats all of them in the means of all three metrics (ours)",
+        "not in the paper",
+        format!("measured against sound: better {words}"),
+        Verdict::of_sentence(beats_sound && beats_published && beats_core, "not in each of them"),
+    )
+    .of_ours()
 }

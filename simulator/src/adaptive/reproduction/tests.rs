@@ -1,5 +1,5 @@
 use super::*;
-use crate::report::{Shape, Verdict};
+use crate::report::{Shape, Source, Word};
 
 #[test]
 fn the_same_seed_gives_the_same_report() {
@@ -13,16 +13,16 @@ fn the_same_seed_gives_the_same_report() {
 #[test]
 fn what_must_hold_holds_in_the_report() {
     let report = report(Effort::Quick, 7, &());
-    let verdict = |part: &str, what: &str| -> Verdict {
+    let verdict = |part: &str, what: &str| -> Word {
         let parts = report.parts.iter().filter(|one| one.title.contains(part));
         let mut claims = parts.flat_map(|part| &part.claims);
-        claims.find(|claim| claim.what.contains(what)).expect("it is claimed").verdict.clone()
+        claims.find(|claim| claim.what.contains(what)).expect("it is claimed").verdict.word
     };
-    assert_eq!(verdict("example", "threshold"), Verdict::Exact);
-    assert_eq!(verdict("example", "W after LOAD"), Verdict::Exact);
-    assert!(matches!(verdict("example", "only the cluster"), Verdict::Not { .. }));
-    assert_eq!(verdict("Gains", "average throughput"), Verdict::SameOrder);
-    assert!(matches!(verdict("Gains", "mean of the twelve"), Verdict::Not { .. }));
+    assert_eq!(verdict("example", "threshold"), Word::Exact);
+    assert_eq!(verdict("example", "W after LOAD"), Word::Exact);
+    assert_eq!(verdict("example", "only the cluster"), Word::Not);
+    assert_eq!(verdict("Gains", "average throughput"), Word::DirectionOnly);
+    assert_eq!(verdict("Gains", "mean of the twelve"), Word::Not);
     for remark in [
         "never rests",
         "ratchet",
@@ -32,9 +32,24 @@ fn what_must_hold_holds_in_the_report() {
         "sound laws beat",
         "a law that beats",
     ] {
-        assert_eq!(verdict("sound", remark), Verdict::SameOrder, "{remark}");
+        assert_eq!(verdict("sound", remark), Word::Holds, "{remark}");
     }
-    assert_eq!(verdict("Other loads", "measured beats"), Verdict::SameOrder);
+    assert_eq!(verdict("Other loads", "measured beats"), Word::Holds);
+}
+
+#[test]
+fn remarks_of_ours_and_other_computations_do_not_count() {
+    let report = report(Effort::Quick, 1, &());
+    let n_of = |source| -> Vec<usize> {
+        let of_part = report.parts.iter().map(|part| &part.claims);
+        of_part.map(|claims| claims.iter().filter(|claim| claim.source == source).count()).collect()
+    };
+    // The example; three gains, their order and three times all cells.
+    assert_eq!(n_of(Source::Paper), [4, 7, 0, 0, 0, 0]);
+    // A mean, four computations; nine remarks; two orders.
+    assert_eq!(n_of(Source::Ours), [0, 5, 9, 0, 0, 2]);
+    assert_eq!(report.claims().count(), 11);
+    assert_eq!(report.count(Word::Exact), 2);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::{
         world::{Condition, Nature},
     },
     grid,
-    report::Progress,
+    report::{Draws, Progress},
 };
 
 /// Laws with a name for tables.
@@ -120,15 +120,31 @@ impl Trials {
         self.outcomes[cell].iter().map(gain)
     }
 
-    /// The mean gain in a cell over all seeds, in percent.
-    pub(super) fn cell_gain(&self, cell: usize, contestant: usize, metric: Metric) -> f64 {
-        mean(self.gains(cell, contestant, metric)) * 100.0
+    /// The gain in a cell by seed, in percent.
+    pub(super) fn cell_gains(&self, cell: usize, contestant: usize, metric: Metric) -> Draws {
+        Draws::of(self.gains(cell, contestant, metric).map(|gain| gain * 100.0))
+    }
+
+    fn cell_gain(&self, cell: usize, contestant: usize, metric: Metric) -> f64 {
+        self.cell_gains(cell, contestant, metric).mean
     }
 
     /// The mean gain over these cells, in percent.
     pub(super) fn gain(&self, contestant: usize, metric: Metric, is_in: impl Fn(&Cell) -> bool) -> f64 {
+        self.gain_by_seed(contestant, metric, is_in).mean
+    }
+
+    /// The same by seed.
+    pub(super) fn gain_by_seed(
+        &self,
+        contestant: usize,
+        metric: Metric,
+        is_in: impl Fn(&Cell) -> bool,
+    ) -> Draws {
         let cells = (0..self.cells.len()).filter(|cell| is_in(&self.cells[*cell]));
-        mean(cells.map(|cell| self.cell_gain(cell, contestant, metric)))
+        let gains: Vec<Vec<f64>> = cells.map(|cell| self.gains(cell, contestant, metric).collect()).collect();
+        let n_seeds = gains.first().map_or(0, Vec::len);
+        Draws::of((0..n_seeds).map(|seed| 100.0 * mean(gains.iter().map(|of_cell| of_cell[seed]))))
     }
 
     /// Cells in which the mean gain of one is better than that of another.

@@ -11,7 +11,7 @@ use crate::{
         scene::{N_PROCESSORS, Setting},
         world::{self, Policies},
     },
-    report::{Cell, Figure, Listing, Part, Progress, Shape},
+    report::{Cell, Draws, Figure, Listing, Part, Progress, Shape},
 };
 
 const C1: [f64; 4] = [0.5, 1.0, 2.0, 4.0];
@@ -57,12 +57,12 @@ pub(super) fn part(sizes: &Sizes, seed: u64, progress: &dyn Progress) -> Part {
         let outcomes = contenders.iter().map(|(_, bundling)| Policies { matching, bundling: *bundling });
         outcomes.map(|policies| world::run(scene, policies).measures()).collect()
     });
-    let ratios: Vec<Vec<[f64; 3]>> = all
+    let ratios: Vec<Vec<[Draws; 3]>> = all
         .iter()
-        .map(|runs| (0..contenders.len()).map(|one| runs::ratios(runs, one, 0)).collect())
+        .map(|runs| (0..contenders.len()).map(|one| runs::spreads(runs, one, 0)).collect())
         .collect();
     let lowest = |size: usize, measure: usize| {
-        let all = ratios[size].iter().zip(&contenders).map(|(ratio, (name, _))| (ratio[measure], name));
+        let all = ratios[size].iter().zip(&contenders).map(|(ratio, (name, _))| (ratio[measure].mean, name));
         let (ratio, name) =
             all.reduce(|a, b| if b.0 < a.0 { b } else { a }).unwrap_or((1.0, &contenders[0].0));
         format!("{name} ({ratio:.2})")
@@ -91,11 +91,11 @@ pub(super) fn part(sizes: &Sizes, seed: u64, progress: &dyn Progress) -> Part {
     }
 }
 
-fn listing(contenders: &[(String, ByEstimate)], ratios: &[Vec<[f64; 3]>]) -> Listing {
+fn listing(contenders: &[(String, ByEstimate)], ratios: &[Vec<[Draws; 3]>]) -> Listing {
     let heads = ["small jobs", "large jobs"];
     let heads = heads.into_iter().flat_map(|size| MEASURES.map(|measure| format!("{measure}, {size}")));
     let row = |(one, (name, _)): (usize, &(String, ByEstimate))| {
-        let cells = ratios.iter().flat_map(|ratios| ratios[one]).map(|ratio| Cell::Number(ratio, 3));
+        let cells = ratios.iter().flat_map(|ratios| ratios[one]).map(|ratio| Cell::Mean(ratio, 3));
         [Cell::from(name.as_str())].into_iter().chain(cells).collect()
     };
     Listing {
@@ -107,11 +107,11 @@ fn listing(contenders: &[(String, ByEstimate)], ratios: &[Vec<[f64; 3]>]) -> Lis
 }
 
 /// By c1, at c2 = 10.
-fn figure(contenders: &[(String, ByEstimate)], ratios: &[Vec<[f64; 3]>]) -> Figure {
+fn figure(contenders: &[(String, ByEstimate)], ratios: &[Vec<[Draws; 3]>]) -> Figure {
     let point = |c1: f64, size: usize, measure: usize| {
         let law = ByEstimate::BinPacking(BinPacking { c1, ..BinPacking::PAPER });
         let at = contenders.iter().position(|(_, bundling)| *bundling == law)?;
-        Some((c1, ratios[size][at][measure]))
+        Some((c1, ratios[size][at][measure].mean))
     };
     let line = |size: usize, measure: usize| C1.iter().filter_map(|c1| point(*c1, size, measure)).collect();
     let series = [(0, "small jobs"), (1, "large jobs")]
@@ -121,7 +121,7 @@ fn figure(contenders: &[(String, ByEstimate)], ratios: &[Vec<[f64; 3]>]) -> Figu
         series.map(|(size, measure, word)| (format!("{}, {word}", MEASURES[measure]), line(size, measure)));
     Figure {
         name: "constants-c1".into(),
-        title: "Size of bundles: c1 at c2 = 10".into(),
+        title: "Ours, equation 9 of paper 002: size of bundles, c1 at c2 = 10".into(),
         x_label: "c1".into(),
         y_label: "ratio to c1 = 1".into(),
         shape: Shape::Lines { series: series.collect(), is_log_x: true, is_log_y: false },

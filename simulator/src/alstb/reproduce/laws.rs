@@ -67,9 +67,9 @@ fn listing(by_nodes: &[OnNodes]) -> Listing {
         for (of, runs) in FIG_5.iter().zip(all) {
             let mut row = vec![in_words(processors).into(), of.letter.into()];
             for (one, other) in pairs {
-                let both = runs::ratios(runs, one, other).into_iter().zip(runs::wins(runs, one, other));
+                let both = runs::spreads(runs, one, other).into_iter().zip(runs::wins(runs, one, other));
                 row.extend(both.flat_map(|(ratio, n)| {
-                    [Cell::Number(ratio, 3), Cell::Text(format!("{n} of {}", runs.len()))]
+                    [Cell::Mean(ratio, 3), Cell::Text(format!("{n} of {}", runs.len()))]
                 }));
             }
             rows.push(row);

@@ -5,7 +5,7 @@ use scheduler::luck::Luck;
 use crate::{
     alstb::scene::{Scene, Setting},
     grid,
-    report::Progress,
+    report::{Draws, Progress},
 };
 
 /// By instance, by contender: makespan, mean job makespan, flowtime.
@@ -28,13 +28,15 @@ pub(super) fn run(
     measured.chunks(n_instances.max(1) as usize).map(<[_]>::to_vec).collect()
 }
 
-/// The mean over the instances of one contender's measures by those of another.
+/// One contender's measures by those of another, over the instances.
+pub(super) fn spreads(runs: &Runs, contender: usize, reference: usize) -> [Draws; 3] {
+    [0, 1, 2]
+        .map(|measure| Draws::of(runs.iter().map(|run| run[contender][measure] / run[reference][measure])))
+}
+
+/// The means of that.
 pub(super) fn ratios(runs: &Runs, contender: usize, reference: usize) -> [f64; 3] {
-    let of = |measure: usize| {
-        let ratios = runs.iter().map(|run| run[contender][measure] / run[reference][measure]);
-        ratios.sum::<f64>() / runs.len().max(1) as f64
-    };
-    [of(0), of(1), of(2)]
+    spreads(runs, contender, reference).map(|ratio| ratio.mean)
 }
 
 /// On how many instances one contender has less than another, by measure.
@@ -43,10 +45,7 @@ pub(super) fn wins(runs: &Runs, contender: usize, other: usize) -> [usize; 3] {
     [of(0), of(1), of(2)]
 }
 
-/// The mean over the instances of a contender's measures.
-pub(super) fn means(runs: &Runs, contender: usize) -> [f64; 3] {
-    let of = |measure: usize| {
-        runs.iter().map(|run| run[contender][measure]).sum::<f64>() / runs.len().max(1) as f64
-    };
-    [of(0), of(1), of(2)]
+/// A contender's measures, over the instances.
+pub(super) fn means(runs: &Runs, contender: usize) -> [Draws; 3] {
+    [0, 1, 2].map(|measure| Draws::of(runs.iter().map(|run| run[contender][measure])))
 }

@@ -1,7 +1,7 @@
 //! What the paper says and comes out here, on small sizes; and that a report is the same for the same seed.
 
 use super::*;
-use crate::report::Shape;
+use crate::report::{Shape, Word};
 
 #[test]
 fn the_same_seed_gives_the_same_report() {
@@ -28,6 +28,16 @@ fn every_row_has_a_cell_for_each_column_and_every_series_a_value_for_each_catego
             }
         }
     }
+}
+
+#[test]
+fn three_sentences_of_figure_4_and_twelve_of_figure_5_count() {
+    let report = reproduce(Effort::Quick, 1, &());
+    let by_part: Vec<usize> = report.parts.iter().map(|part| part.claims.len()).collect();
+    assert_eq!(by_part, [0, 3, 12, 0, 0]);
+    assert_eq!(report.claims().count(), 15);
+    let counted: usize = Word::ALL.into_iter().map(|word| report.count(word)).sum();
+    assert_eq!(counted, 15);
 }
 
 /// Fig. 5's settings, a fifth of the scaled size; so many instances that luck decides nothing below.

@@ -1,10 +1,10 @@
 //! Section 6.2: which affinity metric is the better one.
 
-use crate::report::{Claim, Figure, Part, Shape};
+use crate::report::{Claim, Draws, Figure, Part, Shape};
 
 use super::{
     super::runs::{Run, of},
-    EFFICIENCY, FAIRNESS, Value, mean, percentage,
+    EFFICIENCY, FAIRNESS, Value, mean, one, percentage,
 };
 
 const AFFINITIES: [&str; 3] = ["throughput", "EPA", "RPA"];
@@ -22,7 +22,7 @@ pub(super) fn part(runs: &[Run]) -> Part {
     ));
     Part {
         title: "Section 6.2: affinity metrics".into(),
-        text: "Means over all scenarios and second levels.".into(),
+        text: "Means over all scenarios and second levels; ± is over the five draws of Random.".into(),
         claims,
         tables: Vec::new(),
         figures: vec![
@@ -35,24 +35,33 @@ pub(super) fn part(runs: &[Run]) -> Part {
 fn on_average(runs: &[Run]) -> Vec<Claim> {
     let mut claims = Vec::new();
     for (other, fairness, efficiency) in [("throughput", 10.0, 8.0), ("EPA", 3.0, 2.0)] {
-        let ratio = |value: Value| {
-            let of_affinity = |name: &str| mean(runs, value, |run| run.first.1 == name);
-            of_affinity("RPA") / of_affinity(other)
-        };
+        let fairer = ratio(runs, FAIRNESS, other).into_iter().map(|ratio| (ratio - 1.0) * 100.0);
         claims.push(percentage(
             &format!("fairness with RPA against {other}, on average (section 6.2)"),
             fairness,
-            (ratio(FAIRNESS) - 1.0) * 100.0,
-            1.0,
+            Draws::of(fairer),
         ));
+        let quicker = ratio(runs, EFFICIENCY, other).into_iter().map(|ratio| (1.0 - ratio) * 100.0);
         claims.push(percentage(
             &format!("efficiency with RPA against {other}, on average (section 6.2)"),
             efficiency,
-            (1.0 - ratio(EFFICIENCY)) * 100.0,
-            1.5,
+            Draws::of(quicker),
         ));
     }
     claims
+}
+
+/// The mean with RPA by that with another affinity, in each draw.
+fn ratio(runs: &[Run], value: Value, other: &str) -> Vec<f64> {
+    let n_draws = runs.iter().map(Run::n_draws).max().unwrap_or(0);
+    let in_draw = |n: usize| {
+        let of_affinity = |name: &str| {
+            let meant = runs.iter().filter(|run| run.first.1 == name);
+            Draws::of(meant.map(|run| value(&run.drawn(n)))).mean
+        };
+        of_affinity("RPA") / of_affinity(other)
+    };
+    (0..n_draws).map(in_draw).collect()
 }
 
 /// In how many runs there is a gain, and how large it is at most, both in percent.
@@ -60,7 +69,7 @@ fn in_runs(what: &str, published: [f64; 2], gains: &[f64]) -> [Claim; 2] {
     let n_gains = gains.iter().filter(|gain| **gain > 1e-9).count();
     let share = n_gains as f64 / gains.len() as f64 * 100.0;
     let most = gains.iter().copied().fold(0.0, f64::max);
-    [percentage(what, published[0], share, 3.0), percentage("… by at most", published[1], most, 2.0)]
+    [percentage(what, published[0], one(share)), percentage("… by at most", published[1], one(most))]
 }
 
 /// RPA against another affinity, all else equal: gains in percent of each pair.
@@ -73,12 +82,12 @@ fn gains(runs: &[Run], other: &str, value: Value) -> Vec<f64> {
 
 fn bars(runs: &[Run], name: &str, [word, y_label]: [&str; 2], value: Value) -> Figure {
     let of_affinity = |affinity: &str| {
-        let of_policy = |policy| mean(runs, value, |run| run.first == (policy, affinity));
+        let of_policy = |policy| mean(runs, value, |run| run.first == (policy, affinity)).mean;
         (affinity.to_owned(), POLICIES.map(of_policy).to_vec())
     };
     Figure {
         name: format!("affinity-{name}"),
-        title: format!("{word} by affinity metric"),
+        title: format!("Paper 000, section 6.2: {} by affinity metric", word.to_lowercase()),
         x_label: "first level".into(),
         y_label: y_label.into(),
         shape: Shape::Bars {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     grid,
-    report::{Cell, Progress, Verdict},
+    report::{Cell, Draws, Progress, Verdict},
 };
 
 /// What the simulation chooses, for the reports' texts.
@@ -69,17 +69,20 @@ fn run_all(runs: &[(Workload, Setting)], progress: &dyn Progress) -> Vec<Outcome
 }
 
 fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
-    let (sum, n) = values.into_iter().fold((0.0, 0.0), |(sum, n), value| (sum + value, n + 1.0));
-    if n > 0.0 { sum / n } else { 0.0 }
+    Draws::of(values).mean
 }
 
-/// A sentence of the paper: it holds, or why not.
-fn sentence(holds: bool, why: &str) -> Verdict {
-    if holds { Verdict::SameOrder } else { Verdict::Not { why: why.to_owned() } }
+/// Why a claim is not looked at with little effort.
+fn only_full(what: &str) -> Verdict {
+    Verdict::not_run(format!("{what} only with the full effort"))
 }
 
 fn percent(part: f64) -> String {
     format!("{:.1} %", 100.0 * part)
+}
+
+fn drawn(draws: Draws, n_digits: usize) -> Cell {
+    Cell::Mean(draws, n_digits)
 }
 
 fn number(value: f64, n_digits: usize) -> Cell {

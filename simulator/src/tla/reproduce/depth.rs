@@ -5,12 +5,12 @@ use std::num::NonZeroU32;
 use scheduler::policy::placement::{Placement, Tla};
 
 use super::{
-    runs::{Size, clusters, mean, tla, turnaround},
+    runs::{Size, clusters, tla, turnaround},
     sources::Source,
 };
 use crate::{
     grid,
-    report::{Cell, Claim, Figure, Listing, Part, Progress, Shape, Verdict},
+    report::{Cell, Claim, Draws, Figure, Listing, Part, Progress, Shape, Verdict},
     tla::{
         multicluster::simulate,
         published::{DIFFERING, GAIN_AT_160},
@@ -34,8 +34,8 @@ pub fn part(source: &Source, size: Size, seed: u64, progress: &dyn Progress) -> 
         |depth| Tla { allocation_depth: NonZeroU32::new(depth).unwrap_or(NonZeroU32::MIN), ..tla() };
     let allocations = times(source, size, seed, progress, &ALLOCATION_DEPTHS.map(allocate));
     let word = |depth: u32| if depth == 0 { "all".to_owned() } else { depth.to_string() };
-    let rows = |words: Vec<String>, times: &[f64]| -> Vec<Vec<Cell>> {
-        words.into_iter().zip(times).map(|(word, time)| vec![word.into(), Cell::Number(*time, 0)]).collect()
+    let rows = |words: Vec<String>, times: &[Draws]| -> Vec<Vec<Cell>> {
+        words.into_iter().zip(times).map(|(word, time)| vec![word.into(), Cell::Mean(*time, 0)]).collect()
     };
     let columns = |first: &str| vec![first.to_owned(), "ATT (s)".to_owned()];
     Part {
@@ -63,7 +63,7 @@ pub fn part(source: &Source, size: Size, seed: u64, progress: &dyn Progress) -> 
         ],
         figures: vec![Figure {
             name: "tla-simulation-depth".into(),
-            title: "Average turnaround time by simulation depth".into(),
+            title: "Paper 001: average turnaround time by simulation depth".into(),
             x_label: "jobs simulated behind the first".into(),
             y_label: "average turnaround time (s)".into(),
             shape: Shape::Lines {
@@ -73,7 +73,7 @@ pub fn part(source: &Source, size: Size, seed: u64, progress: &dyn Progress) -> 
                         .iter()
                         .zip(&depths)
                         .filter(|(n, _)| **n > 0)
-                        .map(|(n, t)| (f64::from(*n), *t))
+                        .map(|(n, t)| (f64::from(*n), t.mean))
                         .collect(),
                 )],
                 is_log_x: true,
@@ -83,37 +83,36 @@ pub fn part(source: &Source, size: Size, seed: u64, progress: &dyn Progress) -> 
     }
 }
 
-fn claims(depths: &[f64], (n_differing, n_scored): (u64, u64)) -> Vec<Claim> {
-    let at = |depth| DEPTHS.iter().position(|other| *other == depth).map_or(f64::NAN, |n| depths[n]);
+fn claims(depths: &[Draws], (n_differing, n_scored): (u64, u64)) -> Vec<Claim> {
+    let at = |depth| DEPTHS.iter().position(|other| *other == depth).map_or(f64::NAN, |n| depths[n].mean);
     let gain = 100.0 * (at(1) - at(DEPTH_OF_CLAIM)) / (at(1) - at(0));
-    let share = n_differing as f64 / n_scored.max(1) as f64;
-    let published_share = DIFFERING.0 as f64 / DIFFERING.1 as f64;
+    let share = 100.0 * n_differing as f64 / n_scored.max(1) as f64;
+    let published_share = 100.0 * DIFFERING.0 as f64 / DIFFERING.1 as f64;
+    let why = "the paper's is of another workload, A1";
     vec![
-        Claim {
-            what: "simulation depth: 160 keeps at least so much of what the whole queue gains over depth 1, in % (paper: A1)".into(),
-            published: format!("{GAIN_AT_160:.0}"),
-            ours: format!("{gain:.0}"),
-            verdict: if gain >= GAIN_AT_160 {
-                Verdict::SameOrder
-            } else {
-                Verdict::Not { why: "it keeps less on this workload".into() }
-            },
-        },
-        Claim {
-            what: "simulation depth: few decisions at high load differ from those of depth 1 (paper: A1)".into(),
-            published: format!("{} of {} ({:.1} %)", DIFFERING.0, DIFFERING.1, 100.0 * published_share),
-            ours: format!("{n_differing} of {n_scored} ({:.1} %)", 100.0 * share),
-            verdict: if share < 0.5 {
-                Verdict::SameOrder
-            } else {
-                Verdict::Not { why: "most decisions differ on this workload".into() }
-            },
-        },
+        Claim::new(
+            "simulation depth: what 160 keeps of the gain of the whole queue over depth 1, in % (paper: A1)",
+            format!("{GAIN_AT_160:.0}"),
+            format!("{gain:.0}"),
+            Verdict::of_amount(GAIN_AT_160, gain, 0, why),
+        ),
+        Claim::new(
+            "simulation depth: decisions at high load that differ from those of depth 1 (paper: A1)",
+            format!("{} of {} ({published_share:.1} %)", DIFFERING.0, DIFFERING.1),
+            format!("{n_differing} of {n_scored} ({share:.1} %)"),
+            Verdict::of_amount(published_share, share, 1, why),
+        ),
     ]
 }
 
-/// Average turnaround times, means over the speed vectors.
-pub fn times(source: &Source, size: Size, seed: u64, progress: &dyn Progress, policies: &[Tla]) -> Vec<f64> {
+/// Average turnaround times, over the speed vectors.
+pub fn times(
+    source: &Source,
+    size: Size,
+    seed: u64,
+    progress: &dyn Progress,
+    policies: &[Tla],
+) -> Vec<Draws> {
     let workload = source.workload.at_load(LOAD, source.n_cores());
     let cells: Vec<(Tla, u64)> =
         policies.iter().flat_map(|tla| (0..size.n_sweep_vectors).map(move |vector| (*tla, vector))).collect();
@@ -121,7 +120,10 @@ pub fn times(source: &Source, size: Size, seed: u64, progress: &dyn Progress, po
         let clusters = clusters(source, HETEROGENEITY, *vector, seed)?;
         Some(turnaround(&workload, &clusters, Placement::Tla(*tla)))
     });
-    times.chunks(size.n_sweep_vectors as usize).map(|of_one| mean(of_one.iter().copied().flatten())).collect()
+    times
+        .chunks(size.n_sweep_vectors as usize)
+        .map(|of_one| Draws::of(of_one.iter().copied().flatten()))
+        .collect()
 }
 
 /// Decisions at high load that depth 1 would make otherwise, and all that were made by simulation.

@@ -3,12 +3,12 @@
 use scheduler::policy::placement::Placement;
 
 use super::{
-    runs::{POLICIES, Size, clusters, improvement, mean, tla, turnaround},
+    runs::{POLICIES, Size, clusters, improvement, tla, turnaround},
     sources::Source,
 };
 use crate::{
     grid,
-    report::{Cell, Claim, Figure, Listing, Part, Progress, Shape, Verdict},
+    report::{Cell, Claim, Draws, Figure, Listing, Part, Progress, Shape, Verdict},
 };
 
 const LOAD: f64 = 0.75;
@@ -27,11 +27,12 @@ pub fn part(source: &Source, size: Size, seed: u64, progress: &dyn Progress) -> 
         Some([bf, ff, ai2, turnaround(&misjudged, &clusters, Placement::Tla(tla()))])
     });
     // By factor, the means over vectors.
-    let times: Vec<[f64; 4]> = all
+    let times: Vec<[Draws; 4]> = all
         .chunks(size.n_sweep_vectors as usize)
-        .map(|of_one| std::array::from_fn(|n| mean(of_one.iter().flatten().map(|times| times[n]))))
+        .map(|of_one| std::array::from_fn(|n| Draws::of(of_one.iter().flatten().map(|times| times[n]))))
         .collect();
-    let gains: Vec<f64> = times.iter().map(|times| improvement(times[3], &times[..3])).collect();
+    let gain = |times: &[Draws; 4]| improvement(times[3].mean, &times.map(|time| time.mean)[..3]);
+    let gains: Vec<f64> = times.iter().map(gain).collect();
     Part {
         title: "Inaccurate estimates (the f-model)".into(),
         text: format!(
@@ -45,34 +46,30 @@ pub fn part(source: &Source, size: Size, seed: u64, progress: &dyn Progress) -> 
     }
 }
 
-fn claims(times: &[[f64; 4]], gains: &[f64]) -> Vec<Claim> {
+fn claims(times: &[[Draws; 4]], gains: &[f64]) -> Vec<Claim> {
     let is_constant = times.iter().all(|row| row[..3] == times[0][..3]);
     let wrong = gains[1..].iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let words = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
-    let verdict = |does: bool, as_good: Verdict, why: &str| {
-        if does { as_good } else { Verdict::Not { why: why.into() } }
-    };
     vec![
-        Claim {
-            what: "f-model: BF, FF and AI2 do not depend on estimates".into(),
-            published: "yes".into(),
-            ours: words(is_constant),
-            verdict: verdict(is_constant, Verdict::Exact, "one of them changes"),
-        },
-        Claim {
-            what: "f-model: the improvement is largest with accurate estimates (in %: f = 1, best of the others)".into(),
-            published: "yes".into(),
-            ours: format!("{:.0}, {wrong:.0}", gains[0]),
-            verdict: verdict(gains[0] > wrong, Verdict::SameOrder, "some wrong estimates do better here"),
-        },
+        Claim::new(
+            "f-model: BF, FF and AI2 do not depend on estimates",
+            "yes",
+            if is_constant { "yes" } else { "no" },
+            Verdict::of_choice(is_constant, "one of them changes"),
+        ),
+        Claim::new(
+            "f-model: the improvement is largest with accurate estimates (in %: f = 1, best of the others)",
+            "yes",
+            format!("{:.0}, {wrong:.0}", gains[0]),
+            Verdict::of_sentence(gains[0] > wrong, "some wrong estimates do better here"),
+        ),
     ]
 }
 
-fn table(times: &[[f64; 4]], gains: &[f64]) -> Listing {
+fn table(times: &[[Draws; 4]], gains: &[f64]) -> Listing {
     let columns = ["f", "BF (s)", "FF (s)", "AI2 (s)", "TLA (s)", "improvement (%)"];
-    let row = |((f, times), gain): ((&f64, &[f64; 4]), &f64)| {
+    let row = |((f, times), gain): ((&f64, &[Draws; 4]), &f64)| {
         let mut row = vec![Cell::Number(*f, 2)];
-        row.extend(times.iter().map(|time| Cell::Number(*time, 0)));
+        row.extend(times.iter().map(|time| Cell::Mean(*time, 0)));
         row.push(Cell::Number(*gain, 1));
         row
     };
@@ -87,7 +84,7 @@ fn table(times: &[[f64; 4]], gains: &[f64]) -> Listing {
 fn figure(gains: &[f64]) -> Figure {
     Figure {
         name: "tla-estimates".into(),
-        title: "Improvement by TLA with inaccurate estimates".into(),
+        title: "Paper 001, f-model: improvement by TLA with inaccurate estimates".into(),
         x_label: "f: largest estimate over runtime".into(),
         y_label: "shorter average turnaround time (%)".into(),
         shape: Shape::Lines {

@@ -70,15 +70,9 @@ pub fn part() -> Part {
     for (what, published, ours) in
         [("job 1 goes to", "B", choice), ("figure 9: job 1 goes to", "A", early_choice)]
     {
-        let is_alike = published == CLUSTERS[ours];
-        let why = || "the other cluster has the smaller mean here".to_owned();
-        let verdict = if is_alike { Verdict::Exact } else { Verdict::Not { why: why() } };
-        claims.push(Claim {
-            what: what.into(),
-            published: published.into(),
-            ours: CLUSTERS[ours].into(),
-            verdict,
-        });
+        let why = "the other cluster has the smaller mean here";
+        let verdict = Verdict::of_choice(published == CLUSTERS[ours], why);
+        claims.push(Claim::new(what, published, CLUSTERS[ours], verdict));
     }
     Part {
         title: "The worked example (table 1, figure 9)".into(),
@@ -100,9 +94,9 @@ pub fn part() -> Part {
 }
 
 fn number(what: String, published: f64, ours: f64) -> Claim {
-    let contradicted = || "table 1 contradicts figure 9, see the text".to_owned();
-    let verdict = Verdict::of_number(published, ours, 2, 0.0, Verdict::Not { why: contradicted() });
-    Claim { what, published: published.to_string(), ours: ours.to_string(), verdict }
+    let verdict =
+        Verdict::of_arithmetic(published, ours, 2, 0.0, "table 1 contradicts figure 9, see the text");
+    Claim::new(what, published.to_string(), ours.to_string(), verdict)
 }
 
 trait ToCell {

@@ -42,7 +42,8 @@ fn report(effort: Effort, seed: u64, progress: &dyn Progress, logs: Vec<sources:
     Report {
         name: "tla",
         paper: "Shih et al., \"TLA: Temporal look-ahead processor allocation method for heterogeneous \
-                multi-cluster systems\", JPDC 73 (2013)",
+                multi-cluster systems\", JPDC 73 (2013) (paper 001)",
+        effort,
         parts: vec![
             example::part(),
             table_4::part(&all, size, seed, progress),

@@ -6,6 +6,7 @@
 //! environment need not be set up anew.
 
 mod alstb;
+mod fifo;
 mod importance;
 mod max_std;
 mod min_min;
@@ -38,6 +39,8 @@ pub enum ByApplication {
     Sufferage,
     /// Of those that suit the node, the one with a job that ends soonest: see `soonest.rs`.
     Soonest,
+    /// That of the oldest job: see `fifo.rs`.
+    Fifo,
 }
 
 /// An application with tasks that wait.
@@ -47,6 +50,8 @@ pub struct Open {
     pub application: usize,
     /// What is left of that of its jobs with the least left: estimates of the tasks that wait, together.
     pub work: f64,
+    /// Which of all jobs is the first submitted of those, counted from 0.
+    pub oldest: usize,
 }
 
 /// How much a node should serve an application: the first number, where equal the second; larger is better.
@@ -75,13 +80,14 @@ impl Ord for Score {
 
 impl ByApplication {
     /// All of them.
-    pub const ALL: [ByApplication; 6] = [
+    pub const ALL: [ByApplication; 7] = [
         ByApplication::Alstb,
         ByApplication::Ni,
         ByApplication::MinMin,
         ByApplication::MaxStd,
         ByApplication::Sufferage,
         ByApplication::Soonest,
+        ByApplication::Fifo,
     ];
 
     /// How much the node should serve the application. O(1).
@@ -96,29 +102,34 @@ impl ByApplication {
             ByApplication::MaxStd => max_std::score,
             ByApplication::Sufferage => sufferage::score,
             ByApplication::Soonest => soonest::score,
+            ByApplication::Fifo => fifo::score,
         };
         score(importance, application, node)
     }
 
     /// The application that a node which asks alone should serve, of those that have tasks: that of the best
-    /// score, but see `soonest.rs`; of equal ones the first. O(applications with tasks).
+    /// score, but see `soonest.rs` and `fifo.rs`; of equal ones the first. O(applications with tasks).
     ///
     /// # Panics
     /// There is no such application or node.
     pub fn choose(self, importance: &Importance, node: usize, open: &[Open]) -> Option<usize> {
-        if self == ByApplication::Soonest {
-            return soonest::choose(importance, node, open);
+        match self {
+            ByApplication::Soonest => return soonest::choose(importance, node, open),
+            ByApplication::Fifo => return fifo::choose(open),
+            _ => {}
         }
         let scored = open.iter().map(|one| (self.score(importance, one.application, node), one.application));
         scored.reduce(|best, other| if other.0 > best.0 { other } else { best }).map(|(_, one)| one)
     }
-}
 
-/// The job that a node should serve of its application's jobs with tasks: the one with the least work left,
-/// so that jobs end one after the other; of equal ones the first. `jobs`: each with its tasks' estimates
-/// together, those undispatched. O(jobs of the application).
-pub fn job_of<J>(jobs: impl IntoIterator<Item = (J, f64)>) -> Option<J> {
-    jobs.into_iter().reduce(|least, other| if other.1 < least.1 { other } else { least }).map(|(job, _)| job)
+    /// The job that a node should serve of its application's jobs with tasks: the one with the least work left,
+    /// so that jobs end one after the other; of equal ones the first. With FIFO the first. `jobs`: in the order of
+    /// their submission, each with its tasks' estimates together, those undispatched. O(jobs of the application).
+    pub fn job_of<J>(self, jobs: impl IntoIterator<Item = (J, f64)>) -> Option<J> {
+        let is_before = |one: f64, other: f64| self != ByApplication::Fifo && one < other;
+        let best = jobs.into_iter().reduce(|best, job| if is_before(job.1, best.1) { job } else { best });
+        best.map(|(job, _)| job)
+    }
 }
 
 #[cfg(test)]

@@ -46,6 +46,10 @@ impl<'a> Requests<'a> {
     /// back. O(log nodes), and O(applications) for a node whose application has run out meanwhile.
     pub fn next(&mut self, open: &[Open]) -> Option<(usize, usize)> {
         while let Some((_, Reverse(node), Reverse(application))) = self.best.pop() {
+            // Whose job is the oldest changes within an instant, and all nodes suit it alike.
+            if self.policy == ByApplication::Fifo {
+                return Some((self.policy.choose(self.importance, node, open)?, node));
+            }
             if open.iter().any(|one| one.application == application) {
                 return Some((application, node));
             }

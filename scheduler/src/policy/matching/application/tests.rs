@@ -40,7 +40,10 @@ fn rows<T: Copy>(rows: &[[T; 4]]) -> Vec<Vec<T>> {
 
 /// These applications, with as much work left in each.
 fn open(applications: impl IntoIterator<Item = usize>) -> Vec<Open> {
-    applications.into_iter().map(|application| Open { application, work: 100.0 }).collect()
+    applications
+        .into_iter()
+        .map(|application| Open { application, work: 100.0, oldest: application })
+        .collect()
 }
 
 fn importance() -> Importance {
@@ -143,7 +146,8 @@ fn of_what_suits_the_node_the_soonest_goes_first() {
     let rates = [vec![1.0, 1.0], vec![2.1, 2.0], vec![1.0, 4.0]];
     let importance = Importance::new(&rates, &vec![vec![2, 2]; 3]);
     let choice = |node, works: [f64; 3]| {
-        let open: Vec<Open> = (0..3).map(|at| Open { application: at, work: works[at] }).collect();
+        let open: Vec<Open> =
+            (0..3).map(|at| Open { application: at, work: works[at], oldest: at }).collect();
         ByApplication::Soonest.choose(&importance, node, &open)
     };
     // 100 / 2 seconds, 100 / 4.1; application 2 is not looked at.
@@ -175,7 +179,7 @@ fn what_suits_the_node_far_less_is_no_choice_and_seconds_are_by_the_plain_mean()
     let choice = |second: f64| {
         let importance =
             Importance::new(&[vec![100.0, second, 50.0], vec![second, 100.0, 50.0]], &vec![vec![1; 3]; 2]);
-        let open = [(0, 100.0), (1, 1.0)].map(|(application, work)| Open { application, work });
+        let open = [(0, 100.0), (1, 1.0)].map(|(application, work)| Open { application, work, oldest: 0 });
         ByApplication::Soonest.choose(&importance, 0, &open)
     };
     assert_eq!((choice(89.0), choice(87.0)), (Some(1), Some(0)));
@@ -183,7 +187,7 @@ fn what_suits_the_node_far_less_is_no_choice_and_seconds_are_by_the_plain_mean()
     // means it would be 8 / 3.5 against 9 / 2.8.
     let importance =
         Importance::new(&[vec![5.0, 1.0, 1.0, 1.0], vec![4.0, 2.0, 2.0, 2.0]], &vec![vec![1; 4]; 2]);
-    let open = |works: [f64; 2]| [0, 1].map(|at| Open { application: at, work: works[at] });
+    let open = |works: [f64; 2]| [0, 1].map(|at| Open { application: at, work: works[at], oldest: 0 });
     assert_eq!(ByApplication::Soonest.choose(&importance, 0, &open([8.0, 9.0])), Some(1));
     assert_eq!(
         ByApplication::Soonest.choose(&importance, 0, &open([8.0, 10.0])),
@@ -193,9 +197,30 @@ fn what_suits_the_node_far_less_is_no_choice_and_seconds_are_by_the_plain_mean()
 }
 
 #[test]
+fn the_application_of_the_oldest_job_goes_first_wherever_it_runs_best() {
+    let importance = importance();
+    let open = |oldest: [usize; 3]| -> Vec<Open> {
+        (0..3).map(|at| Open { application: at, work: 1.0, oldest: oldest[at] }).collect()
+    };
+    let all = open([4, 1, 2]);
+    let choices: Vec<_> = (0..4).map(|node| ByApplication::Fifo.choose(&importance, node, &all)).collect();
+    assert_eq!(choices, [Some(1); 4]);
+    assert_eq!(ByApplication::Fifo.choose(&importance, 0, &[]), None);
+    // Three nodes ask at once, the lowest first. Application 1 goes on to its next job, which is younger than
+    // that of application 2.
+    let mut requests = Requests::new(ByApplication::Fifo, &importance, [2, 0, 1], &all);
+    assert_eq!(requests.next(&all), Some((1, 0)));
+    assert_eq!(requests.next(&open([4, 3, 2])), Some((2, 1)));
+    assert_eq!(requests.next(&open([4, 3, 2])), Some((2, 2)));
+    assert_eq!(requests.next(&all), None);
+}
+
+#[test]
 fn jobs_end_one_after_the_other() {
-    assert_eq!(job_of([("a", 30.0), ("b", 20.0), ("c", 20.0)]), Some("b"));
-    assert_eq!(job_of::<u8>([]), None);
+    let job = |policy: ByApplication| policy.job_of([("a", 30.0), ("b", 20.0), ("c", 20.0)]);
+    assert_eq!(job(ByApplication::Alstb), Some("b"));
+    assert_eq!(job(ByApplication::Fifo), Some("a"), "first come, first served");
+    assert_eq!(ByApplication::Alstb.job_of::<u8>([]), None);
 }
 
 #[test]
@@ -208,7 +233,7 @@ fn data_leave_no_fewer_than_one_processor_busy() {
 
 #[test]
 fn words_are_those_of_the_policies_block() {
-    let words = ["alstb", "ni", "min-min", "max-std", "sufferage", "soonest"];
+    let words = ["alstb", "ni", "min-min", "max-std", "sufferage", "soonest", "fifo"];
     let read = words.map(|word| {
         let word: StrDeserializer<'_, Error> = word.into_deserializer();
         ByApplication::deserialize(word).unwrap()
