@@ -4,6 +4,7 @@
 pub mod command;
 pub mod transport;
 
+mod gridengine;
 mod local;
 mod script;
 mod slurm;
@@ -70,10 +71,11 @@ pub struct Surroundings {
 pub fn adapter(name: &str, surroundings: &Surroundings, site: &Site) -> Option<Box<dyn Adapter>> {
     match name {
         local::NAME => Some(Box::new(local::Local::new(surroundings))),
+        gridengine::NAME => Some(Box::new(gridengine::GridEngine::new(surroundings, site))),
         slurm::NAME => Some(Box::new(slurm::Slurm::new(surroundings, site))),
         _ => None,
     }
 }
 
 /// The names that [`adapter`] knows.
-pub const NAMES: &[&str] = &[local::NAME, slurm::NAME];
+pub const NAMES: &[&str] = &[local::NAME, gridengine::NAME, slurm::NAME];

@@ -1,6 +1,6 @@
 //! One worker a platform: one command at a time, its answer back to the engine as an event.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use adapters::{
     Adapter,
@@ -28,8 +28,8 @@ pub(crate) enum Order {
     List { platform: PlatformId },
 }
 
-/// Makes the join document for the allocation with that tag, whose pilots keep their files in that folder.
-pub(crate) type MakeJoin = Arc<dyn Fn(&PlatformSpec, Option<&str>, &str) -> Vec<u8> + Send + Sync>;
+/// Makes the join document for the pilots that keep their files in that folder and have that tag.
+pub(crate) type MakeJoin = Arc<dyn Fn(&PlatformSpec, &str, &str) -> Vec<u8> + Send + Sync>;
 
 /// What a platform's worker needs.
 pub(crate) struct Worker {
@@ -38,8 +38,8 @@ pub(crate) struct Worker {
     pub(crate) transport: Box<dyn Transport>,
     pub(crate) tag_prefix: String,
     pub(crate) make_join: MakeJoin,
-    /// Where its pilots keep their files, if not in the manager's folder.
-    pub(crate) folder: Option<String>,
+    /// Where its pilots keep their files, each in a folder of its own.
+    pub(crate) folder: PathBuf,
     pub(crate) handle: Handle,
     pub(crate) clock: Clock,
 }
@@ -103,8 +103,10 @@ async fn work(worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>) {
 
 impl Worker {
     async fn submit(&self, allocation: AllocationId, tag: String) -> Event {
+        let folder = self.folder.join(&tag).to_string_lossy().into_owned();
         let request = AllocationRequest {
-            join: (self.make_join)(&self.spec, self.folder.as_deref(), &tag),
+            join: (self.make_join)(&self.spec, &folder, &tag),
+            folder,
             tag,
             n_nodes: 1,
             capacity: self.spec.capacity.clone(),

@@ -381,7 +381,7 @@ async fn attach_platforms(
             transport: Box::new(LocalShell),
             tag_prefix: settings.tag_prefix(),
             make_join: make_join.clone(),
-            folder: site.folder.clone(),
+            folder: site.folder.as_ref().map_or_else(|| config.folder.join("pilots"), PathBuf::from),
             handle: manager.handle.clone(),
             clock,
         });
@@ -399,14 +399,13 @@ fn make_join(config: &Config, tokens: &Tokens, access: &AccessFile) -> MakeJoin 
     let (tokens, url) = (tokens.clone(), access.url.clone());
     let certificate_sha256 = access.certificate_sha256.clone();
     let watch_pid = config.pilots_die_with_us.then(std::process::id);
-    let pilots = config.folder.join("pilots");
-    Arc::new(move |spec: &PlatformSpec, folder: Option<&str>, tag: &str| {
+    Arc::new(move |spec: &PlatformSpec, folder: &str, tag: &str| {
         let join = JoinDocument {
             url: url.clone(),
             certificate_sha256: certificate_sha256.clone(),
             token: tokens.join(tag),
             tag: tag.to_owned(),
-            folder: folder.map_or(&*pilots, Path::new).join(tag).to_string_lossy().into_owned(),
+            folder: folder.to_owned(),
             capacity: Some(spec.capacity.clone()),
             walltime: spec.walltime,
             watch_pid,

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::{
     quantity::{Bytes, Duration},
-    site::{self, Site},
+    site::{self, GridEngine, Site},
 };
 
 /// Bytes of a platform's name.
@@ -17,6 +17,8 @@ const N_PILOTS_MAX: u32 = 100_000;
 
 /// The adapter whose pilots are processes of this host.
 const LOCAL: &str = "local";
+/// The adapter whose platforms have names for what a core, memory and GPUs are asked for by.
+const GRID_ENGINE: &str = "gridengine";
 
 /// Why a profile is no platform on this host.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -65,6 +67,12 @@ struct PlatformForm {
     agent: Option<String>,
     #[serde(default, deserialize_with = "site::path")]
     folder: Option<String>,
+    #[serde(default, deserialize_with = "site::word")]
+    parallel_environment: Option<String>,
+    #[serde(default, deserialize_with = "site::word")]
+    memory_resource: Option<String>,
+    #[serde(default, deserialize_with = "site::word")]
+    gpu_resource: Option<String>,
 }
 
 impl PlatformProfile {
@@ -118,7 +126,30 @@ impl PlatformProfile {
 impl PlatformForm {
     fn site(&self) -> Site {
         let PlatformForm { queue, account, options, setup, agent, folder, .. } = self.clone();
-        Site { queue, account, options, setup, agent, folder }
+        Site { queue, account, options, setup, agent, folder, grid_engine: self.grid_engine() }
+    }
+
+    fn grid_engine(&self) -> GridEngine {
+        let PlatformForm { parallel_environment, memory_resource, gpu_resource, .. } = self.clone();
+        GridEngine { parallel_environment, memory_resource, gpu_resource }
+    }
+
+    /// What Grid Engine must be told, and no other may be.
+    fn check_grid_engine(&self) -> Result<(), String> {
+        let PlatformForm { name, adapter, parallel_environment, .. } = self;
+        if adapter != GRID_ENGINE && self.grid_engine() != GridEngine::default() {
+            return Err(format!(
+                "found a parallel_environment, memory_resource or gpu_resource of `{name}`; only platforms with \
+                 adapter {GRID_ENGINE} have them"
+            ));
+        }
+        match self.cores {
+            Some(cores) if adapter == GRID_ENGINE && cores > 1 && parallel_environment.is_none() => Err(format!(
+                "found cores {cores} and no parallel_environment of `{name}`; name one that gives them on one host, \
+                 of those that `qconf -spl` lists (`qconf -sp NAME` says `allocation_rule $pe_slots`)"
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -139,6 +170,7 @@ impl TryFrom<PlatformForm> for PlatformProfile {
         if form.cores.is_none() && form.adapter != LOCAL {
             return Err(format!("found no cores of `{name}`; say how many a pilot is to have"));
         }
+        form.check_grid_engine()?;
         if form.adapter == LOCAL && form.site() != Site::default() {
             return Err(format!(
                 "found a queue, account, options, setup, agent or folder of `{name}`; pilots of this host have none"

@@ -17,6 +17,19 @@ pub struct Site {
     pub agent: Option<String>,
     /// Where pilots keep their files, seen by all nodes; `None`: in the manager's folder.
     pub folder: Option<String>,
+    /// Words of its own for what other batch systems all call the same.
+    pub grid_engine: GridEngine,
+}
+
+/// What each Grid Engine calls something else. Every field may be absent.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct GridEngine {
+    /// What gives a job more than one core, all on one host.
+    pub parallel_environment: Option<String>,
+    /// The resource by which memory is asked for.
+    pub memory_resource: Option<String>,
+    /// The resource by which GPUs are asked for.
+    pub gpu_resource: Option<String>,
 }
 
 /// The name of a queue or an account, as it goes into a command line.

@@ -14,7 +14,7 @@ use super::{Limits, Listen, TlsMode};
 const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
 const LISTEN_FIELDS: [&str; 2] = ["host", "port"];
 const POLICY_FIELDS: [&str; 2] = ["matching", "bundling"];
-const PLATFORM_FIELDS: [&str; 19] = [
+const PLATFORM_FIELDS: [&str; 22] = [
     "name",
     "adapter",
     "cores",
@@ -34,6 +34,9 @@ const PLATFORM_FIELDS: [&str; 19] = [
     "setup",
     "agent",
     "folder",
+    "parallel_environment",
+    "memory_resource",
+    "gpu_resource",
 ];
 const LIMIT_FIELDS: [&str; 15] = [
     "heartbeat_limit",
