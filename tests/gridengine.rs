@@ -81,7 +81,8 @@ fn a_sweep_runs_in_batch_jobs() {
     scene.sandbox.ok(&["submit", "job.yaml"]);
     scene.until_executed(10);
     let jobs = scene.cell.say("qstat", &["-xml", "-r", "-q", "batch.q"]);
-    for expected in ["<JB_name>pf", "name=\"smp\">2<", "name=\"h_vmem\"", ">512M<", "name=\"h_rt\"", ">600<"] {
+    for expected in ["<JB_name>pf", "name=\"smp\">2<", "name=\"h_vmem\"", ">512M<", "name=\"h_rt\"", ">600<"]
+    {
         assert!(jobs.contains(expected), "{expected} in {jobs}");
     }
     let scripts = scene.cell.scripts();

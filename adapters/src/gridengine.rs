@@ -121,7 +121,8 @@ impl GridEngine {
         words.extend(self.site.account.iter().flat_map(|account| ["-P".to_owned(), account.clone()]));
         let walltime = request.walltime.map(|span| format!("h_rt={}", span.0.div_ceil(1_000_000).max(1)));
         words.extend(walltime.into_iter().flat_map(|walltime| ["-l".to_owned(), walltime]));
-        words.extend(self.site.options.iter().flat_map(|option| option.split_whitespace()).map(str::to_owned));
+        words
+            .extend(self.site.options.iter().flat_map(|option| option.split_whitespace()).map(str::to_owned));
         words
     }
 
@@ -134,7 +135,8 @@ impl GridEngine {
         let gpus = (self.gpu_resource(), u64::from(capacity.gpus), "");
         let asked = [(self.memory_resource(), mib, "M"), gpus].into_iter().filter(|(_, n, _)| *n > 0);
         let Some(parallel_environment) = parallel_environment else {
-            let words: String = asked.map(|(name, n, unit)| format!(" -l {}={n}{unit}", quoted(name))).collect();
+            let words: String =
+                asked.map(|(name, n, unit)| format!(" -l {}={n}{unit}", quoted(name))).collect();
             return format!("{SUBMIT}printf '%s' \"$script\" | \"$@\"{words}");
         };
         let mut lines = format!("pe={} cores={cores}\n{SHAPE}", quoted(parallel_environment));
@@ -154,7 +156,9 @@ impl Adapter for GridEngine {
 
     fn submit(&self, request: &AllocationRequest) -> Command {
         if request.n_nodes > 1 {
-            return GridEngine::refusal("pilots on Grid Engine have one node each; ask for more pilots instead");
+            return GridEngine::refusal(
+                "pilots on Grid Engine have one node each; ask for more pilots instead",
+            );
         }
         let parallel_environment = self.site.grid_engine.parallel_environment.as_deref();
         if request.capacity.cores > 1 && parallel_environment.is_none() {

@@ -283,7 +283,8 @@ mod tests {
     fn grid_engine_says_how_long_it_waits_after_its_signal() {
         let notice = |config: &str| {
             let files = [("var/spool/execd/n1/active_jobs/7.1/config", config)];
-            let variables = [("SGE_JOB_SPOOL_DIR", "/var/spool/execd/n1/active_jobs/7.1"), ("SGE_ROOT", "/s")];
+            let variables =
+                [("SGE_JOB_SPOOL_DIR", "/var/spool/execd/n1/active_jobs/7.1"), ("SGE_ROOT", "/s")];
             node(&files, &variables).notice
         };
         assert_eq!(notice("queue=all.q\nnotify=60\nacct_project=none\n"), Some(Duration::from_secs(60)));

@@ -144,10 +144,12 @@ impl PlatformForm {
             ));
         }
         match self.cores {
-            Some(cores) if adapter == GRID_ENGINE && cores > 1 && parallel_environment.is_none() => Err(format!(
-                "found cores {cores} and no parallel_environment of `{name}`; name one that gives them on one host, \
+            Some(cores) if adapter == GRID_ENGINE && cores > 1 && parallel_environment.is_none() => {
+                Err(format!(
+                    "found cores {cores} and no parallel_environment of `{name}`; name one that gives them on one host, \
                  of those that `qconf -spl` lists (`qconf -sp NAME` says `allocation_rule $pe_slots`)"
-            )),
+                ))
+            }
             _ => Ok(()),
         }
     }

@@ -129,6 +129,20 @@ mod tests {
     }
 
     #[test]
+    fn what_grid_engine_calls_its_own_way_is_its_own() {
+        let lines = "parallel_environment: smp\nmemory_resource: h_rss\ngpu_resource: ngpus\n";
+        let words = platform("gridengine", lines).expect("a platform").site().grid_engine;
+        let expected = ["smp", "h_rss", "ngpus"].map(|word| Some(word.to_owned()));
+        assert_eq!([words.parallel_environment, words.memory_resource, words.gpu_resource], expected);
+        for line in lines.lines() {
+            let error = platform("slurm", line).expect_err(line);
+            assert!(error.contains("only platforms with adapter gridengine have them"), "{line}: {error}");
+        }
+        let error = platform("gridengine", "").expect_err("four cores");
+        assert!(error.contains("cores 4 and no parallel_environment"), "{error}");
+    }
+
+    #[test]
     fn pilots_of_this_host_have_no_site() {
         assert!(platform("local", "").is_ok());
         let lines = ["queue: a", "account: a", "options: [--a]", "setup: [true]", "agent: /a", "folder: /a"];

@@ -51,7 +51,8 @@ impl Cell {
         cell.start_master(sandbox);
         cell.configure();
         cell._host = Some(cell.daemon(sandbox, "sge_execd"));
-        let has_load = |line: &str| line.starts_with("localhost") && line.split_whitespace().nth(6) != Some("-");
+        let has_load =
+            |line: &str| line.starts_with("localhost") && line.split_whitespace().nth(6) != Some("-");
         until("the host is there", || cell.say("qhost", &[]).lines().any(has_load));
         Some(cell)
     }
@@ -91,7 +92,11 @@ impl Cell {
         let folders = ["qmaster/job_scripts", "execd/localhost/job_scripts"];
         let entries = folders.into_iter().flat_map(|name| fs::read_dir(self.folder.join(name)));
         // One that is gone meanwhile is none.
-        entries.flatten().flatten().map(|entry| fs::read_to_string(entry.path()).unwrap_or_default()).collect()
+        entries
+            .flatten()
+            .flatten()
+            .map(|entry| fs::read_to_string(entry.path()).unwrap_or_default())
+            .collect()
     }
 
     fn output(&self, program: &str, arguments: &[&str]) -> Output {
@@ -126,7 +131,15 @@ impl Cell {
 
     /// The cell's files, as they are before the first start.
     fn lay_out(&self, ports: [u16; 2]) {
-        for name in ["root/default/common", "root/bin", "root/utilbin", "qmaster/job_scripts", "execd", "spool", "tmp"] {
+        for name in [
+            "root/default/common",
+            "root/bin",
+            "root/utilbin",
+            "qmaster/job_scripts",
+            "execd",
+            "spool",
+            "tmp",
+        ] {
             fs::create_dir_all(self.folder.join(name)).expect("a folder");
         }
         let architecture = &self.environment[2].1;
@@ -317,6 +330,6 @@ const QUEUE: [(&str, &str); 34] = [
 ];
 
 const LIMITS: [&str; 14] = [
-    "s_cpu", "h_cpu", "s_fsize", "h_fsize", "s_data", "h_data", "s_stack", "h_stack", "s_core", "h_core", "s_rss",
-    "h_rss", "s_vmem", "h_vmem",
+    "s_cpu", "h_cpu", "s_fsize", "h_fsize", "s_data", "h_data", "s_stack", "h_stack", "s_core", "h_core",
+    "s_rss", "h_rss", "s_vmem", "h_vmem",
 ];

@@ -23,7 +23,7 @@ pub(super) fn jobs(text: &str) -> Option<Vec<BatchJob>> {
     let (text, details) = text.split_once(&format!("\n{NEXT}\n")).unwrap_or((text, ""));
     // A job that has ended meanwhile makes them something else: the listing stands for itself.
     let reasons = reasons(details).unwrap_or_default();
-    let document = parse(text, "job_info")?;
+    let document = listing(text)?;
     all(document.root_element(), "job_list").map(|job| read_job(job, &reasons)).collect()
 }
 
@@ -78,7 +78,7 @@ fn reasons(text: &str) -> Option<HashMap<String, String>> {
 /// Of GPUs it tells those that are free. Without a queue's name a job may run in any of them.
 pub(super) fn queues(text: &str, gpu_resource: &str) -> Option<Vec<Queue>> {
     let mut queues: Vec<Queue> = Vec::new();
-    let document = parse(text, "job_info")?;
+    let document = listing(text)?;
     for part in all(document.root_element(), "Queue-List") {
         let queue = read_queue(part, gpu_resource)?;
         match queues.iter_mut().find(|known| known.name == queue.name) {
@@ -120,7 +120,7 @@ fn add(known: &mut Queue, queue: Queue) {
 /// How busy it is, from `qstat -f -xml -s p`: queues on hosts with their slots, and all jobs that wait.
 pub(super) fn load(text: &str) -> Option<QueueLoad> {
     let mut load = QueueLoad::default();
-    let document = parse(text, "job_info")?;
+    let document = listing(text)?;
     for part in all(document.root_element(), "Queue-List") {
         let total = number(part, "slots_total")?;
         let taken = number(part, "slots_used")?.saturating_add(number(part, "slots_resv").unwrap_or(0));
@@ -136,6 +136,18 @@ pub(super) fn load(text: &str) -> Option<QueueLoad> {
         load.waiting_cores = load.waiting_cores.saturating_add(cores);
     }
     Some(load)
+}
+
+/// What `qstat -xml` says of queues and of jobs that wait: both parts are there, and nothing else is in them.
+fn listing(text: &str) -> Option<Document<'_>> {
+    let document = parse(text, "job_info")?;
+    let of = |name: &'static str| {
+        let part = document.root_element().children().find(|child| child.has_tag_name(name))?;
+        let is_entry = |node: Node| node.has_tag_name("job_list") || node.has_tag_name("Queue-List");
+        part.children().filter(Node::is_element).all(is_entry).then_some(())
+    };
+    of("queue_info").and_then(|()| of("job_info"))?;
+    Some(document)
 }
 
 fn parse<'t>(text: &'t str, root: &str) -> Option<Document<'t>> {
@@ -160,8 +172,7 @@ fn number(node: Node, name: &str) -> Option<u64> {
 
 /// The value of `<resource name="mem_total" type="hl">23.5G</resource>`.
 fn resource<'d>(part: Node<'d, 'd>, name: &str) -> Option<&'d str> {
-    let is_it =
-        |node: &Node| node.has_tag_name("resource") && node.attribute("name") == Some(name);
+    let is_it = |node: &Node| node.has_tag_name("resource") && node.attribute("name") == Some(name);
     part.children().find(is_it)?.text().map(str::trim)
 }
 

@@ -77,10 +77,13 @@ fn recorded(command: &str) -> Output {
 
 /// Submits into a folder of the test, to programs that say what was recorded, and a `qsub` that says what it
 /// was told: its words, and what it read. Gives the output and what is in the folder.
-fn submit(grid_engine: &GridEngine, mut request: AllocationRequest, resources: &str) -> (Output, Vec<String>) {
-    let folder = std::env::temp_dir().join(format!("pilotfish-join-{}-{:?}", std::process::id(), {
-        std::thread::current().id()
-    }));
+fn submit(
+    grid_engine: &GridEngine,
+    mut request: AllocationRequest,
+    resources: &str,
+) -> (Output, Vec<String>) {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let folder = scratch.path().join("pilots/pf1-2");
     request.folder = folder.display().to_string();
     let environment = recorded("qconf -sp smp").stdout;
     let programs = format!(
@@ -92,8 +95,6 @@ fn submit(grid_engine: &GridEngine, mut request: AllocationRequest, resources: &
     let output = run(&programs, &grid_engine.submit(&request));
     let files = folder.read_dir().into_iter().flatten().flatten();
     let files = files.map(|file| std::fs::read_to_string(file.path()).expect("a file")).collect();
-    // There is none where nothing was submitted.
-    let _ = std::fs::remove_dir_all(&folder);
     let shown = output.stdout.replace(&folder.display().to_string(), "FOLDER");
     (Output { stdout: shown, ..output }, files)
 }
@@ -123,13 +124,14 @@ fn what_is_counted_for_each_core_is_shared_by_them() {
     };
     // Of the resources that were recorded only GPUs are consumed; elsewhere memory is, too.
     let told = |line: &str| (Some(line.to_owned()), String::new());
-    let consumed = resources.replace("h_vmem     MEMORY    <=    YES         NO ", "h_vmem MEMORY <= YES YES");
+    let consumed =
+        resources.replace("h_vmem     MEMORY    <=    YES         NO ", "h_vmem MEMORY <= YES YES");
     assert_ne!(consumed, resources);
     assert_eq!(words(request(3, 6), &resources), told("-pe smp 3 -l h_vmem=3072M -l gpu=2"));
     assert_eq!(words(request(3, 0), &consumed), told("-pe smp 3 -l h_vmem=1024M"));
     assert_eq!(words(request(5, 0), &consumed), told("-pe smp 5 -l h_vmem=615M"), "rounded up");
     let of_jobs = resources.replace("<=    YES         YES ", "<= YES JOB ");
-    assert_eq!(words(request(3, 2), &of_jobs), told("-pe smp 3 -l h_vmem=3075M -l gpu=2").clone());
+    assert_eq!(words(request(5, 2), &of_jobs), told("-pe smp 5 -l h_vmem=3075M -l gpu=2"));
     let shared = "resource gpu is counted for each core, and 2 cannot be shared by 3 cores\n";
     assert_eq!(words(request(3, 2), &resources), (None, shared.to_owned()));
 }
@@ -203,16 +205,13 @@ fn check_xml(step: &Step) {
     assert!(jobs.iter().all(|job| !matches!(job.state, BatchState::Unknown(_))), "{jobs:?}");
 }
 
-/// Whether all states of a listing for people are known; gives their number.
-fn check_states(step: &Step) -> usize {
+/// Whether all states of a listing for people are known.
+fn check_states(step: &Step) {
     let is_job = |line: &&str| line.trim_start().starts_with(|c: char| c.is_ascii_digit());
-    let mut n = 0;
     for line in step.output.stdout.lines().filter(is_job) {
         let state = line.split_whitespace().nth(4).expect(line);
         assert!(!matches!(state_of(state, None), BatchState::Unknown(_)), "{}: {line}", step.command);
-        n += 1;
     }
-    n
 }
 
 /// Whether a deletion is a failure only if something was not deleted and is not gone.
@@ -239,7 +238,8 @@ fn every_recording_is_understood() {
                 check_xml(step);
                 totals[1] += 1;
             } else if command.starts_with("qstat") && !command.contains("-j") && !command.contains("-ext") {
-                totals[2] += check_states(step);
+                check_states(step);
+                totals[2] += 1;
             } else if command.starts_with("qdel") {
                 check_deletion(step);
                 totals[3] += 1;
@@ -247,7 +247,7 @@ fn every_recording_is_understood() {
         }
         assert_ne!(totals, before, "nothing of {file} is used");
     }
-    assert!(totals.into_iter().zip([70, 25, 80, 20]).all(|(n, least)| n >= least), "{totals:?}");
+    assert!(totals.into_iter().zip([70, 25, 30, 20]).all(|(n, least)| n >= least), "{totals:?}");
 }
 
 #[test]
@@ -300,9 +300,10 @@ fn letters_of_a_state_are_a_set() {
 /// A `qstat` that says the one thing of jobs and the other of a job, and its words.
 fn qstat(jobs: &Output, details: &str) -> String {
     let jobs = program("list_jobs", jobs);
-    format!("{jobs}\nqstat() {{ echo \"$*\" >&2; case $* in *-j*) printf '%s' {};; *) list_jobs;; esac; }}", {
-        quoted(details)
-    })
+    format!(
+        "{jobs}\nqstat() {{ echo \"$*\" >&2; case $* in *-j*) printf '%s' {};; *) list_jobs;; esac; }}",
+        { quoted(details) }
+    )
 }
 
 #[test]
@@ -337,15 +338,25 @@ fn names_are_whole_and_tasks_of_arrays_are_named() {
     assert_eq!(jobs.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["122.1", "122.2", "122.3-6:1"]);
 }
 
+/// A listing in which queues and jobs are these.
+fn in_listing(text: &str) -> String {
+    format!("<job_info><queue_info>{text}</queue_info><job_info></job_info></job_info>")
+}
+
 #[test]
 fn queues_are_described() {
-    let queues = grid_engine().read_describe(&recorded("qstat -f -xml -F mem_total,h_rt,gpu")).expect("queues");
+    let queues =
+        grid_engine().read_describe(&recorded("qstat -f -xml -F mem_total,h_rt,gpu")).expect("queues");
     let facts: Vec<_> =
         queues.iter().map(|queue| (queue.name.as_str(), queue.is_up, queue.walltime_max)).collect();
     let minute = Some(Span::from_secs(60));
     assert_eq!(facts, [("all.q", true, None), ("down.q", false, None), ("short.q", true, minute)]);
     let node = &queues[0].nodes[0];
-    assert_eq!((node.0, node.1.cores, node.1.gpus, node.1.memory_bytes >> 30), (1, 8, 0, 23), "one runs with both");
+    assert_eq!(
+        (node.0, node.1.cores, node.1.gpus, node.1.memory_bytes >> 30),
+        (1, 8, 0, 23),
+        "one runs with both"
+    );
     let host = |name: &str, slots: u32, h_rt: &str| {
         format!(
             "<Queue-List><name>{name}</name><slots_total>{slots}</slots_total>\
@@ -353,7 +364,7 @@ fn queues_are_described() {
         )
     };
     let hosts = [host("q@a", 4, "60"), host("q@b", 8, "1:00:00"), host("q@c", 4, "00:10:00")].concat();
-    let queues = grid_engine().read_describe(&good(&format!("<job_info>{hosts}</job_info>"))).expect("queues");
+    let queues = grid_engine().read_describe(&good(&in_listing(&hosts))).expect("queues");
     let node = |cores| Resources { cores, memory_bytes: 4 << 30, ..Resources::default() };
     assert_eq!(queues[0].nodes, [(2, node(4)), (1, node(8))]);
     assert_eq!((queues.len(), queues[0].walltime_max), (1, Some(Span::from_secs(3600))));
@@ -367,9 +378,9 @@ fn the_load_is_free_cores_and_waiting_ones() {
     assert_eq!(load("qstat -f -xml -u '*' -s p"), all);
     let one = load("qstat -f -xml -u '*' -s p -q all.q");
     assert_eq!((one.free_cores, one.cores), (5, 8));
-    let said = "<job_info><job_list><slots>2</slots><tasks>3-9:2,11</tasks></job_list></job_info>";
+    let said = in_listing("<job_list><slots>2</slots><tasks>3-9:2,11</tasks></job_list>");
     let expected = QueueLoad { n_waiting: 5, waiting_cores: 10, ..QueueLoad::default() };
-    assert_eq!(grid_engine().read_load(&good(said)), Ok(expected));
+    assert_eq!(grid_engine().read_load(&good(&said)), Ok(expected));
     for tasks in ["9-3", "1-2:0", "x", "0-18446744073709551615"] {
         let said = good(&said.replace("3-9:2,11", tasks));
         assert!(grid_engine().read_load(&said).is_err(), "{tasks}");
@@ -381,7 +392,6 @@ fn hostile_output_is_an_error() {
     let whole = recorded("qstat -xml -u pilot").stdout;
     let half: String = whole.chars().take(whole.len() / 2).collect();
     let job = "<job_list><JB_job_number>1</JB_job_number><JB_name>pf1-1</JB_name><state>r</state></job_list>";
-    let in_listing = |text: &str| format!("<job_info><queue_info>{text}</queue_info></job_info>");
     assert!(grid_engine().read_list(&good(&in_listing(job))).is_ok_and(|jobs| jobs.len() == 1));
     let deep = format!("{}{}", "<a>".repeat(200_000), "</a>".repeat(200_000));
     let entities = "<!DOCTYPE j [<!ENTITY a 'aaaaaaaaaa'><!ENTITY b '&a;&a;&a;&a;&a;&a;&a;&a;'>]><job_info>&b;</job_info>";
@@ -391,6 +401,7 @@ fn hostile_output_is_an_error() {
         "\u{0}\u{fffd}\u{7}".repeat(1000),
         "job-ID  prior   name".to_owned(),
         "<unknown_jobs></unknown_jobs>".to_owned(),
+        "<job_info><queue_info></queue_info></job_info>".to_owned(),
         entities.to_owned(),
         in_listing(&job.replace("<JB_job_number>1", "<JB_job_number>1; rm -rf")),
         in_listing(&job.replace("<state>r</state>", "")),
@@ -411,5 +422,7 @@ fn hostile_output_is_an_error() {
         assert!(grid_engine().read_list(&failed).is_err());
     }
     let full = Path::new("/dev/full").display();
-    assert!(grid_engine().read_describe(&good(&in_listing(&format!("<Queue-List>{full}</Queue-List>")))).is_err());
+    assert!(
+        grid_engine().read_describe(&good(&in_listing(&format!("<Queue-List>{full}</Queue-List>")))).is_err()
+    );
 }

@@ -264,6 +264,16 @@ mod tests {
                 "4: platforms[1].adapter: found `slurmy`; the adapters are local, gridengine, slurm",
             ),
             (
+                "platforms:\n  - {name: a, adapter: gridengine,\n     cores: 2}",
+                "2: platforms[0]: found cores 2 and no parallel_environment of `a`; name one that gives them on \
+                 one host, of those that `qconf -spl` lists (`qconf -sp NAME` says `allocation_rule $pe_slots`)",
+            ),
+            (
+                "platforms:\n  - {name: a, adapter: slurm, cores: 2,\n     gpu_resource: gpu}",
+                "3: platforms[0].gpu_resource: found a parallel_environment, memory_resource or gpu_resource of `a`; \
+                 only platforms with adapter gridengine have them",
+            ),
+            (
                 "platforms:\n  - {name: a, adapter: local, cores: 0}",
                 "2: platforms[0]: found cores 0 of `a`; a pilot has at least 1",
             ),
