@@ -86,7 +86,10 @@ fn a_sweep_runs_in_batch_jobs() {
         assert!(jobs.contains(expected), "{expected} in {jobs}");
     }
     let scripts = scene.cell.scripts();
-    assert!(scripts.contains("--join") && !scripts.contains("token"), "{scripts}");
+    assert!(
+        scripts.contains("--join") && !scripts.contains("token") && !scripts.contains("pfj_"),
+        "{scripts}"
+    );
     scene.ends_well(0);
 }
 

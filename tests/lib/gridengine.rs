@@ -17,8 +17,8 @@ use crate::{Running, Sandbox, text, until};
 const PROGRAMS: &str = "/usr/lib/gridengine";
 const SHARED: &str = "/usr/share/gridengine/util";
 
-/// A cluster of one host with the queue `batch.q` of 4 cores, the parallel environments `smp` and `wide`, and
-/// 2 GPUs. Root may submit, or a user would have to be made.
+/// A cluster of one host with the queue `batch.q` of 4 cores, the parallel environments `smp` and `wide`,
+/// 2 GPUs and 4 GiB of memory, which are counted for each core. Root may submit, or a user would have to be made.
 pub struct Cell {
     /// What its commands need in their environment.
     pub environment: Vec<(String, String)>,
@@ -177,10 +177,13 @@ impl Cell {
 
     /// What the master is told once it runs.
     fn configure(&self) {
-        let complexes = self.say("qconf", &["-sc"]) + "gpu gpu INT <= YES YES 0 0\n";
-        let host = lines(&[("hostname", "localhost"), ("complex_values", "gpu=2")], &HOST);
+        let resources = self.say("qconf", &["-sc"]);
+        let others = resources.lines().filter(|line| !line.starts_with("h_vmem "));
+        let consumed = ["gpu gpu INT <= YES YES 0 0", "h_vmem h_vmem MEMORY <= YES YES 1G 0"];
+        let resources: String = others.chain(consumed).map(|line| format!("{line}\n")).collect();
+        let host = lines(&[("hostname", "localhost"), ("complex_values", "gpu=2,h_vmem=4G")], &HOST);
         self.succeed("qconf", &["-Msconf", &self.write("scheduler", SCHEDULER)]);
-        self.succeed("qconf", &["-Mc", &self.write("complexes", &complexes)]);
+        self.succeed("qconf", &["-Mc", &self.write("resources", &resources)]);
         self.succeed("qconf", &["-ah", "localhost"]);
         self.succeed("qconf", &["-as", "localhost"]);
         self.succeed("qconf", &["-Ae", &self.write("host", &host)]);
