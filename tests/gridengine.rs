@@ -25,14 +25,15 @@ impl Scene {
              limits: {{platform_delay_max: 2s, grace: 10s}}\n"
         );
         sandbox.write("manager.yaml", &platform);
-        let job = format!(
-            "command: 'echo {{n}} >> executions; sleep 0.1'\nsweep: {{n: {{range: [0, {}]}}}}\ncrash_limit: 100\n",
-            N_TASKS - 1
-        );
-        sandbox.write("job.yaml", &job);
         let mut scene = Scene { manager: None, cell, sandbox };
+        scene.write_job("echo {n} >> executions; sleep 0.1");
         scene.serve();
         Some(scene)
+    }
+
+    fn write_job(&self, command: &str) {
+        let sweep = format!("sweep: {{n: {{range: [0, {}]}}}}\ncrash_limit: 100\n", N_TASKS - 1);
+        self.sandbox.write("job.yaml", &format!("command: '{command}'\n{sweep}"));
     }
 
     fn serve(&mut self) {
@@ -101,6 +102,20 @@ fn jobs_that_a_stranger_deletes_cost_what_ran_in_them() {
     let jobs = scene.cell.jobs("r");
     scene.cell.say("qdel", &jobs.iter().map(String::as_str).collect::<Vec<_>>());
     scene.ends_well(2 * jobs.len());
+}
+
+#[test]
+fn what_a_deleted_job_cannot_finish_is_given_back_in_time() {
+    let Some(scene) = Scene::start("parallel_environment: smp") else { return };
+    scene.write_job("trap \"\" USR2; echo {n} >> executions; [ -e again ] || sleep 600");
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+    scene.until_executed(4);
+    scene.sandbox.write("again", "");
+    let jobs = scene.cell.jobs("r");
+    scene.cell.say("qdel", &jobs.iter().map(String::as_str).collect::<Vec<_>>());
+    let n_left = || scene.sandbox.ok(&["pilots", "--all"]).matches("it got a signal").count();
+    until("both pilots have left by themselves", || n_left() == 2);
+    scene.ends_well(4);
 }
 
 #[test]

@@ -15,25 +15,30 @@ use crate::{
 
 pub(crate) const NAME: &str = "gridengine";
 
-/// A master that hangs lets every command hang for ever; one that is only busy answers within seconds.
-const TIME_LIMIT: Duration = Duration::from_secs(30);
+/// Of what is asked at most three times.
+const TIME_LIMIT: Duration = Duration::from_secs(50);
+
+/// The exit code of `timeout` when it had to end a command.
+const TIMED_OUT: i32 = 124;
 
 /// Of its variables only those stay that say where the master is: others change what commands do and print,
-/// and a manager that runs in a job has many.
+/// and a manager that runs in a job has many. A master that hangs lets commands hang for ever, so each is
+/// ended where it runs; one that is only busy answers within seconds.
 const CLEAN: &str = r#"for v in $(env | sed -nE 's/^(SGE_[A-Za-z0-9_]+)=.*/\1/p'); do
 case $v in SGE_ROOT|SGE_CELL|SGE_QMASTER_PORT|SGE_EXECD_PORT|SGE_ARCH) ;; *) unset "$v" ;; esac
 done
 export LC_ALL=C
+ask() { timeout 15 "$@"; }
 "#;
 
-/// Writes the join document, which everybody could read in a script; `"$@"` submits what is in `$script`.
+/// Writes the join document, which everybody could read in a script.
 const SUBMIT: &str = r#"umask 077
 mkdir -p "$folder" && cat >"$folder/join" || exit 2
 "#;
 
 /// Asks the cluster how it counts: a parallel environment may spread a job over hosts, and a resource may be
 /// counted for each core. Then gives the words that ask for `$cores` cores on one host and what goes with them.
-const SHAPE: &str = r#"environment=$(qconf -sp "$pe") && resources=$(qconf -sc) || exit
+const SHAPE: &str = r#"environment=$(ask qconf -sp "$pe") && resources=$(ask qconf -sc) || exit
 rule=$(printf '%s\n' "$environment" | sed -n 's/^allocation_rule *//p')
 case $rule in
 '$pe_slots'|"$cores") ;;
@@ -51,22 +56,25 @@ printf "-l %s=%.0f%s\n", name, is_of_cores ? total / cores : total, unit
 "#;
 
 /// The jobs; of those that could not be started the reason, too, which is in no listing.
-const LIST: &str = r#"jobs=$(qstat -xml -u "$(id -un)") || exit
+const LIST: &str = r#"jobs=$(ask qstat -xml -u "$(id -un)") || exit
 printf '%s\n' "$jobs"
 failed=$(printf '%s\n' "$jobs" | awk -F '[<>]' -v prefix="$1" '
 $2 == "JB_job_number" { id = $3 }
 $2 == "JB_name" { is_ours = index($3, prefix) == 1 }
 $2 == "state" && is_ours && $3 ~ /E/ { printf "%s%s", comma, id; comma = "," }')
-[ -z "$failed" ] || { echo "$next"; qstat -xml -j "$failed"; }
+[ -z "$failed" ] || { echo "$next"; ask qstat -xml -j "$failed"; }
 exit 0"#;
 
 /// `qdel` complains of jobs that are gone, on standard output, like of everything else.
-const CANCEL: &str = r#"said=$(qdel "$@" 2>&1) && exit 0
+const CANCEL: &str = r#"said=$(ask qdel "$@" 2>&1) && exit 0
 code=$?
 complaints=$(printf '%s\n' "$said" | grep -Ev '^ *$|does not exist|has deleted|has registered|already in deletion')
-[ -z "$complaints" ] && exit 0
-printf '%s\n' "$complaints" >&2
+[ $code = 1 ] && [ -n "$said" ] && [ -z "$complaints" ] && exit 0
+printf '%s\n' "${complaints:-no answer}" >&2
 exit $code"#;
+
+/// The script's end: no line of a site's is this one.
+const END: &str = "PILOTFISH-SCRIPT";
 
 /// Exit codes after which nothing was submitted: refused, bad arguments, no script, too many jobs; no `qsub`.
 const REFUSED: [i32; 8] = [1, 2, 4, 7, 14, 25, 126, 127];
@@ -137,7 +145,7 @@ impl GridEngine {
         let Some(parallel_environment) = parallel_environment else {
             let words: String =
                 asked.map(|(name, n, unit)| format!(" -l {}={n}{unit}", quoted(name))).collect();
-            return format!("{SUBMIT}printf '%s' \"$script\" | \"$@\"{words}");
+            return format!("{SUBMIT}ask \"$@\"{words}");
         };
         let mut lines = format!("pe={} cores={cores}\n{SHAPE}", quoted(parallel_environment));
         let mut words = " -pe \"$pe\" \"$cores\"".to_owned();
@@ -145,7 +153,7 @@ impl GridEngine {
             lines.push_str(&format!("{variable}=$(share {} {n} '{unit}') || exit\n", quoted(name)));
             words.push_str(&format!(" ${variable}"));
         }
-        format!("{lines}{SUBMIT}printf '%s' \"$script\" | \"$@\"{words}")
+        format!("{lines}{SUBMIT}ask \"$@\"{words}")
     }
 }
 
@@ -168,9 +176,8 @@ impl Adapter for GridEngine {
         let file = format!("{}/join", request.folder);
         let script = script_without_secret(&self.site, &self.agent_command, &request.tag, &file);
         let line = format!(
-            "folder={} script={}\n{}",
+            "folder={}\n{} <<'{END}'\n{script}{END}\n",
             quoted(&request.folder),
-            quoted(&script),
             self.submission(request, parallel_environment)
         );
         GridEngine::shell(&line, self.qsub(request), request.join.clone())
@@ -209,7 +216,7 @@ impl Adapter for GridEngine {
     fn describe(&self) -> Option<Command> {
         let resources = format!("mem_total,h_rt,{}", self.gpu_resource());
         let words = ["qstat", "-f", "-xml", "-F", &resources].map(str::to_owned).into();
-        Some(GridEngine::shell("exec \"$@\"", words, Vec::new()))
+        Some(GridEngine::shell("ask \"$@\"", words, Vec::new()))
     }
 
     fn read_describe(&self, output: &Output) -> Result<Vec<Queue>, AdapterError> {
@@ -219,7 +226,7 @@ impl Adapter for GridEngine {
     fn load(&self) -> Option<Command> {
         let mut words: Vec<String> = ["qstat", "-f", "-xml", "-u", "*", "-s", "p"].map(str::to_owned).into();
         words.extend(self.queue());
-        Some(GridEngine::shell("exec \"$@\"", words, Vec::new()))
+        Some(GridEngine::shell("ask \"$@\"", words, Vec::new()))
     }
 
     fn read_load(&self, output: &Output) -> Result<QueueLoad, AdapterError> {
@@ -235,6 +242,9 @@ fn understood<T>(output: &Output, read: impl FnOnce(&str) -> Option<T>) -> Resul
 
 /// What it said, without what stands around every message of `qsub`.
 fn words(output: &Output) -> String {
+    if output.code == Some(TIMED_OUT) {
+        return "the master does not answer".to_owned();
+    }
     let text = output.stderr.trim().trim_end_matches("Exiting.").trim_end();
     let text = text.strip_prefix("Unable to run job: ").unwrap_or(text);
     Output { stderr: text.to_owned(), ..output.clone() }.words()
