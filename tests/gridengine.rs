@@ -71,7 +71,10 @@ impl Scene {
         self.sandbox.ok(&["stop"]);
         let manager = self.manager.take().expect("a manager");
         assert_eq!(manager.wait(), Some(0), "{}", self.sandbox.read("serve.err"));
-        until("no pilot is left", || self.sandbox.agents().is_empty());
+        let is_of_the_cluster = |command: &str| command.contains("sge_");
+        until("nothing but the cluster is left", || {
+            self.sandbox.processes().iter().all(|(_, command)| is_of_the_cluster(command))
+        });
     }
 }
 
@@ -113,8 +116,14 @@ fn what_a_deleted_job_cannot_finish_is_given_back_in_time() {
     scene.sandbox.write("again", "");
     let jobs = scene.cell.jobs("r");
     scene.cell.say("qdel", &jobs.iter().map(String::as_str).collect::<Vec<_>>());
-    let n_left = || scene.sandbox.ok(&["pilots", "--all"]).matches("it got a signal").count();
-    until("both pilots have left by themselves", || n_left() == 2);
+    for job in &jobs {
+        let booked = || scene.cell.say("qacct", &["-j", job]);
+        until("its end is booked", || booked().contains("exit_status"));
+        // One that was killed has 137, if not another number.
+        let ended_well = |line: &str| line.split_whitespace().eq(["exit_status", "0"]);
+        assert!(booked().lines().any(ended_well), "{}", booked());
+    }
+    assert_eq!(scene.sandbox.ok(&["pilots", "--all"]).matches("it got a signal").count(), 2);
     scene.ends_well(4);
 }
 
