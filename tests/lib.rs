@@ -9,6 +9,8 @@ pub mod api;
 pub mod cable;
 #[path = "lib/disk.rs"]
 pub mod disk;
+#[path = "lib/gridengine.rs"]
+pub mod gridengine;
 #[path = "lib/luck.rs"]
 pub mod luck;
 #[path = "lib/pilots.rs"]

@@ -36,7 +36,7 @@ fn to_host(sandbox: &Sandbox, sshd: &Sshd) -> Ssh {
 }
 
 /// Somebody who gives these answers, one after the other, and keeps what was asked.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Person {
     answers: Mutex<VecDeque<&'static str>>,
     asked: Mutex<Vec<String>>,

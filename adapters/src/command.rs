@@ -20,6 +20,8 @@ pub struct AllocationRequest {
     pub walltime: Option<Span>,
     /// The join document, a secret: for standard input or a file of mode 0600, never for arguments.
     pub join: Vec<u8>,
+    /// The pilot's folder, which its nodes see; it may not exist yet.
+    pub folder: String,
 }
 
 /// A command line to run where the platform is reached.

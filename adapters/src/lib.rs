@@ -4,6 +4,7 @@
 pub mod command;
 pub mod transport;
 
+mod gridengine;
 mod local;
 mod script;
 mod slurm;
@@ -76,6 +77,7 @@ pub fn adapter(name: &str, surroundings: &Surroundings, site: &Site) -> Option<B
     match name {
         local::NAME => Some(Box::new(local::Local::new(local::NAME, surroundings))),
         local::HOSTS_NAME => Some(Box::new(local::Local::new(local::HOSTS_NAME, surroundings))),
+        gridengine::NAME => Some(Box::new(gridengine::GridEngine::new(surroundings, site))),
         slurm::NAME => Some(Box::new(slurm::Slurm::new(surroundings, site))),
         _ => None,
     }
@@ -85,4 +87,4 @@ pub fn adapter(name: &str, surroundings: &Surroundings, site: &Site) -> Option<B
 pub const LOCAL_NAME: &str = local::NAME;
 
 /// The names that [`adapter`] knows.
-pub const NAMES: &[&str] = &[local::NAME, local::HOSTS_NAME, slurm::NAME];
+pub const NAMES: &[&str] = &[local::NAME, local::HOSTS_NAME, gridengine::NAME, slurm::NAME];

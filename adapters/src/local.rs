@@ -107,6 +107,7 @@ mod tests {
             capacity: Default::default(),
             walltime: None,
             join: b"{\"token\":\"secret\"}".to_vec(),
+            folder: "/home/ada/pilots/pf1-2".into(),
         };
         let command = local().submit(&request);
         assert_eq!(command.argv.join(" "), "/opt/pilotfish agent start --tag pf1-2 --join -");

@@ -9,19 +9,33 @@ const END: &str = "PILOTFISH-JOIN";
 /// stands for itself. The join document comes by standard input, which the shell takes from the script, so
 /// that it is in no argument and no file of ours.
 pub(crate) fn script(site: &Site, agent: &[String], launcher: &[String], tag: &str, join: &[u8]) -> Vec<u8> {
-    let mut lines = vec!["#!/bin/sh".to_owned()];
-    lines.extend(site.setup.iter().cloned());
+    let lines = [format!("{} <<'{END}'", begin(site, agent, launcher, tag))];
+    let mut script = lines_of(site, &lines).into_bytes();
+    script.extend_from_slice(join);
+    script.extend_from_slice(format!("\n{END}\n").as_bytes());
+    script
+}
+
+/// The same for batch systems that show scripts to everybody: the join document is in the file, which is
+/// gone when the agent begins.
+pub(crate) fn script_without_secret(site: &Site, agent: &[String], tag: &str, join_file: &str) -> String {
+    let file = quoted(join_file);
+    let take = format!("exec 3<{file} && rm -f {file} || exit 1");
+    lines_of(site, &[take, format!("{} <&3 3<&-", begin(site, agent, &[], tag))])
+}
+
+fn begin(site: &Site, agent: &[String], launcher: &[String], tag: &str) -> String {
     let agent = match &site.agent {
         Some(program) => vec![program.clone()],
         None => agent.to_vec(),
     };
     let words = launcher.iter().chain(&agent).map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-    lines.push(format!("exec {words} run --tag {} --join - <<'{END}'", quoted(tag)));
-    let mut script = lines.join("\n").into_bytes();
-    script.push(b'\n');
-    script.extend_from_slice(join);
-    script.extend_from_slice(format!("\n{END}\n").as_bytes());
-    script
+    format!("exec {words} run --tag {} --join -", quoted(tag))
+}
+
+fn lines_of(site: &Site, lines: &[String]) -> String {
+    let all = ["#!/bin/sh".to_owned()].into_iter().chain(site.setup.iter().chain(lines).cloned());
+    all.map(|line| line + "\n").collect()
 }
 
 /// A word for `/bin/sh`.

@@ -88,7 +88,7 @@ impl Adapter for Slurm {
     }
 
     fn submit(&self, request: &AllocationRequest) -> Command {
-        let AllocationRequest { tag, n_nodes, capacity, walltime, join } = request;
+        let AllocationRequest { tag, n_nodes, capacity, walltime, join, .. } = request;
         let mut words: Vec<String> =
             ["sbatch", "--parsable", "--no-requeue", "--export=NONE", "--ntasks-per-node=1"]
                 .map(str::to_owned)

@@ -33,11 +33,17 @@ pub fn steps(text: &str) -> Vec<Step> {
     steps
 }
 
+/// The recordings of a system: names of files, and what they tell.
+pub fn files_of(system: &str) -> Vec<(String, Vec<Step>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts").join(system);
+    let files = folder.read_dir().expect("recordings").map(|entry| entry.expect("a recording"));
+    let read = |path| steps(&std::fs::read_to_string(path).expect("a recording"));
+    files.map(|file| (file.file_name().to_string_lossy().into_owned(), read(file.path()))).collect()
+}
+
 /// The steps of all recordings of a system.
 pub fn all_of(system: &str) -> Vec<Step> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts").join(system);
-    let files = folder.read_dir().expect("recordings").map(|entry| entry.expect("a recording").path());
-    files.flat_map(|path| steps(&std::fs::read_to_string(path).expect("a recording"))).collect()
+    files_of(system).into_iter().flat_map(|(_, steps)| steps).collect()
 }
 
 /// The steps of a recording whose commands begin so.

@@ -242,6 +242,7 @@ mod tests {
             gpus: vec!["0".into()],
             batch_id: Some("77".into()),
             walltime_end_unix: None,
+            notice: None,
         }
     }
 

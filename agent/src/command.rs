@@ -24,6 +24,7 @@ use crate::{
 
 /// A guard needs milliseconds to become one; a host that needs longer is in trouble.
 const GUARD_LIMIT: Duration = Duration::from_secs(10);
+// Never 99 or 100: Grid Engine would start the job again, or keep it in error for ever.
 /// All is well: the pilot has left.
 const EXIT_LEFT: i32 = 0;
 /// Something is wrong with the node or the folder.
@@ -291,4 +292,16 @@ fn cancel(pids: &[i32]) -> Result<(), CommandError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_exit_code_means_something_to_grid_engine() {
+        let codes = [EXIT_LEFT, EXIT_FAILED, EXIT_USAGE, EXIT_REFUSED, EXIT_UNREPORTED];
+        // Of those that end by a signal the least is 129.
+        assert!(codes.iter().all(|code| (0..99).contains(code)), "{codes:?}");
+    }
 }

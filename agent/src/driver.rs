@@ -43,7 +43,8 @@ use crate::{
 
 /// How long tasks have between SIGTERM and SIGKILL, at most.
 const GRACE: Duration = Duration::from_secs(5);
-/// What batch systems leave between SIGTERM and SIGKILL is 30 s or more; what runs then is given back.
+/// What batch systems leave between their signal and SIGKILL is 30 s or more, where they do not say; what
+/// runs then is given back.
 const BATCH_GRACE: Duration = Duration::from_secs(20);
 /// How long a stopping pilot tries to tell the manager, unless the end of its walltime leaves less.
 const FAREWELL: Duration = Duration::from_secs(15);
@@ -289,7 +290,7 @@ impl Driver {
         } else if n_signals == 1 {
             tracing::info!(n_running = self.core.n_running(), "told to end: draining");
             if self.arrival.node.batch_id.is_some() {
-                self.stop_at = Some(Instant::now() + BATCH_GRACE);
+                self.stop_at = Some(Instant::now() + batch_grace(self.arrival.node.notice));
             }
             self.handle(PilotEvent::Signalled);
             self.is_told_to_end = true;
@@ -491,6 +492,12 @@ fn ending(outcome: Outcome, time_limit: Option<Span>, limit_bytes: u64) -> Endin
         Outcome::StartFailed { what, node: true } => Ending::Failed(FailureKind::Node { what }),
         Outcome::StartFailed { what, node: false } => Ending::Failed(FailureKind::Start { what }),
     }
+}
+
+/// How long tasks may run on after the batch system's signal: a third of its notice, for they need time to
+/// end then, and the manager to hear of it.
+fn batch_grace(notice: Option<Duration>) -> Duration {
+    notice.map_or(BATCH_GRACE, |notice| BATCH_GRACE.min(notice / 3))
 }
 
 /// A moment on the pilot's clock.

@@ -6,6 +6,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// What a node has, as far as this process may use it.
@@ -25,6 +26,8 @@ pub struct Node {
     pub batch_id: Option<String>,
     /// When the batch system will end us, in seconds since 1970.
     pub walltime_end_unix: Option<u64>,
+    /// How long the batch system leaves us between its signal and the end, where it says so.
+    pub notice: Option<Duration>,
 }
 
 /// Looks at the machine below `root` (`/` on a real one), with `variable` for the environment.
@@ -46,6 +49,9 @@ pub fn discover(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Node 
         gpus: visible_gpus(variable("CUDA_VISIBLE_DEVICES").as_deref(), installed),
         batch_id: batch_id(variable),
         walltime_end_unix: variable("SLURM_JOB_END_TIME").and_then(|end| end.trim().parse().ok()),
+        // Grid Engine tells a job neither its walltime nor when it will end; but this.
+        notice: variable("SGE_JOB_SPOOL_DIR")
+            .and_then(|folder| notice(&read(&format!("{}/config", folder.trim_start_matches('/'))))),
     }
 }
 
@@ -139,6 +145,12 @@ fn visible_gpus(visible: Option<&str>, n_installed: usize) -> Vec<String> {
     list.split(',').map(str::trim).take_while(is_name).map(str::to_string).collect()
 }
 
+/// `notify=60` in what Grid Engine's shepherd of a job goes by.
+fn notice(config: &str) -> Option<Duration> {
+    let seconds = config.lines().find_map(|line| line.strip_prefix("notify="))?.trim().parse().ok()?;
+    (seconds > 0).then_some(Duration::from_secs(seconds))
+}
+
 fn batch_id(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let plain = ["SLURM_JOB_ID", "PBS_JOBID", "LOADL_STEP_ID", "LSB_JOBID"];
     let found = plain.into_iter().filter_map(variable).find(|id| !id.is_empty());
@@ -148,7 +160,7 @@ fn batch_id(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::HashMap, fs, path::Path};
+    use std::{collections::HashMap, fs, path::Path, time::Duration};
 
     use super::{Node, allowed_cpus, batch_id, cgroup_folders, cpu_list, discover, visible_gpus};
 
@@ -185,6 +197,7 @@ mod tests {
             gpus: vec![],
             batch_id: None,
             walltime_end_unix: None,
+            notice: None,
         };
         assert_eq!(node(&files, &[]), expected);
     }
@@ -264,6 +277,18 @@ mod tests {
         assert_eq!(visible_gpus(Some("NoDevFiles"), 8), Vec::<String>::new());
         assert_eq!(visible_gpus(Some(""), 2), Vec::<String>::new());
         assert_eq!(visible_gpus(None, 2), ["0", "1"]);
+    }
+
+    #[test]
+    fn grid_engine_says_how_long_it_waits_after_its_signal() {
+        let notice = |config: &str| {
+            let files = [("var/spool/execd/n1/active_jobs/7.1/config", config)];
+            let variables =
+                [("SGE_JOB_SPOOL_DIR", "/var/spool/execd/n1/active_jobs/7.1"), ("SGE_ROOT", "/s")];
+            node(&files, &variables).notice
+        };
+        assert_eq!(notice("queue=all.q\nnotify=60\nacct_project=none\n"), Some(Duration::from_secs(60)));
+        assert_eq!([notice("notify=0\n"), notice("notify=soon"), notice("")], [None; 3]);
     }
 
     #[test]

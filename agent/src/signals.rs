@@ -4,7 +4,8 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// All of them as one stream.
+/// All of them as one stream. Grid Engine says with SIGUSR2 that a job is about to be killed, and with SIGUSR1
+/// that it is about to be stopped, when its tasks had better run elsewhere.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,

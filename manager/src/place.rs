@@ -33,10 +33,17 @@ rm -f "$1.$$"; echo "not all of it arrived, or there is no room" >&2; exit 1"#;
 /// What pilots of a platform stand on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ground {
-    /// Where they keep their files; `None`: in the manager's folder.
-    pub folder: Option<String>,
+    /// Where they keep their files, each in a folder of its own.
+    pub folder: String,
     /// Where they find the manager; `None`: at its own address for other hosts.
     pub url: Option<String>,
+}
+
+impl Ground {
+    /// The folder of the pilot with that tag.
+    pub fn pilot_folder(&self, tag: &str) -> String {
+        format!("{}/{tag}", self.folder)
+    }
 }
 
 /// How a platform is made.
@@ -47,6 +54,8 @@ pub struct Plan {
     pub site: Site,
     /// The agent on this host.
     pub surroundings: Surroundings,
+    /// Where pilots keep their files on this host, if the site says nothing else.
+    pub pilots: PathBuf,
     /// Where the API listens, for the tunnel.
     pub manager: SocketAddr,
     /// `https` or `http`.
@@ -116,7 +125,8 @@ impl Place {
     pub async fn ground(&mut self) -> Result<Ground, String> {
         let Host::There { ssh, known } = &self.host else {
             let site = &self.plan.site;
-            return Ok(Ground { folder: site.folder.clone(), url: proxy(site) });
+            let pilots = || self.plan.pilots.to_string_lossy().into_owned();
+            return Ok(Ground { folder: site.folder.clone().unwrap_or_else(pilots), url: proxy(site) });
         };
         let number = ssh.connect().await.map_err(|error| error.to_string())?;
         if let Some((known, ground)) = known
@@ -133,7 +143,7 @@ impl Place {
         if let Some(adapter) = adapters::adapter(&self.plan.adapter, &surroundings, &self.plan.site) {
             self.adapter = adapter;
         }
-        let ground = Ground { folder: Some(format!("{folder}/pilots")), url };
+        let ground = Ground { folder: format!("{folder}/pilots"), url };
         if let Host::There { known, .. } = &mut self.host {
             *known = Some((number, ground.clone()));
         }

@@ -104,6 +104,7 @@ impl Worker {
             Ok(ground) => {
                 let request = AllocationRequest {
                     join: (self.make_join)(&self.spec, &ground, &tag),
+                    folder: ground.pilot_folder(&tag),
                     tag: tag.clone(),
                     n_nodes: 1,
                     capacity: self.spec.capacity.clone(),

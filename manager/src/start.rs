@@ -402,6 +402,7 @@ async fn attach_platforms(
             adapter: spec.adapter.clone(),
             site: site.clone(),
             surroundings: surroundings.clone(),
+            pilots: config.folder.join("pilots"),
             manager: manager.address,
             scheme: scheme(config.speaks_tls()),
             asker: config.asker.clone(),
@@ -436,17 +437,15 @@ fn make_join(config: &Config, tokens: &Tokens, manager: &Manager) -> MakeJoin {
         }
     };
     let watch_pid = config.pilots_die_with_us.then(std::process::id);
-    let pilots = config.folder.join("pilots");
     Arc::new(move |spec: &PlatformSpec, ground: &Ground, tag: &str| {
         let is_here = spec.adapter == adapters::LOCAL_NAME;
         let own_url = if is_here { &url } else { &url_elsewhere };
-        let folder = ground.folder.as_deref().map_or(&*pilots, Path::new);
         let join = JoinDocument {
             url: ground.url.as_ref().unwrap_or(own_url).clone(),
             certificate_sha256: certificate_sha256.clone(),
             token: tokens.join(tag),
             tag: tag.to_owned(),
-            folder: folder.join(tag).to_string_lossy().into_owned(),
+            folder: ground.pilot_folder(tag),
             capacity: Some(spec.capacity.clone()),
             walltime: spec.walltime,
             watch_pid: watch_pid.filter(|_| is_here),

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::{
     quantity::{Bytes, Duration},
-    site::{self, Reach, Site},
+    site::{self, GridEngine, Reach, Site},
 };
 
 /// Bytes of a platform's name.
@@ -17,6 +17,8 @@ const N_PILOTS_MAX: u32 = 100_000;
 
 /// The adapter whose pilots are processes of this host.
 const LOCAL: &str = "local";
+/// The adapter whose platforms have names for what a core, memory and GPUs are asked for by.
+const GRID_ENGINE: &str = "gridengine";
 
 /// The adapter of plain hosts reached by SSH.
 const HOSTS: &str = "hosts";
@@ -74,6 +76,12 @@ struct PlatformForm {
     ssh_config: Option<String>,
     #[serde(default, deserialize_with = "site::reach")]
     reach: Option<Reach>,
+    #[serde(default, deserialize_with = "site::word")]
+    parallel_environment: Option<String>,
+    #[serde(default, deserialize_with = "site::word")]
+    memory_resource: Option<String>,
+    #[serde(default, deserialize_with = "site::word")]
+    gpu_resource: Option<String>,
 }
 
 impl PlatformProfile {
@@ -128,7 +136,33 @@ impl PlatformForm {
     fn site(&self) -> Site {
         let PlatformForm { queue, account, options, setup, agent, folder, ssh, ssh_config, reach, .. } =
             self.clone();
-        Site { queue, account, options, setup, agent, folder, ssh, ssh_config, reach }
+        let grid_engine = self.grid_engine();
+        Site { queue, account, options, setup, agent, folder, ssh, ssh_config, reach, grid_engine }
+    }
+
+    fn grid_engine(&self) -> GridEngine {
+        let PlatformForm { parallel_environment, memory_resource, gpu_resource, .. } = self.clone();
+        GridEngine { parallel_environment, memory_resource, gpu_resource }
+    }
+
+    /// What Grid Engine must be told, and no other may be.
+    fn check_grid_engine(&self) -> Result<(), String> {
+        let PlatformForm { name, adapter, parallel_environment, .. } = self;
+        if adapter != GRID_ENGINE && self.grid_engine() != GridEngine::default() {
+            return Err(format!(
+                "found a parallel_environment, memory_resource or gpu_resource of `{name}`; only platforms with \
+                 adapter {GRID_ENGINE} have them"
+            ));
+        }
+        match self.cores {
+            Some(cores) if adapter == GRID_ENGINE && cores > 1 && parallel_environment.is_none() => {
+                Err(format!(
+                    "found cores {cores} and no parallel_environment of `{name}`; name one that gives them on one host, \
+                     of those that `qconf -spl` lists (`qconf -sp NAME` says `allocation_rule $pe_slots`)"
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_site(&self) -> Result<(), String> {
@@ -173,6 +207,7 @@ impl TryFrom<PlatformForm> for PlatformProfile {
         if form.cores.is_none() && form.adapter != LOCAL {
             return Err(format!("found no cores of `{name}`; say how many a pilot is to have"));
         }
+        form.check_grid_engine()?;
         form.check_site()?;
         if !(1..=N_PILOTS_MAX).contains(pilots_max) {
             return Err(format!("found pilots_max {pilots_max} of `{name}`; write 1 to {N_PILOTS_MAX}"));

@@ -24,6 +24,19 @@ pub struct Site {
     pub ssh_config: Option<String>,
     /// How its pilots reach the manager; `None`: through the tunnel where there is SSH, else directly.
     pub reach: Option<Reach>,
+    /// Words of its own for what other batch systems all call the same.
+    pub grid_engine: GridEngine,
+}
+
+/// What each Grid Engine calls something else. Every field may be absent.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct GridEngine {
+    /// What gives a job more than one core, all on one host.
+    pub parallel_environment: Option<String>,
+    /// The resource by which memory is asked for.
+    pub memory_resource: Option<String>,
+    /// The resource by which GPUs are asked for.
+    pub gpu_resource: Option<String>,
 }
 
 /// How pilots reach the manager.
@@ -185,6 +198,20 @@ mod tests {
             let error = platform("slurm", line).expect_err(line);
             assert!(error.contains(found) && error.contains(expected), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn what_grid_engine_calls_its_own_way_is_its_own() {
+        let lines = "parallel_environment: smp\nmemory_resource: h_rss\ngpu_resource: ngpus\n";
+        let words = platform("gridengine", lines).expect("a platform").site().grid_engine;
+        let expected = ["smp", "h_rss", "ngpus"].map(|word| Some(word.to_owned()));
+        assert_eq!([words.parallel_environment, words.memory_resource, words.gpu_resource], expected);
+        for line in lines.lines() {
+            let error = platform("slurm", line).expect_err(line);
+            assert!(error.contains("only platforms with adapter gridengine have them"), "{line}: {error}");
+        }
+        let error = platform("gridengine", "").expect_err("four cores");
+        assert!(error.contains("cores 4 and no parallel_environment"), "{error}");
     }
 
     #[test]

@@ -22,6 +22,7 @@ fn request(n_nodes: u32) -> AllocationRequest {
         capacity: Resources { cores: 4, memory_bytes: 3 << 30, gpus: 2, ..Resources::default() },
         walltime: Some(Span::from_secs(3601)),
         join: b"{\"token\":\"secret\"}".to_vec(),
+        folder: "/scratch/pilots/pf1-2".into(),
     }
 }
 

@@ -1,6 +1,10 @@
 //! A whole pilot with real processes against a manager made of canned answers.
 
-use std::{path::Path, process::Stdio, time::Instant};
+use std::{
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 
 use protocol::{
     job::{CommandLine, JobSpec, WorkDirPolicy},
@@ -16,7 +20,7 @@ use scheduler::{
 };
 use tokio::task::JoinHandle;
 
-use super::{DriverError, drive};
+use super::{DriverError, batch_grace, drive};
 use crate::{
     node::Node,
     testing::{FakeManager, left, nothing_new},
@@ -37,6 +41,7 @@ fn node() -> Node {
         gpus: vec![],
         batch_id: None,
         walltime_end_unix: None,
+        notice: None,
     }
 }
 
@@ -235,6 +240,13 @@ async fn stopped_pilot_kills_what_runs_and_gives_it_back() {
     let mut returned = TaskSet::new();
     reports.iter().for_each(|job| returned.insert_all(&job.returned));
     assert_eq!(returned, TaskSet::from(0..5));
+}
+
+#[test]
+fn a_short_notice_is_enough_to_give_tasks_back() {
+    let grace = |notice| batch_grace(notice).as_secs();
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    assert_eq!([grace(None), grace(seconds(3)), grace(seconds(30)), grace(seconds(300))], [20, 1, 10, 20]);
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -143,6 +143,7 @@ async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Si
         // The way home is the probe's part.
         site: Site { reach: Some(Reach::Direct), ..site.clone() },
         surroundings,
+        pilots: config.folder.join("pilots"),
         manager: SocketAddr::from(([127, 0, 0, 1], 0)),
         scheme: "https",
         asker: config.asker.clone(),
@@ -176,7 +177,7 @@ async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Si
         }
     }
     let ground = place.ground().await;
-    let ground = ground.map(|ground| ((), ground.folder.unwrap_or_else(|| "the manager's".into())));
+    let ground = ground.map(|ground| ((), ground.folder));
     if steps.take("folder", ground).is_none() {
         return false;
     }

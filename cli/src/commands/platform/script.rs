@@ -37,6 +37,7 @@ pub fn run(args: &ScriptArgs) -> Result<Outcome, Failure> {
     let adapter = adapters::adapter(&spec.adapter, &surroundings, &site).ok_or_else(unknown)?;
     let request = AllocationRequest {
         tag: "pf000000-1".to_owned(),
+        folder: "/pilots/pf000000-1".to_owned(),
         n_nodes: 1,
         capacity: spec.capacity,
         walltime: spec.walltime,

@@ -14,7 +14,7 @@ use super::{Limits, Listen, TlsMode};
 const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
 const LISTEN_FIELDS: [&str; 3] = ["host", "port", "name"];
 const POLICY_FIELDS: [&str; 2] = ["matching", "bundling"];
-const PLATFORM_FIELDS: [&str; 22] = [
+const PLATFORM_FIELDS: [&str; 25] = [
     "name",
     "adapter",
     "cores",
@@ -37,6 +37,9 @@ const PLATFORM_FIELDS: [&str; 22] = [
     "ssh",
     "ssh_config",
     "reach",
+    "parallel_environment",
+    "memory_resource",
+    "gpu_resource",
 ];
 const LIMIT_FIELDS: [&str; 15] = [
     "heartbeat_limit",

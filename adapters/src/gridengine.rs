@@ -1,0 +1,254 @@
+//! `gridengine`: pilots as batch jobs of Grid Engine, by the XML of `qstat`: its plain form cuts names.
+
+mod answers;
+
+use std::time::Duration;
+
+use profiles::site::Site;
+
+use self::answers::NEXT;
+use crate::{
+    Adapter, Surroundings,
+    command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad},
+    script::{quoted, script_without_secret},
+};
+
+pub(crate) const NAME: &str = "gridengine";
+
+/// Of what is asked at most three times.
+const TIME_LIMIT: Duration = Duration::from_secs(50);
+
+/// The exit code of `timeout` when it had to end a command.
+const TIMED_OUT: i32 = 124;
+
+/// Of its variables only those stay that say where the master is: others change what commands do and print,
+/// and a manager that runs in a job has many. A master that hangs lets commands hang for ever, so each is
+/// ended where it runs; one that is only busy answers within seconds.
+const CLEAN: &str = r#"for v in $(env | sed -nE 's/^(SGE_[A-Za-z0-9_]+)=.*/\1/p'); do
+case $v in SGE_ROOT|SGE_CELL|SGE_QMASTER_PORT|SGE_EXECD_PORT|SGE_ARCH) ;; *) unset "$v" ;; esac
+done
+export LC_ALL=C
+ask() { timeout 15 "$@"; }
+"#;
+
+/// Writes the join document, which everybody could read in a script.
+const SUBMIT: &str = r#"umask 077
+mkdir -p "$folder" && cat >"$folder/join" || exit 2
+"#;
+
+/// Asks the cluster how it counts: a parallel environment may spread a job over hosts, and a resource may be
+/// counted for each core. Then gives the words that ask for `$cores` cores on one host and what goes with them.
+const SHAPE: &str = r#"environment=$(ask qconf -sp "$pe") && resources=$(ask qconf -sc) || exit
+rule=$(printf '%s\n' "$environment" | sed -n 's/^allocation_rule *//p')
+case $rule in
+'$pe_slots'|"$cores") ;;
+*) printf 'parallel environment %s gives cores by the rule %s, perhaps on several hosts; name one of $pe_slots\n' "$pe" "$rule" >&2
+exit 2 ;;
+esac
+share() {
+printf '%s\n' "$resources" | awk -v name="$1" -v total="$2" -v unit="$3" -v cores="$cores" '
+$6 == "YES" && ($1 == name || $2 == name) { is_of_cores = 1 }
+END {
+if (is_of_cores && total % cores) exit 1
+printf "-l %s=%.0f%s\n", name, is_of_cores ? total / cores : total, unit
+}' || { printf 'resource %s is counted for each core, and %s cannot be shared by %s cores\n' "$1" "$2" "$cores" >&2; exit 2; }
+}
+"#;
+
+/// The jobs; of those that could not be started the reason, too, which is in no listing.
+const LIST: &str = r#"jobs=$(ask qstat -xml -u "$(id -un)") || exit
+printf '%s\n' "$jobs"
+failed=$(printf '%s\n' "$jobs" | awk -F '[<>]' -v prefix="$1" '
+$2 == "JB_job_number" { id = $3 }
+$2 == "JB_name" { is_ours = index($3, prefix) == 1 }
+$2 == "state" && is_ours && $3 ~ /E/ { printf "%s%s", comma, id; comma = "," }')
+[ -z "$failed" ] || { echo "$next"; ask qstat -xml -j "$failed"; }
+exit 0"#;
+
+/// `qdel` complains of jobs that are gone, on standard output, like of everything else.
+const CANCEL: &str = r#"said=$(ask qdel "$@" 2>&1) && exit 0
+code=$?
+complaints=$(printf '%s\n' "$said" | grep -Ev '^ *$|does not exist|has deleted|has registered|already in deletion')
+[ $code = 1 ] && [ -n "$said" ] && [ -z "$complaints" ] && exit 0
+printf '%s\n' "${complaints:-no answer}" >&2
+exit $code"#;
+
+/// The script's end: no line of a site's is this one.
+const END: &str = "PILOTFISH-SCRIPT";
+
+/// Exit codes after which nothing was submitted: refused, bad arguments, no script, too many jobs; no `qsub`.
+const REFUSED: [i32; 8] = [1, 2, 4, 7, 14, 25, 126, 127];
+
+/// Words of a submission whose fate is open: the master may have taken it and not said so.
+const OPEN: [&str; 4] =
+    ["unable to send message to qmaster", "commlib error", "got select error", "reading answer list"];
+
+pub(crate) struct GridEngine {
+    agent_command: Vec<String>,
+    site: Site,
+}
+
+impl GridEngine {
+    pub(crate) fn new(surroundings: &Surroundings, site: &Site) -> GridEngine {
+        GridEngine { agent_command: surroundings.agent_command.clone(), site: site.clone() }
+    }
+
+    /// Runs `line`, in which `"$@"` are the words.
+    fn shell(line: &str, words: Vec<String>, stdin: Vec<u8>) -> Command {
+        let argv = ["sh", "-c"].map(str::to_owned).into_iter();
+        let argv = argv.chain([format!("{CLEAN}{line}"), "sh".to_owned()]).chain(words).collect();
+        Command { argv, stdin, time_limit: TIME_LIMIT }
+    }
+
+    /// What says no without asking anybody.
+    fn refusal(why: &str) -> Command {
+        GridEngine::shell("echo \"$1\" >&2; exit 2", vec![why.to_owned()], Vec::new())
+    }
+
+    fn memory_resource(&self) -> &str {
+        self.site.grid_engine.memory_resource.as_deref().unwrap_or("h_vmem")
+    }
+
+    fn gpu_resource(&self) -> &str {
+        self.site.grid_engine.gpu_resource.as_deref().unwrap_or("gpu")
+    }
+
+    /// Words that name the account's queue.
+    fn queue(&self) -> Vec<String> {
+        self.site.queue.iter().flat_map(|queue| ["-q".to_owned(), queue.clone()]).collect()
+    }
+
+    /// `qsub` and what it is told in any case.
+    fn qsub(&self, request: &AllocationRequest) -> Vec<String> {
+        let words = ["qsub", "-clear", "-terse", "-w", "e", "-r", "n", "-notify", "-S", "/bin/sh"];
+        let mut words: Vec<String> = words.map(str::to_owned).into();
+        // A folder that every host has: the home of whoever submits may not be seen by the nodes.
+        words.extend(["-wd", "/", "-j", "y", "-o", "/dev/null", "-N"].map(str::to_owned));
+        words.push(request.tag.clone());
+        words.extend(self.queue());
+        words.extend(self.site.account.iter().flat_map(|account| ["-P".to_owned(), account.clone()]));
+        let walltime = request.walltime.map(|span| format!("h_rt={}", span.0.div_ceil(1_000_000).max(1)));
+        words.extend(walltime.into_iter().flat_map(|walltime| ["-l".to_owned(), walltime]));
+        words
+            .extend(self.site.options.iter().flat_map(|option| option.split_whitespace()).map(str::to_owned));
+        words
+    }
+
+    /// The lines that submit, with what the request's resources add to the words.
+    fn submission(&self, request: &AllocationRequest, parallel_environment: Option<&str>) -> String {
+        let capacity = &request.capacity;
+        let cores = u64::from(capacity.cores.max(1));
+        // For each core alike.
+        let mib = capacity.memory_bytes.div_ceil(1 << 20).div_ceil(cores) * cores;
+        let gpus = (self.gpu_resource(), u64::from(capacity.gpus), "");
+        let asked = [(self.memory_resource(), mib, "M"), gpus].into_iter().filter(|(_, n, _)| *n > 0);
+        let Some(parallel_environment) = parallel_environment else {
+            let words: String =
+                asked.map(|(name, n, unit)| format!(" -l {}={n}{unit}", quoted(name))).collect();
+            return format!("{SUBMIT}ask \"$@\"{words}");
+        };
+        let mut lines = format!("pe={} cores={cores}\n{SHAPE}", quoted(parallel_environment));
+        let mut words = " -pe \"$pe\" \"$cores\"".to_owned();
+        for (variable, (name, n, unit)) in ["first", "second"].into_iter().zip(asked) {
+            lines.push_str(&format!("{variable}=$(share {} {n} '{unit}') || exit\n", quoted(name)));
+            words.push_str(&format!(" ${variable}"));
+        }
+        format!("{lines}{SUBMIT}ask \"$@\"{words}")
+    }
+}
+
+impl Adapter for GridEngine {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn submit(&self, request: &AllocationRequest) -> Command {
+        if request.n_nodes > 1 {
+            return GridEngine::refusal(
+                "pilots on Grid Engine have one node each; ask for more pilots instead",
+            );
+        }
+        let parallel_environment = self.site.grid_engine.parallel_environment.as_deref();
+        if request.capacity.cores > 1 && parallel_environment.is_none() {
+            return GridEngine::refusal("more than one core needs the platform's parallel_environment");
+        }
+        let parallel_environment = parallel_environment.filter(|_| request.capacity.cores > 1);
+        let file = format!("{}/join", request.folder);
+        let script = script_without_secret(&self.site, &self.agent_command, &request.tag, &file);
+        let line = format!(
+            "folder={}\n{} <<'{END}'\n{script}{END}\n",
+            quoted(&request.folder),
+            self.submission(request, parallel_environment)
+        );
+        GridEngine::shell(&line, self.qsub(request), request.join.clone())
+    }
+
+    fn read_submit(&self, output: &Output) -> Result<BatchId, AdapterError> {
+        if output.code != Some(0) {
+            let is_refused = output.code.is_some_and(|code| REFUSED.contains(&code));
+            let is_open = OPEN.iter().any(|open| output.stderr.contains(open));
+            let words = words(output);
+            return Err(match is_refused && !is_open {
+                true => AdapterError::Refused(words),
+                false => AdapterError::NotUnderstood(words),
+            });
+        }
+        // `ID`, of arrays `ID.1-4:1`, after whatever a site's verifier prints.
+        let id = output.stdout.lines().next_back().and_then(|line| line.split('.').next()).unwrap_or("");
+        match !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => Ok(id.to_owned()),
+            false => Err(AdapterError::NotUnderstood(output.words())),
+        }
+    }
+
+    fn list(&self, tag_prefix: &str) -> Command {
+        GridEngine::shell(&format!("next={NEXT}\n{LIST}"), vec![tag_prefix.to_owned()], Vec::new())
+    }
+
+    fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
+        understood(output, answers::jobs)
+    }
+
+    fn cancel(&self, ids: &[BatchId]) -> Command {
+        GridEngine::shell(CANCEL, ids.to_vec(), Vec::new())
+    }
+
+    fn describe(&self) -> Option<Command> {
+        let resources = format!("mem_total,h_rt,{}", self.gpu_resource());
+        let words = ["qstat", "-f", "-xml", "-F", &resources].map(str::to_owned).into();
+        Some(GridEngine::shell("ask \"$@\"", words, Vec::new()))
+    }
+
+    fn read_describe(&self, output: &Output) -> Result<Vec<Queue>, AdapterError> {
+        understood(output, |text| answers::queues(text, self.gpu_resource()))
+    }
+
+    fn load(&self) -> Option<Command> {
+        let mut words: Vec<String> = ["qstat", "-f", "-xml", "-u", "*", "-s", "p"].map(str::to_owned).into();
+        words.extend(self.queue());
+        Some(GridEngine::shell("ask \"$@\"", words, Vec::new()))
+    }
+
+    fn read_load(&self, output: &Output) -> Result<QueueLoad, AdapterError> {
+        understood(output, answers::load)
+    }
+}
+
+/// What a command that succeeded said, read as a whole.
+fn understood<T>(output: &Output, read: impl FnOnce(&str) -> Option<T>) -> Result<T, AdapterError> {
+    let answer = Some(&output.stdout).filter(|_| output.code == Some(0)).and_then(|text| read(text));
+    answer.ok_or_else(|| AdapterError::NotUnderstood(words(output)))
+}
+
+/// What it said, without what stands around every message of `qsub`.
+fn words(output: &Output) -> String {
+    if output.code == Some(TIMED_OUT) {
+        return "the master does not answer".to_owned();
+    }
+    let text = output.stderr.trim().trim_end_matches("Exiting.").trim_end();
+    let text = text.strip_prefix("Unable to run job: ").unwrap_or(text);
+    Output { stderr: text.to_owned(), ..output.clone() }.words()
+}
+
+#[cfg(test)]
+mod tests;

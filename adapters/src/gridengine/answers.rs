@@ -1,0 +1,217 @@
+//! What Grid Engine's listings mean. Each is read as a whole: one that ends early, or is something else,
+//! says nothing.
+
+use std::collections::HashMap;
+
+use roxmltree::{Document, Node, ParsingOptions};
+use scheduler::{resources::Resources, time::Span};
+
+use crate::command::{BatchJob, BatchState, Queue, QueueLoad};
+
+/// Between the jobs and the reasons why some of them could not be started.
+pub(super) const NEXT: &str = "--";
+
+/// A hundred thousand jobs have about two million.
+const NODES_MAX: u32 = 4_000_000;
+
+/// All letters of a state: queued, waiting, held, error, running, transferred, restarted; suspended by the
+/// user, its queue or a threshold; being deleted; ended.
+const LETTERS: &str = "qwhErtRsSTdz";
+
+/// The jobs of `qstat -xml`, and of some of them what `qstat -xml -j` says.
+pub(super) fn jobs(text: &str) -> Option<Vec<BatchJob>> {
+    let (text, details) = text.split_once(&format!("\n{NEXT}\n")).unwrap_or((text, ""));
+    // A job that has ended meanwhile makes them something else: the listing stands for itself.
+    let reasons = reasons(details).unwrap_or_default();
+    let document = listing(text)?;
+    all(document.root_element(), "job_list").map(|job| read_job(job, &reasons)).collect()
+}
+
+fn read_job(job: Node, reasons: &HashMap<String, String>) -> Option<BatchJob> {
+    let number = field(job, "JB_job_number").filter(|id| id.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let state = field(job, "state")?;
+    let tag = field(job, "JB_name")?.to_owned();
+    // As `qdel` takes it: tasks of an array that share an entry are cancelled together.
+    let id = match field(job, "tasks") {
+        Some(tasks) => format!("{number}.{tasks}"),
+        None => number.to_owned(),
+    };
+    Some(BatchJob { id, tag, state: state_of(state, reasons.get(number).map(String::as_str)) })
+}
+
+/// Letters that may stand together in any order.
+pub(super) fn state_of(letters: &str, reason: Option<&str>) -> BatchState {
+    let has = |any: &str| letters.contains(|letter| any.contains(letter));
+    if letters.chars().any(|letter| !LETTERS.contains(letter)) {
+        BatchState::Unknown(letters.to_owned())
+    } else if has("z") {
+        BatchState::Ended
+    } else if has("d") {
+        // It is there until it is gone.
+        BatchState::Running
+    } else if has("E") {
+        let reason = reason.unwrap_or("it could not be started; `qstat -j` says why");
+        BatchState::Stuck(format!("{letters}: {reason}"))
+    } else if has("rtsST") {
+        BatchState::Running
+    } else if has("h") {
+        BatchState::Stuck(format!("{letters}: it is held"))
+    } else {
+        BatchState::Queued
+    }
+}
+
+/// By job, why it could not be started.
+fn reasons(text: &str) -> Option<HashMap<String, String>> {
+    let document = parse(text, "detailed_job_info")?;
+    let of = |job: Node| {
+        let number = field(job, "JB_job_number")?;
+        let reason = all(job, "QIM_message").find_map(|node| node.text())?;
+        Some((number.to_owned(), reason.trim().to_owned()))
+    };
+    let jobs = document.root_element().children().find(|node| node.has_tag_name("djob_info"))?;
+    Some(jobs.children().filter_map(of).collect())
+}
+
+/// The queues of `qstat -f -xml -F mem_total,h_rt,gpu`: an entry there is a queue on a host.
+///
+/// Of GPUs it tells those that are free. Without a queue's name a job may run in any of them.
+pub(super) fn queues(text: &str, gpu_resource: &str) -> Option<Vec<Queue>> {
+    let mut queues: Vec<Queue> = Vec::new();
+    let document = listing(text)?;
+    for part in all(document.root_element(), "Queue-List") {
+        let queue = read_queue(part, gpu_resource)?;
+        match queues.iter_mut().find(|known| known.name == queue.name) {
+            Some(known) => add(known, queue),
+            None => queues.push(queue),
+        }
+    }
+    Some(queues)
+}
+
+fn read_queue(part: Node, gpu_resource: &str) -> Option<Queue> {
+    let node = Resources {
+        cores: number(part, "slots_total").and_then(|cores| u32::try_from(cores).ok())?,
+        memory_bytes: resource(part, "mem_total").and_then(bytes).unwrap_or(0),
+        gpus: resource(part, gpu_resource).and_then(|gpus| gpus.parse().ok()).unwrap_or(0),
+        ..Resources::default()
+    };
+    Some(Queue {
+        name: field(part, "name")?.split('@').next()?.to_owned(),
+        is_default: true,
+        is_up: is_up(part),
+        walltime_max: resource(part, "h_rt").map_or(Some(None), limit)?,
+        nodes: vec![(1, node)],
+    })
+}
+
+/// The same queue on one more host.
+fn add(known: &mut Queue, queue: Queue) {
+    known.is_up |= queue.is_up;
+    known.walltime_max = known.walltime_max.zip(queue.walltime_max).map(|(a, b)| a.max(b));
+    for (n, node) in queue.nodes {
+        match known.nodes.iter_mut().find(|(_, same)| *same == node) {
+            Some((n_known, _)) => *n_known += n,
+            None => known.nodes.push((n, node)),
+        }
+    }
+}
+
+/// How busy it is, from `qstat -f -xml -s p`: queues on hosts with their slots, and all jobs that wait.
+pub(super) fn load(text: &str) -> Option<QueueLoad> {
+    let mut load = QueueLoad::default();
+    let document = listing(text)?;
+    for part in all(document.root_element(), "Queue-List") {
+        let total = number(part, "slots_total")?;
+        let taken = number(part, "slots_used")?.saturating_add(number(part, "slots_resv").unwrap_or(0));
+        if is_up(part) {
+            load.cores = load.cores.saturating_add(total);
+            load.free_cores = load.free_cores.saturating_add(total.saturating_sub(taken));
+        }
+    }
+    for job in all(document.root_element(), "job_list") {
+        let n_tasks = field(job, "tasks").map_or(Some(1), n_tasks)?;
+        load.n_waiting = load.n_waiting.saturating_add(n_tasks);
+        let cores = number(job, "slots")?.saturating_mul(n_tasks);
+        load.waiting_cores = load.waiting_cores.saturating_add(cores);
+    }
+    Some(load)
+}
+
+/// What `qstat -xml` says of queues and of jobs that wait: both parts are there, and nothing else is in them.
+fn listing(text: &str) -> Option<Document<'_>> {
+    let document = parse(text, "job_info")?;
+    let of = |name: &'static str| {
+        let part = document.root_element().children().find(|child| child.has_tag_name(name))?;
+        let is_entry = |node: Node| node.has_tag_name("job_list") || node.has_tag_name("Queue-List");
+        part.children().filter(Node::is_element).all(is_entry).then_some(())
+    };
+    of("queue_info").and_then(|()| of("job_info"))?;
+    Some(document)
+}
+
+fn parse<'t>(text: &'t str, root: &str) -> Option<Document<'t>> {
+    let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(text.trim(), options).ok()?;
+    document.root_element().has_tag_name(root).then_some(document)
+}
+
+fn all<'d>(node: Node<'d, 'd>, name: &'static str) -> impl Iterator<Item = Node<'d, 'd>> {
+    node.descendants().filter(move |node| node.has_tag_name(name))
+}
+
+/// What is written in a child; `None`: nothing.
+fn field<'d>(node: Node<'d, 'd>, name: &str) -> Option<&'d str> {
+    let child = node.children().find(|child| child.has_tag_name(name))?;
+    child.text().map(str::trim).filter(|text| !text.is_empty())
+}
+
+fn number(node: Node, name: &str) -> Option<u64> {
+    field(node, name)?.parse().ok()
+}
+
+/// The value of `<resource name="mem_total" type="hl">23.5G</resource>`.
+fn resource<'d>(part: Node<'d, 'd>, name: &str) -> Option<&'d str> {
+    let is_it = |node: &Node| node.has_tag_name("resource") && node.attribute("name") == Some(name);
+    part.children().find(is_it)?.text().map(str::trim)
+}
+
+/// Any letter there keeps it from starting jobs: disabled, suspended, in alarm, in error, unknown.
+fn is_up(part: Node) -> bool {
+    field(part, "state").is_none()
+}
+
+/// `23.541G`: capital letters are powers of 1024, small ones of 1000.
+fn bytes(text: &str) -> Option<u64> {
+    let unit = text.chars().next_back()?;
+    let power = "KMGT".find(unit.to_ascii_uppercase()).and_then(|place| i32::try_from(place).ok());
+    let base: f64 = if unit.is_ascii_uppercase() { 1024.0 } else { 1000.0 };
+    let factor = power.map_or(1.0, |power| base.powi(power + 1));
+    let number: f64 = text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok()?;
+    (number >= 0.0).then_some((number * factor) as u64)
+}
+
+/// `infinity`, `00:01:00`, `60`.
+fn limit(text: &str) -> Option<Option<Span>> {
+    if text.eq_ignore_ascii_case("infinity") {
+        return Some(None);
+    }
+    let mut seconds = 0u64;
+    for part in text.split(':') {
+        seconds = seconds.checked_mul(60)?.checked_add(part.parse().ok()?)?;
+    }
+    seconds.checked_mul(1_000_000).map(|us| Some(Span(us)))
+}
+
+/// How many tasks `3-6:1,9` are.
+fn n_tasks(text: &str) -> Option<u64> {
+    let mut n = 0u64;
+    for part in text.split(',') {
+        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last, step): (u64, u64, u64) =
+            (first.parse().ok()?, last.parse().ok()?, step.parse().ok()?);
+        n = n.checked_add(last.checked_sub(first)?.checked_div(step)?.checked_add(1)?)?;
+    }
+    Some(n)
+}
