@@ -289,7 +289,7 @@ prop_compose! {
         }
         let users = ["ada", "bob", "eve"].map(str::to_owned).to_vec();
         let past = past.into();
-        Scenario { seed, platforms, applications, users, lots, past, policies, history: None, faults }
+        Scenario { seed, platforms, applications, users, lots, past, policies, patience: None, history: None, faults }
     }
 }
 
