@@ -197,7 +197,7 @@ fn platform(reader: &mut Reader<'_>, node: &Node<'_>, applications: &[&str]) -> 
         past_waits: [].into(),
         idle_timeout: idle_timeout.unwrap_or(Span::from_secs(600)),
         poll_interval: poll_interval.unwrap_or(Span::from_secs(30)),
-        speed: fields.take("speed").and_then(|node| positive(reader, &node)).unwrap_or(1.0),
+        speed: fields.take("speed").and_then(|node| speed(reader, &node)).unwrap_or(1.0),
         times: fields.take("times").map(|node| times(reader, &node, applications)).unwrap_or_default(),
     };
     Some(platform)
@@ -324,6 +324,16 @@ fn application_time(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Distribu
     }
     // What is wrong has been told.
     Some(time(reader, node).unwrap_or(Distribution::Constant(1.0)))
+}
+
+/// How many times as fast as another platform: far beyond what there is.
+fn speed(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<f64> {
+    let speed = reader.number(node)?;
+    if (0.001..=1000.0).contains(&speed) {
+        Some(speed)
+    } else {
+        reader.refuse(node, "write a number from 0.001 to 1000")
+    }
 }
 
 /// A number above 0.

@@ -69,6 +69,42 @@ fn a_store_that_is_read_is_neither_held_nor_changed() {
 }
 
 #[test]
+fn a_store_at_rest_is_read_once_and_nothing_is_left_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = || {
+        let entries = fs::read_dir(folder.path()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let read = || {
+        Store::read_once(folder.path(), |store| {
+            let reader = store.reader();
+            reader.finished(JobId(1), 0..9, 9)?;
+            Ok(replayed(store))
+        })
+    };
+    let mut writer = open(folder.path());
+    writer.commit(&beginning(9)).unwrap();
+    // Beside the writer its log is read.
+    let written = replayed(&writer);
+    assert_eq!(read().unwrap(), written);
+    drop(writer);
+    let before = files();
+    assert_eq!(read().unwrap(), written);
+    assert_eq!(files(), before);
+    // A manager that begins meanwhile is not missed.
+    let n_read = std::cell::Cell::new(0);
+    let both = Store::read_once(folder.path(), |store| {
+        n_read.set(n_read.get() + 1);
+        if n_read.get() == 1 {
+            open(folder.path()).commit(&beginning(2)).unwrap();
+        }
+        Ok(replayed(store))
+    });
+    assert_eq!(n_read.get(), 2);
+    assert!(both.unwrap().len() > written.len());
+}
+
+#[test]
 fn what_is_no_store_cannot_be_read_and_is_not_made() {
     let folder = tempfile::tempdir().unwrap();
     assert!(Store::open_to_read(folder.path()).is_err());
