@@ -1,12 +1,15 @@
 //! What is opened, what is refused, and in which words.
 
 use std::{
+    cell::Cell,
+    collections::BTreeSet,
     fs,
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::Path,
 };
 
 use rusqlite::Connection;
+use scheduler::ids::JobId;
 
 use super::{
     super::{FILE, Store, StoreError, schema},
@@ -73,7 +76,7 @@ fn a_store_at_rest_is_read_once_and_nothing_is_left_beside_it() {
     let folder = tempfile::tempdir().unwrap();
     let files = || {
         let entries = fs::read_dir(folder.path()).unwrap();
-        entries.map(|entry| entry.unwrap().file_name()).collect::<std::collections::BTreeSet<_>>()
+        entries.map(|entry| entry.unwrap().file_name()).collect::<BTreeSet<_>>()
     };
     let read = || {
         Store::read_once(folder.path(), |store| {
@@ -92,7 +95,7 @@ fn a_store_at_rest_is_read_once_and_nothing_is_left_beside_it() {
     assert_eq!(read().unwrap(), written);
     assert_eq!(files(), before);
     // A manager that begins meanwhile is not missed.
-    let n_read = std::cell::Cell::new(0);
+    let n_read = Cell::new(0);
     let both = Store::read_once(folder.path(), |store| {
         n_read.set(n_read.get() + 1);
         if n_read.get() == 1 {
