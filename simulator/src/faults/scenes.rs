@@ -15,18 +15,20 @@ const TOLD_EVERY: u64 = 256;
 const N_EXPLAINED_MAX: usize = 3;
 
 impl World<'_> {
-    /// Why a scenario is to be given up now, if it is.
-    pub(super) fn is_in_vain(&mut self, n_happened: u64) -> Option<Cause> {
+    pub(super) fn tell_how_far(&mut self, n_happened: u64) {
         let how_far = self.how_far();
-        if n_happened.is_multiple_of(TOLD_EVERY)
-            && let Some(told) = &mut self.told
-        {
+        if let Some(told) = self.told.as_mut().filter(|_| n_happened.is_multiple_of(TOLD_EVERY)) {
             told(how_far);
         }
+    }
+
+    /// Why a scenario is to be given up now, if it is.
+    pub(super) fn cause_to_give_up(&mut self) -> Option<Cause> {
+        let (now, n_ended) = (self.now, self.how_far().n_ended);
         let last_moment = BEGIN + LASTS_AT_MOST;
-        let too_long = (self.now > last_moment).then_some((last_moment, Cause::TooLong(LASTS_AT_MOST)));
-        let in_vain = self.scene.as_mut()?.patience.is_over(self.now, how_far.n_ended);
-        let (at, cause) = in_vain.or(too_long)?;
+        let too_long = (now > last_moment).then_some((last_moment, Cause::TooLong(LASTS_AT_MOST)));
+        let in_vain = self.scene.as_mut()?.patience.run_out(now, n_ended);
+        let (at, cause) = too_long.into_iter().chain(in_vain).min_by_key(|(at, _)| *at)?;
         // What comes next may be much later.
         self.now = at;
         Some(cause)

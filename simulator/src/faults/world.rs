@@ -219,7 +219,8 @@ impl<'t> World<'t> {
             if self.scene.is_none() && self.now > self.faults_end + PATIENCE {
                 return Err(Violation(self.what_is_left()));
             }
-            if let Some(cause) = self.is_in_vain(n_happened) {
+            self.tell_how_far(n_happened);
+            if let Some(cause) = self.cause_to_give_up() {
                 self.give_up(cause);
                 return Ok(());
             }

@@ -99,7 +99,7 @@ impl Patience {
     }
 
     /// It is now, and so many tasks have ended: since when that is to be given up, if it is. O(1) on the mean.
-    pub(crate) fn is_over(&mut self, now: Time, n_ended: u64) -> Option<(Time, Cause)> {
+    pub(crate) fn run_out(&mut self, now: Time, n_ended: u64) -> Option<(Time, Cause)> {
         // Who waits for nothing does not wait.
         if n_ended > self.n_ended || self.n_come <= n_ended {
             (self.n_ended, self.since) = (n_ended, now);
@@ -146,7 +146,7 @@ mod tests {
             (5_000, 2, false),
             (5_101, 2, true),
         ] {
-            let cause = patience.is_over(Time(now), n_ended).map(|(_, cause)| cause);
+            let cause = patience.run_out(Time(now), n_ended).map(|(_, cause)| cause);
             assert_eq!(cause, is_over.then_some(Cause::NothingEnds(limit)), "at {now}");
         }
     }

@@ -378,7 +378,7 @@ prop_compose! {
         lots in prop::collection::vec(any_lot(), 1..5),
         past in prop::collection::vec(any_past_job(), 0..3),
         dies in prop_oneof![Just(0), Just(3_u64)],
-        layers in (prop::bool::ANY, prop::bool::ANY),
+        layers in (0..2_usize, 0..3_usize),
     ) -> Scenario {
         platforms.iter_mut().enumerate().for_each(|(n, platform)| platform.name = format!("p{n}"));
         applications.iter_mut().enumerate().for_each(|(n, one)| one.name = format!("a{n}"));
@@ -387,13 +387,9 @@ prop_compose! {
         faults.rates.message_lost = dies * 20;
         faults.rates.commit_dies = dies * 100;
         faults.manager_deaths = vec![Span::from_secs(300); (dies > 0).into()];
-        let mut policies = Policies::default();
-        if layers.0 {
-            policies = super::policies::with(policies, "matching", "fifo").unwrap();
-        }
-        if layers.1 {
-            policies = super::policies::with(policies, "bundling", "single").unwrap();
-        }
+        let (matching, bundling) = (["turns", "fifo"][layers.0], ["guided", "single", "fixed-3"][layers.1]);
+        let policies = super::policies::with(Policies::default(), "matching", matching).unwrap();
+        let policies = super::policies::with(policies, "bundling", bundling).unwrap();
         let users = ["ada", "bob", "eve"].map(str::to_owned).to_vec();
         let past = past.into();
         Scenario { seed, platforms, applications, users, lots, past, policies, patience: None, history: None, faults }

@@ -132,7 +132,7 @@ pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
         );
     };
     let result = until_interrupted(work).await;
-    bar.finish_and_clear();
+    progress::end(&bar);
     let is_finished = result?.is_some();
     let ended = std::mem::take(&mut *ended.lock().unwrap_or_else(PoisonError::into_inner));
     let is_sound = tell_troubles(&subject.name, &runs, &ended);

@@ -62,7 +62,7 @@ pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
         });
     };
     let is_finished = until_interrupted(work).await?.is_some();
-    bar.finish_and_clear();
+    progress::end(&bar);
     let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner).clone();
     sums.violations.sort_by_key(|(seed, _)| *seed);
     show::print(&if args.json { as_json(seeds, &sums)? } else { words(seeds, &sums) })?;

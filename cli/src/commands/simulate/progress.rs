@@ -1,6 +1,6 @@
 //! How far simulations are: a bar on standard error where it is a terminal, and nothing elsewhere.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use simulator::scenario::patience::HowFar;
 
 use crate::show::format;
@@ -21,7 +21,7 @@ pub(super) fn of_many(n_runs: u64, n_tasks: u64) -> ProgressBar {
 
 /// How far one run with so many tasks is.
 pub(super) fn of_tasks(n: u64) -> ProgressBar {
-    styled(n, "{msg}, {human_pos} of {human_len} tasks {wide_bar} {eta} left")
+    styled(n, "{msg} simulated, {human_pos} of {human_len} tasks {wide_bar} {eta} left")
 }
 
 /// So far it is now.
@@ -32,6 +32,12 @@ pub(super) fn show(bar: &ProgressBar, how_far: HowFar) {
     }
     bar.set_message(format::span(how_far.at));
     bar.set_position(how_far.n_ended);
+}
+
+/// Takes the bar away. Runs that were interrupted go on until the process ends: they must not bring it back.
+pub(super) fn end(bar: &ProgressBar) {
+    bar.finish_and_clear();
+    bar.set_draw_target(ProgressDrawTarget::hidden());
 }
 
 fn styled(n: u64, template: &str) -> ProgressBar {

@@ -53,7 +53,7 @@ pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
         scenario.run_told(if is_traced { Some(&mut line) } else { None }, &mut told)
     };
     let result = until_interrupted(work).await;
-    bar.finish_and_clear();
+    progress::end(&bar);
     let Some(result) = result? else {
         let how_far = *how_far.lock().unwrap_or_else(PoisonError::into_inner);
         show::say(&format!("interrupted {}", reached(&how_far)));
