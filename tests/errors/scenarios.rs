@@ -57,7 +57,7 @@ fn bad_scenarios_are_explained_and_good_ones_run() {
     page.ends("two policies, two seeds", &compared, 0);
     let compared = ["simulate", "good.yaml", "--compare", "policies.bundling=single,fixed-10"];
     page.ends("layers by their whole names", &compared, 0);
-    page.sandbox.write("endless.yaml", &GOOD.replace("seed: 2", "faults: {submit_refused: 1}"));
+    page.sandbox.write("endless.yaml", &GOOD.replace("seed: 2", "faults: {submit_refused: 1}\npatience: 1d"));
     page.ends("nothing gets done", &["simulate", "endless.yaml"], 1);
     let said = page.sandbox.run(&["simulate", "endless.yaml", "--json"]);
     let said: serde_json::Value = serde_json::from_slice(&said.stdout).expect("it is JSON");
