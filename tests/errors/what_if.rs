@@ -1,7 +1,7 @@
 //! `simulate --what-if`: a real run and a real manager's history are played again; what is no history is
 //! explained.
 
-use std::{fs, path::Path, process::Command};
+use std::{collections::BTreeSet, ffi::OsString, fs, path::Path, process::Command};
 
 use serde_json::Value;
 
@@ -42,8 +42,14 @@ fn a_run_is_played_again_under_other_policies() {
         "1",
         "2",
     ]);
+    let files = || -> BTreeSet<OsString> {
+        let entries = fs::read_dir(sandbox.path().join(".pilotfish")).expect("a folder").flatten();
+        entries.map(|entry| entry.file_name()).collect()
+    };
+    let before = files();
     let said = sandbox.json(&["simulate", "--what-if", ".pilotfish"]);
     check_replayed(&said, 2, 7, 1);
+    assert_eq!(files(), before, "something was left beside the store");
     assert_eq!(said["history"]["n_tried_before"], 1, "{said}");
     // What the tasks took is in the store, so the replay took at least as long as the longest of them.
     let export = sandbox.ok(&["export", "2"]);

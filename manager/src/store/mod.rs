@@ -105,15 +105,39 @@ impl Store {
     /// committed last and cannot be read in a folder that is read-only.
     pub fn open_to_read(folder: &Path) -> Result<Store, StoreError> {
         let path = folder.join(FILE);
-        let (connection, access, identity) = match read_with(&path, Access::Read) {
+        let opened = match read_with(&path, Access::Read) {
             Err(error) if cannot_write(&error) => match has_log(&path) {
                 false => read_with(&path, Access::ReadUnchanging)?,
                 true => return Err(StoreError::LogNotReadable { path }),
             },
             other => other?,
         };
+        Ok(Store::only_read(path, opened))
+    }
+
+    /// What `read` makes of the store in a folder. Where no manager runs, SQLite leaves no file beside it, as
+    /// it does for [`Store::open_to_read`]. May read twice.
+    ///
+    /// Errors: as there, and those of `read`.
+    pub fn read_once<T>(
+        folder: &Path,
+        read: impl Fn(&Store) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let path = folder.join(FILE);
+        if let Some(before) = at_rest(&path) {
+            let opened = read_with(&path, Access::ReadUnchanging);
+            let result = opened.and_then(|opened| read(&Store::only_read(path.clone(), opened)));
+            // Otherwise a manager has begun, and what was read may be of different moments.
+            if at_rest(&path) == Some(before) {
+                return result;
+            }
+        }
+        read(&Store::open_to_read(folder)?)
+    }
+
+    fn only_read(path: PathBuf, (connection, access, identity): Opened) -> Store {
         let reader = Reader::new(path.clone(), access);
-        Ok(Store {
+        Store {
             connection,
             path,
             identity,
@@ -122,7 +146,7 @@ impl Store {
             file_identity: None,
             reader,
             lock: None,
-        })
+        }
     }
 
     /// A number drawn when the store was made: the same at every open, different in every store.
@@ -212,8 +236,11 @@ fn connect(path: &Path, access: Access) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
+/// A store that was opened without writing.
+type Opened = (Connection, Access, schema::Identity);
+
 /// Opens and checks a store without writing.
-fn read_with(path: &Path, access: Access) -> Result<(Connection, Access, schema::Identity), StoreError> {
+fn read_with(path: &Path, access: Access) -> Result<Opened, StoreError> {
     let connection = connect(path, access)?;
     let identity =
         schema::identify(&connection, schema::MIGRATIONS).map_err(|fault| fault.at(path, "open"))?;
@@ -233,9 +260,20 @@ fn cannot_write(error: &StoreError) -> bool {
 
 /// Whether SQLite has left something beside the file that belongs to it.
 fn has_log(path: &Path) -> bool {
+    std::fs::metadata(log_of(path)).is_ok_and(|log| log.len() > 0)
+}
+
+/// Where SQLite writes what it brings home later. It is there for as long as a manager runs.
+fn log_of(path: &Path) -> PathBuf {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
-    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+    log.into()
+}
+
+/// What a store at which nobody is at work looks like; `None` where somebody may be.
+fn at_rest(path: &Path) -> Option<(u64, u64, i64, i64)> {
+    let metadata = std::fs::metadata(path).ok().filter(|_| !log_of(path).exists())?;
+    Some((metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
 }
 
 /// The file as a URI that tells SQLite that nobody changes it. Everything but letters and digits is escaped.

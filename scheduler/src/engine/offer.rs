@@ -67,6 +67,11 @@ impl<'a> Offer<'a> {
         &self.free
     }
 
+    /// Whether there is room for no task of any job: each needs a core, and none is free now or soon.
+    pub(super) fn is_full(&self) -> bool {
+        self.free.cores == 0 && self.free_soon.cores == 0
+    }
+
     pub(super) fn now(&self) -> Time {
         self.now
     }

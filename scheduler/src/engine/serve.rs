@@ -28,6 +28,10 @@ impl Turn<'_> {
         }
         let (settings, durable, volatile) = (self.settings, &*self.durable, &mut *self.volatile);
         let Some(mut offer) = Offer::new(settings, durable, volatile, self.now, id) else { return bundles };
+        // Whoever asks with all cores at work is not compared with all that wait.
+        if kept.is_none() && offer.is_full() {
+            return bundles;
+        }
         let mut choices = choices(settings, &offer, durable, volatile, id);
         while bundles.len() < N_BUNDLES_MAX
             && has_room_for_templates(settings, durable, volatile, id, &bundles)

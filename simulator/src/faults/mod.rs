@@ -7,6 +7,7 @@ pub(crate) mod auditor;
 mod manager;
 pub(crate) mod nodes;
 pub(crate) mod plan;
+mod scenes;
 mod sites;
 mod users;
 pub(crate) mod world;

@@ -1,5 +1,7 @@
 //! Batch systems: they queue, start, list and cancel; they refuse, stay silent, answer twice or late.
 
+use std::collections::BTreeSet;
+
 use scheduler::{
     engine::interface::{Event, ListedAllocation, SubmitOutcome},
     ids::{AllocationId, PlatformId},
@@ -26,6 +28,8 @@ pub(super) enum Wish {
 pub(super) struct Site {
     pub(super) plan: SitePlan,
     jobs: Vec<BatchJob>,
+    /// Those that have not ended, by position.
+    live: BTreeSet<usize>,
 }
 
 #[derive(Debug)]
@@ -38,11 +42,11 @@ struct BatchJob {
 
 impl Site {
     pub(super) fn new(plan: SitePlan) -> Site {
-        Site { plan, jobs: Vec::new() }
+        Site { plan, jobs: Vec::new(), live: BTreeSet::new() }
     }
 
     pub(super) fn n_live(&self) -> usize {
-        self.jobs.iter().filter(|job| !job.is_ended).count()
+        self.live.len()
     }
 }
 
@@ -99,6 +103,7 @@ impl World<'_> {
         let held = &mut self.sites[site];
         let job = held.jobs.len();
         held.jobs.push(BatchJob { tag, accepted_at: self.now, node: None, is_ended: false });
+        held.live.insert(job);
         let spec = &held.plan.spec;
         if let Some(auditor) = &mut self.auditor {
             auditor.site_holds(&spec.name, held.n_live(), spec.n_pilots_max)?;
@@ -120,16 +125,17 @@ impl World<'_> {
         if self.goes_wrong(self.plan.rates.cancel_lost) {
             return Ok(());
         }
-        for job in 0..self.sites[site].jobs.len() {
-            if batch_ids.contains(&format!("{site}.{job}")) {
-                self.after(span, Happening::BatchJobEnds { site, job, why: "cancelled" });
-            }
+        let number = |id: &String| id.split_once('.').and_then(|(_, number)| number.parse::<usize>().ok());
+        // In their own order, each once.
+        let jobs: BTreeSet<usize> = batch_ids.iter().filter_map(number).collect();
+        for job in jobs {
+            self.after(span, Happening::BatchJobEnds { site, job, why: "cancelled" });
         }
         Ok(())
     }
 
     /// All of ours that it knows: those just accepted may be missing for a poll interval, those that have
-    /// ended may be remembered.
+    /// ended may be remembered; not in a scenario, where listings would grow for as long as it lasts.
     fn listing(&mut self, site: usize) -> Result<Vec<ListedAllocation>, String> {
         if self.goes_wrong(self.plan.rates.list_fails) {
             return Err("slurm_load_jobs error: Unable to contact slurm controller".into());
@@ -142,13 +148,20 @@ impl World<'_> {
             true => luck.one_in(4),
             false => job.node.is_some() || !is_faulty || now.since(job.accepted_at) >= lag || luck.one_in(3),
         };
-        let jobs = self.sites[site].jobs.iter().enumerate();
-        let listed = jobs.filter(|(_, job)| is_shown(job, &mut luck)).map(|(n, job)| ListedAllocation {
-            tag: job.tag.clone(),
-            batch_id: format!("{site}.{n}"),
-            is_ended: job.is_ended,
-        });
-        Ok(listed.collect())
+        let held = &self.sites[site];
+        let entry = |n: usize| {
+            let job = &held.jobs[n];
+            let listed = || ListedAllocation {
+                tag: job.tag.clone(),
+                batch_id: format!("{site}.{n}"),
+                is_ended: job.is_ended,
+            };
+            is_shown(job, &mut luck).then(listed)
+        };
+        Ok(match self.scene {
+            Some(_) => held.live.iter().copied().filter_map(entry).collect(),
+            None => (0..held.jobs.len()).filter_map(entry).collect(),
+        })
     }
 
     pub(super) fn batch_job_starts(&mut self, site: usize, job: usize) {
@@ -174,11 +187,12 @@ impl World<'_> {
     }
 
     pub(super) fn batch_job_ends(&mut self, site: usize, job: usize, why: &'static str) -> Held {
-        let held = &mut self.sites[site].jobs[job];
-        if std::mem::replace(&mut held.is_ended, true) {
+        let held = &mut self.sites[site];
+        if !held.live.remove(&job) {
             return Ok(());
         }
-        match held.node {
+        held.jobs[job].is_ended = true;
+        match held.jobs[job].node {
             Some(node) => {
                 if let Some(scene) = &mut self.scene {
                     scene.ledger.batch_job_ended(site, self.now);

@@ -20,7 +20,13 @@ use super::{
 };
 use scheduler::luck::Luck;
 
-use crate::{agenda::Agenda, scenario::scene::Scene};
+use crate::{
+    agenda::Agenda,
+    scenario::{
+        patience::{Cause, HowFar, Stopped},
+        scene::Scene,
+    },
+};
 
 /// When the world begins: not 0, where a missing time would go unseen.
 pub(crate) const BEGIN: Time = Time(1_000_000);
@@ -151,6 +157,10 @@ pub(crate) struct World<'t> {
     pub(super) asked: BTreeMap<RequestId, Asker>,
     n_requests: u64,
     trace: Option<&'t mut dyn FnMut(fmt::Arguments<'_>)>,
+    /// Is told how far a scenario is.
+    pub(crate) told: Option<&'t mut dyn FnMut(HowFar)>,
+    /// Why a scenario was given up, if it was.
+    pub(crate) stopped: Option<Stopped>,
 }
 
 pub(crate) type Held = Result<(), Violation>;
@@ -183,6 +193,8 @@ impl<'t> World<'t> {
             n_requests: 0,
             plan,
             trace,
+            told: None,
+            stopped: None,
         };
         world.note(|world| format!("{:?}", world.plan));
         world.after(Span::ZERO, Happening::ManagerStarts);
@@ -195,7 +207,7 @@ impl<'t> World<'t> {
         world
     }
 
-    /// Lets everything happen until all is over.
+    /// Lets everything happen until all is over, or a scenario is given up.
     pub(crate) fn run(&mut self) -> Held {
         let mut n_happened = 0;
         while let Some((at, happening)) = self.agenda.next() {
@@ -204,14 +216,23 @@ impl<'t> World<'t> {
             if n_happened > N_HAPPENINGS_MAX && self.scene.is_none() {
                 return Err(Violation(format!("it goes round in circles; {}", self.what_is_left())));
             }
-            if self.now > self.last_moment() {
+            if self.scene.is_none() && self.now > self.faults_end + PATIENCE {
                 return Err(Violation(self.what_is_left()));
+            }
+            self.tell_how_far(n_happened);
+            if let Some(cause) = self.cause_to_give_up() {
+                self.give_up(cause);
+                return Ok(());
             }
             self.note(|_| format!("{happening:?}"));
             self.happen(happening)?;
             if self.is_over() {
                 return self.finish();
             }
+        }
+        if self.scene.is_some() {
+            self.give_up(Cause::NothingLeft);
+            return Ok(());
         }
         Err(Violation(format!("nothing is left to happen; {}", self.what_is_left())))
     }
@@ -349,11 +370,6 @@ impl<'t> World<'t> {
             }
             Asker::Leave { node, life } => self.farewell_fails(node, life),
         }
-    }
-
-    /// By then everything must be over.
-    fn last_moment(&self) -> Time {
-        self.scene.as_ref().map_or(self.faults_end + PATIENCE, |scene| BEGIN + scene.lasts_at_most)
     }
 
     fn is_over(&self) -> bool {

@@ -55,6 +55,19 @@ impl Distribution {
     }
 }
 
+impl Distribution {
+    /// Seconds that next to no span is longer than.
+    pub fn longest(&self) -> f64 {
+        match *self {
+            Distribution::Constant(seconds) => seconds,
+            Distribution::Uniform { high, .. } | Distribution::BoundedPareto { high, .. } => high,
+            // Once in 20,000 draws it is longer.
+            Distribution::Exponential(mean) => 10.0 * mean,
+            Distribution::Lognormal { mean, spread } => mean * (1.0 + 10.0 * spread),
+        }
+    }
+}
+
 /// Seconds as a span.
 pub fn span(seconds: f64) -> Span {
     // A float beyond the range becomes its end.

@@ -112,6 +112,7 @@ pub fn of<E>(
         lots: Vec::new(),
         past: past.into(),
         policies: Policies::default(),
+        patience: None,
         history: Some(Box::new(history)),
         faults: Faults::default(),
     };

@@ -138,6 +138,7 @@ pub struct Ledger {
     numbers: BTreeMap<JobId, usize>,
     allocations: BTreeMap<AllocationId, usize>,
     pilots: BTreeMap<PilotId, usize>,
+    n_tasks: u64,
     n_open: u64,
     n_executions: u64,
 }
@@ -158,8 +159,10 @@ impl Ledger {
             n_live: 0,
             live_since: begin,
         };
+        let n_tasks = jobs.iter().map(|job| job.n_tasks).sum();
         Ledger {
-            n_open: jobs.iter().map(|job| job.n_tasks).sum(),
+            n_tasks,
+            n_open: n_tasks,
             jobs,
             platforms: vec![platform; n_platforms],
             begin,
@@ -172,6 +175,18 @@ impl Ledger {
 
     pub(crate) fn is_all_over(&self) -> bool {
         self.n_open == 0
+    }
+
+    /// Tasks that have ended, and all.
+    pub(crate) fn n_ended(&self) -> (u64, u64) {
+        (self.n_tasks - self.n_open, self.n_tasks)
+    }
+
+    /// The first jobs, so many at most, that were taken and are not over, each with its open tasks.
+    pub(crate) fn open_jobs(&self, n_max: usize) -> Vec<(JobId, u64)> {
+        let known =
+            self.numbers.iter().filter_map(|(id, number)| Some((*id, self.jobs.get(*number)?.n_open)));
+        known.filter(|(_, n_open)| *n_open > 0).take(n_max).collect()
     }
 
     /// Processes of tasks.

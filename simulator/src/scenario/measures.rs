@@ -6,6 +6,7 @@ use super::{
     Scenario,
     history::PastPilot,
     ledger::{JobAccount, Ledger, PlatformAccount, Tally},
+    patience::Stopped,
     timeline::Timeline,
 };
 use crate::{
@@ -139,12 +140,26 @@ impl Row {
 
     /// The mean of each measure over rows of the same name.
     pub fn mean(rows: &[&Row]) -> Option<Row> {
+        Row::over(rows, mean)
+    }
+
+    /// The standard deviation of each measure over rows of the same name, as of a sample; `None` where fewer
+    /// than two have a value.
+    pub fn deviation(rows: &[&Row]) -> Option<Row> {
+        Row::over(rows, |values| {
+            let mean = mean(values).filter(|_| values.len() > 1)?;
+            let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+            Some((squares / (values.len() - 1) as f64).sqrt())
+        })
+    }
+
+    fn over(rows: &[&Row], sum_up: impl Fn(&[f64]) -> Option<f64>) -> Option<Row> {
         let first = rows.first()?;
-        let mean = |measure| {
+        let value = |measure| {
             let values: Vec<f64> = rows.iter().filter_map(|row| row.value(measure)).collect();
-            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+            sum_up(&values)
         };
-        Some(Row { group: first.group, name: first.name.clone(), values: Measure::ALL.map(mean) })
+        Some(Row { group: first.group, name: first.name.clone(), values: Measure::ALL.map(value) })
     }
 }
 
@@ -157,6 +172,8 @@ pub struct Account {
     pub is_audited: bool,
     /// Events that the engine handled.
     pub n_events: u64,
+    /// Why it was given up before all was over, if it was.
+    pub stopped: Option<Stopped>,
     /// Of each platform, with its name.
     pub timelines: Vec<(String, Timeline)>,
 }
@@ -217,7 +234,12 @@ fn number(value: Option<f64>) -> Cell {
 }
 
 /// The measures of a ledger.
-pub(super) fn account(scenario: &Scenario, ledger: Ledger, n_events: u64) -> Account {
+pub(super) fn account(
+    scenario: &Scenario,
+    ledger: Ledger,
+    n_events: u64,
+    stopped: Option<Stopped>,
+) -> Account {
     let mut all = of_jobs(Group::All, "", ledger.jobs.iter(), scenario.users.len());
     let platforms: Vec<Row> = scenario
         .platforms
@@ -246,7 +268,7 @@ pub(super) fn account(scenario: &Scenario, ledger: Ledger, n_events: u64) -> Acc
     rows.extend(platforms);
     let names = scenario.platforms.iter().map(|platform| platform.name.clone());
     let timelines = names.zip(ledger.platforms.into_iter().map(|account| account.timeline)).collect();
-    Account { rows, is_audited: scenario.is_audited(), n_events, timelines }
+    Account { rows, is_audited: scenario.is_audited(), n_events, stopped, timelines }
 }
 
 /// What all groups have.
@@ -326,10 +348,14 @@ pub(super) fn of_history(
     row
 }
 
-/// Of the users' times from first submission to last end.
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Of the users' times from first submission to last end; one user alone has nobody to be fair to.
 fn fairness_of(spans: impl Iterator<Item = (Time, Time)>) -> Option<f64> {
     let times: Vec<f64> = spans.map(|(from, to)| to.since(from).as_secs_f64()).collect();
-    (!times.is_empty()).then(|| fairness(&times))
+    (times.len() > 1).then(|| fairness(&times))
 }
 
 /// Core-seconds of a platform's pilots.

@@ -8,6 +8,7 @@ pub mod ledger;
 pub mod measures;
 mod model;
 pub mod past;
+pub mod patience;
 mod plan;
 pub mod policies;
 mod read;
@@ -29,6 +30,7 @@ use crate::{
 use distribution::Distribution;
 use measures::{Account, Row};
 use past::PastJob;
+use patience::HowFar;
 
 /// What a scenario's file says.
 #[derive(Clone, Debug)]
@@ -47,6 +49,9 @@ pub struct Scenario {
     pub past: Arc<[PastJob]>,
     /// Which policy each layer uses.
     pub policies: Policies,
+    /// A run is given up when tasks wait and none ends for so long; `None`: for a month more than its longest
+    /// task takes.
+    pub patience: Option<Span>,
     /// What it came to once, where it is a manager's history.
     pub history: Option<Box<Row>>,
     faults: Faults,
@@ -197,14 +202,29 @@ impl Scenario {
     /// Runs it with its seed. `trace` is given a line for everything that happens.
     ///
     /// # Errors
-    /// It does not end in ten years, or a rule of the design did not hold.
+    /// A rule of the design did not hold.
     pub fn run(&self, trace: Option<&mut dyn FnMut(fmt::Arguments<'_>)>) -> Result<Account, Violation> {
+        self.run_told(trace, &mut |_| {})
+    }
+
+    /// The same; `told` hears now and then how far it is.
+    ///
+    /// # Errors
+    /// A rule of the design did not hold.
+    pub fn run_told(
+        &self,
+        trace: Option<&mut dyn FnMut(fmt::Arguments<'_>)>,
+        told: &mut dyn FnMut(HowFar),
+    ) -> Result<Account, Violation> {
         let (plan, scene) = plan::of(self);
+        // Both for as long as the shorter of them.
+        let trace = trace.map(|trace| -> &mut dyn FnMut(fmt::Arguments<'_>) { trace });
         let mut world = World::new(self.seed, plan, Some(scene), trace);
+        world.told = Some(told);
         world.run()?;
-        let n_events = world.outcome().n_events;
+        let (n_events, stopped) = (world.outcome().n_events, world.stopped.take());
         let Some(scene) = world.scene else { unreachable!("it was given a scene") };
-        Ok(measures::account(self, scene.ledger, n_events))
+        Ok(measures::account(self, scene.ledger, n_events, stopped))
     }
 }
 

@@ -56,6 +56,14 @@ impl PastJob {
 }
 
 impl Lengths {
+    /// What the longest of them took.
+    pub(super) fn longest(&self) -> Span {
+        match self {
+            Lengths::Alike(span) => *span,
+            Lengths::Each { spans, .. } => spans.iter().copied().max().unwrap_or_default(),
+        }
+    }
+
     /// What the task of this index takes, and whether it fails then.
     pub(super) fn of(&self, index: u64) -> (Span, bool) {
         match self {

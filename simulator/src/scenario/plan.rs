@@ -15,6 +15,7 @@ use super::{
     ledger::{JobAccount, Ledger},
     model::Model,
     past::Coming,
+    patience::{LASTS_AT_MOST, Patience},
     scene::Scene,
 };
 use crate::{
@@ -33,8 +34,6 @@ const QUIET: Span = Span::from_secs(1200);
 const POLL_WAIT: Span = Span::from_secs(20);
 /// A pilot that the manager has not heard of for so long is given up, where pulls are parked for long.
 const QUIET_LIMIT: Span = Span::from_secs(3 * 1200);
-/// Ten years.
-const LASTS_AT_MOST: Span = Span::from_secs(3650 * 86_400);
 
 /// The plan, and what the world asks for beyond it.
 pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
@@ -66,9 +65,9 @@ pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
     };
     let scene = Scene {
         model: Model::new(scenario),
+        patience: Patience::of(scenario, &jobs),
         ledger: Ledger::new(jobs, scenario.platforms.len()),
         is_audited: scenario.is_audited(),
-        lasts_at_most: LASTS_AT_MOST,
         trouble_within: faults.within,
         poll_wait: if is_quiet { QUIET } else { POLL_WAIT },
     };

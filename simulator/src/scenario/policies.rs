@@ -4,9 +4,17 @@ use protocol::job::nearest;
 use scheduler::policy::Policies;
 use serde_json::Value;
 
-/// Layers of the design that the engine does not compose yet.
-const NOT_COMPOSED: [&str; 6] =
-    ["affinity", "allocation", "distribution", "mapping", "placement", "stealing"];
+/// Layers of the papers that scenarios do not compose: `pilotfish reproduce` runs them, each in the world of
+/// its paper.
+const NOT_COMPOSED: [&str; 7] =
+    ["affinity", "allocation", "distribution", "mapping", "placement", "scaling", "stealing"];
+
+/// Policies of composed layers that decide by estimates of how long each task will take on each platform,
+/// which the engine does not keep.
+const BY_ESTIMATE: [(&str, &[&str]); 2] = [
+    ("matching", &["alstb", "ni", "min-min", "max-std", "maxstd", "sufferage", "soonest"]),
+    ("bundling", &["alstb", "bin-packing"]),
+];
 
 /// Why a layer or its policy is refused: what was found and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,31 +44,42 @@ pub fn words(layer: &str) -> Vec<String> {
 pub fn with(policies: Policies, layer: &str, word: &str) -> Result<Policies, Refused> {
     let layers = layers();
     if !layers.iter().any(|known| known == layer) {
-        let found = format!("the layer `{layer}`");
-        let those = format!("the layers here are {}", layers.join(", "));
-        let expected = match nearest(layer, layers.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None if NOT_COMPOSED.contains(&layer) => {
-                format!("the engine does not compose it yet; {those}")
-            }
-            None => those,
-        };
-        return Err(Refused { is_layer: true, found, expected });
+        return Err(no_layer(layer, &layers));
     }
-    let words = words(layer);
-    if !words.iter().any(|known| known == word) {
-        let expected = match nearest(word, words.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the policies of {layer} are {}", words.join(", ")),
-        };
-        return Err(Refused { is_layer: false, found: format!("`{word}`"), expected });
-    }
-    let refused = |error: serde_json::Error| Refused {
-        is_layer: false,
-        found: format!("`{word}`"),
-        expected: error.to_string(),
+    read(layer, word, policies).map_err(|_| no_policy(layer, word))
+}
+
+fn no_layer(layer: &str, layers: &[String]) -> Refused {
+    let those = format!("the layers here are {}", layers.join(", "));
+    let (found, expected) = match nearest(layer, layers.iter().map(String::as_str)) {
+        // Before what is near: `mapping` is no misspelt `matching`.
+        _ if NOT_COMPOSED.contains(&layer) => {
+            (format!("the layer `{layer}`, which scenarios do not compose yet"), those)
+        }
+        Some(near) => (format!("the unknown layer `{layer}`"), format!("did you mean `{near}`?")),
+        None => (format!("the unknown layer `{layer}`"), those),
     };
-    read(layer, word, policies).map_err(refused)
+    Refused { is_layer: true, found, expected }
+}
+
+fn no_policy(layer: &str, word: &str) -> Refused {
+    let words = words(layer);
+    let those = format!("the policies of {layer} here are {}", words.join(", "));
+    // The revised forms are of the same names.
+    let name = word.strip_suffix("-revised").or(word.strip_prefix("revised-")).unwrap_or(word);
+    let is_by_estimate = BY_ESTIMATE.iter().any(|(of, names)| *of == layer && names.contains(&name));
+    let (found, expected) = match nearest(word, words.iter().map(String::as_str)) {
+        _ if is_by_estimate => {
+            let why = "which scenarios do not compose yet: it needs estimates that the engine does not keep";
+            (format!("`{word}`, {why}"), those)
+        }
+        _ if layer == "bundling" && word.starts_with("fixed") => {
+            (format!("`{word}`"), "say how many tasks, from 1, like fixed-10".to_owned())
+        }
+        Some(near) => (format!("`{word}`"), format!("did you mean `{near}`?")),
+        None => (format!("`{word}`"), those),
+    };
+    Refused { is_layer: false, found, expected }
 }
 
 /// Each layer and the word of its policy.
@@ -96,7 +115,7 @@ mod tests {
     fn words_are_those_of_the_registry() {
         assert_eq!(layers(), ["matching", "bundling"]);
         assert_eq!(words("matching"), ["turns", "fifo"]);
-        assert_eq!(words("bundling"), ["guided", "single"]);
+        assert_eq!(words("bundling"), ["guided", "single", "fixed-N"]);
         let policies = with(Policies::default(), "matching", "fifo").unwrap();
         assert_eq!(policies, Policies { matching: Matching::Fifo, bundling: Bundling::Guided });
         let shown = pairs(policies).into_iter().map(|(layer, word)| format!("{layer}={word}"));
@@ -104,14 +123,50 @@ mod tests {
     }
 
     #[test]
+    fn bundles_of_so_many_tasks_are_a_policy() {
+        let policies = with(Policies::default(), "bundling", "fixed-10").unwrap();
+        assert_eq!(pairs(policies)[1], ("bundling".to_owned(), "fixed-10".to_owned()));
+    }
+
+    #[test]
     fn what_is_no_policy_is_explained() {
-        let said = |layer: &str, word: &str| with(Policies::default(), layer, word).unwrap_err().expected;
-        assert_eq!(said("matching", "fiffo"), "did you mean `fifo`?");
-        assert_eq!(said("matching", "alphabetical"), "the policies of matching are turns, fifo");
-        assert_eq!(said("matchign", "fifo"), "did you mean `matching`?");
+        let said = |layer: &str, word: &str| {
+            let refused = with(Policies::default(), layer, word).unwrap_err();
+            format!("found {}; {}", refused.found, refused.expected)
+        };
+        assert_eq!(said("matching", "fiffo"), "found `fiffo`; did you mean `fifo`?");
         assert_eq!(
-            said("allocation", "pa-rr"),
-            "the engine does not compose it yet; the layers here are matching, bundling"
+            said("matching", "alphabetical"),
+            "found `alphabetical`; the policies of matching here are turns, fifo"
         );
+        assert_eq!(said("matchign", "fifo"), "found the unknown layer `matchign`; did you mean `matching`?");
+        assert_eq!(
+            said("fixed", "fifo"),
+            "found the unknown layer `fixed`; the layers here are matching, bundling"
+        );
+        assert_eq!(said("bundling", "fixed"), "found `fixed`; say how many tasks, from 1, like fixed-10");
+        assert_eq!(said("bundling", "fixed-0"), "found `fixed-0`; say how many tasks, from 1, like fixed-10");
+    }
+
+    #[test]
+    fn what_the_papers_have_and_scenarios_do_not_is_said_to_be_so() {
+        for layer in super::NOT_COMPOSED {
+            let refused = with(Policies::default(), layer, "pa-rr").unwrap_err();
+            assert_eq!(refused.found, format!("the layer `{layer}`, which scenarios do not compose yet"));
+            assert_eq!(refused.expected, "the layers here are matching, bundling");
+        }
+        for (layer, word) in [
+            ("matching", "min-min"),
+            ("matching", "maxstd"),
+            ("matching", "sufferage-revised"),
+            ("matching", "alstb"),
+            ("bundling", "bin-packing"),
+            ("bundling", "alstb"),
+        ] {
+            let refused = with(Policies::default(), layer, word).unwrap_err();
+            let why = "which scenarios do not compose yet: it needs estimates that the engine does not keep";
+            assert_eq!(refused.found, format!("`{word}`, {why}"));
+            assert!(refused.expected.starts_with(&format!("the policies of {layer} here are ")));
+        }
     }
 }

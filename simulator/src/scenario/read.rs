@@ -12,11 +12,12 @@ use super::{
     Application, Lot, Platform, Scenario,
     distribution::Distribution,
     past::PastJob,
+    patience::LASTS_AT_MOST,
     policies,
     read_users::{self, Jobs, Known},
 };
 
-const FIELDS: [&str; 6] = ["seed", "platforms", "applications", "users", "policies", "faults"];
+const FIELDS: [&str; 7] = ["seed", "platforms", "applications", "users", "policies", "faults", "patience"];
 const PLATFORM_FIELDS: [&str; 10] = [
     "name",
     "nodes",
@@ -36,7 +37,7 @@ const FAILURE_FIELDS: [&str; 3] = ["program", "node", "pilot"];
 /// No scenario has more nodes, so that what it takes is known beforehand.
 const N_NODES_MAX: i128 = 100_000;
 /// … and no more tasks.
-const N_TASKS_MAX: u64 = 100_000_000;
+pub(super) const N_TASKS_MAX: u64 = 100_000_000;
 
 const TIME_EXPECTED: &str = "write a duration like 40s, or {uniform: [20s, 60s]}, {exponential: 40s}, {lognormal: {mean: 40s, spread: 0.5}} or {bounded-pareto: {shape: 1.1, min: 1s, max: 1h}}";
 
@@ -59,6 +60,8 @@ fn whole(reader: &mut Reader<'_>, node: &Node<'_>, folder: &Path) -> Option<Scen
     let seed = fields.take("seed").and_then(|node| reader.integer(&node, (0, i128::from(u64::MAX))));
     let policies = fields.take("policies").and_then(|node| policy_words(reader, &node));
     let faults = fields.take("faults").and_then(|node| read_users::faults(reader, &node));
+    let patience = fields.take("patience");
+    let patience = patience.and_then(|node| duration_from(reader, &node, 60, "write 1m or more"));
     let applications =
         list(reader, &mut fields, node, "applications", "{name: docking, time: 40s}", application);
     let (mut applications, slowed): (Vec<_>, Vec<_>) = applications.unwrap_or_default().into_iter().unzip();
@@ -95,6 +98,7 @@ fn whole(reader: &mut Reader<'_>, node: &Node<'_>, folder: &Path) -> Option<Scen
         applications,
         users,
         policies: policies.unwrap_or_default(),
+        patience,
         history: None,
         faults: faults.unwrap_or_default(),
     };
@@ -160,7 +164,7 @@ fn fitting(reader: &mut Reader<'_>, scenario: &Scenario) {
     }
     if scenario.n_tasks() > N_TASKS_MAX {
         let found = format!("{} tasks in all", scenario.n_tasks());
-        reader.report::<()>("users", found, format!("a scenario has at most {N_TASKS_MAX}"));
+        reader.report::<()>("users", found, format!("write fewer: a scenario has {N_TASKS_MAX} at most"));
     }
 }
 
@@ -193,7 +197,7 @@ fn platform(reader: &mut Reader<'_>, node: &Node<'_>, applications: &[&str]) -> 
         past_waits: [].into(),
         idle_timeout: idle_timeout.unwrap_or(Span::from_secs(600)),
         poll_interval: poll_interval.unwrap_or(Span::from_secs(30)),
-        speed: fields.take("speed").and_then(|node| positive(reader, &node)).unwrap_or(1.0),
+        speed: fields.take("speed").and_then(|node| speed(reader, &node)).unwrap_or(1.0),
         times: fields.take("times").map(|node| times(reader, &node, applications)).unwrap_or_default(),
     };
     Some(platform)
@@ -298,9 +302,13 @@ fn policy_words(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Policies> {
     Some(all)
 }
 
-/// A span with a unit.
+/// A span with a unit, not longer than a scenario may last.
 pub(super) fn duration(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Span> {
-    reader.quantity(node, parse_duration_ms).map(Span::from_millis)
+    let span = reader.quantity(node, parse_duration_ms).map(Span::from_millis)?;
+    if span <= LASTS_AT_MOST {
+        return Some(span);
+    }
+    reader.refuse(node, "write 3650d or less: a scenario lasts ten years at most")
 }
 
 /// A span with a unit, of so many seconds or more.
@@ -316,6 +324,16 @@ fn application_time(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Distribu
     }
     // What is wrong has been told.
     Some(time(reader, node).unwrap_or(Distribution::Constant(1.0)))
+}
+
+/// How many times as fast as another platform: far beyond what there is.
+fn speed(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<f64> {
+    let speed = reader.number(node)?;
+    if (0.001..=1000.0).contains(&speed) {
+        Some(speed)
+    } else {
+        reader.refuse(node, "write a number from 0.001 to 1000")
+    }
 }
 
 /// A number above 0.

@@ -46,7 +46,7 @@ impl Wish<'_> {
         let log = match swf::read(&path) {
             Ok(log) => log,
             Err(trouble) => {
-                let found = "a log that cannot be used";
+                let found = "a log with a mistake";
                 return reader.report(&self.swf.path, found, trouble.to_string());
             }
         };

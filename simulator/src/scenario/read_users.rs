@@ -8,7 +8,7 @@ use scheduler::time::Span;
 use super::{
     Application, Arrivals, Faults, Lot,
     past::PastJob,
-    read::{duration, which},
+    read::{N_TASKS_MAX, duration, which},
     read_log::{self, SAID_BY_LOG, WISH_FIELDS, Wish},
 };
 use crate::{faults::plan::Rates, pattern::Pattern};
@@ -84,7 +84,7 @@ fn jobs_of(reader: &mut Reader<'_>, node: &Node<'_>, known: Known<'_>) -> Option
     }
     let tasks = reader.required(&mut fields, node, "tasks", JOB_EXPECTED);
     let applications = application.and_then(|node| applications(reader, &node, known));
-    let n_tasks = tasks.and_then(|node| reader.integer(&node, (1, i128::from(u32::MAX))));
+    let n_tasks = tasks.and_then(|node| reader.integer(&node, (1, i128::from(N_TASKS_MAX))));
     let n_jobs = fields.take("count").and_then(|node| reader.integer(&node, (1, 1_000_000)));
     let Some(Coming::Drawn(arrivals)) = arrivals else { return None };
     Some(Jobs::Lot(Lot {

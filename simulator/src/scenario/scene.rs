@@ -5,7 +5,7 @@ use scheduler::{
     time::Span,
 };
 
-use super::{ledger::Ledger, model::Model};
+use super::{ledger::Ledger, model::Model, patience::Patience};
 use crate::faults::nodes::tasks::Course;
 
 /// What a scenario says beyond its plan, and what it comes to.
@@ -14,8 +14,7 @@ pub(crate) struct Scene {
     pub(crate) ledger: Ledger,
     /// Whether an auditor watches.
     pub(crate) is_audited: bool,
-    /// A scenario that goes on for longer does not end.
-    pub(crate) lasts_at_most: Span,
+    pub(crate) patience: Patience,
     /// A pilot that is to die, stall or be preempted does so this long after its start, at most.
     pub(crate) trouble_within: Span,
     /// How long a pilot's pull may be parked.

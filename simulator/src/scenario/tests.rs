@@ -7,10 +7,13 @@ use super::{
     distribution::Distribution,
     measures::{Account, Group, Measure, Row},
     past::{Coming, Lengths, PastJob},
+    patience::{Cause, LASTS_AT_MOST, Stopped},
     plan,
 };
 use crate::{faults::world::World, pattern::Pattern};
-use scheduler::{policy::Policies, pull::TaskNeeds, ranges::TaskSet, resources::Resources, time::Span};
+use scheduler::{
+    explain::Reason, policy::Policies, pull::TaskNeeds, ranges::TaskSet, resources::Resources, time::Span,
+};
 
 fn parse(text: &str) -> Scenario {
     Scenario::parse(text, "s.yaml").unwrap_or_else(|problems| panic!("{problems:#?}\n{text}"))
@@ -49,7 +52,6 @@ fn one_user_on_one_core() {
         &[
             (Measure::Tasks, 4.0),
             (Measure::Failed, 0.0),
-            (Measure::Fairness, 1.0),
             (Measure::Makespan, 40.0),
             (Measure::Flowtime, 40.0),
             (Measure::Turnaround, 40.0),
@@ -63,6 +65,8 @@ fn one_user_on_one_core() {
         ],
         DELAYS,
     );
+    // There is nobody else to be fair to.
+    assert!(account.rows.iter().all(|row| row.value(Measure::Fairness).is_none()), "{account:?}");
     let all = account.all();
     assert!(all.value(Measure::Utilisation).unwrap() > 0.98, "{all:?}");
     assert!((all.value(Measure::Throughput).unwrap() - 360.0).abs() < 5.0, "{all:?}");
@@ -85,6 +89,109 @@ policies: {matching: fifo, bundling: single}
     check(account.all(), &[(Measure::Makespan, 60.0), (Measure::Flowtime, 90.0)], DELAYS);
     check(row(&account, Group::User, "bob"), &[(Measure::Makespan, 60.0), (Measure::Wait, 30.0)], DELAYS);
     check(row(&account, Group::Application, "x"), &[(Measure::Turnaround, 45.0)], DELAYS);
+}
+
+#[test]
+fn rows_of_one_user_say_nothing_of_fairness() {
+    let account = run("
+platforms: [{name: a, nodes: 1, cores: 2}]
+applications: [{name: x, time: 30s}, {name: y, time: 10s}]
+users:
+  - {name: ada, jobs: [{application: x, tasks: 1}]}
+  - {name: bob, jobs: [{application: x, tasks: 2}, {application: y, tasks: 2}]}
+");
+    let fairness = |group, name| row(&account, group, name).value(Measure::Fairness);
+    assert!(account.all().value(Measure::Fairness).is_some());
+    assert!(fairness(Group::Application, "x").is_some() && fairness(Group::Platform, "a").is_some());
+    assert_eq!(fairness(Group::Application, "y"), None);
+}
+
+#[test]
+fn means_have_standard_deviations_of_samples() {
+    let rows: Vec<Row> = [40.0, 50.0, 60.0]
+        .map(|time_s| run(&ONE_CORE.replace("10s", &format!("{}s", time_s / 4.0))).all().clone())
+        .into();
+    let rows: Vec<&Row> = rows.iter().collect();
+    check(&Row::mean(&rows).unwrap(), &[(Measure::Makespan, 50.0), (Measure::Tasks, 4.0)], DELAYS);
+    let deviation = Row::deviation(&rows).unwrap();
+    check(&deviation, &[(Measure::Makespan, 10.0), (Measure::Tasks, 0.0)], 0.1);
+    assert_eq!(deviation.value(Measure::Fairness), None);
+    assert_eq!(Row::deviation(&rows[..1]).unwrap().value(Measure::Makespan), None);
+}
+
+/// What is said of a scenario that was given up.
+fn stopped(text: &str) -> Stopped {
+    let account = run(text);
+    account.stopped.unwrap_or_else(|| panic!("it was not given up: {:?}\n{text}", account.rows))
+}
+
+const DAY: u64 = 86_400;
+
+#[test]
+fn scenarios_in_which_nothing_gets_done_are_given_up_and_explained() {
+    // Ten seconds for the task, and a month.
+    let patience = Span::from_secs(30 * DAY + 10);
+    let refused = stopped(&format!("{ONE_CORE}faults: {{submit_refused: 1}}"));
+    assert_eq!(refused.cause, Cause::NothingEnds(patience));
+    assert_eq!((refused.how_far.n_ended, refused.how_far.n_tasks), (0, 4));
+    // Jobs come a microsecond after the beginning.
+    assert_eq!(refused.how_far.at, patience + Span(1));
+    let [job] = &refused.waiting[..] else { panic!("{refused:?}") };
+    assert_eq!((job.user.as_str(), job.application.as_str(), job.n_open), ("ada", "x", 4));
+    let is_failing = |reason: &Reason| matches!(reason, Reason::PlatformFails { platform, what, .. } if platform == "a" && what == "the queue is closed");
+    assert!(job.reasons.iter().any(is_failing), "{refused:?}");
+    assert!(refused.platforms[0].0 == "a" && refused.platforms[0].1.iter().any(is_failing), "{refused:?}");
+}
+
+#[test]
+fn what_was_done_before_a_scenario_is_given_up_is_told() {
+    let account = run("
+platforms: [{name: a, nodes: 1, cores: 1}]
+applications: [{name: x, time: 10s}, {name: y, time: 1d}]
+users: [{name: ada, jobs: [{application: x, tasks: 4}, {application: y, tasks: 1, at: 5m}]}]
+patience: 1h
+");
+    let stopped = account.stopped.as_ref().unwrap();
+    assert_eq!((stopped.how_far.n_ended, stopped.how_far.n_tasks), (4, 5));
+    check(account.all(), &[(Measure::Tasks, 4.0), (Measure::Makespan, 40.0)], DELAYS);
+    assert_eq!(stopped.waiting[0].application, "y");
+    assert!(matches!(stopped.waiting[0].reasons[..], [Reason::JobRuns { n_running: 1, .. }]), "{stopped:?}");
+}
+
+#[test]
+fn who_waits_for_a_late_job_or_a_long_task_is_patient() {
+    let late = run(&ONE_CORE.replace("tasks: 4", "tasks: 4, at: 400d"));
+    let long = run(&ONE_CORE.replace("10s", "40d"));
+    for account in [late, long] {
+        assert_eq!((&account.stopped, account.all().value(Measure::Tasks)), (&None, Some(4.0)));
+    }
+}
+
+#[test]
+fn chances_of_1_end() {
+    for failures in ["program: 1", "node: 1", "pilot: 1", "program: 1, node: 1, pilot: 1"] {
+        let text = ONE_CORE.replace("10s", &format!("10s, failures: {{{failures}}}, retries: 3"));
+        let account = run(&text);
+        assert_eq!((&account.stopped, account.all().value(Measure::Failed)), (&None, Some(4.0)), "{text}");
+    }
+}
+
+#[test]
+fn a_scenario_is_over_after_ten_years() {
+    let late = stopped(&ONE_CORE.replace("tasks: 4", "tasks: 1, count: 200, arrivals: {poisson: 90d}"));
+    assert_eq!((late.cause, late.how_far.at), (Cause::TooLong(LASTS_AT_MOST), LASTS_AT_MOST));
+    assert!((20..70).contains(&late.how_far.n_ended) && late.waiting.is_empty(), "{late:?}");
+}
+
+#[test]
+fn it_is_told_how_far_it_is() {
+    let mut heard = Vec::new();
+    let scenario = parse(&ONE_CORE.replace("tasks: 4", "tasks: 2000"));
+    scenario.run_told(None, &mut |how_far| heard.push(how_far)).unwrap();
+    assert!(heard.len() > 10, "{heard:?}");
+    assert!(heard.iter().all(|how_far| how_far.n_tasks == 2000 && how_far.n_ended <= 2000));
+    assert!(heard.windows(2).all(|pair| pair[0].at <= pair[1].at && pair[0].n_ended <= pair[1].n_ended));
+    assert!(heard.last().unwrap().n_ended > 1000, "{heard:?}");
 }
 
 #[test]
@@ -271,7 +378,7 @@ prop_compose! {
         lots in prop::collection::vec(any_lot(), 1..5),
         past in prop::collection::vec(any_past_job(), 0..3),
         dies in prop_oneof![Just(0), Just(3_u64)],
-        layers in (prop::bool::ANY, prop::bool::ANY),
+        layers in (0..2_usize, 0..3_usize),
     ) -> Scenario {
         platforms.iter_mut().enumerate().for_each(|(n, platform)| platform.name = format!("p{n}"));
         applications.iter_mut().enumerate().for_each(|(n, one)| one.name = format!("a{n}"));
@@ -280,16 +387,12 @@ prop_compose! {
         faults.rates.message_lost = dies * 20;
         faults.rates.commit_dies = dies * 100;
         faults.manager_deaths = vec![Span::from_secs(300); (dies > 0).into()];
-        let mut policies = Policies::default();
-        if layers.0 {
-            policies = super::policies::with(policies, "matching", "fifo").unwrap();
-        }
-        if layers.1 {
-            policies = super::policies::with(policies, "bundling", "single").unwrap();
-        }
+        let (matching, bundling) = (["turns", "fifo"][layers.0], ["guided", "single", "fixed-3"][layers.1]);
+        let policies = super::policies::with(Policies::default(), "matching", matching).unwrap();
+        let policies = super::policies::with(policies, "bundling", bundling).unwrap();
         let users = ["ada", "bob", "eve"].map(str::to_owned).to_vec();
         let past = past.into();
-        Scenario { seed, platforms, applications, users, lots, past, policies, history: None, faults }
+        Scenario { seed, platforms, applications, users, lots, past, policies, patience: None, history: None, faults }
     }
 }
 

@@ -55,7 +55,7 @@ fn mistakes_are_told_with_line_and_field() {
         (
             "users:",
             "policies: {allocation: pa-rr}\nusers:",
-            ":5: policies.allocation: found the layer `allocation`; the engine does not compose it yet; the layers here are matching, bundling",
+            ":5: policies.allocation: found the layer `allocation`, which scenarios do not compose yet; the layers here are matching, bundling",
         ),
         (
             "time: 10s",
@@ -92,6 +92,32 @@ fn mistakes_are_told_with_line_and_field() {
             "time: 10s, slowed_by: {dock: 1}",
             ":4: applications[0].slowed_by.dock: found the unknown application `dock`; the applications are docking",
         ),
+        (
+            "tasks: 4",
+            "tasks: 10^12",
+            ":6: users[0].jobs[0].tasks: found the text `10^12`; write a whole number from 1 to 100000000",
+        ),
+        (
+            "tasks: 4",
+            "tasks: 100000000, count: 2",
+            ":5: users: found 200000000 tasks in all; write fewer: a scenario has 100000000 at most",
+        ),
+        (
+            "tasks: 4",
+            "tasks: 4, at: 1000000d",
+            ":6: users[0].jobs[0].at: found the text `1000000d`; write 3650d or less: a scenario lasts ten years at most",
+        ),
+        (
+            "time: 10s",
+            "time: {exponential: 3651d}",
+            ":4: applications[0].time.exponential: found the text `3651d`; write 3650d or less: a scenario lasts ten years at most",
+        ),
+        (
+            "cores: 2",
+            "cores: 2, speed: 1e-9",
+            ":2: platforms[0].speed: found 1e-9; write a number from 0.001 to 1000",
+        ),
+        ("users:", "patience: 5s\nusers:", ":5: patience: found the text `5s`; write 1m or more"),
         ("nodes: 1, ", "", ":2: platforms[0]: found no field `nodes`; say how many nodes it has: nodes: 4"),
         (
             "users:",
@@ -113,7 +139,7 @@ fn all_mistakes_of_a_file_are_told_together() {
             ":3: platforms[0].cores: found 0; write a whole number from 1 to 65536",
             ":5: applications[0].time: found `soon`; write a duration like 10s, 1h 30m, 500ms or 00:10:00",
             ":7: users[0].jobs[0].application: found the unknown application `y`; the applications are x",
-            ":7: users[0].jobs[0].tasks: found 0; write a whole number, at least 1",
+            ":7: users[0].jobs[0].tasks: found 0; write a whole number from 1 to 100000000",
         ],
     );
 }

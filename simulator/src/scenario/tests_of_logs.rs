@@ -97,23 +97,26 @@ users: [{name: ada, jobs: [{application: batch, arrivals: {swf: a.swf}}]}]
 #[test]
 fn mistakes_in_logs_are_told_with_their_line_and_field() {
     let log = "{application: batch, arrivals: {swf: a.swf}}";
-    let place = "s.yaml:3: users[1].jobs[0].arrivals.swf: found a log that cannot be used; ";
+    let place = "s.yaml:3: users[1].jobs[0].arrivals.swf: found a log with a mistake; ";
     let cases = [
         (
             LOG.replace("30.5", "-30"),
-            "a.swf, line 4, field 4 (run time): found \"-30\", expected 0 or more seconds, or -1",
+            "a.swf:4: field 4 (run time): found `-30`; write 0 or more seconds, or -1",
         ),
         (
             LOG[..LOG.len() - 12].to_owned(),
-            "a.swf, line 5: found 14 fields, expected 18; field 15 (queue number) is missing: is the file cut off here?",
+            "a.swf:5: found 14 fields; a line has 18, and field 15 (queue number) is missing: is the file cut off here?",
         ),
-        ("; nothing\n".to_owned(), "a.swf: found no job that ran, expected at least one"),
+        ("; nothing\n".to_owned(), "a.swf: found no job that ran; a log needs one at least"),
     ];
     for (text, expected) in cases {
         check_refused(&text, log, &[&format!("{place}{expected}")]);
     }
     let missing = Folder::with(LOG).read(&log.replace("a.swf", "b.swf")).unwrap_err();
-    assert!(missing[0].starts_with(&format!("{place}b.swf: cannot be opened: ")), "{missing:?}");
+    assert!(
+        missing[0].starts_with(&format!("{place}b.swf: found no file that can be opened (")),
+        "{missing:?}"
+    );
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub struct Log {
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
     /// There is no such file, or not for us.
-    #[error("{}: cannot be opened: {cause}", path.display())]
+    #[error("{}: found no file that can be opened ({cause}); check the path", path.display())]
     Unopened {
         /// The file.
         path: PathBuf,
@@ -58,7 +58,7 @@ pub enum Trouble {
         cause: io::Error,
     },
     /// The file is not text, or ends within its compressed stream.
-    #[error("{}, line {line}: cannot be read: {cause}: is the file cut off here?", path.display())]
+    #[error("{}:{line}: found what cannot be read ({cause}); is the file cut off here?", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -69,7 +69,7 @@ pub enum Trouble {
     },
     /// A line without all its fields: most often the last one of a file that was cut off.
     #[error(
-        "{}, line {line}: found {found} fields, expected 18; field {} ({}) is missing: is the file cut off here?",
+        "{}:{line}: found {found} fields; a line has 18, and field {} ({}) is missing: is the file cut off here?",
         path.display(), found + 1, FIELDS[*found]
     )]
     CutOff {
@@ -81,7 +81,7 @@ pub enum Trouble {
         found: usize,
     },
     /// A field that is not what it should be.
-    #[error("{}, line {line}, field {} ({}): found {found:?}, expected {expected}", path.display(), field + 1, FIELDS[*field])]
+    #[error("{}:{line}: field {} ({}): found `{found}`; write {expected}", path.display(), field + 1, FIELDS[*field])]
     Field {
         /// The file.
         path: PathBuf,
@@ -95,7 +95,7 @@ pub enum Trouble {
         expected: &'static str,
     },
     /// A log without any job that ran.
-    #[error("{}: found no job that ran, expected at least one", path.display())]
+    #[error("{}: found no job that ran; a log needs one at least", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
@@ -228,33 +228,33 @@ mod tests {
         let cases = [
             (
                 LOG.replace("7.5 0 60", "7.5 0 x60"),
-                "a.swf, line 7, field 4 (run time): found \"x60\", expected a number of seconds, or -1",
+                "a.swf:7: field 4 (run time): found `x60`; write a number of seconds, or -1",
             ),
             (
                 LOG.replace("2 7.5", "2 -7.5"),
-                "a.swf, line 7, field 2 (submit time): found \"-7.5\", expected 0 or more seconds",
+                "a.swf:7: field 2 (submit time): found `-7.5`; write 0 or more seconds",
             ),
             (
                 LOG.replace("0 60", "0 -60"),
-                "a.swf, line 7, field 4 (run time): found \"-60\", expected 0 or more seconds, or -1",
+                "a.swf:7: field 4 (run time): found `-60`; write 0 or more seconds, or -1",
             ),
             (
                 LOG.replace("60 -1 -1 -1 8", "60 -1 -1 -1 8.5"),
-                "a.swf, line 7, field 8 (requested number of processors): found \"8.5\", expected a whole number of processors, or -1",
+                "a.swf:7: field 8 (requested number of processors): found `8.5`; write a whole number of processors, or -1",
             ),
             (
                 LOG.replace("100 4", "100 -4"),
-                "a.swf, line 6, field 5 (number of allocated processors): found \"-4\", expected a whole number of processors, or -1",
+                "a.swf:6: field 5 (number of allocated processors): found `-4`; write a whole number of processors, or -1",
             ),
             (
                 LOG.replace("100 4", "nan 4"),
-                "a.swf, line 6, field 4 (run time): found \"nan\", expected a number of seconds, or -1",
+                "a.swf:6: field 4 (run time): found `nan`; write a number of seconds, or -1",
             ),
             (
                 LOG[..LOG.len() - 20].to_owned(),
-                "a.swf, line 8: found 12 fields, expected 18; field 13 (group ID) is missing: is the file cut off here?",
+                "a.swf:8: found 12 fields; a line has 18, and field 13 (group ID) is missing: is the file cut off here?",
             ),
-            ("; nothing\n".to_owned(), "a.swf: found no job that ran, expected at least one"),
+            ("; nothing\n".to_owned(), "a.swf: found no job that ran; a log needs one at least"),
         ];
         for (text, expected) in cases {
             assert_eq!(read(&text).unwrap_err().to_string(), expected);
@@ -271,6 +271,9 @@ mod tests {
         let error = read(&bytes[..bytes.len() / 2]).unwrap_err();
         assert!(matches!(error, Trouble::Unreadable { .. }), "{error}");
         let missing = super::read(Path::new("no/such.swf")).unwrap_err();
-        assert!(missing.to_string().starts_with("no/such.swf: cannot be opened: "), "{missing}");
+        assert!(
+            missing.to_string().starts_with("no/such.swf: found no file that can be opened ("),
+            "{missing}"
+        );
     }
 }

@@ -1,27 +1,31 @@
 //! Many runs of a scenario: all combinations of policies and many seeds, a row each.
 
 use std::{
+    collections::BTreeMap,
     iter,
     sync::{Arc, Mutex, PoisonError},
 };
 
+use indicatif::ProgressBar;
 use scheduler::policy::Policies;
-use serde_json::json;
+use serde_json::{Value, json};
 use simulator::{
     faults::Violation,
     grid,
     report::{Cell, Listing},
     scenario::{
         Scenario,
-        measures::{Measure, Row},
+        measures::{Account, Measure, Row},
+        patience::HowFar,
         policies,
     },
 };
 
 use super::{
-    SimulateArgs, bar,
-    scenario::{policies_json, rows_json, table, write_tables},
+    SimulateArgs, progress,
+    scenario::{Line, policies_json, rows_json, say_stopped, table},
     subject::Subject,
+    targets::Targets,
     until_interrupted,
 };
 use crate::{
@@ -29,14 +33,78 @@ use crate::{
     show,
 };
 
-/// The rows of a run, or what did not hold.
-type Ended = Result<Vec<Row>, Violation>;
-
-/// One combination: the means over its seeds.
-struct Combination {
+/// All runs: the first seed of each combination, then the second, so that each has about as many whenever it
+/// is interrupted.
+#[derive(Clone)]
+struct Runs {
     scenario: Scenario,
+    combinations: Vec<Policies>,
+    n_seeds: u64,
+}
+
+/// What those came to that have ended, by their number.
+type Ended = BTreeMap<u64, Result<Account, Violation>>;
+
+/// One combination: means and deviations over its seeds.
+struct Combination {
+    policies: Policies,
     n_seeds: usize,
     rows: Vec<Row>,
+    deviations: Vec<Row>,
+}
+
+impl Runs {
+    fn of(scenario: &Scenario, combinations: Vec<Policies>, n_seeds: u64) -> Result<Runs, Failure> {
+        let (first, scenario) = (scenario.seed, scenario.clone());
+        let are_seeds = first.checked_add(n_seeds).and(n_seeds.checked_mul(combinations.len() as u64));
+        match are_seeds {
+            Some(_) => Ok(Runs { scenario, combinations, n_seeds }),
+            None => Err(Failure::bad_input(format!(
+                "--seed {first} and --seeds {n_seeds}: there are no such seeds"
+            ))),
+        }
+    }
+
+    fn n(&self) -> u64 {
+        self.n_seeds * self.combinations.len() as u64
+    }
+
+    fn scenario(&self, n: u64) -> Scenario {
+        let n_combinations = self.combinations.len() as u64;
+        let mut scenario = self.scenario.clone();
+        scenario.seed += n / n_combinations;
+        scenario.policies = self.combinations[(n % n_combinations) as usize];
+        scenario
+    }
+
+    /// What a run is called: its policies and its seed.
+    fn name(&self, subject: &str, n: u64) -> String {
+        let scenario = self.scenario(n);
+        let words: Vec<String> = policies::pairs(scenario.policies)
+            .into_iter()
+            .map(|(layer, word)| format!("{layer}={word}"))
+            .collect();
+        format!("{subject}, {}, seed {}", words.join(" "), scenario.seed)
+    }
+
+    /// Those combinations of which a run has ended as it should.
+    fn combined(&self, ended: &Ended) -> Vec<Combination> {
+        let n_combinations = self.combinations.len() as u64;
+        let combination = |(n, policies): (u64, &Policies)| {
+            let own = ended.iter().filter(|(run, _)| *run % n_combinations == n);
+            let accounts = own.filter_map(|(_, ended)| ended.as_ref().ok());
+            let runs: Vec<&Account> = accounts.filter(|account| account.stopped.is_none()).collect();
+            let n_rows = runs.first()?.rows.len();
+            let of_row = |n: usize| -> Vec<&Row> { runs.iter().map(|account| &account.rows[n]).collect() };
+            Some(Combination {
+                policies: *policies,
+                n_seeds: runs.len(),
+                rows: (0..n_rows).filter_map(|n| Row::mean(&of_row(n))).collect(),
+                deviations: (0..n_rows).filter_map(|n| Row::deviation(&of_row(n))).collect(),
+            })
+        };
+        (0..).zip(&self.combinations).filter_map(combination).collect()
+    }
 }
 
 /// Runs all combinations with all seeds.
@@ -44,58 +112,57 @@ struct Combination {
 /// # Errors
 /// Mistakes in the scenario or in `--compare`, or what cannot be written.
 pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
-    let subject = Subject::load(args)?;
-    let scenario = &subject.scenario;
     let layers = layers(&args.compare)?;
-    let combinations = combinations(&layers, scenario.policies)?;
-    let seeds = args.seeds;
-    let Some(_) = scenario.seed.checked_add(seeds) else {
-        return Err(Failure::bad_input(format!(
-            "--seed {} and --seeds {seeds}: there are no such seeds",
-            scenario.seed
-        )));
-    };
-    let one = |policies: Policies, n: u64| {
-        let mut one = scenario.clone();
-        (one.seed, one.policies) = (scenario.seed + n, policies);
-        one
-    };
-    let of = |policies: &Policies| (0..seeds).map(|n| one(*policies, n)).collect::<Vec<_>>();
-    let inputs: Vec<Scenario> = combinations.iter().flat_map(of).collect();
-    let (n_runs, bar) = (inputs.len(), bar(inputs.len() as u64, "runs"));
-    let ended: Arc<Mutex<Vec<Option<Ended>>>> = Arc::new(Mutex::new(vec![None; n_runs]));
-    let (shared, told, subjects) = (Arc::clone(&ended), bar.clone(), inputs.clone());
+    let targets = Targets::check(args, &["compare"])?;
+    let subject = Subject::load(args)?;
+    let combinations = combinations(&layers, subject.scenario.policies)?;
+    let runs = Runs::of(&subject.scenario, combinations, args.seeds)?;
+    let (n_runs, bar) = (runs.n(), progress::of_many(runs.n(), subject.scenario.n_tasks()));
+    let ended: Arc<Mutex<Ended>> = Arc::default();
+    let (shared, told, those) = (Arc::clone(&ended), bar.clone(), runs.clone());
     let work = move || {
-        let run = |n: u64| subjects[n as usize].run(None).map(|account| account.rows);
-        grid::each(0..n_runs as u64, run, |n, rows| {
-            shared.lock().unwrap_or_else(PoisonError::into_inner)[n as usize] = Some(rows);
-            told.inc(1);
-        });
+        grid::each(
+            0..n_runs,
+            |n| run_one(&those.scenario(n), &told),
+            |n, result| {
+                let mut ended = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                ended.insert(n, result);
+                told.set_message(ended.len().to_string());
+            },
+        );
     };
-    let is_finished = until_interrupted(work).await?.is_some();
-    bar.finish_and_clear();
-    let ended = ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let is_sound = tell_violations(&subject.name, &inputs, &ended);
-    let n_ended = ended.iter().flatten().count();
-    let combined: Vec<Combination> =
-        inputs.chunks(seeds as usize).zip(ended.chunks(seeds as usize)).filter_map(combined).collect();
-    if let Some(folder) = &args.csv {
-        write_tables(folder, &[listing(&combined)])?;
+    let result = until_interrupted(work).await;
+    progress::end(&bar);
+    let is_finished = result?.is_some();
+    let ended = std::mem::take(&mut *ended.lock().unwrap_or_else(PoisonError::into_inner));
+    let is_sound = tell_troubles(&subject.name, &runs, &ended);
+    let combined = runs.combined(&ended);
+    if !combined.is_empty() {
+        targets.write_tables(&[listing(&combined, args.seeds)])?;
+        show::print(&if args.json {
+            as_json(&subject, args, &combined)?
+        } else {
+            words(&subject, &layers, args, &combined)
+        })?;
     }
-    if combined.is_empty() && !is_finished {
-        show::say(&format!("interrupted before any of {n_runs} runs was done"));
-        return Ok(Outcome::Interrupted);
-    }
-    show::print(&if args.json {
-        as_json(&subject, args, &combined)?
-    } else {
-        words(&subject, &layers, args, &combined)
-    })?;
     if !is_finished {
+        let n_ended = ended.len();
         show::say(&format!("interrupted after {n_ended} of {n_runs} runs"));
         return Ok(Outcome::Interrupted);
     }
     Ok(if is_sound { Outcome::Fine } else { Outcome::TasksFailed })
+}
+
+fn run_one(scenario: &Scenario, bar: &ProgressBar) -> Result<Account, Violation> {
+    let mut n_told = 0;
+    let mut told = |how_far: HowFar| {
+        bar.inc(how_far.n_ended - n_told);
+        n_told = how_far.n_ended;
+    };
+    let result = scenario.run_told(None, &mut told);
+    bar.inc(scenario.n_tasks() - n_told);
+    // They would take more memory than all that is shown.
+    result.map(|account| Account { timelines: Vec::new(), ..account })
 }
 
 /// `matching=turns,fifo`: a layer and its words.
@@ -107,6 +174,9 @@ fn layers(compared: &[String]) -> Result<Vec<(String, Vec<String>)>, Failure> {
                 "--compare: found `{text}`; write a layer and its policies, like matching=turns,fifo"
             )));
         };
+        // A layer's whole name in a scenario and in manager.yaml is that of its block too.
+        let prefixes = ["policies.", "policy."];
+        let layer = prefixes.iter().find_map(|prefix| layer.strip_prefix(prefix)).unwrap_or(layer);
         if layers.iter().any(|(known, _)| known == layer) {
             return Err(Failure::bad_input(format!(
                 "--compare: found the layer `{layer}` a second time; write all of its policies together"
@@ -147,28 +217,18 @@ fn combinations(layers: &[(String, Vec<String>)], base: Policies) -> Result<Vec<
     if mistakes.is_empty() { Ok(all) } else { Err(Failure::BadInput(mistakes)) }
 }
 
-/// Says what did not hold, if anything.
-fn tell_violations(name: &str, inputs: &[Scenario], ended: &[Option<Ended>]) -> bool {
+/// Says what did not hold and what was given up, if anything.
+fn tell_troubles(name: &str, runs: &Runs, ended: &Ended) -> bool {
     let mut is_sound = true;
-    for (scenario, ended) in inputs.iter().zip(ended) {
-        if let Some(Err(violation)) = ended {
-            show::say(&format!("{name}, seed {}: {violation}", scenario.seed));
-            is_sound = false;
+    for (n, ended) in ended {
+        match ended {
+            Err(violation) => show::say(&format!("{}: {violation}", runs.name(name, *n))),
+            Ok(Account { stopped: Some(stopped), .. }) => say_stopped(&runs.name(name, *n), stopped),
+            Ok(_) => continue,
         }
+        is_sound = false;
     }
     is_sound
-}
-
-/// The means over the seeds that are done.
-fn combined((inputs, ended): (&[Scenario], &[Option<Ended>])) -> Option<Combination> {
-    let runs: Vec<&Vec<Row>> = ended.iter().filter_map(|ended| ended.as_ref()?.as_ref().ok()).collect();
-    let n_rows = runs.first()?.len();
-    let mean = |n: usize| Row::mean(&runs.iter().map(|rows| &rows[n]).collect::<Vec<_>>());
-    Some(Combination {
-        scenario: inputs.first()?.clone(),
-        n_seeds: runs.len(),
-        rows: (0..n_rows).filter_map(mean).collect(),
-    })
 }
 
 fn words(
@@ -178,62 +238,73 @@ fn words(
     combined: &[Combination],
 ) -> String {
     let words_of = |one: &Combination| {
-        let pairs = policies::pairs(one.scenario.policies);
+        let pairs = policies::pairs(one.policies);
         let word =
             |layer: &String| pairs.iter().find(|(known, _)| known == layer).map(|(_, word)| word.clone());
         layers.iter().filter_map(|(layer, _)| word(layer)).collect::<Vec<String>>()
     };
-    let mut rows: Vec<_> =
-        combined.iter().filter_map(|one| Some((words_of(one), one.rows.first()?))).collect();
+    let lines = combined.iter().filter_map(|one| {
+        Some(Line { words: words_of(one), row: one.rows.first()?, deviation: one.deviations.first() })
+    });
+    let mut lines: Vec<Line<'_>> = lines.collect();
     let titles: Vec<String> = layers.iter().map(|(layer, _)| layer.to_uppercase()).collect();
     let mut titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    // Where some are missing it matters how many each has.
+    let are_all = combined.iter().all(|one| one.n_seeds as u64 == args.seeds);
+    if !are_all {
+        titles.push(">SEEDS");
+        lines.iter_mut().zip(combined).for_each(|(line, one)| line.words.push(one.n_seeds.to_string()));
+    }
     if let Some(history) = subject.history() {
         titles.insert(0, "OF");
-        rows.iter_mut().for_each(|(words, _)| words.insert(0, "replay".into()));
-        let unknown = layers.iter().map(|_| "-".to_owned());
-        rows.insert(0, (iter::once("history".to_owned()).chain(unknown).collect(), history));
+        lines.iter_mut().for_each(|line| line.words.insert(0, "replay".into()));
+        let unknown = titles.iter().skip(1).map(|_| "-".to_owned());
+        lines.insert(0, Line::of(iter::once("history".to_owned()).chain(unknown).collect(), history));
     }
-    let means = match args.seeds {
-        1 => String::new(),
-        _ => format!("\nMeans over {} seeds.\n", combined.iter().map(|one| one.n_seeds).min().unwrap_or(0)),
+    let means = match (args.seeds, are_all) {
+        (1, _) => String::new(),
+        (n, true) => format!("\nMeans ± standard deviations over {n} seeds.\n"),
+        (_, false) => "\nMeans ± standard deviations over the seeds that are done.\n".to_owned(),
     };
-    subject.heading() + &table(&titles, &rows) + &means
+    subject.heading() + &table(&titles, &lines) + &means
 }
 
-fn listing(combined: &[Combination]) -> Listing {
+/// With the standard deviations of all measures behind their means, where there are several seeds.
+fn listing(combined: &[Combination], n_seeds: u64) -> Listing {
     let number = |value: Option<f64>| value.map_or(Cell::Empty, |value| Cell::Number(value, 3));
-    let layers = combined.first().map(|one| policies::pairs(one.scenario.policies)).unwrap_or_default();
-    let heads = layers.iter().map(|(layer, _)| layer.as_str()).chain(["of", "name"]);
-    let heads = heads.chain(Measure::ALL.map(Measure::word));
+    let layers = combined.first().map(|one| policies::pairs(one.policies)).unwrap_or_default();
+    let heads = layers.into_iter().map(|(layer, _)| layer).chain(["of", "name"].map(str::to_owned));
+    let heads = heads.chain(Measure::ALL.map(|measure| measure.word().to_owned()));
+    let deviated = if n_seeds > 1 { &Measure::ALL[..] } else { &[] };
+    let heads = heads.chain(deviated.iter().map(|measure| format!("{}_sd", measure.word())));
     let mut rows = Vec::new();
     for one in combined {
-        for row in &one.rows {
-            let words = policies::pairs(one.scenario.policies).into_iter().map(|(_, word)| Cell::from(word));
+        for (row, deviation) in one.rows.iter().zip(&one.deviations) {
+            let words = policies::pairs(one.policies).into_iter().map(|(_, word)| Cell::from(word));
             let names = [Cell::from(row.group.word()), Cell::from(row.name.as_str())];
             let values = Measure::ALL.map(|measure| number(row.value(measure)));
-            rows.push(words.chain(names).chain(values).collect());
+            let deviations = deviated.iter().map(|measure| number(deviation.value(*measure)));
+            rows.push(words.chain(names).chain(values).chain(deviations).collect());
         }
     }
-    Listing {
-        name: "compare".into(),
-        title: "Policies compared".into(),
-        columns: heads.map(str::to_owned).collect(),
-        rows,
-    }
+    Listing { name: "compare".into(), title: "Policies compared".into(), columns: heads.collect(), rows }
 }
 
 fn as_json(subject: &Subject, args: &SimulateArgs, combined: &[Combination]) -> Result<String, Failure> {
     let runs = combined.iter().map(|one| {
+        // One run has none.
+        let deviations = if args.seeds > 1 { rows_json(&one.deviations) } else { Value::Null };
         json!({
-            "policies": policies_json(&one.scenario),
+            "policies": policies_json(one.policies),
             "n_seeds": one.n_seeds,
             "measures": rows_json(&one.rows),
+            "deviations": deviations,
         })
     });
     show::json(&json!({
         "scenario": subject.name,
         "history": subject.facts(),
-        "first_seed": combined.first().map(|one| one.scenario.seed),
+        "first_seed": subject.scenario.seed,
         "n_seeds": args.seeds,
         "runs": runs.collect::<Vec<_>>(),
     }))

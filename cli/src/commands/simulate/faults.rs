@@ -8,7 +8,7 @@ use std::{
 use serde_json::json;
 use simulator::faults::{self, Violation};
 
-use super::{SimulateArgs, bar, until_interrupted};
+use super::{SimulateArgs, progress, until_interrupted};
 use crate::{
     failure::{Failure, Outcome},
     show,
@@ -45,7 +45,7 @@ pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
         )));
     };
     let sums = Arc::new(Mutex::new(Sums::default()));
-    let (shared, bar) = (Arc::clone(&sums), bar(seeds.n, "seeds"));
+    let (shared, bar) = (Arc::clone(&sums), progress::of_runs(seeds.n, "seeds"));
     let (told, began) = (bar.clone(), seeds.first);
     let work = move || {
         faults::run_many(began..end, |seed, result| {
@@ -62,7 +62,7 @@ pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
         });
     };
     let is_finished = until_interrupted(work).await?.is_some();
-    bar.finish_and_clear();
+    progress::end(&bar);
     let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner).clone();
     sums.violations.sort_by_key(|(seed, _)| *seed);
     show::print(&if args.json { as_json(seeds, &sums)? } else { words(seeds, &sums) })?;

@@ -2,13 +2,14 @@
 
 mod compare;
 mod faults;
+mod progress;
 mod scenario;
 mod subject;
+mod targets;
 
 use std::path::PathBuf;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
     failure::{Failure, Outcome},
@@ -33,8 +34,9 @@ Examples:
 docs/simulate.md says what stands in a scenario, examples/scenarios has some. The same seed prints
 the same bytes.
 
-Exit codes: 0 it ran to its end, 1 a rule of the design did not hold (the seed is said), 2 the scenario
-cannot be used, 130 interrupted.";
+Exit codes: 0 it ran to its end, 1 nothing got done any more or a rule of the design did not hold (the
+seed is said), 2 the scenario or an option cannot be used, 3 a file or a store cannot be read or written,
+130 interrupted.";
 
 /// What to simulate.
 #[derive(Args)]
@@ -93,14 +95,4 @@ async fn until_interrupted<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Option<T>, Failure> {
     Interrupts::listen()?.unless(work).await
-}
-
-/// How far many runs are; nothing for a single one.
-fn bar(n: u64, what: &str) -> ProgressBar {
-    if n == 1 {
-        return ProgressBar::hidden();
-    }
-    let template = format!("{{pos}} of {{len}} {what} {{wide_bar}} {{per_sec}} {{eta}} left");
-    let style = ProgressStyle::with_template(&template);
-    ProgressBar::new(n).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

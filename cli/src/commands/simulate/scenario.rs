@@ -1,25 +1,24 @@
 //! One run of a scenario: a table of what it came to, as JSON, as CSV, and drawn.
 
 use std::{
-    ffi::OsStr,
-    fmt, fs,
+    fmt,
     io::{self, BufWriter, Write},
-    path::Path,
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use scheduler::time::Span;
+use indicatif::ProgressBar;
+use protocol::api::ReasonRow;
+use scheduler::{explain::Reason, policy::Policies, time::Span};
 use serde_json::{Map, Value, json};
-use simulator::{
-    report::{Figure, Listing},
-    scenario::{
-        Scenario,
-        distribution::span,
-        measures::{Account, Measure, Row},
-        policies,
-    },
+use simulator::scenario::{
+    Scenario,
+    distribution::span,
+    measures::{Account, Measure, Row},
+    patience::{Cause, HowFar, Stopped},
+    policies,
 };
 
-use super::{SimulateArgs, subject::Subject, until_interrupted};
+use super::{SimulateArgs, progress, subject::Subject, targets::Targets, until_interrupted};
 use crate::{
     failure::{Failure, Outcome},
     show::{
@@ -34,9 +33,12 @@ use crate::{
 /// # Errors
 /// The scenario's mistakes, or what cannot be written.
 pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
-    let plot = args.plot.as_deref().map(Plot::of).transpose()?;
+    let targets = Targets::check(args, &["measures", "busy-cores"])?;
     let subject = Subject::load(args)?;
     let (scenario, is_traced) = (subject.scenario.clone(), args.trace);
+    let bar = if is_traced { ProgressBar::hidden() } else { progress::of_tasks(scenario.n_tasks()) };
+    let (how_far, shown) = (Arc::new(Mutex::new(HowFar::default())), bar.clone());
+    let seen = Arc::clone(&how_far);
     let work = move || {
         // It may be longer than memory.
         let mut out = BufWriter::new(io::stdout().lock());
@@ -44,10 +46,17 @@ pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
             // Whoever reads no further still gets to know what it came to by the exit code.
             let _ = writeln!(out, "{line}");
         };
-        scenario.run(if is_traced { Some(&mut line) } else { None })
+        let mut told = |how_far: HowFar| {
+            *seen.lock().unwrap_or_else(PoisonError::into_inner) = how_far;
+            progress::show(&shown, how_far);
+        };
+        scenario.run_told(if is_traced { Some(&mut line) } else { None }, &mut told)
     };
-    let Some(result) = until_interrupted(work).await? else {
-        show::say("interrupted; the run was not over");
+    let result = until_interrupted(work).await;
+    progress::end(&bar);
+    let Some(result) = result? else {
+        let how_far = *how_far.lock().unwrap_or_else(PoisonError::into_inner);
+        show::say(&format!("interrupted {}", reached(&how_far)));
         return Ok(Outcome::Interrupted);
     };
     let account = match result {
@@ -57,58 +66,53 @@ pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
             return Ok(Outcome::TasksFailed);
         }
     };
-    if let Some(folder) = &args.csv {
-        write_tables(folder, &[account.listing(), account.busy_cores()])?;
-    }
-    if let Some(plot) = plot {
-        plot.write(&account.figure())?;
-    }
+    targets.write_tables(&[account.listing(), account.busy_cores()])?;
+    targets.draw(&account.figure())?;
     show::print(&if args.json { as_json(&subject, &account)? } else { words(&subject, &account) })?;
-    Ok(Outcome::Fine)
+    let Some(stopped) = &account.stopped else { return Ok(Outcome::Fine) };
+    say_stopped(&format!("{}, seed {}", subject.name, subject.scenario.seed), stopped);
+    Ok(Outcome::TasksFailed)
 }
 
-/// A file for a figure; its name says what it is to be.
-struct Plot<'a> {
-    file: &'a Path,
-    is_png: bool,
+/// `after 3d 04h of simulated time, with 12 of 400 tasks over`.
+fn reached(how_far: &HowFar) -> String {
+    let HowFar { at, n_ended, n_tasks } = how_far;
+    format!(
+        "after {} of simulated time, with {} of {} over",
+        format::span(*at),
+        count(*n_ended),
+        counted(*n_tasks, "task")
+    )
 }
 
-impl Plot<'_> {
-    fn of(file: &Path) -> Result<Plot<'_>, Failure> {
-        let is_png = match file.extension().and_then(OsStr::to_str) {
-            Some("svg") => false,
-            Some("png") => true,
-            _ => {
-                let expected = "give a name that ends in .svg or .png";
-                return Err(Failure::bad_input(format!("--plot: found {}; {expected}", file.display())));
-            }
-        };
-        Ok(Plot { file, is_png })
+/// Why a run was given up, and what was waiting for what.
+pub(super) fn say_stopped(run: &str, stopped: &Stopped) {
+    show::say(&format!("{run}: stopped {}: {}", reached(&stopped.how_far), stopped.cause));
+    let sentences =
+        |reasons: &[Reason]| reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    for job in &stopped.waiting {
+        let n_open = counted(job.n_open, "open task");
+        show::say(&format!("{} of {}, {n_open}: {}", job.application, job.user, sentences(&job.reasons)));
     }
-
-    fn write(&self, figure: &Figure) -> Result<(), Failure> {
-        let bytes = match self.is_png {
-            true => figure.to_png().map_err(|error| Failure::infrastructure(error.to_string()))?,
-            false => figure.to_svg().into_bytes(),
-        };
-        fs::write(self.file, bytes).map_err(|error| Failure::file("write", self.file, &error))
+    if stopped.waiting.is_empty() {
+        show::say("the manager has no job that is open");
     }
-}
-
-/// Each as a CSV file of its name.
-pub(super) fn write_tables(folder: &Path, tables: &[Listing]) -> Result<(), Failure> {
-    fs::create_dir_all(folder).map_err(|error| Failure::file("create", folder, &error))?;
-    tables.iter().try_for_each(|table| {
-        let file = folder.join(format!("{}.csv", table.name));
-        fs::write(&file, table.to_csv()).map_err(|error| Failure::file("write", &file, &error))
-    })
+    for (name, reasons) in &stopped.platforms {
+        show::say(&format!("platform {name}: {}", sentences(reasons)));
+    }
+    if let Cause::NothingEnds(_) = stopped.cause {
+        show::say("if that is as it should be, give the scenario more `patience`");
+    }
 }
 
 fn words(subject: &Subject, account: &Account) -> String {
     let scenario = &subject.scenario;
     let auditor = if account.is_audited { "; every rule held" } else { "" };
-    let rows: Vec<_> =
-        account.rows.iter().map(|row| (vec![row.group.word().to_owned(), row.name.clone()], row)).collect();
+    let rows: Vec<_> = account
+        .rows
+        .iter()
+        .map(|row| Line::of(vec![row.group.word().to_owned(), row.name.clone()], row))
+        .collect();
     format!(
         "{}{}, seed {}: {} of {}, {} on {}; {}{auditor}\n{}\n{}",
         subject.heading(),
@@ -130,21 +134,49 @@ fn shown_policies(scenario: &Scenario) -> String {
     pairs.map(|(layer, word)| format!("{layer}={word}")).collect::<Vec<_>>().join(" ")
 }
 
+/// A line of a table of measures.
+pub(super) struct Line<'a> {
+    /// In front.
+    pub(super) words: Vec<String>,
+    pub(super) row: &'a Row,
+    /// Standard deviations of what are means.
+    pub(super) deviation: Option<&'a Row>,
+}
+
+impl<'a> Line<'a> {
+    /// Of one run.
+    pub(super) fn of(words: Vec<String>, row: &'a Row) -> Line<'a> {
+        Line { words, row, deviation: None }
+    }
+
+    fn shown(&self, measure: Measure) -> String {
+        let Some(value) = self.row.value(measure) else { return "-".into() };
+        // Where all runs came to the same there is nothing to be said of it.
+        let deviation =
+            self.deviation.and_then(|row| row.value(measure)).filter(|deviation| *deviation > 0.0);
+        match deviation {
+            Some(deviation) => {
+                format!("{} ± {}", shown_value(measure, value), shown_value(measure, deviation))
+            }
+            None => shown_value(measure, value),
+        }
+    }
+}
+
 /// Measures of rows, each with words in front. Columns that say nothing in any row are left out.
-pub(super) fn table(titles: &[&str], rows: &[(Vec<String>, &Row)]) -> String {
-    let says_something =
-        |measure: &Measure| rows.iter().any(|(_, row)| row.value(*measure).is_some_and(|value| value != 0.0));
+pub(super) fn table(titles: &[&str], lines: &[Line<'_>]) -> String {
+    let says_something = |measure: &Measure| {
+        lines.iter().any(|line| line.row.value(*measure).is_some_and(|value| value != 0.0))
+    };
     let shown: Vec<Measure> = Measure::ALL.into_iter().filter(says_something).collect();
     let mut table = Table::new(titles);
     for measure in &shown {
         table.column(title(*measure), Side::Right);
     }
-    for (names, row) in rows {
-        let names = names.iter().map(|name| Cell::from(name.as_str()));
-        let values = shown
-            .iter()
-            .map(|measure| row.value(*measure).map_or("-".into(), |value| shown_value(*measure, value)));
-        table.row(names.chain(values.map(Cell::from)).collect());
+    for line in lines {
+        let words = line.words.iter().map(|word| Cell::from(word.as_str()));
+        let values = shown.iter().map(|measure| Cell::from(line.shown(*measure)));
+        table.row(words.chain(values).collect());
     }
     // Wide as it is: what is cut off would be missed.
     table.render(&Screen { width: None, ..Screen::stdout() })
@@ -195,16 +227,44 @@ fn as_json(subject: &Subject, account: &Account) -> Result<String, Failure> {
         "scenario": subject.name,
         "history": subject.facts(),
         "seed": subject.scenario.seed,
-        "policies": policies_json(&subject.scenario),
+        "policies": policies_json(subject.scenario.policies),
         "is_audited": account.is_audited,
         "n_events": account.n_events,
+        "stopped": account.stopped.as_ref().map(stopped_json),
         "measures": rows_json(&account.rows),
     }))
 }
 
+/// Why a run was given up.
+fn stopped_json(stopped: &Stopped) -> Value {
+    let Stopped { cause, how_far, waiting, platforms } = stopped;
+    let rows = |reasons: &[Reason]| -> Vec<ReasonRow> {
+        let row = |reason: &Reason| ReasonRow { text: reason.to_string(), reason: reason.clone() };
+        reasons.iter().map(row).collect()
+    };
+    let waiting = waiting.iter().map(|job| {
+        json!({
+            "user": job.user,
+            "application": job.application,
+            "n_open": job.n_open,
+            "reasons": rows(&job.reasons),
+        })
+    });
+    let platforms =
+        platforms.iter().map(|(name, reasons)| json!({ "platform": name, "reasons": rows(reasons) }));
+    json!({
+        "why": cause.to_string(),
+        "at_s": how_far.at.as_secs_f64(),
+        "n_ended": how_far.n_ended,
+        "n_tasks": how_far.n_tasks,
+        "waiting": waiting.collect::<Vec<_>>(),
+        "platforms": platforms.collect::<Vec<_>>(),
+    })
+}
+
 /// Layers and their words.
-pub(super) fn policies_json(scenario: &Scenario) -> Value {
-    let pairs = policies::pairs(scenario.policies).into_iter();
+pub(super) fn policies_json(policies: Policies) -> Value {
+    let pairs = policies::pairs(policies).into_iter();
     Value::Object(pairs.map(|(layer, word)| (layer, Value::String(word))).collect())
 }
 

@@ -112,11 +112,12 @@ impl Subject {
 
 /// The history in a store, whether its manager runs or not.
 fn read(folder: &Path) -> Result<Option<History>, StoreError> {
-    let store = Store::open_to_read(folder)?;
-    let mut durable = Durable::default();
-    store.replay(|record| durable.apply(&record))?;
-    let reader = store.reader();
-    history::of(&durable, |id, job| decided(&reader, id, job))
+    Store::read_once(folder, |store| {
+        let mut durable = Durable::default();
+        store.replay(|record| durable.apply(&record))?;
+        let reader = store.reader();
+        history::of(&durable, |id, job| decided(&reader, id, job))
+    })
 }
 
 /// The attempts that decided the tasks of a job that are over.

@@ -1,12 +1,15 @@
 //! What is opened, what is refused, and in which words.
 
 use std::{
+    cell::Cell,
+    collections::BTreeSet,
     fs,
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::Path,
 };
 
 use rusqlite::Connection;
+use scheduler::ids::JobId;
 
 use super::{
     super::{FILE, Store, StoreError, schema},
@@ -66,6 +69,42 @@ fn a_store_that_is_read_is_neither_held_nor_changed() {
     let again = open(folder.path());
     assert_eq!(replayed(&again), written);
     assert!(again.epoch() > reader.epoch());
+}
+
+#[test]
+fn a_store_at_rest_is_read_once_and_nothing_is_left_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = || {
+        let entries = fs::read_dir(folder.path()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect::<BTreeSet<_>>()
+    };
+    let read = || {
+        Store::read_once(folder.path(), |store| {
+            let reader = store.reader();
+            reader.finished(JobId(1), 0..9, 9)?;
+            Ok(replayed(store))
+        })
+    };
+    let mut writer = open(folder.path());
+    writer.commit(&beginning(9)).unwrap();
+    // Beside the writer its log is read.
+    let written = replayed(&writer);
+    assert_eq!(read().unwrap(), written);
+    drop(writer);
+    let before = files();
+    assert_eq!(read().unwrap(), written);
+    assert_eq!(files(), before);
+    // A manager that begins meanwhile is not missed.
+    let n_read = Cell::new(0);
+    let both = Store::read_once(folder.path(), |store| {
+        n_read.set(n_read.get() + 1);
+        if n_read.get() == 1 {
+            open(folder.path()).commit(&beginning(2)).unwrap();
+        }
+        Ok(replayed(store))
+    });
+    assert_eq!(n_read.get(), 2);
+    assert!(both.unwrap().len() > written.len());
 }
 
 #[test]

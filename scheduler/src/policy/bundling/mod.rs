@@ -4,10 +4,13 @@
 //! simulator asks it.
 
 pub mod by_estimate;
+mod fixed;
 mod guided;
 mod single;
 
-use serde::{Deserialize, Serialize};
+use std::{fmt, num::NonZero};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 /// What a bundling policy may look at.
 #[derive(Clone, Copy, Debug)]
@@ -25,15 +28,21 @@ pub struct Situation {
 }
 
 /// The policies of this layer, by the words of the `policies:` block.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bundling {
     /// As many as the pilot needs to stay busy, fewer at the job's tail: see `guided.rs`.
     #[default]
     Guided,
     /// One task an answer: see `single.rs`.
     Single,
+    /// So many tasks an answer, as `fixed-10`: see `fixed.rs`.
+    Fixed(NonZero<u64>),
 }
+
+/// What begins the word of bundles of so many tasks.
+const FIXED: &str = "fixed-";
+/// What the words are, to whoever wrote none of them.
+const WORDS: [&str; 3] = ["guided", "single", "fixed-N"];
 
 impl Bundling {
     /// How many tasks to send; at most `n_ready`, 0 when there is no room.
@@ -41,6 +50,63 @@ impl Bundling {
         match self {
             Bundling::Guided => guided::size(situation),
             Bundling::Single => single::size(situation),
+            Bundling::Fixed(n_tasks) => fixed::size(situation, n_tasks),
+        }
+    }
+
+    fn of_word(word: &str) -> Option<Bundling> {
+        match word {
+            "guided" => Some(Bundling::Guided),
+            "single" => Some(Bundling::Single),
+            other => other.strip_prefix(FIXED)?.parse().ok().map(Bundling::Fixed),
+        }
+    }
+}
+
+impl fmt::Display for Bundling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bundling::Guided => f.write_str("guided"),
+            Bundling::Single => f.write_str("single"),
+            Bundling::Fixed(n_tasks) => write!(f, "{FIXED}{n_tasks}"),
+        }
+    }
+}
+
+impl Serialize for Bundling {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bundling {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bundling, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        Bundling::of_word(&word).ok_or_else(|| D::Error::unknown_variant(&word, &WORDS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::{
+        Deserialize,
+        de::{IntoDeserializer, value},
+    };
+
+    use super::Bundling;
+
+    fn read(word: &str) -> Result<Bundling, value::Error> {
+        Bundling::deserialize(word.into_deserializer())
+    }
+
+    #[test]
+    fn words_are_read_as_they_are_shown() {
+        for word in ["guided", "single", "fixed-1", "fixed-4096"] {
+            assert_eq!(read(word).unwrap().to_string(), word);
+        }
+        for word in ["fixed", "fixed-0", "fixed--1", "fixed-N", "Guided"] {
+            let expected = format!("unknown variant `{word}`, expected one of `guided`, `single`, `fixed-N`");
+            assert_eq!(read(word).unwrap_err().to_string(), expected);
         }
     }
 }
