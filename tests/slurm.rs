@@ -2,7 +2,7 @@
 //! the manager, and nothing is left behind.
 
 use nix::sys::signal::Signal;
-use tests::{Running, Sandbox, slurm::Cluster, until};
+use tests::{Running, Sandbox, slurm::Cluster, text, until};
 
 const N_TASKS: u64 = 200;
 
@@ -123,4 +123,46 @@ fn managers_killed_while_jobs_wait_and_run_leak_nothing() {
     scene.kill_manager();
     scene.serve();
     scene.ends_well(0);
+}
+
+#[test]
+fn a_platform_is_tried_before_it_is_used() {
+    let sandbox = Sandbox::new();
+    let Some(cluster) = Cluster::start(&sandbox) else { return };
+    let platform = |name: &str, more: &str| format!("- {{name: {name}, adapter: slurm, cores: 2, {more}}}\n");
+    let platforms = [
+        platform("good", "partition: batch, walltime: 10m"),
+        platform("misspelt", "partition: btch"),
+        platform("down", "partition: down"),
+        platform("long", "partition: batch, walltime: 2h"),
+        platform("wide", "partition: batch, memory: 1TiB"),
+    ];
+    sandbox.write("manager.yaml", &format!("platforms:\n{}", platforms.concat()));
+    let check = |name: &str, more: &[&str]| {
+        let mut command = sandbox.command(&["platform", "check", name]);
+        let output = command.args(more).envs(cluster.environment.iter().cloned()).output().expect("it runs");
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, out, err) = check("good", &[]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    let steps: Vec<&str> = out.lines().map(|line| line[..13].trim_end()).collect();
+    assert_eq!(steps, ["connection", "batch system", "queue", "folder", "listing", "probe", "end"], "{out}");
+    until("the probe is gone", || cluster.jobs("PENDING,RUNNING,COMPLETING").is_empty());
+    for (name, word) in [
+        ("misspelt", "there are batch, down"),
+        ("down", "starts no jobs at present"),
+        ("long", "the most of batch is 1h"),
+        ("wide", "no node of batch"),
+    ] {
+        let (code, out, err) = check(name, &[]);
+        assert!(code == Some(3) && out.contains(word), "{name}: {code:?} {out}{err}");
+    }
+    // Nothing is free: the probe waits, and is taken back.
+    let busy = cluster
+        .say("sbatch", &["-p", "batch", "-N", "2", "-n", "4", "-o", "/dev/null", "--wrap", "sleep 1000"]);
+    until("the nodes are busy", || cluster.jobs("RUNNING").len() == 1);
+    let (code, out, _) = check("good", &["--wait", "1s", "--json"]);
+    assert!(code == Some(3) && out.contains("not home after 1.0s"), "{busy}{code:?} {out}");
+    until("the probe is taken back", || cluster.jobs("PENDING").is_empty());
+    cluster.say("scancel", &["--user=root"]);
 }

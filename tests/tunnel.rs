@@ -90,6 +90,21 @@ fn pilots_come_home_through_the_tunnel() {
 }
 
 #[test]
+fn a_host_is_tried_before_it_is_used() {
+    let Some(scene) = Scene::start(&there_already()) else { return };
+    let said = scene.sandbox.ok(&["platform", "check", "far"]);
+    let probe = said.lines().find(|line| line.starts_with("probe")).unwrap_or_default();
+    assert!(probe.contains("came home from localhost"), "{said}");
+    until("the probe is gone", || scene.sandbox.agents().is_empty());
+    let wrong = scene.sandbox.read("ssh_config").replace("/apart/id", "/apart/host_rsa");
+    scene.sandbox.write("ssh_config", &wrong);
+    let refused = scene.sandbox.run(&["platform", "check", "far", "--no-probe"]);
+    let said = tests::text(&refused.stdout);
+    assert_eq!(refused.status.code(), Some(3), "{said}");
+    assert!(said.starts_with("connection    FAILED  apart does not let"), "{said}");
+}
+
+#[test]
 fn a_cut_connection_costs_nothing() {
     let Some(scene) = Scene::start(&there_already()) else { return };
     scene.sandbox.ok(&["submit", "job.yaml"]);
