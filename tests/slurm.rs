@@ -20,7 +20,7 @@ impl Scene {
         let cluster = Cluster::start(&sandbox)?;
         let platform = format!(
             "platforms: [{{name: cluster, adapter: slurm, partition: {partition}, cores: 2, pilots_max: 2, \
-             walltime: 10m, poll_interval: 1s, idle_timeout: 1s}}]\nlimits: {{platform_delay_max: 2s, grace: 10s}}\n"
+             walltime: 10m, poll_interval: 1s, idle_timeout: 1s}}]\nlimits: {{platform_delay_max: 2s, grace: 10s, submit_limit: 10s}}\n"
         );
         sandbox.write("manager.yaml", &platform);
         let job = format!(

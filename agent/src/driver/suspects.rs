@@ -9,7 +9,7 @@ use std::{
 use crate::spawn::{Exit, Outcome};
 
 /// A pilot hears of such a signal within this time after its tasks.
-const WINDOW: Duration = Duration::from_secs(1);
+const WINDOW: Duration = Duration::from_secs(3);
 
 /// Ends of tasks that wait until it is known whose signal it was, and those that came after them.
 #[derive(Default)]

@@ -89,7 +89,8 @@ fn platforms(value: &Value, problems: &mut Vec<Problem>) {
         let text = |field: &str| platform.get(field).and_then(Value::as_str);
         // What another adapter may have is a mistake of a platform of this host.
         let adapter = text("adapter").unwrap_or("local");
-        let mut others = vec![("name", "a".into()), ("adapter", adapter.into()), ("cores", 1.into())];
+        let name = text("name").unwrap_or("a");
+        let mut others = vec![("name", name.into()), ("adapter", adapter.into()), ("cores", 1.into())];
         if adapter != adapters::LOCAL_NAME {
             others.push(("ssh", "a".into()));
         }
