@@ -4,6 +4,7 @@ use std::{
     collections::VecDeque,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -12,7 +13,11 @@ use adapters::{
     command::{Command, Output},
     transport::{Asker, Nobody, Prompt, Ssh, SshError, Transport, TransportError},
 };
-use tests::{Sandbox, sshd::Sshd, until};
+use tests::{
+    Sandbox,
+    sshd::{self, Sshd},
+    until,
+};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -269,4 +274,57 @@ async fn a_host_that_forbids_something_says_so_and_does_the_rest() {
     };
     assert_eq!(third.expect("an answer").stdout, "here\n");
     assert_eq!(sshd.n_logins(&sandbox), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_factor_is_asked_for_once_a_connection() {
+    let sandbox = Sandbox::new();
+    let lines = "UsePAM yes\nKbdInteractiveAuthentication yes\n\
+        AuthenticationMethods publickey,keyboard-interactive\n";
+    let Some(folder) = sshd::prepare(&sandbox, "host", lines) else { return };
+    let path = |name: &str| folder.join(name).display().to_string();
+    let check = sandbox.write("host/check", "#!/bin/sh\n[ \"$(head -c 6)\" = 123456 ]\n");
+    std::fs::set_permissions(&check, PermissionsExt::from_mode(0o755)).expect("a program");
+    let rules = format!(
+        "auth requisite pam_exec.so expose_authtok quiet {}\nauth required pam_permit.so\naccount required pam_permit.so\n\
+         session required pam_permit.so\n",
+        check.display()
+    );
+    sandbox.write("host/pam.d/sshd", &rules);
+    // The system's rules are hidden from this sshd alone.
+    let script = format!(
+        "mount --bind {} /etc/pam.d && exec {} -i -E {} -f {}",
+        path("pam.d"),
+        sshd::SSHD,
+        path("log"),
+        path("sshd_config")
+    );
+    let hidden = std::process::Command::new("unshare").args(["--mount", "true"]).status();
+    if !hidden.is_ok_and(|status| status.success()) {
+        println!("SKIPPED: no mount can be made here");
+        return;
+    }
+    let key = std::fs::read_to_string(folder.join("host_ed25519.pub")).expect("a host's key");
+    sandbox.write("host/known_hosts", &format!("host {key}"));
+    let configuration = format!(
+        "Host host\n User {}\n IdentitiesOnly yes\n IdentityFile {}\n UserKnownHostsFile {}\n \
+         GlobalKnownHostsFile none\n ProxyCommand unshare --mount sh -c '{script}'\n",
+        sshd::user(),
+        path("id"),
+        path("known_hosts")
+    );
+    let typed = person(&["123456"]);
+    let ssh = to(&sandbox, "host", &configuration, typed.clone());
+    for n in 0..3 {
+        let said = ssh.run(&sh(&format!("echo {n}"))).await.expect("an answer");
+        assert_eq!(said.stdout, format!("{n}\n"));
+    }
+    let asked = typed.asked.lock().expect("the questions").clone();
+    assert!(asked.len() == 1 && asked[0].contains("Password: ") && asked[0].ends_with("true"), "{asked:?}");
+    let wrong = person(&["111111", "222222", "333333"]);
+    let error = to(&sandbox, "host", &configuration, wrong).run(&sh("echo in")).await.expect_err("refused");
+    assert!(error.to_string().contains("the answers to the host's questions: refused"), "{error}");
+    let error = to(&sandbox, "host", &configuration, Arc::new(Nobody)).run(&sh("echo in")).await;
+    let error = error.expect_err("nobody answers").to_string();
+    assert!(error.contains("nobody is there to answer"), "{error}");
 }
