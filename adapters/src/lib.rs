@@ -5,6 +5,7 @@ pub mod command;
 pub mod transport;
 
 mod local;
+mod pbs;
 mod script;
 mod slurm;
 #[cfg(test)]
@@ -71,6 +72,7 @@ pub fn adapter(name: &str, surroundings: &Surroundings, site: &Site) -> Option<B
     match name {
         local::NAME => Some(Box::new(local::Local::new(local::NAME, surroundings))),
         local::HOSTS_NAME => Some(Box::new(local::Local::new(local::HOSTS_NAME, surroundings))),
+        pbs::NAME => Some(Box::new(pbs::Pbs::new(surroundings, site))),
         slurm::NAME => Some(Box::new(slurm::Slurm::new(surroundings, site))),
         _ => None,
     }
@@ -80,4 +82,4 @@ pub fn adapter(name: &str, surroundings: &Surroundings, site: &Site) -> Option<B
 pub const LOCAL_NAME: &str = local::NAME;
 
 /// The names that [`adapter`] knows.
-pub const NAMES: &[&str] = &[local::NAME, local::HOSTS_NAME, slurm::NAME];
+pub const NAMES: &[&str] = &[local::NAME, local::HOSTS_NAME, pbs::NAME, slurm::NAME];
