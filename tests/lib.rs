@@ -11,6 +11,8 @@ pub mod cable;
 pub mod disk;
 #[path = "lib/luck.rs"]
 pub mod luck;
+#[path = "lib/pbs.rs"]
+pub mod pbs;
 #[path = "lib/pilots.rs"]
 pub mod pilots;
 #[path = "lib/plan.rs"]

@@ -6,7 +6,7 @@ mod queues;
 mod records;
 mod states;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use profiles::site::Site;
 
@@ -272,6 +272,7 @@ fn read_list(output: &Output) -> Option<Vec<BatchJob>> {
     let answer = answer(output)?;
     let (asked, text) = answer.text.strip_prefix("asked=")?.split_once('\n')?;
     let records = jobs_of(answer.form, text)?;
+    let by_id: BTreeMap<&str, &Record> = records.iter().map(|job| (job.name.as_str(), job)).collect();
     let is_gone = |id: &str| {
         let of_it = |line: &&str| line.split_whitespace().any(|word| word == id);
         let said = output.stderr.lines().find(of_it);
@@ -279,7 +280,7 @@ fn read_list(output: &Output) -> Option<Vec<BatchJob>> {
     };
     let mut jobs = Vec::new();
     for id in asked.split_whitespace() {
-        match records.iter().find(|record| record.name == id) {
+        match by_id.get(id) {
             Some(record) => jobs.push(states::job(record)?),
             None if is_gone(id) => {}
             None => return None,
