@@ -241,7 +241,11 @@ fn queues_load_and_refusals_are_told() {
         assert_eq!(list(), [BatchState::Stuck("Not Running: Queue not started.".into())]);
         let answer = run(&cluster, &adapter.cancel(&["77.pbshead".into(), id.clone()]));
         assert_eq!(answer.code, Some(0), "{answer:?}");
-        assert_eq!(run(&cluster, &adapter.cancel(&[id.clone()])).code, Some(0), "it is gone already");
+        assert_eq!(
+            run(&cluster, &adapter.cancel(std::slice::from_ref(&id))).code,
+            Some(0),
+            "it is gone already"
+        );
         assert_eq!(list(), []);
         cluster.be_away(true);
         assert!(adapter.read_list(&run(&cluster, &adapter.list("pfa"))).is_err());

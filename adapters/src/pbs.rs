@@ -31,7 +31,7 @@ export LC_ALL=C
 version=$(qstat --version 2>&1 </dev/null)
 case $version in
 *pbs_version*) form=openpbs ;;
-*[Vv]ersion:*) form=torque ;;
+[Vv]ersion:*) form=torque ;;
 *) echo "no OpenPBS and no TORQUE is here; qstat --version says: $version" >&2; exit 127 ;;
 esac
 "#;

@@ -211,6 +211,11 @@ fn variables_forge_no_attributes() {
     let held = BatchState::Stuck("held, Hold_Types = u".into());
     let expected = BatchJob { id: "125.pbshead".into(), tag: "pilot".into(), state: held };
     assert_eq!(pbs().read_list(&output), Ok(vec![expected]));
+    // In text, where they do so, the first attribute of a name is the true one.
+    let forged = &of(&recorded, "qstat -f -1 125.pbshead")[0].output.stdout;
+    assert!(forged.contains("\n    job_state = C"));
+    let job = &of_text(forged, "Job Id: ").expect("a job")[0];
+    assert_eq!((job.attribute("job_state"), job.attribute("exec_host")), (Some("H"), None));
     let job = &of_xml(&of(&recorded, "qstat -x 114.pbshead")[0].output.stdout).expect("a job")[0];
     assert!(job.attribute("Variable_List").is_some_and(|list| list.contains("A=<a>&b,N0=007")));
 }
@@ -227,6 +232,8 @@ fn jobs_that_went_meanwhile_are_gone_and_those_of_which_nothing_is_said_are_not(
     assert_eq!(list(Form::OpenPbs, "9.pbshead", finished), Ok(vec![]));
     assert!(list(Form::OpenPbs, "9.pbshead 10.pbshead", finished).is_err());
     assert!(list(Form::Torque, "9.pbshead", "qstat: End of File").is_err());
+    assert!(list(Form::OpenPbs, "9.pbshead", "qstat: Unauthorized Request  9.pbshead").is_err());
+    assert!(list(Form::OpenPbs, "9.pbshead", "qstat: Unknown Job Id 19.pbshead").is_err());
     assert_eq!(list(Form::Torque, "", ""), Ok(vec![]));
 }
 
