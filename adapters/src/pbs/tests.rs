@@ -201,6 +201,8 @@ fn a_job_in_folded_lines_keeps_its_words() {
         job.attribute("submit_args"),
         Some("-N runs -l nodes=1:ppn=2,walltime=00:10:00 -v PILOT=a b,Q=c;d notrap.sh")
     );
+    let variables = job.attribute("Variable_List").expect("variables");
+    assert!(variables.contains(":/usr/bin:/bin,PBS_O_SHELL=/bin/bash,"), "{variables}");
 }
 
 #[test]
@@ -286,6 +288,15 @@ fn queues_are_described() {
             nodes: vec![(2, node)],
         };
         assert_eq!(queues, [expected]);
+        let with = |old: &str, new: &str| {
+            let stdout = output.stdout.replacen(old, new, 1);
+            pbs().read_describe(&Output { stdout, ..output.clone() })
+        };
+        for (owner, n_nodes) in [("short", 2), ("other", 1)] {
+            let queues = with("     ntype", &format!("     queue = {owner}\n     ntype")).expect(owner);
+            assert_eq!(queues[0].nodes.iter().map(|(n, _)| n).sum::<u32>(), n_nodes, "{owner}");
+        }
+        assert!(with("\nexit=0", "\nexit=1").is_err());
         let renamed = output.stdout.replace("Queue: short", &format!("Queue: {default}"));
         let queues = pbs().read_describe(&Output {
             stdout: renamed.replace("started = True", "started = False"),
@@ -302,9 +313,15 @@ fn the_load_is_free_cores_and_waiting_ones() {
         let output = answer_of(system, &parts);
         let expected = QueueLoad { free_cores: 4, cores: 8, n_waiting: 1, waiting_cores: 8 };
         assert_eq!(pbs().read_load(&output), Ok(expected), "{system}");
-        let down = output.stdout.replacen("state = free", "state = down,offline", 1);
-        let load = pbs().read_load(&Output { stdout: down, ..output });
-        assert_eq!(load.map(|load| (load.free_cores, load.cores)), Ok((2, 4)), "{system}");
+        let with = |old: &str, new: &str| {
+            let stdout = output.stdout.replacen(old, new, 1);
+            let load = pbs().read_load(&Output { stdout, ..output.clone() });
+            load.ok().map(|load| (load.free_cores, load.cores))
+        };
+        assert_eq!(with("state = free", "state = down,offline"), Some((2, 4)), "{system}");
+        assert_eq!(with("state = free", "state = job-exclusive"), Some((2, 8)), "{system}");
+        assert_eq!(with("\nexit=0", "\nexit=153"), Some((4, 8)), "a waiting job has gone meanwhile");
+        assert_eq!(with("\nexit=0", "\nexit=255"), None);
     }
 }
 
