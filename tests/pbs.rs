@@ -252,3 +252,72 @@ fn queues_load_and_refusals_are_told() {
         assert_ne!(run(&cluster, &adapter.cancel(&[id])).code, Some(0));
     }
 }
+
+#[test]
+fn variables_that_change_commands_do_not_reach_them() {
+    let sandbox = Sandbox::new();
+    let mut cluster = Cluster::start(&sandbox, System::OpenPbs);
+    let seen = sandbox.path().join("seen");
+    sandbox.write("pbs/bin/qsub", &format!("#!/bin/sh\nenv > {}\necho 1.pbshead\n", seen.display()));
+    for (name, value) in
+        [("PBS_DPREFIX", "#PF"), ("PBSDEBUG", "1"), ("PBS_SERVER", "other"), ("LC_ALL", "C.UTF-8")]
+    {
+        cluster.environment.push((name.to_owned(), value.to_owned()));
+    }
+    let adapter = writing_adapter(&sandbox);
+    assert_eq!(adapter.read_submit(&run(&cluster, &adapter.submit(&request(1, 1)))), Ok("1.pbshead".into()));
+    let seen = sandbox.read("seen");
+    let has = |line: &str| seen.lines().any(|seen| seen == line);
+    assert!(
+        has("PBS_SERVER=other") && has("LC_ALL=C") && !seen.contains("#PF") && !has("PBSDEBUG=1"),
+        "{seen}"
+    );
+}
+
+/// What a recording says of a command, without usages, and with our name.
+fn recorded(system: &str, file: &str, command: &str) -> String {
+    let path = format!("{}/../adapters/transcripts/{system}/{file}", env!("CARGO_MANIFEST_DIR"));
+    let recording = text(&fs::read(&path).expect("a recording"));
+    let (_, after) = recording.split_once(&format!("\n$ {command}\n")).expect(command);
+    let (said, code) = after.split_once("[exit ").expect("an end");
+    told(said, code.split(']').next().unwrap_or("")).replace("alice@", "root@")
+}
+
+fn told(said: &str, code: &str) -> String {
+    format!("{}\n[exit {code}]", said.split("usage:").next().unwrap_or("").trim_end())
+}
+
+#[test]
+fn the_emulated_systems_say_what_the_real_ones_said() {
+    let refused = [
+        "qsub -q nosuch ok.sh",
+        "qsub -q short -l walltime=99:00:00 ok.sh",
+        "qsub -q disabled ok.sh",
+        "qsub -l nosuchres=4 ok.sh",
+        "qsub -l walltime=abc ok.sh",
+        "qsub -N \"bad name\" ok.sh",
+    ];
+    let in_openpbs = [("03-qsub-rejected.txt", "qsub -l select=1:ncpus=1 -l nodes=1:ppn=1 ok.sh")];
+    let in_torque =
+        [("03-qsub-rejected.txt", "qsub -l nodes=50:ppn=1 ok.sh"), ("07-xml.txt", "qstat -x 99999")];
+    let unknown = [("04-states.txt", "qstat 99999"), ("05-exit.txt", "qdel 99999")];
+    let away = ["qstat", "qsub ok.sh", "pbsnodes -a", "qselect"];
+    for (system, name, own) in
+        [(System::OpenPbs, "openpbs", &in_openpbs[..]), (System::Torque, "torque", &in_torque[..])]
+    {
+        let sandbox = Sandbox::new();
+        let cluster = Cluster::start(&sandbox, system);
+        sandbox.write("ok.sh", "true\n");
+        let check = |file: &str, command: &str| {
+            let output = cluster.command("sh").args(["-c", command]).current_dir(sandbox.path()).output();
+            let output = output.expect("it runs");
+            let said = format!("[stdout]\n{}[stderr]\n{}", text(&output.stdout), text(&output.stderr));
+            let code = output.status.code().expect("a code").to_string();
+            assert_eq!(told(&said, &code), recorded(name, file, command), "{name}: {command}");
+        };
+        refused.iter().for_each(|command| check("03-qsub-rejected.txt", command));
+        own.iter().chain(&unknown).for_each(|(file, command)| check(file, command));
+        cluster.be_away(true);
+        away.iter().for_each(|command| check("14-down.txt", command));
+    }
+}

@@ -334,6 +334,7 @@ def show(store, flags, ids):
         print("qstat: PBS is not configured to maintain job history " + " ".join(ids), file=sys.stderr)
         return
     known = {id: job for id, job in store.jobs.items() if job["state"] != "F"}
+    ids = [whole(id) for id in ids]
     unknown = [id for id in ids if id not in known]
     jobs = [known[id] for id in ids if id in known] if ids else list(known.values())
     for id in unknown:
@@ -347,6 +348,10 @@ def show(store, flags, ids):
     # TORQUE's is the code of the last.
     if (ids and ids[-1] in unknown) if IS_TORQUE else unknown:
         sys.exit(153)
+
+
+def whole(id):
+    return id if "." in id else f"{id}.{SERVER}"
 
 
 def qselect():
@@ -368,9 +373,9 @@ def qdel():
     ids, code = options("m:W:pxt:", "qdel")[1], 0
     with Store() as store:
         for id in ids:
-            job = store.jobs.get(id)
+            job = store.jobs.get(whole(id))
             if job is None or job["state"] == "F":
-                words = f"qdel: nonexistent job id: {id}" if IS_TORQUE else f"qdel: Unknown Job Id {id}"
+                words = f"qdel: nonexistent job id: {id}" if IS_TORQUE else f"qdel: Unknown Job Id {whole(id)}"
                 code = 153
             elif job["state"] == "C":
                 words = f"qdel: Request invalid for state of job MSG=invalid state for job - COMPLETE {id}"
@@ -429,12 +434,18 @@ def qmgr():
 def away():
     if not os.path.exists(f"{ROOT}/down"):
         return
+    refused = "Connection refused"
     if IS_TORQUE:
-        words = f"\nUnable to communicate with {SERVER}(127.0.0.1)\nCannot connect to specified server host '{SERVER}'.\n"
-        fail(111, f"{words}{PROGRAM}: cannot connect to server {SERVER} (errno=111) Connection refused")
+        words = f"\nUnable to communicate with {SERVER}(10.77.0.1)\nCannot connect to specified server host '{SERVER}'.\n"
+        if PROGRAM == "pbsnodes":
+            fail(1, f"{words}pbsnodes: cannot connect to server {SERVER}, error=111 ({refused})")
+        last = f"{PROGRAM}: cannot connect to server {SERVER} (errno=111) {refused}"
+        fail(111, f"{words * 3}{last}\nqstat: Error (111 - {refused}) " if PROGRAM == "qstat" else words + last)
+    if PROGRAM == "pbsnodes":
+        fail(1, f"{refused}\npbsnodes: cannot connect to server {SERVER}, error=15010")
     last = f"Couldn't connect to cluster: {SERVER}" if PROGRAM == "qdel" else \
         f"{PROGRAM}: cannot connect to server {SERVER} (errno=15010)"
-    fail(255 if PROGRAM == "qstat" else 162, f"Connection refused\n{last}")
+    fail(255 if PROGRAM == "qstat" else 162, f"{refused}\n{last}")
 
 
 if __name__ == "__main__":
