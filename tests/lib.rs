@@ -13,6 +13,8 @@ pub mod disk;
 pub mod gridengine;
 #[path = "lib/luck.rs"]
 pub mod luck;
+#[path = "lib/pbs.rs"]
+pub mod pbs;
 #[path = "lib/pilots.rs"]
 pub mod pilots;
 #[path = "lib/plan.rs"]

@@ -6,6 +6,7 @@ pub mod transport;
 
 mod gridengine;
 mod local;
+mod pbs;
 mod script;
 mod slurm;
 #[cfg(test)]
@@ -78,6 +79,7 @@ pub fn adapter(name: &str, surroundings: &Surroundings, site: &Site) -> Option<B
         local::NAME => Some(Box::new(local::Local::new(local::NAME, surroundings))),
         local::HOSTS_NAME => Some(Box::new(local::Local::new(local::HOSTS_NAME, surroundings))),
         gridengine::NAME => Some(Box::new(gridengine::GridEngine::new(surroundings, site))),
+        pbs::NAME => Some(Box::new(pbs::Pbs::new(surroundings, site))),
         slurm::NAME => Some(Box::new(slurm::Slurm::new(surroundings, site))),
         _ => None,
     }
@@ -87,4 +89,4 @@ pub fn adapter(name: &str, surroundings: &Surroundings, site: &Site) -> Option<B
 pub const LOCAL_NAME: &str = local::NAME;
 
 /// The names that [`adapter`] knows.
-pub const NAMES: &[&str] = &[local::NAME, local::HOSTS_NAME, gridengine::NAME, slurm::NAME];
+pub const NAMES: &[&str] = &[local::NAME, local::HOSTS_NAME, gridengine::NAME, pbs::NAME, slurm::NAME];

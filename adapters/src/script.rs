@@ -25,17 +25,54 @@ pub(crate) fn script_without_secret(site: &Site, agent: &[String], tag: &str, jo
 }
 
 fn begin(site: &Site, agent: &[String], launcher: &[String], tag: &str) -> String {
-    let agent = match &site.agent {
-        Some(program) => vec![program.clone()],
-        None => agent.to_vec(),
-    };
-    let words = launcher.iter().chain(&agent).map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let words =
+        launcher.iter().chain(program(site, agent)).map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     format!("exec {words} run --tag {} --join -", quoted(tag))
 }
 
 fn lines_of(site: &Site, lines: &[String]) -> String {
     let all = ["#!/bin/sh".to_owned()].into_iter().chain(site.setup.iter().chain(lines).cloned());
     all.map(|line| line + "\n").collect()
+}
+
+/// The same where the launcher gives no standard input on: the document is in a file that only its owner
+/// reads, in the pilots' folder or at home, which all nodes see, and which goes with the script.
+/// `find_launcher`: lines after which `$launcher` is the launcher.
+pub(crate) fn script_by_file(
+    site: &Site,
+    agent: &[String],
+    find_launcher: &str,
+    tag: &str,
+    join: &[u8],
+) -> Vec<u8> {
+    let words = program(site, agent).iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let folder = site.folder.as_deref().map_or("\"$HOME\"".to_owned(), quoted);
+    let before = [
+        find_launcher.to_owned(),
+        format!("join={folder}/.join-{}", quoted(tag)),
+        "trap 'rm -f \"$join\"' EXIT".to_owned(),
+        "trap 'exit 143' TERM".to_owned(),
+    ];
+    let agent = format!("exec {words} run --tag {} --join - < \"$1\"", quoted(tag));
+    let after = [format!("$launcher /bin/sh -c {} sh \"$join\"", quoted(&agent))];
+    written(site, &before, "(umask 077; cat > \"$join\")", &after, join)
+}
+
+/// How the agent is run on the platform.
+fn program<'a>(site: &'a Site, agent: &'a [String]) -> &'a [String] {
+    site.agent.as_ref().map_or(agent, std::slice::from_ref)
+}
+
+/// A script with a line that reads the document, after the site's lines and some of ours, and before others.
+fn written(site: &Site, before: &[String], line: &str, after: &[String], join: &[u8]) -> Vec<u8> {
+    let mut lines = vec!["#!/bin/sh".to_owned()];
+    lines.extend(site.setup.iter().chain(before).cloned());
+    lines.push(format!("{line} <<'{END}'\n"));
+    let mut script = lines.join("\n").into_bytes();
+    script.extend_from_slice(join);
+    script.extend_from_slice(format!("\n{END}\n").as_bytes());
+    script.extend(after.iter().flat_map(|line| [line.as_bytes(), b"\n"].concat()));
+    script
 }
 
 /// A word for `/bin/sh`.

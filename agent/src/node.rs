@@ -48,7 +48,7 @@ pub fn discover(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Node 
         memory_bytes: total.into_iter().chain(memory_limit).min().unwrap_or(0),
         gpus: visible_gpus(variable("CUDA_VISIBLE_DEVICES").as_deref(), installed),
         batch_id: batch_id(variable),
-        walltime_end_unix: variable("SLURM_JOB_END_TIME").and_then(|end| end.trim().parse().ok()),
+        walltime_end_unix: walltime_end(&read, variable),
         // Grid Engine tells a job neither its walltime nor when it will end; but this.
         notice: variable("SGE_JOB_SPOOL_DIR")
             .and_then(|folder| notice(&read(&format!("{}/config", folder.trim_start_matches('/'))))),
@@ -151,6 +151,30 @@ fn notice(config: &str) -> Option<Duration> {
     (seconds > 0).then_some(Duration::from_secs(seconds))
 }
 
+/// SLURM tells the end. TORQUE tells how long the job may run: from when its session began, which is ours
+/// or, when the batch system's own is above it, began a moment before. OpenPBS tells neither.
+fn walltime_end(read: &dyn Fn(&str) -> String, variable: &dyn Fn(&str) -> Option<String>) -> Option<u64> {
+    let number = |name: &str| variable(name).and_then(|text| text.trim().parse::<u64>().ok());
+    let of_torque = || session_began_unix(read)?.checked_add(number("PBS_WALLTIME")?);
+    number("SLURM_JOB_END_TIME").or_else(of_torque)
+}
+
+/// When the leader of our session was started; its own process may be gone, then when we were.
+fn session_began_unix(read: &dyn Fn(&str) -> String) -> Option<u64> {
+    // What the kernel counts in for programs, on all machines.
+    const TICKS_A_SECOND: u64 = 100;
+    let (own, kernel) = (read("proc/self/stat"), read("proc/stat"));
+    let boot: u64 = kernel.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    let leader = read(&format!("proc/{}/stat", stat_field(&own, 6)?));
+    let ticks = stat_field(&leader, 22).or(stat_field(&own, 22))?;
+    Some(boot + ticks / TICKS_A_SECOND)
+}
+
+/// A number of `/proc/PID/stat`, counted from 1 as proc(5) does. The second field, a name, may hold anything.
+fn stat_field(stat: &str, number: usize) -> Option<u64> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
+}
+
 fn batch_id(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let plain = ["SLURM_JOB_ID", "PBS_JOBID", "LOADL_STEP_ID", "LSB_JOBID"];
     let found = plain.into_iter().filter_map(variable).find(|id| !id.is_empty());
@@ -215,6 +239,20 @@ mod tests {
         let node = node(&files, &[("SLURM_JOB_ID", "42"), ("SLURM_JOB_END_TIME", "1790000000")]);
         assert_eq!((node.n_cores, node.memory_bytes), (3, 4 << 30));
         assert_eq!((node.batch_id.as_deref(), node.walltime_end_unix), (Some("42"), Some(1_790_000_000)));
+    }
+
+    #[test]
+    fn torque_tells_how_long_from_when_the_session_began() {
+        let own = "70 (a) b) S 60 70 50 0 -1 0 0 0 0 0 0 0 0 0 20 0 9 0 7500 0 0";
+        let leader = "50 (sh) S 1 50 50 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 6000 0 0";
+        let variables = [("PBS_JOBID", "102.pbshead"), ("PBS_WALLTIME", "600")];
+        let files = |leader| {
+            [("proc/stat", "cpu 1 2\nbtime 1790000000\n"), ("proc/self/stat", own), ("proc/50/stat", leader)]
+        };
+        let end = |leader| node(&files(leader), &variables).walltime_end_unix;
+        assert_eq!(end(leader), Some(1_790_000_660));
+        assert_eq!(end(""), Some(1_790_000_675), "the leader is gone");
+        assert_eq!(node(&files(leader), &variables[..1]).walltime_end_unix, None, "OpenPBS");
     }
 
     #[test]

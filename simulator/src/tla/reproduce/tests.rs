@@ -62,5 +62,5 @@ fn logs_of_a_folder_are_run_or_refused() {
     assert_eq!(report.parts[1].tables[0].rows.len(), 9 * (6 + 4));
     let bad = Folder::new("bad-logs", &[("cut.swf", &log[..log.len() - 12])]);
     let error = reproduce_with_logs(Effort::Quick, 1, &(), Some(&bad.0)).unwrap_err().to_string();
-    assert!(error.contains("cut.swf, line 60: found 13 fields, expected 18"), "{error}");
+    assert!(error.contains("cut.swf:60: found 13 fields; a line has 18"), "{error}");
 }

@@ -1,0 +1,141 @@
+//! Queues, nodes and how busy they are, from `qstat -Qf` and `pbsnodes -a` of both systems.
+
+use scheduler::{resources::Resources, time::Span};
+
+use super::records::{Record, of_text};
+use crate::command::{Queue, QueueLoad};
+
+/// Words in the state of a node that starts no job.
+const USELESS: [&str; 6] = ["down", "offline", "unknown", "stale", "provisioning", "maintenance"];
+
+/// Queues from what server, queues and nodes say of themselves; `None`: not of their form.
+pub(super) fn queues(server: &str, queues: &str, nodes: &str) -> Option<Vec<Queue>> {
+    let server = of_text(server, "Server: ")?;
+    let default = server.first()?.attribute("default_queue").unwrap_or("").to_owned();
+    let nodes = of_text(nodes, "")?;
+    of_text(queues, "Queue: ")?.iter().map(|record| queue(record, &default, &nodes)).collect()
+}
+
+fn queue(record: &Record, default: &str, nodes: &[Record]) -> Option<Queue> {
+    let is_true = |name| record.attribute(name) == Some("True");
+    let walltime_max = match record.attribute("resources_max.walltime") {
+        Some(limit) => Some(span(limit)?),
+        None => None,
+    };
+    let mut kinds: Vec<(u32, Resources)> = Vec::new();
+    // A node belongs to all queues unless it names one.
+    let is_theirs = |node: &&Record| node.attribute("queue").is_none_or(|queue| queue == record.name);
+    for node in nodes.iter().filter(is_theirs) {
+        let node = resources(node)?;
+        match kinds.iter_mut().find(|(_, known)| *known == node) {
+            Some((n_nodes, _)) => *n_nodes += 1,
+            None => kinds.push((1, node)),
+        }
+    }
+    Some(Queue {
+        name: record.name.clone(),
+        is_default: record.name == default,
+        is_up: is_true("enabled") && is_true("started"),
+        walltime_max,
+        nodes: kinds,
+    })
+}
+
+/// What a node has. OpenPBS tells it as resources, TORQUE as slots and in the words of its `status`.
+fn resources(node: &Record) -> Option<Resources> {
+    let number = |ours: &str, theirs: &str| node.attribute(ours).or(node.attribute(theirs));
+    let status = node.attribute("status").unwrap_or("");
+    let physical = status.split(',').find_map(|word| word.strip_prefix("physmem="));
+    let memory = node.attribute("resources_available.mem").or(physical);
+    Some(Resources {
+        cores: cores(node)?,
+        memory_bytes: memory.map_or(Some(0), bytes)?,
+        gpus: number("resources_available.ngpus", "gpus").map_or(Some(0), |gpus| gpus.parse().ok())?,
+        ..Resources::default()
+    })
+}
+
+fn cores(node: &Record) -> Option<u32> {
+    let cores = node.attribute("resources_available.ncpus").or(node.attribute("np"));
+    // A node that was never up has not said how many.
+    cores.map_or(Some(0), |cores| cores.parse().ok())
+}
+
+/// How busy the nodes are, with these jobs waiting; `None`: not of their form.
+pub(super) fn load(nodes: &str, waiting: &[Record]) -> Option<QueueLoad> {
+    let mut load = QueueLoad::default();
+    for node in of_text(nodes, "")? {
+        let state = node.attribute("state").unwrap_or("unknown");
+        if USELESS.iter().any(|useless| state.contains(useless)) {
+            continue;
+        }
+        let cores = u64::from(cores(&node)?);
+        load.cores += cores;
+        // Nodes can be full by other words than their number of cores.
+        if state == "free" {
+            load.free_cores += cores.saturating_sub(cores_in_use(&node)?);
+        }
+    }
+    for job in waiting {
+        load.n_waiting += 1;
+        load.waiting_cores = load.waiting_cores.saturating_add(cores_asked(job));
+    }
+    Some(load)
+}
+
+fn cores_in_use(node: &Record) -> Option<u64> {
+    if let Some(assigned) = node.attribute("resources_assigned.ncpus") {
+        return assigned.parse().ok();
+    }
+    // TORQUE: `0-1/113.server, 3/114.server`, slots before each job.
+    let slots = |part: &str| {
+        let range = part.trim().split('/').next()?;
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    };
+    let is_torque = node.attribute("np").is_some();
+    let jobs = node.attribute("jobs").filter(|_| is_torque).unwrap_or("");
+    jobs.split(',').filter(|part| !part.trim().is_empty()).map(slots).sum()
+}
+
+/// Cores that a job waits for; at least the one that each gets.
+fn cores_asked(job: &Record) -> u64 {
+    let number = |name| job.attribute(name).and_then(|number| number.parse::<u64>().ok());
+    let of_nodes = || job.attribute("Resource_List.nodes").map(cores_of_nodes);
+    number("Resource_List.ncpus").or(number("Resource_List.procs")).or_else(of_nodes).unwrap_or(1)
+}
+
+/// `2:ppn=4+special:ppn=2` are ten.
+fn cores_of_nodes(asked: &str) -> u64 {
+    let chunk = |chunk: &str| {
+        let n_nodes = chunk.split(':').next().and_then(|count| count.parse::<u64>().ok()).unwrap_or(1);
+        let ppn = chunk.split(':').find_map(|word| word.strip_prefix("ppn=")?.parse::<u64>().ok());
+        n_nodes.saturating_mul(ppn.unwrap_or(1))
+    };
+    asked.split('+').map(chunk).fold(0, u64::saturating_add)
+}
+
+/// `90`, `10:00`, `100:00:00`.
+fn span(text: &str) -> Option<Span> {
+    let mut seconds: u64 = 0;
+    for part in text.split(':') {
+        seconds = seconds.checked_mul(60)?.checked_add(part.parse().ok()?)?;
+    }
+    Some(Span(seconds.checked_mul(1_000_000)?))
+}
+
+/// `24684092kb`.
+fn bytes(text: &str) -> Option<u64> {
+    let text = text.to_ascii_lowercase();
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor: u64 = match text.get(number.len()..)? {
+        "" | "b" => 1,
+        "kb" => 1 << 10,
+        "mb" => 1 << 20,
+        "gb" => 1 << 30,
+        "tb" => 1 << 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}

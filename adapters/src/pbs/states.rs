@@ -1,0 +1,33 @@
+//! What the states of jobs mean, in which OpenPBS and TORQUE agree.
+
+use super::records::Record;
+use crate::command::{BatchJob, BatchState};
+
+/// Comments of queued jobs that never start unless somebody changes something.
+const HOPELESS: [&str; 2] = ["Can Never Run", "Not Running: Queue not started"];
+
+/// A job of a listing; `None`: its record is cut off.
+pub(super) fn job(record: &Record) -> Option<BatchJob> {
+    let state = state_of(
+        record.attribute("job_state")?,
+        record.attribute("comment").unwrap_or(""),
+        record.attribute("Hold_Types").unwrap_or(""),
+    );
+    let tag = record.attribute("Job_Name")?.to_owned();
+    Some(BatchJob { id: record.name.clone(), tag, state })
+}
+
+pub(super) fn state_of(letter: &str, comment: &str, holds: &str) -> BatchState {
+    // Comments of TORQUE end with an empty line.
+    let comment = comment.split_whitespace().collect::<Vec<_>>().join(" ");
+    match letter {
+        "Q" if HOPELESS.iter().any(|hopeless| comment.starts_with(hopeless)) => BatchState::Stuck(comment),
+        "Q" | "W" | "T" => BatchState::Queued,
+        "H" if comment.is_empty() => BatchState::Stuck(format!("held, Hold_Types = {holds}")),
+        "H" => BatchState::Stuck(format!("held: {comment}")),
+        // Exiting: the node is ours until its output has been copied.
+        "R" | "S" | "U" | "E" | "B" => BatchState::Running,
+        "C" | "F" | "X" => BatchState::Ended,
+        _ => BatchState::Unknown(letter.to_owned()),
+    }
+}

@@ -1,0 +1,455 @@
+#!/usr/bin/env python3
+"""qsub, qstat, qselect, qdel, pbsnodes, pbsdsh and qmgr of OpenPBS 23.06 or TORQUE 6, as far as pilots need them.
+
+One program under those names, in the folder `bin`; beside it `form` says which system it is, and `down`
+that its server is away. Options, outputs and exit codes are those of adapters/transcripts. There is no daemon:
+whoever calls schedules, and each job has a process that waits for it. Other than the real ones it lets root
+submit, and waits less before it kills (KILL_DELAY). Nothing here is OpenPBS's or TORQUE's own.
+"""
+import fcntl, getopt, json, os, pwd, re, signal, subprocess, sys, time
+from xml.sax.saxutils import escape
+
+PROGRAM = os.path.basename(sys.argv[0])
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(sys.argv[0])))
+IS_TORQUE = open(f"{ROOT}/form").read().strip() == "torque"
+SERVER = "pbshead"
+USER = pwd.getpwuid(os.getuid()).pw_name
+NODES = {"n1": 2, "n2": 2}
+KILL_DELAY = 2
+QUEUES = {
+    "batch": {},
+    "short": {"resources_max.walltime": "00:10:00"},
+    "disabled": {"enabled": "False"},
+}
+USAGE = {
+    "qsub": "usage: qsub [-a date_time] [-A account_string] ...",
+    "qstat": "usage: \nqstat [-f] ...",
+    "qdel": "usage: qdel ...",
+}
+# The systems' own numbers, of which clients exit with the remainder by 256.
+CODES = {
+    "queue": (172, 170), "disabled": (175, 173), "limit": (190, 188), "value": (168, 166), "unknown": (153, 153),
+    "state": (170, 168), "down": (111, 162),
+}
+
+
+def fail(code, words):
+    print(words, file=sys.stderr)
+    sys.exit(CODES[code][0 if IS_TORQUE else 1] if isinstance(code, str) else code)
+
+
+class Store:
+    """Jobs, kept as files, with everybody else kept out."""
+
+    def __enter__(self):
+        self.lock = open(f"{ROOT}/lock", "a")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        path = f"{ROOT}/jobs.json"
+        self.state = json.load(open(path)) if os.path.exists(path) else {"next": 1, "stopped": [], "jobs": {}}
+        self.jobs = self.state["jobs"]
+        return self
+
+    def __exit__(self, *_):
+        with open(f"{ROOT}/jobs.new", "w") as file:
+            json.dump(self.state, file)
+        os.rename(f"{ROOT}/jobs.new", f"{ROOT}/jobs.json")
+        fcntl.flock(self.lock, fcntl.LOCK_UN)
+
+    def schedule(self):
+        """Starts the jobs that have room, the oldest first."""
+        for job in self.jobs.values():
+            if job["state"] != "Q":
+                continue
+            free = dict(NODES)
+            for other in self.jobs.values():
+                if other["state"] in "RE":
+                    for node in other["on"]:
+                        free[node] -= other["cores"]
+            fitting = [node for node, cores in free.items() if cores >= job["cores"]]
+            if job["queue"] in self.state["stopped"]:
+                job["comment"] = "Not Running: Queue not started."
+            elif sum(cores >= job["cores"] for cores in NODES.values()) < job["nodes"]:
+                job["comment"] = "Can Never Run: Insufficient amount of resource: ncpus (R: 10000 A: 4 T: 4)"
+            elif len(fitting) < job["nodes"]:
+                job["comment"] = (
+                    "Not Running: Not enough of the right type of nodes are available\n" if IS_TORQUE
+                    else f"Not Running: Insufficient amount of resource: ncpus (R: {job['cores']} A: 0 T: 4)"
+                )
+            else:
+                job.update(state="R", on=fitting[: job["nodes"]], start=time.time())
+                when = time.strftime("%a %b %d at %H:%M")
+                job["comment"] = (
+                    f"Job started on {when}" if IS_TORQUE
+                    else f"Job run at {when} on ({job['on'][0]}:ncpus={job['cores']})"
+                )
+                job["mom"] = start(job)
+
+
+class Deleted(Exception):
+    pass
+
+
+def start(job):
+    """Begins the process that runs a job and waits for it; gives its id."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    pid = os.fork()
+    if pid:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        return pid
+    os.setsid()
+    null = os.open("/dev/null", os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    try:
+        run(job)
+    finally:
+        os._exit(0)
+
+
+def run(job):
+    def delete(*_):
+        raise Deleted
+
+    os.umask(0o077)
+    spool = f"{ROOT}/{job['id']}.OU"
+    program = subprocess.Popen(
+        [job["shell"], f"{ROOT}/{job['id']}.SC"], cwd=os.environ["HOME"], env=environment(job),
+        stdin=subprocess.DEVNULL, stdout=open(spool, "w"), stderr=subprocess.STDOUT, start_new_session=True,
+        # The signal that ends jobs is kept from us until we can hear it, and not from the job.
+        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, []),
+    )
+    try:
+        signal.signal(signal.SIGTERM, delete)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        code = program.wait(timeout=job["walltime"])
+    except (Deleted, subprocess.TimeoutExpired) as why:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        end_session(program.pid, signal.SIGTERM)
+        code = 271 if isinstance(why, Deleted) else (-11 if IS_TORQUE else -29)
+        try:
+            program.wait(timeout=KILL_DELAY)
+        except subprocess.TimeoutExpired:
+            pass
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    end_session(program.pid, signal.SIGKILL)
+    program.wait()
+    with Store() as store:
+        store.jobs[job["id"]].update(state="C" if IS_TORQUE else "F", code=code, end=time.time())
+        store.schedule()
+
+
+def end_session(leader, number):
+    for entry in os.listdir("/proc"):
+        try:
+            fields = open(f"/proc/{entry}/stat").read().rsplit(")", 1)[1].split()
+            if int(fields[3]) == leader:
+                os.kill(int(entry), number)
+        except (OSError, IndexError, ValueError):
+            continue
+
+
+def environment(job):
+    variables = {
+        "HOME": os.environ["HOME"], "LOGNAME": USER, "USER": USER, "SHELL": "/bin/bash", "LANG": "C.UTF-8",
+        "PATH": f"/usr/local/bin:/usr/bin:/bin:{ROOT}/bin", "PBS_ENVIRONMENT": "PBS_BATCH", "PBS_JOBID": job["id"],
+        "PBS_JOBNAME": job["name"], "PBS_QUEUE": job["queue"], "PBS_O_HOST": SERVER, "PBS_O_WORKDIR": job["workdir"],
+        "PBS_NODENUM": "0", "PBS_TASKNUM": "1",
+    }
+    if IS_TORQUE:
+        variables.update(
+            PBS_NP=str(job["cores"] * job["nodes"]), PBS_NUM_NODES=str(job["nodes"]), PBS_NUM_PPN=str(job["cores"]),
+            PBS_WALLTIME=str(job["walltime"]), PBS_VERSION="TORQUE-master", PBS_O_SERVER=SERVER, PBS_VNODENUM="0",
+        )
+    else:
+        variables.update(NCPUS=str(job["cores"]), OMP_NUM_THREADS=str(job["cores"]), PBS_JOBDIR=os.environ["HOME"])
+    return variables
+
+
+def options(letters, usage):
+    try:
+        found, rest = getopt.getopt(sys.argv[1:], letters)
+    except getopt.GetoptError as error:
+        words = f"{PROGRAM}: invalid option -- '{error.opt}'"
+        fail(2, f"[a single - is not a valid option]\n\n{USAGE[usage]}" if IS_TORQUE and PROGRAM == "qsub"
+             else f"{words}\n{USAGE[usage]}")
+    return found, rest
+
+
+def seconds(text):
+    if not re.fullmatch(r"\d+(:\d+){0,2}", text):
+        refuse("value", "Illegal attribute or resource value for Resource_List.walltime",
+               "Illegal attribute or resource value Resource_List.walltime")
+    total = 0
+    for part in text.split(":"):
+        total = total * 60 + int(part)
+    return total
+
+
+def clock(total):
+    return f"{total // 3600:02}:{total // 60 % 60:02}:{total % 60:02}"
+
+
+def refuse(code, torque, openpbs):
+    fail(code, f"qsub: submit error ({torque})" if IS_TORQUE else f"qsub: {openpbs}")
+
+
+def qsub():
+    torque, openpbs = "a:A:b:c:C:d:D:e:F:hIj:J:k:K:l:L:m:M:N:o:p:P:q:r:S:t:T:u:v:VW:w:xXz", \
+        "a:A:c:C:e:fhIj:J:k:l:m:M:N:o:p:P:q:r:R:S:u:v:VW:Xz"
+    found, rest = options(torque if IS_TORQUE else openpbs, "qsub")
+    script = open(rest[0]).read() if rest else sys.stdin.read()
+    given = dict(found)
+    name, queue = given.get("-N", "STDIN"), given.get("-q", "batch")
+    if not re.fullmatch(r"\S+", name):
+        fail(2, ("[qsub: illegal -N value]\n\n" if IS_TORQUE else "qsub: illegal -N value\n") + USAGE["qsub"])
+    resources = [item for option, value in found if option == "-l" for item in split_resources(value)]
+    cores, nodes, walltime, kinds = 1, 1, 3600, set()
+    for key, value in resources:
+        kinds.add(key)
+        if key == "walltime":
+            walltime = seconds(value)
+        elif key == "nodes" or (key == "select" and not IS_TORQUE):
+            # TORQUE takes `select` silently, and the job has one core.
+            words = value.split(":")
+            nodes = int(words[0])
+            sizes = [word.split("=")[1] for word in words[1:] if re.match(r"(ppn|ncpus)=", word)]
+            cores = int(sizes[0]) if sizes else 1
+        elif key not in ("mem", "place", "ncpus", "select"):
+            refuse(189 if IS_TORQUE else 187, f"Unknown resource type  Resource_List.{key}",
+                   f"Unknown resource Resource_List.{key}")
+    if not IS_TORQUE and {"select", "nodes"} <= kinds:
+        fail(6, "qsub: Cannot be used with select or place: nodes")
+    if queue not in QUEUES:
+        refuse("queue", "Unknown queue MSG=requested queue not found", "Unknown queue")
+    if QUEUES[queue].get("enabled") == "False":
+        refuse("disabled", f"Queue is not enabled MSG=queue is disabled: user {USER}@{SERVER}, queue {queue}",
+               "Queue is not enabled")
+    limit = QUEUES[queue].get("resources_max.walltime")
+    if limit and walltime > seconds(limit):
+        refuse("limit", "Job exceeds queue resource limits MSG=cannot satisfy queue max walltime requirement",
+               "Job violates queue and/or server resource limits")
+    if IS_TORQUE and sum(size >= cores for size in NODES.values()) < nodes:
+        refuse("limit", "Job exceeds queue resource limits MSG=cannot locate feasible nodes (nodes file is empty, "
+               "all systems are busy, or no nodes have the requested feature)", "")
+    with Store() as store:
+        job = dict(
+            id=f"{store.state['next']}.{SERVER}", name=name, queue=queue, cores=cores, nodes=nodes, walltime=walltime,
+            shell=given.get("-S", "/bin/sh"), state="H" if "-h" in given else "Q", hold="u" if "-h" in given else "n",
+            workdir=os.getcwd(), created=time.time(), arguments=" ".join(sys.argv[1:]), comment="", on=[],
+        )
+        store.state["next"] += 1
+        with open(f"{ROOT}/{job['id']}.SC", "w") as file:
+            file.write(script)
+        store.jobs[job["id"]] = job
+        store.schedule()
+    print(job["id"])
+
+
+def split_resources(text):
+    """`walltime=60,select=1:ncpus=2` as pairs."""
+    return [tuple(item.split("=", 1)) for item in text.split(",")]
+
+
+def attributes(job):
+    """What both systems tell of a job, in their order."""
+    when = lambda moment: time.strftime("%a %b %e %H:%M:%S %Y", time.localtime(moment))
+    runs = job["state"] not in "QHW"
+    yield "Job_Name", job["name"]
+    yield "Job_Owner", f"{USER}@{SERVER}"
+    yield "job_state", job["state"]
+    yield "queue", job["queue"]
+    yield "server", SERVER
+    yield "Checkpoint", "u"
+    yield "ctime", when(job["created"])
+    yield "Error_Path", f"{SERVER}:{job['workdir']}/{job['name']}.e{job['id'].split('.')[0]}"
+    if runs:
+        slots = (lambda n: f"0-{n - 1}" if n > 1 else "0") if IS_TORQUE else (lambda n: f"0*{n}" if n > 1 else "0")
+        yield "exec_host", "+".join(f"{node}/{slots(job['cores'])}" for node in job["on"])
+    yield "Hold_Types", job["hold"]
+    yield "Output_Path", f"{SERVER}:/dev/null"
+    yield "Rerunable", "False"
+    if IS_TORQUE:
+        yield "Resource_List.nodes", f"{job['nodes']}:ppn={job['cores']}"
+    else:
+        yield "Resource_List.ncpus", str(job["nodes"] * job["cores"])
+        yield "Resource_List.select", f"{job['nodes']}:ncpus={job['cores']}"
+    yield "Resource_List.nodect", str(job["nodes"])
+    yield "Resource_List.walltime", clock(job["walltime"])
+    path = "/opt/torque/bin:/opt/torque/sbin:/usr/local/bin:/usr/bin:/bin" if IS_TORQUE else "/opt/pbs/bin:/usr/bin:/bin"
+    yield "Variable_List", f"PBS_O_HOME={os.environ['HOME']},PBS_O_LANG=C.UTF-8,PBS_O_LOGNAME={USER},PBS_O_PATH={path}"
+    if job["comment"]:
+        yield "comment", job["comment"]
+    if "code" in job:
+        yield "exit_status" if IS_TORQUE else "Exit_status", str(job["code"])
+    yield "submit_args" if IS_TORQUE else "Submit_arguments", job["arguments"]
+
+
+def folded(name, value):
+    """A line as `qstat -f` folds it: after a comma where there is one, else within words."""
+    line, lines = f"    {name} = " + value.replace("\n", "\n\t" if IS_TORQUE else "^J"), []
+    while len(line) > 79:
+        cut = line.rfind(",", 1, 79) + 1 or 79
+        lines.append(line[:cut])
+        line = "\t" + line[cut:]
+    return "\n".join(lines + [line])
+
+
+def as_text(kind, name, pairs):
+    print("\n".join([f"{kind}: {name}"] + [folded(*pair) for pair in pairs]) + "\n")
+
+
+def as_xml(job):
+    groups = {}
+    for name, value in attributes(job):
+        group, _, inner = name.partition(".")
+        value = escape(value)
+        groups[group] = groups.get(group, "") + (f"<{inner}>{value}</{inner}>" if inner else value)
+    return f"<Job><Job_Id>{job['id']}</Job_Id>" + "".join(f"<{n}>{v}</{n}>" for n, v in groups.items()) + "</Job>"
+
+
+def qstat():
+    if "--version" in sys.argv:
+        print("Version: master\nCommit: 34ff845417cc" if IS_TORQUE else "pbs_version = 23.06.06",
+              file=sys.stderr if IS_TORQUE else sys.stdout)
+        return
+    away()
+    given, ids = options("aefinqrstu:xBQ1W:" if IS_TORQUE else "aefinqrstu:xBQ1wF:D:JpEHTGM", "qstat")
+    flags = {option for option, _ in given}
+    if "-B" in flags:
+        as_text("Server", SERVER, [("server_state", "Active"), ("default_queue", "batch")])
+        return
+    with Store() as store:
+        store.schedule()
+        if "-Q" in flags:
+            for name, limits in QUEUES.items():
+                started = "False" if name in store.state["stopped"] else "True"
+                as_text("Queue", name, {"queue_type": "Execution", "enabled": "True", "started": started, **limits}.items())
+            return
+        show(store, flags, ids)
+
+
+def show(store, flags, ids):
+    # Without history OpenPBS knows nothing of jobs that have ended; TORQUE keeps them for a while.
+    if not IS_TORQUE and "-x" in flags:
+        print("qstat: PBS is not configured to maintain job history " + " ".join(ids), file=sys.stderr)
+        return
+    known = {id: job for id, job in store.jobs.items() if job["state"] != "F"}
+    ids = [whole(id) for id in ids]
+    unknown = [id for id in ids if id not in known]
+    jobs = [known[id] for id in ids if id in known] if ids else list(known.values())
+    for id in unknown:
+        print(f"qstat: Unknown Job Id {'Error ' if IS_TORQUE else ''}{id}", file=sys.stderr)
+    if IS_TORQUE and "-x" in flags:
+        if jobs or not ids:
+            print('<?xml version="1.0"?>\n<Data>' + "".join(map(as_xml, jobs)) + "</Data>")
+    else:
+        for job in jobs:
+            as_text("Job Id", job["id"], attributes(job))
+    # TORQUE's is the code of the last.
+    if (ids and ids[-1] in unknown) if IS_TORQUE else unknown:
+        sys.exit(153)
+
+
+def whole(id):
+    return id if "." in id else f"{id}.{SERVER}"
+
+
+def qselect():
+    away()
+    given = dict(options("a:A:c:h:l:N:p:q:r:s:u:x", "qstat")[0])
+    with Store() as store:
+        store.schedule()
+        for id, job in store.jobs.items():
+            is_asked = (
+                job["state"] in given.get("-s", "QRHWTE") and given.get("-q", job["queue"]) == job["queue"]
+                and given.get("-u", USER) == USER
+            )
+            if is_asked:
+                print(id)
+
+
+def qdel():
+    away()
+    ids, code = options("m:W:pxt:", "qdel")[1], 0
+    with Store() as store:
+        for id in ids:
+            job = store.jobs.get(whole(id))
+            if job is None or job["state"] == "F":
+                words = f"qdel: nonexistent job id: {id}" if IS_TORQUE else f"qdel: Unknown Job Id {whole(id)}"
+                code = 153
+            elif job["state"] == "C":
+                words = f"qdel: Request invalid for state of job MSG=invalid state for job - COMPLETE {id}"
+                code = 170
+            else:
+                if job["state"] == "R":
+                    os.kill(job["mom"], signal.SIGTERM)
+                else:
+                    job.update(state="C" if IS_TORQUE else "F", end=time.time())
+                continue
+            print(words, file=sys.stderr)
+    sys.exit(code)
+
+
+def pbsnodes():
+    away()
+    with Store() as store:
+        for node, cores in NODES.items():
+            jobs = [job for job in store.jobs.values() if job["state"] == "R" and node in job["on"]]
+            used = sum(job["cores"] for job in jobs)
+            print(f"{node}\n     state = {'job-exclusive' if used == cores else 'free'}")
+            if IS_TORQUE:
+                print(f"     np = {cores}\n     ntype = cluster")
+                if jobs:
+                    print("     jobs = " + ",".join(f"0-{job['cores'] - 1}/{job['id']}" for job in jobs))
+                print(f"     status = opsys=linux,physmem=4096000kb,ncpus={cores},state=free\n")
+            else:
+                print(f"     ntype = PBS\n     resources_available.mem = 4096000kb")
+                print(f"     resources_available.ncpus = {cores}\n     resources_assigned.ncpus = {used}\n")
+
+
+def pbsdsh():
+    """Begins a program on each node of the job, without input, and waits for all of them."""
+    given, program = getopt.getopt(sys.argv[1:], "c:e:n:h:osuv" if IS_TORQUE else "c:n:sov")
+    with Store() as store:
+        job = store.jobs[os.environ["PBS_JOBID"]]
+    # A line of the node file: in TORQUE a core's, here in OpenPBS a node's, as the adapter asks.
+    n_tasks = job["nodes"] if not IS_TORQUE or ("-u", "") in given else job["nodes"] * job["cores"]
+    tasks = [
+        subprocess.Popen(program, stdin=subprocess.DEVNULL, env={**os.environ, "PBS_NODENUM": str(n)})
+        for n in range(n_tasks)
+    ]
+    for task in tasks:
+        task.wait()
+
+
+def qmgr():
+    """`-c 'set queue NAME started = False'`, by which operators stop a queue."""
+    away()
+    queue, value = re.fullmatch(r"set queue (\w+) started = (True|False)", sys.argv[2]).groups()
+    with Store() as store:
+        store.state["stopped"] = [queue] if value == "False" else []
+        store.schedule()
+
+
+def away():
+    if not os.path.exists(f"{ROOT}/down"):
+        return
+    refused = "Connection refused"
+    if IS_TORQUE:
+        words = f"\nUnable to communicate with {SERVER}(10.77.0.1)\nCannot connect to specified server host '{SERVER}'.\n"
+        if PROGRAM == "pbsnodes":
+            fail(1, f"{words}pbsnodes: cannot connect to server {SERVER}, error=111 ({refused})")
+        last = f"{PROGRAM}: cannot connect to server {SERVER} (errno=111) {refused}"
+        fail(111, f"{words * 3}{last}\nqstat: Error (111 - {refused}) " if PROGRAM == "qstat" else words + last)
+    if PROGRAM == "pbsnodes":
+        fail(1, f"{refused}\npbsnodes: cannot connect to server {SERVER}, error=15010")
+    last = f"Couldn't connect to cluster: {SERVER}" if PROGRAM == "qdel" else \
+        f"{PROGRAM}: cannot connect to server {SERVER} (errno=15010)"
+    fail(255 if PROGRAM == "qstat" else 162, f"{refused}\n{last}")
+
+
+if __name__ == "__main__":
+    if PROGRAM == "qsub":
+        away()
+    {"qsub": qsub, "qstat": qstat, "qselect": qselect, "qdel": qdel, "pbsnodes": pbsnodes, "pbsdsh": pbsdsh,
+     "qmgr": qmgr}[PROGRAM]()

@@ -1,0 +1,324 @@
+//! Pilots as batch jobs of OpenPBS and of TORQUE, emulated ones, and a real one where there is one: sweeps
+//! complete whatever becomes of the jobs, the server and the manager, and nothing is left behind.
+
+use std::{fs, io::Write, os::unix::fs::PermissionsExt, process::Stdio};
+
+use adapters::{
+    Adapter, Surroundings, adapter,
+    command::{AllocationRequest, BatchState, Command, Output, QueueLoad},
+};
+use nix::sys::signal::Signal;
+use profiles::site::Site;
+use scheduler::{resources::Resources, time::Span};
+use tests::{
+    Running, Sandbox,
+    pbs::{Cluster, System},
+    text, until,
+};
+
+const N_TASKS: u64 = 200;
+
+struct Scene {
+    // In the order in which they end.
+    manager: Option<Running>,
+    cluster: Cluster,
+    sandbox: Sandbox,
+}
+
+impl Scene {
+    /// A cluster, and a manager with pilots in its queue `batch`.
+    fn start(system: System) -> Scene {
+        println!("{system:?}");
+        let sandbox = Sandbox::new();
+        let cluster = Cluster::start(&sandbox, system);
+        sandbox.write(
+            "manager.yaml",
+            "platforms: [{name: cluster, adapter: pbs, queue: batch, cores: 2, pilots_max: 2, walltime: 10m, \
+             poll_interval: 1s, idle_timeout: 1s}]\nlimits: {platform_delay_max: 2s, grace: 10s, submit_limit: 10s}\n",
+        );
+        let job = format!(
+            "command: 'echo {{n}} >> executions; sleep 0.1'\nsweep: {{n: {{range: [0, {}]}}}}\ncrash_limit: 100\n",
+            N_TASKS - 1
+        );
+        sandbox.write("job.yaml", &job);
+        let mut scene = Scene { manager: None, cluster, sandbox };
+        scene.serve();
+        scene
+    }
+
+    fn serve(&mut self) {
+        let mut command = self.sandbox.command(&["serve", "--config", "manager.yaml"]);
+        command.envs(self.cluster.environment.iter().cloned());
+        self.manager = Some(self.sandbox.serve(command));
+    }
+
+    fn kill_manager(&mut self) {
+        let manager = self.manager.take().expect("a manager");
+        manager.signal(Signal::SIGKILL);
+        manager.wait();
+    }
+
+    fn until_executed(&self, n: usize) {
+        until("tasks have been executed", || self.sandbox.read("executions").lines().count() >= n);
+    }
+
+    /// Every task has one result, no more ran twice than were lost with pilots, and nothing is left.
+    fn ends_well(mut self, n_again_max: usize) {
+        let job = || self.sandbox.json(&["job", "1"]);
+        until("the sweep is done", || {
+            assert_eq!(job()["counts"]["failed"], 0, "{}", job());
+            job()["state"] == "done"
+        });
+        let executions = self.sandbox.read("executions");
+        let mut executed: Vec<&str> = executions.lines().collect();
+        let n_all = executed.len();
+        executed.sort_unstable();
+        executed.dedup();
+        assert_eq!(executed.len() as u64, N_TASKS);
+        assert!(n_all - executed.len() <= n_again_max, "{n_all} executions");
+        until("idle pilots have left the cluster", || self.cluster.jobs("QHWTRE").is_empty());
+        self.sandbox.ok(&["stop"]);
+        let manager = self.manager.take().expect("a manager");
+        assert_eq!(manager.wait(), Some(0), "{}", self.sandbox.read("serve.err"));
+    }
+}
+
+#[test]
+fn a_sweep_runs_in_batch_jobs() {
+    for system in System::all() {
+        let scene = Scene::start(system);
+        scene.sandbox.ok(&["submit", "job.yaml"]);
+        scene.until_executed(10);
+        let pilots = scene.sandbox.json(&["pilots"]);
+        let jobs = scene.cluster.jobs("R");
+        assert!(
+            !jobs.is_empty() && jobs.iter().any(|job| pilots.to_string().contains(job)),
+            "{jobs:?}: {pilots}"
+        );
+        scene.ends_well(0);
+    }
+}
+
+#[test]
+fn jobs_that_a_stranger_cancels_cost_what_ran_in_them() {
+    for system in System::all() {
+        let scene = Scene::start(system);
+        scene.sandbox.ok(&["submit", "job.yaml"]);
+        scene.until_executed(20);
+        let jobs = scene.cluster.jobs("R");
+        assert!(!jobs.is_empty());
+        scene.cluster.say("qdel", &jobs.iter().map(String::as_str).collect::<Vec<_>>());
+        scene.ends_well(2 * jobs.len());
+    }
+}
+
+#[test]
+fn a_server_that_is_away_loses_nothing() {
+    for system in System::EMULATED {
+        let scene = Scene::start(system);
+        scene.cluster.be_away(true);
+        scene.sandbox.ok(&["submit", "job.yaml"]);
+        let failures = || scene.sandbox.json(&["platforms"])[0]["n_failures"].clone();
+        until("its absence is noticed", || failures() != 0);
+        scene.cluster.be_away(false);
+        scene.until_executed(20);
+        scene.cluster.be_away(true);
+        scene.until_executed(100);
+        scene.cluster.be_away(false);
+        scene.ends_well(0);
+    }
+}
+
+#[test]
+fn managers_killed_while_jobs_wait_and_run_leak_nothing() {
+    for system in System::EMULATED {
+        let mut scene = Scene::start(system);
+        scene.cluster.start_queue(false);
+        scene.sandbox.ok(&["submit", "job.yaml"]);
+        until("jobs wait", || scene.cluster.jobs("Q").len() == 2);
+        until("the operator is told why", || scene.sandbox.read("serve.err").contains("Queue not started"));
+        scene.kill_manager();
+        scene.serve();
+        scene.cluster.start_queue(true);
+        scene.until_executed(20);
+        assert!(scene.cluster.jobs("QR").len() <= 2, "those of before are known");
+        scene.kill_manager();
+        scene.serve();
+        scene.ends_well(0);
+    }
+}
+
+/// Runs what the adapter says.
+fn run(cluster: &Cluster, command: &Command) -> Output {
+    let (program, arguments) = command.argv.split_first().expect("a program");
+    let mut started = cluster.command(program);
+    let started = started.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = started.spawn().expect("it starts");
+    child.stdin.take().expect("its input").write_all(&command.stdin).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    Output { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+}
+
+/// An adapter whose agent writes what it reads into a file of its node.
+fn writing_adapter(sandbox: &Sandbox) -> Box<dyn Adapter> {
+    let folder = sandbox.path().display();
+    let agent =
+        sandbox.write("agent", &format!("#!/bin/sh\n(echo \"$@\"; cat) > {folder}/read.$PBS_NODENUM\n"));
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).expect("a program");
+    let surroundings = Surroundings { agent_command: vec![agent.display().to_string()] };
+    let site = Site { queue: Some("batch".into()), ..Site::default() };
+    adapter("pbs", &surroundings, &site).expect("an adapter")
+}
+
+fn request(n_nodes: u32, cores: u32) -> AllocationRequest {
+    AllocationRequest {
+        folder: "/pilots/pf1-1".into(),
+        tag: "pfa-1".into(),
+        n_nodes,
+        capacity: Resources { cores, ..Resources::default() },
+        walltime: Some(Span::from_secs(60)),
+        join: b"{\"token\":\"secret\"}".to_vec(),
+    }
+}
+
+#[test]
+fn every_node_of_a_job_has_an_agent_that_reads_the_document() {
+    for system in System::EMULATED {
+        let sandbox = Sandbox::new();
+        let cluster = Cluster::start(&sandbox, system);
+        let adapter = writing_adapter(&sandbox);
+        let answer = run(&cluster, &adapter.submit(&request(2, 2)));
+        assert_eq!(adapter.read_submit(&answer), Ok("1.pbshead".into()), "{answer:?}");
+        until("the job has ended", || cluster.jobs("QR").is_empty());
+        for node in ["read.0", "read.1"] {
+            assert_eq!(
+                sandbox.read(node),
+                "run --tag pfa-1 --join -\n{\"token\":\"secret\"}\n",
+                "{system:?}"
+            );
+        }
+        assert_eq!(sandbox.read("read.2"), "");
+        let left = fs::read_dir(sandbox.path().join("home")).expect("a home");
+        assert_eq!(left.count(), 0, "the document's file is gone");
+    }
+}
+
+#[test]
+fn queues_load_and_refusals_are_told() {
+    for system in System::EMULATED {
+        let sandbox = Sandbox::new();
+        let cluster = Cluster::start(&sandbox, system);
+        let adapter = writing_adapter(&sandbox);
+        let load = |expected: (u64, u64, u64)| {
+            let answer = run(&cluster, &adapter.load().expect("a command"));
+            let (free_cores, n_waiting, waiting_cores) = expected;
+            let expected = QueueLoad { free_cores, cores: 4, n_waiting, waiting_cores };
+            assert_eq!(adapter.read_load(&answer), Ok(expected), "{system:?}: {answer:?}");
+        };
+        let list = || {
+            let answer = run(&cluster, &adapter.list("pfa"));
+            let jobs = adapter.read_list(&answer).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
+            jobs.into_iter().map(|job| job.state).collect::<Vec<_>>()
+        };
+        let answer = run(&cluster, &adapter.describe().expect("a command"));
+        let queues = adapter.read_describe(&answer).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
+        let node = Resources { cores: 2, memory_bytes: 4_096_000 << 10, ..Resources::default() };
+        let facts: Vec<_> =
+            queues.iter().map(|q| (q.name.as_str(), q.is_default, q.is_up, q.walltime_max)).collect();
+        let ten_minutes = Some(Span::from_secs(600));
+        let expected = [
+            ("batch", true, true, None),
+            ("short", false, true, ten_minutes),
+            ("disabled", false, false, None),
+        ];
+        assert_eq!(facts, expected, "{system:?}");
+        assert_eq!(queues[0].nodes, [(2, node)]);
+        load((4, 0, 0));
+        assert_eq!(list(), []);
+        cluster.start_queue(false);
+        let answer = run(&cluster, &adapter.submit(&request(2, 1)));
+        let id = adapter.read_submit(&answer).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
+        load((4, 1, 2));
+        assert_eq!(list(), [BatchState::Stuck("Not Running: Queue not started.".into())]);
+        let answer = run(&cluster, &adapter.cancel(&["77.pbshead".into(), id.clone()]));
+        assert_eq!(answer.code, Some(0), "{answer:?}");
+        assert_eq!(
+            run(&cluster, &adapter.cancel(std::slice::from_ref(&id))).code,
+            Some(0),
+            "it is gone already"
+        );
+        assert_eq!(list(), []);
+        cluster.be_away(true);
+        assert!(adapter.read_list(&run(&cluster, &adapter.list("pfa"))).is_err());
+        assert_ne!(run(&cluster, &adapter.cancel(&[id])).code, Some(0));
+    }
+}
+
+#[test]
+fn variables_that_change_commands_do_not_reach_them() {
+    let sandbox = Sandbox::new();
+    let mut cluster = Cluster::start(&sandbox, System::OpenPbs);
+    let seen = sandbox.path().join("seen");
+    sandbox.write("pbs/bin/qsub", &format!("#!/bin/sh\nenv > {}\necho 1.pbshead\n", seen.display()));
+    for (name, value) in
+        [("PBS_DPREFIX", "#PF"), ("PBSDEBUG", "1"), ("PBS_SERVER", "other"), ("LC_ALL", "C.UTF-8")]
+    {
+        cluster.environment.push((name.to_owned(), value.to_owned()));
+    }
+    let adapter = writing_adapter(&sandbox);
+    assert_eq!(adapter.read_submit(&run(&cluster, &adapter.submit(&request(1, 1)))), Ok("1.pbshead".into()));
+    let seen = sandbox.read("seen");
+    let has = |line: &str| seen.lines().any(|seen| seen == line);
+    assert!(
+        has("PBS_SERVER=other") && has("LC_ALL=C") && !seen.contains("#PF") && !has("PBSDEBUG=1"),
+        "{seen}"
+    );
+}
+
+/// What a recording says of a command, without usages, and with our name.
+fn recorded(system: &str, file: &str, command: &str) -> String {
+    let path = format!("{}/../adapters/transcripts/{system}/{file}", env!("CARGO_MANIFEST_DIR"));
+    let recording = text(&fs::read(&path).expect("a recording"));
+    let (_, after) = recording.split_once(&format!("\n$ {command}\n")).expect(command);
+    let (said, code) = after.split_once("[exit ").expect("an end");
+    told(said, code.split(']').next().unwrap_or("")).replace("alice@", "root@")
+}
+
+fn told(said: &str, code: &str) -> String {
+    format!("{}\n[exit {code}]", said.split("usage:").next().unwrap_or("").trim_end())
+}
+
+#[test]
+fn the_emulated_systems_say_what_the_real_ones_said() {
+    let refused = [
+        "qsub -q nosuch ok.sh",
+        "qsub -q short -l walltime=99:00:00 ok.sh",
+        "qsub -q disabled ok.sh",
+        "qsub -l nosuchres=4 ok.sh",
+        "qsub -l walltime=abc ok.sh",
+        "qsub -N \"bad name\" ok.sh",
+    ];
+    let in_openpbs = [("03-qsub-rejected.txt", "qsub -l select=1:ncpus=1 -l nodes=1:ppn=1 ok.sh")];
+    let in_torque =
+        [("03-qsub-rejected.txt", "qsub -l nodes=50:ppn=1 ok.sh"), ("07-xml.txt", "qstat -x 99999")];
+    let unknown = [("04-states.txt", "qstat 99999"), ("05-exit.txt", "qdel 99999")];
+    let away = ["qstat", "qsub ok.sh", "pbsnodes -a", "qselect"];
+    for (system, name, own) in
+        [(System::OpenPbs, "openpbs", &in_openpbs[..]), (System::Torque, "torque", &in_torque[..])]
+    {
+        let sandbox = Sandbox::new();
+        let cluster = Cluster::start(&sandbox, system);
+        sandbox.write("ok.sh", "true\n");
+        let check = |file: &str, command: &str| {
+            let output = cluster.command("sh").args(["-c", command]).current_dir(sandbox.path()).output();
+            let output = output.expect("it runs");
+            let said = format!("[stdout]\n{}[stderr]\n{}", text(&output.stdout), text(&output.stderr));
+            let code = output.status.code().expect("a code").to_string();
+            assert_eq!(told(&said, &code), recorded(name, file, command), "{name}: {command}");
+        };
+        refused.iter().for_each(|command| check("03-qsub-rejected.txt", command));
+        own.iter().chain(&unknown).for_each(|(file, command)| check(file, command));
+        cluster.be_away(true);
+        away.iter().for_each(|command| check("14-down.txt", command));
+    }
+}
