@@ -26,6 +26,7 @@ fn pbs() -> Pbs {
 
 fn request(n_nodes: u32) -> AllocationRequest {
     AllocationRequest {
+        folder: "/pilots/pf1-1".into(),
         tag: "pf1-2".into(),
         n_nodes,
         capacity: Resources { cores: 4, memory_bytes: 3 << 30, gpus: 2, ..Resources::default() },
