@@ -86,8 +86,9 @@ fn ended_task_takes_what_was_orphaned_with_it() {
 fn time_limit_takes_all_too_and_asks_first() {
     let bench = Bench::new();
     let names = Names::new(&bench);
+    // It may be asked twice, by `timeout` too, and answers once.
     let polite = format!(
-        "trap 'echo bye; exit' TERM; echo $$ > {}; while :; do sleep 600 & wait; done",
+        "trap 'trap \"\" TERM; echo bye; exit' TERM; echo $$ > {}; while :; do sleep 600 & wait; done",
         names.path().display()
     );
     fs::write(names.folder.path().join("polite"), polite).unwrap();
