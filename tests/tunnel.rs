@@ -1,7 +1,7 @@
 //! Pilots on a host that cannot reach the manager: only its sshd is open, and they come home through that.
 
 use nix::sys::signal::Signal;
-use tests::{Running, Sandbox, apart::Apart, slurm::Cluster, until};
+use tests::{Running, Sandbox, apart::Apart, until};
 
 const N_TASKS: u64 = 200;
 
@@ -17,15 +17,10 @@ impl Scene {
     fn start(more: &str) -> Option<Scene> {
         let sandbox = Sandbox::new();
         let apart = Apart::start(&sandbox, "")?;
-        Some(Scene::with(sandbox, apart, &format!("adapter: hosts{more}")))
-    }
-
-    /// A manager with pilots there, of an adapter.
-    fn with(sandbox: Sandbox, apart: Apart, adapter: &str) -> Scene {
         let config = sandbox.write("ssh_config", &apart.client_configuration());
         let platform = format!(
-            "platforms: [{{name: far, ssh: apart, ssh_config: {}, cores: 2, poll_interval: 1s, \
-             idle_timeout: 1s, {adapter}}}]\nlimits: {{platform_delay_max: 2s, grace: 10s, submit_limit: 10s}}\n",
+            "platforms: [{{name: far, adapter: hosts, ssh: apart, ssh_config: {}, cores: 2, poll_interval: 1s, \
+             idle_timeout: 1s{more}}}]\nlimits: {{platform_delay_max: 2s, grace: 10s}}\n",
             config.display()
         );
         sandbox.write("manager.yaml", &platform);
@@ -37,7 +32,7 @@ impl Scene {
         sandbox.write("job.yaml", &job);
         let mut scene = Scene { manager: None, apart, sandbox };
         scene.serve();
-        scene
+        Some(scene)
     }
 
     fn serve(&mut self) {
@@ -50,7 +45,7 @@ impl Scene {
     }
 
     /// Every task has one result, none ran twice, and no pilot is left.
-    fn ends_well(&mut self) {
+    fn ends_well(mut self) {
         let job = || self.sandbox.json(&["job", "1"]);
         until("the sweep is done", || {
             assert_eq!(job()["counts"]["failed"], 0, "{}", job());
@@ -75,7 +70,7 @@ fn there_already() -> String {
 
 #[test]
 fn pilots_come_home_through_the_tunnel() {
-    let Some(mut scene) = Scene::start("") else { return };
+    let Some(scene) = Scene::start("") else { return };
     scene.sandbox.ok(&["submit", "job.yaml"]);
     scene.until_executed(20);
     assert_eq!(scene.apart.n_logins(), 1, "one connection carries commands and pilots");
@@ -95,27 +90,6 @@ fn pilots_come_home_through_the_tunnel() {
 }
 
 #[test]
-fn pilots_of_a_cluster_come_home_through_the_tunnel() {
-    let sandbox = Sandbox::new();
-    let Some(apart) = Apart::start(&sandbox, "") else { return };
-    let Some(cluster) = Cluster::start_apart(&sandbox, &apart) else { return };
-    let adapter =
-        format!("adapter: slurm, partition: batch, pilots_max: 2, walltime: 10m{}", there_already());
-    let mut scene = Scene::with(sandbox, apart, &adapter);
-    scene.sandbox.ok(&["submit", "job.yaml"]);
-    scene.until_executed(40);
-    assert_eq!(cluster.jobs("RUNNING").len(), 2);
-    scene.apart.cut();
-    scene.until_executed(80);
-    let manager = scene.manager.take().expect("a manager");
-    manager.signal(Signal::SIGKILL);
-    manager.wait();
-    scene.serve();
-    scene.ends_well();
-    assert!(cluster.jobs("PENDING,RUNNING").is_empty());
-}
-
-#[test]
 fn a_host_is_tried_before_it_is_used() {
     let Some(scene) = Scene::start(&there_already()) else { return };
     let said = scene.sandbox.ok(&["platform", "check", "far"]);
@@ -132,7 +106,7 @@ fn a_host_is_tried_before_it_is_used() {
 
 #[test]
 fn a_cut_connection_costs_nothing() {
-    let Some(mut scene) = Scene::start(&there_already()) else { return };
+    let Some(scene) = Scene::start(&there_already()) else { return };
     scene.sandbox.ok(&["submit", "job.yaml"]);
     for n in 1..=3 {
         scene.until_executed(40 * n);

@@ -77,17 +77,6 @@ impl Apart {
         )
     }
 
-    /// Gives the sessions there more variables.
-    pub fn set_environment(&self, variables: &[(String, String)]) {
-        let path = self.folder.join("sshd_config");
-        let text = fs::read_to_string(&path).expect("its configuration");
-        let more: String = variables.iter().map(|(name, value)| format!(" {name}={value}")).collect();
-        let with = |line: &str| {
-            if line.starts_with("SetEnv ") { format!("{line}{more}\n") } else { format!("{line}\n") }
-        };
-        fs::write(path, text.lines().map(with).collect::<String>()).expect("its configuration");
-    }
-
     /// How often somebody was let in so far.
     pub fn n_logins(&self) -> usize {
         let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();

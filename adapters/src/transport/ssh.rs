@@ -21,7 +21,7 @@ use nix::sys::socket::{setsockopt, sockopt::TcpUserTimeout};
 use tokio::sync::{Mutex, oneshot};
 
 pub use asker::{Asker, Nobody, Prompt};
-use line::{Broken, Line, Order};
+use line::{Answer, Broken, Line, Order};
 use route::Hop;
 
 use super::{Transport, TransportError};
@@ -35,6 +35,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 
 /// For so long a host may leave unconfirmed what was sent.
 const SILENCE_MAX_MS: u32 = 90_000;
+
+/// The one that may be on its way out, and two that end before they are asked for anything.
+const N_CONNECTIONS_TRIED: usize = 3;
 
 /// Printed before what a command says: what a login prints before that is not the command's.
 const MARK: &str = "--pilotfish--";
@@ -147,24 +150,31 @@ impl Ssh {
     /// # Errors
     /// There is no connection, or the host does not allow it.
     pub async fn forward(&self, to: SocketAddr) -> Result<u16, TransportError> {
-        let (answer, answered) = oneshot::channel();
-        self.order(Order::Forward { to, answer }).await?;
-        self.answer(answered, Duration::ZERO).await
+        self.ask(Duration::ZERO, |answer| Order::Forward { to, answer }).await
     }
 
-    async fn answer<T>(
-        &self,
-        answered: oneshot::Receiver<Result<T, Broken>>,
-        limit: Duration,
-    ) -> Result<T, TransportError> {
-        let program = self.address.clone();
-        let lost = || Broken::Lost("the connection ended".into());
-        answered.await.unwrap_or_else(|_| Err(lost())).map_err(|broken| match broken {
-            Broken::Denied(why) => TransportError::NotStarted { program, source: std::io::Error::other(why) },
-            Broken::TimedOut => TransportError::TimedOut { program, limit },
-            Broken::TooMuch => TransportError::TooMuch { program },
-            Broken::Lost(why) => TransportError::Broken { program, source: std::io::Error::other(why) },
-        })
+    /// What an order comes to. One that a connection on its way out has not taken is given to the next.
+    async fn ask<T>(&self, limit: Duration, order: impl Fn(Answer<T>) -> Order) -> Result<T, TransportError> {
+        for _ in 0..N_CONNECTIONS_TRIED {
+            let (answer, answered) = oneshot::channel();
+            self.order(order(answer)).await?;
+            // Nobody took it, or there would be an answer.
+            let Ok(result) = answered.await else { continue };
+            let program = self.address.clone();
+            return result.map_err(|broken| match broken {
+                Broken::Denied(why) => {
+                    TransportError::NotStarted { program, source: std::io::Error::other(why) }
+                }
+                Broken::TimedOut => TransportError::TimedOut { program, limit },
+                Broken::TooMuch => TransportError::TooMuch { program },
+                Broken::Lost(why) => TransportError::Broken { program, source: std::io::Error::other(why) },
+            });
+        }
+        Err(TransportError::NotConnected(self.ended_at_once()))
+    }
+
+    fn ended_at_once(&self) -> SshError {
+        SshError::Broken { host: self.address.clone(), what: "the connection ended at once".to_owned() }
     }
 
     /// Gives an order to the connection, a new one if the last was lost.
@@ -176,10 +186,8 @@ impl Ssh {
                 Err(back) => order = back,
             }
         }
-        self.open(&mut connection).await?.give(order).map_err(|_| {
-            let what = "the connection ended at once".to_owned();
-            TransportError::NotConnected(SshError::Broken { host: self.address.clone(), what })
-        })
+        let line = self.open(&mut connection).await?;
+        line.give(order).map_err(|_| TransportError::NotConnected(self.ended_at_once()))
     }
 
     async fn open<'c>(&self, connection: &'c mut Connection) -> Result<&'c Line, TransportError> {
@@ -196,11 +204,12 @@ impl Ssh {
 #[async_trait]
 impl Transport for Ssh {
     async fn run(&self, command: &Command) -> Result<Output, TransportError> {
-        let (answer, answered) = oneshot::channel();
         let until = Instant::now() + command.time_limit;
-        let order = Order::Run { line: shell_line(command), stdin: command.stdin.clone(), until, answer };
-        self.order(order).await?;
-        let output = self.answer(answered, command.time_limit).await?;
+        let order = |answer| {
+            let (line, stdin) = (shell_line(command), command.stdin.clone());
+            Order::Run { line, stdin, until, answer }
+        };
+        let output = self.ask(command.time_limit, order).await?;
         Ok(Output { stdout: after_mark(output.stdout), stderr: after_mark(output.stderr), ..output })
     }
 }

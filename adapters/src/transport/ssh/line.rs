@@ -118,6 +118,8 @@ impl Driver {
                 Err(error) => break error,
             }
         };
+        // What was not taken yet is for the next connection.
+        drop(std::mem::replace(&mut self.incoming, mpsc::channel().1));
         for exec in self.execs.drain(..) {
             exec.end(Err(Broken::Lost(why.clone())));
         }
