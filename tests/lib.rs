@@ -21,6 +21,8 @@ pub mod pilots;
 pub mod plan;
 #[path = "lib/rounds.rs"]
 pub mod rounds;
+#[path = "lib/scene.rs"]
+pub mod scene;
 #[path = "lib/site.rs"]
 pub mod site;
 #[path = "lib/slurm.rs"]

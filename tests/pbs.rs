@@ -7,90 +7,32 @@ use adapters::{
     Adapter, Surroundings, adapter,
     command::{AllocationRequest, BatchState, Command, Output, QueueLoad},
 };
-use nix::sys::signal::Signal;
 use profiles::site::Site;
 use scheduler::{resources::Resources, time::Span};
 use tests::{
-    Running, Sandbox,
+    Sandbox,
     pbs::{Cluster, System},
+    scene::Scene,
     text, until,
 };
 
-const N_TASKS: u64 = 200;
-
-struct Scene {
-    // In the order in which they end.
-    manager: Option<Running>,
-    cluster: Cluster,
-    sandbox: Sandbox,
-}
-
-impl Scene {
-    /// A cluster, and a manager with pilots in its queue `batch`.
-    fn start(system: System) -> Scene {
-        println!("{system:?}");
-        let sandbox = Sandbox::new();
-        let cluster = Cluster::start(&sandbox, system);
-        sandbox.write(
-            "manager.yaml",
-            "platforms: [{name: cluster, adapter: pbs, queue: batch, cores: 2, pilots_max: 2, walltime: 10m, \
-             poll_interval: 1s, idle_timeout: 1s}]\nlimits: {platform_delay_max: 2s, grace: 10s, submit_limit: 10s}\n",
-        );
-        let job = format!(
-            "command: 'echo {{n}} >> executions; sleep 0.1'\nsweep: {{n: {{range: [0, {}]}}}}\ncrash_limit: 100\n",
-            N_TASKS - 1
-        );
-        sandbox.write("job.yaml", &job);
-        let mut scene = Scene { manager: None, cluster, sandbox };
-        scene.serve();
-        scene
-    }
-
-    fn serve(&mut self) {
-        let mut command = self.sandbox.command(&["serve", "--config", "manager.yaml"]);
-        command.envs(self.cluster.environment.iter().cloned());
-        self.manager = Some(self.sandbox.serve(command));
-    }
-
-    fn kill_manager(&mut self) {
-        let manager = self.manager.take().expect("a manager");
-        manager.signal(Signal::SIGKILL);
-        manager.wait();
-    }
-
-    fn until_executed(&self, n: usize) {
-        until("tasks have been executed", || self.sandbox.read("executions").lines().count() >= n);
-    }
-
-    /// Every task has one result, no more ran twice than were lost with pilots, and nothing is left.
-    fn ends_well(mut self, n_again_max: usize) {
-        let job = || self.sandbox.json(&["job", "1"]);
-        until("the sweep is done", || {
-            assert_eq!(job()["counts"]["failed"], 0, "{}", job());
-            job()["state"] == "done"
-        });
-        let executions = self.sandbox.read("executions");
-        let mut executed: Vec<&str> = executions.lines().collect();
-        let n_all = executed.len();
-        executed.sort_unstable();
-        executed.dedup();
-        assert_eq!(executed.len() as u64, N_TASKS);
-        assert!(n_all - executed.len() <= n_again_max, "{n_all} executions");
-        until("idle pilots have left the cluster", || self.cluster.jobs("QHWTRE").is_empty());
-        self.sandbox.ok(&["stop"]);
-        let manager = self.manager.take().expect("a manager");
-        assert_eq!(manager.wait(), Some(0), "{}", self.sandbox.read("serve.err"));
-    }
+/// A cluster, and a manager with pilots in its queue `batch`.
+fn start(system: System) -> Scene<Cluster> {
+    println!("{system:?}");
+    let sandbox = Sandbox::new();
+    let cluster = Cluster::start(&sandbox, system);
+    let fields = "name: cluster, adapter: pbs, queue: batch, pilots_max: 2, walltime: 10m";
+    Scene::start(sandbox, cluster, fields)
 }
 
 #[test]
 fn a_sweep_runs_in_batch_jobs() {
     for system in System::all() {
-        let scene = Scene::start(system);
+        let mut scene = start(system);
         scene.sandbox.ok(&["submit", "job.yaml"]);
         scene.until_executed(10);
         let pilots = scene.sandbox.json(&["pilots"]);
-        let jobs = scene.cluster.jobs("R");
+        let jobs = scene.platform.jobs("R");
         assert!(
             !jobs.is_empty() && jobs.iter().any(|job| pilots.to_string().contains(job)),
             "{jobs:?}: {pilots}"
@@ -102,12 +44,12 @@ fn a_sweep_runs_in_batch_jobs() {
 #[test]
 fn jobs_that_a_stranger_cancels_cost_what_ran_in_them() {
     for system in System::all() {
-        let scene = Scene::start(system);
+        let mut scene = start(system);
         scene.sandbox.ok(&["submit", "job.yaml"]);
         scene.until_executed(20);
-        let jobs = scene.cluster.jobs("R");
+        let jobs = scene.platform.jobs("R");
         assert!(!jobs.is_empty());
-        scene.cluster.say("qdel", &jobs.iter().map(String::as_str).collect::<Vec<_>>());
+        scene.platform.say("qdel", &jobs.iter().map(String::as_str).collect::<Vec<_>>());
         scene.ends_well(2 * jobs.len());
     }
 }
@@ -115,16 +57,16 @@ fn jobs_that_a_stranger_cancels_cost_what_ran_in_them() {
 #[test]
 fn a_server_that_is_away_loses_nothing() {
     for system in System::EMULATED {
-        let scene = Scene::start(system);
-        scene.cluster.be_away(true);
+        let mut scene = start(system);
+        scene.platform.be_away(true);
         scene.sandbox.ok(&["submit", "job.yaml"]);
         let failures = || scene.sandbox.json(&["platforms"])[0]["n_failures"].clone();
         until("its absence is noticed", || failures() != 0);
-        scene.cluster.be_away(false);
+        scene.platform.be_away(false);
         scene.until_executed(20);
-        scene.cluster.be_away(true);
+        scene.platform.be_away(true);
         scene.until_executed(100);
-        scene.cluster.be_away(false);
+        scene.platform.be_away(false);
         scene.ends_well(0);
     }
 }
@@ -132,16 +74,16 @@ fn a_server_that_is_away_loses_nothing() {
 #[test]
 fn managers_killed_while_jobs_wait_and_run_leak_nothing() {
     for system in System::EMULATED {
-        let mut scene = Scene::start(system);
-        scene.cluster.start_queue(false);
+        let mut scene = start(system);
+        scene.platform.start_queue(false);
         scene.sandbox.ok(&["submit", "job.yaml"]);
-        until("jobs wait", || scene.cluster.jobs("Q").len() == 2);
+        until("jobs wait", || scene.platform.jobs("Q").len() == 2);
         until("the operator is told why", || scene.sandbox.read("serve.err").contains("Queue not started"));
         scene.kill_manager();
         scene.serve();
-        scene.cluster.start_queue(true);
+        scene.platform.start_queue(true);
         scene.until_executed(20);
-        assert!(scene.cluster.jobs("QR").len() <= 2, "those of before are known");
+        assert!(scene.platform.jobs("QR").len() <= 2, "those of before are known");
         scene.kill_manager();
         scene.serve();
         scene.ends_well(0);

@@ -35,6 +35,19 @@ pub struct Command {
     pub time_limit: Duration,
 }
 
+impl Command {
+    /// Runs `lines` by `/bin/sh`, in which `"$@"` are the words.
+    pub fn shell(
+        lines: &str,
+        words: impl IntoIterator<Item = String>,
+        stdin: Vec<u8>,
+        time_limit: Duration,
+    ) -> Command {
+        let shell = ["sh", "-c", lines, "sh"].map(str::to_owned);
+        Command { argv: shell.into_iter().chain(words).collect(), stdin, time_limit }
+    }
+}
+
 /// How a command line ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Output {

@@ -95,9 +95,7 @@ impl GridEngine {
 
     /// Runs `line`, in which `"$@"` are the words.
     fn shell(line: &str, words: Vec<String>, stdin: Vec<u8>) -> Command {
-        let argv = ["sh", "-c"].map(str::to_owned).into_iter();
-        let argv = argv.chain([format!("{CLEAN}{line}"), "sh".to_owned()]).chain(words).collect();
-        Command { argv, stdin, time_limit: TIME_LIMIT }
+        Command::shell(&format!("{CLEAN}{line}"), words, stdin, TIME_LIMIT)
     }
 
     /// What says no without asking anybody.

@@ -10,6 +10,8 @@ mod pbs;
 mod script;
 mod slurm;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod transcripts;
 
 use command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad};

@@ -105,9 +105,7 @@ impl Pbs {
 
     /// Runs `lines` where `$form` is known, in which `"$@"` are the words.
     fn shell(lines: &str, words: Vec<String>, stdin: Vec<u8>) -> Command {
-        let argv = ["sh", "-c"].map(str::to_owned).into_iter();
-        let argv = argv.chain([format!("{BEGINNING}{lines}"), "sh".to_owned()]).chain(words).collect();
-        Command { argv, stdin, time_limit: TIME_LIMIT }
+        Command::shell(&format!("{BEGINNING}{lines}"), words, stdin, TIME_LIMIT)
     }
 
     /// Words that name the account's queue.

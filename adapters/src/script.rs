@@ -9,11 +9,8 @@ const END: &str = "PILOTFISH-JOIN";
 /// stands for itself. The join document comes by standard input, which the shell takes from the script, so
 /// that it is in no argument and no file of ours.
 pub(crate) fn script(site: &Site, agent: &[String], launcher: &[String], tag: &str, join: &[u8]) -> Vec<u8> {
-    let lines = [format!("{} <<'{END}'", begin(site, agent, launcher, tag))];
-    let mut script = lines_of(site, &lines).into_bytes();
-    script.extend_from_slice(join);
-    script.extend_from_slice(format!("\n{END}\n").as_bytes());
-    script
+    let words: Vec<String> = launcher.iter().chain(program(site, agent)).cloned().collect();
+    with_document(site, &[], &begin(&words, tag), join)
 }
 
 /// The same for batch systems that show scripts to everybody: the join document is in the file, which is
@@ -21,18 +18,7 @@ pub(crate) fn script(site: &Site, agent: &[String], launcher: &[String], tag: &s
 pub(crate) fn script_without_secret(site: &Site, agent: &[String], tag: &str, join_file: &str) -> String {
     let file = quoted(join_file);
     let take = format!("exec 3<{file} && rm -f {file} || exit 1");
-    lines_of(site, &[take, format!("{} <&3 3<&-", begin(site, agent, &[], tag))])
-}
-
-fn begin(site: &Site, agent: &[String], launcher: &[String], tag: &str) -> String {
-    let words =
-        launcher.iter().chain(program(site, agent)).map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-    format!("exec {words} run --tag {} --join -", quoted(tag))
-}
-
-fn lines_of(site: &Site, lines: &[String]) -> String {
-    let all = ["#!/bin/sh".to_owned()].into_iter().chain(site.setup.iter().chain(lines).cloned());
-    all.map(|line| line + "\n").collect()
+    lines_of(site, &[take, format!("{} <&3 3<&-", begin(program(site, agent), tag))])
 }
 
 /// The same where the launcher gives no standard input on: the document is in a file that only its owner
@@ -45,7 +31,6 @@ pub(crate) fn script_by_file(
     tag: &str,
     join: &[u8],
 ) -> Vec<u8> {
-    let words = program(site, agent).iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let folder = site.folder.as_deref().map_or("\"$HOME\"".to_owned(), quoted);
     let before = [
         find_launcher.to_owned(),
@@ -53,9 +38,10 @@ pub(crate) fn script_by_file(
         "trap 'rm -f \"$join\"' EXIT".to_owned(),
         "trap 'exit 143' TERM".to_owned(),
     ];
-    let agent = format!("exec {words} run --tag {} --join - < \"$1\"", quoted(tag));
-    let after = [format!("$launcher /bin/sh -c {} sh \"$join\"", quoted(&agent))];
-    written(site, &before, "(umask 077; cat > \"$join\")", &after, join)
+    let mut script = with_document(site, &before, "(umask 077; cat > \"$join\")", join);
+    let agent = format!("{} < \"$1\"", begin(program(site, agent), tag));
+    script.extend_from_slice(format!("$launcher /bin/sh -c {} sh \"$join\"\n", quoted(&agent)).as_bytes());
+    script
 }
 
 /// How the agent is run on the platform.
@@ -63,16 +49,23 @@ fn program<'a>(site: &'a Site, agent: &'a [String]) -> &'a [String] {
     site.agent.as_ref().map_or(agent, std::slice::from_ref)
 }
 
-/// A script with a line that reads the document, after the site's lines and some of ours, and before others.
-fn written(site: &Site, before: &[String], line: &str, after: &[String], join: &[u8]) -> Vec<u8> {
-    let mut lines = vec!["#!/bin/sh".to_owned()];
-    lines.extend(site.setup.iter().chain(before).cloned());
-    lines.push(format!("{line} <<'{END}'\n"));
-    let mut script = lines.join("\n").into_bytes();
+fn begin(words: &[String], tag: &str) -> String {
+    let words = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    format!("exec {words} run --tag {} --join -", quoted(tag))
+}
+
+/// The site's lines, some of ours, and one that reads the document.
+fn with_document(site: &Site, before: &[String], reader: &str, join: &[u8]) -> Vec<u8> {
+    let lines: Vec<String> = before.iter().cloned().chain([format!("{reader} <<'{END}'")]).collect();
+    let mut script = lines_of(site, &lines).into_bytes();
     script.extend_from_slice(join);
     script.extend_from_slice(format!("\n{END}\n").as_bytes());
-    script.extend(after.iter().flat_map(|line| [line.as_bytes(), b"\n"].concat()));
     script
+}
+
+fn lines_of(site: &Site, lines: &[String]) -> String {
+    let all = ["#!/bin/sh".to_owned()].into_iter().chain(site.setup.iter().chain(lines).cloned());
+    all.map(|line| line + "\n").collect()
 }
 
 /// A word for `/bin/sh`.

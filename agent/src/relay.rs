@@ -1,11 +1,13 @@
 //! A relay on a login node, for pilots on nodes that cannot reach the manager: it listens where they can come,
 //! and hands each connection to a port of its own host, the end of the manager's tunnel. That port changes
-//! whenever the manager connects anew; the relay's stays, and it reads the other from a file each time.
+//! whenever the manager connects anew; the relay's stays, and it reads the other from a file each time. Without
+//! that file it ends.
 //!
 //! It sees nothing of what it carries, which is encrypted between pilot and manager, and lets nobody in:
 //! the manager does.
 
 use std::{
+    convert::Infallible,
     fs::{self, File},
     io::{self, Write},
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
@@ -33,7 +35,9 @@ const LOCK_FILE: &str = "lock";
 /// A tunnel that has been gone for so long does not come back.
 const IDLE_MAX: Duration = Duration::from_secs(24 * 3600);
 /// How often that is looked at.
-const LOOK: Duration = Duration::from_secs(600);
+const CONNECT_EVERY: Duration = Duration::from_secs(600);
+/// How often it is looked whether the file is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The tunnel's end is on this host.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
@@ -122,7 +126,8 @@ fn read(path: &Path) -> io::Result<u16> {
     fs::read_to_string(path)?.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Is the relay, until nobody has needed it for a day. Its standard input is its listener.
+/// Is the relay, until its folder is taken away or nobody has needed it for a day. Its standard input is its
+/// listener.
 ///
 /// # Errors
 /// There is no listener.
@@ -132,25 +137,42 @@ pub fn run(folder: &Path) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        serve(tokio::net::TcpListener::from_std(listener)?, &folder.join(TARGET_FILE)).await
+        serve(tokio::net::TcpListener::from_std(listener)?, &folder.join(TARGET_FILE)).await;
+        Ok(())
     })
 }
 
-async fn serve(listener: tokio::net::TcpListener, target: &Path) -> io::Result<()> {
-    let mut last_needed = Instant::now();
+async fn serve(listener: tokio::net::TcpListener, target: &Path) {
+    tokio::select! {
+        () = until_unneeded(target) => {}
+        never = accept(listener, target) => match never {},
+    }
+}
+
+async fn accept(listener: tokio::net::TcpListener, target: &Path) -> Infallible {
     loop {
-        match tokio::time::timeout(LOOK, listener.accept()).await {
-            Ok(Ok((visitor, _))) => {
-                last_needed = Instant::now();
+        match listener.accept().await {
+            Ok((visitor, _)) => {
                 let target = target.to_owned();
                 // A connection that breaks is begun again by the pilot.
                 tokio::spawn(async move { carry(visitor, &target).await });
             }
             // Too many open at once: those that end make room.
-            Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
-            Err(_) if connect(target).await.is_ok() => last_needed = Instant::now(),
-            Err(_) if last_needed.elapsed() > IDLE_MAX => return Ok(()),
-            Err(_) => {}
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+async fn until_unneeded(target: &Path) {
+    let (mut last_tried, mut last_there) = (Instant::now(), Instant::now());
+    // What cannot be looked at may be there.
+    while target.try_exists().unwrap_or(true) && last_there.elapsed() < IDLE_MAX {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if last_tried.elapsed() > CONNECT_EVERY {
+            last_tried = Instant::now();
+            if connect(target).await.is_ok() {
+                last_there = Instant::now();
+            }
         }
     }
 }
@@ -204,7 +226,8 @@ mod tests {
         let relay = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = relay.local_addr().expect("its address");
         let file = target.clone();
-        tokio::spawn(async move { serve(relay, &file).await });
+        write(&target, 1).expect("the file");
+        let relay = tokio::spawn(async move { serve(relay, &file).await });
         for answer in ["first", "second"] {
             let manager = TcpListener::bind("127.0.0.1:0").expect("a port");
             write(&target, manager.local_addr().expect("its address").port()).expect("the file");
@@ -221,10 +244,8 @@ mod tests {
             serving.join().expect("served");
         }
         fs::remove_file(&target).expect("the file was there");
-        let asking = tokio::task::spawn_blocking(move || {
-            let mut stream = std::net::TcpStream::connect(address).expect("the relay");
-            stream.read(&mut [0]).is_ok_and(|n| n > 0)
-        });
-        assert!(!asking.await.expect("a thread"), "who leads nowhere hangs up");
+        // Whose folder is taken away is needed no more.
+        relay.await.expect("it ends");
+        assert!(std::net::TcpStream::connect(address).is_err());
     }
 }

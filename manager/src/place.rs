@@ -30,6 +30,9 @@ const LOOK: &str = r#"f=${1:-$HOME/.pilotfish}; umask 077; mkdir -p "$f" || exit
 const UPLOAD: &str = r#"umask 077; cat > "$1.$$" && [ "$(wc -c < "$1.$$")" -eq "$2" ] && chmod 700 "$1.$$" && mv "$1.$$" "$1" && exit
 rm -f "$1.$$"; echo "not all of it arrived, or there is no room" >&2; exit 1"#;
 
+/// Takes away a folder, its first argument.
+const REMOVE: &str = r#"rm -rf -- "$1""#;
+
 /// What pilots of a platform stand on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ground {
@@ -48,6 +51,8 @@ impl Ground {
 
 /// How a platform is made.
 pub struct Plan {
+    /// Its name, which no other manager's platform has.
+    pub name: String,
     /// The adapter's name, one of those that there are.
     pub adapter: String,
     /// What the operator says of the account.
@@ -73,7 +78,13 @@ pub struct Place {
 
 enum Host {
     Here,
-    There { ssh: Ssh, known: Option<(u64, Ground)> },
+    There {
+        ssh: Box<Ssh>,
+        /// Through which connection what was found.
+        known: Option<(u64, Ground)>,
+        /// The relay's folder, if there is a relay of ours.
+        relay: Option<String>,
+    },
 }
 
 impl Place {
@@ -84,7 +95,7 @@ impl Place {
             None => Host::Here,
             Some(address) => {
                 let ssh = Ssh::new(address.clone(), plan.site.ssh_config.clone(), plan.asker.clone());
-                Host::There { ssh, known: None }
+                Host::There { ssh: Box::new(ssh), known: None, relay: None }
             }
         };
         Some(Place { plan, adapter, host })
@@ -123,7 +134,7 @@ impl Place {
     /// # Errors
     /// What is wrong, in words.
     pub async fn ground(&mut self) -> Result<Ground, String> {
-        let Host::There { ssh, known } = &self.host else {
+        let Host::There { ssh, known, .. } = &self.host else {
             let site = &self.plan.site;
             let pilots = || self.plan.pilots.to_string_lossy().into_owned();
             return Ok(Ground { folder: site.folder.clone().unwrap_or_else(pilots), url: proxy(site) });
@@ -135,23 +146,42 @@ impl Place {
             return Ok(ground.clone());
         }
         let (folder, agent) = self.bring_agent().await?;
-        let url = match &self.plan.site.reach {
-            Some(Reach::Tunnel) | None => Some(self.dig_tunnel(ssh, &folder, &agent).await?),
-            Some(Reach::Direct | Reach::At(_)) => proxy(&self.plan.site),
+        let (url, dug) = match &self.plan.site.reach {
+            Some(Reach::Tunnel) | None => {
+                let relay = format!("{folder}/relay/{}", self.plan.name);
+                (Some(self.dig_tunnel(ssh, &relay, &agent).await?), Some(relay))
+            }
+            Some(Reach::Direct | Reach::At(_)) => (proxy(&self.plan.site), None),
         };
         let surroundings = Surroundings { agent_command: agent };
         if let Some(adapter) = adapters::adapter(&self.plan.adapter, &surroundings, &self.plan.site) {
             self.adapter = adapter;
         }
         let ground = Ground { folder: format!("{folder}/pilots"), url };
-        if let Host::There { known, .. } = &mut self.host {
-            *known = Some((number, ground.clone()));
+        if let Host::There { known, relay, .. } = &mut self.host {
+            (*known, *relay) = (Some((number, ground.clone())), dug);
         }
         Ok(ground)
     }
 
-    /// Brings this version of the agent there, unless it is there; gives our folder, and how the agent is run.
+    /// Ends the relay, if there is one: no pilot needs it any more.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub async fn leave(&mut self) -> Result<(), String> {
+        let Host::There { relay, .. } = &mut self.host else { return Ok(()) };
+        let Some(relay) = relay.take() else { return Ok(()) };
+        self.shell("end the relay", REMOVE, &[&relay], Vec::new(), LOOK_LIMIT).await.map(drop)
+    }
+
+    /// Brings this version of the agent there, unless it is there or the site has one; gives our folder, and
+    /// how the agent is run.
     async fn bring_agent(&self) -> Result<(String, Vec<String>), String> {
+        let folder = self.plan.site.folder.as_deref().unwrap_or_default();
+        if let Some(agent) = &self.plan.site.agent {
+            let (folder, _) = self.look_for(folder, agent).await?;
+            return Ok((folder, vec![agent.clone()]));
+        }
         let command = smallest(&self.plan.surroundings.agent_command);
         let [program, arguments @ ..] = &command[..] else {
             return Err("this manager has no agent to bring there".into());
@@ -163,28 +193,30 @@ impl Place {
         let hash = digest::digest(&digest::SHA256, &bytes);
         let name: String = hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let name = format!("agent-{name}");
-        let folder = self.plan.site.folder.clone().unwrap_or_default();
-        let said = self.shell("prepare a folder", LOOK, &[&folder, &name], Vec::new(), LOOK_LIMIT).await?;
-        let [folder, is_there] = said.lines().collect::<Vec<_>>()[..] else {
-            return Err(format!("the host's answer is not understood: {}", said.trim()));
-        };
-        let agent = self.plan.site.agent.clone().unwrap_or_else(|| format!("{folder}/{name}"));
-        if is_there != "there" && self.plan.site.agent.is_none() {
+        let (folder, is_there) = self.look_for(folder, &name).await?;
+        let agent = format!("{folder}/{name}");
+        if !is_there {
             tracing::info!(agent, n_bytes = bytes.len(), "bringing the agent");
             let n_bytes = bytes.len().to_string();
             self.shell("bring the agent", UPLOAD, &[&agent, &n_bytes], bytes, UPLOAD_LIMIT).await?;
         }
-        // A program of the site's is the agent itself.
-        let arguments = if self.plan.site.agent.is_none() { arguments } else { &[] };
-        Ok((folder.to_owned(), [agent].into_iter().chain(arguments.iter().cloned()).collect()))
+        Ok((folder, [agent].into_iter().chain(arguments.iter().cloned()).collect()))
+    }
+
+    /// Makes our folder; gives its path, and whether the agent of that name is in it.
+    async fn look_for(&self, folder: &str, name: &str) -> Result<(String, bool), String> {
+        let said = self.shell("prepare a folder", LOOK, &[folder, name], Vec::new(), LOOK_LIMIT).await?;
+        match said.lines().collect::<Vec<_>>()[..] {
+            [folder, is_there] => Ok((folder.to_owned(), is_there == "there")),
+            _ => Err(format!("the host's answer is not understood: {}", said.trim())),
+        }
     }
 
     /// Lets pilots come to the host at the other end, and from there through the connection; gives the URL.
-    async fn dig_tunnel(&self, ssh: &Ssh, folder: &str, agent: &[String]) -> Result<String, String> {
+    async fn dig_tunnel(&self, ssh: &Ssh, relay: &str, agent: &[String]) -> Result<String, String> {
         let failed = |what: String| format!("failed to make a tunnel: {what}");
         let port = ssh.forward(self.plan.manager).await.map_err(|error| failed(error.to_string()))?;
-        let (folder, port) = (format!("{folder}/relay"), port.to_string());
-        let words = ["relay", "--folder", &folder, "--to", &port].map(str::to_owned);
+        let words = ["relay", "--folder", relay, "--to", &port.to_string()].map(str::to_owned);
         let argv = agent.iter().cloned().chain(words).collect();
         let command = Command { argv, stdin: Vec::new(), time_limit: LOOK_LIMIT };
         let said = self.said("start the relay", command).await?;
@@ -202,9 +234,11 @@ impl Place {
         stdin: Vec<u8>,
         time_limit: Duration,
     ) -> Result<String, String> {
-        let words = ["sh", "-c", script, "sh"].into_iter().chain(arguments.iter().copied());
-        let argv = words.map(str::to_owned).collect();
-        self.said(what, Command { argv, stdin, time_limit }).await
+        self.said(
+            what,
+            Command::shell(script, arguments.iter().map(|&word| word.to_owned()), stdin, time_limit),
+        )
+        .await
     }
 
     /// What a command says that must succeed; `what`: what it is for.
@@ -214,8 +248,8 @@ impl Place {
     pub async fn said(&self, what: &str, command: Command) -> Result<String, String> {
         match self.run(command).await {
             Ok(output) if output.code == Some(0) => Ok(output.stdout),
-            Ok(output) => Err(format!("failed to {what} there: {}", output.words())),
-            Err(error) => Err(format!("failed to {what} there: {error}")),
+            Ok(output) => Err(format!("failed to {what}: {}", output.words())),
+            Err(error) => Err(format!("failed to {what}: {error}")),
         }
     }
 }

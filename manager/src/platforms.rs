@@ -1,6 +1,6 @@
 //! One worker a platform: one command at a time, its answer back to the engine as an event.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, convert::Infallible, sync::Arc, time::Duration};
 
 use adapters::command::{AdapterError, AllocationRequest, BatchJob, BatchState};
 use scheduler::{
@@ -16,6 +16,12 @@ use crate::{
     place::{Ground, Place},
 };
 
+/// A cancellation that failed is tried so often again before the manager ends, with such pauses.
+const N_LAST_CANCELS: usize = 3;
+const CANCEL_PAUSE: Duration = Duration::from_secs(1);
+/// For all of that.
+const LEAVE_LIMIT: Duration = Duration::from_secs(20);
+
 /// What a platform is to do.
 pub(crate) enum Order {
     /// From now on this worker's orders can be carried out.
@@ -26,6 +32,20 @@ pub(crate) enum Order {
     Cancel { platform: PlatformId, batch_ids: Vec<String> },
     /// List all of ours.
     List { platform: PlatformId },
+    /// The manager was shut down: when all before is done, leave nothing there. `done` is dropped then.
+    Leave { done: mpsc::Sender<Infallible> },
+}
+
+impl Order {
+    fn platform(&self) -> Option<PlatformId> {
+        match self {
+            Order::Attach { platform, .. }
+            | Order::Submit { platform, .. }
+            | Order::Cancel { platform, .. }
+            | Order::List { platform } => Some(*platform),
+            Order::Leave { .. } => None,
+        }
+    }
 }
 
 /// Makes the join document for the allocation with that tag, whose pilots stand on that ground.
@@ -39,17 +59,8 @@ pub(crate) struct Worker {
     pub(crate) make_join: MakeJoin,
     pub(crate) handle: Handle,
     pub(crate) clock: Clock,
-}
-
-impl Order {
-    fn platform(&self) -> PlatformId {
-        match self {
-            Order::Attach { platform, .. }
-            | Order::Submit { platform, .. }
-            | Order::Cancel { platform, .. }
-            | Order::List { platform } => *platform,
-        }
-    }
+    /// What it failed to cancel.
+    pub(crate) uncancelled: Vec<String>,
 }
 
 /// Hands orders to their platform's worker. Orders may come before their platform is attached: they wait.
@@ -57,25 +68,44 @@ pub(crate) async fn dispatch(mut orders: mpsc::UnboundedReceiver<Order>) {
     let mut workers: HashMap<PlatformId, mpsc::UnboundedSender<Order>> = HashMap::new();
     let mut early: Vec<Order> = Vec::new();
     while let Some(order) = orders.recv().await {
-        if let Order::Attach { platform, worker } = order {
-            let (to_worker, from_dispatch) = mpsc::unbounded_channel();
-            tokio::spawn(work(*worker, from_dispatch));
-            let (now, later) = early.into_iter().partition(|order: &Order| order.platform() == platform);
-            early = later;
-            for order in now {
-                // The worker was just started and ends only when this sender goes.
-                let _ = to_worker.send(order);
+        match order {
+            Order::Attach { platform, worker } => {
+                let (to_worker, from_dispatch) = mpsc::unbounded_channel();
+                tokio::spawn(work(*worker, from_dispatch));
+                for order in early.extract_if(.., |order| order.platform() == Some(platform)) {
+                    // The worker was just started and ends only when this sender goes.
+                    let _ = to_worker.send(order);
+                }
+                workers.insert(platform, to_worker);
             }
-            workers.insert(platform, to_worker);
-            continue;
-        }
-        match workers.get(&order.platform()) {
-            Some(worker) => {
-                // As above.
-                let _ = worker.send(order);
+            Order::Leave { done } => {
+                for worker in workers.values() {
+                    // Those that have ended have left.
+                    let _ = worker.send(Order::Leave { done: done.clone() });
+                }
             }
-            None => early.push(order),
+            Order::Submit { platform, .. } | Order::Cancel { platform, .. } | Order::List { platform } => {
+                match workers.get(&platform) {
+                    Some(worker) => {
+                        // As above.
+                        let _ = worker.send(order);
+                    }
+                    None => early.push(order),
+                }
+            }
         }
+    }
+}
+
+/// Returns when every platform's worker has done what it was told and has left, or it takes too long.
+pub(crate) async fn leave(orders: &mpsc::UnboundedSender<Order>) {
+    let (done, mut all_done) = mpsc::channel(1);
+    // Without a dispatcher nobody holds `done`, and the wait is over at once.
+    let _ = orders.send(Order::Leave { done });
+    if tokio::time::timeout(LEAVE_LIMIT, all_done.recv()).await.is_err() {
+        tracing::warn!(
+            "a platform does not answer; what was not cancelled there is cancelled by the next start"
+        );
     }
 }
 
@@ -85,7 +115,12 @@ async fn work(mut worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>) {
             Order::Submit { allocation, tag, .. } => Some(worker.submit(allocation, tag).await),
             Order::List { platform } => Some(worker.list(platform).await),
             Order::Cancel { batch_ids, .. } => {
-                worker.cancel(&batch_ids).await;
+                worker.cancel(batch_ids).await;
+                None
+            }
+            Order::Leave { done } => {
+                worker.leave().await;
+                drop(done);
                 None
             }
             Order::Attach { .. } => None,
@@ -171,18 +206,31 @@ impl Worker {
         adapter.read_list(&output).map_err(|error| error.to_string())
     }
 
-    async fn cancel(&mut self, batch_ids: &[String]) {
-        if let Err(what) = self.place.ground().await {
+    async fn cancel(&mut self, batch_ids: Vec<String>) {
+        if let Err(what) = self.try_cancel(&batch_ids).await {
+            // The next listing shows them again, and they are cancelled again.
             tracing::warn!(platform = self.spec.name, ?batch_ids, what, "cancel failed");
-            return;
+            self.uncancelled = batch_ids;
         }
-        match self.place.run(self.place.adapter().cancel(batch_ids)).await {
-            Ok(output) if output.code == Some(0) => {}
-            // The next listing shows it again, and it is cancelled again.
-            Ok(output) => {
-                tracing::warn!(platform = self.spec.name, ?batch_ids, what = output.words(), "cancel failed")
+    }
+
+    async fn try_cancel(&mut self, batch_ids: &[String]) -> Result<(), String> {
+        self.place.ground().await?;
+        self.place.said("cancel", self.place.adapter().cancel(batch_ids)).await.map(drop)
+    }
+
+    /// There is no listing after this one: what could not be cancelled is tried again now.
+    async fn leave(&mut self) {
+        for _ in 0..N_LAST_CANCELS {
+            let batch_ids = std::mem::take(&mut self.uncancelled);
+            if batch_ids.is_empty() {
+                break;
             }
-            Err(error) => tracing::warn!(platform = self.spec.name, ?batch_ids, %error, "cancel failed"),
+            tokio::time::sleep(CANCEL_PAUSE).await;
+            self.cancel(batch_ids).await;
+        }
+        if let Err(what) = self.place.leave().await {
+            tracing::warn!(platform = self.spec.name, what, "something may be left there");
         }
     }
 }

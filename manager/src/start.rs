@@ -125,6 +125,7 @@ pub struct Manager {
     threads: Vec<std::thread::JoinHandle<()>>,
     /// For the end, when pilots run on this host.
     farewell: Option<Farewell>,
+    orders: mpsc::UnboundedSender<Order>,
 }
 
 impl Manager {
@@ -148,10 +149,14 @@ impl Manager {
     }
 
     /// Ends answering and closes the store. What pilots hold they keep, and come back to the next manager.
-    /// After a shutdown it waits first, a few seconds at most, until nothing of pilots is left on this host.
+    /// After a shutdown it waits first until platforms have been told what is not wanted any more, and nothing
+    /// of pilots is left on this host: for a limited time.
     pub async fn close(self) {
-        let Manager { access_path, ended, stop_api, stop_engine, api, threads, farewell, .. } = self;
+        let Manager { access_path, ended, stop_api, stop_engine, api, threads, farewell, orders, .. } = self;
         let is_shut_down = matches!(*ended.borrow(), Some(Ok(())));
+        if is_shut_down {
+            platforms::leave(&orders).await;
+        }
         if let (true, Some(farewell)) = (is_shut_down, farewell) {
             farewell.wait().await;
         }
@@ -254,9 +259,10 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         api,
         threads,
         farewell,
+        orders,
     };
     if !config.is_offline {
-        attach_platforms(&manager, &config, &tokens, settings, clock, &orders).await?;
+        attach_platforms(&manager, &config, &tokens, settings, clock).await?;
     }
     Ok(manager)
 }
@@ -392,13 +398,13 @@ async fn attach_platforms(
     tokens: &Tokens,
     settings: Settings,
     clock: Clock,
-    orders: &mpsc::UnboundedSender<Order>,
 ) -> Result<(), StartError> {
     let surroundings = surroundings(config);
     let make_join = make_join(config, tokens, manager);
     for (spec, site) in &config.platforms {
         let unknown = || StartError::Adapter { platform: spec.name.clone(), found: spec.adapter.clone() };
         let plan = Plan {
+            name: format!("{}{}", settings.tag_prefix(), spec.name),
             adapter: spec.adapter.clone(),
             site: site.clone(),
             surroundings: surroundings.clone(),
@@ -414,12 +420,13 @@ async fn attach_platforms(
             make_join: make_join.clone(),
             handle: manager.handle.clone(),
             clock,
+            uncancelled: Vec::new(),
         });
         let spec = spec.clone();
         let answer = manager.handle.ask(|request| Event::PlatformAttached { request, spec }).await?;
         if let Answer::Attached(platform) = answer {
             // The dispatcher lives as long as the performer.
-            let _ = orders.send(Order::Attach { platform, worker });
+            let _ = manager.orders.send(Order::Attach { platform, worker });
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use std::{
 
 use nix::{sys::signal::Signal, unistd::Uid};
 
-use crate::{Sandbox, signal_pid, sshd, until};
+use crate::{Sandbox, scene::Platform, signal_pid, sshd, until};
 
 /// Such a host; its name is `localhost`.
 pub struct Apart {
@@ -79,8 +79,7 @@ impl Apart {
 
     /// How often somebody was let in so far.
     pub fn n_logins(&self) -> usize {
-        let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-        log.lines().filter(|line| line.starts_with("Accepted ") && line.contains(" from ")).count()
+        sshd::n_logins(&fs::read_to_string(self.folder.join("log")).unwrap_or_default())
     }
 
     /// Ends the connections that there are, but not what was started in them.
@@ -93,6 +92,12 @@ impl Apart {
                 signal_pid(pid, Signal::SIGKILL);
             }
         }
+    }
+}
+
+impl Platform for Apart {
+    fn has_pilots(&self, sandbox: &Sandbox) -> bool {
+        !sandbox.agents().is_empty()
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use nix::{sys::signal::Signal, unistd::Uid};
 
-use crate::{Running, Sandbox, text, until};
+use crate::{Running, Sandbox, scene::Platform, text, until};
 
 /// Where Debian's packages put daemons and commands.
 const PROGRAMS: &str = "/usr/lib/gridengine";
@@ -195,6 +195,16 @@ impl Cell {
         let queue = lines(&[("qname", "batch.q"), ("tmpdir", &tmp)], &QUEUE);
         let queue = LIMITS.into_iter().fold(queue, |text, name| format!("{text}{name} INFINITY\n"));
         self.succeed("qconf", &["-Aq", &self.write("batch.q", &queue)]);
+    }
+}
+
+impl Platform for Cell {
+    fn environment(&self) -> &[(String, String)] {
+        &self.environment
+    }
+
+    fn has_pilots(&self, _: &Sandbox) -> bool {
+        !self.jobs("rps").is_empty()
     }
 }
 

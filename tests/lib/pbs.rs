@@ -10,7 +10,7 @@ use std::{
 
 use nix::unistd::Uid;
 
-use crate::{Sandbox, text};
+use crate::{Sandbox, scene::Platform, text};
 
 const EMULATOR: &str = include_str!("pbs/emulator.py");
 /// Its names.
@@ -129,5 +129,15 @@ impl Cluster {
 
     fn emulated(&self) -> &Path {
         self.folder.as_deref().expect("only an emulated cluster obeys")
+    }
+}
+
+impl Platform for Cluster {
+    fn environment(&self) -> &[(String, String)] {
+        &self.environment
+    }
+
+    fn has_pilots(&self, _: &Sandbox) -> bool {
+        !self.jobs("QHWTRE").is_empty()
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use nix::{sys::signal::Signal, unistd::Uid};
 
-use crate::{Running, Sandbox, text, until};
+use crate::{Running, Sandbox, scene::Platform, text, until};
 
 /// Nodes of the cluster, named n1, n2.
 const N_NODES: u16 = 2;
@@ -110,6 +110,16 @@ impl Cluster {
         let mut command = self.command(program);
         command.args(arguments).current_dir(&self.folder);
         sandbox.spawn(name, command)
+    }
+}
+
+impl Platform for Cluster {
+    fn environment(&self) -> &[(String, String)] {
+        &self.environment
+    }
+
+    fn has_pilots(&self, _: &Sandbox) -> bool {
+        !self.jobs("PENDING,RUNNING,COMPLETING").is_empty()
     }
 }
 

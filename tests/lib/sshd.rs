@@ -95,8 +95,7 @@ impl Sshd {
 
     /// How often somebody was let in so far.
     pub fn n_logins(&self, sandbox: &Sandbox) -> usize {
-        let log = sandbox.read(&format!("{}.err", self.name));
-        log.lines().filter(|line| line.starts_with("Accepted ") && line.contains(" from ")).count()
+        n_logins(&sandbox.read(&format!("{}.err", self.name)))
     }
 
     /// Ends the connections that there are, but not what runs in them.
@@ -107,6 +106,11 @@ impl Sshd {
             children(pid).into_iter().for_each(|pid| crate::signal_pid(pid, Signal::SIGKILL));
         }
     }
+}
+
+/// How often somebody was let in, by a server's log.
+pub fn n_logins(log: &str) -> usize {
+    log.lines().filter(|line| line.starts_with("Accepted ") && line.contains(" from ")).count()
 }
 
 /// Makes a server's folder, with its keys and its configuration: these lines and what all have.

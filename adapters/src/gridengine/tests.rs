@@ -8,37 +8,25 @@ use scheduler::{resources::Resources, time::Span};
 use super::{answers::state_of, *};
 use crate::{
     command::BatchState,
+    testing,
     transcripts::{Step, files_of, of, steps},
 };
 
 const FORMS: &str = include_str!("../../transcripts/gridengine/adapter-forms.txt");
 
 fn grid_engine() -> GridEngine {
-    let surroundings = Surroundings { agent_command: vec!["/opt/pilot fish/agent".into()] };
-    let site = Site {
-        queue: Some("all.q".into()),
-        account: Some("lab".into()),
-        options: vec!["-l exclusive=true".into(), "-m n".into()],
-        setup: vec!["module load glibc".into()],
-        grid_engine: site::GridEngine {
-            parallel_environment: Some("smp".into()),
-            gpu_resource: Some("gpu".into()),
-            ..site::GridEngine::default()
-        },
-        ..Site::default()
+    let grid_engine = site::GridEngine {
+        parallel_environment: Some("smp".into()),
+        gpu_resource: Some("gpu".into()),
+        ..site::GridEngine::default()
     };
-    GridEngine::new(&surroundings, &site)
+    let options = ["-l exclusive=true", "-m n"];
+    GridEngine::new(&testing::surroundings(), &Site { grid_engine, ..testing::site("all.q", &options) })
 }
 
 fn request(cores: u32, gpus: u32) -> AllocationRequest {
-    AllocationRequest {
-        tag: "pf1-2".into(),
-        n_nodes: 1,
-        capacity: Resources { cores, memory_bytes: 3 << 30, gpus, ..Resources::default() },
-        walltime: Some(Span::from_millis(3_600_500)),
-        join: b"{\"token\":\"secret\"}".to_vec(),
-        folder: "/scratch/pilots/pf1-2".into(),
-    }
+    let some = testing::request(1);
+    AllocationRequest { capacity: Resources { cores, gpus, ..some.capacity }, ..some }
 }
 
 /// Runs a command with programs that say what was recorded: lines of shell that define them.

@@ -7,32 +7,14 @@ use scheduler::{resources::Resources, time::Span};
 use super::*;
 use crate::{
     command::BatchState,
+    testing::{request, site, surroundings},
     transcripts::{Step, all_of, of, steps, text},
 };
 
 const SYSTEMS: [(&str, Form); 2] = [("openpbs", Form::OpenPbs), ("torque", Form::Torque)];
 
 fn pbs() -> Pbs {
-    let surroundings = Surroundings { agent_command: vec!["/opt/pilot fish/agent".into()] };
-    let site = Site {
-        queue: Some("batch".into()),
-        account: Some("lab".into()),
-        options: vec!["-Wumask=022".into()],
-        setup: vec!["module load glibc".into()],
-        ..Site::default()
-    };
-    Pbs::new(&surroundings, &site)
-}
-
-fn request(n_nodes: u32) -> AllocationRequest {
-    AllocationRequest {
-        folder: "/pilots/pf1-1".into(),
-        tag: "pf1-2".into(),
-        n_nodes,
-        capacity: Resources { cores: 4, memory_bytes: 3 << 30, gpus: 2, ..Resources::default() },
-        walltime: Some(Span::from_secs(3601)),
-        join: b"{\"token\":\"secret\"}".to_vec(),
-    }
+    Pbs::new(&surroundings(), &site("batch", &["-Wumask=022"]))
 }
 
 /// What our script makes of what was recorded, having asked for these jobs.

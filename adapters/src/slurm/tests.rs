@@ -1,29 +1,13 @@
 //! What the recordings of a real SLURM mean.
 
 use super::*;
-use crate::transcripts::{Step, all_of, of, steps};
+use crate::{
+    testing::{request, site, surroundings},
+    transcripts::{Step, all_of, of, steps},
+};
 
 fn slurm() -> Slurm {
-    let surroundings = Surroundings { agent_command: vec!["/opt/pilot fish/agent".into()] };
-    let site = Site {
-        queue: Some("batch".into()),
-        account: Some("lab".into()),
-        options: vec!["--constraint=avx512".into()],
-        setup: vec!["module load glibc".into()],
-        ..Site::default()
-    };
-    Slurm::new(&surroundings, &site)
-}
-
-fn request(n_nodes: u32) -> AllocationRequest {
-    AllocationRequest {
-        tag: "pf1-2".into(),
-        n_nodes,
-        capacity: Resources { cores: 4, memory_bytes: 3 << 30, gpus: 2, ..Resources::default() },
-        walltime: Some(Span::from_secs(3601)),
-        join: b"{\"token\":\"secret\"}".to_vec(),
-        folder: "/scratch/pilots/pf1-2".into(),
-    }
+    Slurm::new(&surroundings(), &site("batch", &["--constraint=avx512"]))
 }
 
 /// What was recorded with the long form, in ours.

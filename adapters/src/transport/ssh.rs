@@ -119,7 +119,7 @@ pub struct Ssh {
     connection: Mutex<Connection>,
 }
 
-/// The connection, if there is one, and the how manyeth it is.
+/// The connection, if there is one, and its number: another one has another.
 #[derive(Default)]
 struct Connection {
     line: Option<Line>,
@@ -132,7 +132,7 @@ impl Ssh {
         Ssh { address, config, asker, connection: Mutex::default() }
     }
 
-    /// Sees to it that there is a connection; says the how manyeth it is.
+    /// Sees to it that there is a connection; gives its number: another one has another.
     ///
     /// # Errors
     /// There can be none.

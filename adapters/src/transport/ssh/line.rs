@@ -155,27 +155,25 @@ impl Driver {
                     Ok(channel)
                 });
                 match begun.map_err(broken) {
-                    Ok(channel) => self.execs.push(Exec::new(channel, stdin, until, answer)),
-                    Err(why) => return denied(why, |why| drop(answer.send(Err(why)))),
-                }
-            }
-            Order::Connect { host, port, answer } => match self.connect(&host, port) {
-                Ok(stream) => drop(answer.send(Ok(stream))),
-                Err(why) => return denied(why, |why| drop(answer.send(Err(why)))),
-            },
-            Order::Forward { to, answer } => {
-                let begun =
-                    self.wire.sending(|session| session.channel_forward_listen(0, Some("127.0.0.1"), None));
-                match begun.map_err(broken) {
-                    Ok((listener, port)) => {
-                        self.door = Some((listener, to));
-                        drop(answer.send(Ok(port)));
+                    Ok(channel) => {
+                        self.execs.push(Exec::new(channel, stdin, until, answer));
+                        Ok(())
                     }
-                    Err(why) => return denied(why, |why| drop(answer.send(Err(why)))),
+                    Err(why) => tell(Err(why), |result| drop(answer.send(result))),
                 }
             }
+            Order::Connect { host, port, answer } => {
+                tell(self.connect(&host, port), |result| drop(answer.send(result)))
+            }
+            Order::Forward { to, answer } => tell(self.forward(to), |result| drop(answer.send(result))),
         }
-        Ok(())
+    }
+
+    fn forward(&mut self, to: SocketAddr) -> Result<u16, Broken> {
+        let begun = self.wire.sending(|session| session.channel_forward_listen(0, Some("127.0.0.1"), None));
+        let (listener, port) = begun.map_err(broken)?;
+        self.door = Some((listener, to));
+        Ok(port)
     }
 
     fn connect(&mut self, host: &str, port: u16) -> Result<UnixStream, Broken> {
@@ -283,12 +281,12 @@ fn broken(error: ssh2::Error) -> Broken {
     }
 }
 
-/// Tells whoever asked; only what breaks the whole connection is an error.
-fn denied(why: Broken, tell: impl FnOnce(Broken)) -> Result<(), String> {
-    let lost = match &why {
-        Broken::Lost(what) => Some(what.clone()),
-        _ => None,
+/// Answers whoever asked. Error: what breaks the whole connection.
+fn tell<T>(result: Result<T, Broken>, answer: impl FnOnce(Result<T, Broken>)) -> Result<(), String> {
+    let lost = match &result {
+        Err(Broken::Lost(what)) => Err(what.clone()),
+        _ => Ok(()),
     };
-    tell(why);
-    lost.map_or(Ok(()), Err)
+    answer(result);
+    lost
 }

@@ -90,18 +90,15 @@ struct Steps {
 
 impl Steps {
     /// Takes note of a step; `None` if it failed.
-    fn take<T>(&mut self, step: &'static str, result: Result<(T, String), String>) -> Option<T> {
-        let (value, what) = match result {
-            Ok((value, what)) => (Some(value), what),
-            Err(what) => (None, what),
-        };
-        let is_ok = value.is_some();
+    fn take(&mut self, step: &'static str, result: Result<String, String>) -> Option<()> {
+        let is_ok = result.is_ok();
+        let (Ok(what) | Err(what)) = result;
         if !self.is_json {
             // Whoever reads no more sees the exit code.
             let _ = show::print(&format!("{step:<13} {:<7} {what}\n", if is_ok { "ok" } else { "FAILED" }));
         }
         self.all.push(Step { step, is_ok, what });
-        value
+        is_ok.then_some(())
     }
 }
 
@@ -120,7 +117,10 @@ pub async fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
         is_ready = look(&mut steps, &config, &spec, &site) => is_ready,
         _ = interrupts.next() => return Ok(Outcome::Interrupted),
     };
-    if is_ready && !args.no_probe && !probe(&mut steps, args, config, (spec, site), &mut interrupts).await? {
+    if is_ready.is_some()
+        && !args.no_probe
+        && !probe(&mut steps, args, config, (spec, site), &mut interrupts).await?
+    {
         return Ok(Outcome::Interrupted);
     }
     if args.json {
@@ -135,59 +135,48 @@ pub async fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
     }
 }
 
-/// Looks without submitting anything; whether all is well.
-async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Site) -> bool {
-    let surroundings = Surroundings { agent_command: config.agent_command.clone() };
-    let plan = Plan {
+/// Looks without submitting anything; `None`: a step failed.
+async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Site) -> Option<()> {
+    let mut place = Place::new(Plan {
+        name: spec.name.clone(),
         adapter: spec.adapter.clone(),
         // The way home is the probe's part.
         site: Site { reach: Some(Reach::Direct), ..site.clone() },
-        surroundings,
+        surroundings: Surroundings { agent_command: config.agent_command.clone() },
         pilots: config.folder.join("pilots"),
         manager: SocketAddr::from(([127, 0, 0, 1], 0)),
         scheme: "https",
         asker: config.asker.clone(),
-    };
-    let Some(mut place) = Place::new(plan) else { return false };
-    let began = Instant::now();
-    let connected = place.connect().await.map_err(|error| error.to_string());
-    let host = match &site.ssh {
-        Some(host) => format!("{host}, {}", format::span(since(began))),
-        None => "this host".to_owned(),
-    };
-    let connected = connected.map(|()| ((), host));
-    if steps.take("connection", connected).is_none() {
-        return false;
-    }
+    })?;
+    steps.take("connection", connected(&place, site).await)?;
     if let Some(command) = place.adapter().version() {
         let said = place.said("ask for the version", command).await;
         let first = |said: String| said.lines().find(|line| !line.trim().is_empty()).unwrap_or("").to_owned();
-        if steps.take("batch system", said.map(|said| ((), first(said)))).is_none() {
-            return false;
-        }
+        steps.take("batch system", said.map(first))?;
     }
     if let Some(command) = place.adapter().describe() {
-        let queues = match place.run(command).await {
-            Ok(output) => place.adapter().read_describe(&output).map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        let fits = queues.and_then(|queues| fitting(&queues, spec, site));
-        if steps.take("queue", fits.map(|what| ((), what))).is_none() {
-            return false;
-        }
+        let described = place.run(command).await.map_err(|error| error.to_string());
+        let queues = described
+            .and_then(|output| place.adapter().read_describe(&output).map_err(|error| error.to_string()));
+        steps.take("queue", queues.and_then(|queues| fitting(&queues, spec, site)))?;
     }
-    let ground = place.ground().await;
-    let ground = ground.map(|ground| ((), ground.folder));
-    if steps.take("folder", ground).is_none() {
-        return false;
-    }
+    steps.take("folder", place.ground().await.map(|ground| ground.folder))?;
     let list = place.adapter().list("pf");
     let listed = place.run(list).await.map_err(|error| error.to_string());
-    let listed =
+    let jobs =
         listed.and_then(|output| place.adapter().read_list(&output).map_err(|error| error.to_string()));
-    let listed = listed
-        .map(|jobs| ((), format!("{} of this account", format::counted(jobs.len() as u64, "allocation"))));
-    steps.take("listing", listed).is_some()
+    let what = |n_jobs| format!("{} of this account", format::counted(n_jobs, "allocation"));
+    steps.take("listing", jobs.map(|jobs| what(jobs.len() as u64)))
+}
+
+/// Connects; gives where to, and how long it took.
+async fn connected(place: &Place, site: &Site) -> Result<String, String> {
+    let began = Instant::now();
+    place.connect().await.map_err(|error| error.to_string())?;
+    Ok(match &site.ssh {
+        Some(host) => format!("{host}, {}", format::span(since(began))),
+        None => "this host".to_owned(),
+    })
 }
 
 /// Whether the queue takes such pilots: what it is.
@@ -243,12 +232,12 @@ async fn probe(
     };
     let is_interrupted = came.is_none();
     if let Some(came) = came {
-        steps.take("probe", came.map(|what| ((), what)));
+        steps.take("probe", came);
     }
     let ended = end(&mut manager, &client).await;
     manager.close().await;
     if !is_interrupted || ended.is_err() {
-        steps.take("end", ended.map(|what| ((), what)));
+        steps.take("end", ended);
     }
     Ok(!is_interrupted)
 }

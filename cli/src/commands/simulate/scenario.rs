@@ -37,7 +37,8 @@ pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
     let subject = Subject::load(args)?;
     let (scenario, is_traced) = (subject.scenario.clone(), args.trace);
     let bar = if is_traced { ProgressBar::hidden() } else { progress::of_tasks(scenario.n_tasks()) };
-    let (how_far, shown) = (Arc::new(Mutex::new(HowFar::default())), bar.clone());
+    let before = HowFar { n_tasks: scenario.n_tasks(), ..HowFar::default() };
+    let (how_far, shown) = (Arc::new(Mutex::new(before)), bar.clone());
     let seen = Arc::clone(&how_far);
     let work = move || {
         // It may be longer than memory.

@@ -1,0 +1,34 @@
+//! What the tests of all codecs ask for, and of whom.
+
+use profiles::site::Site;
+use scheduler::{resources::Resources, time::Span};
+
+use crate::{Surroundings, command::AllocationRequest};
+
+/// An agent whose path has a space in it.
+pub fn surroundings() -> Surroundings {
+    Surroundings { agent_command: vec!["/opt/pilot fish/agent".into()] }
+}
+
+/// An account with these options, in this queue.
+pub fn site(queue: &str, options: &[&str]) -> Site {
+    Site {
+        queue: Some(queue.into()),
+        account: Some("lab".into()),
+        options: options.iter().map(|option| (*option).to_owned()).collect(),
+        setup: vec!["module load glibc".into()],
+        ..Site::default()
+    }
+}
+
+/// An allocation of so many nodes with some of everything, for little more than an hour.
+pub fn request(n_nodes: u32) -> AllocationRequest {
+    AllocationRequest {
+        tag: "pf1-2".into(),
+        n_nodes,
+        capacity: Resources { cores: 4, memory_bytes: 3 << 30, gpus: 2, ..Resources::default() },
+        walltime: Some(Span::from_millis(3_600_500)),
+        join: b"{\"token\":\"secret\"}".to_vec(),
+        folder: "/scratch/pilots/pf1-2".into(),
+    }
+}

@@ -1,0 +1,100 @@
+//! A platform that is not this host's processes, a manager with pilots there, and a sweep of many tasks.
+
+use nix::sys::signal::Signal;
+
+use crate::{Running, Sandbox, until};
+
+/// Tasks of the sweep.
+pub const N_TASKS: u64 = 200;
+
+/// Where pilots of a [`Scene`] run.
+pub trait Platform {
+    /// What a manager needs in its environment to give it orders.
+    fn environment(&self) -> &[(String, String)] {
+        &[]
+    }
+
+    /// Whether pilots or their jobs are there, or on their way out.
+    fn has_pilots(&self, sandbox: &Sandbox) -> bool;
+}
+
+/// All of it.
+pub struct Scene<P> {
+    // In the order in which they end.
+    manager: Option<Running>,
+    /// Where the pilots run.
+    pub platform: P,
+    /// Where all files are.
+    pub sandbox: Sandbox,
+}
+
+impl<P: Platform> Scene<P> {
+    /// Starts the manager. `fields`: what manager.yaml says of the platform, from its name on.
+    pub fn start(sandbox: Sandbox, platform: P, fields: &str) -> Scene<P> {
+        let configuration = format!(
+            "platforms: [{{cores: 2, poll_interval: 1s, idle_timeout: 1s, {fields}}}]\n\
+             limits: {{platform_delay_max: 2s, grace: 10s, submit_limit: 10s}}\n"
+        );
+        sandbox.write("manager.yaml", &configuration);
+        let mut scene = Scene { manager: None, platform, sandbox };
+        scene.write_job("sleep 0.1");
+        scene.serve();
+        scene
+    }
+
+    /// Writes `job.yaml`: the sweep, whose tasks say which they are and then run this.
+    pub fn write_job(&self, command: &str) {
+        let executions = self.sandbox.path().join("executions");
+        let job = format!(
+            "command: 'echo {{n}} >> {}; {command}'\nsweep: {{n: {{range: [0, {}]}}}}\ncrash_limit: 100\n",
+            executions.display(),
+            N_TASKS - 1
+        );
+        self.sandbox.write("job.yaml", &job);
+    }
+
+    /// Starts a manager.
+    pub fn serve(&mut self) {
+        let mut command = self.sandbox.command(&["serve", "--config", "manager.yaml"]);
+        command.envs(self.platform.environment().iter().cloned());
+        self.manager = Some(self.sandbox.serve(command));
+    }
+
+    /// Ends the manager by a signal that it cannot catch.
+    pub fn kill_manager(&mut self) {
+        let manager = self.manager.take().expect("a manager");
+        manager.signal(Signal::SIGKILL);
+        manager.wait();
+    }
+
+    /// Waits until that many tasks have begun.
+    pub fn until_executed(&self, n: usize) {
+        until("tasks have been executed", || self.sandbox.read("executions").lines().count() >= n);
+    }
+
+    /// Every task gets one result, no more run twice than were lost with pilots, pilots that are idle leave,
+    /// and the manager ends.
+    pub fn ends_well(&mut self, n_again_max: usize) {
+        let job = || self.sandbox.json(&["job", "1"]);
+        until("the sweep is done", || {
+            assert_eq!(job()["counts"]["failed"], 0, "{}", job());
+            job()["state"] == "done"
+        });
+        let executions = self.sandbox.read("executions");
+        let mut executed: Vec<&str> = executions.lines().collect();
+        let n_all = executed.len();
+        executed.sort_unstable();
+        executed.dedup();
+        assert_eq!(executed.len() as u64, N_TASKS);
+        assert!(n_all - executed.len() <= n_again_max, "{n_all} executions");
+        until("idle pilots have left", || !self.platform.has_pilots(&self.sandbox));
+        self.stops();
+    }
+
+    /// The manager ends when it is told to.
+    pub fn stops(&mut self) {
+        self.sandbox.ok(&["stop"]);
+        let manager = self.manager.take().expect("a manager");
+        assert_eq!(manager.wait(), Some(0), "{}", self.sandbox.read("serve.err"));
+    }
+}
