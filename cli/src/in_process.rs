@@ -7,7 +7,11 @@ use std::{
 };
 
 use manager::{Manager, StartError, config::Config, store::StoreError};
-use scheduler::{engine::interface::PlatformSpec, resources::Resources, time::Span};
+use scheduler::{
+    engine::interface::{PlatformLimits, PlatformSpec},
+    resources::Resources,
+    time::Span,
+};
 
 use crate::{access::show_path, client::Client, failure::Failure};
 
@@ -61,6 +65,7 @@ pub fn local_platform(capacity: Resources, n_pilots_max: u32, idle_timeout: Span
         idle_timeout,
         walltime: None,
         poll_interval: Span::from_secs(10),
+        limits: PlatformLimits::default(),
     }
 }
 

@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use scheduler::{engine::interface::PlatformSpec, resources::Resources, time::Span};
+use scheduler::{
+    engine::interface::{PlatformLimits, PlatformSpec},
+    resources::Resources,
+    time::Span,
+};
 use serde::Deserialize;
 
 use crate::{
-    quantity::{Bytes, Duration},
+    quantity::{Bytes, CoreHours, Duration},
     site::{self, GridEngine, Reach, Site},
 };
 
@@ -56,6 +60,9 @@ struct PlatformForm {
     #[serde(default = "ten_minutes")]
     idle_timeout: Duration,
     walltime: Option<Duration>,
+    queued_max: Option<u32>,
+    submissions_per_minute: Option<u32>,
+    core_hours: Option<CoreHours>,
     #[serde(default = "ten_seconds")]
     poll_interval: Duration,
     #[serde(default, alias = "partition", alias = "class", deserialize_with = "site::word")]
@@ -128,6 +135,11 @@ impl PlatformProfile {
             idle_timeout: form.idle_timeout.0,
             walltime: form.walltime.map(|walltime| walltime.0),
             poll_interval: form.poll_interval.0,
+            limits: PlatformLimits {
+                n_queued_max: form.queued_max,
+                n_submissions_per_minute: form.submissions_per_minute,
+                core_time_max: form.core_hours.map(|budget| budget.0),
+            },
         })
     }
 }
@@ -215,6 +227,18 @@ impl TryFrom<PlatformForm> for PlatformProfile {
         if pilots_min > pilots_max {
             return Err(format!(
                 "found pilots_min {pilots_min} of `{name}`; it must not be above pilots_max {pilots_max}"
+            ));
+        }
+        for (field, limit) in
+            [("queued_max", form.queued_max), ("submissions_per_minute", form.submissions_per_minute)]
+        {
+            if limit == Some(0) {
+                return Err(format!("found {field} 0 of `{name}`; write 1 or more, or leave it out"));
+            }
+        }
+        if form.core_hours.is_some() && form.walltime.is_none() {
+            return Err(format!(
+                "found core_hours and no walltime of `{name}`; say how long a pilot may live, or nobody knows what it costs"
             ));
         }
         if form.poll_interval.0 == Span::ZERO {

@@ -14,6 +14,28 @@ pub struct Duration(pub Span);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bytes(pub u64);
 
+/// Cores × time as a number of core-hours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CoreHours(pub Span);
+
+impl<'de> Deserialize<'de> for CoreHours {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<CoreHours, D::Error> {
+        let wanted = "a number of core-hours like 5000 or 0.5";
+        deserializer.deserialize_any(Quantity { wanted, parse: core_hours }).map(CoreHours)
+    }
+}
+
+/// Reads a number of core-hours, more than none and not more than a thousand million.
+///
+/// # Errors
+/// What would be right.
+pub fn core_hours(text: &str) -> Result<Span, String> {
+    match text.trim().parse::<f64>() {
+        Ok(hours) if hours > 0.0 && hours <= 1e9 => Ok(Span((hours * 3.6e9).round() as u64)),
+        _ => Err("write a number of core-hours like 5000 or 0.5, up to 1000000000".to_owned()),
+    }
+}
+
 impl<'de> Deserialize<'de> for Duration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         let parse = |text: &str| parse_duration_ms(text).map_err(|error| error.to_string());

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use scheduler::{
     engine::{
         interface::TaskFilter,
-        views::{JobView, PilotView, PlatformView, StatusView},
+        views::{AllocationView, JobView, PilotView, PlatformView, StatusView},
     },
     explain::Reason,
     ids::{JobId, PilotId, TaskId},
@@ -302,6 +302,56 @@ pub struct Pilots {
 pub struct Platforms {
     /// In the order they were attached.
     pub platforms: Vec<PlatformView>,
+}
+
+/// Which allocations to show.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct AllocationsQuery {
+    /// Those that have ended too.
+    pub ended: bool,
+}
+
+/// Allocations.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Allocations {
+    /// By number.
+    pub allocations: Vec<AllocationView>,
+}
+
+/// How an allocation is to be taken back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct CancelRequest {
+    /// Kill what its pilot runs instead of waiting for it; it runs again elsewhere.
+    pub now: bool,
+}
+
+/// Other limits of a platform. What is absent stays; `null`: no limit.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsRequest {
+    /// Pilots, those that are asked for included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pilots_max: Option<u32>,
+    /// Allocations whose pilots have not come.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    pub queued_max: Option<Option<u32>>,
+    /// Allocations asked for within any minute.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    pub submissions_per_minute: Option<Option<u32>>,
+    /// Core-hours of all allocations, past and present.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    pub core_hours: Option<Option<f64>>,
+}
+
+/// What is there, be it `null`.
+fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 /// Why something is as it is.

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    engine::interface::PlatformMode,
     ids::{JobId, PilotId},
     resources::Resources,
     results::FailureKind,
@@ -48,6 +49,10 @@ pub enum Reason {
     PilotIdle { since: Span, timeout: Span },
     PlatformHas { n_live: u64, n_waiting: u64, n_max: u32, n_wanted: u64 },
     AllocationUnknown { tag: String, what: String },
+    PlatformRests { platform: String, mode: PlatformMode },
+    QueueFull { platform: String, n_queued: u64, n_max: u32 },
+    AskedOften { platform: String, n_max: u32, left: Span },
+    BudgetSpent { platform: String, spent: Span, committed: Span, most: Span, each: Span },
 }
 
 impl fmt::Display for Reason {
@@ -138,7 +143,40 @@ impl Reason {
             Reason::AllocationUnknown { tag, what } => {
                 write!(f, "whether allocation {tag} exists is not known ({what}); the next listing will tell")
             }
+            Reason::PlatformRests { .. }
+            | Reason::QueueFull { .. }
+            | Reason::AskedOften { .. }
+            | Reason::BudgetSpent { .. } => self.write_about_limits(f),
             other => other.write_about_pilots(f),
+        }
+    }
+
+    /// The sentences about what operators allow.
+    fn write_about_limits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::PlatformRests { platform, mode } => {
+                let is = if *mode == PlatformMode::Paused { "is paused" } else { "is being drained" };
+                write!(f, "platform {platform} {is}; `pilotfish platform resume {platform}` lets it go on")
+            }
+            Reason::QueueFull { platform, n_queued, n_max } => write!(
+                f,
+                "{n_queued} allocation{} on {platform} wait for their pilots, and no more than {n_max} may (queued_max)",
+                plural(*n_queued)
+            ),
+            Reason::AskedOften { platform, n_max, left } => write!(
+                f,
+                "{platform} was asked for {n_max} allocation{} within a minute, and more may not be (submissions_per_minute); the next in {left}",
+                plural(u64::from(*n_max))
+            ),
+            Reason::BudgetSpent { platform, spent, committed, most, each } => write!(
+                f,
+                "of {} core-hours on {platform}, {} are spent and {} are kept for allocations that are there; one more takes {} (core_hours)",
+                core_hours(*most),
+                core_hours(*spent),
+                core_hours(*committed),
+                core_hours(*each)
+            ),
+            _ => Ok(()),
         }
     }
 
@@ -203,9 +241,20 @@ impl Reason {
             | Reason::BehindJob { .. }
             | Reason::ShuttingDown
             | Reason::PlatformHas { .. }
-            | Reason::AllocationUnknown { .. } => Ok(()),
+            | Reason::AllocationUnknown { .. }
+            | Reason::PlatformRests { .. }
+            | Reason::QueueFull { .. }
+            | Reason::AskedOften { .. }
+            | Reason::BudgetSpent { .. } => Ok(()),
         }
     }
+}
+
+/// Cores × time in the unit of budgets.
+pub fn core_hours(core_time: Span) -> String {
+    let hours = core_time.as_secs_f64() / 3600.0;
+    let text = if hours < 10.0 { format!("{hours:.2}") } else { format!("{hours:.1}") };
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn plural(n: u64) -> &'static str {

@@ -10,15 +10,18 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use protocol::{
     api::{
-        AccessFile, Changed, ErrorAnswer, ErrorBody, Explanation, Jobs, Outputs, PREFIX, Pilots, Platforms,
-        ShutDown, ShutdownRequest, Status, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks,
-        VersionInfo,
+        AccessFile, Allocations, CancelRequest, Changed, ErrorAnswer, ErrorBody, Explanation, Jobs,
+        LimitsRequest, Outputs, PREFIX, Pilots, Platforms, ShutDown, ShutdownRequest, Status, SubmitRequest,
+        Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo,
     },
     job::JobSpec,
 };
 use scheduler::{
-    engine::{interface::TaskFilter, views::JobView},
-    ids::{JobId, TaskId},
+    engine::{
+        interface::TaskFilter,
+        views::{AllocationView, JobView, PlatformView},
+    },
+    ids::{AllocationId, JobId, TaskId},
 };
 
 pub use events::EventStream;
@@ -232,6 +235,39 @@ impl Client {
     /// Platforms.
     pub async fn platforms(&self) -> Result<Platforms, ClientError> {
         self.get("/platforms").await
+    }
+
+    /// Wants something else of a platform: `pause`, `resume` or `drain`.
+    pub async fn change_platform(&self, name: &str, verb: &str) -> Result<PlatformView, ClientError> {
+        self.post(&format!("/platforms/{name}/{verb}"), &()).await
+    }
+
+    /// Sets limits of a platform.
+    pub async fn limit_platform(
+        &self,
+        name: &str,
+        limits: &LimitsRequest,
+    ) -> Result<PlatformView, ClientError> {
+        self.post(&format!("/platforms/{name}/limits"), limits).await
+    }
+
+    /// Allocations; those that have ended only on request.
+    pub async fn allocations(&self, with_ended: bool) -> Result<Allocations, ClientError> {
+        self.get(&format!("/allocations?ended={with_ended}")).await
+    }
+
+    /// One allocation.
+    pub async fn allocation(&self, id: AllocationId) -> Result<AllocationView, ClientError> {
+        self.get(&format!("/allocations/{id}")).await
+    }
+
+    /// Takes an allocation back; `now`: without waiting for what its pilot runs.
+    pub async fn cancel_allocation(
+        &self,
+        id: AllocationId,
+        now: bool,
+    ) -> Result<AllocationView, ClientError> {
+        self.post(&format!("/allocations/{id}/cancel"), &CancelRequest { now }).await
     }
 
     /// Why something is as it is: `job/3`, `task/3/7`, `pilot/1`, `platform/local`.

@@ -2,6 +2,7 @@
 
 pub mod agent;
 
+mod allocation;
 mod cancel;
 mod change;
 mod check;
@@ -72,8 +73,10 @@ pub enum Command {
     Pilots(pilots::PilotsArgs),
     /// List platforms
     Platforms(platforms::PlatformsArgs),
-    /// Try a platform, or show what it would be asked
-    Platform(platform::PlatformArgs),
+    /// Try, show, pause or limit platforms
+    Platform(Box<platform::PlatformArgs>),
+    /// Show or cancel what platforms were asked for
+    Allocation(allocation::AllocationArgs),
     /// Say why something is as it is
     Explain(explain::ExplainArgs),
     /// Show what the manager does as a whole
@@ -93,7 +96,11 @@ pub enum Command {
 impl Command {
     /// Whether a manager runs in this process for it.
     pub fn hosts_manager(&self) -> bool {
-        matches!(self, Command::Run(_) | Command::Serve(_) | Command::Platform(_))
+        match self {
+            Command::Run(_) | Command::Serve(_) => true,
+            Command::Platform(args) => args.hosts_manager(),
+            _ => false,
+        }
     }
 }
 
@@ -121,7 +128,8 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::RetryFailed(args) => retry_failed::run(args).await,
         Command::Pilots(args) => pilots::run(args).await,
         Command::Platforms(args) => platforms::run(args).await,
-        Command::Platform(args) => platform::run(args).await,
+        Command::Platform(args) => platform::run(*args).await,
+        Command::Allocation(args) => allocation::run(args).await,
         Command::Explain(args) => explain::run(args).await,
         Command::Status(args) => status::run(args).await,
         Command::Stop(args) => stop::run(args).await,

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::platform;
 use crate::{
     failure::{Failure, Outcome},
     show::{self, Screen, format::count, table::Table, words},
@@ -40,6 +41,7 @@ pub async fn run(args: PlatformsArgs) -> Result<Outcome, Failure> {
         let mut table = Table::new(&[
             "PLATFORM",
             "ADAPTER",
+            "STATE",
             ">PILOTS",
             ">MAX",
             ">AWAITED",
@@ -54,6 +56,7 @@ pub async fn run(args: PlatformsArgs) -> Result<Outcome, Failure> {
             table.row(vec![
                 platform.name.clone().into(),
                 platform.adapter.clone().into(),
+                words::state(platform::state(platform)),
                 count(platform.n_pilots).into(),
                 platform.n_pilots_max.to_string().into(),
                 count(platform.n_allocations_waiting + platform.n_allocations_unknown).into(),

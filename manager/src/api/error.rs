@@ -134,6 +134,8 @@ impl From<Refusal> for ApiError {
             Refusal::NoTask(TaskId { .. }, _) => (StatusCode::NOT_FOUND, "no-such-task"),
             Refusal::NoPilot(_) => (StatusCode::NOT_FOUND, "no-such-pilot"),
             Refusal::NoPlatform(_) => (StatusCode::NOT_FOUND, "no-such-platform"),
+            Refusal::UnknownAllocation(_) => (StatusCode::NOT_FOUND, "no-such-allocation"),
+            Refusal::AllocationOver(..) => (StatusCode::CONFLICT, "wrong-state"),
             Refusal::NoAllocation(_) => (StatusCode::NOT_FOUND, "no-such-allocation"),
             Refusal::NotYours { .. } => (StatusCode::FORBIDDEN, "not-yours"),
             Refusal::WrongState { .. } => (StatusCode::CONFLICT, "wrong-state"),

@@ -12,6 +12,7 @@ mod extract;
 mod jobs;
 mod listener;
 mod openapi;
+mod operators;
 mod outputs;
 mod parking;
 mod patience;

@@ -11,9 +11,10 @@ use axum::{
 };
 use protocol::{
     api::{
-        self, Changed, EventsQuery, Explanation, Jobs, Outputs, OutputsQuery, Pilots, PilotsQuery, Platforms,
-        ShutDown, ShutdownRequest, Status, StreamEvent, SubmitRequest, Submitted, TaskDetail, TaskSelection,
-        Tasks, TasksQuery, VersionInfo,
+        self, Allocations, AllocationsQuery, CancelRequest, Changed, EventsQuery, Explanation, Jobs,
+        LimitsRequest, Outputs, OutputsQuery, Pilots, PilotsQuery, Platforms, ShutDown, ShutdownRequest,
+        Status, StreamEvent, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, TasksQuery,
+        VersionInfo,
     },
     job::{
         JobSpec,
@@ -21,10 +22,12 @@ use protocol::{
     },
     pilot,
 };
-use scheduler::engine::views::JobView;
+use scheduler::engine::views::{AllocationView, JobView, PlatformView};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::{Shared, error::ApiError, events, extract::User, jobs, openapi, outputs, pilots, show, tasks};
+use super::{
+    Shared, error::ApiError, events, extract::User, jobs, openapi, operators, outputs, pilots, show, tasks,
+};
 
 /// What a page of rows takes while it is made: eight MiB of outputs or parameters, as JSON.
 const PAGE_BYTES: usize = 64 << 20;
@@ -32,7 +35,7 @@ const PAGE_BYTES: usize = 64 << 20;
 const OUTPUT_BYTES: usize = 2 * RESULT_LIMIT_BYTES_MAX as usize;
 
 /// What may be large, and the memory set aside for it while it is made.
-pub(super) const LARGE: [(&str, usize); 7] = [
+pub(super) const LARGE: [(&str, usize); 8] = [
     ("/jobs", PAGE_BYTES),
     ("/jobs/{id}/spec", SPEC_BYTES_MAX),
     ("/jobs/{id}/tasks", PAGE_BYTES),
@@ -40,6 +43,7 @@ pub(super) const LARGE: [(&str, usize); 7] = [
     ("/jobs/{id}/tasks/{index}/stdout", OUTPUT_BYTES),
     ("/jobs/{id}/tasks/{index}/stderr", OUTPUT_BYTES),
     ("/pilots", PAGE_BYTES),
+    ("/allocations", PAGE_BYTES),
 ];
 
 /// Makes a type's schema.
@@ -76,6 +80,13 @@ pub(super) struct Route {
 
 /// All routes, in the order of the document.
 pub(super) fn routes() -> Vec<Route> {
+    let mut all = routes_of_jobs();
+    all.extend(routes_of_platforms());
+    all.extend(other_routes());
+    all
+}
+
+fn routes_of_jobs() -> Vec<Route> {
     vec![
         get("/version", "Who answers.", json::<VersionInfo>(), show::version).open(),
         get("/openapi.json", "This document.", Answers::Document, document).open(),
@@ -109,8 +120,53 @@ pub(super) fn routes() -> Vec<Route> {
         ),
         get("/jobs/{id}/outputs", "A page of what the job's tasks wrote.", json::<Outputs>(), outputs::list)
             .query::<OutputsQuery>(),
+    ]
+}
+
+fn routes_of_platforms() -> Vec<Route> {
+    vec![
         get("/pilots", "Pilots by number.", json::<Pilots>(), show::pilots).query::<PilotsQuery>(),
         get("/platforms", "Platforms as they were attached.", json::<Platforms>(), show::platforms),
+        post(
+            "/platforms/{name}/pause",
+            "Ask it for no more. For operators.",
+            json::<PlatformView>(),
+            operators::pause,
+        ),
+        post(
+            "/platforms/{name}/resume",
+            "Let a paused or drained platform go on. For operators.",
+            json::<PlatformView>(),
+            operators::resume,
+        ),
+        post(
+            "/platforms/{name}/drain",
+            "Ask it for no more, cancel what waits there, and let its pilots end. For operators.",
+            json::<PlatformView>(),
+            operators::drain,
+        ),
+        post(
+            "/platforms/{name}/limits",
+            "Set other limits, until a manager starts whose configuration says otherwise. For operators.",
+            json::<PlatformView>(),
+            operators::limits,
+        )
+        .body::<LimitsRequest>(),
+        get("/allocations", "Allocations by number.", json::<Allocations>(), operators::allocations)
+            .query::<AllocationsQuery>(),
+        get("/allocations/{id}", "One allocation.", json::<AllocationView>(), operators::allocation),
+        post(
+            "/allocations/{id}/cancel",
+            "Take an allocation back; its pilot ends what it runs first. For operators.",
+            json::<AllocationView>(),
+            operators::cancel,
+        )
+        .body::<CancelRequest>(),
+    ]
+}
+
+fn other_routes() -> Vec<Route> {
+    vec![
         get("/explain/job/{id}", "Why a job is where it is.", json::<Explanation>(), show::explain_job),
         get(
             "/explain/task/{id}/{index}",

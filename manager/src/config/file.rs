@@ -299,6 +299,20 @@ mod tests {
                 "platforms:\n  - {name: a, adapter: local}\n  - {name: a, adapter: local}",
                 "3: platforms[1].name: found a second platform of the name `a`; name them differently",
             ),
+            (
+                "platforms:\n  - {name: a, adapter: local, queued_max: 0}",
+                "2: platforms[0]: found queued_max 0 of `a`; write 1 or more, or leave it out",
+            ),
+            (
+                "platforms:\n  - {name: a, adapter: local, core_hours: 10}",
+                "2: platforms[0]: found core_hours and no walltime of `a`; say how long a pilot may live, or \
+                 nobody knows what it costs",
+            ),
+            (
+                "platforms:\n  - {name: a, adapter: local, walltime: 1h, core_hours: -10}",
+                "2: platforms[0].core_hours: found `-10`; write a number of core-hours like 5000 or \
+                 0.5",
+            ),
             ("tls: on\ntls: off", "2: tls: found the field a second time (first in line 1); write it once"),
             ("- 1", " found a list; write a mapping"),
             ("platforms: {}", "1: platforms: found a mapping; write a list"),

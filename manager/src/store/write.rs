@@ -200,6 +200,7 @@ fn bits(value: u64) -> i64 {
 pub(super) fn kind(record: &Record) -> &'static str {
     match record {
         Record::PlatformAttached { .. } => "platform-attached",
+        Record::PlatformModeSet { .. } => "platform-mode-set",
         Record::JobAccepted { .. } => "job-accepted",
         Record::JobPaused { .. } => "job-paused",
         Record::JobResumed { .. } => "job-resumed",

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    interface::{JobRequest, PlatformSpec},
+    interface::{JobRequest, PlatformMode, PlatformSpec},
     record::{Blamed, CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     pull::NodeFacts,
     ranges::TaskSet,
     results::{Blame, FailureKind, Usage},
-    time::Time,
+    time::{Span, Time},
 };
 
 /// Jobs, platforms, allocations and pilots as the records tell them.
@@ -20,6 +20,7 @@ use crate::{
 pub struct Durable {
     jobs: BTreeMap<JobId, Job>,
     platforms: BTreeMap<PlatformId, PlatformSpec>,
+    modes: BTreeMap<PlatformId, PlatformMode>,
     allocations: BTreeMap<AllocationId, Allocation>,
     pilots: BTreeMap<PilotId, Pilot>,
     submissions: BTreeMap<String, JobId>,
@@ -38,6 +39,12 @@ pub struct Census {
     pub n_live: usize,
     /// … and have not come yet.
     pub n_waiting: usize,
+    /// The platform may still hold them, and their pilots have not come, wanted or not.
+    pub n_queued: usize,
+    /// Cores × time that those take which may still be there, if they stay for their whole walltime.
+    pub committed: Span,
+    /// Cores × time that those took which have ended.
+    pub spent: Span,
 }
 
 /// A job's durable state.
@@ -121,6 +128,10 @@ pub struct Allocation {
     pub platform: PlatformId,
     /// The name by which a listing shows it.
     pub tag: String,
+    /// Cores that were asked for.
+    pub cores: u32,
+    /// For how long; `None`: without end.
+    pub walltime: Option<Span>,
     /// Where it is.
     pub state: AllocationState,
     /// The platform's own id, once known.
@@ -146,6 +157,18 @@ impl Allocation {
     /// Whether the platform may still hold it: then it counts against the platform's limits.
     pub fn may_be_there(&self) -> bool {
         !matches!(self.state, AllocationState::Ended(_))
+    }
+
+    /// One word for people.
+    pub fn state_word(&self) -> &'static str {
+        match (&self.state, self.pilot) {
+            (AllocationState::Intended, None) => "asked for",
+            (AllocationState::Submitted, None) => "queued",
+            (AllocationState::Unknown(_), None) => "unknown",
+            (AllocationState::Leaving(..), _) => "leaving",
+            (AllocationState::Ended(_), _) => "ended",
+            (_, Some(_)) => "running",
+        }
     }
 }
 
@@ -309,6 +332,22 @@ impl Durable {
         ours.filter_map(|(_, id)| Some((*id, self.allocations.get(id)?)))
     }
 
+    /// What is wanted of the platform.
+    pub fn mode(&self, id: PlatformId) -> PlatformMode {
+        self.modes.get(&id).copied().unwrap_or_default()
+    }
+
+    /// Cores × time of an allocation: what it took from the birth of its first pilot to its end, or, while it
+    /// may be there, what it takes at most. One whose pilot never came counts nothing once it has ended.
+    pub fn core_time(&self, held: &Allocation) -> Span {
+        let born_at = || held.came.first().and_then(|id| self.pilots.get(id)).map(|pilot| pilot.born_at);
+        let lasts = match held.ended_at.filter(|_| !held.may_be_there()) {
+            Some(at) => born_at().map_or(Span::ZERO, |born_at| at.since(born_at)),
+            None => held.walltime.unwrap_or_default(),
+        };
+        lasts.times(held.cores.into())
+    }
+
     /// How many allocations the platform has. O(log platforms).
     pub fn census(&self, id: PlatformId) -> Census {
         self.census.get(&id).copied().unwrap_or_default()
@@ -331,6 +370,7 @@ impl Durable {
             Record::PlatformAttached { platform, spec, .. } => {
                 self.platforms.insert(*platform, spec.clone());
             }
+            Record::PlatformModeSet { platform, mode, .. } => _ = self.modes.insert(*platform, *mode),
             Record::JobAccepted { job, request, at } => {
                 if let Some(key) = &request.submission_key {
                     self.submissions.insert(key.clone(), *job);
@@ -392,9 +432,12 @@ impl Durable {
     fn apply_allocation(&mut self, record: &Record) {
         match record {
             Record::AllocationIntended { allocation, platform, tag, at } => {
+                let spec = self.platforms.get(platform);
                 let new = Allocation {
                     platform: *platform,
                     tag: tag.clone(),
+                    cores: spec.map_or(0, |spec| spec.capacity.cores),
+                    walltime: spec.and_then(|spec| spec.walltime),
                     state: AllocationState::Intended,
                     batch_id: None,
                     intended_at: *at,
@@ -435,10 +478,6 @@ impl Durable {
                 let Some(platform) = self.allocations.get(allocation).map(|held| held.platform) else {
                     return;
                 };
-                self.with_allocation(*allocation, |held| {
-                    held.pilot = Some(*pilot);
-                    held.came.push(*pilot);
-                });
                 let new = Pilot {
                     allocation: *allocation,
                     platform,
@@ -453,6 +492,10 @@ impl Durable {
                     n_failed: 0,
                 };
                 self.pilots.insert(*pilot, new);
+                self.with_allocation(*allocation, |held| {
+                    held.pilot = Some(*pilot);
+                    held.came.push(*pilot);
+                });
             }
             Record::PilotDrained { pilot, why, .. } => {
                 self.with_pilot(*pilot, |pilot| pilot.drain = Some(why.clone()));
@@ -501,12 +544,14 @@ impl Durable {
 
     /// Counts an allocation as it is now, or no longer.
     fn count(&mut self, held: &Allocation, is_counted: bool) {
+        let core_time = self.core_time(held);
         let census = self.census.entry(held.platform).or_default();
-        let is_waiting = held.is_live() && held.pilot.is_none();
+        let has_no_pilot = held.pilot.is_none();
         for (n, is_one) in [
             (&mut census.n_there, held.may_be_there()),
             (&mut census.n_live, held.is_live()),
-            (&mut census.n_waiting, is_waiting),
+            (&mut census.n_waiting, held.is_live() && has_no_pilot),
+            (&mut census.n_queued, held.may_be_there() && has_no_pilot),
         ] {
             match (is_one, is_counted) {
                 (true, true) => *n += 1,
@@ -514,5 +559,7 @@ impl Durable {
                 (false, _) => {}
             }
         }
+        let sum = if held.may_be_there() { &mut census.committed } else { &mut census.spent };
+        *sum = if is_counted { *sum + core_time } else { sum.less(core_time) };
     }
 }

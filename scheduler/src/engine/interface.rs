@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     record::Record,
-    views::{JobView, PilotView, PlatformView, StatusView, TaskView},
+    views::{AllocationView, JobView, PilotView, PlatformView, StatusView, TaskView},
 };
 use crate::{
     explain::Reason,
@@ -51,6 +51,34 @@ pub struct JobRequest {
     pub spec: Arc<str>,
 }
 
+/// What a platform's operator allows beside [`PlatformSpec::n_pilots_max`]; `None`: no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct PlatformLimits {
+    /// Allocations that are there and whose pilots have not come.
+    pub n_queued_max: Option<u32>,
+    /// Allocations asked for within any minute.
+    pub n_submissions_per_minute: Option<u32>,
+    /// Cores × time of all allocations, those that have ended and, with their whole walltime, those that
+    /// are there. Nothing is asked for without a walltime.
+    pub core_time_max: Option<Span>,
+}
+
+/// What an operator wants of a platform.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum PlatformMode {
+    /// Pilots, when there is work for them.
+    #[default]
+    Active,
+    /// No more allocations; what is there goes on.
+    Paused,
+    /// No more allocations; those that wait are cancelled, and pilots leave when their tasks have ended.
+    Draining,
+}
+
 /// A source of pilots as the operator attached it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PlatformSpec {
@@ -70,6 +98,9 @@ pub struct PlatformSpec {
     pub walltime: Option<Span>,
     /// How often to ask the platform for what is there.
     pub poll_interval: Span,
+    /// What else is allowed.
+    #[serde(default)]
+    pub limits: PlatformLimits,
 }
 
 /// Who asks. The shell has checked that it is true.
@@ -121,6 +152,13 @@ pub enum Query {
     },
     /// All platforms.
     Platforms,
+    /// All allocations, those that have ended only on request.
+    Allocations {
+        /// Those that have ended too.
+        with_ended: bool,
+    },
+    /// One allocation.
+    Allocation(AllocationId),
     /// Why a job is where it is.
     ExplainJob(JobId),
     /// Why a task is where it is.
@@ -162,6 +200,10 @@ pub enum TaskFilter {
 pub enum Event {
     /// The operator wants this platform; an equal one of the same name changes nothing.
     PlatformAttached { request: RequestId, spec: PlatformSpec },
+    /// An operator asks to change a platform.
+    PlatformChangeAsked { request: RequestId, platform: String, change: PlatformChange },
+    /// An operator wants an allocation no more; its pilot ends what it runs first, unless it is urgent.
+    AllocationCancelAsked { request: RequestId, allocation: AllocationId, is_urgent: bool },
     /// A user submits a job.
     JobSubmitted { request: RequestId, job: Box<JobRequest> },
     /// A user asks to change jobs.
@@ -190,6 +232,20 @@ pub enum Event {
     ShutdownAsked { request: RequestId, is_urgent: bool },
     /// A time asked for by [`super::Engine::next_wakeup`] has come.
     TimerFired,
+}
+
+/// What can be asked of a platform.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PlatformChange {
+    /// What is wanted of it.
+    Mode(PlatformMode),
+    /// What is allowed, until it is attached with other settings.
+    Limits {
+        /// [`PlatformSpec::n_pilots_max`]
+        n_pilots_max: u32,
+        /// The others.
+        limits: PlatformLimits,
+    },
 }
 
 /// What can be asked of a job.
@@ -243,6 +299,12 @@ pub enum Refusal {
     /// The tag belongs to no allocation that waits for a pilot.
     #[error("no allocation waits for a pilot with tag {0:?}")]
     NoAllocation(String),
+    /// No such allocation.
+    #[error("there is no allocation {0}")]
+    UnknownAllocation(AllocationId),
+    /// The allocation is over, or on its way there.
+    #[error("allocation {0} is {1}, so it cannot be cancelled")]
+    AllocationOver(AllocationId, &'static str),
     /// The manager is ending.
     #[error("the manager is shutting down")]
     ShuttingDown,
@@ -285,6 +347,12 @@ pub enum Answer {
     Pilots(Vec<PilotView>),
     /// Platforms by number.
     Platforms(Vec<PlatformView>),
+    /// The platform as it is now.
+    PlatformChanged(Box<PlatformView>),
+    /// Allocations by number.
+    Allocations(Vec<AllocationView>),
+    /// One allocation.
+    Allocation(Box<AllocationView>),
     /// Reasons, the decisive one first.
     Reasons(Vec<Reason>),
     /// A job's spec.

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Engine,
-    durable::Census,
+    durable::{Allocation, Census},
     standby::Parked,
     volatile::{PilotState, Volatile},
 };
 use crate::{
     ids::{JobId, PilotId},
     ranges::TaskSet,
+    time::Span,
 };
 
 impl Engine {
@@ -118,10 +119,17 @@ impl Engine {
     fn check_census(&self) {
         for id in self.durable.platforms().keys() {
             let all = || self.durable.allocations().values().filter(|held| held.platform == *id);
+            let core_time = |held: &Allocation| self.durable.core_time(held).0;
+            let sum = |is_there: bool| {
+                Span(all().filter(|held| held.may_be_there() == is_there).map(core_time).sum())
+            };
             let census = Census {
                 n_there: all().filter(|held| held.may_be_there()).count(),
                 n_live: all().filter(|held| held.is_live()).count(),
                 n_waiting: all().filter(|held| held.is_live() && held.pilot.is_none()).count(),
+                n_queued: all().filter(|held| held.may_be_there() && held.pilot.is_none()).count(),
+                committed: sum(true),
+                spent: sum(false),
             };
             assert_eq!(self.durable.census(*id), census, "allocations of platform {id}");
         }

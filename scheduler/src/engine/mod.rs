@@ -13,7 +13,9 @@ mod attempts;
 mod invariants;
 mod jobs;
 mod leases;
+mod limits;
 mod offer;
+mod operators;
 mod pilots;
 mod provision;
 mod reasons;
@@ -123,6 +125,12 @@ impl Turn<'_> {
     fn dispatch(&mut self, event: Event) {
         match event {
             Event::PlatformAttached { request, spec } => self.attach_platform(request, spec),
+            Event::PlatformChangeAsked { request, platform, change } => {
+                self.change_platform(request, platform, change);
+            }
+            Event::AllocationCancelAsked { request, allocation, is_urgent } => {
+                self.cancel_asked(request, allocation, is_urgent);
+            }
             Event::JobSubmitted { request, job } => self.submit_job(request, *job),
             Event::JobChangeAsked { request, caller, job, change } => {
                 self.change_job(request, &caller, job, change);

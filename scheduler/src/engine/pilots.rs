@@ -49,6 +49,9 @@ impl Turn<'_> {
             platform.n_failures = 0;
             platform.last_failure = None;
         }
+        if self.is_winding_up(platform) {
+            self.drain_pilot(id, DrainCause::Platform);
+        }
         self.answer(request, Answer::Registered(Registered { pilot: id, acknowledged: 0 }));
     }
 
@@ -261,11 +264,9 @@ impl Turn<'_> {
             self.take_report(id, report);
         }
         let why = match (reason, self.durable.pilots().get(&id).and_then(|pilot| pilot.drain.clone())) {
-            (LeaveReason::Told, Some(DrainCause::Idle(timeout))) => format!("idle for {timeout}"),
-            (LeaveReason::Told, Some(DrainCause::BlackHole { n_failures })) => {
-                format!("its node failed {n_failures} tasks in a row that others could run")
-            }
             (LeaveReason::Told, Some(DrainCause::Shutdown)) => "the manager was stopped".into(),
+            (LeaveReason::Told, Some(DrainCause::Platform)) => "its platform was drained".into(),
+            (LeaveReason::Told, Some(cause)) => cause.to_string(),
             (LeaveReason::Told, None) => "told to".into(),
             (LeaveReason::Walltime, _) => "its walltime ended".into(),
             (LeaveReason::Signalled, _) => "it got a signal".into(),

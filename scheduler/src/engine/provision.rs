@@ -7,6 +7,7 @@ use super::{
     Turn,
     durable::{Allocation, AllocationState, Census, Durable, Job},
     interface::{Answer, Effect, ListedAllocation, Notice, PlatformSpec, RequestId, SubmitOutcome},
+    limits,
     offer::needed,
     record::{DrainCause, Record},
     settings::Settings,
@@ -104,14 +105,17 @@ impl Turn<'_> {
         if blocked_until > self.now {
             return self.volatile.arm_platform(id, blocked_until);
         }
-        let Census { n_there, n_live, n_waiting } = self.durable.census(id);
-        let room = (spec.n_pilots_max as usize).saturating_sub(n_there);
+        let Census { n_live, n_waiting, .. } = self.durable.census(id);
+        let room = limits::room(self.durable, id, spec, self.now);
+        if let Some(at) = room.more_at {
+            self.volatile.arm_platform(id, at);
+        }
         let missing = (spec.n_pilots_min as usize).saturating_sub(n_live);
-        let wanted = n_hypothetical(self.settings, self.durable, self.volatile, spec, n_waiting + room)
+        let wanted = n_hypothetical(self.settings, self.durable, self.volatile, spec, n_waiting + room.n)
             .saturating_sub(n_waiting);
         let is_failing = self.volatile.platforms.get(&id).is_some_and(|state| state.n_failures > 0);
         let n = if is_failing { wanted.max(missing).min(1) } else { wanted.max(missing) };
-        for _ in 0..n.min(room) {
+        for _ in 0..n.min(room.n) {
             self.intend_allocation(id);
         }
     }
@@ -131,7 +135,7 @@ impl Turn<'_> {
         match outcome {
             SubmitOutcome::Accepted(batch_id) => {
                 self.record(Record::AllocationSubmitted { allocation: id, batch_id, at: self.now });
-                if self.volatile.shutdown.is_some() {
+                if self.is_winding_up(platform) && self.durable.allocations()[&id].pilot.is_none() {
                     self.cancel_allocation(id);
                 }
             }
@@ -186,6 +190,9 @@ impl Turn<'_> {
                 Some((allocation, true, _)) => {
                     let batch_id = entry.batch_id.clone();
                     self.record(Record::AllocationSubmitted { allocation, batch_id, at: self.now });
+                    if self.is_winding_up(id) && self.durable.allocations()[&allocation].pilot.is_none() {
+                        self.cancel_allocation(allocation);
+                    }
                 }
                 Some((_, false, _)) | None => unwanted.push(entry.batch_id.clone()),
             }
@@ -242,7 +249,7 @@ impl Turn<'_> {
         self.volatile.arm_platform(platform, self.now);
     }
 
-    fn cancel_allocation(&mut self, id: AllocationId) {
+    pub(super) fn cancel_allocation(&mut self, id: AllocationId) {
         let Some(allocation) = self.durable.allocations().get(&id) else { return };
         let platform = allocation.platform;
         let batch_ids: Vec<String> = allocation.batch_id.iter().cloned().collect();
@@ -265,16 +272,7 @@ impl Turn<'_> {
                 self.command(pilot, PilotCommand::Stop);
             }
         }
-        let waiting: Vec<AllocationId> = self
-            .durable
-            .allocations()
-            .iter()
-            .filter(|(_, a)| a.pilot.is_none() && a.state == AllocationState::Submitted)
-            .map(|(id, _)| *id)
-            .collect();
-        for allocation in waiting {
-            self.cancel_allocation(allocation);
-        }
+        self.cancel_queued(|_| true);
     }
 
     /// Answers who waits for the end once no pilot and no allocation is left.

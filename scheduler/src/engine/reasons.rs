@@ -3,8 +3,8 @@
 use super::{
     durable::{AllocationState, Job, Pilot},
     interface::Refusal,
+    limits,
     offer::{Offer, expected_duration, needed},
-    record::DrainCause,
     views::{Reader, cancel_words},
 };
 use crate::{
@@ -151,7 +151,12 @@ impl Reader<'_> {
         if fitting.clone().all(|spec| spec.walltime.is_some_and(is_too_short)) {
             return vec![Reason::PilotsTooShort { needed: expected_duration(job), n_pilots: 0 }];
         }
-        let mut reasons = Vec::new();
+        let no_room = |(id, spec)| {
+            let room = limits::room(self.durable, id, spec, self.now);
+            room.bound.filter(|_| room.n == 0)
+        };
+        let platforms = self.durable.platforms().iter().map(|(id, spec)| (*id, spec));
+        let mut reasons: Vec<Reason> = platforms.filter_map(no_room).collect();
         for (id, state) in self.volatile.platforms.iter().filter(|(_, state)| state.n_failures > 0) {
             reasons.push(Reason::PlatformFails {
                 platform: self.durable.platforms().get(id).map_or_else(String::new, |p| p.name.clone()),
@@ -201,7 +206,7 @@ impl Reader<'_> {
         };
         let mut reasons = Vec::new();
         if let Some(drain) = &pilot.drain {
-            reasons.push(Reason::PilotDrains { why: drain_words(drain) });
+            reasons.push(Reason::PilotDrains { why: drain.to_string() });
         }
         if !state.is_synced {
             reasons.push(Reason::PilotUnsynced);
@@ -230,11 +235,10 @@ impl Reader<'_> {
         let n_live = live().count() as u64;
         let n_waiting = live().filter(|a| a.pilot.is_none()).count() as u64;
         let there = self.durable.allocations().values().filter(|a| a.platform == *id && a.may_be_there());
-        let room = u64::from(spec.n_pilots_max).saturating_sub(there.count() as u64) + n_waiting;
+        let room = (spec.n_pilots_max as usize).saturating_sub(there.count()) + n_waiting as usize;
         let n_wanted =
-            super::provision::n_hypothetical(self.settings, self.durable, self.volatile, spec, room as usize)
-                as u64;
-        let mut reasons = Vec::new();
+            super::provision::n_hypothetical(self.settings, self.durable, self.volatile, spec, room) as u64;
+        let mut reasons = Vec::from_iter(limits::room(self.durable, *id, spec, self.now).bound);
         if let Some(state) = self.volatile.platforms.get(id).filter(|state| state.n_failures > 0) {
             reasons.push(Reason::PlatformFails {
                 platform: name.to_owned(),
@@ -251,16 +255,5 @@ impl Reader<'_> {
         let n_wanted = n_wanted.saturating_sub(n_waiting);
         reasons.push(Reason::PlatformHas { n_live, n_waiting, n_max: spec.n_pilots_max, n_wanted });
         Ok(reasons)
-    }
-}
-
-/// A drain's cause in words.
-fn drain_words(cause: &DrainCause) -> String {
-    match cause {
-        DrainCause::Idle(timeout) => format!("idle for {timeout}"),
-        DrainCause::BlackHole { n_failures } => {
-            format!("its node failed {n_failures} tasks in a row that others could run")
-        }
-        DrainCause::Shutdown => "the manager is being stopped".into(),
     }
 }

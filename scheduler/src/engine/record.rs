@@ -1,9 +1,11 @@
 //! What the store keeps. Control records travel as JSON, reports as columns; both are versioned by
 //! the store's schema. A field may be added with a default; none may change its meaning.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
-use super::interface::{JobRequest, PlatformSpec};
+use super::interface::{JobRequest, PlatformMode, PlatformSpec};
 use crate::{
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
     pull::NodeFacts,
@@ -18,6 +20,8 @@ use crate::{
 pub enum Record {
     /// A platform is attached, or attached again with other settings.
     PlatformAttached { platform: PlatformId, spec: PlatformSpec, at: Time },
+    /// Something else is wanted of a platform.
+    PlatformModeSet { platform: PlatformId, mode: PlatformMode, at: Time },
     /// A job is kept.
     JobAccepted { job: JobId, request: JobRequest, at: Time },
     /// Nothing more of the job begins.
@@ -64,6 +68,7 @@ impl Record {
     pub fn at(&self) -> Time {
         match self {
             Record::PlatformAttached { at, .. }
+            | Record::PlatformModeSet { at, .. }
             | Record::JobAccepted { at, .. }
             | Record::JobPaused { at, .. }
             | Record::JobResumed { at, .. }
@@ -110,6 +115,24 @@ pub enum DrainCause {
     },
     /// The manager ends.
     Shutdown,
+    /// Its platform drains.
+    Platform,
+    /// Its allocation is cancelled.
+    Cancelled,
+}
+
+impl fmt::Display for DrainCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DrainCause::Idle(timeout) => write!(f, "idle for {timeout}"),
+            DrainCause::BlackHole { n_failures } => {
+                write!(f, "its node failed {n_failures} tasks in a row that others could run")
+            }
+            DrainCause::Shutdown => write!(f, "the manager is being stopped"),
+            DrainCause::Platform => write!(f, "its platform is being drained"),
+            DrainCause::Cancelled => write!(f, "its allocation was cancelled"),
+        }
+    }
 }
 
 /// A task that ran, or may have run, on a pilot that vanished.

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    durable::{AllocationState, Durable, Job, Pilot},
-    interface::{Answer, Query, Refusal, TaskFilter},
+    durable::{Allocation, AllocationState, Durable, Job, Pilot},
+    interface::{Answer, PlatformLimits, PlatformMode, Query, Refusal, TaskFilter},
     record::CancelCause,
     settings::Settings,
     volatile::Volatile,
 };
 use crate::{
-    ids::{AllocationId, JobId, PilotId, TaskId},
+    ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
     pull::NodeFacts,
     ranges::TaskSet,
     resources::Resources,
@@ -94,6 +94,27 @@ pub struct PilotView {
     pub walltime_left: Option<Span>,
 }
 
+/// An allocation as readers see it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[allow(missing_docs)] // The words of the design page.
+pub struct AllocationView {
+    pub id: AllocationId,
+    pub platform: String,
+    pub tag: String,
+    pub batch_id: Option<String>,
+    pub state: String,
+    pub why: Option<String>,
+    pub pilot: Option<PilotId>,
+    pub cores: u32,
+    pub walltime: Option<Span>,
+    pub asked_for_at: Time,
+    pub accepted_at: Option<Time>,
+    pub pilot_at: Option<Time>,
+    pub ended_at: Option<Time>,
+    pub core_time: Span,
+}
+
 /// A platform as readers see it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -109,6 +130,14 @@ pub struct PlatformView {
     pub used_cores: u64,
     pub n_failures: u32,
     pub last_failure: Option<String>,
+    pub mode: PlatformMode,
+    pub is_attached: bool,
+    pub n_pilots_min: u32,
+    pub walltime: Option<Span>,
+    pub limits: PlatformLimits,
+    pub n_queued: u64,
+    pub core_time_spent: Span,
+    pub core_time_committed: Span,
 }
 
 /// Totals of everything.
@@ -158,7 +187,17 @@ impl<'a> Reader<'a> {
                 let shown = self.durable.pilots().iter().filter(|(_, pilot)| with_ended || pilot.is_live());
                 Answer::Pilots(shown.map(|(id, pilot)| self.pilot(*id, pilot)).collect())
             }
-            Query::Platforms => Answer::Platforms(self.platforms()),
+            Query::Platforms => Answer::Platforms(
+                self.durable.platforms().keys().filter_map(|id| self.platform(*id)).collect(),
+            ),
+            Query::Allocations { with_ended } => {
+                let shown = self.durable.allocations().iter().filter(|(_, a)| with_ended || a.may_be_there());
+                Answer::Allocations(shown.map(|(id, held)| self.allocation(*id, held)).collect())
+            }
+            Query::Allocation(id) => {
+                let held = self.durable.allocations().get(&id).ok_or(Refusal::UnknownAllocation(id))?;
+                Answer::Allocation(Box::new(self.allocation(id, held)))
+            }
             Query::ExplainJob(id) => Answer::Reasons(self.explain_job(id, self.known_job(id)?)),
             Query::ExplainTask(task) => Answer::Reasons(self.explain_task(task)?),
             Query::ExplainPilot(id) => Answer::Reasons(self.explain_pilot(id)?),
@@ -321,28 +360,63 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn platforms(&self) -> Vec<PlatformView> {
-        let view = |(id, spec): (&crate::ids::PlatformId, &super::interface::PlatformSpec)| {
-            let live = || self.durable.allocations().values().filter(|a| a.platform == *id && a.is_live());
-            let pilots = || self.durable.pilots().iter().filter(|(_, p)| p.platform == *id && p.is_live());
-            let used = pilots().filter_map(|(pilot, _)| self.volatile.pilots.get(pilot));
-            let state = self.volatile.platforms.get(id);
-            PlatformView {
-                name: spec.name.clone(),
-                adapter: spec.adapter.clone(),
-                capacity: spec.capacity.clone(),
-                n_pilots: pilots().count() as u64,
-                n_pilots_max: spec.n_pilots_max,
-                n_allocations_waiting: live().filter(|a| a.pilot.is_none()).count() as u64,
-                n_allocations_unknown: live()
-                    .filter(|a| matches!(a.state, AllocationState::Unknown(_)))
-                    .count() as u64,
-                used_cores: used.map(|state| u64::from(state.used.cores)).sum(),
-                n_failures: state.map_or(0, |state| state.n_failures),
-                last_failure: state.and_then(|state| state.last_failure.clone()),
-            }
+    pub(super) fn platform(&self, id: PlatformId) -> Option<PlatformView> {
+        let spec = self.durable.platforms().get(&id)?;
+        let there = || self.durable.allocations_there(id).map(|(_, held)| held);
+        let pilots = || self.durable.pilots().iter().filter(|(_, p)| p.platform == id && p.is_live());
+        let used = pilots().filter_map(|(pilot, _)| self.volatile.pilots.get(pilot));
+        let state = self.volatile.platforms.get(&id);
+        let census = self.durable.census(id);
+        let is_unknown = |a: &&Allocation| a.is_live() && matches!(a.state, AllocationState::Unknown(_));
+        Some(PlatformView {
+            name: spec.name.clone(),
+            adapter: spec.adapter.clone(),
+            capacity: spec.capacity.clone(),
+            n_pilots: pilots().count() as u64,
+            n_pilots_max: spec.n_pilots_max,
+            n_allocations_waiting: census.n_waiting as u64,
+            n_allocations_unknown: there().filter(is_unknown).count() as u64,
+            used_cores: used.map(|state| u64::from(state.used.cores)).sum(),
+            n_failures: state.map_or(0, |state| state.n_failures),
+            last_failure: state.and_then(|state| state.last_failure.clone()),
+            mode: self.durable.mode(id),
+            is_attached: state.is_some_and(|state| state.is_attached),
+            n_pilots_min: spec.n_pilots_min,
+            walltime: spec.walltime,
+            limits: spec.limits,
+            n_queued: census.n_queued as u64,
+            core_time_spent: census.spent,
+            core_time_committed: census.committed,
+        })
+    }
+
+    pub(super) fn allocation(&self, id: AllocationId, held: &Allocation) -> AllocationView {
+        let why = match &held.state {
+            AllocationState::Leaving(why, _) | AllocationState::Ended(why) => Some(why.clone()),
+            AllocationState::Unknown(what) => Some(what.clone()),
+            AllocationState::Intended | AllocationState::Submitted => None,
         };
-        self.durable.platforms().iter().map(view).collect()
+        let pilot = held.pilot.and_then(|pilot| self.durable.pilots().get(&pilot));
+        AllocationView {
+            id,
+            platform: self
+                .durable
+                .platforms()
+                .get(&held.platform)
+                .map_or_else(String::new, |p| p.name.clone()),
+            tag: held.tag.clone(),
+            batch_id: held.batch_id.clone(),
+            state: held.state_word().to_owned(),
+            why,
+            pilot: held.pilot,
+            cores: held.cores,
+            walltime: held.walltime,
+            asked_for_at: held.intended_at,
+            accepted_at: held.submitted_at,
+            pilot_at: pilot.map(|pilot| pilot.registered_at),
+            ended_at: held.ended_at,
+            core_time: self.durable.core_time(held),
+        }
     }
 
     fn status(&self) -> StatusView {

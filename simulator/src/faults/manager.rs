@@ -273,6 +273,8 @@ impl World<'_> {
 fn request_of(event: &Event) -> Option<RequestId> {
     match event {
         Event::PlatformAttached { request, .. }
+        | Event::PlatformChangeAsked { request, .. }
+        | Event::AllocationCancelAsked { request, .. }
         | Event::JobSubmitted { request, .. }
         | Event::JobChangeAsked { request, .. }
         | Event::Asked { request, .. }

@@ -2,7 +2,7 @@
 
 use scheduler::{
     engine::{
-        interface::{JobChange, JobRequest, PlatformSpec},
+        interface::{JobChange, JobRequest, PlatformLimits, PlatformMode, PlatformSpec},
         settings::Settings,
     },
     pull::TaskNeeds,
@@ -49,6 +49,13 @@ pub(crate) enum Act {
     Change(usize, JobChange),
     /// The manager is stopped and started again.
     Shutdown {
+        is_urgent: bool,
+    },
+    /// To the site of that position.
+    ChangePlatform(usize, PlatformMode),
+    /// The allocation of that number, if there is one.
+    CancelAllocation {
+        number: u64,
         is_urgent: bool,
     },
 }
@@ -125,6 +132,7 @@ impl Plan {
         if luck.one_in(20) {
             plan.add_giant(&mut luck);
         }
+        plan.add_operator(&mut Luck::of(seed, &[3]));
         plan
     }
 
@@ -160,6 +168,33 @@ impl Plan {
         self.acts.push((Span(luck.below(self.faults_last.0)), Act::Submit(Box::new(giant))));
         let late = self.faults_last + LATE;
         self.acts.push((late, Act::Change(n_jobs, JobChange::Cancel(None))));
+    }
+}
+
+impl Plan {
+    /// What an operator allows of the sites, and asks of them.
+    fn add_operator(&mut self, luck: &mut Luck) {
+        for site in &mut self.sites {
+            site.spec.limits = PlatformLimits {
+                n_queued_max: luck.pick(&[None, None, Some(1), Some(2)]),
+                n_submissions_per_minute: luck.pick(&[None, None, Some(1), Some(3)]),
+                core_time_max: None,
+            };
+        }
+        let n_sites = self.sites.len();
+        for _ in 0..luck.pick(&[0, 0, 3, 8]) {
+            let site = luck.below(n_sites as u64) as usize;
+            let act = match luck.below(5) {
+                0 => Act::ChangePlatform(site, PlatformMode::Paused),
+                1 => Act::ChangePlatform(site, PlatformMode::Draining),
+                2 => Act::ChangePlatform(site, PlatformMode::Active),
+                _ => Act::CancelAllocation { number: luck.between(1, 20), is_urgent: luck.one_in(2) },
+            };
+            self.acts.push((Span(luck.below(self.faults_last.0)), act));
+        }
+        // No site may rest: all must end.
+        let late = self.faults_last + LATE;
+        self.acts.extend((0..n_sites).map(|site| (late, Act::ChangePlatform(site, PlatformMode::Active))));
     }
 }
 
@@ -239,6 +274,7 @@ impl SitePlan {
             idle_timeout: Span::from_secs(luck.pick(&[1, 20])),
             walltime: luck.pick(&[None, Some(Span::from_secs(120)), Some(Span::from_secs(900))]),
             poll_interval: Span::from_secs(luck.pick(&[2, 30])),
+            limits: PlatformLimits::default(),
         };
         // One without end at least: the longest task must fit somewhere.
         let walltime = spec.walltime.filter(|_| n > 0);

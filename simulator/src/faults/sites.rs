@@ -48,6 +48,10 @@ impl Site {
     pub(super) fn n_live(&self) -> usize {
         self.live.len()
     }
+
+    fn n_queued(&self) -> usize {
+        self.live.iter().filter(|job| self.jobs[**job].node.is_none()).count()
+    }
 }
 
 impl World<'_> {
@@ -104,9 +108,8 @@ impl World<'_> {
         let job = held.jobs.len();
         held.jobs.push(BatchJob { tag, accepted_at: self.now, node: None, is_ended: false });
         held.live.insert(job);
-        let spec = &held.plan.spec;
         if let Some(auditor) = &mut self.auditor {
-            auditor.site_holds(&spec.name, held.n_live(), spec.n_pilots_max)?;
+            auditor.site_holds(&held.plan.spec, held.n_live(), held.n_queued())?;
         }
         self.after(wait, Happening::BatchJobStarts { site, job });
         Ok(format!("{site}.{job}"))

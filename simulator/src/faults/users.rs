@@ -1,8 +1,8 @@
 //! Users: they submit, cancel, pause, retry, and ask again when nobody answers.
 
 use scheduler::{
-    engine::interface::{Answer, Caller, Event, JobChange},
-    ids::JobId,
+    engine::interface::{Answer, Caller, Event, JobChange, PlatformChange, PlatformMode},
+    ids::{AllocationId, JobId},
     time::Span,
 };
 
@@ -40,7 +40,9 @@ impl User {
 /// Submissions must succeed, and what lets jobs end.
 fn matters(plan: &Plan, act: usize) -> bool {
     let (at, act) = &plan.acts[act];
-    matches!(act, Act::Submit(_) | Act::Change(_, JobChange::Resume)) || *at > plan.faults_last
+    let goes_on =
+        matches!(act, Act::Change(_, JobChange::Resume) | Act::ChangePlatform(_, PlatformMode::Active));
+    matches!(act, Act::Submit(_)) || goes_on || *at > plan.faults_last
 }
 
 impl World<'_> {
@@ -58,6 +60,22 @@ impl World<'_> {
             }
             Act::Shutdown { is_urgent } => {
                 self.send(Asker::User { act }, |request| Event::ShutdownAsked { request, is_urgent });
+            }
+            Act::ChangePlatform(site, mode) => {
+                let (asker, platform) = (Asker::User { act }, self.plan.sites[site].spec.name.clone());
+                self.send(asker, |request| Event::PlatformChangeAsked {
+                    request,
+                    platform: platform.clone(),
+                    change: PlatformChange::Mode(mode),
+                });
+            }
+            Act::CancelAllocation { number, is_urgent } => {
+                let allocation = AllocationId(number);
+                self.send(Asker::User { act }, |request| Event::AllocationCancelAsked {
+                    request,
+                    allocation,
+                    is_urgent,
+                });
             }
             Act::Change(n, change) => {
                 let Some(job) = self.user.job(n) else {
@@ -97,6 +115,9 @@ impl World<'_> {
                     auditor.changed(job, change)?;
                 }
                 self.settle(act);
+            }
+            (Act::ChangePlatform(..), Answer::Refused(_)) if matters(&self.plan, act) => {
+                self.after(Span::from_secs(1), Happening::UserActs { act });
             }
             // The manager is ending; it will be back.
             (Act::Submit(_), _) => self.after(Span::from_secs(1), Happening::UserActs { act }),

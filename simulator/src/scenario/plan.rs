@@ -2,7 +2,7 @@
 
 use scheduler::{
     engine::{
-        interface::{JobRequest, PlatformSpec},
+        interface::{JobRequest, PlatformLimits, PlatformSpec},
         settings::Settings,
     },
     luck::Luck,
@@ -85,6 +85,7 @@ fn site(platform: &Platform) -> SitePlan {
             idle_timeout: platform.idle_timeout,
             walltime: platform.walltime,
             poll_interval: platform.poll_interval,
+            limits: PlatformLimits::default(),
         },
         // Waits come from the model.
         queue_wait_max: Span::ZERO,

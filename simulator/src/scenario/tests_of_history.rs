@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use scheduler::{
     engine::{
         durable::Durable,
-        interface::{JobRequest, PlatformSpec},
+        interface::{JobRequest, PlatformLimits, PlatformSpec},
         record::Record,
     },
     ids::{AllocationId, JobId, PilotId, PlatformId},
@@ -57,6 +57,7 @@ fn durable() -> Durable {
         idle_timeout: Span::from_secs(600),
         walltime: None,
         poll_interval: Span::from_secs(30),
+        limits: PlatformLimits::default(),
     };
     let node = NodeFacts {
         hostname: "n1".into(),

@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf};
 use manager::{config::Config, store::Store};
 use scheduler::{
     engine::{
-        interface::{Answer, Event, PlatformSpec, SubmitOutcome},
+        interface::{Answer, Event, PlatformLimits, PlatformSpec, SubmitOutcome},
         settings::Settings,
     },
     ids::AllocationId,
@@ -41,6 +41,7 @@ pub fn serve(folder: PathBuf, expected: Expected) -> Result<(), Trouble> {
             idle_timeout: Span::from_secs(3600),
             walltime: None,
             poll_interval: Span::from_secs(10),
+            limits: PlatformLimits::default(),
         };
         let answer = manager.handle().ask(|request| Event::PlatformAttached { request, spec }).await?;
         if !matches!(answer, Answer::Attached(_)) {

@@ -6,7 +6,9 @@ use scheduler::{
     engine::{
         Engine,
         durable::Durable,
-        interface::{Answer, Effect, Event, JobRequest, PlatformSpec, RequestId, SubmitOutcome},
+        interface::{
+            Answer, Effect, Event, JobRequest, PlatformLimits, PlatformSpec, RequestId, SubmitOutcome,
+        },
         record::Record,
         settings::Settings,
     },
@@ -81,6 +83,7 @@ fn platform() -> PlatformSpec {
         idle_timeout: Span::from_secs(60),
         walltime: None,
         poll_interval: Span::from_secs(10),
+        limits: PlatformLimits::default(),
     }
 }
 

@@ -135,19 +135,23 @@ pub async fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
     }
 }
 
-/// Looks without submitting anything; `None`: a step failed.
-async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Site) -> Option<()> {
-    let mut place = Place::new(Plan {
+/// Where the platform's commands are run; the way home is none of its affairs. `None`: no such adapter.
+pub(super) fn place(config: &Config, spec: &PlatformSpec, site: &Site) -> Option<Place> {
+    Place::new(Plan {
         name: spec.name.clone(),
         adapter: spec.adapter.clone(),
-        // The way home is the probe's part.
         site: Site { reach: Some(Reach::Direct), ..site.clone() },
         surroundings: Surroundings { agent_command: config.agent_command.clone() },
         pilots: config.folder.join("pilots"),
         manager: SocketAddr::from(([127, 0, 0, 1], 0)),
         scheme: "https",
         asker: config.asker.clone(),
-    })?;
+    })
+}
+
+/// Looks without submitting anything; `None`: a step failed.
+async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Site) -> Option<()> {
+    let mut place = place(config, spec, site)?;
     steps.take("connection", connected(&place, site).await)?;
     if let Some(command) = place.adapter().version() {
         let said = place.said("ask for the version", command).await;
@@ -181,17 +185,7 @@ async fn connected(place: &Place, site: &Site) -> Result<String, String> {
 
 /// Whether the queue takes such pilots: what it is.
 fn fitting(queues: &[Queue], spec: &PlatformSpec, site: &Site) -> Result<String, String> {
-    let names = || queues.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>().join(", ");
-    let is_meant = |queue: &&Queue| match &site.queue {
-        Some(name) => name.split(',').any(|name| name == queue.name),
-        None => queue.is_default,
-    };
-    let Some(queue) = queues.iter().find(is_meant) else {
-        return Err(match &site.queue {
-            Some(name) => format!("found no queue `{name}`; there are {}", names()),
-            None => format!("no queue is the default one; name one of {}", names()),
-        });
-    };
+    let queue = meant(queues, site.queue.as_deref())?;
     if !queue.is_up {
         return Err(format!("{} starts no jobs at present", queue.name));
     }
@@ -209,6 +203,21 @@ fn fitting(queues: &[Queue], spec: &PlatformSpec, site: &Site) -> Result<String,
         queue.walltime_max.map_or("no limit".to_owned(), |most| format!("at most {}", format::span(most)));
     let n_nodes: u32 = queue.nodes.iter().map(|(n, _)| n).sum();
     Ok(format!("{}, {most}, {}", queue.name, format::counted(n_nodes.into(), "node")))
+}
+
+/// The queue of that name, or one of those names; without a name the default one, or the only one.
+pub(super) fn meant<'q>(queues: &'q [Queue], name: Option<&str>) -> Result<&'q Queue, String> {
+    let is_meant = |queue: &&Queue| match name {
+        Some(name) => name.split(',').any(|name| name == queue.name),
+        None => queue.is_default || queues.len() == 1,
+    };
+    queues.iter().find(is_meant).ok_or_else(|| {
+        let names = queues.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>().join(", ");
+        match name {
+            Some(name) => format!("found no queue `{name}`; there are {names}"),
+            None => format!("no queue is the default one; name one of {names}"),
+        }
+    })
 }
 
 /// Lets one pilot run one task; `false`: interrupted.

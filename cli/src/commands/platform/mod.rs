@@ -1,7 +1,12 @@
-//! `pilotfish platform …`: one platform of a configuration, tried or looked at.
+//! `pilotfish platform …`: platforms of a configuration, tried or looked at, and those of a running manager.
 
+mod attach;
+mod change;
 mod check;
+mod entry;
+mod limits;
 mod script;
+mod show;
 
 use std::path::PathBuf;
 
@@ -9,12 +14,18 @@ use clap::{Args, Subcommand};
 use manager::config::{Config, file::ManagerFile};
 use profiles::site::Site;
 use protocol::job::nearest;
-use scheduler::engine::interface::PlatformSpec;
+use scheduler::engine::{interface::PlatformSpec, views::PlatformView};
 
+use change::Change;
+
+use super::platforms::{self, PlatformsArgs};
 use crate::{
+    client::Client,
     failure::{Failure, Outcome},
     in_process,
 };
+
+pub(super) use show::state;
 
 /// What to do.
 #[derive(Args)]
@@ -23,8 +34,29 @@ pub struct PlatformArgs {
     command: PlatformCommand,
 }
 
+impl PlatformArgs {
+    /// Whether a manager runs in this process for it.
+    pub fn hosts_manager(&self) -> bool {
+        matches!(self.command, PlatformCommand::Check(_))
+    }
+}
+
 #[derive(Subcommand)]
 enum PlatformCommand {
+    /// Find out what an account offers, and write it into manager.yaml
+    Attach(Box<attach::AttachArgs>),
+    /// List the platforms of the manager
+    List(PlatformsArgs),
+    /// Show one of them in full, and why it has the pilots it has
+    Show(show::ShowArgs),
+    /// Ask these for no more pilots; those that are there go on
+    Pause(change::ChangeArgs),
+    /// Let paused or drained ones go on
+    Resume(change::ChangeArgs),
+    /// Ask these for no more pilots, and let those that are there end what they run and leave
+    Drain(change::ChangeArgs),
+    /// Show what one may be asked for, or set it
+    Limits(limits::LimitsArgs),
     /// Try everything that a pilot there needs, step by step, and one pilot
     Check(check::CheckArgs),
     /// Print what would be submitted there
@@ -67,12 +99,41 @@ impl Which {
     }
 }
 
+/// The manager's platform of that name.
+async fn find(client: &Client, name: &str) -> Result<PlatformView, Failure> {
+    let platforms = client.platforms().await?.platforms;
+    let known = platforms.iter().map(|platform| platform.name.clone()).collect::<Vec<_>>();
+    platforms.into_iter().find(|platform| platform.name == name).ok_or_else(|| {
+        let hint = match nearest(name, known.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if known.is_empty() => {
+                "none is attached: list it under `platforms` in a manager.yaml for `pilotfish serve --config`"
+                    .to_owned()
+            }
+            None => format!("known: {}", known.join(", ")),
+        };
+        Failure::bad_input(format!("there is no platform `{name}`; {hint}"))
+    })
+}
+
+/// The name, which the manager knows: it goes into a path.
+async fn known(client: &Client, name: &str) -> Result<String, Failure> {
+    find(client, name).await.map(|platform| platform.name)
+}
+
 /// Does it.
 ///
 /// # Errors
-/// A configuration that is wrong, or has no such platform.
+/// No such platform, a configuration that is wrong, or no manager.
 pub async fn run(args: PlatformArgs) -> Result<Outcome, Failure> {
     match args.command {
+        PlatformCommand::Attach(args) => attach::run(&args).await,
+        PlatformCommand::List(args) => platforms::run(args).await,
+        PlatformCommand::Show(args) => show::run(args).await,
+        PlatformCommand::Pause(args) => change::run(&args, Change::Pause).await,
+        PlatformCommand::Resume(args) => change::run(&args, Change::Resume).await,
+        PlatformCommand::Drain(args) => change::run(&args, Change::Drain).await,
+        PlatformCommand::Limits(args) => limits::run(&args).await,
         PlatformCommand::Check(args) => check::run(&args).await,
         PlatformCommand::Script(args) => script::run(&args),
     }

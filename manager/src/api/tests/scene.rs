@@ -17,7 +17,7 @@ use rustls::ServerConfig;
 use scheduler::{
     engine::{
         Engine,
-        interface::{Effect, Event, PlatformSpec, SubmitOutcome},
+        interface::{Effect, Event, PlatformLimits, PlatformSpec, SubmitOutcome},
         settings::Settings,
     },
     ids::PilotId,
@@ -175,6 +175,7 @@ impl Scene {
             idle_timeout: Span::from_secs(600),
             walltime: None,
             poll_interval: Span::from_secs(10),
+            limits: PlatformLimits::default(),
         };
         self.handle.ask(|request| Event::PlatformAttached { request, spec }).await.unwrap();
         let tag = timeout(PATIENCE, self.tags.recv()).await.expect("an allocation").unwrap();

@@ -14,7 +14,7 @@ use super::{Limits, Listen, TlsMode};
 const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
 const LISTEN_FIELDS: [&str; 3] = ["host", "port", "name"];
 const POLICY_FIELDS: [&str; 2] = ["matching", "bundling"];
-const PLATFORM_FIELDS: [&str; 25] = [
+const PLATFORM_FIELDS: [&str; 28] = [
     "name",
     "adapter",
     "cores",
@@ -25,6 +25,9 @@ const PLATFORM_FIELDS: [&str; 25] = [
     "pilots_min",
     "idle_timeout",
     "walltime",
+    "queued_max",
+    "submissions_per_minute",
+    "core_hours",
     "poll_interval",
     "queue",
     "partition",

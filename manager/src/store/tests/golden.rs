@@ -13,10 +13,11 @@ use std::{
 use scheduler::{
     engine::{
         Engine,
+        interface::PlatformMode,
         record::{Blamed, CancelCause, DrainCause, FailedAttempt, Record, Verdict},
         settings::Settings,
     },
-    ids::{AllocationId, JobId, PilotId, TaskId},
+    ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
     ranges::TaskSet,
     results::{FailureKind, TaskOutput, Usage},
     time::{Span, Time},
@@ -86,6 +87,7 @@ fn history() -> Vec<Record> {
         Record::PilotLeft { pilot: PilotId(3), why: "walltime".into(), at },
         reported(2, 1, vec![third]),
         Record::AllocationReleased { allocation: AllocationId(1), why: "idle".into(), at },
+        Record::PlatformModeSet { platform: PlatformId(1), mode: PlatformMode::Draining, at },
         ended(3),
         reported(
             2,
@@ -138,6 +140,7 @@ fn place(record: &Record) -> usize {
         Record::PilotLeft { .. } => 14,
         Record::PilotLost { .. } => 15,
         Record::PilotReturned { .. } => 16,
+        Record::PlatformModeSet { .. } => 17,
     }
 }
 
@@ -173,6 +176,9 @@ fn summary(store: &Store) -> String {
         )
         .unwrap();
     }
+    for id in durable.platforms().keys() {
+        writeln!(text, "platform {id}: {:?}", durable.mode(*id)).unwrap();
+    }
     for (id, allocation) in durable.allocations() {
         let (tag, batch_id, state) = (&allocation.tag, &allocation.batch_id, &allocation.state);
         writeln!(text, "allocation {id}: {tag}, {batch_id:?}, {state:?}").unwrap();
@@ -207,10 +213,11 @@ fn summary(store: &Store) -> String {
     text
 }
 
-const EXPECTED: &str = r#"26 records
+const EXPECTED: &str = r#"27 records
 job 1 of ada: active, 5 done in 65700 us, open 4-5,7-8,10-19, failed 6, cancelled , 3 failed attempts
 job 2 of ada: paused, 0 done in 0 us, open 0-9,12, failed , cancelled 10-11,13-19, 1 failed attempts
 job 3 of ada: active, 0 done in 0 us, open 0-19, failed , cancelled , 10 failed attempts
+platform 1: Draining
 allocation 1: pf1, Some("4711"), Leaving("idle", Time(30000000))
 allocation 2: pf2, None, Unknown("no answer")
 allocation 3: pf3, None, Ended("ended")
@@ -251,6 +258,14 @@ fn golden_stores_are_read_as_they_were_meant() {
 }
 
 #[test]
+fn a_platform_of_before_there_were_limits_has_none() {
+    let mut record = serde_json::to_value(super::records::platform_attached(1)).unwrap();
+    record["PlatformAttached"]["spec"].as_object_mut().unwrap().remove("limits").unwrap();
+    let record: Record = serde_json::from_value(record).unwrap();
+    assert_eq!(record, super::records::platform_attached(1));
+}
+
+#[test]
 fn a_new_store_reads_like_the_golden_one() {
     let folder = tempfile::tempdir().unwrap();
     open(folder.path()).commit(&history()).unwrap();
@@ -268,7 +283,7 @@ fn the_golden_store_has_every_kind_of_record_and_failure() {
     let folder = tempfile::tempdir().unwrap();
     let records = replayed(&copy(folder.path()));
     let places: BTreeSet<usize> = records.iter().map(place).collect();
-    assert_eq!(places, (0..17).collect());
+    assert_eq!(places, (0..18).collect());
     let results = records.iter().filter_map(|record| match record {
         Record::Reported { results, .. } => Some(results),
         _ => None,

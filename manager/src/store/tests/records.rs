@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use scheduler::{
     engine::{
-        interface::{JobRequest, PlatformSpec},
+        interface::{JobRequest, PlatformLimits, PlatformSpec},
         record::{Blamed, CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
     },
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
@@ -44,6 +44,7 @@ pub(super) fn platform_attached(platform: u64) -> Record {
         idle_timeout: Span::from_secs(60),
         walltime: None,
         poll_interval: Span::from_secs(1),
+        limits: PlatformLimits::default(),
     };
     Record::PlatformAttached { platform: PlatformId(platform), spec, at: Time(1) }
 }

@@ -5,6 +5,7 @@ mod attempts;
 mod hostile;
 mod jobs;
 mod keeping;
+mod limits;
 mod pilots;
 mod serving;
 
@@ -63,6 +64,7 @@ fn platform(n_pilots_max: u32, cores: u32) -> PlatformSpec {
         idle_timeout: Span::from_secs(10),
         walltime: None,
         poll_interval: Span::from_secs(5),
+        limits: PlatformLimits::default(),
     }
 }
 

@@ -5,8 +5,11 @@
 use std::collections::BTreeMap;
 
 use scheduler::{
-    engine::record::{Record, Verdict},
-    ids::{AllocationId, JobId, PilotId, TaskId},
+    engine::{
+        interface::{PlatformMode, PlatformSpec},
+        record::{Record, Verdict},
+    },
+    ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
     ranges::TaskSet,
     results::{Blame, FailureKind},
     time::{Span, Time},
@@ -74,6 +77,8 @@ pub(super) struct Auditor {
     keys: BTreeMap<String, JobId>,
     executions: BTreeMap<TaskId, Vec<Execution>>,
     tags: BTreeMap<AllocationId, String>,
+    /// How many may be asked for within a minute, whether any may, and when some were.
+    wishes: BTreeMap<PlatformId, (Option<u32>, PlatformMode, Vec<Time>)>,
     pilots: BTreeMap<PilotId, String>,
     reported: BTreeMap<PilotId, u64>,
     /// When a pilot's tasks were last free for others: it left, was given up, or died.
@@ -105,6 +110,7 @@ impl Auditor {
             keys: BTreeMap::new(),
             executions: BTreeMap::new(),
             tags: BTreeMap::new(),
+            wishes: BTreeMap::new(),
             pilots: BTreeMap::new(),
             reported: BTreeMap::new(),
             freed: BTreeMap::new(),
@@ -202,9 +208,41 @@ impl Auditor {
         self.freed.insert(tag.to_owned(), now);
     }
 
-    /// A site holds so many of our batch jobs. Rule 6.
-    pub(super) fn site_holds(&self, site: &str, n: usize, limit: u32) -> Result<(), Violation> {
+    /// A site holds so many of our batch jobs, and so many of them wait. Rule 6.
+    pub(super) fn site_holds(&self, spec: &PlatformSpec, n: usize, n_queued: usize) -> Result<(), Violation> {
+        let (site, limit) = (&spec.name, spec.n_pilots_max);
         ensure!(n <= limit as usize, "{site} holds {n} of our batch jobs; the limit is {limit}");
+        if let Some(limit) = spec.limits.n_queued_max {
+            ensure!(
+                n_queued <= limit as usize,
+                "{n_queued} of our batch jobs wait on {site}; the limit is {limit}"
+            );
+        }
+        Ok(())
+    }
+
+    /// What the operator allows of a platform has changed.
+    fn allowed(&mut self, record: &Record) {
+        match record {
+            Record::PlatformAttached { platform, spec, .. } => {
+                let limit = spec.limits.n_submissions_per_minute;
+                self.wishes.entry(*platform).or_default().0 = limit;
+            }
+            Record::PlatformModeSet { platform, mode, .. } => {
+                self.wishes.entry(*platform).or_default().1 = *mode;
+            }
+            _ => {}
+        }
+    }
+
+    /// An allocation is asked for. Rule 6.
+    fn asked_for(&mut self, platform: PlatformId, at: Time) -> Result<(), Violation> {
+        let Some((limit, mode, asked)) = self.wishes.get_mut(&platform) else { return Ok(()) };
+        ensure!(*mode == PlatformMode::Active, "platform {platform} is {mode:?} and asked for more");
+        asked.retain(|before| at.since(*before) < Span::from_secs(60));
+        asked.push(at);
+        let (n, limit) = (asked.len(), limit.unwrap_or(u32::MAX));
+        ensure!(n <= limit as usize, "{n} allocations of {platform} within a minute; the limit is {limit}");
         Ok(())
     }
 
@@ -224,8 +262,10 @@ impl Auditor {
                 };
                 ensure!(self.books.insert(*job, book).is_none(), "job {job} was accepted twice");
             }
-            Record::AllocationIntended { allocation, tag, .. } => {
+            Record::PlatformAttached { .. } | Record::PlatformModeSet { .. } => self.allowed(record),
+            Record::AllocationIntended { allocation, platform, tag, at } => {
                 self.tags.insert(*allocation, tag.clone());
+                self.asked_for(*platform, *at)?;
             }
             Record::PilotRegistered { pilot, allocation, .. } => {
                 let tag = self.tags.get(allocation).cloned().unwrap_or_default();

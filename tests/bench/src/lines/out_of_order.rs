@@ -6,7 +6,9 @@ use std::{collections::BTreeMap, time::Duration};
 use scheduler::{
     engine::{
         Engine,
-        interface::{Answer, Effect, Event, JobRequest, PlatformSpec, RequestId, Step, SubmitOutcome},
+        interface::{
+            Answer, Effect, Event, JobRequest, PlatformLimits, PlatformSpec, RequestId, Step, SubmitOutcome,
+        },
         settings::Settings,
     },
     ids::{JobId, PilotId},
@@ -228,6 +230,7 @@ fn platform() -> PlatformSpec {
         idle_timeout: Span::from_secs(3600),
         walltime: None,
         poll_interval: Span::from_secs(10),
+        limits: PlatformLimits::default(),
     }
 }
 

@@ -1,0 +1,212 @@
+//! `pilotfish allocation …`: what platforms were asked for.
+
+use clap::{Args, Subcommand};
+use scheduler::{engine::views::AllocationView, explain::core_hours, ids::AllocationId, time::Time};
+
+use crate::{
+    access,
+    failure::{Failure, Outcome},
+    show::{
+        self, Screen,
+        facts::Facts,
+        format::{age, clock, counted, span},
+        table::Table,
+        words,
+    },
+    view::{Reader, ViewArgs, WatchArgs},
+};
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  pilotfish allocation list
+  pilotfish allocation list --all          those that have ended, too
+  pilotfish allocation list --platform cluster";
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  pilotfish allocation show 7";
+
+const CANCEL_EXAMPLES: &str = "\
+Examples:
+  pilotfish allocation cancel 7
+  pilotfish allocation cancel 7 8 --now    do not wait for what their pilots run: it runs again elsewhere";
+
+/// What to do.
+#[derive(Args)]
+pub struct AllocationArgs {
+    #[command(subcommand)]
+    command: AllocationCommand,
+}
+
+#[derive(Subcommand)]
+enum AllocationCommand {
+    /// List allocations
+    List(ListArgs),
+    /// Show one in full
+    Show(ShowArgs),
+    /// Take some back
+    Cancel(CancelArgs),
+}
+
+#[derive(Args)]
+#[command(after_help = LIST_EXAMPLES)]
+struct ListArgs {
+    /// Those that have ended, too
+    #[arg(short, long)]
+    all: bool,
+    /// Only those of this platform
+    #[arg(long, value_name = "NAME")]
+    platform: Option<String>,
+    #[command(flatten)]
+    view: ViewArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
+}
+
+#[derive(Args)]
+#[command(after_help = SHOW_EXAMPLES)]
+struct ShowArgs {
+    /// Its number
+    #[arg(value_name = "NUMBER")]
+    id: u64,
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+#[derive(Args)]
+#[command(after_help = CANCEL_EXAMPLES)]
+struct CancelArgs {
+    /// Their numbers
+    #[arg(value_name = "NUMBER", required = true)]
+    ids: Vec<u64>,
+    /// Kill what their pilots run
+    #[arg(long)]
+    now: bool,
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+/// Does it.
+///
+/// # Errors
+/// No such allocation, one that is over, or no manager.
+pub async fn run(args: AllocationArgs) -> Result<Outcome, Failure> {
+    match args.command {
+        AllocationCommand::List(args) => list(&args).await,
+        AllocationCommand::Show(args) => show(&args).await,
+        AllocationCommand::Cancel(args) => cancel(&args).await,
+    }
+}
+
+async fn list(args: &ListArgs) -> Result<Outcome, Failure> {
+    let reader = Reader::open(&args.view.place).await?;
+    let view = async |screen: &Screen| {
+        let mut allocations = reader.client.allocations(args.all).await?.allocations;
+        allocations.retain(|held| args.platform.as_ref().is_none_or(|name| *name == held.platform));
+        if args.view.json {
+            return show::json(&allocations);
+        }
+        if args.view.quiet {
+            return Ok(allocations.iter().map(|held| format!("{}\n", held.id)).collect());
+        }
+        let now = reader.client.status().await?.totals.now;
+        let mut table = Table::new(&[
+            ">ALLOCATION",
+            "PLATFORM",
+            "BATCH ID",
+            "STATE",
+            ">CORES",
+            ">WALLTIME",
+            ">PILOT",
+            ">WAITED",
+            ">AGE",
+            "WHY",
+        ]);
+        for held in &allocations {
+            table.row(vec![
+                held.id.to_string().into(),
+                held.platform.clone().into(),
+                held.batch_id.clone().unwrap_or_default().into(),
+                words::state(&held.state),
+                held.cores.to_string().into(),
+                held.walltime.map(span).unwrap_or_default().into(),
+                held.pilot.map(|pilot| pilot.to_string()).unwrap_or_default().into(),
+                waited(held, now).into(),
+                age(held.ended_at.unwrap_or(now), held.asked_for_at).into(),
+                held.why.clone().unwrap_or_default().into(),
+            ]);
+        }
+        Ok(table.render(screen))
+    };
+    args.watch.show(view).await
+}
+
+/// Until its pilot came, or it ended without one.
+fn waited(held: &AllocationView, now: Time) -> String {
+    age(held.pilot_at.or(held.ended_at).unwrap_or(now), held.asked_for_at)
+}
+
+async fn show(args: &ShowArgs) -> Result<Outcome, Failure> {
+    let reader = Reader::open(&args.view.place).await?;
+    let held = reader.client.allocation(AllocationId(args.id)).await?;
+    let text = if args.view.json {
+        show::json(&held)?
+    } else if args.view.quiet {
+        format!("{}\n", held.state)
+    } else {
+        let now = reader.client.status().await?.totals.now;
+        facts(&held, now).render(&Screen::stdout())
+    };
+    show::print(&text)?;
+    Ok(Outcome::Fine)
+}
+
+fn facts(held: &AllocationView, now: Time) -> Facts {
+    let mut facts = Facts::default();
+    facts.add("allocation", held.id.to_string());
+    let why = held.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    facts.add("state", format!("{}{why}", held.state));
+    facts.add("platform", held.platform.clone());
+    facts.add("tag", held.tag.clone());
+    facts.add_some("batch id", held.batch_id.clone());
+    let life = held.walltime.map_or("no end".to_owned(), span);
+    let (cores, at) = (counted(held.cores.into(), "core"), clock(held.asked_for_at, now));
+    facts.add("asked for", format!("{cores}, {life}, at {at}"));
+    facts.add_some("accepted", held.accepted_at.map(|at| format!("at {}", clock(at, now))));
+    let came = |at| format!("at {}, after {}", clock(at, now), age(at, held.asked_for_at));
+    facts.add_some("pilot came", held.pilot_at.map(came));
+    facts.add_some("pilot", held.pilot.map(|pilot| pilot.to_string()));
+    facts.add_some("ended", held.ended_at.map(|at| format!("at {}", clock(at, now))));
+    let takes = if held.ended_at.is_some() { "" } else { " at most" };
+    facts.add("core-hours", format!("{}{takes}", core_hours(held.core_time)));
+    facts
+}
+
+async fn cancel(args: &CancelArgs) -> Result<Outcome, Failure> {
+    let client = access::find_for_change(&args.view.place).await?;
+    let (mut cancelled, mut refusals) = (Vec::new(), Vec::new());
+    for id in &args.ids {
+        match client.cancel_allocation(AllocationId(*id), args.now).await.map_err(Failure::from) {
+            Ok(held) => {
+                if !args.view.json && !args.view.quiet {
+                    show::print(&format!("allocation {id} {}\n", meaning(&held, args.now)))?;
+                }
+                cancelled.push(held);
+            }
+            Err(Failure::BadInput(lines)) => refusals.extend(lines),
+            Err(failure) => return Err(failure),
+        }
+    }
+    if args.view.json {
+        show::print(&show::json(&cancelled)?)?;
+    }
+    if refusals.is_empty() { Ok(Outcome::Fine) } else { Err(Failure::BadInput(refusals)) }
+}
+
+fn meaning(held: &AllocationView, now: bool) -> String {
+    match (held.pilot, now) {
+        (Some(pilot), false) => format!("is given back when pilot {pilot} has ended what it runs"),
+        (Some(pilot), true) => format!("is given back; what pilot {pilot} runs is killed and runs again"),
+        (None, _) => "is cancelled".to_owned(),
+    }
+}

@@ -1,0 +1,288 @@
+//! `pilotfish platform attach`: finds out what an account on a platform offers, and writes that down.
+
+use std::{
+    io::{ErrorKind, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use adapters::command::{Command, Queue};
+use clap::Args;
+use manager::{
+    config::{Config, file::ManagerFile},
+    place::Place,
+};
+use scheduler::{resources::Resources, time::Span};
+use serde_yaml::{Mapping, Value};
+
+use super::{check, entry};
+use crate::{
+    failure::{Failure, Outcome},
+    in_process,
+    show::{self, format},
+    terminal::Terminal,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish platform attach slurm cluster --ssh ada@login.centre.org
+  pilotfish platform attach slurm gpus --ssh centre --queue gpu --account lab --walltime 4h
+  pilotfish platform attach hosts workstation --ssh ada@workstation
+  pilotfish platform attach pbs old --print          only show the entry
+
+What is not given is found out there: the default queue, what its nodes have, how long jobs may
+live. The entry goes into manager.yaml, whose other lines stay; change it there as you like.";
+
+/// The longest life of pilots that nobody has asked for.
+const WALLTIME: Span = Span::from_secs(4 * 3600);
+/// So many pilots at most, when nobody says how many.
+const N_PILOTS_MAX: u32 = 10;
+/// To ask a host what it has.
+const LOOK_LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
+/// Prints cores, and memory in KiB.
+const LOOK: &str = "nproc && sed -n 's/^MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo";
+
+/// What is attached.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct AttachArgs {
+    /// Its batch system: local, hosts, slurm, pbs, gridengine …
+    #[arg(value_name = "ADAPTER")]
+    adapter: String,
+    /// What it is to be called
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The host where its commands are run: [user@]host[:port], or a word of ~/.ssh/config
+    #[arg(long, value_name = "HOST")]
+    ssh: Option<String>,
+    /// Read this instead of ~/.ssh/config
+    #[arg(long, value_name = "FILE", requires = "ssh")]
+    ssh_config: Option<String>,
+    /// The partition, queue or class
+    #[arg(long, value_name = "NAME", visible_aliases = ["partition", "class"])]
+    queue: Option<String>,
+    /// Who pays
+    #[arg(long, value_name = "NAME")]
+    account: Option<String>,
+    /// Cores of a pilot, instead of those of a node
+    #[arg(long, value_name = "N")]
+    cores: Option<u32>,
+    /// Memory of a pilot, like 60GiB, instead of that of a node
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// How long a pilot may live, like 4h
+    #[arg(long, value_name = "DURATION")]
+    walltime: Option<String>,
+    /// So many pilots at most
+    #[arg(long, value_name = "N", default_value_t = N_PILOTS_MAX)]
+    pilots_max: u32,
+    /// Grid Engine's parallel environment that gives cores on one host
+    #[arg(long, value_name = "NAME")]
+    parallel_environment: Option<String>,
+    /// Another option of the submission, like --option=--qos=low
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    option: Vec<String>,
+    /// Where pilots keep their files, seen by all nodes
+    #[arg(long, value_name = "PATH")]
+    folder: Option<String>,
+    /// The file that gets it
+    #[arg(long, value_name = "FILE", default_value = "manager.yaml")]
+    config: PathBuf,
+    /// Only print the entry
+    #[arg(long)]
+    print: bool,
+}
+
+/// What was found out.
+#[derive(Default)]
+struct Found {
+    capacity: Resources,
+    walltime: Option<Span>,
+    words: String,
+}
+
+/// Attaches it.
+///
+/// # Errors
+/// What was given makes no sense; nothing can be found out there; a file that is not changed here.
+pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
+    let text = match std::fs::read_to_string(&args.config) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(Failure::file("read", &args.config, &error)),
+    };
+    parse(&text, &args.config)?;
+    let found = look(args).await?;
+    let entry = entry_of(args, &found);
+    if args.print {
+        show::print(&entry::shown(&entry, &found.words, "  "))?;
+        return Ok(Outcome::Fine);
+    }
+    let refused =
+        |what: &dyn ToString| Failure::bad_input(format!("{}: {}", args.config.display(), what.to_string()));
+    let added = entry::added(&text, &entry, &found.words).map_err(|error| {
+        refused(&format!("{error}:\n{}", entry::shown(&entry, &found.words, "  ").trim_end()))
+    })?;
+    parse(&added, &args.config)?;
+    replace(&args.config, &added)?;
+    let config = show::quote::quoted(&args.config.display().to_string());
+    show::print(&format!(
+        "{}is now in {config}; `pilotfish platform check {} --config {config}` tries it. A manager that runs \
+         takes it up when it is started again; its pilots go on meanwhile.\n",
+        entry::shown(&entry, &found.words, "  "),
+        args.name
+    ))?;
+    Ok(Outcome::Fine)
+}
+
+fn parse(text: &str, path: &Path) -> Result<ManagerFile, Failure> {
+    ManagerFile::parse(text, path)
+        .map_err(|error| Failure::BadInput(error.to_string().lines().map(str::to_owned).collect()))
+}
+
+/// The whole file or nothing of it.
+fn replace(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::file("write", path, &error);
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    if let Ok(held) = std::fs::metadata(&path) {
+        file.as_file().set_permissions(held.permissions()).map_err(failed)?;
+    }
+    file.as_file().sync_all().map_err(failed)?;
+    file.persist(&path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+/// Asks the platform for what was not given.
+async fn look(args: &AttachArgs) -> Result<Found, Failure> {
+    let folder = tempfile::Builder::new().prefix("pilotfish-attach-").tempdir();
+    let folder = folder.map_err(|error| Failure::file("make a folder in", &std::env::temp_dir(), &error))?;
+    // The same checks as of a file, before anybody is asked.
+    let draft = Found { capacity: Resources::cores(1), ..Found::default() };
+    let text = entry::added("", &entry_of(args, &draft), "").unwrap_or_default();
+    let file = ManagerFile::parse(&text, Path::new("platform attach")).map_err(|error| {
+        let line = error.to_string();
+        Failure::bad_input(
+            line.rsplit_once("platforms[0]")
+                .map_or(line.clone(), |(_, what)| what.trim_start_matches(['.', ':', ' ']).to_owned()),
+        )
+    })?;
+    let mut config: Config = in_process::config(folder.path().join("manager"))?;
+    config
+        .apply(&file, &in_process::host_capacity())
+        .map_err(|error| Failure::bad_input(error.to_string()))?;
+    config.asker = Arc::new(Terminal);
+    let Some((spec, site)) = config.platforms.first().cloned() else { return Ok(draft) };
+    let mut place = check::place(&config, &spec, &site)
+        .ok_or_else(|| Failure::bad_input(format!("there is no adapter `{}`", spec.adapter)))?;
+    let failed = |what: String| Failure::infrastructure(format!("{}: {what}", args.name));
+    place.connect().await.map_err(|error| failed(error.to_string()))?;
+    place.ground().await.map_err(failed)?;
+    let version = version(&place).await.map_err(failed)?;
+    let Some(command) = place.adapter().describe() else {
+        return match &site.ssh {
+            Some(_) => host(&place).await.map_err(failed),
+            None => Ok(Found { capacity: spec.capacity, walltime: None, words: "this host".to_owned() }),
+        };
+    };
+    let output = place.run(command).await.map_err(|error| failed(error.to_string()))?;
+    let queues = place.adapter().read_describe(&output).map_err(|error| failed(error.to_string()))?;
+    let queue = check::meant(&queues, site.queue.as_deref()).map_err(Failure::bad_input)?;
+    Ok(found(queue, &version))
+}
+
+async fn version(place: &Place) -> Result<String, String> {
+    let Some(command) = place.adapter().version() else { return Ok(String::new()) };
+    let said = place.said("ask for the version", command).await?;
+    let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
+    Ok(format!("{}, ", first.trim().replace(|c: char| c.is_control(), " ")))
+}
+
+/// What a host without a batch system has.
+async fn host(place: &Place) -> Result<Found, String> {
+    let command = Command::shell(LOOK, [], Vec::new(), LOOK_LIMIT);
+    let said = place.said("ask what the host has", command).await?;
+    let numbers: Vec<u64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [cores, memory_kib] = numbers[..] else {
+        return Err(format!("the host's answer is not understood: {}", said.trim()));
+    };
+    let capacity = Resources {
+        memory_bytes: memory_kib << 10,
+        ..Resources::cores(u32::try_from(cores).unwrap_or(u32::MAX))
+    };
+    let words = format!("a host with {capacity}");
+    Ok(Found { capacity, walltime: None, words })
+}
+
+/// Pilots that take the commonest kind of node, for as long as the queue allows, but not for days.
+fn found(queue: &Queue, version: &str) -> Found {
+    let commonest = queue.nodes.iter().max_by_key(|(n, node)| (*n, node.cores));
+    let walltime = queue.walltime_max.map_or(WALLTIME, |most| most.min(WALLTIME));
+    let nodes: Vec<String> = queue
+        .nodes
+        .iter()
+        .map(|(n, node)| format!("{} with {node}", format::counted((*n).into(), "node")))
+        .collect();
+    let most =
+        queue.walltime_max.map_or("no limit".to_owned(), |most| format!("at most {}", format::span(most)));
+    Found {
+        capacity: commonest.map(|(_, node)| node.clone()).unwrap_or_default(),
+        walltime: Some(walltime),
+        words: format!("{version}queue {}, {most}, {}", queue.name, nodes.join(", ")),
+    }
+}
+
+/// What was given, else what was found.
+fn entry_of(args: &AttachArgs, found: &Found) -> Mapping {
+    let mut entry = Mapping::new();
+    let mut add = |key: &str, value: Value| _ = entry.insert(key.into(), value);
+    add("name", args.name.clone().into());
+    add("adapter", args.adapter.clone().into());
+    for (key, value) in [
+        ("ssh", &args.ssh),
+        ("ssh_config", &args.ssh_config),
+        ("queue", &args.queue),
+        ("account", &args.account),
+        ("parallel_environment", &args.parallel_environment),
+        ("folder", &args.folder),
+    ] {
+        if let Some(value) = value {
+            add(key, value.clone().into());
+        }
+    }
+    if !args.option.is_empty() {
+        add("options", args.option.clone().into());
+    }
+    // Without a parallel environment Grid Engine gives one core.
+    let is_single = args.adapter == "gridengine" && args.parallel_environment.is_none();
+    let cores = if is_single { 1 } else { found.capacity.cores };
+    add("cores", args.cores.unwrap_or(cores).into());
+    let memory = found.capacity.memory_bytes >> 20;
+    let share = if is_single { memory / u64::from(found.capacity.cores.max(1)) } else { memory };
+    match &args.memory {
+        Some(memory) => add("memory", memory.clone().into()),
+        None if share > 0 => add("memory", format!("{share}MiB").into()),
+        None => {}
+    }
+    if found.capacity.gpus > 0 && !is_single {
+        add("gpus", found.capacity.gpus.into());
+    }
+    match (&args.walltime, found.walltime) {
+        (Some(walltime), _) => add("walltime", walltime.clone().into()),
+        (None, Some(walltime)) => add("walltime", written(walltime).into()),
+        (None, None) => {}
+    }
+    add("pilots_max", args.pilots_max.into());
+    entry
+}
+
+/// A duration as files have it.
+fn written(span: Span) -> String {
+    match span.0 / 1_000_000 {
+        seconds if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
+        seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),
+        seconds => format!("{seconds}s"),
+    }
+}

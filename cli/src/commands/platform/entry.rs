@@ -1,0 +1,89 @@
+//! A platform's entry, put into the text of a `manager.yaml` whose other lines stay as they are.
+
+use serde_yaml::{Mapping, Value};
+
+/// Why an entry is not put into a text.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "line {line} has its platforms in brackets; write them one below the other, or put this entry there by hand"
+)]
+pub(super) struct InBrackets {
+    line: usize,
+}
+
+/// The text with one more platform; `comment`: a line above it.
+///
+/// # Errors
+/// Its list is written in a way that is not changed here.
+pub(super) fn added(text: &str, entry: &Mapping, comment: &str) -> Result<String, InBrackets> {
+    let lines: Vec<&str> = text.lines().collect();
+    let Some(head) = lines.iter().position(|line| line.starts_with("platforms:")) else {
+        let text =
+            if text.is_empty() || text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
+        return Ok(format!("{text}platforms:\n{}", shown(entry, comment, "  ")));
+    };
+    let said = lines[head]["platforms:".len()..].trim();
+    if !said.is_empty() && !said.starts_with('#') {
+        return Err(InBrackets { line: head + 1 });
+    }
+    let is_ours = |line: &&str| line.starts_with([' ', '-', '#', '\t']) || line.trim().is_empty();
+    let n_ours = lines[head + 1..].iter().take_while(|line| is_ours(line)).count();
+    let block = &lines[head + 1..head + 1 + n_ours];
+    // What stands below the last entry may belong to what comes then.
+    let is_of_an_entry = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
+    let n_kept = block.iter().rposition(|line| is_of_an_entry(line)).map_or(0, |last| last + 1);
+    let first = block.iter().find(|line| line.trim_start().starts_with('-'));
+    let indent = first.map_or("  ", |line| &line[..line.len() - line.trim_start().len()]);
+    let (before, after) = lines.split_at(head + 1 + n_kept);
+    let ended = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+    Ok(format!("{}{}{}", ended(before), shown(entry, comment, indent), ended(after)))
+}
+
+/// The entry as lines of a list.
+pub(super) fn shown(entry: &Mapping, comment: &str, indent: &str) -> String {
+    let list = Value::Sequence(vec![Value::Mapping(entry.clone())]);
+    // Words and numbers can always be written.
+    let text = serde_yaml::to_string(&list).unwrap_or_default();
+    let lines: String = text.lines().map(|line| format!("{indent}{line}\n")).collect();
+    format!("{indent}# {comment}\n{lines}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{InBrackets, added};
+    use serde_yaml::Mapping;
+
+    fn entry() -> Mapping {
+        [("name", "new".into()), ("adapter", "slurm".into()), ("cores", 4.into())]
+            .into_iter()
+            .map(|(key, value): (&str, serde_yaml::Value)| (key.into(), value))
+            .collect()
+    }
+
+    #[track_caller]
+    fn check(before: &str, after: &str) {
+        assert_eq!(added(before, &entry(), "seen").unwrap(), after);
+    }
+
+    #[test]
+    fn entries_are_put_below_the_last() {
+        let new = "  # seen\n  - name: new\n    adapter: slurm\n    cores: 4\n";
+        check("", &format!("platforms:\n{new}"));
+        check("tls: on", &format!("tls: on\nplatforms:\n{new}"));
+        check("platforms:\n", &format!("platforms:\n{new}"));
+        let one = "platforms: # all\n  - name: a\n    # mine\n    adapter: local\n";
+        check(one, &format!("{one}{new}"));
+        let rest = "\n# about limits\nlimits: {grace: 5s}\n";
+        check(&format!("{one}{rest}"), &format!("{one}{new}{rest}"));
+        check(
+            "platforms:\n- name: a\n  adapter: local\ntls: on\n",
+            "platforms:\n- name: a\n  adapter: local\n# seen\n- name: new\n  adapter: slurm\n  cores: 4\ntls: on\n",
+        );
+    }
+
+    #[test]
+    fn lists_in_brackets_are_left_alone() {
+        let text = "tls: on\nplatforms: [{name: a, adapter: local}]\n";
+        assert_eq!(added(text, &entry(), "seen"), Err(InBrackets { line: 2 }));
+    }
+}

@@ -1,0 +1,108 @@
+//! `pilotfish platform limits`.
+
+use clap::Args;
+use protocol::api::LimitsRequest;
+use scheduler::{engine::views::PlatformView, explain::core_hours};
+
+use crate::{
+    access,
+    failure::{Failure, Outcome},
+    show::{self, Screen, table::Table},
+    view::{Reader, ViewArgs},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish platform limits cluster
+  pilotfish platform limits cluster --pilots-max 50 --queued-max 10
+  pilotfish platform limits cluster --core-hours 5000
+  pilotfish platform limits cluster --core-hours none
+
+What is set here is true until a manager starts whose manager.yaml says otherwise.";
+
+/// Which, and what is allowed from now on.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct LimitsArgs {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Pilots, those that are asked for included
+    #[arg(long, value_name = "N")]
+    pilots_max: Option<u32>,
+    /// Allocations that wait for their pilots
+    #[arg(long, value_name = "N|none", value_parser = parse::<u32>)]
+    queued_max: Option<Most<u32>>,
+    /// Allocations asked for within any minute
+    #[arg(long, value_name = "N|none", value_parser = parse::<u32>)]
+    submissions_per_minute: Option<Most<u32>>,
+    /// Core-hours of all pilots together, past and present
+    #[arg(long, value_name = "HOURS|none", value_parser = parse::<f64>)]
+    core_hours: Option<Most<f64>>,
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+/// A limit; `None`: there is none.
+#[derive(Clone, Copy)]
+struct Most<T>(Option<T>);
+
+fn parse<T: std::str::FromStr>(text: &str) -> Result<Most<T>, String> {
+    match text {
+        "none" => Ok(Most(None)),
+        number => {
+            let wrong = |_| format!("found `{number}`; write a number or `none`");
+            number.parse().map_err(wrong).map(|number| Most(Some(number)))
+        }
+    }
+}
+
+/// Sets limits, if some are given; shows all.
+///
+/// # Errors
+/// No such platform, a limit that makes no sense, or no manager.
+pub(super) async fn run(args: &LimitsArgs) -> Result<Outcome, Failure> {
+    let request = LimitsRequest {
+        pilots_max: args.pilots_max,
+        queued_max: args.queued_max.map(|most| most.0),
+        submissions_per_minute: args.submissions_per_minute.map(|most| most.0),
+        core_hours: args.core_hours.map(|most| most.0),
+    };
+    let platform = match request == LimitsRequest::default() {
+        true => super::find(&Reader::open(&args.view.place).await?.client, &args.name).await?,
+        false => {
+            let client = access::find_for_change(&args.view.place).await?;
+            client.limit_platform(&super::known(&client, &args.name).await?, &request).await?
+        }
+    };
+    let text = match args.view.json {
+        true => show::json(&platform)?,
+        false => table(&platform).render(&Screen::stdout()),
+    };
+    show::print(&text)?;
+    Ok(Outcome::Fine)
+}
+
+fn table(platform: &PlatformView) -> Table {
+    let number = |most: Option<u32>| most.map_or("none".to_owned(), |most| most.to_string());
+    let (spent, kept) = (core_hours(platform.core_time_spent), core_hours(platform.core_time_committed));
+    let rows = [
+        (
+            "pilots_max",
+            platform.n_pilots_max.to_string(),
+            (platform.n_pilots + platform.n_queued).to_string(),
+        ),
+        ("queued_max", number(platform.limits.n_queued_max), platform.n_queued.to_string()),
+        ("submissions_per_minute", number(platform.limits.n_submissions_per_minute), String::new()),
+        (
+            "core_hours",
+            platform.limits.core_time_max.map_or("none".to_owned(), core_hours),
+            format!("{spent} spent, {kept} kept for allocations that are there"),
+        ),
+    ];
+    let mut table = Table::new(&["LIMIT", ">MOST", "NOW"]);
+    for (name, most, now) in rows {
+        table.row(vec![name.into(), most.into(), now.into()]);
+    }
+    table
+}

@@ -1,0 +1,96 @@
+//! `pilotfish platform show`: one platform in full.
+
+use clap::Args;
+use protocol::api::ReasonRow;
+use scheduler::{
+    engine::{interface::PlatformMode, views::PlatformView},
+    explain::core_hours,
+};
+
+use crate::{
+    failure::{Failure, Outcome},
+    show::{
+        self, Screen,
+        facts::Facts,
+        format::{count, counted, span},
+    },
+    view::{Reader, ViewArgs, WatchArgs},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish platform show cluster
+  pilotfish platform show cluster --watch";
+
+/// Which, and how it is shown.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ShowArgs {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    view: ViewArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
+}
+
+/// Shows it.
+///
+/// # Errors
+/// No such platform, or no manager and no store.
+pub(super) async fn run(args: ShowArgs) -> Result<Outcome, Failure> {
+    let reader = Reader::open(&args.view.place).await?;
+    let view = async |screen: &Screen| {
+        let platform = super::find(&reader.client, &args.name).await?;
+        if args.view.json {
+            return show::json(&platform);
+        }
+        if args.view.quiet {
+            return Ok(format!("{}\n", state(&platform)));
+        }
+        let reasons = reader.client.explain(&format!("platform/{}", platform.name)).await?.reasons;
+        Ok(facts(&platform, &reasons).render(screen))
+    };
+    args.watch.show(view).await
+}
+
+/// One word for people.
+pub(in crate::commands) fn state(platform: &PlatformView) -> &'static str {
+    match platform.mode {
+        _ if !platform.is_attached => "detached",
+        PlatformMode::Active => "active",
+        PlatformMode::Paused => "paused",
+        PlatformMode::Draining => "draining",
+    }
+}
+
+fn facts(platform: &PlatformView, reasons: &[ReasonRow]) -> Facts {
+    let mut facts = Facts::default();
+    facts.add("platform", format!("{}, {}", platform.name, platform.adapter));
+    let is = match platform.is_attached {
+        true => state(platform).to_owned(),
+        false => "not in the configuration of the manager that runs".to_owned(),
+    };
+    facts.add("state", is);
+    let life = platform.walltime.map_or("no end".to_owned(), span);
+    facts.add("each pilot", format!("{}, {life}", platform.capacity));
+    facts.add(
+        "pilots",
+        format!(
+            "{} of at most {}; {} waiting for theirs",
+            count(platform.n_pilots),
+            platform.n_pilots_max,
+            counted(platform.n_queued, "allocation")
+        ),
+    );
+    let (spent, kept) = (core_hours(platform.core_time_spent), core_hours(platform.core_time_committed));
+    let budget =
+        platform.limits.core_time_max.map_or(String::new(), |most| format!("of {}: ", core_hours(most)));
+    facts.add("core-hours", format!("{budget}{spent} spent, {kept} kept for allocations that are there"));
+    facts.add_some("last failure", platform.last_failure.clone());
+    for reason in reasons {
+        facts.add("why", reason.text.clone());
+    }
+    facts
+}

@@ -1,0 +1,158 @@
+//! What operators ask of platforms and allocations.
+
+use axum::{extract::State, http::StatusCode, response::Response};
+use profiles::quantity::core_hours;
+use protocol::api::{Allocations, AllocationsQuery, CancelRequest, LimitsRequest};
+use scheduler::{
+    engine::{
+        interface::{Answer, Event, PlatformChange, PlatformLimits, PlatformMode, Query, Refusal},
+        views::PlatformView,
+    },
+    ids::AllocationId,
+};
+
+use super::{
+    Context, Shared,
+    error::{ApiError, json},
+    extract::{InBody, InPath, InQuery, User},
+};
+
+/// All allocations.
+pub(super) async fn allocations(
+    State(context): State<Shared>,
+    _user: User,
+    InQuery(query): InQuery<AllocationsQuery>,
+) -> Result<Response, ApiError> {
+    match context.query(Query::Allocations { with_ended: query.ended }).await? {
+        Answer::Allocations(allocations) => Ok(json(StatusCode::OK, &Allocations { allocations })),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// One allocation.
+pub(super) async fn allocation(
+    State(context): State<Shared>,
+    _user: User,
+    InPath(id): InPath<AllocationId>,
+) -> Result<Response, ApiError> {
+    match context.query(Query::Allocation(id)).await? {
+        Answer::Allocation(view) => Ok(json(StatusCode::OK, &*view)),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// An allocation is not wanted any more.
+pub(super) async fn cancel(
+    State(context): State<Shared>,
+    user: User,
+    InPath(allocation): InPath<AllocationId>,
+    InBody(CancelRequest { now: is_urgent }): InBody<CancelRequest>,
+) -> Result<Response, ApiError> {
+    check_operator(&user)?;
+    tracing::info!(user = user.name, %allocation, is_urgent, "cancellation of an allocation asked for");
+    let event = |request| Event::AllocationCancelAsked { request, allocation, is_urgent };
+    match context.state.handle.ask(event).await? {
+        Answer::Allocation(view) => Ok(json(StatusCode::OK, &*view)),
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// No more allocations.
+pub(super) async fn pause(
+    State(context): State<Shared>,
+    user: User,
+    InPath(name): InPath<String>,
+) -> Result<Response, ApiError> {
+    change(&context, &user, name, PlatformChange::Mode(PlatformMode::Paused)).await
+}
+
+/// As at the beginning.
+pub(super) async fn resume(
+    State(context): State<Shared>,
+    user: User,
+    InPath(name): InPath<String>,
+) -> Result<Response, ApiError> {
+    change(&context, &user, name, PlatformChange::Mode(PlatformMode::Active)).await
+}
+
+/// No more allocations, and those that are there end.
+pub(super) async fn drain(
+    State(context): State<Shared>,
+    user: User,
+    InPath(name): InPath<String>,
+) -> Result<Response, ApiError> {
+    change(&context, &user, name, PlatformChange::Mode(PlatformMode::Draining)).await
+}
+
+/// Other limits.
+pub(super) async fn limits(
+    State(context): State<Shared>,
+    user: User,
+    InPath(name): InPath<String>,
+    InBody(request): InBody<LimitsRequest>,
+) -> Result<Response, ApiError> {
+    let platforms = match context.query(Query::Platforms).await? {
+        Answer::Platforms(platforms) => platforms,
+        other => return Err(ApiError::unexpected(&other)),
+    };
+    let no_platform = || Refusal::NoPlatform(name.clone());
+    let held = platforms.iter().find(|platform| platform.name == name).ok_or_else(no_platform)?;
+    let wanted = changed(held, &request).map_err(ApiError::bad_request)?;
+    change(&context, &user, name, wanted).await
+}
+
+/// The limits that come of a request.
+fn changed(held: &PlatformView, request: &LimitsRequest) -> Result<PlatformChange, String> {
+    let positive = |field: &str, said: Option<Option<u32>>, now: Option<u32>| match said {
+        Some(Some(0)) => Err(format!("{field}: found 0; write 1 or more, or `none`")),
+        Some(said) => Ok(said),
+        None => Ok(now),
+    };
+    let core_time_max = match request.core_hours {
+        Some(Some(_)) if held.walltime.is_none() => {
+            return Err(format!(
+                "core_hours: {} has no walltime, so nobody knows what a pilot costs; give it one in manager.yaml",
+                held.name
+            ));
+        }
+        Some(Some(hours)) => Some(
+            core_hours(&hours.to_string()).map_err(|what| format!("core_hours: found `{hours}`; {what}"))?,
+        ),
+        Some(None) => None,
+        None => held.limits.core_time_max,
+    };
+    let n_pilots_max = positive("pilots_max", request.pilots_max.map(Some), None)?;
+    Ok(PlatformChange::Limits {
+        n_pilots_max: n_pilots_max.unwrap_or(held.n_pilots_max),
+        limits: PlatformLimits {
+            n_queued_max: positive("queued_max", request.queued_max, held.limits.n_queued_max)?,
+            n_submissions_per_minute: positive(
+                "submissions_per_minute",
+                request.submissions_per_minute,
+                held.limits.n_submissions_per_minute,
+            )?,
+            core_time_max,
+        },
+    })
+}
+
+async fn change(
+    context: &Context,
+    user: &User,
+    platform: String,
+    change: PlatformChange,
+) -> Result<Response, ApiError> {
+    check_operator(user)?;
+    tracing::info!(user = user.name, platform, ?change, "change of a platform asked for");
+    let event = |request| Event::PlatformChangeAsked { request, platform, change };
+    match context.state.handle.ask(event).await? {
+        Answer::PlatformChanged(view) => Ok(json(StatusCode::OK, &*view)),
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+fn check_operator(user: &User) -> Result<(), ApiError> {
+    if user.is_operator { Ok(()) } else { Err(ApiError::not_operator(&user.name)) }
+}

@@ -1,0 +1,82 @@
+//! What an operator allows of a platform: how many more allocations may be asked for, and what says so.
+//! Nothing here is remembered: a restarted manager counts the same from its records.
+
+use super::{
+    durable::{Census, Durable},
+    interface::{PlatformMode, PlatformSpec},
+};
+use crate::{
+    explain::Reason,
+    ids::PlatformId,
+    time::{Span, Time},
+};
+
+const MINUTE: Span = Span::from_secs(60);
+
+/// How many more allocations a platform may be asked for.
+pub(super) struct Room {
+    /// So many.
+    pub(super) n: usize,
+    /// Why not more, if it is not for the number of pilots.
+    pub(super) bound: Option<Reason>,
+    /// When there may be more only because time has passed.
+    pub(super) more_at: Option<Time>,
+}
+
+/// The room that a platform has now. O(allocations of the last minute).
+pub(super) fn room(durable: &Durable, id: PlatformId, spec: &PlatformSpec, now: Time) -> Room {
+    let (census, limits) = (durable.census(id), spec.limits);
+    let n = (spec.n_pilots_max as usize).saturating_sub(census.n_there);
+    let mut room = Room { n, bound: None, more_at: None };
+    let (platform, mode) = (spec.name.clone(), durable.mode(id));
+    if mode != PlatformMode::Active {
+        room.narrow(0, Reason::PlatformRests { platform, mode });
+    }
+    if let Some(most) = limits.n_queued_max {
+        let n_queued = census.n_queued as u64;
+        let n = (most as usize).saturating_sub(census.n_queued);
+        room.narrow(n, Reason::QueueFull { platform: spec.name.clone(), n_queued, n_max: most });
+    }
+    if let Some(most) = limits.n_submissions_per_minute {
+        let (n_asked, first) = asked_within_a_minute(durable, id, now);
+        let left = first.map_or(Span::ZERO, |first| (first + MINUTE).since(now));
+        let reason = Reason::AskedOften { platform: spec.name.clone(), n_max: most, left };
+        if room.narrow((most as usize).saturating_sub(n_asked), reason) {
+            room.more_at = first.map(|first| first + MINUTE);
+        }
+    }
+    if let Some(most) = limits.core_time_max {
+        room.narrow(n_affordable(census, spec, most), budget(census, spec, most));
+    }
+    room
+}
+
+impl Room {
+    /// Another limit; whether it is what binds.
+    fn narrow(&mut self, n: usize, reason: Reason) -> bool {
+        let binds = n < self.n;
+        if binds {
+            (self.n, self.bound, self.more_at) = (n, Some(reason), None);
+        }
+        binds
+    }
+}
+
+/// How many allocations of the platform were intended less than a minute ago, and when the first of them.
+fn asked_within_a_minute(durable: &Durable, id: PlatformId, now: Time) -> (usize, Option<Time>) {
+    let recent = durable.allocations().values().rev().take_while(|held| now.since(held.intended_at) < MINUTE);
+    let ours = recent.filter(|held| held.platform == id);
+    ours.fold((0, None), |(n, _), held| (n + 1, Some(held.intended_at)))
+}
+
+fn n_affordable(census: Census, spec: &PlatformSpec, most: Span) -> usize {
+    let left = most.less(census.spent).less(census.committed);
+    let each = spec.walltime.map_or(Span::ZERO, |walltime| walltime.times(spec.capacity.cores.into()));
+    left.0.checked_div(each.0).map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX))
+}
+
+fn budget(census: Census, spec: &PlatformSpec, most: Span) -> Reason {
+    let Census { spent, committed, .. } = census;
+    let each = spec.walltime.unwrap_or_default().times(spec.capacity.cores.into());
+    Reason::BudgetSpent { platform: spec.name.clone(), spent, committed, most, each }
+}

@@ -1,0 +1,271 @@
+//! What operators allow of platforms, and ask of them and their allocations.
+
+use super::*;
+use crate::{engine::record::DrainCause, explain::core_hours, ids::AllocationId};
+
+const HOUR: u64 = 3600;
+
+/// Up to ten pilots of two cores that live an hour.
+fn limited(limits: PlatformLimits) -> PlatformSpec {
+    PlatformSpec { walltime: Some(Span::from_secs(HOUR)), limits, ..platform(10, 2) }
+}
+
+fn core_hours_max(hours: u64) -> PlatformLimits {
+    PlatformLimits { core_time_max: Some(Span::from_secs(hours * HOUR)), ..PlatformLimits::default() }
+}
+
+impl Scene {
+    fn answered(&mut self, allocation: AllocationId) {
+        let outcome = SubmitOutcome::Accepted(format!("b{allocation}"));
+        self.say(|_| Event::AllocationAnswered { allocation, outcome });
+    }
+
+    fn listed(&mut self, tags: &[&str]) {
+        let listed = tags.iter().map(|tag| ListedAllocation {
+            tag: (*tag).to_owned(),
+            batch_id: format!("b{tag}"),
+            is_ended: false,
+        });
+        let (asked_at, result) = (self.now, Ok(listed.collect()));
+        self.say(|_| Event::PlatformListed { platform: crate::ids::PlatformId(1), asked_at, result });
+    }
+
+    fn change_platform(&mut self, change: PlatformChange) -> Option<Answer> {
+        self.say(|request| Event::PlatformChangeAsked { request, platform: "here".into(), change })
+    }
+
+    fn set_mode(&mut self, mode: PlatformMode) {
+        let answer = self.change_platform(PlatformChange::Mode(mode));
+        assert!(matches!(answer, Some(Answer::PlatformChanged(view)) if view.mode == mode));
+    }
+
+    fn why(&mut self) -> String {
+        self.explain(Query::ExplainPlatform("here".into()))[0].to_string()
+    }
+
+    fn n_asked(&self) -> usize {
+        self.submissions().len()
+    }
+
+    fn cancelled(&self) -> Vec<String> {
+        let cancelled = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Cancel { batch_ids, .. } => Some(batch_ids.clone()),
+            _ => None,
+        });
+        cancelled.flatten().collect()
+    }
+}
+
+#[test]
+fn no_more_wait_than_may() {
+    let mut scene = Scene::new();
+    scene.attach(limited(PlatformLimits { n_queued_max: Some(3), ..PlatformLimits::default() }));
+    scene.submit(job(100));
+    let asked = scene.submissions();
+    assert_eq!(asked.len(), 3);
+    for (allocation, _) in &asked {
+        scene.answered(*allocation);
+        assert_eq!(scene.n_asked(), 0);
+    }
+    assert_eq!(
+        scene.why(),
+        "3 allocations on here wait for their pilots, and no more than 3 may (queued_max)"
+    );
+    scene.register(&asked[0].1, NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() });
+    scene.wait(5);
+    assert_eq!(scene.n_asked(), 1, "one has come");
+}
+
+#[test]
+fn one_that_is_cancelled_counts_as_long_as_it_may_wait_there() {
+    let mut scene = Scene::new();
+    scene.attach(limited(PlatformLimits { n_queued_max: Some(1), ..PlatformLimits::default() }));
+    scene.submit(job(100));
+    let (allocation, tag) = scene.submissions().remove(0);
+    scene.answered(allocation);
+    scene.say(|request| Event::AllocationCancelAsked { request, allocation, is_urgent: false });
+    assert_eq!(scene.cancelled(), ["b1"]);
+    scene.wait_awake(20);
+    scene.listed(&[&tag]);
+    assert_eq!((scene.n_asked(), scene.cancelled()), (0, vec![format!("b{tag}")]), "cancelled again");
+    scene.listed(&[]);
+    assert_eq!(scene.n_asked(), 1);
+}
+
+#[test]
+fn no_more_are_asked_for_within_a_minute_than_may() {
+    let mut scene = Scene::new();
+    let limits = PlatformLimits { n_submissions_per_minute: Some(4), ..PlatformLimits::default() };
+    scene.attach(limited(limits));
+    scene.submit(job(4));
+    assert_eq!(scene.n_asked(), 2, "they are enough for four tasks");
+    scene.wait(20);
+    scene.submit(job(100));
+    assert_eq!(scene.n_asked(), 2);
+    assert_eq!(
+        scene.why(),
+        "here was asked for 4 allocations within a minute, and more may not be (submissions_per_minute); the next in 40.0s"
+    );
+    let second = scene.now;
+    let mut asked_at = Vec::new();
+    while let Some(due) = scene.engine.next_wakeup().filter(|due| *due < second + Span::from_secs(100)) {
+        scene.now = scene.now.max(due);
+        scene.say(|_| Event::TimerFired);
+        asked_at.extend(vec![scene.now.since(second).0 / SECOND; scene.n_asked()]);
+    }
+    assert_eq!(asked_at, [40, 40, 60, 60], "each when one of before is a minute old");
+}
+
+#[test]
+fn the_minute_is_remembered_by_the_next_manager() {
+    let mut scene = Scene::new();
+    let limits = PlatformLimits { n_submissions_per_minute: Some(1), ..PlatformLimits::default() };
+    scene.attach(limited(limits));
+    scene.submit(job(100));
+    assert_eq!(scene.n_asked(), 1);
+    scene.now = scene.now + Span::from_secs(10);
+    scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    scene.attach(limited(limits));
+    assert_eq!(scene.n_asked(), 0);
+    scene.wait(50);
+    assert_eq!(scene.n_asked(), 1);
+}
+
+#[test]
+fn a_budget_is_kept_for_what_is_there_and_spent_by_what_was() {
+    let mut scene = Scene::new();
+    scene.attach(limited(core_hours_max(5)));
+    scene.submit(job(100));
+    let asked = scene.submissions();
+    assert_eq!(asked.len(), 2, "each may take two core-hours");
+    for (allocation, _) in &asked {
+        scene.answered(*allocation);
+    }
+    assert_eq!(
+        scene.why(),
+        "of 5 core-hours on here, 0 are spent and 4 are kept for allocations that are there; one more takes 2 (core_hours)"
+    );
+    let node = NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() };
+    scene.register(&asked[0].1, node);
+    scene.wait(HOUR / 2 - 1);
+    scene.listed(&[&asked[1].1]);
+    let view = match scene.change_platform(PlatformChange::Mode(PlatformMode::Active)) {
+        Some(Answer::PlatformChanged(view)) => view,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        (core_hours(view.core_time_spent), core_hours(view.core_time_committed)),
+        ("1".into(), "4".into())
+    );
+    assert_eq!(scene.engine.durable().allocations().len(), 3, "half of the first is free again: a third");
+    scene.wait(HOUR);
+    assert_eq!(scene.engine.durable().allocations().len(), 3, "and no fourth");
+}
+
+#[test]
+fn without_a_walltime_a_budget_allows_nothing() {
+    let mut scene = Scene::new();
+    scene.attach(PlatformSpec { limits: core_hours_max(1000), ..platform(10, 2) });
+    scene.submit(job(100));
+    assert_eq!(scene.n_asked(), 0);
+}
+
+#[test]
+fn other_limits_hold_from_then_on() {
+    let mut scene = Scene::new();
+    scene.attach(limited(PlatformLimits { n_queued_max: Some(1), ..PlatformLimits::default() }));
+    scene.submit(job(100));
+    assert_eq!(scene.n_asked(), 1);
+    let limits = PlatformLimits { n_queued_max: Some(4), ..PlatformLimits::default() };
+    scene.change_platform(PlatformChange::Limits { n_pilots_max: 3, limits });
+    assert_eq!(scene.n_asked(), 2, "three pilots at most");
+    let unknown = scene.say(|request| Event::PlatformChangeAsked {
+        request,
+        platform: "there".into(),
+        change: PlatformChange::Mode(PlatformMode::Paused),
+    });
+    assert_eq!(unknown, Some(Answer::Refused(Refusal::NoPlatform("there".into()))));
+}
+
+#[test]
+fn a_paused_platform_is_asked_for_nothing_more() {
+    let mut scene = Scene::new();
+    let pilot = scene.pilot(1);
+    scene.set_mode(PlatformMode::Paused);
+    let job_id = scene.submit(job(3));
+    assert_eq!(scene.take(pilot), [(job_id.0, "0".into())], "those that are there go on");
+    scene.attach(platform(10, 2));
+    scene.wait(30);
+    assert_eq!(scene.n_asked(), 0);
+    assert_eq!(scene.why(), "platform here is paused; `pilotfish platform resume here` lets it go on");
+    scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    scene.attach(platform(10, 2));
+    scene.wait_awake(120);
+    assert_eq!(scene.engine.durable().allocations().len(), 1, "nor by the next manager");
+    scene.set_mode(PlatformMode::Active);
+    assert!(scene.n_asked() > 0);
+}
+
+#[test]
+fn a_drained_platform_loses_its_pilots_and_what_waits() {
+    let mut scene = Scene::new();
+    let pilot = scene.pilot(1);
+    let first = scene.submit(job(4));
+    scene.take(pilot);
+    scene.attach(platform(4, 1));
+    let asked = scene.submissions();
+    let [(queued, _), (coming, coming_tag), (answered_late, _)] = &asked[..] else { panic!("{asked:?}") };
+    scene.answered(*queued);
+    scene.set_mode(PlatformMode::Draining);
+    assert_eq!(scene.cancelled(), [format!("b{queued}")]);
+    let answer = scene.pull(pilot, hungry()).expect("told at once");
+    assert_eq!(commands(&answer), [PilotCommand::Drain]);
+    let node = NodeFacts { capacity: Resources::cores(1), ..NodeFacts::default() };
+    let newcomer = scene.register(coming_tag, node);
+    let drain = |scene: &Scene, pilot| scene.engine.durable().pilots()[&pilot].drain.clone();
+    assert_eq!(drain(&scene, newcomer), Some(DrainCause::Platform), "it came while it drained");
+    scene.answered(*coming);
+    assert_eq!(scene.cancelled(), Vec::<String>::new(), "its pilot leaves by itself");
+    scene.answered(*answered_late);
+    assert_eq!(scene.cancelled(), [format!("b{answered_late}")]);
+    scene.wait(10);
+    assert_eq!((scene.n_asked(), scene.counts(first)), (0, "active w3 p1 d0 f0 c0".into()));
+    scene.set_mode(PlatformMode::Active);
+    assert_eq!(drain(&scene, pilot), Some(DrainCause::Platform), "who was told to leave leaves");
+}
+
+#[test]
+fn an_allocation_is_given_back_by_its_pilot() {
+    let mut scene = Scene::new();
+    let pilot = scene.pilot(1);
+    let job_id = scene.submit(job(3));
+    scene.take(pilot);
+    let cancel = |is_urgent| {
+        move |request| Event::AllocationCancelAsked { request, allocation: AllocationId(1), is_urgent }
+    };
+    let Some(Answer::Allocation(view)) = scene.say(cancel(false)) else { panic!("no answer") };
+    assert_eq!((view.state.as_str(), view.pilot), ("running", Some(pilot)));
+    assert_eq!(commands(&scene.pull(pilot, hungry()).expect("told")), [PilotCommand::Drain]);
+    scene.say(cancel(true));
+    assert_eq!(
+        commands(&scene.pull(pilot, Pull { part_seen: 2, ..hungry() }).expect("told")),
+        [PilotCommand::Stop]
+    );
+    scene.done(pilot, job_id, "0");
+    scene.say(|request| Event::PilotLeft {
+        request,
+        pilot,
+        session_nonce: None,
+        report: None,
+        reason: crate::pull::LeaveReason::Told,
+    });
+    let refused = scene.say(cancel(false));
+    let over = Refusal::AllocationOver(AllocationId(1), "leaving");
+    assert_eq!(refused, Some(Answer::Refused(over)));
+    let unknown = scene.say(|request| Event::AllocationCancelAsked {
+        request,
+        allocation: AllocationId(9),
+        is_urgent: false,
+    });
+    assert_eq!(unknown, Some(Answer::Refused(Refusal::UnknownAllocation(AllocationId(9)))));
+}

@@ -1,0 +1,115 @@
+//! What operators do with the platforms of a running manager, and with what was asked for there.
+
+use serde_json::Value;
+use tests::{Sandbox, text, until};
+
+/// A manager with up to three pilots of one core, of which a budget allows two, and a sweep that takes long.
+const MANAGER: &str = "platforms: [{name: here, adapter: local, cores: 1, pilots_max: 3, walltime: 1h, \
+                       core_hours: 2.5, poll_interval: 1s}]\n";
+const JOB: &str = "command: sleep 0.2\nsweep: {n: {range: [1, 10000]}}\n";
+
+fn serve() -> (Sandbox, tests::Running) {
+    let sandbox = Sandbox::new();
+    sandbox.write("manager.yaml", MANAGER);
+    sandbox.write("job.yaml", JOB);
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    sandbox.ok(&["submit", "job.yaml"]);
+    until("two pilots are there", || platform(&sandbox)["n_pilots"] == 2);
+    (sandbox, manager)
+}
+
+fn platform(sandbox: &Sandbox) -> Value {
+    sandbox.json(&["platform", "show", "here"])
+}
+
+/// Numbers of the allocations that are there.
+fn allocations(sandbox: &Sandbox) -> Vec<String> {
+    sandbox.ok(&["allocation", "list", "-q"]).lines().map(str::to_owned).collect()
+}
+
+fn ends(sandbox: &Sandbox, manager: tests::Running) {
+    sandbox.ok(&["stop", "--now"]);
+    assert_eq!(manager.wait(), Some(0), "{}", sandbox.read("serve.err"));
+    assert!(sandbox.agents().is_empty());
+}
+
+#[test]
+fn a_budget_holds_until_it_is_raised() {
+    let (sandbox, manager) = serve();
+    assert_eq!(allocations(&sandbox), ["1", "2"]);
+    let shown = sandbox.ok(&["platform", "show", "here"]);
+    assert!(shown.contains("0 are spent and 2 are kept for allocations that are there"), "{shown}");
+    let limits = sandbox.ok(&["platform", "limits", "here", "--core-hours", "3"]);
+    assert!(limits.contains("core_hours                 3"), "{limits}");
+    until("a third is there", || allocations(&sandbox).len() == 3);
+    assert_eq!(platform(&sandbox)["limits"]["core_time_max"], 3 * 3_600_000_000_u64);
+    ends(&sandbox, manager);
+}
+
+#[test]
+fn allocations_are_given_back() {
+    let (sandbox, manager) = serve();
+    sandbox.ok(&["platform", "pause", "here"]);
+    let said = sandbox.ok(&["allocation", "cancel", "2"]);
+    assert_eq!(said, "allocation 2 is given back when pilot 2 has ended what it runs\n");
+    until("it is gone", || allocations(&sandbox) == ["1"]);
+    let shown = sandbox.json(&["allocation", "show", "2"]);
+    assert_eq!((&shown["state"], &shown["why"]), (&"ended".into(), &"its allocation was cancelled".into()));
+    sandbox.ok(&["allocation", "cancel", "1", "--now"]);
+    until("none is there", || allocations(&sandbox).is_empty());
+    let again = sandbox.run(&["allocation", "cancel", "1", "77"]);
+    assert_eq!(
+        (again.status.code(), text(&again.stderr)),
+        (
+            Some(2),
+            "pilotfish: allocation 1 is ended, so it cannot be cancelled\npilotfish: there is no allocation 77\n"
+                .to_owned()
+        )
+    );
+    let job = sandbox.json(&["job", "1"]);
+    assert_eq!((&job["counts"]["failed"], &job["state"]), (&0.into(), &"active".into()), "nothing is lost");
+    sandbox.ok(&["platform", "resume", "here"]);
+    until("others are there", || allocations(&sandbox) == ["3", "4"]);
+    ends(&sandbox, manager);
+}
+
+#[test]
+fn what_was_set_is_remembered_by_the_next_manager() {
+    let (sandbox, manager) = serve();
+    sandbox.ok(&["platform", "drain", "here"]);
+    until("none is there", || allocations(&sandbox).is_empty() && sandbox.agents().is_empty());
+    manager.signal(nix::sys::signal::Signal::SIGKILL);
+    manager.wait();
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    assert_eq!((platform(&sandbox)["mode"].clone(), allocations(&sandbox).len()), ("draining".into(), 0));
+    let why = sandbox.ok(&["explain", "job", "1"]);
+    assert!(why.contains("platform here is being drained"), "{why}");
+    sandbox.ok(&["platform", "resume", "here"]);
+    until("others are there", || allocations(&sandbox) == ["3", "4"]);
+    ends(&sandbox, manager);
+}
+
+#[test]
+fn what_is_wrong_changes_nothing() {
+    let (sandbox, manager) = serve();
+    let before = platform(&sandbox);
+    for (arguments, said) in [
+        (&["platform", "pause", "her"][..], "there is no platform `her`; did you mean `here`?"),
+        (
+            &["platform", "limits", "here", "--queued-max", "0"],
+            "queued_max: found 0; write 1 or more, or `none`",
+        ),
+        (
+            &["platform", "limits", "here", "--core-hours=-1"],
+            "core_hours: found `-1`; write a number of core-hours",
+        ),
+        (&["platform", "limits", "here", "--pilots-max", "many"], "invalid value 'many'"),
+    ] {
+        let output = sandbox.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
+    }
+    let limits = |platform: &Value| (platform["limits"].clone(), platform["mode"].clone());
+    assert_eq!(limits(&platform(&sandbox)), limits(&before));
+    ends(&sandbox, manager);
+}
