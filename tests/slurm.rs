@@ -129,3 +129,41 @@ fn a_platform_is_tried_before_it_is_used() {
     assert!(cluster.jobs("PENDING").is_empty(), "the probe is taken back");
     cluster.say("scancel", &["--user=root"]);
 }
+
+#[test]
+fn what_an_account_offers_is_found_out_and_written_down() {
+    let sandbox = Sandbox::new();
+    let Some(cluster) = Cluster::start(&sandbox) else { return };
+    let attach = |arguments: &[&str]| {
+        let mut command = sandbox.command(&["platform", "attach", "slurm"]);
+        let output =
+            command.args(arguments).envs(cluster.environment.iter().cloned()).output().expect("it runs");
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let before =
+        "platforms: # mine\n  - name: here\n    adapter: local # and this one\n\nlimits: {grace: 5s}\n";
+    sandbox.write("manager.yaml", before);
+    let (code, out, err) = attach(&["good", "--queue", "batch", "--account", "lab"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    let after = sandbox.read("manager.yaml");
+    let entry = "  - name: good\n    adapter: slurm\n    queue: batch\n    account: lab\n    cores: 2\n";
+    assert!(after.contains(entry) && after.contains("    walltime: 1h\n"), "{after}");
+    let rest: String = after.split_inclusive('\n').filter(|line| before.contains(line)).collect();
+    assert_eq!(rest, before, "all other lines are as they were");
+    let mut check = sandbox.command(&["platform", "check", "good", "--no-probe"]);
+    let checked = check.envs(cluster.environment.iter().cloned()).output().expect("it runs");
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stdout));
+    for (arguments, said) in [
+        (&["good"][..], "manager.yaml: found a platform `good` already"),
+        (&["other", "--queue", "btch"], "found no queue `btch`; there are batch, down"),
+        (&["other", "--walltime", "1 parsec"], "`parsec` is not a unit"),
+        (&["an other"], "found name `an other`"),
+    ] {
+        let (code, _, err) = attach(arguments);
+        assert!(code == Some(2) && err.contains(said), "{arguments:?}: {code:?} {err}");
+    }
+    assert_eq!(sandbox.read("manager.yaml"), after);
+    sandbox.write("manager.yaml", "platforms: [{name: here, adapter: local}]\n");
+    let (code, _, err) = attach(&["good"]);
+    assert!(code == Some(2) && err.contains("line 1 has its platforms in brackets"), "{err}");
+}

@@ -62,6 +62,20 @@ fn a_host_is_tried_while_others_work_there() {
 }
 
 #[test]
+fn what_a_host_offers_is_found_out_and_written_down() {
+    let sandbox = Sandbox::new();
+    let Some(apart) = Apart::start(&sandbox, "") else { return };
+    let config = sandbox.write("ssh_config", &apart.client_configuration());
+    let config = config.display().to_string();
+    sandbox.ok(&["platform", "attach", "hosts", "far", "--ssh", "apart", "--ssh-config", &config]);
+    let n_cores = std::thread::available_parallelism().expect("cores");
+    let written = sandbox.read("manager.yaml");
+    assert!(written.contains(&format!("    cores: {n_cores}\n    memory: ")), "{written}");
+    let checked = sandbox.ok(&["platform", "check", "far", "--no-probe"]);
+    assert!(checked.starts_with("connection    ok      apart"), "{checked}");
+}
+
+#[test]
 fn a_cut_connection_costs_nothing() {
     let Some(scene) = start(&there_already()) else { return };
     scene.sandbox.ok(&["submit", "job.yaml"]);

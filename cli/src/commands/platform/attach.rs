@@ -35,7 +35,7 @@ live. The entry goes into manager.yaml, whose other lines stay; change it there 
 
 /// The longest life of pilots that nobody has asked for.
 const WALLTIME: Span = Span::from_secs(4 * 3600);
-/// So many pilots at most, when nobody says how many.
+/// So many pilots of a batch system at most, when nobody says how many; a host has one.
 const N_PILOTS_MAX: u32 = 10;
 /// To ask a host what it has.
 const LOOK_LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
@@ -74,8 +74,8 @@ pub struct AttachArgs {
     #[arg(long, value_name = "DURATION")]
     walltime: Option<String>,
     /// So many pilots at most
-    #[arg(long, value_name = "N", default_value_t = N_PILOTS_MAX)]
-    pilots_max: u32,
+    #[arg(long, value_name = "N")]
+    pilots_max: Option<u32>,
     /// Grid Engine's parallel environment that gives cores on one host
     #[arg(long, value_name = "NAME")]
     parallel_environment: Option<String>,
@@ -111,17 +111,18 @@ pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) => return Err(Failure::file("read", &args.config, &error)),
     };
-    parse(&text, &args.config)?;
+    let refused = |what: String| Failure::bad_input(format!("{}: {what}", args.config.display()));
+    if parse(&text, &args.config)?.platforms.iter().any(|platform| platform.name() == args.name) {
+        return Err(refused(format!("found a platform `{}` already; give this one another name", args.name)));
+    }
     let found = look(args).await?;
     let entry = entry_of(args, &found);
     if args.print {
         show::print(&entry::shown(&entry, &found.words, "  "))?;
         return Ok(Outcome::Fine);
     }
-    let refused =
-        |what: &dyn ToString| Failure::bad_input(format!("{}: {}", args.config.display(), what.to_string()));
     let added = entry::added(&text, &entry, &found.words).map_err(|error| {
-        refused(&format!("{error}:\n{}", entry::shown(&entry, &found.words, "  ").trim_end()))
+        refused(format!("{error}:\n{}", entry::shown(&entry, &found.words, "  ").trim_end()))
     })?;
     parse(&added, &args.config)?;
     replace(&args.config, &added)?;
@@ -184,7 +185,10 @@ async fn look(args: &AttachArgs) -> Result<Found, Failure> {
     let Some(command) = place.adapter().describe() else {
         return match &site.ssh {
             Some(_) => host(&place).await.map_err(failed),
-            None => Ok(Found { capacity: spec.capacity, walltime: None, words: "this host".to_owned() }),
+            None => {
+                let capacity = in_process::host_capacity();
+                Ok(Found { capacity, walltime: None, words: "this host".to_owned() })
+            }
         };
     };
     let output = place.run(command).await.map_err(|error| failed(error.to_string()))?;
@@ -266,7 +270,8 @@ fn entry_of(args: &AttachArgs, found: &Found) -> Mapping {
         None if share > 0 => add("memory", format!("{share}MiB").into()),
         None => {}
     }
-    if found.capacity.gpus > 0 && !is_single {
+    // Grid Engine counts them for each core, which seldom comes out even.
+    if found.capacity.gpus > 0 && args.adapter != "gridengine" {
         add("gpus", found.capacity.gpus.into());
     }
     match (&args.walltime, found.walltime) {
@@ -274,7 +279,8 @@ fn entry_of(args: &AttachArgs, found: &Found) -> Mapping {
         (None, Some(walltime)) => add("walltime", written(walltime).into()),
         (None, None) => {}
     }
-    add("pilots_max", args.pilots_max.into());
+    let is_host = matches!(args.adapter.as_str(), "local" | "hosts");
+    add("pilots_max", args.pilots_max.unwrap_or(if is_host { 1 } else { N_PILOTS_MAX }).into());
     entry
 }
 
