@@ -384,7 +384,15 @@ fn is_read(output: &Output) -> bool {
 fn hostile_answers_are_errors_and_no_panic() {
     let binary: String = (0..=255_u8).map(char::from).cycle().take(1 << 16).collect();
     let huge = "a word and ".repeat(1 << 14);
-    let ids = ["!!!", "R!x!.0", "R!x!a..0", "R!x!a.1.0 b", "R!x!a.9999999999999999999.", "R!x!é.1.0", "\u{fffd}!x!a.1.0"];
+    let ids = [
+        "!!!",
+        "R!x!.0",
+        "R!x!a..0",
+        "R!x!a.1.0 b",
+        "R!x!a.9999999999999999999.",
+        "R!x!é.1.0",
+        "\u{fffd}!x!a.1.0",
+    ];
     let heads = ["=", "= Class", "===== Class x =====\nName: y", "Class x", "a: b"];
     let submitted = [
         "llsubmit: The job \"",

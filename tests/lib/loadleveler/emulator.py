@@ -158,21 +158,10 @@ def wait_within_limits(program, step):
 
 
 def end_session(leader, number):
-    """Signals all that a step has started: what it began by llspawn.stdio has a session of its own."""
-    sessions = {leader}
-    for _ in range(2):
-        for entry in os.listdir("/proc"):
-            try:
-                fields = open(f"/proc/{entry}/stat").read().rsplit(")", 1)[1].split()
-                parent_session = int(open(f"/proc/{fields[1]}/stat").read().rsplit(")", 1)[1].split()[3])
-            except (OSError, IndexError, ValueError):
-                continue
-            if parent_session in sessions:
-                sessions.add(int(fields[3]))
     for entry in os.listdir("/proc"):
         try:
             fields = open(f"/proc/{entry}/stat").read().rsplit(")", 1)[1].split()
-            if int(fields[3]) in sessions:
+            if int(fields[3]) == leader:
                 os.kill(int(entry), number)
         except (OSError, IndexError, ValueError):
             continue
@@ -530,7 +519,7 @@ def llstatus():
 
 
 def llspawn():
-    """Begins a program on a node of the step, without input, in a session of its own."""
+    """Begins a program on a node of the step, without input."""
     node, *program = sys.argv[1:]
     hosts = open(os.environ["LOADL_HOSTFILE"]).read().split()
     if node not in hosts:
@@ -538,7 +527,7 @@ def llspawn():
     # It is as if on another machine: of the step's variables none comes along.
     variables = {name: value for name, value in os.environ.items() if not name.startswith("LOADL")}
     variables["EMULATED_NODE"] = node
-    task = subprocess.Popen(program, stdin=subprocess.DEVNULL, env=variables, start_new_session=True)
+    task = subprocess.Popen(program, stdin=subprocess.DEVNULL, env=variables)
     sys.exit(task.wait())
 
 
