@@ -18,11 +18,16 @@ use tests::{
 
 /// A cluster, and a manager with pilots in its class `batch`.
 fn start(system: System) -> Scene<Cluster> {
+    start_with(system, "walltime: 10m")
+}
+
+/// The same, of which this is said, too.
+fn start_with(system: System, site: &str) -> Scene<Cluster> {
     println!("{system:?}");
     let sandbox = Sandbox::new();
     let cluster = Cluster::start(&sandbox, system);
-    let fields = "name: cluster, adapter: loadleveler, class: batch, pilots_max: 2, walltime: 10m";
-    Scene::start(sandbox, cluster, fields)
+    let fields = format!("name: cluster, adapter: loadleveler, class: batch, pilots_max: 2, {site}");
+    Scene::start(sandbox, cluster, &fields)
 }
 
 #[test]
@@ -51,6 +56,17 @@ fn jobs_that_a_stranger_cancels_cost_what_ran_in_them() {
         scene.platform.say("llcancel", &steps.iter().map(String::as_str).collect::<Vec<_>>());
         scene.ends_well(2 * steps.len());
     }
+}
+
+#[test]
+fn pilots_that_know_no_end_hear_of_the_soft_limit() {
+    let mut scene = start_with(System::New, "options: ['wall_clock_limit = 60,10']");
+    scene.write_job("sleep 0.4");
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+    until("they were told", || {
+        scene.sandbox.ok(&["pilots", "--all"]).matches("it got a signal").count() >= 2
+    });
+    scene.ends_well(40);
 }
 
 #[test]

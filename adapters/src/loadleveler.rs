@@ -51,7 +51,7 @@ printf '\nexit=%s\n' $code"#;
 /// What is told of steps that are gone is not known: where something goes wrong, those that are still there
 /// are cancelled one by one. A step that has ended may be shown for a while.
 const CANCEL: &str = r#"said=$(llcancel "$@" 2>&1) && exit
-left=$(llq -r %st %id "$@") || { printf '%s\n' "$said" >&2; exit 1; }
+left=$(llq -r %st %id "$@" 2>&1) || { printf '%s\n' "$said" >&2; exit 1; }
 code=0
 case $left in *!*) ;; *'no job status to report'*) exit 0 ;; *) printf '%s\n' "$said" >&2; exit 1 ;; esac
 for id in $(printf '%s\n' "$left" | awk -F '!' 'NF == 2 && $1 !~ /^(RP|RM|CA|C|NR|TX|SX)$/ { print $2 }'); do

@@ -288,11 +288,13 @@ mod tests {
 
     #[test]
     fn signals_are_passed_on_to_the_worker() {
-        let mut worker = guarded("echo $PPID; sleep 600 >&-", || 0);
-        worker.line();
-        kill(&worker.guard.to_string(), libc::SIGHUP);
-        assert_eq!(worker.exit_code(), 128 + libc::SIGHUP);
-        worker.wait_for_all();
+        for signal in [libc::SIGHUP, libc::SIGXCPU] {
+            let mut worker = guarded("ulimit -c 0; echo $PPID; sleep 600 >&-", || 0);
+            worker.line();
+            kill(&worker.guard.to_string(), signal);
+            assert_eq!(worker.exit_code(), 128 + signal);
+            worker.wait_for_all();
+        }
     }
 
     #[test]

@@ -119,8 +119,8 @@ fn evaluation(text: &str, id: &str) -> String {
     let is_head = |line: &&str| line.starts_with('=');
     let of_it = |line: &str| line.split_whitespace().any(|word| word == id);
     let after = text.lines().skip_while(|line| !(is_head(line) && of_it(line))).skip(1);
-    let words: Vec<&str> = after.take_while(|line| !is_head(line)).flat_map(str::split_whitespace).collect();
-    words.join(" ")
+    let of_it = after.take_while(|line| !is_head(line)).filter(|line| !line.contains("job step(s) in "));
+    of_it.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
 }
 
 /// The short words of states. Vacated, rejected and not queued steps are not at their end: they wait again.

@@ -3,6 +3,7 @@
 use std::{io::Write, path::Path, process::Stdio};
 
 use profiles::site::ResourceNames;
+use proptest::prelude::*;
 use scheduler::{resources::Resources, time::Span};
 
 use super::*;
@@ -444,4 +445,50 @@ fn all_samples_are_steps() {
     let files = crate::transcripts::files_of("loadleveler");
     let n_steps: usize = files.iter().map(|(_, steps): &(String, Vec<Step>)| steps.len()).sum();
     assert_eq!((files.len(), n_steps), (4, 15));
+}
+
+/// A line of the raw form, and the job that it is.
+fn a_job() -> impl Strategy<Value = (String, BatchJob)> {
+    let states = prop::sample::select(vec!["I", "R", "CA", "NQ", "RP", "ZZ"]);
+    ("[a-z][a-z0-9-]{0,8}(\\.[a-z]{1,8}){0,2}", 1_u32.., 0_u32..9, states, "[ -~]{0,15}").prop_map(
+        |(host, job, step, state, name)| {
+            let id = format!("{host}.{job}.{step}");
+            let line = format!("{state}!{name}!{id}");
+            (line, BatchJob { id, tag: name.replace('_', "-"), state: answers::state_of(state, "") })
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn jobs_of_any_name_are_read_and_none_is_lost(jobs in prop::collection::vec(a_job(), 1..20)) {
+        let (lines, jobs): (Vec<String>, Vec<BatchJob>) = jobs.into_iter().unzip();
+        prop_assert_eq!(loadleveler().read_list(&answer(&[&lines.join("\n")])), Ok(jobs));
+    }
+
+    #[test]
+    fn what_was_cut_within_a_line_is_no_listing(jobs in prop::collection::vec(a_job(), 1..5), cut in 1_usize..) {
+        let lines: Vec<String> = jobs.into_iter().map(|(line, _)| line).collect();
+        let last = lines.last().expect("a line");
+        // What is left of a name with a blank may look like a remark; our own have none.
+        prop_assume!(!last.contains(' '));
+        let cut = 1 + cut % (last.len() - 1);
+        let text = lines.join("\n");
+        let half = &text[..text.len() - cut];
+        prop_assert!(loadleveler().read_list(&answer(&[half])).is_err(), "{}", half);
+    }
+
+    #[test]
+    fn tags_come_back_from_names_of_jobs(tag in "pf[0-9a-f]{1,6}-[0-9]{1,6}") {
+        let name = file::job_name(&tag);
+        prop_assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'));
+        prop_assert_eq!(file::tag(&name), tag);
+    }
+
+    #[test]
+    fn no_answer_makes_a_reader_panic(stdout in "(.|\n|!|=|:|\\.|--|exit=0){0,200}", stderr in ".{0,50}") {
+        for stdout in [stdout.clone(), format!("{stdout}\nexit=0\n"), format!("{stdout}\n--\n{stdout}\nexit=0\n")] {
+            is_read(&Output { code: Some(0), stdout, stderr: stderr.clone() });
+        }
+    }
 }
