@@ -11,6 +11,8 @@ pub mod cable;
 pub mod disk;
 #[path = "lib/gridengine.rs"]
 pub mod gridengine;
+#[path = "lib/loadleveler.rs"]
+pub mod loadleveler;
 #[path = "lib/luck.rs"]
 pub mod luck;
 #[path = "lib/pbs.rs"]

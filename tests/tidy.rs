@@ -39,7 +39,9 @@ fn rust_files() -> Vec<String> {
 
 #[test]
 fn every_path_on_the_map_exists() {
-    for page in ["ARCHITECTURE.md", "README.md", "docs/operations.md", "docs/protocol.md"] {
+    for page in
+        ["ARCHITECTURE.md", "README.md", "docs/operations.md", "docs/operators.md", "docs/protocol.md"]
+    {
         let text = read(page);
         let named = text.split('`').skip(1).step_by(2);
         let is_path = |word: &&str| {

@@ -104,11 +104,11 @@ impl GridEngine {
     }
 
     fn memory_resource(&self) -> &str {
-        self.site.grid_engine.memory_resource.as_deref().unwrap_or("h_vmem")
+        self.site.resource_names.memory_resource.as_deref().unwrap_or("h_vmem")
     }
 
     fn gpu_resource(&self) -> &str {
-        self.site.grid_engine.gpu_resource.as_deref().unwrap_or("gpu")
+        self.site.resource_names.gpu_resource.as_deref().unwrap_or("gpu")
     }
 
     /// Words that name the account's queue.
@@ -166,7 +166,7 @@ impl Adapter for GridEngine {
                 "pilots on Grid Engine have one node each; ask for more pilots instead",
             );
         }
-        let parallel_environment = self.site.grid_engine.parallel_environment.as_deref();
+        let parallel_environment = self.site.resource_names.parallel_environment.as_deref();
         if request.capacity.cores > 1 && parallel_environment.is_none() {
             return GridEngine::refusal("more than one core needs the platform's parallel_environment");
         }

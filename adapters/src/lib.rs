@@ -5,6 +5,7 @@ pub mod command;
 pub mod transport;
 
 mod gridengine;
+mod loadleveler;
 mod local;
 mod pbs;
 mod script;
@@ -81,6 +82,7 @@ pub fn adapter(name: &str, surroundings: &Surroundings, site: &Site) -> Option<B
         local::NAME => Some(Box::new(local::Local::new(local::NAME, surroundings))),
         local::HOSTS_NAME => Some(Box::new(local::Local::new(local::HOSTS_NAME, surroundings))),
         gridengine::NAME => Some(Box::new(gridengine::GridEngine::new(surroundings, site))),
+        loadleveler::NAME => Some(Box::new(loadleveler::LoadLeveler::new(surroundings, site))),
         pbs::NAME => Some(Box::new(pbs::Pbs::new(surroundings, site))),
         slurm::NAME => Some(Box::new(slurm::Slurm::new(surroundings, site))),
         _ => None,
@@ -91,4 +93,5 @@ pub fn adapter(name: &str, surroundings: &Surroundings, site: &Site) -> Option<B
 pub const LOCAL_NAME: &str = local::NAME;
 
 /// The names that [`adapter`] knows.
-pub const NAMES: &[&str] = &[local::NAME, local::HOSTS_NAME, gridengine::NAME, pbs::NAME, slurm::NAME];
+pub const NAMES: &[&str] =
+    &[local::NAME, local::HOSTS_NAME, gridengine::NAME, loadleveler::NAME, pbs::NAME, slurm::NAME];

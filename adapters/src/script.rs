@@ -3,7 +3,7 @@
 use profiles::site::Site;
 
 /// The document's end in the script: nothing of a JSON document is this line.
-const END: &str = "PILOTFISH-JOIN";
+pub(crate) const END: &str = "PILOTFISH-JOIN";
 
 /// The script of an allocation: site's lines, then one agent on each node, begun by `launcher` where it
 /// stands for itself. The join document comes by standard input, which the shell takes from the script, so
@@ -42,6 +42,22 @@ pub(crate) fn script_by_file(
     let agent = format!("{} < \"$1\"", begin(program(site, agent), tag));
     script.extend_from_slice(format!("$launcher /bin/sh -c {} sh \"$join\"\n", quoted(&agent)).as_bytes());
     script
+}
+
+/// The same on several nodes: `everywhere`, lines that begin this script again on each of them, there with the
+/// step's id, by a launcher that gives no standard input on. They take the document away at their end.
+pub(crate) fn script_on_each(
+    site: &Site,
+    agent: &[String],
+    everywhere: &str,
+    tag: &str,
+    join_file: &str,
+) -> String {
+    let on_a_node =
+        format!("export LOADL_STEP_ID=\"$1\"\n{} < {}", begin(program(site, agent), tag), quoted(join_file));
+    let rest = lines_of(site, &[on_a_node]);
+    let (first, rest) = rest.split_once('\n').unwrap_or((&rest, ""));
+    format!("{first}\nif [ $# -eq 0 ]; then\n{everywhere}\nfi\n{rest}")
 }
 
 /// How the agent is run on the platform.

@@ -18,8 +18,9 @@ pub const ENDING_NAME: &str = "pilotfish-drain";
 /// The name of the worker's main thread.
 const WORKER_NAME: &str = "pilotfish-pilot";
 
-/// What the guard passes on to the worker. Batch systems announce the end with USR1 or USR2 too.
-const FORWARDED: [libc::c_int; 5] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+/// What the guard passes on to the worker. Batch systems announce the end with USR1, USR2 or XCPU too.
+const FORWARDED: [libc::c_int; 6] =
+    [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGXCPU];
 
 /// The guard of this process, if it is a worker; else 0.
 static GUARD: AtomicI32 = AtomicI32::new(0);
@@ -287,11 +288,13 @@ mod tests {
 
     #[test]
     fn signals_are_passed_on_to_the_worker() {
-        let mut worker = guarded("echo $PPID; sleep 600 >&-", || 0);
-        worker.line();
-        kill(&worker.guard.to_string(), libc::SIGHUP);
-        assert_eq!(worker.exit_code(), 128 + libc::SIGHUP);
-        worker.wait_for_all();
+        for signal in [libc::SIGHUP, libc::SIGXCPU] {
+            let mut worker = guarded("ulimit -c 0; echo $PPID; sleep 600 >&-", || 0);
+            worker.line();
+            kill(&worker.guard.to_string(), signal);
+            assert_eq!(worker.exit_code(), 128 + signal);
+            worker.wait_for_all();
+        }
     }
 
     #[test]

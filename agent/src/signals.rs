@@ -5,13 +5,15 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// All of them as one stream. Grid Engine says with SIGUSR2 that a job is about to be killed, and with SIGUSR1
-/// that it is about to be stopped, when its tasks had better run elsewhere.
+/// that it is about to be stopped, when its tasks had better run elsewhere; LoadLeveler says with SIGXCPU that
+/// the soft limit of time has come.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
     user_1: Signal,
     user_2: Signal,
+    soft_limit: Signal,
 }
 
 impl Signals {
@@ -26,6 +28,7 @@ impl Signals {
             hangup: signal(SignalKind::hangup())?,
             user_1: signal(SignalKind::user_defined1())?,
             user_2: signal(SignalKind::user_defined2())?,
+            soft_limit: signal(SignalKind::from_raw(libc::SIGXCPU))?,
         })
     }
 
@@ -37,6 +40,7 @@ impl Signals {
             _ = self.hangup.recv() => {}
             _ = self.user_1.recv() => {}
             _ = self.user_2.recv() => {}
+            _ = self.soft_limit.recv() => {}
         }
     }
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::{
     quantity::{Bytes, CoreHours, Duration},
-    site::{self, GridEngine, Reach, Site},
+    site::{self, Reach, ResourceNames, Site},
 };
 
 /// Bytes of a platform's name.
@@ -23,6 +23,8 @@ const N_PILOTS_MAX: u32 = 100_000;
 const LOCAL: &str = "local";
 /// The adapter whose platforms have names for what a core, memory and GPUs are asked for by.
 const GRID_ENGINE: &str = "gridengine";
+/// The adapter whose options are keywords, and which has no word for GPUs.
+const LOADLEVELER: &str = "loadleveler";
 
 /// The adapter of plain hosts reached by SSH.
 const HOSTS: &str = "hosts";
@@ -148,23 +150,38 @@ impl PlatformForm {
     fn site(&self) -> Site {
         let PlatformForm { queue, account, options, setup, agent, folder, ssh, ssh_config, reach, .. } =
             self.clone();
-        let grid_engine = self.grid_engine();
-        Site { queue, account, options, setup, agent, folder, ssh, ssh_config, reach, grid_engine }
+        let resource_names = self.resource_names();
+        Site { queue, account, options, setup, agent, folder, ssh, ssh_config, reach, resource_names }
     }
 
-    fn grid_engine(&self) -> GridEngine {
+    fn resource_names(&self) -> ResourceNames {
         let PlatformForm { parallel_environment, memory_resource, gpu_resource, .. } = self.clone();
-        GridEngine { parallel_environment, memory_resource, gpu_resource }
+        ResourceNames { parallel_environment, memory_resource, gpu_resource }
     }
 
-    /// What Grid Engine must be told, and no other may be.
-    fn check_grid_engine(&self) -> Result<(), String> {
-        let PlatformForm { name, adapter, parallel_environment, .. } = self;
-        if adapter != GRID_ENGINE && self.grid_engine() != GridEngine::default() {
+    /// What Grid Engine and LoadLeveler must be told, and no other may be.
+    fn check_resource_names(&self) -> Result<(), String> {
+        let PlatformForm { name, adapter, parallel_environment, gpu_resource, .. } = self;
+        let has_names = [GRID_ENGINE, LOADLEVELER].contains(&adapter.as_str());
+        if !has_names && self.resource_names() != ResourceNames::default() {
             return Err(format!(
                 "found a parallel_environment, memory_resource or gpu_resource of `{name}`; only platforms with \
-                 adapter {GRID_ENGINE} have them"
+                 adapter {GRID_ENGINE} have them, and the latter two those with {LOADLEVELER}"
             ));
+        }
+        if adapter == LOADLEVELER && parallel_environment.is_some() {
+            return Err(format!(
+                "found a parallel_environment of `{name}`; only platforms with adapter {GRID_ENGINE} have one"
+            ));
+        }
+        match self.gpus {
+            Some(gpus) if adapter == LOADLEVELER && gpus > 0 && gpu_resource.is_none() => {
+                return Err(format!(
+                    "found gpus {gpus} and no gpu_resource of `{name}`; name the consumable resource by which the site \
+                     counts GPUs (`llstatus -R` lists them)"
+                ));
+            }
+            _ => {}
         }
         match self.cores {
             Some(cores) if adapter == GRID_ENGINE && cores > 1 && parallel_environment.is_none() => {
@@ -174,6 +191,22 @@ impl PlatformForm {
                 ))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Words of a command line, or LoadLeveler's keywords.
+    fn check_options(&self) -> Result<(), String> {
+        let PlatformForm { name, adapter, options, .. } = self;
+        let is_loadleveler = adapter == LOADLEVELER;
+        if let Some(option) = options.iter().find(|option| site::is_keyword(option) != is_loadleveler) {
+            let example = if is_loadleveler { "island_count = 1" } else { "--constraint=avx512" };
+            return Err(format!("found option `{option}` of `{name}`; write options like `{example}`"));
+        }
+        match options.iter().find(|option| is_loadleveler && !site::is_of_the_site(option)) {
+            Some(option) => Err(format!(
+                "found option `{option}` of `{name}`; leave it out, it is a keyword that Pilotfish says itself"
+            )),
+            None => Ok(()),
         }
     }
 
@@ -219,8 +252,9 @@ impl TryFrom<PlatformForm> for PlatformProfile {
         if form.cores.is_none() && form.adapter != LOCAL {
             return Err(format!("found no cores of `{name}`; say how many a pilot is to have"));
         }
-        form.check_grid_engine()?;
+        form.check_resource_names()?;
         form.check_site()?;
+        form.check_options()?;
         if !(1..=N_PILOTS_MAX).contains(pilots_max) {
             return Err(format!("found pilots_max {pilots_max} of `{name}`; write 1 to {N_PILOTS_MAX}"));
         }

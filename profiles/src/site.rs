@@ -9,7 +9,8 @@ pub struct Site {
     pub queue: Option<String>,
     /// Who pays.
     pub account: Option<String>,
-    /// More options of the submission, each a word of its own, like `--constraint=avx512`.
+    /// More options of the submission, each a word of its own, like `--constraint=avx512`; keywords of
+    /// LoadLeveler, like `island_count = 1`.
     pub options: Vec<String>,
     /// Lines of shell that stand before the agent in the script: modules to load, folders to make.
     pub setup: Vec<String>,
@@ -25,13 +26,13 @@ pub struct Site {
     /// How its pilots reach the manager; `None`: through the tunnel where there is SSH, else directly.
     pub reach: Option<Reach>,
     /// Words of its own for what other batch systems all call the same.
-    pub grid_engine: GridEngine,
+    pub resource_names: ResourceNames,
 }
 
-/// What each Grid Engine calls something else. Every field may be absent.
+/// What each Grid Engine calls something else, and each LoadLeveler. Every field may be absent.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct GridEngine {
-    /// What gives a job more than one core, all on one host.
+pub struct ResourceNames {
+    /// What gives a job of Grid Engine more than one core, all on one host.
     pub parallel_environment: Option<String>,
     /// The resource by which memory is asked for.
     pub memory_resource: Option<String>,
@@ -95,7 +96,8 @@ pub(crate) fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 pub(crate) fn options<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let words = Vec::<String>::deserialize(deserializer)?;
     for word in &words {
-        if !word.starts_with('-') || word.chars().any(char::is_control) {
+        let is_option = word.starts_with('-') || is_keyword(word);
+        if !is_option || word.chars().any(char::is_control) {
             return Err(D::Error::custom(format!(
                 "found `{}`; write options, each as one word, like `--constraint=avx512`",
                 word.escape_debug()
@@ -103,6 +105,26 @@ pub(crate) fn options<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
         }
     }
     Ok(words)
+}
+
+/// Keywords that say what a pilot's job is, and where it ends in the file.
+const KEYWORDS_OF_OURS: [&str; 8] =
+    ["queue", "executable", "arguments", "input", "job_name", "dependency", "hold", "environment"];
+
+/// `keyword = value` of LoadLeveler, whose value does not go on in the next line.
+pub(crate) fn is_keyword(option: &str) -> bool {
+    let Some((keyword, value)) = option.split_once('=') else { return false };
+    let keyword = keyword.trim().to_ascii_lowercase();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
+    let is_word =
+        keyword.starts_with(|first: char| first.is_ascii_alphabetic()) && keyword.chars().all(is_plain);
+    is_word && !value.trim().is_empty() && !value.trim_end().ends_with('\\')
+}
+
+/// Whether it is for the site to say: not what makes the job a pilot's.
+pub(crate) fn is_of_the_site(option: &str) -> bool {
+    let keyword = option.split('=').next().unwrap_or("").trim();
+    !KEYWORDS_OF_OURS.iter().any(|ours| ours.eq_ignore_ascii_case(keyword))
 }
 
 pub(crate) fn lines<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
@@ -201,17 +223,49 @@ mod tests {
     }
 
     #[test]
-    fn what_grid_engine_calls_its_own_way_is_its_own() {
+    fn what_sites_call_their_own_way_is_their_own() {
         let lines = "parallel_environment: smp\nmemory_resource: h_rss\ngpu_resource: ngpus\n";
-        let words = platform("gridengine", lines).expect("a platform").site().grid_engine;
+        let words = platform("gridengine", lines).expect("a platform").site().resource_names;
         let expected = ["smp", "h_rss", "ngpus"].map(|word| Some(word.to_owned()));
         assert_eq!([words.parallel_environment, words.memory_resource, words.gpu_resource], expected);
         for line in lines.lines() {
             let error = platform("slurm", line).expect_err(line);
-            assert!(error.contains("only platforms with adapter gridengine have them"), "{line}: {error}");
+            assert!(error.contains("only platforms with adapter gridengine"), "{line}: {error}");
         }
         let error = platform("gridengine", "").expect_err("four cores");
         assert!(error.contains("cores 4 and no parallel_environment"), "{error}");
+        let words = platform("loadleveler", "gpus: 1\nmemory_resource: mem\ngpu_resource: gpus\n");
+        let words = words.expect("a platform").site().resource_names;
+        assert_eq!(
+            (words.memory_resource.as_deref(), words.gpu_resource.as_deref()),
+            (Some("mem"), Some("gpus"))
+        );
+        let error = platform("loadleveler", "parallel_environment: smp").expect_err("Grid Engine's");
+        assert!(error.contains("found a parallel_environment of `site`"), "{error}");
+        let error = platform("loadleveler", "gpus: 1").expect_err("no name");
+        assert!(error.contains("gpus 1 and no gpu_resource"), "{error}");
+    }
+
+    #[test]
+    fn options_are_of_the_systems_kind() {
+        let options = |adapter: &str, option: &str| platform(adapter, &format!("options: ['{option}']"));
+        for option in ["network.MPI = sn_all,not_shared,US", "island_count=1", "comment = a=b"] {
+            let site = options("loadleveler", option).expect(option).site();
+            assert_eq!(site.options, [option]);
+            let error = options("slurm", option).expect_err(option);
+            assert!(error.contains("like `--constraint=avx512`"), "{error}");
+        }
+        let error = options("loadleveler", "--constraint=avx512").expect_err("an option");
+        assert!(error.contains("like `island_count = 1`"), "{error}");
+        for option in ["Queue = x", "executable=/bin/true", "JOB_NAME = mine"] {
+            let error = options("loadleveler", option).expect_err(option);
+            assert!(error.contains("Pilotfish says itself"), "{error}");
+        }
+        for option in ["island_count", "island count = 1", "comment = ", "comment = a \\", "# @ comment = a"]
+        {
+            let error = options("loadleveler", option).expect_err(option);
+            assert!(error.contains("write options"), "{error}");
+        }
     }
 
     #[test]

@@ -15,13 +15,13 @@ use crate::{
 const FORMS: &str = include_str!("../../transcripts/gridengine/adapter-forms.txt");
 
 fn grid_engine() -> GridEngine {
-    let grid_engine = site::GridEngine {
+    let resource_names = site::ResourceNames {
         parallel_environment: Some("smp".into()),
         gpu_resource: Some("gpu".into()),
-        ..site::GridEngine::default()
+        ..site::ResourceNames::default()
     };
     let options = ["-l exclusive=true", "-m n"];
-    GridEngine::new(&testing::surroundings(), &Site { grid_engine, ..testing::site("all.q", &options) })
+    GridEngine::new(&testing::surroundings(), &Site { resource_names, ..testing::site("all.q", &options) })
 }
 
 fn request(cores: u32, gpus: u32) -> AllocationRequest {
@@ -127,7 +127,7 @@ fn what_is_counted_for_each_core_is_shared_by_them() {
 #[test]
 fn cores_are_asked_for_on_one_host_only() {
     let mut elsewhere = grid_engine();
-    elsewhere.site.grid_engine.parallel_environment = Some("mpi".into());
+    elsewhere.site.resource_names.parallel_environment = Some("mpi".into());
     let submit = elsewhere.submit(&request(4, 0));
     let refusal = |programs: &str| elsewhere.read_submit(&run(programs, &submit));
     let spread = recorded("qconf -sp smp").stdout.replace("$pe_slots", "$round_robin");
@@ -137,7 +137,7 @@ fn cores_are_asked_for_on_one_host_only() {
     let unknown = recorded("qconf -sp nosuch");
     let told = "nosuch is not a parallel environment";
     assert_eq!(refusal(&program("qconf", &unknown)), Err(AdapterError::Refused(told.into())));
-    elsewhere.site.grid_engine.parallel_environment = None;
+    elsewhere.site.resource_names.parallel_environment = None;
     let several = AllocationRequest { n_nodes: 2, ..request(1, 0) };
     for (request, told) in [(request(2, 0), "parallel_environment"), (several, "one node each")] {
         let answer = elsewhere.read_submit(&run("", &elsewhere.submit(&request)));

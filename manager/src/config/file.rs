@@ -263,7 +263,7 @@ mod tests {
             ),
             (
                 "platforms:\n  - {name: a, adapter: local}\n  - name: b\n    adapter: slurmy",
-                "4: platforms[1].adapter: found `slurmy`; the adapters are local, hosts, gridengine, pbs, slurm",
+                "4: platforms[1].adapter: found `slurmy`; the adapters are local, hosts, gridengine, loadleveler, pbs, slurm",
             ),
             (
                 "platforms:\n  - {name: a, adapter: gridengine,\n     cores: 2}",
@@ -273,7 +273,7 @@ mod tests {
             (
                 "platforms:\n  - {name: a, adapter: slurm, cores: 2,\n     gpu_resource: gpu}",
                 "3: platforms[0].gpu_resource: found a parallel_environment, memory_resource or gpu_resource of `a`; \
-                 only platforms with adapter gridengine have them",
+                 only platforms with adapter gridengine have them, and the latter two those with loadleveler",
             ),
             (
                 "platforms:\n  - {name: a, adapter: local, cores: 0}",
@@ -337,7 +337,7 @@ mod tests {
                 "4: limits.grase: found an unknown field; did you mean `grace`?",
                 "5: limits.prefetch: found `5`; give it a unit, like 5s or 5m",
                 "7: platforms[0].nam: found an unknown field; did you mean `name`?",
-                "7: platforms[0].adapter: found `slurmy`; the adapters are local, hosts, gridengine, pbs, slurm",
+                "7: platforms[0].adapter: found `slurmy`; the adapters are local, hosts, gridengine, loadleveler, pbs, slurm",
                 "7: platforms[0].memory: found `8`; give it a unit, like 8MiB or 8GiB",
                 "8: platforms[1]: found no `adapter`; it is needed",
                 "9: colour: found an unknown field; the fields here are listen, tls, platforms, policies, limits",

@@ -46,7 +46,7 @@ const LOOK: &str = "nproc && sed -n 's/^MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct AttachArgs {
-    /// Its batch system: local, hosts, slurm, pbs, gridengine …
+    /// Its batch system: local, hosts, slurm, pbs, gridengine, loadleveler
     #[arg(value_name = "ADAPTER")]
     adapter: String,
     /// What it is to be called

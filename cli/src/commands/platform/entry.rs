@@ -31,7 +31,7 @@ pub(super) fn added(text: &str, entry: &Mapping, comment: &str) -> Result<String
     let block = &lines[head + 1..head + 1 + n_ours];
     // What stands below the last entry may belong to what comes then.
     let is_of_an_entry = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
-    let n_kept = block.iter().rposition(|line| is_of_an_entry(line)).map_or(0, |last| last + 1);
+    let n_kept = block.iter().rposition(is_of_an_entry).map_or(0, |last| last + 1);
     let first = block.iter().find(|line| line.trim_start().starts_with('-'));
     let indent = first.map_or("  ", |line| &line[..line.len() - line.trim_start().len()]);
     let (before, after) = lines.split_at(head + 1 + n_kept);

@@ -1,0 +1,210 @@
+//! `loadleveler`: pilots as batch jobs of IBM LoadLeveler, by the raw form of `llq`: its table cuts names and
+//! its long form differs between releases. No LoadLeveler can be had any more: all here is from its manuals
+//! and from what other programs that drove it tell.
+
+mod answers;
+mod file;
+
+use std::time::Duration;
+
+use profiles::site::Site;
+
+use self::answers::NEXT;
+use crate::{
+    Adapter, Surroundings,
+    command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad},
+};
+
+pub(crate) const NAME: &str = "loadleveler";
+
+/// A central manager that hangs lets commands hang for ever.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+/// A manager that runs in a step has variables of that step; the one that says where the configuration is
+/// stays. Accounts reached by SSH have short paths.
+const BEGINNING: &str = r#"for v in $(env | sed -nE 's/^(LOADL[A-Za-z0-9_]*)=.*/\1/p'); do
+[ "$v" = LOADL_CONFIG ] || unset "$v"
+done
+export LC_ALL=C
+PATH=$PATH:/opt/ibmll/LoadL/full/bin:/opt/ibmll/LoadL/scheduler/full/bin:/usr/lpp/LoadL/full/bin
+"#;
+
+/// Keeps the job command file and, for its owner only, the join document, which filters of a site and whoever
+/// reads the schedd's copy would see in it. What was not submitted leaves nothing behind.
+const SUBMIT: &str = r#"file=$2 folder=${2%/*}
+umask 077
+mkdir -p "$folder" && while IFS= read -r line && [ "$line" != "$end" ]; do printf '%s\n' "$line"; done >"$file" &&
+cat >"$folder/join" || exit 73
+"$@" && exit
+code=$?
+rm -f "$file" "$folder/join"; rmdir "$folder" 2>/dev/null
+exit $code"#;
+
+/// Our own steps; of those of ours that are held, why. The id comes last, as one that was cut is none.
+const LIST: &str = r#"jobs=$(llq -r %st %jn %id -u "$(id -un)")
+code=$?
+printf '%s\n' "$jobs"
+held=$(printf '%s\n' "$jobs" | awk -F '!' -v prefix="$1" '$1 ~ /^(H|S|HS)$/ && index($2, prefix) == 1 { print $NF }')
+[ -z "$held" ] || { echo "$next"; llq -s $held 2>&1; }
+printf '\nexit=%s\n' $code"#;
+
+/// What is told of steps that are gone is not known: where something goes wrong, those that are still there
+/// are cancelled one by one. A step that has ended may be shown for a while.
+const CANCEL: &str = r#"said=$(llcancel "$@" 2>&1) && exit
+left=$(llq -r %st %id "$@" 2>&1) || { printf '%s\n' "$said" >&2; exit 1; }
+code=0
+case $left in *!*) ;; *'no job status to report'*) exit 0 ;; *) printf '%s\n' "$said" >&2; exit 1 ;; esac
+for id in $(printf '%s\n' "$left" | awk -F '!' 'NF == 2 && $1 !~ /^(RP|RM|CA|C|NR|TX|SX)$/ { print $2 }'); do
+llcancel "$id" >/dev/null || code=1
+done
+exit $code"#;
+
+const DESCRIBE: &str = r#"llclass -l && echo "$next" && llstatus -r %n %sta %sts %cpu %m
+printf '\nexit=%s\n' $?"#;
+
+/// Of the class that is named, or of all machines.
+const LOAD_OF_CLASS: &str = r#"llclass -l -c "$1" && echo "$next" && llq -r %st %id -c "$1"
+printf '\nexit=%s\n' $?"#;
+const LOAD_OF_ALL: &str = r#"llstatus -r %sta %sts %cpu %r && echo "$next" && llq -r %st %id
+printf '\nexit=%s\n' $?"#;
+
+/// Exit codes after which nothing was submitted: no room for the files; no `llsubmit`.
+const REFUSED: [i32; 3] = [73, 126, 127];
+
+/// What ends every refusal; the one message whose number is known.
+const NOT_SUBMITTED: [&str; 2] = ["2512-051", "has not been submitted to LoadLeveler"];
+
+/// Lines of a submission that say nothing of what came of it.
+const NOISE: [&str; 2] =
+    ["Processed command file through Submit Filter", "Stdin job command file written to"];
+
+pub(crate) struct LoadLeveler {
+    agent_command: Vec<String>,
+    site: Site,
+}
+
+impl LoadLeveler {
+    pub(crate) fn new(surroundings: &Surroundings, site: &Site) -> LoadLeveler {
+        LoadLeveler { agent_command: surroundings.agent_command.clone(), site: site.clone() }
+    }
+
+    /// Runs `lines`, in which `"$@"` are the words.
+    fn shell(lines: &str, words: Vec<String>, stdin: Vec<u8>) -> Command {
+        Command::shell(&format!("{BEGINNING}{lines}"), words, stdin, TIME_LIMIT)
+    }
+
+    /// The same where `$next` stands between what two commands print.
+    fn ask(lines: &str, words: Vec<String>) -> Command {
+        LoadLeveler::shell(&format!("next={NEXT}\n{lines}"), words, Vec::new())
+    }
+}
+
+impl Adapter for LoadLeveler {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn submit(&self, request: &AllocationRequest) -> Command {
+        match file::job_command_file(&self.site, &self.agent_command, request) {
+            // What says no without asking anybody.
+            Err(why) => LoadLeveler::shell("echo \"$1\" >&2; exit 73", vec![why.to_owned()], Vec::new()),
+            Ok(file) => {
+                let words = vec!["llsubmit".to_owned(), format!("{}/{}", request.folder, file::NAME)];
+                let stdin = [file.as_bytes(), file::END.as_bytes(), b"\n", &request.join].concat();
+                LoadLeveler::shell(&format!("end={}\n{SUBMIT}", file::END), words, stdin)
+            }
+        }
+    }
+
+    fn read_submit(&self, output: &Output) -> Result<BatchId, AdapterError> {
+        if output.code == Some(0) {
+            let id = answers::submitted(&output.stdout);
+            return id.ok_or_else(|| AdapterError::NotUnderstood(words(output)));
+        }
+        let is_refused = output.code.is_some_and(|code| REFUSED.contains(&code))
+            || NOT_SUBMITTED
+                .iter()
+                .any(|words| output.stderr.contains(words) || output.stdout.contains(words));
+        Err(match is_refused {
+            true => AdapterError::Refused(words(output)),
+            false => AdapterError::NotUnderstood(words(output)),
+        })
+    }
+
+    fn list(&self, tag_prefix: &str) -> Command {
+        LoadLeveler::ask(LIST, vec![file::job_name(tag_prefix)])
+    }
+
+    fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
+        understood(output, answers::jobs)
+    }
+
+    fn cancel(&self, ids: &[BatchId]) -> Command {
+        LoadLeveler::shell(CANCEL, ids.to_vec(), Vec::new())
+    }
+
+    fn version(&self) -> Option<Command> {
+        Some(LoadLeveler::shell("exec llsubmit -v", Vec::new(), Vec::new()))
+    }
+
+    fn describe(&self) -> Option<Command> {
+        Some(LoadLeveler::ask(DESCRIBE, Vec::new()))
+    }
+
+    fn read_describe(&self, output: &Output) -> Result<Vec<Queue>, AdapterError> {
+        let mut queues = understood(output, answers::queues)?;
+        // What a site calls its GPUs is in no listing, and a machine is not to be taken for one without.
+        if self.site.resource_names.gpu_resource.is_some() {
+            queues.iter_mut().for_each(|queue| queue.nodes.clear());
+        }
+        Ok(queues)
+    }
+
+    fn load(&self) -> Option<Command> {
+        Some(match &self.site.queue {
+            Some(class) => LoadLeveler::ask(LOAD_OF_CLASS, vec![class.clone()]),
+            None => LoadLeveler::ask(LOAD_OF_ALL, Vec::new()),
+        })
+    }
+
+    fn read_load(&self, output: &Output) -> Result<QueueLoad, AdapterError> {
+        match &self.site.queue {
+            Some(class) => understood(output, |text| answers::load_of_class(text, class)),
+            None => understood(output, answers::load_of_all),
+        }
+    }
+}
+
+/// What a call of ours that came to its end said, read as a whole; commands that fail say so in lines of their
+/// own, and not always by their exit codes.
+fn understood<T>(output: &Output, read: impl FnOnce(&str) -> Option<T>) -> Result<T, AdapterError> {
+    let answer = output.stdout.strip_suffix("\nexit=0\n").filter(|_| output.code == Some(0));
+    // Where there is nothing to report is not said for certain.
+    let nothing = output.stderr.lines().find(|line| answers::is_nothing_to_report(line));
+    let answer = answer.map(|text| match nothing {
+        Some(nothing) => format!("{text}\n{nothing}"),
+        None => text.to_owned(),
+    });
+    let has_failed = output.stderr.lines().any(answers::is_failure);
+    let answer = answer.filter(|_| !has_failed).and_then(|text| read(&text));
+    answer.ok_or_else(|| AdapterError::NotUnderstood(words(output)))
+}
+
+/// What it said for people, the cause and not what stands around it: without the names of programs, and what
+/// a site's filter says too.
+fn words(output: &Output) -> String {
+    let of_stdout = output.stdout.lines().filter(|line| answers::message(line).is_some());
+    let lines = output.stderr.lines().chain(of_stdout);
+    let lines: Vec<&str> = lines
+        .filter(|line| !NOISE.iter().any(|noise| line.contains(noise)))
+        .map(|line| answers::message(line).unwrap_or(line).trim())
+        .filter(|line| !line.is_empty())
+        .collect();
+    let is_reason = |line: &&&str| !NOT_SUBMITTED.iter().any(|words| line.contains(words));
+    let reasons: Vec<&str> = lines.iter().filter(is_reason).copied().collect();
+    let said = if reasons.is_empty() { lines } else { reasons };
+    Output { stderr: said.join("\n"), ..output.clone() }.words()
+}
+
+#[cfg(test)]
+mod tests;
