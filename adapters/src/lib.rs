@@ -4,6 +4,8 @@
 pub mod command;
 pub mod transport;
 
+#[cfg(test)]
+mod contract;
 mod gridengine;
 mod loadleveler;
 mod local;

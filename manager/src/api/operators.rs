@@ -122,9 +122,11 @@ fn changed(held: &PlatformView, request: &LimitsRequest) -> Result<PlatformChang
         Some(None) => None,
         None => held.limits.core_time_max,
     };
-    let n_pilots_max = positive("pilots_max", request.pilots_max.map(Some), None)?;
+    if request.pilots_max == Some(0) {
+        return Err("pilots_max: found 0; write 1 or more, or drain the platform".to_owned());
+    }
     Ok(PlatformChange::Limits {
-        n_pilots_max: n_pilots_max.unwrap_or(held.n_pilots_max),
+        n_pilots_max: request.pilots_max.unwrap_or(held.n_pilots_max),
         limits: PlatformLimits {
             n_queued_max: positive("queued_max", request.queued_max, held.limits.n_queued_max)?,
             n_submissions_per_minute: positive(

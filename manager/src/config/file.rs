@@ -173,7 +173,7 @@ fn host<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<IpAddr>, D:
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::{collections::BTreeSet, path::Path};
 
     use scheduler::{engine::settings::Settings, resources::Resources, time::Span};
 
@@ -197,6 +197,22 @@ mod tests {
         let (spec, _) = &config.platforms[0];
         assert_eq!((spec.capacity.cores, spec.capacity.memory_bytes), (4, 8 << 30));
         assert_eq!((spec.idle_timeout, spec.walltime), (Span::from_secs(600), Some(Span::from_secs(7200))));
+    }
+
+    #[test]
+    fn templates_of_platforms_can_be_used_as_they_are() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../profiles/platforms");
+        let mut seen = BTreeSet::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let file = ManagerFile::load(&path).unwrap_or_else(|error| panic!("{error}"));
+            let mut config = Config::new("/x".into(), "ann".to_owned());
+            config.apply(&file, &Resources::default()).unwrap();
+            assert!(!config.platforms.is_empty(), "{}", path.display());
+            seen.extend(config.platforms.into_iter().map(|(spec, _)| spec.adapter));
+        }
+        let all: BTreeSet<String> = adapters::NAMES.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(all.difference(&seen).collect::<Vec<_>>(), ["local"], "each kind has one");
     }
 
     #[test]

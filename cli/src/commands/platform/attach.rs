@@ -176,11 +176,10 @@ async fn look(args: &AttachArgs) -> Result<Found, Failure> {
         .map_err(|error| Failure::bad_input(error.to_string()))?;
     config.asker = Arc::new(Terminal);
     let Some((spec, site)) = config.platforms.first().cloned() else { return Ok(draft) };
-    let mut place = check::place(&config, &spec, &site)
+    let place = check::place(&config, &spec, &site)
         .ok_or_else(|| Failure::bad_input(format!("there is no adapter `{}`", spec.adapter)))?;
     let failed = |what: String| Failure::infrastructure(format!("{}: {what}", args.name));
     place.connect().await.map_err(|error| failed(error.to_string()))?;
-    place.ground().await.map_err(failed)?;
     let version = version(&place).await.map_err(failed)?;
     let Some(command) = place.adapter().describe() else {
         return match &site.ssh {
