@@ -112,7 +112,8 @@ pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
         Err(error) => return Err(Failure::file("read", &args.config, &error)),
     };
     let refused = |what: String| Failure::bad_input(format!("{}: {what}", args.config.display()));
-    if parse(&text, &args.config)?.platforms.iter().any(|platform| platform.name() == args.name) {
+    let before = parse(&text, &args.config)?;
+    if before.platforms.iter().any(|platform| platform.name() == args.name) {
         return Err(refused(format!("found a platform `{}` already; give this one another name", args.name)));
     }
     let found = look(args).await?;
@@ -124,7 +125,13 @@ pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
     let added = entry::added(&text, &entry, &found.words).map_err(|error| {
         refused(format!("{error}:\n{}", entry::shown(&entry, &found.words, "  ").trim_end()))
     })?;
-    parse(&added, &args.config)?;
+    let mut after = parse(&added, &args.config)?;
+    after.platforms.pop();
+    if after != before {
+        return Err(refused(
+            "found lines that are not changed here; put the entry of --print there by hand".to_owned(),
+        ));
+    }
     replace(&args.config, &added)?;
     let config = show::quote::quoted(&args.config.display().to_string());
     show::print(&format!(

@@ -16,18 +16,18 @@ pub(super) struct InBrackets {
 /// # Errors
 /// Its list is written in a way that is not changed here.
 pub(super) fn added(text: &str, entry: &Mapping, comment: &str) -> Result<String, InBrackets> {
-    let lines: Vec<&str> = text.lines().collect();
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let text = format!("{text}{end}");
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let Some(head) = lines.iter().position(|line| line.starts_with("platforms:")) else {
-        let text =
-            if text.is_empty() || text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
         return Ok(format!("{text}platforms:\n{}", shown(entry, comment, "  ")));
     };
     let said = lines[head]["platforms:".len()..].trim();
     if !said.is_empty() && !said.starts_with('#') {
         return Err(InBrackets { line: head + 1 });
     }
-    let is_ours = |line: &&str| line.starts_with([' ', '-', '#', '\t']) || line.trim().is_empty();
-    let n_ours = lines[head + 1..].iter().take_while(|line| is_ours(line)).count();
+    let is_ours = |line: &&&str| line.starts_with([' ', '-', '#', '\t']) || line.trim().is_empty();
+    let n_ours = lines[head + 1..].iter().take_while(is_ours).count();
     let block = &lines[head + 1..head + 1 + n_ours];
     // What stands below the last entry may belong to what comes then.
     let is_of_an_entry = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
@@ -35,8 +35,7 @@ pub(super) fn added(text: &str, entry: &Mapping, comment: &str) -> Result<String
     let first = block.iter().find(|line| line.trim_start().starts_with('-'));
     let indent = first.map_or("  ", |line| &line[..line.len() - line.trim_start().len()]);
     let (before, after) = lines.split_at(head + 1 + n_kept);
-    let ended = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
-    Ok(format!("{}{}{}", ended(before), shown(entry, comment, indent), ended(after)))
+    Ok(format!("{}{}{}", before.concat(), shown(entry, comment, indent), after.concat()))
 }
 
 /// The entry as lines of a list.
@@ -45,6 +44,8 @@ pub(super) fn shown(entry: &Mapping, comment: &str, indent: &str) -> String {
     // Words and numbers can always be written.
     let text = serde_yaml::to_string(&list).unwrap_or_default();
     let lines: String = text.lines().map(|line| format!("{indent}{line}\n")).collect();
+    // Hosts may write what they like: one line, no control characters.
+    let comment = comment.replace(|c: char| c.is_control() || "\u{2028}\u{2029}".contains(c), " ");
     format!("{indent}# {comment}\n{lines}")
 }
 
@@ -78,6 +79,21 @@ mod tests {
         check(
             "platforms:\n- name: a\n  adapter: local\ntls: on\n",
             "platforms:\n- name: a\n  adapter: local\n# seen\n- name: new\n  adapter: slurm\n  cores: 4\ntls: on\n",
+        );
+    }
+
+    #[test]
+    fn what_hosts_say_stays_one_line_and_lines_keep_their_ends() {
+        let text = added(
+            "tls: on\r\nplatforms:\r\n  - {name: a, adapter: local}\r\nlimits: {}",
+            &entry(),
+            "x\ny\u{2028}",
+        )
+        .unwrap();
+        let new = "  # x y \n  - name: new\n    adapter: slurm\n    cores: 4\n";
+        assert_eq!(
+            text,
+            format!("tls: on\r\nplatforms:\r\n  - {{name: a, adapter: local}}\r\n{new}limits: {{}}\n")
         );
     }
 
