@@ -99,10 +99,8 @@ fn what_is_wrong_changes_nothing() {
             &["platform", "limits", "here", "--queued-max", "0"],
             "queued_max: found 0; write 1 or more, or `none`",
         ),
-        (
-            &["platform", "limits", "here", "--core-hours=-1"],
-            "core_hours: found `-1`; write a number of core-hours",
-        ),
+        (&["platform", "limits", "here", "--core-hours=-1"], "found `-1`; write a number of core-hours"),
+        (&["platform", "limits", "here", "--core-hours", "inf"], "found `inf`; write a number of core-hours"),
         (&["platform", "limits", "here", "--pilots-max", "many"], "invalid value 'many'"),
     ] {
         let output = sandbox.run(arguments);
@@ -112,4 +110,29 @@ fn what_is_wrong_changes_nothing() {
     let limits = |platform: &Value| (platform["limits"].clone(), platform["mode"].clone());
     assert_eq!(limits(&platform(&sandbox)), limits(&before));
     ends(&sandbox, manager);
+}
+
+#[test]
+fn what_would_be_submitted_is_printed_whole() {
+    let sandbox = Sandbox::new();
+    let platform = |name: &str, adapter: &str, more: &str| {
+        format!("  - {{name: {name}, adapter: {adapter}, cores: 8, walltime: 1h, {more}}}\n")
+    };
+    let platforms = [
+        platform("slurm", "slurm", "queue: batch"),
+        platform("grid", "gridengine", "parallel_environment: smp"),
+        platform("pbs", "pbs", "queue: workq"),
+        platform("power", "loadleveler", "class: parallel"),
+    ];
+    sandbox.write("manager.yaml", &format!("platforms:\n{}", platforms.concat()));
+    for (name, said) in [
+        ("slurm", ["sbatch", "--partition=batch"]),
+        ("grid", ["qsub", "-pe"]),
+        ("pbs", ["qsub", "ncpus=8"]),
+        ("power", ["llsubmit", "class = parallel"]),
+    ] {
+        let script = sandbox.ok(&["platform", "script", name]);
+        assert!(said.iter().all(|word| script.contains(word)), "{name}: {script}");
+        assert!(script.ends_with("\nSCRIPT\n"), "{name}: {script}");
+    }
 }

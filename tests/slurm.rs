@@ -6,12 +6,13 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use nix::sys::signal::Signal;
 use tests::{Sandbox, scene::Scene, slurm::Cluster, text, until};
 
+const FIELDS: &str = "name: cluster, adapter: slurm, partition: batch, pilots_max: 2, walltime: 10m";
+
 /// A cluster, and a manager with pilots in its queue `batch`; `None` where there can be no cluster.
 fn start() -> Option<Scene<Cluster>> {
     let sandbox = Sandbox::new();
     let cluster = Cluster::start(&sandbox)?;
-    let fields = "name: cluster, adapter: slurm, partition: batch, pilots_max: 2, walltime: 10m";
-    Some(Scene::start(sandbox, cluster, fields))
+    Some(Scene::start(sandbox, cluster, FIELDS))
 }
 
 #[test]
@@ -67,8 +68,8 @@ fn managers_killed_while_jobs_wait_and_run_leak_nothing() {
     scene.ends_well(0);
 }
 
-/// Makes one; gives its folder.
-fn scancel_that_fails_once(sandbox: &Sandbox) -> String {
+/// From now on managers have one.
+fn scancel_that_fails_once(sandbox: &Sandbox, cluster: &mut Cluster) {
     let refused = sandbox.path().join("refused");
     let script = format!(
         "#!/bin/sh\n[ -e {refused} ] && PATH=${{PATH#*:}} exec scancel \"$@\"\n: > {refused}; exit 1\n",
@@ -78,13 +79,29 @@ fn scancel_that_fails_once(sandbox: &Sandbox) -> String {
     fs::create_dir(&bin).expect("a folder");
     fs::write(bin.join("scancel"), script).expect("a script");
     fs::set_permissions(bin.join("scancel"), fs::Permissions::from_mode(0o755)).expect("a program");
-    bin.display().to_string()
+    for (_, value) in cluster.environment.iter_mut().filter(|(name, _)| name == "PATH") {
+        *value = format!("{}:{value}", bin.display());
+    }
+}
+
+#[test]
+fn jobs_that_wait_are_gone_when_the_manager_has_stopped() {
+    let sandbox = Sandbox::new();
+    let Some(mut cluster) = Cluster::start(&sandbox) else { return };
+    scancel_that_fails_once(&sandbox, &mut cluster);
+    cluster.say("scontrol", &["update", "partition=batch", "state=down"]);
+    let mut scene = Scene::start(sandbox, cluster, FIELDS);
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+    until("jobs wait", || scene.platform.jobs("PENDING").len() == 2);
+    scene.stops();
+    assert!(scene.sandbox.path().join("refused").exists(), "the first scancel failed");
+    assert_eq!(scene.platform.jobs("PENDING,RUNNING"), Vec::<String>::new());
 }
 
 #[test]
 fn a_platform_is_tried_before_it_is_used() {
     let sandbox = Sandbox::new();
-    let Some(cluster) = Cluster::start(&sandbox) else { return };
+    let Some(mut cluster) = Cluster::start(&sandbox) else { return };
     let platform = |name: &str, more: &str| format!("- {{name: {name}, adapter: slurm, cores: 2, {more}}}\n");
     let platforms = [
         platform("good", "partition: batch, walltime: 10m"),
@@ -94,14 +111,10 @@ fn a_platform_is_tried_before_it_is_used() {
         platform("wide", "partition: batch, memory: 1TiB"),
     ];
     sandbox.write("manager.yaml", &format!("platforms:\n{}", platforms.concat()));
-    let bin = scancel_that_fails_once(&sandbox);
-    let path = |(name, value): (String, String)| match &name[..] {
-        "PATH" => (name, format!("{bin}:{value}")),
-        _ => (name, value),
-    };
+    scancel_that_fails_once(&sandbox, &mut cluster);
     let check = |name: &str, more: &[&str]| {
         let mut command = sandbox.command(&["platform", "check", name]);
-        command.args(more).envs(cluster.environment.iter().cloned().map(path));
+        command.args(more).envs(cluster.environment.iter().cloned());
         let output = command.output().expect("it runs");
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };

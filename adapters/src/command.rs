@@ -130,7 +130,8 @@ impl Output {
         const CHARACTERS_MAX: usize = 500;
         let text = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let shown: String = line.chars().take(CHARACTERS_MAX).collect();
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        let shown: String = line.chars().map(plain).take(CHARACTERS_MAX).collect();
         match (shown.is_empty(), self.code) {
             (false, _) => shown,
             (true, Some(code)) => format!("exit code {code} without a word"),

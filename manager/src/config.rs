@@ -10,7 +10,7 @@ use std::{
 };
 
 use adapters::transport::{Asker, Nobody};
-use profiles::site::Site;
+use profiles::{platform::PlatformError, site::Site};
 use scheduler::{
     engine::{interface::PlatformSpec, settings::Settings},
     resources::Resources,
@@ -101,7 +101,7 @@ impl Config {
     /// local platforms that do not say what they offer.
     ///
     /// # Errors
-    /// A platform that offers no core.
+    /// A platform that offers no core, or whose pilots have no time.
     pub fn apply(&mut self, file: &ManagerFile, host: &Resources) -> Result<(), ConfigError> {
         self.listen_host = file.listen.host.unwrap_or(self.listen_host);
         self.listen_port = file.listen.port.or(self.listen_port);
@@ -109,8 +109,13 @@ impl Config {
         self.tls = file.tls.unwrap_or(self.tls);
         self.settings.policies = file.policies.unwrap_or(self.settings.policies);
         file.limits.apply(&mut self.settings);
+        let margin = self.settings.walltime_margin;
         for platform in &file.platforms {
-            self.platforms.push((platform.spec(host)?, platform.site()));
+            let spec = platform.spec(host)?;
+            if let Some(found) = spec.walltime.filter(|walltime| *walltime <= margin) {
+                return Err(PlatformError::NoTime { platform: spec.name, found, margin }.into());
+            }
+            self.platforms.push((spec, platform.site()));
         }
         Ok(())
     }

@@ -1,6 +1,14 @@
 //! One worker a platform: one command at a time, its answer back to the engine as an event.
 
-use std::{collections::HashMap, convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use adapters::command::{AdapterError, AllocationRequest, BatchJob, BatchState};
 use scheduler::{
@@ -20,7 +28,7 @@ use crate::{
 const N_LAST_CANCELS: usize = 3;
 const CANCEL_PAUSE: Duration = Duration::from_secs(1);
 /// For all of that.
-const LEAVE_LIMIT: Duration = Duration::from_secs(20);
+const LEAVE_LIMIT: Duration = Duration::from_secs(60);
 
 /// What a platform is to do.
 pub(crate) enum Order {
@@ -60,36 +68,30 @@ pub(crate) struct Worker {
     pub(crate) handle: Handle,
     pub(crate) clock: Clock,
     /// What it failed to cancel.
-    pub(crate) uncancelled: Vec<String>,
+    pub(crate) uncancelled: BTreeSet<String>,
 }
 
 /// Hands orders to their platform's worker. Orders may come before their platform is attached: they wait.
 pub(crate) async fn dispatch(mut orders: mpsc::UnboundedReceiver<Order>) {
-    let mut workers: HashMap<PlatformId, mpsc::UnboundedSender<Order>> = HashMap::new();
+    let mut workers: HashMap<PlatformId, Line> = HashMap::new();
     let mut early: Vec<Order> = Vec::new();
     while let Some(order) = orders.recv().await {
         match order {
             Order::Attach { platform, worker } => {
-                let (to_worker, from_dispatch) = mpsc::unbounded_channel();
-                tokio::spawn(work(*worker, from_dispatch));
-                for order in early.extract_if(.., |order| order.platform() == Some(platform)) {
-                    // The worker was just started and ends only when this sender goes.
-                    let _ = to_worker.send(order);
-                }
-                workers.insert(platform, to_worker);
+                let (orders, from_dispatch) = mpsc::unbounded_channel();
+                let line = Line { orders, n_lists: Arc::default() };
+                tokio::spawn(work(*worker, from_dispatch, line.n_lists.clone()));
+                early
+                    .extract_if(.., |order| order.platform() == Some(platform))
+                    .for_each(|order| line.give(order));
+                workers.insert(platform, line);
             }
             Order::Leave { done } => {
-                for worker in workers.values() {
-                    // Those that have ended have left.
-                    let _ = worker.send(Order::Leave { done: done.clone() });
-                }
+                workers.values().for_each(|worker| worker.give(Order::Leave { done: done.clone() }));
             }
             Order::Submit { platform, .. } | Order::Cancel { platform, .. } | Order::List { platform } => {
                 match workers.get(&platform) {
-                    Some(worker) => {
-                        // As above.
-                        let _ = worker.send(order);
-                    }
+                    Some(worker) => worker.give(order),
                     None => early.push(order),
                 }
             }
@@ -109,10 +111,29 @@ pub(crate) async fn leave(orders: &mpsc::UnboundedSender<Order>) {
     }
 }
 
-async fn work(mut worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>) {
+/// The way to a worker.
+struct Line {
+    orders: mpsc::UnboundedSender<Order>,
+    /// Listings among them.
+    n_lists: Arc<AtomicUsize>,
+}
+
+impl Line {
+    fn give(&self, order: Order) {
+        if matches!(order, Order::List { .. }) {
+            self.n_lists.fetch_add(1, Ordering::Relaxed);
+        }
+        // The worker ends with the manager, or when this sender goes.
+        let _ = self.orders.send(order);
+    }
+}
+
+async fn work(mut worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>, n_lists: Arc<AtomicUsize>) {
     while let Some(order) = orders.recv().await {
         let event = match order {
             Order::Submit { allocation, tag, .. } => Some(worker.submit(allocation, tag).await),
+            // Behind slow answers they pile up; the last of them says what all would.
+            Order::List { .. } if n_lists.fetch_sub(1, Ordering::Relaxed) > 1 => None,
             Order::List { platform } => Some(worker.list(platform).await),
             Order::Cancel { batch_ids, .. } => {
                 worker.cancel(batch_ids).await;
@@ -210,7 +231,7 @@ impl Worker {
         if let Err(what) = self.try_cancel(&batch_ids).await {
             // The next listing shows them again, and they are cancelled again.
             tracing::warn!(platform = self.spec.name, ?batch_ids, what, "cancel failed");
-            self.uncancelled = batch_ids;
+            self.uncancelled.extend(batch_ids);
         }
     }
 
@@ -227,7 +248,15 @@ impl Worker {
                 break;
             }
             tokio::time::sleep(CANCEL_PAUSE).await;
-            self.cancel(batch_ids).await;
+            self.cancel(batch_ids.into_iter().collect()).await;
+        }
+        if !self.uncancelled.is_empty() {
+            let batch_ids = &self.uncancelled;
+            tracing::error!(
+                platform = self.spec.name,
+                ?batch_ids,
+                "could not be cancelled: the next start tries again"
+            );
         }
         if let Err(what) = self.place.leave().await {
             tracing::warn!(platform = self.spec.name, what, "something may be left there");

@@ -420,7 +420,7 @@ async fn attach_platforms(
             make_join: make_join.clone(),
             handle: manager.handle.clone(),
             clock,
-            uncancelled: Vec::new(),
+            uncancelled: Default::default(),
         });
         let spec = spec.clone();
         let answer = manager.handle.ask(|request| Event::PlatformAttached { request, spec }).await?;

@@ -17,7 +17,7 @@ use crate::{
 /// Bytes of a platform's name.
 const NAME_BYTES_MAX: usize = 64;
 /// More pilots than any platform gives to one user.
-const N_PILOTS_MAX: u32 = 100_000;
+pub const N_PILOTS_MAX: u32 = 100_000;
 
 /// The adapter whose pilots are processes of this host.
 const LOCAL: &str = "local";
@@ -37,6 +37,18 @@ pub enum PlatformError {
     NoCores {
         /// Its name.
         platform: String,
+    },
+    /// A platform whose pilots would have to leave before they begin.
+    #[error(
+        "platform {platform}: found a walltime of {found}; pilots give back what they run {margin} before its end (walltime_margin), so say more"
+    )]
+    NoTime {
+        /// Its name.
+        platform: String,
+        /// Its walltime.
+        found: Span,
+        /// What is kept free at the end.
+        margin: Span,
     },
 }
 
@@ -202,9 +214,13 @@ impl PlatformForm {
             let example = if is_loadleveler { "island_count = 1" } else { "--constraint=avx512" };
             return Err(format!("found option `{option}` of `{name}`; write options like `{example}`"));
         }
-        match options.iter().find(|option| is_loadleveler && !site::is_of_the_site(option)) {
+        let is_ours = |option: &&String| match is_loadleveler {
+            true => !site::is_of_the_site(option),
+            false => site::is_said_by_us(adapter, option),
+        };
+        match options.iter().find(is_ours) {
             Some(option) => Err(format!(
-                "found option `{option}` of `{name}`; leave it out, it is a keyword that Pilotfish says itself"
+                "found option `{option}` of `{name}`; leave it out, it is one that Pilotfish says itself"
             )),
             None => Ok(()),
         }

@@ -31,7 +31,7 @@ impl<'de> Deserialize<'de> for CoreHours {
 /// What would be right.
 pub fn core_hours(text: &str) -> Result<Span, String> {
     match text.trim().parse::<f64>() {
-        Ok(hours) if hours > 0.0 && hours <= 1e9 => Ok(Span((hours * 3.6e9).round() as u64)),
+        Ok(hours) if (1e-6..=1e9).contains(&hours) => Ok(Span((hours * 3.6e9).round() as u64)),
         _ => Err("write a number of core-hours like 5000 or 0.5, up to 1000000000".to_owned()),
     }
 }

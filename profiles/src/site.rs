@@ -80,6 +80,25 @@ pub(crate) fn reach<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     }
 }
 
+/// Whether an option of a batch system's submission is one by which pilots are found again or counted: another
+/// name, several jobs of one, several nodes, another script.
+pub(crate) fn is_said_by_us(adapter: &str, option: &str) -> bool {
+    let (long, short): (&[&str], &[&str]) = match adapter {
+        "slurm" => (
+            &["--job-name", "--array", "--nodes", "--ntasks", "--wrap", "--output", "--error"],
+            &["-J", "-a", "-N", "-n"],
+        ),
+        "pbs" => (&[], &["-N", "-J", "-t", "-I"]),
+        "gridengine" => (&["-sync", "-now"], &["-N", "-t"]),
+        _ => (&[], &[]),
+    };
+    let word = option.split([' ', '=']).next().unwrap_or(option);
+    let is_short = |short: &&&str| {
+        word.starts_with(**short) && !word.starts_with("--") && (adapter != "gridengine" || word == **short)
+    };
+    long.contains(&word) || short.iter().any(|short| is_short(&short))
+}
+
 /// The name of a queue or an account, as it goes into a command line.
 pub(crate) fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let word = String::deserialize(deserializer)?;

@@ -49,6 +49,7 @@ pub enum Reason {
     PilotIdle { since: Span, timeout: Span },
     PlatformHas { n_live: u64, n_waiting: u64, n_max: u32, n_wanted: u64 },
     AllocationUnknown { tag: String, what: String },
+    PlatformUnlisted { platform: String, what: String },
     PlatformRests { platform: String, mode: PlatformMode },
     QueueFull { platform: String, n_queued: u64, n_max: u32 },
     AskedOften { platform: String, n_max: u32, left: Span },
@@ -142,6 +143,12 @@ impl Reason {
             ),
             Reason::AllocationUnknown { tag, what } => {
                 write!(f, "whether allocation {tag} exists is not known ({what}); the next listing will tell")
+            }
+            Reason::PlatformUnlisted { platform, what } => {
+                write!(
+                    f,
+                    "platform {platform} does not say what is there ({what}); it is asked again and again"
+                )
             }
             Reason::PlatformRests { .. }
             | Reason::QueueFull { .. }
@@ -242,6 +249,7 @@ impl Reason {
             | Reason::ShuttingDown
             | Reason::PlatformHas { .. }
             | Reason::AllocationUnknown { .. }
+            | Reason::PlatformUnlisted { .. }
             | Reason::PlatformRests { .. }
             | Reason::QueueFull { .. }
             | Reason::AskedOften { .. }

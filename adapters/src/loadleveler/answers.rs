@@ -47,7 +47,7 @@ pub(super) fn submitted(stdout: &str) -> Option<String> {
 }
 
 fn is_plain(host: &str) -> bool {
-    host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    !host.starts_with('-') && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 fn is_number(text: &str) -> bool {

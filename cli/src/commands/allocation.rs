@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use scheduler::{engine::views::AllocationView, explain::core_hours, ids::AllocationId, time::Time};
 
+use super::platform;
 use crate::{
     access,
     failure::{Failure, Outcome},
@@ -102,6 +103,9 @@ async fn list(args: &ListArgs) -> Result<Outcome, Failure> {
     let reader = Reader::open(&args.view.place).await?;
     let view = async |screen: &Screen| {
         let mut allocations = reader.client.allocations(args.all).await?.allocations;
+        if let Some(name) = &args.platform {
+            platform::known(&reader.client, name).await?;
+        }
         allocations.retain(|held| args.platform.as_ref().is_none_or(|name| *name == held.platform));
         if args.view.json {
             return show::json(&allocations);

@@ -56,7 +56,7 @@ pub async fn run(args: PlatformsArgs) -> Result<Outcome, Failure> {
             table.row(vec![
                 platform.name.clone().into(),
                 platform.adapter.clone().into(),
-                words::state(platform::state(platform)),
+                words::state(platform::state(platform, reader.left.is_none())),
                 count(platform.n_pilots).into(),
                 platform.n_pilots_max.to_string().into(),
                 count(platform.n_allocations_waiting + platform.n_allocations_unknown).into(),

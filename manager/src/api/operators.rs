@@ -1,7 +1,7 @@
 //! What operators ask of platforms and allocations.
 
 use axum::{extract::State, http::StatusCode, response::Response};
-use profiles::quantity::core_hours;
+use profiles::{platform::N_PILOTS_MAX, quantity::core_hours};
 use protocol::api::{Allocations, AllocationsQuery, CancelRequest, LimitsRequest};
 use scheduler::{
     engine::{
@@ -122,8 +122,8 @@ fn changed(held: &PlatformView, request: &LimitsRequest) -> Result<PlatformChang
         Some(None) => None,
         None => held.limits.core_time_max,
     };
-    if request.pilots_max == Some(0) {
-        return Err("pilots_max: found 0; write 1 or more, or drain the platform".to_owned());
+    if let Some(found) = request.pilots_max.filter(|n| !(1..=N_PILOTS_MAX).contains(n)) {
+        return Err(format!("pilots_max: found {found}; write 1 to {N_PILOTS_MAX}, or drain the platform"));
     }
     Ok(PlatformChange::Limits {
         n_pilots_max: request.pilots_max.unwrap_or(held.n_pilots_max),

@@ -146,6 +146,8 @@ pub struct Allocation {
     pub came: Vec<PilotId>,
     /// When it ended.
     pub ended_at: Option<Time>,
+    /// Whether it was cancelled, or left by its pilot, before it ended.
+    pub was_released: bool,
 }
 
 impl Allocation {
@@ -338,12 +340,18 @@ impl Durable {
     }
 
     /// Cores × time of an allocation: what it took from the birth of its first pilot to its end, or, while it
-    /// may be there, what it takes at most. One whose pilot never came counts nothing once it has ended.
+    /// may be there, what it takes at most. One that ended by itself before its pilot came may have run since
+    /// it was accepted; one that was cancelled in the queue has not. None takes more than its walltime: its end
+    /// may be noticed much later.
     pub fn core_time(&self, held: &Allocation) -> Span {
-        let born_at = || held.came.first().and_then(|id| self.pilots.get(id)).map(|pilot| pilot.born_at);
-        let lasts = match held.ended_at.filter(|_| !held.may_be_there()) {
-            Some(at) => born_at().map_or(Span::ZERO, |born_at| at.since(born_at)),
-            None => held.walltime.unwrap_or_default(),
+        let born_at = held.came.first().and_then(|id| self.pilots.get(id)).map(|pilot| pilot.born_at);
+        let began_at = born_at.or(held.submitted_at.filter(|_| !held.was_released));
+        let lasts = match (held.ended_at.filter(|_| !held.may_be_there()), held.walltime) {
+            (None, walltime) => walltime.unwrap_or_default(),
+            (Some(at), walltime) => {
+                let span = began_at.map_or(Span::ZERO, |began_at| at.since(began_at));
+                walltime.map_or(span, |walltime| span.min(walltime))
+            }
         };
         lasts.times(held.cores.into())
     }
@@ -445,6 +453,7 @@ impl Durable {
                     pilot: None,
                     came: Vec::new(),
                     ended_at: None,
+                    was_released: false,
                 };
                 self.tags.insert(tag.clone(), *allocation);
                 self.count(&new, true);
@@ -463,6 +472,7 @@ impl Durable {
             }
             Record::AllocationReleased { allocation, why, at } => self.with_allocation(*allocation, |a| {
                 a.state = AllocationState::Leaving(why.clone(), *at);
+                a.was_released = true;
             }),
             Record::AllocationEnded { allocation, why, at } => self.with_allocation(*allocation, |a| {
                 a.state = AllocationState::Ended(why.clone());

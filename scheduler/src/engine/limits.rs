@@ -30,7 +30,7 @@ pub(super) fn room(durable: &Durable, id: PlatformId, spec: &PlatformSpec, now: 
     let mut room = Room { n, bound: None, more_at: None };
     let (platform, mode) = (spec.name.clone(), durable.mode(id));
     if mode != PlatformMode::Active {
-        room.narrow(0, Reason::PlatformRests { platform, mode });
+        return Room { n: 0, bound: Some(Reason::PlatformRests { platform, mode }), more_at: None };
     }
     if let Some(most) = limits.n_queued_max {
         let n_queued = census.n_queued as u64;

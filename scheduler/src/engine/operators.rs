@@ -1,9 +1,11 @@
 //! What operators ask of platforms and allocations.
 
+use std::collections::BTreeMap;
+
 use super::{
     Turn,
     durable::AllocationState,
-    interface::{Answer, PlatformChange, PlatformMode, PlatformSpec, Refusal, RequestId},
+    interface::{Answer, Effect, PlatformChange, PlatformMode, PlatformSpec, Refusal, RequestId},
     record::{DrainCause, Record},
     views::Reader,
 };
@@ -61,9 +63,14 @@ impl Turn<'_> {
             .filter(|(_, held)| held.pilot.is_none() && held.state == AllocationState::Submitted)
             .map(|(id, _)| *id)
             .collect();
+        let mut batch_ids: BTreeMap<PlatformId, Vec<String>> = BTreeMap::new();
         for allocation in waiting {
-            self.cancel_allocation(allocation);
+            if let Some((platform, batch_id)) = self.release_unwanted(allocation) {
+                batch_ids.entry(platform).or_default().push(batch_id);
+            }
         }
+        let cancel = |(platform, batch_ids)| Effect::Cancel { platform, batch_ids };
+        self.step.effects.extend(batch_ids.into_iter().map(cancel));
     }
 
     /// Whether nothing more may begin there: what comes of earlier submissions is not wanted.

@@ -340,6 +340,9 @@ impl Turn<'_> {
         let state = PilotState { last_heard: self.now, ..PilotState::default() };
         self.volatile.add_pilot(self.durable, id, state);
         self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
+        if self.durable.pilots().get(&id).is_some_and(|pilot| self.is_winding_up(pilot.platform)) {
+            self.drain_pilot(id, DrainCause::Platform);
+        }
     }
 
     pub(super) fn drain_pilot(&mut self, id: PilotId, why: DrainCause) {

@@ -151,12 +151,23 @@ impl Turn<'_> {
         self.volatile.arm_platform(platform, self.now);
     }
 
-    /// An allocation that ended while its submission was under way: what came of it is not wanted.
+    /// An allocation that ended, or was cancelled, while its submission was under way: what came of it is not
+    /// wanted.
     fn cancel_unwanted(&mut self, id: AllocationId, outcome: SubmitOutcome) {
-        let Some(allocation) = self.durable.allocations().get(&id) else { return };
-        if let SubmitOutcome::Accepted(batch_id) = outcome {
-            let platform = allocation.platform;
-            self.step.effects.push(Effect::Cancel { platform, batch_ids: vec![batch_id] });
+        let Some(held) = self.durable.allocations().get(&id) else { return };
+        let (platform, is_awaited) = (held.platform, held.may_be_there() && held.batch_id.is_none());
+        match outcome {
+            SubmitOutcome::Accepted(batch_id) if is_awaited => {
+                self.record(Record::AllocationSubmitted { allocation: id, batch_id, at: self.now });
+                self.cancel_allocation(id);
+            }
+            SubmitOutcome::Accepted(batch_id) => {
+                self.step.effects.push(Effect::Cancel { platform, batch_ids: vec![batch_id] });
+            }
+            SubmitOutcome::Refused(why) if is_awaited => {
+                self.record(Record::AllocationEnded { allocation: id, why, at: self.now });
+            }
+            SubmitOutcome::Refused(_) | SubmitOutcome::Unknown(_) => {}
         }
     }
 
@@ -179,6 +190,9 @@ impl Turn<'_> {
         asked_at: Time,
         result: Result<Vec<ListedAllocation>, String>,
     ) {
+        if let Some(state) = self.volatile.platforms.get_mut(&id) {
+            state.unlisted = result.as_ref().err().cloned();
+        }
         let Ok(listed) = result else { return };
         let mut unwanted = Vec::new();
         for entry in listed.iter().filter(|entry| !entry.is_ended) {
@@ -190,7 +204,9 @@ impl Turn<'_> {
                 Some((allocation, true, _)) => {
                     let batch_id = entry.batch_id.clone();
                     self.record(Record::AllocationSubmitted { allocation, batch_id, at: self.now });
-                    if self.is_winding_up(id) && self.durable.allocations()[&allocation].pilot.is_none() {
+                    // Another platform of the same account may have asked for it.
+                    let held = &self.durable.allocations()[&allocation];
+                    if self.is_winding_up(held.platform) && held.pilot.is_none() {
                         self.cancel_allocation(allocation);
                     }
                 }
@@ -250,14 +266,18 @@ impl Turn<'_> {
     }
 
     pub(super) fn cancel_allocation(&mut self, id: AllocationId) {
-        let Some(allocation) = self.durable.allocations().get(&id) else { return };
-        let platform = allocation.platform;
-        let batch_ids: Vec<String> = allocation.batch_id.iter().cloned().collect();
+        if let Some((platform, batch_id)) = self.release_unwanted(id) {
+            self.step.effects.push(Effect::Cancel { platform, batch_ids: vec![batch_id] });
+        }
+    }
+
+    /// An allocation is not wanted any more; gives what the platform calls it, if that is known.
+    pub(super) fn release_unwanted(&mut self, id: AllocationId) -> Option<(PlatformId, String)> {
+        let held = self.durable.allocations().get(&id)?;
+        let known = held.batch_id.clone().map(|batch_id| (held.platform, batch_id));
         let why = "not wanted any more".into();
         self.record(Record::AllocationReleased { allocation: id, why, at: self.now });
-        if !batch_ids.is_empty() {
-            self.step.effects.push(Effect::Cancel { platform, batch_ids });
-        }
+        known
     }
 
     /// The manager ends: nothing new begins, pilots drain or stop, allocations without pilot are cancelled.
@@ -283,9 +303,13 @@ impl Turn<'_> {
         let is_urgent = self.volatile.shutdown.as_ref().is_some_and(|(_, is_urgent)| *is_urgent);
         // Nothing more is heard of a platform that is not attached; the next start asks by tag.
         let is_awaited = |a: &Allocation| {
-            let is_attached = self.volatile.platforms.get(&a.platform).is_some_and(|state| state.is_attached);
-            let is_hopeless = is_urgent && matches!(a.state, AllocationState::Unknown(_));
-            a.is_live() && a.pilot.is_none() && is_attached && !is_hopeless
+            let state = self.volatile.platforms.get(&a.platform).filter(|state| state.is_attached);
+            let is_attached = state.is_some();
+            let is_unlisted = state.is_some_and(|state| state.unlisted.is_some());
+            let is_hopeless = is_urgent && (is_unlisted || matches!(a.state, AllocationState::Unknown(_)));
+            // One that was cancelled before the platform had answered.
+            let is_open = a.may_be_there() && a.batch_id.is_none();
+            (a.is_live() || is_open) && a.pilot.is_none() && is_attached && !is_hopeless
         };
         if self.durable.allocations().values().any(is_awaited) {
             return;

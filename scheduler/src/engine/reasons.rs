@@ -2,14 +2,14 @@
 
 use super::{
     durable::{AllocationState, Job, Pilot},
-    interface::Refusal,
+    interface::{PlatformMode, Refusal},
     limits,
     offer::{Offer, expected_duration, needed},
     views::{Reader, cancel_words},
 };
 use crate::{
     explain::Reason,
-    ids::{JobId, PilotId, TaskId},
+    ids::{JobId, PilotId, PlatformId, TaskId},
     resources::Resources,
 };
 
@@ -157,13 +157,8 @@ impl Reader<'_> {
         };
         let platforms = self.durable.platforms().iter().map(|(id, spec)| (*id, spec));
         let mut reasons: Vec<Reason> = platforms.filter_map(no_room).collect();
-        for (id, state) in self.volatile.platforms.iter().filter(|(_, state)| state.n_failures > 0) {
-            reasons.push(Reason::PlatformFails {
-                platform: self.durable.platforms().get(id).map_or_else(String::new, |p| p.name.clone()),
-                n_failures: state.n_failures,
-                retry_in: state.blocked_until.since(self.now),
-                what: state.last_failure.clone().unwrap_or_default(),
-            });
+        for (id, spec) in self.durable.platforms() {
+            reasons.extend(self.what_fails(*id, &spec.name));
         }
         let waiting = self.durable.allocations().values().filter(|a| a.is_live() && a.pilot.is_none());
         reasons.push(Reason::NoPilot { n_allocations: waiting.count() as u64 });
@@ -228,6 +223,22 @@ impl Reader<'_> {
         Ok(reasons)
     }
 
+    /// What does not work with a platform; one that rests is not tried again.
+    fn what_fails(&self, id: PlatformId, name: &str) -> Vec<Reason> {
+        let Some(state) = self.volatile.platforms.get(&id) else { return Vec::new() };
+        let platform = || name.to_owned();
+        let is_tried = state.n_failures > 0 && self.durable.mode(id) == PlatformMode::Active;
+        let fails = is_tried.then(|| Reason::PlatformFails {
+            platform: platform(),
+            n_failures: state.n_failures,
+            retry_in: state.blocked_until.since(self.now),
+            what: state.last_failure.clone().unwrap_or_default(),
+        });
+        let unlisted = state.unlisted.clone();
+        let unlisted = unlisted.map(|what| Reason::PlatformUnlisted { platform: platform(), what });
+        unlisted.into_iter().chain(fails).collect()
+    }
+
     pub(super) fn explain_platform(&self, name: &str) -> Result<Vec<Reason>, Refusal> {
         let found = self.durable.platforms().iter().find(|(_, spec)| spec.name == name);
         let (id, spec) = found.ok_or_else(|| Refusal::NoPlatform(name.to_owned()))?;
@@ -239,14 +250,7 @@ impl Reader<'_> {
         let n_wanted =
             super::provision::n_hypothetical(self.settings, self.durable, self.volatile, spec, room) as u64;
         let mut reasons = Vec::from_iter(limits::room(self.durable, *id, spec, self.now).bound);
-        if let Some(state) = self.volatile.platforms.get(id).filter(|state| state.n_failures > 0) {
-            reasons.push(Reason::PlatformFails {
-                platform: name.to_owned(),
-                n_failures: state.n_failures,
-                retry_in: state.blocked_until.since(self.now),
-                what: state.last_failure.clone().unwrap_or_default(),
-            });
-        }
+        reasons.extend(self.what_fails(*id, name));
         for allocation in live() {
             if let AllocationState::Unknown(what) = &allocation.state {
                 reasons.push(Reason::AllocationUnknown { tag: allocation.tag.clone(), what: what.clone() });

@@ -378,7 +378,7 @@ impl<'a> Reader<'a> {
             n_allocations_unknown: there().filter(is_unknown).count() as u64,
             used_cores: used.map(|state| u64::from(state.used.cores)).sum(),
             n_failures: state.map_or(0, |state| state.n_failures),
-            last_failure: state.and_then(|state| state.last_failure.clone()),
+            last_failure: state.and_then(|state| state.unlisted.clone().or(state.last_failure.clone())),
             mode: self.durable.mode(id),
             is_attached: state.is_some_and(|state| state.is_attached),
             n_pilots_min: spec.n_pilots_min,

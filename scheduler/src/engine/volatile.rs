@@ -156,6 +156,8 @@ pub struct PlatformState {
     pub blocked_until: Time,
     /// The last failure, in the platform's words.
     pub last_failure: Option<String>,
+    /// Why its last listing failed; `None`: it did not.
+    pub unlisted: Option<String>,
     /// When its timer is due.
     pub timer_at: Option<Time>,
     /// When its listing was last asked for.

@@ -1,7 +1,9 @@
 //! `pilotfish platform attach`: finds out what an account on a platform offers, and writes that down.
 
 use std::{
+    cmp::Reverse,
     io::{ErrorKind, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -19,6 +21,7 @@ use super::{check, entry};
 use crate::{
     failure::{Failure, Outcome},
     in_process,
+    interrupts::Interrupts,
     show::{self, format},
     terminal::Terminal,
 };
@@ -106,22 +109,20 @@ struct Found {
 /// # Errors
 /// What was given makes no sense; nothing can be found out there; a file that is not changed here.
 pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
-    let text = match std::fs::read_to_string(&args.config) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(Failure::file("read", &args.config, &error)),
+    read(args)?;
+    let mut interrupts = Interrupts::listen()?;
+    let found = tokio::select! {
+        found = look(args) => found?,
+        _ = interrupts.next() => return Ok(Outcome::Interrupted),
     };
-    let refused = |what: String| Failure::bad_input(format!("{}: {what}", args.config.display()));
-    let before = parse(&text, &args.config)?;
-    if before.platforms.iter().any(|platform| platform.name() == args.name) {
-        return Err(refused(format!("found a platform `{}` already; give this one another name", args.name)));
-    }
-    let found = look(args).await?;
     let entry = entry_of(args, &found);
     if args.print {
         show::print(&entry::shown(&entry, &found.words, "  "))?;
         return Ok(Outcome::Fine);
     }
+    // Looking took its time: somebody may have written the file meanwhile.
+    let (text, before) = read(args)?;
+    let refused = |what: String| Failure::bad_input(format!("{}: {what}", args.config.display()));
     let added = entry::added(&text, &entry, &found.words).map_err(|error| {
         refused(format!("{error}:\n{}", entry::shown(&entry, &found.words, "  ").trim_end()))
     })?;
@@ -143,6 +144,24 @@ pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Fine)
 }
 
+/// The file, which has no such platform yet.
+fn read(args: &AttachArgs) -> Result<(String, ManagerFile), Failure> {
+    let text = match std::fs::read_to_string(&args.config) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(Failure::file("read", &args.config, &error)),
+    };
+    let file = parse(&text, &args.config)?;
+    match file.platforms.iter().any(|platform| platform.name() == args.name) {
+        false => Ok((text, file)),
+        true => Err(Failure::bad_input(format!(
+            "{}: found a platform `{}` already; give this one another name",
+            args.config.display(),
+            args.name
+        ))),
+    }
+}
+
 fn parse(text: &str, path: &Path) -> Result<ManagerFile, Failure> {
     ManagerFile::parse(text, path)
         .map_err(|error| Failure::BadInput(error.to_string().lines().map(str::to_owned).collect()))
@@ -157,6 +176,8 @@ fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     file.write_all(text.as_bytes()).map_err(failed)?;
     if let Ok(held) = std::fs::metadata(&path) {
         file.as_file().set_permissions(held.permissions()).map_err(failed)?;
+        // Only root writes the files of others, and leaves them theirs.
+        std::os::unix::fs::fchown(file.as_file(), Some(held.uid()), Some(held.gid())).map_err(failed)?;
     }
     file.as_file().sync_all().map_err(failed)?;
     file.persist(&path).map_err(|error| failed(error.error))?;
@@ -228,7 +249,8 @@ async fn host(place: &Place) -> Result<Found, String> {
 
 /// Pilots that take the commonest kind of node, for as long as the queue allows, but not for days.
 fn found(queue: &Queue, version: &str) -> Found {
-    let commonest = queue.nodes.iter().max_by_key(|(n, node)| (*n, node.cores));
+    // Of kinds that are as common, the plainer.
+    let commonest = queue.nodes.iter().max_by_key(|(n, node)| (*n, Reverse(node.gpus), node.cores));
     let walltime = queue.walltime_max.map_or(WALLTIME, |most| most.min(WALLTIME));
     let nodes: Vec<String> = queue
         .nodes
@@ -277,7 +299,8 @@ fn entry_of(args: &AttachArgs, found: &Found) -> Mapping {
         None => {}
     }
     // Grid Engine counts them for each core, which seldom comes out even.
-    if found.capacity.gpus > 0 && args.adapter != "gridengine" {
+    // A pilot of some cores does not need a node's GPUs.
+    if found.capacity.gpus > 0 && args.adapter != "gridengine" && args.cores.is_none() {
         add("gpus", found.capacity.gpus.into());
     }
     match (&args.walltime, found.walltime) {

@@ -72,7 +72,7 @@ fn meaning(platform: &PlatformView, change: Change) -> String {
         Change::Resume => "goes on".to_owned(),
         Change::Drain => {
             format!(
-                "is being drained: {pilots} end what they run and leave; {waiting} that wait are cancelled"
+                "is being drained: what runs on {pilots} ends first; of what waits, {waiting}, nothing stays"
             )
         }
     }

@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use adapters::{Surroundings, command::Queue};
+use adapters::{
+    Surroundings,
+    command::{BatchJob, BatchState, Queue},
+};
 use clap::Args;
 use manager::{
     Manager,
@@ -170,7 +173,8 @@ async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Si
     let jobs =
         listed.and_then(|output| place.adapter().read_list(&output).map_err(|error| error.to_string()));
     let what = |n_jobs| format!("{} of this account", format::counted(n_jobs, "allocation"));
-    steps.take("listing", jobs.map(|jobs| what(jobs.len() as u64)))
+    let n_there = |jobs: Vec<BatchJob>| jobs.iter().filter(|job| job.state != BatchState::Ended).count();
+    steps.take("listing", jobs.map(|jobs| what(n_there(jobs) as u64)))
 }
 
 /// Connects; gives where to, and how long it took.
@@ -296,7 +300,7 @@ async fn end(manager: &mut Manager, client: &Client) -> Result<String, String> {
     // It may be ending already.
     let _ = client.shut_down(true).await;
     match tokio::time::timeout(END_LIMIT, manager.wait()).await {
-        Ok(Ok(())) => Ok(format!("the pilot has left after {}", format::span(since(began)))),
+        Ok(Ok(())) => Ok(format!("nothing is left there after {}", format::span(since(began)))),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("the pilot has not left; see the platform's own listing".to_owned()),
     }

@@ -1,6 +1,7 @@
 //! `pilotfish platform limits`.
 
 use clap::Args;
+use profiles::quantity::core_hours as core_hours_of;
 use protocol::api::LimitsRequest;
 use scheduler::{engine::views::PlatformView, explain::core_hours};
 
@@ -18,7 +19,7 @@ Examples:
   pilotfish platform limits cluster --core-hours 5000
   pilotfish platform limits cluster --core-hours none
 
-What is set here is true until a manager starts whose manager.yaml says otherwise.";
+What is set here is true until a manager starts: it takes limits from its manager.yaml.";
 
 /// Which, and what is allowed from now on.
 #[derive(Args)]
@@ -37,7 +38,7 @@ pub struct LimitsArgs {
     #[arg(long, value_name = "N|none", value_parser = parse::<u32>)]
     submissions_per_minute: Option<Most<u32>>,
     /// Core-hours of all pilots together, past and present
-    #[arg(long, value_name = "HOURS|none", value_parser = parse::<f64>)]
+    #[arg(long, value_name = "HOURS|none", value_parser = parse_hours)]
     core_hours: Option<Most<f64>>,
     #[command(flatten)]
     view: ViewArgs,
@@ -54,6 +55,16 @@ fn parse<T: std::str::FromStr>(text: &str) -> Result<Most<T>, String> {
             let wrong = |_| format!("found `{number}`; write a number or `none`");
             number.parse().map_err(wrong).map(|number| Most(Some(number)))
         }
+    }
+}
+
+fn parse_hours(text: &str) -> Result<Most<f64>, String> {
+    match text {
+        "none" => Ok(Most(None)),
+        number => match core_hours_of(number) {
+            Ok(core_time) => Ok(Most(Some(core_time.as_secs_f64() / 3600.0))),
+            Err(what) => Err(format!("found `{number}`; {what}, or `none`")),
+        },
     }
 }
 

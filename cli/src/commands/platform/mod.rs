@@ -117,7 +117,7 @@ async fn find(client: &Client, name: &str) -> Result<PlatformView, Failure> {
 }
 
 /// The name, which the manager knows: it goes into a path.
-async fn known(client: &Client, name: &str) -> Result<String, Failure> {
+pub(super) async fn known(client: &Client, name: &str) -> Result<String, Failure> {
     find(client, name).await.map(|platform| platform.name)
 }
 

@@ -44,13 +44,8 @@ pub fn run(args: &ScriptArgs) -> Result<Outcome, Failure> {
         join: JOIN.to_vec(),
     };
     let command = adapter.submit(&request);
-    // What only cleans the environment is of no interest.
-    let words = match &command.argv[..] {
-        [shell, option, _, _, words @ ..] if shell == "sh" && option == "-c" => words,
-        words => words,
-    };
-    let line: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let line: Vec<String> = command.argv.iter().map(|word| quoted(word)).collect();
     let stdin = String::from_utf8_lossy(&command.stdin);
-    show::print(&format!("# {} <<'SCRIPT'\n{stdin}", line.join(" ")))?;
+    show::print(&format!("{} <<'SCRIPT'\n{}\nSCRIPT\n", line.join(" "), stdin.trim_end()))?;
     Ok(Outcome::Fine)
 }

@@ -47,30 +47,30 @@ pub(super) async fn run(args: ShowArgs) -> Result<Outcome, Failure> {
             return show::json(&platform);
         }
         if args.view.quiet {
-            return Ok(format!("{}\n", state(&platform)));
+            return Ok(format!("{}\n", state(&platform, reader.left.is_none())));
         }
         let reasons = reader.client.explain(&format!("platform/{}", platform.name)).await?.reasons;
-        Ok(facts(&platform, &reasons).render(screen))
+        Ok(facts(&platform, reader.left.is_none(), &reasons).render(screen))
     };
     args.watch.show(view).await
 }
 
-/// One word for people.
-pub(in crate::commands) fn state(platform: &PlatformView) -> &'static str {
+/// One word for people; `is_live`: a manager says so, not only its store.
+pub(in crate::commands) fn state(platform: &PlatformView, is_live: bool) -> &'static str {
     match platform.mode {
-        _ if !platform.is_attached => "detached",
+        _ if is_live && !platform.is_attached => "detached",
         PlatformMode::Active => "active",
         PlatformMode::Paused => "paused",
         PlatformMode::Draining => "draining",
     }
 }
 
-fn facts(platform: &PlatformView, reasons: &[ReasonRow]) -> Facts {
+fn facts(platform: &PlatformView, is_live: bool, reasons: &[ReasonRow]) -> Facts {
     let mut facts = Facts::default();
     facts.add("platform", format!("{}, {}", platform.name, platform.adapter));
-    let is = match platform.is_attached {
-        true => state(platform).to_owned(),
-        false => "not in the configuration of the manager that runs".to_owned(),
+    let is = match state(platform, is_live) {
+        "detached" => "not in the configuration of the manager that runs",
+        word => word,
     };
     facts.add("state", is);
     let life = platform.walltime.map_or("no end".to_owned(), span);

@@ -269,3 +269,83 @@ fn an_allocation_is_given_back_by_its_pilot() {
     });
     assert_eq!(unknown, Some(Answer::Refused(Refusal::UnknownAllocation(AllocationId(9)))));
 }
+
+#[test]
+fn one_that_is_cancelled_before_the_platform_has_answered_is_waited_for() {
+    let mut scene = Scene::new();
+    scene.attach(platform(1, 1));
+    scene.submit(job(1));
+    let (allocation, _) = scene.submissions().remove(0);
+    scene.say(|request| Event::AllocationCancelAsked { request, allocation, is_urgent: false });
+    let over = |scene: &Scene| {
+        scene.effects.iter().any(|effect| matches!(effect, Effect::Answer { answer: Answer::ShutDown, .. }))
+    };
+    scene.say(|request| Event::ShutdownAsked { request, is_urgent: true });
+    assert!(!over(&scene), "what came of the submission is not known");
+    scene.answered(allocation);
+    assert_eq!(scene.cancelled(), [format!("b{allocation}")]);
+    assert!(over(&scene));
+}
+
+#[test]
+fn all_that_wait_are_cancelled_in_one_call() {
+    let mut scene = Scene::new();
+    scene.attach(platform(3, 1));
+    scene.submit(job(3));
+    for (allocation, _) in scene.submissions() {
+        scene.answered(allocation);
+    }
+    scene.say(|request| Event::ShutdownAsked { request, is_urgent: false });
+    let calls = scene.effects.iter().filter(|effect| matches!(effect, Effect::Cancel { .. }));
+    assert_eq!((calls.count(), scene.cancelled().len()), (1, 3));
+}
+
+#[test]
+fn a_listing_cancels_nothing_of_another_platform_of_the_account() {
+    let mut scene = Scene::new();
+    scene.attach(PlatformSpec { name: "other".into(), ..platform(1, 1) });
+    scene.attach(PlatformSpec { name: "here".into(), n_pilots_min: 1, ..platform(1, 1) });
+    let (_, tag) = scene.submissions().remove(0);
+    let drain = PlatformChange::Mode(PlatformMode::Draining);
+    scene.say(|request| Event::PlatformChangeAsked { request, platform: "other".into(), change: drain });
+    scene.listed(&[&tag]);
+    assert_eq!(scene.cancelled(), Vec::<String>::new());
+}
+
+#[test]
+fn none_costs_more_than_its_walltime_and_one_that_came_to_nothing_what_it_may_have_run() {
+    let mut scene = Scene::new();
+    scene.attach(limited(core_hours_max(8)));
+    scene.submit(job(4));
+    let asked = scene.submissions();
+    for (allocation, _) in &asked {
+        scene.answered(*allocation);
+    }
+    scene.register(&asked[0].1, NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() });
+    scene.set_mode(PlatformMode::Paused);
+    scene.wait(HOUR / 4);
+    scene.listed(&[&asked[0].1]);
+    let spent = |scene: &mut Scene| match scene.change_platform(PlatformChange::Mode(PlatformMode::Paused)) {
+        Some(Answer::PlatformChanged(view)) => core_hours(view.core_time_spent),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(spent(&mut scene), "0.5", "the second ended before its pilot came");
+    // A night without a manager.
+    scene.now = scene.now + Span::from_secs(10 * HOUR);
+    scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    scene.attach(limited(core_hours_max(8)));
+    scene.wait(60);
+    scene.listed(&[]);
+    assert_eq!(spent(&mut scene), "2.5", "the first its hour, on two cores");
+}
+
+#[test]
+fn a_pilot_that_comes_back_to_a_drained_platform_drains() {
+    let mut scene = Scene::new();
+    let pilot = scene.pilot(1);
+    scene.wait_awake(100);
+    assert!(!scene.engine.durable().pilots()[&pilot].is_live(), "silent for too long");
+    scene.set_mode(PlatformMode::Draining);
+    scene.pull(pilot, hungry());
+    assert_eq!(scene.engine.durable().pilots()[&pilot].drain, Some(DrainCause::Platform));
+}
