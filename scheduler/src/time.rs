@@ -45,11 +45,6 @@ impl Span {
         self.0 as f64 / 1e6
     }
 
-    /// The span without the other; not less than nothing.
-    pub fn less(self, other: Span) -> Span {
-        Span(self.0.saturating_sub(other.0))
-    }
-
     /// The span `n` times over.
     pub fn times(self, n: u64) -> Span {
         Span(self.0.saturating_mul(n))

@@ -41,10 +41,22 @@ pub struct Census {
     pub n_waiting: usize,
     /// The platform may still hold them, and their pilots have not come, wanted or not.
     pub n_queued: usize,
-    /// Cores × time that those take which may still be there, if they stay for their whole walltime.
-    pub committed: Span,
+    /// Cores × microseconds that those take which may still be there, if they stay for their whole walltime.
+    pub committed: u128,
+    /// Cores × microseconds that those took which have ended.
+    pub spent: u128,
+}
+
+impl Census {
     /// Cores × time that those took which have ended.
-    pub spent: Span,
+    pub fn spent(&self) -> Span {
+        Span(u64::try_from(self.spent).unwrap_or(u64::MAX))
+    }
+
+    /// Cores × time that is kept for those that may be there.
+    pub fn committed(&self) -> Span {
+        Span(u64::try_from(self.committed).unwrap_or(u64::MAX))
+    }
 }
 
 /// A job's durable state.
@@ -144,6 +156,8 @@ pub struct Allocation {
     pub pilot: Option<PilotId>,
     /// All that came: the agent may have been started again.
     pub came: Vec<PilotId>,
+    /// When its first pilot was born.
+    pub began_at: Option<Time>,
     /// When it ended.
     pub ended_at: Option<Time>,
     /// Whether it was cancelled, or left by its pilot, before it ended.
@@ -159,6 +173,22 @@ impl Allocation {
     /// Whether the platform may still hold it: then it counts against the platform's limits.
     pub fn may_be_there(&self) -> bool {
         !matches!(self.state, AllocationState::Ended(_))
+    }
+
+    /// Cores × time: what it took from the birth of its first pilot to its end, or, while it may be there, what
+    /// it takes at most. One that ended by itself before its pilot came may have run since it was accepted; one
+    /// that was cancelled in the queue has not. None takes more than its walltime: its end may be noticed much
+    /// later.
+    pub fn core_time(&self) -> Span {
+        let began_at = self.began_at.or(self.submitted_at.filter(|_| !self.was_released));
+        let lasts = match (self.ended_at.filter(|_| !self.may_be_there()), self.walltime) {
+            (None, walltime) => walltime.unwrap_or_default(),
+            (Some(at), walltime) => {
+                let span = began_at.map_or(Span::ZERO, |began_at| at.since(began_at));
+                walltime.map_or(span, |walltime| span.min(walltime))
+            }
+        };
+        lasts.times(self.cores.into())
     }
 
     /// One word for people.
@@ -339,23 +369,6 @@ impl Durable {
         self.modes.get(&id).copied().unwrap_or_default()
     }
 
-    /// Cores × time of an allocation: what it took from the birth of its first pilot to its end, or, while it
-    /// may be there, what it takes at most. One that ended by itself before its pilot came may have run since
-    /// it was accepted; one that was cancelled in the queue has not. None takes more than its walltime: its end
-    /// may be noticed much later.
-    pub fn core_time(&self, held: &Allocation) -> Span {
-        let born_at = held.came.first().and_then(|id| self.pilots.get(id)).map(|pilot| pilot.born_at);
-        let began_at = born_at.or(held.submitted_at.filter(|_| !held.was_released));
-        let lasts = match (held.ended_at.filter(|_| !held.may_be_there()), held.walltime) {
-            (None, walltime) => walltime.unwrap_or_default(),
-            (Some(at), walltime) => {
-                let span = began_at.map_or(Span::ZERO, |began_at| at.since(began_at));
-                walltime.map_or(span, |walltime| span.min(walltime))
-            }
-        };
-        lasts.times(held.cores.into())
-    }
-
     /// How many allocations the platform has. O(log platforms).
     pub fn census(&self, id: PlatformId) -> Census {
         self.census.get(&id).copied().unwrap_or_default()
@@ -452,9 +465,14 @@ impl Durable {
                     submitted_at: None,
                     pilot: None,
                     came: Vec::new(),
+                    began_at: None,
                     ended_at: None,
                     was_released: false,
                 };
+                if let Some(before) = self.allocations.remove(allocation) {
+                    self.count(&before, false);
+                    self.there.remove(&(before.platform, *allocation));
+                }
                 self.tags.insert(tag.clone(), *allocation);
                 self.count(&new, true);
                 self.there.insert((*platform, *allocation));
@@ -505,6 +523,7 @@ impl Durable {
                 self.with_allocation(*allocation, |held| {
                     held.pilot = Some(*pilot);
                     held.came.push(*pilot);
+                    held.began_at.get_or_insert(*born_at);
                 });
             }
             Record::PilotDrained { pilot, why, .. } => {
@@ -554,7 +573,7 @@ impl Durable {
 
     /// Counts an allocation as it is now, or no longer.
     fn count(&mut self, held: &Allocation, is_counted: bool) {
-        let core_time = self.core_time(held);
+        let core_time = u128::from(held.core_time().0);
         let census = self.census.entry(held.platform).or_default();
         let has_no_pilot = held.pilot.is_none();
         for (n, is_one) in [
@@ -570,6 +589,6 @@ impl Durable {
             }
         }
         let sum = if held.may_be_there() { &mut census.committed } else { &mut census.spent };
-        *sum = if is_counted { *sum + core_time } else { sum.less(core_time) };
+        *sum = if is_counted { *sum + core_time } else { *sum - core_time };
     }
 }

@@ -11,7 +11,6 @@ use super::{
 use crate::{
     ids::{JobId, PilotId},
     ranges::TaskSet,
-    time::Span,
 };
 
 impl Engine {
@@ -119,10 +118,9 @@ impl Engine {
     fn check_census(&self) {
         for id in self.durable.platforms().keys() {
             let all = || self.durable.allocations().values().filter(|held| held.platform == *id);
-            let core_time = |held: &Allocation| self.durable.core_time(held).0;
-            let sum = |is_there: bool| {
-                Span(all().filter(|held| held.may_be_there() == is_there).map(core_time).sum())
-            };
+            let core_time = |held: &Allocation| u128::from(held.core_time().0);
+            let sum =
+                |is_there: bool| all().filter(|held| held.may_be_there() == is_there).map(core_time).sum();
             let census = Census {
                 n_there: all().filter(|held| held.may_be_there()).count(),
                 n_live: all().filter(|held| held.is_live()).count(),

@@ -70,13 +70,13 @@ fn asked_within_a_minute(durable: &Durable, id: PlatformId, now: Time) -> (usize
 }
 
 fn n_affordable(census: Census, spec: &PlatformSpec, most: Span) -> usize {
-    let left = most.less(census.spent).less(census.committed);
+    let left = u128::from(most.0).saturating_sub(census.spent + census.committed);
     let each = spec.walltime.map_or(Span::ZERO, |walltime| walltime.times(spec.capacity.cores.into()));
-    left.0.checked_div(each.0).map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX))
+    left.checked_div(each.0.into()).map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX))
 }
 
 fn budget(census: Census, spec: &PlatformSpec, most: Span) -> Reason {
-    let Census { spent, committed, .. } = census;
+    let (spent, committed) = (census.spent(), census.committed());
     let each = spec.walltime.unwrap_or_default().times(spec.capacity.cores.into());
     Reason::BudgetSpent { platform: spec.name.clone(), spent, committed, most, each }
 }

@@ -385,8 +385,8 @@ impl<'a> Reader<'a> {
             walltime: spec.walltime,
             limits: spec.limits,
             n_queued: census.n_queued as u64,
-            core_time_spent: census.spent,
-            core_time_committed: census.committed,
+            core_time_spent: census.spent(),
+            core_time_committed: census.committed(),
         })
     }
 
@@ -415,7 +415,7 @@ impl<'a> Reader<'a> {
             accepted_at: held.submitted_at,
             pilot_at: pilot.map(|pilot| pilot.registered_at),
             ended_at: held.ended_at,
-            core_time: self.durable.core_time(held),
+            core_time: held.core_time(),
         }
     }
 
