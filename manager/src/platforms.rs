@@ -196,6 +196,11 @@ impl Worker {
         if let Err(what) = &listed {
             tracing::warn!(platform = self.spec.name, what, "listing failed");
         }
+        if let Ok(jobs) = &listed {
+            // What is gone is not to be cancelled at the end: its id may be another job's by then.
+            let is_there = |id: &str| jobs.iter().any(|job| job.id == id && job.state != BatchState::Ended);
+            self.uncancelled.retain(|id| is_there(id));
+        }
         let result = listed.map(|jobs| {
             // Others may have jobs in the same account.
             let ours = jobs.into_iter().filter(|job| job.tag.starts_with(&self.tag_prefix));
@@ -228,10 +233,13 @@ impl Worker {
     }
 
     async fn cancel(&mut self, batch_ids: Vec<String>) {
-        if let Err(what) = self.try_cancel(&batch_ids).await {
+        match self.try_cancel(&batch_ids).await {
+            Ok(()) => self.uncancelled.retain(|id| !batch_ids.contains(id)),
             // The next listing shows them again, and they are cancelled again.
-            tracing::warn!(platform = self.spec.name, ?batch_ids, what, "cancel failed");
-            self.uncancelled.extend(batch_ids);
+            Err(what) => {
+                tracing::warn!(platform = self.spec.name, ?batch_ids, what, "cancel failed");
+                self.uncancelled.extend(batch_ids);
+            }
         }
     }
 

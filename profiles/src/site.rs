@@ -83,20 +83,28 @@ pub(crate) fn reach<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 /// Whether an option of a batch system's submission is one by which pilots are found again or counted: another
 /// name, several jobs of one, several nodes, another script.
 pub(crate) fn is_said_by_us(adapter: &str, option: &str) -> bool {
-    let (long, short): (&[&str], &[&str]) = match adapter {
-        "slurm" => (
-            &["--job-name", "--array", "--nodes", "--ntasks", "--wrap", "--output", "--error"],
-            &["-J", "-a", "-N", "-n"],
-        ),
-        "pbs" => (&[], &["-N", "-J", "-t", "-I"]),
-        "gridengine" => (&["-sync", "-now"], &["-N", "-t"]),
-        _ => (&[], &[]),
+    let ours: &[&str] = match adapter {
+        "slurm" => &[
+            "--job-name",
+            "--array",
+            "--nodes",
+            "--ntasks",
+            "--wrap",
+            "--output",
+            "--error",
+            "-J",
+            "-a",
+            "-N",
+            "-n",
+        ],
+        "pbs" => &["-N", "-J", "-t", "-I"],
+        "gridengine" => &["-N", "-t", "-sync", "-now"],
+        _ => &[],
     };
     let word = option.split([' ', '=']).next().unwrap_or(option);
-    let is_short = |short: &&&str| {
-        word.starts_with(**short) && !word.starts_with("--") && (adapter != "gridengine" || word == **short)
-    };
-    long.contains(&word) || short.iter().any(|short| is_short(&short))
+    // What belongs to a letter may follow it at once, but not with Grid Engine, whose words have one dash too.
+    let has_letters = adapter != "gridengine" && !word.starts_with("--");
+    ours.iter().any(|ours| word == *ours || has_letters && ours.len() == 2 && word.starts_with(ours))
 }
 
 /// The name of a queue or an account, as it goes into a command line.
@@ -278,6 +286,32 @@ mod tests {
         assert!(error.contains("like `island_count = 1`"), "{error}");
         for option in ["Queue = x", "executable=/bin/true", "JOB_NAME = mine"] {
             let error = options("loadleveler", option).expect_err(option);
+            assert!(error.contains("Pilotfish says itself"), "{error}");
+        }
+        for (adapter, option) in [
+            ("slurm", "--job-name=mine"),
+            ("slurm", "-Jmine"),
+            ("slurm", "-N 4"),
+            ("slurm", "--array=1-9"),
+            ("pbs", "-Nmine"),
+            ("pbs", "-J 1-9"),
+        ] {
+            let error = options(adapter, option).expect_err(option);
+            assert!(error.contains("Pilotfish says itself"), "{error}");
+        }
+        for (adapter, option) in
+            [("slurm", "--nice=5"), ("slurm", "--no-requeue"), ("slurm", "-A lab"), ("pbs", "-Wumask=022")]
+        {
+            assert_eq!(options(adapter, option).expect(option).site().options, [option]);
+        }
+        let of_grid_engine = |option: &str| {
+            platform("gridengine", &format!("options: ['{option}']\nparallel_environment: smp"))
+        };
+        for option in ["-notify", "-l exclusive=true"] {
+            assert_eq!(of_grid_engine(option).expect(option).site().options, [option]);
+        }
+        for option in ["-N mine", "-t 1-9"] {
+            let error = of_grid_engine(option).expect_err(option);
             assert!(error.contains("Pilotfish says itself"), "{error}");
         }
         for option in ["island_count", "island count = 1", "comment = ", "comment = a \\", "# @ comment = a"]

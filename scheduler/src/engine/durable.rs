@@ -42,20 +42,20 @@ pub struct Census {
     /// The platform may still hold them, and their pilots have not come, wanted or not.
     pub n_queued: usize,
     /// Cores × microseconds that those take which may still be there, if they stay for their whole walltime.
-    pub committed: u128,
+    pub committed_us: u128,
     /// Cores × microseconds that those took which have ended.
-    pub spent: u128,
+    pub spent_us: u128,
 }
 
 impl Census {
     /// Cores × time that those took which have ended.
     pub fn spent(&self) -> Span {
-        Span(u64::try_from(self.spent).unwrap_or(u64::MAX))
+        Span(u64::try_from(self.spent_us).unwrap_or(u64::MAX))
     }
 
     /// Cores × time that is kept for those that may be there.
     pub fn committed(&self) -> Span {
-        Span(u64::try_from(self.committed).unwrap_or(u64::MAX))
+        Span(u64::try_from(self.committed_us).unwrap_or(u64::MAX))
     }
 }
 
@@ -588,7 +588,7 @@ impl Durable {
                 (false, _) => {}
             }
         }
-        let sum = if held.may_be_there() { &mut census.committed } else { &mut census.spent };
+        let sum = if held.may_be_there() { &mut census.committed_us } else { &mut census.spent_us };
         *sum = if is_counted { *sum + core_time } else { *sum - core_time };
     }
 }

@@ -126,8 +126,8 @@ impl Engine {
                 n_live: all().filter(|held| held.is_live()).count(),
                 n_waiting: all().filter(|held| held.is_live() && held.pilot.is_none()).count(),
                 n_queued: all().filter(|held| held.may_be_there() && held.pilot.is_none()).count(),
-                committed: sum(true),
-                spent: sum(false),
+                committed_us: sum(true),
+                spent_us: sum(false),
             };
             assert_eq!(self.durable.census(*id), census, "allocations of platform {id}");
         }

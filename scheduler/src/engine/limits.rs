@@ -70,7 +70,7 @@ fn asked_within_a_minute(durable: &Durable, id: PlatformId, now: Time) -> (usize
 }
 
 fn n_affordable(census: Census, spec: &PlatformSpec, most: Span) -> usize {
-    let left = u128::from(most.0).saturating_sub(census.spent + census.committed);
+    let left = u128::from(most.0).saturating_sub(census.spent_us + census.committed_us);
     let each = spec.walltime.map_or(Span::ZERO, |walltime| walltime.times(spec.capacity.cores.into()));
     left.checked_div(each.0.into()).map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX))
 }

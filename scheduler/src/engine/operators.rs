@@ -1,11 +1,9 @@
 //! What operators ask of platforms and allocations.
 
-use std::collections::BTreeMap;
-
 use super::{
     Turn,
-    durable::AllocationState,
-    interface::{Answer, Effect, PlatformChange, PlatformMode, PlatformSpec, Refusal, RequestId},
+    durable::{Allocation, AllocationState},
+    interface::{Answer, PlatformChange, PlatformMode, PlatformSpec, Refusal, RequestId},
     record::{DrainCause, Record},
     views::Reader,
 };
@@ -50,32 +48,24 @@ impl Turn<'_> {
         for pilot in pilots {
             self.drain_pilot(pilot, DrainCause::Platform);
         }
-        self.cancel_queued(|platform| platform == id);
+        self.cancel_queued(id);
     }
 
-    /// Cancels what waits for its pilot on these platforms.
-    pub(super) fn cancel_queued(&mut self, is_meant: impl Fn(PlatformId) -> bool) {
-        let waiting: Vec<AllocationId> = self
-            .durable
-            .allocations()
-            .iter()
-            .filter(|(_, held)| is_meant(held.platform))
-            .filter(|(_, held)| held.pilot.is_none() && held.state == AllocationState::Submitted)
-            .map(|(id, _)| *id)
-            .collect();
-        let mut batch_ids: BTreeMap<PlatformId, Vec<String>> = BTreeMap::new();
-        for allocation in waiting {
-            if let Some((platform, batch_id)) = self.release_unwanted(allocation) {
-                batch_ids.entry(platform).or_default().push(batch_id);
-            }
+    /// Cancels what waits for its pilot on a platform.
+    pub(super) fn cancel_queued(&mut self, platform: PlatformId) {
+        let is_queued = |held: &Allocation| held.pilot.is_none() && held.state == AllocationState::Submitted;
+        let there = self.durable.allocations_there(platform);
+        let queued: Vec<AllocationId> = there.filter(|(_, held)| is_queued(held)).map(|(id, _)| id).collect();
+        self.cancel_allocations(platform, &queued);
+    }
+
+    /// Why nothing more may begin there, if that is so: what comes of earlier submissions is not wanted.
+    pub(super) fn winding_up(&self, platform: PlatformId) -> Option<DrainCause> {
+        match (&self.volatile.shutdown, self.durable.mode(platform)) {
+            (Some(_), _) => Some(DrainCause::Shutdown),
+            (None, PlatformMode::Draining) => Some(DrainCause::Platform),
+            (None, PlatformMode::Active | PlatformMode::Paused) => None,
         }
-        let cancel = |(platform, batch_ids)| Effect::Cancel { platform, batch_ids };
-        self.step.effects.extend(batch_ids.into_iter().map(cancel));
-    }
-
-    /// Whether nothing more may begin there: what comes of earlier submissions is not wanted.
-    pub(super) fn is_winding_up(&self, platform: PlatformId) -> bool {
-        self.volatile.shutdown.is_some() || self.durable.mode(platform) == PlatformMode::Draining
     }
 
     pub(super) fn cancel_asked(&mut self, request: RequestId, id: AllocationId, is_urgent: bool) {
@@ -93,7 +83,10 @@ impl Turn<'_> {
                     self.command(pilot, PilotCommand::Stop);
                 }
             }
-            None => self.cancel_allocation(id),
+            None => {
+                let platform = held.platform;
+                self.cancel_allocations(platform, &[id]);
+            }
         }
         let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
         let view = reader.allocation(id, &self.durable.allocations()[&id]);

@@ -49,8 +49,8 @@ impl Turn<'_> {
             platform.n_failures = 0;
             platform.last_failure = None;
         }
-        if self.is_winding_up(platform) {
-            self.drain_pilot(id, DrainCause::Platform);
+        if let Some(why) = self.winding_up(platform) {
+            self.drain_pilot(id, why);
         }
         self.answer(request, Answer::Registered(Registered { pilot: id, acknowledged: 0 }));
     }
@@ -340,8 +340,8 @@ impl Turn<'_> {
         let state = PilotState { last_heard: self.now, ..PilotState::default() };
         self.volatile.add_pilot(self.durable, id, state);
         self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
-        if self.durable.pilots().get(&id).is_some_and(|pilot| self.is_winding_up(pilot.platform)) {
-            self.drain_pilot(id, DrainCause::Platform);
+        if let Some(why) = self.durable.pilots().get(&id).and_then(|pilot| self.winding_up(pilot.platform)) {
+            self.drain_pilot(id, why);
         }
     }
 

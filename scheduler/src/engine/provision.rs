@@ -135,8 +135,8 @@ impl Turn<'_> {
         match outcome {
             SubmitOutcome::Accepted(batch_id) => {
                 self.record(Record::AllocationSubmitted { allocation: id, batch_id, at: self.now });
-                if self.is_winding_up(platform) && self.durable.allocations()[&id].pilot.is_none() {
-                    self.cancel_allocation(id);
+                if self.winding_up(platform).is_some() && self.durable.allocations()[&id].pilot.is_none() {
+                    self.cancel_allocations(platform, &[id]);
                 }
             }
             SubmitOutcome::Refused(why) => {
@@ -159,7 +159,7 @@ impl Turn<'_> {
         match outcome {
             SubmitOutcome::Accepted(batch_id) if is_awaited => {
                 self.record(Record::AllocationSubmitted { allocation: id, batch_id, at: self.now });
-                self.cancel_allocation(id);
+                self.cancel_allocations(platform, &[id]);
             }
             SubmitOutcome::Accepted(batch_id) => {
                 self.step.effects.push(Effect::Cancel { platform, batch_ids: vec![batch_id] });
@@ -206,8 +206,9 @@ impl Turn<'_> {
                     self.record(Record::AllocationSubmitted { allocation, batch_id, at: self.now });
                     // Another platform of the same account may have asked for it.
                     let held = &self.durable.allocations()[&allocation];
-                    if self.is_winding_up(held.platform) && held.pilot.is_none() {
-                        self.cancel_allocation(allocation);
+                    let (platform, has_pilot) = (held.platform, held.pilot.is_some());
+                    if self.winding_up(platform).is_some() && !has_pilot {
+                        self.cancel_allocations(platform, &[allocation]);
                     }
                 }
                 Some((_, false, _)) | None => unwanted.push(entry.batch_id.clone()),
@@ -265,19 +266,17 @@ impl Turn<'_> {
         self.volatile.arm_platform(platform, self.now);
     }
 
-    pub(super) fn cancel_allocation(&mut self, id: AllocationId) {
-        if let Some((platform, batch_id)) = self.release_unwanted(id) {
-            self.step.effects.push(Effect::Cancel { platform, batch_ids: vec![batch_id] });
+    /// Allocations of a platform are not wanted any more: one call takes away those whose ids are known.
+    pub(super) fn cancel_allocations(&mut self, platform: PlatformId, ids: &[AllocationId]) {
+        let mut batch_ids = Vec::new();
+        for id in ids {
+            batch_ids.extend(self.durable.allocations().get(id).and_then(|held| held.batch_id.clone()));
+            let why = "not wanted any more".into();
+            self.record(Record::AllocationReleased { allocation: *id, why, at: self.now });
         }
-    }
-
-    /// An allocation is not wanted any more; gives what the platform calls it, if that is known.
-    pub(super) fn release_unwanted(&mut self, id: AllocationId) -> Option<(PlatformId, String)> {
-        let held = self.durable.allocations().get(&id)?;
-        let known = held.batch_id.clone().map(|batch_id| (held.platform, batch_id));
-        let why = "not wanted any more".into();
-        self.record(Record::AllocationReleased { allocation: id, why, at: self.now });
-        known
+        if !batch_ids.is_empty() {
+            self.step.effects.push(Effect::Cancel { platform, batch_ids });
+        }
     }
 
     /// The manager ends: nothing new begins, pilots drain or stop, allocations without pilot are cancelled.
@@ -292,7 +291,10 @@ impl Turn<'_> {
                 self.command(pilot, PilotCommand::Stop);
             }
         }
-        self.cancel_queued(|_| true);
+        let platforms: Vec<PlatformId> = self.durable.platforms().keys().copied().collect();
+        for platform in platforms {
+            self.cancel_queued(platform);
+        }
     }
 
     /// Answers who waits for the end once no pilot and no allocation is left.

@@ -349,3 +349,13 @@ fn a_pilot_that_comes_back_to_a_drained_platform_drains() {
     scene.pull(pilot, hungry());
     assert_eq!(scene.engine.durable().pilots()[&pilot].drain, Some(DrainCause::Platform));
 }
+
+#[test]
+fn a_pilot_that_comes_back_while_the_manager_ends_leaves() {
+    let mut scene = Scene::new();
+    let pilot = scene.pilot(1);
+    scene.wait_awake(100);
+    scene.say(|request| Event::ShutdownAsked { request, is_urgent: false });
+    scene.pull(pilot, hungry());
+    assert_eq!(scene.engine.durable().pilots()[&pilot].drain, Some(DrainCause::Shutdown));
+}
