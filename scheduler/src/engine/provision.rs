@@ -107,9 +107,6 @@ impl Turn<'_> {
         }
         let Census { n_live, n_waiting, .. } = self.durable.census(id);
         let room = limits::room(self.durable, id, spec, self.now);
-        if let Some(at) = room.more_at {
-            self.volatile.arm_platform(id, at);
-        }
         let missing = (spec.n_pilots_min as usize).saturating_sub(n_live);
         let wanted = n_hypothetical(self.settings, self.durable, self.volatile, spec, n_waiting + room.n)
             .saturating_sub(n_waiting);
@@ -117,6 +114,9 @@ impl Turn<'_> {
         let n = if is_failing { wanted.max(missing).min(1) } else { wanted.max(missing) };
         for _ in 0..n.min(room.n) {
             self.intend_allocation(id);
+        }
+        if let Some(at) = limits::room(self.durable, id, spec, self.now).more_at {
+            self.volatile.arm_platform(id, at);
         }
     }
 

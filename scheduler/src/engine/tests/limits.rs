@@ -1,7 +1,11 @@
 //! What operators allow of platforms, and ask of them and their allocations.
 
 use super::*;
-use crate::{engine::record::DrainCause, explain::core_hours, ids::AllocationId};
+use crate::{
+    engine::record::DrainCause,
+    explain::core_hours,
+    ids::{AllocationId, PlatformId},
+};
 
 const HOUR: u64 = 3600;
 
@@ -27,7 +31,7 @@ impl Scene {
             is_ended: false,
         });
         let (asked_at, result) = (self.now, Ok(listed.collect()));
-        self.say(|_| Event::PlatformListed { platform: crate::ids::PlatformId(1), asked_at, result });
+        self.say(|_| Event::PlatformListed { platform: PlatformId(1), asked_at, result });
     }
 
     fn change_platform(&mut self, change: PlatformChange) -> Option<Answer> {
@@ -114,6 +118,18 @@ fn no_more_are_asked_for_within_a_minute_than_may() {
         asked_at.extend(vec![scene.now.since(second).0 / SECOND; scene.n_asked()]);
     }
     assert_eq!(asked_at, [40, 40, 60, 60], "each when one of before is a minute old");
+}
+
+#[test]
+fn what_the_minute_holds_back_is_asked_for_when_it_is_over() {
+    let mut scene = Scene::new();
+    let limits = PlatformLimits { n_submissions_per_minute: Some(1), ..PlatformLimits::default() };
+    scene.attach(PlatformSpec { poll_interval: Span::from_secs(HOUR), ..limited(limits) });
+    scene.submit(job(100));
+    let first = scene.now;
+    scene.wait_awake(61);
+    let intended = scene.engine.durable().allocations().values().map(|held| held.intended_at.since(first).0);
+    assert_eq!(intended.collect::<Vec<u64>>(), [0, 60 * SECOND], "no listing comes in between");
 }
 
 #[test]
@@ -288,6 +304,45 @@ fn one_that_is_cancelled_before_the_platform_has_answered_is_waited_for() {
 }
 
 #[test]
+fn one_that_is_cancelled_and_then_refused_is_over() {
+    let mut scene = Scene::new();
+    scene.attach(platform(1, 1));
+    scene.submit(job(1));
+    let (allocation, _) = scene.submissions().remove(0);
+    scene.say(|request| Event::AllocationCancelAsked { request, allocation, is_urgent: false });
+    let outcome = SubmitOutcome::Refused("no such queue".into());
+    scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    let held = &scene.engine.durable().allocations()[&allocation];
+    assert!(!held.may_be_there(), "{:?}", held.state);
+}
+
+#[test]
+fn an_urgent_shutdown_does_not_wait_for_a_platform_that_cannot_be_asked() {
+    let mut scene = Scene::new();
+    scene.attach(platform(1, 1));
+    scene.submit(job(1));
+    let (allocation, _) = scene.submissions().remove(0);
+    let asked_at = scene.now;
+    scene.say(|_| Event::PlatformListed {
+        platform: PlatformId(1),
+        asked_at,
+        result: Err("no route to host".into()),
+    });
+    assert_eq!(
+        scene.why(),
+        "platform here does not say what is there (no route to host); it is asked again and again"
+    );
+    scene.say(|request| Event::AllocationCancelAsked { request, allocation, is_urgent: false });
+    let mut over = |is_urgent| {
+        scene.say(|request| Event::ShutdownAsked { request, is_urgent });
+        let is_end = |effect: &Effect| matches!(effect, Effect::Answer { answer: Answer::ShutDown, .. });
+        scene.effects.iter().any(is_end)
+    };
+    assert!(!over(false));
+    assert!(over(true));
+}
+
+#[test]
 fn all_that_wait_are_cancelled_in_one_call() {
     let mut scene = Scene::new();
     scene.attach(platform(3, 1));
@@ -337,6 +392,34 @@ fn none_costs_more_than_its_walltime_and_one_that_came_to_nothing_what_it_may_ha
     scene.wait(60);
     scene.listed(&[]);
     assert_eq!(spent(&mut scene), "2.5", "the first its hour, on two cores");
+}
+
+#[test]
+fn one_that_was_cancelled_in_the_queue_costs_nothing() {
+    let mut scene = Scene::new();
+    scene.attach(limited(core_hours_max(8)));
+    scene.submit(job(1));
+    let (allocation, _) = scene.submissions().remove(0);
+    scene.answered(allocation);
+    scene.wait(HOUR / 4);
+    scene.say(|request| Event::AllocationCancelAsked { request, allocation, is_urgent: false });
+    scene.wait(HOUR / 4);
+    scene.listed(&[]);
+    let held = &scene.engine.durable().allocations()[&allocation];
+    assert_eq!((held.state_word(), held.core_time()), ("ended", Span::ZERO));
+}
+
+#[test]
+fn one_that_a_damaged_store_holds_twice_counts_once() {
+    let mut durable = Durable::default();
+    let spec = limited(PlatformLimits::default());
+    durable.apply(&Record::PlatformAttached { platform: PlatformId(1), spec, at: Time(1) });
+    for tag in ["a", "b"] {
+        let (allocation, platform, tag) = (AllocationId(1), PlatformId(1), tag.to_owned());
+        durable.apply(&Record::AllocationIntended { allocation, platform, tag, at: Time(2) });
+    }
+    let census = durable.census(PlatformId(1));
+    assert_eq!((census.n_there, core_hours(census.committed())), (1, "2".into()));
 }
 
 #[test]
