@@ -7,6 +7,7 @@ use adapters::{
     Adapter, Surroundings, adapter,
     command::{AdapterError, AllocationRequest, BatchState, Command, Output, QueueLoad},
 };
+use nix::unistd::Uid;
 use profiles::site::{ResourceNames, Site};
 use scheduler::{resources::Resources, time::Span};
 use tests::{
@@ -41,6 +42,22 @@ fn a_sweep_runs_in_batch_jobs() {
         // The listing may have a shorter name of the host.
         let is_told = |id: &String| pilots.contains(id.split_once('.').map_or("", |(_, number)| number));
         assert!(!steps.is_empty() && steps.iter().any(is_told), "{steps:?}: {pilots}");
+        scene.ends_well(0);
+    }
+}
+
+#[test]
+fn one_batch_job_has_a_pilot_on_each_of_its_nodes() {
+    for system in System::all() {
+        if system != System::Real && !Uid::effective().is_root() {
+            println!("SKIPPED: only root can give the emulated nodes names of their own");
+            continue;
+        }
+        let mut scene = start_with(system, "nodes: 2, walltime: 10m");
+        scene.sandbox.ok(&["submit", "job.yaml"]);
+        scene.until_executed(20);
+        assert_eq!(scene.platform.steps(&["R"]).len(), 1, "of two nodes");
+        scene.until_nodes_work(2);
         scene.ends_well(0);
     }
 }

@@ -18,11 +18,16 @@ use tests::{
 
 /// A cluster, and a manager with pilots in its queue `batch`.
 fn start(system: System) -> Scene<Cluster> {
+    start_with(system, "nodes: 1")
+}
+
+/// The same, of which this is said, too.
+fn start_with(system: System, site: &str) -> Scene<Cluster> {
     println!("{system:?}");
     let sandbox = Sandbox::new();
     let cluster = Cluster::start(&sandbox, system);
-    let fields = "name: cluster, adapter: pbs, queue: batch, pilots_max: 2, walltime: 10m";
-    Scene::start(sandbox, cluster, fields)
+    let fields = format!("name: cluster, adapter: pbs, queue: batch, pilots_max: 2, walltime: 10m, {site}");
+    Scene::start(sandbox, cluster, &fields)
 }
 
 #[test]
@@ -37,6 +42,18 @@ fn a_sweep_runs_in_batch_jobs() {
             !jobs.is_empty() && jobs.iter().any(|job| pilots.to_string().contains(job)),
             "{jobs:?}: {pilots}"
         );
+        scene.ends_well(0);
+    }
+}
+
+#[test]
+fn one_batch_job_has_a_pilot_on_each_of_its_nodes() {
+    for system in System::all() {
+        let mut scene = start_with(system, "nodes: 2");
+        scene.sandbox.ok(&["submit", "job.yaml"]);
+        scene.until_executed(20);
+        assert_eq!(scene.platform.jobs("R").len(), 1, "of two nodes");
+        scene.until_nodes_work(2);
         scene.ends_well(0);
     }
 }

@@ -26,6 +26,18 @@ fn a_sweep_runs_in_batch_jobs() {
 }
 
 #[test]
+fn one_batch_job_has_a_pilot_on_each_of_its_nodes() {
+    let sandbox = Sandbox::new();
+    let Some(cluster) = Cluster::start(&sandbox) else { return };
+    let mut scene = Scene::start(sandbox, cluster, &format!("{FIELDS}, nodes: 2"));
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+    scene.until_executed(20);
+    assert_eq!(scene.platform.jobs("RUNNING").len(), 1, "of two nodes");
+    scene.until_nodes_work(2);
+    scene.ends_well(0);
+}
+
+#[test]
 fn jobs_that_a_stranger_cancels_cost_what_ran_in_them() {
     let Some(mut scene) = start() else { return };
     scene.sandbox.ok(&["submit", "job.yaml"]);

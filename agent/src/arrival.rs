@@ -66,6 +66,7 @@ impl Arrival {
         let left = self.walltime_end.map(|end| span(end.saturating_duration_since(Instant::now())));
         let node = NodeFacts {
             hostname: self.node.hostname.clone(),
+            rank: self.node.rank,
             capacity: self.capacity.clone(),
             batch_id: self.node.batch_id.clone(),
             walltime_left: left,
@@ -202,11 +203,11 @@ pub(crate) fn walltime(join: &JoinDocument, node: &Node, started: Instant) -> (O
 /// The pilot's spool in its folder, which is made if need be.
 ///
 /// Pilots of several nodes, and in the worst case several of one node, may share a folder.
-pub(crate) fn open_spool(folder: &Path, hostname: &str) -> Result<Spool, DriverError> {
+pub(crate) fn open_spool(folder: &Path, place: &str) -> Result<Spool, DriverError> {
     private::make_folder(folder).map_err(|source| DriverError::Folder { path: folder.into(), source })?;
-    let mut path = folder.join(format!("spool-{hostname}"));
+    let mut path = folder.join(format!("spool-{place}"));
     if Spool::is_in_use(&path) {
-        path = folder.join(format!("spool-{hostname}-{}", std::process::id()));
+        path = folder.join(format!("spool-{place}-{}", std::process::id()));
     }
     Ok(Spool::open(&path, random())?)
 }
@@ -241,6 +242,7 @@ mod tests {
             memory_bytes: 100,
             gpus: vec!["0".into()],
             batch_id: Some("77".into()),
+            rank: 0,
             walltime_end_unix: None,
             notice: None,
         }

@@ -127,8 +127,8 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
     let (walltime_end, margin) = arrival::walltime(&join, &node, started);
     let grace = GRACE.min(margin / 2);
     let folder = PathBuf::from(&join.folder);
-    let mut spool = arrival::open_spool(&folder, &node.hostname)?;
-    let hostname = node.hostname.clone();
+    let place = node.place();
+    let mut spool = arrival::open_spool(&folder, &place)?;
     let mut arrival = Arrival::new(&join, node, walltime_end, spool.nonce(), started);
     // These threads before all others: what they block must be blocked in all that follow, or every
     // task's end interrupts those.
@@ -138,7 +138,7 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         let _ = exits_in.send(exits);
     })
     .map_err(|source| DriverError::System { what: "threads", source })?;
-    let scratch = Scratch::new(&folder, &hostname)
+    let scratch = Scratch::new(&folder, &place)
         .map_err(|source| DriverError::Folder { path: folder.clone(), source })?;
 
     let registering = arrival.register(&client, &join.token, &mut spool);

@@ -24,6 +24,8 @@ pub struct Node {
     pub gpus: Vec<String>,
     /// The batch system's own id of the job that we run in.
     pub batch_id: Option<String>,
+    /// Which of the job's nodes this is, as far as whoever started us here says so.
+    pub rank: u32,
     /// When the batch system will end us, in seconds since 1970.
     pub walltime_end_unix: Option<u64>,
     /// How long the batch system leaves us between its signal and the end, where it says so.
@@ -48,6 +50,7 @@ pub fn discover(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Node 
         memory_bytes: total.into_iter().chain(memory_limit).min().unwrap_or(0),
         gpus: visible_gpus(variable("CUDA_VISIBLE_DEVICES").as_deref(), installed),
         batch_id: batch_id(variable),
+        rank: rank(variable),
         walltime_end_unix: walltime_end(&read, variable),
         // Grid Engine tells a job neither its walltime nor when it will end; but this.
         notice: variable("SGE_JOB_SPOOL_DIR")
@@ -145,6 +148,23 @@ fn visible_gpus(visible: Option<&str>, n_installed: usize) -> Vec<String> {
     list.split(',').map(str::trim).take_while(is_name).map(str::to_string).collect()
 }
 
+/// srun, pbsdsh of both PBS, LoadLeveler's poe, and MPI's launchers number what they start.
+fn rank(variable: &dyn Fn(&str) -> Option<String>) -> u32 {
+    const NUMBERS: [&str; 6] =
+        ["SLURM_PROCID", "PBS_NODENUM", "PBS_VNODENUM", "MP_CHILD", "PMI_RANK", "OMPI_COMM_WORLD_RANK"];
+    NUMBERS.iter().find_map(|name| variable(name)?.trim().parse().ok()).unwrap_or(0)
+}
+
+impl Node {
+    /// A name for the files of the pilot here, beside those of the other nodes of its job.
+    pub fn place(&self) -> String {
+        match self.rank {
+            0 => self.hostname.clone(),
+            rank => format!("{}.{rank}", self.hostname),
+        }
+    }
+}
+
 /// `notify=60` in what Grid Engine's shepherd of a job goes by.
 fn notice(config: &str) -> Option<Duration> {
     let seconds = config.lines().find_map(|line| line.strip_prefix("notify="))?.trim().parse().ok()?;
@@ -220,6 +240,7 @@ mod tests {
             memory_bytes: 24_685_056 * 1024,
             gpus: vec![],
             batch_id: None,
+            rank: 0,
             walltime_end_unix: None,
             notice: None,
         };
@@ -239,6 +260,15 @@ mod tests {
         let node = node(&files, &[("SLURM_JOB_ID", "42"), ("SLURM_JOB_END_TIME", "1790000000")]);
         assert_eq!((node.n_cores, node.memory_bytes), (3, 4 << 30));
         assert_eq!((node.batch_id.as_deref(), node.walltime_end_unix), (Some("42"), Some(1_790_000_000)));
+    }
+
+    #[test]
+    fn nodes_of_a_job_have_files_of_their_own() {
+        let files = [("proc/sys/kernel/hostname", "node7\n")];
+        let place = |variables: &[(&str, &str)]| node(&files, variables).place();
+        assert_eq!(place(&[("SLURM_PROCID", "0")]), "node7");
+        assert_eq!(place(&[("SLURM_PROCID", "3")]), "node7.3");
+        assert_eq!(place(&[("PBS_NODENUM", "1"), ("PMI_RANK", "x")]), "node7.1");
     }
 
     #[test]

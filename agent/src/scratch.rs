@@ -28,8 +28,8 @@ impl Scratch {
     ///
     /// # Errors
     /// The folder cannot be made, or no thread is left.
-    pub fn new(folder: &Path, hostname: &str) -> io::Result<Scratch> {
-        let prefix = format!("{PREFIX}{hostname}-");
+    pub fn new(folder: &Path, place: &str) -> io::Result<Scratch> {
+        let prefix = format!("{PREFIX}{place}-");
         let leftovers = leftovers(folder, &prefix);
         let root = folder.join(format!("{prefix}{}", std::process::id()));
         private::make_folder(&root)?;

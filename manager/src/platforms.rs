@@ -162,7 +162,7 @@ impl Worker {
                     join: (self.make_join)(&self.spec, &ground, &tag),
                     folder: ground.pilot_folder(&tag),
                     tag: tag.clone(),
-                    n_nodes: 1,
+                    n_nodes: self.spec.n_nodes,
                     capacity: self.spec.capacity.clone(),
                     walltime: self.spec.walltime,
                 };

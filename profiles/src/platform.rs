@@ -68,6 +68,8 @@ struct PlatformForm {
     #[serde(default)]
     generic: BTreeMap<String, u64>,
     #[serde(default = "one")]
+    nodes: u32,
+    #[serde(default = "one")]
     pilots_max: u32,
     #[serde(default)]
     pilots_min: u32,
@@ -144,6 +146,7 @@ impl PlatformProfile {
             name: form.name.clone(),
             adapter: form.adapter.clone(),
             capacity,
+            n_nodes: form.nodes,
             n_pilots_min: form.pilots_min,
             n_pilots_max: form.pilots_max,
             idle_timeout: form.idle_timeout.0,
@@ -226,6 +229,24 @@ impl PlatformForm {
         }
     }
 
+    /// How many nodes an allocation has, each with a pilot.
+    fn check_nodes(&self) -> Result<(), String> {
+        let PlatformForm { name, adapter, nodes, pilots_max, .. } = self;
+        let has_several = ![LOCAL, HOSTS, GRID_ENGINE].contains(&adapter.as_str());
+        match *nodes {
+            0 => Err(format!("found nodes 0 of `{name}`; write 1 or more")),
+            1 => Ok(()),
+            _ if !has_several => Err(format!(
+                "found nodes {nodes} of `{name}`; an allocation of adapter {adapter} has one node: leave it out"
+            )),
+            _ if nodes > pilots_max => Err(format!(
+                "found nodes {nodes} and pilots_max {pilots_max} of `{name}`; each node of an allocation brings a \
+                 pilot, so allow {nodes} or more"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn check_site(&self) -> Result<(), String> {
         let (name, site) = (&self.name, self.site());
         if self.adapter == LOCAL && site != Site::default() {
@@ -274,6 +295,7 @@ impl TryFrom<PlatformForm> for PlatformProfile {
         if !(1..=N_PILOTS_MAX).contains(pilots_max) {
             return Err(format!("found pilots_max {pilots_max} of `{name}`; write 1 to {N_PILOTS_MAX}"));
         }
+        form.check_nodes()?;
         if pilots_min > pilots_max {
             return Err(format!(
                 "found pilots_min {pilots_min} of `{name}`; it must not be above pilots_max {pilots_max}"

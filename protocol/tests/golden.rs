@@ -25,6 +25,7 @@ fn resources() -> Resources {
 fn register() -> RegisterRequest {
     let node = NodeFacts {
         hostname: "node17".into(),
+        rank: 3,
         capacity: resources(),
         batch_id: Some("4711".into()),
         walltime_left: Some(Span::from_secs(3600)),

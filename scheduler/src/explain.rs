@@ -138,7 +138,7 @@ impl Reason {
             Reason::ShuttingDown => write!(f, "the manager is shutting down: nothing new begins"),
             Reason::PlatformHas { n_live, n_waiting, n_max, n_wanted } => write!(
                 f,
-                "{n_live} allocation{} live ({n_waiting} still without pilot) of at most {n_max}; the work at hand wants {n_wanted} more",
+                "{n_live} pilot{} there or asked for ({n_waiting} still to come) of at most {n_max}; the work at hand wants {n_wanted} more",
                 plural(*n_live)
             ),
             Reason::AllocationUnknown { tag, what } => {

@@ -16,6 +16,9 @@ use crate::{
 pub struct NodeFacts {
     /// The host's name.
     pub hostname: String,
+    /// Which of its allocation's nodes it is, as far as whoever started it there says so.
+    #[serde(default)]
+    pub rank: u32,
     /// What tasks may use there.
     pub capacity: Resources,
     /// The batch system's own id of the job the pilot runs in.

@@ -72,6 +72,22 @@ impl<P: Platform> Scene<P> {
         until("tasks have been executed", || self.sandbox.read("executions").lines().count() >= n);
     }
 
+    /// Waits until the first allocation has a pilot at work on each of its nodes, and gives it back.
+    pub fn until_nodes_work(&self, n_nodes: u64) {
+        let held = || self.sandbox.json(&["allocation", "show", "1"]);
+        let n_pilots = || held()["pilots"].as_array().map_or(0, |pilots| pilots.len() as u64);
+        until("every node has a pilot", || n_pilots() == n_nodes);
+        assert_eq!(
+            (held()["n_nodes"].as_u64(), held()["cores"].as_u64()),
+            (Some(n_nodes), Some(2 * n_nodes))
+        );
+        until("all of them work", || {
+            let pilots = self.sandbox.json(&["pilots"]);
+            pilots.as_array().is_some_and(|pilots| pilots.iter().all(|pilot| pilot["n_done"] != 0))
+        });
+        self.sandbox.ok(&["allocation", "cancel", "1"]);
+    }
+
     /// Every task gets one result, no more run twice than were lost with pilots, pilots that are idle leave,
     /// and the manager ends.
     pub fn ends_well(&mut self, n_again_max: usize) {

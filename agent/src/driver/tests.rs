@@ -40,6 +40,7 @@ fn node() -> Node {
         memory_bytes: 0,
         gpus: vec![],
         batch_id: None,
+        rank: 0,
         walltime_end_unix: None,
         notice: None,
     }

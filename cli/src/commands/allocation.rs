@@ -1,7 +1,12 @@
 //! `pilotfish allocation …`: what platforms were asked for.
 
 use clap::{Args, Subcommand};
-use scheduler::{engine::views::AllocationView, explain::core_hours, ids::AllocationId, time::Time};
+use scheduler::{
+    engine::views::AllocationView,
+    explain::core_hours,
+    ids::{AllocationId, PilotId},
+    time::Time,
+};
 
 use super::platform;
 use crate::{
@@ -134,7 +139,7 @@ async fn list(args: &ListArgs) -> Result<Outcome, Failure> {
                 words::state(&held.state),
                 held.cores.to_string().into(),
                 held.walltime.map(span).unwrap_or_default().into(),
-                held.pilot.map(|pilot| pilot.to_string()).unwrap_or_default().into(),
+                pilots(&held.pilots).into(),
                 waited(held, now).into(),
                 age(held.ended_at.unwrap_or(now), held.asked_for_at).into(),
                 held.why.clone().unwrap_or_default().into(),
@@ -175,11 +180,15 @@ fn facts(held: &AllocationView, now: Time) -> Facts {
     facts.add_some("batch id", held.batch_id.clone());
     let life = held.walltime.map_or("no end".to_owned(), span);
     let (cores, at) = (counted(held.cores.into(), "core"), clock(held.asked_for_at, now));
-    facts.add("asked for", format!("{cores}, {life}, at {at}"));
+    let nodes = if held.n_nodes > 1 { format!(" on {} nodes", held.n_nodes) } else { String::new() };
+    facts.add("asked for", format!("{cores}{nodes}, {life}, at {at}"));
     facts.add_some("accepted", held.accepted_at.map(|at| format!("at {}", clock(at, now))));
     let came = |at| format!("at {}, after {}", clock(at, now), age(at, held.asked_for_at));
     facts.add_some("pilot came", held.pilot_at.map(came));
-    facts.add_some("pilot", held.pilot.map(|pilot| pilot.to_string()));
+    facts.add_some(
+        if held.pilots.len() > 1 { "pilots" } else { "pilot" },
+        Some(pilots(&held.pilots)).filter(|pilots| !pilots.is_empty()),
+    );
     facts.add_some("ended", held.ended_at.map(|at| format!("at {}", clock(at, now))));
     let takes = if held.ended_at.is_some() { "" } else { " at most" };
     facts.add("core-hours", format!("{}{takes}", core_hours(held.core_time)));
@@ -208,9 +217,19 @@ async fn cancel(args: &CancelArgs) -> Result<Outcome, Failure> {
 }
 
 fn meaning(held: &AllocationView, now: bool) -> String {
-    match (held.pilot, now) {
-        (Some(pilot), false) => format!("is given back when pilot {pilot} has ended what it runs"),
-        (Some(pilot), true) => format!("is given back; what pilot {pilot} runs is killed and runs again"),
-        (None, _) => "is cancelled".to_owned(),
+    let word = if held.pilots.len() > 1 { "pilots" } else { "pilot" };
+    let (pilots, s) = (pilots(&held.pilots), if held.pilots.len() > 1 { "" } else { "s" });
+    match (held.pilots.is_empty(), now) {
+        (true, _) => "is cancelled".to_owned(),
+        (false, false) if s.is_empty() => {
+            format!("is given back when {word} {pilots} have ended what they run")
+        }
+        (false, false) => format!("is given back when {word} {pilots} has ended what it runs"),
+        (false, true) => format!("is given back; what {word} {pilots} run{s} is killed and runs again"),
     }
+}
+
+/// `3` or `3, 4, 5`
+fn pilots(ids: &[PilotId]) -> String {
+    ids.iter().map(|pilot| pilot.to_string()).collect::<Vec<_>>().join(", ")
 }

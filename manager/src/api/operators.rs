@@ -125,6 +125,12 @@ fn changed(held: &PlatformView, request: &LimitsRequest) -> Result<PlatformChang
     if let Some(found) = request.pilots_max.filter(|n| !(1..=N_PILOTS_MAX).contains(n)) {
         return Err(format!("pilots_max: found {found}; write 1 to {N_PILOTS_MAX}, or drain the platform"));
     }
+    if let Some(found) = request.pilots_max.filter(|n| *n < held.n_nodes) {
+        return Err(format!(
+            "pilots_max: found {found}; an allocation of {} brings {} pilots, so allow as many or more, or drain it",
+            held.name, held.n_nodes
+        ));
+    }
     Ok(PlatformChange::Limits {
         n_pilots_max: request.pilots_max.unwrap_or(held.n_pilots_max),
         limits: PlatformLimits {

@@ -329,6 +329,19 @@ mod tests {
                 "2: platforms[0].core_hours: found `-10`; write a number of core-hours like 5000 or \
                  0.5",
             ),
+            (
+                "platforms:\n  - {name: a, adapter: slurm, cores: 1, nodes: 0}",
+                "2: platforms[0]: found nodes 0 of `a`; write 1 or more",
+            ),
+            (
+                "platforms:\n  - {name: a, adapter: slurm, cores: 1, nodes: 4, pilots_max: 3}",
+                "2: platforms[0]: found nodes 4 and pilots_max 3 of `a`; each node of an allocation brings a pilot, so \
+                 allow 4 or more",
+            ),
+            (
+                "platforms:\n  - {name: a, adapter: gridengine, cores: 1, nodes: 2, pilots_max: 3}",
+                "2: platforms[0]: found nodes 2 of `a`; an allocation of adapter gridengine has one node: leave it out",
+            ),
             ("tls: on\ntls: off", "2: tls: found the field a second time (first in line 1); write it once"),
             ("- 1", " found a list; write a mapping"),
             ("platforms: {}", "1: platforms: found a mapping; write a list"),

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
+    allocation::{Allocation, AllocationState, Census},
     interface::{JobRequest, PlatformMode, PlatformSpec},
     record::{Blamed, CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
 };
@@ -12,7 +13,7 @@ use crate::{
     pull::NodeFacts,
     ranges::TaskSet,
     results::{Blame, FailureKind, Usage},
-    time::{Span, Time},
+    time::Time,
 };
 
 /// Jobs, platforms, allocations and pilots as the records tell them.
@@ -28,35 +29,6 @@ pub struct Durable {
     /// Those that their platforms may still hold.
     there: BTreeSet<(PlatformId, AllocationId)>,
     census: BTreeMap<PlatformId, Census>,
-}
-
-/// How many allocations a platform has, so that nobody must count them at each look.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Census {
-    /// It may still hold them.
-    pub n_there: usize,
-    /// Their pilots are wanted.
-    pub n_live: usize,
-    /// … and have not come yet.
-    pub n_waiting: usize,
-    /// The platform may still hold them, and their pilots have not come, wanted or not.
-    pub n_queued: usize,
-    /// Cores × microseconds that those take which may still be there, if they stay for their whole walltime.
-    pub committed_us: u128,
-    /// Cores × microseconds that those took which have ended.
-    pub spent_us: u128,
-}
-
-impl Census {
-    /// Cores × time that those took which have ended.
-    pub fn spent(&self) -> Span {
-        Span(u64::try_from(self.spent_us).unwrap_or(u64::MAX))
-    }
-
-    /// Cores × time that is kept for those that may be there.
-    pub fn committed(&self) -> Span {
-        Span(u64::try_from(self.committed_us).unwrap_or(u64::MAX))
-    }
 }
 
 /// A job's durable state.
@@ -115,92 +87,6 @@ impl Trouble {
     /// Failed attempts so far.
     pub fn n_attempts(&self) -> u32 {
         self.n_program + self.n_node + self.n_crash + self.n_walltime + self.n_nobody
-    }
-}
-
-/// Where an allocation is between intent and end.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum AllocationState {
-    /// It will be asked for, or the answer is awaited.
-    Intended,
-    /// The platform has it.
-    Submitted,
-    /// The platform's answer said neither yes nor no.
-    Unknown(String),
-    /// Not wanted any more, or left by its pilot, at that time; it may still be there.
-    Leaving(String, Time),
-    /// It is gone.
-    Ended(String),
-}
-
-/// An allocation's durable state.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Allocation {
-    /// Where it was asked for.
-    pub platform: PlatformId,
-    /// The name by which a listing shows it.
-    pub tag: String,
-    /// Cores that were asked for.
-    pub cores: u32,
-    /// For how long; `None`: without end.
-    pub walltime: Option<Span>,
-    /// Where it is.
-    pub state: AllocationState,
-    /// The platform's own id, once known.
-    pub batch_id: Option<String>,
-    /// When it was intended.
-    pub intended_at: Time,
-    /// When the platform accepted it.
-    pub submitted_at: Option<Time>,
-    /// The pilot that came last.
-    pub pilot: Option<PilotId>,
-    /// All that came: the agent may have been started again.
-    pub came: Vec<PilotId>,
-    /// When its first pilot was born.
-    pub began_at: Option<Time>,
-    /// When it ended.
-    pub ended_at: Option<Time>,
-    /// Whether it was cancelled, or left by its pilot, before it ended.
-    pub was_released: bool,
-}
-
-impl Allocation {
-    /// Whether its pilot is wanted: it may come, or is there.
-    pub fn is_live(&self) -> bool {
-        !matches!(self.state, AllocationState::Leaving(..) | AllocationState::Ended(_))
-    }
-
-    /// Whether the platform may still hold it: then it counts against the platform's limits.
-    pub fn may_be_there(&self) -> bool {
-        !matches!(self.state, AllocationState::Ended(_))
-    }
-
-    /// Cores × time: what it took from the birth of its first pilot to its end, or, while it may be there, what
-    /// it takes at most. One that ended by itself before its pilot came may have run since it was accepted; one
-    /// that was cancelled in the queue has not. None takes more than its walltime: its end may be noticed much
-    /// later.
-    pub fn core_time(&self) -> Span {
-        let began_at = self.began_at.or(self.submitted_at.filter(|_| !self.was_released));
-        let lasts = match (self.ended_at.filter(|_| !self.may_be_there()), self.walltime) {
-            (None, walltime) => walltime.unwrap_or_default(),
-            (Some(at), walltime) => {
-                let span = began_at.map_or(Span::ZERO, |began_at| at.since(began_at));
-                walltime.map_or(span, |walltime| span.min(walltime))
-            }
-        };
-        lasts.times(self.cores.into())
-    }
-
-    /// One word for people.
-    pub fn state_word(&self) -> &'static str {
-        match (&self.state, self.pilot) {
-            (AllocationState::Intended, None) => "asked for",
-            (AllocationState::Submitted, None) => "queued",
-            (AllocationState::Unknown(_), None) => "unknown",
-            (AllocationState::Leaving(..), _) => "leaving",
-            (AllocationState::Ended(_), _) => "ended",
-            (_, Some(_)) => "running",
-        }
     }
 }
 
@@ -337,6 +223,12 @@ impl Job {
 }
 
 impl Durable {
+    /// Those of its pilots that have neither left nor been given up, in the order in which they came.
+    pub fn live_pilots(&self, held: &Allocation) -> Vec<PilotId> {
+        let is_live = |id: &PilotId| self.pilots.get(id).is_some_and(Pilot::is_live);
+        held.came.iter().copied().filter(is_live).collect()
+    }
+
     /// All jobs.
     pub fn jobs(&self) -> &BTreeMap<JobId, Job> {
         &self.jobs
@@ -457,13 +349,13 @@ impl Durable {
                 let new = Allocation {
                     platform: *platform,
                     tag: tag.clone(),
-                    cores: spec.map_or(0, |spec| spec.capacity.cores),
+                    n_nodes: spec.map_or(1, |spec| spec.n_nodes),
+                    cores: spec.map_or(0, PlatformSpec::cores_of_allocation),
                     walltime: spec.and_then(|spec| spec.walltime),
                     state: AllocationState::Intended,
                     batch_id: None,
                     intended_at: *at,
                     submitted_at: None,
-                    pilot: None,
                     came: Vec::new(),
                     began_at: None,
                     ended_at: None,
@@ -521,7 +413,6 @@ impl Durable {
                 };
                 self.pilots.insert(*pilot, new);
                 self.with_allocation(*allocation, |held| {
-                    held.pilot = Some(*pilot);
                     held.came.push(*pilot);
                     held.began_at.get_or_insert(*born_at);
                 });
@@ -575,18 +466,14 @@ impl Durable {
     fn count(&mut self, held: &Allocation, is_counted: bool) {
         let core_time = u128::from(held.core_time().0);
         let census = self.census.entry(held.platform).or_default();
-        let has_no_pilot = held.pilot.is_none();
-        for (n, is_one) in [
-            (&mut census.n_there, held.may_be_there()),
-            (&mut census.n_live, held.is_live()),
-            (&mut census.n_waiting, held.is_live() && has_no_pilot),
-            (&mut census.n_queued, held.may_be_there() && has_no_pilot),
+        let n_nodes = held.n_nodes as usize;
+        for (sum, n) in [
+            (&mut census.n_there, if held.may_be_there() { n_nodes } else { 0 }),
+            (&mut census.n_live, if held.is_live() { n_nodes } else { 0 }),
+            (&mut census.n_waiting, held.n_waiting()),
+            (&mut census.n_queued, usize::from(held.may_be_there() && held.is_unused())),
         ] {
-            match (is_one, is_counted) {
-                (true, true) => *n += 1,
-                (true, false) => *n -= 1,
-                (false, _) => {}
-            }
+            *sum = if is_counted { *sum + n } else { *sum - n };
         }
         let sum = if held.may_be_there() { &mut census.committed_us } else { &mut census.spent_us };
         *sum = if is_counted { *sum + core_time } else { *sum - core_time };

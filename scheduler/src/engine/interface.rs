@@ -88,6 +88,9 @@ pub struct PlatformSpec {
     pub adapter: String,
     /// What one pilot there offers.
     pub capacity: Resources,
+    /// How many nodes one allocation has, each with a pilot.
+    #[serde(default = "one")]
+    pub n_nodes: u32,
     /// Pilots wanted even when there is nothing to do.
     pub n_pilots_min: u32,
     /// Never more pilots than this.
@@ -101,6 +104,17 @@ pub struct PlatformSpec {
     /// What else is allowed.
     #[serde(default)]
     pub limits: PlatformLimits,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl PlatformSpec {
+    /// Cores of one allocation, of all its nodes.
+    pub fn cores_of_allocation(&self) -> u32 {
+        self.capacity.cores.saturating_mul(self.n_nodes)
+    }
 }
 
 /// Who asks. The shell has checked that it is true.

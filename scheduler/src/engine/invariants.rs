@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Engine,
-    durable::{Allocation, Census},
+    allocation::{Allocation, Census},
     standby::Parked,
     volatile::{PilotState, Volatile},
 };
@@ -119,13 +119,14 @@ impl Engine {
         for id in self.durable.platforms().keys() {
             let all = || self.durable.allocations().values().filter(|held| held.platform == *id);
             let core_time = |held: &Allocation| u128::from(held.core_time().0);
+            let n_nodes = |held: &Allocation| held.n_nodes as usize;
             let sum =
                 |is_there: bool| all().filter(|held| held.may_be_there() == is_there).map(core_time).sum();
             let census = Census {
-                n_there: all().filter(|held| held.may_be_there()).count(),
-                n_live: all().filter(|held| held.is_live()).count(),
-                n_waiting: all().filter(|held| held.is_live() && held.pilot.is_none()).count(),
-                n_queued: all().filter(|held| held.may_be_there() && held.pilot.is_none()).count(),
+                n_there: all().filter(|held| held.may_be_there()).map(n_nodes).sum(),
+                n_live: all().filter(|held| held.is_live()).map(n_nodes).sum(),
+                n_waiting: all().map(Allocation::n_waiting).sum(),
+                n_queued: all().filter(|held| held.may_be_there() && held.is_unused()).count(),
                 committed_us: sum(true),
                 spent_us: sum(false),
             };

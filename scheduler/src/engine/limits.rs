@@ -2,7 +2,8 @@
 //! Nothing here is remembered: a restarted manager counts the same from its records.
 
 use super::{
-    durable::{Census, Durable},
+    allocation::Census,
+    durable::Durable,
     interface::{PlatformMode, PlatformSpec},
 };
 use crate::{
@@ -23,10 +24,11 @@ pub(super) struct Room {
     pub(super) more_at: Option<Time>,
 }
 
-/// The room that a platform has now. O(allocations of the last minute).
+/// The room that a platform has now, in allocations. O(allocations of the last minute).
 pub(super) fn room(durable: &Durable, id: PlatformId, spec: &PlatformSpec, now: Time) -> Room {
     let (census, limits) = (durable.census(id), spec.limits);
-    let n = (spec.n_pilots_max as usize).saturating_sub(census.n_there);
+    let n_pilots = (spec.n_pilots_max as usize).saturating_sub(census.n_there);
+    let n = n_pilots.checked_div(spec.n_nodes as usize).unwrap_or(0);
     let mut room = Room { n, bound: None, more_at: None };
     let (platform, mode) = (spec.name.clone(), durable.mode(id));
     if mode != PlatformMode::Active {
@@ -71,12 +73,12 @@ fn asked_within_a_minute(durable: &Durable, id: PlatformId, now: Time) -> (usize
 
 fn n_affordable(census: Census, spec: &PlatformSpec, most: Span) -> usize {
     let left = u128::from(most.0).saturating_sub(census.spent_us + census.committed_us);
-    let each = spec.walltime.map_or(Span::ZERO, |walltime| walltime.times(spec.capacity.cores.into()));
+    let each = spec.walltime.map_or(Span::ZERO, |walltime| walltime.times(spec.cores_of_allocation().into()));
     left.checked_div(each.0.into()).map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX))
 }
 
 fn budget(census: Census, spec: &PlatformSpec, most: Span) -> Reason {
     let (spent, committed) = (census.spent(), census.committed());
-    let each = spec.walltime.unwrap_or_default().times(spec.capacity.cores.into());
+    let each = spec.walltime.unwrap_or_default().times(spec.cores_of_allocation().into());
     Reason::BudgetSpent { platform: spec.name.clone(), spent, committed, most, each }
 }

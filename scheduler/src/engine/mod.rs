@@ -3,6 +3,7 @@
 //! `handle` never fails and never waits. Durable state changes only through [`durable::Durable::apply`];
 //! volatile state (leases, heartbeats) is rebuilt by pilots that come back.
 
+pub mod allocation;
 pub mod durable;
 pub mod interface;
 pub mod record;

@@ -2,7 +2,7 @@
 
 use super::{
     Turn,
-    durable::{Allocation, AllocationState},
+    allocation::{Allocation, AllocationState},
     interface::{Answer, PlatformChange, PlatformMode, PlatformSpec, Refusal, RequestId},
     record::{DrainCause, Record},
     views::Reader,
@@ -53,7 +53,7 @@ impl Turn<'_> {
 
     /// Cancels what waits for its pilot on a platform.
     pub(super) fn cancel_queued(&mut self, platform: PlatformId) {
-        let is_queued = |held: &Allocation| held.pilot.is_none() && held.state == AllocationState::Submitted;
+        let is_queued = |held: &Allocation| held.is_unused() && held.state == AllocationState::Submitted;
         let there = self.durable.allocations_there(platform);
         let queued: Vec<AllocationId> = there.filter(|(_, held)| is_queued(held)).map(|(id, _)| id).collect();
         self.cancel_allocations(platform, &queued);
@@ -76,16 +76,14 @@ impl Turn<'_> {
             let word = held.state_word();
             return self.refuse(request, Refusal::AllocationOver(id, word));
         }
-        match held.pilot.filter(|pilot| self.volatile.pilots.contains_key(pilot)) {
-            Some(pilot) => {
-                self.drain_pilot(pilot, DrainCause::Cancelled);
-                if is_urgent {
-                    self.command(pilot, PilotCommand::Stop);
-                }
-            }
-            None => {
-                let platform = held.platform;
-                self.cancel_allocations(platform, &[id]);
+        let (platform, pilots) = (held.platform, self.durable.live_pilots(held));
+        if pilots.is_empty() {
+            self.cancel_allocations(platform, &[id]);
+        }
+        for pilot in pilots {
+            self.drain_pilot(pilot, DrainCause::Cancelled);
+            if is_urgent {
+                self.command(pilot, PilotCommand::Stop);
             }
         }
         let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);

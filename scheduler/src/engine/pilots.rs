@@ -2,14 +2,18 @@
 
 use super::{
     Turn,
-    durable::{Allocation, Pilot},
+    allocation::Allocation,
+    durable::Pilot,
     interface::{Answer, Effect, Notice, Refusal, RequestId},
     record::{Blamed, DrainCause, Record},
     volatile::PilotState,
 };
 use crate::{
     ids::{JobId, PilotId},
-    pull::{Holdings, LeaveReason, Part, PilotCommand, Pull, PullAnswer, Registered, Registration, Template},
+    pull::{
+        Holdings, LeaveReason, NodeFacts, Part, PilotCommand, Pull, PullAnswer, Registered, Registration,
+        Template,
+    },
     ranges::TaskSet,
     results::Report,
     time::Span,
@@ -30,7 +34,7 @@ impl Turn<'_> {
         if !known.is_live() || self.volatile.shutdown.is_some() {
             return self.refuse(request, Refusal::NoAllocation(tag));
         }
-        let (platform, before) = (known.platform, known.pilot);
+        let (platform, before) = (known.platform, self.replaced(known, &node));
         let id = PilotId(self.durable.pilots().last_key_value().map_or(1, |(last, _)| last.0 + 1));
         let born_at = crate::time::Time(self.now.0.saturating_sub(uptime.0));
         self.record(Record::PilotRegistered { pilot: id, allocation, nonce, node, born_at, at: self.now });
@@ -53,6 +57,18 @@ impl Turn<'_> {
             self.drain_pilot(id, why);
         }
         self.answer(request, Answer::Registered(Registered { pilot: id, acknowledged: 0 }));
+    }
+
+    /// The pilot in whose place one on that node comes: of the same node, or, where all nodes have theirs, the
+    /// one that came first: a batch system may have begun the job again elsewhere.
+    fn replaced(&self, held: &Allocation, node: &NodeFacts) -> Option<PilotId> {
+        let mates = self.durable.live_pilots(held);
+        let is_there = |id: &&PilotId| {
+            let mate = &self.durable.pilots()[*id].node;
+            (&mate.hostname, mate.rank) == (&node.hostname, node.rank)
+        };
+        let is_full = mates.len() >= held.n_nodes as usize;
+        mates.iter().find(is_there).or(mates.first().filter(|_| is_full)).copied()
     }
 
     /// The pilot of that number, unless the session is of another registration.
@@ -320,12 +336,12 @@ impl Turn<'_> {
         self.stir_platforms();
     }
 
-    /// A pilot's allocation is not needed without it. One whose pilot vanished may go on: it is cancelled.
+    /// An allocation is not needed without pilots. One whose last pilot vanished may go on: it is cancelled.
     fn release_allocation(&mut self, id: PilotId, why: &str, has_vanished: bool) {
         let Some(pilot) = self.durable.pilots().get(&id) else { return };
         let (allocation, platform) = (pilot.allocation, pilot.platform);
-        let is_its_own = |held: &&Allocation| held.is_live() && held.pilot == Some(id);
-        let Some(held) = self.durable.allocations().get(&allocation).filter(is_its_own) else { return };
+        let is_left = |held: &&Allocation| held.is_live() && self.durable.live_pilots(held).is_empty();
+        let Some(held) = self.durable.allocations().get(&allocation).filter(is_left) else { return };
         let batch_ids: Vec<String> = held.batch_id.iter().cloned().collect();
         self.record(Record::AllocationReleased { allocation, why: why.to_owned(), at: self.now });
         if has_vanished && !batch_ids.is_empty() {

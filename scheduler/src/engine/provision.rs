@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use super::{
     Turn,
-    durable::{Allocation, AllocationState, Census, Durable, Job},
+    allocation::{Allocation, AllocationState, Census},
+    durable::{Durable, Job},
     interface::{Answer, Effect, ListedAllocation, Notice, PlatformSpec, RequestId, SubmitOutcome},
     limits,
     offer::needed,
@@ -81,21 +82,31 @@ impl Turn<'_> {
         self.volatile.arm_platform(id, self.now);
     }
 
-    /// Sends those away that have been idle for too long, the longest idle first, down to the minimum.
+    /// Sends those away that have been idle for too long, the longest idle first, down to the minimum. A node
+    /// is only given back with its whole allocation: no pilot goes before all of them may.
     fn drain_idle(&mut self, id: PlatformId, spec: &PlatformSpec) {
-        let n_spare = self.durable.census(id).n_live.saturating_sub(spec.n_pilots_min as usize);
-        let is_known = |pilot: &PilotId| {
-            let held = self.durable.pilots().get(pilot);
-            held.is_some_and(|pilot| pilot.is_live() && pilot.drain.is_none())
-        };
+        let mut n_spare = self.durable.census(id).n_live.saturating_sub(spec.n_pilots_min as usize);
         let longest_idle = self.volatile.idle.range((id, Time(0), PilotId(0))..);
-        let idle: Vec<PilotId> = longest_idle
-            .take_while(|(platform, since, _)| *platform == id && self.now.since(*since) >= spec.idle_timeout)
-            .map(|(_, _, pilot)| *pilot)
-            .filter(is_known)
-            .take(n_spare)
-            .collect();
-        for pilot in idle {
+        let is_long = |since: Time| self.now.since(since) >= spec.idle_timeout;
+        let idle = longest_idle.take_while(|(platform, since, _)| *platform == id && is_long(*since));
+        let idle: Vec<PilotId> = idle.map(|(_, _, pilot)| *pilot).collect();
+        let is_idle: BTreeSet<&PilotId> = idle.iter().collect();
+        let (mut seen, mut leaving) = (BTreeSet::new(), Vec::new());
+        for pilot in &idle {
+            let Some(allocation) = self.durable.pilots().get(pilot).map(|held| held.allocation) else {
+                continue;
+            };
+            let Some(held) = self.durable.allocations().get(&allocation) else { continue };
+            let (mates, n_nodes) = (self.durable.live_pilots(held), held.n_nodes as usize);
+            if n_nodes <= n_spare
+                && seen.insert(allocation)
+                && mates.iter().all(|mate| is_idle.contains(mate))
+            {
+                n_spare -= n_nodes;
+                leaving.extend(mates);
+            }
+        }
+        for pilot in leaving {
             self.drain_pilot(pilot, DrainCause::Idle(spec.idle_timeout));
         }
     }
@@ -108,11 +119,13 @@ impl Turn<'_> {
         let Census { n_live, n_waiting, .. } = self.durable.census(id);
         let room = limits::room(self.durable, id, spec, self.now);
         let missing = (spec.n_pilots_min as usize).saturating_sub(n_live);
-        let wanted = n_hypothetical(self.settings, self.durable, self.volatile, spec, n_waiting + room.n)
+        let n_nodes = spec.n_nodes as usize;
+        let n_pilots_max = n_waiting.saturating_add(room.n.saturating_mul(n_nodes));
+        let wanted = n_hypothetical(self.settings, self.durable, self.volatile, spec, n_pilots_max)
             .saturating_sub(n_waiting);
         let is_failing = self.volatile.platforms.get(&id).is_some_and(|state| state.n_failures > 0);
-        let n = if is_failing { wanted.max(missing).min(1) } else { wanted.max(missing) };
-        for _ in 0..n.min(room.n) {
+        let n_max = if is_failing { room.n.min(1) } else { room.n };
+        for _ in 0..wanted.max(missing).div_ceil(n_nodes.max(1)).min(n_max) {
             self.intend_allocation(id);
         }
         if let Some(at) = limits::room(self.durable, id, spec, self.now).more_at {
@@ -135,7 +148,7 @@ impl Turn<'_> {
         match outcome {
             SubmitOutcome::Accepted(batch_id) => {
                 self.record(Record::AllocationSubmitted { allocation: id, batch_id, at: self.now });
-                if self.winding_up(platform).is_some() && self.durable.allocations()[&id].pilot.is_none() {
+                if self.winding_up(platform).is_some() && self.durable.allocations()[&id].is_unused() {
                     self.cancel_allocations(platform, &[id]);
                 }
             }
@@ -206,8 +219,8 @@ impl Turn<'_> {
                     self.record(Record::AllocationSubmitted { allocation, batch_id, at: self.now });
                     // Another platform of the same account may have asked for it.
                     let held = &self.durable.allocations()[&allocation];
-                    let (platform, has_pilot) = (held.platform, held.pilot.is_some());
-                    if self.winding_up(platform).is_some() && !has_pilot {
+                    let (platform, is_unused) = (held.platform, held.is_unused());
+                    if self.winding_up(platform).is_some() && is_unused {
                         self.cancel_allocations(platform, &[allocation]);
                     }
                 }
@@ -231,8 +244,8 @@ impl Turn<'_> {
                 AllocationState::Ended(_) => None,
             };
             // A platform may be slow to show what it has just accepted; a pilot that came was shown.
-            let pilot = held.pilot.and_then(|pilot| self.durable.pilots().get(&pilot));
-            let was_shown = pilot.is_some_and(|pilot| pilot.registered_at < asked_at);
+            let came = held.came.iter().filter_map(|pilot| self.durable.pilots().get(pilot));
+            let was_shown = came.into_iter().any(|pilot| pilot.registered_at < asked_at);
             let lag = if was_shown { Span::ZERO } else { self.listing_lag(id) };
             if !is_there && since.is_some_and(|since| since + lag < asked_at) {
                 self.allocation_is_gone(allocation);
@@ -250,18 +263,19 @@ impl Turn<'_> {
 
     fn allocation_is_gone(&mut self, id: AllocationId) {
         let Some(allocation) = self.durable.allocations().get(&id) else { return };
-        let (platform, pilot) = (allocation.platform, allocation.pilot);
-        let why = match (&allocation.state, pilot) {
-            (AllocationState::Leaving(why, _), _) => why.clone(),
-            (_, Some(_)) => "its platform says that it has ended".into(),
-            (_, None) => "it ended before its pilot came".into(),
+        let (platform, pilots) = (allocation.platform, self.durable.live_pilots(allocation));
+        let why = match &allocation.state {
+            AllocationState::Leaving(why, _) => why.clone(),
+            _ if allocation.is_unused() => "it ended before its pilot came".into(),
+            _ => "its platform says that it has ended".into(),
         };
-        let is_surprise = allocation.is_live();
+        let is_surprise = allocation.is_live() && allocation.is_unused();
         self.record(Record::AllocationEnded { allocation: id, why: why.clone(), at: self.now });
-        match pilot {
-            Some(pilot) => self.lose_pilot(pilot, &why),
-            None if is_surprise => self.note_platform_failure(platform, why),
-            None => {}
+        for pilot in pilots {
+            self.lose_pilot(pilot, &why);
+        }
+        if is_surprise {
+            self.note_platform_failure(platform, why);
         }
         self.volatile.arm_platform(platform, self.now);
     }
@@ -311,7 +325,7 @@ impl Turn<'_> {
             let is_hopeless = is_urgent && (is_unlisted || matches!(a.state, AllocationState::Unknown(_)));
             // One that was cancelled before the platform had answered.
             let is_open = a.may_be_there() && a.batch_id.is_none();
-            (a.is_live() || is_open) && a.pilot.is_none() && is_attached && !is_hopeless
+            (a.is_live() || is_open) && a.is_unused() && is_attached && !is_hopeless
         };
         if self.durable.allocations().values().any(is_awaited) {
             return;

@@ -1,7 +1,8 @@
 //! `explain`: finds the reasons; their sentences are in [`crate::explain`].
 
 use super::{
-    durable::{AllocationState, Job, Pilot},
+    allocation::AllocationState,
+    durable::{Job, Pilot},
     interface::{PlatformMode, Refusal},
     limits,
     offer::{Offer, expected_duration, needed},
@@ -160,7 +161,7 @@ impl Reader<'_> {
         for (id, spec) in self.durable.platforms() {
             reasons.extend(self.what_fails(*id, &spec.name));
         }
-        let waiting = self.durable.allocations().values().filter(|a| a.is_live() && a.pilot.is_none());
+        let waiting = self.durable.allocations().values().filter(|a| a.is_live() && a.is_unused());
         reasons.push(Reason::NoPilot { n_allocations: waiting.count() as u64 });
         reasons
     }
@@ -242,11 +243,10 @@ impl Reader<'_> {
     pub(super) fn explain_platform(&self, name: &str) -> Result<Vec<Reason>, Refusal> {
         let found = self.durable.platforms().iter().find(|(_, spec)| spec.name == name);
         let (id, spec) = found.ok_or_else(|| Refusal::NoPlatform(name.to_owned()))?;
-        let live = || self.durable.allocations().values().filter(|a| a.platform == *id && a.is_live());
-        let n_live = live().count() as u64;
-        let n_waiting = live().filter(|a| a.pilot.is_none()).count() as u64;
-        let there = self.durable.allocations().values().filter(|a| a.platform == *id && a.may_be_there());
-        let room = (spec.n_pilots_max as usize).saturating_sub(there.count()) + n_waiting as usize;
+        let live = || self.durable.allocations_there(*id).map(|(_, held)| held).filter(|held| held.is_live());
+        let census = self.durable.census(*id);
+        let (n_live, n_waiting) = (census.n_live as u64, census.n_waiting as u64);
+        let room = (spec.n_pilots_max as usize).saturating_sub(census.n_there) + census.n_waiting;
         let n_wanted =
             super::provision::n_hypothetical(self.settings, self.durable, self.volatile, spec, room) as u64;
         let mut reasons = Vec::from_iter(limits::room(self.durable, *id, spec, self.now).bound);

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    durable::{Allocation, AllocationState, Durable, Job, Pilot},
+    allocation::{Allocation, AllocationState},
+    durable::{Durable, Job, Pilot},
     interface::{Answer, PlatformLimits, PlatformMode, Query, Refusal, TaskFilter},
     record::CancelCause,
     settings::Settings,
@@ -105,7 +106,9 @@ pub struct AllocationView {
     pub batch_id: Option<String>,
     pub state: String,
     pub why: Option<String>,
-    pub pilot: Option<PilotId>,
+    /// Those that are there; once none is, all that came.
+    pub pilots: Vec<PilotId>,
+    pub n_nodes: u32,
     pub cores: u32,
     pub walltime: Option<Span>,
     pub asked_for_at: Time,
@@ -125,6 +128,8 @@ pub struct PlatformView {
     pub capacity: Resources,
     pub n_pilots: u64,
     pub n_pilots_max: u32,
+    pub n_nodes: u32,
+    pub n_pilots_there: u64,
     pub n_allocations_waiting: u64,
     pub n_allocations_unknown: u64,
     pub used_cores: u64,
@@ -374,7 +379,9 @@ impl<'a> Reader<'a> {
             capacity: spec.capacity.clone(),
             n_pilots: pilots().count() as u64,
             n_pilots_max: spec.n_pilots_max,
-            n_allocations_waiting: census.n_waiting as u64,
+            n_nodes: spec.n_nodes,
+            n_pilots_there: census.n_there as u64,
+            n_allocations_waiting: there().filter(|held| held.is_live() && held.is_unused()).count() as u64,
             n_allocations_unknown: there().filter(is_unknown).count() as u64,
             used_cores: used.map(|state| u64::from(state.used.cores)).sum(),
             n_failures: state.map_or(0, |state| state.n_failures),
@@ -396,7 +403,8 @@ impl<'a> Reader<'a> {
             AllocationState::Unknown(what) => Some(what.clone()),
             AllocationState::Intended | AllocationState::Submitted => None,
         };
-        let pilot = held.pilot.and_then(|pilot| self.durable.pilots().get(&pilot));
+        let live = self.durable.live_pilots(held);
+        let first = held.came.first().and_then(|pilot| self.durable.pilots().get(pilot));
         AllocationView {
             id,
             platform: self
@@ -408,12 +416,13 @@ impl<'a> Reader<'a> {
             batch_id: held.batch_id.clone(),
             state: held.state_word().to_owned(),
             why,
-            pilot: held.pilot,
+            pilots: if live.is_empty() { held.came.clone() } else { live },
+            n_nodes: held.n_nodes,
             cores: held.cores,
             walltime: held.walltime,
             asked_for_at: held.intended_at,
             accepted_at: held.submitted_at,
-            pilot_at: pilot.map(|pilot| pilot.registered_at),
+            pilot_at: first.map(|pilot| pilot.registered_at),
             ended_at: held.ended_at,
             core_time: held.core_time(),
         }

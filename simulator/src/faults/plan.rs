@@ -133,6 +133,7 @@ impl Plan {
             plan.add_giant(&mut luck);
         }
         plan.add_operator(&mut Luck::of(seed, &[3]));
+        plan.add_nodes(&mut Luck::of(seed, &[4]));
         plan
     }
 
@@ -195,6 +196,16 @@ impl Plan {
         // No site may rest: all must end.
         let late = self.faults_last + LATE;
         self.acts.extend((0..n_sites).map(|site| (late, Act::ChangePlatform(site, PlatformMode::Active))));
+    }
+}
+
+impl Plan {
+    /// Batch jobs of several nodes.
+    fn add_nodes(&mut self, luck: &mut Luck) {
+        for site in &mut self.sites {
+            site.spec.n_nodes = luck.pick(&[1, 1, 2, 3]);
+            site.spec.n_pilots_max = site.spec.n_pilots_max.max(site.spec.n_nodes);
+        }
     }
 }
 
@@ -268,6 +279,7 @@ impl SitePlan {
             name: format!("site{n}"),
             adapter: "simulated".into(),
             // The first fits every job.
+            n_nodes: 1,
             capacity: Resources::cores(if n == 0 { 4 } else { luck.between(1, 8) as u32 }),
             n_pilots_min: luck.pick(&[0, 0, 1]),
             n_pilots_max: luck.between(1, 5) as u32,

@@ -16,6 +16,9 @@ use super::{
 /// How long a platform worker waits for an answer.
 const TIME_LIMIT: Span = Span(60_000_000);
 
+/// How much later than on its first node a batch job's agent may begin on another.
+const LAUNCH: Span = Span(30_000_000);
+
 /// What a platform worker asks of a site.
 #[derive(Clone, Debug)]
 pub(super) enum Wish {
@@ -36,7 +39,8 @@ pub(super) struct Site {
 struct BatchJob {
     tag: String,
     accepted_at: Time,
-    node: Option<usize>,
+    /// Where it runs; empty: it waits.
+    nodes: Vec<usize>,
     is_ended: bool,
 }
 
@@ -49,8 +53,12 @@ impl Site {
         self.live.len()
     }
 
+    pub(super) fn nodes_of(&self, job: usize) -> &[usize] {
+        &self.jobs[job].nodes
+    }
+
     fn n_queued(&self) -> usize {
-        self.live.iter().filter(|job| self.jobs[**job].node.is_none()).count()
+        self.live.iter().filter(|job| self.jobs[**job].nodes.is_empty()).count()
     }
 }
 
@@ -106,7 +114,7 @@ impl World<'_> {
         let wait = self.queue_wait(site);
         let held = &mut self.sites[site];
         let job = held.jobs.len();
-        held.jobs.push(BatchJob { tag, accepted_at: self.now, node: None, is_ended: false });
+        held.jobs.push(BatchJob { tag, accepted_at: self.now, nodes: Vec::new(), is_ended: false });
         held.live.insert(job);
         if let Some(auditor) = &mut self.auditor {
             auditor.site_holds(&held.plan.spec, held.n_live(), held.n_queued())?;
@@ -149,7 +157,9 @@ impl World<'_> {
         let lag = self.sites[site].plan.spec.poll_interval;
         let is_shown = |job: &BatchJob, luck: &mut scheduler::luck::Luck| match job.is_ended {
             true => luck.one_in(4),
-            false => job.node.is_some() || !is_faulty || now.since(job.accepted_at) >= lag || luck.one_in(3),
+            false => {
+                !job.nodes.is_empty() || !is_faulty || now.since(job.accepted_at) >= lag || luck.one_in(3)
+            }
         };
         let held = &self.sites[site];
         let entry = |n: usize| {
@@ -174,16 +184,19 @@ impl World<'_> {
         }
         let tag = held.jobs[job].tag.clone();
         let walltime = held.plan.spec.walltime;
-        let node = self.nodes.len();
-        held.jobs[job].node = Some(node);
+        let (first, n_nodes) = (self.nodes.len(), held.plan.spec.n_nodes as usize);
+        held.jobs[job].nodes = (first..first + n_nodes).collect();
         let capacity = held.plan.spec.capacity.clone();
         let walltime_end = walltime.map(|walltime| self.now + walltime);
         let waited = self.now.since(held.jobs[job].accepted_at);
         if let Some(scene) = &mut self.scene {
             scene.ledger.batch_job_started(site, waited, self.now);
         }
-        self.add_node((site, job), tag, capacity, walltime_end);
-        self.after(Span::ZERO, Happening::AgentStarts { node });
+        for node in first..first + n_nodes {
+            self.add_node((site, job), tag.clone(), capacity.clone(), walltime_end);
+            let span = if node == first { Span::ZERO } else { Span(self.luck.below(LAUNCH.0)) };
+            self.after(span, Happening::AgentStarts { node });
+        }
         if let Some(walltime) = walltime {
             self.after(walltime, Happening::BatchJobEnds { site, job, why: "walltime" });
         }
@@ -195,14 +208,10 @@ impl World<'_> {
             return Ok(());
         }
         held.jobs[job].is_ended = true;
-        match held.jobs[job].node {
-            Some(node) => {
-                if let Some(scene) = &mut self.scene {
-                    scene.ledger.batch_job_ended(site, self.now);
-                }
-                self.node_ends(node, why)
-            }
-            None => Ok(()),
+        let nodes = held.jobs[job].nodes.clone();
+        if let Some(scene) = self.scene.as_mut().filter(|_| !nodes.is_empty()) {
+            scene.ledger.batch_job_ended(site, self.now);
         }
+        nodes.into_iter().try_for_each(|node| self.node_ends(node, why))
     }
 }

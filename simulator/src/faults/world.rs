@@ -389,7 +389,10 @@ impl<'t> World<'t> {
     }
 
     fn has_no_batch_jobs(&self) -> bool {
-        self.sites.iter().all(|site| site.n_live() <= site.plan.spec.n_pilots_min as usize)
+        self.sites.iter().all(|site| {
+            let spec = &site.plan.spec;
+            site.n_live() <= spec.n_pilots_min.div_ceil(spec.n_nodes) as usize
+        })
     }
 
     fn what_is_left(&self) -> String {

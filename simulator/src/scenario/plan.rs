@@ -80,6 +80,7 @@ fn site(platform: &Platform) -> SitePlan {
             name: platform.name.clone(),
             adapter: "simulated".into(),
             capacity: platform.capacity.clone(),
+            n_nodes: 1,
             n_pilots_min: platform.pilots_min,
             n_pilots_max: platform.n_nodes,
             idle_timeout: platform.idle_timeout,

@@ -52,6 +52,7 @@ fn durable() -> Durable {
         name: name.into(),
         adapter: "slurm".into(),
         capacity: Resources::cores(1),
+        n_nodes: 1,
         n_pilots_min: 0,
         n_pilots_max: 1,
         idle_timeout: Span::from_secs(600),
@@ -61,6 +62,7 @@ fn durable() -> Durable {
     };
     let node = NodeFacts {
         hostname: "n1".into(),
+        rank: 0,
         capacity: Resources { memory_bytes: 250, ..Resources::cores(2) },
         batch_id: None,
         walltime_left: None,

@@ -36,6 +36,7 @@ pub fn serve(folder: PathBuf, expected: Expected) -> Result<(), Trouble> {
             name: "simulated".to_owned(),
             adapter: "local".to_owned(),
             capacity: capacity(cores),
+            n_nodes: 1,
             n_pilots_min: n_pilots,
             n_pilots_max: n_pilots,
             idle_timeout: Span::from_secs(3600),

@@ -527,6 +527,10 @@ def llspawn():
     # It is as if on another machine: of the step's variables none comes along.
     variables = {name: value for name, value in os.environ.items() if not name.startswith("LOADL")}
     variables["EMULATED_NODE"] = node
+    if os.geteuid() == 0:
+        # A machine of its own has a name of its own.
+        lines = 'echo "$0" > /proc/sys/kernel/hostname; exec "$@"'
+        program = ["unshare", "--uts", "sh", "-c", lines, node, *program]
     task = subprocess.Popen(program, stdin=subprocess.DEVNULL, env=variables)
     sys.exit(task.wait())
 

@@ -76,6 +76,9 @@ pub struct AttachArgs {
     /// How long a pilot may live, like 4h
     #[arg(long, value_name = "DURATION")]
     walltime: Option<String>,
+    /// Nodes of an allocation, each with a pilot
+    #[arg(long, value_name = "N")]
+    nodes: Option<u32>,
     /// So many pilots at most
     #[arg(long, value_name = "N")]
     pilots_max: Option<u32>,
@@ -307,6 +310,9 @@ fn entry_of(args: &AttachArgs, found: &Found) -> Mapping {
         (Some(walltime), _) => add("walltime", walltime.clone().into()),
         (None, Some(walltime)) => add("walltime", written(walltime).into()),
         (None, None) => {}
+    }
+    if let Some(n_nodes) = args.nodes {
+        add("nodes", n_nodes.into());
     }
     let is_host = matches!(args.adapter.as_str(), "local" | "hosts");
     add("pilots_max", args.pilots_max.unwrap_or(if is_host { 1 } else { N_PILOTS_MAX }).into());

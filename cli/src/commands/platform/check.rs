@@ -235,8 +235,14 @@ async fn probe(
     let walltime = spec.walltime.map(|walltime| walltime.min(PROBE_WALLTIME));
     let poll_interval = Span::from_secs(1);
     let idle_timeout = Span::from_secs(1);
-    let spec =
-        PlatformSpec { n_pilots_max: 1, n_pilots_min: 0, walltime, poll_interval, idle_timeout, ..spec };
+    let spec = PlatformSpec {
+        n_pilots_max: spec.n_nodes,
+        n_pilots_min: 0,
+        walltime,
+        poll_interval,
+        idle_timeout,
+        ..spec
+    };
     config.platforms = vec![(spec, site)];
     let (mut manager, client) = in_process::start(config).await?;
     let came = tokio::select! {

@@ -98,11 +98,7 @@ fn table(platform: &PlatformView) -> Table {
     let number = |most: Option<u32>| most.map_or("none".to_owned(), |most| most.to_string());
     let (spent, kept) = (core_hours(platform.core_time_spent), core_hours(platform.core_time_committed));
     let rows = [
-        (
-            "pilots_max",
-            platform.n_pilots_max.to_string(),
-            (platform.n_pilots + platform.n_queued).to_string(),
-        ),
+        ("pilots_max", platform.n_pilots_max.to_string(), platform.n_pilots_there.to_string()),
         ("queued_max", number(platform.limits.n_queued_max), platform.n_queued.to_string()),
         ("submissions_per_minute", number(platform.limits.n_submissions_per_minute), String::new()),
         (

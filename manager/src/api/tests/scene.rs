@@ -170,6 +170,7 @@ impl Scene {
             name: "cluster".to_owned(),
             adapter: "local".to_owned(),
             capacity: Resources::cores(2),
+            n_nodes: 1,
             n_pilots_min: 1,
             n_pilots_max: 1,
             idle_timeout: Span::from_secs(600),

@@ -14,13 +14,14 @@ use super::{Limits, Listen, TlsMode};
 const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
 const LISTEN_FIELDS: [&str; 3] = ["host", "port", "name"];
 const POLICY_FIELDS: [&str; 2] = ["matching", "bundling"];
-const PLATFORM_FIELDS: [&str; 28] = [
+const PLATFORM_FIELDS: [&str; 29] = [
     "name",
     "adapter",
     "cores",
     "memory",
     "gpus",
     "generic",
+    "nodes",
     "pilots_max",
     "pilots_min",
     "idle_timeout",

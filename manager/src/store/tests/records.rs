@@ -39,6 +39,7 @@ pub(super) fn platform_attached(platform: u64) -> Record {
         name: "here".into(),
         adapter: "local".into(),
         capacity: Resources::cores(4),
+        n_nodes: 1,
         n_pilots_min: 0,
         n_pilots_max: 2,
         idle_timeout: Span::from_secs(60),

@@ -260,7 +260,7 @@ fn an_allocation_is_given_back_by_its_pilot() {
         move |request| Event::AllocationCancelAsked { request, allocation: AllocationId(1), is_urgent }
     };
     let Some(Answer::Allocation(view)) = scene.say(cancel(false)) else { panic!("no answer") };
-    assert_eq!((view.state.as_str(), view.pilot), ("running", Some(pilot)));
+    assert_eq!((view.state.as_str(), view.pilots), ("running", vec![pilot]));
     assert_eq!(commands(&scene.pull(pilot, hungry()).expect("told")), [PilotCommand::Drain]);
     scene.say(cancel(true));
     assert_eq!(

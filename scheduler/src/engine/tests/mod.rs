@@ -6,6 +6,7 @@ mod hostile;
 mod jobs;
 mod keeping;
 mod limits;
+mod nodes;
 mod pilots;
 mod serving;
 
@@ -59,6 +60,7 @@ fn platform(n_pilots_max: u32, cores: u32) -> PlatformSpec {
         name: "here".into(),
         adapter: "local".into(),
         capacity: Resources::cores(cores),
+        n_nodes: 1,
         n_pilots_min: 0,
         n_pilots_max,
         idle_timeout: Span::from_secs(10),
@@ -141,8 +143,9 @@ impl Scene {
     }
 
     fn register(&mut self, tag: &str, node: NodeFacts) -> PilotId {
+        let nonce = u64::from(node.rank) + 1;
         let registration =
-            Box::new(Registration { tag: tag.into(), nonce: 1, node, uptime: Span::from_millis(10) });
+            Box::new(Registration { tag: tag.into(), nonce, node, uptime: Span::from_millis(10) });
         match self.say(|request| Event::PilotRegistered { request, registration }) {
             Some(Answer::Registered(registered)) => registered.pilot,
             other => panic!("registration was answered by {other:?}"),

@@ -83,11 +83,11 @@ impl Auditor {
 
     /// After a restart the first who claims a task has it; another who runs it too is told to end that.
     fn taken_away(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
-        let Some(tag) = self.pilots.get(&pilot) else { return };
+        let Some(place) = self.pilots.get(&pilot) else { return };
         for range in tasks.iter() {
             let bounds = [range.start, range.end].map(|index| TaskId { job, index });
             let executions = self.executions.range_mut(bounds[0]..bounds[1]).flat_map(|(_, all)| all);
-            executions.filter(|one| one.tag == *tag).for_each(|one| one.is_stray = true);
+            executions.filter(|one| one.place == *place).for_each(|one| one.is_stray = true);
         }
     }
 

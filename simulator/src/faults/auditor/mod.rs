@@ -29,8 +29,8 @@ mod answers;
 /// One process of a task.
 #[derive(Debug)]
 struct Execution {
-    /// The allocation's tag of the pilot that ran it.
-    tag: String,
+    /// Of the pilot that ran it.
+    place: String,
     /// When the manager sent word that the pilot is to run the task.
     given: Time,
     /// Begun by a pilot of which the manager did not know then what it held, or that was told to end it.
@@ -102,6 +102,11 @@ pub(super) struct Auditor {
     pub(super) latest: Span,
 }
 
+/// Where a pilot is: its allocation's tag, and which of its nodes.
+pub(super) fn place(tag: &str, hostname: &str) -> String {
+    format!("{tag} {hostname}")
+}
+
 impl Auditor {
     pub(super) fn new(budgets: Budgets) -> Auditor {
         Auditor {
@@ -146,19 +151,19 @@ impl Auditor {
     pub(super) fn started(
         &mut self,
         task: TaskId,
-        tag: &str,
+        place: &str,
         given: Time,
         now: Time,
     ) -> Result<usize, Violation> {
-        let is_stray = self.is_stray(task, tag, given);
+        let is_stray = self.is_stray(task, place, given);
         for other in self.executions.get(&task).into_iter().flatten() {
             let is_over = matches!(other.end, Some((_, End::Failure(_) | End::Killed)));
             ensure!(
                 is_over || is_stray || other.is_stray || self.was_freed(task, other, now),
-                "task {task} began on {tag} while {} has it: {other:?}",
-                other.tag
+                "task {task} began on {place} while {} has it: {other:?}",
+                other.place
             );
-            ensure!(other.tag != tag || other.end.is_some(), "task {task} began twice on {tag}");
+            ensure!(other.place != place || other.end.is_some(), "task {task} began twice on {place}");
         }
         let others = self.executions.get(&task).into_iter().flatten();
         let freed: Vec<bool> = others.map(|other| self.was_freed(task, other, now)).collect();
@@ -167,18 +172,18 @@ impl Auditor {
         executions.iter_mut().zip(freed).for_each(|(other, freed)| other.is_stray |= freed);
         self.n_executions += 1;
         self.n_repeated += u64::from(!executions.is_empty());
-        executions.push(Execution { tag: tag.to_owned(), given, is_stray, end: None });
+        executions.push(Execution { place: place.to_owned(), given, is_stray, end: None });
         Ok(executions.len() - 1)
     }
 
-    fn pilot(&self, tag: &str) -> Option<PilotId> {
-        self.pilots.iter().rev().find(|(_, held)| *held == tag).map(|(pilot, _)| *pilot)
+    fn pilot(&self, place: &str) -> Option<PilotId> {
+        self.pilots.iter().rev().find(|(_, held)| *held == place).map(|(pilot, _)| *pilot)
     }
 
     /// A task may begin where it was taken away, while the news is on their way: when the pilot was given
     /// up, the task revoked, or the manager restarted since the pilot was given the task.
-    fn is_stray(&self, task: TaskId, tag: &str, given: Time) -> bool {
-        let Some(pilot) = self.pilot(tag).filter(|pilot| self.in_step.contains_key(pilot)) else {
+    fn is_stray(&self, task: TaskId, place: &str, given: Time) -> bool {
+        let Some(pilot) = self.pilot(place).filter(|pilot| self.in_step.contains_key(pilot)) else {
             return true;
         };
         let is_back = self.back_in_step.get(&pilot).is_some_and(|at| *at >= given);
@@ -189,9 +194,9 @@ impl Auditor {
     /// Whether the task may be given to others although that execution has not failed: its pilot was
     /// given up or the task revoked, or nobody has claimed it within the grace period after a restart.
     fn was_freed(&self, task: TaskId, execution: &Execution, now: Time) -> bool {
-        let freed = self.freed.get(&execution.tag).copied().into_iter().chain(self.revoked_at(task));
+        let freed = self.freed.get(&execution.place).copied().into_iter().chain(self.revoked_at(task));
         let grace_end = self.manager_started + self.budgets.grace;
-        let claim = self.pilot(&execution.tag).and_then(|pilot| self.in_step.get(&pilot));
+        let claim = self.pilot(&execution.place).and_then(|pilot| self.in_step.get(&pilot));
         let is_unclaimed = now >= grace_end && claim.is_none_or(|at| *at >= grace_end);
         freed.into_iter().any(|at| at >= execution.given)
             || (is_unclaimed && self.manager_started >= execution.given)
@@ -204,14 +209,17 @@ impl Auditor {
     }
 
     /// A pilot's process is gone, and all of its tasks' processes with it.
-    pub(super) fn pilot_died(&mut self, tag: &str, now: Time) {
-        self.freed.insert(tag.to_owned(), now);
+    pub(super) fn pilot_died(&mut self, place: &str, now: Time) {
+        self.freed.insert(place.to_owned(), now);
     }
 
     /// A site holds so many of our batch jobs, and so many of them wait. Rule 6.
     pub(super) fn site_holds(&self, spec: &PlatformSpec, n: usize, n_queued: usize) -> Result<(), Violation> {
-        let (site, limit) = (&spec.name, spec.n_pilots_max);
-        ensure!(n <= limit as usize, "{site} holds {n} of our batch jobs; the limit is {limit}");
+        let (site, limit, n_nodes) = (&spec.name, spec.n_pilots_max, spec.n_nodes);
+        ensure!(
+            n * n_nodes as usize <= limit as usize,
+            "{site} holds {n} of our batch jobs of {n_nodes} nodes; the limit is {limit} pilots"
+        );
         if let Some(limit) = spec.limits.n_queued_max {
             ensure!(
                 n_queued <= limit as usize,
@@ -267,9 +275,9 @@ impl Auditor {
                 self.tags.insert(*allocation, tag.clone());
                 self.asked_for(*platform, *at)?;
             }
-            Record::PilotRegistered { pilot, allocation, .. } => {
+            Record::PilotRegistered { pilot, allocation, node, .. } => {
                 let tag = self.tags.get(allocation).cloned().unwrap_or_default();
-                self.pilots.insert(*pilot, tag);
+                self.pilots.insert(*pilot, place(&tag, &node.hostname));
             }
             Record::PilotLeft { pilot, at, .. } => self.pilot_gone(*pilot, *at),
             Record::PilotLost { pilot, blamed, at, .. } => {
@@ -318,8 +326,8 @@ impl Auditor {
     }
 
     fn pilot_gone(&mut self, pilot: PilotId, at: Time) {
-        if let Some(tag) = self.pilots.get(&pilot) {
-            self.freed.insert(tag.clone(), at);
+        if let Some(place) = self.pilots.get(&pilot) {
+            self.freed.insert(place.clone(), at);
         }
         self.in_step.remove(&pilot);
     }
@@ -347,18 +355,18 @@ impl Auditor {
         let Record::Reported { pilot, seq, results, at } = record else { return Ok(()) };
         let before = self.reported.insert(*pilot, *seq).unwrap_or(0);
         ensure!(*seq == before + 1, "report {seq} of pilot {pilot} was taken after {before}");
-        let tag = self.pilots.get(pilot).cloned().unwrap_or_default();
+        let place = self.pilots.get(pilot).cloned().unwrap_or_default();
         for result in results {
             for index in result.successes.tasks.indices() {
                 let task = TaskId { job: result.job, index };
                 let executions = self.executions.get(&task).map_or(&[][..], Vec::as_slice);
                 let success = |e: &Execution| match e.end {
-                    Some((ended, End::Success)) if e.tag == tag => Some(ended),
+                    Some((ended, End::Success)) if e.place == place => Some(ended),
                     _ => None,
                 };
                 let Some(ended) = executions.iter().find_map(success) else {
                     return Err(Violation(format!(
-                        "task {task} counts as done on {tag}, where it did not succeed"
+                        "task {task} counts as done on {place}, where it did not succeed"
                     )));
                 };
                 self.latest = self.latest.max(at.since(ended));

@@ -18,7 +18,7 @@ use scheduler::{
 };
 
 use super::{
-    auditor::End,
+    auditor::{End, place},
     plan::Nature,
     world::{Asker, Happening, Held, World},
 };
@@ -38,6 +38,9 @@ const HOLD: Span = Span(5_000);
 pub(super) struct Node {
     batch_job: (usize, usize),
     tag: String,
+    hostname: String,
+    /// Its name for the auditor.
+    place: String,
     capacity: Resources,
     walltime_end: Option<Time>,
     nonce: u64,
@@ -47,6 +50,8 @@ pub(super) struct Node {
     spool: BTreeMap<u64, Report>,
     /// Nothing of it moves before this time.
     stalled_until: Time,
+    /// Its agent has ended and is not started again.
+    is_left: bool,
     is_gone: bool,
 }
 
@@ -104,8 +109,11 @@ impl World<'_> {
         walltime_end: Option<Time>,
     ) {
         let nonce = self.luck.draw();
+        let hostname = format!("node{}", self.nodes.len());
         self.nodes.push(Node {
             batch_job,
+            place: place(&tag, &hostname),
+            hostname,
             tag,
             capacity,
             walltime_end,
@@ -114,6 +122,7 @@ impl World<'_> {
             process: None,
             spool: BTreeMap::new(),
             stalled_until: Time(0),
+            is_left: false,
             is_gone: false,
         });
     }
@@ -207,7 +216,7 @@ impl World<'_> {
         let held = &self.nodes[node];
         let Some(process) = &held.process else { return };
         let facts = NodeFacts {
-            hostname: format!("node{node}"),
+            hostname: held.hostname.clone(),
             capacity: held.capacity.clone(),
             walltime_left: held.walltime_end.map(|end| end.since(now)),
             ..NodeFacts::default()
@@ -419,18 +428,25 @@ impl World<'_> {
         if self.nodes[node].life != life || !self.end_process(node) {
             return;
         }
-        let (site, job) = self.nodes[node].batch_job;
         let span = Span(self.luck.below(30_000_000));
         if self.goes_wrong(self.plan.rates.pilot_requeued) {
             self.after(span, Happening::AgentStarts { node });
         } else {
-            self.after(Span(1_000), Happening::BatchJobEnds { site, job, why: "its process has ended" });
+            self.agent_is_over(node);
         }
     }
 
     fn agent_exits(&mut self, node: usize, life: u64) {
         if self.nodes[node].life == life && self.end_process(node) {
-            let (site, job) = self.nodes[node].batch_job;
+            self.agent_is_over(node);
+        }
+    }
+
+    /// A batch job ends with the last of its agents.
+    fn agent_is_over(&mut self, node: usize) {
+        self.nodes[node].is_left = true;
+        let (site, job) = self.nodes[node].batch_job;
+        if self.sites[site].nodes_of(job).iter().all(|node| self.nodes[*node].is_left) {
             self.after(Span(1_000), Happening::BatchJobEnds { site, job, why: "its process has ended" });
         }
     }
@@ -449,7 +465,7 @@ impl World<'_> {
             }
         }
         if let Some(auditor) = &mut self.auditor {
-            auditor.pilot_died(&held.tag, now);
+            auditor.pilot_died(&held.place, now);
         }
         let life = held.life;
         self.hang_up_all(node, life);
@@ -469,7 +485,7 @@ impl World<'_> {
             && !process.running.is_empty()
         {
             let tasks: TaskSet = process.running.keys().map(|task| task.index).collect();
-            return Err(super::Violation(format!("tasks {tasks} ran into the walltime of {}", held.tag)));
+            return Err(super::Violation(format!("tasks {tasks} ran into the walltime of {}", held.place)));
         }
         self.end_process(node);
         Ok(())

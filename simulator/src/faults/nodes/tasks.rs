@@ -91,7 +91,7 @@ impl World<'_> {
         let Some(process) = &mut held.process else { return Ok(()) };
         let given = process.given.get(&task).copied().unwrap_or(now);
         let execution = match &mut self.auditor {
-            Some(auditor) => auditor.started(task, &held.tag, given, now)?,
+            Some(auditor) => auditor.started(task, &held.place, given, now)?,
             None => n_executions(&self.scene),
         };
         process.running.insert(task, (execution, now));

@@ -225,6 +225,7 @@ fn platform() -> PlatformSpec {
         name: "simulated".to_owned(),
         adapter: "local".to_owned(),
         capacity: serve::capacity(CORES),
+        n_nodes: 1,
         n_pilots_min: N_PILOTS,
         n_pilots_max: N_PILOTS,
         idle_timeout: Span::from_secs(3600),

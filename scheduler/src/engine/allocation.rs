@@ -1,0 +1,131 @@
+//! Allocations: batch jobs from intent to end, and what a platform has of them.
+
+use crate::{
+    ids::{PilotId, PlatformId},
+    time::{Span, Time},
+};
+
+/// What a platform has of ours, so that nobody must count it at each look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Census {
+    /// Nodes of allocations that may still be there: so many pilots may be there or come.
+    pub n_there: usize,
+    /// Nodes whose pilots are wanted.
+    pub n_live: usize,
+    /// … and have not come yet.
+    pub n_waiting: usize,
+    /// Allocations that may still be there and of which no pilot has come, wanted or not.
+    pub n_queued: usize,
+    /// Cores × microseconds that those take which may still be there, if they stay for their whole walltime.
+    pub committed_us: u128,
+    /// Cores × microseconds that those took which have ended.
+    pub spent_us: u128,
+}
+
+impl Census {
+    /// Cores × time that those took which have ended.
+    pub fn spent(&self) -> Span {
+        Span(u64::try_from(self.spent_us).unwrap_or(u64::MAX))
+    }
+
+    /// Cores × time that is kept for those that may be there.
+    pub fn committed(&self) -> Span {
+        Span(u64::try_from(self.committed_us).unwrap_or(u64::MAX))
+    }
+}
+
+/// Where an allocation is between intent and end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AllocationState {
+    /// It will be asked for, or the answer is awaited.
+    Intended,
+    /// The platform has it.
+    Submitted,
+    /// The platform's answer said neither yes nor no.
+    Unknown(String),
+    /// Not wanted any more, or left by its pilot, at that time; it may still be there.
+    Leaving(String, Time),
+    /// It is gone.
+    Ended(String),
+}
+
+/// An allocation's durable state.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Allocation {
+    /// Where it was asked for.
+    pub platform: PlatformId,
+    /// The name by which a listing shows it.
+    pub tag: String,
+    /// How many nodes, each with a pilot.
+    pub n_nodes: u32,
+    /// Cores that were asked for, of all nodes.
+    pub cores: u32,
+    /// For how long; `None`: without end.
+    pub walltime: Option<Span>,
+    /// Where it is.
+    pub state: AllocationState,
+    /// The platform's own id, once known.
+    pub batch_id: Option<String>,
+    /// When it was intended.
+    pub intended_at: Time,
+    /// When the platform accepted it.
+    pub submitted_at: Option<Time>,
+    /// The pilots that came, in order: one for each node, and again where an agent was started again.
+    pub came: Vec<PilotId>,
+    /// When its first pilot was born.
+    pub began_at: Option<Time>,
+    /// When it ended.
+    pub ended_at: Option<Time>,
+    /// Whether it was cancelled, or left by its pilot, before it ended.
+    pub was_released: bool,
+}
+
+impl Allocation {
+    /// Whether its pilots are wanted: they may come, or are there.
+    pub fn is_live(&self) -> bool {
+        !matches!(self.state, AllocationState::Leaving(..) | AllocationState::Ended(_))
+    }
+
+    /// How many nodes wait for their first pilot, if it is wanted.
+    pub fn n_waiting(&self) -> usize {
+        if self.is_live() { (self.n_nodes as usize).saturating_sub(self.came.len()) } else { 0 }
+    }
+
+    /// Whether no pilot has come.
+    pub fn is_unused(&self) -> bool {
+        self.came.is_empty()
+    }
+
+    /// Whether the platform may still hold it: then it counts against the platform's limits.
+    pub fn may_be_there(&self) -> bool {
+        !matches!(self.state, AllocationState::Ended(_))
+    }
+
+    /// Cores × time: what it took from the birth of its first pilot to its end, or, while it may be there, what
+    /// it takes at most. One that ended by itself before its pilot came may have run since it was accepted; one
+    /// that was cancelled in the queue has not. None takes more than its walltime: its end may be noticed much
+    /// later.
+    pub fn core_time(&self) -> Span {
+        let began_at = self.began_at.or(self.submitted_at.filter(|_| !self.was_released));
+        let lasts = match (self.ended_at.filter(|_| !self.may_be_there()), self.walltime) {
+            (None, walltime) => walltime.unwrap_or_default(),
+            (Some(at), walltime) => {
+                let span = began_at.map_or(Span::ZERO, |began_at| at.since(began_at));
+                walltime.map_or(span, |walltime| span.min(walltime))
+            }
+        };
+        lasts.times(self.cores.into())
+    }
+
+    /// One word for people.
+    pub fn state_word(&self) -> &'static str {
+        match &self.state {
+            AllocationState::Leaving(..) => "leaving",
+            AllocationState::Ended(_) => "ended",
+            _ if !self.is_unused() => "running",
+            AllocationState::Intended => "asked for",
+            AllocationState::Submitted => "queued",
+            AllocationState::Unknown(_) => "unknown",
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Allocations of several nodes, each with a pilot.
+
+use super::*;
+use crate::{
+    engine::record::DrainCause,
+    ids::{AllocationId, PlatformId},
+};
+
+/// Up to so many pilots of two cores, four nodes an allocation.
+fn of_four_nodes(n_pilots_max: u32) -> PlatformSpec {
+    PlatformSpec { n_nodes: 4, ..platform(n_pilots_max, 2) }
+}
+
+fn node(hostname: &str, rank: u32) -> NodeFacts {
+    NodeFacts { hostname: hostname.into(), rank, capacity: Resources::cores(2), ..NodeFacts::default() }
+}
+
+impl Scene {
+    /// An allocation of four nodes that was accepted, its tag.
+    fn four_nodes(&mut self) -> String {
+        self.attach(of_four_nodes(4));
+        let job = self.submit(job(8));
+        assert_eq!(self.submissions().len(), 1, "for job {job}");
+        let (allocation, tag) = self.submissions().remove(0);
+        let outcome = SubmitOutcome::Accepted("b1".into());
+        self.say(|_| Event::AllocationAnswered { allocation, outcome });
+        tag
+    }
+
+    fn leaves(&mut self, pilot: PilotId) {
+        self.say(|request| Event::PilotLeft {
+            request,
+            pilot,
+            session_nonce: None,
+            report: None,
+            reason: crate::pull::LeaveReason::Signalled,
+        });
+    }
+
+    fn state_of_first(&self) -> &'static str {
+        self.engine.durable().allocations()[&AllocationId(1)].state_word()
+    }
+
+    fn n_live(&self) -> usize {
+        self.engine.durable().live_pilots(&self.engine.durable().allocations()[&AllocationId(1)]).len()
+    }
+
+    fn nothing_is_listed(&mut self) {
+        let asked_at = self.now;
+        self.say(|_| Event::PlatformListed { platform: PlatformId(1), asked_at, result: Ok(vec![]) });
+    }
+}
+
+#[test]
+fn as_many_are_asked_for_as_bring_the_pilots_that_are_wanted() {
+    let mut scene = Scene::new();
+    scene.attach(of_four_nodes(11));
+    scene.submit(job(9));
+    assert_eq!(scene.submissions().len(), 2, "nine tasks want five pilots");
+    scene.submit(job(100));
+    assert_eq!(scene.submissions().len(), 0, "a third would be the twelfth pilot");
+    let census = scene.engine.durable().census(PlatformId(1));
+    assert_eq!((census.n_there, census.n_waiting, census.n_queued), (8, 8, 2));
+}
+
+#[test]
+fn every_node_has_a_pilot_and_the_budget_pays_for_all() {
+    let mut scene = Scene::new();
+    let tag = scene.four_nodes();
+    let pilots: Vec<PilotId> = (0..4).map(|rank| scene.register(&tag, node("n", rank))).collect();
+    assert_eq!(scene.n_live(), 4);
+    let taken: u64 = pilots.iter().map(|pilot| scene.take(*pilot).len() as u64).sum();
+    assert!(taken >= 4, "each has work");
+    let held = &scene.engine.durable().allocations()[&AllocationId(1)];
+    assert_eq!((held.cores, held.n_waiting()), (8, 0));
+}
+
+#[test]
+fn an_agent_that_is_started_again_takes_the_place_of_its_own_node() {
+    let mut scene = Scene::new();
+    let tag = scene.four_nodes();
+    let pilots: Vec<PilotId> = (0..4).map(|rank| scene.register(&tag, node("n", rank))).collect();
+    let again = Registration { tag, nonce: 77, node: node("n", 2), uptime: Span::ZERO };
+    scene.say(|request| Event::PilotRegistered { request, registration: Box::new(again) });
+    let is_live = |pilot: &PilotId| scene.engine.durable().pilots()[pilot].is_live();
+    assert_eq!(pilots.iter().map(is_live).collect::<Vec<_>>(), [true, true, false, true]);
+    assert_eq!((scene.n_live(), scene.state_of_first()), (4, "running"));
+}
+
+#[test]
+fn a_batch_job_that_begins_again_elsewhere_has_no_more_pilots_than_nodes() {
+    let mut scene = Scene::new();
+    let tag = scene.four_nodes();
+    (0..4).for_each(|rank| _ = scene.register(&tag, node("old", rank)));
+    for rank in 0..4 {
+        let registration = Box::new(Registration {
+            tag: tag.clone(),
+            nonce: 100 + u64::from(rank),
+            node: node("new", rank),
+            uptime: Span::ZERO,
+        });
+        scene.say(|request| Event::PilotRegistered { request, registration });
+        assert_eq!(scene.n_live(), 4);
+    }
+    let live = scene.engine.durable().pilots().values().filter(|pilot| pilot.is_live());
+    assert!(live.into_iter().all(|pilot| pilot.node.hostname == "new"));
+}
+
+#[test]
+fn an_allocation_is_over_with_the_last_of_its_pilots() {
+    let mut scene = Scene::new();
+    let tag = scene.four_nodes();
+    let pilots: Vec<PilotId> = (0..4).map(|rank| scene.register(&tag, node("n", rank))).collect();
+    for pilot in &pilots[..3] {
+        scene.leaves(*pilot);
+        assert_eq!(scene.state_of_first(), "running");
+    }
+    scene.leaves(pilots[3]);
+    assert_eq!(scene.state_of_first(), "leaving");
+}
+
+#[test]
+fn what_the_platform_ends_takes_all_pilots_with_it() {
+    let mut scene = Scene::new();
+    let tag = scene.four_nodes();
+    let pilots: Vec<PilotId> = (0..3).map(|rank| scene.register(&tag, node("n", rank))).collect();
+    pilots.iter().for_each(|pilot| _ = scene.take(*pilot));
+    scene.wait(1);
+    scene.nothing_is_listed();
+    assert_eq!((scene.n_live(), scene.state_of_first()), (0, "ended"));
+    assert_eq!(scene.counts(JobId(1)), "active w8 p0 d0 f0 c0");
+}
+
+#[test]
+fn idle_nodes_stay_as_long_as_one_beside_them_works() {
+    let mut scene = Scene::new();
+    let tag = scene.four_nodes();
+    let pilots: Vec<PilotId> = (0..4).map(|rank| scene.register(&tag, node("n", rank))).collect();
+    let bundles = scene.take(pilots[0]);
+    scene.change(JobId(1), JobChange::Pause);
+    scene.wait_awake(60);
+    pilots[1..].iter().for_each(|pilot| _ = scene.pull(*pilot, hungry()));
+    let drained = |scene: &Scene| {
+        let drained = scene.engine.durable().pilots().values().filter(|pilot| pilot.drain.is_some());
+        drained.map(|pilot| pilot.drain.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(drained(&scene), []);
+    for (_, tasks) in bundles {
+        scene.done(pilots[0], JobId(1), &tasks);
+    }
+    for _ in 0..3 {
+        scene.wait_awake(5);
+        pilots.iter().for_each(|pilot| _ = scene.pull(*pilot, hungry()));
+    }
+    let idle = Some(DrainCause::Idle(Span::from_secs(10)));
+    assert_eq!(drained(&scene), [idle.clone(), idle.clone(), idle.clone(), idle]);
+}
+
+#[test]
+fn cancelling_one_drains_all_its_pilots() {
+    let mut scene = Scene::new();
+    let tag = scene.four_nodes();
+    let pilots: Vec<PilotId> = (0..4).map(|rank| scene.register(&tag, node("n", rank))).collect();
+    let allocation = AllocationId(1);
+    let answer = scene.say(|request| Event::AllocationCancelAsked { request, allocation, is_urgent: false });
+    assert!(matches!(answer, Some(Answer::Allocation(view)) if view.pilots == pilots));
+    for pilot in pilots {
+        assert_eq!(commands(&scene.pull(pilot, hungry()).expect("told")), [PilotCommand::Drain]);
+    }
+}
