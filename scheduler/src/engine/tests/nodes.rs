@@ -54,9 +54,10 @@ impl Scene {
 #[test]
 fn as_many_are_asked_for_as_bring_the_pilots_that_are_wanted() {
     let mut scene = Scene::new();
-    scene.attach(of_four_nodes(11));
+    scene.attach(of_four_nodes(40));
     scene.submit(job(9));
     assert_eq!(scene.submissions().len(), 2, "nine tasks want five pilots");
+    scene.attach(of_four_nodes(11));
     scene.submit(job(100));
     assert_eq!(scene.submissions().len(), 0, "a third would be the twelfth pilot");
     let census = scene.engine.durable().census(PlatformId(1));
