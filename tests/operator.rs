@@ -47,6 +47,21 @@ fn a_budget_holds_until_it_is_raised() {
 }
 
 #[test]
+fn a_users_budget_holds_until_it_is_raised() {
+    let (sandbox, manager) = serve();
+    sandbox.ok(&["platform", "limits", "here", "--user-core-hours", "0.0003"]);
+    let why = || sandbox.ok(&["explain", "job", "1"]);
+    until("it is used up", || why().contains("no more of them begin (user_core_hours)"));
+    until("all is idle", || sandbox.json(&["job", "1"])["counts"]["running"] == 0);
+    let n_done = || sandbox.json(&["job", "1"])["counts"]["done"].as_u64();
+    let before = n_done();
+    let shown = sandbox.ok(&["platform", "limits", "here", "--user-core-hours", "none"]);
+    assert!(shown.contains("user_core_hours         none"), "{shown}");
+    until("more are done", || n_done() > before);
+    ends(&sandbox, manager);
+}
+
+#[test]
 fn allocations_are_given_back() {
     let (sandbox, manager) = serve();
     sandbox.ok(&["platform", "pause", "here"]);

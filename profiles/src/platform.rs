@@ -79,6 +79,7 @@ struct PlatformForm {
     queued_max: Option<u32>,
     submissions_per_minute: Option<u32>,
     core_hours: Option<CoreHours>,
+    user_core_hours: Option<CoreHours>,
     #[serde(default = "ten_seconds")]
     poll_interval: Duration,
     #[serde(default, alias = "partition", alias = "class", deserialize_with = "site::word")]
@@ -156,6 +157,7 @@ impl PlatformProfile {
                 n_queued_max: form.queued_max,
                 n_submissions_per_minute: form.submissions_per_minute,
                 core_time_max: form.core_hours.map(|budget| budget.0),
+                user_core_time_max: form.user_core_hours.map(|budget| budget.0),
             },
         })
     }

@@ -347,6 +347,9 @@ pub struct LimitsRequest {
     /// Core-hours of all allocations, past and present.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "said")]
     pub core_hours: Option<Option<f64>>,
+    /// Core-hours of the tasks of any one user.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    pub user_core_hours: Option<Option<f64>>,
 }
 
 /// What is there, be it `null`.

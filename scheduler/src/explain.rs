@@ -54,6 +54,7 @@ pub enum Reason {
     QueueFull { platform: String, n_queued: u64, n_max: u32 },
     AskedOften { platform: String, n_max: u32, left: Span },
     BudgetSpent { platform: String, spent: Span, committed: Span, most: Span, each: Span },
+    UserBudgetSpent { platform: String, user: String, used: Span, most: Span },
 }
 
 impl fmt::Display for Reason {
@@ -153,7 +154,8 @@ impl Reason {
             Reason::PlatformRests { .. }
             | Reason::QueueFull { .. }
             | Reason::AskedOften { .. }
-            | Reason::BudgetSpent { .. } => self.write_about_limits(f),
+            | Reason::BudgetSpent { .. }
+            | Reason::UserBudgetSpent { .. } => self.write_about_limits(f),
             other => other.write_about_pilots(f),
         }
     }
@@ -182,6 +184,12 @@ impl Reason {
                 core_hours(*spent),
                 core_hours(*committed),
                 core_hours(*each)
+            ),
+            Reason::UserBudgetSpent { platform, user, used, most } => write!(
+                f,
+                "tasks of {user} have taken {} core-hours on {platform}, of {} that each user has there: no more of them begin (user_core_hours)",
+                core_hours(*used),
+                core_hours(*most)
             ),
             _ => Ok(()),
         }
@@ -253,7 +261,8 @@ impl Reason {
             | Reason::PlatformRests { .. }
             | Reason::QueueFull { .. }
             | Reason::AskedOften { .. }
-            | Reason::BudgetSpent { .. } => Ok(()),
+            | Reason::BudgetSpent { .. }
+            | Reason::UserBudgetSpent { .. } => Ok(()),
         }
     }
 }

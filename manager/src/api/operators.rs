@@ -9,6 +9,7 @@ use scheduler::{
         views::PlatformView,
     },
     ids::AllocationId,
+    time::Span,
 };
 
 use super::{
@@ -109,19 +110,20 @@ fn changed(held: &PlatformView, request: &LimitsRequest) -> Result<PlatformChang
         Some(said) => Ok(said),
         None => Ok(now),
     };
-    let core_time_max = match request.core_hours {
-        Some(Some(_)) if held.walltime.is_none() => {
-            return Err(format!(
-                "core_hours: {} has no walltime, so nobody knows what a pilot costs; give it one in manager.yaml",
-                held.name
-            ));
-        }
-        Some(Some(hours)) => Some(
-            core_hours(&hours.to_string()).map_err(|what| format!("core_hours: found `{hours}`; {what}"))?,
-        ),
-        Some(None) => None,
-        None => held.limits.core_time_max,
+    let budget = |field: &str, said: Option<Option<f64>>, now: Option<Span>| match said {
+        Some(Some(hours)) => match core_hours(&hours.to_string()) {
+            Ok(core_time) => Ok(Some(core_time)),
+            Err(what) => Err(format!("{field}: found `{hours}`; {what}")),
+        },
+        Some(None) => Ok(None),
+        None => Ok(now),
     };
+    if matches!(request.core_hours, Some(Some(_))) && held.walltime.is_none() {
+        return Err(format!(
+            "core_hours: {} has no walltime, so nobody knows what a pilot costs; give it one in manager.yaml",
+            held.name
+        ));
+    }
     if let Some(found) = request.pilots_max.filter(|n| !(1..=N_PILOTS_MAX).contains(n)) {
         return Err(format!("pilots_max: found {found}; write 1 to {N_PILOTS_MAX}, or drain the platform"));
     }
@@ -140,7 +142,12 @@ fn changed(held: &PlatformView, request: &LimitsRequest) -> Result<PlatformChang
                 request.submissions_per_minute,
                 held.limits.n_submissions_per_minute,
             )?,
-            core_time_max,
+            core_time_max: budget("core_hours", request.core_hours, held.limits.core_time_max)?,
+            user_core_time_max: budget(
+                "user_core_hours",
+                request.user_core_hours,
+                held.limits.user_core_time_max,
+            )?,
         },
     })
 }

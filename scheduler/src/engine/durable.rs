@@ -13,7 +13,7 @@ use crate::{
     pull::NodeFacts,
     ranges::TaskSet,
     results::{Blame, FailureKind, Usage},
-    time::Time,
+    time::{Span, Time},
 };
 
 /// Jobs, platforms, allocations and pilots as the records tell them.
@@ -29,6 +29,8 @@ pub struct Durable {
     /// Those that their platforms may still hold.
     there: BTreeSet<(PlatformId, AllocationId)>,
     census: BTreeMap<PlatformId, Census>,
+    /// Cores × time that tasks took there, by user.
+    used: BTreeMap<PlatformId, BTreeMap<String, Span>>,
 }
 
 /// A job's durable state.
@@ -223,6 +225,11 @@ impl Job {
 }
 
 impl Durable {
+    /// Cores × time that tasks took on a platform, by user.
+    pub fn used(&self, platform: PlatformId) -> Option<&BTreeMap<String, Span>> {
+        self.used.get(&platform)
+    }
+
     /// Those of its pilots that have neither left nor been given up, in the order in which they came.
     pub fn live_pilots(&self, held: &Allocation) -> Vec<PilotId> {
         let is_live = |id: &PilotId| self.pilots.get(id).is_some_and(Pilot::is_live);
@@ -323,6 +330,7 @@ impl Durable {
             let had_its_chance =
                 |failure: &FailedAttempt| held.is_some_and(|pilot| pilot.had_its_chance(&failure.usage));
             let chances: Vec<bool> = result.failures.iter().map(had_its_chance).collect();
+            self.note_use(pilot, result);
             self.with_job(result.job, |job| {
                 job.open.remove_all(&result.successes.tasks);
                 job.totals.add(&result.totals);
@@ -340,6 +348,21 @@ impl Durable {
             });
         }
         self.with_pilot(pilot, |pilot| pilot.acknowledged = seq);
+    }
+
+    /// Counts what attempts took on the pilot's platform; those of lost pilots are not reported, nor counted.
+    fn note_use(&mut self, pilot: PilotId, result: &JobResult) {
+        let platform = self.pilots.get(&pilot).map(|pilot| pilot.platform);
+        let (Some(platform), Some(job)) = (platform, self.jobs.get(&result.job)) else { return };
+        let failed =
+            result.failures.iter().fold(0_u64, |sum, failed| sum.saturating_add(failed.usage.wall_us));
+        let wall = Span(result.totals.wall_us.saturating_add(failed));
+        let core_time = wall.times(job.request.needs.resources.cores.into());
+        let (used, user) = (self.used.entry(platform).or_default(), &job.request.user);
+        match used.get_mut(user) {
+            Some(before) => *before = Span(before.0.saturating_add(core_time.0)),
+            None => _ = used.insert(user.clone(), core_time),
+        }
     }
 
     fn apply_allocation(&mut self, record: &Record) {

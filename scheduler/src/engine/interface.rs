@@ -63,6 +63,9 @@ pub struct PlatformLimits {
     /// Cores × time of all allocations, those that have ended and, with their whole walltime, those that
     /// are there. Nothing is asked for without a walltime.
     pub core_time_max: Option<Span>,
+    /// Cores × time that the tasks of any one user have taken, as pilots have reported it: then no more of
+    /// them begin. What pilots hold by then still runs.
+    pub user_core_time_max: Option<Span>,
 }
 
 /// What an operator wants of a platform.

@@ -53,6 +53,23 @@ pub(super) fn room(durable: &Durable, id: PlatformId, spec: &PlatformSpec, now: 
     room
 }
 
+/// Whether tasks of the user may begin there.
+pub(super) fn may_use(durable: &Durable, id: PlatformId, user: &str) -> bool {
+    let most = durable.platforms().get(&id).and_then(|spec| spec.limits.user_core_time_max);
+    most.is_none_or(|most| used_by(durable, id, user) < most)
+}
+
+/// Why tasks of the user may not begin there.
+pub(super) fn why_not_used(durable: &Durable, id: PlatformId, user: &str) -> Option<Reason> {
+    let spec = durable.platforms().get(&id).filter(|_| !may_use(durable, id, user))?;
+    let (used, most) = (used_by(durable, id, user), spec.limits.user_core_time_max?);
+    Some(Reason::UserBudgetSpent { platform: spec.name.clone(), user: user.to_owned(), used, most })
+}
+
+fn used_by(durable: &Durable, id: PlatformId, user: &str) -> Span {
+    durable.used(id).and_then(|used| used.get(user)).copied().unwrap_or_default()
+}
+
 impl Room {
     /// Another limit; whether it is what binds.
     fn narrow(&mut self, n: usize, reason: Reason) -> bool {

@@ -31,6 +31,8 @@ impl Turn<'_> {
                 }
             }
         }
+        // Tasks may begin now that could not before.
+        self.volatile.stir_all();
         if self.durable.mode(id) == PlatformMode::Draining {
             self.drain_platform(id);
         }

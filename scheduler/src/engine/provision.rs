@@ -121,7 +121,7 @@ impl Turn<'_> {
         let missing = (spec.n_pilots_min as usize).saturating_sub(n_live);
         let n_nodes = spec.n_nodes as usize;
         let n_pilots_max = n_waiting.saturating_add(room.n.saturating_mul(n_nodes));
-        let wanted = n_hypothetical(self.settings, self.durable, self.volatile, spec, n_pilots_max)
+        let wanted = n_hypothetical(self.settings, self.durable, self.volatile, (id, spec), n_pilots_max)
             .saturating_sub(n_waiting);
         let is_failing = self.volatile.platforms.get(&id).is_some_and(|state| state.n_failures > 0);
         let n_max = if is_failing { room.n.min(1) } else { room.n };
@@ -342,14 +342,16 @@ pub(super) fn n_hypothetical(
     settings: &Settings,
     durable: &Durable,
     volatile: &Volatile,
-    spec: &PlatformSpec,
+    (id, spec): (PlatformId, &PlatformSpec),
     limit: usize,
 ) -> usize {
+    let may_use = |job: &Job| limits::may_use(durable, id, &job.request.user);
     let outlives =
         |job: &Job| spec.walltime.is_none_or(|life| needed(job, life) + settings.walltime_margin <= life);
     let ready = volatile.ready.iter().take(N_JOBS_LOOKED_AT).filter_map(|id| {
         let (job, leases) = (durable.jobs().get(id)?, volatile.jobs.get(id)?);
-        (!job.is_paused && outlives(job)).then(|| (&job.request.needs.resources, leases.ready.len()))
+        (!job.is_paused && outlives(job) && may_use(job))
+            .then(|| (&job.request.needs.resources, leases.ready.len()))
     });
     n_with_work(ready.collect(), &spec.capacity, limit)
 }

@@ -94,7 +94,6 @@ impl Reader<'_> {
 
     /// Why the job's ready tasks are not being handed out.
     fn why_waiting(&self, id: JobId, job: &Job) -> Vec<Reason> {
-        let needs = &job.request.needs.resources;
         if job.is_paused {
             return vec![Reason::JobPaused { job: id }];
         }
@@ -108,12 +107,24 @@ impl Reader<'_> {
         if self.durable.platforms().is_empty() {
             return vec![Reason::NoPlatform];
         }
+        let spent = |id: &PlatformId| limits::why_not_used(self.durable, *id, &job.request.user);
+        let mut reasons: Vec<Reason> = self.durable.platforms().keys().filter_map(spent).collect();
+        if reasons.len() < self.durable.platforms().len() {
+            reasons.extend(self.why_not_served(id, job));
+        }
+        reasons
+    }
+
+    /// Why none of those pilots serves the job that may.
+    fn why_not_served(&self, id: JobId, job: &Job) -> Vec<Reason> {
+        let needs = &job.request.needs.resources;
         let pilots: Vec<(PilotId, &Pilot)> = self
             .volatile
             .pilots
             .keys()
             .filter_map(|pilot| Some((*pilot, self.durable.pilots().get(pilot)?)))
             .filter(|(_, pilot)| pilot.drain.is_none() && needs.fits_in(&pilot.node.capacity))
+            .filter(|(_, pilot)| limits::may_use(self.durable, pilot.platform, &job.request.user))
             .collect();
         if pilots.is_empty() {
             return self.why_no_pilot(job);
@@ -248,7 +259,8 @@ impl Reader<'_> {
         let (n_live, n_waiting) = (census.n_live as u64, census.n_waiting as u64);
         let room = (spec.n_pilots_max as usize).saturating_sub(census.n_there) + census.n_waiting;
         let n_wanted =
-            super::provision::n_hypothetical(self.settings, self.durable, self.volatile, spec, room) as u64;
+            super::provision::n_hypothetical(self.settings, self.durable, self.volatile, (*id, spec), room)
+                as u64;
         let mut reasons = Vec::from_iter(limits::room(self.durable, *id, spec, self.now).bound);
         reasons.extend(self.what_fails(*id, name));
         for allocation in live() {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     Turn,
     durable::{Durable, Job},
+    limits,
     offer::{Offer, Wait},
     settings::Settings,
     volatile::{Keep, Volatile},
@@ -215,7 +216,8 @@ fn choices<'a>(
         let (job, leases) = (durable.jobs().get(job_id)?, volatile.jobs.get(job_id)?);
         let (request, user) = (&job.request, job.request.user.as_str());
         let n_slots = request.needs.resources.how_often_in(&offer.pilot.node.capacity);
-        if n_slots == 0 || job.is_paused || !offer.outlives(job) {
+        let may_begin = !job.is_paused && limits::may_use(durable, offer.pilot.platform, user);
+        if n_slots == 0 || !may_begin || !offer.outlives(job) {
             return None;
         }
         let revoked = revoked.and_then(|revoked| revoked.get(job_id));

@@ -1,5 +1,7 @@
 //! What readers are shown. Made from the state, never kept.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -143,6 +145,8 @@ pub struct PlatformView {
     pub n_queued: u64,
     pub core_time_spent: Span,
     pub core_time_committed: Span,
+    /// What tasks took there, by user.
+    pub core_time_used: BTreeMap<String, Span>,
 }
 
 /// Totals of everything.
@@ -394,6 +398,7 @@ impl<'a> Reader<'a> {
             n_queued: census.n_queued as u64,
             core_time_spent: census.spent(),
             core_time_committed: census.committed(),
+            core_time_used: self.durable.used(id).cloned().unwrap_or_default(),
         })
     }
 

@@ -179,7 +179,7 @@ impl Plan {
             site.spec.limits = PlatformLimits {
                 n_queued_max: luck.pick(&[None, None, Some(1), Some(2)]),
                 n_submissions_per_minute: luck.pick(&[None, None, Some(1), Some(3)]),
-                core_time_max: None,
+                ..PlatformLimits::default()
             };
         }
         let n_sites = self.sites.len();

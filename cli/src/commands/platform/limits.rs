@@ -17,7 +17,7 @@ Examples:
   pilotfish platform limits cluster
   pilotfish platform limits cluster --pilots-max 50 --queued-max 10
   pilotfish platform limits cluster --core-hours 5000
-  pilotfish platform limits cluster --core-hours none
+  pilotfish platform limits cluster --core-hours none --user-core-hours 500
 
 What is set here is true until a manager starts: it takes limits from its manager.yaml.";
 
@@ -40,6 +40,9 @@ pub struct LimitsArgs {
     /// Core-hours of all pilots together, past and present
     #[arg(long, value_name = "HOURS|none", value_parser = parse_hours)]
     core_hours: Option<Most<f64>>,
+    /// Core-hours of the tasks of any one user
+    #[arg(long, value_name = "HOURS|none", value_parser = parse_hours)]
+    user_core_hours: Option<Most<f64>>,
     #[command(flatten)]
     view: ViewArgs,
 }
@@ -78,6 +81,7 @@ pub(super) async fn run(args: &LimitsArgs) -> Result<Outcome, Failure> {
         queued_max: args.queued_max.map(|most| most.0),
         submissions_per_minute: args.submissions_per_minute.map(|most| most.0),
         core_hours: args.core_hours.map(|most| most.0),
+        user_core_hours: args.user_core_hours.map(|most| most.0),
     };
     let platform = match request == LimitsRequest::default() {
         true => super::find(&Reader::open(&args.view.place).await?.client, &args.name).await?,
@@ -105,6 +109,11 @@ fn table(platform: &PlatformView) -> Table {
             "core_hours",
             platform.limits.core_time_max.map_or("none".to_owned(), core_hours),
             format!("{spent} spent, {kept} kept for allocations that are there"),
+        ),
+        (
+            "user_core_hours",
+            platform.limits.user_core_time_max.map_or("none".to_owned(), core_hours),
+            super::show::users(platform),
         ),
     ];
     let mut table = Table::new(&["LIMIT", ">MOST", "NOW"]);

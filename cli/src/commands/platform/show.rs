@@ -1,10 +1,13 @@
 //! `pilotfish platform show`: one platform in full.
 
+use std::cmp::Reverse;
+
 use clap::Args;
 use protocol::api::ReasonRow;
 use scheduler::{
     engine::{interface::PlatformMode, views::PlatformView},
     explain::core_hours,
+    time::Span,
 };
 
 use crate::{
@@ -88,9 +91,22 @@ fn facts(platform: &PlatformView, is_live: bool, reasons: &[ReasonRow]) -> Facts
     let budget =
         platform.limits.core_time_max.map_or(String::new(), |most| format!("of {}: ", core_hours(most)));
     facts.add("core-hours", format!("{budget}{spent} spent, {kept} kept for allocations that are there"));
+    facts.add_some("of users", Some(users(platform)).filter(|users| !users.is_empty()));
     facts.add_some("last failure", platform.last_failure.clone());
     for reason in reasons {
         facts.add("why", reason.text.clone());
     }
     facts
+}
+
+/// `ada 1.5, bob 0.2`: core-hours of those whose tasks took most.
+pub(super) fn users(platform: &PlatformView) -> String {
+    const N_SHOWN: usize = 8;
+    let mut used: Vec<(&String, &Span)> = platform.core_time_used.iter().collect();
+    used.sort_by_key(|(user, core_time)| (Reverse(**core_time), *user));
+    let n_more = used.len().saturating_sub(N_SHOWN);
+    let shown =
+        used.iter().take(N_SHOWN).map(|(user, core_time)| format!("{user} {}", core_hours(**core_time)));
+    let more = (n_more > 0).then(|| format!("and {n_more} more"));
+    shown.chain(more).collect::<Vec<_>>().join(", ")
 }

@@ -14,7 +14,7 @@ use super::{Limits, Listen, TlsMode};
 const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
 const LISTEN_FIELDS: [&str; 3] = ["host", "port", "name"];
 const POLICY_FIELDS: [&str; 2] = ["matching", "bundling"];
-const PLATFORM_FIELDS: [&str; 29] = [
+const PLATFORM_FIELDS: [&str; 30] = [
     "name",
     "adapter",
     "cores",
@@ -29,6 +29,7 @@ const PLATFORM_FIELDS: [&str; 29] = [
     "queued_max",
     "submissions_per_minute",
     "core_hours",
+    "user_core_hours",
     "poll_interval",
     "queue",
     "partition",

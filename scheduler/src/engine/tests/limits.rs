@@ -442,3 +442,61 @@ fn a_pilot_that_comes_back_while_the_manager_ends_leaves() {
     scene.pull(pilot, hungry());
     assert_eq!(scene.engine.durable().pilots()[&pilot].drain, Some(DrainCause::Shutdown));
 }
+
+#[test]
+fn a_user_who_has_used_up_the_budget_of_users_begins_nothing_more_there() {
+    let mut scene = Scene::new();
+    let user_core_time_max = Some(Span::from_secs(2));
+    let limits = PlatformLimits { user_core_time_max, ..PlatformLimits::default() };
+    let pilot = scene.pilot(1);
+    scene.change_platform(PlatformChange::Limits { n_pilots_max: 1, limits });
+    let first = scene.submit(job(100));
+    let (mut n_done, mut given) = (0, scene.take(pilot));
+    while let [(_, tasks)] = &given[..] {
+        n_done += set(tasks).len();
+        given = bundles(&scene.done(pilot, first, tasks));
+    }
+    assert!((2..100).contains(&n_done), "{n_done} of a second each; what was held still ran");
+    assert_eq!(
+        scene.explain(Query::ExplainJob(first))[0].to_string(),
+        format!(
+            "tasks of ada have taken {} core-hours on here, of 0 that each user has there: no more of them begin \
+             (user_core_hours)",
+            core_hours(Span::from_secs(n_done))
+        )
+    );
+    let other = scene.submit(JobRequest { user: "bob".into(), ..job(1) });
+    assert_eq!(scene.take(pilot), [(other.0, "0".into())], "who has not");
+    scene.done(pilot, other, "0");
+    scene.change_platform(PlatformChange::Limits { n_pilots_max: 1, limits: PlatformLimits::default() });
+    assert!(!scene.take(pilot).is_empty(), "without a budget");
+}
+
+#[test]
+fn no_pilots_are_asked_for_on_behalf_of_who_may_begin_nothing() {
+    let mut scene = Scene::new();
+    let limits = PlatformLimits { user_core_time_max: Some(Span::ZERO), ..PlatformLimits::default() };
+    scene.attach(limited(limits));
+    scene.submit(job(100));
+    assert_eq!(scene.n_asked(), 0);
+    scene.change_platform(PlatformChange::Limits { n_pilots_max: 2, limits: PlatformLimits::default() });
+    assert_eq!(scene.n_asked(), 2);
+}
+
+#[test]
+fn failures_count_against_the_budget_too_and_cores_are_multiplied() {
+    let mut scene = Scene::new();
+    let pilot = scene.pilot(2);
+    let wide = JobRequest {
+        needs: TaskNeeds { resources: Resources::cores(2), ..job(1).needs },
+        retries: 5,
+        ..job(1)
+    };
+    let job_id = scene.submit(wide);
+    scene.take(pilot);
+    let usage = Usage { started_us: 1, wall_us: 3 * SECOND, cpu_us: 1, memory_bytes: 1 };
+    let failures = vec![Failure { index: 0, kind: FailureKind::Exit { code: 1 }, usage }];
+    scene.report(pilot, JobReport { failures, ..JobReport::new(job_id) });
+    let used = scene.engine.durable().used(PlatformId(1)).cloned().unwrap_or_default();
+    assert_eq!(used.into_iter().collect::<Vec<_>>(), [("ada".to_owned(), Span::from_secs(6))]);
+}
