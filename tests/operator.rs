@@ -62,6 +62,39 @@ fn a_users_budget_holds_until_it_is_raised() {
 }
 
 #[test]
+fn a_platform_is_taken_away_when_nothing_is_left_there() {
+    let sandbox = Sandbox::new();
+    let other = "# of the centre\nplatforms:\n  - {name: other, adapter: local, cores: 1}\n";
+    let both = format!(
+        "{other}  # big\n  - name: here\n    adapter: local\n    cores: 1\n    pilots_max: 2\n    walltime: 1h\n"
+    );
+    sandbox.write("manager.yaml", &both);
+    sandbox.write("job.yaml", JOB);
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    sandbox.ok(&["submit", "job.yaml"]);
+    until("two pilots are there", || platform(&sandbox)["n_pilots"] == 2);
+    let refused = sandbox.run(&["platform", "detach", "there"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("manager.yaml: found no platform `there`"), "{refused:?}");
+    let said = sandbox.ok(&["platform", "detach", "here"]);
+    assert!(said.starts_with("platform here is being drained: 2 pilots there or asked for\n"), "{said}");
+    assert!(said.ends_with("platform here is detached, and no longer in manager.yaml\n"), "{said}");
+    assert_eq!(sandbox.read("manager.yaml"), other);
+    let shown = platform(&sandbox);
+    assert_eq!((&shown["mode"], &shown["n_pilots_there"]), (&"detached".into(), &0.into()));
+    let job = sandbox.json(&["job", "1"]);
+    assert_eq!((&job["counts"]["failed"], &job["state"]), (&0.into(), &"active".into()), "nothing is lost");
+    ends(&sandbox, manager);
+    // Who attaches it again has it again.
+    sandbox.write("manager.yaml", &both);
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    until("its pilots are there again", || platform(&sandbox)["n_pilots"] == 2);
+    let said = sandbox.ok(&["platform", "detach", "here", "--now", "-q"]);
+    assert_eq!((said, sandbox.read("manager.yaml")), (String::new(), other.to_owned()));
+    ends(&sandbox, manager);
+}
+
+#[test]
 fn allocations_are_given_back() {
     let (sandbox, manager) = serve();
     sandbox.ok(&["platform", "pause", "here"]);

@@ -164,7 +164,12 @@ impl Reason {
     fn write_about_limits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::PlatformRests { platform, mode } => {
-                let is = if *mode == PlatformMode::Paused { "is paused" } else { "is being drained" };
+                let is = match mode {
+                    PlatformMode::Active => "is active",
+                    PlatformMode::Paused => "is paused",
+                    PlatformMode::Draining => "is being drained",
+                    PlatformMode::Detached => "was detached",
+                };
                 write!(f, "platform {platform} {is}; `pilotfish platform resume {platform}` lets it go on")
             }
             Reason::QueueFull { platform, n_queued, n_max } => write!(

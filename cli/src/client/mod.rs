@@ -237,7 +237,7 @@ impl Client {
         self.get("/platforms").await
     }
 
-    /// Wants something else of a platform: `pause`, `resume` or `drain`.
+    /// Wants something else of a platform: `pause`, `resume`, `drain` or `detach`.
     pub async fn change_platform(&self, name: &str, verb: &str) -> Result<PlatformView, ClientError> {
         self.post(&format!("/platforms/{name}/{verb}"), &()).await
     }

@@ -86,6 +86,15 @@ pub(super) async fn drain(
     change(&context, &user, name, PlatformChange::Mode(PlatformMode::Draining)).await
 }
 
+/// Nothing more at all: nothing of ours is there.
+pub(super) async fn detach(
+    State(context): State<Shared>,
+    user: User,
+    InPath(name): InPath<String>,
+) -> Result<Response, ApiError> {
+    change(&context, &user, name, PlatformChange::Mode(PlatformMode::Detached)).await
+}
+
 /// Other limits.
 pub(super) async fn limits(
     State(context): State<Shared>,

@@ -146,6 +146,12 @@ fn routes_of_platforms() -> Vec<Route> {
             operators::drain,
         ),
         post(
+            "/platforms/{name}/detach",
+            "Ask it for nothing until it is attached again; refused while pilots are there. For operators.",
+            json::<PlatformView>(),
+            operators::detach,
+        ),
+        post(
             "/platforms/{name}/limits",
             "Set other limits, until a manager starts whose configuration says otherwise. For operators.",
             json::<PlatformView>(),

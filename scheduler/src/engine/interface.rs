@@ -80,6 +80,8 @@ pub enum PlatformMode {
     Paused,
     /// No more allocations; those that wait are cancelled, and pilots leave when their tasks have ended.
     Draining,
+    /// Taken away: nothing is there, and nothing is asked for until it is attached again.
+    Detached,
 }
 
 /// A source of pilots as the operator attached it.
@@ -293,6 +295,14 @@ pub enum Refusal {
     /// No such platform.
     #[error("there is no platform {0:?}")]
     NoPlatform(String),
+    /// Pilots are there, or may come.
+    #[error("platform {platform:?} still has {n_pilots} pilots there or asked for; drain it first")]
+    InUse {
+        /// Its name.
+        platform: String,
+        /// How many.
+        n_pilots: usize,
+    },
     /// Somebody else's job.
     #[error("job {job} belongs to {owner}, not to {caller}")]
     NotYours {

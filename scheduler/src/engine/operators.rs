@@ -18,8 +18,12 @@ impl Turn<'_> {
         let Some((id, spec)) = found.map(|(id, spec)| (*id, spec.clone())) else {
             return self.refuse(request, Refusal::NoPlatform(name));
         };
+        let n_pilots = self.durable.census(id).n_there;
         match change {
             PlatformChange::Mode(mode) if mode == self.durable.mode(id) => {}
+            PlatformChange::Mode(PlatformMode::Detached) if n_pilots > 0 => {
+                return self.refuse(request, Refusal::InUse { platform: name, n_pilots });
+            }
             PlatformChange::Mode(mode) => {
                 self.record(Record::PlatformModeSet { platform: id, mode, at: self.now });
             }
@@ -65,7 +69,7 @@ impl Turn<'_> {
     pub(super) fn winding_up(&self, platform: PlatformId) -> Option<DrainCause> {
         match (&self.volatile.shutdown, self.durable.mode(platform)) {
             (Some(_), _) => Some(DrainCause::Shutdown),
-            (None, PlatformMode::Draining) => Some(DrainCause::Platform),
+            (None, PlatformMode::Draining | PlatformMode::Detached) => Some(DrainCause::Platform),
             (None, PlatformMode::Active | PlatformMode::Paused) => None,
         }
     }

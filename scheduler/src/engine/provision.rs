@@ -7,7 +7,9 @@ use super::{
     Turn,
     allocation::{Allocation, AllocationState, Census},
     durable::{Durable, Job},
-    interface::{Answer, Effect, ListedAllocation, Notice, PlatformSpec, RequestId, SubmitOutcome},
+    interface::{
+        Answer, Effect, ListedAllocation, Notice, PlatformMode, PlatformSpec, RequestId, SubmitOutcome,
+    },
     limits,
     offer::needed,
     record::{DrainCause, Record},
@@ -35,6 +37,9 @@ impl Turn<'_> {
         let id = known.map_or(PlatformId(next), |(id, _)| *id);
         if !is_same {
             self.record(Record::PlatformAttached { platform: id, spec, at: self.now });
+        }
+        if self.durable.mode(id) == PlatformMode::Detached {
+            self.record(Record::PlatformModeSet { platform: id, mode: PlatformMode::Active, at: self.now });
         }
         self.volatile.platforms.entry(id).or_default().is_attached = true;
         self.volatile.arm_platform(id, self.now);

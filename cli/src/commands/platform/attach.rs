@@ -165,13 +165,13 @@ fn read(args: &AttachArgs) -> Result<(String, ManagerFile), Failure> {
     }
 }
 
-fn parse(text: &str, path: &Path) -> Result<ManagerFile, Failure> {
+pub(super) fn parse(text: &str, path: &Path) -> Result<ManagerFile, Failure> {
     ManagerFile::parse(text, path)
         .map_err(|error| Failure::BadInput(error.to_string().lines().map(str::to_owned).collect()))
 }
 
 /// The whole file or nothing of it.
-fn replace(path: &Path, text: &str) -> Result<(), Failure> {
+pub(super) fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::file("write", path, &error);
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

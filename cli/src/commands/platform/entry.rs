@@ -2,10 +2,10 @@
 
 use serde_yaml::{Mapping, Value};
 
-/// Why an entry is not put into a text.
+/// Why a text is not changed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "line {line} has its platforms in brackets; write them one below the other, or put this entry there by hand"
+    "line {line} has its platforms in brackets; write them one below the other, or change the entry by hand"
 )]
 pub(super) struct InBrackets {
     line: usize,
@@ -49,9 +49,36 @@ pub(super) fn shown(entry: &Mapping, comment: &str, indent: &str) -> String {
     format!("{indent}# {comment}\n{lines}")
 }
 
+/// The text without the platform of that place in its list, and without the comment right above it.
+///
+/// # Errors
+/// Its list is written in a way that is not changed here.
+pub(super) fn removed(text: &str, index: usize) -> Result<String, InBrackets> {
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let head = lines.iter().position(|line| line.starts_with("platforms:")).unwrap_or(0);
+    let is_item = |line: &&str| line.trim_start().starts_with("- ");
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let first = lines.iter().skip(head + 1).find(|line| is_item(line)).map(|line| indent(line));
+    let is_end = |line: &&str| !line.starts_with([' ', '-', '#', '\t']) && !line.trim().is_empty();
+    let end = lines.iter().skip(head + 1).position(is_end).map_or(lines.len(), |n| head + 1 + n);
+    let items: Vec<usize> =
+        (head + 1..end).filter(|n| is_item(&lines[*n]) && Some(indent(lines[*n])) == first).collect();
+    let Some(&item) = items.get(index) else { return Err(InBrackets { line: head + 1 }) };
+    // Comments above an entry are about it, as `attach` writes them.
+    let is_comment = |n: usize| lines[n].trim_start().starts_with('#');
+    let with_comment =
+        |item: usize| (head + 1..item).rev().take_while(|n| is_comment(*n)).last().unwrap_or(item);
+    let is_of_an_entry = |n: &usize| !lines[*n].trim().is_empty() && !lines[*n].starts_with('#');
+    let last = (item..end).rfind(is_of_an_entry).map_or(end, |last| last + 1);
+    let next = items.get(index + 1).map_or(last, |next| with_comment(*next));
+    let rest = [&lines[..with_comment(item)], &lines[next..]].concat();
+    let is_empty = items.len() == 1;
+    Ok(rest.iter().enumerate().filter(|(n, _)| !(is_empty && *n == head)).map(|(_, line)| *line).collect())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{InBrackets, added};
+    use super::{InBrackets, added, removed};
     use serde_yaml::Mapping;
 
     fn entry() -> Mapping {
@@ -101,5 +128,17 @@ mod tests {
     fn lists_in_brackets_are_left_alone() {
         let text = "tls: on\nplatforms: [{name: a, adapter: local}]\n";
         assert_eq!(added(text, &entry(), "seen"), Err(InBrackets { line: 2 }));
+    }
+
+    #[test]
+    fn an_entry_goes_with_its_comment_and_nothing_else_does() {
+        let text = "tls: on\nplatforms:\n  # first\n  - name: a\n    adapter: local\n\n  # seen\n  # there\n  - name: b\n    \
+                    options: [\n      - x ]\n  - {name: c, adapter: local}\n# about limits\nlimits: {}\n";
+        let [a, b, c] = [0, 1, 2].map(|index| removed(text, index).unwrap());
+        assert_eq!(a, text.replace("  # first\n  - name: a\n    adapter: local\n\n", ""));
+        assert_eq!(b, text.replace("  # seen\n  # there\n  - name: b\n    options: [\n      - x ]\n", ""));
+        assert_eq!(c, text.replace("  - {name: c, adapter: local}\n", ""));
+        assert_eq!(removed("platforms:\n- name: a\ntls: on", 0).unwrap(), "tls: on");
+        assert_eq!(removed("platforms: [{name: a}]\n", 0), Err(InBrackets { line: 1 }));
     }
 }

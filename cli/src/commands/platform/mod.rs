@@ -3,6 +3,7 @@
 mod attach;
 mod change;
 mod check;
+mod detach;
 mod entry;
 mod limits;
 mod script;
@@ -55,6 +56,8 @@ enum PlatformCommand {
     Resume(change::ChangeArgs),
     /// Ask these for no more pilots, and let those that are there end what they run and leave
     Drain(change::ChangeArgs),
+    /// Let its pilots end what they run, and take it out of manager.yaml
+    Detach(detach::DetachArgs),
     /// Show what one may be asked for, or set it
     Limits(limits::LimitsArgs),
     /// Try everything that a pilot there needs, step by step, and one pilot
@@ -133,6 +136,7 @@ pub async fn run(args: PlatformArgs) -> Result<Outcome, Failure> {
         PlatformCommand::Pause(args) => change::run(&args, Change::Pause).await,
         PlatformCommand::Resume(args) => change::run(&args, Change::Resume).await,
         PlatformCommand::Drain(args) => change::run(&args, Change::Drain).await,
+        PlatformCommand::Detach(args) => detach::run(&args).await,
         PlatformCommand::Limits(args) => limits::run(&args).await,
         PlatformCommand::Check(args) => check::run(&args).await,
         PlatformCommand::Script(args) => script::run(&args),

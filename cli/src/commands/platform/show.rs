@@ -65,6 +65,7 @@ pub(in crate::commands) fn state(platform: &PlatformView, is_live: bool) -> &'st
         PlatformMode::Active => "active",
         PlatformMode::Paused => "paused",
         PlatformMode::Draining => "draining",
+        PlatformMode::Detached => "detached",
     }
 }
 
