@@ -173,10 +173,22 @@ fn jobs_that_wait_are_gone_when_the_manager_has_stopped() {
     assert_eq!(scene.platform.jobs("PENDING,RUNNING"), Vec::<String>::new());
 }
 
+/// The beginning of one.
+fn program_of_another_machine(sandbox: &Sandbox) -> String {
+    let mut bytes = fs::read(tests::program()).expect("a program");
+    bytes.truncate(4096);
+    bytes[18] ^= 0xff;
+    let path = sandbox.path().join("foreign");
+    fs::write(&path, bytes).expect("a file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a program");
+    path.display().to_string()
+}
+
 #[test]
 fn a_platform_is_tried_before_it_is_used() {
     let sandbox = Sandbox::new();
     let Some(mut cluster) = Cluster::start(&sandbox) else { return };
+    let foreign = program_of_another_machine(&sandbox);
     let platform = |name: &str, more: &str| format!("- {{name: {name}, adapter: slurm, cores: 2, {more}}}\n");
     let platforms = [
         platform("good", "partition: batch, walltime: 10m"),
@@ -184,6 +196,10 @@ fn a_platform_is_tried_before_it_is_used() {
         platform("down", "partition: down"),
         platform("long", "partition: batch, walltime: 2h"),
         platform("wide", "partition: batch, memory: 1TiB"),
+        platform("bare", "partition: batch, agent: /no/such/agent"),
+        platform("foreign", &format!("partition: batch, agent: {foreign}")),
+        platform("readonly", "partition: batch, folder: /proc/pilots"),
+        platform("odd", "partition: batch, setup: [echo oops, exit 3]"),
     ];
     sandbox.write("manager.yaml", &format!("platforms:\n{}", platforms.concat()));
     scancel_that_fails_once(&sandbox, &mut cluster);
@@ -196,13 +212,21 @@ fn a_platform_is_tried_before_it_is_used() {
     let (code, out, err) = check("good", &[]);
     assert_eq!(code, Some(0), "{out}{err}");
     let steps: Vec<&str> = out.lines().map(|line| line[..13].trim_end()).collect();
-    assert_eq!(steps, ["connection", "batch system", "queue", "folder", "listing", "probe", "end"], "{out}");
+    assert_eq!(
+        steps,
+        ["connection", "batch system", "queue", "folder", "agent", "listing", "probe", "end"],
+        "{out}"
+    );
     until("the probe is gone", || cluster.jobs("PENDING,RUNNING,COMPLETING").is_empty());
     for (name, word) in [
         ("misspelt", "there are batch, down"),
         ("down", "starts no jobs at present"),
         ("long", "the most of batch is 1h"),
         ("wide", "no node of batch"),
+        ("bare", "agent         FAILED  failed to run the agent /no/such/agent: sh: "),
+        ("foreign", "Exec format error"),
+        ("readonly", "folder        FAILED  failed to write in /proc/pilots: mkdir: cannot create"),
+        ("odd", "it ended before its pilot came; it wrote: oops"),
     ] {
         let (code, out, err) = check(name, &[]);
         assert!(code == Some(3) && out.contains(word), "{name}: {code:?} {out}{err}");
@@ -213,6 +237,7 @@ fn a_platform_is_tried_before_it_is_used() {
     until("the nodes are busy", || cluster.jobs("RUNNING").len() == 1);
     let (code, out, _) = check("good", &["--wait", "1s", "--json"]);
     assert!(code == Some(3) && out.contains("not home after 1.0s"), "{busy}{code:?} {out}");
+    assert!(out.contains("; slurm says: Resources"), "{out}");
     assert!(sandbox.path().join("refused").exists(), "the first scancel failed");
     assert!(cluster.jobs("PENDING").is_empty(), "the probe is taken back");
     cluster.say("scancel", &["--user=root"]);

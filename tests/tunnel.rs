@@ -103,6 +103,8 @@ fn a_host_is_tried_while_others_work_there() {
     let said = scene.sandbox.ok(&["platform", "check", "far"]);
     let probe = said.lines().find(|line| line.starts_with("probe")).unwrap_or_default();
     assert!(probe.contains("came home from localhost"), "{said}");
+    let there = std::fs::read_dir(scene.sandbox.path().join("home/.pilotfish/pilots")).expect("a folder");
+    assert_eq!(there.count(), 1, "the probe's is gone, that of the pilot at work is not");
     let right = scene.sandbox.read("ssh_config");
     scene.sandbox.write("ssh_config", &right.replace("/apart/id", "/apart/host_rsa"));
     let refused = scene.sandbox.run(&["platform", "check", "far", "--no-probe"]);
