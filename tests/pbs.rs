@@ -183,6 +183,8 @@ fn queues_load_and_refusals_are_told() {
         let id = adapter.read_submit(&answer).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
         load((4, 1, 2));
         assert_eq!(list(), [BatchState::Stuck("Not Running: Queue not started.".into())]);
+        let why = run(&cluster, &adapter.why_it_waits(&id).expect("a command"));
+        assert_eq!(why.stdout, "Not Running: Queue not started.", "{system:?}: {why:?}");
         let answer = run(&cluster, &adapter.cancel(&["77.pbshead".into(), id.clone()]));
         assert_eq!(answer.code, Some(0), "{answer:?}");
         assert_eq!(

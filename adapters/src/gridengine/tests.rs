@@ -104,6 +104,21 @@ fn the_join_document_is_in_a_private_file_that_the_script_takes_away() {
 }
 
 #[test]
+fn why_a_job_waits_is_what_the_scheduler_says_of_each_queue() {
+    let recorded = steps(include_str!("../../transcripts/gridengine/pending.txt"));
+    let step = of(&recorded, "qstat -j 46").remove(0);
+    let command = grid_engine().why_it_waits("46").expect("a command");
+    let output = run(&program("qstat", &step.output), &command);
+    assert_eq!(
+        output.stdout,
+        "queue instance \"down.q@localhost\" dropped because it is disabled\n\
+         queue instance \"all.q@localhost\" dropped because it is full\n\
+         cannot run in queue \"short.q\" because it is not contained in its hard queue list (-q)\n\
+         cannot run in PE \"smp\" because it only offers 0 slots\n"
+    );
+}
+
+#[test]
 fn what_is_counted_for_each_core_is_shared_by_them() {
     let resources = recorded("qconf -sc").stdout;
     let words = |request, resources: &str| {
