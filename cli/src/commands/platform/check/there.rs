@@ -17,8 +17,11 @@ try=.try.$$; head -c 65536 /dev/zero > "$try"; n=$(wc -c < "$try"); rm -f "$try"
 [ "$n" -eq 65536 ] || { echo "only $n of 65536 bytes arrived" >&2; exit 1; }
 df -Pk . | { read -r _; read -r _ _ _ free _; echo "$free"; }"#;
 
-/// Prints the end of the file `$1`, if it is there.
-const END_OF: &str = r#"if [ -r "$1" ]; then tail -n 5 "$1" | tail -c 1000; fi"#;
+/// Prints the end of the first of these files that has something in it.
+const END_OF: &str = r#"for file; do [ -s "$file" ] && tail -n 5 "$file" | tail -c 1000 && exit; done; true"#;
+
+/// What pilots without a batch job write into their folder.
+const PILOT_LOG: &str = "pilot.log";
 
 /// Takes away folders.
 const REMOVE: &str = r#"rm -rf -- "$@""#;
@@ -50,8 +53,9 @@ pub(super) async fn agent(place: &Place) -> Result<String, String> {
 /// What is known of an allocation whose pilot does not come: what its batch job wrote, or why it waits.
 pub(super) async fn known_of(place: &mut Place, allocation: &AllocationView) -> Option<String> {
     let ground = place.ground().await.ok()?;
-    let log = format!("{}/{JOB_LOG}", ground.pilot_folder(&allocation.tag));
-    let wrote = place.said("read", shell(END_OF, [log])).await.unwrap_or_default();
+    let folder = ground.pilot_folder(&allocation.tag);
+    let logs = [JOB_LOG, PILOT_LOG].map(|log| format!("{folder}/{log}"));
+    let wrote = place.said("read", shell(END_OF, logs)).await.unwrap_or_default();
     if !wrote.trim().is_empty() {
         return Some(format!("it wrote: {}", shown(&wrote)));
     }
