@@ -4,7 +4,7 @@
 use std::{fs, os::unix::fs::PermissionsExt};
 
 use nix::sys::signal::Signal;
-use tests::{Sandbox, scene::Scene, slurm::Cluster, text, until};
+use tests::{Sandbox, disk::Disk, scene::Scene, slurm::Cluster, text, until};
 
 const FIELDS: &str = "name: cluster, adapter: slurm, partition: batch, pilots_max: 2, walltime: 10m";
 
@@ -241,6 +241,23 @@ fn a_platform_is_tried_before_it_is_used() {
     assert!(sandbox.path().join("refused").exists(), "the first scancel failed");
     assert!(cluster.jobs("PENDING").is_empty(), "the probe is taken back");
     cluster.say("scancel", &["--user=root"]);
+}
+
+#[test]
+fn a_folder_without_room_is_told_before_anything_is_submitted() {
+    let sandbox = Sandbox::new();
+    let Some(cluster) = Cluster::start(&sandbox) else { return };
+    let Some(disk) = Disk::mount(&sandbox, "scratch", "size=1m") else { return };
+    disk.fill();
+    let folder = disk.path().display();
+    let platform = format!("platforms: [{{name: full, adapter: slurm, cores: 2, folder: {folder}}}]\n");
+    sandbox.write("manager.yaml", &platform);
+    let mut check = sandbox.command(&["platform", "check", "full"]);
+    let output = check.envs(cluster.environment.iter().cloned()).output().expect("it runs");
+    let last = text(&output.stdout).lines().next_back().unwrap_or_default().to_owned();
+    assert_eq!(output.status.code(), Some(3), "{last}");
+    assert!(last.starts_with(&format!("folder        FAILED  failed to write in {folder}: ")), "{last}");
+    assert!(last.contains("No space left on device"), "{last}");
 }
 
 #[test]
