@@ -9,6 +9,8 @@ pub mod api;
 pub mod cable;
 #[path = "lib/disk.rs"]
 pub mod disk;
+#[path = "lib/emulated.rs"]
+pub mod emulated;
 #[path = "lib/gridengine.rs"]
 pub mod gridengine;
 #[path = "lib/loadleveler.rs"]

@@ -1,7 +1,7 @@
 //! Pilots as batch jobs of LoadLeveler, of two emulated releases, and of a real one where there is one: sweeps
 //! complete whatever becomes of the jobs, the central manager and the manager, and nothing is left behind.
 
-use std::{fs, io::Write, os::unix::fs::PermissionsExt, process::Stdio};
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use adapters::{
     Adapter, Surroundings, adapter,
@@ -128,12 +128,7 @@ fn managers_killed_while_jobs_wait_and_run_leak_nothing() {
 
 /// Runs what the adapter says.
 fn run(cluster: &Cluster, command: &Command) -> Output {
-    let (program, arguments) = command.argv.split_first().expect("a program");
-    let mut started = cluster.command(program);
-    let started = started.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = started.spawn().expect("it starts");
-    child.stdin.take().expect("its input").write_all(&command.stdin).expect("it reads");
-    let output = child.wait_with_output().expect("it ends");
+    let output = cluster.run(&command.argv, &command.stdin);
     Output { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
 }
 

@@ -1,7 +1,7 @@
 //! Pilots as batch jobs of OpenPBS and of TORQUE, emulated ones, and a real one where there is one: sweeps
 //! complete whatever becomes of the jobs, the server and the manager, and nothing is left behind.
 
-use std::{fs, io::Write, os::unix::fs::PermissionsExt, process::Stdio};
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use adapters::{
     Adapter, Surroundings, adapter,
@@ -109,12 +109,7 @@ fn managers_killed_while_jobs_wait_and_run_leak_nothing() {
 
 /// Runs what the adapter says.
 fn run(cluster: &Cluster, command: &Command) -> Output {
-    let (program, arguments) = command.argv.split_first().expect("a program");
-    let mut started = cluster.command(program);
-    let started = started.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = started.spawn().expect("it starts");
-    child.stdin.take().expect("its input").write_all(&command.stdin).expect("it reads");
-    let output = child.wait_with_output().expect("it ends");
+    let output = cluster.run(&command.argv, &command.stdin);
     Output { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
 }
 
@@ -131,7 +126,8 @@ fn writing_adapter(sandbox: &Sandbox) -> Box<dyn Adapter> {
 
 fn request(n_nodes: u32, cores: u32) -> AllocationRequest {
     AllocationRequest {
-        folder: "/pilots/pf1-1".into(),
+        // It cannot be made; the job goes on without.
+        folder: "/dev/null/pfa-1".into(),
         tag: "pfa-1".into(),
         n_nodes,
         capacity: Resources { cores, ..Resources::default() },
@@ -199,6 +195,8 @@ fn queues_load_and_refusals_are_told() {
         let id = adapter.read_submit(&answer).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
         load((4, 1, 2));
         assert_eq!(list(), [BatchState::Stuck("Not Running: Queue not started.".into())]);
+        let why = run(&cluster, &adapter.why_it_waits(&id).expect("a command"));
+        assert_eq!(why.stdout, "Not Running: Queue not started.", "{system:?}: {why:?}");
         let answer = run(&cluster, &adapter.cancel(&["77.pbshead".into(), id.clone()]));
         assert_eq!(answer.code, Some(0), "{answer:?}");
         assert_eq!(
@@ -218,11 +216,11 @@ fn variables_that_change_commands_do_not_reach_them() {
     let sandbox = Sandbox::new();
     let mut cluster = Cluster::start(&sandbox, System::OpenPbs);
     let seen = sandbox.path().join("seen");
-    sandbox.write("pbs/bin/qsub", &format!("#!/bin/sh\nenv > {}\necho 1.pbshead\n", seen.display()));
+    sandbox.write("emulated/bin/qsub", &format!("#!/bin/sh\nenv > {}\necho 1.pbshead\n", seen.display()));
     for (name, value) in
         [("PBS_DPREFIX", "#PF"), ("PBSDEBUG", "1"), ("PBS_SERVER", "other"), ("LC_ALL", "C.UTF-8")]
     {
-        cluster.environment.push((name.to_owned(), value.to_owned()));
+        cluster.commands.environment.push((name.to_owned(), value.to_owned()));
     }
     let adapter = writing_adapter(&sandbox);
     assert_eq!(adapter.read_submit(&run(&cluster, &adapter.submit(&request(1, 1)))), Ok("1.pbshead".into()));

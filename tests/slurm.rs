@@ -4,7 +4,7 @@
 use std::{fs, os::unix::fs::PermissionsExt};
 
 use nix::sys::signal::Signal;
-use tests::{Sandbox, scene::Scene, slurm::Cluster, text, until};
+use tests::{Sandbox, disk::Disk, scene::Scene, slurm::Cluster, text, until};
 
 const FIELDS: &str = "name: cluster, adapter: slurm, partition: batch, pilots_max: 2, walltime: 10m";
 
@@ -80,20 +80,95 @@ fn managers_killed_while_jobs_wait_and_run_leak_nothing() {
     scene.ends_well(0);
 }
 
-/// From now on managers have one.
-fn scancel_that_fails_once(sandbox: &Sandbox, cluster: &mut Cluster) {
-    let refused = sandbox.path().join("refused");
-    let script = format!(
-        "#!/bin/sh\n[ -e {refused} ] && PATH=${{PATH#*:}} exec scancel \"$@\"\n: > {refused}; exit 1\n",
-        refused = refused.display()
-    );
+#[test]
+fn what_outlasts_a_pilot_is_run_again_by_the_next() {
+    let sandbox = Sandbox::new();
+    let Some(cluster) = Cluster::start(&sandbox) else { return };
+    let fields = "name: cluster, adapter: slurm, partition: batch, pilots_max: 2, walltime: 8s";
+    let mut scene = Scene::start_with(sandbox, cluster, fields, "walltime_margin: 3s");
+    let again = scene.sandbox.path().join("again").display().to_string();
+    // Two tasks outlive any pilot when they run for the first time.
+    scene.write_job(&format!(
+        "case {{n}} in 3|50) [ -e {again}-{{n}} ] || {{{{ : > {again}-{{n}}; sleep 600; }}}};; esac; sleep 0.1"
+    ));
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+    scene.until_done();
+    let pilots = scene.sandbox.ok(&["pilots", "--all"]);
+    let n_pilots = pilots.lines().count() - 1;
+    assert!(pilots.matches("its walltime ended").count() >= 2 && n_pilots > 2, "{pilots}");
+    assert_eq!(scene.platform.jobs("TIMEOUT"), Vec::<String>::new(), "they left by themselves");
+    scene.ends_well(2 * n_pilots);
+}
+
+#[test]
+fn jobs_whose_walltime_slurm_ends_first_cost_what_ran_in_them() {
+    let Some(mut scene) = start() else { return };
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+    scene.until_executed(20);
+    let jobs = scene.platform.jobs("RUNNING");
+    for job in &jobs {
+        scene.platform.say("scontrol", &["update", &format!("jobid={job}"), "endtime=now"]);
+    }
+    until("SLURM has ended them", || scene.platform.jobs("TIMEOUT") == jobs);
+    scene.ends_well(2 * jobs.len());
+}
+
+#[test]
+fn what_ran_on_a_node_that_died_runs_elsewhere() {
+    let Some(mut scene) = start() else { return };
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+    scene.until_executed(20);
+    let n_done = scene.sandbox.json(&["job", "1"])["counts"]["done"].as_u64().expect("a number") as usize;
+    let Scene { platform, sandbox, .. } = &mut scene;
+    platform.kill_node(sandbox);
+    // What was executed and not known to be done: on the other node, too.
+    let n_again_max = scene.sandbox.read("executions").lines().count() - n_done;
+    scene.ends_well(n_again_max);
+    let states = scene.platform.say("sinfo", &["-h", "-N", "-p", "batch", "-o", "%N %t"]);
+    assert!(states.contains("n1 down"), "{states}");
+}
+
+#[test]
+fn two_hundred_allocations_cost_one_listing_a_poll() {
+    let sandbox = Sandbox::new();
+    let Some(mut cluster) = Cluster::start(&sandbox) else { return };
+    let calls = sandbox.path().join("calls");
+    put_before(&sandbox, &mut cluster, "squeue", &format!("date +%s%N >> {}", calls.display()));
+    cluster.say("scontrol", &["update", "partition=batch", "state=down"]);
+    let fields = "name: cluster, adapter: slurm, partition: batch, pilots_max: 200, walltime: 10m";
+    let mut scene = Scene::start(sandbox, cluster, fields);
+    scene.write_job_of(1000, "true");
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+    let n_waiting = || scene.sandbox.json(&["platforms"])[0]["n_allocations_waiting"].as_u64();
+    until("all wait", || n_waiting() == Some(200));
+    let times =
+        || -> Vec<u64> { scene.sandbox.read("calls").lines().filter_map(|line| line.parse().ok()).collect() };
+    let n_before = times().len();
+    until("they have been listed some times", || times().len() >= n_before + 8);
+    let times = times();
+    let took_s = (times[times.len() - 1] - times[0]) as f64 / 1e9;
+    // Both ends count, and that a call may begin late.
+    assert!(times.len() as f64 <= took_s + 2.0, "{} calls of squeue in {took_s} s", times.len());
+    assert_eq!(scene.platform.jobs("PENDING").len(), 200);
+    scene.stops();
+    assert_eq!(scene.platform.jobs("PENDING,RUNNING"), Vec::<String>::new());
+}
+
+/// From now on managers run these lines before a program of SLURM's.
+fn put_before(sandbox: &Sandbox, cluster: &mut Cluster, program: &str, lines: &str) {
+    let script = format!("#!/bin/sh\n{lines}\nPATH=${{PATH#*:}} exec {program} \"$@\"\n");
     let bin = sandbox.path().join("bin");
     fs::create_dir(&bin).expect("a folder");
-    fs::write(bin.join("scancel"), script).expect("a script");
-    fs::set_permissions(bin.join("scancel"), fs::Permissions::from_mode(0o755)).expect("a program");
+    fs::write(bin.join(program), script).expect("a script");
+    fs::set_permissions(bin.join(program), fs::Permissions::from_mode(0o755)).expect("a program");
     for (_, value) in cluster.environment.iter_mut().filter(|(name, _)| name == "PATH") {
         *value = format!("{}:{value}", bin.display());
     }
+}
+
+fn scancel_that_fails_once(sandbox: &Sandbox, cluster: &mut Cluster) {
+    let refused = sandbox.path().join("refused").display().to_string();
+    put_before(sandbox, cluster, "scancel", &format!("[ -e {refused} ] || {{ : > {refused}; exit 1; }}"));
 }
 
 #[test]
@@ -110,10 +185,22 @@ fn jobs_that_wait_are_gone_when_the_manager_has_stopped() {
     assert_eq!(scene.platform.jobs("PENDING,RUNNING"), Vec::<String>::new());
 }
 
+/// The beginning of one.
+fn program_of_another_machine(sandbox: &Sandbox) -> String {
+    let mut bytes = fs::read(tests::program()).expect("a program");
+    bytes.truncate(4096);
+    bytes[18] ^= 0xff;
+    let path = sandbox.path().join("foreign");
+    fs::write(&path, bytes).expect("a file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a program");
+    path.display().to_string()
+}
+
 #[test]
 fn a_platform_is_tried_before_it_is_used() {
     let sandbox = Sandbox::new();
     let Some(mut cluster) = Cluster::start(&sandbox) else { return };
+    let foreign = program_of_another_machine(&sandbox);
     let platform = |name: &str, more: &str| format!("- {{name: {name}, adapter: slurm, cores: 2, {more}}}\n");
     let platforms = [
         platform("good", "partition: batch, walltime: 10m"),
@@ -121,6 +208,10 @@ fn a_platform_is_tried_before_it_is_used() {
         platform("down", "partition: down"),
         platform("long", "partition: batch, walltime: 2h"),
         platform("wide", "partition: batch, memory: 1TiB"),
+        platform("bare", "partition: batch, agent: /no/such/agent"),
+        platform("foreign", &format!("partition: batch, agent: {foreign}")),
+        platform("readonly", "partition: batch, folder: /proc/pilots"),
+        platform("odd", "partition: batch, setup: [echo oops, exit 3]"),
     ];
     sandbox.write("manager.yaml", &format!("platforms:\n{}", platforms.concat()));
     scancel_that_fails_once(&sandbox, &mut cluster);
@@ -133,13 +224,21 @@ fn a_platform_is_tried_before_it_is_used() {
     let (code, out, err) = check("good", &[]);
     assert_eq!(code, Some(0), "{out}{err}");
     let steps: Vec<&str> = out.lines().map(|line| line[..13].trim_end()).collect();
-    assert_eq!(steps, ["connection", "batch system", "queue", "folder", "listing", "probe", "end"], "{out}");
+    assert_eq!(
+        steps,
+        ["connection", "batch system", "queue", "folder", "agent", "listing", "probe", "end"],
+        "{out}"
+    );
     until("the probe is gone", || cluster.jobs("PENDING,RUNNING,COMPLETING").is_empty());
     for (name, word) in [
         ("misspelt", "there are batch, down"),
         ("down", "starts no jobs at present"),
         ("long", "the most of batch is 1h"),
         ("wide", "no node of batch"),
+        ("bare", "agent         FAILED  failed to run the agent /no/such/agent: sh: "),
+        ("foreign", "Exec format error"),
+        ("readonly", "folder        FAILED  failed to write in /proc/pilots: mkdir: cannot create"),
+        ("odd", "it ended before its pilot came; it wrote: oops"),
     ] {
         let (code, out, err) = check(name, &[]);
         assert!(code == Some(3) && out.contains(word), "{name}: {code:?} {out}{err}");
@@ -150,9 +249,27 @@ fn a_platform_is_tried_before_it_is_used() {
     until("the nodes are busy", || cluster.jobs("RUNNING").len() == 1);
     let (code, out, _) = check("good", &["--wait", "1s", "--json"]);
     assert!(code == Some(3) && out.contains("not home after 1.0s"), "{busy}{code:?} {out}");
+    assert!(out.contains("; slurm says: Resources"), "{out}");
     assert!(sandbox.path().join("refused").exists(), "the first scancel failed");
     assert!(cluster.jobs("PENDING").is_empty(), "the probe is taken back");
     cluster.say("scancel", &["--user=root"]);
+}
+
+#[test]
+fn a_folder_without_room_is_told_before_anything_is_submitted() {
+    let sandbox = Sandbox::new();
+    let Some(cluster) = Cluster::start(&sandbox) else { return };
+    let Some(disk) = Disk::mount(&sandbox, "scratch", "size=1m") else { return };
+    disk.fill();
+    let folder = disk.path().display();
+    let platform = format!("platforms: [{{name: full, adapter: slurm, cores: 2, folder: {folder}}}]\n");
+    sandbox.write("manager.yaml", &platform);
+    let mut check = sandbox.command(&["platform", "check", "full"]);
+    let output = check.envs(cluster.environment.iter().cloned()).output().expect("it runs");
+    let last = text(&output.stdout).lines().next_back().unwrap_or_default().to_owned();
+    assert_eq!(output.status.code(), Some(3), "{last}");
+    assert!(last.starts_with(&format!("folder        FAILED  failed to write in {folder}: ")), "{last}");
+    assert!(last.contains("No space left on device"), "{last}");
 }
 
 #[test]

@@ -1,14 +1,25 @@
 //! Pilots on a host that cannot reach the manager: only its sshd is open, and they come home through that.
 
-use tests::{Sandbox, apart::Apart, scene::Scene, until};
+use tests::{
+    Sandbox,
+    apart::Apart,
+    scene::{Platform, Scene},
+    slurm::Cluster,
+    until,
+};
 
 /// A host apart and a manager with pilots there; `None` where there can be none.
 fn start(more: &str) -> Option<Scene<Apart>> {
     let sandbox = Sandbox::new();
     let apart = Apart::start(&sandbox, "")?;
-    let config = sandbox.write("ssh_config", &apart.client_configuration());
-    let fields = format!("name: far, adapter: hosts, ssh: apart, ssh_config: {}{more}", config.display());
+    let fields = format!("adapter: hosts, {}{more}", behind_ssh(&sandbox, &apart));
     Some(Scene::start(sandbox, apart, &fields))
+}
+
+/// What manager.yaml says of any platform there.
+fn behind_ssh(sandbox: &Sandbox, apart: &Apart) -> String {
+    let config = sandbox.write("ssh_config", &apart.client_configuration());
+    format!("name: far, ssh: apart, ssh_config: {}", config.display())
 }
 
 /// Besides, none ran twice, and no relay is left.
@@ -43,6 +54,47 @@ fn pilots_come_home_through_the_tunnel() {
     ends_well(scene);
 }
 
+/// A cluster of a host apart.
+struct FarCluster {
+    cluster: Cluster,
+    /// Ends after the cluster.
+    apart: Apart,
+}
+
+impl Platform for FarCluster {
+    fn has_pilots(&self, sandbox: &Sandbox) -> bool {
+        self.cluster.has_pilots(sandbox)
+    }
+}
+
+#[test]
+fn pilots_of_a_cluster_come_home_through_the_tunnel() {
+    let sandbox = Sandbox::new();
+    let Some(apart) = Apart::start(&sandbox, "") else { return };
+    let Some(cluster) = Cluster::start_apart(&sandbox, &apart) else { return };
+    let behind_ssh = behind_ssh(&sandbox, &apart);
+    let fields = format!(
+        "adapter: slurm, partition: batch, pilots_max: 2, walltime: 10m, {behind_ssh}{}",
+        there_already()
+    );
+    let mut scene = Scene::start(sandbox, FarCluster { cluster, apart }, &fields);
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+    scene.until_executed(40);
+    let jobs = scene.platform.cluster.jobs("RUNNING");
+    assert_eq!((jobs.len(), scene.platform.apart.n_logins()), (2, 1), "one connection carries all");
+    scene.platform.apart.cut();
+    scene.until_executed(80);
+    scene.kill_manager();
+    scene.serve();
+    scene.until_executed(120);
+    assert_eq!(scene.platform.cluster.jobs("PENDING,RUNNING"), jobs, "those of before go on");
+    scene.ends_well(0);
+    let is_of_the_cluster = |command: &str| command.contains("slurm") || command.contains("munge");
+    until("nothing but the cluster is left", || {
+        scene.sandbox.processes().iter().all(|(_, command)| is_of_the_cluster(command))
+    });
+}
+
 #[test]
 fn a_host_is_tried_while_others_work_there() {
     let Some(scene) = start(&there_already()) else { return };
@@ -51,6 +103,8 @@ fn a_host_is_tried_while_others_work_there() {
     let said = scene.sandbox.ok(&["platform", "check", "far"]);
     let probe = said.lines().find(|line| line.starts_with("probe")).unwrap_or_default();
     assert!(probe.contains("came home from localhost"), "{said}");
+    let there = std::fs::read_dir(scene.sandbox.path().join("home/.pilotfish/pilots")).expect("a folder");
+    assert_eq!(there.count(), 1, "the probe's is gone, that of the pilot at work is not");
     let right = scene.sandbox.read("ssh_config");
     scene.sandbox.write("ssh_config", &right.replace("/apart/id", "/apart/host_rsa"));
     let refused = scene.sandbox.run(&["platform", "check", "far", "--no-probe"]);

@@ -7,6 +7,9 @@ use scheduler::{resources::Resources, time::Span};
 /// The platform's own id of an allocation.
 pub type BatchId = String;
 
+/// The file in a pilot's folder that has what its batch job wrote.
+pub const JOB_LOG: &str = "job.log";
+
 /// What is asked of a platform.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AllocationRequest {

@@ -29,7 +29,7 @@ fn ids() -> [String; 3] {
 
 fn commands(adapter: &dyn Adapter) -> Vec<Command> {
     let always = [adapter.submit(&request(1)), adapter.list("pf1-"), adapter.cancel(&ids())];
-    let some = [adapter.version(), adapter.describe(), adapter.load()];
+    let some = [adapter.version(), adapter.describe(), adapter.load(), adapter.why_it_waits("11.host")];
     always.into_iter().chain(some.into_iter().flatten()).collect()
 }
 

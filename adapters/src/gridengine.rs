@@ -172,7 +172,7 @@ impl Adapter for GridEngine {
         }
         let parallel_environment = parallel_environment.filter(|_| request.capacity.cores > 1);
         let file = format!("{}/join", request.folder);
-        let script = script_without_secret(&self.site, &self.agent_command, &request.tag, &file);
+        let script = script_without_secret(&self.site, &self.agent_command, request, &file);
         let line = format!(
             "folder={}\n{} <<'{END}'\n{script}{END}\n",
             quoted(&request.folder),
@@ -209,6 +209,11 @@ impl Adapter for GridEngine {
 
     fn cancel(&self, ids: &[BatchId]) -> Command {
         GridEngine::shell(CANCEL, ids.to_vec(), Vec::new())
+    }
+
+    fn why_it_waits(&self, id: &str) -> Option<Command> {
+        let line = "qstat -j \"$1\" | sed -n '/^scheduling info:/,$ s/^\\(scheduling info:\\)\\{0,1\\} *//p'";
+        Some(GridEngine::shell(line, vec![id.to_owned()], Vec::new()))
     }
 
     fn describe(&self) -> Option<Command> {

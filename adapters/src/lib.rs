@@ -45,6 +45,11 @@ pub trait Adapter: Send + Sync {
     /// What takes allocations away. Those that are gone already are no error.
     fn cancel(&self, ids: &[BatchId]) -> Command;
 
+    /// What prints why an allocation of ours waits, in the platform's words; `None` where none says it.
+    fn why_it_waits(&self, _id: &str) -> Option<Command> {
+        None
+    }
+
     /// What prints the batch system's version; `None` where there is none.
     fn version(&self) -> Option<Command> {
         None

@@ -120,7 +120,7 @@ impl Adapter for Pbs {
     }
 
     fn submit(&self, request: &AllocationRequest) -> Command {
-        let AllocationRequest { tag, n_nodes, walltime, join, .. } = request;
+        let AllocationRequest { tag, n_nodes, walltime, .. } = request;
         let mut words: Vec<String> =
             ["-S", "/bin/sh", "-r", "n", "-m", "n", "-j", "oe", "-o", "/dev/null"].map(str::to_owned).into();
         words.extend(["-N".to_owned(), tag.clone()]);
@@ -130,8 +130,8 @@ impl Adapter for Pbs {
         words.extend(seconds.into_iter().flat_map(|s| ["-l".to_owned(), format!("walltime={s}")]));
         words.extend(self.site.options.iter().cloned());
         let script = match n_nodes {
-            1 => script(&self.site, &self.agent_command, &[], tag, join),
-            _ => script_by_file(&self.site, &self.agent_command, FIND_PBSDSH, tag, join),
+            1 => script(&self.site, &self.agent_command, &[], request),
+            _ => script_by_file(&self.site, &self.agent_command, FIND_PBSDSH, request),
         };
         // `-f`: OpenPBS would leave a process behind for a minute.
         let line = format!(
@@ -169,6 +169,10 @@ impl Adapter for Pbs {
 
     fn cancel(&self, ids: &[BatchId]) -> Command {
         Pbs::shell(CANCEL, ids.to_vec(), Vec::new())
+    }
+
+    fn why_it_waits(&self, id: &str) -> Option<Command> {
+        Some(Pbs::shell(WHY_IT_WAITS, vec![id.to_owned()], Vec::new()))
     }
 
     fn describe(&self) -> Option<Command> {
@@ -227,6 +231,11 @@ fn nodes(request: &AllocationRequest) -> String {
     }
     words
 }
+
+/// Prints the comment of job `$1`, whose lines may be folded: what follows begins with a tab.
+const WHY_IT_WAITS: &str = r#"qstat -f "$1" | awk '
+/^    / { is_comment = sub(/^    comment = /, "") }
+is_comment { sub(/^\t/, ""); printf "%s", $0 }'"#;
 
 /// Lines after which `$launcher` begins a program on each node of the job.
 const FIND_PBSDSH: &str = r#"PATH=$PATH:$(sed -n 's/^PBS_EXEC=//p' /etc/pbs.conf 2>/dev/null)/bin

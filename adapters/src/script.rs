@@ -2,23 +2,35 @@
 
 use profiles::site::Site;
 
+use crate::command::{AllocationRequest, JOB_LOG};
+
 /// The document's end in the script: nothing of a JSON document is this line.
 pub(crate) const END: &str = "PILOTFISH-JOIN";
 
 /// The script of an allocation: site's lines, then one agent on each node, begun by `launcher` where it
 /// stands for itself. The join document comes by standard input, which the shell takes from the script, so
 /// that it is in no argument and no file of ours.
-pub(crate) fn script(site: &Site, agent: &[String], launcher: &[String], tag: &str, join: &[u8]) -> Vec<u8> {
+pub(crate) fn script(
+    site: &Site,
+    agent: &[String],
+    launcher: &[String],
+    request: &AllocationRequest,
+) -> Vec<u8> {
     let words: Vec<String> = launcher.iter().chain(program(site, agent)).cloned().collect();
-    with_document(site, &[], &begin(&words, tag), join)
+    with_document(site, &[], &begin(&words, &request.tag), request)
 }
 
 /// The same for batch systems that show scripts to everybody: the join document is in the file, which is
 /// gone when the agent begins.
-pub(crate) fn script_without_secret(site: &Site, agent: &[String], tag: &str, join_file: &str) -> String {
+pub(crate) fn script_without_secret(
+    site: &Site,
+    agent: &[String],
+    request: &AllocationRequest,
+    join_file: &str,
+) -> String {
     let file = quoted(join_file);
     let take = format!("exec 3<{file} && rm -f {file} || exit 1");
-    lines_of(site, &[take, format!("{} <&3 3<&-", begin(program(site, agent), tag))])
+    lines_of(site, request, &[take, format!("{} <&3 3<&-", begin(program(site, agent), &request.tag))])
 }
 
 /// The same where the launcher gives no standard input on: the document is in a file that only its owner
@@ -28,9 +40,9 @@ pub(crate) fn script_by_file(
     site: &Site,
     agent: &[String],
     find_launcher: &str,
-    tag: &str,
-    join: &[u8],
+    request: &AllocationRequest,
 ) -> Vec<u8> {
+    let tag = &request.tag;
     let folder = site.folder.as_deref().map_or("\"$HOME\"".to_owned(), quoted);
     let before = [
         find_launcher.to_owned(),
@@ -38,7 +50,7 @@ pub(crate) fn script_by_file(
         "trap 'rm -f \"$join\"' EXIT".to_owned(),
         "trap 'exit 143' TERM".to_owned(),
     ];
-    let mut script = with_document(site, &before, "(umask 077; cat > \"$join\")", join);
+    let mut script = with_document(site, &before, "(umask 077; cat > \"$join\")", request);
     let agent = format!("{} < \"$1\"", begin(program(site, agent), tag));
     script.extend_from_slice(format!("$launcher /bin/sh -c {} sh \"$join\"\n", quoted(&agent)).as_bytes());
     script
@@ -50,12 +62,12 @@ pub(crate) fn script_on_each(
     site: &Site,
     agent: &[String],
     everywhere: &str,
-    tag: &str,
+    request: &AllocationRequest,
     join_file: &str,
 ) -> String {
-    let on_a_node =
-        format!("export LOADL_STEP_ID=\"$1\"\n{} < {}", begin(program(site, agent), tag), quoted(join_file));
-    let rest = lines_of(site, &[on_a_node]);
+    let agent = begin(program(site, agent), &request.tag);
+    let on_a_node = format!("export LOADL_STEP_ID=\"$1\"\n{agent} < {}", quoted(join_file));
+    let rest = lines_of(site, request, &[on_a_node]);
     let (first, rest) = rest.split_once('\n').unwrap_or((&rest, ""));
     format!("{first}\nif [ $# -eq 0 ]; then\n{everywhere}\nfi\n{rest}")
 }
@@ -71,17 +83,25 @@ fn begin(words: &[String], tag: &str) -> String {
 }
 
 /// The site's lines, some of ours, and one that reads the document.
-fn with_document(site: &Site, before: &[String], reader: &str, join: &[u8]) -> Vec<u8> {
+fn with_document(site: &Site, before: &[String], reader: &str, request: &AllocationRequest) -> Vec<u8> {
     let lines: Vec<String> = before.iter().cloned().chain([format!("{reader} <<'{END}'")]).collect();
-    let mut script = lines_of(site, &lines).into_bytes();
-    script.extend_from_slice(join);
+    let mut script = lines_of(site, request, &lines).into_bytes();
+    script.extend_from_slice(&request.join);
     script.extend_from_slice(format!("\n{END}\n").as_bytes());
     script
 }
 
-fn lines_of(site: &Site, lines: &[String]) -> String {
-    let all = ["#!/bin/sh".to_owned()].into_iter().chain(site.setup.iter().chain(lines).cloned());
+fn lines_of(site: &Site, request: &AllocationRequest, lines: &[String]) -> String {
+    let first = ["#!/bin/sh".to_owned(), keep_what_is_written(&request.folder)];
+    let all = first.into_iter().chain(site.setup.iter().chain(lines).cloned());
     all.map(|line| line + "\n").collect()
+}
+
+/// From now on what is written is kept in the pilot's folder, for whoever asks why no pilot came. Where that
+/// cannot be the job goes on without.
+fn keep_what_is_written(folder: &str) -> String {
+    let (folder, log) = (quoted(folder), quoted(&format!("{folder}/{JOB_LOG}")));
+    format!("(umask 077; mkdir -p {folder} && : >> {log}) && exec >> {log} 2>&1")
 }
 
 /// A word for `/bin/sh`.

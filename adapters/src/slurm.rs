@@ -86,7 +86,7 @@ impl Adapter for Slurm {
     }
 
     fn submit(&self, request: &AllocationRequest) -> Command {
-        let AllocationRequest { tag, n_nodes, capacity, walltime, join, .. } = request;
+        let AllocationRequest { tag, n_nodes, capacity, walltime, .. } = request;
         let mut words: Vec<String> =
             ["sbatch", "--parsable", "--no-requeue", "--export=NONE", "--ntasks-per-node=1"]
                 .map(str::to_owned)
@@ -110,7 +110,7 @@ impl Adapter for Slurm {
         // The environment of the submission would reach the tasks by way of the launcher.
         let launcher = ["env", "-u", "SLURM_EXPORT_ENV", "srun", "--kill-on-bad-exit=0"].map(str::to_owned);
         let launcher = if *n_nodes > 1 { &launcher[..] } else { &[] };
-        let script = script(&self.site, &self.agent_command, launcher, tag, join);
+        let script = script(&self.site, &self.agent_command, launcher, request);
         Slurm::shell("exec \"$@\"", words, script)
     }
 
@@ -147,6 +147,11 @@ impl Adapter for Slurm {
     fn cancel(&self, ids: &[BatchId]) -> Command {
         let words = ["scancel".to_owned()].into_iter().chain(ids.iter().cloned()).collect();
         Slurm::shell("exec \"$@\"", words, Vec::new())
+    }
+
+    fn why_it_waits(&self, id: &str) -> Option<Command> {
+        let words = ["squeue", "--noheader", "--all", "--format=%r", "--jobs", id].map(str::to_owned);
+        Some(Slurm::shell("exec \"$@\"", words.into(), Vec::new()))
     }
 
     fn version(&self) -> Option<Command> {
@@ -193,9 +198,11 @@ fn minutes(span: Span) -> u64 {
     span.0.div_ceil(60_000_000).max(1)
 }
 
-/// The last line of standard error has the cause, without the program's name before it.
+/// The last line of standard error has the cause, without the program's name before it; behind that may be
+/// one that recommends the manual.
 fn last_error(output: &Output) -> String {
-    let line = output.stderr.lines().rev().find(|line| !line.trim().is_empty());
+    let has_cause = |line: &&str| !line.trim().is_empty() && !line.starts_with("Try \"");
+    let line = output.stderr.lines().rev().find(has_cause);
     let line = line.map(|line| line.trim_start_matches("sbatch: ").trim_start_matches("error: "));
     line.map_or_else(|| output.words(), |line| Output { stderr: line.to_owned(), ..output.clone() }.words())
 }

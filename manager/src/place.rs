@@ -73,6 +73,7 @@ pub struct Plan {
 pub struct Place {
     plan: Plan,
     adapter: Box<dyn Adapter>,
+    agent: Vec<String>,
     host: Host,
 }
 
@@ -98,12 +99,21 @@ impl Place {
                 Host::There { ssh: Box::new(ssh), known: None, relay: None }
             }
         };
-        Some(Place { plan, adapter, host })
+        let agent = match &plan.site.agent {
+            Some(agent) => vec![agent.clone()],
+            None => plan.surroundings.agent_command.clone(),
+        };
+        Some(Place { plan, adapter, agent, host })
     }
 
     /// The codec for its commands.
     pub fn adapter(&self) -> &dyn Adapter {
         &*self.adapter
+    }
+
+    /// How the agent is run where the commands are: elsewhere than here that is known once there is ground.
+    pub fn agent(&self) -> &[String] {
+        &self.agent
     }
 
     /// Sees to it that commands can be run.
@@ -153,6 +163,7 @@ impl Place {
             }
             Some(Reach::Direct | Reach::At(_)) => (proxy(&self.plan.site), None),
         };
+        self.agent.clone_from(&agent);
         let surroundings = Surroundings { agent_command: agent };
         if let Some(adapter) = adapters::adapter(&self.plan.adapter, &surroundings, &self.plan.site) {
             self.adapter = adapter;

@@ -27,7 +27,9 @@ impl Apart {
             return None;
         }
         let folder = sshd::prepare(sandbox, "apart", lines)?;
-        let script = "hostname localhost && ip link set lo up && echo > \"$1\" && exec cat";
+        // Who has no address but the loopback one looks up none, written as numbers either: SLURM does so.
+        let script = "hostname localhost && ip link set lo up && ip address add 192.0.2.1/32 dev lo && \
+                      echo > \"$1\" && exec cat";
         let is_up = folder.join("up");
         let mut unshare = Command::new("unshare");
         unshare.args(["--net", "--uts", "sh", "-c", script, "sh"]).arg(&is_up);
@@ -75,6 +77,15 @@ impl Apart {
             path("known_hosts"),
             path("pids"),
         )
+    }
+
+    /// Gives the sessions there more variables.
+    pub fn set_environment(&self, variables: &[(String, String)]) {
+        let path = self.folder.join("sshd_config");
+        let text = fs::read_to_string(&path).expect("its configuration");
+        let more: String = variables.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+        let with_more = text.replace("SetEnv HOME=", &format!("SetEnv{more} HOME="));
+        fs::write(path, with_more).expect("its configuration");
     }
 
     /// How often somebody was let in so far.

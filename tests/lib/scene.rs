@@ -31,9 +31,14 @@ pub struct Scene<P> {
 impl<P: Platform> Scene<P> {
     /// Starts the manager. `fields`: what manager.yaml says of the platform, from its name on.
     pub fn start(sandbox: Sandbox, platform: P, fields: &str) -> Scene<P> {
+        Scene::start_with(sandbox, platform, fields, "")
+    }
+
+    /// The same with more of its limits.
+    pub fn start_with(sandbox: Sandbox, platform: P, fields: &str, limits: &str) -> Scene<P> {
         let configuration = format!(
             "platforms: [{{cores: 2, poll_interval: 1s, idle_timeout: 1s, {fields}}}]\n\
-             limits: {{platform_delay_max: 2s, grace: 10s, submit_limit: 10s}}\n"
+             limits: {{platform_delay_max: 2s, grace: 10s, submit_limit: 10s, {limits}}}\n"
         );
         sandbox.write("manager.yaml", &configuration);
         let mut scene = Scene { manager: None, platform, sandbox };
@@ -44,11 +49,16 @@ impl<P: Platform> Scene<P> {
 
     /// Writes `job.yaml`: the sweep, whose tasks say which they are and then run this.
     pub fn write_job(&self, command: &str) {
+        self.write_job_of(N_TASKS, command);
+    }
+
+    /// The same with so many tasks.
+    pub fn write_job_of(&self, n_tasks: u64, command: &str) {
         let executions = self.sandbox.path().join("executions");
         let job = format!(
             "command: 'echo {{n}} >> {}; {command}'\nsweep: {{n: {{range: [0, {}]}}}}\ncrash_limit: 100\n",
             executions.display(),
-            N_TASKS - 1
+            n_tasks - 1
         );
         self.sandbox.write("job.yaml", &job);
     }
@@ -88,14 +98,19 @@ impl<P: Platform> Scene<P> {
         self.sandbox.ok(&["allocation", "cancel", "1"]);
     }
 
-    /// Every task gets one result, no more run twice than were lost with pilots, pilots that are idle leave,
-    /// and the manager ends.
-    pub fn ends_well(&mut self, n_again_max: usize) {
+    /// Waits until every task has its result.
+    pub fn until_done(&self) {
         let job = || self.sandbox.json(&["job", "1"]);
         until("the sweep is done", || {
             assert_eq!(job()["counts"]["failed"], 0, "{}", job());
             job()["state"] == "done"
         });
+    }
+
+    /// Every task gets one result, no more run twice than were lost with pilots, pilots that are idle leave,
+    /// and the manager ends.
+    pub fn ends_well(&mut self, n_again_max: usize) {
+        self.until_done();
         let executions = self.sandbox.read("executions");
         let mut executed: Vec<&str> = executions.lines().collect();
         let n_all = executed.len();

@@ -10,7 +10,7 @@ use std::{
 
 use nix::{sys::signal::Signal, unistd::Uid};
 
-use crate::{Running, Sandbox, scene::Platform, text, until};
+use crate::{Running, Sandbox, apart::Apart, scene::Platform, signal_pid, text, until};
 
 /// Nodes of the cluster, named n1, n2.
 const N_NODES: u16 = 2;
@@ -21,6 +21,8 @@ const N_CORES: u16 = 2;
 pub struct Cluster {
     /// What its commands need in their environment.
     pub environment: Vec<(String, String)>,
+    /// Before each of them: where they are run.
+    words: Vec<String>,
     folder: PathBuf,
     controller: Option<Running>,
     nodes: Vec<Running>,
@@ -31,6 +33,18 @@ pub struct Cluster {
 impl Cluster {
     /// Starts one; `None`, with the reason printed, where that is not possible.
     pub fn start(sandbox: &Sandbox) -> Option<Cluster> {
+        let host = nix::unistd::gethostname().expect("a name").to_string_lossy().into_owned();
+        Cluster::start_on(sandbox, &host, Vec::new())
+    }
+
+    /// Starts one on a host apart, which only that host reaches.
+    pub fn start_apart(sandbox: &Sandbox, apart: &Apart) -> Option<Cluster> {
+        let cluster = Cluster::start_on(sandbox, "localhost", apart.words())?;
+        apart.set_environment(&cluster.environment);
+        Some(cluster)
+    }
+
+    fn start_on(sandbox: &Sandbox, host: &str, words: Vec<String>) -> Option<Cluster> {
         if !Uid::effective().is_root() {
             println!("SKIPPED: only root can start SLURM's daemons");
             return None;
@@ -50,13 +64,14 @@ impl Cluster {
         fs::set_permissions(sandbox.path(), fs::Permissions::from_mode(0o755)).expect("an open sandbox");
         let munge = munge(sandbox, &folder);
         let conf = folder.join("slurm.conf");
-        fs::write(&conf, configuration(&folder)).expect("slurm.conf");
+        fs::write(&conf, configuration(&folder, host)).expect("slurm.conf");
         let path = std::env::var("PATH").unwrap_or_default();
         let environment = vec![
             ("SLURM_CONF".to_owned(), conf.display().to_string()),
             ("PATH".to_owned(), format!("{path}:/usr/sbin")),
         ];
-        let mut cluster = Cluster { environment, folder, controller: None, nodes: Vec::new(), _munge: munge };
+        let mut cluster =
+            Cluster { environment, words, folder, controller: None, nodes: Vec::new(), _munge: munge };
         cluster.start_controller(sandbox);
         for n in 1..=N_NODES {
             let node = cluster.daemon(sandbox, &format!("n{n}"), "slurmd", &["-D", "-N", &format!("n{n}")]);
@@ -88,6 +103,26 @@ impl Cluster {
         controller.wait();
     }
 
+    /// Ends the first node and all that runs there, at once, and says that it is down.
+    pub fn kill_node(&mut self, sandbox: &Sandbox) {
+        let jobs = self.say("squeue", &["-h", "-w", "n1", "-t", "RUNNING", "-o", "%A"]);
+        let steps: Vec<String> = jobs.lines().map(|job| format!("slurmstepd: [{job}.")).collect();
+        let node = self.nodes.remove(0);
+        let is_there = |pid: u32, command: &str| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let is_of_a_job = text(&environment).split('\0').any(|line| line == "SLURMD_NODENAME=n1");
+            is_of_a_job || pid == node.pid() || steps.iter().any(|step| command.starts_with(step))
+        };
+        let there = || sandbox.processes().into_iter().filter(|(pid, command)| is_there(*pid, command));
+        until("nothing runs there", || {
+            there().for_each(|(pid, _)| signal_pid(pid, Signal::SIGKILL));
+            // Whoever was started between the look and the signal is found by the next look.
+            there().next().is_none()
+        });
+        node.wait();
+        self.say("scontrol", &["update", "nodename=n1", "state=down", "reason=power"]);
+    }
+
     /// What a command of SLURM says.
     pub fn say(&self, program: &str, arguments: &[&str]) -> String {
         let output = self.command(program).args(arguments).output().expect("SLURM's commands are installed");
@@ -101,8 +136,9 @@ impl Cluster {
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.envs(self.environment.iter().cloned());
+        let mut words = self.words.iter().map(String::as_str).chain([program]);
+        let mut command = Command::new(words.next().expect("a program"));
+        command.args(words).envs(self.environment.iter().cloned());
         command
     }
 
@@ -157,14 +193,13 @@ fn munge(sandbox: &Sandbox, folder: &Path) -> Running {
     munge
 }
 
-fn configuration(folder: &Path) -> String {
+fn configuration(folder: &Path, host: &str) -> String {
     // Freed again at once; whoever takes one in between makes a daemon end, and the test say so.
     let listeners: Vec<TcpListener> =
         (0..=N_NODES).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
     let ports: Vec<u16> =
         listeners.iter().map(|listener| listener.local_addr().expect("its address").port()).collect();
-    let host = nix::unistd::gethostname().expect("a name").to_string_lossy().into_owned();
-    let host = host.split('.').next().unwrap_or_default().to_owned();
+    let host = host.split('.').next().unwrap_or_default();
     let folder = folder.display();
     let mut text = format!(
         "ClusterName=pilot\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser=root\nSlurmctldPort={}\n\

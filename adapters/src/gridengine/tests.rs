@@ -96,10 +96,26 @@ fn the_join_document_is_in_a_private_file_that_the_script_takes_away() {
         output.stdout,
         "-clear -terse -w e -r n -notify -S /bin/sh -wd / -j y -o /dev/null -N pf1-2 -q all.q -P lab \
          -l h_rt=3601 -l exclusive=true -m n -l h_vmem=3072M -l gpu=2\n\
-         #!/bin/sh\nmodule load glibc\nexec 3<FOLDER/join && rm -f FOLDER/join || exit 1\n\
+         #!/bin/sh\n(umask 077; mkdir -p FOLDER && : >> FOLDER/job.log) && exec >> FOLDER/job.log 2>&1\n\
+         module load glibc\nexec 3<FOLDER/join && rm -f FOLDER/join || exit 1\n\
          exec '/opt/pilot fish/agent' run --tag pf1-2 --join - <&3 3<&-\n600 FOLDER/join\n"
     );
     assert_eq!(files, ["{\"token\":\"secret\"}"]);
+}
+
+#[test]
+fn why_a_job_waits_is_what_the_scheduler_says_of_each_queue() {
+    let recorded = steps(include_str!("../../transcripts/gridengine/pending.txt"));
+    let step = of(&recorded, "qstat -j 46").remove(0);
+    let command = grid_engine().why_it_waits("46").expect("a command");
+    let output = run(&program("qstat", &step.output), &command);
+    assert_eq!(
+        output.stdout,
+        "queue instance \"down.q@localhost\" dropped because it is disabled\n\
+         queue instance \"all.q@localhost\" dropped because it is full\n\
+         cannot run in queue \"short.q\" because it is not contained in its hard queue list (-q)\n\
+         cannot run in PE \"smp\" because it only offers 0 slots\n"
+    );
 }
 
 #[test]

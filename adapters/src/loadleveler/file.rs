@@ -48,17 +48,17 @@ pub(super) fn job_command_file(
     agent: &[String],
     request: &AllocationRequest,
 ) -> Result<String, &'static str> {
-    let AllocationRequest { tag, n_nodes, folder, .. } = request;
+    let AllocationRequest { n_nodes, folder, .. } = request;
     let (file, join) = (format!("{folder}/{NAME}"), format!("{folder}/join"));
     let script = match n_nodes {
-        1 => script_without_secret(site, agent, tag, &join),
+        1 => script_without_secret(site, agent, request, &join),
         // A launcher may give its words to a shell, or not.
         _ if quoted(folder) != *folder => {
             return Err("pilots of several nodes need a folder whose path has no blanks and no quotes");
         }
         _ => {
             let begin = format!("join={join} script={file}\n{ON_EACH}");
-            script_on_each(site, agent, &begin, tag, &join)
+            script_on_each(site, agent, &begin, request, &join)
         }
     };
     let (first, rest) = script.split_once('\n').unwrap_or((&script, ""));

@@ -74,7 +74,6 @@ const KEYWORDS: &str = "\
 # @ network.MPI = sn_all,not_shared,US
 # @ Restart = yes
 # @ queue
-module load glibc
 ";
 
 #[test]
@@ -85,7 +84,9 @@ fn the_join_document_is_in_no_argument_and_not_in_the_job_command_file() {
     let stdin = String::from_utf8_lossy(&command.stdin).into_owned();
     let (file, document) = stdin.split_once("PILOTFISH-JOIN\n").expect("both");
     assert_eq!(document, "{\"token\":\"secret\"}");
-    let script = "exec 3</scratch/pilots/pf1-2/join && rm -f /scratch/pilots/pf1-2/join || exit 1\n\
+    let script = "(umask 077; mkdir -p /scratch/pilots/pf1-2 && : >> /scratch/pilots/pf1-2/job.log) && \
+        exec >> /scratch/pilots/pf1-2/job.log 2>&1\nmodule load glibc\n\
+        exec 3</scratch/pilots/pf1-2/join && rm -f /scratch/pilots/pf1-2/join || exit 1\n\
         exec '/opt/pilot fish/agent' run --tag pf1-2 --join - <&3 3<&-\n";
     assert_eq!(file, format!("{KEYWORDS}{script}"));
 }
@@ -150,9 +151,10 @@ fn several_nodes_have_an_agent_each() {
         everywhere.contains("join=/scratch/pilots/pf1-2/join script=/scratch/pilots/pf1-2/job.cmd\n"),
         "{everywhere}"
     );
+    let (_, agent_there) = here.split_once("job.log 2>&1\n").expect("what is written is kept");
     let agent = "module load glibc\nexport LOADL_STEP_ID=\"$1\"\n\
         exec '/opt/pilot fish/agent' run --tag pf1-2 --join - < /scratch/pilots/pf1-2/join\n";
-    assert!(here.starts_with(agent), "{here}");
+    assert!(agent_there.starts_with(agent), "{here}");
 }
 
 #[test]

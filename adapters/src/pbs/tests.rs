@@ -67,7 +67,8 @@ fn the_join_document_is_in_the_script_only() {
     assert!(lines.contains("torque) set -- -l nodes=1:ppn=4:gpus=2 -l mem=3072mb \"$@\""), "{lines}");
     assert_eq!(
         String::from_utf8_lossy(&command.stdin),
-        "#!/bin/sh\nmodule load glibc\nexec '/opt/pilot fish/agent' run --tag pf1-2 --join - <<'PILOTFISH-JOIN'\n\
+        "#!/bin/sh\n(umask 077; mkdir -p /scratch/pilots/pf1-2 && : >> /scratch/pilots/pf1-2/job.log) && \
+         exec >> /scratch/pilots/pf1-2/job.log 2>&1\nmodule load glibc\nexec '/opt/pilot fish/agent' run --tag pf1-2 --join - <<'PILOTFISH-JOIN'\n\
          {\"token\":\"secret\"}\nPILOTFISH-JOIN\n"
     );
 }

@@ -33,7 +33,8 @@ fn the_join_document_is_in_the_script_only() {
     );
     assert_eq!(
         String::from_utf8_lossy(&command.stdin),
-        "#!/bin/sh\nmodule load glibc\nexec '/opt/pilot fish/agent' run --tag pf1-2 --join - <<'PILOTFISH-JOIN'\n\
+        "#!/bin/sh\n(umask 077; mkdir -p /scratch/pilots/pf1-2 && : >> /scratch/pilots/pf1-2/job.log) && \
+         exec >> /scratch/pilots/pf1-2/job.log 2>&1\nmodule load glibc\nexec '/opt/pilot fish/agent' run --tag pf1-2 --join - <<'PILOTFISH-JOIN'\n\
          {\"token\":\"secret\"}\nPILOTFISH-JOIN\n"
     );
 }
@@ -71,8 +72,15 @@ fn refused_submissions_say_why() {
             step.command
         );
     }
-    let why = "Batch job submission failed: Invalid partition name specified";
-    assert_eq!(slurm().read_submit(&refused[0].output), Err(AdapterError::Refused(why.into())));
+    let said = |command: &str| {
+        let step = refused.iter().find(|step| step.command.contains(command)).expect(command);
+        slurm().read_submit(&step.output).map_err(|error| error.to_string())
+    };
+    let first = slurm().read_submit(&refused[0].output).map_err(|error| error.to_string());
+    let partition = "refused: Batch job submission failed: Invalid partition name specified";
+    assert_eq!(first, Err(partition.to_owned()));
+    let option = "refused: unrecognized option '--nosuchoption'";
+    assert_eq!(said("--nosuchoption"), Err(option.to_owned()));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use clap::Args;
 
 /// What the pilot, or one of its tools, is to do.
 #[derive(Args)]
+#[command(version)]
 pub struct AgentArgs {
     #[command(subcommand)]
     command: AgentCommand,

@@ -1,4 +1,4 @@
-//! How much memory an input costs: an allocator that counts, and a bound on what it counts.
+//! How much memory something costs: an allocator that counts, and a bound on what it counts.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -11,8 +11,10 @@ struct Counting;
 static COUNTING: Counting = Counting;
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
+static N_PIECES: AtomicUsize = AtomicUsize::new(0);
 
 fn add(n_bytes: usize) {
+    N_PIECES.fetch_add(1, Relaxed);
     PEAK.fetch_max(HELD.fetch_add(n_bytes, Relaxed) + n_bytes, Relaxed);
 }
 
@@ -51,6 +53,25 @@ pub fn peak_of<T>(run: impl FnOnce() -> T) -> (T, usize) {
     PEAK.store(before, Relaxed);
     let result = run();
     (result, PEAK.load(Relaxed).saturating_sub(before))
+}
+
+/// What something has cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// The most bytes that were held at a time, beyond those held before.
+    pub peak_bytes: usize,
+    /// Bytes that are held still, or, below 0, that were given back.
+    pub left_bytes: isize,
+    /// How often memory was asked for.
+    pub n_pieces: usize,
+}
+
+/// What comes of something, and its cost. Counts the whole process, as [`peak_of`] does.
+pub fn cost_of<T>(run: impl FnOnce() -> T) -> (T, Cost) {
+    let (held, n_pieces) = (HELD.load(Relaxed), N_PIECES.load(Relaxed));
+    let (result, peak_bytes) = peak_of(run);
+    let left_bytes = HELD.load(Relaxed).cast_signed() - held.cast_signed();
+    (result, Cost { peak_bytes, left_bytes, n_pieces: N_PIECES.load(Relaxed) - n_pieces })
 }
 
 /// What an input may cost: `constant` + `factor` × its length.

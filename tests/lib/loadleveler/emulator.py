@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """llsubmit, llq, llcancel, llhold, llclass, llstatus and llspawn.stdio of LoadLeveler, as far as pilots need them.
 
-One program under those names, in the folder `bin`; beside it `form` says which release it is, 3.5 or 5.1, `down`
+It follows ../emulated.py, one program under those names, in the folder `bin`; beside it `form` says which release it is, 3.5 or 5.1, `down`
 that its central manager is away, `drained` that no machine starts anything. Options, outputs and exit codes are
 those of the samples in adapters/transcripts/loadleveler, which are of public manuals and of programs that drove
 LoadLeveler: no real one was ever seen. There is no daemon: whoever calls schedules, and each step has a process
@@ -13,16 +12,9 @@ says what it always says), that a central manager that is away makes llsubmit fa
 are submitted (5.1 here; 3.5 runs them where they are), the signals of llcancel, and how long ended steps are shown.
 Other than real ones it lets root submit, and waits less before it kills (KILL_DELAY).
 """
-import fcntl, json, os, pwd, re, shutil, signal, subprocess, sys, time
-
-PROGRAM = os.path.basename(sys.argv[0])
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(sys.argv[0])))
-IS_NEW = open(f"{ROOT}/form").read().strip() == "5.1"
-USER = pwd.getpwuid(os.getuid()).pw_name
+IS_NEW = FORM == "5.1"
 SCHEDD, DOMAIN = "c1", ".example.org"
-NODES = {"n1": 2, "n2": 2}
 MEMORY_MB = 4000
-KILL_DELAY = 2
 # How long steps that have ended are shown.
 KEPT = 2 if IS_NEW else 0
 TASKS_LISTED_MAX = 128
@@ -51,33 +43,17 @@ def fail(number, words, code=1):
     sys.exit(code)
 
 
-class Store:
-    """Steps, kept as files, with everybody else kept out."""
-
-    def __enter__(self):
-        self.lock = open(f"{ROOT}/lock", "a")
-        fcntl.flock(self.lock, fcntl.LOCK_EX)
-        path = f"{ROOT}/steps.json"
-        self.state = json.load(open(path)) if os.path.exists(path) else {"next": 1, "steps": {}}
-        self.steps = self.state["steps"]
-        return self
-
-    def __exit__(self, *_):
-        with open(f"{ROOT}/steps.new", "w") as file:
-            json.dump(self.state, file)
-        os.rename(f"{ROOT}/steps.new", f"{ROOT}/steps.json")
-        fcntl.flock(self.lock, fcntl.LOCK_UN)
-
+class Store(Kept):
     def free(self):
         free = dict(NODES)
-        for step in self.steps.values():
+        for step in self.jobs.values():
             for node in step["on"] if step["state"] in ("R", "RP") else []:
                 free[node] -= step["tasks"]
         return free
 
     def schedule(self):
         """Starts the steps that have room, the oldest first."""
-        for step in self.steps.values():
+        for step in self.jobs.values():
             fitting = [node for node, slots in self.free().items() if slots >= step["tasks"]]
             is_open = not os.path.exists(f"{ROOT}/drained") and CLASSES[step["class"]][2] > 0
             if step["state"] == "I" and is_open and len(fitting) >= step["nodes"]:
@@ -87,59 +63,20 @@ class Store:
     def shown(self):
         self.schedule()
         is_shown = lambda step: step["state"] not in ENDED or time.time() < step["end"] + KEPT
-        return [step for step in self.steps.values() if is_shown(step)]
-
-
-class Cancelled(Exception):
-    pass
-
-
-def start(step):
-    """Begins the process that runs a step and waits for it; gives its id."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    pid = os.fork()
-    if pid:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-        return pid
-    os.setsid()
-    null = os.open("/dev/null", os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(null, descriptor)
-    try:
-        run(step)
-    finally:
-        os._exit(0)
+        return [step for step in self.jobs.values() if is_shown(step)]
 
 
 def run(step):
-    def cancel(*_):
-        raise Cancelled
-
     with open(f"{ROOT}/{step['id']}.hosts", "w") as file:
         file.writelines(f"{node}\n" for node in step["on"] for _ in range(step["tasks"]))
-    program = subprocess.Popen(
-        [step["shell"], step["cmd"]], cwd=step["initialdir"], env=environment(step), stdin=subprocess.DEVNULL,
-        stdout=open(step["output"], "w"), stderr=open(step["error"], "w"), start_new_session=True,
-        # The signal that ends steps is kept from us until we can hear it, and not from the step.
-        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, []),
+    program = begin(
+        [step["shell"], step["cmd"]], cwd=step["initialdir"], env=environment(step),
+        stdout=open(step["output"], "w"), stderr=open(step["error"], "w"),
     )
-    try:
-        signal.signal(signal.SIGTERM, cancel)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-        state, status = wait_within_limits(program, step)
-    except Cancelled:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        end_session(program.pid, signal.SIGTERM)
-        state, status = "CA", signal.SIGTERM
-        try:
-            program.wait(timeout=KILL_DELAY)
-        except subprocess.TimeoutExpired:
-            pass
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    end_session(program.pid, signal.SIGKILL)
-    program.wait()
+    ended = attend(program, lambda: wait_within_limits(program, step))
+    state, status = ("CA", signal.SIGTERM) if isinstance(ended, Cancelled) else ended
     with Store() as store:
-        store.steps[step["id"]].update(state=state, status=status, end=time.time())
+        store.jobs[step["id"]].update(state=state, status=status, end=time.time())
         store.schedule()
 
 
@@ -155,16 +92,6 @@ def wait_within_limits(program, step):
         except subprocess.TimeoutExpired:
             return "TX", signal.SIGKILL
     return "C", (code << 8 if code >= 0 else -code)
-
-
-def end_session(leader, number):
-    for entry in os.listdir("/proc"):
-        try:
-            fields = open(f"/proc/{entry}/stat").read().rsplit(")", 1)[1].split()
-            if int(fields[3]) == leader:
-                os.kill(int(entry), number)
-        except (OSError, IndexError, ValueError):
-            continue
 
 
 def environment(step):
@@ -283,7 +210,7 @@ def llsubmit():
             shutil.copyfile(cmd, f"{ROOT}/{id}.cmd")
             cmd = f"{ROOT}/{id}.cmd"
         holds = {"user": "H", "system": "S", "usersys": "HS"}
-        store.steps[id] = dict(
+        store.jobs[id] = dict(
             id=id, name=given.get("job_name", job), account=account, type=type_, nodes=number(given, "node"),
             tasks=number(given, "tasks_per_node"), limits=limits(given.get("wall_clock_limit", ""), CLASSES[name]),
             initialdir=given.get("initialdir", os.getcwd()), output=given.get("output", "/dev/null"), cmd=cmd,
@@ -480,7 +407,7 @@ def llclass():
         fail(940, "There is no such class.")
     with Store() as store:
         store.schedule()
-        used = lambda name: sum(s["tasks"] * s["nodes"] for s in store.steps.values()
+        used = lambda name: sum(s["tasks"] * s["nodes"] for s in store.jobs.values()
                                 if s["state"] in ("R", "RP") and s["class"] == name)
         rows = [(name, *CLASSES[name], CLASSES[name][2] - min(used(name), CLASSES[name][2])) for name in asked]
     if "-l" not in given:

@@ -1,21 +1,12 @@
-#!/usr/bin/env python3
 """qsub, qstat, qselect, qdel, pbsnodes, pbsdsh and qmgr of OpenPBS 23.06 or TORQUE 6, as far as pilots need them.
 
-One program under those names, in the folder `bin`; beside it `form` says which system it is, and `down`
+It follows ../emulated.py, one program under those names, in the folder `bin`; beside it `form` says which system it is, and `down`
 that its server is away. Options, outputs and exit codes are those of adapters/transcripts. There is no daemon:
 whoever calls schedules, and each job has a process that waits for it. Other than the real ones it lets root
 submit, and waits less before it kills (KILL_DELAY). Nothing here is OpenPBS's or TORQUE's own.
 """
-import fcntl, getopt, json, os, pwd, re, signal, subprocess, sys, time
-from xml.sax.saxutils import escape
-
-PROGRAM = os.path.basename(sys.argv[0])
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(sys.argv[0])))
-IS_TORQUE = open(f"{ROOT}/form").read().strip() == "torque"
+IS_TORQUE = FORM == "torque"
 SERVER = "pbshead"
-USER = pwd.getpwuid(os.getuid()).pw_name
-NODES = {"n1": 2, "n2": 2}
-KILL_DELAY = 2
 QUEUES = {
     "batch": {},
     "short": {"resources_max.walltime": "00:10:00"},
@@ -38,23 +29,7 @@ def fail(code, words):
     sys.exit(CODES[code][0 if IS_TORQUE else 1] if isinstance(code, str) else code)
 
 
-class Store:
-    """Jobs, kept as files, with everybody else kept out."""
-
-    def __enter__(self):
-        self.lock = open(f"{ROOT}/lock", "a")
-        fcntl.flock(self.lock, fcntl.LOCK_EX)
-        path = f"{ROOT}/jobs.json"
-        self.state = json.load(open(path)) if os.path.exists(path) else {"next": 1, "stopped": [], "jobs": {}}
-        self.jobs = self.state["jobs"]
-        return self
-
-    def __exit__(self, *_):
-        with open(f"{ROOT}/jobs.new", "w") as file:
-            json.dump(self.state, file)
-        os.rename(f"{ROOT}/jobs.new", f"{ROOT}/jobs.json")
-        fcntl.flock(self.lock, fcntl.LOCK_UN)
-
+class Store(Kept):
     def schedule(self):
         """Starts the jobs that have room, the oldest first."""
         for job in self.jobs.values():
@@ -85,67 +60,19 @@ class Store:
                 job["mom"] = start(job)
 
 
-class Deleted(Exception):
-    pass
-
-
-def start(job):
-    """Begins the process that runs a job and waits for it; gives its id."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    pid = os.fork()
-    if pid:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-        return pid
-    os.setsid()
-    null = os.open("/dev/null", os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(null, descriptor)
-    try:
-        run(job)
-    finally:
-        os._exit(0)
-
-
 def run(job):
-    def delete(*_):
-        raise Deleted
-
     os.umask(0o077)
     spool = f"{ROOT}/{job['id']}.OU"
-    program = subprocess.Popen(
+    program = begin(
         [job["shell"], f"{ROOT}/{job['id']}.SC"], cwd=os.environ["HOME"], env=environment(job),
-        stdin=subprocess.DEVNULL, stdout=open(spool, "w"), stderr=subprocess.STDOUT, start_new_session=True,
-        # The signal that ends jobs is kept from us until we can hear it, and not from the job.
-        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, []),
+        stdout=open(spool, "w"), stderr=subprocess.STDOUT,
     )
-    try:
-        signal.signal(signal.SIGTERM, delete)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-        code = program.wait(timeout=job["walltime"])
-    except (Deleted, subprocess.TimeoutExpired) as why:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        end_session(program.pid, signal.SIGTERM)
-        code = 271 if isinstance(why, Deleted) else (-11 if IS_TORQUE else -29)
-        try:
-            program.wait(timeout=KILL_DELAY)
-        except subprocess.TimeoutExpired:
-            pass
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    end_session(program.pid, signal.SIGKILL)
-    program.wait()
+    code = attend(program, lambda: program.wait(timeout=job["walltime"]))
+    if isinstance(code, Exception):
+        code = 271 if isinstance(code, Cancelled) else (-11 if IS_TORQUE else -29)
     with Store() as store:
         store.jobs[job["id"]].update(state="C" if IS_TORQUE else "F", code=code, end=time.time())
         store.schedule()
-
-
-def end_session(leader, number):
-    for entry in os.listdir("/proc"):
-        try:
-            fields = open(f"/proc/{entry}/stat").read().rsplit(")", 1)[1].split()
-            if int(fields[3]) == leader:
-                os.kill(int(entry), number)
-        except (OSError, IndexError, ValueError):
-            continue
 
 
 def environment(job):

@@ -1,5 +1,8 @@
 //! `pilotfish platform check`: everything that a pilot there needs, tried in order, and one pilot.
 
+mod probe;
+mod there;
+
 use std::{
     net::SocketAddr,
     sync::Arc,
@@ -12,28 +15,17 @@ use adapters::{
 };
 use clap::Args;
 use manager::{
-    Manager,
     config::Config,
     place::{Place, Plan},
 };
 use profiles::site::{Reach, Site};
-use protocol::{
-    api::SubmitRequest,
-    job::{CommandLine, JobSpec},
-    units::parse_duration_ms,
-};
-use scheduler::{
-    engine::{interface::PlatformSpec, views::JobView},
-    ids::JobId,
-    time::Span,
-};
+use protocol::units::parse_duration_ms;
+use scheduler::{engine::interface::PlatformSpec, time::Span};
 use serde::Serialize;
 
 use super::Which;
 use crate::{
-    client::Client,
     failure::{Failure, Outcome},
-    in_process,
     interrupts::Interrupts,
     show::{self, format},
     terminal::Terminal,
@@ -49,13 +41,6 @@ It asks for a password or a second factor where the host does. The probe is a pi
 task, `hostname`, and leaves; Ctrl-C takes it back.
 
 Exit codes: 0 all is well, 2 what was given cannot be used, 3 a step failed, 130 interrupted.";
-
-/// The probe lives so long at most.
-const PROBE_WALLTIME: Span = Span::from_secs(120);
-/// How often the probe is looked at, within this process.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// For a pilot to leave and its allocation to be gone.
-const END_LIMIT: Duration = Duration::from_secs(60);
 
 /// Which, and how far.
 #[derive(Args)]
@@ -116,13 +101,13 @@ pub async fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
     let (mut config, spec, site) = args.which.find(folder.path().join("manager"))?;
     config.asker = Arc::new(Terminal);
     let mut steps = Steps { all: Vec::new(), is_json: args.json };
-    let is_ready = tokio::select! {
-        is_ready = look(&mut steps, &config, &spec, &site) => is_ready,
+    let ready = tokio::select! {
+        ready = look(&mut steps, &config, &spec, &site) => ready,
         _ = interrupts.next() => return Ok(Outcome::Interrupted),
     };
-    if is_ready.is_some()
+    if let Some(place) = ready
         && !args.no_probe
-        && !probe(&mut steps, args, config, (spec, site), &mut interrupts).await?
+        && !probe::run(&mut steps, args.wait, config, (spec, site), place, &mut interrupts).await?
     {
         return Ok(Outcome::Interrupted);
     }
@@ -152,8 +137,8 @@ pub(super) fn place(config: &Config, spec: &PlatformSpec, site: &Site) -> Option
     })
 }
 
-/// Looks without submitting anything; `None`: a step failed.
-async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Site) -> Option<()> {
+/// Looks without submitting anything; gives the place that it looked at. `None`: a step failed.
+async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Site) -> Option<Place> {
     let mut place = place(config, spec, site)?;
     steps.take("connection", connected(&place, site).await)?;
     if let Some(command) = place.adapter().version() {
@@ -167,14 +152,16 @@ async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Si
             .and_then(|output| place.adapter().read_describe(&output).map_err(|error| error.to_string()));
         steps.take("queue", queues.and_then(|queues| fitting(&queues, spec, site)))?;
     }
-    steps.take("folder", place.ground().await.map(|ground| ground.folder))?;
+    steps.take("folder", there::folder(&mut place).await)?;
+    steps.take("agent", there::agent(&place).await)?;
     let list = place.adapter().list("pf");
     let listed = place.run(list).await.map_err(|error| error.to_string());
     let jobs =
         listed.and_then(|output| place.adapter().read_list(&output).map_err(|error| error.to_string()));
     let what = |n_jobs| format!("{} of this account", format::counted(n_jobs, "allocation"));
     let n_there = |jobs: Vec<BatchJob>| jobs.iter().filter(|job| job.state != BatchState::Ended).count();
-    steps.take("listing", jobs.map(|jobs| what(n_there(jobs) as u64)))
+    steps.take("listing", jobs.map(|jobs| what(n_there(jobs) as u64)))?;
+    Some(place)
 }
 
 /// Connects; gives where to, and how long it took.
@@ -222,94 +209,6 @@ pub(super) fn meant<'q>(queues: &'q [Queue], name: Option<&str>) -> Result<&'q Q
             None => format!("no queue is the default one; name one of {names}"),
         }
     })
-}
-
-/// Lets one pilot run one task; `false`: interrupted.
-async fn probe(
-    steps: &mut Steps,
-    args: &CheckArgs,
-    mut config: Config,
-    (spec, site): (PlatformSpec, Site),
-    interrupts: &mut Interrupts,
-) -> Result<bool, Failure> {
-    let walltime = spec.walltime.map(|walltime| walltime.min(PROBE_WALLTIME));
-    let poll_interval = Span::from_secs(1);
-    let idle_timeout = Span::from_secs(1);
-    let spec = PlatformSpec {
-        n_pilots_max: spec.n_nodes,
-        n_pilots_min: 0,
-        walltime,
-        poll_interval,
-        idle_timeout,
-        ..spec
-    };
-    config.platforms = vec![(spec, site)];
-    let (mut manager, client) = in_process::start(config).await?;
-    let came = tokio::select! {
-        came = come_home(&client, args.wait) => Some(came),
-        _ = interrupts.next() => None,
-    };
-    let is_interrupted = came.is_none();
-    if let Some(came) = came {
-        steps.take("probe", came);
-    }
-    let ended = end(&mut manager, &client).await;
-    manager.close().await;
-    if !is_interrupted || ended.is_err() {
-        steps.take("end", ended);
-    }
-    Ok(!is_interrupted)
-}
-
-async fn come_home(client: &Client, limit: Duration) -> Result<String, String> {
-    let began = Instant::now();
-    let spec = JobSpec::new(CommandLine::Shell("hostname".to_owned()), "/".into());
-    let request = SubmitRequest { spec, submission_key: None };
-    let submitted = client.submit(&request).await.map_err(|error| error.to_string())?;
-    loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let job = client.job(submitted.job).await.map_err(|error| error.to_string())?;
-        if job.ended_at.is_some() {
-            return whence(client, &job, began).await;
-        }
-        let platforms = client.platforms().await.map_err(|error| error.to_string())?.platforms;
-        let failure = platforms.iter().find_map(|platform| platform.last_failure.clone());
-        if let Some(what) = failure {
-            return Err(what);
-        }
-        if began.elapsed() > limit {
-            return Err(why_not(client, submitted.job, limit).await);
-        }
-    }
-}
-
-/// Where the probe was.
-async fn whence(client: &Client, job: &JobView, began: Instant) -> Result<String, String> {
-    let pilots = client.pilots(true).await.map_err(|error| error.to_string())?.pilots;
-    let node = pilots.first().map_or("?".to_owned(), |pilot| pilot.node.hostname.clone());
-    match job.counts.failed {
-        0 => Ok(format!("came home from {node} after {}", format::span(since(began)))),
-        _ => Err(format!("its task failed on {node}")),
-    }
-}
-
-async fn why_not(client: &Client, job: JobId, limit: Duration) -> String {
-    let limit = format::span(Span(u64::try_from(limit.as_micros()).unwrap_or(u64::MAX)));
-    let why = client.explain(&format!("job/{job}")).await;
-    let why = why.map(|why| why.reasons.into_iter().map(|row| row.text).collect::<Vec<_>>().join("; "));
-    format!("not home after {limit}: {}", why.unwrap_or_default())
-}
-
-/// Ends the manager and what it asked for.
-async fn end(manager: &mut Manager, client: &Client) -> Result<String, String> {
-    let began = Instant::now();
-    // It may be ending already.
-    let _ = client.shut_down(true).await;
-    match tokio::time::timeout(END_LIMIT, manager.wait()).await {
-        Ok(Ok(())) => Ok(format!("nothing is left there after {}", format::span(since(began)))),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("the pilot has not left; see the platform's own listing".to_owned()),
-    }
 }
 
 fn since(began: Instant) -> Span {

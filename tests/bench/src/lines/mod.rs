@@ -4,6 +4,7 @@ mod classes;
 mod environments;
 mod idle;
 mod latency;
+mod listings;
 mod many_tasks;
 mod no_process;
 mod out_of_order;
@@ -81,6 +82,11 @@ pub fn all() -> Vec<Line> {
             name: out_of_order::LINE,
             help: "10^6 tasks that end in any order and fail now and then: the engine's CPU and memory",
             measure: || Box::pin(out_of_order::measure()),
+        },
+        Line {
+            name: listings::LINE,
+            help: "1,000 and 10,000 allocations that wait: CPU of a poll's listing",
+            measure: || Box::pin(listings::measure()),
         },
         Line {
             name: resident::LINE,

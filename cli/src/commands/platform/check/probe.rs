@@ -1,0 +1,134 @@
+//! One pilot that runs one task and leaves.
+
+use std::time::{Duration, Instant};
+
+use manager::{Manager, config::Config, place::Place};
+use profiles::site::Site;
+use protocol::{
+    api::SubmitRequest,
+    job::{CommandLine, JobSpec},
+};
+use scheduler::{
+    engine::{
+        interface::PlatformSpec,
+        views::{AllocationView, JobView},
+    },
+    ids::JobId,
+    time::Span,
+};
+
+use super::{Steps, since, there};
+use crate::{client::Client, failure::Failure, in_process, interrupts::Interrupts, show::format};
+
+/// The probe lives so long at most.
+const PROBE_WALLTIME: Span = Span::from_secs(120);
+/// How often the probe is looked at, within this process.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// For a pilot to leave and its allocation to be gone.
+const END_LIMIT: Duration = Duration::from_secs(60);
+
+/// Lets one pilot run one task; `false`: interrupted.
+pub(super) async fn run(
+    steps: &mut Steps,
+    limit: Duration,
+    mut config: Config,
+    (spec, site): (PlatformSpec, Site),
+    mut place: Place,
+    interrupts: &mut Interrupts,
+) -> Result<bool, Failure> {
+    let walltime = spec.walltime.map(|walltime| walltime.min(PROBE_WALLTIME));
+    let poll_interval = Span::from_secs(1);
+    let idle_timeout = Span::from_secs(1);
+    let spec = PlatformSpec {
+        n_pilots_max: spec.n_nodes,
+        n_pilots_min: 0,
+        walltime,
+        poll_interval,
+        idle_timeout,
+        ..spec
+    };
+    config.platforms = vec![(spec, site)];
+    let (mut manager, client) = in_process::start(config).await?;
+    let came = tokio::select! {
+        came = come_home(&client, limit) => Some(came),
+        _ = interrupts.next() => None,
+    };
+    let asked_for = client.allocations(true).await.map(|answer| answer.allocations).unwrap_or_default();
+    let is_interrupted = came.is_none();
+    if let Some(came) = came {
+        steps.take("probe", with_what_is_known(came, &mut place, &asked_for).await);
+    }
+    let mut ended = end(&mut manager, &client).await;
+    manager.close().await;
+    if let Ok(what) = ended {
+        ended = there::remove(&mut place, &asked_for).await.map(|()| what);
+    }
+    if !is_interrupted || ended.is_err() {
+        steps.take("end", ended);
+    }
+    Ok(!is_interrupted)
+}
+
+/// One that did not come is told with what its platform and its batch job say.
+async fn with_what_is_known(
+    came: Result<String, String>,
+    place: &mut Place,
+    asked_for: &[AllocationView],
+) -> Result<String, String> {
+    let (Err(what), Some(last)) = (&came, asked_for.last()) else { return came };
+    match there::known_of(place, last).await {
+        Some(more) => Err(format!("{what}; {more}")),
+        None => came,
+    }
+}
+
+async fn come_home(client: &Client, limit: Duration) -> Result<String, String> {
+    let began = Instant::now();
+    let spec = JobSpec::new(CommandLine::Shell("hostname".to_owned()), "/".into());
+    let request = SubmitRequest { spec, submission_key: None };
+    let submitted = client.submit(&request).await.map_err(|error| error.to_string())?;
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let job = client.job(submitted.job).await.map_err(|error| error.to_string())?;
+        if job.ended_at.is_some() {
+            return whence(client, &job, began).await;
+        }
+        let platforms = client.platforms().await.map_err(|error| error.to_string())?.platforms;
+        let failure = platforms.iter().find_map(|platform| platform.last_failure.clone());
+        if let Some(what) = failure {
+            return Err(what);
+        }
+        if began.elapsed() > limit {
+            return Err(why_not(client, submitted.job, limit).await);
+        }
+    }
+}
+
+/// Where the probe was.
+async fn whence(client: &Client, job: &JobView, began: Instant) -> Result<String, String> {
+    let pilots = client.pilots(true).await.map_err(|error| error.to_string())?.pilots;
+    let node = pilots.first().map_or("?".to_owned(), |pilot| pilot.node.hostname.clone());
+    match job.counts.failed {
+        0 => Ok(format!("came home from {node} after {}", format::span(since(began)))),
+        _ => Err(format!("its task failed on {node}")),
+    }
+}
+
+async fn why_not(client: &Client, job: JobId, limit: Duration) -> String {
+    let limit = format::span(Span(u64::try_from(limit.as_micros()).unwrap_or(u64::MAX)));
+    let why = client.explain(&format!("job/{job}")).await;
+    let why = why.map(|why| why.reasons.into_iter().map(|row| row.text).collect::<Vec<_>>().join("; "));
+    format!("not home after {limit}: {}", why.unwrap_or_default())
+}
+
+/// Ends the manager and what it asked for.
+async fn end(manager: &mut Manager, client: &Client) -> Result<String, String> {
+    let began = Instant::now();
+    // It may be ending already.
+    let _ = client.shut_down(true).await;
+    match tokio::time::timeout(END_LIMIT, manager.wait()).await {
+        Ok(Ok(())) => Ok(format!("nothing is left there after {}", format::span(since(began)))),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the pilot has not left; see the platform's own listing".to_owned()),
+    }
+}

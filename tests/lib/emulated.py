@@ -1,0 +1,94 @@
+# What emulators of batch systems begin with: where they are, the jobs as files, and the process that waits for
+# one of them. `emulated.rs` puts it before their own lines, of which it needs `run`: what a job's process does.
+import fcntl, getopt, json, os, pwd, re, shutil, signal, subprocess, sys, time
+from xml.sax.saxutils import escape
+
+PROGRAM = os.path.basename(sys.argv[0])
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(sys.argv[0])))
+FORM = open(f"{ROOT}/form").read().strip()
+USER = pwd.getpwuid(os.getuid()).pw_name
+NODES = {"n1": 2, "n2": 2}
+KILL_DELAY = 2
+
+
+class Kept:
+    """Jobs, kept as files, with everybody else kept out."""
+
+    def __enter__(self):
+        self.lock = open(f"{ROOT}/lock", "a")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        path = f"{ROOT}/jobs.json"
+        self.state = json.load(open(path)) if os.path.exists(path) else {"next": 1, "stopped": [], "jobs": {}}
+        self.jobs = self.state["jobs"]
+        return self
+
+    def __exit__(self, *_):
+        with open(f"{ROOT}/jobs.new", "w") as file:
+            json.dump(self.state, file)
+        os.rename(f"{ROOT}/jobs.new", f"{ROOT}/jobs.json")
+        fcntl.flock(self.lock, fcntl.LOCK_UN)
+
+
+class Cancelled(Exception):
+    pass
+
+
+def start(job):
+    """Begins the process that runs a job and waits for it; gives its id."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    pid = os.fork()
+    if pid:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        return pid
+    os.setsid()
+    null = os.open("/dev/null", os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    try:
+        run(job)
+    finally:
+        os._exit(0)
+
+
+def begin(argv, **more):
+    """Begins a job's program, in a session of its own."""
+    return subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, start_new_session=True,
+        # The signal that ends jobs is kept from us until we can hear it, and not from the job.
+        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, []), **more,
+    )
+
+
+def attend(program, wait):
+    """What `wait` gives when a program has ended; one that takes too long or is cancelled is ended, and that given."""
+    def cancel(*_):
+        raise Cancelled
+
+    try:
+        signal.signal(signal.SIGTERM, cancel)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        ended = wait()
+    except (Cancelled, subprocess.TimeoutExpired) as why:
+        ended = why
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        end_session(program.pid, signal.SIGTERM)
+        try:
+            program.wait(timeout=KILL_DELAY)
+        except subprocess.TimeoutExpired:
+            pass
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    end_session(program.pid, signal.SIGKILL)
+    program.wait()
+    return ended
+
+
+def end_session(leader, number):
+    for entry in os.listdir("/proc"):
+        try:
+            fields = open(f"/proc/{entry}/stat").read().rsplit(")", 1)[1].split()
+            if int(fields[3]) == leader:
+                os.kill(int(entry), number)
+        except (OSError, IndexError, ValueError):
+            continue
+
+
