@@ -1,7 +1,7 @@
 //! One worker a platform: one command at a time, its answer back to the engine as an event.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     convert::Infallible,
     sync::{
         Arc,
@@ -198,8 +198,9 @@ impl Worker {
         }
         if let Ok(jobs) = &listed {
             // What is gone is not to be cancelled at the end: its id may be another job's by then.
-            let is_there = |id: &str| jobs.iter().any(|job| job.id == id && job.state != BatchState::Ended);
-            self.uncancelled.retain(|id| is_there(id));
+            let there = jobs.iter().filter(|job| job.state != BatchState::Ended);
+            let there: HashSet<&str> = there.map(|job| job.id.as_str()).collect();
+            self.uncancelled.retain(|id| there.contains(id.as_str()));
         }
         let result = listed.map(|jobs| {
             // Others may have jobs in the same account.
