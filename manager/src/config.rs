@@ -10,7 +10,10 @@ use std::{
 };
 
 use adapters::transport::{Asker, Nobody};
-use profiles::{platform::PlatformError, site::Site};
+use profiles::{
+    platform::{PlatformError, PlatformProfile},
+    site::Site,
+};
 use scheduler::{
     engine::{interface::PlatformSpec, settings::Settings},
     resources::Resources,
@@ -110,8 +113,11 @@ impl Config {
         self.settings.policies = file.policies.unwrap_or(self.settings.policies);
         file.limits.apply(&mut self.settings);
         let margin = self.settings.walltime_margin;
-        for platform in &file.platforms {
+        for platform in file.platforms.iter().flat_map(PlatformProfile::each) {
             let spec = platform.spec(host)?;
+            if self.platforms.iter().any(|(held, _)| held.name == spec.name) {
+                return Err(PlatformError::SameName { platform: spec.name }.into());
+            }
             if let Some(found) = spec.walltime.filter(|walltime| *walltime <= margin) {
                 return Err(PlatformError::NoTime { platform: spec.name, found, margin }.into());
             }

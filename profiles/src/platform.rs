@@ -38,6 +38,12 @@ pub enum PlatformError {
         /// Its name.
         platform: String,
     },
+    /// Two platforms of one name.
+    #[error("found two platforms of the name `{platform}`, one of a list of hosts; name them differently")]
+    SameName {
+        /// Their name.
+        platform: String,
+    },
     /// A platform whose pilots would have to leave before they begin.
     #[error(
         "platform {platform}: found a walltime of {found}; pilots give back what they run {margin} before its end (walltime_margin), so say more"
@@ -96,6 +102,8 @@ struct PlatformForm {
     folder: Option<String>,
     #[serde(default, deserialize_with = "site::address")]
     ssh: Option<String>,
+    #[serde(default, deserialize_with = "site::addresses")]
+    hosts: Vec<String>,
     #[serde(default, deserialize_with = "site::path")]
     ssh_config: Option<String>,
     #[serde(default, deserialize_with = "site::reach")]
@@ -122,6 +130,16 @@ impl PlatformProfile {
     /// How its pilots are asked for.
     pub fn site(&self) -> Site {
         self.0.site()
+    }
+
+    /// The platforms it stands for: of several hosts each is one, `NAME-HOST`, with the same of everything.
+    pub fn each(&self) -> Vec<PlatformProfile> {
+        let form = &self.0;
+        let of_host = |host: &String| {
+            let name = form.name_of(host);
+            PlatformProfile(PlatformForm { name, ssh: Some(host.clone()), hosts: Vec::new(), ..form.clone() })
+        };
+        if form.hosts.is_empty() { vec![self.clone()] } else { form.hosts.iter().map(of_host).collect() }
     }
 
     /// The platform as the engine knows it. `host`: what this host has, where the file says nothing.
@@ -169,6 +187,42 @@ impl PlatformForm {
             self.clone();
         let resource_names = self.resource_names();
         Site { queue, account, options, setup, agent, folder, ssh, ssh_config, reach, resource_names }
+    }
+
+    /// A host's own platform: `NAME-HOST`, without its user and port.
+    fn name_of(&self, host: &str) -> String {
+        let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+        let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        let host = host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(host, |(host, _)| host);
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+        format!("{}-{}", self.name, host.chars().map(plain).collect::<String>())
+    }
+
+    /// Several hosts are told apart by their names.
+    fn check_hosts(&self) -> Result<(), String> {
+        let PlatformForm { name, adapter, hosts, .. } = self;
+        if !hosts.is_empty() && (adapter != HOSTS || self.ssh.is_some()) {
+            return Err(format!(
+                "found hosts of `{name}`; write them with adapter {HOSTS} and without ssh, which is for one host"
+            ));
+        }
+        let mut names = BTreeMap::new();
+        for host in hosts {
+            let own = self.name_of(host);
+            if own.len() > NAME_BYTES_MAX {
+                return Err(format!(
+                    "found host `{host}` of `{name}`; its platform would be `{own}`, longer than {NAME_BYTES_MAX} \
+                     letters: give it a short name in ~/.ssh/config"
+                ));
+            }
+            if let Some(before) = names.insert(own.clone(), host) {
+                return Err(format!(
+                    "found hosts `{before}` and `{host}` of `{name}`; both would be `{own}`: give them other names in \
+                     ~/.ssh/config"
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn resource_names(&self) -> ResourceNames {
@@ -256,8 +310,10 @@ impl PlatformForm {
                 "found a queue, account, options, setup, agent, folder or ssh of `{name}`; pilots of this host have none"
             ));
         }
-        if self.adapter == HOSTS && site.ssh.is_none() {
-            return Err(format!("found no host of `{name}`; say `ssh`: its address"));
+        if self.adapter == HOSTS && site.ssh.is_none() && self.hosts.is_empty() {
+            return Err(format!(
+                "found no host of `{name}`; say `ssh`: its address, or `hosts`: those of several"
+            ));
         }
         let has_queue = site.queue.is_some() || site.account.is_some() || !site.options.is_empty();
         if self.adapter == HOSTS && (has_queue || !site.setup.is_empty()) {
@@ -265,7 +321,10 @@ impl PlatformForm {
                 "found a queue, account, options or setup of `{name}`; a plain host has no batch system"
             ));
         }
-        if site.ssh.is_none() && (site.reach == Some(Reach::Tunnel) || site.ssh_config.is_some()) {
+        if site.ssh.is_none()
+            && self.hosts.is_empty()
+            && (site.reach == Some(Reach::Tunnel) || site.ssh_config.is_some())
+        {
             return Err(format!(
                 "found a tunnel or an ssh_config of `{name}`, and no host; say `ssh`: its address"
             ));
@@ -292,6 +351,7 @@ impl TryFrom<PlatformForm> for PlatformProfile {
             return Err(format!("found no cores of `{name}`; say how many a pilot is to have"));
         }
         form.check_resource_names()?;
+        form.check_hosts()?;
         form.check_site()?;
         form.check_options()?;
         if !(1..=N_PILOTS_MAX).contains(pilots_max) {

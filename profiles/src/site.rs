@@ -53,11 +53,23 @@ pub enum Reach {
 
 /// `[user@]host[:port]`
 pub(crate) fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    let address = String::deserialize(deserializer)?;
+    checked_address(String::deserialize(deserializer)?).map(Some)
+}
+
+/// Several of them.
+pub(crate) fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let addresses = Vec::<String>::deserialize(deserializer)?;
+    if addresses.is_empty() {
+        return Err(D::Error::custom("found no host; write some, like `[ada@node1, ada@node2]`"));
+    }
+    addresses.into_iter().map(checked_address).collect()
+}
+
+fn checked_address<E: Error>(address: String) -> Result<String, E> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:[]%".contains(c);
     match !address.is_empty() && !address.starts_with('-') && address.chars().all(is_plain) {
-        true => Ok(Some(address)),
-        false => Err(D::Error::custom(format!(
+        true => Ok(address),
+        false => Err(E::custom(format!(
             "found `{}`; write a host like `ada@login.centre.org` or a word of ~/.ssh/config",
             address.escape_debug()
         ))),
@@ -214,6 +226,30 @@ mod tests {
         assert_eq!(reach("ssh: ada@login\nreach: tunnel"), Some(Reach::Tunnel));
         let url = "https://gate:8443";
         assert_eq!(reach(&format!("reach: {url}/")), Some(Reach::At(url.into())));
+    }
+
+    #[test]
+    fn several_hosts_are_a_platform_each() {
+        let of = |lines: &str| platform("hosts", lines).map_err(|error| error.to_string());
+        let each = of("hosts: [ada@node1.lab:2222, node2]\n").expect("hosts").each();
+        let found: Vec<(&str, Option<String>)> =
+            each.iter().map(|platform| (platform.name(), platform.site().ssh)).collect();
+        assert_eq!(
+            found,
+            [("site-node1-lab", Some("ada@node1.lab:2222".into())), ("site-node2", Some("node2".into()))]
+        );
+        assert_eq!(of("ssh: node2\n").expect("a host").each().len(), 1);
+        for (lines, words) in [
+            ("hosts: []", "found no host"),
+            ("hosts: [a, '-b']", "found `-b`"),
+            ("hosts: [a]\nssh: b", "without ssh"),
+            ("hosts: [ada@n, bob@n:22]", "both would be `site-n`"),
+            ("hosts: [n123456789012345678901234567890123456789012345678901234567890]", "longer than 64"),
+        ] {
+            let error = of(lines).expect_err(lines);
+            assert!(error.contains(words), "{lines}: {error}");
+        }
+        assert!(platform("slurm", "hosts: [a]").expect_err("no login node").contains("adapter hosts"));
     }
 
     #[test]

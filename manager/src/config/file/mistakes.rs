@@ -14,7 +14,7 @@ use super::{Limits, Listen, TlsMode};
 const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
 const LISTEN_FIELDS: [&str; 3] = ["host", "port", "name"];
 const POLICY_FIELDS: [&str; 2] = ["matching", "bundling"];
-const PLATFORM_FIELDS: [&str; 30] = [
+const PLATFORM_FIELDS: [&str; 31] = [
     "name",
     "adapter",
     "cores",
@@ -40,6 +40,7 @@ const PLATFORM_FIELDS: [&str; 30] = [
     "agent",
     "folder",
     "ssh",
+    "hosts",
     "ssh_config",
     "reach",
     "parallel_environment",
