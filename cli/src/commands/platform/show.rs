@@ -92,7 +92,7 @@ fn facts(platform: &PlatformView, is_live: bool, reasons: &[ReasonRow]) -> Facts
     let budget =
         platform.limits.core_time_max.map_or(String::new(), |most| format!("of {}: ", core_hours(most)));
     facts.add("core-hours", format!("{budget}{spent} spent, {kept} kept for allocations that are there"));
-    facts.add_some("of users", Some(users(platform)).filter(|users| !users.is_empty()));
+    facts.add_some("used by", Some(users(platform)).filter(|users| !users.is_empty()));
     facts.add_some("last failure", platform.last_failure.clone());
     for reason in reasons {
         facts.add("why", reason.text.clone());
