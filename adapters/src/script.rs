@@ -50,9 +50,11 @@ pub(crate) fn script_by_file(
         "trap 'rm -f \"$join\"' EXIT".to_owned(),
         "trap 'exit 143' TERM".to_owned(),
     ];
-    let mut script = with_document(site, &before, "(umask 077; cat > \"$join\")", request);
-    let agent = format!("{} < \"$1\"", begin(program(site, agent), tag));
-    script.extend_from_slice(format!("$launcher /bin/sh -c {} sh \"$join\"\n", quoted(&agent)).as_bytes());
+    // The launcher gives the nodes nothing of this shell: the site's lines are for them.
+    let here = Site { setup: Vec::new(), ..site.clone() };
+    let mut script = with_document(&here, &before, "(umask 077; cat > \"$join\")", request);
+    let there = lines_of(site, request, &[format!("{} < \"$1\"", begin(program(site, agent), tag))]);
+    script.extend_from_slice(format!("$launcher /bin/sh -c {} sh \"$join\"\n", quoted(&there)).as_bytes());
     script
 }
 

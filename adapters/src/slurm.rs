@@ -108,7 +108,10 @@ impl Adapter for Slurm {
         words.extend(walltime.map(|span| format!("--time={}", minutes(span))));
         words.extend(self.site.options.iter().cloned());
         // The environment of the submission would reach the tasks by way of the launcher.
-        let launcher = ["env", "-u", "SLURM_EXPORT_ENV", "srun", "--kill-on-bad-exit=0"].map(str::to_owned);
+        // Since 22.05 it takes the number of cores from no one else; and none is ended because others are.
+        let launcher = ["env", "-u", "SLURM_EXPORT_ENV", "srun", "--kill-on-bad-exit=0", "--wait=0"];
+        let cores = format!("--cpus-per-task={}", capacity.cores);
+        let launcher: Vec<String> = launcher.map(str::to_owned).into_iter().chain([cores]).collect();
         let launcher = if *n_nodes > 1 { &launcher[..] } else { &[] };
         let script = script(&self.site, &self.agent_command, launcher, request);
         Slurm::shell("exec \"$@\"", words, script)

@@ -54,7 +54,7 @@ pub enum Reason {
     QueueFull { platform: String, n_queued: u64, n_max: u32 },
     AskedOften { platform: String, n_max: u32, left: Span },
     BudgetSpent { platform: String, spent: Span, committed: Span, most: Span, each: Span },
-    UserBudgetSpent { platform: String, user: String, used: Span, most: Span },
+    UserBudgetSpent { platform: String, user: String, used: Span, held: Span, most: Span },
 }
 
 impl fmt::Display for Reason {
@@ -168,7 +168,12 @@ impl Reason {
                     PlatformMode::Active => "is active",
                     PlatformMode::Paused => "is paused",
                     PlatformMode::Draining => "is being drained",
-                    PlatformMode::Detached => "was detached",
+                    PlatformMode::Detached => {
+                        return write!(
+                            f,
+                            "platform {platform} was detached; attach it again and start the manager anew"
+                        );
+                    }
                 };
                 write!(f, "platform {platform} {is}; `pilotfish platform resume {platform}` lets it go on")
             }
@@ -190,11 +195,12 @@ impl Reason {
                 core_hours(*committed),
                 core_hours(*each)
             ),
-            Reason::UserBudgetSpent { platform, user, used, most } => write!(
+            Reason::UserBudgetSpent { platform, user, used, held, most } => write!(
                 f,
-                "tasks of {user} have taken {} core-hours on {platform}, of {} that each user has there: no more of them begin (user_core_hours)",
+                "of {} core-hours that each user has on {platform}, tasks of {user} have taken {}, and those that are there may take {} more: no more of them begin (user_core_hours)",
+                core_hours(*most),
                 core_hours(*used),
-                core_hours(*most)
+                core_hours(*held)
             ),
             _ => Ok(()),
         }

@@ -42,10 +42,9 @@ fn the_join_document_is_in_the_script_only() {
 #[test]
 fn several_nodes_have_an_agent_each() {
     let script = slurm().submit(&request(3)).stdin;
-    assert!(
-        String::from_utf8_lossy(&script)
-            .contains("\nexec env -u SLURM_EXPORT_ENV srun --kill-on-bad-exit=0 '/opt")
-    );
+    assert!(String::from_utf8_lossy(&script).contains(
+        "\nexec env -u SLURM_EXPORT_ENV srun --kill-on-bad-exit=0 --wait=0 --cpus-per-task=4 '/opt"
+    ));
 }
 
 #[test]

@@ -138,7 +138,7 @@ impl From<Refusal> for ApiError {
             Refusal::AllocationOver(..) => (StatusCode::CONFLICT, "wrong-state"),
             Refusal::NoAllocation(_) => (StatusCode::NOT_FOUND, "no-such-allocation"),
             Refusal::NotYours { .. } => (StatusCode::FORBIDDEN, "not-yours"),
-            Refusal::InUse { .. } => (StatusCode::CONFLICT, "wrong-state"),
+            Refusal::InUse { .. } | Refusal::Detached(_) => (StatusCode::CONFLICT, "wrong-state"),
             Refusal::WrongState { .. } => (StatusCode::CONFLICT, "wrong-state"),
             Refusal::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "ending"),
         };

@@ -75,6 +75,12 @@ impl Turn<'_> {
         for (job, tasks) in answered {
             self.note_answered(pilot, job, &tasks);
         }
+        // What tasks took, and are expected to take, may leave room in their user's budget.
+        let platform =
+            self.durable.pilots().get(&pilot).and_then(|p| self.durable.platforms().get(&p.platform));
+        if platform.is_some_and(|spec| spec.limits.user_core_time_max.is_some()) {
+            self.volatile.stir_all();
+        }
         for job in jobs {
             self.volatile.recount(self.settings, self.durable, job);
             self.stop_failing_job(job);

@@ -295,6 +295,9 @@ pub enum Refusal {
     /// No such platform.
     #[error("there is no platform {0:?}")]
     NoPlatform(String),
+    /// It was taken away.
+    #[error("platform {0:?} was detached; attach it again and start the manager anew")]
+    Detached(String),
     /// Pilots are there, or may come.
     #[error("platform {platform:?} still has {n_pilots} pilots there or asked for; drain it first")]
     InUse {

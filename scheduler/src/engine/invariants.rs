@@ -65,6 +65,7 @@ impl Engine {
     fn check_indices(&self) {
         let Volatile { pilots, jobs, .. } = &self.volatile;
         let (mut parked, mut idle, mut user_cores) = (Parked::default(), BTreeSet::new(), BTreeMap::new());
+        let mut held_on = BTreeMap::new();
         let (mut capacities, mut knowing) = (BTreeMap::new(), BTreeMap::<JobId, BTreeSet<PilotId>>::new());
         for (id, state) in pilots {
             let held = &self.durable.pilots()[id];
@@ -76,6 +77,9 @@ impl Engine {
             );
             let is_idle = state.is_synced && state.leases.is_empty();
             assert_eq!(is_idle, state.idle_since.is_some(), "pilot {id} is idle or not, not both");
+            for (job, tasks) in &state.leases {
+                *held_on.entry((held.platform, *job)).or_default() += tasks.len();
+            }
             parked.by_request.extend(state.parked.map(|(request, _)| (request, *id)));
             if let Some(free_cores) = state.free_cores_listed() {
                 parked.takers.entry(state.capacity.clone()).or_default().insert((free_cores, *id));
@@ -112,6 +116,7 @@ impl Engine {
         assert_eq!(self.volatile.capacities, capacities, "what pilots have");
         assert_eq!(self.volatile.knowing, knowing, "who knows which template");
         assert_eq!(self.volatile.user_cores, user_cores, "cores that users hold");
+        assert_eq!(self.volatile.held_on, held_on, "tasks that are held on platforms");
         self.check_census();
     }
 

@@ -44,6 +44,7 @@ impl Turn<'_> {
                 leases.holders.remove(&pilot);
             }
         }
+        self.volatile.note_held_on(self.durable, pilot, job, |held| held - taken.len());
         self.forget_running(pilot, job, &taken);
         self.volatile.recount(self.settings, self.durable, job);
         taken
@@ -187,7 +188,23 @@ impl Volatile {
             leases.n_leased += n_new;
             leases.holders.insert(pilot);
         }
+        self.note_held_on(durable, pilot, job, |held| held + n_new);
         self.recount(settings, durable, job);
+    }
+
+    fn note_held_on(
+        &mut self,
+        durable: &Durable,
+        pilot: PilotId,
+        job: JobId,
+        change: impl FnOnce(u64) -> u64,
+    ) {
+        let Some(platform) = durable.pilots().get(&pilot).map(|pilot| pilot.platform) else { return };
+        let held = change(self.held_on.get(&(platform, job)).copied().unwrap_or(0));
+        match held {
+            0 => self.held_on.remove(&(platform, job)),
+            _ => self.held_on.insert((platform, job), held),
+        };
     }
 
     /// Counts anew what cores a job and its user hold, after its leases, what runs of them, or its tasks' mean

@@ -3,12 +3,13 @@
 
 use super::{
     allocation::Census,
-    durable::Durable,
+    durable::{Durable, Job},
     interface::{PlatformMode, PlatformSpec},
+    volatile::Volatile,
 };
 use crate::{
     explain::Reason,
-    ids::PlatformId,
+    ids::{JobId, PlatformId},
     time::{Span, Time},
 };
 
@@ -53,21 +54,59 @@ pub(super) fn room(durable: &Durable, id: PlatformId, spec: &PlatformSpec, now: 
     room
 }
 
-/// Whether tasks of the user may begin there.
-pub(super) fn may_use(durable: &Durable, id: PlatformId, user: &str) -> bool {
-    let most = durable.platforms().get(&id).and_then(|spec| spec.limits.user_core_time_max);
-    most.is_none_or(|most| used_by(durable, id, user) < most)
+/// How many more tasks of the job its user's budget on the platform allows: what is held there counts with what
+/// it is expected to take. Where nothing is held the first may begin, whatever it may take. O(jobs held there).
+pub(super) fn n_allowed(durable: &Durable, volatile: &Volatile, id: PlatformId, job: &Job) -> u64 {
+    let spec = durable.platforms().get(&id);
+    let Some((spec, most)) = spec.and_then(|spec| Some((spec, spec.limits.user_core_time_max?))) else {
+        return u64::MAX;
+    };
+    let user = &job.request.user;
+    let (used, held) = (used_by(durable, id, user), held_by(durable, volatile, (id, spec), user));
+    if used >= most {
+        return 0;
+    }
+    let left = Span(most.0.saturating_sub(used.0).saturating_sub(held.0));
+    let n = left.0.checked_div(expected_use(job, spec).0).unwrap_or(u64::MAX);
+    if held == Span::ZERO { n.max(1) } else { n }
 }
 
-/// Why tasks of the user may not begin there.
-pub(super) fn why_not_used(durable: &Durable, id: PlatformId, user: &str) -> Option<Reason> {
-    let spec = durable.platforms().get(&id).filter(|_| !may_use(durable, id, user))?;
-    let (used, most) = (used_by(durable, id, user), spec.limits.user_core_time_max?);
-    Some(Reason::UserBudgetSpent { platform: spec.name.clone(), user: user.to_owned(), used, most })
+/// Why no more tasks of the job may begin there, if that is for its user's budget.
+pub(super) fn why_not_used(
+    durable: &Durable,
+    volatile: &Volatile,
+    id: PlatformId,
+    job: &Job,
+) -> Option<Reason> {
+    let spec = durable.platforms().get(&id).filter(|_| n_allowed(durable, volatile, id, job) == 0)?;
+    let user = &job.request.user;
+    let (used, held) = (used_by(durable, id, user), held_by(durable, volatile, (id, spec), user));
+    let (platform, user, most) = (spec.name.clone(), user.clone(), spec.limits.user_core_time_max?);
+    Some(Reason::UserBudgetSpent { platform, user, used, held, most })
 }
 
 fn used_by(durable: &Durable, id: PlatformId, user: &str) -> Span {
     durable.used(id).and_then(|used| used.get(user)).copied().unwrap_or_default()
+}
+
+/// What tasks of the user that pilots of the platform hold are expected to take.
+fn held_by(
+    durable: &Durable,
+    volatile: &Volatile,
+    (id, spec): (PlatformId, &PlatformSpec),
+    user: &str,
+) -> Span {
+    let there = volatile.held_on.range((id, JobId(0))..=(id, JobId(u64::MAX)));
+    let ours = there.filter_map(|((_, job), n)| Some((durable.jobs().get(job)?, *n)));
+    let each =
+        ours.filter(|(job, _)| job.request.user == user).map(|(job, n)| expected_use(job, spec).times(n));
+    each.fold(Span::ZERO, |sum, span| Span(sum.0.saturating_add(span.0)))
+}
+
+/// Cores × time of a task: what those before it took on average, else its time limit, else the platform's walltime.
+fn expected_use(job: &Job, spec: &PlatformSpec) -> Span {
+    let known = job.totals.wall_mean().or(job.request.needs.time_limit).or(spec.walltime);
+    known.unwrap_or_default().times(job.request.needs.resources.cores.into())
 }
 
 impl Room {

@@ -21,6 +21,9 @@ impl Turn<'_> {
         let n_pilots = self.durable.census(id).n_there;
         match change {
             PlatformChange::Mode(mode) if mode == self.durable.mode(id) => {}
+            PlatformChange::Mode(_) if self.durable.mode(id) == PlatformMode::Detached => {
+                return self.refuse(request, Refusal::Detached(name));
+            }
             PlatformChange::Mode(PlatformMode::Detached) if n_pilots > 0 => {
                 return self.refuse(request, Refusal::InUse { platform: name, n_pilots });
             }

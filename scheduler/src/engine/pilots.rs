@@ -35,6 +35,7 @@ impl Turn<'_> {
             return self.refuse(request, Refusal::NoAllocation(tag));
         }
         let (platform, before) = (known.platform, self.replaced(known, &node));
+        let why = self.winding_up(platform).or_else(|| self.given_back(known));
         let id = PilotId(self.durable.pilots().last_key_value().map_or(1, |(last, _)| last.0 + 1));
         let born_at = crate::time::Time(self.now.0.saturating_sub(uptime.0));
         self.record(Record::PilotRegistered { pilot: id, allocation, nonce, node, born_at, at: self.now });
@@ -53,10 +54,16 @@ impl Turn<'_> {
             platform.n_failures = 0;
             platform.last_failure = None;
         }
-        if let Some(why) = self.winding_up(platform) {
+        if let Some(why) = why {
             self.drain_pilot(id, why);
         }
         self.answer(request, Answer::Registered(Registered { pilot: id, acknowledged: 0 }));
+    }
+
+    /// Why all pilots of the allocation leave, whenever they come.
+    fn given_back(&self, held: &Allocation) -> Option<DrainCause> {
+        let causes = held.came.iter().filter_map(|id| self.durable.pilots().get(id)?.drain.clone());
+        causes.into_iter().find(|cause| matches!(cause, DrainCause::Cancelled | DrainCause::Idle(_)))
     }
 
     /// The pilot in whose place one on that node comes: of the same node, or, where all nodes have theirs, the

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Turn,
-    allocation::{Allocation, AllocationState, Census},
+    allocation::{Allocation, AllocationState},
     durable::{Durable, Job},
     interface::{
         Answer, Effect, ListedAllocation, Notice, PlatformMode, PlatformSpec, RequestId, SubmitOutcome,
@@ -121,7 +121,7 @@ impl Turn<'_> {
         if blocked_until > self.now {
             return self.volatile.arm_platform(id, blocked_until);
         }
-        let Census { n_live, n_waiting, .. } = self.durable.census(id);
+        let (n_live, n_waiting) = n_pilots(self.settings, self.durable, id, self.now);
         let room = limits::room(self.durable, id, spec, self.now);
         let missing = (spec.n_pilots_min as usize).saturating_sub(n_live);
         let n_nodes = spec.n_nodes as usize;
@@ -342,21 +342,38 @@ impl Turn<'_> {
     }
 }
 
+/// How many pilots of a platform are there or may come, and how many of them have not come. A node whose agent
+/// has not come long after its mates brings none. O(allocations there), where they have several nodes.
+pub(super) fn n_pilots(settings: &Settings, durable: &Durable, id: PlatformId, now: Time) -> (usize, usize) {
+    let census = durable.census(id);
+    if durable.platforms().get(&id).is_none_or(|spec| spec.n_nodes == 1) {
+        return (census.n_live, census.n_waiting);
+    }
+    let is_overdue = |held: &Allocation| {
+        let first = held.came.first().and_then(|pilot| durable.pilots().get(pilot));
+        first.is_some_and(|first| now.since(first.registered_at) >= settings.heartbeat_limit)
+    };
+    let live = durable.allocations_there(id).map(|(_, held)| held).filter(|held| held.is_live());
+    live.fold((0, 0), |(n_live, n_waiting), held| {
+        let n = if is_overdue(held) { 0 } else { held.n_waiting() };
+        (n_live + durable.live_pilots(held).len() + n, n_waiting + n)
+    })
+}
+
 /// How many pilots of this capacity, up to `limit`, would find something to do beside those at work.
 pub(super) fn n_hypothetical(
     settings: &Settings,
     durable: &Durable,
     volatile: &Volatile,
-    (id, spec): (PlatformId, &PlatformSpec),
+    (platform, spec): (PlatformId, &PlatformSpec),
     limit: usize,
 ) -> usize {
-    let may_use = |job: &Job| limits::may_use(durable, id, &job.request.user);
     let outlives =
         |job: &Job| spec.walltime.is_none_or(|life| needed(job, life) + settings.walltime_margin <= life);
     let ready = volatile.ready.iter().take(N_JOBS_LOOKED_AT).filter_map(|id| {
         let (job, leases) = (durable.jobs().get(id)?, volatile.jobs.get(id)?);
-        (!job.is_paused && outlives(job) && may_use(job))
-            .then(|| (&job.request.needs.resources, leases.ready.len()))
+        let n_ready = || leases.ready.len().min(limits::n_allowed(durable, volatile, platform, job));
+        (!job.is_paused && outlives(job)).then(|| (&job.request.needs.resources, n_ready()))
     });
     n_with_work(ready.collect(), &spec.capacity, limit)
 }

@@ -3,7 +3,7 @@
 use super::{
     allocation::AllocationState,
     durable::{Job, Pilot},
-    interface::{PlatformMode, Refusal},
+    interface::{PlatformMode, PlatformSpec, Refusal},
     limits,
     offer::{Offer, expected_duration, needed},
     views::{Reader, cancel_words},
@@ -104,15 +104,21 @@ impl Reader<'_> {
             let n_pilots = self.volatile.pilots.values().filter(|pilot| !pilot.is_synced).count() as u64;
             return vec![Reason::InGrace { left: self.volatile.grace_until.since(self.now), n_pilots }];
         }
-        if self.durable.platforms().is_empty() {
+        if self.platforms().next().is_none() {
             return vec![Reason::NoPlatform];
         }
-        let spent = |id: &PlatformId| limits::why_not_used(self.durable, *id, &job.request.user);
-        let mut reasons: Vec<Reason> = self.durable.platforms().keys().filter_map(spent).collect();
-        if reasons.len() < self.durable.platforms().len() {
+        let spent = |id| limits::why_not_used(self.durable, self.volatile, id, job);
+        let mut reasons: Vec<Reason> = self.platforms().map(|(id, _)| id).filter_map(spent).collect();
+        if reasons.is_empty() || reasons.len() < self.platforms().count() {
             reasons.extend(self.why_not_served(id, job));
         }
         reasons
+    }
+
+    /// Those that were not taken away.
+    fn platforms(&self) -> impl Iterator<Item = (PlatformId, &PlatformSpec)> + Clone {
+        let all = self.durable.platforms().iter().map(|(id, spec)| (*id, spec));
+        all.filter(|(id, _)| self.durable.mode(*id) != PlatformMode::Detached)
     }
 
     /// Why none of those pilots serves the job that may.
@@ -124,7 +130,7 @@ impl Reader<'_> {
             .keys()
             .filter_map(|pilot| Some((*pilot, self.durable.pilots().get(pilot)?)))
             .filter(|(_, pilot)| pilot.drain.is_none() && needs.fits_in(&pilot.node.capacity))
-            .filter(|(_, pilot)| limits::may_use(self.durable, pilot.platform, &job.request.user))
+            .filter(|(_, pilot)| limits::n_allowed(self.durable, self.volatile, pilot.platform, job) > 0)
             .collect();
         if pilots.is_empty() {
             return self.why_no_pilot(job);
@@ -152,13 +158,13 @@ impl Reader<'_> {
 
     fn why_no_pilot(&self, job: &Job) -> Vec<Reason> {
         let needs = &job.request.needs.resources;
-        let offers = self.durable.platforms().values().map(|spec| &spec.capacity);
+        let offers = self.platforms().map(|(_, spec)| &spec.capacity);
         if !offers.clone().any(|capacity| needs.fits_in(capacity)) {
             let largest = offers.max_by_key(|capacity| (capacity.cores, capacity.memory_bytes)).cloned();
             let largest = largest.unwrap_or_default();
             return vec![Reason::FitsNowhere { needs: needs.clone(), largest }];
         }
-        let fitting = self.durable.platforms().values().filter(|spec| needs.fits_in(&spec.capacity));
+        let fitting = self.platforms().map(|(_, spec)| spec).filter(|spec| needs.fits_in(&spec.capacity));
         let is_too_short = |life| needed(job, life) + self.settings.walltime_margin > life;
         if fitting.clone().all(|spec| spec.walltime.is_some_and(is_too_short)) {
             return vec![Reason::PilotsTooShort { needed: expected_duration(job), n_pilots: 0 }];
@@ -167,10 +173,9 @@ impl Reader<'_> {
             let room = limits::room(self.durable, id, spec, self.now);
             room.bound.filter(|_| room.n == 0)
         };
-        let platforms = self.durable.platforms().iter().map(|(id, spec)| (*id, spec));
-        let mut reasons: Vec<Reason> = platforms.filter_map(no_room).collect();
-        for (id, spec) in self.durable.platforms() {
-            reasons.extend(self.what_fails(*id, &spec.name));
+        let mut reasons: Vec<Reason> = self.platforms().filter_map(no_room).collect();
+        for (id, spec) in self.platforms() {
+            reasons.extend(self.what_fails(id, &spec.name));
         }
         let waiting = self.durable.allocations().values().filter(|a| a.is_live() && a.is_unused());
         reasons.push(Reason::NoPilot { n_allocations: waiting.count() as u64 });
@@ -187,11 +192,13 @@ impl Reader<'_> {
     /// The job that the matching policy would serve before this one, if there is one.
     fn first_in_line(&self, id: JobId, job: &Job) -> Option<Reason> {
         let cores = |id: &JobId| self.volatile.jobs.get(id).map_or(0, |leases| leases.held_cores);
+        let may_begin = |id, job: &Job| limits::n_allowed(self.durable, self.volatile, id, job) > 0;
         let rivals =
             self.volatile.jobs.iter().filter(|(other, leases)| **other != id && !leases.ready.is_empty());
         let rival = rivals
             .filter_map(|(other, _)| Some((*other, self.durable.jobs().get(other)?)))
             .filter(|(_, rival)| !rival.is_paused && rival.request.priority >= job.request.priority)
+            .filter(|(_, rival)| self.platforms().any(|(id, _)| may_begin(id, rival)))
             .max_by_key(|(other, rival)| (rival.request.priority, std::cmp::Reverse(*other)))?;
         let (other, rival) = rival;
         let is_first = rival.request.priority > job.request.priority || cores(&other) <= cores(&id);
@@ -255,9 +262,10 @@ impl Reader<'_> {
         let found = self.durable.platforms().iter().find(|(_, spec)| spec.name == name);
         let (id, spec) = found.ok_or_else(|| Refusal::NoPlatform(name.to_owned()))?;
         let live = || self.durable.allocations_there(*id).map(|(_, held)| held).filter(|held| held.is_live());
-        let census = self.durable.census(*id);
-        let (n_live, n_waiting) = (census.n_live as u64, census.n_waiting as u64);
-        let room = (spec.n_pilots_max as usize).saturating_sub(census.n_there) + census.n_waiting;
+        let (n_there, n_waiting) = super::provision::n_pilots(self.settings, self.durable, *id, self.now);
+        let (n_live, room) = (n_there as u64, limits::room(self.durable, *id, spec, self.now).n);
+        let room = room.saturating_mul(spec.n_nodes as usize).saturating_add(n_waiting);
+        let n_waiting = n_waiting as u64;
         let n_wanted =
             super::provision::n_hypothetical(self.settings, self.durable, self.volatile, (*id, spec), room)
                 as u64;

@@ -216,13 +216,13 @@ fn choices<'a>(
         let (job, leases) = (durable.jobs().get(job_id)?, volatile.jobs.get(job_id)?);
         let (request, user) = (&job.request, job.request.user.as_str());
         let n_slots = request.needs.resources.how_often_in(&offer.pilot.node.capacity);
-        let may_begin = !job.is_paused && limits::may_use(durable, offer.pilot.platform, user);
-        if n_slots == 0 || !may_begin || !offer.outlives(job) {
+        if n_slots == 0 || job.is_paused || !offer.outlives(job) {
             return None;
         }
         let revoked = revoked.and_then(|revoked| revoked.get(job_id));
         let n_not_for_it = revoked.map_or(0, |revoked| revoked.intersection(&leases.ready).len());
-        let n_ready = leases.ready.len() - n_not_for_it;
+        let n_allowed = limits::n_allowed(durable, volatile, offer.pilot.platform, job);
+        let n_ready = (leases.ready.len() - n_not_for_it).min(n_allowed);
         let depth = settings.depth(job.totals.wall_mean());
         let kept = kept_cores.get(user).copied().unwrap_or(0);
         let kept_for_others = kept.saturating_sub(leases.kept_cores(job));

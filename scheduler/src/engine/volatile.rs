@@ -49,6 +49,8 @@ pub struct Volatile {
     pub knowing: BTreeMap<JobId, BTreeSet<PilotId>>,
     /// Cores that each user's jobs hold.
     pub user_cores: BTreeMap<String, u64>,
+    /// Tasks of each job that pilots of a platform hold.
+    pub held_on: BTreeMap<(PlatformId, JobId), u64>,
     /// Platforms.
     pub platforms: BTreeMap<PlatformId, PlatformState>,
     /// What is due when.

@@ -342,7 +342,9 @@ def pbsdsh():
     # A line of the node file: in TORQUE a core's, here in OpenPBS a node's, as the adapter asks.
     n_tasks = job["nodes"] if not IS_TORQUE or ("-u", "") in given else job["nodes"] * job["cores"]
     tasks = [
-        subprocess.Popen(program, stdin=subprocess.DEVNULL, env={**os.environ, "PBS_NODENUM": str(n)})
+        # They get the job's environment, not that of its script, and write elsewhere.
+        subprocess.Popen(program, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                         env={**environment(job), "PBS_NODENUM": str(n)})
         for n in range(n_tasks)
     ]
     for task in tasks:

@@ -14,6 +14,7 @@ use manager::{
     config::{Config, file::ManagerFile},
     place::Place,
 };
+use profiles::platform::PlatformProfile;
 use scheduler::{resources::Resources, time::Span};
 use serde_yaml::{Mapping, Value};
 
@@ -155,7 +156,10 @@ fn read(args: &AttachArgs) -> Result<(String, ManagerFile), Failure> {
         Err(error) => return Err(Failure::file("read", &args.config, &error)),
     };
     let file = parse(&text, &args.config)?;
-    match file.platforms.iter().any(|platform| platform.name() == args.name) {
+    let named = |platform: &PlatformProfile| {
+        platform.name() == args.name || platform.each().iter().any(|each| each.name() == args.name)
+    };
+    match file.platforms.iter().any(named) {
         false => Ok((text, file)),
         true => Err(Failure::bad_input(format!(
             "{}: found a platform `{}` already; give this one another name",

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use scheduler::engine::views::PlatformView;
+use scheduler::engine::{interface::PlatformMode, views::PlatformView};
 
 use super::{attach, entry};
 use crate::{
@@ -51,61 +51,94 @@ pub struct DetachArgs {
 /// # Errors
 /// No such platform, no manager, or a file that is not changed here: then nothing was done.
 pub(super) async fn run(args: &DetachArgs) -> Result<Outcome, Failure> {
-    without(&args.config, &args.name)?;
+    let (_, names) = without(&args.config, &args.name)?;
     let client = access::find_for_change(&args.view.place).await?;
-    let name = super::known(&client, &args.name).await?;
-    let mut interrupts = Interrupts::listen()?;
-    let tell = |text: &str| if args.view.json || args.view.quiet { Ok(()) } else { show::print(text) };
-    let drained = client.change_platform(&name, "drain").await?;
-    if drained.n_pilots_there > 0 {
-        tell(&format!(
-            "platform {name} is being drained: {} there or asked for\n",
-            counted(drained.n_pilots_there, "pilot")
-        ))?;
+    for name in &names {
+        super::known(&client, name).await?;
     }
-    let detached = tokio::select! {
-        detached = leave(&client, &name, args.now) => detached?,
-        _ = interrupts.next() => return Ok(Outcome::Interrupted),
-    };
+    let mut interrupts = Interrupts::listen()?;
+    let mut detached = Vec::new();
+    for name in &names {
+        let left = tokio::select! {
+            left = leave(&client, name, args) => left?,
+            _ = interrupts.next() => {
+                let hint = format!("`pilotfish platform detach {}` goes on with it", args.name);
+                show::say(&format!("platform {name} stays drained; {hint}"));
+                return Ok(Outcome::Interrupted);
+            }
+        };
+        detached.push(left);
+    }
     // Waiting took its time: somebody may have written the file meanwhile.
-    attach::replace(&args.config, &without(&args.config, &args.name)?)?;
+    attach::replace(&args.config, &without(&args.config, &args.name)?.0)?;
     if args.view.json {
         show::print(&show::json(&detached)?)?;
     }
     let config = show::quote::quoted(&args.config.display().to_string());
-    tell(&format!("platform {name} is detached, and no longer in {config}\n"))?;
+    tell(args, &format!("platform {} is detached, and no longer in {config}", args.name))?;
     Ok(Outcome::Fine)
 }
 
+fn tell(args: &DetachArgs, line: &str) -> Result<(), Failure> {
+    if args.view.json || args.view.quiet { Ok(()) } else { show::print(&format!("{line}\n")) }
+}
+
 /// Waits until nothing is there, and has the manager forget it.
-async fn leave(client: &Client, name: &str, now: bool) -> Result<PlatformView, Failure> {
-    if now {
+async fn leave(client: &Client, name: &str, args: &DetachArgs) -> Result<PlatformView, Failure> {
+    let mut platform = super::find(client, name).await?;
+    if platform.mode == PlatformMode::Detached {
+        return Ok(platform);
+    }
+    client.change_platform(name, "drain").await?;
+    if args.now {
         let there = client.allocations(false).await?.allocations;
-        let ours = there.into_iter().filter(|held| held.platform == name && held.state != "leaving");
-        for held in ours {
+        for held in there.into_iter().filter(|held| held.platform == name && held.state != "leaving") {
             // Those that end by themselves meanwhile need it no more.
             _ = client.cancel_allocation(held.id, true).await;
         }
     }
-    let mut tick = tokio::time::interval(INTERVAL);
-    while super::find(client, name).await?.n_pilots_there > 0 {
+    let (mut tick, mut told) = (tokio::time::interval(INTERVAL), String::new());
+    loop {
+        platform = super::find(client, name).await?;
+        if platform.n_pilots_there == 0 {
+            return Ok(client.change_platform(name, "detach").await?);
+        }
+        let left = what_is_left(&platform);
+        if left != told {
+            tell(args, &left)?;
+            told = left;
+        }
         tick.tick().await;
     }
-    Ok(client.change_platform(name, "detach").await?)
 }
 
-/// The file without the platform.
-fn without(path: &Path, name: &str) -> Result<String, Failure> {
+/// What is waited for, and why that may take long.
+fn what_is_left(platform: &PlatformView) -> String {
+    let (name, pilots) = (&platform.name, counted(platform.n_pilots_there, "pilot"));
+    let why = platform.last_failure.as_ref().map(|what| format!("; it does not work: {what}"));
+    format!("platform {name} is being drained: {pilots} there or asked for{}", why.unwrap_or_default())
+}
+
+/// The file without the platform, and the names of the platforms that its entry stands for.
+fn without(path: &Path, name: &str) -> Result<(String, Vec<String>), Failure> {
     let refused = |what: String| Failure::bad_input(format!("{}: {what}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
     let mut before = attach::parse(&text, path)?;
     let Some(index) = before.platforms.iter().position(|platform| platform.name() == name) else {
-        return Err(refused(format!("found no platform `{name}`; say with --config which file has it")));
+        let of_several =
+            before.platforms.iter().find(|one| one.each().iter().any(|each| each.name() == name));
+        return Err(refused(match of_several {
+            Some(entry) => format!(
+                "`{name}` is one of the hosts of `{}`; `pilotfish platform drain {name}`, and take it out of them by hand",
+                entry.name()
+            ),
+            None => format!("found no platform `{name}`; say with --config which file has it"),
+        }));
     };
     let after = entry::removed(&text, index).map_err(|error| refused(error.to_string()))?;
-    before.platforms.remove(index);
+    let names = before.platforms.remove(index).each().iter().map(|each| each.name().to_owned()).collect();
     match attach::parse(&after, path) {
-        Ok(file) if file == before => Ok(after),
+        Ok(file) if file == before => Ok((after, names)),
         _ => Err(refused(format!(
             "found lines that are not changed here; `pilotfish platform drain {name}`, and take the entry out by hand"
         ))),

@@ -64,11 +64,14 @@ pub(super) fn removed(text: &str, index: usize) -> Result<String, InBrackets> {
     let items: Vec<usize> =
         (head + 1..end).filter(|n| is_item(&lines[*n]) && Some(indent(lines[*n])) == first).collect();
     let Some(&item) = items.get(index) else { return Err(InBrackets { line: head + 1 }) };
-    // Comments above an entry are about it, as `attach` writes them.
-    let is_comment = |n: usize| lines[n].trim_start().starts_with('#');
-    let with_comment =
-        |item: usize| (head + 1..item).rev().take_while(|n| is_comment(*n)).last().unwrap_or(item);
-    let is_of_an_entry = |n: &usize| !lines[*n].trim().is_empty() && !lines[*n].starts_with('#');
+    // Comments above an entry, at its dash, are about it, as `attach` writes them; right below the head they are
+    // about all.
+    let is_about = |n: usize| lines[n].trim_start().starts_with('#') && Some(indent(lines[n])) == first;
+    let with_comment = |item: usize| {
+        let began = (head + 1..item).rev().take_while(|n| is_about(*n)).last().unwrap_or(item);
+        if began == head + 1 { item } else { began }
+    };
+    let is_of_an_entry = |n: &usize| !lines[*n].trim().is_empty() && !lines[*n].trim_start().starts_with('#');
     let last = (item..end).rfind(is_of_an_entry).map_or(end, |last| last + 1);
     let next = items.get(index + 1).map_or(last, |next| with_comment(*next));
     let rest = [&lines[..with_comment(item)], &lines[next..]].concat();
@@ -135,10 +138,13 @@ mod tests {
         let text = "tls: on\nplatforms:\n  # first\n  - name: a\n    adapter: local\n\n  # seen\n  # there\n  - name: b\n    \
                     options: [\n      - x ]\n  - {name: c, adapter: local}\n# about limits\nlimits: {}\n";
         let [a, b, c] = [0, 1, 2].map(|index| removed(text, index).unwrap());
-        assert_eq!(a, text.replace("  # first\n  - name: a\n    adapter: local\n\n", ""));
+        assert_eq!(a, text.replace("  - name: a\n    adapter: local\n\n", ""), "a comment about all");
         assert_eq!(b, text.replace("  # seen\n  # there\n  - name: b\n    options: [\n      - x ]\n", ""));
         assert_eq!(c, text.replace("  - {name: c, adapter: local}\n", ""));
         assert_eq!(removed("platforms:\n- name: a\ntls: on", 0).unwrap(), "tls: on");
+        let deep = "platforms:\n  - name: a\n    cores: 4\n    # gpus: 2\n  - name: b\n  # - name: old\n";
+        assert_eq!(removed(deep, 0).unwrap(), "platforms:\n  - name: b\n  # - name: old\n");
+        assert_eq!(removed(deep, 1).unwrap(), deep.replace("  - name: b\n", ""));
         assert_eq!(removed("platforms: [{name: a}]\n", 0), Err(InBrackets { line: 1 }));
     }
 }

@@ -38,7 +38,7 @@ pub fn run(args: &ScriptArgs) -> Result<Outcome, Failure> {
     let request = AllocationRequest {
         tag: "pf000000-1".to_owned(),
         folder: "/pilots/pf000000-1".to_owned(),
-        n_nodes: 1,
+        n_nodes: spec.n_nodes,
         capacity: spec.capacity,
         walltime: spec.walltime,
         join: JOIN.to_vec(),

@@ -169,3 +169,32 @@ fn cancelling_one_drains_all_its_pilots() {
         assert_eq!(commands(&scene.pull(pilot, hungry()).expect("told")), [PilotCommand::Drain]);
     }
 }
+
+#[test]
+fn who_comes_late_to_an_allocation_that_is_given_back_leaves_too() {
+    let mut scene = Scene::new();
+    let tag = scene.four_nodes();
+    (0..3).for_each(|rank| _ = scene.register(&tag, node("n", rank)));
+    let allocation = AllocationId(1);
+    scene.say(|request| Event::AllocationCancelAsked { request, allocation, is_urgent: true });
+    let late = scene.register(&tag, node("n", 3));
+    assert_eq!(commands(&scene.pull(late, hungry()).expect("told")), [PilotCommand::Drain]);
+}
+
+#[test]
+fn a_node_whose_agent_never_comes_is_not_waited_for() {
+    let mut scene = Scene::new();
+    let tag = scene.four_nodes();
+    let pilots: Vec<PilotId> = (0..3).map(|rank| scene.register(&tag, node("n", rank))).collect();
+    pilots.iter().for_each(|pilot| _ = scene.take(*pilot));
+    scene.attach(of_four_nodes(8));
+    assert_eq!(scene.submissions().len(), 0, "the fourth may do the rest");
+    for _ in 0..10 {
+        scene.now = scene.now + Span::from_secs(10);
+        pilots.iter().for_each(|pilot| _ = scene.pull(*pilot, hungry()));
+    }
+    scene.wait(1);
+    assert_eq!(scene.engine.durable().allocations().len(), 2, "it will not");
+    scene.wait(10);
+    assert_eq!(scene.engine.durable().allocations().len(), 2, "and one is enough");
+}
