@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use scheduler::engine::views::PlatformView;
 
 use crate::{
     access,
@@ -22,6 +23,8 @@ What is not done stays in the manager's folder; `pilotfish serve` goes on with i
 /// A manager without pilots needs milliseconds.
 const GONE_LIMIT: Duration = Duration::from_secs(30);
 const PROBE_EVERY: Duration = Duration::from_millis(50);
+/// Whoever waits for longer is told what for.
+const TELL_EVERY: Duration = Duration::from_secs(3);
 
 /// How it ends.
 #[derive(Args)]
@@ -45,7 +48,7 @@ pub async fn run(args: StopArgs) -> Result<Outcome, Failure> {
         let tasks = show::format::counted(n_running, "running task");
         show::say(&format!("waiting for {tasks}; `pilotfish stop --now` kills instead"));
     }
-    match client.shut_down(args.now).await {
+    match end(&client, &args).await {
         // It may be gone before its answer is here.
         Ok(()) | Err(ClientError::Unreachable { .. }) => {}
         Err(error) => return Err(error.into()),
@@ -57,6 +60,39 @@ pub async fn run(args: StopArgs) -> Result<Outcome, Failure> {
         show::print(&format!("the manager at {} has ended\n", client.access().url))?;
     }
     Ok(Outcome::Fine)
+}
+
+/// Has the manager end; says meanwhile what it waits for.
+async fn end(client: &Client, args: &StopArgs) -> Result<(), ClientError> {
+    let mut ended = std::pin::pin!(client.shut_down(args.now));
+    let mut told = Vec::new();
+    loop {
+        tokio::select! {
+            result = &mut ended => return result,
+            () = tokio::time::sleep(TELL_EVERY), if !args.view.quiet => {
+                let left = what_is_left(client).await;
+                left.iter().filter(|line| !told.contains(*line)).for_each(|line| show::say(line));
+                told = left;
+            }
+        }
+    }
+}
+
+/// A line for each platform where something is left, and why that may take long.
+async fn what_is_left(client: &Client) -> Vec<String> {
+    // It ends: whether it still answers does not matter.
+    let platforms = client.platforms().await.map(|answer| answer.platforms).unwrap_or_default();
+    let there = platforms.iter().filter(|platform| platform.n_pilots_there > 0);
+    let line = |platform: &PlatformView| {
+        let pilots = show::format::counted(platform.n_pilots_there, "pilot");
+        let why = platform.last_failure.as_ref().map(|what| format!("; it does not work: {what}"));
+        format!(
+            "waiting for platform {}: {pilots} there or asked for{}",
+            platform.name,
+            why.unwrap_or_default()
+        )
+    };
+    there.map(line).collect()
 }
 
 async fn wait_until_gone(client: &Client) -> Result<(), Failure> {

@@ -6,6 +6,8 @@ use std::{
 };
 
 use clap::Args;
+use profiles::platform::PlatformProfile;
+use protocol::job::nearest;
 use scheduler::engine::{interface::PlatformMode, views::PlatformView};
 
 use super::{attach, entry};
@@ -132,7 +134,14 @@ fn without(path: &Path, name: &str) -> Result<(String, Vec<String>), Failure> {
                 "`{name}` is one of the hosts of `{}`; `pilotfish platform drain {name}`, and take it out of them by hand",
                 entry.name()
             ),
-            None => format!("found no platform `{name}`; say with --config which file has it"),
+            None => {
+                let names = before.platforms.iter().map(PlatformProfile::name);
+                let hint = match nearest(name, names.clone()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("its platforms are {}", names.collect::<Vec<_>>().join(", ")),
+                };
+                format!("found no platform `{name}`; {hint}")
+            }
         }));
     };
     let after = entry::removed(&text, index).map_err(|error| refused(error.to_string()))?;
