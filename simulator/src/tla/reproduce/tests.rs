@@ -60,6 +60,11 @@ fn logs_of_a_folder_are_run_or_refused() {
     let report = reproduce_with_logs(Effort::Quick, 1, &(), Some(&good.0)).unwrap();
     assert_eq!(n_not_run(&verdicts(&report, "SH 0 / 0.1 / 0.2")), 12);
     assert_eq!(report.parts[1].tables[0].rows.len(), 9 * (6 + 4));
+    let of_mine: Vec<&str> =
+        report.parts[1].text.lines().filter(|line| line.starts_with("| mine ")).collect();
+    let begins = ["| mine 1 | 5×8 |", "| mine 2 | 10×8 |"];
+    assert_eq!(of_mine.len(), 2);
+    assert!(of_mine.iter().zip(begins).all(|(line, begin)| line.starts_with(begin)), "{of_mine:?}");
     let bad = Folder::new("bad-logs", &[("cut.swf", &log[..log.len() - 12])]);
     let error = reproduce_with_logs(Effort::Quick, 1, &(), Some(&bad.0)).unwrap_err().to_string();
     assert!(error.contains("cut.swf:60: found 13 fields; a line has 18"), "{error}");
