@@ -185,10 +185,11 @@ fn facts(held: &AllocationView, now: Time) -> Facts {
     facts.add_some("accepted", held.accepted_at.map(|at| format!("at {}", clock(at, now))));
     let came = |at| format!("at {}, after {}", clock(at, now), age(at, held.asked_for_at));
     facts.add_some("pilot came", held.pilot_at.map(came));
-    facts.add_some(
-        if held.pilots.len() > 1 { "pilots" } else { "pilot" },
-        Some(pilots(&held.pilots)).filter(|pilots| !pilots.is_empty()),
-    );
+    match &held.pilots[..] {
+        [] => {}
+        [pilot] => facts.add("pilot", pilot.to_string()),
+        all => facts.add("pilots", pilots(all)),
+    }
     facts.add_some("ended", held.ended_at.map(|at| format!("at {}", clock(at, now))));
     let takes = if held.ended_at.is_some() { "" } else { " at most" };
     facts.add("core-hours", format!("{}{takes}", core_hours(held.core_time)));
@@ -217,15 +218,12 @@ async fn cancel(args: &CancelArgs) -> Result<Outcome, Failure> {
 }
 
 fn meaning(held: &AllocationView, now: bool) -> String {
-    let word = if held.pilots.len() > 1 { "pilots" } else { "pilot" };
-    let (pilots, s) = (pilots(&held.pilots), if held.pilots.len() > 1 { "" } else { "s" });
-    match (held.pilots.is_empty(), now) {
-        (true, _) => "is cancelled".to_owned(),
-        (false, false) if s.is_empty() => {
-            format!("is given back when {word} {pilots} have ended what they run")
-        }
-        (false, false) => format!("is given back when {word} {pilots} has ended what it runs"),
-        (false, true) => format!("is given back; what {word} {pilots} run{s} is killed and runs again"),
+    match (&held.pilots[..], now) {
+        ([], _) => "is cancelled".to_owned(),
+        ([pilot], false) => format!("is given back when pilot {pilot} has ended what it runs"),
+        ([pilot], true) => format!("is given back; what pilot {pilot} runs is killed and runs again"),
+        (all, false) => format!("is given back when pilots {} have ended what they run", pilots(all)),
+        (all, true) => format!("is given back; what pilots {} run is killed and runs again", pilots(all)),
     }
 }
 

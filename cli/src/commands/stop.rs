@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use scheduler::engine::views::PlatformView;
 
+use super::platform;
 use crate::{
     access,
     client::{Client, ClientError},
@@ -83,16 +83,7 @@ async fn what_is_left(client: &Client) -> Vec<String> {
     // It ends: whether it still answers does not matter.
     let platforms = client.platforms().await.map(|answer| answer.platforms).unwrap_or_default();
     let there = platforms.iter().filter(|platform| platform.n_pilots_there > 0);
-    let line = |platform: &PlatformView| {
-        let pilots = show::format::counted(platform.n_pilots_there, "pilot");
-        let why = platform.last_failure.as_ref().map(|what| format!("; it does not work: {what}"));
-        format!(
-            "waiting for platform {}: {pilots} there or asked for{}",
-            platform.name,
-            why.unwrap_or_default()
-        )
-    };
-    there.map(line).collect()
+    there.map(|one| format!("waiting for platform {}: {}", one.name, platform::left(one))).collect()
 }
 
 async fn wait_until_gone(client: &Client) -> Result<(), Failure> {

@@ -63,8 +63,8 @@ pub struct PlatformLimits {
     /// Cores × time of all allocations, those that have ended and, with their whole walltime, those that
     /// are there. Nothing is asked for without a walltime.
     pub core_time_max: Option<Span>,
-    /// Cores × time that the tasks of any one user have taken, as pilots have reported it: then no more of
-    /// them begin. What pilots hold by then still runs.
+    /// Cores × time of the tasks of any one user: what those took that pilots have reported, and what those are
+    /// expected to take that pilots hold. No more of them begin than it allows.
     pub user_core_time_max: Option<Span>,
 }
 

@@ -262,10 +262,11 @@ impl Reader<'_> {
         let found = self.durable.platforms().iter().find(|(_, spec)| spec.name == name);
         let (id, spec) = found.ok_or_else(|| Refusal::NoPlatform(name.to_owned()))?;
         let live = || self.durable.allocations_there(*id).map(|(_, held)| held).filter(|held| held.is_live());
-        let (n_there, n_waiting) = super::provision::n_pilots(self.settings, self.durable, *id, self.now);
-        let (n_live, room) = (n_there as u64, limits::room(self.durable, *id, spec, self.now).n);
-        let room = room.saturating_mul(spec.n_nodes as usize).saturating_add(n_waiting);
-        let n_waiting = n_waiting as u64;
+        let (n_live, n_waiting) = super::provision::n_pilots(self.settings, self.durable, *id, self.now);
+        // What the work wants, whatever else binds: whole allocations.
+        let room = (spec.n_pilots_max as usize).saturating_sub(self.durable.census(*id).n_there);
+        let room = room - room.checked_rem(spec.n_nodes as usize).unwrap_or(0) + n_waiting;
+        let (n_live, n_waiting) = (n_live as u64, n_waiting as u64);
         let n_wanted =
             super::provision::n_hypothetical(self.settings, self.durable, self.volatile, (*id, spec), room)
                 as u64;

@@ -11,6 +11,7 @@ mod measure;
 mod peer;
 mod pilots;
 mod place;
+mod plain;
 mod serve;
 
 use std::{path::PathBuf, process::ExitCode, time::Instant};

@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf};
 use manager::{config::Config, store::Store};
 use scheduler::{
     engine::{
-        interface::{Answer, Event, PlatformLimits, PlatformSpec, SubmitOutcome},
+        interface::{Answer, Event, SubmitOutcome},
         settings::Settings,
     },
     ids::AllocationId,
@@ -14,7 +14,7 @@ use scheduler::{
     time::Span,
 };
 
-use crate::{Trouble, place::Expected};
+use crate::{Trouble, place::Expected, plain};
 
 /// As many threads as `pilotfish` has.
 const N_WORKERS: usize = 2;
@@ -32,18 +32,7 @@ pub fn serve(folder: PathBuf, expected: Expected) -> Result<(), Trouble> {
         }
         let settings = config.settings;
         let mut manager = manager::start(config).await?;
-        let spec = PlatformSpec {
-            name: "simulated".to_owned(),
-            adapter: "local".to_owned(),
-            capacity: capacity(cores),
-            n_nodes: 1,
-            n_pilots_min: n_pilots,
-            n_pilots_max: n_pilots,
-            idle_timeout: Span::from_secs(3600),
-            walltime: None,
-            poll_interval: Span::from_secs(10),
-            limits: PlatformLimits::default(),
-        };
+        let spec = plain::platform(n_pilots, cores);
         let answer = manager.handle().ask(|request| Event::PlatformAttached { request, spec }).await?;
         if !matches!(answer, Answer::Attached(_)) {
             return Err(format!("the platform was not attached: {answer:?}").into());

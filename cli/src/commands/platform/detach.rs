@@ -6,8 +6,6 @@ use std::{
 };
 
 use clap::Args;
-use profiles::platform::PlatformProfile;
-use protocol::job::nearest;
 use scheduler::engine::{interface::PlatformMode, views::PlatformView};
 
 use super::{attach, entry};
@@ -16,7 +14,7 @@ use crate::{
     client::Client,
     failure::{Failure, Outcome},
     interrupts::Interrupts,
-    show::{self, format::counted},
+    show,
     view::ViewArgs,
 };
 
@@ -105,20 +103,13 @@ async fn leave(client: &Client, name: &str, args: &DetachArgs) -> Result<Platfor
         if platform.n_pilots_there == 0 {
             return Ok(client.change_platform(name, "detach").await?);
         }
-        let left = what_is_left(&platform);
+        let left = super::left(&platform);
         if left != told {
-            tell(args, &left)?;
+            tell(args, &format!("platform {name} is being drained: {left}"))?;
             told = left;
         }
         tick.tick().await;
     }
-}
-
-/// What is waited for, and why that may take long.
-fn what_is_left(platform: &PlatformView) -> String {
-    let (name, pilots) = (&platform.name, counted(platform.n_pilots_there, "pilot"));
-    let why = platform.last_failure.as_ref().map(|what| format!("; it does not work: {what}"));
-    format!("platform {name} is being drained: {pilots} there or asked for{}", why.unwrap_or_default())
 }
 
 /// The file without the platform, and the names of the platforms that its entry stands for.
@@ -129,20 +120,14 @@ fn without(path: &Path, name: &str) -> Result<(String, Vec<String>), Failure> {
     let Some(index) = before.platforms.iter().position(|platform| platform.name() == name) else {
         let of_several =
             before.platforms.iter().find(|one| one.each().iter().any(|each| each.name() == name));
-        return Err(refused(match of_several {
-            Some(entry) => format!(
+        let names: Vec<String> = before.platforms.iter().map(|one| one.name().to_owned()).collect();
+        return Err(match of_several {
+            Some(entry) => refused(format!(
                 "`{name}` is one of the hosts of `{}`; `pilotfish platform drain {name}`, and take it out of them by hand",
                 entry.name()
-            ),
-            None => {
-                let names = before.platforms.iter().map(PlatformProfile::name);
-                let hint = match nearest(name, names.clone()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("its platforms are {}", names.collect::<Vec<_>>().join(", ")),
-                };
-                format!("found no platform `{name}`; {hint}")
-            }
-        }));
+            )),
+            None => super::not_in(path, name, &names),
+        });
     };
     let after = entry::removed(&text, index).map_err(|error| refused(error.to_string()))?;
     let names = before.platforms.remove(index).each().iter().map(|each| each.name().to_owned()).collect();

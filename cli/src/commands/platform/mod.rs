@@ -9,7 +9,7 @@ mod limits;
 mod script;
 mod show;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use manager::config::{Config, file::ManagerFile};
@@ -26,7 +26,7 @@ use crate::{
     in_process,
 };
 
-pub(super) use show::state;
+pub(super) use show::{left, state};
 
 /// What to do.
 #[derive(Args)]
@@ -89,17 +89,18 @@ impl Which {
         let names: Vec<String> = platforms.iter().map(|(spec, _)| spec.name.clone()).collect();
         match platforms.into_iter().find(|(spec, _)| spec.name == self.name) {
             Some((spec, site)) => Ok((config, spec, site)),
-            None => Err(Failure::bad_input(format!(
-                "{}: found no platform `{}`; {}",
-                self.config.display(),
-                self.name,
-                match nearest(&self.name, names.iter().map(String::as_str)) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("its platforms are {}", names.join(", ")),
-                }
-            ))),
+            None => Err(not_in(&self.config, &self.name, &names)),
         }
     }
+}
+
+/// A file has these platforms and not that one.
+fn not_in(file: &Path, name: &str, names: &[String]) -> Failure {
+    let hint = match nearest(name, names.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("its platforms are {}", names.join(", ")),
+    };
+    Failure::bad_input(format!("{}: found no platform `{name}`; {hint}", file.display()))
 }
 
 /// The manager's platform of that name.

@@ -100,6 +100,13 @@ fn facts(platform: &PlatformView, is_live: bool, reasons: &[ReasonRow]) -> Facts
     facts
 }
 
+/// What is waited for there, and why that may take long.
+pub(in crate::commands) fn left(platform: &PlatformView) -> String {
+    let why = platform.last_failure.as_ref().map(|what| format!("; it does not work: {what}"));
+    let pilots = counted(platform.n_pilots_there, "pilot");
+    format!("{pilots} there or asked for{}", why.unwrap_or_default())
+}
+
 /// `ada 1.5, bob 0.2`: core-hours of those whose tasks took most.
 pub(super) fn users(platform: &PlatformView) -> String {
     const N_SHOWN: usize = 8;

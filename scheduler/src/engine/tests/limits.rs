@@ -18,6 +18,15 @@ fn core_hours_max(hours: u64) -> PlatformLimits {
     PlatformLimits { core_time_max: Some(Span::from_secs(hours * HOUR)), ..PlatformLimits::default() }
 }
 
+/// A pull that waits until there is something.
+fn parked() -> Pull {
+    Pull { wait: Span::from_secs(20), ..hungry() }
+}
+
+fn is_served(scene: &Scene, request: RequestId) -> bool {
+    matches!(scene.answer_to(request), Some(Answer::Pull(answer)) if !bundles(&answer).is_empty())
+}
+
 impl Scene {
     fn answered(&mut self, allocation: AllocationId) {
         let outcome = SubmitOutcome::Accepted(format!("b{allocation}"));
@@ -487,9 +496,39 @@ fn what_is_held_counts_against_a_users_budget_with_what_it_may_take() {
     scene.attach(PlatformSpec { n_pilots_min: 8, ..spec });
     let (_, tag) = scene.submissions().remove(0);
     let extra = scene.register(&tag, node());
-    assert_eq!(scene.take(extra), [], "an eighth may take too much");
+    assert_eq!(scene.pull(extra, parked()), None, "an eighth may take too much");
+    let waits = RequestId(scene.n_requests);
     scene.done(pilots[0], first, "0");
-    assert_ne!(scene.take(extra), [], "now they are known to be brief");
+    assert!(is_served(&scene, waits), "now they are known to be brief");
+}
+
+#[test]
+fn who_waits_is_served_when_a_users_budget_is_raised() {
+    let mut scene = Scene::new();
+    let pilot = scene.pilot(1);
+    let limits = PlatformLimits { user_core_time_max: Some(Span::ZERO), ..PlatformLimits::default() };
+    scene.change_platform(PlatformChange::Limits { n_pilots_max: 1, limits });
+    scene.submit(job(1));
+    assert_eq!(scene.pull(pilot, parked()), None);
+    let waits = RequestId(scene.n_requests);
+    scene.change_platform(PlatformChange::Limits { n_pilots_max: 1, limits: PlatformLimits::default() });
+    assert!(is_served(&scene, waits));
+}
+
+#[test]
+fn nobody_waits_behind_who_may_begin_nothing() {
+    let mut scene = Scene::new();
+    let pilot = scene.pilot(1);
+    let user_core_time_max = Some(Span::from_secs(1));
+    let limits = PlatformLimits { user_core_time_max, ..PlatformLimits::default() };
+    scene.change_platform(PlatformChange::Limits { n_pilots_max: 1, limits });
+    let spent = scene.submit(job(9));
+    scene.take(pilot);
+    scene.done(pilot, spent, "0");
+    let bobs = scene.submit(JobRequest { user: "bob".into(), ..job(9) });
+    scene.take(pilot);
+    let why = scene.explain(Query::ExplainJob(bobs));
+    assert!(!why.iter().any(|reason| matches!(reason, Reason::BehindJob { .. })), "{why:?}");
 }
 
 #[test]

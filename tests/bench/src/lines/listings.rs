@@ -11,22 +11,17 @@ use profiles::site::Site;
 use scheduler::{
     engine::{
         Engine,
-        interface::{
-            Effect, Event, JobRequest, ListedAllocation, PlatformLimits, PlatformSpec, RequestId,
-            SubmitOutcome,
-        },
+        interface::{Effect, Event, ListedAllocation, PlatformSpec, RequestId, SubmitOutcome},
         settings::Settings,
     },
     ids::PlatformId,
-    pull::TaskNeeds,
-    resources::Resources,
     time::{Span, Time},
 };
 
 use crate::{
     Trouble,
     figure::{Figure, Goal},
-    measure,
+    measure, plain,
 };
 
 pub const LINE: &str = "listings";
@@ -93,9 +88,10 @@ fn cost(n: u32, adapter: &dyn Adapter) -> Result<Cost, Trouble> {
 /// An engine that waits for so many allocations, and what `squeue` prints of them.
 fn waiting(n: u32, now: Time) -> (Engine, String) {
     let mut engine = Engine::restore(Settings::default(), 1, now, []);
+    let spec = PlatformSpec { n_pilots_min: 0, poll_interval: POLL_INTERVAL, ..plain::platform(n, 1) };
     // There is no store to keep records in, here and below.
-    let _ = engine.handle(now, Event::PlatformAttached { request: RequestId(1), spec: platform(n) });
-    let submitted = Event::JobSubmitted { request: RequestId(2), job: Box::new(job(n.into())) };
+    let _ = engine.handle(now, Event::PlatformAttached { request: RequestId(1), spec });
+    let submitted = Event::JobSubmitted { request: RequestId(2), job: Box::new(plain::job(n.into())) };
     let mut lines = String::new();
     for effect in engine.handle(now, submitted).effects {
         let Effect::Submit { allocation, tag, .. } = effect else { continue };
@@ -104,36 +100,4 @@ fn waiting(n: u32, now: Time) -> (Engine, String) {
         let _ = engine.handle(now, Event::AllocationAnswered { allocation, outcome });
     }
     (engine, lines)
-}
-
-fn platform(n: u32) -> PlatformSpec {
-    PlatformSpec {
-        name: "cluster".into(),
-        adapter: "slurm".into(),
-        capacity: Resources::cores(1),
-        n_nodes: 1,
-        n_pilots_min: 0,
-        n_pilots_max: n,
-        idle_timeout: Span::from_secs(60),
-        walltime: None,
-        poll_interval: POLL_INTERVAL,
-        limits: PlatformLimits::default(),
-    }
-}
-
-fn job(n_tasks: u64) -> JobRequest {
-    JobRequest {
-        user: "ann".into(),
-        name: "sweep".into(),
-        application: "shell".into(),
-        n_tasks,
-        needs: TaskNeeds { resources: Resources::cores(1), time_limit: None, success_codes: vec![0] },
-        priority: 0,
-        retries: 0,
-        retry_delay: Span::from_secs(5),
-        crash_limit: 2,
-        max_failures: None,
-        submission_key: None,
-        spec: "{}".into(),
-    }
 }

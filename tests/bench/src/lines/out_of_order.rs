@@ -6,14 +6,11 @@ use std::{collections::BTreeMap, time::Duration};
 use scheduler::{
     engine::{
         Engine,
-        interface::{
-            Answer, Effect, Event, JobRequest, PlatformLimits, PlatformSpec, RequestId, Step, SubmitOutcome,
-        },
+        interface::{Answer, Effect, Event, RequestId, Step, SubmitOutcome},
         settings::Settings,
     },
     ids::{JobId, PilotId},
-    pull::{NodeFacts, Pull, PullAnswer, Registration, TaskNeeds},
-    resources::Resources,
+    pull::{NodeFacts, Pull, PullAnswer, Registration},
     results::{Failure, FailureKind, JobReport, Report, Successes, Usage},
     time::{Span, Time},
 };
@@ -21,7 +18,7 @@ use scheduler::{
 use crate::{
     Trouble,
     figure::{Figure, Goal},
-    measure, serve,
+    measure, plain, serve,
 };
 
 pub const LINE: &str = "out-of-order";
@@ -103,7 +100,8 @@ impl Scene<'_> {
         let (cpu, pilots) = (Duration::ZERO, BTreeMap::new());
         let mut scene =
             Scene { case, engine, now, cpu, n_requests: 0, dice: 0x9e37_79b9, job: JobId(1), pilots };
-        let step = scene.say(|request| Event::PlatformAttached { request, spec: platform() });
+        let step =
+            scene.say(|request| Event::PlatformAttached { request, spec: plain::platform(N_PILOTS, CORES) });
         for effect in step.effects {
             let Effect::Submit { allocation, tag, .. } = effect else { continue };
             let outcome = SubmitOutcome::Accepted(tag.clone());
@@ -116,7 +114,7 @@ impl Scene<'_> {
                 other => return Err(format!("a registration was answered by {other:?}").into()),
             }
         }
-        let step = scene.say(|request| Event::JobSubmitted { request, job: Box::new(job()) });
+        let step = scene.say(|request| Event::JobSubmitted { request, job: Box::new(plain::job(N_TASKS)) });
         match answer(step)? {
             Answer::Submitted { job, .. } => scene.job = job,
             other => return Err(format!("a submission was answered by {other:?}").into()),
@@ -218,36 +216,4 @@ fn answer(step: Step) -> Result<Answer, Trouble> {
         Effect::Submit { .. } | Effect::Cancel { .. } | Effect::List { .. } | Effect::Notify(_) => None,
     });
     answers.last().ok_or_else(|| "the engine did not answer".into())
-}
-
-fn platform() -> PlatformSpec {
-    PlatformSpec {
-        name: "simulated".to_owned(),
-        adapter: "local".to_owned(),
-        capacity: serve::capacity(CORES),
-        n_nodes: 1,
-        n_pilots_min: N_PILOTS,
-        n_pilots_max: N_PILOTS,
-        idle_timeout: Span::from_secs(3600),
-        walltime: None,
-        poll_interval: Span::from_secs(10),
-        limits: PlatformLimits::default(),
-    }
-}
-
-fn job() -> JobRequest {
-    JobRequest {
-        user: "bench".to_owned(),
-        name: "sweep".to_owned(),
-        application: "none".to_owned(),
-        n_tasks: N_TASKS,
-        needs: TaskNeeds { resources: Resources::cores(1), time_limit: None, success_codes: vec![0] },
-        priority: 0,
-        retries: 1000,
-        retry_delay: Span::ZERO,
-        crash_limit: 2,
-        max_failures: None,
-        submission_key: None,
-        spec: "{}".into(),
-    }
 }

@@ -1,0 +1,44 @@
+//! A platform and a job without anything special, for lines to change what they need.
+
+use scheduler::{
+    engine::interface::{JobRequest, PlatformLimits, PlatformSpec},
+    pull::TaskNeeds,
+    resources::Resources,
+    time::Span,
+};
+
+use crate::serve::capacity;
+
+/// So many pilots, wanted at all times.
+pub fn platform(n_pilots: u32, cores: u32) -> PlatformSpec {
+    PlatformSpec {
+        name: "simulated".to_owned(),
+        adapter: "local".to_owned(),
+        capacity: capacity(cores),
+        n_nodes: 1,
+        n_pilots_min: n_pilots,
+        n_pilots_max: n_pilots,
+        idle_timeout: Span::from_secs(3600),
+        walltime: None,
+        poll_interval: Span::from_secs(10),
+        limits: PlatformLimits::default(),
+    }
+}
+
+/// Tasks of one core each.
+pub fn job(n_tasks: u64) -> JobRequest {
+    JobRequest {
+        user: "bench".to_owned(),
+        name: "sweep".to_owned(),
+        application: "none".to_owned(),
+        n_tasks,
+        needs: TaskNeeds { resources: Resources::cores(1), time_limit: None, success_codes: vec![0] },
+        priority: 0,
+        retries: 1000,
+        retry_delay: Span::ZERO,
+        crash_limit: 2,
+        max_failures: None,
+        submission_key: None,
+        spec: "{}".into(),
+    }
+}
