@@ -1,15 +1,23 @@
 //! Pilots as batch jobs of a real Grid Engine: sweeps complete whatever becomes of the jobs, the master and
 //! the manager, and nothing is left behind.
 
+use std::collections::BTreeSet;
+
 use nix::sys::signal::Signal;
 use tests::{Sandbox, gridengine::Cell, scene::Scene, until};
 
 /// A cluster, and a manager with pilots whose two cores are asked for so; `None` where there can be no cluster.
 fn start(site: &str) -> Option<Scene<Cell>> {
+    start_of(2, site)
+}
+
+/// The same with so many pilots at most.
+fn start_of(n_pilots_max: u32, site: &str) -> Option<Scene<Cell>> {
     let sandbox = Sandbox::new();
     let cell = Cell::start(&sandbox)?;
-    let fields =
-        format!("name: cluster, adapter: gridengine, queue: batch.q, pilots_max: 2, walltime: 10m, {site}");
+    let fields = format!(
+        "name: cluster, adapter: gridengine, queue: batch.q, pilots_max: {n_pilots_max}, walltime: 10m, {site}"
+    );
     Some(Scene::start(sandbox, cell, &fields))
 }
 
@@ -119,4 +127,24 @@ fn cores_on_several_hosts_are_not_asked_for() {
     let reason = "parallel environment wide gives cores by the rule $fill_up";
     until("the operator is told why", || scene.sandbox.read("serve.err").contains(reason));
     assert!(scene.platform.jobs("rps").is_empty());
+}
+
+#[test]
+fn an_array_is_one_job_whose_tasks_begin_as_there_is_room() {
+    let Some(scene) = start_of(3, "parallel_environment: smp, nodes: 3") else { return };
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+    scene.until_executed(20);
+    let said = scene.platform.say("qstat", &[]);
+    let jobs: BTreeSet<&str> =
+        said.lines().skip(2).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(jobs.len(), 1, "{said}");
+    let pilots = || scene.sandbox.json(&["pilots", "--all"]).as_array().map_or(0, Vec::len);
+    until("two of its tasks run", || pilots() == 2);
+    let job = jobs.first().expect("one");
+    assert_eq!(scene.platform.jobs("p"), [*job], "the third waits for cores");
+    scene.platform.say("qdel", &[job, "-t", "1"]);
+    until("the third runs where the first was", || pilots() == 3);
+    let allocations = scene.sandbox.json(&["allocation", "list"]);
+    assert_eq!(allocations.as_array().map_or(0, Vec::len), 1, "{allocations}");
+    ends_well(scene, 2);
 }

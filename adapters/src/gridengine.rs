@@ -36,6 +36,13 @@ const SUBMIT: &str = r#"umask 077
 mkdir -p "$folder" && cat >"$folder/join" || exit 2
 "#;
 
+/// The same for each task of a job array, which takes its own away.
+const SUBMIT_ARRAY: &str = r#"umask 077
+mkdir -p "$folder" && document=$(cat) || exit 2
+task=0
+while [ $((task += 1)) -le "$tasks" ]; do printf '%s' "$document" >"$folder/join.$task" || exit 2; done
+"#;
+
 /// Asks the cluster how it counts: a parallel environment may spread a job over hosts, and a resource may be
 /// counted for each core. Then gives the words that ask for `$cores` cores on one host and what goes with them.
 const SHAPE: &str = r#"environment=$(ask qconf -sp "$pe") && resources=$(ask qconf -sc) || exit
@@ -123,6 +130,9 @@ impl GridEngine {
         // A folder that every host has: the home of whoever submits may not be seen by the nodes.
         words.extend(["-wd", "/", "-j", "y", "-o", "/dev/null", "-N"].map(str::to_owned));
         words.push(request.tag.clone());
+        if request.n_nodes > 1 {
+            words.extend(["-t".to_owned(), format!("1-{}", request.n_nodes)]);
+        }
         words.extend(self.queue());
         words.extend(self.site.account.iter().flat_map(|account| ["-P".to_owned(), account.clone()]));
         let walltime = request.walltime.map(|span| format!("h_rt={}", span.0.div_ceil(1_000_000).max(1)));
@@ -140,10 +150,14 @@ impl GridEngine {
         let mib = capacity.memory_bytes.div_ceil(1 << 20).div_ceil(cores) * cores;
         let gpus = (self.gpu_resource(), u64::from(capacity.gpus), "");
         let asked = [(self.memory_resource(), mib, "M"), gpus].into_iter().filter(|(_, n, _)| *n > 0);
+        let submit = match request.n_nodes {
+            1 => SUBMIT.to_owned(),
+            n => format!("tasks={n}\n{SUBMIT_ARRAY}"),
+        };
         let Some(parallel_environment) = parallel_environment else {
             let words: String =
                 asked.map(|(name, n, unit)| format!(" -l {}={n}{unit}", quoted(name))).collect();
-            return format!("{SUBMIT}ask \"$@\"{words}");
+            return format!("{submit}ask \"$@\"{words}");
         };
         let mut lines = format!("pe={} cores={cores}\n{SHAPE}", quoted(parallel_environment));
         let mut words = " -pe \"$pe\" \"$cores\"".to_owned();
@@ -151,7 +165,7 @@ impl GridEngine {
             lines.push_str(&format!("{variable}=$(share {} {n} '{unit}') || exit\n", quoted(name)));
             words.push_str(&format!(" ${variable}"));
         }
-        format!("{lines}{SUBMIT}ask \"$@\"{words}")
+        format!("{lines}{submit}ask \"$@\"{words}")
     }
 }
 
@@ -161,17 +175,14 @@ impl Adapter for GridEngine {
     }
 
     fn submit(&self, request: &AllocationRequest) -> Command {
-        if request.n_nodes > 1 {
-            return GridEngine::refusal(
-                "pilots on Grid Engine have one node each; ask for more pilots instead",
-            );
-        }
         let parallel_environment = self.site.resource_names.parallel_environment.as_deref();
         if request.capacity.cores > 1 && parallel_environment.is_none() {
             return GridEngine::refusal("more than one core needs the platform's parallel_environment");
         }
         let parallel_environment = parallel_environment.filter(|_| request.capacity.cores > 1);
-        let file = format!("{}/join", request.folder);
+        // Several nodes are a job array: a batch job as sites count them, whose tasks need not begin at once.
+        let of_task = if request.n_nodes > 1 { ".$SGE_TASK_ID" } else { "" };
+        let file = format!("{}{of_task}", quoted(&format!("{}/join", request.folder)));
         let script = script_without_secret(&self.site, &self.agent_command, request, &file);
         let line = format!(
             "folder={}\n{} <<'{END}'\n{script}{END}\n",

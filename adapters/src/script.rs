@@ -21,15 +21,14 @@ pub(crate) fn script(
 }
 
 /// The same for batch systems that show scripts to everybody: the join document is in the file, which is
-/// gone when the agent begins.
+/// gone when the agent begins. `join_file`: a word of the shell.
 pub(crate) fn script_without_secret(
     site: &Site,
     agent: &[String],
     request: &AllocationRequest,
     join_file: &str,
 ) -> String {
-    let file = quoted(join_file);
-    let take = format!("exec 3<{file} && rm -f {file} || exit 1");
+    let take = format!("exec 3<{join_file} && rm -f {join_file} || exit 1");
     lines_of(site, request, &[take, format!("{} <&3 3<&-", begin(program(site, agent), &request.tag))])
 }
 

@@ -148,11 +148,14 @@ fn visible_gpus(visible: Option<&str>, n_installed: usize) -> Vec<String> {
     list.split(',').map(str::trim).take_while(is_name).map(str::to_string).collect()
 }
 
-/// srun, pbsdsh of both PBS, LoadLeveler's poe, and MPI's launchers number what they start.
+/// srun, pbsdsh of both PBS, LoadLeveler's poe, and MPI's launchers number what they start; Grid Engine the
+/// tasks of a job array, from 1.
 fn rank(variable: &dyn Fn(&str) -> Option<String>) -> u32 {
     const NUMBERS: [&str; 6] =
         ["SLURM_PROCID", "PBS_NODENUM", "PBS_VNODENUM", "MP_CHILD", "PMI_RANK", "OMPI_COMM_WORLD_RANK"];
-    NUMBERS.iter().find_map(|name| variable(name)?.trim().parse().ok()).unwrap_or(0)
+    let number = |name: &&str| variable(name)?.trim().parse::<u32>().ok();
+    let of_task = || number(&"SGE_TASK_ID").map(|task| task.saturating_sub(1));
+    NUMBERS.iter().find_map(number).or_else(of_task).unwrap_or(0)
 }
 
 impl Node {
@@ -245,6 +248,14 @@ mod tests {
             notice: None,
         };
         assert_eq!(node(&files, &[]), expected);
+    }
+
+    #[test]
+    fn the_rank_is_what_a_launcher_or_an_array_says() {
+        let rank = |variables: &[(&str, &str)]| node(&[], variables).rank;
+        assert_eq!(rank(&[("SLURM_PROCID", "2")]), 2);
+        assert_eq!(rank(&[("SGE_TASK_ID", "3")]), 2);
+        assert_eq!(rank(&[("SGE_TASK_ID", "undefined")]), 0);
     }
 
     #[test]

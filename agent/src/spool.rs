@@ -175,7 +175,8 @@ impl Spool {
     /// Forgets reports up to this number; empties the file when none is left.
     pub fn acknowledge(&mut self, up_to: u64) {
         let had_any = !self.kept.is_empty();
-        self.kept = self.kept.split_off(&up_to.saturating_add(1));
+        let rest = up_to.checked_add(1).map(|next| self.kept.split_off(&next));
+        self.kept = rest.unwrap_or_default();
         if had_any && self.kept.is_empty() && self.end > HEADER_BYTES {
             // What is left in it would only be sent and acknowledged once more.
             if let Err(error) = self.begin_file() {

@@ -61,6 +61,7 @@ pub fn local_platform(capacity: Resources, n_pilots_max: u32, idle_timeout: Span
         adapter: "local".to_owned(),
         capacity,
         n_nodes: 1,
+        is_array: false,
         n_pilots_min: 0,
         n_pilots_max,
         idle_timeout,

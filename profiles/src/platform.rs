@@ -166,6 +166,7 @@ impl PlatformProfile {
             adapter: form.adapter.clone(),
             capacity,
             n_nodes: form.nodes,
+            is_array: form.nodes > 1 && form.adapter == GRID_ENGINE,
             n_pilots_min: form.pilots_min,
             n_pilots_max: form.pilots_max,
             idle_timeout: form.idle_timeout.0,
@@ -288,7 +289,7 @@ impl PlatformForm {
     /// How many nodes an allocation has, each with a pilot.
     fn check_nodes(&self) -> Result<(), String> {
         let PlatformForm { name, adapter, nodes, pilots_max, .. } = self;
-        let has_several = ![LOCAL, HOSTS, GRID_ENGINE].contains(&adapter.as_str());
+        let has_several = ![LOCAL, HOSTS].contains(&adapter.as_str());
         match *nodes {
             0 => Err(format!("found nodes 0 of `{name}`; write 1 or more")),
             1 => Ok(()),

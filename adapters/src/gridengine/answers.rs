@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use roxmltree::{Document, Node, ParsingOptions};
 use scheduler::{resources::Resources, time::Span};
 
-use crate::command::{BatchJob, BatchState, Queue, QueueLoad};
+use crate::command::{BatchId, BatchJob, BatchState, Queue, QueueLoad};
 
 /// Between the jobs and the reasons why some of them could not be started.
 pub(super) const NEXT: &str = "--";
@@ -24,19 +24,43 @@ pub(super) fn jobs(text: &str) -> Option<Vec<BatchJob>> {
     // A job that has ended meanwhile makes them something else: the listing stands for itself.
     let reasons = reasons(details).unwrap_or_default();
     let document = listing(text)?;
-    all(document.root_element(), "job_list").map(|job| read_job(job, &reasons)).collect()
+    let mut jobs: Vec<BatchJob> = Vec::new();
+    let mut places: HashMap<BatchId, usize> = HashMap::new();
+    for entry in all(document.root_element(), "job_list") {
+        let job = read_job(entry, &reasons)?;
+        // Tasks of an array have entries of their own, or share one as long as they wait.
+        match places.get(&job.id).map(|place| &mut jobs[*place]) {
+            Some(known) if weight(&known.state) < weight(&job.state) => known.state = job.state,
+            Some(_) => {}
+            None => {
+                places.insert(job.id.clone(), jobs.len());
+                jobs.push(job);
+            }
+        }
+    }
+    Some(jobs)
+}
+
+/// Which state of its tasks is that of an array: there is one of these.
+fn weight(state: &BatchState) -> u8 {
+    match state {
+        BatchState::Ended => 0,
+        BatchState::Queued => 1,
+        BatchState::Running => 2,
+        BatchState::Unknown(_) => 3,
+        BatchState::Stuck(_) => 4,
+    }
 }
 
 fn read_job(job: Node, reasons: &HashMap<String, String>) -> Option<BatchJob> {
     let number = field(job, "JB_job_number").filter(|id| id.bytes().all(|byte| byte.is_ascii_digit()))?;
     let state = field(job, "state")?;
     let tag = field(job, "JB_name")?.to_owned();
-    // As `qdel` takes it: tasks of an array that share an entry are cancelled together.
-    let id = match field(job, "tasks") {
-        Some(tasks) => format!("{number}.{tasks}"),
-        None => number.to_owned(),
-    };
-    Some(BatchJob { id, tag, state: state_of(state, reasons.get(number).map(String::as_str)) })
+    Some(BatchJob {
+        id: number.to_owned(),
+        tag,
+        state: state_of(state, reasons.get(number).map(String::as_str)),
+    })
 }
 
 /// Letters that may stand together in any order.

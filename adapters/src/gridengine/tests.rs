@@ -1,6 +1,6 @@
 //! What the recordings of a real Grid Engine mean, and what the lines of shell do with them.
 
-use std::{io::Write, path::Path, process::Stdio};
+use std::{collections::BTreeSet, io::Write, path::Path, process::Stdio};
 
 use profiles::site;
 use scheduler::{resources::Resources, time::Span};
@@ -76,7 +76,7 @@ fn submit(
     let environment = recorded("qconf -sp smp").stdout;
     let programs = format!(
         "qconf() {{ case $1 in -sp) printf '%s' {};; -sc) printf '%s' {};; esac; }}\n\
-         qsub() {{ echo \"$*\"; cat; stat -c '%a %n' \"$folder/join\"; }}",
+         qsub() {{ echo \"$*\"; cat; stat -c '%a %n' \"$folder/join\"*; }}",
         quoted(&environment),
         quoted(resources)
     );
@@ -101,6 +101,18 @@ fn the_join_document_is_in_a_private_file_that_the_script_takes_away() {
          exec '/opt/pilot fish/agent' run --tag pf1-2 --join - <&3 3<&-\n600 FOLDER/join\n"
     );
     assert_eq!(files, ["{\"token\":\"secret\"}"]);
+}
+
+#[test]
+fn several_nodes_are_tasks_of_an_array_with_a_document_each() {
+    let three = AllocationRequest { n_nodes: 3, ..request(1, 0) };
+    let (output, files) = submit(&grid_engine(), three, "");
+    let lines: Vec<&str> = output.stdout.lines().collect();
+    assert!(lines[0].contains(" -N pf1-2 -t 1-3 "), "{}", lines[0]);
+    let take = "exec 3<FOLDER/join.$SGE_TASK_ID && rm -f FOLDER/join.$SGE_TASK_ID || exit 1";
+    assert!(lines.contains(&take), "{lines:?}");
+    assert_eq!(lines[lines.len() - 3..], ["600 FOLDER/join.1", "600 FOLDER/join.2", "600 FOLDER/join.3"]);
+    assert_eq!(files, ["{\"token\":\"secret\"}"; 3]);
 }
 
 #[test]
@@ -154,11 +166,9 @@ fn cores_are_asked_for_on_one_host_only() {
     let told = "nosuch is not a parallel environment";
     assert_eq!(refusal(&program("qconf", &unknown)), Err(AdapterError::Refused(told.into())));
     elsewhere.site.resource_names.parallel_environment = None;
-    let several = AllocationRequest { n_nodes: 2, ..request(1, 0) };
-    for (request, told) in [(request(2, 0), "parallel_environment"), (several, "one node each")] {
-        let answer = elsewhere.read_submit(&run("", &elsewhere.submit(&request)));
-        assert!(matches!(&answer, Err(AdapterError::Refused(why)) if why.contains(told)), "{answer:?}");
-    }
+    let answer = elsewhere.read_submit(&run("", &elsewhere.submit(&request(2, 0))));
+    let is_told = |why: &str| why.contains("parallel_environment");
+    assert!(matches!(&answer, Err(AdapterError::Refused(why)) if is_told(why)), "{answer:?}");
 }
 
 #[test]
@@ -205,7 +215,10 @@ fn check_xml(step: &Step) {
     let jobs = grid_engine().read_list(&step.output);
     assert_eq!(jobs.is_ok(), is_listing && is_whole, "{}: {jobs:?}", step.command);
     let jobs = jobs.unwrap_or_default();
-    assert_eq!(jobs.len(), step.output.stdout.matches("<JB_name>").count() * usize::from(is_listing));
+    let numbers =
+        step.output.stdout.split("<JB_job_number>").skip(1).filter_map(|rest| rest.split('<').next());
+    let n_jobs = numbers.collect::<BTreeSet<_>>().len();
+    assert_eq!(jobs.len(), n_jobs * usize::from(is_listing));
     assert!(jobs.iter().all(|job| !matches!(job.state, BatchState::Unknown(_))), "{jobs:?}");
 }
 
@@ -345,15 +358,25 @@ fn why_a_job_could_not_be_started_comes_with_the_listing() {
 }
 
 #[test]
-fn names_are_whole_and_tasks_of_arrays_are_named() {
+fn names_are_whole_and_an_array_is_one_job() {
     let running = steps(include_str!("../../transcripts/gridengine/running.txt"));
     let jobs = grid_engine().read_list(&of(&running, "qstat -xml")[0].output).expect("a listing");
     let expected =
         BatchJob { id: "53".into(), tag: "a.very.long.name.that.is.cut".into(), state: BatchState::Running };
     assert_eq!(jobs, [expected]);
     let array = steps(include_str!("../../transcripts/gridengine/array.txt"));
-    let jobs = grid_engine().read_list(&of(&array, "qstat -xml")[0].output).expect("a listing");
-    assert_eq!(jobs.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["122.1", "122.2", "122.3-6:1"]);
+    let listing = &of(&array, "qstat -xml")[0].output;
+    let state = |listing: &Output| {
+        let jobs = grid_engine().read_list(listing).expect("a listing");
+        let [BatchJob { id, state, .. }] = &jobs[..] else { panic!("{jobs:?}") };
+        assert_eq!(id, "122");
+        state.clone()
+    };
+    let with = |from: &str, to: &str| good(&listing.stdout.replace(from, to));
+    assert_eq!(state(listing), BatchState::Running, "as long as a task of it does");
+    assert_eq!(state(&with("<state>r<", "<state>qw<")), BatchState::Queued);
+    assert_eq!(state(&with("<state>qw<", "<state>z<")), BatchState::Running);
+    assert!(matches!(state(&with("<state>qw<", "<state>hqw<")), BatchState::Stuck(_)), "it is told");
 }
 
 /// A listing in which queues and jobs are these.

@@ -51,7 +51,7 @@ pub(super) fn job_command_file(
     let AllocationRequest { n_nodes, folder, .. } = request;
     let (file, join) = (format!("{folder}/{NAME}"), format!("{folder}/join"));
     let script = match n_nodes {
-        1 => script_without_secret(site, agent, request, &join),
+        1 => script_without_secret(site, agent, request, &quoted(&join)),
         // A launcher may give its words to a shell, or not.
         _ if quoted(folder) != *folder => {
             return Err("pilots of several nodes need a folder whose path has no blanks and no quotes");

@@ -339,8 +339,8 @@ mod tests {
                  allow 4 or more",
             ),
             (
-                "platforms:\n  - {name: a, adapter: gridengine, cores: 1, nodes: 2, pilots_max: 3}",
-                "2: platforms[0]: found nodes 2 of `a`; an allocation of adapter gridengine has one node: leave it out",
+                "platforms:\n  - {name: a, adapter: hosts, ssh: b, cores: 1, nodes: 2, pilots_max: 3}",
+                "2: platforms[0]: found nodes 2 of `a`; an allocation of adapter hosts has one node: leave it out",
             ),
             ("tls: on\ntls: off", "2: tls: found the field a second time (first in line 1); write it once"),
             ("- 1", " found a list; write a mapping"),

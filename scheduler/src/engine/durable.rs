@@ -246,6 +246,11 @@ impl Durable {
         &self.platforms
     }
 
+    /// Whether a platform's allocations are job arrays.
+    pub fn is_array(&self, id: PlatformId) -> bool {
+        self.platforms.get(&id).is_some_and(|spec| spec.is_array)
+    }
+
     /// All allocations.
     pub fn allocations(&self) -> &BTreeMap<AllocationId, Allocation> {
         &self.allocations

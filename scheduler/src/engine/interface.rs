@@ -96,6 +96,9 @@ pub struct PlatformSpec {
     /// How many nodes one allocation has, each with a pilot.
     #[serde(default = "one")]
     pub n_nodes: u32,
+    /// Whether each of them begins and ends for itself, as the tasks of a job array.
+    #[serde(default)]
+    pub is_array: bool,
     /// Pilots wanted even when there is nothing to do.
     pub n_pilots_min: u32,
     /// Never more pilots than this.

@@ -62,7 +62,8 @@ impl Turn<'_> {
 
     /// Cancels what waits for its pilot on a platform.
     pub(super) fn cancel_queued(&mut self, platform: PlatformId) {
-        let is_queued = |held: &Allocation| held.is_unused() && held.state == AllocationState::Submitted;
+        let has_none = |held: &Allocation| self.durable.live_pilots(held).is_empty();
+        let is_queued = |held: &Allocation| held.state == AllocationState::Submitted && has_none(held);
         let there = self.durable.allocations_there(platform);
         let queued: Vec<AllocationId> = there.filter(|(_, held)| is_queued(held)).map(|(id, _)| id).collect();
         self.cancel_allocations(platform, &queued);

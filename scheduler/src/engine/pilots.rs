@@ -62,8 +62,13 @@ impl Turn<'_> {
 
     /// Why all pilots of the allocation leave, whenever they come.
     fn given_back(&self, held: &Allocation) -> Option<DrainCause> {
+        let is_array = self.durable.is_array(held.platform);
         let causes = held.came.iter().filter_map(|id| self.durable.pilots().get(id)?.drain.clone());
-        causes.into_iter().find(|cause| matches!(cause, DrainCause::Cancelled | DrainCause::Idle(_)))
+        causes.into_iter().find(|cause| match cause {
+            DrainCause::Cancelled => true,
+            DrainCause::Idle(_) => !is_array,
+            _ => false,
+        })
     }
 
     /// The pilot in whose place one on that node comes: of the same node, or, where all nodes have theirs, the
@@ -343,15 +348,22 @@ impl Turn<'_> {
         self.stir_platforms();
     }
 
-    /// An allocation is not needed without pilots. One whose last pilot vanished may go on: it is cancelled.
+    /// An allocation is not needed without pilots, unless more of them come whenever there is room for them. One
+    /// whose last pilot vanished may go on: it is cancelled.
     fn release_allocation(&mut self, id: PilotId, why: &str, has_vanished: bool) {
         let Some(pilot) = self.durable.pilots().get(&id) else { return };
         let (allocation, platform) = (pilot.allocation, pilot.platform);
         let is_left = |held: &&Allocation| held.is_live() && self.durable.live_pilots(held).is_empty();
         let Some(held) = self.durable.allocations().get(&allocation).filter(is_left) else { return };
+        let more_come = held.n_waiting() > 0 && self.durable.is_array(platform);
+        let is_wanted = !matches!(pilot.drain, Some(DrainCause::Idle(_)))
+            && self.given_back(held).or_else(|| self.winding_up(platform)).is_none();
+        if more_come && is_wanted {
+            return;
+        }
         let batch_ids: Vec<String> = held.batch_id.iter().cloned().collect();
         self.record(Record::AllocationReleased { allocation, why: why.to_owned(), at: self.now });
-        if has_vanished && !batch_ids.is_empty() {
+        if (has_vanished || more_come) && !batch_ids.is_empty() {
             self.step.effects.push(Effect::Cancel { platform, batch_ids });
         }
         self.list_soon(platform);

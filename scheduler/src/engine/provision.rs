@@ -87,8 +87,8 @@ impl Turn<'_> {
         self.volatile.arm_platform(id, self.now);
     }
 
-    /// Sends those away that have been idle for too long, the longest idle first, down to the minimum. A node
-    /// is only given back with its whole allocation: no pilot goes before all of them may.
+    /// Sends those away that have been idle for too long, the longest idle first, down to the minimum. Unless it
+    /// is a job array's, a node is only given back with its whole allocation: no pilot goes before all may.
     fn drain_idle(&mut self, id: PlatformId, spec: &PlatformSpec) {
         let mut n_spare = self.durable.census(id).n_live.saturating_sub(spec.n_pilots_min as usize);
         let longest_idle = self.volatile.idle.range((id, Time(0), PilotId(0))..);
@@ -102,11 +102,11 @@ impl Turn<'_> {
                 continue;
             };
             let Some(held) = self.durable.allocations().get(&allocation) else { continue };
-            let (mates, n_nodes) = (self.durable.live_pilots(held), held.n_nodes as usize);
-            if n_nodes <= n_spare
-                && seen.insert(allocation)
-                && mates.iter().all(|mate| is_idle.contains(mate))
-            {
+            let (mates, n_nodes, is_first) = match spec.is_array {
+                true => (vec![*pilot], 1, true),
+                false => (self.durable.live_pilots(held), held.n_nodes as usize, seen.insert(allocation)),
+            };
+            if n_nodes <= n_spare && is_first && mates.iter().all(|mate| is_idle.contains(mate)) {
                 n_spare -= n_nodes;
                 leaving.extend(mates);
             }
@@ -343,15 +343,17 @@ impl Turn<'_> {
 }
 
 /// How many pilots of a platform are there or may come, and how many of them have not come. A node whose agent
-/// has not come long after its mates brings none. O(allocations there), where they have several nodes.
+/// has not come long after its mates brings none, unless each has its own place in the queue. O(allocations
+/// there), where they have several nodes.
 pub(super) fn n_pilots(settings: &Settings, durable: &Durable, id: PlatformId, now: Time) -> (usize, usize) {
     let census = durable.census(id);
     if durable.platforms().get(&id).is_none_or(|spec| spec.n_nodes == 1) {
         return (census.n_live, census.n_waiting);
     }
+    let is_array = durable.is_array(id);
     let is_overdue = |held: &Allocation| {
         let first = held.came.first().and_then(|pilot| durable.pilots().get(pilot));
-        first.is_some_and(|first| now.since(first.registered_at) >= settings.heartbeat_limit)
+        !is_array && first.is_some_and(|first| now.since(first.registered_at) >= settings.heartbeat_limit)
     };
     let live = durable.allocations_there(id).map(|(_, held)| held).filter(|held| held.is_live());
     live.fold((0, 0), |(n_live, n_waiting), held| {

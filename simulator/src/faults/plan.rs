@@ -206,6 +206,9 @@ impl Plan {
             site.spec.n_nodes = luck.pick(&[1, 1, 2, 3]);
             site.spec.n_pilots_max = site.spec.n_pilots_max.max(site.spec.n_nodes);
         }
+        for site in self.sites.iter_mut().filter(|site| site.spec.n_nodes > 1) {
+            site.spec.is_array = luck.one_in(2);
+        }
     }
 }
 
@@ -280,6 +283,7 @@ impl SitePlan {
             adapter: "simulated".into(),
             // The first fits every job.
             n_nodes: 1,
+            is_array: false,
             capacity: Resources::cores(if n == 0 { 4 } else { luck.between(1, 8) as u32 }),
             n_pilots_min: luck.pick(&[0, 0, 1]),
             n_pilots_max: luck.between(1, 5) as u32,

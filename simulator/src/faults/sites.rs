@@ -183,10 +183,11 @@ impl World<'_> {
             return;
         }
         let tag = held.jobs[job].tag.clone();
-        let walltime = held.plan.spec.walltime;
+        let (walltime, is_array) = (held.plan.spec.walltime, held.plan.spec.is_array);
         let (first, n_nodes) = (self.nodes.len(), held.plan.spec.n_nodes as usize);
         held.jobs[job].nodes = (first..first + n_nodes).collect();
         let capacity = held.plan.spec.capacity.clone();
+        let late_max = if is_array { held.plan.queue_wait_max } else { LAUNCH };
         let walltime_end = walltime.map(|walltime| self.now + walltime);
         let waited = self.now.since(held.jobs[job].accepted_at);
         if let Some(scene) = &mut self.scene {
@@ -194,10 +195,14 @@ impl World<'_> {
         }
         for node in first..first + n_nodes {
             self.add_node((site, job), tag.clone(), capacity.clone(), walltime_end);
-            let span = if node == first { Span::ZERO } else { Span(self.luck.below(LAUNCH.0)) };
+            let span = if node == first { Span::ZERO } else { Span(self.luck.below(late_max.0)) };
             self.after(span, Happening::AgentStarts { node });
+            if let Some(walltime) = walltime.filter(|_| is_array) {
+                self.nodes[node].walltime_end = Some(self.now + span + walltime);
+                self.after(span + walltime, Happening::ArrayTaskEnds { node, why: "walltime" });
+            }
         }
-        if let Some(walltime) = walltime {
+        if let Some(walltime) = walltime.filter(|_| !is_array) {
             self.after(walltime, Happening::BatchJobEnds { site, job, why: "walltime" });
         }
     }

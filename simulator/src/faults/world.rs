@@ -68,6 +68,11 @@ pub(super) enum Happening {
         job: usize,
         why: &'static str,
     },
+    /// A task of a job array is over, whatever the others do.
+    ArrayTaskEnds {
+        node: usize,
+        why: &'static str,
+    },
     /// A pilot's process hears something.
     Heard {
         node: usize,
@@ -248,6 +253,7 @@ impl<'t> World<'t> {
             Happening::SiteAsked { platform, wish, epoch } => return self.site_asked(platform, wish, epoch),
             Happening::BatchJobStarts { site, job } => self.batch_job_starts(site, job),
             Happening::BatchJobEnds { site, job, why } => return self.batch_job_ends(site, job, why),
+            Happening::ArrayTaskEnds { node, why } => return self.array_task_ends(node, why),
             Happening::Heard { node, life, event } => return self.pilot_hears(node, life, *event),
             Happening::Arriving { node, life } => self.pilot_arrives(node, life),
             Happening::PilotWakes { node, life } => {
@@ -391,7 +397,9 @@ impl<'t> World<'t> {
     fn has_no_batch_jobs(&self) -> bool {
         self.sites.iter().all(|site| {
             let spec = &site.plan.spec;
-            site.n_live() <= spec.n_pilots_min.div_ceil(spec.n_nodes) as usize
+            // Of an array one may be left.
+            let n_nodes = if spec.is_array { 1 } else { spec.n_nodes };
+            site.n_live() <= spec.n_pilots_min.div_ceil(n_nodes) as usize
         })
     }
 

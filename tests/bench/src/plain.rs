@@ -16,6 +16,7 @@ pub fn platform(n_pilots: u32, cores: u32) -> PlatformSpec {
         adapter: "local".to_owned(),
         capacity: capacity(cores),
         n_nodes: 1,
+        is_array: false,
         n_pilots_min: n_pilots,
         n_pilots_max: n_pilots,
         idle_timeout: Span::from_secs(3600),

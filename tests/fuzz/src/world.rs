@@ -79,6 +79,7 @@ fn platform() -> PlatformSpec {
         adapter: "local".into(),
         capacity: Resources::cores(4),
         n_nodes: 1,
+        is_array: false,
         n_pilots_min: 2,
         n_pilots_max: 4,
         idle_timeout: Span::from_secs(60),

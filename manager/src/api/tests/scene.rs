@@ -171,6 +171,7 @@ impl Scene {
             adapter: "local".to_owned(),
             capacity: Resources::cores(2),
             n_nodes: 1,
+            is_array: false,
             n_pilots_min: 1,
             n_pilots_max: 1,
             idle_timeout: Span::from_secs(600),

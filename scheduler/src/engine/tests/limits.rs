@@ -47,7 +47,7 @@ impl Scene {
         self.say(|request| Event::PlatformChangeAsked { request, platform: "here".into(), change })
     }
 
-    fn set_mode(&mut self, mode: PlatformMode) {
+    pub(super) fn set_mode(&mut self, mode: PlatformMode) {
         let answer = self.change_platform(PlatformChange::Mode(mode));
         assert!(matches!(answer, Some(Answer::PlatformChanged(view)) if view.mode == mode));
     }
@@ -60,7 +60,7 @@ impl Scene {
         self.submissions().len()
     }
 
-    fn cancelled(&self) -> Vec<String> {
+    pub(super) fn cancelled(&self) -> Vec<String> {
         let cancelled = self.effects.iter().filter_map(|effect| match effect {
             Effect::Cancel { batch_ids, .. } => Some(batch_ids.clone()),
             _ => None,

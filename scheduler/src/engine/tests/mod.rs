@@ -61,6 +61,7 @@ fn platform(n_pilots_max: u32, cores: u32) -> PlatformSpec {
         adapter: "local".into(),
         capacity: Resources::cores(cores),
         n_nodes: 1,
+        is_array: false,
         n_pilots_min: 0,
         n_pilots_max,
         idle_timeout: Span::from_secs(10),

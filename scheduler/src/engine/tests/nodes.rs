@@ -18,7 +18,16 @@ fn node(hostname: &str, rank: u32) -> NodeFacts {
 impl Scene {
     /// An allocation of four nodes that was accepted, its tag.
     fn four_nodes(&mut self) -> String {
-        self.attach(of_four_nodes(4));
+        self.four(of_four_nodes(4))
+    }
+
+    /// The same, of which each begins and ends for itself.
+    fn four_of_an_array(&mut self) -> String {
+        self.four(PlatformSpec { is_array: true, ..of_four_nodes(8) })
+    }
+
+    fn four(&mut self, spec: PlatformSpec) -> String {
+        self.attach(spec);
         let job = self.submit(job(8));
         assert_eq!(self.submissions().len(), 1, "for job {job}");
         let (allocation, tag) = self.submissions().remove(0);
@@ -201,4 +210,98 @@ fn a_node_whose_agent_never_comes_is_not_waited_for() {
     assert_eq!(scene.engine.durable().allocations().len(), 2, "it will not");
     scene.wait(10);
     assert_eq!(scene.engine.durable().allocations().len(), 2, "and one is enough");
+}
+
+#[test]
+fn a_node_whose_agent_never_comes_is_none_of_those_that_are_kept() {
+    let mut scene = Scene::new();
+    scene.attach(PlatformSpec { n_pilots_min: 4, ..of_four_nodes(8) });
+    let (allocation, tag) = scene.submissions().remove(0);
+    let outcome = SubmitOutcome::Accepted("b1".into());
+    scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    let pilots: Vec<PilotId> = (0..3).map(|rank| scene.register(&tag, node("n", rank))).collect();
+    for _ in 0..10 {
+        scene.now = scene.now + Span::from_secs(10);
+        pilots.iter().for_each(|pilot| _ = scene.pull(*pilot, hungry()));
+    }
+    scene.wait(1);
+    assert_eq!(scene.engine.durable().allocations().len(), 2);
+}
+
+#[test]
+fn tasks_of_an_array_are_given_back_each_for_itself() {
+    let mut scene = Scene::new();
+    let tag = scene.four_of_an_array();
+    let pilots: Vec<PilotId> = (0..3).map(|rank| scene.register(&tag, node("n", rank))).collect();
+    scene.take(pilots[0]);
+    scene.change(JobId(1), JobChange::Pause);
+    scene.wait_awake(60);
+    let drained = |scene: &Scene| {
+        let pilots = scene.engine.durable().pilots().iter();
+        pilots.filter(|(_, pilot)| pilot.drain.is_some()).map(|(id, _)| *id).collect::<Vec<_>>()
+    };
+    assert_eq!(drained(&scene), pilots[1..]);
+    scene.change(JobId(1), JobChange::Resume);
+    let late = scene.register(&tag, node("n", 3));
+    assert_eq!(drained(&scene), pilots[1..], "who comes now may find work");
+    assert_ne!(scene.take(late), vec![]);
+}
+
+#[test]
+fn tasks_of_an_array_that_wait_are_waited_for() {
+    let mut scene = Scene::new();
+    let tag = scene.four_of_an_array();
+    let first = scene.register(&tag, node("n", 0));
+    scene.take(first);
+    for _ in 0..10 {
+        scene.now = scene.now + Span::from_secs(10);
+        scene.pull(first, hungry());
+    }
+    scene.wait(1);
+    assert_eq!(scene.engine.durable().allocations().len(), 1, "they stand in the queue");
+    scene.leaves(first);
+    assert_eq!(scene.state_of_first(), "running", "whose walltime ended before theirs began");
+    let second = scene.register(&tag, node("n", 1));
+    scene.leaves(second);
+    (2..4).map(|rank| scene.register(&tag, node("n", rank))).collect::<Vec<_>>().into_iter().for_each(
+        |pilot| {
+            assert_eq!(scene.state_of_first(), "running");
+            scene.leaves(pilot);
+        },
+    );
+    assert_eq!(scene.state_of_first(), "leaving");
+}
+
+#[test]
+fn the_rest_of_an_array_is_cancelled_when_nobody_wants_it() {
+    let cancelled = |then: &dyn Fn(&mut Scene, PilotId)| {
+        let mut scene = Scene::new();
+        let tag = scene.four_of_an_array();
+        let first = scene.register(&tag, node("n", 0));
+        then(&mut scene, first);
+        (scene.state_of_first(), scene.cancelled())
+    };
+    let of_array = ("leaving", vec!["b1".to_owned()]);
+    let told = |scene: &mut Scene, first| {
+        scene.wait_awake(60);
+        scene.pull(first, hungry());
+        scene.leaves(first);
+    };
+    let idle = |scene: &mut Scene, first| {
+        scene.change(JobId(1), JobChange::Pause);
+        told(scene, first);
+    };
+    assert_eq!(cancelled(&idle), of_array);
+    let drained = |scene: &mut Scene, first| {
+        scene.leaves(first);
+        assert_eq!(scene.state_of_first(), "running");
+        scene.set_mode(PlatformMode::Draining);
+    };
+    assert_eq!(cancelled(&drained), of_array);
+    let asked = |scene: &mut Scene, first| {
+        let allocation = AllocationId(1);
+        scene.say(|request| Event::AllocationCancelAsked { request, allocation, is_urgent: false });
+        scene.leaves(first);
+    };
+    assert_eq!(cancelled(&asked), of_array);
 }

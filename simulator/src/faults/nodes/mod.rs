@@ -42,7 +42,7 @@ pub(super) struct Node {
     /// Its name for the auditor.
     place: String,
     capacity: Resources,
-    walltime_end: Option<Time>,
+    pub(super) walltime_end: Option<Time>,
     nonce: u64,
     /// Which process of the agent this is; 0: none yet.
     pub(super) life: u64,
@@ -470,6 +470,14 @@ impl World<'_> {
         let life = held.life;
         self.hang_up_all(node, life);
         true
+    }
+
+    pub(super) fn array_task_ends(&mut self, node: usize, why: &'static str) -> Held {
+        if !self.nodes[node].is_gone {
+            self.node_ends(node, why)?;
+            self.agent_is_over(node);
+        }
+        Ok(())
     }
 
     /// The batch job is over. At the walltime no task may be running any more (rule 4), unless the
