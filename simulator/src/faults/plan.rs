@@ -126,14 +126,20 @@ impl Nature {
 impl Plan {
     /// All that a seed means.
     pub(crate) fn draw(seed: u64) -> Plan {
+        let mut plan = Plan::draw_second(seed);
+        plan.add_operator(&mut Luck::of(seed, &[3]));
+        plan.add_nodes(&mut Luck::of(seed, &[4]));
+        plan
+    }
+
+    /// What seeds meant before there were operators and batch jobs of several nodes.
+    pub(crate) fn draw_second(seed: u64) -> Plan {
         let mut plan = Plan::draw_first(seed);
         let mut luck = Luck::of(seed, &[2]);
         plan.rates.hang_up = luck.pick(&[0, 20, 3]);
         if luck.one_in(20) {
             plan.add_giant(&mut luck);
         }
-        plan.add_operator(&mut Luck::of(seed, &[3]));
-        plan.add_nodes(&mut Luck::of(seed, &[4]));
         plan
     }
 

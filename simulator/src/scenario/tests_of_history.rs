@@ -53,6 +53,7 @@ fn durable() -> Durable {
         adapter: "slurm".into(),
         capacity: Resources::cores(1),
         n_nodes: 1,
+        is_array: false,
         n_pilots_min: 0,
         n_pilots_max: 1,
         idle_timeout: Span::from_secs(600),
