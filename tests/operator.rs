@@ -184,3 +184,44 @@ fn what_would_be_submitted_is_printed_whole() {
         assert!(script.ends_with("\nSCRIPT\n"), "{name}: {script}");
     }
 }
+
+#[test]
+fn what_is_new_in_the_configuration_is_taken_up_while_the_manager_runs() {
+    let sandbox = Sandbox::new();
+    let here = "platforms:\n  - {name: here, adapter: local, cores: 1, pilots_max: 1}\n";
+    sandbox.write("manager.yaml", here);
+    sandbox.write("job.yaml", JOB);
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    sandbox.ok(&["submit", "job.yaml"]);
+    let said = sandbox.ok(&["platform", "attach", "local", "more", "--cores", "1", "--pilots-max", "1"]);
+    assert!(said.ends_with(" tries it. The manager that runs has it.\n"), "{said}");
+    let n_pilots = |name: &str| sandbox.json(&["platform", "show", name])["n_pilots"].as_u64();
+    until("both have pilots", || (n_pilots("here"), n_pilots("more")) == (Some(1), Some(1)));
+    let with_more = sandbox.read("manager.yaml");
+    let reload = || sandbox.ok(&["platform", "reload"]);
+    assert_eq!(reload(), "nothing has changed\n");
+
+    sandbox.write("manager.yaml", &with_more.replace("pilots_max: 1", "pilots_max: none"));
+    let refused = sandbox.run(&["platform", "reload"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(text(&refused.stderr).contains("manager.yaml:2: "), "{refused:?}");
+    assert_eq!(n_pilots("here"), Some(1), "nothing has changed");
+
+    let other = with_more
+        .replacen("pilots_max: 1", "pilots_max: 2", 1)
+        .replace("adapter: local\n    cores: 1", "adapter: local\n    cores: 2");
+    assert_ne!(other, with_more.replacen("pilots_max: 1", "pilots_max: 2", 1));
+    sandbox.write("manager.yaml", &other);
+    let waiting = "platform more has changed; that is taken up when the manager is started again\n";
+    assert_eq!(reload(), format!("platform here has its new limits\n{waiting}"));
+    until("its second pilot is there", || n_pilots("here") == Some(2));
+
+    sandbox.ok(&["platform", "detach", "more", "--now"]);
+    sandbox.write("manager.yaml", &other.replace("name: here", "name: there"));
+    let unlisted =
+        "platform here is not in the file any more, and goes on until the manager is started again\n";
+    assert_eq!(reload(), format!("platform there is attached\nplatform more is attached\n{unlisted}"));
+    until("it has its pilot again", || n_pilots("more") == Some(1));
+    assert_eq!(sandbox.json(&["platform", "show", "more"])["capacity"]["cores"], 2, "as it is now");
+    ends(&sandbox, manager);
+}

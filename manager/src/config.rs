@@ -27,6 +27,8 @@ use file::{ConfigError, ManagerFile};
 pub struct Config {
     /// Where its state is: `store.sqlite`, `access.json`, the secret, the certificate, pilots' files.
     pub folder: PathBuf,
+    /// The file that it was read from, whole; `None`: there is none.
+    pub file: Option<PathBuf>,
     /// Where the API listens.
     pub listen_host: IpAddr,
     /// Its port; `None`: that of last time if it is free, else any.
@@ -80,6 +82,7 @@ impl Config {
     pub fn new(folder: PathBuf, user: String) -> Config {
         Config {
             folder,
+            file: None,
             listen_host: Ipv4Addr::LOCALHOST.into(),
             listen_port: None,
             listen_name: None,

@@ -1,6 +1,7 @@
 //! The manager: the engine's shell. Wiring only; see `driver` for the loop and `commit` for durability.
 
 pub mod api;
+mod attach;
 pub mod clock;
 mod commit;
 pub mod config;
@@ -15,5 +16,6 @@ pub mod store;
 pub mod tls;
 pub mod tokens;
 
+pub use attach::Reload;
 pub use config::Config;
 pub use start::{Manager, ManagerError, StartError, start};

@@ -3,19 +3,13 @@
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
-    sync::{Arc, mpsc::SyncSender},
+    sync::mpsc::SyncSender,
 };
 
-use adapters::Surroundings;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use protocol::{api::AccessFile, pilot::JoinDocument};
+use protocol::api::{AccessFile, Reloaded};
 use scheduler::{
-    engine::{
-        Engine,
-        interface::{Answer, Event, PlatformSpec},
-        record::Record,
-        settings::Settings,
-    },
+    engine::{Engine, record::Record, settings::Settings},
     time::Span,
 };
 use tokio::{
@@ -25,6 +19,7 @@ use tokio::{
 
 use crate::{
     api::{self, ApiState, ConnectionLimits},
+    attach::{Attacher, Reload, make_join, surroundings},
     clock::Clock,
     commit::{self, Pending},
     config::Config,
@@ -32,8 +27,7 @@ use crate::{
     farewell::Farewell,
     handle::{Ended, Handle},
     perform::Performer,
-    place::{Ground, Place, Plan},
-    platforms::{self, MakeJoin, Order, Worker},
+    platforms::{self, Order},
     store::{Store, StoreError},
     tls::{Identity, TlsError},
     tokens::{Tokens, TokensError, write_private},
@@ -115,9 +109,10 @@ pub struct ManagerError(String);
 pub struct Manager {
     access: AccessFile,
     access_path: Option<PathBuf>,
-    /// Where this host reaches it.
-    address: SocketAddr,
     handle: Handle,
+    attacher: Attacher,
+    /// Until somebody takes them up.
+    reloads: Option<mpsc::Receiver<Reload>>,
     ended: watch::Receiver<End>,
     stop_api: watch::Sender<bool>,
     stop_engine: watch::Sender<bool>,
@@ -137,6 +132,23 @@ impl Manager {
     /// Speaks to its engine.
     pub fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// Who wants its configuration to be read again, for whoever can read it. Once.
+    pub fn take_reloads(&mut self) -> Option<mpsc::Receiver<Reload>> {
+        self.reloads.take()
+    }
+
+    /// Attaches the platforms of this configuration that are not attached.
+    ///
+    /// # Errors
+    /// Why nothing was done, or not all of it.
+    pub async fn attach_new(&mut self, config: &Config) -> Result<Reloaded, String> {
+        let reloaded = self.attacher.attach_new(config).await?;
+        if self.farewell.is_none() {
+            self.farewell = farewell(config, self.attacher.settings);
+        }
+        Ok(reloaded)
     }
 
     /// Waits until it has ended: it was shut down, or its store failed. Safe to be dropped while waiting.
@@ -234,6 +246,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let fingerprint = identity.as_ref().map(|identity| identity.fingerprint.clone());
     let access = access_file(&config, &tokens, url, fingerprint);
     let (stop_api, is_stopped) = watch::channel(false);
+    let (reload, reloads) = mpsc::channel(1);
     let state = ApiState {
         handle: handle.clone(),
         reader,
@@ -243,16 +256,22 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         poll_wait: settings.poll_wait_max,
         limits: connection_limits(),
         stop: is_stopped,
+        config_file: config.file.clone(),
+        reload,
     };
     let server = identity.map(|identity| identity.server);
     let api = tokio::spawn(api::serve(listener, server, state));
     let access_path = if config.is_offline { None } else { Some(write_access(&config.folder, &access)?) };
     let farewell = if config.is_offline { None } else { farewell(&config, settings) };
-    let manager = Manager {
+    let join = make_join(&config, &tokens, &access, address);
+    let ways = (handle.clone(), orders.clone());
+    let attacher = Attacher::new(&config, (settings, clock), ways, address, join);
+    let mut manager = Manager {
         access,
         access_path,
-        address,
         handle,
+        attacher,
+        reloads: Some(reloads),
         ended,
         stop_api,
         stop_engine,
@@ -262,7 +281,9 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         orders,
     };
     if !config.is_offline {
-        attach_platforms(&manager, &config, &tokens, settings, clock).await?;
+        for (spec, site) in &config.platforms {
+            manager.attacher.attach(spec, site).await?;
+        }
     }
     Ok(manager)
 }
@@ -338,7 +359,8 @@ fn listen(config: &Config) -> Result<Listening, StartError> {
     Ok(Listening { listener, address, url: format!("{}://{address}", scheme(identity.is_some())), identity })
 }
 
-fn scheme(speaks_tls: bool) -> &'static str {
+/// How the API is reached.
+pub(crate) fn scheme(speaks_tls: bool) -> &'static str {
     if speaks_tls { "https" } else { "http" }
 }
 
@@ -377,10 +399,6 @@ fn write_access(folder: &Path, access: &AccessFile) -> Result<PathBuf, StartErro
     Ok(path)
 }
 
-fn surroundings(config: &Config) -> Surroundings {
-    Surroundings { agent_command: config.agent_command.clone() }
-}
-
 /// One listing shows the pilots of all platforms that are this host.
 fn farewell(config: &Config, settings: Settings) -> Option<Farewell> {
     let surroundings = surroundings(config);
@@ -390,73 +408,4 @@ fn farewell(config: &Config, settings: Settings) -> Option<Farewell> {
         .filter_map(|(spec, site)| adapters::adapter(&spec.adapter, &surroundings, site));
     let adapter = adapters.find(|adapter| adapter.is_local())?;
     Some(Farewell { adapter, tag_prefix: settings.tag_prefix() })
-}
-
-async fn attach_platforms(
-    manager: &Manager,
-    config: &Config,
-    tokens: &Tokens,
-    settings: Settings,
-    clock: Clock,
-) -> Result<(), StartError> {
-    let surroundings = surroundings(config);
-    let make_join = make_join(config, tokens, manager);
-    for (spec, site) in &config.platforms {
-        let unknown = || StartError::Adapter { platform: spec.name.clone(), found: spec.adapter.clone() };
-        let plan = Plan {
-            name: format!("{}{}", settings.tag_prefix(), spec.name),
-            adapter: spec.adapter.clone(),
-            site: site.clone(),
-            surroundings: surroundings.clone(),
-            pilots: config.folder.join("pilots"),
-            manager: manager.address,
-            scheme: scheme(config.speaks_tls()),
-            asker: config.asker.clone(),
-        };
-        let worker = Box::new(Worker {
-            spec: spec.clone(),
-            place: Place::new(plan).ok_or_else(unknown)?,
-            tag_prefix: settings.tag_prefix(),
-            make_join: make_join.clone(),
-            handle: manager.handle.clone(),
-            clock,
-            uncancelled: Default::default(),
-        });
-        let spec = spec.clone();
-        let answer = manager.handle.ask(|request| Event::PlatformAttached { request, spec }).await?;
-        if let Answer::Attached(platform) = answer {
-            // The dispatcher lives as long as the performer.
-            let _ = manager.orders.send(Order::Attach { platform, worker });
-        }
-    }
-    Ok(())
-}
-
-fn make_join(config: &Config, tokens: &Tokens, manager: &Manager) -> MakeJoin {
-    let access = &manager.access;
-    let (tokens, url) = (tokens.clone(), access.url.clone());
-    let certificate_sha256 = access.certificate_sha256.clone();
-    let url_elsewhere = match (&config.listen_name, config.listen_host.is_unspecified()) {
-        (None, false) => url.clone(),
-        (name, _) => {
-            let name = name.as_ref().unwrap_or(&access.host);
-            format!("{}://{name}:{}", scheme(config.speaks_tls()), manager.address.port())
-        }
-    };
-    let watch_pid = config.pilots_die_with_us.then(std::process::id);
-    Arc::new(move |spec: &PlatformSpec, ground: &Ground, tag: &str| {
-        let is_here = spec.adapter == adapters::LOCAL_NAME;
-        let own_url = if is_here { &url } else { &url_elsewhere };
-        let join = JoinDocument {
-            url: ground.url.as_ref().unwrap_or(own_url).clone(),
-            certificate_sha256: certificate_sha256.clone(),
-            token: tokens.join(tag),
-            tag: tag.to_owned(),
-            folder: ground.pilot_folder(tag),
-            capacity: Some(spec.capacity.clone()),
-            walltime: spec.walltime,
-            watch_pid: watch_pid.filter(|_| is_here),
-        };
-        serde_json::to_vec(&join).unwrap_or_default()
-    })
 }

@@ -375,6 +375,29 @@ pub struct ReasonRow {
     pub reason: Reason,
 }
 
+/// Which configuration is to be read again.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct ReloadRequest {
+    /// The file, as an absolute path without links; absent: that with which the manager was started.
+    pub config: Option<String>,
+}
+
+/// What became of the platforms of a configuration that was read again, by their names.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Reloaded {
+    /// Those that are attached now.
+    pub attached: Vec<String>,
+    /// Those whose limits, number of pilots, or times of waiting are what it says now.
+    pub changed: Vec<String>,
+    /// Those of which it says something else that waits for the next start of the manager.
+    pub waiting: Vec<String>,
+    /// Those that it does not list: they go on until the next start.
+    pub unlisted: Vec<String>,
+}
+
 /// How the manager is to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -11,8 +11,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use protocol::{
     api::{
         AccessFile, Allocations, CancelRequest, Changed, ErrorAnswer, ErrorBody, Explanation, Jobs,
-        LimitsRequest, Outputs, PREFIX, Pilots, Platforms, ShutDown, ShutdownRequest, Status, SubmitRequest,
-        Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo,
+        LimitsRequest, Outputs, PREFIX, Pilots, Platforms, ReloadRequest, Reloaded, ShutDown,
+        ShutdownRequest, Status, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo,
     },
     job::JobSpec,
 };
@@ -240,6 +240,11 @@ impl Client {
     /// Wants something else of a platform: `pause`, `resume`, `drain` or `detach`.
     pub async fn change_platform(&self, name: &str, verb: &str) -> Result<PlatformView, ClientError> {
         self.post(&format!("/platforms/{name}/{verb}"), &()).await
+    }
+
+    /// Has it read its configuration again, if that is this file.
+    pub async fn reload(&self, config: Option<String>) -> Result<Reloaded, ClientError> {
+        self.post("/platforms/reload", &ReloadRequest { config }).await
     }
 
     /// Sets limits of a platform.

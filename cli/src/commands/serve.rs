@@ -10,10 +10,12 @@ use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
 use manager::{
-    Manager,
+    Manager, Reload,
     config::{Config, TlsMode, file::ManagerFile},
 };
+use protocol::api::Reloaded;
 use scheduler::time::Span;
+use tokio::sync::mpsc;
 
 use crate::{
     access::{self, DEFAULT_NAME, STORE_FILE, Standing, show_path},
@@ -105,7 +107,7 @@ enum TlsArg {
 /// A wrong configuration, a folder or port that cannot be used, or a store that fails.
 pub async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     let mut interrupts = Interrupts::listen()?;
-    // A handler and not SIG_IGN: pilots must not inherit it.
+    // Terminals that go send it, too: then nothing is new.
     let mut hangup = signal(SignalKind::hangup())
         .map_err(|error| Failure::infrastructure(format!("cannot listen for signals: {error}")))?;
     let folder = folder(&args)?;
@@ -126,6 +128,7 @@ pub async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     if !args.quiet {
         announce(&manager, &args, listen_host);
     }
+    let mut reloads = manager.take_reloads();
     let outcome = loop {
         tokio::select! {
             ended = manager.wait() => break ended,
@@ -135,12 +138,34 @@ pub async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
                 }
                 break Ok(());
             }
-            _ = hangup.recv() => {}
+            _ = hangup.recv() => match reload(&args, &mut manager).await {
+                Ok(_) if args.config.is_none() || args.quiet => {}
+                Ok(_) => show::say("the configuration was read again"),
+                Err(what) => show::say(&what),
+            },
+            Some(asked) = next(&mut reloads) => {
+                let reloaded = reload(&args, &mut manager).await;
+                // Who asked may not wait any more.
+                let _ = asked.answer.send(reloaded);
+            }
         }
     };
     manager.close().await;
     outcome.map_err(|error| Failure::infrastructure(error.to_string()))?;
     Ok(Outcome::Fine)
+}
+
+async fn next(reloads: &mut Option<mpsc::Receiver<Reload>>) -> Option<Reload> {
+    reloads.as_mut()?.recv().await
+}
+
+/// Reads the configuration again, and attaches what is new in it.
+async fn reload(args: &ServeArgs, manager: &mut Manager) -> Result<Reloaded, String> {
+    if args.config.is_none() {
+        return Ok(Reloaded::default());
+    }
+    let config = config(args, folder(args).map_err(|failure| failure.to_string())?);
+    manager.attach_new(&config.map_err(|failure| failure.to_string())?).await
 }
 
 /// What a signalled manager leaves, and how to end that too.
@@ -199,6 +224,7 @@ fn config(args: &ServeArgs, folder: PathBuf) -> Result<Config, Failure> {
     host.generic.extend(in_process::offered("--offer", &args.offer)?);
     let mut config = in_process::config(folder)?;
     config.asker = Arc::new(Terminal);
+    config.file = args.config.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
     config.apply(&file, &host).map_err(|error| Failure::bad_input(error.to_string()))?;
     config.listen_host = args.host.unwrap_or(config.listen_host);
     config.listen_port = args.port.or(config.listen_port);

@@ -36,9 +36,9 @@ use scheduler::{
     ids::JobId,
     time::{Span, Time},
 };
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
-use crate::{handle::Handle, store::Reader, tokens::Tokens};
+use crate::{attach::Reload, handle::Handle, store::Reader, tokens::Tokens};
 use cache::{JobCache, JobFacts};
 use error::ApiError;
 use extract::User;
@@ -63,6 +63,10 @@ pub struct ApiState {
     pub limits: ConnectionLimits,
     /// Becomes true (or loses its sender) when the API is to end.
     pub stop: watch::Receiver<bool>,
+    /// The configuration that can be read again, if there is one.
+    pub config_file: Option<PathBuf>,
+    /// To whoever reads it.
+    pub reload: mpsc::Sender<Reload>,
 }
 
 /// Bounds on what connections may do. `docs/limits.md` lists them for operators.

@@ -2,7 +2,7 @@
 
 use axum::{extract::State, http::StatusCode, response::Response};
 use profiles::{platform::N_PILOTS_MAX, quantity::core_hours};
-use protocol::api::{Allocations, AllocationsQuery, CancelRequest, LimitsRequest};
+use protocol::api::{Allocations, AllocationsQuery, CancelRequest, LimitsRequest, ReloadRequest};
 use scheduler::{
     engine::{
         interface::{Answer, Event, PlatformChange, PlatformLimits, PlatformMode, Query, Refusal},
@@ -11,12 +11,14 @@ use scheduler::{
     ids::AllocationId,
     time::Span,
 };
+use tokio::sync::oneshot;
 
 use super::{
     Context, Shared,
     error::{ApiError, json},
     extract::{InBody, InPath, InQuery, User},
 };
+use crate::{attach::Reload, handle::Ended};
 
 /// All allocations.
 pub(super) async fn allocations(
@@ -57,6 +59,27 @@ pub(super) async fn cancel(
         Answer::Refused(refusal) => Err(refusal.into()),
         other => Err(ApiError::unexpected(&other)),
     }
+}
+
+/// Platforms that are new in the configuration.
+pub(super) async fn reload(
+    State(context): State<Shared>,
+    user: User,
+    InBody(request): InBody<ReloadRequest>,
+) -> Result<Response, ApiError> {
+    check_operator(&user)?;
+    let Some(file) = context.state.config_file.as_ref().map(|file| file.display().to_string()) else {
+        return Err(ApiError::bad_request("this manager was started without --config"));
+    };
+    if let Some(found) = request.config.filter(|found| *found != file) {
+        return Err(ApiError::bad_request(format!("this manager was started with {file}, not with {found}")));
+    }
+    let (answer, answered) = oneshot::channel();
+    // Whoever serves no more has ended, too.
+    let _ = context.state.reload.send(Reload { answer }).await;
+    let reloaded = answered.await.map_err(|_| Ended)?.map_err(ApiError::bad_request)?;
+    tracing::info!(user = user.name, file, ?reloaded, "the configuration was read again");
+    Ok(json(StatusCode::OK, &reloaded))
 }
 
 /// No more allocations.

@@ -12,9 +12,9 @@ use axum::{
 use protocol::{
     api::{
         self, Allocations, AllocationsQuery, CancelRequest, Changed, EventsQuery, Explanation, Jobs,
-        LimitsRequest, Outputs, OutputsQuery, Pilots, PilotsQuery, Platforms, ShutDown, ShutdownRequest,
-        Status, StreamEvent, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, TasksQuery,
-        VersionInfo,
+        LimitsRequest, Outputs, OutputsQuery, Pilots, PilotsQuery, Platforms, ReloadRequest, Reloaded,
+        ShutDown, ShutdownRequest, Status, StreamEvent, SubmitRequest, Submitted, TaskDetail, TaskSelection,
+        Tasks, TasksQuery, VersionInfo,
     },
     job::{
         JobSpec,
@@ -127,6 +127,13 @@ fn routes_of_platforms() -> Vec<Route> {
     vec![
         get("/pilots", "Pilots by number.", json::<Pilots>(), show::pilots).query::<PilotsQuery>(),
         get("/platforms", "Platforms as they were attached.", json::<Platforms>(), show::platforms),
+        post(
+            "/platforms/reload",
+            "Read the configuration again: attach platforms that are new, take over limits of others. For operators.",
+            json::<Reloaded>(),
+            operators::reload,
+        )
+        .body::<ReloadRequest>(),
         post(
             "/platforms/{name}/pause",
             "Ask it for no more. For operators.",

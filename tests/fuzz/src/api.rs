@@ -154,6 +154,8 @@ impl Scene {
             poll_wait: Span::from_secs(25),
             limits: ConnectionLimits::default(),
             stop: stopped,
+            config_file: None,
+            reload: mpsc::channel(1).0,
         });
         let answering = async {
             let Ok(response): Result<Response<Body>, _> = router.call(request).await;

@@ -18,8 +18,9 @@ use profiles::platform::PlatformProfile;
 use scheduler::{resources::Resources, time::Span};
 use serde_yaml::{Mapping, Value};
 
-use super::{check, entry};
+use super::{check, entry, reload};
 use crate::{
+    access::{self, Where},
     failure::{Failure, Outcome},
     in_process,
     interrupts::Interrupts,
@@ -35,7 +36,8 @@ Examples:
   pilotfish platform attach pbs old --print          only show the entry
 
 What is not given is found out there: the default queue, what its nodes have, how long jobs may
-live. The entry goes into manager.yaml, whose other lines stay; change it there as you like.";
+live. The entry goes into manager.yaml, whose other lines stay; change it there as you like. The
+manager that runs with that file has the platform at once.";
 
 /// The longest life of pilots that nobody has asked for.
 const WALLTIME: Span = Span::from_secs(4 * 3600);
@@ -98,6 +100,8 @@ pub struct AttachArgs {
     /// Only print the entry
     #[arg(long)]
     print: bool,
+    #[command(flatten)]
+    place: Where,
 }
 
 /// What was found out.
@@ -139,13 +143,23 @@ pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
     }
     replace(&args.config, &added)?;
     let config = show::quote::quoted(&args.config.display().to_string());
-    show::print(&format!(
-        "{}is now in {config}; `pilotfish platform check {} --config {config}` tries it. A manager that runs \
-         takes it up when it is started again; its pilots go on meanwhile.\n",
-        entry::shown(&entry, &found.words, "  "),
-        args.name
-    ))?;
+    let entry = entry::shown(&entry, &found.words, "  ");
+    let check = format!("pilotfish platform check {} --config {config}", args.name);
+    let told = told_to_a_manager(args, &config).await;
+    show::print(&format!("{entry}is now in {config}; `{check}` tries it. {told}\n"))?;
     Ok(Outcome::Fine)
+}
+
+/// Has the manager that runs take it up, if there is one; what became of that.
+async fn told_to_a_manager(args: &AttachArgs, config: &str) -> String {
+    let Ok((client, _)) = access::find_live(&args.place).await else {
+        return format!("`pilotfish serve --config {config}` starts a manager with it.");
+    };
+    match reload::ask(&client, &args.config).await {
+        Ok(reloaded) if reloaded.attached.contains(&args.name) => "The manager that runs has it.".to_owned(),
+        Ok(_) => "The manager that runs had it already.".to_owned(),
+        Err(failure) => format!("The manager that runs does not take it up: {failure}."),
+    }
 }
 
 /// The file, which has no such platform yet.

@@ -6,6 +6,7 @@ mod check;
 mod detach;
 mod entry;
 mod limits;
+mod reload;
 mod script;
 mod show;
 
@@ -58,6 +59,8 @@ enum PlatformCommand {
     Drain(change::ChangeArgs),
     /// Let its pilots end what they run, and take it out of manager.yaml
     Detach(detach::DetachArgs),
+    /// Have the manager read manager.yaml again: platforms that are new, limits that are others
+    Reload(reload::ReloadArgs),
     /// Show what one may be asked for, or set it
     Limits(limits::LimitsArgs),
     /// Try everything that a pilot there needs, step by step, and one pilot
@@ -138,6 +141,7 @@ pub async fn run(args: PlatformArgs) -> Result<Outcome, Failure> {
         PlatformCommand::Resume(args) => change::run(&args, Change::Resume).await,
         PlatformCommand::Drain(args) => change::run(&args, Change::Drain).await,
         PlatformCommand::Detach(args) => detach::run(&args).await,
+        PlatformCommand::Reload(args) => reload::run(&args).await,
         PlatformCommand::Limits(args) => limits::run(&args).await,
         PlatformCommand::Check(args) => check::run(&args).await,
         PlatformCommand::Script(args) => script::run(&args),

@@ -108,6 +108,8 @@ impl Scene {
             poll_wait: settings.poll_wait_max,
             limits,
             stop: stopped,
+            config_file: None,
+            reload: mpsc::channel(1).0,
         };
         let manager = Manager { engine, store, clock, notices: handle.notices().clone(), asked_for };
         tokio::spawn(manager.run(queue));

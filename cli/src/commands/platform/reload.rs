@@ -1,0 +1,69 @@
+//! `pilotfish platform reload`: the manager reads its configuration again.
+
+use std::path::Path;
+
+use clap::Args;
+use protocol::api::Reloaded;
+
+use crate::{
+    access,
+    client::Client,
+    failure::{Failure, Outcome},
+    show,
+    view::ViewArgs,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish platform reload          after manager.yaml was changed by hand
+
+The manager reads the file with which it was started. Platforms that are new are attached; limits,
+numbers of pilots and times of waiting are taken over. What else has changed waits until the manager
+is started again. SIGHUP does the same.";
+
+/// Which manager.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ReloadArgs {
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+/// Has the manager do it; says what that changed.
+///
+/// # Errors
+/// No manager, one without a file, or a file with mistakes: then nothing was changed.
+pub(super) async fn run(args: &ReloadArgs) -> Result<Outcome, Failure> {
+    let client = access::find_for_change(&args.view.place).await?;
+    let reloaded = client.reload(None).await?;
+    if args.view.json {
+        show::print(&show::json(&reloaded)?)?;
+    } else if !args.view.quiet {
+        show::print(&told(&reloaded))?;
+    }
+    Ok(Outcome::Fine)
+}
+
+/// Has a manager do it that was started with this file.
+///
+/// # Errors
+/// It was not, or does not.
+pub(super) async fn ask(client: &Client, config: &Path) -> Result<Reloaded, Failure> {
+    let path = config.canonicalize().map_err(|error| Failure::file("find", config, &error))?;
+    Ok(client.reload(Some(path.display().to_string())).await?)
+}
+
+fn told(reloaded: &Reloaded) -> String {
+    let Reloaded { attached, changed, waiting, unlisted } = reloaded;
+    let lines = [
+        (attached, "is attached"),
+        (changed, "has its new limits"),
+        (waiting, "has changed; that is taken up when the manager is started again"),
+        (unlisted, "is not in the file any more, and goes on until the manager is started again"),
+    ];
+    let told: String = lines
+        .iter()
+        .flat_map(|(names, what)| names.iter().map(move |name| format!("platform {name} {what}\n")))
+        .collect();
+    if told.is_empty() { "nothing has changed\n".to_owned() } else { told }
+}
