@@ -235,7 +235,11 @@ fn a_platform_is_tried_before_it_is_used() {
         ("down", "starts no jobs at present"),
         ("long", "the most of batch is 1h"),
         ("wide", "no node of batch"),
-        ("bare", "agent         FAILED  failed to run the agent /no/such/agent: sh: "),
+        (
+            "bare",
+            "agent         ok      not here, perhaps on the nodes: failed to run the agent /no/such/agent: sh: ",
+        ),
+        ("bare", "slurm_script: 3: exec: /no/such/agent: not found"),
         ("foreign", "Exec format error"),
         ("readonly", "folder        FAILED  failed to write in /proc/pilots: mkdir: cannot create"),
         ("odd", "it ended before its pilot came; it wrote: oops"),
@@ -299,6 +303,8 @@ fn what_an_account_offers_is_found_out_and_written_down() {
         (&["good"][..], "manager.yaml: found a platform `good` already"),
         (&["other", "--queue", "btch"], "found no queue `btch`; there are batch, down"),
         (&["other", "--walltime", "1 parsec"], "`parsec` is not a unit"),
+        (&["other", "--walltime", "2h"], "the most of batch is 1h 00m; found a walltime of 2h 00m"),
+        (&["other", "--cores", "64"], "no node of batch has 64 cores"),
         (&["an other"], "found name `an other`"),
     ] {
         let (code, _, err) = attach(arguments);

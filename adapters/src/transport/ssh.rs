@@ -214,15 +214,25 @@ impl Transport for Ssh {
     }
 }
 
-/// The command for a login shell of any kind: it sees words in single quotes only. It ends by itself soon
-/// after its limit, so that none is left there that hangs.
+/// The command for a login shell of any kind: it sees one line of words in single quotes, of which those of the
+/// command are in a form that none changes, as csh does with `!` and line ends. It ends by itself soon after its
+/// limit, so that none is left there that hangs.
 fn shell_line(command: &Command) -> String {
     let limit_s = command.time_limit.as_secs() + 2;
     let begin = format!(
-        "echo {MARK}; echo {MARK} >&2; command -v timeout >/dev/null && exec timeout -k 5 {limit_s} \"$@\"; exec \"$@\""
+        "eval \"set -- $(printf %b \"$1\")\"; echo {MARK}; echo {MARK} >&2; \
+         command -v timeout >/dev/null && exec timeout -k 5 {limit_s} \"$@\"; exec \"$@\""
     );
     let words = command.argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-    format!("exec /bin/sh -c {} sh {words}", quoted(&begin))
+    format!("exec /bin/sh -c {} sh {}", quoted(&begin), quoted(&in_octal(&words)))
+}
+
+/// As `printf %b` takes it, with no character but those that every shell leaves alone in single quotes.
+fn in_octal(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" -_./=:,+@".contains(&byte);
+    let shown =
+        |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("\\0{byte:03o}") };
+    text.bytes().map(shown).collect()
 }
 
 fn after_mark(text: String) -> String {

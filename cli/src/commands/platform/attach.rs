@@ -211,19 +211,7 @@ async fn look(args: &AttachArgs) -> Result<Found, Failure> {
     let folder = folder.map_err(|error| Failure::file("make a folder in", &std::env::temp_dir(), &error))?;
     // The same checks as of a file, before anybody is asked.
     let draft = Found { capacity: Resources::cores(1), ..Found::default() };
-    let text = entry::added("", &entry_of(args, &draft), "").unwrap_or_default();
-    let file = ManagerFile::parse(&text, Path::new("platform attach")).map_err(|error| {
-        let line = error.to_string();
-        Failure::bad_input(
-            line.rsplit_once("platforms[0]")
-                .map_or(line.clone(), |(_, what)| what.trim_start_matches(['.', ':', ' ']).to_owned()),
-        )
-    })?;
-    let mut config: Config = in_process::config(folder.path().join("manager"))?;
-    config
-        .apply(&file, &in_process::host_capacity())
-        .map_err(|error| Failure::bad_input(error.to_string()))?;
-    config.asker = Arc::new(Terminal);
+    let config = config_of(args, &draft, folder.path().join("manager"))?;
     let Some((spec, site)) = config.platforms.first().cloned() else { return Ok(draft) };
     let place = check::place(&config, &spec, &site)
         .ok_or_else(|| Failure::bad_input(format!("there is no adapter `{}`", spec.adapter)))?;
@@ -242,7 +230,29 @@ async fn look(args: &AttachArgs) -> Result<Found, Failure> {
     let output = place.run(command).await.map_err(|error| failed(error.to_string()))?;
     let queues = place.adapter().read_describe(&output).map_err(|error| failed(error.to_string()))?;
     let queue = check::meant(&queues, site.queue.as_deref()).map_err(Failure::bad_input)?;
-    Ok(found(queue, &version))
+    let found = found(queue, &version);
+    for (spec, _) in config_of(args, &found, folder.path().join("manager"))?.platforms {
+        check::fits(queue, &spec).map_err(Failure::bad_input)?;
+    }
+    Ok(found)
+}
+
+/// The configuration of a manager in that folder that has this platform only.
+fn config_of(args: &AttachArgs, found: &Found, folder: PathBuf) -> Result<Config, Failure> {
+    let text = entry::added("", &entry_of(args, found), "").unwrap_or_default();
+    let file = ManagerFile::parse(&text, Path::new("platform attach")).map_err(|error| {
+        let line = error.to_string();
+        Failure::bad_input(
+            line.rsplit_once("platforms[0]")
+                .map_or(line.clone(), |(_, what)| what.trim_start_matches(['.', ':', ' ']).to_owned()),
+        )
+    })?;
+    let mut config = in_process::config(folder)?;
+    config
+        .apply(&file, &in_process::host_capacity())
+        .map_err(|error| Failure::bad_input(error.to_string()))?;
+    config.asker = Arc::new(Terminal);
+    Ok(config)
 }
 
 async fn version(place: &Place) -> Result<String, String> {

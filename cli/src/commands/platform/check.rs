@@ -153,7 +153,7 @@ async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Si
         steps.take("queue", queues.and_then(|queues| fitting(&queues, spec, site)))?;
     }
     steps.take("folder", there::folder(&mut place).await)?;
-    steps.take("agent", there::agent(&place).await)?;
+    steps.take("agent", agent(&place, site).await)?;
     let list = place.adapter().list("pf");
     let listed = place.run(list).await.map_err(|error| error.to_string());
     let jobs =
@@ -162,6 +162,15 @@ async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Si
     let n_there = |jobs: Vec<BatchJob>| jobs.iter().filter(|job| job.state != BatchState::Ended).count();
     steps.take("listing", jobs.map(|jobs| what(n_there(jobs) as u64)))?;
     Some(place)
+}
+
+/// Whether the agent can be run. A path that the platform names may be one of the nodes only.
+async fn agent(place: &Place, site: &Site) -> Result<String, String> {
+    let is_of_nodes = site.agent.is_some() && place.adapter().describe().is_some();
+    match there::agent(place).await {
+        Err(why) if is_of_nodes => Ok(format!("not here, perhaps on the nodes: {why}")),
+        other => other,
+    }
 }
 
 /// Connects; gives where to, and how long it took.
@@ -180,6 +189,15 @@ fn fitting(queues: &[Queue], spec: &PlatformSpec, site: &Site) -> Result<String,
     if !queue.is_up {
         return Err(format!("{} starts no jobs at present", queue.name));
     }
+    fits(queue, spec)?;
+    let most =
+        queue.walltime_max.map_or("no limit".to_owned(), |most| format!("at most {}", format::span(most)));
+    let n_nodes: u32 = queue.nodes.iter().map(|(n, _)| n).sum();
+    Ok(format!("{}, {most}, {}", queue.name, format::counted(n_nodes.into(), "node")))
+}
+
+/// Whether the queue could ever start such pilots. Errors: why not.
+pub(super) fn fits(queue: &Queue, spec: &PlatformSpec) -> Result<(), String> {
     if let (Some(most), Some(walltime)) = (queue.walltime_max, spec.walltime)
         && walltime > most
     {
@@ -190,10 +208,7 @@ fn fitting(queues: &[Queue], spec: &PlatformSpec, site: &Site) -> Result<String,
         let nodes: Vec<String> = queue.nodes.iter().map(|(n, node)| format!("{n} with {node}")).collect();
         return Err(format!("no node of {} has {}; it has {}", queue.name, spec.capacity, nodes.join(", ")));
     }
-    let most =
-        queue.walltime_max.map_or("no limit".to_owned(), |most| format!("at most {}", format::span(most)));
-    let n_nodes: u32 = queue.nodes.iter().map(|(n, _)| n).sum();
-    Ok(format!("{}, {most}, {}", queue.name, format::counted(n_nodes.into(), "node")))
+    Ok(())
 }
 
 /// The queue of that name, or one of those names; without a name the default one, or the only one.
