@@ -225,3 +225,24 @@ fn what_is_new_in_the_configuration_is_taken_up_while_the_manager_runs() {
     assert_eq!(sandbox.json(&["platform", "show", "more"])["capacity"]["cores"], 2, "as it is now");
     ends(&sandbox, manager);
 }
+
+#[test]
+fn what_was_measured_of_applications_outlives_the_manager_until_it_is_forgotten() {
+    let sandbox = Sandbox::new();
+    sandbox.write("job.yaml", "command: test {n} -lt 4\napplication: dock\nsweep: {n: {range: [1, 5]}}\n");
+    let serve = || sandbox.serve(sandbox.command(&["serve"]));
+    let manager = serve();
+    assert_eq!(sandbox.run(&["submit", "job.yaml", "--wait"]).status.code(), Some(1));
+    let known = || sandbox.json(&["profiles", "show", "dock"])["platforms"][0].clone();
+    let before = known();
+    assert_eq!((&before["platform"], &before["n_done"]), (&"local".into(), &3.into()));
+    assert_eq!((&before["n_failed"], &before["error_rate"]), (&2.into(), &0.4.into()));
+    ends(&sandbox, manager);
+    let manager = serve();
+    assert_eq!(known(), before, "as it was");
+    assert_eq!(sandbox.ok(&["profiles", "reset", "dock"]), "what 3 tasks of dock had shown is forgotten\n");
+    assert_eq!(sandbox.json(&["profiles", "list"]), Value::Array(vec![]));
+    let refused = sandbox.run(&["profiles", "reset", "dock"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    ends(&sandbox, manager);
+}

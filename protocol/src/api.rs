@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use scheduler::{
     engine::{
         interface::TaskFilter,
+        profile::ProfileView,
         views::{AllocationView, JobView, PilotView, PlatformView, StatusView},
     },
     explain::Reason,
@@ -373,6 +374,23 @@ pub struct ReasonRow {
     pub text: String,
     /// The reason with its numbers.
     pub reason: Reason,
+}
+
+/// What was learned of applications, by name.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Profiles {
+    /// All of them.
+    pub profiles: Vec<ProfileView>,
+}
+
+/// What is to be forgotten.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ForgetRequest {
+    /// The application, as jobs name it.
+    pub application: String,
 }
 
 /// Which configuration is to be read again.

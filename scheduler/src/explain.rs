@@ -171,7 +171,7 @@ impl Reason {
                     PlatformMode::Detached => {
                         return write!(
                             f,
-                            "platform {platform} was detached; attach it again and start the manager anew"
+                            "platform {platform} was detached; put it into the configuration again, and `pilotfish platform reload`"
                         );
                     }
                 };

@@ -10,8 +10,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use protocol::{
     api::{
-        AccessFile, Allocations, CancelRequest, Changed, ErrorAnswer, ErrorBody, Explanation, Jobs,
-        LimitsRequest, Outputs, PREFIX, Pilots, Platforms, ReloadRequest, Reloaded, ShutDown,
+        AccessFile, Allocations, CancelRequest, Changed, ErrorAnswer, ErrorBody, Explanation, ForgetRequest,
+        Jobs, LimitsRequest, Outputs, PREFIX, Pilots, Platforms, Profiles, ReloadRequest, Reloaded, ShutDown,
         ShutdownRequest, Status, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo,
     },
     job::JobSpec,
@@ -19,6 +19,7 @@ use protocol::{
 use scheduler::{
     engine::{
         interface::TaskFilter,
+        profile::ProfileView,
         views::{AllocationView, JobView, PlatformView},
     },
     ids::{AllocationId, JobId, TaskId},
@@ -240,6 +241,16 @@ impl Client {
     /// Wants something else of a platform: `pause`, `resume`, `drain` or `detach`.
     pub async fn change_platform(&self, name: &str, verb: &str) -> Result<PlatformView, ClientError> {
         self.post(&format!("/platforms/{name}/{verb}"), &()).await
+    }
+
+    /// What was learned of applications.
+    pub async fn profiles(&self) -> Result<Profiles, ClientError> {
+        self.get("/profiles").await
+    }
+
+    /// Has what was learned of an application forgotten; gives what it was.
+    pub async fn forget(&self, application: &str) -> Result<ProfileView, ClientError> {
+        self.post("/profiles/reset", &ForgetRequest { application: application.to_owned() }).await
     }
 
     /// Has it read its configuration again, if that is this file.

@@ -16,6 +16,7 @@ mod pause;
 mod pilots;
 mod platform;
 mod platforms;
+mod profiles;
 mod reproduce;
 mod resume;
 mod retry_failed;
@@ -73,6 +74,8 @@ pub enum Command {
     Pilots(pilots::PilotsArgs),
     /// List platforms
     Platforms(platforms::PlatformsArgs),
+    /// Show what was learned of applications, or forget it
+    Profiles(profiles::ProfilesArgs),
     /// Try, show, pause or limit platforms
     Platform(Box<platform::PlatformArgs>),
     /// Show or cancel what platforms were asked for
@@ -128,6 +131,7 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::RetryFailed(args) => retry_failed::run(args).await,
         Command::Pilots(args) => pilots::run(args).await,
         Command::Platforms(args) => platforms::run(args).await,
+        Command::Profiles(args) => profiles::run(args).await,
         Command::Platform(args) => platform::run(*args).await,
         Command::Allocation(args) => allocation::run(args).await,
         Command::Explain(args) => explain::run(args).await,

@@ -2,7 +2,9 @@
 
 use axum::{extract::State, http::StatusCode, response::Response};
 use profiles::{platform::N_PILOTS_MAX, quantity::core_hours};
-use protocol::api::{Allocations, AllocationsQuery, CancelRequest, LimitsRequest, ReloadRequest};
+use protocol::api::{
+    Allocations, AllocationsQuery, CancelRequest, ForgetRequest, LimitsRequest, ReloadRequest,
+};
 use scheduler::{
     engine::{
         interface::{Answer, Event, PlatformChange, PlatformLimits, PlatformMode, Query, Refusal},
@@ -56,6 +58,22 @@ pub(super) async fn cancel(
     let event = |request| Event::AllocationCancelAsked { request, allocation, is_urgent };
     match context.state.handle.ask(event).await? {
         Answer::Allocation(view) => Ok(json(StatusCode::OK, &*view)),
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// What was learned of an application counts no more.
+pub(super) async fn forget(
+    State(context): State<Shared>,
+    user: User,
+    InBody(ForgetRequest { application }): InBody<ForgetRequest>,
+) -> Result<Response, ApiError> {
+    check_operator(&user)?;
+    tracing::info!(user = user.name, application, "its profile is to be forgotten");
+    let event = |request| Event::ForgetAsked { request, application };
+    match context.state.handle.ask(event).await? {
+        Answer::Profiles(profiles) if profiles.len() == 1 => Ok(json(StatusCode::OK, &profiles[0])),
         Answer::Refused(refusal) => Err(refusal.into()),
         other => Err(ApiError::unexpected(&other)),
     }

@@ -11,10 +11,10 @@ use axum::{
 };
 use protocol::{
     api::{
-        self, Allocations, AllocationsQuery, CancelRequest, Changed, EventsQuery, Explanation, Jobs,
-        LimitsRequest, Outputs, OutputsQuery, Pilots, PilotsQuery, Platforms, ReloadRequest, Reloaded,
-        ShutDown, ShutdownRequest, Status, StreamEvent, SubmitRequest, Submitted, TaskDetail, TaskSelection,
-        Tasks, TasksQuery, VersionInfo,
+        self, Allocations, AllocationsQuery, CancelRequest, Changed, EventsQuery, Explanation, ForgetRequest,
+        Jobs, LimitsRequest, Outputs, OutputsQuery, Pilots, PilotsQuery, Platforms, Profiles, ReloadRequest,
+        Reloaded, ShutDown, ShutdownRequest, Status, StreamEvent, SubmitRequest, Submitted, TaskDetail,
+        TaskSelection, Tasks, TasksQuery, VersionInfo,
     },
     job::{
         JobSpec,
@@ -22,7 +22,10 @@ use protocol::{
     },
     pilot,
 };
-use scheduler::engine::views::{AllocationView, JobView, PlatformView};
+use scheduler::engine::{
+    profile::ProfileView,
+    views::{AllocationView, JobView, PlatformView},
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
@@ -165,6 +168,14 @@ fn routes_of_platforms() -> Vec<Route> {
             operators::limits,
         )
         .body::<LimitsRequest>(),
+        get("/profiles", "What was learned of applications.", json::<Profiles>(), show::profiles),
+        post(
+            "/profiles/reset",
+            "Forget what was learned of an application; answers with what it was. For operators.",
+            json::<ProfileView>(),
+            operators::forget,
+        )
+        .body::<ForgetRequest>(),
         get("/allocations", "Allocations by number.", json::<Allocations>(), operators::allocations)
             .query::<AllocationsQuery>(),
         get("/allocations/{id}", "One allocation.", json::<AllocationView>(), operators::allocation),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use axum::{extract::State, http::StatusCode, response::Response};
 use protocol::{
     api::{
-        self, Explanation, Pilots, PilotsQuery, Platforms, ReasonRow, ShutDown, ShutdownRequest, Status,
-        VersionInfo,
+        self, Explanation, Pilots, PilotsQuery, Platforms, Profiles, ReasonRow, ShutDown, ShutdownRequest,
+        Status, VersionInfo,
     },
     pilot,
 };
@@ -71,6 +71,14 @@ pub(super) async fn pilots(
 pub(super) async fn platforms(State(context): State<Shared>, _user: User) -> Result<Response, ApiError> {
     match context.query(Query::Platforms).await? {
         Answer::Platforms(platforms) => Ok(json(StatusCode::OK, &Platforms { platforms })),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// What was learned of applications.
+pub(super) async fn profiles(State(context): State<Shared>, _user: User) -> Result<Response, ApiError> {
+    match context.query(Query::Profiles).await? {
+        Answer::Profiles(profiles) => Ok(json(StatusCode::OK, &Profiles { profiles })),
         other => Err(ApiError::unexpected(&other)),
     }
 }

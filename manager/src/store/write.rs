@@ -201,6 +201,7 @@ pub(super) fn kind(record: &Record) -> &'static str {
     match record {
         Record::PlatformAttached { .. } => "platform-attached",
         Record::PlatformModeSet { .. } => "platform-mode-set",
+        Record::ProfileForgotten { .. } => "profile-forgotten",
         Record::JobAccepted { .. } => "job-accepted",
         Record::JobPaused { .. } => "job-paused",
         Record::JobResumed { .. } => "job-resumed",

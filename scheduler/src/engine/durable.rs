@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     allocation::{Allocation, AllocationState, Census},
+    experience::Experience,
     interface::{JobRequest, PlatformMode, PlatformSpec},
     record::{Blamed, CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
 };
@@ -31,6 +32,8 @@ pub struct Durable {
     census: BTreeMap<PlatformId, Census>,
     /// Cores × time that tasks took there, by user.
     used: BTreeMap<PlatformId, BTreeMap<String, Span>>,
+    /// What attempts there have shown, by application.
+    learned: BTreeMap<PlatformId, BTreeMap<String, Experience>>,
 }
 
 /// A job's durable state.
@@ -251,6 +254,11 @@ impl Durable {
         self.platforms.get(&id).is_some_and(|spec| spec.is_array)
     }
 
+    /// What attempts have shown, by platform and application.
+    pub fn learned(&self) -> &BTreeMap<PlatformId, BTreeMap<String, Experience>> {
+        &self.learned
+    }
+
     /// All allocations.
     pub fn allocations(&self) -> &BTreeMap<AllocationId, Allocation> {
         &self.allocations
@@ -296,6 +304,9 @@ impl Durable {
                 self.platforms.insert(*platform, spec.clone());
             }
             Record::PlatformModeSet { platform, mode, .. } => _ = self.modes.insert(*platform, *mode),
+            Record::ProfileForgotten { application, .. } => {
+                self.learned.values_mut().for_each(|known| _ = known.remove(application));
+            }
             Record::JobAccepted { job, request, at } => {
                 if let Some(key) = &request.submission_key {
                     self.submissions.insert(key.clone(), *job);
@@ -336,6 +347,7 @@ impl Durable {
                 |failure: &FailedAttempt| held.is_some_and(|pilot| pilot.had_its_chance(&failure.usage));
             let chances: Vec<bool> = result.failures.iter().map(had_its_chance).collect();
             self.note_use(pilot, result);
+            self.learn(pilot, result);
             self.with_job(result.job, |job| {
                 job.open.remove_all(&result.successes.tasks);
                 job.totals.add(&result.totals);
@@ -367,6 +379,20 @@ impl Durable {
         match used.get_mut(user) {
             Some(before) => *before = Span(before.0.saturating_add(core_time.0)),
             None => _ = used.insert(user.clone(), core_time),
+        }
+    }
+
+    fn learn(&mut self, pilot: PilotId, result: &JobResult) {
+        let platform = self.pilots.get(&pilot).map(|pilot| pilot.platform);
+        let (Some(platform), Some(job)) = (platform, self.jobs.get(&result.job)) else { return };
+        let known = self.learned.entry(platform).or_default();
+        let (application, cores) = (&job.request.application, job.request.needs.resources.cores);
+        // Names are copied once and not at each report.
+        if !known.contains_key(application) {
+            known.insert(application.clone(), Experience::default());
+        }
+        if let Some(known) = known.get_mut(application) {
+            known.learn(cores, &result.totals, &result.failures);
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    profile::ProfileView,
     record::Record,
     views::{AllocationView, JobView, PilotView, PlatformView, StatusView, TaskView},
 };
@@ -181,6 +182,8 @@ pub enum Query {
     },
     /// One allocation.
     Allocation(AllocationId),
+    /// What was learned of all applications.
+    Profiles,
     /// Why a job is where it is.
     ExplainJob(JobId),
     /// Why a task is where it is.
@@ -226,6 +229,8 @@ pub enum Event {
     PlatformChangeAsked { request: RequestId, platform: String, change: PlatformChange },
     /// An operator wants an allocation no more; its pilot ends what it runs first, unless it is urgent.
     AllocationCancelAsked { request: RequestId, allocation: AllocationId, is_urgent: bool },
+    /// An operator wants to have forgotten what was learned of an application.
+    ForgetAsked { request: RequestId, application: String },
     /// A user submits a job.
     JobSubmitted { request: RequestId, job: Box<JobRequest> },
     /// A user asks to change jobs.
@@ -299,7 +304,9 @@ pub enum Refusal {
     #[error("there is no platform {0:?}")]
     NoPlatform(String),
     /// It was taken away.
-    #[error("platform {0:?} was detached; attach it again and start the manager anew")]
+    #[error(
+        "platform {0:?} was detached; put it into the configuration again, and have the manager read that"
+    )]
     Detached(String),
     /// Pilots are there, or may come.
     #[error("platform {platform:?} still has {n_pilots} pilots there or asked for; drain it first")]
@@ -319,6 +326,9 @@ pub enum Refusal {
         /// Who asked.
         caller: String,
     },
+    /// Nothing was learned of it.
+    #[error("nothing is known of an application {0:?}")]
+    NoProfile(String),
     /// The job is in a state where that means nothing.
     #[error("job {job} is {state}, so it cannot be {wanted}")]
     WrongState {
@@ -386,6 +396,8 @@ pub enum Answer {
     Allocations(Vec<AllocationView>),
     /// One allocation.
     Allocation(Box<AllocationView>),
+    /// What was learned, by name of the application.
+    Profiles(Vec<ProfileView>),
     /// Reasons, the decisive one first.
     Reasons(Vec<Reason>),
     /// A job's spec.

@@ -5,7 +5,9 @@
 
 pub mod allocation;
 pub mod durable;
+pub mod experience;
 pub mod interface;
+pub mod profile;
 pub mod record;
 pub mod settings;
 pub mod views;
@@ -132,6 +134,7 @@ impl Turn<'_> {
             Event::AllocationCancelAsked { request, allocation, is_urgent } => {
                 self.cancel_asked(request, allocation, is_urgent);
             }
+            Event::ForgetAsked { request, application } => self.forget(request, application),
             Event::JobSubmitted { request, job } => self.submit_job(request, *job),
             Event::JobChangeAsked { request, caller, job, change } => {
                 self.change_job(request, &caller, job, change);

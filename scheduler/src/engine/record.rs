@@ -22,6 +22,8 @@ pub enum Record {
     PlatformAttached { platform: PlatformId, spec: PlatformSpec, at: Time },
     /// Something else is wanted of a platform.
     PlatformModeSet { platform: PlatformId, mode: PlatformMode, at: Time },
+    /// What was learned of an application is forgotten.
+    ProfileForgotten { application: String, at: Time },
     /// A job is kept.
     JobAccepted { job: JobId, request: JobRequest, at: Time },
     /// Nothing more of the job begins.
@@ -69,6 +71,7 @@ impl Record {
         match self {
             Record::PlatformAttached { at, .. }
             | Record::PlatformModeSet { at, .. }
+            | Record::ProfileForgotten { at, .. }
             | Record::JobAccepted { at, .. }
             | Record::JobPaused { at, .. }
             | Record::JobResumed { at, .. }

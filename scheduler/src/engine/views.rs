@@ -207,6 +207,7 @@ impl<'a> Reader<'a> {
                 let held = self.durable.allocations().get(&id).ok_or(Refusal::UnknownAllocation(id))?;
                 Answer::Allocation(Box::new(self.allocation(id, held)))
             }
+            Query::Profiles => Answer::Profiles(self.profiles()),
             Query::ExplainJob(id) => Answer::Reasons(self.explain_job(id, self.known_job(id)?)),
             Query::ExplainTask(task) => Answer::Reasons(self.explain_task(task)?),
             Query::ExplainPilot(id) => Answer::Reasons(self.explain_pilot(id)?),

@@ -88,6 +88,7 @@ fn history() -> Vec<Record> {
         reported(2, 1, vec![third]),
         Record::AllocationReleased { allocation: AllocationId(1), why: "idle".into(), at },
         Record::PlatformModeSet { platform: PlatformId(1), mode: PlatformMode::Draining, at },
+        Record::ProfileForgotten { application: "autodock-vina".into(), at },
         ended(3),
         reported(
             2,
@@ -141,6 +142,7 @@ fn place(record: &Record) -> usize {
         Record::PilotLost { .. } => 15,
         Record::PilotReturned { .. } => 16,
         Record::PlatformModeSet { .. } => 17,
+        Record::ProfileForgotten { .. } => 18,
     }
 }
 
@@ -179,6 +181,12 @@ fn summary(store: &Store) -> String {
     for id in durable.platforms().keys() {
         writeln!(text, "platform {id}: {:?}", durable.mode(*id)).unwrap();
     }
+    for (platform, application, known) in
+        durable.learned().iter().flat_map(|(id, all)| all.iter().map(move |(name, known)| (id, name, known)))
+    {
+        let (n_done, n_failed) = (known.n_done, known.n_failed);
+        writeln!(text, "{application} on platform {platform}: {n_done} done, {n_failed} failed").unwrap();
+    }
     for (id, allocation) in durable.allocations() {
         let (tag, batch_id, state) = (&allocation.tag, &allocation.batch_id, &allocation.state);
         writeln!(text, "allocation {id}: {tag}, {batch_id:?}, {state:?}").unwrap();
@@ -213,11 +221,12 @@ fn summary(store: &Store) -> String {
     text
 }
 
-const EXPECTED: &str = r#"27 records
+const EXPECTED: &str = r#"28 records
 job 1 of ada: active, 5 done in 65700 us, open 4-5,7-8,10-19, failed 6, cancelled , 3 failed attempts
 job 2 of ada: paused, 0 done in 0 us, open 0-9,12, failed , cancelled 10-11,13-19, 1 failed attempts
 job 3 of ada: active, 0 done in 0 us, open 0-19, failed , cancelled , 10 failed attempts
 platform 1: Draining
+autodock-vina on platform 1: 0 done, 5 failed
 allocation 1: pf1, Some("4711"), Leaving("idle", Time(30000000))
 allocation 2: pf2, None, Unknown("no answer")
 allocation 3: pf3, None, Ended("ended")
@@ -283,7 +292,7 @@ fn the_golden_store_has_every_kind_of_record_and_failure() {
     let folder = tempfile::tempdir().unwrap();
     let records = replayed(&copy(folder.path()));
     let places: BTreeSet<usize> = records.iter().map(place).collect();
-    assert_eq!(places, (0..18).collect());
+    assert_eq!(places, (0..19).collect());
     let results = records.iter().filter_map(|record| match record {
         Record::Reported { results, .. } => Some(results),
         _ => None,

@@ -98,3 +98,37 @@ fn what_waits_of_a_paused_job_is_asked_back_after_a_restart() {
     let answer = scene.pull(pilot, pull(Some(holds))).unwrap_or_default();
     assert_eq!(commands(&answer), [PilotCommand::Return { job, tasks: set("1") }]);
 }
+
+#[test]
+fn what_tasks_showed_of_an_application_is_kept_until_it_is_forgotten() {
+    let mut scene = Scene::new();
+    let pilot = scene.pilot(2);
+    let request = JobRequest { application: "vina".into(), ..job(3) };
+    let vina = scene.submit(request.clone());
+    scene.take(pilot);
+    scene.done(pilot, vina, "0");
+    scene.fail(pilot, vina, 1, FailureKind::Exit { code: 1 });
+    let profiles =
+        |scene: &mut Scene| match scene.say(|request| Event::Asked { request, query: Query::Profiles }) {
+            Some(Answer::Profiles(profiles)) => profiles,
+            other => panic!("{other:?}"),
+        };
+    let known = profiles(&mut scene);
+    assert_eq!((known.len(), known[0].application.as_str()), (1, "vina"));
+    let here = &known[0].platforms[0];
+    assert_eq!(
+        (here.platform.as_str(), here.n_done, here.n_failed, here.error_rate),
+        ("here", 1, 1, Some(0.5))
+    );
+    let forget = |application: &str| {
+        let application = application.to_owned();
+        move |request| Event::ForgetAsked { request, application }
+    };
+    assert_eq!(scene.say(forget("vine")), Some(Answer::Refused(Refusal::NoProfile("vine".into()))));
+    assert_eq!(scene.say(forget("vina")), Some(Answer::Profiles(known)));
+    assert_eq!(profiles(&mut scene), []);
+    scene.submit(request);
+    scene.take(pilot);
+    scene.done(pilot, JobId(2), "0");
+    assert_eq!(profiles(&mut scene)[0].platforms[0].n_done, 1, "learned anew");
+}

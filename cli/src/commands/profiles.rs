@@ -1,0 +1,178 @@
+//! `pilotfish profiles …`: what was learned of applications.
+
+use clap::{Args, Subcommand};
+use protocol::job::nearest;
+use scheduler::engine::profile::{ExperienceView, ProfileView};
+
+use crate::{
+    access,
+    failure::{Failure, Outcome},
+    show::{
+        self, Screen,
+        format::{bytes, count, counted, mean_and_deviation},
+        table::Table,
+        words,
+    },
+    view::{Reader, ViewArgs},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish profiles list
+  pilotfish profiles show vina
+  pilotfish profiles reset vina          it is another program now
+
+What is shown was measured, by application (`application:` of jobs, else the program's name) and
+platform. What was measured long ago counts less: about the last 500 tasks make the means.";
+
+/// What to do.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ProfilesArgs {
+    #[command(subcommand)]
+    command: ProfilesCommand,
+}
+
+#[derive(Subcommand)]
+enum ProfilesCommand {
+    /// List what is known of all applications, a line for each platform where one has run
+    List(ListArgs),
+    /// Show what is known of one
+    Show(ShowArgs),
+    /// Forget what is known of these
+    Reset(ResetArgs),
+}
+
+/// How they are shown.
+#[derive(Args)]
+struct ListArgs {
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+/// Which.
+#[derive(Args)]
+struct ShowArgs {
+    /// The application
+    #[arg(value_name = "APPLICATION")]
+    application: String,
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+/// Which.
+#[derive(Args)]
+struct ResetArgs {
+    /// The applications
+    #[arg(value_name = "APPLICATION", required = true)]
+    applications: Vec<String>,
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+/// Does it.
+///
+/// # Errors
+/// No such application, no manager, or none that can be changed.
+pub async fn run(args: ProfilesArgs) -> Result<Outcome, Failure> {
+    match args.command {
+        ProfilesCommand::List(args) => list(&args).await,
+        ProfilesCommand::Show(args) => show(&args).await,
+        ProfilesCommand::Reset(args) => reset(&args).await,
+    }
+}
+
+async fn list(args: &ListArgs) -> Result<Outcome, Failure> {
+    let reader = Reader::open(&args.view.place).await?;
+    print(&args.view, &reader.client.profiles().await?.profiles)?;
+    Ok(Outcome::Fine)
+}
+
+async fn show(args: &ShowArgs) -> Result<Outcome, Failure> {
+    let reader = Reader::open(&args.view.place).await?;
+    let profiles = reader.client.profiles().await?.profiles;
+    let profile = find(&profiles, &args.application)?;
+    match args.view.json {
+        true => show::print(&show::json(profile)?)?,
+        false => print(&args.view, std::slice::from_ref(profile))?,
+    }
+    Ok(Outcome::Fine)
+}
+
+async fn reset(args: &ResetArgs) -> Result<Outcome, Failure> {
+    let client = access::find_for_change(&args.view.place).await?;
+    let known = client.profiles().await?.profiles;
+    // None of them, if one is misspelt.
+    for application in &args.applications {
+        find(&known, application)?;
+    }
+    let mut forgotten = Vec::new();
+    for application in &args.applications {
+        let profile = client.forget(application).await?;
+        if !args.view.json && !args.view.quiet {
+            let n_done = profile.platforms.iter().map(|known| known.n_done).sum();
+            let tasks = counted(n_done, "task");
+            show::print(&format!("what {tasks} of {application} had shown is forgotten\n"))?;
+        }
+        forgotten.push(profile);
+    }
+    if args.view.json {
+        show::print(&show::json(&forgotten)?)?;
+    }
+    Ok(Outcome::Fine)
+}
+
+fn find<'a>(profiles: &'a [ProfileView], name: &str) -> Result<&'a ProfileView, Failure> {
+    profiles.iter().find(|profile| profile.application == name).ok_or_else(|| {
+        let known: Vec<&str> = profiles.iter().map(|profile| profile.application.as_str()).collect();
+        let hint = match nearest(name, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if known.is_empty() => "no task of any has ended yet".to_owned(),
+            None => format!("known: {}", known.join(", ")),
+        };
+        Failure::bad_input(format!("nothing is known of an application `{name}`; {hint}"))
+    })
+}
+
+fn print(view: &ViewArgs, profiles: &[ProfileView]) -> Result<(), Failure> {
+    if view.json {
+        return show::print(&show::json(&profiles)?);
+    }
+    if view.quiet {
+        let lines: String = profiles.iter().map(|profile| format!("{}\n", profile.application)).collect();
+        return show::print(&lines);
+    }
+    let mut table = Table::new(&[
+        "APPLICATION",
+        "PLATFORM",
+        ">TASKS",
+        ">WALL TIME",
+        ">CPU",
+        ">MEMORY",
+        ">FAILED",
+        ">ERRORS",
+    ]);
+    for profile in profiles {
+        for known in &profile.platforms {
+            table.row(vec![
+                profile.application.clone().into(),
+                known.platform.clone().into(),
+                count(known.n_done).into(),
+                mean_and_deviation(known.mean, known.deviation).unwrap_or_default().into(),
+                percent(known.cpu_share).into(),
+                memory(known).into(),
+                words::failures(known.n_failed),
+                percent(known.error_rate).into(),
+            ]);
+        }
+    }
+    show::print(&table.render(&Screen::stdout()))
+}
+
+fn memory(known: &ExperienceView) -> String {
+    if known.memory_bytes_max == 0 { String::new() } else { bytes(known.memory_bytes_max) }
+}
+
+fn percent(part: Option<f64>) -> String {
+    part.map_or_else(String::new, |part| format!("{:.0} %", part * 100.0))
+}

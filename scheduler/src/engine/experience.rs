@@ -1,0 +1,156 @@
+//! What attempts have shown of an application on a platform.
+
+use super::record::{FailedAttempt, Totals};
+use crate::{results::Blame, time::Span};
+
+/// Attempts that count as much as all before them: of many, those of long ago count less and less.
+const MEMORY: f64 = 500.0;
+
+/// Means that forget, of one application on one platform.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Experience {
+    /// Successes, all of them.
+    pub n_done: u64,
+    /// Attempts that failed by the program's fault, all of them.
+    pub n_failed: u64,
+    /// The largest peak memory of a success, bytes.
+    pub memory_bytes_max: u64,
+    /// Of the following sums: how many successes they stand for.
+    weight: f64,
+    wall_s: f64,
+    wall_s_squared: f64,
+    cpu_s: f64,
+    core_s: f64,
+    /// Attempts, and those of them that failed; they forget as well.
+    attempts: f64,
+    failures: f64,
+}
+
+impl Experience {
+    /// Takes in what a report says of tasks that take so many cores each. The node's and the platform's failures
+    /// say nothing of the application.
+    pub fn learn(&mut self, cores: u32, totals: &Totals, failures: &[FailedAttempt]) {
+        let is_its_own = |failure: &&FailedAttempt| failure.kind.blame() == Blame::Program;
+        let n_failed = failures.iter().filter(is_its_own).count() as u64;
+        self.n_done = self.n_done.saturating_add(totals.n);
+        self.n_failed = self.n_failed.saturating_add(n_failed);
+        self.memory_bytes_max = self.memory_bytes_max.max(totals.memory_bytes_max);
+        self.forget();
+        let wall_s = totals.wall_us as f64 / 1e6;
+        self.weight += totals.n as f64;
+        self.wall_s += wall_s;
+        self.wall_s_squared += totals.wall_squared as f64 / 1e6;
+        self.cpu_s += totals.cpu_us as f64 / 1e6;
+        self.core_s += wall_s * f64::from(cores);
+        self.attempts += (totals.n + n_failed) as f64;
+        self.failures += n_failed as f64;
+    }
+
+    /// What is known counts for no more than [`MEMORY`] attempts.
+    fn forget(&mut self) {
+        let kept = MEMORY / self.weight.max(MEMORY);
+        for sum in
+            [&mut self.weight, &mut self.wall_s, &mut self.wall_s_squared, &mut self.cpu_s, &mut self.core_s]
+        {
+            *sum *= kept;
+        }
+        let kept = MEMORY / self.attempts.max(MEMORY);
+        (self.attempts, self.failures) = (self.attempts * kept, self.failures * kept);
+    }
+
+    /// Mean wall time of a success; `None` before the first.
+    pub fn mean(&self) -> Option<Span> {
+        (self.weight > 0.0).then(|| seconds(self.wall_s / self.weight))
+    }
+
+    /// Standard deviation of the wall time; `None` before the first.
+    pub fn deviation(&self) -> Option<Span> {
+        let mean = self.wall_s / self.weight;
+        let variance = (self.wall_s_squared / self.weight - mean * mean).max(0.0);
+        (self.weight > 0.0).then(|| seconds(variance.sqrt()))
+    }
+
+    /// How busy a success keeps its cores, 0 to about 1: near 0 it waits for something else. `None` before the first.
+    pub fn cpu_share(&self) -> Option<f64> {
+        (self.core_s > 0.0).then(|| self.cpu_s / self.core_s)
+    }
+
+    /// The part of attempts that fail by the program's fault, 0 to 1; `None` before the first.
+    pub fn error_rate(&self) -> Option<f64> {
+        (self.attempts > 0.0).then(|| self.failures / self.attempts)
+    }
+}
+
+fn seconds(seconds: f64) -> Span {
+    Span((seconds * 1e6).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Experience, FailedAttempt, Totals};
+    use crate::{
+        engine::record::Verdict,
+        results::{FailureKind, Successes, Usage},
+        time::Span,
+    };
+
+    /// Successes of so many seconds each, of which the CPU worked half.
+    fn totals(walls_s: &[f64]) -> Totals {
+        let attempt = |(n, wall_s): (usize, &f64)| {
+            let wall_us = (wall_s * 1e6) as u64;
+            let usage =
+                Usage { wall_us, cpu_us: wall_us / 2, memory_bytes: n as u64 + 1, ..Usage::default() };
+            (n as u64, 0, usage)
+        };
+        Totals::of(&Successes::from_attempts(walls_s.iter().enumerate().map(attempt).collect()))
+    }
+
+    fn failed(kind: FailureKind) -> FailedAttempt {
+        FailedAttempt { index: 0, attempt: 1, kind, usage: Usage::default(), verdict: Verdict::Final }
+    }
+
+    #[test]
+    fn it_is_what_the_attempts_were() {
+        let mut known = Experience::default();
+        assert_eq!((known.mean(), known.deviation(), known.error_rate()), (None, None, None));
+        let failures = [failed(FailureKind::Exit { code: 1 }), failed(FailureKind::Walltime)];
+        known.learn(2, &totals(&[1.0, 2.0, 3.0]), &failures);
+        assert_eq!(known.mean(), Some(Span::from_secs(2)));
+        assert_eq!(known.deviation().map(|span| span.0 / 1000), Some(816));
+        assert_eq!(known.cpu_share(), Some(0.25), "half of one of two cores");
+        assert_eq!(known.error_rate(), Some(0.25), "the platform's failures are not the program's");
+        assert_eq!((known.n_done, known.n_failed, known.memory_bytes_max), (3, 1, 3));
+    }
+
+    #[test]
+    fn what_is_new_outweighs_what_was_long_ago() {
+        let mut known = Experience::default();
+        (0..100).for_each(|_| known.learn(1, &totals(&[1.0; 100]), &[]));
+        known.learn(1, &totals(&[3.0; 500]), &[]);
+        assert_eq!(known.mean(), Some(Span::from_secs(2)), "the last 500 count as much as all before");
+        let failures = vec![failed(FailureKind::Exit { code: 1 }); 500];
+        known.learn(1, &totals(&[]), &failures);
+        assert_eq!((known.error_rate(), known.mean()), (Some(0.5), Some(Span::from_secs(2))));
+        assert_eq!(known.n_done, 10_500);
+    }
+
+    proptest! {
+        #[test]
+        fn means_are_between_the_least_and_the_most(
+            reports in prop::collection::vec(prop::collection::vec(0.001..1e4_f64, 0..40), 1..40),
+        ) {
+            let mut known = Experience::default();
+            reports.iter().for_each(|walls_s| known.learn(1, &totals(walls_s), &[]));
+            let all = || reports.iter().flatten().copied();
+            prop_assert_eq!(known.mean().is_some(), all().next().is_some());
+            if let Some(mean) = known.mean() {
+                let (least, most) = (all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max));
+                let mean = mean.as_secs_f64();
+                prop_assert!(least - 1e-5 <= mean && mean <= most + 1e-5, "{least} {mean} {most}");
+                prop_assert!(known.deviation().is_some_and(|span| span.as_secs_f64() <= most - least + 0.01));
+            }
+        }
+    }
+}

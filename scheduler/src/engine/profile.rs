@@ -1,0 +1,90 @@
+//! What was learned of applications, shown and forgotten.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Turn,
+    experience::Experience,
+    interface::{Answer, Refusal, RequestId},
+    record::Record,
+    views::Reader,
+};
+use crate::time::Span;
+
+/// What was learned of an application.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ProfileView {
+    /// As jobs name it.
+    pub application: String,
+    /// Where it has run, by name of the platform.
+    pub platforms: Vec<ExperienceView>,
+}
+
+/// What was learned of an application on one platform. Means forget what was long ago.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ExperienceView {
+    /// The platform.
+    pub platform: String,
+    /// Successes.
+    pub n_done: u64,
+    /// Attempts that failed by the program's fault.
+    pub n_failed: u64,
+    /// Mean wall time of a success.
+    pub mean: Option<Span>,
+    /// Its standard deviation.
+    pub deviation: Option<Span>,
+    /// How busy a success keeps its cores, 0 to about 1.
+    pub cpu_share: Option<f64>,
+    /// The part of attempts that fail by the program's fault, 0 to 1.
+    pub error_rate: Option<f64>,
+    /// The largest peak memory of a success, bytes; 0: not known.
+    pub memory_bytes_max: u64,
+}
+
+impl Reader<'_> {
+    /// What was learned of all applications, by their names.
+    pub(super) fn profiles(&self) -> Vec<ProfileView> {
+        let mut found = BTreeMap::<&String, Vec<ExperienceView>>::new();
+        for (platform, known) in self.durable.learned() {
+            let Some(spec) = self.durable.platforms().get(platform) else { continue };
+            for (application, known) in known {
+                found.entry(application).or_default().push(experience(&spec.name, known));
+            }
+        }
+        let profile = |(application, mut platforms): (&String, Vec<ExperienceView>)| {
+            platforms.sort_by(|a, b| a.platform.cmp(&b.platform));
+            ProfileView { application: application.clone(), platforms }
+        };
+        found.into_iter().map(profile).collect()
+    }
+}
+
+impl Turn<'_> {
+    /// What was learned of an application on all platforms is forgotten; answers with what it was.
+    pub(super) fn forget(&mut self, request: RequestId, application: String) {
+        let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
+        let known = reader.profiles().into_iter().find(|profile| profile.application == application);
+        let Some(profile) = known else {
+            return self.refuse(request, Refusal::NoProfile(application));
+        };
+        self.record(Record::ProfileForgotten { application, at: self.now });
+        self.answer(request, Answer::Profiles(vec![profile]));
+    }
+}
+
+fn experience(platform: &str, known: &Experience) -> ExperienceView {
+    ExperienceView {
+        platform: platform.to_owned(),
+        n_done: known.n_done,
+        n_failed: known.n_failed,
+        mean: known.mean(),
+        deviation: known.deviation(),
+        cpu_share: known.cpu_share(),
+        error_rate: known.error_rate(),
+        memory_bytes_max: known.memory_bytes_max,
+    }
+}
