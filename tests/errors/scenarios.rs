@@ -75,10 +75,10 @@ fn bad_scenarios_are_explained_and_good_ones_run() {
     assert!(png.starts_with(b"\x89PNG") && png.len() > 5_000, "{} bytes", png.len());
     for (title, right, wrong) in [
         ("no policy", "users:", "policies: {matching: lifo}\nusers:"),
-        ("a layer that is not composed yet", "users:", "policies: {allocation: pa-rr}\nusers:"),
+        ("a layer that is not composed yet", "users:", "policies: {mapping: maf}\nusers:"),
         ("negative cores", "cores: 2", "cores: -2"),
         ("an unknown application", "application: docking, tasks: 2,", "application: dokcing, tasks: 2,"),
-        ("a policy that needs estimates", "users:", "policies: {matching: min-min}\nusers:"),
+        ("a policy that needs estimates", "users:", "policies: {bundling: bin-packing}\nusers:"),
         ("too many tasks", "tasks: 20", "tasks: 10^12"),
         ("beyond all years", "tasks: 20", "tasks: 20, at: 1000000d"),
         ("weights", "application: docking, tasks: 20", "application: {docking: 0.9}, tasks: 20"),
@@ -97,7 +97,7 @@ fn bad_scenarios_are_explained_and_good_ones_run() {
         ("comparing what is no policy", &["simulate", "good.yaml", "--compare", "matching=turns,lifo"]),
         (
             "comparing a layer of the papers",
-            &["simulate", "good.yaml", "--compare", "policy.allocation=equal,pa-rr"],
+            &["simulate", "good.yaml", "--compare", "policy.allocation=equal,paf"],
         ),
         ("comparing one that is near in name", &["simulate", "good.yaml", "--compare", "mapping=maf"]),
         ("bundles of no size", &["simulate", "good.yaml", "--compare", "bundling=guided,fixed"]),

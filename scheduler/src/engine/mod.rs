@@ -13,6 +13,7 @@ pub mod settings;
 pub mod views;
 
 mod attempts;
+mod guide;
 mod invariants;
 mod jobs;
 mod leases;
@@ -190,6 +191,7 @@ impl Turn<'_> {
                 Timer::Retry(task) => self.retry_is_due(task),
                 Timer::Pilot(pilot) => self.look_at_pilot(pilot),
                 Timer::Platform(platform) => self.look_at_platform(platform),
+                Timer::Guide => self.renew_guide(),
                 Timer::Grace => self.volatile.stir_all(),
             }
         }

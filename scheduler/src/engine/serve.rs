@@ -11,9 +11,10 @@ use super::{
     volatile::{Keep, Volatile},
 };
 use crate::{
-    ids::{JobId, PilotId},
+    ids::{JobId, PilotId, PlatformId},
     policy::matching::Candidate,
     pull::Bundle,
+    time::Span,
 };
 
 /// Bundles of different jobs in one answer at most; a pilot that wants more pulls again.
@@ -39,7 +40,7 @@ impl Turn<'_> {
         {
             // One bundle a job: after a second one the first would not have been cut at the job's tail.
             let Some(mut choice) = next(settings, volatile, &offer, &mut choices, (id, kept)) else { break };
-            let (id_of_job, n) = (choice.candidate.job, offer.bundle_size(&choice));
+            let (id_of_job, n) = (choice.candidate.job, offer.bundle_size(&choice).min(n_of_share(&choice)));
             let revoked = volatile.pilots.get(&id).and_then(|state| state.revoked.get(&id_of_job)).cloned();
             let excluded = revoked.unwrap_or_default();
             let tasks = volatile.less_ready(id_of_job, |ready| ready.take_first_outside(n, &excluded));
@@ -212,6 +213,9 @@ fn choices<'a>(
 ) -> Vec<Choice<'a>> {
     let revoked = volatile.pilots.get(&id).map(|state| &state.revoked);
     let kept_cores = kept_cores(durable, volatile);
+    let (guide, platform) = (&volatile.guide, offer.pilot.platform);
+    let held_here =
+        if guide.has_shares() { cores_held(settings, durable, volatile, platform) } else { BTreeMap::new() };
     let choice = |job_id: &JobId| {
         let (job, leases) = (durable.jobs().get(job_id)?, volatile.jobs.get(job_id)?);
         let (request, user) = (&job.request, job.request.user.as_str());
@@ -233,6 +237,10 @@ fn choices<'a>(
             submitted_at: job.submitted_at,
             held_cores: leases.held_cores,
             user_held_cores: volatile.cores_of(user).saturating_add(kept_for_others),
+            user_held_here: held_here.get(user).copied().unwrap_or(0),
+            user_share: guide.share(platform, user),
+            score: guide.score(platform, &request.application),
+            work_left: work_left(job),
             is_refill: leases.n_leased < leases.n_slots(depth).saturating_mul(depth),
             last_served: leases.last_served,
         };
@@ -240,6 +248,40 @@ fn choices<'a>(
         (n_ready > 0).then_some(Choice { job, candidate, n_ready, n_slots, depth, n_fitting })
     };
     volatile.ready.iter().filter_map(choice).collect()
+}
+
+/// How many of the job's tasks its user's share of the platform leaves room for; any number once it is used up,
+/// for then nobody else has a better claim.
+fn n_of_share(choice: &Choice<'_>) -> u64 {
+    let Candidate { user_held_here, user_share, .. } = choice.candidate;
+    let left = user_share.map_or(0, |share| share.saturating_sub(user_held_here));
+    let n_slots = left.div_ceil(u64::from(choice.job.request.needs.resources.cores).max(1));
+    if left == 0 { u64::MAX } else { n_slots.saturating_mul(choice.depth) }
+}
+
+/// Cores of a platform that each user's tasks hold. O(jobs that hold some).
+fn cores_held<'a>(
+    settings: &Settings,
+    durable: &'a Durable,
+    volatile: &Volatile,
+    platform: PlatformId,
+) -> BTreeMap<&'a str, u64> {
+    let mut held = BTreeMap::<&str, u64>::new();
+    let there = volatile.held_on.range((platform, JobId(0))..=(platform, JobId(u64::MAX)));
+    for ((_, id), n_tasks) in there {
+        let Some(job) = durable.jobs().get(id) else { continue };
+        // Of those that are sent ahead a slot has several.
+        let n_slots = n_tasks.div_ceil(settings.depth(job.totals.wall_mean()));
+        let cores = held.entry(&job.request.user).or_default();
+        *cores = cores.saturating_add(n_slots.saturating_mul(job.request.needs.resources.cores.into()));
+    }
+    held
+}
+
+/// Seconds that a job's open tasks are expected to take together; nothing where nothing is known.
+fn work_left(job: &Job) -> u64 {
+    let mean = job.totals.wall_mean().unwrap_or(Span::ZERO);
+    mean.0.saturating_mul(job.open.len()) / 1_000_000
 }
 
 /// What pilots keep for each user's jobs: theirs already, or they would get more elsewhere meanwhile. Who
@@ -259,6 +301,8 @@ fn kept_cores<'a>(durable: &'a Durable, volatile: &Volatile) -> BTreeMap<&'a str
 /// After tasks of this choice were given out: its user holds so many cores more.
 fn note_served(choices: &mut [Choice<'_>], user: &str, n_cores: u64) {
     for choice in choices.iter_mut().filter(|choice| choice.candidate.user == user) {
-        choice.candidate.user_held_cores = choice.candidate.user_held_cores.saturating_add(n_cores);
+        let Candidate { user_held_cores, user_held_here, .. } = &mut choice.candidate;
+        *user_held_cores = user_held_cores.saturating_add(n_cores);
+        *user_held_here = user_held_here.saturating_add(n_cores);
     }
 }

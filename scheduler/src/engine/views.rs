@@ -147,6 +147,9 @@ pub struct PlatformView {
     pub core_time_committed: Span,
     /// What tasks took there, by user.
     pub core_time_used: BTreeMap<String, Span>,
+    /// Cores that are meant for each user with open tasks, where a policy says so.
+    #[serde(default)]
+    pub shares: BTreeMap<String, u64>,
 }
 
 /// Totals of everything.
@@ -400,6 +403,7 @@ impl<'a> Reader<'a> {
             core_time_spent: census.spent(),
             core_time_committed: census.committed(),
             core_time_used: self.durable.used(id).cloned().unwrap_or_default(),
+            shares: self.volatile.guide.shares(id).cloned().unwrap_or_default(),
         })
     }
 

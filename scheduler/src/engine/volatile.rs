@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     durable::{Durable, Job},
+    guide::Guide,
     interface::RequestId,
     standby::Parked,
 };
@@ -53,6 +54,8 @@ pub struct Volatile {
     pub held_on: BTreeMap<(PlatformId, JobId), u64>,
     /// Platforms.
     pub platforms: BTreeMap<PlatformId, PlatformState>,
+    /// What the policies say at present.
+    pub guide: Guide,
     /// What is due when.
     pub timers: BTreeSet<(Time, Timer)>,
     /// Counts bundles given out, so that ties go to whoever was served longest ago.
@@ -175,6 +178,8 @@ pub enum Timer {
     Pilot(PilotId),
     /// A platform is looked at.
     Platform(PlatformId),
+    /// The policies are asked anew.
+    Guide,
     /// The grace period after a restart ends.
     Grace,
 }

@@ -17,6 +17,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policies {
+    /// How many cores of each platform each user gets; `None`: users are left to matching.
+    #[serde(with = "allocation::words")]
+    pub allocation: Option<allocation::Allocation>,
+    /// How fit is measured for that.
+    pub affinity: affinity::Affinity,
     /// Which job a pulling pilot serves.
     pub matching: matching::Matching,
     /// How many of its tasks go along.

@@ -216,6 +216,30 @@ policies: {{matching: {matching}}}
 }
 
 #[test]
+fn who_knows_applications_is_done_sooner_on_unlike_platforms() {
+    let makespan = |policies: &str| {
+        let account = run(&format!(
+            "
+platforms:
+  - {{name: a, nodes: 2, cores: 4, times: {{search: 10s, docking: 40s}}}}
+  - {{name: b, nodes: 2, cores: 4, times: {{search: 40s, docking: 10s}}}}
+applications: [{{name: docking, time: 10s}}, {{name: search, time: 10s}}]
+users:
+  - {{name: ada, jobs: [{{application: docking, tasks: 400}}]}}
+  - {{name: bob, jobs: [{{application: search, tasks: 400}}]}}
+policies: {policies}
+"
+        ));
+        row(&account, Group::All, "").value(Measure::Makespan).unwrap()
+    };
+    let equal = makespan("{allocation: equal}");
+    for knowing in ["{allocation: pa-rr}", "{allocation: aaf-50}", "{matching: alstb}"] {
+        let makespan = makespan(knowing);
+        assert!(makespan < 0.8 * equal, "{knowing}: {makespan} s, and {equal} s where all get equal parts");
+    }
+}
+
+#[test]
 fn tasks_of_different_jobs_have_nothing_to_do_with_each_other() {
     let account = run("
 platforms: [{name: a, nodes: 2, cores: 1}]

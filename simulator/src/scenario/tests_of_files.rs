@@ -54,8 +54,8 @@ fn mistakes_are_told_with_line_and_field() {
         ),
         (
             "users:",
-            "policies: {allocation: pa-rr}\nusers:",
-            ":5: policies.allocation: found the layer `allocation`, which scenarios do not compose yet; the layers here are matching, bundling",
+            "policies: {mapping: maf}\nusers:",
+            ":5: policies.mapping: found the layer `mapping`, which scenarios do not compose yet; the layers here are allocation, affinity, matching, bundling",
         ),
         (
             "time: 10s",

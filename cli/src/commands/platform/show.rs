@@ -92,6 +92,7 @@ fn facts(platform: &PlatformView, is_live: bool, reasons: &[ReasonRow]) -> Facts
     let budget =
         platform.limits.core_time_max.map_or(String::new(), |most| format!("of {}: ", core_hours(most)));
     facts.add("core-hours", format!("{budget}{spent} spent, {kept} kept for allocations that are there"));
+    facts.add_some("meant for", Some(shares(platform)).filter(|shares| !shares.is_empty()));
     facts.add_some("used by", Some(users(platform)).filter(|users| !users.is_empty()));
     facts.add_some("last failure", platform.last_failure.clone());
     for reason in reasons {
@@ -117,4 +118,10 @@ pub(super) fn users(platform: &PlatformView) -> String {
         used.iter().take(N_SHOWN).map(|(user, core_time)| format!("{user} {}", core_hours(**core_time)));
     let more = (n_more > 0).then(|| format!("and {n_more} more"));
     shown.chain(more).collect::<Vec<_>>().join(", ")
+}
+
+/// Cores that are meant for each user.
+fn shares(platform: &PlatformView) -> String {
+    let shares = platform.shares.iter().map(|(user, cores)| format!("{user} {}", counted(*cores, "core")));
+    shares.collect::<Vec<_>>().join(", ")
 }

@@ -13,7 +13,7 @@ use super::{Limits, Listen, TlsMode};
 
 const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
 const LISTEN_FIELDS: [&str; 3] = ["host", "port", "name"];
-const POLICY_FIELDS: [&str; 2] = ["matching", "bundling"];
+const POLICY_FIELDS: [&str; 4] = ["allocation", "affinity", "matching", "bundling"];
 const PLATFORM_FIELDS: [&str; 31] = [
     "name",
     "adapter",
@@ -74,7 +74,10 @@ pub(super) fn all(tree: &Value) -> Vec<Problem> {
             "listen" => section::<Listen>(name, value, (&LISTEN_FIELDS, &[]), &mut problems),
             "limits" => section::<Limits>(name, value, (&LIMIT_FIELDS, &[]), &mut problems),
             "policies" => {
-                let others = [("matching", "turns".into()), ("bundling", "guided".into())];
+                let others = POLICY_FIELDS.map(|layer| {
+                    let words = serde_yaml::to_value(Policies::default()).unwrap_or_default();
+                    (layer, words.get(layer).cloned().unwrap_or_default())
+                });
                 section::<Policies>(name, value, (&POLICY_FIELDS, &others), &mut problems);
             }
             "platforms" => platforms(value, &mut problems),

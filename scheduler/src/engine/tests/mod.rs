@@ -9,6 +9,7 @@ mod limits;
 mod nodes;
 mod pilots;
 mod serving;
+mod sharing;
 
 use super::{
     Engine,

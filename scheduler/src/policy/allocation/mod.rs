@@ -8,6 +8,7 @@ mod equal;
 mod favourites;
 mod pa_rr;
 mod paf;
+pub mod words;
 
 use serde::{Deserialize, Serialize};
 

@@ -10,7 +10,7 @@ pub(super) fn is_before(a: &Candidate<'_>, b: &Candidate<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Candidate, Matching};
+    use super::super::{Candidate, Matching, application::Score};
     use crate::{ids::JobId, time::Time};
 
     #[test]
@@ -22,6 +22,10 @@ mod tests {
             submitted_at: Time(id),
             held_cores: 100 * id,
             user_held_cores: 0,
+            user_held_here: 0,
+            user_share: None,
+            score: Score(0.0, 0.0),
+            work_left: 0,
             is_refill: false,
             last_served: 0,
         };

@@ -1,16 +1,19 @@
 //! Matching: which job a pulling pilot serves.
 //!
-//! [`Matching`] compares jobs and is what the engine asks. [`application`] compares applications on nodes, and
-//! [`static_map`] maps tasks ahead of time; the simulator asks both.
+//! [`Matching`] compares jobs and is what the engine asks. [`application`] scores applications on platforms for
+//! it, and on nodes for the simulator; [`static_map`] maps tasks ahead of time, there only.
 
 pub mod application;
 mod fifo;
 pub mod static_map;
 mod turns;
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{ids::JobId, time::Time};
+use application::{ByApplication, Score};
 
 /// A job that could give tasks to the pilot at hand.
 #[derive(Clone, Debug)]
@@ -27,6 +30,14 @@ pub struct Candidate<'a> {
     pub held_cores: u64,
     /// Cores that all its user's tasks hold.
     pub user_held_cores: u64,
+    /// Cores that its user's tasks hold on the pilot's platform.
+    pub user_held_here: u64,
+    /// Cores of that platform that are meant for its user; `None`: nobody says.
+    pub user_share: Option<u64>,
+    /// How much that platform should serve its application.
+    pub score: Score,
+    /// Seconds of wall time that its open tasks are expected to take together.
+    pub work_left: u64,
     /// Whether some more of it take no more cores: they wait for those of its tasks before them.
     pub is_refill: bool,
     /// The serving counter when it was last given a bundle; 0: never.
@@ -42,30 +53,84 @@ pub enum Matching {
     Turns,
     /// Oldest first: see `fifo.rs`.
     Fifo,
+    /// By global importance: see `application/alstb.rs`. Of equal ones the job with the least work left.
+    Alstb,
+    /// By node importance: see `application/ni.rs`.
+    Ni,
+    /// By speed there: see `application/min_min.rs`.
+    MinMin,
+    /// By how much speeds differ: see `application/max_std.rs`.
+    MaxStd,
+    /// By what is lost elsewhere: see `application/sufferage.rs`.
+    Sufferage,
+}
+
+impl Candidate<'_> {
+    /// Whether its user has all that is meant for it.
+    fn is_over_share(&self) -> bool {
+        self.user_share.is_some_and(|share| self.user_held_here >= share)
+    }
 }
 
 impl Matching {
+    /// The policy that scores applications for it, if it goes by scores.
+    pub fn by_application(self) -> Option<ByApplication> {
+        match self {
+            Matching::Turns | Matching::Fifo => None,
+            Matching::Alstb => Some(ByApplication::Alstb),
+            Matching::Ni => Some(ByApplication::Ni),
+            Matching::MinMin => Some(ByApplication::MinMin),
+            Matching::MaxStd => Some(ByApplication::MaxStd),
+            Matching::Sufferage => Some(ByApplication::Sufferage),
+        }
+    }
+
     /// The position of the job to serve among `candidates`; `None` only when there is none. O(n).
     pub fn choose<'a>(self, candidates: impl IntoIterator<Item = &'a Candidate<'a>>) -> Option<usize> {
-        let is_before = match self {
+        let of_layer = match self {
             Matching::Turns => turns::is_before,
             Matching::Fifo => fifo::is_before,
+            _ => is_better,
+        };
+        // Shares come before the order of any policy of this layer, and priorities before shares.
+        let key = |c: &Candidate<'_>| (std::cmp::Reverse(c.priority), c.is_over_share());
+        let is_before = |a: &Candidate<'_>, b: &Candidate<'_>| match key(a).cmp(&key(b)) {
+            Ordering::Equal => of_layer(a, b),
+            order => order.is_lt(),
         };
         let numbered = candidates.into_iter().enumerate();
         numbered.reduce(|best, other| if is_before(other.1, best.1) { other } else { best }).map(|(n, _)| n)
     }
 }
 
+/// Whether `a` is served before `b` by the scores of their applications: the best first, and of jobs of equal ones
+/// that with the least work left, so that jobs end one after the other (paper 002, section 3.3).
+fn is_better(a: &Candidate<'_>, b: &Candidate<'_>) -> bool {
+    let key = |c: &Candidate<'_>| (std::cmp::Reverse(c.score), c.work_left, c.submitted_at, c.job);
+    key(a) < key(b)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Candidate, Matching};
+    use super::{Candidate, Matching, application::Score};
     use crate::{ids::JobId, time::Time};
 
-    const N_NUMBERS: usize = 7;
+    const N_NUMBERS: usize = 10;
 
     /// Numbers in the order in which turns look at them; 0 is the better, 1 the worse.
     fn candidate(numbers: [u64; N_NUMBERS]) -> Candidate<'static> {
-        let [priority, user_held_cores, held_cores, is_no_refill, last_served, submitted_at, job] = numbers;
+        let [
+            priority,
+            user_held_cores,
+            held_cores,
+            is_no_refill,
+            last_served,
+            submitted_at,
+            job,
+            user_held_here,
+            less,
+            work_left,
+        ] = numbers;
         Candidate {
             job: JobId(job),
             user: "ada",
@@ -73,6 +138,10 @@ mod tests {
             submitted_at: Time(submitted_at),
             held_cores,
             user_held_cores,
+            user_held_here,
+            user_share: Some(1),
+            score: Score(0.0, -(less as f64)),
+            work_left,
             is_refill: is_no_refill == 0,
             last_served,
         }
@@ -94,11 +163,19 @@ mod tests {
 
     #[test]
     fn jobs_are_compared_by_one_number_after_the_other() {
-        assert_order(Matching::Turns, &[0, 1, 2, 3, 4, 5, 6]);
-        assert_order(Matching::Fifo, &[0, 5, 6]);
+        assert_order(Matching::Turns, &[0, 7, 1, 2, 3, 4, 5, 6]);
+        assert_order(Matching::Fifo, &[0, 7, 5, 6]);
+        assert_order(Matching::Alstb, &[0, 7, 8, 9, 5, 6]);
         let alike = candidate([0; N_NUMBERS]);
-        for policy in [Matching::Turns, Matching::Fifo] {
+        for policy in [Matching::Turns, Matching::Fifo, Matching::Alstb] {
             assert_eq!(policy.choose([&alike, &alike]), Some(0), "the first of equal ones");
         }
+        let boundless = Candidate { user_share: None, ..candidate([0, 9, 9, 9, 9, 9, 9, 9, 9, 9]) };
+        let over = candidate([0, 0, 0, 0, 0, 0, 0, 1, 0, 0]);
+        assert_eq!(
+            Matching::Turns.choose([&over, &boundless]),
+            Some(1),
+            "who has no share is never above it"
+        );
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn is_before(a: &Candidate<'_>, b: &Candidate<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Candidate, Matching};
+    use super::super::{Candidate, Matching, application::Score};
     use crate::{ids::JobId, time::Time};
 
     fn job(id: u64, user: &'static str, user_held_cores: u64, held_cores: u64) -> Candidate<'static> {
@@ -34,6 +34,10 @@ mod tests {
             submitted_at: Time(id),
             held_cores,
             user_held_cores,
+            user_held_here: 0,
+            user_share: None,
+            score: Score(0.0, 0.0),
+            work_left: 0,
             is_refill: false,
             last_served: 0,
         }

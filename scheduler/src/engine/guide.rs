@@ -1,0 +1,228 @@
+//! What the policies that look at everything say, for a while: worked out when users or pilots have come or
+//! gone, and looked up at each pull.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Turn,
+    durable::{Durable, Job},
+    settings::Settings,
+    volatile::{Timer, Volatile},
+};
+use crate::{
+    ids::{JobId, PlatformId},
+    policy::{
+        Policies,
+        allocation::Demand,
+        matching::application::{ByApplication, Importance, Score, degree},
+        table::Table,
+    },
+    time::{Span, Time},
+};
+
+/// No guide is replaced sooner.
+const LASTS_AT_LEAST: Span = Span::from_secs(1);
+/// What tasks show meanwhile is taken in after so long.
+const LASTS_AT_MOST: Span = Span::from_secs(30);
+/// Seconds of a task while no task of any application has ended; any number would do.
+const RUNTIME_UNKNOWN_S: f64 = 60.0;
+
+/// See the module. Empty while the policies need none.
+#[derive(Clone, Debug, Default)]
+pub struct Guide {
+    /// Cores of each platform that are meant for each user.
+    shares: BTreeMap<PlatformId, BTreeMap<String, u64>>,
+    /// How much each platform should serve each application.
+    scores: BTreeMap<PlatformId, BTreeMap<String, Score>>,
+    /// Whose favourite each platform was, with those users and platforms, for PAF.
+    favourites: Option<(Vec<String>, Vec<PlatformId>, Table<bool>)>,
+    made_at: Option<Time>,
+    due_at: Option<Time>,
+}
+
+impl Guide {
+    /// Cores of the platform that are meant for the user; `None`: as many as there are.
+    pub fn share(&self, platform: PlatformId, user: &str) -> Option<u64> {
+        self.shares.get(&platform)?.get(user).copied()
+    }
+
+    /// How much the platform should serve the application; what nobody has scored comes last.
+    pub fn score(&self, platform: PlatformId, application: &str) -> Score {
+        let known = self.scores.get(&platform).and_then(|scores| scores.get(application));
+        known.copied().unwrap_or(Score(f64::NEG_INFINITY, 0.0))
+    }
+
+    /// Whether it divides platforms among users.
+    pub fn has_shares(&self) -> bool {
+        !self.shares.is_empty()
+    }
+
+    /// Cores of the platform that are meant for each user.
+    pub fn shares(&self, platform: PlatformId) -> Option<&BTreeMap<String, u64>> {
+        self.shares.get(&platform)
+    }
+}
+
+/// Whether these policies need a guide.
+fn is_needed(policies: &Policies) -> bool {
+    policies.allocation.is_some() || policies.matching.by_application().is_some()
+}
+
+impl Volatile {
+    /// Something has changed that policies look at.
+    pub fn want_guide(&mut self, settings: &Settings, now: Time) {
+        if is_needed(&settings.policies) {
+            self.arm_guide(self.guide.made_at.map_or(now, |made_at| (made_at + LASTS_AT_LEAST).max(now)));
+        }
+    }
+
+    fn arm_guide(&mut self, at: Time) {
+        if self.guide.due_at.is_none_or(|due_at| at < due_at) {
+            if let Some(due_at) = self.guide.due_at.replace(at) {
+                self.timers.remove(&(due_at, Timer::Guide));
+            }
+            self.timers.insert((at, Timer::Guide));
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Works it out anew. O(users × platforms + applications × platforms + jobs that are open).
+    pub(super) fn renew_guide(&mut self) {
+        let before = std::mem::take(&mut self.volatile.guide);
+        let scene = Scene::of(self.durable, self.volatile);
+        let mut guide = Guide { made_at: Some(self.now), ..Guide::default() };
+        if let Some(allocation) = self.settings.policies.allocation.filter(|_| !scene.is_empty()) {
+            let runtimes = scene.runtimes_of_users();
+            let tasks: Vec<u64> = scene.users.values().map(|user| user.cores_wanted).collect();
+            let affinity = self.settings.policies.affinity.table(&runtimes, &vec![true; tasks.len()]);
+            let (users, platforms) = (scene.user_names(), scene.platforms.clone());
+            let same = |held: &&(Vec<String>, Vec<PlatformId>, _)| held.0 == users && held.1 == platforms;
+            let favourites = before.favourites.as_ref().filter(same).map(|(.., table)| table);
+            let demand = Demand { tasks: &tasks, cores: &scene.cores, affinity: &affinity, favourites };
+            let shares = allocation.share(&demand);
+            for (column, platform) in platforms.iter().enumerate() {
+                let of_user = |(row, user): (usize, &String)| (user.clone(), shares.cores.at(row, column));
+                guide.shares.insert(*platform, users.iter().enumerate().map(of_user).collect());
+            }
+            guide.favourites = shares.favourites.map(|table| (users, platforms, table));
+        }
+        if let Some(policy) = self.settings.policies.matching.by_application() {
+            guide.scores = scene.scores(policy);
+        }
+        let goes_on = !scene.is_empty();
+        self.volatile.guide = guide;
+        if goes_on {
+            self.volatile.arm_guide(self.now + LASTS_AT_MOST);
+        }
+        self.volatile.stir_all();
+    }
+}
+
+/// Users with open tasks, their applications, and platforms with pilots, there or on their way.
+struct Scene<'a> {
+    durable: &'a Durable,
+    users: BTreeMap<&'a str, User<'a>>,
+    platforms: Vec<PlatformId>,
+    /// Of each platform.
+    cores: Vec<u64>,
+}
+
+#[derive(Default)]
+struct User<'a> {
+    /// By application, cores that its open tasks would take if all ran at once.
+    applications: BTreeMap<&'a str, u64>,
+    cores_wanted: u64,
+}
+
+impl<'a> Scene<'a> {
+    fn of(durable: &'a Durable, volatile: &Volatile) -> Scene<'a> {
+        let mut users = BTreeMap::<&str, User<'_>>::new();
+        let open = |id: &JobId| durable.jobs().get(id).filter(|job| !job.is_paused && !job.open.is_empty());
+        for job in volatile.jobs.keys().filter_map(open) {
+            let wanted = cores_wanted(job);
+            let user = users.entry(&job.request.user).or_default();
+            let of_application = user.applications.entry(&job.request.application).or_default();
+            *of_application = of_application.saturating_add(wanted);
+            user.cores_wanted = user.cores_wanted.saturating_add(wanted);
+        }
+        let there = durable.platforms().iter().map(|(id, spec)| {
+            (*id, (durable.census(*id).n_live as u64).saturating_mul(u64::from(spec.capacity.cores)))
+        });
+        let (platforms, cores) = there.filter(|(_, cores)| *cores > 0).unzip();
+        Scene { durable, users, platforms, cores }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.users.is_empty() || self.platforms.is_empty()
+    }
+
+    fn user_names(&self) -> Vec<String> {
+        self.users.keys().map(|user| (*user).to_owned()).collect()
+    }
+
+    /// Seconds that a task of an application takes on each platform. Where it has not run, the mean of the others;
+    /// where it has run nowhere, the same everywhere.
+    fn runtimes(&self, application: &str) -> Vec<f64> {
+        let known = |platform: &PlatformId| {
+            let mean = self.durable.learned().get(platform)?.get(application)?.mean()?;
+            (mean > Span::ZERO).then(|| mean.as_secs_f64())
+        };
+        let all: Vec<Option<f64>> = self.platforms.iter().map(known).collect();
+        let n_known = all.iter().flatten().count();
+        let mean = match n_known {
+            0 => RUNTIME_UNKNOWN_S,
+            n => all.iter().flatten().sum::<f64>() / n as f64,
+        };
+        all.into_iter().map(|runtime| runtime.unwrap_or(mean)).collect()
+    }
+
+    /// The same of each user (row): the mean over its applications, by what is open of each. Of those that differ
+    /// in length each counts by its place among its own, or the longest would decide alone.
+    fn runtimes_of_users(&self) -> Table<f64> {
+        let mut table = Table::new(self.users.len(), self.platforms.len(), 0.0);
+        for (row, user) in self.users.values().enumerate() {
+            for (application, wanted) in &user.applications {
+                let runtimes = self.runtimes(application);
+                let mean = runtimes.iter().sum::<f64>() / runtimes.len().max(1) as f64;
+                let length = if user.applications.len() > 1 { mean } else { 1.0 };
+                let part = *wanted as f64 / user.cores_wanted.max(1) as f64;
+                for (column, runtime) in runtimes.iter().enumerate() {
+                    *table.at_mut(row, column) += part * runtime / length;
+                }
+            }
+        }
+        table
+    }
+
+    fn scores(&self, policy: ByApplication) -> BTreeMap<PlatformId, BTreeMap<String, Score>> {
+        let names: BTreeSet<&str> =
+            self.users.values().flat_map(|user| user.applications.keys().copied()).collect();
+        let (mut rates, mut degrees) = (Vec::new(), Vec::new());
+        for application in &names {
+            let runtimes = self.runtimes(application);
+            let mean = runtimes.iter().sum::<f64>() / runtimes.len().max(1) as f64;
+            rates.push(runtimes.iter().map(|runtime| mean / runtime).collect::<Vec<f64>>());
+            degrees.push(self.platforms.iter().map(|id| self.degree(*id, application)).collect::<Vec<u32>>());
+        }
+        let importance = Importance::new(&rates, &degrees);
+        let of_platform = |(node, id): (usize, &PlatformId)| {
+            let score = |(n, name): (usize, &&str)| ((*name).to_owned(), policy.score(&importance, n, node));
+            (*id, names.iter().enumerate().map(score).collect())
+        };
+        self.platforms.iter().enumerate().map(of_platform).collect()
+    }
+
+    /// How many tasks of an application a pilot's cores run well at a time: what keeps no core busy goes to data.
+    fn degree(&self, id: PlatformId, application: &str) -> u32 {
+        let n_cores = self.durable.platforms().get(&id).map_or(1, |spec| spec.capacity.cores);
+        let known = self.durable.learned().get(&id).and_then(|known| known.get(application));
+        let cpu_share = known.and_then(|known| known.cpu_share()).unwrap_or(1.0);
+        degree(1.0 - cpu_share.clamp(0.0, 1.0), n_cores)
+    }
+}
+
+/// Cores that a job's open tasks would take if all ran at once.
+fn cores_wanted(job: &Job) -> u64 {
+    job.open.len().saturating_mul(u64::from(job.request.needs.resources.cores))
+}

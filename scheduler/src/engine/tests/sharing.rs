@@ -1,0 +1,130 @@
+//! Policies that look at everything: shares of users, and what suits a platform.
+
+use super::*;
+use crate::policy::{Policies, allocation::Allocation, matching::Matching};
+
+/// Two platforms with a pilot of four cores each, and two applications of which each is four times as fast on one
+/// of them. Four jobs have shown it and are over.
+struct Two {
+    scene: Scene,
+    pilots: [PilotId; 2],
+}
+
+fn of_user(user: &str, application: &str, n_tasks: u64) -> JobRequest {
+    JobRequest { user: user.into(), application: application.into(), ..job(n_tasks) }
+}
+
+impl Two {
+    fn new(policies: Policies) -> Two {
+        let mut scene = Scene::new();
+        scene.engine.settings.policies = policies;
+        let pilots = ["a", "b"].map(|name| {
+            scene.attach(PlatformSpec { name: name.into(), n_pilots_min: 1, ..platform(1, 4) });
+            let (allocation, tag) = scene.submissions().remove(0);
+            let outcome = SubmitOutcome::Accepted(name.into());
+            scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+            scene.register(&tag, NodeFacts { capacity: Resources::cores(4), ..NodeFacts::default() })
+        });
+        for (application, walls) in [("docking", [1, 4]), ("search", [4, 1])] {
+            for (pilot, wall_s) in pilots.into_iter().zip(walls) {
+                let id = scene.submit(of_user("eve", application, 1));
+                assert_eq!(scene.take(pilot), [(id.0, "0".to_owned())]);
+                let wall_us = wall_s * SECOND;
+                let usage = Usage { started_us: 1, wall_us, cpu_us: wall_us, memory_bytes: 1 };
+                let successes = Successes::from_attempts(vec![(0, 0, usage)]);
+                scene.report(pilot, JobReport { successes, ..JobReport::new(id) });
+            }
+        }
+        Two { scene, pilots }
+    }
+
+    /// How many tasks of each job the pilots of both platforms get; that of the second asks first, and each until it
+    /// has all that it may have.
+    fn dealt(&mut self, jobs: [JobId; 2]) -> [[u64; 2]; 2] {
+        self.scene.wait(2);
+        let mut dealt = [[0; 2]; 2];
+        for place in [1, 0] {
+            for _ in 0..3 {
+                for (id, tasks) in self.scene.take(self.pilots[place]) {
+                    let which = jobs.iter().position(|job| job.0 == id).expect("one of them");
+                    dealt[place][which] += set(&tasks).len();
+                }
+            }
+        }
+        dealt
+    }
+}
+
+fn policies(allocation: Option<Allocation>, matching: Matching) -> Policies {
+    Policies { allocation, matching, ..Policies::default() }
+}
+
+#[test]
+fn each_user_has_its_share_where_it_is_best() {
+    for (allocation, expected) in [
+        (None, [[0, 4], [4, 0]]),
+        (Some(Allocation::Equal), [[2, 2], [2, 2]]),
+        (Some(Allocation::PaRr { unit_cores: 1 }), [[4, 0], [0, 4]]),
+        (Some(Allocation::Aaf { percent: 50 }), [[4, 0], [0, 4]]),
+        (Some(Allocation::Paf { percent: 50 }), [[4, 0], [0, 4]]),
+    ] {
+        let mut two = Two::new(policies(allocation, Matching::Turns));
+        let ada = two.scene.submit(of_user("ada", "docking", 100));
+        let bob = two.scene.submit(of_user("bob", "search", 100));
+        assert_eq!(two.dealt([ada, bob]), expected, "{allocation:?}");
+    }
+}
+
+#[test]
+fn what_one_cannot_use_others_have() {
+    let mut two = Two::new(policies(Some(Allocation::PaRr { unit_cores: 1 }), Matching::Turns));
+    let ada = two.scene.submit(of_user("ada", "docking", 100));
+    let bob = two.scene.submit(of_user("bob", "search", 1));
+    assert_eq!(two.dealt([ada, bob]), [[4, 0], [3, 1]]);
+}
+
+#[test]
+fn priority_comes_before_shares() {
+    let mut two = Two::new(policies(Some(Allocation::PaRr { unit_cores: 1 }), Matching::Turns));
+    let ada = two.scene.submit(of_user("ada", "docking", 100));
+    let bob = two.scene.submit(JobRequest { priority: 1, ..of_user("bob", "search", 100) });
+    assert_eq!(two.dealt([ada, bob]), [[0, 4], [0, 4]]);
+}
+
+#[test]
+fn a_platform_serves_what_it_is_best_at() {
+    for (matching, expected) in [
+        (Matching::Fifo, [[4, 0], [4, 0]]),
+        (Matching::Ni, [[4, 0], [0, 4]]),
+        (Matching::Alstb, [[4, 0], [0, 4]]),
+        (Matching::MinMin, [[4, 0], [0, 4]]),
+        (Matching::Sufferage, [[4, 0], [0, 4]]),
+    ] {
+        let mut two = Two::new(policies(None, matching));
+        let docking = two.scene.submit(of_user("ada", "docking", 100));
+        let search = two.scene.submit(of_user("ada", "search", 100));
+        assert_eq!(two.dealt([docking, search]), expected, "{matching:?}");
+    }
+}
+
+#[test]
+fn who_comes_later_has_a_share_within_a_second() {
+    let mut two = Two::new(policies(Some(Allocation::Equal), Matching::Turns));
+    two.scene.submit(of_user("ada", "docking", 100));
+    two.scene.wait(2);
+    let shares = |two: &mut Two| match two
+        .scene
+        .say(|request| Event::Asked { request, query: Query::Platforms })
+    {
+        Some(Answer::Platforms(platforms)) => platforms.into_iter().map(|one| one.shares).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let of = |shares: &[(&str, u64)]| shares.iter().map(|(user, n)| ((*user).to_owned(), *n)).collect();
+    assert_eq!(shares(&mut two), [of(&[("ada", 4)]), of(&[("ada", 4)])]);
+    two.scene.submit(of_user("bob", "search", 100));
+    two.scene.wait_awake(1);
+    assert_eq!(shares(&mut two), [of(&[("ada", 2), ("bob", 2)]), of(&[("ada", 2), ("bob", 2)])]);
+    two.scene.change(JobId(5), JobChange::Cancel(None));
+    two.scene.wait_awake(1);
+    assert_eq!(shares(&mut two), [of(&[("bob", 4)]), of(&[("bob", 4)])]);
+}
