@@ -249,6 +249,12 @@ impl Durable {
         &self.platforms
     }
 
+    /// Why all pilots of the allocation leave, whenever they come.
+    pub fn given_back(&self, held: &Allocation) -> Option<DrainCause> {
+        let mut causes = held.came.iter().filter_map(|id| self.pilots.get(id)?.drain.clone());
+        causes.find(|cause| matches!(cause, DrainCause::Cancelled | DrainCause::Idle(_)))
+    }
+
     /// Whether a platform's allocations are job arrays.
     pub fn is_array(&self, id: PlatformId) -> bool {
         self.platforms.get(&id).is_some_and(|spec| spec.is_array)

@@ -35,7 +35,7 @@ impl Turn<'_> {
             return self.refuse(request, Refusal::NoAllocation(tag));
         }
         let (platform, before) = (known.platform, self.replaced(known, &node));
-        let why = self.winding_up(platform).or_else(|| self.given_back(known));
+        let why = self.winding_up(platform).or_else(|| self.durable.given_back(known));
         let id = PilotId(self.durable.pilots().last_key_value().map_or(1, |(last, _)| last.0 + 1));
         let born_at = crate::time::Time(self.now.0.saturating_sub(uptime.0));
         self.record(Record::PilotRegistered { pilot: id, allocation, nonce, node, born_at, at: self.now });
@@ -59,17 +59,6 @@ impl Turn<'_> {
             self.drain_pilot(id, why);
         }
         self.answer(request, Answer::Registered(Registered { pilot: id, acknowledged: 0 }));
-    }
-
-    /// Why all pilots of the allocation leave, whenever they come.
-    fn given_back(&self, held: &Allocation) -> Option<DrainCause> {
-        let is_array = self.durable.is_array(held.platform);
-        let causes = held.came.iter().filter_map(|id| self.durable.pilots().get(id)?.drain.clone());
-        causes.into_iter().find(|cause| match cause {
-            DrainCause::Cancelled => true,
-            DrainCause::Idle(_) => !is_array,
-            _ => false,
-        })
     }
 
     /// The pilot in whose place one on that node comes: of the same node, or, where all nodes have theirs, the
@@ -357,14 +346,13 @@ impl Turn<'_> {
         let is_left = |held: &&Allocation| held.is_live() && self.durable.live_pilots(held).is_empty();
         let Some(held) = self.durable.allocations().get(&allocation).filter(is_left) else { return };
         let more_come = held.n_waiting() > 0 && self.durable.is_array(platform);
-        let is_wanted = !matches!(pilot.drain, Some(DrainCause::Idle(_)))
-            && self.given_back(held).or_else(|| self.winding_up(platform)).is_none();
+        let is_wanted = self.durable.given_back(held).or_else(|| self.winding_up(platform)).is_none();
         if more_come && is_wanted {
             return;
         }
         let batch_ids: Vec<String> = held.batch_id.iter().cloned().collect();
         self.record(Record::AllocationReleased { allocation, why: why.to_owned(), at: self.now });
-        if (has_vanished || more_come) && !batch_ids.is_empty() {
+        if (has_vanished || self.durable.is_array(platform)) && !batch_ids.is_empty() {
             self.step.effects.push(Effect::Cancel { platform, batch_ids });
         }
         self.list_soon(platform);

@@ -88,8 +88,8 @@ impl Turn<'_> {
         self.volatile.arm_platform(id, self.now);
     }
 
-    /// Sends those away that have been idle for too long, the longest idle first, down to the minimum. Unless it
-    /// is a job array's, a node is only given back with its whole allocation: no pilot goes before all may.
+    /// Sends those away that have been idle for too long, the longest idle first, down to the minimum. A node
+    /// is only given back with its whole allocation: no pilot goes before all of them may.
     fn drain_idle(&mut self, id: PlatformId, spec: &PlatformSpec) {
         let mut n_spare = self.durable.census(id).n_live.saturating_sub(spec.n_pilots_min as usize);
         let longest_idle = self.volatile.idle.range((id, Time(0), PilotId(0))..);
@@ -103,11 +103,11 @@ impl Turn<'_> {
                 continue;
             };
             let Some(held) = self.durable.allocations().get(&allocation) else { continue };
-            let (mates, n_nodes, is_first) = match spec.is_array {
-                true => (vec![*pilot], 1, true),
-                false => (self.durable.live_pilots(held), held.n_nodes as usize, seen.insert(allocation)),
-            };
-            if n_nodes <= n_spare && is_first && mates.iter().all(|mate| is_idle.contains(mate)) {
+            let (mates, n_nodes) = (self.durable.live_pilots(held), held.n_nodes as usize);
+            if n_nodes <= n_spare
+                && seen.insert(allocation)
+                && mates.iter().all(|mate| is_idle.contains(mate))
+            {
                 n_spare -= n_nodes;
                 leaving.extend(mates);
             }
@@ -331,7 +331,10 @@ impl Turn<'_> {
             let is_hopeless = is_urgent && (is_unlisted || matches!(a.state, AllocationState::Unknown(_)));
             // One that was cancelled before the platform had answered.
             let is_open = a.may_be_there() && a.batch_id.is_none();
-            (a.is_live() || is_open) && a.is_unused() && is_attached && !is_hopeless
+            // Pilots that came see to the others' end, but not to that of an array whose number nobody knows.
+            let is_array = self.durable.is_array(a.platform) && a.batch_id.is_none();
+            let more_come = a.is_unused() || (is_array && a.came.len() < a.n_nodes as usize);
+            (a.is_live() || is_open) && more_come && is_attached && !is_hopeless
         };
         if self.durable.allocations().values().any(is_awaited) {
             return;
@@ -358,7 +361,7 @@ pub(super) fn n_pilots(settings: &Settings, durable: &Durable, id: PlatformId, n
     };
     let live = durable.allocations_there(id).map(|(_, held)| held).filter(|held| held.is_live());
     live.fold((0, 0), |(n_live, n_waiting), held| {
-        let n = if is_overdue(held) { 0 } else { held.n_waiting() };
+        let n = if is_overdue(held) || durable.given_back(held).is_some() { 0 } else { held.n_waiting() };
         (n_live + durable.live_pilots(held).len() + n, n_waiting + n)
     })
 }

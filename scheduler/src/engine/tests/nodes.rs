@@ -229,25 +229,6 @@ fn a_node_whose_agent_never_comes_is_none_of_those_that_are_kept() {
 }
 
 #[test]
-fn tasks_of_an_array_are_given_back_each_for_itself() {
-    let mut scene = Scene::new();
-    let tag = scene.four_of_an_array();
-    let pilots: Vec<PilotId> = (0..3).map(|rank| scene.register(&tag, node("n", rank))).collect();
-    scene.take(pilots[0]);
-    scene.change(JobId(1), JobChange::Pause);
-    scene.wait_awake(60);
-    let drained = |scene: &Scene| {
-        let pilots = scene.engine.durable().pilots().iter();
-        pilots.filter(|(_, pilot)| pilot.drain.is_some()).map(|(id, _)| *id).collect::<Vec<_>>()
-    };
-    assert_eq!(drained(&scene), pilots[1..]);
-    scene.change(JobId(1), JobChange::Resume);
-    let late = scene.register(&tag, node("n", 3));
-    assert_eq!(drained(&scene), pilots[1..], "who comes now may find work");
-    assert_ne!(scene.take(late), vec![]);
-}
-
-#[test]
 fn tasks_of_an_array_that_wait_are_waited_for() {
     let mut scene = Scene::new();
     let tag = scene.four_of_an_array();
@@ -304,4 +285,52 @@ fn the_rest_of_an_array_is_cancelled_when_nobody_wants_it() {
         scene.leaves(first);
     };
     assert_eq!(cancelled(&asked), of_array);
+}
+
+#[test]
+fn what_waits_of_an_array_that_is_given_back_is_not_waited_for() {
+    let mut scene = Scene::new();
+    let tag = scene.four_of_an_array();
+    let first = scene.register(&tag, node("n", 0));
+    scene.take(first);
+    let allocation = AllocationId(1);
+    scene.say(|request| Event::AllocationCancelAsked { request, allocation, is_urgent: false });
+    scene.submit(job(100));
+    scene.wait_awake(60);
+    assert_eq!(scene.engine.durable().allocations().len(), 2, "others do the work");
+}
+
+#[test]
+fn the_minimum_of_pilots_stays_though_more_of_an_array_may_come() {
+    let mut scene = Scene::new();
+    scene.attach(PlatformSpec { is_array: true, n_pilots_min: 1, ..of_four_nodes(4) });
+    let (allocation, tag) = scene.submissions().remove(0);
+    let outcome = SubmitOutcome::Accepted("b1".into());
+    scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    let first = scene.register(&tag, node("n", 0));
+    scene.pull(first, hungry());
+    scene.wait_awake(60);
+    assert!(scene.engine.durable().pilots()[&first].drain.is_none());
+    assert_eq!(scene.engine.durable().allocations().len(), 1);
+}
+
+#[test]
+fn the_end_waits_for_an_array_whose_number_is_not_known() {
+    let mut scene = Scene::new();
+    scene.attach(PlatformSpec { is_array: true, ..of_four_nodes(4) });
+    scene.submit(job(8));
+    let (allocation, tag) = scene.submissions().remove(0);
+    let first = scene.register(&tag, node("n", 0));
+    let ended = scene.say(|request| Event::ShutdownAsked { request, is_urgent: false });
+    assert_eq!(ended, None);
+    scene.leaves(first);
+    assert!(
+        !scene.effects.iter().any(|effect| matches!(effect, Effect::Answer { answer: Answer::ShutDown, .. }))
+    );
+    let outcome = SubmitOutcome::Accepted("b1".into());
+    scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    assert_eq!(scene.cancelled(), ["b1"]);
+    assert!(
+        scene.effects.iter().any(|effect| matches!(effect, Effect::Answer { answer: Answer::ShutDown, .. }))
+    );
 }
