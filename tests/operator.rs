@@ -1,5 +1,6 @@
 //! What operators do with the platforms of a running manager, and with what was asked for there.
 
+use nix::sys::{signal::Signal, stat::Mode};
 use serde_json::Value;
 use tests::{Sandbox, text, until};
 
@@ -194,7 +195,7 @@ fn what_is_new_in_the_configuration_is_taken_up_while_the_manager_runs() {
     let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
     sandbox.ok(&["submit", "job.yaml"]);
     let said = sandbox.ok(&["platform", "attach", "local", "more", "--cores", "1", "--pilots-max", "1"]);
-    assert!(said.ends_with(" tries it. The manager that runs has it.\n"), "{said}");
+    assert!(said.ends_with(" tries it. Of the manager that runs:\nplatform more is attached\n"), "{said}");
     let n_pilots = |name: &str| sandbox.json(&["platform", "show", name])["n_pilots"].as_u64();
     until("both have pilots", || (n_pilots("here"), n_pilots("more")) == (Some(1), Some(1)));
     let with_more = sandbox.read("manager.yaml");
@@ -216,13 +217,36 @@ fn what_is_new_in_the_configuration_is_taken_up_while_the_manager_runs() {
     assert_eq!(reload(), format!("platform here has its new limits\n{waiting}"));
     until("its second pilot is there", || n_pilots("here") == Some(2));
 
-    sandbox.ok(&["platform", "detach", "more", "--now"]);
-    sandbox.write("manager.yaml", &other.replace("name: here", "name: there"));
+    // What an operator has set stays where the file says nothing new.
+    sandbox.ok(&["platform", "limits", "here", "--queued-max", "7"]);
+    let other = other.replacen("pilots_max: 2", "pilots_max: 3", 1);
+    sandbox.write("manager.yaml", &format!("{other}limits: {{grace: 7s}}\n"));
+    let others = "other settings have changed; they are taken up when the manager is started again\n";
+    assert_eq!(reload(), format!("platform here has its new limits\n{waiting}{others}"));
+    assert_eq!(sandbox.json(&["platform", "show", "here"])["limits"]["n_queued_max"], 7);
+
+    // Detached by another file it stays so, until its entry has gone and come back.
+    sandbox.write("copy.yaml", &other);
+    sandbox.ok(&["platform", "detach", "more", "--now", "--config", "copy.yaml"]);
+    sandbox.write("manager.yaml", &other);
+    let stays =
+        "platform more stays detached: take its entry out, reload, and put it back to have it again\n";
+    assert_eq!(reload(), stays);
+    sandbox.write("manager.yaml", "");
     let unlisted =
         "platform here is not in the file any more, and goes on until the manager is started again\n";
-    assert_eq!(reload(), format!("platform there is attached\nplatform more is attached\n{unlisted}"));
+    assert_eq!(reload(), unlisted, "and no platform comes that nobody has listed");
+    sandbox.write("manager.yaml", &other.replace("name: here", "name: there"));
+    manager.signal(Signal::SIGHUP);
+    let told = format!("platform there is attached\nplatform more is attached\n{unlisted}");
+    until("it says what a signal changed", || sandbox.read("serve.err").contains(told.trim_end()));
     until("it has its pilot again", || n_pilots("more") == Some(1));
     assert_eq!(sandbox.json(&["platform", "show", "more"])["capacity"]["cores"], 2, "as it is now");
+    // What is no file is not read, and does not keep the manager from its end.
+    std::fs::remove_file(sandbox.path().join("manager.yaml")).expect("it is there");
+    nix::unistd::mkfifo(&sandbox.path().join("manager.yaml"), Mode::S_IRWXU).expect("a pipe");
+    let refused = sandbox.run(&["platform", "reload"]);
+    assert!(text(&refused.stderr).contains("manager.yaml is no file any more"), "{refused:?}");
     ends(&sandbox, manager);
 }
 

@@ -40,7 +40,11 @@ mkdir -p "$folder" && cat >"$folder/join" || exit 2
 const SUBMIT_ARRAY: &str = r#"umask 077
 mkdir -p "$folder" && document=$(cat) || exit 2
 task=0
-while [ $((task += 1)) -le "$tasks" ]; do printf '%s' "$document" >"$folder/join.$task" || exit 2; done
+while [ $((task += 1)) -le "$tasks" ]; do
+cat >"$folder/join.$task" <<PILOTFISH-JOIN || exit 2
+$document
+PILOTFISH-JOIN
+done
 "#;
 
 /// Asks the cluster how it counts: a parallel environment may spread a job over hosts, and a resource may be

@@ -45,6 +45,15 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// What it says, without the name of this program.
+    pub fn message(&self) -> String {
+        match self {
+            Failure::BadInput(lines) => lines.join("; "),
+            Failure::Infrastructure(line) => line.clone(),
+            Failure::BrokenPipe => String::new(),
+        }
+    }
+
     /// One mistake of the user's: what was found and what would be right.
     pub fn bad_input(line: impl Into<String>) -> Failure {
         Failure::BadInput(vec![without_numbers(line.into())])

@@ -1,6 +1,6 @@
 //! Attaches platforms: those of the configuration at the start, and what an operator adds to it later.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use adapters::{Surroundings, transport::Asker};
 use profiles::site::Site;
@@ -9,14 +9,15 @@ use protocol::{
     pilot::JoinDocument,
 };
 use scheduler::engine::{
-    interface::{Answer, Event, PlatformMode, PlatformSpec, Query},
+    interface::{Answer, Event, PlatformLimits, PlatformMode, PlatformSpec, Query},
     settings::Settings,
+    views::PlatformView,
 };
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     clock::Clock,
-    config::Config,
+    config::{Config, TlsMode},
     handle::{Ended, Handle},
     place::{Ground, Place, Plan},
     platforms::{MakeJoin, Order, Worker},
@@ -103,11 +104,9 @@ impl Attacher {
     }
 
     /// Takes over what its worker need not know.
-    async fn change(&mut self, spec: &PlatformSpec, site: &Site) -> Result<(), Ended> {
+    async fn change(&self, spec: &PlatformSpec) -> Result<(), Ended> {
         let wanted = spec.clone();
-        self.handle.ask(|request| Event::PlatformAttached { request, spec: wanted }).await?;
-        self.note(spec, site);
-        Ok(())
+        self.handle.ask(|request| Event::PlatformAttached { request, spec: wanted }).await.map(drop)
     }
 
     fn note(&mut self, spec: &PlatformSpec, site: &Site) {
@@ -115,56 +114,93 @@ impl Attacher {
         self.attached.push((spec.clone(), site.clone()));
     }
 
-    /// Attaches those of the configuration that are not attached, and takes over how many pilots are wanted of the
-    /// others. What else has changed in it waits for the next start.
+    /// Attaches those of the configuration that are not attached, and takes over what it says now of how many pilots
+    /// of the others are wanted. What else has changed in it waits for the next start.
     ///
     /// # Errors
     /// Why nothing was done, or not all of it.
     pub(crate) async fn attach_new(&mut self, config: &Config) -> Result<Reloaded, String> {
-        if config.speaks_tls() != self.speaks_tls {
-            return Err("what is new needs TLS, which this manager does not speak: start it anew".to_owned());
-        }
         let there = self.there().await.map_err(|error| error.to_string())?;
+        let is_listed = |name: &str| config.platforms.iter().any(|(spec, _)| spec.name == name);
+        // Whose entry was taken out is new when it comes back.
+        self.attached.retain(|(held, _)| is_listed(&held.name) || there.contains_key(&held.name));
+        let known = |name: &str| self.attached.iter().any(|(held, _)| held.name == name);
+        let goes_out = |site: &Site| site.ssh.is_some() && config.tls == TlsMode::Auto;
+        if let Some((spec, _)) =
+            config.platforms.iter().find(|(spec, site)| !known(&spec.name) && goes_out(site))
+            && !self.speaks_tls
+        {
+            let name = &spec.name;
+            return Err(format!(
+                "platform {name} needs TLS, which this manager does not speak: start it anew"
+            ));
+        }
         let mut reloaded = Reloaded::default();
         for (spec, site) in &config.platforms {
-            let held = self.attached.iter().find(|(held, _)| held.name == spec.name);
-            match held.filter(|_| there.contains(&spec.name)) {
-                None => {
+            let (name, held) =
+                (spec.name.clone(), self.attached.iter().find(|held| held.0.name == spec.name));
+            match (held.cloned(), there.get(&spec.name)) {
+                (None, _) => {
                     self.attach(spec, site).await.map_err(|error| error.to_string())?;
-                    tracing::info!(platform = spec.name, "attached");
-                    reloaded.attached.push(spec.name.clone());
+                    tracing::info!(platform = name, "attached");
+                    reloaded.attached.push(name);
                 }
-                Some(held) if *held == (spec.clone(), site.clone()) => {}
-                Some((held, held_site)) if held_site == site && asks_alike(held, spec) => {
-                    self.change(spec, site).await.map_err(|error| error.to_string())?;
-                    reloaded.changed.push(spec.name.clone());
+                (Some(_), None) => reloaded.detached.push(name),
+                (Some((held, held_site)), Some(view)) => {
+                    let wanted = with_changes(&held, spec, view);
+                    if with_demand(&held, spec) != held {
+                        self.change(&wanted).await.map_err(|error| error.to_string())?;
+                        self.note(&with_demand(&held, spec), &held_site);
+                        reloaded.changed.push(name.clone());
+                    }
+                    if held_site != *site || with_demand(&held, spec) != *spec {
+                        reloaded.waiting.push(name);
+                    }
                 }
-                Some(_) => reloaded.waiting.push(spec.name.clone()),
             }
         }
-        let is_listed = |name: &String| config.platforms.iter().any(|(spec, _)| spec.name == *name);
-        reloaded.unlisted = there.into_iter().filter(|name| !is_listed(name)).collect();
+        reloaded.unlisted = there.into_keys().filter(|name| !is_listed(name)).collect();
         Ok(reloaded)
     }
 
-    /// The platforms that are attached.
-    async fn there(&self) -> Result<Vec<String>, Ended> {
+    /// The platforms that are attached, by name.
+    async fn there(&self) -> Result<BTreeMap<String, PlatformView>, Ended> {
         let query = Query::Platforms;
         let answer = self.handle.ask(|request| Event::Asked { request, query }).await?;
-        let Answer::Platforms(platforms) = answer else { return Ok(Vec::new()) };
+        let Answer::Platforms(platforms) = answer else { return Ok(BTreeMap::new()) };
         let there = platforms
             .into_iter()
             .filter(|platform| platform.is_attached && platform.mode != PlatformMode::Detached);
-        Ok(there.map(|platform| platform.name).collect())
+        Ok(there.map(|platform| (platform.name.clone(), platform)).collect())
     }
 }
 
-/// Whether allocations are asked for in the same way.
-fn asks_alike(one: &PlatformSpec, other: &PlatformSpec) -> bool {
-    let of = |spec: &PlatformSpec| {
-        (spec.adapter.clone(), spec.capacity.clone(), spec.n_nodes, spec.is_array, spec.walltime)
-    };
-    of(one) == of(other)
+/// A platform as it was read before, but with what is said now of how many pilots are wanted, and when.
+fn with_demand(held: &PlatformSpec, read: &PlatformSpec) -> PlatformSpec {
+    let PlatformSpec { n_pilots_min, n_pilots_max, idle_timeout, poll_interval, limits, .. } = *read;
+    PlatformSpec { n_pilots_min, n_pilots_max, idle_timeout, poll_interval, limits, ..held.clone() }
+}
+
+/// The same, in which limits that operators have set since stay where the file says what it said before.
+fn with_changes(held: &PlatformSpec, read: &PlatformSpec, view: &PlatformView) -> PlatformSpec {
+    fn newer<T: PartialEq>(held: T, read: T, set: T) -> T {
+        if held == read { set } else { read }
+    }
+    let (old, new, set) = (held.limits, read.limits, view.limits);
+    PlatformSpec {
+        n_pilots_max: newer(held.n_pilots_max, read.n_pilots_max, view.n_pilots_max),
+        limits: PlatformLimits {
+            n_queued_max: newer(old.n_queued_max, new.n_queued_max, set.n_queued_max),
+            n_submissions_per_minute: newer(
+                old.n_submissions_per_minute,
+                new.n_submissions_per_minute,
+                set.n_submissions_per_minute,
+            ),
+            core_time_max: newer(old.core_time_max, new.core_time_max, set.core_time_max),
+            user_core_time_max: newer(old.user_core_time_max, new.user_core_time_max, set.user_core_time_max),
+        },
+        ..with_demand(held, read)
+    }
 }
 
 /// What adapters need of this host.

@@ -412,8 +412,12 @@ pub struct Reloaded {
     pub changed: Vec<String>,
     /// Those of which it says something else that waits for the next start of the manager.
     pub waiting: Vec<String>,
+    /// Those that were detached, whose entries have stood there all the time.
+    pub detached: Vec<String>,
     /// Those that it does not list: they go on until the next start.
     pub unlisted: Vec<String>,
+    /// Whether settings of something else than platforms are others: they wait for the next start.
+    pub others_wait: bool,
 }
 
 /// How the manager is to end.

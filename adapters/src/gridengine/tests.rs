@@ -112,7 +112,7 @@ fn several_nodes_are_tasks_of_an_array_with_a_document_each() {
     let take = "exec 3<FOLDER/join.$SGE_TASK_ID && rm -f FOLDER/join.$SGE_TASK_ID || exit 1";
     assert!(lines.contains(&take), "{lines:?}");
     assert_eq!(lines[lines.len() - 3..], ["600 FOLDER/join.1", "600 FOLDER/join.2", "600 FOLDER/join.3"]);
-    assert_eq!(files, ["{\"token\":\"secret\"}"; 3]);
+    assert_eq!(files, ["{\"token\":\"secret\"}\n"; 3]);
 }
 
 #[test]

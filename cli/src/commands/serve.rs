@@ -4,6 +4,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use clap::{Args, ValueEnum};
@@ -14,7 +15,7 @@ use manager::{
     config::{Config, TlsMode, file::ManagerFile},
 };
 use protocol::api::Reloaded;
-use scheduler::time::Span;
+use scheduler::{resources::Resources, time::Span};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -40,6 +41,9 @@ says more.";
 /// A pilot without work goes after so long.
 const IDLE_TIMEOUT: Span = Span::from_secs(600);
 
+/// To read the configuration again.
+const READ_LIMIT: Duration = Duration::from_secs(10);
+
 /// The files that a manager makes before it listens.
 const BEGINNINGS: [&str; 8] = [
     STORE_FILE,
@@ -53,7 +57,7 @@ const BEGINNINGS: [&str; 8] = [
 ];
 
 /// Where, and with what.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
     /// Its name among yours; its folder is ~/.pilotfish/NAME
@@ -105,9 +109,9 @@ enum TlsArg {
 ///
 /// # Errors
 /// A wrong configuration, a folder or port that cannot be used, or a store that fails.
-pub async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
+pub async fn run(mut args: ServeArgs) -> Result<Outcome, Failure> {
     let mut interrupts = Interrupts::listen()?;
-    // Terminals that go send it, too: then nothing is new.
+    // A handler and not SIG_IGN: pilots must not inherit it.
     let mut hangup = signal(SignalKind::hangup())
         .map_err(|error| Failure::infrastructure(format!("cannot listen for signals: {error}")))?;
     let folder = folder(&args)?;
@@ -124,7 +128,9 @@ pub async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
     if started.is_err() && is_new {
         remove_beginnings(&folder);
     }
-    let (mut manager, listen_host) = started?;
+    let (mut manager, listen_host, first) = started?;
+    // Links may lead elsewhere by the time it is read again.
+    args.config = args.config.map(|path| path.canonicalize().unwrap_or(path));
     if !args.quiet {
         announce(&manager, &args, listen_host);
     }
@@ -138,13 +144,15 @@ pub async fn run(args: ServeArgs) -> Result<Outcome, Failure> {
                 }
                 break Ok(());
             }
-            _ = hangup.recv() => match reload(&args, &mut manager).await {
-                Ok(_) if args.config.is_none() || args.quiet => {}
-                Ok(_) => show::say("the configuration was read again"),
-                Err(what) => show::say(&what),
-            },
+            // Terminals that go send it, too.
+            _ = hangup.recv(), if args.config.is_some() => {
+                match reload(&args, &first, &mut manager).await {
+                    Ok(reloaded) => show::say(super::platform::told(&reloaded).trim_end()),
+                    Err(what) => show::say(&format!("the configuration was not read again: {what}")),
+                }
+            }
             Some(asked) = next(&mut reloads) => {
-                let reloaded = reload(&args, &mut manager).await;
+                let reloaded = reload(&args, &first, &mut manager).await;
                 // Who asked may not wait any more.
                 let _ = asked.answer.send(reloaded);
             }
@@ -159,13 +167,30 @@ async fn next(reloads: &mut Option<mpsc::Receiver<Reload>>) -> Option<Reload> {
     reloads.as_mut()?.recv().await
 }
 
-/// Reads the configuration again, and attaches what is new in it.
-async fn reload(args: &ServeArgs, manager: &mut Manager) -> Result<Reloaded, String> {
-    if args.config.is_none() {
-        return Ok(Reloaded::default());
+/// Reads the configuration again, and attaches what is new in it. `first`: the file as it was at the start.
+async fn reload(args: &ServeArgs, first: &ManagerFile, manager: &mut Manager) -> Result<Reloaded, String> {
+    let args = args.clone();
+    // A file server may not answer; whoever waits for this process's end should not wait for that.
+    let reading = tokio::task::spawn_blocking(move || read_again(&args));
+    let read =
+        tokio::time::timeout(READ_LIMIT, reading).await.map_err(|_| "its file does not answer".to_owned())?;
+    let (config, file) = read.map_err(|error| error.to_string())??;
+    let mut reloaded = manager.attach_new(&config).await?;
+    reloaded.others_wait = without_platforms(file) != *first;
+    Ok(reloaded)
+}
+
+fn read_again(args: &ServeArgs) -> Result<(Config, ManagerFile), String> {
+    let path = args.config.as_ref().ok_or("there is no file")?;
+    if !path.is_file() {
+        return Err(format!("{} is no file any more", path.display()));
     }
-    let config = config(args, folder(args).map_err(|failure| failure.to_string())?);
-    manager.attach_new(&config.map_err(|failure| failure.to_string())?).await
+    let failed = |failure: Failure| failure.message();
+    config(args, folder(args).map_err(failed)?).map_err(failed)
+}
+
+fn without_platforms(file: ManagerFile) -> ManagerFile {
+    ManagerFile { platforms: Vec::new(), ..file }
 }
 
 /// What a signalled manager leaves, and how to end that too.
@@ -178,12 +203,26 @@ fn farewell(folder: &Path) -> String {
 }
 
 /// Starts the manager; gives it and the address that it was told to listen on.
-async fn start(args: &ServeArgs, folder: PathBuf) -> Result<(Manager, IpAddr), Failure> {
-    let config = config(args, folder)?;
+async fn start(args: &ServeArgs, folder: PathBuf) -> Result<(Manager, IpAddr, ManagerFile), Failure> {
+    let (mut config, file) = config(args, folder)?;
+    // A file that lists platforms lists all of them.
+    if !args.no_local && config.platforms.is_empty() {
+        let mut host = capacity(args)?;
+        host.cores = args.cores.unwrap_or(host.cores);
+        let platform = in_process::local_platform(host, args.pilots_max, IDLE_TIMEOUT);
+        config.platforms.push((platform, Default::default()));
+    }
     logging::start(Some(if args.quiet { "warn" } else { "info" }));
     let listen_host = config.listen_host;
     let (manager, _) = in_process::start(config).await?;
-    Ok((manager, listen_host))
+    Ok((manager, listen_host, without_platforms(file)))
+}
+
+/// What a pilot on this machine offers.
+fn capacity(args: &ServeArgs) -> Result<Resources, Failure> {
+    let mut host = in_process::host_capacity();
+    host.generic.extend(in_process::offered("--offer", &args.offer)?);
+    Ok(host)
 }
 
 /// Removes what a manager that did not start has made in a folder of its own: else its name would
@@ -205,7 +244,8 @@ fn folder(args: &ServeArgs) -> Result<PathBuf, Failure> {
     }
 }
 
-fn config(args: &ServeArgs, folder: PathBuf) -> Result<Config, Failure> {
+/// What the flags and the file say, and the file.
+fn config(args: &ServeArgs, folder: PathBuf) -> Result<(Config, ManagerFile), Failure> {
     let file = match &args.config {
         Some(path) => ManagerFile::load(path).map_err(|error| {
             Failure::BadInput(
@@ -220,12 +260,10 @@ fn config(args: &ServeArgs, folder: PathBuf) -> Result<Config, Failure> {
     if args.pilots_max == 0 {
         return Err(Failure::bad_input("--pilots-max: found 0; give at least 1, or --no-local"));
     }
-    let mut host = in_process::host_capacity();
-    host.generic.extend(in_process::offered("--offer", &args.offer)?);
     let mut config = in_process::config(folder)?;
     config.asker = Arc::new(Terminal);
     config.file = args.config.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
-    config.apply(&file, &host).map_err(|error| Failure::bad_input(error.to_string()))?;
+    config.apply(&file, &capacity(args)?).map_err(|error| Failure::bad_input(error.to_string()))?;
     config.listen_host = args.host.unwrap_or(config.listen_host);
     config.listen_port = args.port.or(config.listen_port);
     config.tls = match args.tls {
@@ -234,13 +272,7 @@ fn config(args: &ServeArgs, folder: PathBuf) -> Result<Config, Failure> {
         Some(TlsArg::On) => TlsMode::On,
         Some(TlsArg::Off) => TlsMode::Off,
     };
-    // A file that lists platforms lists all of them.
-    if !args.no_local && config.platforms.is_empty() {
-        host.cores = args.cores.unwrap_or(host.cores);
-        let platform = in_process::local_platform(host, args.pilots_max, IDLE_TIMEOUT);
-        config.platforms.push((platform, Default::default()));
-    }
-    Ok(config)
+    Ok((config, file))
 }
 
 fn announce(manager: &Manager, args: &ServeArgs, listen_host: IpAddr) {

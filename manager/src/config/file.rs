@@ -4,7 +4,8 @@
 mod mistakes;
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read},
     net::IpAddr,
     path::{Path, PathBuf},
 };
@@ -35,12 +36,10 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// The file is too large.
-    #[error("found a file of {found} bytes in {}, the most is {FILE_BYTES_MAX}", .path.display())]
+    #[error("found a file of more than {FILE_BYTES_MAX} bytes in {}, which is the most", .path.display())]
     TooLong {
         /// The file.
         path: PathBuf,
-        /// Its length.
-        found: u64,
     },
     /// Mistakes in it, in the order of its lines.
     #[error("{}", lines_of(.0))]
@@ -107,11 +106,14 @@ impl ManagerFile {
     /// A file that cannot be read, is too long, or its mistakes.
     pub fn load(path: &Path) -> Result<ManagerFile, ConfigError> {
         let file_error = |source| ConfigError::File { path: path.to_owned(), source };
-        let found = fs::metadata(path).map_err(file_error)?.len();
+        let mut text = String::new();
+        // Of a device or a pipe nobody knows how much it holds.
+        let file = fs::File::open(path).map_err(file_error)?;
+        let found = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(file_error)? as u64;
         if found > FILE_BYTES_MAX {
-            return Err(ConfigError::TooLong { path: path.to_owned(), found });
+            return Err(ConfigError::TooLong { path: path.to_owned() });
         }
-        ManagerFile::parse(&fs::read_to_string(path).map_err(file_error)?, path)
+        ManagerFile::parse(&text, path)
     }
 
     /// Reads the text of a file; `path` is what errors call it.

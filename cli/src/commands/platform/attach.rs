@@ -2,6 +2,7 @@
 
 use std::{
     cmp::Reverse,
+    fs::File,
     io::{ErrorKind, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -14,11 +15,12 @@ use manager::{
     config::{Config, file::ManagerFile},
     place::Place,
 };
+use nix::fcntl::{Flock, FlockArg};
 use profiles::platform::PlatformProfile;
 use scheduler::{resources::Resources, time::Span};
 use serde_yaml::{Mapping, Value};
 
-use super::{check, entry, reload};
+use super::{check, entry, reload, told};
 use crate::{
     access::{self, Where},
     failure::{Failure, Outcome},
@@ -128,7 +130,8 @@ pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
         show::print(&entry::shown(&entry, &found.words, "  "))?;
         return Ok(Outcome::Fine);
     }
-    // Looking took its time: somebody may have written the file meanwhile.
+    // Looking took its time: somebody may have written the file meanwhile, or be about to.
+    let _lock = lock(&args.config);
     let (text, before) = read(args)?;
     let refused = |what: String| Failure::bad_input(format!("{}: {what}", args.config.display()));
     let added = entry::added(&text, &entry, &found.words).map_err(|error| {
@@ -153,12 +156,14 @@ pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
 /// Has the manager that runs take it up, if there is one; what became of that.
 async fn told_to_a_manager(args: &AttachArgs, config: &str) -> String {
     let Ok((client, _)) = access::find_live(&args.place).await else {
-        return format!("`pilotfish serve --config {config}` starts a manager with it.");
+        return format!(
+            "`pilotfish serve --config {config}` starts a manager with it; one that runs with that file takes it \
+             up by `pilotfish platform reload`."
+        );
     };
     match reload::ask(&client, &args.config).await {
-        Ok(reloaded) if reloaded.attached.contains(&args.name) => "The manager that runs has it.".to_owned(),
-        Ok(_) => "The manager that runs had it already.".to_owned(),
-        Err(failure) => format!("The manager that runs does not take it up: {failure}."),
+        Ok(reloaded) => format!("Of the manager that runs:\n{}", told(&reloaded).trim_end()),
+        Err(failure) => format!("The manager that runs does not take it up: {}", failure.message()),
     }
 }
 
@@ -186,6 +191,13 @@ fn read(args: &AttachArgs) -> Result<(String, ManagerFile), Failure> {
 pub(super) fn parse(text: &str, path: &Path) -> Result<ManagerFile, Failure> {
     ManagerFile::parse(text, path)
         .map_err(|error| Failure::BadInput(error.to_string().lines().map(str::to_owned).collect()))
+}
+
+/// Keeps others of us from changing the files of that folder, where locks work.
+pub(super) fn lock(path: &Path) -> Option<Flock<File>> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Flock::lock(File::open(folder).ok()?, FlockArg::LockExclusive).ok()
 }
 
 /// The whole file or nothing of it.

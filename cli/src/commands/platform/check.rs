@@ -168,7 +168,9 @@ async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Si
 async fn agent(place: &Place, site: &Site) -> Result<String, String> {
     let is_of_nodes = site.agent.is_some() && place.adapter().describe().is_some();
     match there::agent(place).await {
-        Err(why) if is_of_nodes => Ok(format!("not here, perhaps on the nodes: {why}")),
+        Err(why) if is_of_nodes && why.starts_with("failed to run") => {
+            Ok(format!("not here, perhaps on the nodes: {why}"))
+        }
         other => other,
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use clap::Args;
 use scheduler::engine::{interface::PlatformMode, views::PlatformView};
 
-use super::{attach, entry};
+use super::{attach, entry, reload};
 use crate::{
     access,
     client::Client,
@@ -69,8 +69,13 @@ pub(super) async fn run(args: &DetachArgs) -> Result<Outcome, Failure> {
         };
         detached.push(left);
     }
-    // Waiting took its time: somebody may have written the file meanwhile.
+    // Waiting took its time: somebody may have written the file meanwhile, or be about to.
+    let lock = attach::lock(&args.config);
     attach::replace(&args.config, &without(&args.config, &args.name)?.0)?;
+    drop(lock);
+    if let Err(failure) = reload::ask(&client, &args.config).await {
+        show::say(&format!("the manager knows nothing of the change in the file: {}", failure.message()));
+    }
     if args.view.json {
         show::print(&show::json(&detached)?)?;
     }

@@ -27,6 +27,7 @@ use crate::{
     in_process,
 };
 
+pub(super) use reload::told;
 pub(super) use show::{left, state};
 
 /// What to do.

@@ -53,17 +53,22 @@ pub(super) async fn ask(client: &Client, config: &Path) -> Result<Reloaded, Fail
     Ok(client.reload(Some(path.display().to_string())).await?)
 }
 
-fn told(reloaded: &Reloaded) -> String {
-    let Reloaded { attached, changed, waiting, unlisted } = reloaded;
+/// What that changed, a line each.
+pub(crate) fn told(reloaded: &Reloaded) -> String {
+    let Reloaded { attached, changed, waiting, detached, unlisted, others_wait } = reloaded;
     let lines = [
         (attached, "is attached"),
         (changed, "has its new limits"),
         (waiting, "has changed; that is taken up when the manager is started again"),
+        (detached, "stays detached: take its entry out, reload, and put it back to have it again"),
         (unlisted, "is not in the file any more, and goes on until the manager is started again"),
     ];
-    let told: String = lines
+    let mut told: String = lines
         .iter()
         .flat_map(|(names, what)| names.iter().map(move |name| format!("platform {name} {what}\n")))
         .collect();
+    if *others_wait {
+        told.push_str("other settings have changed; they are taken up when the manager is started again\n");
+    }
     if told.is_empty() { "nothing has changed\n".to_owned() } else { told }
 }
