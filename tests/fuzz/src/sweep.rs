@@ -38,7 +38,8 @@ pub const TARGET: Target = Target {
         ",",
     ],
     start,
-    bound: Bound { constant: 1 << 20, factor: 512 },
+    // Those of job files, by whose reader it goes: what is nested deeply has long paths.
+    bound: Bound { constant: 4 << 20, factor: 4096 },
     n_fast: 20_000,
 };
 
