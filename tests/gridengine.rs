@@ -144,6 +144,8 @@ fn an_array_is_one_job_whose_tasks_begin_as_there_is_room() {
     assert_eq!(scene.platform.jobs("p"), [*job], "the third waits for cores");
     scene.platform.say("qdel", &[job, "-t", "1"]);
     until("the third runs where the first was", || pilots() == 3);
+    let n_there = || scene.sandbox.json(&["platform", "show", "cluster"])["n_pilots_there"].clone();
+    until("the first is not counted any more", || n_there() == 2);
     let allocations = scene.sandbox.json(&["allocation", "list"]);
     assert_eq!(allocations.as_array().map_or(0, Vec::len), 1, "{allocations}");
     ends_well(scene, 2);

@@ -86,6 +86,8 @@ pub struct BatchJob {
     pub tag: String,
     /// Where it is.
     pub state: BatchState,
+    /// How many of its tasks are there, if it is a job array.
+    pub n_tasks: Option<u32>,
 }
 
 /// A queue, partition or class, as a platform describes it.

@@ -218,7 +218,7 @@ fn read_job(line: &str) -> Result<BatchJob, AdapterError> {
         return Err(AdapterError::NotUnderstood(line.to_owned()));
     };
     let state = state_of(state, reason);
-    Ok(BatchJob { id: id.to_owned(), tag: tag.to_owned(), state })
+    Ok(BatchJob { id: id.to_owned(), tag: tag.to_owned(), state, n_tasks: None })
 }
 
 fn state_of(state: &str, reason: &str) -> BatchState {

@@ -218,6 +218,7 @@ impl Worker {
             });
             let seen = ours.map(|job| ListedAllocation {
                 is_ended: job.state == BatchState::Ended,
+                n_nodes: job.n_tasks,
                 tag: job.tag,
                 batch_id: job.id,
             });

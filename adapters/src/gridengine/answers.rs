@@ -30,8 +30,12 @@ pub(super) fn jobs(text: &str) -> Option<Vec<BatchJob>> {
         let job = read_job(entry, &reasons)?;
         // Tasks of an array have entries of their own, or share one as long as they wait.
         match places.get(&job.id).map(|place| &mut jobs[*place]) {
-            Some(known) if weight(&known.state) < weight(&job.state) => known.state = job.state,
-            Some(_) => {}
+            Some(known) => {
+                known.n_tasks = known.n_tasks.zip(job.n_tasks).map(|(a, b)| a.saturating_add(b));
+                if weight(&known.state) < weight(&job.state) {
+                    known.state = job.state;
+                }
+            }
             None => {
                 places.insert(job.id.clone(), jobs.len());
                 jobs.push(job);
@@ -60,6 +64,7 @@ fn read_job(job: Node, reasons: &HashMap<String, String>) -> Option<BatchJob> {
         id: number.to_owned(),
         tag,
         state: state_of(state, reasons.get(number).map(String::as_str)),
+        n_tasks: field(job, "tasks").and_then(n_tasks).and_then(|n| u32::try_from(n).ok()),
     })
 }
 

@@ -361,15 +361,19 @@ fn why_a_job_could_not_be_started_comes_with_the_listing() {
 fn names_are_whole_and_an_array_is_one_job() {
     let running = steps(include_str!("../../transcripts/gridengine/running.txt"));
     let jobs = grid_engine().read_list(&of(&running, "qstat -xml")[0].output).expect("a listing");
-    let expected =
-        BatchJob { id: "53".into(), tag: "a.very.long.name.that.is.cut".into(), state: BatchState::Running };
+    let expected = BatchJob {
+        id: "53".into(),
+        tag: "a.very.long.name.that.is.cut".into(),
+        state: BatchState::Running,
+        n_tasks: None,
+    };
     assert_eq!(jobs, [expected]);
     let array = steps(include_str!("../../transcripts/gridengine/array.txt"));
     let listing = &of(&array, "qstat -xml")[0].output;
     let state = |listing: &Output| {
         let jobs = grid_engine().read_list(listing).expect("a listing");
-        let [BatchJob { id, state, .. }] = &jobs[..] else { panic!("{jobs:?}") };
-        assert_eq!(id, "122");
+        let [BatchJob { id, state, n_tasks, .. }] = &jobs[..] else { panic!("{jobs:?}") };
+        assert_eq!((id.as_str(), *n_tasks), ("122", Some(6)));
         state.clone()
     };
     let with = |from: &str, to: &str| good(&listing.stdout.replace(from, to));

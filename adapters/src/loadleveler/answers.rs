@@ -109,7 +109,7 @@ pub(super) fn jobs(text: &str) -> Option<Vec<BatchJob>> {
     let (text, evaluations) = text.split_once(&format!("\n{NEXT}\n")).unwrap_or((text, ""));
     let job = |step: Step| {
         let state = state_of(step.state, &evaluation(evaluations, step.id));
-        Some(BatchJob { id: step.id.to_owned(), tag: file::tag(step.name?), state })
+        Some(BatchJob { id: step.id.to_owned(), tag: file::tag(step.name?), state, n_tasks: None })
     };
     steps(text)?.into_iter().map(job).collect()
 }

@@ -179,7 +179,7 @@ fn submissions_are_ids_or_refusals_that_say_why() {
 }
 
 fn job(id: &str, tag: &str, state: BatchState) -> BatchJob {
-    BatchJob { id: id.into(), tag: tag.into(), state }
+    BatchJob { id: id.into(), tag: tag.into(), state, n_tasks: None }
 }
 
 #[test]
@@ -456,7 +456,15 @@ fn a_job() -> impl Strategy<Value = (String, BatchJob)> {
         |(host, job, step, state, name)| {
             let id = format!("{host}.{job}.{step}");
             let line = format!("{state}!{name}!{id}");
-            (line, BatchJob { id, tag: name.replace('_', "-"), state: answers::state_of(state, "") })
+            (
+                line,
+                BatchJob {
+                    id,
+                    tag: name.replace('_', "-"),
+                    state: answers::state_of(state, ""),
+                    n_tasks: None,
+                },
+            )
         },
     )
 }

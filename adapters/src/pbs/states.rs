@@ -14,7 +14,7 @@ pub(super) fn job(record: &Record) -> Option<BatchJob> {
         record.attribute("Hold_Types").unwrap_or(""),
     );
     let tag = record.attribute("Job_Name")?.to_owned();
-    Some(BatchJob { id: record.name.clone(), tag, state })
+    Some(BatchJob { id: record.name.clone(), tag, state, n_tasks: None })
 }
 
 pub(super) fn state_of(letter: &str, comment: &str, holds: &str) -> BatchState {

@@ -211,6 +211,7 @@ pub(super) fn kind(record: &Record) -> &'static str {
         Record::AllocationIntended { .. } => "allocation-intended",
         Record::AllocationSubmitted { .. } => "allocation-submitted",
         Record::AllocationUnknown { .. } => "allocation-unknown",
+        Record::AllocationShrunk { .. } => "allocation-shrunk",
         Record::AllocationReleased { .. } => "allocation-released",
         Record::AllocationEnded { .. } => "allocation-ended",
         Record::PilotRegistered { .. } => "pilot-registered",

@@ -8,7 +8,7 @@ use crate::{
 /// What a platform has of ours, so that nobody must count it at each look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Census {
-    /// Nodes of allocations that may still be there: so many pilots may be there or come.
+    /// Nodes that may still be there: so many pilots may be there or come.
     pub n_there: usize,
     /// Nodes whose pilots are wanted.
     pub n_live: usize,
@@ -58,6 +58,8 @@ pub struct Allocation {
     pub tag: String,
     /// How many nodes, each with a pilot.
     pub n_nodes: u32,
+    /// How many of them may still be there: tasks of a job array end each for itself.
+    pub n_nodes_there: u32,
     /// Cores that were asked for, of all nodes.
     pub cores: u32,
     /// For how long; `None`: without end.
@@ -88,7 +90,8 @@ impl Allocation {
 
     /// How many nodes wait for their first pilot, if it is wanted.
     pub fn n_waiting(&self) -> usize {
-        if self.is_live() { (self.n_nodes as usize).saturating_sub(self.came.len()) } else { 0 }
+        let n_there = self.n_nodes_there as usize;
+        if self.is_live() { (self.n_nodes as usize).saturating_sub(self.came.len()).min(n_there) } else { 0 }
     }
 
     /// Whether no pilot has come.

@@ -335,6 +335,7 @@ impl Durable {
             Record::AllocationIntended { .. }
             | Record::AllocationSubmitted { .. }
             | Record::AllocationUnknown { .. }
+            | Record::AllocationShrunk { .. }
             | Record::AllocationReleased { .. }
             | Record::AllocationEnded { .. } => self.apply_allocation(record),
             Record::PilotRegistered { .. }
@@ -410,6 +411,7 @@ impl Durable {
                     platform: *platform,
                     tag: tag.clone(),
                     n_nodes: spec.map_or(1, |spec| spec.n_nodes),
+                    n_nodes_there: spec.map_or(1, |spec| spec.n_nodes),
                     cores: spec.map_or(0, PlatformSpec::cores_of_allocation),
                     walltime: spec.and_then(|spec| spec.walltime),
                     state: AllocationState::Intended,
@@ -439,6 +441,9 @@ impl Durable {
             }
             Record::AllocationUnknown { allocation, what, .. } => {
                 self.with_allocation(*allocation, |a| a.state = AllocationState::Unknown(what.clone()));
+            }
+            Record::AllocationShrunk { allocation, n_nodes, .. } => {
+                self.with_allocation(*allocation, |a| a.n_nodes_there = *n_nodes);
             }
             Record::AllocationReleased { allocation, why, at } => self.with_allocation(*allocation, |a| {
                 a.state = AllocationState::Leaving(why.clone(), *at);
@@ -526,7 +531,7 @@ impl Durable {
     fn count(&mut self, held: &Allocation, is_counted: bool) {
         let core_time = u128::from(held.core_time().0);
         let census = self.census.entry(held.platform).or_default();
-        let n_nodes = held.n_nodes as usize;
+        let n_nodes = held.n_nodes_there as usize;
         for (sum, n) in [
             (&mut census.n_there, if held.may_be_there() { n_nodes } else { 0 }),
             (&mut census.n_live, if held.is_live() { n_nodes } else { 0 }),

@@ -138,6 +138,8 @@ pub struct Caller {
 /// What a platform's listing shows of one of our allocations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedAllocation {
+    /// How many tasks of it are there, if it is a job array.
+    pub n_nodes: Option<u32>,
     /// The tag we gave it.
     pub tag: String,
     /// The platform's own id.

@@ -124,7 +124,7 @@ impl Engine {
         for id in self.durable.platforms().keys() {
             let all = || self.durable.allocations().values().filter(|held| held.platform == *id);
             let core_time = |held: &Allocation| u128::from(held.core_time().0);
-            let n_nodes = |held: &Allocation| held.n_nodes as usize;
+            let n_nodes = |held: &Allocation| held.n_nodes_there as usize;
             let sum =
                 |is_there: bool| all().filter(|held| held.may_be_there() == is_there).map(core_time).sum();
             let census = Census {

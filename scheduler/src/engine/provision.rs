@@ -103,7 +103,7 @@ impl Turn<'_> {
                 continue;
             };
             let Some(held) = self.durable.allocations().get(&allocation) else { continue };
-            let (mates, n_nodes) = (self.durable.live_pilots(held), held.n_nodes as usize);
+            let (mates, n_nodes) = (self.durable.live_pilots(held), held.n_nodes_there as usize);
             if n_nodes <= n_spare
                 && seen.insert(allocation)
                 && mates.iter().all(|mate| is_idle.contains(mate))
@@ -217,7 +217,9 @@ impl Turn<'_> {
         for entry in listed.iter().filter(|entry| !entry.is_ended) {
             let known = self.durable.allocation_of(&entry.tag);
             match known.map(|(id, a)| (id, a.is_live(), a.state.clone())) {
-                Some((_, true, AllocationState::Submitted)) => {}
+                Some((allocation, true, AllocationState::Submitted)) => {
+                    self.note_nodes(allocation, entry.n_nodes, asked_at);
+                }
                 // Its pilot ends by itself, or the cancellation is under way: give it a moment.
                 Some((_, _, AllocationState::Leaving(_, at))) if at + self.listing_lag(id) > asked_at => {}
                 Some((allocation, true, _)) => {
@@ -259,6 +261,17 @@ impl Turn<'_> {
         }
         if !unwanted.is_empty() {
             self.step.effects.push(Effect::Cancel { platform: id, batch_ids: unwanted });
+        }
+    }
+
+    /// Of a job array tasks may have ended, begun or not. A platform may be slow to show all that it has accepted.
+    fn note_nodes(&mut self, id: AllocationId, n_nodes: Option<u32>, asked_at: Time) {
+        let held = &self.durable.allocations()[&id];
+        let is_late = held.submitted_at.is_some_and(|at| at + self.listing_lag(held.platform) < asked_at);
+        if let Some(n_nodes) = n_nodes.filter(|n_nodes| is_late && *n_nodes < held.n_nodes_there) {
+            let platform = held.platform;
+            self.record(Record::AllocationShrunk { allocation: id, n_nodes, at: self.now });
+            self.volatile.arm_platform(platform, self.now);
         }
     }
 
@@ -361,8 +374,11 @@ pub(super) fn n_pilots(settings: &Settings, durable: &Durable, id: PlatformId, n
     };
     let live = durable.allocations_there(id).map(|(_, held)| held).filter(|held| held.is_live());
     live.fold((0, 0), |(n_live, n_waiting), held| {
-        let n = if is_overdue(held) || durable.given_back(held).is_some() { 0 } else { held.n_waiting() };
-        (n_live + durable.live_pilots(held).len() + n, n_waiting + n)
+        let n_there = durable.live_pilots(held).len();
+        let n_left = (held.n_nodes_there as usize).saturating_sub(n_there);
+        let is_over = is_overdue(held) || durable.given_back(held).is_some();
+        let n = if is_over { 0 } else { held.n_waiting().min(n_left) };
+        (n_live + n_there + n, n_waiting + n)
     })
 }
 

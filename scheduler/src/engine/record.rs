@@ -42,6 +42,8 @@ pub enum Record {
     AllocationSubmitted { allocation: AllocationId, batch_id: String, at: Time },
     /// Whether it is there is not known.
     AllocationUnknown { allocation: AllocationId, what: String, at: Time },
+    /// Of a job array only so many tasks are there any more.
+    AllocationShrunk { allocation: AllocationId, n_nodes: u32, at: Time },
     /// It is not wanted any more, or its pilot has gone; the platform has not yet said that it is over.
     AllocationReleased { allocation: AllocationId, why: String, at: Time },
     /// It is not there, or no longer.
@@ -81,6 +83,7 @@ impl Record {
             | Record::AllocationIntended { at, .. }
             | Record::AllocationSubmitted { at, .. }
             | Record::AllocationUnknown { at, .. }
+            | Record::AllocationShrunk { at, .. }
             | Record::AllocationReleased { at, .. }
             | Record::AllocationEnded { at, .. }
             | Record::PilotRegistered { at, .. }

@@ -9,6 +9,7 @@ use scheduler::{
 };
 
 use super::{
+    nodes::Node,
     plan::SitePlan,
     world::{Happening, Held, World},
 };
@@ -59,6 +60,15 @@ impl Site {
 
     fn n_queued(&self) -> usize {
         self.live.iter().filter(|job| self.jobs[**job].nodes.is_empty()).count()
+    }
+}
+
+/// Nodes of a batch job that have not ended: tasks of an array end each for itself.
+fn n_nodes_there(nodes: &[Node], site: &Site, job: usize) -> usize {
+    let (spec, ours) = (&site.plan.spec, site.nodes_of(job));
+    match spec.is_array && !ours.is_empty() {
+        true => ours.iter().filter(|node| !nodes[**node].is_over()).count(),
+        false => spec.n_nodes as usize,
     }
 }
 
@@ -117,7 +127,8 @@ impl World<'_> {
         held.jobs.push(BatchJob { tag, accepted_at: self.now, nodes: Vec::new(), is_ended: false });
         held.live.insert(job);
         if let Some(auditor) = &mut self.auditor {
-            auditor.site_holds(&held.plan.spec, held.n_live(), held.n_queued())?;
+            let n_nodes = held.live.iter().map(|job| n_nodes_there(&self.nodes, held, *job)).sum();
+            auditor.site_holds(&held.plan.spec, n_nodes, held.n_queued())?;
         }
         self.after(wait, Happening::BatchJobStarts { site, job });
         Ok(format!("{site}.{job}"))
@@ -168,6 +179,7 @@ impl World<'_> {
                 tag: job.tag.clone(),
                 batch_id: format!("{site}.{n}"),
                 is_ended: job.is_ended,
+                n_nodes: held.plan.spec.is_array.then(|| n_nodes_there(&self.nodes, held, n) as u32),
             };
             is_shown(job, &mut luck).then(listed)
         };
@@ -197,6 +209,11 @@ impl World<'_> {
             self.add_node((site, job), tag.clone(), capacity.clone(), walltime_end);
             let span = if node == first { Span::ZERO } else { Span(self.luck.below(late_max.0)) };
             self.after(span, Happening::AgentStarts { node });
+            // It may be taken away while it waits.
+            if is_array && node > first && self.is_faulty() && self.luck.one_in(8) {
+                let span = Span(self.luck.below(span.0));
+                self.after(span, Happening::ArrayTaskEnds { node, why: "taken away" });
+            }
             if let Some(walltime) = walltime.filter(|_| is_array) {
                 self.nodes[node].walltime_end = Some(self.now + span + walltime);
                 self.after(span + walltime, Happening::ArrayTaskEnds { node, why: "walltime" });

@@ -86,6 +86,7 @@ fn history() -> Vec<Record> {
         Record::PilotDrained { pilot: PilotId(2), why: DrainCause::Idle(Span::from_secs(60)), at },
         Record::PilotLeft { pilot: PilotId(3), why: "walltime".into(), at },
         reported(2, 1, vec![third]),
+        Record::AllocationShrunk { allocation: AllocationId(1), n_nodes: 1, at },
         Record::AllocationReleased { allocation: AllocationId(1), why: "idle".into(), at },
         Record::PlatformModeSet { platform: PlatformId(1), mode: PlatformMode::Draining, at },
         Record::ProfileForgotten { application: "autodock-vina".into(), at },
@@ -143,6 +144,7 @@ fn place(record: &Record) -> usize {
         Record::PilotReturned { .. } => 16,
         Record::PlatformModeSet { .. } => 17,
         Record::ProfileForgotten { .. } => 18,
+        Record::AllocationShrunk { .. } => 19,
     }
 }
 
@@ -221,7 +223,7 @@ fn summary(store: &Store) -> String {
     text
 }
 
-const EXPECTED: &str = r#"28 records
+const EXPECTED: &str = r#"29 records
 job 1 of ada: active, 5 done in 65700 us, open 4-5,7-8,10-19, failed 6, cancelled , 3 failed attempts
 job 2 of ada: paused, 0 done in 0 us, open 0-9,12, failed , cancelled 10-11,13-19, 1 failed attempts
 job 3 of ada: active, 0 done in 0 us, open 0-19, failed , cancelled , 10 failed attempts
@@ -292,7 +294,7 @@ fn the_golden_store_has_every_kind_of_record_and_failure() {
     let folder = tempfile::tempdir().unwrap();
     let records = replayed(&copy(folder.path()));
     let places: BTreeSet<usize> = records.iter().map(place).collect();
-    assert_eq!(places, (0..19).collect());
+    assert_eq!(places, (0..20).collect());
     let results = records.iter().filter_map(|record| match record {
         Record::Reported { results, .. } => Some(results),
         _ => None,

@@ -38,6 +38,7 @@ impl Scene {
             tag: (*tag).to_owned(),
             batch_id: format!("b{tag}"),
             is_ended: false,
+            n_nodes: None,
         });
         let (asked_at, result) = (self.now, Ok(listed.collect()));
         self.say(|_| Event::PlatformListed { platform: PlatformId(1), asked_at, result });

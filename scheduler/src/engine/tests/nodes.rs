@@ -334,3 +334,26 @@ fn the_end_waits_for_an_array_whose_number_is_not_known() {
         scene.effects.iter().any(|effect| matches!(effect, Effect::Answer { answer: Answer::ShutDown, .. }))
     );
 }
+
+#[test]
+fn tasks_of_an_array_that_are_gone_make_room_for_others() {
+    let mut scene = Scene::new();
+    let tag = scene.four(PlatformSpec { is_array: true, ..of_four_nodes(4) });
+    scene.submit(job(100));
+    let first = scene.register(&tag, node("n", 0));
+    scene.take(first);
+    let shows = |scene: &mut Scene, n_nodes| {
+        scene.now = scene.now + Span::from_secs(60);
+        scene.pull(first, hungry());
+        let (asked_at, batch_id) = (scene.now, "b1".to_owned());
+        let entry = ListedAllocation { tag: tag.clone(), batch_id, is_ended: false, n_nodes: Some(n_nodes) };
+        scene.say(|_| Event::PlatformListed { platform: PlatformId(1), asked_at, result: Ok(vec![entry]) });
+        scene.wait(1);
+        let census = scene.engine.durable().census(PlatformId(1));
+        (census.n_there, scene.engine.durable().allocations().len())
+    };
+    assert_eq!(shows(&mut scene, 4), (4, 1));
+    scene.attach(PlatformSpec { is_array: true, n_nodes: 1, ..of_four_nodes(4) });
+    assert_eq!(shows(&mut scene, 2), (4, 3), "two are gone, and two others asked for");
+    assert_eq!(shows(&mut scene, 3), (4, 3), "none comes back");
+}

@@ -80,8 +80,8 @@ fn an_unknown_outcome_is_resolved_by_the_listing() {
     scene.say(|_| Event::AllocationAnswered { allocation, outcome });
     scene.wait(5);
     let listed = vec![
-        ListedAllocation { tag, batch_id: "77".into(), is_ended: false },
-        ListedAllocation { tag: "pf0-99".into(), batch_id: "78".into(), is_ended: false },
+        ListedAllocation { tag, batch_id: "77".into(), is_ended: false, n_nodes: None },
+        ListedAllocation { tag: "pf0-99".into(), batch_id: "78".into(), is_ended: false, n_nodes: None },
     ];
     let asked_at = scene.now;
     let platform = crate::ids::PlatformId(1);

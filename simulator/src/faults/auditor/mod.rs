@@ -213,12 +213,17 @@ impl Auditor {
         self.freed.insert(place.to_owned(), now);
     }
 
-    /// A site holds so many of our batch jobs, and so many of them wait. Rule 6.
-    pub(super) fn site_holds(&self, spec: &PlatformSpec, n: usize, n_queued: usize) -> Result<(), Violation> {
-        let (site, limit, n_nodes) = (&spec.name, spec.n_pilots_max, spec.n_nodes);
+    /// A site holds so many nodes of our batch jobs, and so many of those wait. Rule 6.
+    pub(super) fn site_holds(
+        &self,
+        spec: &PlatformSpec,
+        n_nodes: usize,
+        n_queued: usize,
+    ) -> Result<(), Violation> {
+        let (site, limit) = (&spec.name, spec.n_pilots_max);
         ensure!(
-            n * n_nodes as usize <= limit as usize,
-            "{site} holds {n} of our batch jobs of {n_nodes} nodes; the limit is {limit} pilots"
+            n_nodes <= limit as usize,
+            "{site} holds {n_nodes} nodes of our batch jobs; the limit is {limit} pilots"
         );
         if let Some(limit) = spec.limits.n_queued_max {
             ensure!(

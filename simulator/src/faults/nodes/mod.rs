@@ -100,6 +100,13 @@ impl Process {
     }
 }
 
+impl Node {
+    /// Whether its agent has gone for good, or its batch job.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_left || self.is_gone
+    }
+}
+
 impl World<'_> {
     pub(super) fn add_node(
         &mut self,
