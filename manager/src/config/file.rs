@@ -265,7 +265,15 @@ mod tests {
                 "limits:\n  prefetch: [1]",
                 "2: limits.prefetch: found a list; write a duration like 10s, 1h 30m or 500ms",
             ),
-            ("policies:\n  matching: fiffo", "2: policies.matching: found `fiffo`; write `turns` or `fifo`"),
+            (
+                "policies:\n  matching: fiffo",
+                "2: policies.matching: found `fiffo`; write one of `turns`, `fifo`, `alstb`, `ni`, `min-min`, \
+                 `max-std`, `sufferage`",
+            ),
+            (
+                "policies: {allocation: fair}",
+                "1: policies.allocation: found `fair`; write one of `none`, `equal`, `paf-N`, `aaf-N`, `pa-rr`",
+            ),
         ] {
             check_refused(text, &[expected]);
         }
