@@ -34,10 +34,10 @@ pub struct Reload {
 /// What platforms need of the manager.
 pub(crate) struct Attacher {
     pub(crate) settings: Settings,
-    pub(crate) clock: Clock,
-    pub(crate) handle: Handle,
-    pub(crate) orders: mpsc::UnboundedSender<Order>,
-    pub(crate) make_join: MakeJoin,
+    clock: Clock,
+    handle: Handle,
+    orders: mpsc::UnboundedSender<Order>,
+    make_join: MakeJoin,
     surroundings: Surroundings,
     pilots: PathBuf,
     address: SocketAddr,
@@ -124,17 +124,7 @@ impl Attacher {
         let is_listed = |name: &str| config.platforms.iter().any(|(spec, _)| spec.name == name);
         // Whose entry was taken out is new when it comes back.
         self.attached.retain(|(held, _)| is_listed(&held.name) || there.contains_key(&held.name));
-        let known = |name: &str| self.attached.iter().any(|(held, _)| held.name == name);
-        let goes_out = |site: &Site| site.ssh.is_some() && config.tls == TlsMode::Auto;
-        if let Some((spec, _)) =
-            config.platforms.iter().find(|(spec, site)| !known(&spec.name) && goes_out(site))
-            && !self.speaks_tls
-        {
-            let name = &spec.name;
-            return Err(format!(
-                "platform {name} needs TLS, which this manager does not speak: start it anew"
-            ));
-        }
+        self.check_tls(config)?;
         let mut reloaded = Reloaded::default();
         for (spec, site) in &config.platforms {
             let (name, held) =
@@ -161,6 +151,20 @@ impl Attacher {
         }
         reloaded.unlisted = there.into_keys().filter(|name| !is_listed(name)).collect();
         Ok(reloaded)
+    }
+
+    /// Pilots that come through a tunnel want TLS, which begins with the manager or never.
+    fn check_tls(&self, config: &Config) -> Result<(), String> {
+        let is_new = |name: &str| self.attached.iter().all(|(held, _)| held.name != name);
+        let goes_out = |site: &Site| site.ssh.is_some() && config.tls == TlsMode::Auto;
+        let found = config.platforms.iter().find(|(spec, site)| is_new(&spec.name) && goes_out(site));
+        match found.filter(|_| !self.speaks_tls) {
+            Some((spec, _)) => Err(format!(
+                "platform {} needs TLS, which this manager does not speak: start it anew",
+                spec.name
+            )),
+            None => Ok(()),
+        }
     }
 
     /// The platforms that are attached, by name.

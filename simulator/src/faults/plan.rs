@@ -5,13 +5,13 @@ use scheduler::{
         interface::{JobChange, JobRequest, PlatformLimits, PlatformMode, PlatformSpec},
         settings::Settings,
     },
+    luck::Luck,
+    policy::{Policies, allocation::Allocation, matching::Matching},
     pull::TaskNeeds,
     ranges::TaskSet,
     resources::Resources,
     time::Span,
 };
-
-use scheduler::luck::Luck;
 
 /// So long after the last fault no copy of an older wish arrives any more.
 const LATE: Span = Span(100_000_000);
@@ -129,10 +129,11 @@ impl Plan {
         let mut plan = Plan::draw_second(seed);
         plan.add_operator(&mut Luck::of(seed, &[3]));
         plan.add_nodes(&mut Luck::of(seed, &[4]));
+        plan.add_policies(&mut Luck::of(seed, &[5]));
         plan
     }
 
-    /// What seeds meant before there were operators and batch jobs of several nodes.
+    /// What seeds meant before there were operators, batch jobs of several nodes, and other policies.
     pub(crate) fn draw_second(seed: u64) -> Plan {
         let mut plan = Plan::draw_first(seed);
         let mut luck = Luck::of(seed, &[2]);
@@ -206,6 +207,21 @@ impl Plan {
 }
 
 impl Plan {
+    /// Policies that look at everything, and applications for them.
+    fn add_policies(&mut self, luck: &mut Luck) {
+        let pa_rr = Allocation::PaRr { unit_cores: 1 };
+        self.settings.policies = Policies {
+            allocation: luck.pick(&[None, None, Some(Allocation::Equal), Some(pa_rr)]),
+            matching: luck.pick(&[Matching::Turns, Matching::Turns, Matching::Alstb, Matching::Sufferage]),
+            ..Policies::default()
+        };
+        for (_, act) in &mut self.acts {
+            if let Act::Submit(request) = act {
+                request.application = luck.pick(&["docking", "search"]).into();
+            }
+        }
+    }
+
     /// Batch jobs of several nodes.
     fn add_nodes(&mut self, luck: &mut Luck) {
         for site in &mut self.sites {
