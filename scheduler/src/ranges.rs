@@ -1,19 +1,23 @@
-//! Sets of task indices as ranges, so that a billion tasks cost as much as one.
+//! Sets of task indices, so that a billion tasks cost as much as one.
+
+mod words;
 
 use std::{fmt, ops::Range};
 
-use rangemap::RangeSet;
 use serde::{Deserialize, Serialize};
 
-/// A set of task indices, kept as disjoint half-open ranges.
+use self::words::{Span, Words, lowest, n_indices, spans_of};
+
+/// A set of task indices, read and written as disjoint half-open ranges.
 ///
-/// Cost: memory and time grow with the number of ranges, never with the number of indices.
+/// Cost: memory and time grow with the number of ranges, but never beyond one piece for each 64 indices that
+/// they are spread over: tasks that end in any order cost little.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(with = "Vec<(u64, u64)>"))]
 #[serde(from = "Vec<(u64, u64)>", into = "Vec<(u64, u64)>")]
 pub struct TaskSet {
-    ranges: RangeSet<u64>,
+    words: Words,
     n_indices: u64,
 }
 
@@ -33,25 +37,40 @@ impl TaskSet {
         self.n_indices == 0
     }
 
-    /// How many ranges hold the set: what it costs.
+    /// How many ranges there are. Looks at all of them.
     pub fn n_ranges(&self) -> usize {
-        self.ranges.len()
+        self.iter().count()
     }
 
-    /// Whether `index` is in the set. O(log ranges).
+    /// Whether `index` is in the set. O(log pieces).
     pub fn contains(&self, index: u64) -> bool {
-        self.ranges.contains(&index)
+        let bit = 1 << (index % 64);
+        self.words.get(index / 64) & bit != 0
     }
 
-    /// Adds a range; says how many indices were new. O(ranges touched).
+    /// Adds a range; says how many indices were new. O(pieces touched).
     pub fn insert_range(&mut self, range: Range<u64>) -> u64 {
-        if range.is_empty() {
-            return 0;
-        }
-        let n_new: u64 = self.ranges.gaps(&range).map(|gap| gap.end - gap.start).sum();
-        self.ranges.insert(range);
+        spans_of(range).map(|span| self.add(span)).sum()
+    }
+
+    fn add(&mut self, (words, bits): Span) -> u64 {
+        let n_new = if words.end - words.start == 1 {
+            let held = self.words.get(words.start);
+            if bits & !held != 0 {
+                self.words.set(words, held | bits);
+            }
+            u64::from((bits & !held).count_ones())
+        } else {
+            let n_new = n_indices(&(words.clone(), bits)) - self.n_within(words.clone());
+            self.words.set(words, bits);
+            n_new
+        };
         self.n_indices += n_new;
         n_new
+    }
+
+    fn n_within(&self, words: Range<u64>) -> u64 {
+        self.words.spans_within(words).map(|span| n_indices(&span)).sum()
     }
 
     /// Adds one index; says whether it was new.
@@ -59,19 +78,23 @@ impl TaskSet {
         self.insert_range(index..index.saturating_add(1)) == 1
     }
 
-    /// Takes a range out; says how many indices were there. O(ranges touched).
+    /// Takes a range out; says how many indices were there. O(pieces touched).
     pub fn remove_range(&mut self, range: Range<u64>) -> u64 {
-        if range.is_empty() {
-            return 0;
-        }
-        let n_gone: u64 = self
-            .ranges
-            .overlapping(&range)
-            .map(|held| held.end.min(range.end) - held.start.max(range.start))
-            .sum();
-        if n_gone > 0 {
-            self.ranges.remove(range);
-        }
+        spans_of(range).map(|span| self.take(span)).sum()
+    }
+
+    fn take(&mut self, (words, bits): Span) -> u64 {
+        let n_gone = if words.end - words.start == 1 {
+            let held = self.words.get(words.start);
+            if bits & held != 0 {
+                self.words.set(words, held & !bits);
+            }
+            u64::from((bits & held).count_ones())
+        } else {
+            let n_gone = self.n_within(words.clone());
+            self.words.set(words, 0);
+            n_gone
+        };
         self.n_indices -= n_gone;
         n_gone
     }
@@ -83,12 +106,13 @@ impl TaskSet {
 
     /// The smallest index.
     pub fn first(&self) -> Option<u64> {
-        self.ranges.first().map(|range| range.start)
+        let (words, bits) = self.words.spans().next()?;
+        Some(words.start * 64 + u64::from(bits.trailing_zeros()))
     }
 
     /// The ranges in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.ranges.iter().cloned()
+        self.words.ranges()
     }
 
     /// The indices in ascending order. Only for sets known to be small.
@@ -98,47 +122,28 @@ impl TaskSet {
 
     /// Takes the `n` smallest indices (or all) out as a set of their own.
     pub fn take_first(&mut self, n: u64) -> TaskSet {
-        let mut taken = TaskSet::new();
-        while taken.len() < n {
-            let Some(range) = self.ranges.first().cloned() else {
-                break;
-            };
-            let end = range.end.min(range.start.saturating_add(n - taken.len()));
-            self.remove_range(range.start..end);
-            taken.insert_range(range.start..end);
+        if n >= self.len() {
+            return std::mem::take(self);
         }
+        let taken = first_of(self.words.spans(), n);
+        self.remove_all(&taken);
         taken
     }
 
     /// Takes the `n` smallest indices (or all) that are not in `excluded` out as a set of their own.
-    /// O(ranges walked over).
+    /// O(pieces walked over).
     pub fn take_first_outside(&mut self, n: u64, excluded: &TaskSet) -> TaskSet {
         if excluded.is_empty() {
             return self.take_first(n);
         }
-        let mut taken = TaskSet::new();
-        let free = self.ranges.iter().flat_map(|range| excluded.ranges.gaps(range));
-        for gap in free {
-            let end = gap.end.min(gap.start.saturating_add(n - taken.len()));
-            taken.insert_range(gap.start..end);
-            if taken.len() == n {
-                break;
-            }
-        }
+        let taken = first_of(self.words.without(&excluded.words), n);
         self.remove_all(&taken);
         taken
     }
 
     /// The indices of both sets.
     pub fn intersection(&self, other: &TaskSet) -> TaskSet {
-        let (few, many) = if self.n_ranges() <= other.n_ranges() { (self, other) } else { (other, self) };
-        let mut both = TaskSet::new();
-        for range in few.iter() {
-            for held in many.ranges.overlapping(&range) {
-                both.insert_range(held.start.max(range.start)..held.end.min(range.end));
-            }
-        }
-        both
+        self.words.both(&other.words).collect()
     }
 
     /// Adds single indices. Runs of ascending ones cost as much as one.
@@ -156,24 +161,51 @@ impl TaskSet {
 
     /// Adds all of `other`.
     pub fn insert_all(&mut self, other: &TaskSet) {
-        for range in other.iter() {
-            self.insert_range(range);
+        if self.is_empty() {
+            self.clone_from(other);
+            return;
+        }
+        for span in other.words.spans() {
+            self.add(span);
         }
     }
 
     /// Takes out all of `other`.
     pub fn remove_all(&mut self, other: &TaskSet) {
-        for range in other.iter() {
-            self.remove_range(range);
+        for span in other.words.spans() {
+            self.take(span);
         }
+    }
+}
+
+/// The first `n` indices of spans in ascending order.
+fn first_of(spans: impl Iterator<Item = Span>, n: u64) -> TaskSet {
+    let mut left = n;
+    let wanted = spans.map_while(|(words, bits)| {
+        let n_here = n_indices(&(words.clone(), bits)).min(left);
+        left -= n_here;
+        (n_here > 0).then_some((words, bits, n_here))
+    });
+    let cut = wanted.flat_map(|(words, bits, n)| {
+        let n_each = u64::from(bits.count_ones());
+        let middle = words.start + n / n_each;
+        [(words.start..middle, bits), (middle..middle + 1, lowest(bits, n % n_each))]
+    });
+    cut.filter(|(words, bits)| !words.is_empty() && *bits != 0).collect()
+}
+
+/// Of spans in ascending order.
+impl FromIterator<Span> for TaskSet {
+    fn from_iter<I: IntoIterator<Item = Span>>(spans: I) -> TaskSet {
+        let mut n_all = 0;
+        let words = spans.into_iter().inspect(|span| n_all += n_indices(span)).collect();
+        TaskSet { words, n_indices: n_all }
     }
 }
 
 impl From<Range<u64>> for TaskSet {
     fn from(range: Range<u64>) -> TaskSet {
-        let mut set = TaskSet::new();
-        set.insert_range(range);
-        set
+        spans_of(range).collect()
     }
 }
 
@@ -239,6 +271,10 @@ mod tests {
     #[test]
     fn the_last_index_of_all_can_be_held() {
         let mut set = TaskSet::from(u64::MAX - 2..u64::MAX);
+        assert_eq!(set.to_string(), format!("{}-{}", u64::MAX - 2, u64::MAX - 1));
+        set.insert_range(0..u64::MAX);
+        assert_eq!((set.len(), set.n_ranges()), (u64::MAX, 1));
+        set.remove_range(0..u64::MAX - 2);
         assert_eq!(set.take_first(u64::MAX).len(), 2);
         assert!(set.is_empty());
     }
@@ -251,12 +287,17 @@ mod tests {
         TakeOutside(u64, u64, u64),
     }
 
+    /// Some within a word, some over several.
+    fn len() -> impl Strategy<Value = u64> {
+        prop_oneof![0..20u64, 0..300u64]
+    }
+
     fn changes() -> impl Strategy<Value = Vec<Change>> {
         let change = prop_oneof![
-            (0..60u64, 0..20u64).prop_map(|(start, n)| Change::Insert(start, n)),
-            (0..60u64, 0..20u64).prop_map(|(start, n)| Change::Remove(start, n)),
-            (0..10u64).prop_map(Change::Take),
-            (0..10u64, 0..60u64, 0..20u64).prop_map(|(n, start, len)| Change::TakeOutside(n, start, len)),
+            (0..500u64, len()).prop_map(|(start, n)| Change::Insert(start, n)),
+            (0..500u64, len()).prop_map(|(start, n)| Change::Remove(start, n)),
+            len().prop_map(Change::Take),
+            (len(), 0..500u64, len()).prop_map(|(n, start, len)| Change::TakeOutside(n, start, len)),
         ];
         prop::collection::vec(change, 0..40)
     }
@@ -292,13 +333,34 @@ mod tests {
                 }
                 prop_assert_eq!(set.len(), plain.len() as u64);
                 prop_assert_eq!(set.indices().collect::<Vec<_>>(), plain.iter().copied().collect::<Vec<_>>());
+                // However it came about, it is the same set, in ranges that do not touch.
+                prop_assert_eq!(&set, &plain.iter().copied().collect::<TaskSet>());
+                let ranges: Vec<_> = set.iter().collect();
+                prop_assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
+                prop_assert_eq!(set.first(), plain.first().copied());
             }
         }
 
         #[test]
-        fn intersection_is_what_both_hold(a in prop::collection::btree_set(0..50u64, 0..30), b in prop::collection::btree_set(0..50u64, 0..30)) {
-            let both = a.iter().copied().collect::<TaskSet>().intersection(&b.iter().copied().collect());
-            prop_assert_eq!(both.indices().collect::<BTreeSet<_>>(), a.intersection(&b).copied().collect());
+        fn two_sets_are_joined_as_plain_ones(a in pieces(), b in pieces()) {
+            let plain = |pieces: &[(u64, u64)]| pieces.iter().flat_map(|(start, n)| *start..start + n).collect::<BTreeSet<_>>();
+            let set = |pieces: &[(u64, u64)]| pieces.iter().map(|(start, n)| (*start, start + n)).collect::<Vec<_>>();
+            let (plain_a, plain_b) = (plain(&a), plain(&b));
+            let (set_a, set_b) = (TaskSet::from(set(&a)), TaskSet::from(set(&b)));
+            let of = |plain: BTreeSet<u64>| plain.into_iter().collect::<TaskSet>();
+
+            prop_assert_eq!(set_a.intersection(&set_b), of(&plain_a & &plain_b));
+            let mut all = set_a.clone();
+            all.insert_all(&set_b);
+            prop_assert_eq!((all.len(), &all), ((&plain_a | &plain_b).len() as u64, &of(&plain_a | &plain_b)));
+            let mut rest = set_a.clone();
+            rest.remove_all(&set_b);
+            prop_assert_eq!((rest.len(), &rest), ((&plain_a - &plain_b).len() as u64, &of(&plain_a - &plain_b)));
         }
+    }
+
+    /// Ranges by start and length, more or less full.
+    fn pieces() -> impl Strategy<Value = Vec<(u64, u64)>> {
+        prop::collection::vec((0..700u64, len()), 0..40)
     }
 }
