@@ -48,8 +48,9 @@ impl Handle {
     pub async fn ask(&self, event: impl FnOnce(RequestId) -> Event) -> Result<Answer, Ended> {
         let request = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
-        let asked = Asked { event: event(request), reply: Some((request, reply)) };
-        self.asked.send(asked).await.map_err(|_| Ended)?;
+        // Not the event waits for a place in the queue: ten thousand wait for their answer in its memory.
+        let place = self.asked.reserve().await.map_err(|_| Ended)?;
+        place.send(Asked { event: event(request), reply: Some((request, reply)) });
         let mut hang_up = HangUp { handle: self, request, is_answered: false };
         let answer = answer.await.map_err(|_| Ended);
         hang_up.is_answered = true;

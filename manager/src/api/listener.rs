@@ -83,9 +83,9 @@ pub async fn serve(listener: TcpListener, tls: Option<Arc<ServerConfig>>, state:
             }
         };
         let Some(guest) = crowd.admit() else { continue };
-        let (tls, router, context) = (tls.clone(), router.clone(), context.clone());
         let seat = Arc::downgrade(&guest);
-        let connection = connections.spawn(async move { attend(stream, tls, router, guest, &context).await });
+        let connection =
+            connections.spawn(attend(stream, tls.clone(), router.clone(), guest, context.clone()));
         crowd.seat(seat, connection);
     }
     drop(listener);
@@ -119,17 +119,17 @@ async fn attend(
     tls: Option<TlsAcceptor>,
     router: Router,
     guest: Arc<Guest>,
-    context: &Context,
+    context: Shared,
 ) {
     // Small answers must not wait for each other. A socket that refuses it is about to fail anyway.
     let _ = stream.set_nodelay(true);
     let limits = &context.state.limits;
     let stream = Patient::new(stream, limits.answer);
-    let Some(tls) = tls else { return converse(stream, &router, &guest, context).await };
+    let Some(tls) = tls else { return converse(Box::new(stream), &router, &guest, &context).await };
     // In a box of its own: connections without TLS do not pay for the room that it takes.
     let conversation = Box::pin(async {
         match timeout(limits.handshake, tls.accept(stream)).await {
-            Ok(Ok(stream)) => converse(stream, &router, &guest, context).await,
+            Ok(Ok(stream)) => converse(Box::new(stream), &router, &guest, &context).await,
             Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             Err(_) => tracing::debug!("TLS handshake took too long"),
         }
@@ -137,8 +137,9 @@ async fn attend(
     conversation.await;
 }
 
+/// What it holds while a pull is parked is most of what an idle pilot costs, so all is in boxes that is large.
 async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
-    stream: S,
+    stream: Box<S>,
     router: &Router,
     guest: &Arc<Guest>,
     context: &Context,
@@ -173,7 +174,7 @@ async fn serve_until_parked<S: AsyncRead + AsyncWrite + Unpin>(
     mut parked: mpsc::Receiver<Waiting>,
     keeps_alive: bool,
     context: &Context,
-) -> Option<ParkedConnection<S>> {
+) -> Option<Box<ParkedConnection<S>>> {
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(context.state.limits.header)
@@ -187,7 +188,7 @@ async fn serve_until_parked<S: AsyncRead + AsyncWrite + Unpin>(
         Some(waiting) = parked.recv() => {
             let parts = connection.into_parts();
             let (stream, heard) = (parts.io.into_inner(), parts.read_buf.to_vec());
-            return Some(ParkedConnection { stream, heard, waiting });
+            return Some(Box::new(ParkedConnection { stream, heard, waiting }));
         }
         () = context.stopped() => {
             pin::Pin::new(&mut connection).graceful_shutdown();
@@ -202,7 +203,7 @@ async fn serve_until_parked<S: AsyncRead + AsyncWrite + Unpin>(
 
 /// Serves a connection's requests; the first one, where its answer is there already, with that.
 fn answering(
-    answer: Option<Response>,
+    answer: Option<Box<Response>>,
     lot: Lot,
     guest: Arc<Guest>,
     router: Router,
@@ -210,14 +211,14 @@ fn answering(
     let (answer, router) = (Mutex::new(answer), TowerToHyperService::new(router));
     service_fn(move |mut request: Request<Incoming>| {
         let there = answer.lock().ok().and_then(|mut answer| answer.take());
-        let there = there.or_else(|| guest.is_surplus.then(|| ApiError::crowded().into_response()));
+        let there = there.or_else(|| guest.is_surplus.then(|| Box::new(ApiError::crowded().into_response())));
         // So that a right token is noted where it counts.
         request.extensions_mut().insert(guest.clone());
         request.extensions_mut().insert(lot.clone());
         let answering = router.call(request.map(Body::new));
         async move {
             match there {
-                Some(answer) => Ok(answer),
+                Some(answer) => Ok(*answer),
                 None => answering.await,
             }
         }

@@ -109,15 +109,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Rewound<S> {
 
     /// Waits for an answer; `None`: the peer has hung up. After it, the stand-in of the request is read
     /// first, then what the peer has said already.
-    pub(super) async fn wait(&mut self, mut waiting: Waiting, heard: &[u8]) -> Option<Response> {
+    pub(super) async fn wait(&mut self, mut waiting: Waiting, heard: &[u8]) -> Option<Box<Response>> {
         let mut said = [STAND_IN, heard, &self.early[..]].concat();
         let mut bytes = [0; EARLY_BYTES_MAX];
         let answer = tokio::select! {
-            answer = &mut waiting => answer,
+            answer = &mut waiting => Box::new(answer),
             n = self.stream.read(&mut bytes) => {
                 let n = n.ok().filter(|n| *n > 0)?;
                 said.extend_from_slice(bytes.get(..n)?);
-                waiting.await
+                Box::new(waiting.await)
             }
         };
         self.early = said.into();

@@ -68,12 +68,15 @@ pub(super) async fn pull(State(context): State<Shared>, request: Request) -> Res
     let PullRequest { pilot, mut pull } = decode(format, body).await?;
     pull.session_nonce = Some(check_session(session, pilot)?);
     let lot = lot.filter(|_| pull.wait > Span::ZERO);
+    // What waits is kept small: see the figure for idle pilots in docs/performance.md.
+    let pull = Box::new(pull);
     let answered = async move {
-        let event = |request| Event::Pulled { request, pilot, pull: Box::new(pull) };
-        match ask(&context, event).await? {
-            Answer::Pull(pull) => context.to_pilots.send(answer(format, &pull)?).await,
+        let event = |request| Event::Pulled { request, pilot, pull };
+        let response = match ask(&context, event).await? {
+            Answer::Pull(pull) => answer(format, &pull),
             other => Err(ApiError::unexpected(&other)),
-        }
+        };
+        Box::pin(context.to_pilots.send(response?)).await
     };
     match lot {
         Some(lot) => Ok(lot.wait(Box::pin(answered.map(IntoResponse::into_response))).await),
