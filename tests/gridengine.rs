@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use nix::sys::signal::Signal;
-use tests::{Sandbox, gridengine::Cell, scene::Scene, until};
+use tests::{Sandbox, gridengine::Cell, scene::Scene, text, until};
 
 /// A cluster, and a manager with pilots whose two cores are asked for so; `None` where there can be no cluster.
 fn start(site: &str) -> Option<Scene<Cell>> {
@@ -132,6 +132,12 @@ fn cores_on_several_hosts_are_not_asked_for() {
 #[test]
 fn an_array_is_one_job_whose_tasks_begin_as_there_is_room() {
     let Some(scene) = start_of(3, "parallel_environment: smp, nodes: 3") else { return };
+    // An array that is tried is gone, tasks that never began included, when the check says so.
+    let mut check = scene.sandbox.command(&["platform", "check", "cluster"]);
+    let checked = check.envs(scene.platform.environment.iter().cloned()).output().expect("it runs");
+    let said = text(&checked.stdout) + &text(&checked.stderr);
+    assert!(said.contains("came home") && said.contains("nothing is left there"), "{said}");
+    assert_eq!(scene.platform.say("qstat", &[]), "");
     scene.sandbox.ok(&["submit", "job.yaml"]);
     scene.until_executed(20);
     let said = scene.platform.say("qstat", &[]);

@@ -11,7 +11,7 @@ use std::{
 
 use adapters::{
     Surroundings,
-    command::{BatchJob, BatchState, Queue},
+    command::{BatchJob, Queue},
 };
 use clap::Args;
 use manager::{
@@ -154,13 +154,9 @@ async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Si
     }
     steps.take("folder", there::folder(&mut place).await)?;
     steps.take("agent", agent(&place, site).await)?;
-    let list = place.adapter().list("pf");
-    let listed = place.run(list).await.map_err(|error| error.to_string());
-    let jobs =
-        listed.and_then(|output| place.adapter().read_list(&output).map_err(|error| error.to_string()));
-    let what = |n_jobs| format!("{} of this account", format::counted(n_jobs, "allocation"));
-    let n_there = |jobs: Vec<BatchJob>| jobs.iter().filter(|job| job.state != BatchState::Ended).count();
-    steps.take("listing", jobs.map(|jobs| what(n_there(jobs) as u64)))?;
+    let what =
+        |jobs: Vec<BatchJob>| format!("{} of this account", format::counted(jobs.len() as u64, "allocation"));
+    steps.take("listing", there::listed(&place).await.map(what))?;
     Some(place)
 }
 

@@ -102,6 +102,7 @@ impl Which {
 fn not_in(file: &Path, name: &str, names: &[String]) -> Failure {
     let hint = match nearest(name, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`?"),
+        None if names.is_empty() => "it has none".to_owned(),
         None => format!("its platforms are {}", names.join(", ")),
     };
     Failure::bad_input(format!("{}: found no platform `{name}`; {hint}", file.display()))

@@ -58,11 +58,8 @@ pub(super) async fn run(
     if let Some(came) = came {
         steps.take("probe", with_what_is_known(came, &mut place, &asked_for).await);
     }
-    let mut ended = end(&mut manager, &client).await;
+    let ended = end(&mut manager, &client, &mut place, &asked_for).await;
     manager.close().await;
-    if let Ok(what) = ended {
-        ended = there::remove(&mut place, &asked_for).await.map(|()| what);
-    }
     if !is_interrupted || ended.is_err() {
         steps.take("end", ended);
     }
@@ -121,14 +118,22 @@ async fn why_not(client: &Client, job: JobId, limit: Duration) -> String {
     format!("not home after {limit}: {}", why.unwrap_or_default())
 }
 
-/// Ends the manager and what it asked for.
-async fn end(manager: &mut Manager, client: &Client) -> Result<String, String> {
+/// Ends the manager and what it asked for, and takes away what that has left.
+async fn end(
+    manager: &mut Manager,
+    client: &Client,
+    place: &mut Place,
+    asked_for: &[AllocationView],
+) -> Result<String, String> {
     let began = Instant::now();
     // It may be ending already.
     let _ = client.shut_down(true).await;
-    match tokio::time::timeout(END_LIMIT, manager.wait()).await {
-        Ok(Ok(())) => Ok(format!("nothing is left there after {}", format::span(since(began)))),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("the pilot has not left; see the platform's own listing".to_owned()),
-    }
+    let gone = async {
+        manager.wait().await.map_err(|error| error.to_string())?;
+        there::are_gone(place, asked_for).await
+    };
+    let gone = tokio::time::timeout(END_LIMIT, gone).await;
+    gone.map_err(|_| "the pilot has not left; see the platform's own listing".to_owned())??;
+    there::remove(place, asked_for).await?;
+    Ok(format!("nothing is left there after {}", format::span(since(began))))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use adapters::command::{Command, JOB_LOG, Output};
+use adapters::command::{BatchJob, BatchState, Command, JOB_LOG, Output};
 use manager::place::Place;
 use scheduler::engine::views::AllocationView;
 
@@ -10,6 +10,9 @@ use crate::show::format;
 
 /// To look at files and to start a program, over slow lines and on slow disks.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// How often a listing is asked for what is on its way out.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Writes some blocks into the folder `$1` and reads them, then prints how many KiB are free there.
 const TRY_FOLDER: &str = r#"umask 077; mkdir -p "$1" && cd "$1" || exit
@@ -48,6 +51,22 @@ pub(super) async fn agent(place: &Place) -> Result<String, String> {
         [name, version] if name.starts_with("pilotfish") => Ok(format!("{version}, {path}")),
         _ => Err(format!("{path} is no agent; asked for its version it said `{}`", shown(&said))),
     }
+}
+
+/// Batch jobs of pilots that have not ended.
+pub(super) async fn listed(place: &Place) -> Result<Vec<BatchJob>, String> {
+    let output = place.run(place.adapter().list("pf")).await.map_err(|error| error.to_string())?;
+    let jobs = place.adapter().read_list(&output).map_err(|error| error.to_string())?;
+    Ok(jobs.into_iter().filter(|job| job.state != BatchState::Ended).collect())
+}
+
+/// Waits until a listing shows none of them: tasks of a job array leave it later than their pilots do.
+pub(super) async fn are_gone(place: &Place, allocations: &[AllocationView]) -> Result<(), String> {
+    let is_ours = |job: &BatchJob| allocations.iter().any(|allocation| allocation.tag == job.tag);
+    while listed(place).await?.iter().any(is_ours) {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Ok(())
 }
 
 /// What is known of an allocation whose pilot does not come: what its batch job wrote, or why it waits.
