@@ -384,6 +384,59 @@ pub struct Profiles {
     pub profiles: Vec<ProfileView>,
 }
 
+/// The policies, and what became of them.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PoliciesAnswer {
+    /// Each layer.
+    pub layers: Vec<LayerView>,
+    /// What operators have set, the latest last.
+    pub history: Vec<LayerChange>,
+}
+
+/// The policy of a layer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LayerView {
+    /// The layer.
+    pub layer: String,
+    /// Its policy.
+    pub policy: String,
+    /// The one that the configuration names.
+    pub configured: String,
+    /// Those that there are.
+    pub choices: Vec<String>,
+}
+
+/// Somebody has set the policy of a layer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LayerChange {
+    /// When.
+    pub at: Time,
+    /// Who.
+    pub by: String,
+    /// The layer.
+    pub layer: String,
+    /// Its policy before.
+    pub before: String,
+    /// Its policy since.
+    pub policy: String,
+    /// Whether the configuration has changed since, which takes no notice of it.
+    pub is_over: bool,
+}
+
+/// Another policy for a layer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PolicyRequest {
+    /// The layer.
+    pub layer: String,
+    /// Its policy.
+    pub policy: String,
+}
+
 /// What is to be forgotten.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

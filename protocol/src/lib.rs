@@ -4,6 +4,7 @@ pub mod api;
 pub mod codec;
 pub mod job;
 pub mod pilot;
+pub mod policies;
 pub mod sweep;
 pub mod template;
 pub mod units;

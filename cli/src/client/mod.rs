@@ -11,8 +11,9 @@ use serde::{Serialize, de::DeserializeOwned};
 use protocol::{
     api::{
         AccessFile, Allocations, CancelRequest, Changed, ErrorAnswer, ErrorBody, Explanation, ForgetRequest,
-        Jobs, LimitsRequest, Outputs, PREFIX, Pilots, Platforms, Profiles, ReloadRequest, Reloaded, ShutDown,
-        ShutdownRequest, Status, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo,
+        Jobs, LimitsRequest, Outputs, PREFIX, Pilots, Platforms, PoliciesAnswer, PolicyRequest, Profiles,
+        ReloadRequest, Reloaded, ShutDown, ShutdownRequest, Status, SubmitRequest, Submitted, TaskDetail,
+        TaskSelection, Tasks, VersionInfo,
     },
     job::JobSpec,
 };
@@ -241,6 +242,17 @@ impl Client {
     /// Wants something else of a platform: `pause`, `resume`, `drain` or `detach`.
     pub async fn change_platform(&self, name: &str, verb: &str) -> Result<PlatformView, ClientError> {
         self.post(&format!("/platforms/{name}/{verb}"), &()).await
+    }
+
+    /// The policies and their history.
+    pub async fn policies(&self) -> Result<PoliciesAnswer, ClientError> {
+        self.get("/policies").await
+    }
+
+    /// Sets the policy of a layer.
+    pub async fn set_policy(&self, layer: &str, policy: &str) -> Result<PoliciesAnswer, ClientError> {
+        let request = PolicyRequest { layer: layer.to_owned(), policy: policy.to_owned() };
+        self.post("/policies/set", &request).await
     }
 
     /// What was learned of applications.

@@ -16,6 +16,7 @@ mod pause;
 mod pilots;
 mod platform;
 mod platforms;
+mod policies;
 mod profiles;
 mod reproduce;
 mod resume;
@@ -74,6 +75,8 @@ pub enum Command {
     Pilots(pilots::PilotsArgs),
     /// List platforms
     Platforms(platforms::PlatformsArgs),
+    /// Show or set the policies that decide who runs what and where
+    Policies(policies::PoliciesArgs),
     /// Show what was learned of applications, or forget it
     Profiles(profiles::ProfilesArgs),
     /// Try, show, pause or limit platforms
@@ -131,6 +134,7 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::RetryFailed(args) => retry_failed::run(args).await,
         Command::Pilots(args) => pilots::run(args).await,
         Command::Platforms(args) => platforms::run(args).await,
+        Command::Policies(args) => policies::run(args).await,
         Command::Profiles(args) => profiles::run(args).await,
         Command::Platform(args) => platform::run(*args).await,
         Command::Allocation(args) => allocation::run(args).await,

@@ -133,6 +133,7 @@ impl From<Refusal> for ApiError {
             Refusal::NoJob(_) => (StatusCode::NOT_FOUND, "no-such-job"),
             Refusal::NoTask(TaskId { .. }, _) => (StatusCode::NOT_FOUND, "no-such-task"),
             Refusal::NoPilot(_) => (StatusCode::NOT_FOUND, "no-such-pilot"),
+            Refusal::PoliciesChanged => (StatusCode::CONFLICT, "changed-meanwhile"),
             Refusal::NoProfile(_) => (StatusCode::NOT_FOUND, "no-such-profile"),
             Refusal::NoPlatform(_) => (StatusCode::NOT_FOUND, "no-such-platform"),
             Refusal::UnknownAllocation(_) => (StatusCode::NOT_FOUND, "no-such-allocation"),

@@ -17,6 +17,7 @@ mod outputs;
 mod parking;
 mod patience;
 mod pilots;
+mod policies;
 mod room;
 mod routes;
 mod show;

@@ -218,6 +218,6 @@ async fn change(
     }
 }
 
-fn check_operator(user: &User) -> Result<(), ApiError> {
+pub(super) fn check_operator(user: &User) -> Result<(), ApiError> {
     if user.is_operator { Ok(()) } else { Err(ApiError::not_operator(&user.name)) }
 }

@@ -12,9 +12,9 @@ use axum::{
 use protocol::{
     api::{
         self, Allocations, AllocationsQuery, CancelRequest, Changed, EventsQuery, Explanation, ForgetRequest,
-        Jobs, LimitsRequest, Outputs, OutputsQuery, Pilots, PilotsQuery, Platforms, Profiles, ReloadRequest,
-        Reloaded, ShutDown, ShutdownRequest, Status, StreamEvent, SubmitRequest, Submitted, TaskDetail,
-        TaskSelection, Tasks, TasksQuery, VersionInfo,
+        Jobs, LimitsRequest, Outputs, OutputsQuery, Pilots, PilotsQuery, Platforms, PoliciesAnswer,
+        PolicyRequest, Profiles, ReloadRequest, Reloaded, ShutDown, ShutdownRequest, Status, StreamEvent,
+        SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, TasksQuery, VersionInfo,
     },
     job::{
         JobSpec,
@@ -29,7 +29,8 @@ use scheduler::engine::{
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
-    Shared, error::ApiError, events, extract::User, jobs, openapi, operators, outputs, pilots, show, tasks,
+    Shared, error::ApiError, events, extract::User, jobs, openapi, operators, outputs, pilots, policies,
+    show, tasks,
 };
 
 /// What a page of rows takes while it is made: eight MiB of outputs or parameters, as JSON.
@@ -168,6 +169,19 @@ fn routes_of_platforms() -> Vec<Route> {
             operators::limits,
         )
         .body::<LimitsRequest>(),
+        get(
+            "/policies",
+            "The policy of each layer, and what operators have set.",
+            json::<PoliciesAnswer>(),
+            policies::show,
+        ),
+        post(
+            "/policies/set",
+            "Another policy for a layer. What pilots hold they keep. For operators.",
+            json::<PoliciesAnswer>(),
+            policies::set,
+        )
+        .body::<PolicyRequest>(),
         get("/profiles", "What was learned of applications.", json::<Profiles>(), show::profiles),
         post(
             "/profiles/reset",

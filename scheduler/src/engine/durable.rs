@@ -7,6 +7,7 @@ use super::{
     allocation::{Allocation, AllocationState, Census},
     experience::Experience,
     interface::{JobRequest, PlatformMode, PlatformSpec},
+    policies::{self, PolicyChange},
     record::{Blamed, CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
 };
 use crate::{
@@ -34,6 +35,7 @@ pub struct Durable {
     used: BTreeMap<PlatformId, BTreeMap<String, Span>>,
     /// What attempts there have shown, by application.
     learned: BTreeMap<PlatformId, BTreeMap<String, Experience>>,
+    policy_changes: Vec<PolicyChange>,
 }
 
 /// A job's durable state.
@@ -297,6 +299,11 @@ impl Durable {
         &self.pilots
     }
 
+    /// The last changes of policies, oldest first.
+    pub fn policy_changes(&self) -> &[PolicyChange] {
+        &self.policy_changes
+    }
+
     /// The job of a submission key.
     pub fn submission(&self, key: &str) -> Option<JobId> {
         self.submissions.get(key).copied()
@@ -312,6 +319,11 @@ impl Durable {
             Record::PlatformModeSet { platform, mode, .. } => _ = self.modes.insert(*platform, *mode),
             Record::ProfileForgotten { application, .. } => {
                 self.learned.values_mut().for_each(|known| _ = known.remove(application));
+            }
+            Record::PoliciesSet { by, configured, before, policies, at } => {
+                let (at, by, configured) = (*at, by.clone(), *configured);
+                let change = PolicyChange { at, by, configured, before: *before, policies: *policies };
+                policies::remember(&mut self.policy_changes, change);
             }
             Record::JobAccepted { job, request, at } => {
                 if let Some(key) = &request.submission_key {

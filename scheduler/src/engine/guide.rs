@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     Turn,
     durable::{Durable, Job},
-    settings::Settings,
     volatile::{Timer, Volatile},
 };
 use crate::{
@@ -69,10 +68,16 @@ fn is_needed(policies: &Policies) -> bool {
 }
 
 impl Volatile {
-    /// Something has changed that policies look at.
-    pub fn want_guide(&mut self, settings: &Settings, now: Time) {
-        if is_needed(&settings.policies) {
+    fn want_guide(&mut self, policies: &Policies, now: Time) {
+        if is_needed(policies) {
             self.arm_guide(self.guide.made_at.map_or(now, |made_at| (made_at + LASTS_AT_LEAST).max(now)));
+        }
+    }
+
+    /// What other policies have said counts no more.
+    pub fn drop_guide(&mut self) {
+        if let Some(due_at) = std::mem::take(&mut self.guide).due_at {
+            self.timers.remove(&(due_at, Timer::Guide));
         }
     }
 
@@ -87,15 +92,21 @@ impl Volatile {
 }
 
 impl Turn<'_> {
+    /// Something has changed that policies look at.
+    pub(super) fn want_guide(&mut self) {
+        self.volatile.want_guide(&self.policies(), self.now);
+    }
+
     /// Works it out anew. O(users × platforms + applications × platforms + jobs that are open).
     pub(super) fn renew_guide(&mut self) {
         let before = std::mem::take(&mut self.volatile.guide);
         let scene = Scene::of(self.durable, self.volatile);
+        let policies = self.durable.policies(self.settings.policies);
         let mut guide = Guide { made_at: Some(self.now), ..Guide::default() };
-        if let Some(allocation) = self.settings.policies.allocation.filter(|_| !scene.is_empty()) {
+        if let Some(allocation) = policies.allocation.filter(|_| !scene.is_empty()) {
             let runtimes = scene.runtimes_of_users();
             let tasks: Vec<u64> = scene.users.values().map(|user| user.cores_wanted).collect();
-            let affinity = self.settings.policies.affinity.table(&runtimes, &vec![true; tasks.len()]);
+            let affinity = policies.affinity.table(&runtimes, &vec![true; tasks.len()]);
             let (users, platforms) = (scene.user_names(), scene.platforms.clone());
             let same = |held: &&(Vec<String>, Vec<PlatformId>, _)| held.0 == users && held.1 == platforms;
             let favourites = before.favourites.as_ref().filter(same).map(|(.., table)| table);
@@ -107,7 +118,7 @@ impl Turn<'_> {
             }
             guide.favourites = shares.favourites.map(|table| (users, platforms, table));
         }
-        if let Some(policy) = self.settings.policies.matching.by_application() {
+        if let Some(policy) = policies.matching.by_application() {
             guide.scores = scene.scores(policy);
         }
         let goes_on = !scene.is_empty();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    policies::PoliciesView,
     profile::ProfileView,
     record::Record,
     views::{AllocationView, JobView, PilotView, PlatformView, StatusView, TaskView},
@@ -12,6 +13,7 @@ use super::{
 use crate::{
     explain::Reason,
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
+    policy::Policies,
     pull::{LeaveReason, Pull, PullAnswer, Registered, Registration, TaskNeeds},
     ranges::TaskSet,
     resources::Resources,
@@ -186,6 +188,8 @@ pub enum Query {
     Allocation(AllocationId),
     /// What was learned of all applications.
     Profiles,
+    /// The policies and their history.
+    Policies,
     /// Why a job is where it is.
     ExplainJob(JobId),
     /// Why a task is where it is.
@@ -233,6 +237,8 @@ pub enum Event {
     AllocationCancelAsked { request: RequestId, allocation: AllocationId, is_urgent: bool },
     /// An operator wants to have forgotten what was learned of an application.
     ForgetAsked { request: RequestId, application: String },
+    /// An operator wants other policies than those that he has seen.
+    PoliciesAsked { request: RequestId, by: String, before: Policies, policies: Policies },
     /// A user submits a job.
     JobSubmitted { request: RequestId, job: Box<JobRequest> },
     /// A user asks to change jobs.
@@ -331,6 +337,9 @@ pub enum Refusal {
     /// Nothing was learned of it.
     #[error("nothing is known of an application {0:?}")]
     NoProfile(String),
+    /// Somebody else was sooner.
+    #[error("somebody else has set policies meanwhile; look at them again")]
+    PoliciesChanged,
     /// The job is in a state where that means nothing.
     #[error("job {job} is {state}, so it cannot be {wanted}")]
     WrongState {
@@ -400,6 +409,8 @@ pub enum Answer {
     Allocation(Box<AllocationView>),
     /// What was learned, by name of the application.
     Profiles(Vec<ProfileView>),
+    /// The policies.
+    Policies(Box<PoliciesView>),
     /// Reasons, the decisive one first.
     Reasons(Vec<Reason>),
     /// A job's spec.

@@ -71,7 +71,7 @@ impl Turn<'_> {
             self.command(pilot, PilotCommand::Return { job: id, tasks });
         }
         self.volatile.free_keepers(id, 0);
-        self.volatile.want_guide(self.settings, self.now);
+        self.want_guide();
         self.durable.jobs().get(&id).map_or(0, |job| job.open.len())
     }
 
@@ -115,7 +115,7 @@ impl Turn<'_> {
             return;
         }
         self.volatile.remove_job(id);
-        self.volatile.want_guide(self.settings, self.now);
+        self.want_guide();
         self.notify(Notice::JobEnded(id));
         for pilot in self.volatile.take_knowing(id) {
             self.command(pilot, PilotCommand::Forget { job: id });

@@ -7,6 +7,7 @@ pub mod allocation;
 pub mod durable;
 pub mod experience;
 pub mod interface;
+pub mod policies;
 pub mod profile;
 pub mod record;
 pub mod settings;
@@ -136,6 +137,9 @@ impl Turn<'_> {
                 self.cancel_asked(request, allocation, is_urgent);
             }
             Event::ForgetAsked { request, application } => self.forget(request, application),
+            Event::PoliciesAsked { request, by, before, policies } => {
+                self.set_policies(request, by, before, policies);
+            }
             Event::JobSubmitted { request, job } => self.submit_job(request, *job),
             Event::JobChangeAsked { request, caller, job, change } => {
                 self.change_job(request, &caller, job, change);

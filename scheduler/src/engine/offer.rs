@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     ids::PilotId,
-    policy::bundling::Situation,
+    policy::{Policies, bundling::Situation},
     resources::Resources,
     time::{Span, Time},
 };
@@ -20,6 +20,7 @@ const REFILL: f64 = 0.25;
 /// What a pilot has to offer at this moment.
 pub(super) struct Offer<'a> {
     settings: &'a Settings,
+    pub(super) policies: Policies,
     pub(super) pilot: &'a Pilot,
     now: Time,
     /// What its leases leave.
@@ -45,7 +46,9 @@ impl<'a> Offer<'a> {
         let capacity = &pilot.node.capacity;
         let (mut free, free_soon) = (capacity.clone(), capacity.clone());
         free.take(&state.used, 1);
-        let mut offer = Offer { settings, pilot, now, free, free_soon, load: 0.0, longest: Span::ZERO };
+        let policies = durable.policies(settings.policies);
+        let mut offer =
+            Offer { settings, policies, pilot, now, free, free_soon, load: 0.0, longest: Span::ZERO };
         let held = || {
             let leases = state.leases.iter();
             leases.filter_map(|(job, tasks)| Some((durable.jobs().get(job)?, tasks.len())))
@@ -122,7 +125,7 @@ impl<'a> Offer<'a> {
             n_pilots: choice.n_fitting,
             n_brief: choice.n_slots.saturating_mul(self.n_brief(choice.job)),
         };
-        self.settings.policies.bundling.size(situation)
+        self.policies.bundling.size(situation)
     }
 
     /// How many of the job's tasks a slot runs, one after the other, in a time too short to be divided.

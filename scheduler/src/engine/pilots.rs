@@ -47,7 +47,7 @@ impl Turn<'_> {
         };
         self.volatile.add_pilot(self.durable, id, state);
         self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
-        self.volatile.want_guide(self.settings, self.now);
+        self.want_guide();
         if let Some(before) = before {
             self.lose_pilot(before, "its process was started again");
         }

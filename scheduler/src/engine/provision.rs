@@ -48,7 +48,7 @@ impl Turn<'_> {
 
     /// Something changed that may want more pilots: all platforms are looked at in this step.
     pub(super) fn stir_platforms(&mut self) {
-        self.volatile.want_guide(self.settings, self.now);
+        self.want_guide();
         let ids: Vec<PlatformId> = self.volatile.platforms.keys().copied().collect();
         for id in ids {
             self.volatile.arm_platform(id, self.now);

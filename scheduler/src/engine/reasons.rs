@@ -205,7 +205,7 @@ impl Reader<'_> {
         is_first.then(|| Reason::BehindJob {
             job: other,
             user: rival.request.user.clone(),
-            policy: format!("{:?}", self.settings.policies.matching).to_lowercase(),
+            policy: format!("{:?}", self.durable.policies(self.settings.policies).matching).to_lowercase(),
             priority: rival.request.priority,
             held_cores: cores(&other),
             own_cores: cores(&id),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::interface::{JobRequest, PlatformMode, PlatformSpec};
 use crate::{
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
+    policy::Policies,
     pull::NodeFacts,
     ranges::TaskSet,
     results::{FailureKind, Successes, TaskOutput, Usage},
@@ -24,6 +25,8 @@ pub enum Record {
     PlatformModeSet { platform: PlatformId, mode: PlatformMode, at: Time },
     /// What was learned of an application is forgotten.
     ProfileForgotten { application: String, at: Time },
+    /// An operator has set policies; what they were, and what the configuration said then.
+    PoliciesSet { by: String, configured: Policies, before: Policies, policies: Policies, at: Time },
     /// A job is kept.
     JobAccepted { job: JobId, request: JobRequest, at: Time },
     /// Nothing more of the job begins.
@@ -74,6 +77,7 @@ impl Record {
             Record::PlatformAttached { at, .. }
             | Record::PlatformModeSet { at, .. }
             | Record::ProfileForgotten { at, .. }
+            | Record::PoliciesSet { at, .. }
             | Record::JobAccepted { at, .. }
             | Record::JobPaused { at, .. }
             | Record::JobResumed { at, .. }

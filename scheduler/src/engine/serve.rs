@@ -39,7 +39,7 @@ impl Turn<'_> {
             && has_room_for_templates(settings, durable, volatile, id, &bundles)
         {
             // One bundle a job: after a second one the first would not have been cut at the job's tail.
-            let Some(mut choice) = next(settings, volatile, &offer, &mut choices, (id, kept)) else { break };
+            let Some(mut choice) = next(volatile, &offer, &mut choices, (id, kept)) else { break };
             let (id_of_job, n) = (choice.candidate.job, offer.bundle_size(&choice).min(n_of_share(&choice)));
             let revoked = volatile.pilots.get(&id).and_then(|state| state.revoked.get(&id_of_job)).cloned();
             let excluded = revoked.unwrap_or_default();
@@ -148,7 +148,6 @@ fn has_room_for_templates(
 /// cores of this pilot that others would only take from it again and again, one after the other. Once the
 /// pilot keeps them, whose turn it is elsewhere changes nothing: a wide task would lose all again and again.
 fn next<'a>(
-    settings: &Settings,
     volatile: &mut Volatile,
     offer: &Offer<'_>,
     choices: &mut Vec<Choice<'a>>,
@@ -179,7 +178,7 @@ fn next<'a>(
     let at = match choices.iter().position(|choice| keeps(choice) && of_most(choice)) {
         Some(at) => at,
         None if choices.iter().all(|choice| offer.n_room(choice) == 0) => return None,
-        None => settings.policies.matching.choose(candidates)?,
+        None => offer.policies.matching.choose(candidates)?,
     };
     let choice = choices.swap_remove(at);
     if offer.n_room(&choice) > 0 {

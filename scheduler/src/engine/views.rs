@@ -211,6 +211,7 @@ impl<'a> Reader<'a> {
                 Answer::Allocation(Box::new(self.allocation(id, held)))
             }
             Query::Profiles => Answer::Profiles(self.profiles()),
+            Query::Policies => Answer::Policies(Box::new(self.durable.policies_view(self.settings.policies))),
             Query::ExplainJob(id) => Answer::Reasons(self.explain_job(id, self.known_job(id)?)),
             Query::ExplainTask(task) => Answer::Reasons(self.explain_task(task)?),
             Query::ExplainPilot(id) => Answer::Reasons(self.explain_pilot(id)?),

@@ -10,7 +10,6 @@ mod model;
 pub mod past;
 pub mod patience;
 mod plan;
-pub mod policies;
 mod read;
 mod read_log;
 mod read_users;

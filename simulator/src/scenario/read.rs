@@ -4,6 +4,7 @@ use std::path::Path;
 
 use protocol::{
     job::{Fields, Locator, Node, Problem, Reader, in_file, limits::CORES_MAX, nearest, parse_yaml},
+    policies,
     units::parse_duration_ms,
 };
 use scheduler::{policy::Policies, resources::Resources, time::Span};
@@ -13,7 +14,6 @@ use super::{
     distribution::Distribution,
     past::PastJob,
     patience::LASTS_AT_MOST,
-    policies,
     read_users::{self, Jobs, Known},
 };
 

@@ -412,8 +412,8 @@ prop_compose! {
         faults.rates.commit_dies = dies * 100;
         faults.manager_deaths = vec![Span::from_secs(300); (dies > 0).into()];
         let (matching, bundling) = (["turns", "fifo"][layers.0], ["guided", "single", "fixed-3"][layers.1]);
-        let policies = super::policies::with(Policies::default(), "matching", matching).unwrap();
-        let policies = super::policies::with(policies, "bundling", bundling).unwrap();
+        let policies = protocol::policies::with(Policies::default(), "matching", matching).unwrap();
+        let policies = protocol::policies::with(policies, "bundling", bundling).unwrap();
         let users = ["ada", "bob", "eve"].map(str::to_owned).to_vec();
         let past = past.into();
         Scenario { seed, platforms, applications, users, lots, past, policies, patience: None, history: None, faults }

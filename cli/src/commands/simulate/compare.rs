@@ -7,6 +7,7 @@ use std::{
 };
 
 use indicatif::ProgressBar;
+use protocol::policies;
 use scheduler::policy::Policies;
 use serde_json::{Value, json};
 use simulator::{
@@ -17,7 +18,6 @@ use simulator::{
         Scenario,
         measures::{Account, Measure, Row},
         patience::HowFar,
-        policies,
     },
 };
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use indicatif::ProgressBar;
-use protocol::api::ReasonRow;
+use protocol::{api::ReasonRow, policies};
 use scheduler::{explain::Reason, policy::Policies, time::Span};
 use serde_json::{Map, Value, json};
 use simulator::scenario::{
@@ -15,7 +15,6 @@ use simulator::scenario::{
     distribution::span,
     measures::{Account, Measure, Row},
     patience::{Cause, HowFar, Stopped},
-    policies,
 };
 
 use super::{SimulateArgs, progress, subject::Subject, targets::Targets, until_interrupted};

@@ -128,3 +128,59 @@ fn who_comes_later_has_a_share_within_a_second() {
     two.scene.wait_awake(1);
     assert_eq!(shares(&mut two), [of(&[("bob", 4)]), of(&[("bob", 4)])]);
 }
+
+fn set_policies(scene: &mut Scene, before: Policies, policies: Policies) -> Option<Answer> {
+    scene.say(|request| Event::PoliciesAsked { request, by: "ada".into(), before, policies })
+}
+
+#[test]
+fn what_an_operator_sets_goes_for_what_is_sent_next() {
+    let none = Policies::default();
+    let pa_rr = policies(Some(Allocation::PaRr { unit_cores: 1 }), Matching::Turns);
+    for (changes, expected) in [
+        (vec![], [[0, 4], [4, 0]]),
+        (vec![pa_rr], [[4, 0], [0, 4]]),
+        (vec![pa_rr, none], [[0, 4], [4, 0]]),
+        (vec![policies(None, Matching::Fifo)], [[4, 0], [4, 0]]),
+    ] {
+        let mut two = Two::new(none);
+        let ada = two.scene.submit(of_user("ada", "docking", 100));
+        let bob = two.scene.submit(of_user("bob", "search", 100));
+        let mut before = none;
+        for policies in &changes {
+            let answer = set_policies(&mut two.scene, before, *policies);
+            let Some(Answer::Policies(view)) = answer else { panic!("{answer:?}") };
+            assert_eq!((view.policies, view.configured), (*policies, none));
+            before = *policies;
+            two.scene.wait_awake(2);
+        }
+        assert_eq!(two.dealt([ada, bob]), expected, "{changes:?}");
+    }
+}
+
+#[test]
+fn what_was_set_goes_on_after_a_restart_until_the_configuration_changes() {
+    let mut scene = Scene::new();
+    let (none, fifo) = (Policies::default(), policies(None, Matching::Fifo));
+    assert_eq!(
+        set_policies(&mut scene, fifo, none),
+        Some(Answer::Refused(Refusal::PoliciesChanged)),
+        "somebody was sooner"
+    );
+    set_policies(&mut scene, none, none);
+    assert!(scene.records.is_empty(), "nothing has changed");
+    set_policies(&mut scene, none, fifo);
+    let again = |configured: Policies| {
+        let settings = Settings { policies: configured, ..Settings::default() };
+        let mut engine = Engine::restore(settings, 2, scene.now, scene.records.clone());
+        let asked = Event::Asked { request: RequestId(1), query: Query::Policies };
+        let effects = engine.handle(scene.now, asked).effects;
+        let Some(Effect::Answer { answer: Answer::Policies(view), .. }) = effects.first() else {
+            panic!("{effects:?}")
+        };
+        (view.policies, view.changes.len())
+    };
+    assert_eq!(again(none), (fifo, 1));
+    let ni = policies(None, Matching::Ni);
+    assert_eq!(again(ni), (ni, 1), "the configuration says something else than it did");
+}

@@ -1,10 +1,11 @@
 //! The `policies:` words, taken from the engine's own registry.
 
-use protocol::job::nearest;
 use scheduler::policy::Policies;
 use serde_json::Value;
 
-/// Layers of the papers that scenarios do not compose: `pilotfish reproduce` runs them, each in the world of
+use crate::{api::LayerView, job::nearest};
+
+/// Layers of the papers that the engine does not compose: `pilotfish reproduce` runs them, each in the world of
 /// its paper.
 const NOT_COMPOSED: [&str; 5] = ["distribution", "mapping", "placement", "scaling", "stealing"];
 
@@ -51,7 +52,7 @@ fn no_layer(layer: &str, layers: &[String]) -> Refused {
     let (found, expected) = match nearest(layer, layers.iter().map(String::as_str)) {
         // Before what is near: `mapping` is no misspelt `matching`.
         _ if NOT_COMPOSED.contains(&layer) => {
-            (format!("the layer `{layer}`, which scenarios do not compose yet"), those)
+            (format!("the layer `{layer}`, which the engine does not compose yet"), those)
         }
         Some(near) => (format!("the unknown layer `{layer}`"), format!("did you mean `{near}`?")),
         None => (format!("the unknown layer `{layer}`"), those),
@@ -67,7 +68,8 @@ fn no_policy(layer: &str, word: &str) -> Refused {
     let is_by_estimate = BY_ESTIMATE.iter().any(|(of, names)| *of == layer && names.contains(&name));
     let (found, expected) = match nearest(word, words.iter().map(String::as_str)) {
         _ if is_by_estimate => {
-            let why = "which scenarios do not compose yet: it needs estimates that the engine does not keep";
+            let why =
+                "which the engine does not compose yet: it needs estimates that the engine does not keep";
             (format!("`{word}`, {why}"), those)
         }
         _ if layer == "bundling" && word.starts_with("fixed") => {
@@ -77,6 +79,23 @@ fn no_policy(layer: &str, word: &str) -> Refused {
         None => (format!("`{word}`"), those),
     };
     Refused { is_layer: false, found, expected }
+}
+
+/// Every layer as people see it: its policy, what the configuration names, and those that there are.
+pub fn layer_views(policies: Policies, configured: Policies) -> Vec<LayerView> {
+    let view = |((layer, policy), (_, configured)): ((String, String), (String, String))| {
+        let choices = words(&layer);
+        LayerView { layer, policy, configured, choices }
+    };
+    pairs(policies).into_iter().zip(pairs(configured)).map(view).collect()
+}
+
+/// The layers in which two differ: each with the policy of the one and of the other.
+pub fn differences(before: Policies, after: Policies) -> impl Iterator<Item = (String, String, String)> {
+    let pairs = pairs(before).into_iter().zip(pairs(after));
+    pairs
+        .filter(|(before, after)| before != after)
+        .map(|((layer, before), (_, after))| (layer, before, after))
 }
 
 /// Each layer and the word of its policy.
@@ -151,10 +170,10 @@ mod tests {
     }
 
     #[test]
-    fn what_the_papers_have_and_scenarios_do_not_is_said_to_be_so() {
+    fn what_the_papers_have_and_the_engine_does_not_is_said_to_be_so() {
         for layer in super::NOT_COMPOSED {
             let refused = with(Policies::default(), layer, "pa-rr").unwrap_err();
-            assert_eq!(refused.found, format!("the layer `{layer}`, which scenarios do not compose yet"));
+            assert_eq!(refused.found, format!("the layer `{layer}`, which the engine does not compose yet"));
             assert_eq!(refused.expected, "the layers here are allocation, affinity, matching, bundling");
         }
         for (layer, word) in [
@@ -164,7 +183,8 @@ mod tests {
             ("bundling", "alstb"),
         ] {
             let refused = with(Policies::default(), layer, word).unwrap_err();
-            let why = "which scenarios do not compose yet: it needs estimates that the engine does not keep";
+            let why =
+                "which the engine does not compose yet: it needs estimates that the engine does not keep";
             assert_eq!(refused.found, format!("`{word}`, {why}"));
             assert!(refused.expected.starts_with(&format!("the policies of {layer} here are ")));
         }
