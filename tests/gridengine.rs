@@ -4,7 +4,12 @@
 use std::collections::BTreeSet;
 
 use nix::sys::signal::Signal;
-use tests::{Sandbox, gridengine::Cell, scene::Scene, text, until};
+use tests::{
+    Sandbox,
+    gridengine::Cell,
+    scene::{Scene, dies_while_it_submits, held_up},
+    text, until,
+};
 
 /// A cluster, and a manager with pilots whose two cores are asked for so; `None` where there can be no cluster.
 fn start(site: &str) -> Option<Scene<Cell>> {
@@ -109,6 +114,23 @@ fn managers_killed_while_jobs_wait_and_run_leak_nothing() {
     scene.kill_manager();
     scene.serve();
     ends_well(scene, 0);
+}
+
+#[test]
+fn managers_killed_before_and_after_a_submission_ask_for_no_more_than_they_may() {
+    for moment in ["before", "after"] {
+        let sandbox = Sandbox::new();
+        let Some(mut cell) = Cell::start(&sandbox) else { return };
+        cell.environment = held_up(&sandbox, &cell.environment, ("qsub", "qstat"), moment);
+        let fields = "name: cluster, adapter: gridengine, queue: batch.q, pilots_max: 2, walltime: 10m, \
+                      parallel_environment: smp";
+        let mut scene = Scene::start_with(sandbox, cell, fields, "submit_limit: 60s");
+        dies_while_it_submits(&mut scene);
+        assert!(scene.platform.jobs("rps").len() <= 2, "those of before are known");
+        let n_asked = scene.sandbox.read("asked").lines().count();
+        ends_well(scene, 0);
+        assert_eq!(n_asked, 2, "killed {moment} the submission");
+    }
 }
 
 #[test]

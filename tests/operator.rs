@@ -172,6 +172,8 @@ fn what_would_be_submitted_is_printed_whole() {
         platform("grid", "gridengine", "parallel_environment: smp"),
         platform("pbs", "pbs", "queue: workq"),
         platform("power", "loadleveler", "class: parallel"),
+        platform("scratch", "slurm", "folder: /scratch/pilots"),
+        platform("far", "slurm", "ssh: ada@login, folder: /work/ada"),
     ];
     sandbox.write("manager.yaml", &format!("platforms:\n{}", platforms.concat()));
     for (name, said) in [
@@ -179,6 +181,8 @@ fn what_would_be_submitted_is_printed_whole() {
         ("grid", ["qsub", "-pe"]),
         ("pbs", ["qsub", "ncpus=8"]),
         ("power", ["llsubmit", "class = parallel"]),
+        ("scratch", ["sbatch", "/scratch/pilots/pf000000-1"]),
+        ("far", ["/work/ada/pilots/pf000000-1", "/work/ada/agent-HASH"]),
     ] {
         let script = sandbox.ok(&["platform", "script", name]);
         assert!(said.iter().all(|word| script.contains(word)), "{name}: {script}");
@@ -268,5 +272,40 @@ fn what_was_measured_of_applications_outlives_the_manager_until_it_is_forgotten(
     assert_eq!(sandbox.json(&["profiles", "list"]), Value::Array(vec![]));
     let refused = sandbox.run(&["profiles", "reset", "dock"]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    ends(&sandbox, manager);
+}
+
+#[test]
+fn a_policy_is_set_while_the_manager_runs_and_goes_on_until_the_configuration_says_another() {
+    let sandbox = Sandbox::new();
+    sandbox.write("manager.yaml", "policies: {matching: fifo}\n");
+    let serve = || sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    let words = || sandbox.ok(&["policies", "--quiet"]);
+    let manager = serve();
+    assert_eq!(words(), "allocation=none\naffinity=rpa\nmatching=fifo\nbundling=guided\n");
+    let set = |layer: &str, policy: &str| sandbox.ok(&["policies", "set", layer, policy]);
+    assert_eq!(set("matching", "alstb"), "matching is alstb now, it was fifo\n");
+    assert_eq!(set("matching", "alstb"), "matching is alstb already\n");
+    assert_eq!(set("allocation", "pa-rr-4"), "allocation is pa-rr-4 now, it was none\n");
+    for (layer, policy, hint) in [
+        ("matching", "alst", "found `alst`; did you mean `alstb`?"),
+        ("matchin", "fifo", "did you mean `matching`?"),
+        ("allocation", "paf-0", "say the percentage of favourites"),
+    ] {
+        let refused = sandbox.run(&["policies", "set", layer, policy]);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(text(&refused.stderr).contains(hint), "{refused:?}");
+    }
+    ends(&sandbox, manager);
+    let manager = serve();
+    assert_eq!(words(), "allocation=pa-rr-4\naffinity=rpa\nmatching=alstb\nbundling=guided\n");
+    ends(&sandbox, manager);
+    sandbox.write("manager.yaml", "policies: {bundling: single}\n");
+    let manager = serve();
+    assert_eq!(words(), "allocation=none\naffinity=rpa\nmatching=turns\nbundling=single\n");
+    let history = sandbox.json(&["policies", "history"]);
+    let layers: Vec<_> = history.as_array().into_iter().flatten().map(|one| one["layer"].clone()).collect();
+    assert_eq!(layers, ["matching", "allocation"], "{history}");
+    assert_eq!(history[0]["is_over"], true, "{history}");
     ends(&sandbox, manager);
 }

@@ -4,7 +4,13 @@
 use std::{fs, os::unix::fs::PermissionsExt};
 
 use nix::sys::signal::Signal;
-use tests::{Sandbox, disk::Disk, scene::Scene, slurm::Cluster, text, until};
+use tests::{
+    Sandbox,
+    disk::Disk,
+    scene::{Scene, dies_while_it_submits, held_up},
+    slurm::Cluster,
+    text, until,
+};
 
 const FIELDS: &str = "name: cluster, adapter: slurm, partition: batch, pilots_max: 2, walltime: 10m";
 
@@ -78,6 +84,20 @@ fn managers_killed_while_jobs_wait_and_run_leak_nothing() {
     scene.kill_manager();
     scene.serve();
     scene.ends_well(0);
+}
+
+#[test]
+fn managers_killed_before_and_after_a_submission_ask_for_no_more_than_they_may() {
+    for moment in ["before", "after"] {
+        let sandbox = Sandbox::new();
+        let Some(mut cluster) = Cluster::start(&sandbox) else { return };
+        cluster.environment = held_up(&sandbox, &cluster.environment, ("sbatch", "squeue"), moment);
+        let mut scene = Scene::start_with(sandbox, cluster, FIELDS, "submit_limit: 60s");
+        dies_while_it_submits(&mut scene);
+        assert!(scene.platform.jobs("PENDING,RUNNING").len() <= 2, "those of before are known");
+        scene.ends_well(0);
+        assert_eq!(scene.sandbox.read("asked").lines().count(), 2, "killed {moment} the submission");
+    }
 }
 
 #[test]

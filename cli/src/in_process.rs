@@ -62,6 +62,7 @@ pub fn local_platform(capacity: Resources, n_pilots_max: u32, idle_timeout: Span
         capacity,
         n_nodes: 1,
         is_array: false,
+        submits_late: false,
         n_pilots_min: 0,
         n_pilots_max,
         idle_timeout,

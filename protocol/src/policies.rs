@@ -75,6 +75,12 @@ fn no_policy(layer: &str, word: &str) -> Refused {
         _ if layer == "bundling" && word.starts_with("fixed") => {
             (format!("`{word}`"), "say how many tasks, from 1, like fixed-10".to_owned())
         }
+        _ if layer == "allocation" && (word.starts_with("paf") || word.starts_with("aaf")) => {
+            (format!("`{word}`"), "say the percentage of favourites, 1 to 100, like paf-50".to_owned())
+        }
+        _ if layer == "allocation" && word.starts_with("pa-rr-") => {
+            (format!("`{word}`"), "say how many cores are taken at a time, from 1, like pa-rr-4".to_owned())
+        }
         Some(near) => (format!("`{word}`"), format!("did you mean `{near}`?")),
         None => (format!("`{word}`"), those),
     };
@@ -167,6 +173,12 @@ mod tests {
         );
         assert_eq!(said("bundling", "fixed"), "found `fixed`; say how many tasks, from 1, like fixed-10");
         assert_eq!(said("bundling", "fixed-0"), "found `fixed-0`; say how many tasks, from 1, like fixed-10");
+        for word in ["paf", "aaf-0", "paf-101"] {
+            let hint = "say the percentage of favourites, 1 to 100, like paf-50";
+            assert_eq!(said("allocation", word), format!("found `{word}`; {hint}"));
+        }
+        let hint = "say how many cores are taken at a time, from 1, like pa-rr-4";
+        assert_eq!(said("allocation", "pa-rr-0"), format!("found `pa-rr-0`; {hint}"));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A platform that is not this host's processes, a manager with pilots there, and a sweep of many tasks.
 
+use std::{fs, os::unix::fs::PermissionsExt};
+
 use nix::sys::signal::Signal;
 
 use crate::{Running, Sandbox, until};
@@ -36,9 +38,10 @@ impl<P: Platform> Scene<P> {
 
     /// The same with more of its limits.
     pub fn start_with(sandbox: Sandbox, platform: P, fields: &str, limits: &str) -> Scene<P> {
+        let submit_limit = if limits.contains("submit_limit") { "" } else { "submit_limit: 10s, " };
         let configuration = format!(
             "platforms: [{{cores: 2, poll_interval: 1s, idle_timeout: 1s, {fields}}}]\n\
-             limits: {{platform_delay_max: 2s, grace: 10s, submit_limit: 10s, {limits}}}\n"
+             limits: {{platform_delay_max: 2s, grace: 10s, {submit_limit}{limits}}}\n"
         );
         sandbox.write("manager.yaml", &configuration);
         let mut scene = Scene { manager: None, platform, sandbox };
@@ -128,4 +131,55 @@ impl<P: Platform> Scene<P> {
         let manager = self.manager.take().expect("a manager");
         assert_eq!(manager.wait(), Some(0), "{}", self.sandbox.read("serve.err"));
     }
+}
+
+/// An environment in which a submission is held up until the file `go` is there: `before` the batch system has
+/// heard of it, or `after` it has accepted it. `asked` gets a line for each, `listed` one for each listing.
+pub fn held_up(
+    sandbox: &Sandbox,
+    environment: &[(String, String)],
+    (submit, list): (&str, &str),
+    moment: &str,
+) -> Vec<(String, String)> {
+    let bin = sandbox.path().join("held-up");
+    fs::create_dir_all(&bin).expect("a folder");
+    let file = |name: &str| sandbox.path().join(name).display().to_string();
+    let wait = format!("until [ -e {} ]; do sleep 0.05; done", file("go"));
+    let ask = format!("echo $$ >> {}", file("asked"));
+    let real = "PATH=${PATH#*:}";
+    let put = |name: &str, lines: String| {
+        fs::write(bin.join(name), format!("#!/bin/sh\n{lines}\n")).expect("a program");
+        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).expect("a program");
+    };
+    put(
+        submit,
+        match moment {
+            "before" => format!("{ask}; {wait}; {real} exec {submit} \"$@\""),
+            _ => {
+                format!("{real}; said=$({submit} \"$@\"); code=$?; {ask}; {wait}; echo \"$said\"; exit $code")
+            }
+        },
+    );
+    put(list, format!("echo $$ >> {}; {real} exec {list} \"$@\"", file("listed")));
+    let of_path = |(variable, value): &(String, String)| match variable.as_str() {
+        "PATH" => (variable.clone(), format!("{}:{value}", bin.display())),
+        _ => (variable.clone(), value.clone()),
+    };
+    environment.iter().map(of_path).collect()
+}
+
+/// The manager is killed while both of its submissions are held up. The next one lists what is there for longer
+/// than a platform takes to show what it has accepted, and only then they go on.
+pub fn dies_while_it_submits<P: Platform>(scene: &mut Scene<P>) {
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+    let n_lines = |scene: &Scene<P>, name: &str| {
+        fs::read_to_string(scene.sandbox.path().join(name)).map_or(0, |text| text.lines().count())
+    };
+    until("both are asked for", || n_lines(scene, "asked") == 2);
+    scene.kill_manager();
+    scene.serve();
+    let n_before = n_lines(scene, "listed");
+    until("the platform was looked at again and again", || n_lines(scene, "listed") >= n_before + 5);
+    scene.sandbox.write("go", "");
+    scene.until_executed(20);
 }

@@ -109,17 +109,17 @@ async fn set(args: &SetArgs) -> Result<Outcome, Failure> {
     if args.view.json {
         show::print(&show::json(&answer.layers)?)?;
     } else if !args.view.quiet {
-        show::print(&said(&args.layer, &answer, n_before))?;
+        show::print(&said(&args.layer, &args.policy, &answer, n_before))?;
     }
     Ok(Outcome::Fine)
 }
 
 /// What has become of it, where there were so many changes before.
-fn said(layer: &str, answer: &PoliciesAnswer, n_before: usize) -> String {
+fn said(layer: &str, policy: &str, answer: &PoliciesAnswer, n_before: usize) -> String {
     let last = answer.history.last().filter(|_| answer.history.len() > n_before);
     match last {
         Some(LayerChange { before, policy, .. }) => format!("{layer} is {policy} now, it was {before}\n"),
-        None => format!("{layer} is that already\n"),
+        None => format!("{layer} is {policy} already\n"),
     }
 }
 

@@ -94,6 +94,10 @@ pub async fn run(args: ReproduceArgs) -> Result<Outcome, Failure> {
         let report = interrupts.unless(move || reproduce(paper, &wish, &told)).await?;
         bar.0.finish_and_clear();
         let Some(report) = report else {
+            if reports.is_empty() {
+                // What was there before is not empty, and stays.
+                _ = fs::remove_dir(&folder);
+            }
             show::say(&interrupted(paper, &reports, &args.out));
             return Ok(Outcome::Interrupted);
         };

@@ -21,13 +21,13 @@ pub struct Overrides {
     #[arg(long, value_name = "N", help_heading = "The job")]
     max_failures: Option<u64>,
     /// Cores of each task
-    #[arg(long, value_name = "N", help_heading = "Each task")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Each task")]
     cores: Option<u32>,
     /// Memory of each task, like 500MB or 2GiB
     #[arg(long, value_name = "SIZE", help_heading = "Each task")]
     memory: Option<String>,
     /// GPUs of each task
-    #[arg(long, value_name = "N", help_heading = "Each task")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Each task")]
     gpus: Option<u32>,
     /// An amount of another resource of each task; may be repeated
     #[arg(long, value_name = "NAME=N", help_heading = "Each task")]
@@ -36,7 +36,7 @@ pub struct Overrides {
     #[arg(long, value_name = "DURATION", help_heading = "Each task")]
     time_limit: Option<String>,
     /// How often a task whose program fails is run again
-    #[arg(long, value_name = "N", help_heading = "Each task")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Each task")]
     retries: Option<u32>,
     /// A variable of each task's environment; the value may contain {…}; may be repeated
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Each task")]

@@ -102,6 +102,10 @@ pub struct PlatformSpec {
     /// Whether each of them begins and ends for itself, as the tasks of a job array.
     #[serde(default)]
     pub is_array: bool,
+    /// Whether a submission may take effect although the manager that gave it has gone: until
+    /// [`super::settings::Settings::submit_limit`] is over.
+    #[serde(default)]
+    pub submits_late: bool,
     /// Pilots wanted even when there is nothing to do.
     pub n_pilots_min: u32,
     /// Never more pilots than this.

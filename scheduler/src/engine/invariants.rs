@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Engine,
-    allocation::{Allocation, Census},
+    allocation::Census,
     standby::Parked,
     volatile::{PilotState, Volatile},
 };
 use crate::{
-    ids::{JobId, PilotId},
+    ids::{JobId, PilotId, PlatformId},
     ranges::TaskSet,
 };
 
@@ -121,20 +121,22 @@ impl Engine {
     }
 
     fn check_census(&self) {
+        let mut all = BTreeMap::<PlatformId, Census>::new();
+        for held in self.durable.allocations().values() {
+            let census = all.entry(held.platform).or_default();
+            let core_time_us = u128::from(held.core_time().0);
+            if held.may_be_there() {
+                census.n_there += held.n_nodes_there as usize;
+                census.n_queued += usize::from(held.is_unused());
+                census.committed_us += core_time_us;
+            } else {
+                census.spent_us += core_time_us;
+            }
+            census.n_live += if held.is_live() { held.n_nodes_there as usize } else { 0 };
+            census.n_waiting += held.n_waiting();
+        }
         for id in self.durable.platforms().keys() {
-            let all = || self.durable.allocations().values().filter(|held| held.platform == *id);
-            let core_time = |held: &Allocation| u128::from(held.core_time().0);
-            let n_nodes = |held: &Allocation| held.n_nodes_there as usize;
-            let sum =
-                |is_there: bool| all().filter(|held| held.may_be_there() == is_there).map(core_time).sum();
-            let census = Census {
-                n_there: all().filter(|held| held.may_be_there()).map(n_nodes).sum(),
-                n_live: all().filter(|held| held.is_live()).map(n_nodes).sum(),
-                n_waiting: all().map(Allocation::n_waiting).sum(),
-                n_queued: all().filter(|held| held.may_be_there() && held.is_unused()).count(),
-                committed_us: sum(true),
-                spent_us: sum(false),
-            };
+            let census = all.remove(id).unwrap_or_default();
             assert_eq!(self.durable.census(*id), census, "allocations of platform {id}");
         }
     }

@@ -23,7 +23,7 @@ use crate::{
     time::{Span, Time},
 };
 
-/// How long a command to a platform may outlive the manager that gave it.
+/// How long a command to a platform that answers at once may outlive the manager that gave it.
 const LAST_WORDS: Span = Span::from_secs(1);
 
 /// More jobs than this are not looked at to find out how many pilots are wanted: any one may decide it.
@@ -246,7 +246,7 @@ impl Turn<'_> {
                 // Whoever asked for it ended with the manager of before, or a moment later.
                 AllocationState::Intended => Some(self.volatile.started_at)
                     .filter(|at| held.intended_at < *at)
-                    .map(|at| at + LAST_WORDS),
+                    .map(|at| at + self.last_words(id)),
                 AllocationState::Unknown(_) => Some(held.intended_at + self.settings.submit_limit),
                 AllocationState::Leaving(_, at) => Some(at),
                 AllocationState::Ended(_) => None,
@@ -272,6 +272,14 @@ impl Turn<'_> {
             let platform = held.platform;
             self.record(Record::AllocationShrunk { allocation: id, n_nodes, at: self.now });
             self.volatile.arm_platform(platform, self.now);
+        }
+    }
+
+    /// How long a submission may go on after the manager that gave it.
+    fn last_words(&self, id: PlatformId) -> Span {
+        match self.durable.platforms().get(&id) {
+            Some(spec) if spec.submits_late => LAST_WORDS.max(self.settings.submit_limit),
+            _ => LAST_WORDS,
         }
     }
 

@@ -231,6 +231,9 @@ impl Plan {
         for site in self.sites.iter_mut().filter(|site| site.spec.n_nodes > 1) {
             site.spec.is_array = luck.one_in(2);
         }
+        for site in &mut self.sites {
+            site.spec.submits_late = luck.one_in(2);
+        }
     }
 }
 
@@ -306,6 +309,7 @@ impl SitePlan {
             // The first fits every job.
             n_nodes: 1,
             is_array: false,
+            submits_late: false,
             capacity: Resources::cores(if n == 0 { 4 } else { luck.between(1, 8) as u32 }),
             n_pilots_min: luck.pick(&[0, 0, 1]),
             n_pilots_max: luck.between(1, 5) as u32,

@@ -16,6 +16,9 @@ use super::{
 
 /// How long a platform worker waits for an answer.
 const TIME_LIMIT: Span = Span(60_000_000);
+/// A submission goes on for so long without the manager that gave it, which had begun it a moment ago: less than
+/// what managers reckon with.
+const GOES_ON_MAX: Span = Span(50_000_000);
 
 /// How much later than on its first node a batch job's agent may begin on another.
 const LAUNCH: Span = Span(30_000_000);
@@ -79,6 +82,14 @@ impl World<'_> {
             return Ok(());
         }
         let site = platform.0 as usize - 1;
+        if let Wish::Submit { tag, .. } = &wish
+            && epoch != self.manager.epoch
+            && self.sites[site].plan.spec.submits_late
+        {
+            let span = Span(self.luck.below(GOES_ON_MAX.0));
+            self.after(span, Happening::SubmissionGoesOn { site, tag: tag.clone() });
+            return Ok(());
+        }
         let is_slow = self.goes_wrong(self.plan.rates.site_slow);
         let span = Span(if is_slow { self.luck.below(TIME_LIMIT.0) } else { self.luck.below(100_000) });
         match wish {
@@ -120,7 +131,7 @@ impl World<'_> {
         Ok(())
     }
 
-    fn accept(&mut self, site: usize, tag: String) -> Result<String, super::Violation> {
+    pub(super) fn accept(&mut self, site: usize, tag: String) -> Result<String, super::Violation> {
         let wait = self.queue_wait(site);
         let held = &mut self.sites[site];
         let job = held.jobs.len();

@@ -59,6 +59,11 @@ pub(super) enum Happening {
         wish: Wish,
         epoch: u64,
     },
+    /// What a worker had asked for before it died is accepted.
+    SubmissionGoesOn {
+        site: usize,
+        tag: String,
+    },
     BatchJobStarts {
         site: usize,
         job: usize,
@@ -251,6 +256,7 @@ impl<'t> World<'t> {
             Happening::ManagerDies => self.manager_dies(),
             Happening::ManagerStarts => self.manager_starts(),
             Happening::SiteAsked { platform, wish, epoch } => return self.site_asked(platform, wish, epoch),
+            Happening::SubmissionGoesOn { site, tag } => return self.accept(site, tag).map(drop),
             Happening::BatchJobStarts { site, job } => self.batch_job_starts(site, job),
             Happening::BatchJobEnds { site, job, why } => return self.batch_job_ends(site, job, why),
             Happening::ArrayTaskEnds { node, why } => return self.array_task_ends(node, why),

@@ -82,6 +82,7 @@ fn site(platform: &Platform) -> SitePlan {
             capacity: platform.capacity.clone(),
             n_nodes: 1,
             is_array: false,
+            submits_late: false,
             n_pilots_min: platform.pilots_min,
             n_pilots_max: platform.n_nodes,
             idle_timeout: platform.idle_timeout,

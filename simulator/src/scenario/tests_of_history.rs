@@ -54,6 +54,7 @@ fn durable() -> Durable {
         capacity: Resources::cores(1),
         n_nodes: 1,
         is_array: false,
+        submits_late: false,
         n_pilots_min: 0,
         n_pilots_max: 1,
         idle_timeout: Span::from_secs(600),

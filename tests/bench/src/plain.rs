@@ -17,6 +17,7 @@ pub fn platform(n_pilots: u32, cores: u32) -> PlatformSpec {
         capacity: capacity(cores),
         n_nodes: 1,
         is_array: false,
+        submits_late: false,
         n_pilots_min: n_pilots,
         n_pilots_max: n_pilots,
         idle_timeout: Span::from_secs(3600),

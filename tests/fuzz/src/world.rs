@@ -80,6 +80,7 @@ fn platform() -> PlatformSpec {
         capacity: Resources::cores(4),
         n_nodes: 1,
         is_array: false,
+        submits_late: false,
         n_pilots_min: 2,
         n_pilots_max: 4,
         idle_timeout: Span::from_secs(60),

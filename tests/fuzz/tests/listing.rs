@@ -113,6 +113,7 @@ fn platform(n: u32) -> PlatformSpec {
         capacity: Resources::cores(1),
         n_nodes: 1,
         is_array: false,
+        submits_late: false,
         n_pilots_min: 0,
         n_pilots_max: n,
         idle_timeout: Span::from_secs(60),

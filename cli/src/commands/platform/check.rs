@@ -116,10 +116,12 @@ pub async fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
     }
     match steps.all.iter().find(|step| !step.is_ok) {
         None => Ok(Outcome::Fine),
-        Some(failed) => Err(Failure::infrastructure(format!(
-            "{}: the step `{}` failed, those after it were not tried",
-            args.which.name, failed.step
-        ))),
+        Some(failed) => {
+            let is_last = steps.all.last().is_some_and(|last| last.step == failed.step);
+            let rest = if is_last && failed.step != "end" { ", those after it were not tried" } else { "" };
+            let line = format!("{}: the step `{}` failed{rest}", args.which.name, failed.step);
+            Err(Failure::infrastructure(line))
+        }
     }
 }
 

@@ -23,8 +23,8 @@ Examples:
   pilotfish platform detach cluster
   pilotfish platform detach cluster --now --config centre.yaml
 
-Drains the platform, waits until nothing of ours is left there, and takes its entry out of the file; all
-other lines stay. Interrupted, it stays drained: run it again, or `pilotfish platform resume` it.";
+Drains the platform, waits until nothing of ours is left there, and takes its entry out of the file, which
+is the one that the manager was started with; all other lines stay. Interrupted, it stays drained: run it again, or `pilotfish platform resume` it.";
 
 /// How often the manager is asked what is left.
 const INTERVAL: Duration = Duration::from_millis(300);
@@ -49,13 +49,16 @@ pub struct DetachArgs {
 /// Detaches it.
 ///
 /// # Errors
-/// No such platform, no manager, or a file that is not changed here: then nothing was done.
+/// No such platform, no manager, a file that is not the manager's, or that is not changed here: then nothing
+/// was done.
 pub(super) async fn run(args: &DetachArgs) -> Result<Outcome, Failure> {
     let (_, names) = without(&args.config, &args.name)?;
     let client = access::find_for_change(&args.view.place).await?;
     for name in &names {
         super::known(&client, name).await?;
     }
+    // A platform that goes from another file than the manager's would be there again at its next start.
+    reload::ask(&client, &args.config).await?;
     let mut interrupts = Interrupts::listen()?;
     let mut detached = Vec::new();
     for name in &names {

@@ -29,19 +29,19 @@ pub struct LimitsArgs {
     #[arg(value_name = "NAME")]
     name: String,
     /// Pilots, those that are asked for included
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pilots_max: Option<u32>,
     /// Allocations that wait for their pilots
-    #[arg(long, value_name = "N|none", value_parser = parse::<u32>)]
+    #[arg(long, value_name = "N|none", allow_negative_numbers = true, value_parser = parse::<u32>)]
     queued_max: Option<Most<u32>>,
     /// Allocations asked for within any minute
-    #[arg(long, value_name = "N|none", value_parser = parse::<u32>)]
+    #[arg(long, value_name = "N|none", allow_negative_numbers = true, value_parser = parse::<u32>)]
     submissions_per_minute: Option<Most<u32>>,
     /// Core-hours of all pilots together, past and present
-    #[arg(long, value_name = "HOURS|none", value_parser = parse_hours)]
+    #[arg(long, value_name = "HOURS|none", allow_negative_numbers = true, value_parser = parse_hours)]
     core_hours: Option<Most<f64>>,
     /// Core-hours of the tasks of any one user
-    #[arg(long, value_name = "HOURS|none", value_parser = parse_hours)]
+    #[arg(long, value_name = "HOURS|none", allow_negative_numbers = true, value_parser = parse_hours)]
     user_core_hours: Option<Most<f64>>,
     #[command(flatten)]
     view: ViewArgs,

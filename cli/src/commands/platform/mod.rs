@@ -100,7 +100,11 @@ impl Which {
 
 /// A file has these platforms and not that one.
 fn not_in(file: &Path, name: &str, names: &[String]) -> Failure {
+    let of_it = format!("{name}-");
+    let hosts: Vec<&str> =
+        names.iter().filter(|known| known.starts_with(&of_it)).map(String::as_str).collect();
     let hint = match nearest(name, names.iter().map(String::as_str)) {
+        _ if !hosts.is_empty() => format!("each host of a list is one: {}", hosts.join(", ")),
         Some(near) => format!("did you mean `{near}`?"),
         None if names.is_empty() => "it has none".to_owned(),
         None => format!("its platforms are {}", names.join(", ")),

@@ -2,6 +2,7 @@
 
 use adapters::{Surroundings, command::AllocationRequest};
 use clap::Args;
+use profiles::site::Site;
 
 use super::Which;
 use crate::{
@@ -12,7 +13,10 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   pilotfish platform script cluster
-  pilotfish platform script cluster --config centre.yaml";
+  pilotfish platform script cluster --config centre.yaml
+
+What each pilot gets of its own (its number, the manager's address, its token) has stand-ins. So has what
+only a connection tells: the home there, the hash of the agent's version.";
 
 /// In place of what each pilot gets of its own.
 const JOIN: &[u8] = b"(the pilot's own address of the manager and token)";
@@ -30,14 +34,14 @@ pub struct ScriptArgs {
 /// # Errors
 /// A configuration that is wrong, or has no such platform.
 pub fn run(args: &ScriptArgs) -> Result<Outcome, Failure> {
-    let folder = std::env::temp_dir();
-    let (config, spec, site) = args.which.find(folder)?;
-    let surroundings = Surroundings { agent_command: config.agent_command };
+    let (config, spec, site) = args.which.find(std::env::temp_dir())?;
+    let folder = folder_of_pilots(&site);
+    let surroundings = Surroundings { agent_command: agent_command(config.agent_command, &site) };
     let unknown = || Failure::bad_input(format!("`{}`: an unknown adapter", spec.adapter));
     let adapter = adapters::adapter(&spec.adapter, &surroundings, &site).ok_or_else(unknown)?;
     let request = AllocationRequest {
         tag: "pf000000-1".to_owned(),
-        folder: "/pilots/pf000000-1".to_owned(),
+        folder: format!("{folder}/pf000000-1"),
         n_nodes: spec.n_nodes,
         capacity: spec.capacity,
         walltime: spec.walltime,
@@ -48,4 +52,26 @@ pub fn run(args: &ScriptArgs) -> Result<Outcome, Failure> {
     let stdin = String::from_utf8_lossy(&command.stdin);
     show::print(&format!("{} <<'SCRIPT'\n{}\nSCRIPT\n", line.join(" "), stdin.trim_end()))?;
     Ok(Outcome::Fine)
+}
+
+/// Our folder behind SSH, as far as the configuration says it.
+fn folder_there(site: &Site) -> String {
+    site.folder.clone().unwrap_or_else(|| "/home/USER/.pilotfish".to_owned())
+}
+
+/// Where pilots keep their files: [`manager::place::Place::ground`].
+fn folder_of_pilots(site: &Site) -> String {
+    match &site.ssh {
+        Some(_) => format!("{}/pilots", folder_there(site)),
+        None => site.folder.clone().unwrap_or_else(|| "/MANAGER/pilots".to_owned()),
+    }
+}
+
+/// How the agent is run: the site's own, what is brought there, or what is here.
+fn agent_command(here: Vec<String>, site: &Site) -> Vec<String> {
+    match (&site.agent, &site.ssh) {
+        (Some(agent), _) => vec![agent.clone()],
+        (None, Some(_)) => vec![format!("{}/agent-HASH", folder_there(site))],
+        (None, None) => here,
+    }
 }

@@ -55,7 +55,7 @@ pub struct SimulateArgs {
     /// Manager, pilots and batch systems among faults drawn from a seed, with an auditor
     #[arg(long)]
     faults: bool,
-    /// The seed, or the first of --seeds; default: the scenario's, or 0
+    /// The seed, or the first of --seeds; default: the scenario's, or 1; 0 for --faults
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// How many seeds; a scenario's measures are means over them

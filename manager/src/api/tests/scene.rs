@@ -174,6 +174,7 @@ impl Scene {
             capacity: Resources::cores(2),
             n_nodes: 1,
             is_array: false,
+            submits_late: false,
             n_pilots_min: 1,
             n_pilots_max: 1,
             idle_timeout: Span::from_secs(600),

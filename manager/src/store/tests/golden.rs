@@ -18,6 +18,7 @@ use scheduler::{
         settings::Settings,
     },
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
+    policy::{Policies, allocation::Allocation},
     ranges::TaskSet,
     results::{FailureKind, TaskOutput, Usage},
     time::{Span, Time},
@@ -90,6 +91,7 @@ fn history() -> Vec<Record> {
         Record::AllocationReleased { allocation: AllocationId(1), why: "idle".into(), at },
         Record::PlatformModeSet { platform: PlatformId(1), mode: PlatformMode::Draining, at },
         Record::ProfileForgotten { application: "autodock-vina".into(), at },
+        policies_set(at),
         ended(3),
         reported(
             2,
@@ -145,7 +147,14 @@ fn place(record: &Record) -> usize {
         Record::PlatformModeSet { .. } => 17,
         Record::ProfileForgotten { .. } => 18,
         Record::AllocationShrunk { .. } => 19,
+        Record::PoliciesSet { .. } => 20,
     }
+}
+
+fn policies_set(at: Time) -> Record {
+    let configured = Policies::default();
+    let policies = Policies { allocation: Some(Allocation::PaRr { unit_cores: 4 }), ..configured };
+    Record::PoliciesSet { by: "ada".into(), configured, before: configured, policies, at }
 }
 
 /// The same of failures.
@@ -182,6 +191,9 @@ fn summary(store: &Store) -> String {
     }
     for id in durable.platforms().keys() {
         writeln!(text, "platform {id}: {:?}", durable.mode(*id)).unwrap();
+    }
+    for change in durable.policy_changes() {
+        writeln!(text, "{} set the allocation {:?}", change.by, change.policies.allocation).unwrap();
     }
     for (platform, application, known) in
         durable.learned().iter().flat_map(|(id, all)| all.iter().map(move |(name, known)| (id, name, known)))
@@ -223,11 +235,12 @@ fn summary(store: &Store) -> String {
     text
 }
 
-const EXPECTED: &str = r#"29 records
+const EXPECTED: &str = r#"30 records
 job 1 of ada: active, 5 done in 65700 us, open 4-5,7-8,10-19, failed 6, cancelled , 3 failed attempts
 job 2 of ada: paused, 0 done in 0 us, open 0-9,12, failed , cancelled 10-11,13-19, 1 failed attempts
 job 3 of ada: active, 0 done in 0 us, open 0-19, failed , cancelled , 10 failed attempts
 platform 1: Draining
+ada set the allocation Some(PaRr { unit_cores: 4 })
 autodock-vina on platform 1: 0 done, 5 failed
 allocation 1: pf1, Some("4711"), Leaving("idle", Time(30000000))
 allocation 2: pf2, None, Unknown("no answer")

@@ -63,6 +63,7 @@ fn platform(n_pilots_max: u32, cores: u32) -> PlatformSpec {
         capacity: Resources::cores(cores),
         n_nodes: 1,
         is_array: false,
+        submits_late: false,
         n_pilots_min: 0,
         n_pilots_max,
         idle_timeout: Span::from_secs(10),

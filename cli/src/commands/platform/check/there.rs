@@ -1,6 +1,6 @@
 //! What is looked at and cleared away where a platform's commands are run.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use adapters::command::{BatchJob, BatchState, Command, JOB_LOG, Output};
 use manager::place::Place;
@@ -60,13 +60,28 @@ pub(super) async fn listed(place: &Place) -> Result<Vec<BatchJob>, String> {
     Ok(jobs.into_iter().filter(|job| job.state != BatchState::Ended).collect())
 }
 
-/// Waits until a listing shows none of them: tasks of a job array leave it later than their pilots do.
-pub(super) async fn are_gone(place: &Place, allocations: &[AllocationView]) -> Result<(), String> {
-    let is_ours = |job: &BatchJob| allocations.iter().any(|allocation| allocation.tag == job.tag);
-    while listed(place).await?.iter().any(is_ours) {
+/// Waits until a listing shows none of them: tasks of a job array leave it later than their pilots do. After
+/// `limit`: what the last listing showed, or why there was none.
+pub(super) async fn are_gone(
+    place: &Place,
+    allocations: &[AllocationView],
+    limit: Duration,
+) -> Result<(), String> {
+    let is_ours = |job: &&BatchJob| allocations.iter().any(|allocation| allocation.tag == job.tag);
+    let began = Instant::now();
+    loop {
+        let left = match listed(place).await {
+            Ok(jobs) => jobs.iter().filter(is_ours).map(|job| format!("{} ({})", job.id, job.tag)).collect(),
+            Err(why) => vec![why],
+        };
+        if left.is_empty() {
+            return Ok(());
+        }
+        if began.elapsed() > limit {
+            return Err(format!("what was asked for may still be there, look yourself: {}", left.join(", ")));
+        }
         tokio::time::sleep(LOOK_EVERY).await;
     }
-    Ok(())
 }
 
 /// What is known of an allocation whose pilot does not come: what its batch job wrote, or why it waits.
