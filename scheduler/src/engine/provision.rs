@@ -73,6 +73,7 @@ impl Turn<'_> {
         }
         if self.volatile.shutdown.is_none() {
             self.drain_idle(id, &spec);
+            self.withdraw_unneeded(id, &spec);
             self.ask_for_more(id, &spec);
         }
         if self.durable.census(id).n_there > 0 {
@@ -114,6 +115,41 @@ impl Turn<'_> {
         }
         for pilot in leaving {
             self.drain_pilot(pilot, DrainCause::Idle(spec.idle_timeout));
+        }
+    }
+
+    /// Takes back allocations that still wait when there has been no work for them for as long as a pilot may be
+    /// idle: they would begin only to leave, and their core-hours are kept for them. The newest first.
+    fn withdraw_unneeded(&mut self, id: PlatformId, spec: &PlatformSpec) {
+        let (n_live, n_waiting) = n_pilots(self.settings, self.durable, id, self.now);
+        let limit = n_waiting.saturating_add(1);
+        let n_wanted = n_hypothetical(self.settings, self.durable, self.volatile, (id, spec), limit);
+        let n_above_minimum = n_live.saturating_sub(spec.n_pilots_min as usize);
+        let mut n_spare = n_waiting.saturating_sub(n_wanted).min(n_above_minimum);
+        let is_known = !self.volatile.is_in_grace();
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        if n_spare == 0 || !is_known {
+            state.unneeded_since = None;
+            return;
+        }
+        let since = *state.unneeded_since.get_or_insert(self.now);
+        if self.now.since(since) < spec.idle_timeout {
+            return self.volatile.arm_platform(id, since + spec.idle_timeout);
+        }
+        let waiting: Vec<(AllocationId, usize)> = self
+            .durable
+            .allocations_there(id)
+            .filter(|(_, held)| held.state == AllocationState::Submitted && held.is_unused())
+            .map(|(id, held)| (id, held.n_nodes_there as usize))
+            .collect();
+        let is_spare = |(_, n_nodes): &&(AllocationId, usize)| {
+            let is_spare = *n_nodes <= n_spare;
+            n_spare -= if is_spare { *n_nodes } else { 0 };
+            is_spare
+        };
+        let unneeded: Vec<AllocationId> = waiting.iter().rev().filter(is_spare).map(|(id, _)| *id).collect();
+        if !unneeded.is_empty() {
+            self.cancel_allocations(id, &unneeded);
         }
     }
 

@@ -167,6 +167,8 @@ pub struct PlatformState {
     pub timer_at: Option<Time>,
     /// When its listing was last asked for.
     pub listed_at: Option<Time>,
+    /// Since when more of its allocations wait than there is work for.
+    pub unneeded_since: Option<Time>,
 }
 
 /// What a timer is for.

@@ -82,8 +82,9 @@ impl World<'_> {
             return Ok(());
         }
         let site = platform.0 as usize - 1;
+        let has_died = epoch != self.manager.epoch || self.manager.engine.is_none();
         if let Wish::Submit { tag, .. } = &wish
-            && epoch != self.manager.epoch
+            && has_died
             && self.sites[site].plan.spec.submits_late
         {
             let span = Span(self.luck.below(GOES_ON_MAX.0));

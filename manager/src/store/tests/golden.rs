@@ -307,7 +307,7 @@ fn the_golden_store_has_every_kind_of_record_and_failure() {
     let folder = tempfile::tempdir().unwrap();
     let records = replayed(&copy(folder.path()));
     let places: BTreeSet<usize> = records.iter().map(place).collect();
-    assert_eq!(places, (0..20).collect());
+    assert_eq!(places, (0..21).collect());
     let results = records.iter().filter_map(|record| match record {
         Record::Reported { results, .. } => Some(results),
         _ => None,

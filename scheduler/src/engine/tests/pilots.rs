@@ -55,6 +55,45 @@ fn pilots_are_asked_for_by_demand_and_sent_away_when_idle() {
 }
 
 #[test]
+fn allocations_that_wait_for_work_that_is_gone_are_taken_back_in_time() {
+    let mut scene = Scene::new();
+    let poll_interval = Span::from_secs(2);
+    scene.attach(PlatformSpec { n_pilots_min: 1, poll_interval, ..platform(5, 2) });
+    let (small, large) = (scene.submit(job(2)), scene.submit(job(6)));
+    let mut asked: Vec<_> = scene.engine.durable().allocations().keys().copied().collect();
+    for allocation in asked.clone() {
+        let outcome = SubmitOutcome::Accepted(allocation.to_string());
+        scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    }
+    let listed: Vec<ListedAllocation> = asked
+        .iter()
+        .map(|id| ListedAllocation {
+            tag: scene.engine.durable().allocations()[id].tag.clone(),
+            batch_id: id.to_string(),
+            is_ended: false,
+            n_nodes: None,
+        })
+        .collect();
+    let n_live =
+        |scene: &Scene| scene.engine.durable().allocations().values().filter(|a| a.is_live()).count();
+    assert_eq!(n_live(&scene), 4, "eight tasks on pilots of two cores");
+    let wait = |scene: &mut Scene| {
+        scene.wait_awake(6);
+        let (asked_at, result) = (scene.now, Ok(listed.clone()));
+        scene.say(|_| Event::PlatformListed { platform: crate::ids::PlatformId(1), asked_at, result });
+        n_live(scene)
+    };
+    scene.change(large, JobChange::Cancel(None));
+    assert_eq!(wait(&mut scene), 4, "there may be other work within the idle timeout of 10 s");
+    assert_eq!(wait(&mut scene), 1, "those that nobody needs");
+    scene.change(small, JobChange::Cancel(None));
+    assert_eq!([wait(&mut scene), wait(&mut scene), wait(&mut scene)], [1; 3], "the minimum stays");
+    asked.truncate(1);
+    let live = scene.engine.durable().allocations().iter().filter(|(_, a)| a.is_live());
+    assert_eq!(live.map(|(id, _)| *id).collect::<Vec<_>>(), asked, "the newest go first");
+}
+
+#[test]
 fn a_refusing_platform_is_tried_again_later_with_one_allocation() {
     let mut scene = Scene::new();
     scene.attach(platform(3, 1));
