@@ -2,7 +2,7 @@
 
 use nix::sys::{signal::Signal, stat::Mode};
 use serde_json::Value;
-use tests::{Sandbox, text, until};
+use tests::{Sandbox, api::Api, text, until};
 
 /// A manager with up to three pilots of one core, of which a budget allows two, and a sweep that takes long.
 const MANAGER: &str = "platforms: [{name: here, adapter: local, cores: 1, pilots_max: 3, walltime: 1h, \
@@ -229,9 +229,15 @@ fn what_is_new_in_the_configuration_is_taken_up_while_the_manager_runs() {
     assert_eq!(reload(), format!("platform here has its new limits\n{waiting}{others}"));
     assert_eq!(sandbox.json(&["platform", "show", "here"])["limits"]["n_queued_max"], 7);
 
-    // Detached by another file it stays so, until its entry has gone and come back.
+    // A file that is not the manager's is refused before anything is drained.
     sandbox.write("copy.yaml", &other);
-    sandbox.ok(&["platform", "detach", "more", "--now", "--config", "copy.yaml"]);
+    let refused = sandbox.run(&["platform", "detach", "more", "--now", "--config", "copy.yaml"]);
+    assert!(text(&refused.stderr).contains("this manager was started with"), "{refused:?}");
+    assert_eq!(sandbox.json(&["platform", "show", "more"])["mode"], "active");
+    // Detached without a change of the file it stays so, until its entry has gone and come back.
+    let api = Api::new(&sandbox.path().join("home/.pilotfish/default"));
+    until("it is asked for no more", || api.post("/platforms/more/drain").is_some());
+    until("it is detached", || api.post("/platforms/more/detach").is_some());
     sandbox.write("manager.yaml", &other);
     let stays =
         "platform more stays detached: take its entry out, reload, and put it back to have it again\n";

@@ -86,6 +86,7 @@ pub(super) struct Route {
 pub(super) fn routes() -> Vec<Route> {
     let mut all = routes_of_jobs();
     all.extend(routes_of_platforms());
+    all.extend(routes_of_policies());
     all.extend(other_routes());
     all
 }
@@ -169,6 +170,21 @@ fn routes_of_platforms() -> Vec<Route> {
             operators::limits,
         )
         .body::<LimitsRequest>(),
+        get("/allocations", "Allocations by number.", json::<Allocations>(), operators::allocations)
+            .query::<AllocationsQuery>(),
+        get("/allocations/{id}", "One allocation.", json::<AllocationView>(), operators::allocation),
+        post(
+            "/allocations/{id}/cancel",
+            "Take an allocation back; its pilot ends what it runs first. For operators.",
+            json::<AllocationView>(),
+            operators::cancel,
+        )
+        .body::<CancelRequest>(),
+    ]
+}
+
+fn routes_of_policies() -> Vec<Route> {
+    vec![
         get(
             "/policies",
             "The policy of each layer, and what operators have set.",
@@ -190,16 +206,6 @@ fn routes_of_platforms() -> Vec<Route> {
             operators::forget,
         )
         .body::<ForgetRequest>(),
-        get("/allocations", "Allocations by number.", json::<Allocations>(), operators::allocations)
-            .query::<AllocationsQuery>(),
-        get("/allocations/{id}", "One allocation.", json::<AllocationView>(), operators::allocation),
-        post(
-            "/allocations/{id}/cancel",
-            "Take an allocation back; its pilot ends what it runs first. For operators.",
-            json::<AllocationView>(),
-            operators::cancel,
-        )
-        .body::<CancelRequest>(),
     ]
 }
 
