@@ -134,6 +134,41 @@ fn managers_killed_before_and_after_a_submission_ask_for_no_more_than_they_may()
 }
 
 #[test]
+fn what_ran_on_a_host_that_died_runs_when_it_is_back() {
+    let Some(mut scene) = start("parallel_environment: smp") else { return };
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+    scene.until_executed(20);
+    let n_done = scene.sandbox.json(&["job", "1"])["counts"]["done"].as_u64().expect("a number") as usize;
+    let Scene { platform, sandbox, .. } = &mut scene;
+    platform.kill_host(sandbox);
+    // What was executed and not known to be done.
+    let n_again_max = scene.sandbox.read("executions").lines().count() - n_done;
+    let Scene { platform, sandbox, .. } = &mut scene;
+    platform.start_host(sandbox);
+    ends_well(scene, n_again_max);
+}
+
+#[test]
+fn what_outlasts_a_pilot_is_run_again_by_the_next() {
+    let sandbox = Sandbox::new();
+    let Some(cell) = Cell::start(&sandbox) else { return };
+    let fields = "name: cluster, adapter: gridengine, queue: batch.q, pilots_max: 2, walltime: 8s, \
+                  parallel_environment: smp";
+    let scene = Scene::start_with(sandbox, cell, fields, "walltime_margin: 3s");
+    let again = scene.sandbox.path().join("again").display().to_string();
+    // Two tasks outlive any pilot when they run for the first time.
+    scene.write_job(&format!(
+        "case {{n}} in 3|50) [ -e {again}-{{n}} ] || {{{{ : > {again}-{{n}}; sleep 600; }}}};; esac; sleep 0.1"
+    ));
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+    scene.until_done();
+    let pilots = scene.sandbox.ok(&["pilots", "--all"]);
+    let n_pilots = pilots.lines().count() - 1;
+    assert!(pilots.matches("its walltime ended").count() >= 2 && n_pilots > 2, "{pilots}");
+    ends_well(scene, 2 * n_pilots);
+}
+
+#[test]
 fn jobs_that_cannot_start_are_told() {
     let site = "parallel_environment: smp, options: [-wd /no/such/folder]";
     let Some(scene) = start(site) else { return };

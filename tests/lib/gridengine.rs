@@ -11,7 +11,7 @@ use std::{
 
 use nix::{sys::signal::Signal, unistd::Uid};
 
-use crate::{Running, Sandbox, scene::Platform, text, until};
+use crate::{Running, Sandbox, scene::Platform, signal_pid, text, until};
 
 /// Where Debian's packages put daemons and commands.
 const PROGRAMS: &str = "/usr/lib/gridengine";
@@ -24,7 +24,7 @@ pub struct Cell {
     pub environment: Vec<(String, String)>,
     folder: PathBuf,
     master: Option<Running>,
-    _host: Option<Running>,
+    host: Option<Running>,
 }
 
 impl Cell {
@@ -46,11 +46,11 @@ impl Cell {
         let folder = sandbox.path().join("home/gridengine");
         let ports = free_ports();
         let environment = environment(&folder, ports);
-        let mut cell = Cell { environment, folder, master: None, _host: None };
+        let mut cell = Cell { environment, folder, master: None, host: None };
         cell.lay_out(ports);
         cell.start_master(sandbox);
         cell.configure();
-        cell._host = Some(cell.daemon(sandbox, "sge_execd"));
+        cell.start_host(sandbox);
         let has_load =
             |line: &str| line.starts_with("localhost") && line.split_whitespace().nth(6) != Some("-");
         until("the host is there", || cell.say("qhost", &[]).lines().any(has_load));
@@ -61,6 +61,28 @@ impl Cell {
     pub fn start_master(&mut self, sandbox: &Sandbox) {
         self.master = Some(self.daemon(sandbox, "sge_qmaster"));
         until("the master answers", || self.output("qconf", &["-sh"]).status.success());
+    }
+
+    /// Starts the host, which was not started or was killed.
+    pub fn start_host(&mut self, sandbox: &Sandbox) {
+        self.host = Some(self.daemon(sandbox, "sge_execd"));
+    }
+
+    /// Ends the host and all that runs there, at once.
+    pub fn kill_host(&mut self, sandbox: &Sandbox) {
+        let host = self.host.take().expect("a host");
+        let is_there = |pid: u32, command: &str| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let is_of_a_job = text(&environment).split('\0').any(|line| line.starts_with("JOB_ID="));
+            is_of_a_job || pid == host.pid() || command.contains("sge_shepherd")
+        };
+        let there = || sandbox.processes().into_iter().filter(|(pid, command)| is_there(*pid, command));
+        until("nothing runs there", || {
+            there().for_each(|(pid, _)| signal_pid(pid, Signal::SIGKILL));
+            // Whoever was started between the look and the signal is found by the next look.
+            there().next().is_none()
+        });
+        host.wait();
     }
 
     /// Sends the master a signal.
