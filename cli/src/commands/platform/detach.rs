@@ -24,7 +24,8 @@ Examples:
   pilotfish platform detach cluster --now --config centre.yaml
 
 Drains the platform, waits until nothing of ours is left there, and takes its entry out of the file, which
-is the one that the manager was started with; all other lines stay. Interrupted, it stays drained: run it again, or `pilotfish platform resume` it.";
+is the one that the manager was started with; all other lines stay. Interrupted, it stays drained: run
+it again, or `pilotfish platform resume` it.";
 
 /// How often the manager is asked what is left.
 const INTERVAL: Duration = Duration::from_millis(300);
