@@ -288,7 +288,10 @@ fn a_policy_is_set_while_the_manager_runs_and_goes_on_until_the_configuration_sa
     let serve = || sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
     let words = || sandbox.ok(&["policies", "--quiet"]);
     let manager = serve();
-    assert_eq!(words(), "allocation=none\naffinity=rpa\nmatching=fifo\nbundling=guided\n");
+    assert_eq!(
+        words(),
+        "allocation=none\naffinity=rpa\ndistribution=adaptive\nplacement=none\nmatching=fifo\nbundling=guided\n"
+    );
     let set = |layer: &str, policy: &str| sandbox.ok(&["policies", "set", layer, policy]);
     assert_eq!(set("matching", "alstb"), "matching is alstb now, it was fifo\n");
     assert_eq!(set("matching", "alstb"), "matching is alstb already\n");
@@ -304,11 +307,17 @@ fn a_policy_is_set_while_the_manager_runs_and_goes_on_until_the_configuration_sa
     }
     ends(&sandbox, manager);
     let manager = serve();
-    assert_eq!(words(), "allocation=pa-rr-4\naffinity=rpa\nmatching=alstb\nbundling=guided\n");
+    assert_eq!(
+        words(),
+        "allocation=pa-rr-4\naffinity=rpa\ndistribution=adaptive\nplacement=none\nmatching=alstb\nbundling=guided\n"
+    );
     ends(&sandbox, manager);
     sandbox.write("manager.yaml", "policies: {bundling: single}\n");
     let manager = serve();
-    assert_eq!(words(), "allocation=none\naffinity=rpa\nmatching=turns\nbundling=single\n");
+    assert_eq!(
+        words(),
+        "allocation=none\naffinity=rpa\ndistribution=adaptive\nplacement=none\nmatching=turns\nbundling=single\n"
+    );
     let history = sandbox.json(&["policies", "history"]);
     let layers: Vec<_> = history.as_array().into_iter().flatten().map(|one| one["layer"].clone()).collect();
     assert_eq!(layers, ["matching", "allocation"], "{history}");

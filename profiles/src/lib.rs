@@ -1,5 +1,6 @@
-//! Profiles: what operators say of platforms (and, with the papers' policies, of applications).
+//! Profiles: what people say of platforms and of applications.
 
+pub mod application;
 pub mod platform;
 pub mod quantity;
 pub mod site;

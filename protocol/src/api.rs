@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use scheduler::{
     engine::{
+        declared::Declared,
         interface::TaskFilter,
         profile::ProfileView,
         views::{AllocationView, JobView, PilotView, PlatformView, StatusView},
@@ -444,6 +445,17 @@ pub struct PolicyRequest {
 pub struct ForgetRequest {
     /// The application, as jobs name it.
     pub application: String,
+}
+
+/// What an application is said to be like.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct DeclareRequest {
+    /// The application, as jobs name it.
+    pub application: String,
+    /// What is said of it in place of what was; nothing: it is taken back.
+    pub declared: Option<Declared>,
 }
 
 /// Which configuration is to be read again.

@@ -7,7 +7,7 @@ use crate::{api::LayerView, job::nearest};
 
 /// Layers of the papers that the engine does not compose: `pilotfish reproduce` runs them, each in the world of
 /// its paper.
-const NOT_COMPOSED: [&str; 5] = ["distribution", "mapping", "placement", "scaling", "stealing"];
+const NOT_COMPOSED: [&str; 3] = ["mapping", "scaling", "stealing"];
 
 /// Policies of composed layers that decide by estimates of how long each task will take on each platform,
 /// which the engine does not keep.
@@ -135,8 +135,10 @@ mod tests {
 
     #[test]
     fn words_are_those_of_the_registry() {
-        assert_eq!(layers(), ["allocation", "affinity", "matching", "bundling"]);
+        assert_eq!(layers(), ["allocation", "affinity", "distribution", "placement", "matching", "bundling"]);
         assert_eq!(words("allocation"), ["none", "equal", "paf-N", "aaf-N", "pa-rr"]);
+        assert_eq!(words("distribution"), ["none", "core-based", "profile", "adaptive-2016", "adaptive"]);
+        assert_eq!(words("placement"), ["none", "best-fit", "fastest-first", "tla"]);
         assert_eq!(words("matching"), ["turns", "fifo", "alstb", "ni", "min-min", "max-std", "sufferage"]);
         assert_eq!(words("bundling"), ["guided", "single", "fixed-N"]);
         let policies = with(Policies::default(), "matching", "fifo").unwrap();
@@ -145,14 +147,21 @@ mod tests {
         let shown = pairs(policies).into_iter().map(|(layer, word)| format!("{layer}={word}"));
         assert_eq!(
             shown.collect::<Vec<_>>(),
-            ["allocation=none", "affinity=rpa", "matching=fifo", "bundling=guided"]
+            [
+                "allocation=none",
+                "affinity=rpa",
+                "distribution=adaptive",
+                "placement=none",
+                "matching=fifo",
+                "bundling=guided"
+            ]
         );
     }
 
     #[test]
     fn bundles_of_so_many_tasks_are_a_policy() {
         let policies = with(Policies::default(), "bundling", "fixed-10").unwrap();
-        assert_eq!(pairs(policies)[3], ("bundling".to_owned(), "fixed-10".to_owned()));
+        assert_eq!(pairs(policies)[5], ("bundling".to_owned(), "fixed-10".to_owned()));
     }
 
     #[test]
@@ -169,7 +178,7 @@ mod tests {
         assert_eq!(said("matchign", "fifo"), "found the unknown layer `matchign`; did you mean `matching`?");
         assert_eq!(
             said("fixed", "fifo"),
-            "found the unknown layer `fixed`; the layers here are allocation, affinity, matching, bundling"
+            "found the unknown layer `fixed`; the layers here are allocation, affinity, distribution, placement, matching, bundling"
         );
         assert_eq!(said("bundling", "fixed"), "found `fixed`; say how many tasks, from 1, like fixed-10");
         assert_eq!(said("bundling", "fixed-0"), "found `fixed-0`; say how many tasks, from 1, like fixed-10");
@@ -186,7 +195,10 @@ mod tests {
         for layer in super::NOT_COMPOSED {
             let refused = with(Policies::default(), layer, "pa-rr").unwrap_err();
             assert_eq!(refused.found, format!("the layer `{layer}`, which the engine does not compose yet"));
-            assert_eq!(refused.expected, "the layers here are allocation, affinity, matching, bundling");
+            assert_eq!(
+                refused.expected,
+                "the layers here are allocation, affinity, distribution, placement, matching, bundling"
+            );
         }
         for (layer, word) in [
             ("matching", "soonest"),

@@ -19,42 +19,208 @@ use crate::{
 #[serde(tag = "reason", rename_all = "kebab-case")]
 #[allow(missing_docs)] // Each variant's sentence below says what it is.
 pub enum Reason {
-    JobPaused { job: JobId },
-    JobOver { job: JobId, state: String, n_done: u64, n_failed: u64, n_cancelled: u64 },
-    JobRuns { job: JobId, n_running: u64, n_queued: u64, n_ready: u64 },
-    JobBacksOff { n_tasks: u64, left: Span },
-    JobRate { mean: Span, deviation: Span, n: u64 },
+    JobPaused {
+        job: JobId,
+    },
+    JobOver {
+        job: JobId,
+        state: String,
+        n_done: u64,
+        n_failed: u64,
+        n_cancelled: u64,
+    },
+    JobRuns {
+        job: JobId,
+        n_running: u64,
+        n_queued: u64,
+        n_ready: u64,
+    },
+    JobBacksOff {
+        n_tasks: u64,
+        left: Span,
+    },
+    JobRate {
+        mean: Span,
+        deviation: Span,
+        n: u64,
+    },
     TaskDone,
-    TaskFailed { kind: FailureKind, n_attempts: u32 },
-    TaskCancelled { cause: String },
-    TaskRuns { pilot: PilotId },
-    TaskQueued { pilot: PilotId, n_ahead: u64 },
-    TaskBacksOff { left: Span, n_attempts: u32, kind: FailureKind },
-    TaskBehind { n_ahead: u64 },
-    InGrace { left: Span, n_pilots: u64 },
+    TaskFailed {
+        kind: FailureKind,
+        n_attempts: u32,
+    },
+    TaskCancelled {
+        cause: String,
+    },
+    TaskRuns {
+        pilot: PilotId,
+    },
+    TaskQueued {
+        pilot: PilotId,
+        n_ahead: u64,
+    },
+    TaskBacksOff {
+        left: Span,
+        n_attempts: u32,
+        kind: FailureKind,
+    },
+    TaskBehind {
+        n_ahead: u64,
+    },
+    InGrace {
+        left: Span,
+        n_pilots: u64,
+    },
     NoPlatform,
-    FitsNowhere { needs: Resources, largest: Resources },
-    NoPilot { n_allocations: u64 },
-    PlatformFails { platform: String, n_failures: u32, retry_in: Span, what: String },
-    PilotsTooShort { needed: Span, n_pilots: u64 },
-    PilotsAway { n_pilots: u64 },
-    PilotsBusy { n_pilots: u64, free: Resources, needs: Resources },
-    BehindJob { job: JobId, user: String, policy: String, priority: i32, held_cores: u64, own_cores: u64 },
+    FitsNowhere {
+        needs: Resources,
+        largest: Resources,
+    },
+    NoPilot {
+        n_allocations: u64,
+    },
+    PlatformFails {
+        platform: String,
+        n_failures: u32,
+        retry_in: Span,
+        what: String,
+    },
+    PilotsTooShort {
+        needed: Span,
+        n_pilots: u64,
+    },
+    PilotsAway {
+        n_pilots: u64,
+    },
+    PilotsBusy {
+        n_pilots: u64,
+        free: Resources,
+        needs: Resources,
+    },
+    BehindJob {
+        job: JobId,
+        user: String,
+        policy: String,
+        priority: i32,
+        held_cores: u64,
+        own_cores: u64,
+    },
     ShuttingDown,
-    PilotKeeps { pilot: PilotId, job: JobId, needs: Resources, free: Resources },
-    PilotDrains { why: String },
-    PilotEnded { why: String },
+    PilotKeeps {
+        pilot: PilotId,
+        job: JobId,
+        needs: Resources,
+        free: Resources,
+    },
+    PilotDrains {
+        why: String,
+    },
+    PilotEnded {
+        why: String,
+    },
     PilotUnsynced,
-    PilotWorks { n_running: u64, n_queued: u64, used: Resources, capacity: Resources },
-    PilotIdle { since: Span, timeout: Span },
-    PlatformHas { n_live: u64, n_waiting: u64, n_max: u32, n_wanted: u64 },
-    AllocationUnknown { tag: String, what: String },
-    PlatformUnlisted { platform: String, what: String },
-    PlatformRests { platform: String, mode: PlatformMode },
-    QueueFull { platform: String, n_queued: u64, n_max: u32 },
-    AskedOften { platform: String, n_max: u32, left: Span },
-    BudgetSpent { platform: String, spent: Span, committed: Span, most: Span, each: Span },
-    UserBudgetSpent { platform: String, user: String, used: Span, held: Span, most: Span },
+    PilotWorks {
+        n_running: u64,
+        n_queued: u64,
+        used: Resources,
+        capacity: Resources,
+    },
+    PilotIdle {
+        since: Span,
+        timeout: Span,
+    },
+    PlatformHas {
+        n_live: u64,
+        n_waiting: u64,
+        n_max: u32,
+        n_wanted: u64,
+    },
+    AllocationUnknown {
+        tag: String,
+        what: String,
+    },
+    PlatformUnlisted {
+        platform: String,
+        what: String,
+    },
+    PlatformRests {
+        platform: String,
+        mode: PlatformMode,
+    },
+    QueueFull {
+        platform: String,
+        n_queued: u64,
+        n_max: u32,
+    },
+    AskedOften {
+        platform: String,
+        n_max: u32,
+        left: Span,
+    },
+    BudgetSpent {
+        platform: String,
+        spent: Span,
+        committed: Span,
+        most: Span,
+        each: Span,
+    },
+    UserBudgetSpent {
+        platform: String,
+        user: String,
+        used: Span,
+        held: Span,
+        most: Span,
+    },
+    NoWeights {
+        policy: String,
+    },
+    Weights {
+        application: String,
+        policy: String,
+        weights: Vec<(String, f64, u64)>,
+    },
+    WeightOf {
+        platform: String,
+        weight: f64,
+        n_slots: u64,
+        mean: Option<Span>,
+        error_rate: f64,
+    },
+    WeightMoved {
+        ago: Span,
+        platform: String,
+        before: f64,
+        weight: f64,
+    },
+    LeftToOthers {
+        platform: String,
+        takes: Span,
+        others_begin: Span,
+        others_take: Span,
+    },
+    ShareOf {
+        platform: String,
+        user: String,
+        policy: String,
+        cores: u64,
+        held: u64,
+    },
+    PlacedWith {
+        policy: String,
+        platform: String,
+        wait: Span,
+        n_waits: u64,
+        mean_end: Option<Span>,
+        mean_end_without: Option<Span>,
+    },
+    Allocated {
+        state: String,
+        platform: String,
+        since: Span,
+        cores: u64,
+        n_nodes: u32,
+        why: Option<String>,
+    },
 }
 
 impl fmt::Display for Reason {
@@ -156,7 +322,19 @@ impl Reason {
             | Reason::AskedOften { .. }
             | Reason::BudgetSpent { .. }
             | Reason::UserBudgetSpent { .. } => self.write_about_limits(f),
-            other => other.write_about_pilots(f),
+            Reason::NoWeights { .. }
+            | Reason::Weights { .. }
+            | Reason::WeightOf { .. }
+            | Reason::WeightMoved { .. }
+            | Reason::LeftToOthers { .. }
+            | Reason::PlacedWith { .. }
+            | Reason::ShareOf { .. } => self.write_about_policies(f),
+            Reason::Allocated { state, platform, since, cores, n_nodes, why } => {
+                let nodes = if *n_nodes == 1 { String::new() } else { format!(" on {n_nodes} nodes") };
+                let why = why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+                write!(f, "{cores} core{}{nodes} of {platform}, {state} since {since}{why}", plural(*cores))
+            }
+            other => other.write_about_waiting(f),
         }
     }
 
@@ -206,8 +384,74 @@ impl Reason {
         }
     }
 
-    /// The sentences about pilots.
-    fn write_about_pilots(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The sentences about who gets what, and where.
+    fn write_about_policies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::NoWeights { policy } => write!(
+                f,
+                "nothing of it is divided among platforms (distribution: {policy}): nothing waits, or fewer than two platforms have pilots"
+            ),
+            Reason::Weights { application, policy, weights } => {
+                let shares: Vec<String> = weights
+                    .iter()
+                    .map(|(platform, weight, n_left)| {
+                        format!("{} for {platform} ({n_left} left)", percent(*weight))
+                    })
+                    .collect();
+                write!(
+                    f,
+                    "of what waits of {application}, distribution ({policy}) means {}",
+                    shares.join(", ")
+                )
+            }
+            Reason::WeightOf { platform, weight, n_slots, mean, error_rate } => {
+                let takes =
+                    mean.map_or("none has run there".to_owned(), |mean| format!("a task takes {mean}"));
+                write!(
+                    f,
+                    "{platform} has weight {}: {n_slots} task{} at a time, {takes}, {} fail",
+                    percent(*weight),
+                    plural(*n_slots),
+                    percent(*error_rate)
+                )
+            }
+            Reason::WeightMoved { ago, platform, before, weight } => write!(
+                f,
+                "{ago} ago the weight of {platform} moved from {} to {}",
+                percent(*before),
+                percent(*weight)
+            ),
+            Reason::LeftToOthers { platform, takes, others_begin, others_take } => write!(
+                f,
+                "{platform} takes none: a task takes {takes} there, and the others have begun all in {others_begin} and take {others_take}"
+            ),
+            Reason::PlacedWith { policy, platform, wait, n_waits, mean_end, mean_end_without } => {
+                let seen = match n_waits {
+                    0 => "no allocation has come there yet".to_owned(),
+                    n => format!(
+                        "waits there are about {wait}, {n} ha{} come",
+                        if *n == 1 { "s" } else { "ve" }
+                    ),
+                };
+                let end = |end: &Option<Span>| end.map_or("never".to_owned(), |end| format!("in {end}"));
+                write!(
+                    f,
+                    "placement ({policy}): with one more allocation on {platform} what waits would end {} on average, without {} ({seen})",
+                    end(mean_end),
+                    end(mean_end_without)
+                )
+            }
+            Reason::ShareOf { platform, user, policy, cores, held } => write!(
+                f,
+                "allocation ({policy}) means {cores} core{} of {platform} for {user}, who holds {held}",
+                plural(*cores)
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// The sentences about pilots that tasks wait for.
+    fn write_about_waiting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::PilotsTooShort { needed, n_pilots: 0 } => write!(
                 f,
@@ -232,6 +476,13 @@ impl Reason {
                     format!("all {n_pilots} pilots are")
                 }
             ),
+            other => other.write_about_pilots(f),
+        }
+    }
+
+    /// The sentences about pilots as they are. All other reasons were told before: a new one belongs here or there.
+    fn write_about_pilots(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Reason::PilotKeeps { pilot, job, needs, free } => write!(
                 f,
                 "pilot {pilot} begins nothing else until a task of job {job} fits: it needs {needs}; free so far: {free}",
@@ -264,6 +515,9 @@ impl Reason {
             | Reason::FitsNowhere { .. }
             | Reason::NoPilot { .. }
             | Reason::PlatformFails { .. }
+            | Reason::PilotsTooShort { .. }
+            | Reason::PilotsAway { .. }
+            | Reason::PilotsBusy { .. }
             | Reason::BehindJob { .. }
             | Reason::ShuttingDown
             | Reason::PlatformHas { .. }
@@ -273,7 +527,15 @@ impl Reason {
             | Reason::QueueFull { .. }
             | Reason::AskedOften { .. }
             | Reason::BudgetSpent { .. }
-            | Reason::UserBudgetSpent { .. } => Ok(()),
+            | Reason::UserBudgetSpent { .. }
+            | Reason::NoWeights { .. }
+            | Reason::Weights { .. }
+            | Reason::WeightOf { .. }
+            | Reason::WeightMoved { .. }
+            | Reason::LeftToOthers { .. }
+            | Reason::ShareOf { .. }
+            | Reason::PlacedWith { .. }
+            | Reason::Allocated { .. } => Ok(()),
         }
     }
 }
@@ -283,6 +545,10 @@ pub fn core_hours(core_time: Span) -> String {
     let hours = core_time.as_secs_f64() / 3600.0;
     let text = if hours < 10.0 { format!("{hours:.2}") } else { format!("{hours:.1}") };
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
 }
 
 fn plural(n: u64) -> &'static str {

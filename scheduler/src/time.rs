@@ -40,6 +40,11 @@ impl Span {
         Span(milliseconds.saturating_mul(1_000))
     }
 
+    /// A span of so many seconds, to the nearest microsecond; zero of what is below or no number.
+    pub fn from_secs_f64(seconds: f64) -> Span {
+        Span((seconds * 1e6).round() as u64)
+    }
+
     /// The span in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e6

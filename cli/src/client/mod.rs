@@ -10,18 +10,20 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use protocol::{
     api::{
-        AccessFile, Allocations, CancelRequest, Changed, ErrorAnswer, ErrorBody, Explanation, ForgetRequest,
-        Jobs, LimitsRequest, Outputs, PREFIX, Pilots, Platforms, PoliciesAnswer, PolicyRequest, Profiles,
-        ReloadRequest, Reloaded, ShutDown, ShutdownRequest, Status, SubmitRequest, Submitted, TaskDetail,
-        TaskSelection, Tasks, VersionInfo,
+        AccessFile, Allocations, CancelRequest, Changed, DeclareRequest, ErrorAnswer, ErrorBody, Explanation,
+        ForgetRequest, Jobs, LimitsRequest, Outputs, PREFIX, Pilots, Platforms, PoliciesAnswer,
+        PolicyRequest, Profiles, ReloadRequest, Reloaded, ShutDown, ShutdownRequest, Status, SubmitRequest,
+        Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo,
     },
     job::JobSpec,
 };
 use scheduler::{
     engine::{
+        declared::Declared,
         interface::TaskFilter,
         profile::ProfileView,
         views::{AllocationView, JobView, PlatformView},
+        weights::WeightsView,
     },
     ids::{AllocationId, JobId, TaskId},
 };
@@ -171,6 +173,12 @@ impl Client {
         self.get("/status").await
     }
 
+    /// Figures for monitoring, in the text format of Prometheus.
+    pub async fn metrics(&self) -> Result<String, ClientError> {
+        let request = self.request(Method::GET, "/metrics").timeout(ANSWER_TIME_LIMIT);
+        self.accepted(request).await?.text().await.map_err(|error| self.broken(&error))
+    }
+
     /// All jobs, oldest first.
     pub async fn jobs(&self) -> Result<Vec<JobView>, ClientError> {
         Ok(self.get::<Jobs>("/jobs").await?.jobs)
@@ -253,6 +261,21 @@ impl Client {
     pub async fn set_policy(&self, layer: &str, policy: &str) -> Result<PoliciesAnswer, ClientError> {
         let request = PolicyRequest { layer: layer.to_owned(), policy: policy.to_owned() };
         self.post("/policies/set", &request).await
+    }
+
+    /// The weights and their history.
+    pub async fn weights(&self) -> Result<WeightsView, ClientError> {
+        self.get("/weights").await
+    }
+
+    /// Says what an application is like, or takes it back; gives what is known of it then.
+    pub async fn declare(
+        &self,
+        application: &str,
+        declared: Option<Declared>,
+    ) -> Result<Profiles, ClientError> {
+        self.post("/profiles/declare", &DeclareRequest { application: application.to_owned(), declared })
+            .await
     }
 
     /// What was learned of applications.

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use protocol::api::ReasonRow;
+use protocol::{api::ReasonRow, job::nearest};
 use scheduler::{explain::Reason, ids::JobId};
 
 use crate::{
@@ -19,7 +19,9 @@ Examples:
   pilotfish explain job last         why does it not go faster?
   pilotfish explain task 3.17        why does it wait? why did it fail?
   pilotfish explain pilot 1
-  pilotfish explain platform local";
+  pilotfish explain platform local
+  pilotfish explain allocation 7
+  pilotfish explain weight vina      why does it run where it runs?";
 
 /// What is to be explained.
 #[derive(Args)]
@@ -28,7 +30,7 @@ pub struct ExplainArgs {
     /// What it is
     #[arg(value_enum)]
     what: What,
-    /// Which: a job, JOB.INDEX, a pilot's number or a platform's name
+    /// Which: a job, JOB.INDEX, a number, a platform's name or an application's
     #[arg(value_name = "ID")]
     id: String,
     #[command(flatten)]
@@ -47,6 +49,10 @@ enum What {
     Pilot,
     /// A platform
     Platform,
+    /// What a platform was asked for
+    Allocation,
+    /// The weights of an application
+    Weight,
 }
 
 /// Explains.
@@ -84,14 +90,22 @@ async fn path(what: What, id: &str, client: &Client) -> Result<String, Failure> 
             let task = Target::resolve_task(id, client).await?;
             format!("task/{}/{}", task.job, task.index)
         }
-        What::Pilot => match id.parse::<u64>() {
-            Ok(pilot) => format!("pilot/{pilot}"),
-            Err(_) => {
-                let line =
-                    format!("found `{id}` instead of a pilot; write its number, see `pilotfish pilots`");
-                return Err(Failure::bad_input(line));
+        What::Pilot => format!("pilot/{}", number(id, "a pilot", "pilots")?),
+        What::Allocation => format!("allocation/{}", number(id, "an allocation", "allocation list")?),
+        What::Weight => {
+            let weights = client.weights().await?;
+            let mut known: Vec<String> =
+                client.profiles().await?.profiles.into_iter().map(|profile| profile.application).collect();
+            known.extend(weights.kinds.into_iter().map(|kind| kind.application));
+            if !known.iter().any(|name| name == id) {
+                let hint = nearest(id, known.iter().map(String::as_str)).map_or_else(
+                    || "see `pilotfish weights`".to_owned(),
+                    |near| format!("did you mean `{near}`?"),
+                );
+                return Err(Failure::bad_input(format!("nothing is known of an application `{id}`; {hint}")));
             }
-        },
+            format!("weight/{}", escaped(id))
+        }
         What::Platform => {
             let platforms = client.platforms().await?.platforms;
             if !platforms.iter().any(|platform| platform.name == id) {
@@ -105,4 +119,20 @@ async fn path(what: What, id: &str, client: &Client) -> Result<String, Failure> 
             format!("platform/{id}")
         }
     })
+}
+
+fn number(id: &str, noun: &str, list: &str) -> Result<u64, Failure> {
+    id.parse().map_err(|_| {
+        let line = format!("found `{id}` instead of {noun}; write its number, see `pilotfish {list}`");
+        Failure::bad_input(line)
+    })
+}
+
+/// A name as a part of a path.
+fn escaped(name: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    name.bytes().map(escape).collect()
 }

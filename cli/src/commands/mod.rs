@@ -12,6 +12,7 @@ mod export;
 mod job;
 mod jobs;
 mod logs;
+mod metrics;
 mod pause;
 mod pilots;
 mod platform;
@@ -31,6 +32,7 @@ mod submit;
 mod task;
 mod tasks;
 mod wait;
+mod weights;
 
 use clap::Subcommand;
 
@@ -77,6 +79,8 @@ pub enum Command {
     Platforms(platforms::PlatformsArgs),
     /// Show or set the policies that decide who runs what and where
     Policies(policies::PoliciesArgs),
+    /// Show which share of what waits is meant for which platform
+    Weights(weights::WeightsArgs),
     /// Show what was learned of applications, or forget it
     Profiles(profiles::ProfilesArgs),
     /// Try, show, pause or limit platforms
@@ -87,6 +91,8 @@ pub enum Command {
     Explain(explain::ExplainArgs),
     /// Show what the manager does as a whole
     Status(status::StatusArgs),
+    /// Print figures for monitoring
+    Metrics(metrics::MetricsArgs),
     /// End the manager and its pilots
     Stop(stop::StopArgs),
     /// Make the tables and figures of the papers again
@@ -135,11 +141,13 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Pilots(args) => pilots::run(args).await,
         Command::Platforms(args) => platforms::run(args).await,
         Command::Policies(args) => policies::run(args).await,
+        Command::Weights(args) => weights::run(args).await,
         Command::Profiles(args) => profiles::run(args).await,
         Command::Platform(args) => platform::run(*args).await,
         Command::Allocation(args) => allocation::run(args).await,
         Command::Explain(args) => explain::run(args).await,
         Command::Status(args) => status::run(args).await,
+        Command::Metrics(args) => metrics::run(args).await,
         Command::Stop(args) => stop::run(args).await,
         Command::Reproduce(args) => reproduce::run(args).await,
         Command::Simulate(args) => simulate::run(args).await,

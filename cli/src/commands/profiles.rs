@@ -1,15 +1,20 @@
-//! `pilotfish profiles …`: what was learned of applications.
+//! `pilotfish profiles …`: what was learned and said of applications.
+
+mod declare;
 
 use clap::{Args, Subcommand};
 use protocol::job::nearest;
-use scheduler::engine::profile::{ExperienceView, ProfileView};
+use scheduler::engine::{
+    declared::JobType,
+    profile::{ExperienceView, ProfileView},
+};
 
 use crate::{
     access,
     failure::{Failure, Outcome},
     show::{
         self, Screen,
-        format::{bytes, count, counted, mean_and_deviation},
+        format::{bytes, count, counted, mean_and_deviation, percent},
         table::Table,
         words,
     },
@@ -20,10 +25,14 @@ const EXAMPLES: &str = "\
 Examples:
   pilotfish profiles list
   pilotfish profiles show vina
-  pilotfish profiles reset vina          it is another program now
+  pilotfish profiles reset vina                         it is another program now
+  pilotfish profiles edit vina --time cluster=12s --time cloud=20s
+  pilotfish profiles declare blast.yaml montage         from a file; one that comes with Pilotfish
+  pilotfish profiles export vina > vina.yaml            what is known, as such a file
 
 What is shown was measured, by application (`application:` of jobs, else the program's name) and
-platform. What was measured long ago counts less: about the last 500 tasks make the means.";
+platform. What was measured long ago counts less: about the last 500 tasks make the means. What is
+declared counts like 10 tasks, or as `counts_as` says, and decides until more have been measured.";
 
 /// What to do.
 #[derive(Args)]
@@ -39,8 +48,16 @@ enum ProfilesCommand {
     List(ListArgs),
     /// Show what is known of one
     Show(ShowArgs),
-    /// Forget what is known of these
+    /// Forget what was measured of these
     Reset(ResetArgs),
+    /// Say what applications are like before they have run
+    Declare(declare::DeclareArgs),
+    /// Change what is said of one
+    Edit(declare::EditArgs),
+    /// Print what is known of one as a file for `declare`
+    Export(declare::ExportArgs),
+    /// List the profiles that come with Pilotfish
+    Shipped(declare::ShippedArgs),
 }
 
 /// How they are shown.
@@ -79,6 +96,10 @@ pub async fn run(args: ProfilesArgs) -> Result<Outcome, Failure> {
         ProfilesCommand::List(args) => list(&args).await,
         ProfilesCommand::Show(args) => show(&args).await,
         ProfilesCommand::Reset(args) => reset(&args).await,
+        ProfilesCommand::Declare(args) => declare::declare(&args).await,
+        ProfilesCommand::Edit(args) => declare::edit(&args).await,
+        ProfilesCommand::Export(args) => declare::export(&args).await,
+        ProfilesCommand::Shipped(args) => declare::shipped(&args),
     }
 }
 
@@ -144,6 +165,7 @@ fn print(view: &ViewArgs, profiles: &[ProfileView]) -> Result<(), Failure> {
     }
     let mut table = Table::new(&[
         "APPLICATION",
+        "TYPE",
         "PLATFORM",
         ">TASKS",
         ">WALL TIME",
@@ -156,23 +178,24 @@ fn print(view: &ViewArgs, profiles: &[ProfileView]) -> Result<(), Failure> {
         for known in &profile.platforms {
             table.row(vec![
                 profile.application.clone().into(),
+                profile.job_type.map_or("", JobType::word).into(),
                 known.platform.clone().into(),
                 count(known.n_done).into(),
                 mean_and_deviation(known.mean, known.deviation).unwrap_or_default().into(),
-                percent(known.cpu_share).into(),
+                known.cpu_share.map_or_else(String::new, percent).into(),
                 memory(known).into(),
                 words::failures(known.n_failed),
-                percent(known.error_rate).into(),
+                known.error_rate.map_or_else(String::new, percent).into(),
             ]);
         }
     }
-    show::print(&table.render(&Screen::stdout()))
+    show::print(&table.render(&Screen::stdout()))?;
+    for profile in profiles.iter().filter(|profile| profile.declared.is_some()) {
+        show::print(&declare::said(profile))?;
+    }
+    Ok(())
 }
 
 fn memory(known: &ExperienceView) -> String {
     if known.memory_bytes_max == 0 { String::new() } else { bytes(known.memory_bytes_max) }
-}
-
-fn percent(part: Option<f64>) -> String {
-    part.map_or_else(String::new, |part| format!("{:.0} %", part * 100.0))
 }

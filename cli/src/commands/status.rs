@@ -129,6 +129,10 @@ fn facts(status: &Status, url: Option<&str>) -> Facts {
             totals.cores
         ),
     );
+    facts.add_some(
+        "fairness",
+        totals.fairness.map(|fairness| format!("{fairness:.3} among users with open tasks")),
+    );
     if totals.is_shutting_down {
         facts.add("ending", "nothing new begins");
     }

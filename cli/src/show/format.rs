@@ -6,6 +6,11 @@ use scheduler::time::{Span, Time};
 
 const MINUTE_US: u64 = 60_000_000;
 
+/// A part of 1: `40 %`.
+pub fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
+}
+
 /// A number with its thousands apart: `1,000,000`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();

@@ -11,6 +11,7 @@ mod events;
 mod extract;
 mod jobs;
 mod listener;
+mod metrics;
 mod openapi;
 mod operators;
 mod outputs;

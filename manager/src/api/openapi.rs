@@ -60,6 +60,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
         Answers::Json(schema_of) => ("application/json", json!(schema_of(generator))),
         Answers::Events(schema_of) => ("text/event-stream", json!(schema_of(generator))),
         Answers::Bytes => ("application/octet-stream", json!({})),
+        Answers::Text(media_type) => (media_type, json!({"type": "string"})),
         Answers::Document => ("application/json", json!({"type": "object"})),
     };
     let mut operation = json!({

@@ -3,7 +3,8 @@
 use axum::{extract::State, http::StatusCode, response::Response};
 use profiles::{platform::N_PILOTS_MAX, quantity::core_hours};
 use protocol::api::{
-    Allocations, AllocationsQuery, CancelRequest, ForgetRequest, LimitsRequest, ReloadRequest,
+    Allocations, AllocationsQuery, CancelRequest, DeclareRequest, ForgetRequest, LimitsRequest, Profiles,
+    ReloadRequest,
 };
 use scheduler::{
     engine::{
@@ -75,6 +76,25 @@ pub(super) async fn forget(
     match context.state.handle.ask(event).await? {
         Answer::Profiles(profiles) if profiles.len() == 1 => Ok(json(StatusCode::OK, &profiles[0])),
         Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// What an application is like.
+pub(super) async fn declare(
+    State(context): State<Shared>,
+    user: User,
+    InBody(DeclareRequest { application, declared }): InBody<DeclareRequest>,
+) -> Result<Response, ApiError> {
+    check_operator(&user)?;
+    if let Some(declared) = &declared {
+        profiles::application::check(&application, declared).map_err(ApiError::bad_request)?;
+    }
+    tracing::info!(user = user.name, application, "its profile is declared");
+    let declared = declared.map(Box::new);
+    let event = |request| Event::DeclareAsked { request, application, declared };
+    match context.state.handle.ask(event).await? {
+        Answer::Profiles(profiles) => Ok(json(StatusCode::OK, &Profiles { profiles })),
         other => Err(ApiError::unexpected(&other)),
     }
 }

@@ -11,10 +11,11 @@ use axum::{
 };
 use protocol::{
     api::{
-        self, Allocations, AllocationsQuery, CancelRequest, Changed, EventsQuery, Explanation, ForgetRequest,
-        Jobs, LimitsRequest, Outputs, OutputsQuery, Pilots, PilotsQuery, Platforms, PoliciesAnswer,
-        PolicyRequest, Profiles, ReloadRequest, Reloaded, ShutDown, ShutdownRequest, Status, StreamEvent,
-        SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, TasksQuery, VersionInfo,
+        self, Allocations, AllocationsQuery, CancelRequest, Changed, DeclareRequest, EventsQuery,
+        Explanation, ForgetRequest, Jobs, LimitsRequest, Outputs, OutputsQuery, Pilots, PilotsQuery,
+        Platforms, PoliciesAnswer, PolicyRequest, Profiles, ReloadRequest, Reloaded, ShutDown,
+        ShutdownRequest, Status, StreamEvent, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks,
+        TasksQuery, VersionInfo,
     },
     job::{
         JobSpec,
@@ -25,12 +26,13 @@ use protocol::{
 use scheduler::engine::{
     profile::ProfileView,
     views::{AllocationView, JobView, PlatformView},
+    weights::WeightsView,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
-    Shared, error::ApiError, events, extract::User, jobs, openapi, operators, outputs, pilots, policies,
-    show, tasks,
+    Shared, error::ApiError, events, extract::User, jobs, metrics, openapi, operators, outputs, pilots,
+    policies, show, tasks,
 };
 
 /// What a page of rows takes while it is made: eight MiB of outputs or parameters, as JSON.
@@ -61,6 +63,8 @@ pub(super) enum Answers {
     Events(SchemaOf),
     /// Bytes as a task wrote them.
     Bytes,
+    /// Text of this media type.
+    Text(&'static str),
     /// The OpenAPI document.
     Document,
 }
@@ -96,6 +100,12 @@ fn routes_of_jobs() -> Vec<Route> {
         get("/version", "Who answers.", json::<VersionInfo>(), show::version).open(),
         get("/openapi.json", "This document.", Answers::Document, document).open(),
         get("/status", "Totals and facts about the manager.", json::<Status>(), show::status),
+        get(
+            "/metrics",
+            "Figures for monitoring, in the text format of Prometheus.",
+            Answers::Text(metrics::MEDIA_TYPE),
+            metrics::show,
+        ),
         post("/jobs", "Keep a job. It is durable when this is answered.", json::<Submitted>(), jobs::submit)
             .body::<SubmitRequest>()
             .status("201"),
@@ -198,7 +208,20 @@ fn routes_of_policies() -> Vec<Route> {
             policies::set,
         )
         .body::<PolicyRequest>(),
+        get(
+            "/weights",
+            "Which share of each application's tasks is meant for which platform, and how that came about.",
+            json::<WeightsView>(),
+            show::weights,
+        ),
         get("/profiles", "What was learned of applications.", json::<Profiles>(), show::profiles),
+        post(
+            "/profiles/declare",
+            "Say what an application is like, before it has run; answers with what is known of it then. For operators.",
+            json::<Profiles>(),
+            operators::declare,
+        )
+        .body::<DeclareRequest>(),
         post(
             "/profiles/reset",
             "Forget what was learned of an application; answers with what it was. For operators.",
@@ -223,6 +246,18 @@ fn other_routes() -> Vec<Route> {
             "Why a pilot does what it does.",
             json::<Explanation>(),
             show::explain_pilot,
+        ),
+        get(
+            "/explain/allocation/{id}",
+            "Why an allocation is there.",
+            json::<Explanation>(),
+            show::explain_allocation,
+        ),
+        get(
+            "/explain/weight/{name}",
+            "Why an application's tasks are divided among platforms as they are.",
+            json::<Explanation>(),
+            show::explain_weight,
         ),
         get(
             "/explain/platform/{name}",

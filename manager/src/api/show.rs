@@ -12,7 +12,7 @@ use protocol::{
 };
 use scheduler::{
     engine::interface::{Answer, Event, Query},
-    ids::{JobId, PilotId, TaskId},
+    ids::{AllocationId, JobId, PilotId, TaskId},
 };
 use tokio::time::timeout;
 
@@ -83,6 +83,14 @@ pub(super) async fn profiles(State(context): State<Shared>, _user: User) -> Resu
     }
 }
 
+/// Weights.
+pub(super) async fn weights(State(context): State<Shared>, _user: User) -> Result<Response, ApiError> {
+    match context.query(Query::Weights).await? {
+        Answer::Weights(weights) => Ok(json(StatusCode::OK, &*weights)),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
 /// Why a job is where it is.
 pub(super) async fn explain_job(
     State(context): State<Shared>,
@@ -110,6 +118,24 @@ pub(super) async fn explain_pilot(
     InPath(pilot): InPath<PilotId>,
 ) -> Result<Response, ApiError> {
     explain(&context, Query::ExplainPilot(pilot)).await
+}
+
+/// Why an allocation is there.
+pub(super) async fn explain_allocation(
+    State(context): State<Shared>,
+    _user: User,
+    InPath(id): InPath<AllocationId>,
+) -> Result<Response, ApiError> {
+    explain(&context, Query::ExplainAllocation(id)).await
+}
+
+/// Why an application's tasks are divided among platforms as they are.
+pub(super) async fn explain_weight(
+    State(context): State<Shared>,
+    _user: User,
+    InPath(application): InPath<String>,
+) -> Result<Response, ApiError> {
+    explain(&context, Query::ExplainWeight(application)).await
 }
 
 /// Why a platform has the pilots it has.

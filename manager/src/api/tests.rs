@@ -2,6 +2,7 @@
 
 mod connections;
 mod pilots;
+mod policies;
 mod refusals;
 mod results;
 mod scene;

@@ -11,12 +11,14 @@ use std::{
 };
 
 use profiles::{
+    application::ApplicationProfile,
     platform::{PlatformError, PlatformProfile},
     quantity::{Duration, Quantity},
 };
 use protocol::job::{Locator, Problem, in_file, parse_yaml};
 use scheduler::{engine::settings::Settings, policy::Policies};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde_yaml::Value;
 
 use super::TlsMode;
 
@@ -105,15 +107,7 @@ impl ManagerFile {
     /// # Errors
     /// A file that cannot be read, is too long, or its mistakes.
     pub fn load(path: &Path) -> Result<ManagerFile, ConfigError> {
-        let file_error = |source| ConfigError::File { path: path.to_owned(), source };
-        let mut text = String::new();
-        // Of a device or a pipe nobody knows how much it holds.
-        let file = fs::File::open(path).map_err(file_error)?;
-        let found = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(file_error)? as u64;
-        if found > FILE_BYTES_MAX {
-            return Err(ConfigError::TooLong { path: path.to_owned() });
-        }
-        ManagerFile::parse(&text, path)
+        ManagerFile::parse(&read_text(path)?, path)
     }
 
     /// Reads the text of a file; `path` is what errors call it.
@@ -124,16 +118,44 @@ impl ManagerFile {
         if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
             return Ok(ManagerFile::default());
         }
-        let name = path.display().to_string();
-        let refused = |problems| ConfigError::Content(in_file(problems, &name, &Locator::read(text)));
-        let tree = parse_yaml(text).map_err(refused)?;
-        let problems = mistakes::all(&tree);
-        if !problems.is_empty() {
-            return Err(refused(problems));
-        }
-        // What is wrong in itself has been found field by field; this is the same once more, as a whole.
-        serde_yaml::from_value(tree).map_err(|error| refused(vec![mistakes::problem("", &error)]))
+        parse(text, path, mistakes::all)
     }
+}
+
+/// Reads an application's profile.
+///
+/// # Errors
+/// A file that cannot be read, is too long, or its mistakes.
+pub fn load_application(path: &Path) -> Result<ApplicationProfile, ConfigError> {
+    parse(&read_text(path)?, path, mistakes::of_application)
+}
+
+fn read_text(path: &Path) -> Result<String, ConfigError> {
+    let file_error = |source| ConfigError::File { path: path.to_owned(), source };
+    let mut text = String::new();
+    // Of a device or a pipe nobody knows how much it holds.
+    let file = fs::File::open(path).map_err(file_error)?;
+    let found = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(file_error)? as u64;
+    match found > FILE_BYTES_MAX {
+        true => Err(ConfigError::TooLong { path: path.to_owned() }),
+        false => Ok(text),
+    }
+}
+
+fn parse<T: DeserializeOwned>(
+    text: &str,
+    path: &Path,
+    mistakes: fn(&Value) -> Vec<Problem>,
+) -> Result<T, ConfigError> {
+    let name = path.display().to_string();
+    let refused = |problems| ConfigError::Content(in_file(problems, &name, &Locator::read(text)));
+    let tree = parse_yaml(text).map_err(refused)?;
+    let problems = mistakes(&tree);
+    if !problems.is_empty() {
+        return Err(refused(problems));
+    }
+    // What is wrong in itself has been found field by field; this is the same once more, as a whole.
+    serde_yaml::from_value(tree).map_err(|error| refused(vec![mistakes::problem("", &error)]))
 }
 
 fn lines_of(problems: &[Problem]) -> String {

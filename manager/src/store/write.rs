@@ -202,6 +202,7 @@ pub(super) fn kind(record: &Record) -> &'static str {
         Record::PlatformAttached { .. } => "platform-attached",
         Record::PlatformModeSet { .. } => "platform-mode-set",
         Record::ProfileForgotten { .. } => "profile-forgotten",
+        Record::ProfileDeclared { .. } => "profile-declared",
         Record::PoliciesSet { .. } => "policies-set",
         Record::JobAccepted { .. } => "job-accepted",
         Record::JobPaused { .. } => "job-paused",

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     Turn,
     durable::Trouble,
+    experience::Experience,
     interface::Notice,
     record::{Blamed, CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
 };
@@ -55,6 +56,7 @@ impl Turn<'_> {
         let failed: Vec<(JobId, Vec<FailedAttempt>)> =
             results.iter().map(|r| (r.job, r.failures.clone())).collect();
         self.record(Record::Reported { pilot, seq: report.seq, results, at: self.now });
+        self.note_news(pilot, &failed, &returned);
         for (job, tasks) in closed {
             let taken = self.unlease(pilot, job, &tasks);
             if taken.len() < tasks.len() {
@@ -87,6 +89,30 @@ impl Turn<'_> {
             self.close_if_over(job);
             self.notify(Notice::JobChanged(job));
         }
+    }
+
+    /// What a report brought may change what policies say: failures, what comes back, what little was known of.
+    fn note_news(
+        &mut self,
+        pilot: PilotId,
+        failed: &[(JobId, Vec<FailedAttempt>)],
+        returned: &[(JobId, TaskSet)],
+    ) {
+        let is_any_back = returned.iter().any(|(_, tasks)| !tasks.is_empty());
+        let is_news = |(job, failures): &(JobId, Vec<FailedAttempt>)| {
+            !failures.is_empty() || self.is_young(pilot, *job)
+        };
+        if is_any_back || failed.iter().any(is_news) {
+            self.want_guide();
+        }
+    }
+
+    /// Whether little is known yet of the job's application where the pilot is.
+    fn is_young(&self, pilot: PilotId, job: JobId) -> bool {
+        let known = self.durable.pilots().get(&pilot).and_then(|p| self.durable.learned().get(&p.platform));
+        let application = self.durable.jobs().get(&job).map(|job| &job.request.application);
+        let known = known.zip(application).and_then(|(known, application)| known.get(application));
+        known.is_none_or(Experience::is_young)
     }
 
     /// Failures that may be from before the task was opened again: it is to be tried once more.

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     allocation::{Allocation, AllocationState, Census},
+    declared::Declared,
     experience::Experience,
     interface::{JobRequest, PlatformMode, PlatformSpec},
     policies::{self, PolicyChange},
     record::{Blamed, CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
+    waits::Waits,
 };
 use crate::{
     ids::{AllocationId, JobId, PilotId, PlatformId},
@@ -35,6 +37,10 @@ pub struct Durable {
     used: BTreeMap<PlatformId, BTreeMap<String, Span>>,
     /// What attempts there have shown, by application.
     learned: BTreeMap<PlatformId, BTreeMap<String, Experience>>,
+    /// How long its allocations of the present shape have waited.
+    waits: BTreeMap<PlatformId, Waits>,
+    /// What was said of applications.
+    declared: BTreeMap<String, Declared>,
     policy_changes: Vec<PolicyChange>,
 }
 
@@ -267,6 +273,16 @@ impl Durable {
         &self.learned
     }
 
+    /// How long allocations of the platform wait for their first pilot.
+    pub fn waits(&self, id: PlatformId) -> Waits {
+        self.waits.get(&id).copied().unwrap_or_default()
+    }
+
+    /// What was said of applications.
+    pub fn declared(&self) -> &BTreeMap<String, Declared> {
+        &self.declared
+    }
+
     /// All allocations.
     pub fn allocations(&self) -> &BTreeMap<AllocationId, Allocation> {
         &self.allocations
@@ -314,12 +330,20 @@ impl Durable {
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::PlatformAttached { platform, spec, .. } => {
-                self.platforms.insert(*platform, spec.clone());
+                let before = self.platforms.insert(*platform, spec.clone());
+                let shape = |spec: &PlatformSpec| (spec.capacity.clone(), spec.n_nodes, spec.walltime);
+                if before.is_some_and(|before| shape(&before) != shape(spec)) {
+                    self.waits.remove(platform);
+                }
             }
             Record::PlatformModeSet { platform, mode, .. } => _ = self.modes.insert(*platform, *mode),
             Record::ProfileForgotten { application, .. } => {
                 self.learned.values_mut().for_each(|known| _ = known.remove(application));
             }
+            Record::ProfileDeclared { application, declared, .. } => match declared {
+                Some(declared) => _ = self.declared.insert(application.clone(), declared.clone()),
+                None => _ = self.declared.remove(application),
+            },
             Record::PoliciesSet { by, configured, before, policies, at } => {
                 let (at, by, configured) = (*at, by.clone(), *configured);
                 let change = PolicyChange { at, by, configured, before: *before, policies: *policies };
@@ -489,6 +513,10 @@ impl Durable {
                     n_failed: 0,
                 };
                 self.pilots.insert(*pilot, new);
+                let held = self.allocations.get(allocation).filter(|held| held.is_unused());
+                if let Some(wait) = held.map(|held| born_at.since(held.intended_at)) {
+                    self.waits.entry(platform).or_default().learn(wait);
+                }
                 self.with_allocation(*allocation, |held| {
                     held.came.push(*pilot);
                     held.began_at.get_or_insert(*born_at);

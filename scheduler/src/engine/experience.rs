@@ -5,6 +5,8 @@ use crate::{results::Blame, time::Span};
 
 /// Attempts that count as much as all before them: of many, those of long ago count less and less.
 const MEMORY: f64 = 500.0;
+/// The same of whether attempts fail at all: a platform that breaks, and one that is mended, is soon found out.
+const LOSS_MEMORY: f64 = 20.0;
 
 /// Means that forget, of one application on one platform.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -24,6 +26,9 @@ pub struct Experience {
     /// Attempts, and those of them that failed; they forget as well.
     attempts: f64,
     failures: f64,
+    /// The same with those that failed by the node's fault or the walltime's; they forget sooner.
+    tries: f64,
+    losses: f64,
 }
 
 impl Experience {
@@ -35,6 +40,10 @@ impl Experience {
         self.n_done = self.n_done.saturating_add(totals.n);
         self.n_failed = self.n_failed.saturating_add(n_failed);
         self.memory_bytes_max = self.memory_bytes_max.max(totals.memory_bytes_max);
+        let is_loss = |failure: &&FailedAttempt| {
+            matches!(failure.kind.blame(), Blame::Program | Blame::Node | Blame::Walltime)
+        };
+        let n_lost = failures.iter().filter(is_loss).count() as f64;
         self.forget();
         let wall_s = totals.wall_us as f64 / 1e6;
         self.weight += totals.n as f64;
@@ -44,6 +53,8 @@ impl Experience {
         self.core_s += wall_s * f64::from(cores);
         self.attempts += (totals.n + n_failed) as f64;
         self.failures += n_failed as f64;
+        self.tries += totals.n as f64 + n_lost;
+        self.losses += n_lost;
     }
 
     /// What is known counts for no more than [`MEMORY`] attempts.
@@ -56,18 +67,25 @@ impl Experience {
         }
         let kept = MEMORY / self.attempts.max(MEMORY);
         (self.attempts, self.failures) = (self.attempts * kept, self.failures * kept);
+        let kept = LOSS_MEMORY / self.tries.max(LOSS_MEMORY);
+        (self.tries, self.losses) = (self.tries * kept, self.losses * kept);
+    }
+
+    /// How many successes its means stand for: those of long ago count less.
+    pub fn n_counted(&self) -> f64 {
+        self.weight
     }
 
     /// Mean wall time of a success; `None` before the first.
     pub fn mean(&self) -> Option<Span> {
-        (self.weight > 0.0).then(|| seconds(self.wall_s / self.weight))
+        (self.weight > 0.0).then(|| Span::from_secs_f64(self.wall_s / self.weight))
     }
 
     /// Standard deviation of the wall time; `None` before the first.
     pub fn deviation(&self) -> Option<Span> {
         let mean = self.wall_s / self.weight;
         let variance = (self.wall_s_squared / self.weight - mean * mean).max(0.0);
-        (self.weight > 0.0).then(|| seconds(variance.sqrt()))
+        (self.weight > 0.0).then(|| Span::from_secs_f64(variance.sqrt()))
     }
 
     /// How busy a success keeps its cores, 0 to about 1: near 0 it waits for something else. `None` before the first.
@@ -79,10 +97,16 @@ impl Experience {
     pub fn error_rate(&self) -> Option<f64> {
         (self.attempts > 0.0).then(|| self.failures / self.attempts)
     }
-}
 
-fn seconds(seconds: f64) -> Span {
-    Span((seconds * 1e6).round() as u64)
+    /// The part of attempts that fail by whoever's fault, of the last ones, 0 to 1; `None` before the first.
+    pub fn loss_rate(&self) -> Option<f64> {
+        (self.tries > 0.0).then(|| self.losses / self.tries)
+    }
+
+    /// Whether little is known yet, so that each report may change much.
+    pub fn is_young(&self) -> bool {
+        self.tries < LOSS_MEMORY
+    }
 }
 
 #[cfg(test)]

@@ -4,9 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Turn,
+    Turn, divide,
     durable::{Durable, Job},
+    quotas::{Divided, Quotas},
+    runtimes::Runtimes,
     volatile::{Timer, Volatile},
+    weights::WeightHistory,
 };
 use crate::{
     ids::{JobId, PlatformId},
@@ -19,12 +22,15 @@ use crate::{
     time::{Span, Time},
 };
 
-/// No guide is replaced sooner.
-const LASTS_AT_LEAST: Span = Span::from_secs(1);
+/// No guide is replaced sooner than it takes some thirty times to be made: so long for each job and each cell of its
+/// tables (`tests/bench/run layers`: 6 ms at the most, and none is replaced for 160).
+const LASTS_AT_LEAST: Span = Span(5);
+/// Cells that count for one of the quotas: each is worked out again and again.
+const N_ROUNDS: usize = 30;
+/// … nor, if it takes long, than after so long.
+const LASTS_LONG: Span = Span::from_secs(1);
 /// What tasks show meanwhile is taken in after so long.
 const LASTS_AT_MOST: Span = Span::from_secs(30);
-/// Seconds of a task while no task of any application has ended; any number would do.
-const RUNTIME_UNKNOWN_S: f64 = 60.0;
 
 /// See the module. Empty while the policies need none.
 #[derive(Clone, Debug, Default)]
@@ -33,9 +39,19 @@ pub struct Guide {
     shares: BTreeMap<PlatformId, BTreeMap<String, u64>>,
     /// How much each platform should serve each application.
     scores: BTreeMap<PlatformId, BTreeMap<String, Score>>,
+    /// The same by row of the quotas.
+    scores_by_row: BTreeMap<PlatformId, Vec<Score>>,
+    /// Users, by their places in [`super::volatile::JobLeases::user`].
+    users: Vec<String>,
+    /// How many tasks are meant for each platform.
+    pub quotas: Quotas,
+    /// How their weights came about.
+    pub weights: WeightHistory,
     /// Whose favourite each platform was, with those users and platforms, for PAF.
     favourites: Option<(Vec<String>, Vec<PlatformId>, Table<bool>)>,
     made_at: Option<Time>,
+    /// How long it is to last at least.
+    lasts: Span,
     due_at: Option<Time>,
 }
 
@@ -51,6 +67,16 @@ impl Guide {
         known.copied().unwrap_or(Score(f64::NEG_INFINITY, 0.0))
     }
 
+    /// How much the platform should serve each row of the quotas; `None` where that is not asked.
+    pub fn scores_by_row(&self, platform: PlatformId) -> Option<&[Score]> {
+        self.scores_by_row.get(&platform).map(Vec::as_slice)
+    }
+
+    /// All users, by their places.
+    pub fn users(&self) -> &[String] {
+        &self.users
+    }
+
     /// Whether it divides platforms among users.
     pub fn has_shares(&self) -> bool {
         !self.shares.is_empty()
@@ -62,15 +88,40 @@ impl Guide {
     }
 }
 
-/// Whether these policies need a guide.
-fn is_needed(policies: &Policies) -> bool {
-    policies.allocation.is_some() || policies.matching.by_application().is_some()
+/// Whether these policies need a guide. What is not divided between platforms needs no quotas.
+fn is_needed(policies: &Policies, n_platforms: usize) -> bool {
+    policies.allocation.is_some()
+        || policies.matching.by_application().is_some()
+        || policies.distribution.is_some() && n_platforms > 1
 }
 
 impl Volatile {
     fn want_guide(&mut self, policies: &Policies, now: Time) {
-        if is_needed(policies) {
-            self.arm_guide(self.guide.made_at.map_or(now, |made_at| (made_at + LASTS_AT_LEAST).max(now)));
+        if is_needed(policies, self.platforms.len()) {
+            self.arm_guide(self.guide.made_at.map_or(now, |made_at| (made_at + self.guide.lasts).max(now)));
+        }
+    }
+
+    /// Where each job's user stands among these, which are in order.
+    fn note_users(&mut self, durable: &Durable, users: &[String]) {
+        for (id, leases) in &mut self.jobs {
+            let user = durable.jobs().get(id).map(|job| &job.request.user);
+            leases.user = user.and_then(|user| users.binary_search(user).ok());
+        }
+    }
+
+    /// A pilot of the platform has taken so many tasks of the job.
+    pub fn take_quota(&mut self, platform: PlatformId, job: JobId, n_tasks: u64, now: Time) {
+        let (Some(column), Some(leases)) = (self.guide.quotas.column(platform), self.jobs.get_mut(&job))
+        else {
+            return;
+        };
+        if let Divided::In(row) = leases.divided {
+            // Who took it for want of others has not ended the wait for them.
+            if self.guide.quotas.is_open(column, row, now) {
+                leases.waits_since = None;
+            }
+            self.guide.quotas.take(column, row, n_tasks);
         }
     }
 
@@ -122,9 +173,27 @@ impl Turn<'_> {
             guide.scores = scene.scores(policy);
         }
         let goes_on = !scene.is_empty();
+        if let Some(policy) = policies.distribution {
+            guide.quotas = divide::quotas((self.durable, self.volatile), policy, &before.quotas, self.now);
+            guide.weights = before.weights;
+            let name = |id| self.durable.platforms().get(&id).map_or_else(String::new, |p| p.name.clone());
+            guide.weights.note(&guide.quotas, self.now, &name);
+        }
+        for id in guide.scores.keys() {
+            let rows = guide.quotas.rows.iter();
+            guide
+                .scores_by_row
+                .insert(*id, rows.map(|row| guide.score(*id, &row.kind.application)).collect());
+        }
+        guide.users = scene.user_names();
+        let n_cells = scene.users.len() * scene.platforms.len() + guide.quotas.n_cells() * N_ROUNDS;
+        guide.lasts = LASTS_AT_LEAST.times((self.volatile.jobs.len() + n_cells) as u64).min(LASTS_LONG);
+        let due_at =
+            guide.quotas.due_at.map_or(self.now + LASTS_AT_MOST, |at| at.max(self.now + guide.lasts));
+        self.volatile.note_users(self.durable, &guide.users);
         self.volatile.guide = guide;
         if goes_on {
-            self.volatile.arm_guide(self.now + LASTS_AT_MOST);
+            self.volatile.arm_guide(due_at.min(self.now + LASTS_AT_MOST));
         }
         self.volatile.stir_all();
     }
@@ -172,29 +241,15 @@ impl<'a> Scene<'a> {
         self.users.keys().map(|user| (*user).to_owned()).collect()
     }
 
-    /// Seconds that a task of an application takes on each platform. Where it has not run, the mean of the others;
-    /// where it has run nowhere, the same everywhere.
-    fn runtimes(&self, application: &str) -> Vec<f64> {
-        let known = |platform: &PlatformId| {
-            let mean = self.durable.learned().get(platform)?.get(application)?.mean()?;
-            (mean > Span::ZERO).then(|| mean.as_secs_f64())
-        };
-        let all: Vec<Option<f64>> = self.platforms.iter().map(known).collect();
-        let n_known = all.iter().flatten().count();
-        let mean = match n_known {
-            0 => RUNTIME_UNKNOWN_S,
-            n => all.iter().flatten().sum::<f64>() / n as f64,
-        };
-        all.into_iter().map(|runtime| runtime.unwrap_or(mean)).collect()
-    }
-
-    /// The same of each user (row): the mean over its applications, by what is open of each. Of those that differ
-    /// in length each counts by its place among its own, or the longest would decide alone.
+    /// Seconds that a task of each user's (row) takes on each platform: the mean over its applications, by what is
+    /// open of each. Of those that differ in length each counts by its place among its own, or the longest would
+    /// decide alone.
     fn runtimes_of_users(&self) -> Table<f64> {
+        let known = Runtimes::new(self.durable, &self.platforms);
         let mut table = Table::new(self.users.len(), self.platforms.len(), 0.0);
         for (row, user) in self.users.values().enumerate() {
             for (application, wanted) in &user.applications {
-                let runtimes = self.runtimes(application);
+                let runtimes = known.guess(application);
                 let mean = runtimes.iter().sum::<f64>() / runtimes.len().max(1) as f64;
                 let length = if user.applications.len() > 1 { mean } else { 1.0 };
                 let part = *wanted as f64 / user.cores_wanted.max(1) as f64;
@@ -209,9 +264,10 @@ impl<'a> Scene<'a> {
     fn scores(&self, policy: ByApplication) -> BTreeMap<PlatformId, BTreeMap<String, Score>> {
         let names: BTreeSet<&str> =
             self.users.values().flat_map(|user| user.applications.keys().copied()).collect();
+        let known = Runtimes::new(self.durable, &self.platforms);
         let (mut rates, mut degrees) = (Vec::new(), Vec::new());
         for application in &names {
-            let runtimes = self.runtimes(application);
+            let runtimes = known.guess(application);
             let mean = runtimes.iter().sum::<f64>() / runtimes.len().max(1) as f64;
             rates.push(runtimes.iter().map(|runtime| mean / runtime).collect::<Vec<f64>>());
             degrees.push(self.platforms.iter().map(|id| self.degree(*id, application)).collect::<Vec<u32>>());
@@ -227,8 +283,7 @@ impl<'a> Scene<'a> {
     /// How many tasks of an application a pilot's cores run well at a time: what keeps no core busy goes to data.
     fn degree(&self, id: PlatformId, application: &str) -> u32 {
         let n_cores = self.durable.platforms().get(&id).map_or(1, |spec| spec.capacity.cores);
-        let known = self.durable.learned().get(&id).and_then(|known| known.get(application));
-        let cpu_share = known.and_then(|known| known.cpu_share()).unwrap_or(1.0);
+        let cpu_share = self.durable.known(id, application).cpu_share().unwrap_or(1.0);
         degree(1.0 - cpu_share.clamp(0.0, 1.0), n_cores)
     }
 }

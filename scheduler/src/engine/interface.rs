@@ -5,10 +5,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    declared::Declared,
     policies::PoliciesView,
     profile::ProfileView,
     record::Record,
     views::{AllocationView, JobView, PilotView, PlatformView, StatusView, TaskView},
+    weights::WeightsView,
 };
 use crate::{
     explain::Reason,
@@ -194,6 +196,8 @@ pub enum Query {
     Profiles,
     /// The policies and their history.
     Policies,
+    /// The weights and their history.
+    Weights,
     /// Why a job is where it is.
     ExplainJob(JobId),
     /// Why a task is where it is.
@@ -202,6 +206,10 @@ pub enum Query {
     ExplainPilot(PilotId),
     /// Why a platform has the pilots it has.
     ExplainPlatform(String),
+    /// Why an application's tasks are divided among platforms as they are.
+    ExplainWeight(String),
+    /// Why an allocation is there.
+    ExplainAllocation(AllocationId),
     /// The job's spec as JSON.
     Spec(JobId),
     /// Tasks of the job in a state, as ranges.
@@ -241,6 +249,8 @@ pub enum Event {
     AllocationCancelAsked { request: RequestId, allocation: AllocationId, is_urgent: bool },
     /// An operator wants to have forgotten what was learned of an application.
     ForgetAsked { request: RequestId, application: String },
+    /// Somebody says what an application is like, or that nothing is said any more.
+    DeclareAsked { request: RequestId, application: String, declared: Option<Box<Declared>> },
     /// An operator wants other policies than those that he has seen.
     PoliciesAsked { request: RequestId, by: String, before: Policies, policies: Policies },
     /// A user submits a job.
@@ -415,6 +425,8 @@ pub enum Answer {
     Profiles(Vec<ProfileView>),
     /// The policies.
     Policies(Box<PoliciesView>),
+    /// The weights.
+    Weights(Box<WeightsView>),
     /// Reasons, the decisive one first.
     Reasons(Vec<Reason>),
     /// A job's spec.

@@ -86,7 +86,7 @@ impl Engine {
             }
             idle.extend(state.idle_since.map(|since| (held.platform, since, *id)));
             if state.takes_part {
-                *capacities.entry(state.capacity.clone()).or_default() += 1;
+                *capacities.entry((held.platform, state.capacity.clone())).or_default() += 1;
             }
             state.templates.iter().for_each(|job| _ = knowing.entry(*job).or_default().insert(*id));
             let is_untold = state.parked.is_some() && !state.commands.is_empty();
@@ -107,6 +107,8 @@ impl Engine {
             assert_eq!(leases.keepers, kept.collect(), "keepers for job {id}");
             assert!(leases.keepers.len() as u64 <= leases.ready.len(), "too many keepers for job {id}");
         }
+        let n_keepers = pilots.values().filter(|state| state.keeps_for.is_some()).count();
+        assert_eq!(self.volatile.n_keepers, n_keepers, "pilots that keep cores");
         let has_ready = |id: &&JobId| !jobs[*id].ready.is_empty();
         let ready: BTreeSet<JobId> = jobs.keys().filter(has_ready).copied().collect();
         user_cores.retain(|_, n_cores| *n_cores > 0);

@@ -6,6 +6,7 @@
 pub mod allocation;
 pub mod durable;
 pub mod experience;
+pub mod fairness;
 pub mod interface;
 pub mod policies;
 pub mod profile;
@@ -14,6 +15,8 @@ pub mod settings;
 pub mod views;
 
 mod attempts;
+pub mod declared;
+mod divide;
 mod guide;
 mod invariants;
 mod jobs;
@@ -22,13 +25,20 @@ mod limits;
 mod offer;
 mod operators;
 mod pilots;
+mod placing;
 mod provision;
+pub mod quotas;
 mod reasons;
+mod reasons_of_policies;
+mod runtimes;
 mod serve;
+mod shortlist;
 mod standby;
 #[cfg(test)]
 mod tests;
 mod volatile;
+mod waits;
+pub mod weights;
 
 use durable::Durable;
 use interface::{Answer, Effect, Event, Notice, Query, Refusal, RequestId, Step};
@@ -89,6 +99,7 @@ impl Engine {
         let now = now.max(self.volatile.now);
         self.forgive_stall(now);
         self.volatile.now = now;
+        self.volatile.placed = None;
         let mut turn = Turn {
             settings: &self.settings,
             durable: &mut self.durable,
@@ -137,6 +148,9 @@ impl Turn<'_> {
                 self.cancel_asked(request, allocation, is_urgent);
             }
             Event::ForgetAsked { request, application } => self.forget(request, application),
+            Event::DeclareAsked { request, application, declared } => {
+                self.declare(request, application, declared.map(|declared| *declared));
+            }
             Event::PoliciesAsked { request, by, before, policies } => {
                 self.set_policies(request, by, before, policies);
             }
@@ -194,7 +208,11 @@ impl Turn<'_> {
             match timer {
                 Timer::Retry(task) => self.retry_is_due(task),
                 Timer::Pilot(pilot) => self.look_at_pilot(pilot),
-                Timer::Platform(platform) => self.look_at_platform(platform),
+                Timer::Platform(platform) => {
+                    // What pilots that are there take at once needs no others.
+                    self.serve_parked();
+                    self.look_at_platform(platform);
+                }
                 Timer::Guide => self.renew_guide(),
                 Timer::Grace => self.volatile.stir_all(),
             }

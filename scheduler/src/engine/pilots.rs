@@ -376,6 +376,7 @@ impl Turn<'_> {
         }
         self.record(Record::PilotDrained { pilot: id, why, at: self.now });
         self.volatile.delist(self.durable, id);
+        self.want_guide();
         self.command(id, PilotCommand::Drain);
     }
 

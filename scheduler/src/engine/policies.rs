@@ -81,7 +81,7 @@ impl Turn<'_> {
             let configured = self.settings.policies;
             self.record(Record::PoliciesSet { by, configured, before, policies, at: self.now });
             self.volatile.drop_guide();
-            self.want_guide();
+            self.stir_platforms();
             self.volatile.stir_all();
         }
         let view = self.durable.policies_view(self.settings.policies);

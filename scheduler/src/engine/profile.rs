@@ -1,4 +1,4 @@
-//! What was learned of applications, shown and forgotten.
+//! What was learned and said of applications, shown and forgotten.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Turn,
+    declared::{Declared, JobType},
     experience::Experience,
     interface::{Answer, Refusal, RequestId},
     record::Record,
@@ -13,14 +14,18 @@ use super::{
 };
 use crate::time::Span;
 
-/// What was learned of an application.
+/// What is known of an application.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfileView {
     /// As jobs name it.
     pub application: String,
+    /// What its tasks wait for most: as declared, else as they show.
+    pub job_type: Option<JobType>,
     /// Where it has run, by name of the platform.
     pub platforms: Vec<ExperienceView>,
+    /// What was said of it; measurements outweigh it.
+    pub declared: Option<Declared>,
 }
 
 /// What was learned of an application on one platform. Means forget what was long ago.
@@ -46,7 +51,7 @@ pub struct ExperienceView {
 }
 
 impl Reader<'_> {
-    /// What was learned of all applications, by their names.
+    /// What was learned or said of all applications, by their names.
     pub(super) fn profiles(&self) -> Vec<ProfileView> {
         let mut found = BTreeMap::<&String, Vec<ExperienceView>>::new();
         for (platform, known) in self.durable.learned() {
@@ -55,9 +60,17 @@ impl Reader<'_> {
                 found.entry(application).or_default().push(experience(&spec.name, known));
             }
         }
+        for application in self.durable.declared().keys() {
+            found.entry(application).or_default();
+        }
         let profile = |(application, mut platforms): (&String, Vec<ExperienceView>)| {
             platforms.sort_by(|a, b| a.platform.cmp(&b.platform));
-            ProfileView { application: application.clone(), platforms }
+            ProfileView {
+                application: application.clone(),
+                job_type: self.durable.job_type(application).map(|(job_type, _)| job_type),
+                platforms,
+                declared: self.durable.declared().get(application).cloned(),
+            }
         };
         found.into_iter().map(profile).collect()
     }
@@ -66,13 +79,27 @@ impl Reader<'_> {
 impl Turn<'_> {
     /// What was learned of an application on all platforms is forgotten; answers with what it was.
     pub(super) fn forget(&mut self, request: RequestId, application: String) {
-        let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
-        let known = reader.profiles().into_iter().find(|profile| profile.application == application);
-        let Some(profile) = known else {
+        let Some(profile) = self.profile(&application).filter(|profile| !profile.platforms.is_empty()) else {
             return self.refuse(request, Refusal::NoProfile(application));
         };
         self.record(Record::ProfileForgotten { application, at: self.now });
         self.answer(request, Answer::Profiles(vec![profile]));
+    }
+}
+
+impl Turn<'_> {
+    /// Somebody says what an application is like, or takes it back; answers with what is known of it then.
+    pub(super) fn declare(&mut self, request: RequestId, application: String, declared: Option<Declared>) {
+        if self.durable.declared().get(&application) != declared.as_ref() {
+            self.record(Record::ProfileDeclared { application: application.clone(), declared, at: self.now });
+            self.stir_platforms();
+        }
+        self.answer(request, Answer::Profiles(self.profile(&application).into_iter().collect()));
+    }
+
+    fn profile(&self, application: &str) -> Option<ProfileView> {
+        let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
+        reader.profiles().into_iter().find(|profile| profile.application == application)
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
 const LAST_WORDS: Span = Span::from_secs(1);
 
 /// More jobs than this are not looked at to find out how many pilots are wanted: any one may decide it.
-const N_JOBS_LOOKED_AT: usize = 1000;
+pub(super) const N_JOBS_LOOKED_AT: usize = 1000;
 
 impl Turn<'_> {
     pub(super) fn attach_platform(&mut self, request: RequestId, spec: PlatformSpec) {
@@ -49,6 +49,7 @@ impl Turn<'_> {
     /// Something changed that may want more pilots: all platforms are looked at in this step.
     pub(super) fn stir_platforms(&mut self) {
         self.want_guide();
+        self.volatile.placed = None;
         let ids: Vec<PlatformId> = self.volatile.platforms.keys().copied().collect();
         for id in ids {
             self.volatile.arm_platform(id, self.now);
@@ -156,18 +157,27 @@ impl Turn<'_> {
     fn ask_for_more(&mut self, id: PlatformId, spec: &PlatformSpec) {
         let blocked_until = self.volatile.platforms.get(&id).map_or(Time(0), |state| state.blocked_until);
         if blocked_until > self.now {
+            if let Some(policy) = self.policies().placement {
+                // Others may have to do what was asked of it.
+                self.n_placed(policy, id);
+            }
             return self.volatile.arm_platform(id, blocked_until);
         }
         let (n_live, n_waiting) = n_pilots(self.settings, self.durable, id, self.now);
         let room = limits::room(self.durable, id, spec, self.now);
         let missing = (spec.n_pilots_min as usize).saturating_sub(n_live);
-        let n_nodes = spec.n_nodes as usize;
+        let n_nodes = (spec.n_nodes as usize).max(1);
         let n_pilots_max = n_waiting.saturating_add(room.n.saturating_mul(n_nodes));
-        let wanted = n_hypothetical(self.settings, self.durable, self.volatile, (id, spec), n_pilots_max)
-            .saturating_sub(n_waiting);
+        let wanted = n_hypothetical(self.settings, self.durable, self.volatile, (id, spec), n_pilots_max);
+        let wanted = wanted.saturating_sub(n_waiting).div_ceil(n_nodes);
+        let wanted = match self.policies().placement {
+            // No more than would find something to do, or what waits would be taken back and asked for again.
+            Some(policy) => self.n_placed(policy, id).min(wanted),
+            None => wanted,
+        };
         let is_failing = self.volatile.platforms.get(&id).is_some_and(|state| state.n_failures > 0);
         let n_max = if is_failing { room.n.min(1) } else { room.n };
-        for _ in 0..wanted.max(missing).div_ceil(n_nodes.max(1)).min(n_max) {
+        for _ in 0..wanted.max(missing.div_ceil(n_nodes)).min(n_max) {
             self.intend_allocation(id);
         }
         if let Some(at) = limits::room(self.durable, id, spec, self.now).more_at {
@@ -279,11 +289,14 @@ impl Turn<'_> {
             let is_there = shown.contains(held.tag.as_str());
             let since = match held.state {
                 AllocationState::Submitted => held.submitted_at,
-                // Whoever asked for it ended with the manager of before, or a moment later.
-                AllocationState::Intended => Some(self.volatile.started_at)
-                    .filter(|at| held.intended_at < *at)
-                    .map(|at| at + self.last_words(id)),
+                AllocationState::Intended => {
+                    Some(self.submitted_by(id, held)).filter(|_| held.intended_at < self.volatile.started_at)
+                }
                 AllocationState::Unknown(_) => Some(held.intended_at + self.settings.submit_limit),
+                // What is not wanted any more may still be on its way there.
+                AllocationState::Leaving(_, at) if held.batch_id.is_none() => {
+                    Some(at.max(self.submitted_by(id, held)))
+                }
                 AllocationState::Leaving(_, at) => Some(at),
                 AllocationState::Ended(_) => None,
             };
@@ -308,6 +321,15 @@ impl Turn<'_> {
             let platform = held.platform;
             self.record(Record::AllocationShrunk { allocation: id, n_nodes, at: self.now });
             self.volatile.arm_platform(platform, self.now);
+        }
+    }
+
+    /// When the submission of an allocation without an answer is over: whoever asked for it ended with the manager
+    /// of before, or a while later.
+    fn submitted_by(&self, id: PlatformId, held: &Allocation) -> Time {
+        match held.intended_at < self.volatile.started_at {
+            true => self.volatile.started_at + self.last_words(id),
+            false => held.intended_at + self.settings.submit_limit,
         }
     }
 

@@ -153,6 +153,7 @@ impl Reader<'_> {
         let keeper = self.volatile.jobs.get(&id).and_then(|leases| leases.keepers.first());
         reasons.extend(keeper.and_then(|(_, pilot)| self.what_it_keeps(*pilot)));
         reasons.extend(self.first_in_line(id, job));
+        reasons.extend(self.why_there(id, job));
         reasons
     }
 
@@ -201,7 +202,9 @@ impl Reader<'_> {
             .filter(|(_, rival)| self.platforms().any(|(id, _)| may_begin(id, rival)))
             .max_by_key(|(other, rival)| (rival.request.priority, std::cmp::Reverse(*other)))?;
         let (other, rival) = rival;
-        let is_first = rival.request.priority > job.request.priority || cores(&other) <= cores(&id);
+        let served = |id: &JobId| self.volatile.jobs.get(id).map_or(0, |leases| leases.last_served);
+        let is_first = rival.request.priority > job.request.priority
+            || (cores(&other), served(&other)) < (cores(&id), served(&id));
         is_first.then(|| Reason::BehindJob {
             job: other,
             user: rival.request.user.clone(),
@@ -267,9 +270,15 @@ impl Reader<'_> {
         let room = (spec.n_pilots_max as usize).saturating_sub(self.durable.census(*id).n_there);
         let room = room - room.checked_rem(spec.n_nodes as usize).unwrap_or(0) + n_waiting;
         let (n_live, n_waiting) = (n_live as u64, n_waiting as u64);
-        let n_wanted =
-            super::provision::n_hypothetical(self.settings, self.durable, self.volatile, (*id, spec), room)
-                as u64;
+        let placed = self.placed(*id);
+        let n_wanted = match &placed {
+            Some((n_wanted, _)) => *n_wanted * u64::from(spec.n_nodes),
+            None => {
+                let all = (self.settings, self.durable, self.volatile);
+                let n = super::provision::n_hypothetical(all.0, all.1, all.2, (*id, spec), room) as u64;
+                n.saturating_sub(n_waiting)
+            }
+        };
         let mut reasons = Vec::from_iter(limits::room(self.durable, *id, spec, self.now).bound);
         reasons.extend(self.what_fails(*id, name));
         for allocation in live() {
@@ -277,8 +286,8 @@ impl Reader<'_> {
                 reasons.push(Reason::AllocationUnknown { tag: allocation.tag.clone(), what: what.clone() });
             }
         }
-        let n_wanted = n_wanted.saturating_sub(n_waiting);
         reasons.push(Reason::PlatformHas { n_live, n_waiting, n_max: spec.n_pilots_max, n_wanted });
+        reasons.extend(placed.into_iter().flat_map(|(_, compared)| compared));
         Ok(reasons)
     }
 }

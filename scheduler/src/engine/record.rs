@@ -5,7 +5,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::interface::{JobRequest, PlatformMode, PlatformSpec};
+use super::{
+    declared::Declared,
+    interface::{JobRequest, PlatformMode, PlatformSpec},
+};
 use crate::{
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
     policy::Policies,
@@ -25,6 +28,8 @@ pub enum Record {
     PlatformModeSet { platform: PlatformId, mode: PlatformMode, at: Time },
     /// What was learned of an application is forgotten.
     ProfileForgotten { application: String, at: Time },
+    /// Somebody says what an application is like, or nothing any more.
+    ProfileDeclared { application: String, declared: Option<Declared>, at: Time },
     /// An operator has set policies; what they were, and what the configuration said then.
     PoliciesSet { by: String, configured: Policies, before: Policies, policies: Policies, at: Time },
     /// A job is kept.
@@ -77,6 +82,7 @@ impl Record {
             Record::PlatformAttached { at, .. }
             | Record::PlatformModeSet { at, .. }
             | Record::ProfileForgotten { at, .. }
+            | Record::ProfileDeclared { at, .. }
             | Record::PoliciesSet { at, .. }
             | Record::JobAccepted { at, .. }
             | Record::JobPaused { at, .. }

@@ -7,7 +7,9 @@ use super::{
     durable::{Durable, Job},
     limits,
     offer::{Offer, Wait},
+    quotas::{Divided, Meant, Quota},
     settings::Settings,
+    shortlist::shortlist,
     volatile::{Keep, Volatile},
 };
 use crate::{
@@ -34,13 +36,34 @@ impl Turn<'_> {
         if kept.is_none() && offer.is_full() {
             return bundles;
         }
-        let mut choices = choices(settings, &offer, durable, volatile, id);
+        let held = cores_held_if_shared(settings, durable, volatile, offer.pilot.platform);
+        let shortlist = match offer.policies.matching.by_application().filter(|_| kept.is_none()) {
+            Some(_) => shortlist(volatile, offer.pilot.platform, offer.now(), &held),
+            None => None,
+        };
+        let mut is_short = shortlist.is_some();
+        let weigh = |offer: &Offer<'_>, volatile: &Volatile, jobs: &mut dyn Iterator<Item = JobId>| {
+            choices(settings, offer, (durable, volatile), id, jobs)
+        };
+        let mut choices = match shortlist {
+            Some(jobs) => weigh(&offer, volatile, &mut jobs.into_iter()),
+            None => weigh(&offer, volatile, &mut volatile.ready.iter().copied()),
+        };
         while bundles.len() < N_BUNDLES_MAX
             && has_room_for_templates(settings, durable, volatile, id, &bundles)
         {
             // One bundle a job: after a second one the first would not have been cut at the job's tail.
-            let Some(mut choice) = next(volatile, &offer, &mut choices, (id, kept)) else { break };
-            let (id_of_job, n) = (choice.candidate.job, offer.bundle_size(&choice).min(n_of_share(&choice)));
+            let mut best = next(volatile, &offer, &mut choices, (id, kept));
+            if best.is_none() && std::mem::take(&mut is_short) && !volatile.keeps(id) && !offer.is_full() {
+                // Those that go first do not fill it.
+                choices = weigh(&offer, volatile, &mut volatile.ready.iter().copied());
+                choices
+                    .retain(|choice| !is_served(&bundles, choice.candidate.job) || offer.n_room(choice) == 0);
+                best = next(volatile, &offer, &mut choices, (id, kept));
+            }
+            let Some(mut choice) = best else { break };
+            let n = offer.bundle_size(&choice).min(n_of_share(&choice)).min(n_of_quota(&choice));
+            let id_of_job = choice.candidate.job;
             let revoked = volatile.pilots.get(&id).and_then(|state| state.revoked.get(&id_of_job)).cloned();
             let excluded = revoked.unwrap_or_default();
             let tasks = volatile.less_ready(id_of_job, |ready| ready.take_first_outside(n, &excluded));
@@ -48,7 +71,8 @@ impl Turn<'_> {
             let before = volatile.cores_of(choice.candidate.user);
             volatile.lease(settings, durable, id, id_of_job, &tasks);
             volatile.note_turn(id_of_job);
-            let (user, n_tasks) = (choice.candidate.user, tasks.len());
+            let (user, divided, n_tasks) = (choice.candidate.user, choice.divided, tasks.len());
+            volatile.take_quota(offer.pilot.platform, id_of_job, n_tasks, offer.now());
             kept = kept.filter(|kept| kept.job != id_of_job);
             offer.give(&choice, n_tasks);
             bundles.push(Bundle { job: id_of_job, tried: choice.job.tried(&tasks), tasks });
@@ -61,6 +85,11 @@ impl Turn<'_> {
                 choices.push(choice);
             }
             note_served(&mut choices, user, volatile.cores_of(user) - before);
+            note_taken(&mut choices, divided, n_tasks);
+            if is_short {
+                // Who goes first may be another now.
+                choices.clear();
+            }
         }
         bundles
     }
@@ -97,7 +126,7 @@ impl Turn<'_> {
                 && let Some((free_cores, pilot)) = self.volatile.parked.taker_from(&kind, from)
             {
                 from = (free_cores, PilotId(pilot.0 + 1));
-                if !self.keeps_for_no_less(pilot, id) {
+                if !self.keeps_for_no_less(pilot, id) && !self.is_closed(pilot, id) {
                     self.serve_if_parked(pilot);
                 }
             }
@@ -108,7 +137,18 @@ impl Turn<'_> {
     fn keeps_for_no_less(&self, pilot: PilotId, id: JobId) -> bool {
         let priority = |id: &JobId| self.durable.jobs().get(id).map_or(0, |job| job.request.priority);
         let kept = self.volatile.pilots.get(&pilot).and_then(|state| state.keeps_for);
-        kept.is_some_and(|kept| kept.job != id && priority(&kept.job) >= priority(&id))
+        kept.is_some_and(|kept| {
+            kept.job != id && priority(&kept.job) >= priority(&id) && !self.is_closed(pilot, kept.job)
+        })
+    }
+
+    /// Whether the pilot's platform is to take nothing of the job.
+    fn is_closed(&self, pilot: PilotId, job: JobId) -> bool {
+        let platform = self.durable.pilots().get(&pilot).map(|pilot| pilot.platform);
+        let column = platform.and_then(|platform| self.volatile.guide.quotas.column(platform));
+        let leases = self.volatile.jobs.get(&job).filter(|_| column.is_some());
+        let quotas = &self.volatile.guide.quotas;
+        leases.is_some_and(|leases| quotas.meant(column, leases, self.now) == Meant::Nothing)
     }
 
     fn serve_if_parked(&mut self, id: PilotId) {
@@ -192,7 +232,11 @@ fn next<'a>(
 /// A job with ready tasks that the pilot can run.
 pub(super) struct Choice<'a> {
     pub(super) job: &'a Job,
-    candidate: Candidate<'a>,
+    pub(super) candidate: Candidate<'a>,
+    /// The row of its quotas.
+    divided: Divided,
+    /// What of its kind is meant for the pilot's platform; `None`: nobody says.
+    quota: Option<Quota>,
     /// Ready tasks that the pilot may have.
     pub(super) n_ready: u64,
     /// How many of its tasks the whole pilot can run at a time.
@@ -203,26 +247,31 @@ pub(super) struct Choice<'a> {
     pub(super) n_fitting: u64,
 }
 
-fn choices<'a>(
+pub(super) fn choices<'a>(
     settings: &Settings,
     offer: &Offer<'_>,
-    durable: &'a Durable,
-    volatile: &Volatile,
+    (durable, volatile): (&'a Durable, &Volatile),
     id: PilotId,
+    jobs: &mut dyn Iterator<Item = JobId>,
 ) -> Vec<Choice<'a>> {
     let revoked = volatile.pilots.get(&id).map(|state| &state.revoked);
-    let kept_cores = kept_cores(durable, volatile);
+    let kept_cores = if volatile.n_keepers > 0 { kept_cores(durable, volatile) } else { BTreeMap::new() };
     let (guide, platform) = (&volatile.guide, offer.pilot.platform);
-    let held_here =
-        if guide.has_shares() { cores_held(settings, durable, volatile, platform) } else { BTreeMap::new() };
-    let choice = |job_id: &JobId| {
-        let (job, leases) = (durable.jobs().get(job_id)?, volatile.jobs.get(job_id)?);
+    let held_here = cores_held_if_shared(settings, durable, volatile, platform);
+    let column = guide.quotas.column(platform);
+    let choice = |job_id: JobId| {
+        let (job, leases) = (durable.jobs().get(&job_id)?, volatile.jobs.get(&job_id)?);
         let (request, user) = (&job.request, job.request.user.as_str());
         let n_slots = request.needs.resources.how_often_in(&offer.pilot.node.capacity);
         if n_slots == 0 || job.is_paused || !offer.outlives(job) {
             return None;
         }
-        let revoked = revoked.and_then(|revoked| revoked.get(job_id));
+        let quota = match guide.quotas.meant(column, leases, offer.now()) {
+            Meant::Nothing => return None,
+            Meant::Anything => None,
+            Meant::Quota(quota) => Some(quota),
+        };
+        let revoked = revoked.and_then(|revoked| revoked.get(&job_id));
         let n_not_for_it = revoked.map_or(0, |revoked| revoked.intersection(&leases.ready).len());
         let n_allowed = limits::n_allowed(durable, volatile, offer.pilot.platform, job);
         let n_ready = (leases.ready.len() - n_not_for_it).min(n_allowed);
@@ -230,7 +279,7 @@ fn choices<'a>(
         let kept = kept_cores.get(user).copied().unwrap_or(0);
         let kept_for_others = kept.saturating_sub(leases.kept_cores(job));
         let candidate = Candidate {
-            job: *job_id,
+            job: job_id,
             user,
             priority: request.priority,
             submitted_at: job.submitted_at,
@@ -238,15 +287,29 @@ fn choices<'a>(
             user_held_cores: volatile.cores_of(user).saturating_add(kept_for_others),
             user_held_here: held_here.get(user).copied().unwrap_or(0),
             user_share: guide.share(platform, user),
+            is_dry: quota.is_some_and(|quota| quota.n_left == 0),
             score: guide.score(platform, &request.application),
             work_left: work_left(job),
             is_refill: leases.n_leased < leases.n_slots(depth).saturating_mul(depth),
             last_served: leases.last_served,
         };
         let (depth, n_fitting) = (offer.depth(job), leases.n_fitting);
-        (n_ready > 0).then_some(Choice { job, candidate, n_ready, n_slots, depth, n_fitting })
+        (n_ready > 0).then_some(Choice {
+            job,
+            candidate,
+            divided: leases.divided,
+            quota,
+            n_ready,
+            n_slots,
+            depth,
+            n_fitting,
+        })
     };
-    volatile.ready.iter().filter_map(choice).collect()
+    jobs.filter_map(choice).collect()
+}
+
+fn is_served(bundles: &[Bundle], job: JobId) -> bool {
+    bundles.iter().any(|bundle| bundle.job == job)
 }
 
 /// How many of the job's tasks its user's share of the platform leaves room for; any number once it is used up,
@@ -258,8 +321,26 @@ fn n_of_share(choice: &Choice<'_>) -> u64 {
     if left == 0 { u64::MAX } else { n_slots.saturating_mul(choice.depth) }
 }
 
+/// How many of the job's tasks are meant for the platform; any number once it takes over from others.
+fn n_of_quota(choice: &Choice<'_>) -> u64 {
+    choice.quota.map(|quota| quota.n_left).filter(|n_left| *n_left > 0).unwrap_or(u64::MAX)
+}
+
+/// Cores of a platform that each user's tasks hold, where anybody has a share of it.
+pub(super) fn cores_held_if_shared<'a>(
+    settings: &Settings,
+    durable: &'a Durable,
+    volatile: &Volatile,
+    platform: PlatformId,
+) -> BTreeMap<&'a str, u64> {
+    match volatile.guide.has_shares() {
+        true => cores_held(settings, durable, volatile, platform),
+        false => BTreeMap::new(),
+    }
+}
+
 /// Cores of a platform that each user's tasks hold. O(jobs that hold some).
-fn cores_held<'a>(
+pub(super) fn cores_held<'a>(
     settings: &Settings,
     durable: &'a Durable,
     volatile: &Volatile,
@@ -304,4 +385,16 @@ fn note_served(choices: &mut [Choice<'_>], user: &str, n_cores: u64) {
         *user_held_cores = user_held_cores.saturating_add(n_cores);
         *user_held_here = user_held_here.saturating_add(n_cores);
     }
+}
+
+/// After so many tasks of a kind were given out: as many fewer of it are meant for the platform.
+fn note_taken(choices: &mut Vec<Choice<'_>>, divided: Divided, n_tasks: u64) {
+    for choice in choices.iter_mut().filter(|choice| choice.divided == divided) {
+        if let Some(quota) = &mut choice.quota {
+            quota.n_left = quota.n_left.saturating_sub(n_tasks);
+            choice.candidate.is_dry = quota.n_left == 0;
+        }
+    }
+    // It takes over nothing.
+    choices.retain(|choice| !choice.quota.is_some_and(|quota| quota.is_shunned && quota.n_left == 0));
 }

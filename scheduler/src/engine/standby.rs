@@ -123,9 +123,10 @@ impl Volatile {
 
     /// A pilot takes part: jobs that it can run count it.
     fn enlist(&mut self, durable: &Durable, id: PilotId) {
+        let Some(platform) = durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
         let Some(state) = self.pilots.get_mut(&id).filter(|state| !state.takes_part) else { return };
         state.takes_part = true;
-        *self.capacities.entry(state.capacity.clone()).or_default() += 1;
+        *self.capacities.entry((platform, state.capacity.clone())).or_default() += 1;
         for (job, leases) in &mut self.jobs {
             leases.n_fitting += u64::from(fits(durable, *job, &state.capacity));
         }
@@ -133,12 +134,14 @@ impl Volatile {
 
     /// A pilot gets nothing new any more.
     pub fn delist(&mut self, durable: &Durable, id: PilotId) {
+        let Some(platform) = durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
         let Some(state) = self.pilots.get_mut(&id).filter(|state| state.takes_part) else { return };
         state.takes_part = false;
-        if let Some(n) = self.capacities.get_mut(&state.capacity) {
+        let capacity = (platform, state.capacity.clone());
+        if let Some(n) = self.capacities.get_mut(&capacity) {
             *n -= 1;
             if *n == 0 {
-                self.capacities.remove(&state.capacity);
+                self.capacities.remove(&capacity);
             }
         }
         for (job, leases) in &mut self.jobs {
@@ -149,9 +152,10 @@ impl Volatile {
     /// A job has open tasks, none of them ready or held yet.
     pub fn add_job(&mut self, id: JobId, job: &Job) {
         let needs = &job.request.needs.resources;
-        let fitting = self.capacities.iter().filter(|(capacity, _)| needs.fits_in(capacity));
+        let fitting = self.capacities.iter().filter(|((_, capacity), _)| needs.fits_in(capacity));
         let n_fitting = fitting.map(|(_, n)| n).sum();
-        self.jobs.entry(id).or_insert(JobLeases { n_fitting, ..JobLeases::default() });
+        let priority = job.request.priority;
+        self.jobs.entry(id).or_insert(JobLeases { n_fitting, priority, ..JobLeases::default() });
     }
 
     /// A job is over: nothing of it is ready or held.
@@ -189,16 +193,23 @@ impl Volatile {
         let Some(state) = self.pilots.get_mut(&id) else { return };
         let Some(leases) = self.jobs.get_mut(&keep.job) else { return };
         state.keeps_for = Some(keep);
+        self.n_keepers += 1;
         leases.keepers.insert((keep.since, id));
     }
 
     /// The pilot keeps its cores for nobody any more; gives for whom it did.
     pub fn keep_nothing(&mut self, id: PilotId) -> Option<Keep> {
         let kept = self.pilots.get_mut(&id)?.keeps_for.take()?;
+        self.n_keepers -= 1;
         if let Some(leases) = self.jobs.get_mut(&kept.job) {
             leases.keepers.remove(&(kept.since, id));
         }
         Some(kept)
+    }
+
+    /// Whether the pilot keeps cores for a job.
+    pub fn keeps(&self, id: PilotId) -> bool {
+        self.pilots.get(&id).is_some_and(|state| state.keeps_for.is_some())
     }
 
     /// So many pilots keep cores for the job at most; those that have for the longest are looked at again.

@@ -150,6 +150,12 @@ pub struct PlatformView {
     /// Cores that are meant for each user with open tasks, where a policy says so.
     #[serde(default)]
     pub shares: BTreeMap<String, u64>,
+    /// How long allocations of its shape wait for their first pilot, the last ones more than those before.
+    #[serde(default)]
+    pub wait_mean: Option<Span>,
+    /// How many allocations that is of.
+    #[serde(default)]
+    pub n_waits: u64,
 }
 
 /// Totals of everything.
@@ -167,6 +173,8 @@ pub struct StatusView {
     pub used_cores: u64,
     pub is_shutting_down: bool,
     pub in_grace: Option<Span>,
+    /// How evenly users with open tasks are served, at most 1; nothing where there are fewer than two.
+    pub fairness: Option<f64>,
 }
 
 /// Reads the state for one answer.
@@ -212,9 +220,12 @@ impl<'a> Reader<'a> {
             }
             Query::Profiles => Answer::Profiles(self.profiles()),
             Query::Policies => Answer::Policies(Box::new(self.durable.policies_view(self.settings.policies))),
+            Query::Weights => Answer::Weights(Box::new(self.weights())),
             Query::ExplainJob(id) => Answer::Reasons(self.explain_job(id, self.known_job(id)?)),
             Query::ExplainTask(task) => Answer::Reasons(self.explain_task(task)?),
             Query::ExplainPilot(id) => Answer::Reasons(self.explain_pilot(id)?),
+            Query::ExplainWeight(name) => Answer::Reasons(self.explain_weight(&name)?),
+            Query::ExplainAllocation(id) => Answer::Reasons(self.explain_allocation(id)?),
             Query::ExplainPlatform(name) => Answer::Reasons(self.explain_platform(&name)?),
             Query::Spec(id) => Answer::Spec(self.known_job(id)?.request.spec.clone()),
             Query::TasksIn(id, filter) => Answer::Tasks(self.tasks_in(id, self.known_job(id)?, filter)),
@@ -405,6 +416,8 @@ impl<'a> Reader<'a> {
             core_time_committed: census.committed(),
             core_time_used: self.durable.used(id).cloned().unwrap_or_default(),
             shares: self.volatile.guide.shares(id).cloned().unwrap_or_default(),
+            wait_mean: self.durable.waits(id).mean_s().map(Span::from_secs_f64),
+            n_waits: self.durable.waits(id).n,
         })
     }
 
@@ -466,6 +479,7 @@ impl<'a> Reader<'a> {
             status.used_cores += u64::from(state.used.cores);
             status.cores += self.durable.pilots().get(id).map_or(0, |p| u64::from(p.node.capacity.cores));
         }
+        status.fairness = self.fairness();
         status.is_shutting_down = self.volatile.shutdown.is_some();
         status.in_grace = self.volatile.is_in_grace().then(|| self.volatile.grace_until.since(self.now));
         status

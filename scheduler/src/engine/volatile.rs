@@ -6,6 +6,7 @@ use super::{
     durable::{Durable, Job},
     guide::Guide,
     interface::RequestId,
+    quotas::Divided,
     standby::Parked,
 };
 use crate::{
@@ -44,18 +45,25 @@ pub struct Volatile {
     pub commanded: BTreeSet<PilotId>,
     /// Pilots that hold nothing, and since when, a platform after the other.
     pub idle: BTreeSet<(PlatformId, Time, PilotId)>,
-    /// How many pilots that take part have so much.
-    pub capacities: BTreeMap<Resources, u64>,
+    /// How many pilots of a platform that take part have so much.
+    pub capacities: BTreeMap<(PlatformId, Resources), u64>,
     /// Pilots that have a job's template.
     pub knowing: BTreeMap<JobId, BTreeSet<PilotId>>,
     /// Cores that each user's jobs hold.
     pub user_cores: BTreeMap<String, u64>,
+    /// How many pilots keep cores for a job.
+    pub n_keepers: usize,
     /// Tasks of each job that pilots of a platform hold.
     pub held_on: BTreeMap<(PlatformId, JobId), u64>,
     /// Platforms.
     pub platforms: BTreeMap<PlatformId, PlatformState>,
     /// What the policies say at present.
     pub guide: Guide,
+    /// Allocations that are to be asked of each platform in this step, once they were placed.
+    pub placed: Option<BTreeMap<PlatformId, u64>>,
+    /// Of each job that waited when allocations were placed: the serving counter when it was last given out, and since
+    /// when that is so.
+    pub starved: BTreeMap<JobId, (u64, Time)>,
     /// What is due when.
     pub timers: BTreeSet<(Time, Timer)>,
     /// Counts bundles given out, so that ties go to whoever was served longest ago.
@@ -84,6 +92,14 @@ pub struct JobLeases {
     pub keepers: BTreeSet<(u64, PilotId)>,
     /// How many pilots that take part can run it.
     pub n_fitting: u64,
+    /// Its place in the quotas.
+    pub divided: Divided,
+    /// Since when some of it is ready and no platform that may has taken any.
+    pub waits_since: Option<Time>,
+    /// Its user's place in the guide.
+    pub user: Option<usize>,
+    /// Its priority.
+    pub priority: i32,
     /// The serving counter when it was last given a bundle.
     pub last_served: u64,
 }
@@ -178,10 +194,10 @@ pub enum Timer {
     Retry(TaskId),
     /// A parked pull ends, or a pilot has been silent too long.
     Pilot(PilotId),
-    /// A platform is looked at.
-    Platform(PlatformId),
     /// The policies are asked anew.
     Guide,
+    /// A platform is looked at.
+    Platform(PlatformId),
     /// The grace period after a restart ends.
     Grace,
 }
@@ -214,6 +230,17 @@ impl Volatile {
     /// Whether tasks are withheld because a pilot of before the restart has not said what it holds.
     pub fn is_in_grace(&self) -> bool {
         self.now < self.grace_until && self.n_unsynced > 0
+    }
+
+    /// Notes which jobs wait now, and since when nothing of each has been given out.
+    pub fn note_starved(&mut self, now: Time) {
+        let before = std::mem::take(&mut self.starved);
+        let since = |id: &JobId| {
+            let served = self.jobs.get(id)?.last_served;
+            let known = before.get(id).filter(|(held, _)| *held == served);
+            Some((*id, (served, known.map_or(now, |(_, since)| *since))))
+        };
+        self.starved = self.ready.iter().filter_map(since).collect();
     }
 
     /// Whether cores kept so are there before those that this pilot keeps, or it is late.

@@ -14,7 +14,7 @@ pub mod table;
 use serde::{Deserialize, Serialize};
 
 /// Which policy each layer uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policies {
     /// How many cores of each platform each user gets; `None`: users are left to matching.
@@ -22,8 +22,28 @@ pub struct Policies {
     pub allocation: Option<allocation::Allocation>,
     /// How fit is measured for that.
     pub affinity: affinity::Affinity,
+    /// How much of what is ready is meant for each platform; `None`: pilots take what is there.
+    #[serde(with = "distribution::words")]
+    pub distribution: Option<distribution::Distribution>,
+    /// Which platform the next allocation is asked of; `None`: each for which there is work.
+    #[serde(with = "placement::pilots")]
+    pub placement: Option<placement::pilots::PilotPlacement>,
     /// Which job a pulling pilot serves.
     pub matching: matching::Matching,
     /// How many of its tasks go along.
     pub bundling: bundling::Bundling,
+}
+
+impl Default for Policies {
+    /// What wins in our measurements (docs/simulate.md).
+    fn default() -> Policies {
+        Policies {
+            allocation: None,
+            affinity: affinity::Affinity::default(),
+            distribution: Some(distribution::Distribution::Adaptive),
+            placement: None,
+            matching: matching::Matching::default(),
+            bundling: bundling::Bundling::default(),
+        }
+    }
 }

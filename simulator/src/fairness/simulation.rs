@@ -4,6 +4,7 @@
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use scheduler::{
+    engine::fairness::fairness,
     luck::Luck,
     policy::{
         affinity::{Affinity, corunner::CorunnerAffinity},
@@ -305,12 +306,4 @@ impl<'a> World<'a> {
             n_sharings: self.n_sharings,
         }
     }
-}
-
-/// 1 less the coefficient of variation, of the population (section 6.1): 1 when all are equal.
-pub fn fairness(speeds: &[f64]) -> f64 {
-    let n = speeds.len() as f64;
-    let mean = speeds.iter().sum::<f64>() / n;
-    let variance = speeds.iter().map(|speed| (speed - mean).powi(2)).sum::<f64>() / n;
-    1.0 - variance.sqrt() / mean
 }

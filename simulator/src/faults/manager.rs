@@ -277,6 +277,7 @@ fn request_of(event: &Event) -> Option<RequestId> {
         | Event::AllocationCancelAsked { request, .. }
         | Event::JobSubmitted { request, .. }
         | Event::ForgetAsked { request, .. }
+        | Event::DeclareAsked { request, .. }
         | Event::PoliciesAsked { request, .. }
         | Event::JobChangeAsked { request, .. }
         | Event::Asked { request, .. }

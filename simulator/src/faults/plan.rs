@@ -6,7 +6,10 @@ use scheduler::{
         settings::Settings,
     },
     luck::Luck,
-    policy::{Policies, allocation::Allocation, matching::Matching},
+    policy::{
+        Policies, allocation::Allocation, distribution::Distribution, matching::Matching,
+        placement::pilots::PilotPlacement,
+    },
     pull::TaskNeeds,
     ranges::TaskSet,
     resources::Resources,
@@ -213,6 +216,8 @@ impl Plan {
         self.settings.policies = Policies {
             allocation: luck.pick(&[None, None, Some(Allocation::Equal), Some(pa_rr)]),
             matching: luck.pick(&[Matching::Turns, Matching::Turns, Matching::Alstb, Matching::Sufferage]),
+            distribution: luck.pick(&[None, Some(Distribution::Adaptive), Some(Distribution::Adaptive2016)]),
+            placement: luck.pick(&[None, Some(PilotPlacement::Tla), Some(PilotPlacement::FastestFirst)]),
             ..Policies::default()
         };
         for (_, act) in &mut self.acts {

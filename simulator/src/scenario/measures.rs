@@ -1,6 +1,9 @@
 //! What a run came to, in numbers: for all, and for each user, application and platform.
 
-use scheduler::time::{Span, Time};
+use scheduler::{
+    engine::fairness::fairness,
+    time::{Span, Time},
+};
 
 use super::{
     Scenario,
@@ -9,10 +12,7 @@ use super::{
     patience::Stopped,
     timeline::Timeline,
 };
-use crate::{
-    fairness::simulation::fairness,
-    report::{Cell, Figure, Listing, Shape},
-};
+use crate::report::{Cell, Figure, Listing, Shape};
 
 /// What is measured. Spans are seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -240,6 +240,55 @@ policies: {policies}
 }
 
 #[test]
+fn a_hundred_thousand_tasks_of_one_delay_ten_of_another_by_no_more_than_a_bundle() {
+    let turnaround = |policies: &str| {
+        let account = run(&format!(
+            "
+platforms: [{{name: a, nodes: 2, cores: 8}}, {{name: b, nodes: 2, cores: 8}}]
+applications: [{{name: docking, time: 10s}}]
+users:
+  - {{name: ann, jobs: [{{application: docking, tasks: 100000}}]}}
+  - {{name: bob, jobs: [{{application: docking, tasks: 10, at: 5m}}]}}
+policies: {policies}
+"
+        ));
+        row(&account, Group::User, "bob").value(Measure::Turnaround).unwrap()
+    };
+    // What runs ends after ten seconds at most, and then each of his ten takes ten.
+    for policies in
+        ["{}", "{allocation: equal}", "{allocation: pa-rr}", "{matching: alstb}", "{distribution: none}"]
+    {
+        let turnaround = turnaround(policies);
+        assert!((10.0..20.0 + DELAYS).contains(&turnaround), "{policies}: {turnaround} s");
+    }
+    let last = turnaround("{matching: fifo}");
+    assert!(last > 30_000.0, "first come, first served: {last} s");
+}
+
+#[test]
+fn who_looks_ahead_asks_for_fewer_pilots_and_who_wants_the_fastest_waits() {
+    let measures = |policy: &str| {
+        let account = run(&format!(
+            "
+platforms:
+  - {{name: centre, nodes: 20, cores: 4, speed: 1.5, queue_wait: {{exponential: 30m}}}}
+  - {{name: group, nodes: 4, cores: 4, queue_wait: 10s}}
+applications: [{{name: docking, time: 60s}}]
+users: [{{name: ada, jobs: [{{application: docking, tasks: 50, count: 20, arrivals: {{poisson: 30m}}}}]}}]
+policies: {{placement: {policy}}}
+"
+        ));
+        let value = |measure| row(&account, Group::All, "").value(measure).unwrap();
+        (value(Measure::Pilots), value(Measure::Turnaround))
+    };
+    let (n_asked, turnaround) = measures("none");
+    let (n_placed, placed) = measures("tla");
+    assert!(n_placed < 0.9 * n_asked, "{n_placed} of {n_asked} pilots");
+    let (_, fastest) = measures("fastest-first");
+    assert!(turnaround < placed && placed < 0.7 * fastest, "{turnaround} s, {placed} s, {fastest} s");
+}
+
+#[test]
 fn tasks_of_different_jobs_have_nothing_to_do_with_each_other() {
     let account = run("
 platforms: [{name: a, nodes: 2, cores: 1}]

@@ -55,7 +55,7 @@ fn mistakes_are_told_with_line_and_field() {
         (
             "users:",
             "policies: {mapping: maf}\nusers:",
-            ":5: policies.mapping: found the layer `mapping`, which the engine does not compose yet; the layers here are allocation, affinity, matching, bundling",
+            ":5: policies.mapping: found the layer `mapping`, which the engine does not compose yet; the layers here are allocation, affinity, distribution, placement, matching, bundling",
         ),
         (
             "time: 10s",

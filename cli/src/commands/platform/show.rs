@@ -92,6 +92,14 @@ fn facts(platform: &PlatformView, is_live: bool, reasons: &[ReasonRow]) -> Facts
     let budget =
         platform.limits.core_time_max.map_or(String::new(), |most| format!("of {}: ", core_hours(most)));
     facts.add("core-hours", format!("{budget}{spent} spent, {kept} kept for allocations that are there"));
+    let wait = platform.wait_mean.map(|wait| {
+        format!(
+            "about {} for the first pilot ({} so far)",
+            span(wait),
+            counted(platform.n_waits, "allocation")
+        )
+    });
+    facts.add_some("queue", wait);
     facts.add_some("meant for", Some(shares(platform)).filter(|shares| !shares.is_empty()));
     facts.add_some("used by", Some(users(platform)).filter(|users| !users.is_empty()));
     facts.add_some("last failure", platform.last_failure.clone());

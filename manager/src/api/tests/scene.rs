@@ -143,6 +143,13 @@ impl Scene {
         self.call("POST", path, &self.ann(), body.to_string()).await
     }
 
+    /// What only operators may do.
+    pub(super) async fn operate(&self, path: &str, body: Value) -> Value {
+        let reply = self.call("POST", path, &self.tokens.user("olga", true), body.to_string()).await;
+        assert_eq!(reply.status, 200, "{}", String::from_utf8_lossy(&reply.body));
+        reply.json()
+    }
+
     pub(super) async fn send(&self, request: Request<Body>) -> Reply {
         let response = self.open(request).await;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
@@ -168,10 +175,15 @@ impl Scene {
 
     /// A platform with pilots of two cores, and one of its pilots, registered.
     pub(super) async fn pilot(&mut self) -> Pilot {
+        self.pilot_of("cluster", 2).await
+    }
+
+    /// A platform with pilots of so many cores, and one of its pilots, registered.
+    pub(super) async fn pilot_of(&mut self, platform: &str, n_cores: u32) -> Pilot {
         let spec = PlatformSpec {
-            name: "cluster".to_owned(),
+            name: platform.to_owned(),
             adapter: "local".to_owned(),
-            capacity: Resources::cores(2),
+            capacity: Resources::cores(n_cores),
             n_nodes: 1,
             is_array: false,
             submits_late: false,
@@ -184,7 +196,9 @@ impl Scene {
         };
         self.handle.ask(|request| Event::PlatformAttached { request, spec }).await.unwrap();
         let tag = timeout(PATIENCE, self.tags.recv()).await.expect("an allocation").unwrap();
-        let message = RegisterRequest { version: VERSION, registration: registration(&tag) };
+        let mut registration = registration(&tag);
+        registration.node.capacity = Resources::cores(n_cores);
+        let message = RegisterRequest { version: VERSION, registration };
         let token = self.tokens.join(&tag);
         let answer: RegisterAnswer =
             self.exchange(REGISTER_PATH, &token, Format::Json, &message).await.unwrap();

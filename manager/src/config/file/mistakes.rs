@@ -3,7 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use profiles::platform::PlatformProfile;
+use profiles::{
+    application::{self, ApplicationProfile},
+    platform::PlatformProfile,
+};
 use protocol::job::{Problem, nearest};
 use scheduler::policy::Policies;
 use serde::de::DeserializeOwned;
@@ -13,7 +16,8 @@ use super::{Limits, Listen, TlsMode};
 
 const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
 const LISTEN_FIELDS: [&str; 3] = ["host", "port", "name"];
-const POLICY_FIELDS: [&str; 4] = ["allocation", "affinity", "matching", "bundling"];
+const POLICY_FIELDS: [&str; 6] =
+    ["allocation", "affinity", "distribution", "placement", "matching", "bundling"];
 const PLATFORM_FIELDS: [&str; 31] = [
     "name",
     "adapter",
@@ -87,6 +91,14 @@ pub(super) fn all(tree: &Value) -> Vec<Problem> {
     problems
 }
 
+/// All mistakes of an application's profile, in no order.
+pub(super) fn of_application(tree: &Value) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let others = [("application", Value::from("a"))];
+    section::<ApplicationProfile>("", tree, (&application::FIELDS, &others), &mut problems);
+    problems
+}
+
 fn platforms(value: &Value, problems: &mut Vec<Problem>) {
     let Value::Sequence(platforms) = value else {
         problems.extend(refusal::<Vec<PlatformProfile>>("platforms", value.clone()));
@@ -152,8 +164,7 @@ fn known_fields<'v>(
             }
             None => format!("the fields here are {}", names.join(", ")),
         };
-        let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-        problems.push(Problem::new(path, "an unknown field", expected));
+        problems.push(Problem::new(join(path, key), "an unknown field", expected));
     }
     fields
 }
@@ -177,7 +188,7 @@ fn section<T: DeserializeOwned>(
         whole.insert((*name).into(), (*value).clone());
         let mut alone: Mapping = others.iter().map(|(k, v)| ((*k).into(), v.clone())).collect();
         alone.insert((*name).into(), (*value).clone());
-        let refused = refusal::<T>(&format!("{path}.{name}"), alone.into());
+        let refused = refusal::<T>(&join(path, name), alone.into());
         // What names the field itself is said of the whole, which knows its other fields.
         problems.extend(
             refused
@@ -191,6 +202,10 @@ fn section<T: DeserializeOwned>(
     }
 }
 
+fn join(path: &str, field: &str) -> String {
+    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
+}
+
 /// Why a value is no `T`.
 fn refusal<T: DeserializeOwned>(path: &str, value: Value) -> Option<Problem> {
     serde_yaml::from_value::<T>(value).err().map(|error| problem(path, &error))
@@ -202,7 +217,7 @@ pub(super) fn problem(path: &str, error: &serde_yaml::Error) -> Problem {
     // A field within this one stands before the sentence.
     let is_field = |field: &str| !field.contains(' ') && !field.is_empty();
     let (field, sentence) = text.split_once(": ").filter(|(f, _)| is_field(f)).unwrap_or(("", &text));
-    let path = if field.is_empty() { path.to_owned() } else { format!("{path}.{field}") };
+    let path = if field.is_empty() { path.to_owned() } else { join(path, field) };
     let sentence = sentence_of(sentence);
     let sentence = sentence.strip_prefix("found ").unwrap_or(&sentence);
     let (found, expected) = sentence.split_once("; ").unwrap_or((sentence, "correct it"));

@@ -13,6 +13,7 @@ use std::{
 use scheduler::{
     engine::{
         Engine,
+        declared::{Declared, JobType},
         interface::PlatformMode,
         record::{Blamed, CancelCause, DrainCause, FailedAttempt, Record, Verdict},
         settings::Settings,
@@ -92,6 +93,7 @@ fn history() -> Vec<Record> {
         Record::PlatformModeSet { platform: PlatformId(1), mode: PlatformMode::Draining, at },
         Record::ProfileForgotten { application: "autodock-vina".into(), at },
         policies_set(at),
+        profile_declared(at),
         ended(3),
         reported(
             2,
@@ -148,6 +150,7 @@ fn place(record: &Record) -> usize {
         Record::ProfileForgotten { .. } => 18,
         Record::AllocationShrunk { .. } => 19,
         Record::PoliciesSet { .. } => 20,
+        Record::ProfileDeclared { .. } => 21,
     }
 }
 
@@ -155,6 +158,12 @@ fn policies_set(at: Time) -> Record {
     let configured = Policies::default();
     let policies = Policies { allocation: Some(Allocation::PaRr { unit_cores: 4 }), ..configured };
     Record::PoliciesSet { by: "ada".into(), configured, before: configured, policies, at }
+}
+
+fn profile_declared(at: Time) -> Record {
+    let times = [("here".to_owned(), Span::from_secs(12))].into();
+    let declared = Declared { job_type: Some(JobType::IoBound), times, ..Declared::default() };
+    Record::ProfileDeclared { application: "blast".into(), declared: Some(declared), at }
 }
 
 /// The same of failures.
@@ -194,6 +203,10 @@ fn summary(store: &Store) -> String {
     }
     for change in durable.policy_changes() {
         writeln!(text, "{} set the allocation {:?}", change.by, change.policies.allocation).unwrap();
+    }
+    for (application, declared) in durable.declared() {
+        let (job_type, times) = (declared.job_type, &declared.times);
+        writeln!(text, "{application} is said to be {job_type:?} and to take {times:?}").unwrap();
     }
     for (platform, application, known) in
         durable.learned().iter().flat_map(|(id, all)| all.iter().map(move |(name, known)| (id, name, known)))
@@ -235,12 +248,13 @@ fn summary(store: &Store) -> String {
     text
 }
 
-const EXPECTED: &str = r#"30 records
+const EXPECTED: &str = r#"31 records
 job 1 of ada: active, 5 done in 65700 us, open 4-5,7-8,10-19, failed 6, cancelled , 3 failed attempts
 job 2 of ada: paused, 0 done in 0 us, open 0-9,12, failed , cancelled 10-11,13-19, 1 failed attempts
 job 3 of ada: active, 0 done in 0 us, open 0-19, failed , cancelled , 10 failed attempts
 platform 1: Draining
 ada set the allocation Some(PaRr { unit_cores: 4 })
+blast is said to be Some(IoBound) and to take {"here": Span(12000000)}
 autodock-vina on platform 1: 0 done, 5 failed
 allocation 1: pf1, Some("4711"), Leaving("idle", Time(30000000))
 allocation 2: pf2, None, Unknown("no answer")
@@ -307,7 +321,7 @@ fn the_golden_store_has_every_kind_of_record_and_failure() {
     let folder = tempfile::tempdir().unwrap();
     let records = replayed(&copy(folder.path()));
     let places: BTreeSet<usize> = records.iter().map(place).collect();
-    assert_eq!(places, (0..21).collect());
+    assert_eq!(places, (0..22).collect());
     let results = records.iter().filter_map(|record| match record {
         Record::Reported { results, .. } => Some(results),
         _ => None,

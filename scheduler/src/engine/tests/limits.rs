@@ -33,7 +33,7 @@ impl Scene {
         self.say(|_| Event::AllocationAnswered { allocation, outcome });
     }
 
-    fn listed(&mut self, tags: &[&str]) {
+    pub(super) fn listed(&mut self, tags: &[&str]) {
         let listed = tags.iter().map(|tag| ListedAllocation {
             tag: (*tag).to_owned(),
             batch_id: format!("b{tag}"),

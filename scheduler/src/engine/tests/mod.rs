@@ -2,14 +2,18 @@
 //! invariants and that replayed records give the live state after every event.
 
 mod attempts;
+mod dividing;
 mod hostile;
 mod jobs;
 mod keeping;
 mod limits;
 mod nodes;
 mod pilots;
+mod placing;
 mod serving;
 mod sharing;
+mod shortlists;
+mod submitting;
 
 use super::{
     Engine,

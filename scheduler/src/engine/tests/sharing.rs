@@ -5,19 +5,29 @@ use crate::policy::{Policies, allocation::Allocation, matching::Matching};
 
 /// Two platforms with a pilot of four cores each, and two applications of which each is four times as fast on one
 /// of them. Four jobs have shown it and are over.
-struct Two {
-    scene: Scene,
-    pilots: [PilotId; 2],
+pub(super) struct Two {
+    pub(super) scene: Scene,
+    pub(super) pilots: [PilotId; 2],
 }
 
-fn of_user(user: &str, application: &str, n_tasks: u64) -> JobRequest {
+pub(super) fn of_user(user: &str, application: &str, n_tasks: u64) -> JobRequest {
     JobRequest { user: user.into(), application: application.into(), ..job(n_tasks) }
 }
 
+/// The pilot has finished tasks that took so long each.
+pub(super) fn took(scene: &mut Scene, pilot: PilotId, id: JobId, tasks: &str, wall_s: u64) {
+    let wall_us = wall_s * SECOND;
+    let usage = Usage { started_us: 1, wall_us, cpu_us: wall_us, memory_bytes: 1 };
+    let attempts = set(tasks).indices().map(|index| (index, 0, usage)).collect();
+    let successes = Successes::from_attempts(attempts);
+    scene.report(pilot, JobReport { successes, ..JobReport::new(id) });
+}
+
 impl Two {
-    fn new(policies: Policies) -> Two {
+    pub(super) fn new(policies: Policies) -> Two {
         let mut scene = Scene::new();
-        scene.engine.settings.policies = policies;
+        // Each shows what it takes also where it is slow.
+        scene.engine.settings.policies.distribution = None;
         let pilots = ["a", "b"].map(|name| {
             scene.attach(PlatformSpec { name: name.into(), n_pilots_min: 1, ..platform(1, 4) });
             let (allocation, tag) = scene.submissions().remove(0);
@@ -29,12 +39,10 @@ impl Two {
             for (pilot, wall_s) in pilots.into_iter().zip(walls) {
                 let id = scene.submit(of_user("eve", application, 1));
                 assert_eq!(scene.take(pilot), [(id.0, "0".to_owned())]);
-                let wall_us = wall_s * SECOND;
-                let usage = Usage { started_us: 1, wall_us, cpu_us: wall_us, memory_bytes: 1 };
-                let successes = Successes::from_attempts(vec![(0, 0, usage)]);
-                scene.report(pilot, JobReport { successes, ..JobReport::new(id) });
+                took(&mut scene, pilot, id, "0", wall_s);
             }
         }
+        scene.engine.settings.policies = policies;
         Two { scene, pilots }
     }
 
@@ -56,7 +64,7 @@ impl Two {
 }
 
 fn policies(allocation: Option<Allocation>, matching: Matching) -> Policies {
-    Policies { allocation, matching, ..Policies::default() }
+    Policies { allocation, matching, distribution: None, ..Policies::default() }
 }
 
 #[test]
@@ -135,7 +143,7 @@ fn set_policies(scene: &mut Scene, before: Policies, policies: Policies) -> Opti
 
 #[test]
 fn what_an_operator_sets_goes_for_what_is_sent_next() {
-    let none = Policies::default();
+    let none = policies(None, Matching::Turns);
     let pa_rr = policies(Some(Allocation::PaRr { unit_cores: 1 }), Matching::Turns);
     for (changes, expected) in [
         (vec![], [[0, 4], [4, 0]]),
@@ -183,4 +191,31 @@ fn what_was_set_goes_on_after_a_restart_until_the_configuration_changes() {
     assert_eq!(again(none), (fifo, 1));
     let ni = policies(None, Matching::Ni);
     assert_eq!(again(ni), (ni, 1), "the configuration says something else than it did");
+}
+
+#[test]
+fn fairness_is_of_what_users_got_against_where_it_is_fastest() {
+    let mut two = Two::new(policies(None, Matching::Turns));
+    let fairness =
+        |two: &mut Two| match two.scene.say(|request| Event::Asked { request, query: Query::Status }) {
+            Some(Answer::Status(status)) => status.fairness,
+            other => panic!("{other:?}"),
+        };
+    let ada = two.scene.submit(of_user("ada", "docking", 100));
+    assert_eq!(fairness(&mut two), None, "one user");
+    let bob = two.scene.submit(of_user("bob", "search", 100));
+    assert_eq!(fairness(&mut two), None, "nothing is done");
+    two.scene.wait(1);
+    // Each runs where it is slow, one task of each.
+    for (place, job) in [(1, ada), (0, bob)] {
+        two.scene.take(two.pilots[place]);
+        assert!(!two.held(place, job).is_empty());
+        let first = two.held(place, job).first().expect("held").to_string();
+        took(&mut two.scene, two.pilots[place], job, &first, 4);
+    }
+    assert!(fairness(&mut two).is_some_and(|fairness| (fairness - 1.0).abs() < 1e-9), "as much each");
+    let second = two.held(1, ada).first().expect("held").to_string();
+    took(&mut two.scene, two.pilots[1], ada, &second, 4);
+    // Two and one: 1 - 0.5 / 1.5.
+    assert!(fairness(&mut two).is_some_and(|fairness| (fairness - 2.0 / 3.0).abs() < 1e-9));
 }

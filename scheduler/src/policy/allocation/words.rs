@@ -15,7 +15,8 @@ pub fn serialize<S: Serializer>(policy: &Option<Allocation>, serializer: S) -> R
     serializer.serialize_str(&to_word(*policy))
 }
 
-fn to_word(policy: Option<Allocation>) -> String {
+/// Its word.
+pub fn to_word(policy: Option<Allocation>) -> String {
     match policy {
         None => "none".to_owned(),
         Some(Allocation::Equal) => "equal".to_owned(),

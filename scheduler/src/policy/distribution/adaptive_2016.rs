@@ -41,6 +41,21 @@ impl LoadAndError {
         LoadAndError { now: initial.clone(), initial, delta, n_sizes_max, sizes: VecDeque::new() }
     }
 
+    /// With these rows: those of before by their places, and new ones as they are initially.
+    ///
+    /// # Panics
+    /// Places that are none, or fewer initial rows.
+    pub fn with_rows(&self, places: &[Option<usize>], initial: &WeightMatrix) -> LoadAndError {
+        let rows = |known: &WeightMatrix| {
+            let row = |(n, place): (usize, &Option<usize>)| match place {
+                Some(place) => known.row(*place).clone(),
+                None => initial.row(n).clone(),
+            };
+            WeightMatrix::new(places.iter().enumerate().map(row).collect())
+        };
+        LoadAndError { initial: rows(&self.initial), now: rows(&self.now), ..self.clone() }
+    }
+
     /// The weights as they are.
     pub fn matrix(&self) -> &WeightMatrix {
         &self.now

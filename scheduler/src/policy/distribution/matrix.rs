@@ -23,6 +23,10 @@ pub struct Ragged {
 }
 
 impl WeightMatrix {
+    pub(super) fn new(rows: Vec<Weights>) -> WeightMatrix {
+        WeightMatrix(rows)
+    }
+
     /// Each row in proportion to a row of amounts; equal where there is nothing to go by.
     pub fn of(amounts: &Table<f64>) -> WeightMatrix {
         let row = |amounts: &[f64]| Weights::of(amounts).unwrap_or_else(|| Weights::equal(amounts.len()));

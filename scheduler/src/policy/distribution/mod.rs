@@ -8,10 +8,13 @@
 mod adaptive;
 mod adaptive_2016;
 mod core_based;
+mod fill;
 mod goodput;
+pub mod joint;
 mod matrix;
 mod profile;
 mod weights;
+pub mod words;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +27,7 @@ use super::table::Table;
 
 /// Seconds of a task while no runtime of any application is known. Any number would do: it says how long a
 /// queue lasts only until the first measurement.
-const RUNTIME_UNKNOWN_S: f64 = 60.0;
+pub const RUNTIME_UNKNOWN_S: f64 = 60.0;
 
 /// The policies of this layer, by the words of the `policies:` block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,6 +9,7 @@ mod best_fit;
 mod fastest_first;
 mod floor;
 mod horizon;
+pub mod pilots;
 mod random;
 mod tla;
 mod worst_fit;

@@ -22,7 +22,7 @@ use crate::luck::Luck;
 const SLOWDOWN_BOUND: f64 = 10.0;
 /// Scores that differ by no more than this part are equal: branches often have the same ends in another order,
 /// and then the rounding of their sums must not decide.
-const ROUNDING: f64 = 1e-12;
+pub(super) const ROUNDING: f64 = 1e-12;
 
 /// How the look-ahead looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@ mod classes;
 mod environments;
 mod idle;
 mod latency;
+mod layers;
 mod listings;
 mod many_tasks;
 mod no_process;
@@ -77,6 +78,11 @@ pub fn all() -> Vec<Line> {
             name: many_tasks::LINE,
             help: "10^7 tasks through one store: memory",
             measure: || Box::pin(many_tasks::measure()),
+        },
+        Line {
+            name: layers::LINE,
+            help: "all policies at 50 applications, 20 platforms, 100 users and 5,000 pilots: the engine's CPU a pull",
+            measure: || Box::pin(layers::measure()),
         },
         Line {
             name: out_of_order::LINE,

@@ -210,7 +210,8 @@ fn copy_bytes(engine: &Engine) -> u64 {
     bytes
 }
 
-fn answer(step: Step) -> Result<Answer, Trouble> {
+/// The answer among what the engine says.
+pub(super) fn answer(step: Step) -> Result<Answer, Trouble> {
     let answers = step.effects.into_iter().filter_map(|effect| match effect {
         Effect::Answer { answer, .. } => Some(answer),
         Effect::Submit { .. } | Effect::Cancel { .. } | Effect::List { .. } | Effect::Notify(_) => None,

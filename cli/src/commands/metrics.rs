@@ -1,0 +1,41 @@
+//! `pilotfish metrics`: the manager's figures as monitoring reads them.
+
+use clap::Args;
+
+use crate::{
+    access::Where,
+    failure::{Failure, Outcome},
+    show,
+    view::Reader,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish metrics
+  pilotfish metrics | grep pilotfish_weight
+  pilotfish metrics > new && mv new /var/lib/node_exporter/pilotfish.prom     for its textfile collector
+
+Without a manager all there is to say is `pilotfish_up 0`. They are in the text format of Prometheus, which can also read them itself: at /api/v1/metrics of the
+manager, with a user's token (docs/operations.md).";
+
+/// Whose.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct MetricsArgs {
+    #[command(flatten)]
+    place: Where,
+}
+
+/// Prints them.
+///
+/// # Errors
+/// No manager and no store.
+pub async fn run(args: MetricsArgs) -> Result<Outcome, Failure> {
+    let reader = Reader::open(&args.place).await?;
+    match reader.left {
+        None => show::print(&reader.client.metrics().await?)?,
+        // What a store tells is not what happens.
+        Some(_) => show::print("pilotfish_up 0\n")?,
+    }
+    Ok(Outcome::Fine)
+}

@@ -1,0 +1,157 @@
+//! What somebody says of an application before it has run: a prior, which measurements outweigh.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::experience::Experience;
+use crate::time::Span;
+
+/// Tasks that a declared value counts for, if nobody says how many.
+pub const COUNTS_AS: u32 = 10;
+/// Keeps its cores so busy at least: it is CPU-bound.
+const CPU_BOUND: f64 = 0.75;
+/// Takes at least this part of its cores' memory: it is memory-bound.
+const MEMORY_BOUND: f64 = 0.75;
+
+/// What an application mostly waits for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum JobType {
+    /// For its cores.
+    CpuBound,
+    /// For disks or the network.
+    IoBound,
+    /// For memory.
+    MemoryBound,
+}
+
+impl JobType {
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            JobType::CpuBound => "cpu-bound",
+            JobType::IoBound => "io-bound",
+            JobType::MemoryBound => "memory-bound",
+        }
+    }
+
+    /// The type that its first tasks show: how busy they kept their cores, and which part of those cores' memory the
+    /// largest took, where that is known. (Paper 003, Algorithm 1, its default branch; the bounds are chosen.)
+    pub fn of(cpu_share: f64, memory_share: Option<f64>) -> JobType {
+        match memory_share {
+            Some(share) if share >= MEMORY_BOUND => JobType::MemoryBound,
+            _ if cpu_share >= CPU_BOUND => JobType::CpuBound,
+            _ => JobType::IoBound,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Declared {
+    /// Its type.
+    pub job_type: Option<JobType>,
+    /// How busy a task keeps its cores, 0 to 1.
+    pub cpu_share: Option<f64>,
+    /// The wall time of a task, by name of the platform; platforms that are not attached count as "elsewhere".
+    pub times: BTreeMap<String, Span>,
+    /// Measured tasks that count as much as this.
+    pub counts_as: u32,
+    /// Where it is from.
+    pub source: Option<String>,
+}
+
+impl Default for Declared {
+    fn default() -> Declared {
+        Declared {
+            job_type: None,
+            cpu_share: None,
+            times: BTreeMap::new(),
+            counts_as: COUNTS_AS,
+            source: None,
+        }
+    }
+}
+
+/// Means of what was declared and what was measured, by how many tasks each counts for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known<'a> {
+    /// Before.
+    pub declared: Option<&'a Declared>,
+    /// Since.
+    pub measured: Option<&'a Experience>,
+}
+
+impl Known<'_> {
+    /// Seconds of a task on the platform of that name; `None` where nobody says and none has run.
+    pub fn runtime_s(&self, platform: &str) -> Option<f64> {
+        let declared = self.declared.and_then(|declared| declared.times.get(platform));
+        let measured = self.measured.and_then(|known| known.mean());
+        self.mean(declared.map(|time| time.as_secs_f64()), measured.map(|time| time.as_secs_f64()))
+            .filter(|runtime_s| *runtime_s > 0.0)
+    }
+
+    /// How busy a task keeps its cores there, 0 to about 1.
+    pub fn cpu_share(&self) -> Option<f64> {
+        let declared = self.declared.and_then(|declared| declared.cpu_share);
+        self.mean(declared, self.measured.and_then(Experience::cpu_share))
+    }
+
+    fn mean(&self, declared: Option<f64>, measured: Option<f64>) -> Option<f64> {
+        let n_declared = self.declared.map_or(0.0, |declared| f64::from(declared.counts_as));
+        let n_measured = self.measured.map_or(0.0, |measured| measured.n_counted());
+        match (declared, measured) {
+            (Some(declared), Some(measured)) => {
+                Some((declared * n_declared + measured * n_measured) / (n_declared + n_measured))
+            }
+            (declared, measured) => measured.or(declared),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Declared, Experience, JobType, Known, Span};
+    use crate::engine::record::Totals;
+
+    fn measured(n: u64, each_s: u64) -> Experience {
+        let mut known = Experience::default();
+        let wall_us = n * each_s * 1_000_000;
+        known.learn(1, &Totals { n, wall_us, cpu_us: wall_us / 4, ..Totals::default() }, &[]);
+        known
+    }
+
+    #[test]
+    fn measurements_outweigh_what_was_declared() {
+        let times = [("here".to_owned(), Span::from_secs(10))].into();
+        let declared = Declared { cpu_share: Some(1.0), times, ..Declared::default() };
+        let known = |n: u64| {
+            let measured = measured(n, 20);
+            let known = Known { declared: Some(&declared), measured: (n > 0).then_some(&measured) };
+            (known.runtime_s("here"), known.cpu_share())
+        };
+        assert_eq!(known(0), (Some(10.0), Some(1.0)));
+        assert_eq!(known(10), (Some(15.0), Some(0.625)), "as many were measured");
+        assert_eq!(known(30), (Some(17.5), Some(0.4375)));
+        let nothing = Known { declared: Some(&declared), measured: None };
+        assert_eq!(nothing.runtime_s("there"), None);
+        assert_eq!(Known { declared: None, measured: Some(&measured(1, 20)) }.runtime_s("there"), Some(20.0));
+        assert_eq!(Known::default().cpu_share(), None);
+    }
+
+    #[test]
+    fn the_type_is_what_it_waits_for() {
+        for (cpu_share, memory_share, expected) in [
+            (0.99, None, JobType::CpuBound),
+            (0.75, Some(0.1), JobType::CpuBound),
+            (0.74, Some(0.74), JobType::IoBound),
+            (0.99, Some(0.75), JobType::MemoryBound),
+        ] {
+            assert_eq!(JobType::of(cpu_share, memory_share), expected, "{cpu_share} {memory_share:?}");
+        }
+    }
+}

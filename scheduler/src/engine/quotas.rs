@@ -1,0 +1,190 @@
+//! Quotas: how many ready tasks are meant for each platform. What the law of distribution says, used up as pilots
+//! take tasks; a platform that has used up its own takes over from the fullest.
+
+use super::volatile::JobLeases;
+use crate::{
+    ids::PlatformId,
+    policy::distribution::{LoadAndError, Weights},
+    resources::Resources,
+    time::{Span, Time},
+};
+
+/// What tasks have in common that a law cannot tell apart.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Kind {
+    /// Their application.
+    pub application: String,
+    /// What each needs.
+    pub needs: Resources,
+}
+
+/// No error rate counts for more: a platform that is given nothing any more could not show that it has recovered.
+const ERROR_RATE_MOST: f64 = 0.95;
+
+/// A job's place in the quotas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Divided {
+    /// It came after they were made; nothing of it is given out where there are some.
+    #[default]
+    NotYet,
+    /// There are too many kinds: whoever pulls gets it.
+    Left,
+    /// The row.
+    In(usize),
+}
+
+/// See the module. Empty where there is nothing to choose.
+#[derive(Clone, Debug, Default)]
+pub struct Quotas {
+    /// Columns.
+    pub(super) platforms: Vec<PlatformId>,
+    /// Rows.
+    pub(super) rows: Vec<Row>,
+    /// The state of a law that has one; its rows are these.
+    pub(super) law: Option<LoadAndError>,
+    /// Seconds after which all that is ready has begun, as far as that can be told.
+    pub(super) last_end_s: f64,
+    /// When they should be made anew at the latest.
+    pub(super) due_at: Option<Time>,
+}
+
+/// The quotas of a kind of task.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub(super) kind: Kind,
+    pub(super) weights: Weights,
+    pub(super) cells: Vec<Cell>,
+    /// Who has waited for so long is free for all.
+    pub(super) patience: Span,
+}
+
+/// The quota of a kind of task on a platform, and what it came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cell {
+    /// Tasks that it may still take.
+    pub n_left: u64,
+    /// What begins there later ends after all that others could do meanwhile.
+    pub begin_by: Option<Time>,
+    /// It fails more often than others: it takes what is meant for it, to show whether it is mended, and no more.
+    pub is_shunned: bool,
+    /// When it was last given some for that.
+    pub tried_at: Option<Time>,
+    /// Tasks that its pilots can run at a time.
+    pub n_slots: u64,
+    /// Seconds that one takes there, as far as is known.
+    pub runtime_s: Option<f64>,
+    /// The part of attempts there that fail, whoever's fault it is, 0 to 1.
+    pub error_rate: f64,
+}
+
+/// What a platform may take of a kind of task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Tasks meant for it; 0: what it takes was meant for others.
+    pub n_left: u64,
+    /// Whether it gets only what shows whether it is mended.
+    pub is_shunned: bool,
+}
+
+/// What a platform may take of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meant {
+    /// Whatever there is: nobody says.
+    Anything,
+    /// Nothing: what it begins now would end after all that others could do meanwhile, it has had what it may spoil,
+    /// or it is not known yet.
+    Nothing,
+    /// So much.
+    Quota(Quota),
+}
+
+impl Quotas {
+    /// The platform's place, for [`Quotas::meant`]; `None`: it has no quotas.
+    pub fn column(&self, platform: PlatformId) -> Option<usize> {
+        self.platforms.iter().position(|held| *held == platform)
+    }
+
+    /// How many quotas there are.
+    pub fn n_cells(&self) -> usize {
+        self.rows.len() * self.platforms.len()
+    }
+
+    /// The row of a kind.
+    pub(super) fn row_of(&self, kind: &Kind) -> Option<usize> {
+        self.rows.iter().position(|row| row.kind == *kind)
+    }
+
+    /// What a platform may take of a job.
+    pub fn meant(&self, column: Option<usize>, leases: &JobLeases, now: Time) -> Meant {
+        let (column, row) = match (column, leases.divided) {
+            (Some(_), Divided::NotYet) => return Meant::Nothing,
+            (Some(column), Divided::In(row)) => (column, row),
+            _ => return Meant::Anything,
+        };
+        let found = self.rows.get(row).and_then(|row| Some((row, row.cells.get(column)?)));
+        let Some((row, cell)) = found else { return Meant::Anything };
+        let is_free = leases.waits_since.is_some_and(|since| now.since(since) >= row.patience);
+        match !is_free && cell.is_late(now) || cell.is_shunned && cell.n_left == 0 {
+            true => Meant::Nothing,
+            false => Meant::Quota(Quota { n_left: cell.n_left, is_shunned: cell.is_shunned }),
+        }
+    }
+
+    /// Whether the platform is one of those that should take some of the kind.
+    pub fn is_open(&self, column: usize, row: usize, now: Time) -> bool {
+        let cell = self.rows.get(row).and_then(|row| row.cells.get(column));
+        cell.is_some_and(|cell| !cell.is_shunned && !cell.is_late(now))
+    }
+
+    /// The platform has taken so many: of its own, and what they did not suffice for of the fullest.
+    pub fn take(&mut self, column: usize, row: usize, n_tasks: u64) {
+        let Some(row) = self.rows.get_mut(row) else { return };
+        let own = row.cells.get_mut(column).map_or(0, |cell| cell.less(n_tasks));
+        row.take_over(n_tasks - own);
+    }
+}
+
+impl Row {
+    /// Tasks that are meant for some platform.
+    pub fn n_left(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.n_left).fold(0, u64::saturating_add)
+    }
+
+    /// So many are gone: of those who have the most left.
+    pub(super) fn take_over(&mut self, mut n_tasks: u64) {
+        while n_tasks > 0 {
+            let fullest = self.cells.iter_mut().max_by_key(|cell| cell.n_left);
+            let Some(fullest) = fullest.filter(|cell| cell.n_left > 0) else { return };
+            n_tasks -= fullest.less(n_tasks);
+        }
+    }
+}
+
+impl Cell {
+    /// Tasks a second that the platform finishes for good; `None` where it has room for none, or nothing is known.
+    pub fn rate(&self) -> Option<f64> {
+        let runtime_s = self.runtime_s.filter(|_| self.n_slots > 0)?;
+        Some(self.n_slots as f64 * self.success_rate() / runtime_s)
+    }
+
+    /// The part of attempts that succeed; not too little, so that it can show that it has recovered.
+    pub fn success_rate(&self) -> f64 {
+        1.0 - if self.is_shunned { ERROR_RATE_MOST } else { self.error_rate.min(ERROR_RATE_MOST) }
+    }
+
+    /// Seconds until one has succeeded, one attempt after the other.
+    pub fn success_s(&self) -> Option<f64> {
+        self.runtime_s.map(|runtime_s| runtime_s / self.success_rate())
+    }
+
+    /// Whether a task that begins there now would end after all that others could do meanwhile.
+    pub fn is_late(&self, now: Time) -> bool {
+        self.begin_by.is_some_and(|begin_by| now > begin_by)
+    }
+
+    fn less(&mut self, n_tasks: u64) -> u64 {
+        let taken = n_tasks.min(self.n_left);
+        self.n_left -= taken;
+        taken
+    }
+}

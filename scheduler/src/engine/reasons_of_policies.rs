@@ -1,0 +1,171 @@
+//! `explain`, of what the policies that look at everything have said.
+
+use super::{
+    allocation::Allocation,
+    durable::Job,
+    interface::Refusal,
+    placing::{Floor, Prospect},
+    quotas::{Cell, Divided, Meant, Row},
+    views::Reader,
+};
+use crate::{
+    explain::Reason,
+    ids::{AllocationId, JobId, PlatformId},
+    policy::{
+        allocation, distribution,
+        placement::pilots::{self, Outlook},
+    },
+    time::Span,
+};
+
+/// Moves of a weight that are told.
+const N_MOVES: usize = 5;
+
+impl Reader<'_> {
+    /// The weights of an application: what they are, from which numbers, and how they moved last.
+    pub(super) fn explain_weight(&self, application: &str) -> Result<Vec<Reason>, Refusal> {
+        let quotas = &self.volatile.guide.quotas;
+        let rows: Vec<&Row> = quotas.rows.iter().filter(|row| row.kind.application == application).collect();
+        let is_known = self.durable.jobs().values().any(|job| job.request.application == application)
+            || self.profiles().iter().any(|profile| profile.application == application);
+        if rows.is_empty() {
+            let none = Reason::NoWeights { policy: self.distribution().to_owned() };
+            return if is_known { Ok(vec![none]) } else { Err(Refusal::NoProfile(application.to_owned())) };
+        }
+        let mut reasons = Vec::new();
+        for row in rows {
+            reasons.push(self.weights_of(row));
+            for ((cell, weight), id) in row.cells.iter().zip(row.weights.shares()).zip(&quotas.platforms) {
+                reasons.push(Reason::WeightOf {
+                    platform: self.platform_name(*id),
+                    weight: *weight,
+                    n_slots: cell.n_slots,
+                    mean: cell.runtime_s.map(Span::from_secs_f64),
+                    error_rate: cell.error_rate,
+                });
+                reasons.extend(self.left_to_others(row, *id, cell));
+            }
+        }
+        reasons.extend(self.moves_of(application));
+        Ok(reasons)
+    }
+
+    fn moves_of(&self, application: &str) -> Vec<Reason> {
+        let changes = self.volatile.guide.weights.changes();
+        let moves = changes.rev().filter(|change| change.kind.application == application);
+        let moves = moves.flat_map(|change| {
+            let ago = self.now.since(change.at);
+            change.kind.platforms.iter().filter_map(move |one| {
+                let before = one.before.filter(|before| (before - one.weight).abs() >= 0.005)?;
+                Some(Reason::WeightMoved { ago, platform: one.platform.clone(), before, weight: one.weight })
+            })
+        });
+        moves.take(N_MOVES).collect()
+    }
+
+    fn distribution(&self) -> &'static str {
+        distribution::words::to_word(self.durable.policies(self.settings.policies).distribution)
+    }
+
+    fn weights_of(&self, row: &Row) -> Reason {
+        let cells = row.cells.iter().zip(row.weights.shares()).zip(&self.volatile.guide.quotas.platforms);
+        Reason::Weights {
+            application: row.kind.application.clone(),
+            policy: self.distribution().to_owned(),
+            weights: cells
+                .map(|((cell, weight), id)| (self.platform_name(*id), *weight, cell.n_left))
+                .collect(),
+        }
+    }
+
+    /// Why a platform takes none of a kind, if it takes none.
+    fn left_to_others(&self, row: &Row, platform: PlatformId, cell: &Cell) -> Option<Reason> {
+        let own = cell.runtime_s.filter(|_| cell.is_late(self.now))?;
+        let others = row.cells.iter().filter(|cell| cell.n_slots > 0).filter_map(|cell| cell.runtime_s);
+        Some(Reason::LeftToOthers {
+            platform: self.platform_name(platform),
+            takes: Span::from_secs_f64(own),
+            others_begin: Span::from_secs_f64(self.volatile.guide.quotas.last_end_s),
+            others_take: Span::from_secs_f64(others.reduce(f64::min)?),
+        })
+    }
+
+    /// What shares and quotas say of a job that waits.
+    pub(super) fn why_there(&self, id: JobId, job: &Job) -> Vec<Reason> {
+        let guide = &self.volatile.guide;
+        let policy = allocation::words::to_word(self.durable.policies(self.settings.policies).allocation);
+        let share = |id: &PlatformId| {
+            Some(Reason::ShareOf {
+                platform: self.platform_name(*id),
+                user: job.request.user.clone(),
+                policy: policy.clone(),
+                cores: guide.share(*id, &job.request.user)?,
+                held: self.held_on(*id, &job.request.user),
+            })
+        };
+        let mut reasons: Vec<Reason> = self.durable.platforms().keys().filter_map(share).collect();
+        let divided = self.volatile.jobs.get(&id).map(|leases| leases.divided);
+        if let Some(Divided::In(row)) = divided
+            && let Some(row) = guide.quotas.rows.get(row)
+        {
+            reasons.push(self.weights_of(row));
+            let leases = self.volatile.jobs.get(&id);
+            let takes_none = |column: usize| {
+                leases.is_some_and(|leases| {
+                    guide.quotas.meant(Some(column), leases, self.now) == Meant::Nothing
+                })
+            };
+            let cells = row.cells.iter().zip(&guide.quotas.platforms).enumerate();
+            let closed = cells.filter(|(column, _)| takes_none(*column));
+            reasons.extend(closed.filter_map(|(_, (cell, id))| self.left_to_others(row, *id, cell)));
+        }
+        reasons
+    }
+
+    /// How many allocations the placement policy asks of a platform now, and what it compares; `None` without one.
+    pub(super) fn placed(&self, platform: PlatformId) -> Option<(u64, Vec<Reason>)> {
+        let policy = self.durable.policies(self.settings.policies).placement?;
+        let floor = Floor::of(self.settings, self.durable, self.volatile, self.now);
+        let end = |outlook: Outlook| {
+            outlook.mean_end_s.is_finite().then(|| Span::from_secs_f64(outlook.mean_end_s))
+        };
+        let reason = |one: Prospect| Reason::PlacedWith {
+            policy: pilots::to_word(Some(policy)).to_owned(),
+            platform: self.platform_name(one.platform),
+            wait: Span::from_secs_f64(one.wait_s),
+            n_waits: self.durable.waits(one.platform).n,
+            mean_end: end(one.with),
+            mean_end_without: end(one.without),
+        };
+        let mut compared = floor.outlooks();
+        // The one that is asked for first.
+        compared.sort_by_key(|one| one.platform != platform);
+        let n_wanted = floor.place(policy).get(&platform).copied().unwrap_or(0);
+        Some((n_wanted, compared.into_iter().map(reason).collect()))
+    }
+
+    /// Cores of a platform that a user's tasks hold.
+    fn held_on(&self, platform: PlatformId, user: &str) -> u64 {
+        let held = super::serve::cores_held(self.settings, self.durable, self.volatile, platform);
+        held.get(user).copied().unwrap_or(0)
+    }
+
+    /// An allocation: what it is, and why.
+    pub(super) fn explain_allocation(&self, id: AllocationId) -> Result<Vec<Reason>, Refusal> {
+        let held: &Allocation = self.durable.allocations().get(&id).ok_or(Refusal::UnknownAllocation(id))?;
+        let view = self.allocation(id, held);
+        let since = view.ended_at.or(view.pilot_at).or(view.accepted_at).unwrap_or(view.asked_for_at);
+        let mut reasons = vec![Reason::Allocated {
+            state: view.state,
+            platform: view.platform.clone(),
+            since: self.now.since(since),
+            cores: view.cores.into(),
+            n_nodes: view.n_nodes,
+            why: view.why,
+        }];
+        if held.is_live() {
+            reasons.extend(self.explain_platform(&view.platform)?);
+        }
+        Ok(reasons)
+    }
+}

@@ -1,0 +1,327 @@
+//! The distribution layer: what of each application is meant for which platform.
+
+use std::collections::BTreeMap;
+
+use super::{
+    sharing::{Two, of_user, took},
+    *,
+};
+use crate::{
+    engine::{
+        declared::{Declared, JobType},
+        runtimes::Runtimes,
+    },
+    policy::{Policies, distribution::Distribution},
+};
+
+/// Seconds of a task of each application on each platform.
+const WALLS: [[u64; 2]; 2] = [[1, 4], [4, 1]];
+
+fn dividing(distribution: Option<Distribution>) -> Two {
+    Two::new(Policies { distribution, ..Policies::default() })
+}
+
+impl Two {
+    fn submit_all(&mut self, sizes: &[(&str, u64)]) -> Vec<JobId> {
+        self.scene.wait(2);
+        let submit = |(application, n): &(&str, u64)| self.scene.submit(of_user("ada", application, *n));
+        let jobs = sizes.iter().map(submit).collect();
+        // Those that came after the first are divided a moment later.
+        self.scene.wait(1);
+        jobs
+    }
+
+    /// Tasks of a job that a platform's pilot holds.
+    pub(super) fn held(&self, place: usize, job: JobId) -> TaskSet {
+        let leases = &self.scene.engine.volatile.pilots[&self.pilots[place]].leases;
+        leases.get(&job).cloned().unwrap_or_default()
+    }
+
+    /// Tasks of each job (row; docking is the first) that each platform's pilot ran, and after how many seconds all
+    /// had ended. The pilot of the second asks first.
+    fn worked_off(&mut self, jobs: &[JobId]) -> (Vec<[u64; 2]>, u64) {
+        let mut ran = vec![[0; 2]; jobs.len()];
+        let mut begun = BTreeMap::<(usize, usize, u64), u64>::new();
+        for second in 0..1000 {
+            for ((place, which, index), at) in begun.clone() {
+                if at + WALLS[which][place] == second {
+                    took(
+                        &mut self.scene,
+                        self.pilots[place],
+                        jobs[which],
+                        &index.to_string(),
+                        WALLS[which][place],
+                    );
+                    begun.remove(&(place, which, index));
+                }
+            }
+            for place in [1, 0] {
+                self.scene.take(self.pilots[place]);
+                for (which, job) in jobs.iter().enumerate() {
+                    for index in self.held(place, *job).indices() {
+                        begun.entry((place, which, index)).or_insert_with(|| {
+                            ran[which][place] += 1;
+                            second
+                        });
+                    }
+                }
+            }
+            if begun.is_empty()
+                && jobs.iter().all(|job| self.scene.engine.durable().jobs()[job].open.is_empty())
+            {
+                return (ran, second);
+            }
+            self.scene.wait_awake(1);
+        }
+        panic!("they never end: {ran:?}, {begun:?}");
+    }
+}
+
+#[test]
+fn each_law_divides_as_it_says() {
+    for (law, expected) in [
+        (Some(Distribution::Adaptive), (vec![[40, 0], [0, 40]], 10)),
+        (Some(Distribution::CoreBased), (vec![[20, 20], [20, 20]], 25)),
+        (Some(Distribution::Profile), (vec![[32, 8], [8, 32]], 16)),
+        (Some(Distribution::Adaptive2016), (vec![[32, 8], [8, 32]], 16)),
+        // The one that is slow at the first asks first, and then both are of those who hold less.
+        (None, (vec![[0, 40], [40, 0]], 40)),
+    ] {
+        let mut two = dividing(law);
+        let jobs = two.submit_all(&[("docking", 40), ("search", 40)]);
+        assert_eq!(two.worked_off(&jobs), expected, "{law:?}");
+    }
+}
+
+#[test]
+fn who_has_done_its_own_takes_over_from_the_fullest() {
+    let mut two = dividing(Some(Distribution::CoreBased));
+    let jobs = two.submit_all(&[("docking", 40)]);
+    // Half of it takes the slow one 20 seconds.
+    let (ran, n_seconds) = two.worked_off(&jobs);
+    assert_eq!((ran, n_seconds), (vec![[32, 8]], 8));
+}
+
+#[test]
+fn what_would_end_last_is_not_begun_where_it_is_slow() {
+    for (law, n_slow) in [(Some(Distribution::Adaptive), 0), (None, 4)] {
+        let mut two = dividing(law);
+        let jobs = two.submit_all(&[("docking", 6)]);
+        two.scene.take(two.pilots[1]);
+        assert_eq!(two.held(1, jobs[0]).len(), n_slow, "{law:?}");
+        two.scene.take(two.pilots[0]);
+        assert_eq!(two.held(0, jobs[0]).len(), (6 - n_slow).min(4));
+    }
+}
+
+#[test]
+fn what_nobody_takes_where_it_is_fast_is_taken_where_it_is_slow() {
+    let mut two = dividing(Some(Distribution::Adaptive));
+    let jobs = two.submit_all(&[("docking", 6)]);
+    for n_held in [0, 4] {
+        two.scene.take(two.pilots[1]);
+        assert_eq!(two.held(1, jobs[0]).len(), n_held, "the pilot that should have them does not ask");
+        two.scene.wait_awake(1);
+    }
+}
+
+fn declare(scene: &mut Scene, application: &str, job_type: JobType, times: &[(&str, u64)]) {
+    let times = times.iter().map(|(platform, time_s)| ((*platform).to_owned(), Span::from_secs(*time_s)));
+    let declared = Declared { job_type: Some(job_type), times: times.collect(), ..Declared::default() };
+    let (application, declared) = (application.to_owned(), Some(Box::new(declared)));
+    scene.say(|request| Event::DeclareAsked { request, application, declared });
+}
+
+#[test]
+fn what_has_never_run_goes_where_it_is_said_to_be_fast() {
+    for law in [Distribution::Adaptive, Distribution::Profile] {
+        let mut two = dividing(Some(law));
+        declare(&mut two.scene, "fold", JobType::CpuBound, &[("a", 1), ("b", 4)]);
+        declare(&mut two.scene, "scan", JobType::IoBound, &[("a", 4), ("b", 1)]);
+        let jobs = two.submit_all(&[("fold", 40), ("scan", 40)]);
+        let (ran, n_seconds) = two.worked_off(&jobs);
+        let expected = match law {
+            Distribution::Adaptive => (vec![[40, 0], [0, 40]], 10),
+            _ => (vec![[32, 8], [8, 32]], 16),
+        };
+        assert_eq!((ran, n_seconds), expected, "{law:?}");
+    }
+}
+
+#[test]
+fn what_is_known_of_one_platform_is_guessed_of_others_by_its_type() {
+    let mut two = dividing(None);
+    declare(&mut two.scene, "docking", JobType::CpuBound, &[]);
+    declare(&mut two.scene, "search", JobType::IoBound, &[]);
+    let guess = |two: &Two, application: &str| {
+        let durable = two.scene.engine.durable();
+        let platforms: Vec<_> = durable.platforms().keys().copied().collect();
+        let guess = Runtimes::new(durable, &platforms).guess(application);
+        guess.into_iter().map(|seconds| (seconds * 1000.0).round() / 1000.0).collect::<Vec<f64>>()
+    };
+    assert_eq!(guess(&two, "docking"), [1.0, 4.0], "measured");
+    assert_eq!(guess(&two, "scan"), [60.0, 60.0], "nothing is known");
+    declare(&mut two.scene, "scan", JobType::IoBound, &[("a", 8)]);
+    assert_eq!(guess(&two, "scan"), [8.0, 2.0], "as of the other that is I/O-bound");
+    declare(&mut two.scene, "scan", JobType::CpuBound, &[("a", 8)]);
+    assert_eq!(guess(&two, "scan"), [8.0, 32.0]);
+    declare(&mut two.scene, "scan", JobType::MemoryBound, &[("a", 8)]);
+    assert_eq!(guess(&two, "scan"), [8.0, 8.0], "as of all: one is four times as fast, the other slow");
+    declare(&mut two.scene, "scan", JobType::IoBound, &[("elsewhere", 7)]);
+    assert_eq!(guess(&two, "scan"), [7.0, 7.0]);
+}
+
+#[test]
+fn weights_are_explained_with_their_numbers() {
+    let mut two = dividing(Some(Distribution::Adaptive));
+    let jobs = two.submit_all(&[("docking", 6)]);
+    let said = |two: &mut Two, query: Query| {
+        let reasons = two.scene.explain(query);
+        reasons.iter().map(ToString::to_string).collect::<Vec<String>>()
+    };
+    let waiting =
+        "of what waits of docking, distribution (adaptive) means 100 % for a (6 left), 0 % for b (0 left)";
+    let left = "b takes none: a task takes 4.0s there, and the others have begun all in 1.5s and take 1.0s";
+    let weights = said(&mut two, Query::ExplainWeight("docking".into()));
+    assert_eq!(weights[..2], [waiting, "a has weight 100 %: 4 tasks at a time, a task takes 1.0s, 0 % fail"]);
+    assert!(weights.contains(&left.to_owned()), "{weights:#?}");
+    let job = said(&mut two, Query::ExplainJob(jobs[0]));
+    assert!(job.contains(&waiting.to_owned()) && job.contains(&left.to_owned()), "{job:#?}");
+    let search = said(&mut two, Query::ExplainWeight("search".into()));
+    assert!(search[0].starts_with("nothing of it is divided among platforms"), "{search:?}");
+    let asked = Event::Asked { request: RequestId(0), query: Query::ExplainWeight("dockings".into()) };
+    let effects = two.scene.engine.handle(two.scene.now, asked).effects;
+    assert!(matches!(&effects[0], Effect::Answer { answer: Answer::Refused(Refusal::NoProfile(_)), .. }));
+}
+
+#[test]
+fn a_platform_that_fails_loses_its_weight_and_regains_it() {
+    let mut two = dividing(Some(Distribution::Adaptive));
+    let request = JobRequest { retries: 10, ..of_user("ada", "docking", 10_000) };
+    let job = two.scene.submit(request);
+    let (mut weights, mut n_failed) = (Vec::new(), 0);
+    for second in 0..120_u64 {
+        for place in [0, 1] {
+            let held = two.held(place, job);
+            let is_due = second % WALLS[0][place] == 0;
+            for index in held.indices().take(if is_due { 4 } else { 0 }) {
+                if place == 0 && (20..60).contains(&second) {
+                    n_failed += 1;
+                    two.scene.fail(two.pilots[0], job, index, FailureKind::Exit { code: 1 });
+                } else {
+                    took(&mut two.scene, two.pilots[place], job, &index.to_string(), WALLS[0][place]);
+                }
+            }
+            two.scene.take(two.pilots[place]);
+        }
+        two.scene.wait_awake(1);
+        let row = &two.scene.engine.volatile.guide.quotas.rows[0];
+        let shares = row.weights.shares();
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9 && shares.iter().all(|share| *share >= 0.0));
+        weights.push(shares[0]);
+    }
+    let at = |second: usize| (weights[second] * 100.0).round();
+    assert_eq!(at(19), 80.0, "four times as fast");
+    assert!((25..64).all(|second| at(second) < 20.0), "{weights:?}");
+    assert!(n_failed < 60, "it was given no more than shows whether it is mended: {n_failed}");
+    assert!(at(119) > 75.0, "{weights:?}");
+}
+
+#[test]
+fn who_may_not_run_where_it_is_fast_does_not_wait_for_ever_beside_others_who_may() {
+    let mut two = dividing(Some(Distribution::Adaptive));
+    // Where docking is fast bob has no budget left; ada's few tasks go on and on there.
+    let limits = PlatformLimits { user_core_time_max: Some(Span::from_secs(2)), ..PlatformLimits::default() };
+    two.scene.attach(PlatformSpec { name: "a".into(), n_pilots_min: 1, limits, ..platform(1, 4) });
+    let spent = two.scene.submit(of_user("bob", "docking", 2));
+    two.scene.wait(1);
+    two.scene.take(two.pilots[0]);
+    let held = two.held(0, spent).to_string();
+    took(&mut two.scene, two.pilots[0], spent, &held, 1);
+    let bob = two.scene.submit(of_user("bob", "docking", 3));
+    let mut n_ada = 0;
+    for user in 0..20 {
+        let ada = two.scene.submit(of_user(&format!("ada{user}"), "docking", 1));
+        two.scene.wait_awake(1);
+        two.scene.take(two.pilots[0]);
+        let held = two.held(0, ada);
+        if !held.is_empty() {
+            n_ada += 1;
+            took(&mut two.scene, two.pilots[0], ada, "0", 1);
+        }
+        two.scene.take(two.pilots[1]);
+    }
+    assert_eq!((two.held(0, bob).len(), two.held(1, bob).len()), (0, 3), "others had {n_ada} there");
+    assert!(n_ada > 15, "{n_ada}");
+}
+
+#[test]
+fn a_platform_that_was_mended_is_tried_while_others_are_busy() {
+    let mut two = dividing(Some(Distribution::Adaptive));
+    let request = JobRequest { retries: 100, ..of_user("ada", "docking", 30) };
+    let job = two.scene.submit(request);
+    let (mut n_tried, mut n_timers) = (0, 0);
+    for second in 0..60 {
+        two.scene.take(two.pilots[0]);
+        let held = two.held(0, job);
+        n_tried += if second > 10 { held.len() } else { 0 };
+        for index in held.indices() {
+            two.scene.fail(two.pilots[0], job, index, FailureKind::Exit { code: 1 });
+        }
+        // The other one has some that last.
+        two.scene.take(two.pilots[1]);
+        let end = two.scene.now + Span::from_secs(1);
+        while let Some(due) = two.scene.engine.next_wakeup().filter(|due| *due <= end) {
+            two.scene.now = two.scene.now.max(due);
+            two.scene.say(|_| Event::TimerFired);
+            n_timers += 1;
+        }
+        two.scene.now = end;
+    }
+    assert!((10..80).contains(&n_tried), "a few every five seconds, not {n_tried}");
+    assert!(n_timers < 1000, "{n_timers} timers in a minute");
+}
+
+#[test]
+fn loads_move_the_weights_of_2016_and_they_stay_moved_for_what_comes_later() {
+    let mut two = dividing(Some(Distribution::Adaptive2016));
+    let weights = |two: &Two, application: &str| {
+        let rows = &two.scene.engine.volatile.guide.quotas.rows;
+        let row = rows.iter().find(|row| row.kind.application == application).expect("a row");
+        row.weights.shares().iter().map(|share| (share * 100.0).round()).collect::<Vec<f64>>()
+    };
+    two.submit_all(&[("docking", 40)]);
+    assert_eq!(weights(&two, "docking"), [80.0, 20.0], "32 and 8 wait, the threshold is 40");
+    two.submit_all(&[("docking", 40)]);
+    assert_eq!(weights(&two, "docking"), [70.0, 30.0], "64 and 16 wait");
+    two.submit_all(&[("search", 4)]);
+    // 65 and 19 wait, the threshold is 28.
+    assert_eq!(weights(&two, "docking"), [60.0, 40.0]);
+    assert_eq!(weights(&two, "search"), [10.0, 90.0]);
+}
+
+#[test]
+fn a_ration_is_for_all_jobs_of_a_kind_together() {
+    let mut two = dividing(Some(Distribution::Adaptive));
+    let spoiled = two.submit_all(&[("docking", 30)])[0];
+    for _ in 0..8 {
+        two.scene.take(two.pilots[0]);
+        for index in two.held(0, spoiled).indices() {
+            two.scene.fail(two.pilots[0], spoiled, index, FailureKind::Exit { code: 1 });
+        }
+        two.scene.wait_awake(1);
+    }
+    // Brief ones: many would be sent ahead.
+    let brief: Vec<JobId> = two.submit_all(&[("docking", 1000), ("docking", 1000)]);
+    for id in &brief {
+        two.scene.take(two.pilots[1]);
+        let first = two.held(1, *id).first();
+        if let Some(first) = first {
+            took(&mut two.scene, two.pilots[1], *id, &first.to_string(), 0);
+        }
+    }
+    two.scene.wait_awake(6);
+    two.scene.take(two.pilots[0]);
+    let n_held: u64 = brief.iter().chain([&spoiled]).map(|id| two.held(0, *id).len()).sum();
+    assert_eq!(n_held, 4);
+}

@@ -1,0 +1,42 @@
+//! Submissions whose answer was never heard: they may still be on their way when nobody wants them any more.
+
+use super::*;
+use crate::ids::AllocationId;
+
+fn cancel(scene: &mut Scene, allocation: AllocationId) {
+    scene.say(|request| Event::AllocationCancelAsked { request, allocation, is_urgent: false });
+}
+
+/// Whether the allocation counts against the platform's limits.
+fn may_be_there(scene: &Scene, allocation: AllocationId) -> bool {
+    scene.engine.durable().allocations()[&allocation].may_be_there()
+}
+
+#[test]
+fn what_is_cancelled_counts_until_its_submission_must_be_over() {
+    for (is_restarted, is_unknown) in [(true, false), (true, true), (false, true), (false, false)] {
+        let mut scene = Scene::new();
+        let spec = PlatformSpec { submits_late: true, ..platform(1, 1) };
+        scene.attach(spec.clone());
+        scene.submit(job(1));
+        let (allocation, _) = scene.submissions().remove(0);
+        if is_unknown {
+            let outcome = SubmitOutcome::Unknown("connection closed".into());
+            scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+        }
+        if is_restarted {
+            scene.now = scene.now + Span::from_secs(1);
+            scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+            scene.attach(spec);
+        }
+        let limit = Settings::default().submit_limit;
+        let (began, lag) = (scene.now, Span::from_secs(5));
+        cancel(&mut scene, allocation);
+        scene.now = began + limit + Span(lag.0 - SECOND);
+        scene.listed(&[]);
+        assert!(may_be_there(&scene, allocation), "restarted {is_restarted}, unknown {is_unknown}");
+        scene.now = began + limit + Span(lag.0 + SECOND);
+        scene.listed(&[]);
+        assert!(!may_be_there(&scene, allocation), "restarted {is_restarted}, unknown {is_unknown}");
+    }
+}

@@ -1,0 +1,170 @@
+//! The weights as people see them: which share of an application's tasks is meant for which platform, from which
+//! numbers, and how that came about.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    quotas::{Cell, Kind, Quotas, Row},
+    views::Reader,
+};
+use crate::{
+    ids::PlatformId,
+    policy::distribution::{Distribution, Weights, words},
+    resources::Resources,
+    time::{Span, Time},
+};
+
+/// Changes that are remembered.
+const N_CHANGES_MAX: usize = 200;
+/// Weights that move by less, all together, are no change.
+const LEAST_MOVE: f64 = 0.05;
+
+/// What is meant for which platform.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WeightsView {
+    /// The word of the policy.
+    pub policy: String,
+    /// When all that is ready will have begun and what runs have ended, as far as can be told.
+    pub last_end: Option<Span>,
+    /// A row of weights for each kind of task.
+    pub kinds: Vec<KindView>,
+    /// How weights have moved since the manager's start, the last times, oldest first.
+    pub history: Vec<WeightChange>,
+}
+
+/// The row of weights of a kind of task: an application's that need the same.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KindView {
+    /// The application.
+    pub application: String,
+    /// What each task needs.
+    pub needs: Resources,
+    /// Tasks that are ready and meant for some platform.
+    pub n_ready: u64,
+    /// By platform.
+    pub platforms: Vec<WeightView>,
+}
+
+/// The weight of an application on a platform, and the numbers behind it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WeightView {
+    /// The platform.
+    pub platform: String,
+    /// The share of what is ready, 0 to 1.
+    pub weight: f64,
+    /// What it was before; of a change only.
+    pub before: Option<f64>,
+    /// Ready tasks that are still meant for it.
+    pub n_left: u64,
+    /// Tasks that its pilots can run at a time.
+    pub n_slots: u64,
+    /// The mean wall time of a task there, where one has run.
+    pub mean: Option<Span>,
+    /// The part of the last attempts there that failed, whoever's fault it was, 0 to 1.
+    pub error_rate: f64,
+    /// Tasks a second that it finishes; nothing where none has run.
+    pub rate: Option<f64>,
+    /// Whether what it begins now would end after all that others can do: it is given none.
+    pub is_late: bool,
+}
+
+/// Weights have moved.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WeightChange {
+    /// When.
+    pub at: Time,
+    /// What they were moved to, and by which numbers.
+    pub kind: KindView,
+}
+
+/// The last changes, oldest first, and what they led to.
+#[derive(Clone, Debug, Default)]
+pub struct WeightHistory {
+    changes: std::collections::VecDeque<WeightChange>,
+    /// Of each kind, the weights that were noted last and the platforms that they are of.
+    noted: Vec<(Kind, Weights, Vec<PlatformId>)>,
+}
+
+impl WeightHistory {
+    /// The changes, oldest first.
+    pub fn changes(&self) -> impl DoubleEndedIterator<Item = &WeightChange> {
+        self.changes.iter()
+    }
+
+    /// Notes what differs from what was noted last. `name`: of a platform.
+    pub fn note(&mut self, quotas: &Quotas, now: Time, name: &dyn Fn(PlatformId) -> String) {
+        let noted = std::mem::take(&mut self.noted);
+        for row in &quotas.rows {
+            let known = noted.iter().find(|(kind, ..)| *kind == row.kind);
+            let before = |column: usize| {
+                let (_, weights, platforms) = known?;
+                let place = platforms.iter().position(|held| *held == quotas.platforms[column])?;
+                weights.shares().get(place).copied()
+            };
+            let shares = row.weights.shares().iter().enumerate();
+            let moved: f64 = shares.map(|(n, share)| (share - before(n).unwrap_or(0.0)).abs()).sum();
+            let is_change = known.is_none() || moved / 2.0 >= LEAST_MOVE;
+            if is_change {
+                let mut kind = view(quotas, row, now, name);
+                kind.platforms.iter_mut().enumerate().for_each(|(n, one)| one.before = before(n));
+                self.remember(WeightChange { at: now, kind });
+            }
+            self.noted.push(match known.filter(|_| !is_change) {
+                Some(known) => known.clone(),
+                None => (row.kind.clone(), row.weights.clone(), quotas.platforms.clone()),
+            });
+        }
+    }
+
+    fn remember(&mut self, change: WeightChange) {
+        if self.changes.len() >= N_CHANGES_MAX {
+            self.changes.pop_front();
+        }
+        self.changes.push_back(change);
+    }
+}
+
+impl Reader<'_> {
+    /// All weights that there are.
+    pub(super) fn weights(&self) -> WeightsView {
+        let quotas = &self.volatile.guide.quotas;
+        let name = |id| self.platform_name(id);
+        let law = self.durable.policies(self.settings.policies).distribution;
+        let is_known = law == Some(Distribution::Adaptive) && !quotas.rows.is_empty();
+        WeightsView {
+            policy: words::to_word(law).to_owned(),
+            last_end: is_known.then_some(Span::from_secs_f64(quotas.last_end_s)),
+            kinds: quotas.rows.iter().map(|row| view(quotas, row, self.now, &name)).collect(),
+            history: self.volatile.guide.weights.changes().cloned().collect(),
+        }
+    }
+
+    pub(super) fn platform_name(&self, id: PlatformId) -> String {
+        self.durable.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone())
+    }
+}
+
+fn view(quotas: &Quotas, row: &Row, now: Time, name: &dyn Fn(PlatformId) -> String) -> KindView {
+    let cells = row.cells.iter().zip(row.weights.shares()).zip(&quotas.platforms);
+    let platform = |((cell, weight), id): ((&Cell, &f64), &PlatformId)| WeightView {
+        platform: name(*id),
+        weight: *weight,
+        before: None,
+        n_left: cell.n_left,
+        n_slots: cell.n_slots,
+        mean: cell.runtime_s.map(Span::from_secs_f64),
+        error_rate: cell.error_rate,
+        rate: cell.rate(),
+        is_late: cell.is_late(now),
+    };
+    KindView {
+        application: row.kind.application.clone(),
+        needs: row.kind.needs.clone(),
+        n_ready: row.n_left(),
+        platforms: cells.map(platform).collect(),
+    }
+}

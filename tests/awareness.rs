@@ -1,0 +1,141 @@
+//! What a manager knows of applications: what is said of them, what is measured, and the weights made of both.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use tests::{Running, Sandbox, text, until};
+
+/// Two platforms with a pilot of one core each, which are there from the beginning.
+const MANAGER: &str = "\
+platforms:
+  - {name: near, adapter: local, cores: 1, pilots_min: 1, pilots_max: 1}
+  - {name: far, adapter: local, cores: 1, pilots_min: 1, pilots_max: 1}
+";
+
+fn serve(job: &str) -> (Sandbox, Running) {
+    let sandbox = Sandbox::new();
+    sandbox.write("manager.yaml", MANAGER);
+    sandbox.write("job.yaml", job);
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    until("both pilots are there", || sandbox.json(&["pilots"]).as_array().is_some_and(|all| all.len() == 2));
+    (sandbox, manager)
+}
+
+fn ends(sandbox: &Sandbox, manager: Running) {
+    sandbox.ok(&["stop", "--now"]);
+    assert_eq!(manager.wait(), Some(0), "{}", sandbox.read("serve.err"));
+    assert!(sandbox.agents().is_empty());
+}
+
+/// By platform, which share of what is ready of an application is meant for it; empty until that is known.
+fn weights(sandbox: &Sandbox, application: &str) -> BTreeMap<String, f64> {
+    let weights = sandbox.json(&["weights"]);
+    let kinds = weights["kinds"].as_array().into_iter().flatten();
+    let of_it = kinds.filter(|kind| kind["application"] == application);
+    let platforms = of_it.flat_map(|kind| kind["platforms"].as_array().into_iter().flatten());
+    let weight = |one: &Value| Some((one["platform"].as_str()?.to_owned(), one["weight"].as_f64()?));
+    platforms.filter_map(weight).collect()
+}
+
+fn refusal(sandbox: &Sandbox, arguments: &[&str]) -> String {
+    let refused = sandbox.run(arguments);
+    assert_eq!((refused.status.code(), text(&refused.stdout)), (Some(2), String::new()), "{refused:?}");
+    text(&refused.stderr)
+}
+
+#[test]
+fn what_is_said_of_an_application_decides_until_more_is_measured() {
+    let (sandbox, manager) =
+        serve("command: sleep 0.05\napplication: dock\nsweep: {n: {range: [1, 100000]}}\n");
+    assert_eq!(
+        sandbox.ok(&["weights"]),
+        "no weights: nothing is open, or fewer than two platforms have pilots\n"
+    );
+    let times = ["--time", "near=10s", "--time", "far=30s", "--counts-as", "10000"];
+    let said = sandbox.ok(&[&["profiles", "edit", "dock", "--type", "cpu-bound"], &times[..]].concat());
+    let line = "declared of dock: cpu-bound, 30.0s on far, 10.0s on near, counts as 10,000 tasks\n";
+    assert_eq!(said, line);
+    sandbox.ok(&["submit", "job.yaml"]);
+    until("there are weights", || weights(&sandbox, "dock").len() == 2);
+    let weighed = weights(&sandbox, "dock");
+    assert!((weighed["near"] - 0.75).abs() < 0.02 && (weighed["far"] - 0.25).abs() < 0.02, "{weighed:?}");
+    let why = sandbox.ok(&["explain", "weight", "dock"]);
+    assert!(why.contains("\nnear has weight 7") && why.contains("\nfar has weight 2"), "{why}");
+    let metrics = sandbox.ok(&["metrics"]);
+    for line in ["pilotfish_tasks{state=\"failed\"} 0\n", "pilotfish_platform_pilots{platform=\"far\"} 1\n"] {
+        assert!(metrics.contains(line), "{metrics}");
+    }
+    let weight = "pilotfish_weight{application=\"dock\",needs=\"1 core\",platform=\"near\"} 0.7";
+    assert!(metrics.contains(weight), "{metrics}");
+    let history = sandbox.json(&["weights", "history", "dock"]);
+    let first = &history[0]["kind"]["platforms"][0];
+    assert_eq!((&first["platform"], &first["before"]), (&"near".into(), &Value::Null), "{history}");
+    assert!(refusal(&sandbox, &["weights", "dokc"]).contains("did you mean `dock`?"));
+    // What was said is taken back: what was measured is left, and they are alike.
+    assert_eq!(
+        sandbox.ok(&["profiles", "edit", "dock", "--nothing"]),
+        "nothing is declared of dock any more\n"
+    );
+    until("both count alike", || (weights(&sandbox, "dock")["near"] - 0.5).abs() < 0.1);
+    ends(&sandbox, manager);
+    assert_eq!(sandbox.ok(&["metrics"]), "pilotfish_up 0\n");
+}
+
+#[test]
+fn profiles_are_declared_from_files_and_exported_as_such() {
+    let (sandbox, manager) = serve("command: sleep 0.01\napplication: dock\nsweep: {n: {range: [1, 20]}}\n");
+    sandbox.write(
+        "dock.yaml",
+        "application: dock\njob_type: io-bound\ncpu_share: 0.25\ntimes: {near: 1m}\nsource: a colleague\n",
+    );
+    sandbox.ok(&["profiles", "declare", "dock.yaml", "autodock-vina"]);
+    let shown = sandbox.json(&["profiles", "show", "dock"]);
+    assert_eq!(
+        (&shown["job_type"], &shown["declared"]["source"]),
+        (&"io-bound".into(), &"a colleague".into())
+    );
+    let exported = sandbox.ok(&["profiles", "export", "dock"]);
+    let again = sandbox.write("again.yaml", &exported);
+    sandbox.ok(&["profiles", "edit", "dock", "--nothing"]);
+    sandbox.ok(&["profiles", "declare", &again.display().to_string()]);
+    assert_eq!(sandbox.json(&["profiles", "show", "dock"]), shown, "{exported}");
+    let all = sandbox.ok(&["profiles", "list"]);
+    assert!(all.contains("autodock-vina"), "{all}");
+    sandbox.ok(&["submit", "job.yaml", "--wait"]);
+    let measured = sandbox.ok(&["profiles", "export", "dock"]);
+    assert!(measured.contains("source: measured on 20 tasks"), "{measured}");
+    // None of several, if one is wrong.
+    sandbox.write("wrong.yaml", "application: blast\ncpu_share: 25\n");
+    let refused = refusal(&sandbox, &["profiles", "declare", "montage", "wrong.yaml"]);
+    assert!(refused.contains("wrong.yaml:2"), "{refused}");
+    assert!(!sandbox.ok(&["profiles", "list"]).contains("montage"));
+    let refused = refusal(&sandbox, &["profiles", "declare", "montag"]);
+    assert!(refused.contains("did you mean `montage`?"), "{refused}");
+    ends(&sandbox, manager);
+}
+
+#[test]
+fn a_platform_that_fails_loses_weight_and_regains_it_when_it_is_mended() {
+    // Every second task fails where a file says so.
+    let job = "\
+application: dock
+command: [sh, -c, 'sleep 0.02; test $(({n} % 2)) = 0 || test ! -e broken-$PILOTFISH_PILOT_ID']
+sweep: {n: {range: [1, 1000000]}}
+retries: 1000
+";
+    let (sandbox, manager) = serve(job);
+    let pilots = sandbox.json(&["pilots"]);
+    let far = pilots.as_array().into_iter().flatten().find(|pilot| pilot["platform"] == "far");
+    let broken = format!("broken-{}", far.expect("its pilot")["id"]);
+    sandbox.ok(&["submit", "job.yaml"]);
+    let weight = || weights(&sandbox, "dock").get("far").copied();
+    until("both count alike", || weight().is_some_and(|weight| (weight - 0.5).abs() < 0.1));
+    sandbox.write(&broken, "");
+    until("nearly nothing is meant for it", || weight().is_some_and(|weight| weight < 0.1));
+    let sum: f64 = weights(&sandbox, "dock").values().sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+    std::fs::remove_file(sandbox.path().join(&broken)).expect("it is there");
+    until("both count alike again", || weight().is_some_and(|weight| (weight - 0.5).abs() < 0.1));
+    assert_eq!(sandbox.json(&["job", "1"])["counts"]["failed"], 0);
+    ends(&sandbox, manager);
+}
