@@ -7,7 +7,7 @@ use crate::{api::LayerView, job::nearest};
 
 /// Layers of the papers that the engine does not compose: `pilotfish reproduce` runs them, each in the world of
 /// its paper.
-const NOT_COMPOSED: [&str; 3] = ["mapping", "scaling", "stealing"];
+const NOT_COMPOSED: [&str; 2] = ["scaling", "stealing"];
 
 /// Policies of composed layers that decide by estimates of how long each task will take on each platform,
 /// which the engine does not keep.
@@ -50,7 +50,7 @@ pub fn with(policies: Policies, layer: &str, word: &str) -> Result<Policies, Ref
 fn no_layer(layer: &str, layers: &[String]) -> Refused {
     let those = format!("the layers here are {}", layers.join(", "));
     let (found, expected) = match nearest(layer, layers.iter().map(String::as_str)) {
-        // Before what is near: `mapping` is no misspelt `matching`.
+        // Before what is near to it by its letters.
         _ if NOT_COMPOSED.contains(&layer) => {
             (format!("the layer `{layer}`, which the engine does not compose yet"), those)
         }
@@ -135,12 +135,16 @@ mod tests {
 
     #[test]
     fn words_are_those_of_the_registry() {
-        assert_eq!(layers(), ["allocation", "affinity", "distribution", "placement", "matching", "bundling"]);
+        assert_eq!(
+            layers(),
+            ["allocation", "affinity", "distribution", "placement", "matching", "bundling", "mapping"]
+        );
         assert_eq!(words("allocation"), ["none", "equal", "paf-N", "aaf-N", "pa-rr"]);
         assert_eq!(words("distribution"), ["none", "core-based", "profile", "adaptive-2016", "adaptive"]);
         assert_eq!(words("placement"), ["none", "best-fit", "fastest-first", "tla"]);
         assert_eq!(words("matching"), ["turns", "fifo", "alstb", "ni", "min-min", "max-std", "sufferage"]);
         assert_eq!(words("bundling"), ["guided", "single", "fixed-N"]);
+        assert_eq!(words("mapping"), ["none", "all-core", "random", "ca-rr", "maf"]);
         let policies = with(Policies::default(), "matching", "fifo").unwrap();
         let only = Policies { matching: Matching::Fifo, bundling: Bundling::Guided, ..Policies::default() };
         assert_eq!(policies, only);
@@ -153,7 +157,8 @@ mod tests {
                 "distribution=adaptive",
                 "placement=none",
                 "matching=fifo",
-                "bundling=guided"
+                "bundling=guided",
+                "mapping=none"
             ]
         );
     }
@@ -178,7 +183,7 @@ mod tests {
         assert_eq!(said("matchign", "fifo"), "found the unknown layer `matchign`; did you mean `matching`?");
         assert_eq!(
             said("fixed", "fifo"),
-            "found the unknown layer `fixed`; the layers here are allocation, affinity, distribution, placement, matching, bundling"
+            "found the unknown layer `fixed`; the layers here are allocation, affinity, distribution, placement, matching, bundling, mapping"
         );
         assert_eq!(said("bundling", "fixed"), "found `fixed`; say how many tasks, from 1, like fixed-10");
         assert_eq!(said("bundling", "fixed-0"), "found `fixed-0`; say how many tasks, from 1, like fixed-10");
@@ -197,7 +202,7 @@ mod tests {
             assert_eq!(refused.found, format!("the layer `{layer}`, which the engine does not compose yet"));
             assert_eq!(
                 refused.expected,
-                "the layers here are allocation, affinity, distribution, placement, matching, bundling"
+                "the layers here are allocation, affinity, distribution, placement, matching, bundling, mapping"
             );
         }
         for (layer, word) in [

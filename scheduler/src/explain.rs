@@ -213,6 +213,10 @@ pub enum Reason {
         mean_end: Option<Span>,
         mean_end_without: Option<Span>,
     },
+    NodeMeantFor {
+        policy: String,
+        parts: Vec<(String, u64, Option<Span>)>,
+    },
     Allocated {
         state: String,
         platform: String,
@@ -328,6 +332,7 @@ impl Reason {
             | Reason::WeightMoved { .. }
             | Reason::LeftToOthers { .. }
             | Reason::PlacedWith { .. }
+            | Reason::NodeMeantFor { .. }
             | Reason::ShareOf { .. } => self.write_about_policies(f),
             Reason::Allocated { state, platform, since, cores, n_nodes, why } => {
                 let nodes = if *n_nodes == 1 { String::new() } else { format!(" on {n_nodes} nodes") };
@@ -441,6 +446,10 @@ impl Reason {
                     end(mean_end_without)
                 )
             }
+            Reason::NodeMeantFor { policy, parts } => {
+                let parts: Vec<String> = parts.iter().map(part_of_node).collect();
+                write!(f, "mapping ({policy}) means {}", parts.join(" and "))
+            }
             Reason::ShareOf { platform, user, policy, cores, held } => write!(
                 f,
                 "allocation ({policy}) means {cores} core{} of {platform} for {user}, who holds {held}",
@@ -535,6 +544,7 @@ impl Reason {
             | Reason::LeftToOthers { .. }
             | Reason::ShareOf { .. }
             | Reason::PlacedWith { .. }
+            | Reason::NodeMeantFor { .. }
             | Reason::Allocated { .. } => Ok(()),
         }
     }
@@ -545,6 +555,11 @@ pub fn core_hours(core_time: Span) -> String {
     let hours = core_time.as_secs_f64() / 3600.0;
     let text = if hours < 10.0 { format!("{hours:.2}") } else { format!("{hours:.1}") };
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn part_of_node((application, cores, takes): &(String, u64, Option<Span>)) -> String {
+    let takes = takes.map_or_else(String::new, |takes| format!(" (a task takes {takes} in that company)"));
+    format!("{cores} core{} for {application}{takes}", plural(*cores))
 }
 
 fn percent(part: f64) -> String {

@@ -207,7 +207,8 @@ fn time_limit_asks_first_and_then_kills() {
 
 #[test]
 fn memory_limit_ends_a_program_that_holds_too_much() {
-    let hog = "x=$(head -c 80000000 /dev/zero | tr '\\0' 'x'); sleep 600";
+    // With something left to do the shell does not become `sleep` itself, and keeps what it holds.
+    let hog = "x=$(head -c 80000000 /dev/zero | tr '\\0' 'x'); sleep 600; :";
     let exit = run(Launch { memory_limit_bytes: 40_000_000, ..shell(hog) });
     assert_eq!(exit.outcome, Outcome::MemoryLimit);
     let of_child = run(Launch { memory_limit_bytes: 40_000_000, ..shell(&format!("({hog}) & wait")) });

@@ -115,7 +115,10 @@ async fn show(args: &ShowArgs) -> Result<Outcome, Failure> {
     let profile = find(&profiles, &args.application)?;
     match args.view.json {
         true => show::print(&show::json(profile)?)?,
-        false => print(&args.view, std::slice::from_ref(profile))?,
+        false => {
+            print(&args.view, std::slice::from_ref(profile))?;
+            print_beside(&args.view, profile)?;
+        }
     }
     Ok(Outcome::Fine)
 }
@@ -194,6 +197,32 @@ fn print(view: &ViewArgs, profiles: &[ProfileView]) -> Result<(), Failure> {
         show::print(&declare::said(profile))?;
     }
     Ok(())
+}
+
+/// What its tasks take beside others on a node.
+fn print_beside(view: &ViewArgs, profile: &ProfileView) -> Result<(), Failure> {
+    if view.quiet || profile.platforms.iter().all(|known| known.beside.is_empty()) {
+        return Ok(());
+    }
+    let mut table = Table::new(&["ON A NODE", "PLATFORM", ">TASKS", ">WALL TIME", ">LONGER"]);
+    for known in &profile.platforms {
+        for beside in &known.beside {
+            let company = match beside.others.as_deref() {
+                None => "alone".to_owned(),
+                Some([]) => "with its like".to_owned(),
+                Some(others) => format!("with {}", others.join(", ")),
+            };
+            let longer = beside.difference.filter(|_| beside.others.is_some());
+            table.row(vec![
+                company.into(),
+                known.platform.clone().into(),
+                count(beside.n).into(),
+                beside.mean.to_string().into(),
+                longer.map_or_else(String::new, |longer| format!("{:+.0} %", longer * 100.0)).into(),
+            ]);
+        }
+    }
+    show::print(&format!("\n{}", table.render(&Screen::stdout())))
 }
 
 fn memory(known: &ExperienceView) -> String {

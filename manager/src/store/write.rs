@@ -210,6 +210,7 @@ pub(super) fn kind(record: &Record) -> &'static str {
         Record::TasksCancelled { .. } => "tasks-cancelled",
         Record::TasksReopened { .. } => "tasks-reopened",
         Record::Reported { .. } => "reported",
+        Record::BesideMeasured { .. } => "beside-measured",
         Record::AllocationIntended { .. } => "allocation-intended",
         Record::AllocationSubmitted { .. } => "allocation-submitted",
         Record::AllocationUnknown { .. } => "allocation-unknown",

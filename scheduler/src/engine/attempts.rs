@@ -55,6 +55,7 @@ impl Turn<'_> {
             results.iter().map(|r| (r.job, r.successes.tasks.clone())).collect();
         let failed: Vec<(JobId, Vec<FailedAttempt>)> =
             results.iter().map(|r| (r.job, r.failures.clone())).collect();
+        self.volatile.note_beside(self.durable, pilot, &results, self.now);
         self.record(Record::Reported { pilot, seq: report.seq, results, at: self.now });
         self.note_news(pilot, &failed, &returned);
         for (job, tasks) in closed {

@@ -8,6 +8,7 @@ use super::{
     declared::Declared,
     experience::Experience,
     interface::{JobRequest, PlatformMode, PlatformSpec},
+    neighbours::Neighbours,
     policies::{self, PolicyChange},
     record::{Blamed, CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
     waits::Waits,
@@ -37,6 +38,8 @@ pub struct Durable {
     used: BTreeMap<PlatformId, BTreeMap<String, Span>>,
     /// What attempts there have shown, by application.
     learned: BTreeMap<PlatformId, BTreeMap<String, Experience>>,
+    /// What they take beside others.
+    neighbours: Neighbours,
     /// How long its allocations of the present shape have waited.
     waits: BTreeMap<PlatformId, Waits>,
     /// What was said of applications.
@@ -273,6 +276,11 @@ impl Durable {
         &self.learned
     }
 
+    /// What neighbours on a node cost.
+    pub fn neighbours(&self) -> &Neighbours {
+        &self.neighbours
+    }
+
     /// How long allocations of the platform wait for their first pilot.
     pub fn waits(&self, id: PlatformId) -> Waits {
         self.waits.get(&id).copied().unwrap_or_default()
@@ -339,6 +347,7 @@ impl Durable {
             Record::PlatformModeSet { platform, mode, .. } => _ = self.modes.insert(*platform, *mode),
             Record::ProfileForgotten { application, .. } => {
                 self.learned.values_mut().for_each(|known| _ = known.remove(application));
+                self.neighbours.forget(application);
             }
             Record::ProfileDeclared { application, declared, .. } => match declared {
                 Some(declared) => _ = self.declared.insert(application.clone(), declared.clone()),
@@ -367,6 +376,7 @@ impl Durable {
                 job.note_end(*at);
             }),
             Record::TasksReopened { job, tasks, .. } => self.with_job(*job, |job| job.reopen(tasks)),
+            Record::BesideMeasured { platform, beside, .. } => self.neighbours.learn(*platform, beside),
             Record::Reported { pilot, seq, results, at } => self.apply_report(*pilot, *seq, results, *at),
             Record::AllocationIntended { .. }
             | Record::AllocationSubmitted { .. }

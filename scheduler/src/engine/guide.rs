@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     Turn, divide,
     durable::{Durable, Job},
+    nodes::{Nodes, grounds},
     quotas::{Divided, Quotas},
     runtimes::Runtimes,
     volatile::{Timer, Volatile},
@@ -47,6 +48,8 @@ pub struct Guide {
     pub quotas: Quotas,
     /// How their weights came about.
     pub weights: WeightHistory,
+    /// Whose tasks each node is meant for.
+    pub nodes: Nodes,
     /// Whose favourite each platform was, with those users and platforms, for PAF.
     favourites: Option<(Vec<String>, Vec<PlatformId>, Table<bool>)>,
     made_at: Option<Time>,
@@ -91,6 +94,7 @@ impl Guide {
 /// Whether these policies need a guide. What is not divided between platforms needs no quotas.
 fn is_needed(policies: &Policies, n_platforms: usize) -> bool {
     policies.allocation.is_some()
+        || policies.mapping.is_some()
         || policies.matching.by_application().is_some()
         || policies.distribution.is_some() && n_platforms > 1
 }
@@ -178,6 +182,13 @@ impl Turn<'_> {
             guide.weights = before.weights;
             let name = |id| self.durable.platforms().get(&id).map_or_else(String::new, |p| p.name.clone());
             guide.weights.note(&guide.quotas, self.now, &name);
+        }
+        if let Some(policy) = policies.mapping {
+            let mut nodes = Nodes::default();
+            for ground in grounds(self.durable, self.volatile, &guide) {
+                nodes.map(policy, &ground, self.durable.neighbours(), &before.nodes);
+            }
+            guide.nodes = nodes;
         }
         for id in guide.scores.keys() {
             let rows = guide.quotas.rows.iter();

@@ -22,6 +22,8 @@ mod invariants;
 mod jobs;
 mod leases;
 mod limits;
+pub mod neighbours;
+mod nodes;
 mod offer;
 mod operators;
 mod pilots;
@@ -214,6 +216,7 @@ impl Turn<'_> {
                     self.look_at_platform(platform);
                 }
                 Timer::Guide => self.renew_guide(),
+                Timer::Measured => self.keep_measured(),
                 Timer::Grace => self.volatile.stir_all(),
             }
         }

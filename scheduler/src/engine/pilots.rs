@@ -159,6 +159,7 @@ impl Turn<'_> {
     /// Puts new tasks and commands for the pilot into a part of their own, to be sent until confirmed.
     pub(super) fn feed(&mut self, id: PilotId) {
         let bundles = self.fill(id);
+        self.volatile.note_crew(self.durable, id, self.now);
         let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
         let commands = std::mem::take(&mut state.commands);
         if bundles.is_empty() && commands.is_empty() {

@@ -9,10 +9,11 @@ use super::{
     declared::{Declared, JobType},
     experience::Experience,
     interface::{Answer, Refusal, RequestId},
+    neighbours::{Company, Known},
     record::Record,
     views::Reader,
 };
-use crate::time::Span;
+use crate::{ids::PlatformId, policy::affinity::corunner::CorunnerAffinity, time::Span};
 
 /// What is known of an application.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -48,6 +49,23 @@ pub struct ExperienceView {
     pub error_rate: Option<f64>,
     /// The largest peak memory of a success, bytes; 0: not known.
     pub memory_bytes_max: u64,
+    /// What it takes in company, on nodes of several cores.
+    #[serde(default)]
+    pub beside: Vec<BesideView>,
+}
+
+/// What an application's tasks take beside others on a node.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BesideView {
+    /// The other applications on a full node; `None`: the task had the node for itself.
+    pub others: Option<Vec<String>>,
+    /// Successes.
+    pub n: u64,
+    /// Mean wall time; it forgets what was long ago.
+    pub mean: Span,
+    /// How much longer that is than alone: 0.5 is half as much again. `None`: none has run alone.
+    pub difference: Option<f64>,
 }
 
 impl Reader<'_> {
@@ -57,7 +75,9 @@ impl Reader<'_> {
         for (platform, known) in self.durable.learned() {
             let Some(spec) = self.durable.platforms().get(platform) else { continue };
             for (application, known) in known {
-                found.entry(application).or_default().push(experience(&spec.name, known));
+                let beside = self.beside(*platform, application);
+                let view = ExperienceView { beside, ..experience(&spec.name, known) };
+                found.entry(application).or_default().push(view);
             }
         }
         for application in self.durable.declared().keys() {
@@ -73,6 +93,25 @@ impl Reader<'_> {
             }
         };
         found.into_iter().map(profile).collect()
+    }
+}
+
+impl Reader<'_> {
+    fn beside(&self, platform: PlatformId, application: &str) -> Vec<BesideView> {
+        let known = self.durable.neighbours().of(platform, application);
+        let alone = known.and_then(|known| known.get(&Company::Nobody)).map(Known::mean_s);
+        let view = |(company, held): (&Company, &Known)| BesideView {
+            others: match company {
+                Company::Nobody => None,
+                Company::Full(others) => Some(others.clone()),
+            },
+            n: held.n,
+            mean: Span::from_secs_f64(held.mean_s()),
+            difference: alone
+                .filter(|alone| *alone > 0.0)
+                .map(|alone| CorunnerAffinity::Normalized.difference(held.mean_s(), alone)),
+        };
+        known.into_iter().flatten().map(view).collect()
     }
 }
 
@@ -113,5 +152,6 @@ fn experience(platform: &str, known: &Experience) -> ExperienceView {
         cpu_share: known.cpu_share(),
         error_rate: known.error_rate(),
         memory_bytes_max: known.memory_bytes_max,
+        beside: Vec::new(),
     }
 }

@@ -242,6 +242,7 @@ impl Reader<'_> {
             }),
         }
         reasons.extend(self.what_it_keeps(id));
+        reasons.extend(self.meant_for(id, pilot.platform));
         Ok(reasons)
     }
 

@@ -10,11 +10,8 @@ use super::{
 };
 use crate::{
     explain::Reason,
-    ids::{AllocationId, JobId, PlatformId},
-    policy::{
-        allocation, distribution,
-        placement::pilots::{self, Outlook},
-    },
+    ids::{AllocationId, JobId, PilotId, PlatformId},
+    policy::{allocation, none_or, placement::pilots::Outlook},
     time::Span,
 };
 
@@ -64,7 +61,7 @@ impl Reader<'_> {
     }
 
     fn distribution(&self) -> &'static str {
-        distribution::words::to_word(self.durable.policies(self.settings.policies).distribution)
+        none_or::to_word(self.durable.policies(self.settings.policies).distribution)
     }
 
     fn weights_of(&self, row: &Row) -> Reason {
@@ -130,7 +127,7 @@ impl Reader<'_> {
             outlook.mean_end_s.is_finite().then(|| Span::from_secs_f64(outlook.mean_end_s))
         };
         let reason = |one: Prospect| Reason::PlacedWith {
-            policy: pilots::to_word(Some(policy)).to_owned(),
+            policy: none_or::to_word(Some(policy)).to_owned(),
             platform: self.platform_name(one.platform),
             wait: Span::from_secs_f64(one.wait_s),
             n_waits: self.durable.waits(one.platform).n,
@@ -142,6 +139,19 @@ impl Reader<'_> {
         compared.sort_by_key(|one| one.platform != platform);
         let n_wanted = floor.place(policy).get(&platform).copied().unwrap_or(0);
         Some((n_wanted, compared.into_iter().map(reason).collect()))
+    }
+
+    /// Whom a pilot's node is meant for, and what their tasks take in that company.
+    pub(super) fn meant_for(&self, pilot: PilotId, platform: PlatformId) -> Option<Reason> {
+        let mix = self.volatile.guide.nodes.mix(pilot)?;
+        let part = |(application, cores): (&String, &u64)| {
+            let others: Vec<&str> =
+                mix.keys().filter(|other| *other != application).map(String::as_str).collect();
+            let takes = self.durable.neighbours().measured_s(platform, application, &others);
+            (application.clone(), *cores, takes.map(Span::from_secs_f64))
+        };
+        let policy = none_or::to_word(self.durable.policies(self.settings.policies).mapping).to_owned();
+        Some(Reason::NodeMeantFor { policy, parts: mix.iter().map(part).collect() })
     }
 
     /// Cores of a platform that a user's tasks hold.

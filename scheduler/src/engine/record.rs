@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     declared::Declared,
     interface::{JobRequest, PlatformMode, PlatformSpec},
+    neighbours::Beside,
 };
 use crate::{
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
@@ -44,6 +45,8 @@ pub enum Record {
     TasksReopened { job: JobId, tasks: TaskSet, at: Time },
     /// A pilot's report, the part that was accepted.
     Reported { pilot: PilotId, seq: u64, results: Vec<JobResult>, at: Time },
+    /// What tasks took beside those of others on their nodes.
+    BesideMeasured { platform: PlatformId, beside: Vec<Beside>, at: Time },
     /// An allocation will be asked for.
     AllocationIntended { allocation: AllocationId, platform: PlatformId, tag: String, at: Time },
     /// It is there.
@@ -90,6 +93,7 @@ impl Record {
             | Record::TasksCancelled { at, .. }
             | Record::TasksReopened { at, .. }
             | Record::Reported { at, .. }
+            | Record::BesideMeasured { at, .. }
             | Record::AllocationIntended { at, .. }
             | Record::AllocationSubmitted { at, .. }
             | Record::AllocationUnknown { at, .. }

@@ -6,6 +6,7 @@ use super::{
     Turn,
     durable::{Durable, Job},
     limits,
+    nodes::Remains,
     offer::{Offer, Wait},
     quotas::{Divided, Meant, Quota},
     settings::Settings,
@@ -36,9 +37,8 @@ impl Turn<'_> {
         if kept.is_none() && offer.is_full() {
             return bundles;
         }
-        let held = cores_held_if_shared(settings, durable, volatile, offer.pilot.platform);
         let shortlist = match offer.policies.matching.by_application().filter(|_| kept.is_none()) {
-            Some(_) => shortlist(volatile, offer.pilot.platform, offer.now(), &held),
+            Some(_) => shortlist(settings, &offer, (durable, volatile), id),
             None => None,
         };
         let mut is_short = shortlist.is_some();
@@ -63,6 +63,7 @@ impl Turn<'_> {
             }
             let Some(mut choice) = best else { break };
             let n = offer.bundle_size(&choice).min(n_of_share(&choice)).min(n_of_quota(&choice));
+            let n = n.min(n_of_node(&choice));
             let id_of_job = choice.candidate.job;
             let revoked = volatile.pilots.get(&id).and_then(|state| state.revoked.get(&id_of_job)).cloned();
             let excluded = revoked.unwrap_or_default();
@@ -72,6 +73,7 @@ impl Turn<'_> {
             volatile.lease(settings, durable, id, id_of_job, &tasks);
             volatile.note_turn(id_of_job);
             let (user, divided, n_tasks) = (choice.candidate.user, choice.divided, tasks.len());
+            let (application, n_cores) = (&choice.job.request.application, choice.cores_of(n_tasks));
             volatile.take_quota(offer.pilot.platform, id_of_job, n_tasks, offer.now());
             kept = kept.filter(|kept| kept.job != id_of_job);
             offer.give(&choice, n_tasks);
@@ -86,6 +88,7 @@ impl Turn<'_> {
             }
             note_served(&mut choices, user, volatile.cores_of(user) - before);
             note_taken(&mut choices, divided, n_tasks);
+            note_on_node(&mut choices, application, n_cores);
             if is_short {
                 // Who goes first may be another now.
                 choices.clear();
@@ -237,6 +240,8 @@ pub(super) struct Choice<'a> {
     divided: Divided,
     /// What of its kind is meant for the pilot's platform; `None`: nobody says.
     quota: Option<Quota>,
+    /// Cores of the node that are still free for its application; `None`: nobody says.
+    node_left: Option<u64>,
     /// Ready tasks that the pilot may have.
     pub(super) n_ready: u64,
     /// How many of its tasks the whole pilot can run at a time.
@@ -245,6 +250,13 @@ pub(super) struct Choice<'a> {
     pub(super) depth: u64,
     /// How many pilots can run it.
     pub(super) n_fitting: u64,
+}
+
+impl Choice<'_> {
+    /// Cores that so many of its tasks keep busy.
+    fn cores_of(&self, n_tasks: u64) -> u64 {
+        n_tasks.div_ceil(self.depth).saturating_mul(self.job.request.needs.resources.cores.into())
+    }
 }
 
 pub(super) fn choices<'a>(
@@ -259,6 +271,7 @@ pub(super) fn choices<'a>(
     let (guide, platform) = (&volatile.guide, offer.pilot.platform);
     let held_here = cores_held_if_shared(settings, durable, volatile, platform);
     let column = guide.quotas.column(platform);
+    let node = Remains::of(settings, durable, volatile, id);
     let choice = |job_id: JobId| {
         let (job, leases) = (durable.jobs().get(&job_id)?, volatile.jobs.get(&job_id)?);
         let (request, user) = (&job.request, job.request.user.as_str());
@@ -276,6 +289,7 @@ pub(super) fn choices<'a>(
         let n_allowed = limits::n_allowed(durable, volatile, offer.pilot.platform, job);
         let n_ready = (leases.ready.len() - n_not_for_it).min(n_allowed);
         let depth = settings.depth(job.totals.wall_mean());
+        let node_left = node.as_ref().map(|node| node.cores(&request.application));
         let kept = kept_cores.get(user).copied().unwrap_or(0);
         let kept_for_others = kept.saturating_sub(leases.kept_cores(job));
         let candidate = Candidate {
@@ -288,6 +302,7 @@ pub(super) fn choices<'a>(
             user_held_here: held_here.get(user).copied().unwrap_or(0),
             user_share: guide.share(platform, user),
             is_dry: quota.is_some_and(|quota| quota.n_left == 0),
+            is_beyond: node_left == Some(0),
             score: guide.score(platform, &request.application),
             work_left: work_left(job),
             is_refill: leases.n_leased < leases.n_slots(depth).saturating_mul(depth),
@@ -299,6 +314,7 @@ pub(super) fn choices<'a>(
             candidate,
             divided: leases.divided,
             quota,
+            node_left,
             n_ready,
             n_slots,
             depth,
@@ -324,6 +340,13 @@ fn n_of_share(choice: &Choice<'_>) -> u64 {
 /// How many of the job's tasks are meant for the platform; any number once it takes over from others.
 fn n_of_quota(choice: &Choice<'_>) -> u64 {
     choice.quota.map(|quota| quota.n_left).filter(|n_left| *n_left > 0).unwrap_or(u64::MAX)
+}
+
+/// How many of the job's tasks the node is meant for; any number once its application has all of that.
+fn n_of_node(choice: &Choice<'_>) -> u64 {
+    let n_slots = |left: u64| left.div_ceil(u64::from(choice.job.request.needs.resources.cores).max(1));
+    let left = choice.node_left.filter(|left| *left > 0);
+    left.map_or(u64::MAX, |left| n_slots(left).saturating_mul(choice.depth))
 }
 
 /// Cores of a platform that each user's tasks hold, where anybody has a share of it.
@@ -397,4 +420,14 @@ fn note_taken(choices: &mut Vec<Choice<'_>>, divided: Divided, n_tasks: u64) {
     }
     // It takes over nothing.
     choices.retain(|choice| !choice.quota.is_some_and(|quota| quota.is_shunned && quota.n_left == 0));
+}
+
+/// After tasks of an application were given out: so many cores fewer of the node are left for it.
+fn note_on_node(choices: &mut [Choice<'_>], application: &str, n_cores: u64) {
+    for choice in choices.iter_mut().filter(|choice| choice.job.request.application == application) {
+        if let Some(left) = &mut choice.node_left {
+            *left = left.saturating_sub(n_cores);
+            choice.candidate.is_beyond = *left == 0;
+        }
+    }
 }

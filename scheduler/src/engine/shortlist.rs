@@ -1,45 +1,50 @@
 //! Jobs among which the best is, found without weighing every one: where many wait, a pull costs what few do.
 
-use std::{
-    cmp::{Ordering, Reverse},
-    collections::BTreeMap,
-};
+use std::cmp::{Ordering, Reverse};
 
 use super::{
-    quotas::{Divided, Meant},
+    durable::Durable,
+    nodes::Remains,
+    offer::Offer,
+    quotas::{Divided, Meant, Row},
+    serve::cores_held_if_shared,
+    settings::Settings,
     volatile::Volatile,
 };
 use crate::{
-    ids::{JobId, PlatformId},
+    ids::{JobId, PilotId},
     policy::matching::application::Score,
-    time::Time,
 };
 
 /// Fewer are all weighed.
 const N_READY_MIN: usize = 8;
 
-/// By what matching compares first: priority, share, quota, and how much the platform should serve the application.
-type Rank = (Reverse<i32>, bool, bool, Reverse<Score>);
+/// By what matching compares first: priority, share, quota, node, and how much the platform should serve the application.
+type Rank = (Reverse<i32>, bool, bool, bool, Reverse<Score>);
 
-/// Ready jobs that no other one goes before, on a platform where policies have said something of every one; `held`:
-/// cores that each user holds there. `None`: all must be weighed. Pilots that keep cores change the order, so there
-/// must be none.
+/// Ready jobs that no other one goes before, on a platform where policies have said something of every one. `None`: all
+/// must be weighed. Pilots that keep cores change the order, so there must be none.
 pub(super) fn shortlist(
-    volatile: &Volatile,
-    platform: PlatformId,
-    now: Time,
-    held: &BTreeMap<&str, u64>,
+    settings: &Settings,
+    offer: &Offer<'_>,
+    (durable, volatile): (&Durable, &Volatile),
+    id: PilotId,
 ) -> Option<Vec<JobId>> {
+    let (platform, now) = (offer.pilot.platform, offer.now());
     let guide = &volatile.guide;
     let (column, scores) = (guide.quotas.column(platform)?, guide.scores_by_row(platform)?);
     if volatile.n_keepers > 0 || volatile.ready.len() < N_READY_MIN {
         return None;
     }
+    let held = cores_held_if_shared(settings, durable, volatile, platform);
+    let node = Remains::of(settings, durable, volatile, id);
     let is_over = |user: &String| {
         let held = held.get(user.as_str()).copied().unwrap_or(0);
         guide.share(platform, user).is_some_and(|share| held >= share)
     };
     let over: Vec<bool> = guide.users().iter().map(is_over).collect();
+    let is_beyond = |row: &Row| node.as_ref().is_some_and(|node| node.cores(&row.kind.application) == 0);
+    let beyond: Vec<bool> = guide.quotas.rows.iter().map(is_beyond).collect();
     let mut best: Option<Rank> = None;
     let mut jobs = Vec::new();
     for (id, leases) in volatile.jobs.iter().filter(|(_, leases)| !leases.ready.is_empty()) {
@@ -54,7 +59,8 @@ pub(super) fn shortlist(
             Meant::Quota(quota) => quota,
         };
         let is_over = *over.get(leases.user?)?;
-        let rank = (Reverse(leases.priority), is_over, quota.n_left == 0, Reverse(*scores.get(row)?));
+        let (is_beyond, score) = (*beyond.get(row)?, Reverse(*scores.get(row)?));
+        let rank = (Reverse(leases.priority), is_over, quota.n_left == 0, is_beyond, score);
         match best.as_ref().map_or(Ordering::Less, |best| rank.cmp(best)) {
             Ordering::Less => {
                 jobs.clear();

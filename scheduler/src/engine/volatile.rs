@@ -6,6 +6,7 @@ use super::{
     durable::{Durable, Job},
     guide::Guide,
     interface::RequestId,
+    neighbours::{Company, Crew},
     quotas::Divided,
     standby::Parked,
 };
@@ -64,6 +65,8 @@ pub struct Volatile {
     /// Of each job that waited when allocations were placed: the serving counter when it was last given out, and since
     /// when that is so.
     pub starved: BTreeMap<JobId, (u64, Time)>,
+    /// Successes beside others that are not written down yet: how many, and their wall time in microseconds.
+    pub measured: BTreeMap<(PlatformId, String, Company), (u64, u64)>,
     /// What is due when.
     pub timers: BTreeSet<(Time, Timer)>,
     /// Counts bundles given out, so that ties go to whoever was served longest ago.
@@ -129,6 +132,8 @@ pub struct PilotState {
     pub doubtful: BTreeMap<JobId, TaskSet>,
     /// What of it has begun, as last told.
     pub running: BTreeMap<JobId, TaskSet>,
+    /// Whose tasks are on its node, where that tells something.
+    pub crew: Option<Box<Crew>>,
     /// Whether it has got tasks since it last told what runs.
     pub has_unseen_tasks: bool,
     /// What its leases leave of its capacity; 0 where they exceed it.
@@ -196,6 +201,8 @@ pub enum Timer {
     Pilot(PilotId),
     /// The policies are asked anew.
     Guide,
+    /// What was measured of neighbours is written down.
+    Measured,
     /// A platform is looked at.
     Platform(PlatformId),
     /// The grace period after a restart ends.

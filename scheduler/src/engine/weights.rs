@@ -9,7 +9,10 @@ use super::{
 };
 use crate::{
     ids::PlatformId,
-    policy::distribution::{Distribution, Weights, words},
+    policy::{
+        distribution::{Distribution, Weights},
+        none_or,
+    },
     resources::Resources,
     time::{Span, Time},
 };
@@ -136,7 +139,7 @@ impl Reader<'_> {
         let law = self.durable.policies(self.settings.policies).distribution;
         let is_known = law == Some(Distribution::Adaptive) && !quotas.rows.is_empty();
         WeightsView {
-            policy: words::to_word(law).to_owned(),
+            policy: none_or::to_word(law).to_owned(),
             last_end: is_known.then_some(Span::from_secs_f64(quotas.last_end_s)),
             kinds: quotas.rows.iter().map(|row| view(quotas, row, self.now, &name)).collect(),
             history: self.volatile.guide.weights.changes().cloned().collect(),

@@ -6,6 +6,7 @@ pub mod bundling;
 pub mod distribution;
 pub mod mapping;
 pub mod matching;
+pub mod none_or;
 pub mod placement;
 pub mod scaling;
 pub mod stealing;
@@ -23,15 +24,18 @@ pub struct Policies {
     /// How fit is measured for that.
     pub affinity: affinity::Affinity,
     /// How much of what is ready is meant for each platform; `None`: pilots take what is there.
-    #[serde(with = "distribution::words")]
+    #[serde(with = "none_or")]
     pub distribution: Option<distribution::Distribution>,
     /// Which platform the next allocation is asked of; `None`: each for which there is work.
-    #[serde(with = "placement::pilots")]
+    #[serde(with = "none_or")]
     pub placement: Option<placement::pilots::PilotPlacement>,
     /// Which job a pulling pilot serves.
     pub matching: matching::Matching,
     /// How many of its tasks go along.
     pub bundling: bundling::Bundling,
+    /// Whose tasks share a node; `None`: whoever's come.
+    #[serde(with = "none_or")]
+    pub mapping: Option<mapping::Mapping>,
 }
 
 impl Default for Policies {
@@ -44,6 +48,7 @@ impl Default for Policies {
             placement: None,
             matching: matching::Matching::default(),
             bundling: bundling::Bundling::default(),
+            mapping: None,
         }
     }
 }

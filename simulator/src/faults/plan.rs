@@ -7,7 +7,7 @@ use scheduler::{
     },
     luck::Luck,
     policy::{
-        Policies, allocation::Allocation, distribution::Distribution, matching::Matching,
+        Policies, allocation::Allocation, distribution::Distribution, mapping::Mapping, matching::Matching,
         placement::pilots::PilotPlacement,
     },
     pull::TaskNeeds,
@@ -225,6 +225,8 @@ impl Plan {
                 request.application = luck.pick(&["docking", "search"]).into();
             }
         }
+        // Drawn last, so that seeds of before draw the rest as they did.
+        self.settings.policies.mapping = luck.pick(&[None, Some(Mapping::AllCore), Some(Mapping::default())]);
     }
 
     /// Batch jobs of several nodes.

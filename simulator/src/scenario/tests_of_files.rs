@@ -54,8 +54,8 @@ fn mistakes_are_told_with_line_and_field() {
         ),
         (
             "users:",
-            "policies: {mapping: maf}\nusers:",
-            ":5: policies.mapping: found the layer `mapping`, which the engine does not compose yet; the layers here are allocation, affinity, distribution, placement, matching, bundling",
+            "policies: {stealing: flds}\nusers:",
+            ":5: policies.stealing: found the layer `stealing`, which the engine does not compose yet; the layers here are allocation, affinity, distribution, placement, matching, bundling, mapping",
         ),
         (
             "time: 10s",

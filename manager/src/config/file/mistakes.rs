@@ -16,8 +16,8 @@ use super::{Limits, Listen, TlsMode};
 
 const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
 const LISTEN_FIELDS: [&str; 3] = ["host", "port", "name"];
-const POLICY_FIELDS: [&str; 6] =
-    ["allocation", "affinity", "distribution", "placement", "matching", "bundling"];
+const POLICY_FIELDS: [&str; 7] =
+    ["allocation", "affinity", "distribution", "placement", "matching", "bundling", "mapping"];
 const PLATFORM_FIELDS: [&str; 31] = [
     "name",
     "adapter",

@@ -15,6 +15,7 @@ use scheduler::{
         Engine,
         declared::{Declared, JobType},
         interface::PlatformMode,
+        neighbours::{Beside, Company},
         record::{Blamed, CancelCause, DrainCause, FailedAttempt, Record, Verdict},
         settings::Settings,
     },
@@ -94,6 +95,7 @@ fn history() -> Vec<Record> {
         Record::ProfileForgotten { application: "autodock-vina".into(), at },
         policies_set(at),
         profile_declared(at),
+        beside_measured(at),
         ended(3),
         reported(
             2,
@@ -151,7 +153,14 @@ fn place(record: &Record) -> usize {
         Record::AllocationShrunk { .. } => 19,
         Record::PoliciesSet { .. } => 20,
         Record::ProfileDeclared { .. } => 21,
+        Record::BesideMeasured { .. } => 22,
     }
+}
+
+fn beside_measured(at: Time) -> Record {
+    let beside = |company, n| Beside { application: "montage".into(), company, n, wall_us: 7_000_000 };
+    let beside = vec![beside(Company::Nobody, 1), beside(Company::Full(vec!["blast".into()]), 2)];
+    Record::BesideMeasured { platform: PlatformId(1), beside, at }
 }
 
 fn policies_set(at: Time) -> Record {
@@ -208,6 +217,9 @@ fn summary(store: &Store) -> String {
         let (job_type, times) = (declared.job_type, &declared.times);
         writeln!(text, "{application} is said to be {job_type:?} and to take {times:?}").unwrap();
     }
+    for (company, known) in durable.neighbours().of(PlatformId(1), "montage").into_iter().flatten() {
+        writeln!(text, "montage beside {company:?}: {} of {} s", known.n, known.mean_s()).unwrap();
+    }
     for (platform, application, known) in
         durable.learned().iter().flat_map(|(id, all)| all.iter().map(move |(name, known)| (id, name, known)))
     {
@@ -248,13 +260,15 @@ fn summary(store: &Store) -> String {
     text
 }
 
-const EXPECTED: &str = r#"31 records
+const EXPECTED: &str = r#"32 records
 job 1 of ada: active, 5 done in 65700 us, open 4-5,7-8,10-19, failed 6, cancelled , 3 failed attempts
 job 2 of ada: paused, 0 done in 0 us, open 0-9,12, failed , cancelled 10-11,13-19, 1 failed attempts
 job 3 of ada: active, 0 done in 0 us, open 0-19, failed , cancelled , 10 failed attempts
 platform 1: Draining
 ada set the allocation Some(PaRr { unit_cores: 4 })
 blast is said to be Some(IoBound) and to take {"here": Span(12000000)}
+montage beside Nobody: 1 of 7 s
+montage beside Full(["blast"]): 2 of 3.5 s
 autodock-vina on platform 1: 0 done, 5 failed
 allocation 1: pf1, Some("4711"), Leaving("idle", Time(30000000))
 allocation 2: pf2, None, Unknown("no answer")
@@ -321,7 +335,7 @@ fn the_golden_store_has_every_kind_of_record_and_failure() {
     let folder = tempfile::tempdir().unwrap();
     let records = replayed(&copy(folder.path()));
     let places: BTreeSet<usize> = records.iter().map(place).collect();
-    assert_eq!(places, (0..22).collect());
+    assert_eq!(places, (0..23).collect());
     let results = records.iter().filter_map(|record| match record {
         Record::Reported { results, .. } => Some(results),
         _ => None,

@@ -7,6 +7,7 @@ mod hostile;
 mod jobs;
 mod keeping;
 mod limits;
+mod mapping;
 mod nodes;
 mod pilots;
 mod placing;

@@ -3,15 +3,14 @@
 use proptest::prelude::*;
 
 use super::{
-    super::{
-        offer::Offer,
-        serve::{choices, cores_held_if_shared},
-        shortlist::shortlist,
-    },
+    super::{offer::Offer, serve::choices, shortlist::shortlist},
     sharing::{Two, of_user, took},
     *,
 };
-use crate::policy::{Policies, allocation::Allocation, distribution::Distribution, matching::Matching};
+use crate::policy::{
+    Policies, allocation::Allocation, distribution::Distribution, mapping::Mapping, matching::Matching,
+    none_or::Worded,
+};
 
 impl Two {
     /// The best of all ready jobs for a pilot, and of those on the list, if there is one.
@@ -19,14 +18,12 @@ impl Two {
         let Engine { settings, durable, volatile } = &self.scene.engine;
         let id = self.pilots[place];
         let offer = Offer::new(settings, durable, volatile, self.scene.now, id).expect("a live pilot");
-        let platform = durable.pilots()[&id].platform;
-        let held = cores_held_if_shared(settings, durable, volatile, platform);
         let best = |jobs: &mut dyn Iterator<Item = JobId>| {
             let choices = choices(settings, &offer, (durable, volatile), id, jobs);
             let at = offer.policies.matching.choose(choices.iter().map(|choice| &choice.candidate));
             at.map(|at| choices[at].candidate.job)
         };
-        let list = shortlist(volatile, platform, self.scene.now, &held);
+        let list = shortlist(settings, &offer, (durable, volatile), id);
         (best(&mut volatile.ready.iter().copied()), list.map(|jobs| best(&mut jobs.into_iter())))
     }
 }
@@ -57,13 +54,14 @@ proptest! {
     fn the_best_of_the_list_is_the_best_of_all(
         is_shared in any::<bool>(),
         is_adaptive in any::<bool>(),
+        mapping in prop::option::of(prop::sample::select(Mapping::POLICIES)),
         first in prop::collection::vec((0..3_u8, 0..3_u8, 1..12_u64, Just(0)), 8..16),
         acts in prop::collection::vec(act(), 1..60),
     ) {
         let allocation = is_shared.then_some(Allocation::PaRr { unit_cores: 1 });
         let law = if is_adaptive { Distribution::Adaptive } else { Distribution::CoreBased };
         let (distribution, matching) = (Some(law), Matching::Alstb);
-        let mut two = Two::new(Policies { allocation, distribution, matching, ..Policies::default() });
+        let mut two = Two::new(Policies { allocation, distribution, matching, mapping, ..Policies::default() });
         let first = first.into_iter().map(|(user, application, n_tasks, priority)| {
             Act::Submit { user, application, n_tasks, priority }
         });

@@ -109,7 +109,7 @@ impl<'a> Pot<'a> {
 }
 
 /// `total` in equal parts, none above its cap; what is left over by one each from the lowest index on.
-fn equal_parts(total: u64, caps: &[u64]) -> Vec<u64> {
+pub(crate) fn equal_parts(total: u64, caps: &[u64]) -> Vec<u64> {
     let mut parts = vec![0; caps.len()];
     let mut left = total;
     loop {

@@ -14,7 +14,6 @@ pub mod joint;
 mod matrix;
 mod profile;
 mod weights;
-pub mod words;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +22,7 @@ pub use goodput::Goodput;
 pub use matrix::{Ragged, WeightMatrix};
 pub use weights::{NoWeights, Shifted, Weights};
 
-use super::table::Table;
+use super::{none_or::Worded, table::Table};
 
 /// Seconds of a task while no runtime of any application is known. Any number would do: it says how long a
 /// queue lasts only until the first measurement.
@@ -43,6 +42,12 @@ pub enum Distribution {
     /// All platforms finish at the same time: see `adaptive.rs`.
     #[default]
     Adaptive,
+}
+
+impl Worded for Distribution {
+    const WORDS: &'static [&'static str] = &["none", "core-based", "profile", "adaptive-2016", "adaptive"];
+    const POLICIES: &'static [Distribution] =
+        &[Distribution::CoreBased, Distribution::Profile, Distribution::Adaptive2016, Distribution::Adaptive];
 }
 
 /// Constants of the laws. The paper gives none of them; these are chosen.

@@ -11,7 +11,7 @@ mod random;
 
 use serde::{Deserialize, Serialize};
 
-use super::affinity::corunner::CorunnerAffinity;
+use super::{affinity::corunner::CorunnerAffinity, none_or::Worded};
 use crate::luck::Luck;
 
 /// The policies of this layer, by the words of the `policies:` block.
@@ -34,6 +34,16 @@ pub enum Mapping {
         /// Nodes taken at a time (the paper's P_unit).
         unit_nodes: u64,
     },
+}
+
+impl Worded for Mapping {
+    const WORDS: &'static [&'static str] = &["none", "all-core", "random", "ca-rr", "maf"];
+    const POLICIES: &'static [Mapping] = &[
+        Mapping::AllCore,
+        Mapping::Random,
+        Mapping::CaRr { unit_nodes: 1 },
+        Mapping::Maf { is_recomputed: true, is_of_pairs: false },
+    ];
 }
 
 impl Default for Mapping {

@@ -36,6 +36,8 @@ pub struct Candidate<'a> {
     pub user_share: Option<u64>,
     /// Whether all of its kind that is meant for that platform is taken already.
     pub is_dry: bool,
+    /// Whether its application has all cores of the node that are meant for it.
+    pub is_beyond: bool,
     /// How much that platform should serve its application.
     pub score: Score,
     /// Seconds of wall time that its open tasks are expected to take together.
@@ -94,8 +96,9 @@ impl Matching {
             Matching::Fifo => fifo::is_before,
             _ => is_better,
         };
-        // Shares and quotas come before the order of any policy of this layer, and priorities before shares.
-        let key = |c: &Candidate<'_>| (std::cmp::Reverse(c.priority), c.is_over_share(), c.is_dry);
+        // Shares, quotas and nodes come before the order of any policy of this layer, and priorities before shares.
+        let key =
+            |c: &Candidate<'_>| (std::cmp::Reverse(c.priority), c.is_over_share(), c.is_dry, c.is_beyond);
         let is_before = |a: &Candidate<'_>, b: &Candidate<'_>| match key(a).cmp(&key(b)) {
             Ordering::Equal => of_layer(a, b),
             order => order.is_lt(),
@@ -117,7 +120,7 @@ mod tests {
     use super::{Candidate, Matching, application::Score};
     use crate::{ids::JobId, time::Time};
 
-    const N_NUMBERS: usize = 11;
+    const N_NUMBERS: usize = 12;
 
     /// Numbers in the order in which turns look at them; 0 is the better, 1 the worse.
     fn candidate(numbers: [u64; N_NUMBERS]) -> Candidate<'static> {
@@ -133,6 +136,7 @@ mod tests {
             less,
             work_left,
             is_dry,
+            is_beyond,
         ] = numbers;
         Candidate {
             job: JobId(job),
@@ -144,6 +148,7 @@ mod tests {
             user_held_here,
             user_share: Some(1),
             is_dry: is_dry == 1,
+            is_beyond: is_beyond == 1,
             score: Score(0.0, -(less as f64)),
             work_left,
             is_refill: is_no_refill == 0,
@@ -167,15 +172,15 @@ mod tests {
 
     #[test]
     fn jobs_are_compared_by_one_number_after_the_other() {
-        assert_order(Matching::Turns, &[0, 7, 10, 1, 2, 3, 4, 5, 6]);
-        assert_order(Matching::Fifo, &[0, 7, 10, 5, 6]);
-        assert_order(Matching::Alstb, &[0, 7, 10, 8, 9, 5, 6]);
+        assert_order(Matching::Turns, &[0, 7, 10, 11, 1, 2, 3, 4, 5, 6]);
+        assert_order(Matching::Fifo, &[0, 7, 10, 11, 5, 6]);
+        assert_order(Matching::Alstb, &[0, 7, 10, 11, 8, 9, 5, 6]);
         let alike = candidate([0; N_NUMBERS]);
         for policy in [Matching::Turns, Matching::Fifo, Matching::Alstb] {
             assert_eq!(policy.choose([&alike, &alike]), Some(0), "the first of equal ones");
         }
-        let boundless = Candidate { user_share: None, ..candidate([0, 9, 9, 9, 9, 9, 9, 9, 9, 9, 1]) };
-        let over = candidate([0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
+        let boundless = Candidate { user_share: None, ..candidate([0, 9, 9, 9, 9, 9, 9, 9, 9, 9, 1, 1]) };
+        let over = candidate([0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
         assert_eq!(
             Matching::Turns.choose([&over, &boundless]),
             Some(1),

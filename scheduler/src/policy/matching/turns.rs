@@ -37,6 +37,7 @@ mod tests {
             user_held_here: 0,
             user_share: None,
             is_dry: false,
+            is_beyond: false,
             score: Score(0.0, 0.0),
             work_left: 0,
             is_refill: false,

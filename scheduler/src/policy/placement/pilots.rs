@@ -5,12 +5,9 @@
 //! So the look-ahead is the paper's, each choice is tried and what waits behind it is simulated to its end, but of
 //! tasks as a fluid and with the time that each platform lets an allocation wait.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{Deserialize, Serialize};
 
-use super::tla::ROUNDING;
-
-/// What the words are, to whoever wrote none of them.
-const WORDS: [&str; 4] = ["none", "best-fit", "fastest-first", "tla"];
+use super::{super::none_or::Worded, tla::ROUNDING};
 
 /// The policies of this layer, by their words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +19,12 @@ pub enum PilotPlacement {
     FastestFirst,
     /// Where one more lets tasks end soonest on average; none where it would come too late to help.
     Tla,
+}
+
+impl Worded for PilotPlacement {
+    const WORDS: &'static [&'static str] = &["none", "best-fit", "fastest-first", "tla"];
+    const POLICIES: &'static [PilotPlacement] =
+        &[PilotPlacement::BestFit, PilotPlacement::FastestFirst, PilotPlacement::Tla];
 }
 
 /// Pilots that are there or on their way.
@@ -127,37 +130,6 @@ fn soonest(work_s: f64, supplies: &[Supply], sites: &[Site]) -> Option<usize> {
         }
     }
     best.map(|(_, place)| place)
-}
-
-/// As a word that [`deserialize`] reads.
-///
-/// # Errors
-/// Those of the serializer.
-pub fn serialize<S: Serializer>(policy: &Option<PilotPlacement>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(to_word(*policy))
-}
-
-/// Its word.
-pub fn to_word(policy: Option<PilotPlacement>) -> &'static str {
-    match policy {
-        None => "none",
-        Some(PilotPlacement::BestFit) => "best-fit",
-        Some(PilotPlacement::FastestFirst) => "fastest-first",
-        Some(PilotPlacement::Tla) => "tla",
-    }
-}
-
-/// `none`, or a word of [`PilotPlacement`].
-///
-/// # Errors
-/// Another word.
-pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PilotPlacement>, D::Error> {
-    let word = String::deserialize(deserializer)?;
-    if word == "none" {
-        return Ok(None);
-    }
-    let known = PilotPlacement::deserialize(serde::de::value::StrDeserializer::<D::Error>::new(&word));
-    known.map(Some).map_err(|_| D::Error::unknown_variant(&word, &WORDS))
 }
 
 #[cfg(test)]

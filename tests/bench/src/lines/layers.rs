@@ -11,7 +11,7 @@ use scheduler::{
     },
     ids::{JobId, PilotId},
     policy::{
-        Policies, allocation::Allocation, distribution::Distribution, matching::Matching,
+        Policies, allocation::Allocation, distribution::Distribution, mapping::Mapping, matching::Matching,
         placement::pilots::PilotPlacement,
     },
     pull::{NodeFacts, Pull, PullAnswer, Registration},
@@ -88,6 +88,7 @@ fn settings() -> Settings {
         distribution: Some(Distribution::Adaptive),
         matching: Matching::Alstb,
         placement: Some(PilotPlacement::Tla),
+        mapping: Some(Mapping::default()),
         ..Policies::default()
     };
     Settings { grace: Span::ZERO, policies, ..Settings::default() }

@@ -1,0 +1,279 @@
+//! What tasks of other applications on a node cost one that runs beside them: the co-runner affinities of paper 000
+//! (section 4.2), measured as tasks end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Turn,
+    durable::Durable,
+    record::{JobResult, Record},
+    volatile::{PilotState, Timer, Volatile},
+};
+use crate::{
+    ids::{PilotId, PlatformId},
+    time::{Span, Time},
+};
+
+/// Successes that count as much as all before them.
+const MEMORY: f64 = 200.0;
+/// Companies of an application that are known on a platform at most; those of the least weight are forgotten.
+const N_COMPANIES_MAX: usize = 64;
+/// What a task takes in a company that was never tried, of what it takes alone.
+const UNTRIED: f64 = 0.99;
+/// What was measured is written down after so long.
+const KEPT_AFTER: Span = Span::from_secs(1);
+
+/// Beside whom a task runs.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Company {
+    /// On a node where nothing else runs: the paper's OneCore.
+    Nobody,
+    /// On a node whose cores are in use, by these other applications and maybe its own, in order. None of them: the
+    /// paper's AllCore.
+    Full(Vec<String>),
+}
+
+/// Successes of an application on a platform that had the same company from their beginning to their end.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Beside {
+    /// Which application.
+    pub application: String,
+    /// Its company.
+    pub company: Company,
+    /// How many.
+    pub n: u64,
+    /// Their wall time together, microseconds.
+    pub wall_us: u64,
+}
+
+/// A mean that forgets.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Known {
+    /// Successes, all of them.
+    pub n: u64,
+    weight: f64,
+    wall_s: f64,
+}
+
+impl Known {
+    /// Seconds of a task.
+    pub fn mean_s(&self) -> f64 {
+        self.wall_s / self.weight
+    }
+
+    fn learn(&mut self, n: u64, wall_us: u64) {
+        let kept = MEMORY / self.weight.max(MEMORY);
+        self.n = self.n.saturating_add(n);
+        self.weight = self.weight * kept + n as f64;
+        self.wall_s = self.wall_s * kept + wall_us as f64 / 1e6;
+    }
+}
+
+/// What is known of companies, by platform and application.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Neighbours(BTreeMap<PlatformId, BTreeMap<String, BTreeMap<Company, Known>>>);
+
+impl Neighbours {
+    /// Takes in what was measured on a platform.
+    pub fn learn(&mut self, platform: PlatformId, all: &[Beside]) {
+        for Beside { application, company, n, wall_us } in all.iter().filter(|one| one.n > 0) {
+            let known = self.0.entry(platform).or_default().entry(application.clone()).or_default();
+            known.entry(company.clone()).or_default().learn(*n, *wall_us);
+            if known.len() > N_COMPANIES_MAX {
+                let others = known.iter().filter(|(held, _)| *held != company);
+                let least = others.min_by(|(_, a), (_, b)| a.weight.total_cmp(&b.weight));
+                if let Some(least) = least.map(|(company, _)| company.clone()) {
+                    known.remove(&least);
+                }
+            }
+        }
+    }
+
+    /// Nothing is known of an application any more, nor of what it does to others.
+    pub fn forget(&mut self, application: &str) {
+        let is_of = |company: &Company| matches!(company, Company::Full(others) if others.iter().any(|one| one == application));
+        for known in self.0.values_mut() {
+            known.remove(application);
+            known.values_mut().for_each(|companies| companies.retain(|company, _| !is_of(company)));
+        }
+    }
+
+    /// What is known of an application on a platform.
+    pub fn of(&self, platform: PlatformId, application: &str) -> Option<&BTreeMap<Company, Known>> {
+        self.0.get(&platform)?.get(application)
+    }
+
+    /// Seconds of a task beside these others, in order, on a full node: as measured.
+    pub fn measured_s(&self, platform: PlatformId, application: &str, others: &[&str]) -> Option<f64> {
+        let others = others.iter().map(|one| (*one).to_owned()).collect();
+        self.of(platform, application)?.get(&Company::Full(others)).map(Known::mean_s)
+    }
+
+    /// The same, measured or guessed: as beside each of them alone, in the mean over those that are known; else a
+    /// little less than alone, so that it is tried.
+    pub fn beside_s(&self, platform: PlatformId, application: &str, others: &[&str]) -> Option<f64> {
+        let one_by_one =
+            || mean(others.iter().filter_map(|one| self.measured_s(platform, application, &[one])));
+        let untried = || Some(self.alone_s(platform, application)? * UNTRIED);
+        self.measured_s(platform, application, others).or_else(one_by_one).or_else(untried)
+    }
+
+    /// Seconds of a task that nothing runs beside; where none has run so, as it takes in the best company.
+    pub fn alone_s(&self, platform: PlatformId, application: &str) -> Option<f64> {
+        let known = self.of(platform, application)?;
+        let best = || known.values().map(Known::mean_s).reduce(f64::min);
+        known.get(&Company::Nobody).map(Known::mean_s).or_else(best)
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, n) = values.fold((0.0, 0_u32), |(sum, n), value| (sum + value, n + 1));
+    (n > 0).then(|| sum / f64::from(n))
+}
+
+/// Whose tasks are on a node, where something is to be learned from that: one task alone, or a full node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Crew {
+    /// In order.
+    applications: Vec<String>,
+    is_alone: bool,
+    since: Time,
+}
+
+impl Crew {
+    /// What one of its applications has for company.
+    fn company_of(&self, application: &str) -> Company {
+        match self.is_alone {
+            true => Company::Nobody,
+            false => Company::Full(
+                self.applications.iter().filter(|other| *other != application).cloned().collect(),
+            ),
+        }
+    }
+}
+
+/// Whose tasks a pilot holds, and whether it is one alone; `None`: neither that nor is its node full.
+fn crew<'a>(durable: &'a Durable, state: &PilotState) -> Option<(BTreeSet<&'a str>, bool)> {
+    let is_alone = state.n_leased() == 1;
+    let is_full = u64::from(state.used.cores) * 4 >= u64::from(state.capacity.cores) * 3;
+    if state.capacity.cores < 2 || !is_alone && !is_full {
+        return None;
+    }
+    let of_job = |job| durable.jobs().get(job).map(|job| job.request.application.as_str());
+    Some((state.leases.keys().filter_map(of_job).collect(), is_alone))
+}
+
+impl Volatile {
+    /// Notes whose tasks are on the pilot's node, once its leases have changed.
+    pub fn note_crew(&mut self, durable: &Durable, id: PilotId, now: Time) {
+        let Some(state) = self.pilots.get_mut(&id) else { return };
+        let Some((applications, is_alone)) = crew(durable, state) else {
+            state.crew = None;
+            return;
+        };
+        let is_same = |held: &Crew| {
+            held.is_alone == is_alone && held.applications.iter().eq(applications.iter().copied())
+        };
+        if !state.crew.as_deref().is_some_and(is_same) {
+            let applications = applications.into_iter().map(str::to_owned).collect();
+            state.crew = Some(Box::new(Crew { applications, is_alone, since: now }));
+        }
+    }
+
+    /// Successes that had the same company all the time tell what that costs.
+    pub fn note_beside(&mut self, durable: &Durable, id: PilotId, results: &[JobResult], now: Time) {
+        let crew = self.pilots.get(&id).and_then(|state| state.crew.as_deref());
+        let (Some(crew), Some(pilot)) = (crew, durable.pilots().get(&id)) else { return };
+        let together = now.since(crew.since).0;
+        for result in results {
+            let longest = result.successes.wall_us.iter().max();
+            let Some(job) =
+                durable.jobs().get(&result.job).filter(|_| longest.is_some_and(|us| *us <= together))
+            else {
+                continue;
+            };
+            let application = &job.request.application;
+            let measured = (pilot.platform, application.clone(), crew.company_of(application));
+            if self.measured.is_empty() {
+                self.timers.insert((now + KEPT_AFTER, Timer::Measured));
+            }
+            let (n, wall_us) = self.measured.entry(measured).or_default();
+            *n = n.saturating_add(result.totals.n);
+            *wall_us = wall_us.saturating_add(result.totals.wall_us);
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// What was measured is written down, a record for each platform.
+    pub(super) fn keep_measured(&mut self) {
+        let mut by_platform = BTreeMap::<PlatformId, Vec<Beside>>::new();
+        for ((platform, application, company), (n, wall_us)) in std::mem::take(&mut self.volatile.measured) {
+            by_platform.entry(platform).or_default().push(Beside { application, company, n, wall_us });
+        }
+        for (platform, beside) in by_platform {
+            self.record(Record::BesideMeasured { platform, beside, at: self.now });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Beside, Company, N_COMPANIES_MAX, Neighbours};
+    use crate::ids::PlatformId;
+
+    const HERE: PlatformId = PlatformId(1);
+
+    fn full(others: &[&str]) -> Company {
+        Company::Full(others.iter().map(|one| (*one).to_owned()).collect())
+    }
+
+    fn beside(company: Company, n: u64, seconds: u64) -> Beside {
+        Beside { application: "docking".into(), company, n, wall_us: n * seconds * 1_000_000 }
+    }
+
+    #[test]
+    fn what_was_not_measured_is_guessed_from_what_was() {
+        let mut known = Neighbours::default();
+        assert_eq!((known.alone_s(HERE, "docking"), known.beside_s(HERE, "docking", &[])), (None, None));
+        known.learn(HERE, &[beside(full(&[]), 4, 20), beside(full(&["search"]), 2, 10)]);
+        assert_eq!(known.beside_s(HERE, "docking", &[]), Some(20.0));
+        assert_eq!(known.beside_s(HERE, "docking", &["search"]), Some(10.0));
+        // Of `sort` nothing is known: as beside the other alone. Of neither: a little less than alone.
+        assert_eq!(known.beside_s(HERE, "docking", &["search", "sort"]), Some(10.0));
+        assert_eq!(known.beside_s(HERE, "docking", &["sort"]), Some(9.9));
+        assert_eq!(known.measured_s(HERE, "docking", &["sort"]), None);
+        assert_eq!(known.alone_s(HERE, "docking"), Some(10.0), "the best company");
+        known.learn(HERE, &[beside(Company::Nobody, 1, 8)]);
+        assert_eq!(known.alone_s(HERE, "docking"), Some(8.0));
+        assert_eq!(known.alone_s(PlatformId(2), "docking"), None);
+    }
+
+    #[test]
+    fn what_is_new_counts_more_and_what_is_forgotten_nothing() {
+        let mut known = Neighbours::default();
+        known.learn(HERE, &[beside(full(&["search"]), 1_000, 10)]);
+        known.learn(HERE, &[beside(full(&["search"]), 200, 30)]);
+        assert_eq!(known.beside_s(HERE, "docking", &["search"]), Some(20.0));
+        known.learn(HERE, &[beside(full(&[]), 1, 5)]);
+        known.forget("search");
+        assert_eq!(known.measured_s(HERE, "docking", &["search"]), None, "nor what it did to others");
+        known.forget("docking");
+        assert_eq!(known.alone_s(HERE, "docking"), None);
+    }
+
+    #[test]
+    fn of_many_companies_those_of_the_least_weight_are_forgotten() {
+        let mut known = Neighbours::default();
+        known.learn(HERE, &[beside(full(&[]), 100, 5)]);
+        for n in 0..2 * N_COMPANIES_MAX as u64 {
+            known.learn(HERE, &[beside(full(&[&format!("app{n:03}")]), n + 1, 10)]);
+        }
+        let held = known.of(HERE, "docking").unwrap();
+        assert_eq!(held.len(), N_COMPANIES_MAX);
+        assert!(held.contains_key(&full(&["app127"])) && held.contains_key(&full(&[])));
+    }
+}

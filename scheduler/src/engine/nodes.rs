@@ -1,0 +1,279 @@
+//! Whose tasks each node's cores are meant for: the second level of sharing (paper 000, section 5.4), of what
+//! shares and quotas leave each application of a platform.
+//!
+//! What is meant comes first where several could be served; no core waits for it.
+
+use std::collections::BTreeMap;
+
+use super::{durable::Durable, guide::Guide, neighbours::Neighbours, settings::Settings, volatile::Volatile};
+use crate::{
+    ids::{JobId, PilotId, PlatformId},
+    policy::{
+        affinity::corunner::CorunnerAffinity,
+        allocation::equal_parts,
+        distribution::RUNTIME_UNKNOWN_S,
+        mapping::{Combination, Mapping, Placed, Site},
+    },
+};
+
+/// Applications of a platform that are mapped at most, those with the most cores; the tasks of others run where
+/// there is room.
+const N_APPLICATIONS_MAX: usize = 8;
+/// How many may share a node (the paper's AllCore, TwoApp and FourApp).
+const SIZES: [usize; 3] = [1, 2, 4];
+
+/// Cores of a node that are meant for each application.
+pub type Mix = BTreeMap<String, u64>;
+
+/// The mix of each pilot's node. Empty without a policy.
+#[derive(Clone, Debug, Default)]
+pub struct Nodes {
+    mixes: Vec<Mix>,
+    of: BTreeMap<PilotId, usize>,
+}
+
+/// What an application is to have on a platform.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Part {
+    /// Cores, of all its users.
+    pub(super) cores: u64,
+    /// Cores of its widest task.
+    pub(super) widest: u64,
+}
+
+/// A platform to be mapped.
+pub(super) struct Ground<'a> {
+    pub(super) platform: PlatformId,
+    /// Cores of a node.
+    pub(super) cores: u64,
+    /// Its nodes.
+    pub(super) pilots: Vec<PilotId>,
+    pub(super) parts: BTreeMap<&'a str, Part>,
+}
+
+impl Nodes {
+    /// What the pilot's node is meant for.
+    pub fn mix(&self, pilot: PilotId) -> Option<&Mix> {
+        self.mixes.get(*self.of.get(&pilot)?)
+    }
+
+    /// Maps a platform. Nodes whose mix is still wanted keep it (paper 000: redistribution).
+    pub(super) fn map(&mut self, policy: Mapping, ground: &Ground<'_>, known: &Neighbours, before: &Nodes) {
+        let mut wanted = BTreeMap::<Mix, u64>::new();
+        for (mix, n_nodes) in mixes(policy, ground, known) {
+            *wanted.entry(mix).or_default() += n_nodes;
+        }
+        let mut others = Vec::new();
+        for pilot in &ground.pilots {
+            let held = before.mix(*pilot);
+            match held.and_then(|held| Some((held, wanted.get_mut(held).filter(|n| **n > 0)?))) {
+                Some((held, n_left)) => {
+                    *n_left -= 1;
+                    self.put(*pilot, held);
+                }
+                None => others.push(*pilot),
+            }
+        }
+        let rest = wanted.iter().flat_map(|(mix, n)| std::iter::repeat_n(mix, *n as usize));
+        for (pilot, mix) in others.into_iter().zip(rest) {
+            self.put(pilot, mix);
+        }
+    }
+
+    fn put(&mut self, pilot: PilotId, mix: &Mix) {
+        let known = self.mixes.iter().position(|held| held == mix);
+        let place = known.unwrap_or_else(|| {
+            self.mixes.push(mix.clone());
+            self.mixes.len() - 1
+        });
+        self.of.insert(pilot, place);
+    }
+}
+
+/// Mixes, and on how many nodes each is to be.
+fn mixes(policy: Mapping, ground: &Ground<'_>, known: &Neighbours) -> Vec<(Mix, u64)> {
+    let mut parts: Vec<(&str, Part)> =
+        ground.parts.iter().map(|(name, part)| (*name, *part)).filter(|(_, part)| part.cores > 0).collect();
+    parts.sort_by_key(|(name, part)| (std::cmp::Reverse(part.cores), *name));
+    parts.truncate(N_APPLICATIONS_MAX);
+    parts.sort_by_key(|(name, _)| *name);
+    let names: Vec<&str> = parts.iter().map(|(name, _)| *name).collect();
+    let (shares, widest): (Vec<u64>, Vec<u64>) =
+        parts.iter().map(|(_, part)| (part.cores, part.widest)).unzip();
+    let combinations = combinations(ground, &names, &widest, known);
+    let alone = names.iter().map(|name| known.alone_s(ground.platform, name));
+    let placed = policy.place(&Site {
+        n_nodes: ground.pilots.len() as u64,
+        cores_per_node: ground.cores,
+        shares: &shares,
+        alone: &alone.map(seconds).collect::<Vec<f64>>(),
+        combinations: &combinations,
+        affinity: CorunnerAffinity::default(),
+        seed: ground.platform.0,
+    });
+    named(&placed, &combinations, &names, ground.cores)
+}
+
+fn named(placed: &Placed, combinations: &[Combination], names: &[&str], cores: u64) -> Vec<(Mix, u64)> {
+    let of_combination = |(combination, n_nodes): (&Combination, &u64)| {
+        let piece = cores / combination.members.len() as u64;
+        (combination.members.iter().map(|member| (names[*member].to_owned(), piece)).collect(), *n_nodes)
+    };
+    let of_mixed = |node: &Vec<u64>| {
+        let there = node.iter().zip(names).filter(|(cores, _)| **cores > 0);
+        (there.map(|(cores, name)| ((*name).to_owned(), *cores)).collect(), 1)
+    };
+    let mut all: Vec<(Mix, u64)> =
+        combinations.iter().zip(&placed.n_nodes).filter(|(_, n)| **n > 0).map(of_combination).collect();
+    all.extend(placed.mixed.iter().map(of_mixed));
+    all
+}
+
+/// Who may share a node: a task of each must fit into its piece.
+fn combinations(ground: &Ground<'_>, names: &[&str], widest: &[u64], known: &Neighbours) -> Vec<Combination> {
+    let mut all = Vec::new();
+    for bits in 1_u32..1 << names.len() {
+        let members: Vec<usize> = (0..names.len()).filter(|n| bits & 1 << n != 0).collect();
+        let piece = ground.cores / members.len() as u64;
+        if !SIZES.contains(&members.len()) || members.iter().any(|n| piece < widest[*n].max(1)) {
+            continue;
+        }
+        let runtime = |member: &usize| {
+            let others: Vec<&str> =
+                members.iter().filter(|other| *other != member).map(|other| names[*other]).collect();
+            seconds(known.beside_s(ground.platform, names[*member], &others))
+        };
+        all.push(Combination { runtimes: members.iter().map(runtime).collect(), members });
+    }
+    all
+}
+
+/// Positive, as the policies ask for; the same for all of which nothing is known.
+fn seconds(known: Option<f64>) -> f64 {
+    known.unwrap_or(RUNTIME_UNKNOWN_S).max(1e-6)
+}
+
+/// What is left of a node for each application.
+pub(super) struct Remains<'a> {
+    mix: &'a Mix,
+    held: BTreeMap<&'a str, u64>,
+}
+
+impl<'a> Remains<'a> {
+    /// Of a pilot's node; `None`: nobody says whom it is meant for.
+    pub(super) fn of(
+        settings: &Settings,
+        durable: &'a Durable,
+        volatile: &'a Volatile,
+        pilot: PilotId,
+    ) -> Option<Remains<'a>> {
+        let mix = volatile.guide.nodes.mix(pilot)?;
+        let mut held = BTreeMap::<&str, u64>::new();
+        for (job, tasks) in &volatile.pilots.get(&pilot)?.leases {
+            let Some(job) = durable.jobs().get(job) else { continue };
+            // Of those that are sent ahead a slot has several.
+            let n_slots = tasks.len().div_ceil(settings.depth(job.totals.wall_mean()));
+            let cores = held.entry(&job.request.application).or_default();
+            *cores = cores.saturating_add(n_slots.saturating_mul(job.request.needs.resources.cores.into()));
+        }
+        Some(Remains { mix, held })
+    }
+
+    /// Cores that the application may still have before others.
+    pub(super) fn cores(&self, application: &str) -> u64 {
+        let meant = self.mix.get(application).copied().unwrap_or(0);
+        meant.saturating_sub(self.held.get(application).copied().unwrap_or(0))
+    }
+}
+
+/// What there is to be mapped: platforms whose nodes have several cores. O(pilots + open jobs × platforms).
+pub(super) fn grounds<'a>(durable: &'a Durable, volatile: &Volatile, guide: &Guide) -> Vec<Ground<'a>> {
+    let wants = wants(durable, volatile);
+    let mut pilots = BTreeMap::<PlatformId, Vec<PilotId>>::new();
+    for (id, state) in volatile.pilots.iter().filter(|(_, state)| state.takes_part) {
+        let platform = durable.pilots().get(id).map(|pilot| pilot.platform);
+        let spec = platform.and_then(|platform| durable.platforms().get(&platform));
+        if let Some(platform) =
+            platform.filter(|_| spec.is_some_and(|s| s.capacity.cores == state.capacity.cores))
+        {
+            pilots.entry(platform).or_default().push(*id);
+        }
+    }
+    let ground = |(platform, pilots): (PlatformId, Vec<PilotId>)| {
+        let cores = u64::from(durable.platforms().get(&platform)?.capacity.cores);
+        let total = cores.saturating_mul(pilots.len() as u64);
+        let parts = parts(durable, volatile, guide, &wants, (platform, total));
+        (cores > 1).then_some(Ground { platform, cores, pilots, parts })
+    };
+    pilots.into_iter().filter_map(ground).collect()
+}
+
+/// By user and application: cores that all open tasks would take.
+type Wants<'a> = BTreeMap<&'a str, BTreeMap<&'a str, Part>>;
+
+fn wants<'a>(durable: &'a Durable, volatile: &Volatile) -> Wants<'a> {
+    let mut wants = Wants::new();
+    let open = |id: &JobId| durable.jobs().get(id).filter(|job| !job.is_paused && !job.open.is_empty());
+    for job in volatile.jobs.keys().filter_map(open) {
+        let (request, cores) = (&job.request, u64::from(job.request.needs.resources.cores));
+        let part = wants.entry(&request.user).or_default().entry(&request.application).or_default();
+        part.cores = part.cores.saturating_add(job.open.len().saturating_mul(cores));
+        part.widest = part.widest.max(cores);
+    }
+    wants
+}
+
+/// What each application is to have of a platform of so many cores: of each user's share, else of its equal part, and
+/// no more than is meant for the platform.
+fn parts<'a>(
+    durable: &'a Durable,
+    volatile: &Volatile,
+    guide: &Guide,
+    wants: &Wants<'a>,
+    (platform, total): (PlatformId, u64),
+) -> BTreeMap<&'a str, Part> {
+    let meant = meant(durable, volatile, guide, platform);
+    let cap = |(name, part): (&&str, &Part)| match &meant {
+        Some(meant) => part.cores.min(meant.get(name).copied().unwrap_or(0)),
+        None => part.cores,
+    };
+    let caps: Vec<Vec<u64>> = wants.values().map(|of_user| of_user.iter().map(cap).collect()).collect();
+    let sums: Vec<u64> =
+        caps.iter().map(|caps| caps.iter().fold(0, |sum: u64, n| sum.saturating_add(*n))).collect();
+    let equal = equal_parts(total, &sums);
+    let mut parts = BTreeMap::<&str, Part>::new();
+    for (((user, of_user), caps), equal) in wants.iter().zip(&caps).zip(equal) {
+        let share = guide.share(platform, user).unwrap_or(equal);
+        for ((name, want), cores) in of_user.iter().zip(equal_parts(share, caps)) {
+            let part = parts.entry(name).or_default();
+            part.cores = part.cores.saturating_add(cores);
+            part.widest = part.widest.max(want.widest);
+        }
+    }
+    parts
+}
+
+/// Cores that tasks of each application take which are held there or meant for it; `None`: nobody says.
+fn meant<'a>(
+    durable: &'a Durable,
+    volatile: &Volatile,
+    guide: &'a Guide,
+    platform: PlatformId,
+) -> Option<BTreeMap<&'a str, u64>> {
+    let column = guide.quotas.column(platform)?;
+    let mut meant = BTreeMap::<&str, u64>::new();
+    let mut add = |name: &'a str, n_tasks: u64, cores: u32| {
+        let sum = meant.entry(name).or_default();
+        *sum = sum.saturating_add(n_tasks.saturating_mul(cores.into()));
+    };
+    for row in &guide.quotas.rows {
+        let n_left = row.cells.get(column).map_or(0, |cell| cell.n_left);
+        add(&row.kind.application, n_left, row.kind.needs.cores);
+    }
+    for ((_, id), n_tasks) in volatile.held_on.range((platform, JobId(0))..=(platform, JobId(u64::MAX))) {
+        if let Some(job) = durable.jobs().get(id) {
+            add(&job.request.application, *n_tasks, job.request.needs.resources.cores);
+        }
+    }
+    Some(meant)
+}

@@ -1,0 +1,151 @@
+//! Whose tasks share a node, and what is learned of that.
+
+use super::{
+    super::neighbours::{Beside, Company},
+    sharing::{of_user, took},
+    *,
+};
+use crate::policy::{Policies, bundling::Bundling, mapping::Mapping};
+
+const MAF: Mapping = Mapping::Maf { is_recomputed: true, is_of_pairs: false };
+
+/// Two pilots of four cores.
+fn scene(mapping: Option<Mapping>) -> (Scene, [PilotId; 2]) {
+    let mut scene = Scene::new();
+    scene.engine.settings.policies = Policies { mapping, ..Policies::default() };
+    let pilots = [4, 4].map(|cores| scene.pilot(cores));
+    (scene, pilots)
+}
+
+fn beside(application: &str, others: &[&str], seconds: u64) -> Beside {
+    let company = Company::Full(others.iter().map(|one| (*one).to_owned()).collect());
+    Beside { application: application.into(), company, n: 10, wall_us: 10 * seconds * SECOND }
+}
+
+/// What they are said to take on a node with their like, and on one with each other.
+fn teach(scene: &mut Scene, with_its_like: u64, with_the_other: u64) {
+    let platform = *scene.engine.durable().platforms().keys().next().expect("one");
+    let beside = vec![
+        beside("docking", &[], with_its_like),
+        beside("docking", &["search"], with_the_other),
+        beside("search", &[], with_its_like),
+        beside("search", &["docking"], with_the_other),
+    ];
+    let record = Record::BesideMeasured { platform, beside, at: scene.now };
+    scene.engine.durable.apply(&record);
+    scene.records.push(record);
+}
+
+/// How many tasks of each job each pilot gets, asking until it gets none.
+fn dealt(scene: &mut Scene, pilots: &[PilotId], jobs: [JobId; 2]) -> Vec<[u64; 2]> {
+    scene.wait_awake(2);
+    let dealt = pilots.iter().map(|pilot| {
+        let mut dealt = [0; 2];
+        for (id, tasks) in (0..5).flat_map(|_| scene.take(*pilot)) {
+            dealt[jobs.iter().position(|job| job.0 == id).expect("one of them")] += set(&tasks).len();
+        }
+        dealt
+    });
+    dealt.collect()
+}
+
+fn two_jobs(scene: &mut Scene, n_tasks: [u64; 2]) -> [JobId; 2] {
+    let docking = scene.submit(of_user("ada", "docking", n_tasks[0]));
+    [docking, scene.submit(of_user("bob", "search", n_tasks[1]))]
+}
+
+#[test]
+fn nodes_are_shared_by_whom_it_hurts_least() {
+    for (mapping, with_its_like, with_the_other, expected) in [
+        (Some(MAF), 20, 10, [[2, 2], [2, 2]]),
+        (Some(MAF), 10, 20, [[4, 0], [0, 4]]),
+        (Some(Mapping::CaRr { unit_nodes: 1 }), 20, 10, [[2, 2], [2, 2]]),
+        (Some(Mapping::AllCore), 20, 10, [[4, 0], [0, 4]]),
+    ] {
+        let (mut scene, pilots) = scene(mapping);
+        teach(&mut scene, with_its_like, with_the_other);
+        let jobs = two_jobs(&mut scene, [100, 100]);
+        let mut found = dealt(&mut scene, &pilots, jobs);
+        found.sort_by_key(|node| std::cmp::Reverse(node[0]));
+        assert_eq!(found, expected, "{mapping:?}: {with_its_like}, {with_the_other}");
+    }
+}
+
+#[test]
+fn no_core_waits_for_whom_it_is_meant_for() {
+    let (mut scene, pilots) = scene(Some(Mapping::AllCore));
+    let jobs = two_jobs(&mut scene, [100, 1]);
+    assert_eq!(dealt(&mut scene, &pilots, jobs).iter().flatten().sum::<u64>(), 8);
+}
+
+#[test]
+fn a_task_that_is_wider_than_its_part_of_a_node_is_not_divided() {
+    let (mut scene, pilots) = scene(Some(MAF));
+    teach(&mut scene, 20, 10);
+    let wide = JobRequest {
+        needs: TaskNeeds { resources: Resources::cores(4), ..job(1).needs },
+        ..of_user("ada", "docking", 100)
+    };
+    let jobs = [scene.submit(wide), scene.submit(of_user("bob", "search", 100))];
+    let mut found = dealt(&mut scene, &pilots, jobs);
+    found.sort();
+    assert_eq!(found, [[0, 4], [1, 0]]);
+}
+
+#[test]
+fn nodes_keep_their_mix_when_others_come() {
+    let (mut scene, pilots) = scene(Some(Mapping::AllCore));
+    two_jobs(&mut scene, [100, 100]);
+    scene.wait_awake(2);
+    let meant = |scene: &mut Scene, pilot: PilotId| {
+        scene.explain(Query::ExplainPilot(pilot)).into_iter().find_map(|reason| match reason {
+            Reason::NodeMeantFor { policy, parts } => Some((policy, parts)),
+            _ => None,
+        })
+    };
+    let before = pilots.map(|pilot| meant(&mut scene, pilot));
+    assert_eq!(before[0].as_ref().map(|(policy, _)| policy.as_str()), Some("all-core"));
+    assert_ne!(before[0], before[1]);
+    let (third, fourth) = (scene.pilot(4), scene.pilot(4));
+    scene.wait_awake(2);
+    assert_eq!(pilots.map(|pilot| meant(&mut scene, pilot)), before);
+    let new = [third, fourth].map(|pilot| meant(&mut scene, pilot));
+    assert!(new[0].is_some() && new[1].is_some() && new[0] != new[1], "{new:?}");
+}
+
+#[test]
+fn what_company_costs_is_learned_from_tasks_that_had_it_all_the_time() {
+    let (mut scene, [pilot, _]) = scene(None);
+    scene.engine.settings.policies.bundling = Bundling::Single;
+    let [docking, search] = two_jobs(&mut scene, [3, 100]);
+    let known = |scene: &mut Scene, application: &str| {
+        let answer = scene.say(|request| Event::Asked { request, query: Query::Profiles });
+        let Some(Answer::Profiles(profiles)) = answer else { panic!("{answer:?}") };
+        let profile = profiles.into_iter().find(|profile| profile.application == application);
+        let beside = profile.and_then(|profile| Some(profile.platforms.into_iter().next()?.beside));
+        let all = beside.unwrap_or_default().into_iter();
+        all.map(|one| (one.others, one.n, one.mean.0 / SECOND)).collect::<Vec<_>>()
+    };
+    let dealt = dealt(&mut scene, &[pilot], [docking, search]);
+    assert_eq!(dealt, [[2, 2]]);
+    scene.wait_awake(10);
+    took(&mut scene, pilot, docking, "0", 10);
+    assert!(known(&mut scene, "docking").is_empty(), "it is written down after a second");
+    scene.wait_awake(1);
+    let with_search = (Some(vec!["search".to_owned()]), 1, 10);
+    assert_eq!(known(&mut scene, "docking"), [with_search]);
+    // From now on there are three: it has had the same company, its like and the other application, all the time.
+    scene.wait_awake(3);
+    took(&mut scene, pilot, docking, "1", 14);
+    scene.wait_awake(1);
+    assert_eq!(known(&mut scene, "docking")[0].1, 2);
+    took(&mut scene, pilot, docking, "2", 4);
+    // Searches are among themselves now, but those that end were not from their beginning on.
+    took(&mut scene, pilot, search, "0", 15);
+    scene.wait_awake(1);
+    assert!(known(&mut scene, "search").is_empty());
+    scene.wait_awake(19);
+    took(&mut scene, pilot, search, "3", 20);
+    scene.wait_awake(1);
+    assert_eq!(known(&mut scene, "search"), [(Some(vec![]), 1, 20)]);
+}
