@@ -12,7 +12,6 @@ import sys
 
 APPLICATIONS = {"vina": "docking", "blastn": "searching"}
 USERS = {"vina": "ann", "blastn": "bob"}
-PLATFORMS = ["cluster", "here"]
 # Each of two users would have so many of the four cores (paper 000: T_fast).
 CORES_OF_EACH = 2
 # Simulated seconds by which the warm-up is over.
@@ -62,19 +61,39 @@ def walls(folder, is_of):
     return walls
 
 
-def scenario(known, n_docking, n_search, n_warm):
-    """The same for the simulator, with these seconds of a task."""
-    of = lambda platform: ", ".join(f"{name}: {known[a, platform]:.3f}s" for a, name in APPLICATIONS.items())
+def in_company(folders):
+    """Seconds of a task of an application beside one of another, by both: the mean over what managers have learned."""
+    sums = {}
+    for folder in folders:
+        for profile in load(folder / "profiles.json"):
+            for platform in profile["platforms"] if profile["application"] in APPLICATIONS else []:
+                for beside in platform["beside"]:
+                    for other in [] if beside["others"] is None else beside["others"] or [profile["application"]]:
+                        seconds, n = sums.get((profile["application"], other), (0, 0))
+                        sums[profile["application"], other] = seconds + beside["mean"] / 1e6, n + 1
+    return {key: seconds / n for key, (seconds, n) in sums.items()}
+
+
+def scenario(platforms, known, company, node_cores, n_docking, n_search, n_warm):
+    """The same for the simulator, with these seconds of a task, or those beside one on the other core."""
+    best = {a: min(company.get((a, other), known[a, platforms[0]]) for other in APPLICATIONS) for a in APPLICATIONS}
+    seconds = lambda a, platform: best[a] if node_cores > 1 else known[a, platform]
+    of = lambda platform: ", ".join(f"{name}: {seconds(a, platform):.3f}s" for a, name in APPLICATIONS.items())
+    longer = lambda a: ", ".join(
+        f"{name}: {company[a, other] / best[a] - 1:.3f}" for other, name in APPLICATIONS.items() if (a, other) in company
+    )
+    slowed = {a: f", slowed_by: {{{longer(a)}}}" if node_cores > 1 else "" for a in APPLICATIONS}
     sites = "".join(
-        f"  - {{name: {platform}, nodes: 2, cores: 1, pilots_min: 2, poll_interval: 1s,\n     times: {{{of(platform)}}}}}\n"
-        for platform in PLATFORMS
+        f"  - {{name: {platform}, nodes: 2, cores: {node_cores}, pilots_min: 2, poll_interval: 1s,\n     times: {{{of(platform)}}}}}\n"
+        for platform in platforms
     )
     warm = ", ".join(f"{{application: {name}, tasks: {n_warm}}}" for name in APPLICATIONS.values())
     return f"""# Made by examples/two-sites/run: the times are medians of what its tasks took.
 platforms:
 {sites}applications:
-  - {{name: docking, time: 1s}}     # the platforms say what they take there
-  - {{name: searching, time: 1s}}
+  # The platforms say what they take there.
+  - {{name: docking, time: 1s{slowed["vina"]}}}
+  - {{name: searching, time: 1s{slowed["blastn"]}}}
   - {{name: opening, time: 1s}}
 users:
   - {{name: operator, jobs: [{warm}, {{application: opening, tasks: 4, at: {WARM_UP_ENDS}s}}]}}
@@ -85,7 +104,8 @@ users:
 
 def fairness(n_tasks, known, ends):
     """1 - sigma/mu of T_fast/T_u over users, with the population's deviation (paper 000)."""
-    fast = {a: n_tasks[a] * min(known[a, p] for p in PLATFORMS) / CORES_OF_EACH for a in APPLICATIONS}
+    fastest = {a: min(seconds for (of, _), seconds in known.items() if of == a) for a in APPLICATIONS}
+    fast = {a: n_tasks[a] * fastest[a] / CORES_OF_EACH for a in APPLICATIONS}
     gained = [fast[a] / ends[USERS[a]] for a in APPLICATIONS]
     return 1 - statistics.pstdev(gained) / statistics.mean(gained)
 
@@ -136,26 +156,39 @@ def table(head, rows):
     print()
 
 
-def report(pilotfish, work, *numbers):
+def report(pilotfish, work, node_cores, *numbers):
     work = pathlib.Path(work)
+    platforms = sorted({pilot["platform"] for pilot in load(work / "1" / "pilots.json")})
     sets = [dict(word.split("=") for word in line.split()) for line in (work / "sets").read_text().splitlines()]
     lives = [Live(work / str(n)) for n in range(1, len(sets) + 1)]
     layers = list(sets[0])
     words = lambda policies: [policies[layer] for layer in layers]
     names = [layer.upper() for layer in layers]
-    cells = [(application, platform) for application in APPLICATIONS for platform in PLATFORMS]
-    places = ["DOCKING, CLUSTER", "HERE", "SEARCHING, CLUSTER", "HERE"]
+    cells = [(application, platform) for application in APPLICATIONS for platform in platforms]
+    places = [
+        f"{name}, {platform}".upper() if platform == platforms[0] else platform.upper()
+        for name in APPLICATIONS.values()
+        for platform in platforms
+    ]
     of_all = [walls(work / "warm-up", lambda user: True), *(live.walls for live in lives)]
     known = {cell: statistics.median(wall for of in of_all for wall in of.get(cell, [])) for cell in cells}
-    (work / "scenario.yaml").write_text(scenario(known, *numbers))
+    company = in_company([work / str(n) for n in range(1, len(sets) + 1)])
+    (work / "scenario.yaml").write_text(scenario(platforms, known, company, int(node_cores), *numbers))
     fair = [fairness(live.n_tasks, known, live.ends) for live in lives]
 
     print("Seconds of a task, the median over all runs")
     rows = []
     for application, name in APPLICATIONS.items():
-        of = [known[application, platform] for platform in PLATFORMS]
-        rows.append([name, *(f"{seconds:.2f}" for seconds in of), f"{max(of) / min(of):.1f}"])
-    table(["APPLICATION", "CLUSTER", "HERE", "FACTOR"], rows)
+        of = [known[application, platform] for platform in platforms]
+        factor = [f"{max(of) / min(of):.1f}"] if len(platforms) > 1 else []
+        rows.append([name, *(f"{seconds:.2f}" for seconds in of), *factor])
+    table(["APPLICATION", *map(str.upper, platforms), *["FACTOR"][: len(platforms) - 1]], rows)
+
+    if int(node_cores) > 1:
+        print("Seconds of a task beside another on its node, as the managers have learned")
+        cell = lambda a, other: f"{company[a, other]:.2f}" if (a, other) in company else "-"
+        rows = [[name, *(cell(a, other) for other in APPLICATIONS)] for a, name in APPLICATIONS.items()]
+        table(["APPLICATION", *(f"BESIDE {name}".upper() for name in APPLICATIONS.values())], rows)
 
     print("Live")
     rows = []
@@ -197,6 +230,7 @@ def report(pilotfish, work, *numbers):
     claims = [
         *better(sets, "distribution", "adaptive", "core-based", "makespan", [-m for m in makespans_live]),
         *better(sets, "allocation", "pa-rr", "equal", "fairness", fair),
+        *better(sets, "mapping", "maf", "all-core", "makespan", [-m for m in makespans_live]),
         in_order("makespan", [m for m, _ in predicted], makespans_live),
     ]
     # Without shares, how fair a set is hangs on who asked first.
@@ -217,9 +251,10 @@ def better(sets, layer, policy, other, measure, values):
     rest = lambda policies: {key: word for key, word in policies.items() if key != layer}
     for one, its in zip(sets, values):
         for two, others in zip(sets, values):
-            if one[layer] == policy and two[layer] == other and rest(one) == rest(two):
+            if (one.get(layer), two.get(layer)) == (policy, other) and rest(one) == rest(two):
                 beside = ", ".join(f"{key} {word}" for key, word in rest(one).items())
-                claim = f"{policy} is better than {other} by {measure} ({beside}): {abs(its):.3g} to {abs(others):.3g}"
+                beside = f" ({beside})" if beside else ""
+                claim = f"{policy} is better than {other} by {measure}{beside}: {abs(its):.3g} to {abs(others):.3g}"
                 yield claim, its > others
 
 

@@ -289,6 +289,32 @@ policies: {{placement: {policy}}}
 }
 
 #[test]
+fn nodes_are_shared_by_whom_it_hurts_least_once_that_is_learned() {
+    let makespan = |slowed_by: [&str; 2], policy: &str| {
+        let account = run(&format!(
+            "
+platforms: [{{name: a, nodes: 4, cores: 4}}]
+applications:
+  - {{name: x, time: {{uniform: [20s, 40s]}}, slowed_by: {{{}: 0.4}}}}
+  - {{name: y, time: {{uniform: [20s, 40s]}}, slowed_by: {{{}: 0.4}}}}
+users:
+  - {{name: ada, jobs: [{{application: x, tasks: 400}}]}}
+  - {{name: bob, jobs: [{{application: y, tasks: 400}}]}}
+policies: {{mapping: {policy}}}
+",
+            slowed_by[0], slowed_by[1]
+        ));
+        row(&account, Group::All, "").value(Measure::Makespan).unwrap()
+    };
+    // Three others of its like make a task take 2.2 times as long, one 1.4 times.
+    let [all_core, maf] = ["all-core", "maf"].map(|policy| makespan(["x", "y"], policy));
+    assert!(maf < 0.75 * all_core, "{maf} s, {all_core} s");
+    // Whom others hurt and not its like is better off alone, and nobody said so.
+    let [random, maf] = ["random", "maf"].map(|policy| makespan(["y", "x"], policy));
+    assert!(maf < 0.85 * random, "{maf} s, {random} s");
+}
+
+#[test]
 fn tasks_of_different_jobs_have_nothing_to_do_with_each_other() {
     let account = run("
 platforms: [{name: a, nodes: 2, cores: 1}]
