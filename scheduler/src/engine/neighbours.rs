@@ -108,8 +108,9 @@ impl Neighbours {
 
     /// Seconds of a task beside these others, in order, on a full node: as measured.
     pub fn measured_s(&self, platform: PlatformId, application: &str, others: &[&str]) -> Option<f64> {
+        let known = self.of(platform, application)?;
         let others = others.iter().map(|one| (*one).to_owned()).collect();
-        self.of(platform, application)?.get(&Company::Full(others)).map(Known::mean_s)
+        known.get(&Company::Full(others)).map(Known::mean_s)
     }
 
     /// The same, measured or guessed: as beside each of them alone, in the mean over those that are known; else a

@@ -18,7 +18,7 @@ use crate::{
 
 /// Applications of a platform that are mapped at most, those with the most cores; the tasks of others run where
 /// there is room.
-const N_APPLICATIONS_MAX: usize = 8;
+const N_APPLICATIONS_MAX: usize = 6;
 /// How many may share a node (the paper's AllCore, TwoApp and FourApp).
 const SIZES: [usize; 3] = [1, 2, 4];
 
@@ -63,30 +63,27 @@ impl Nodes {
         for (mix, n_nodes) in mixes(policy, ground, known) {
             *wanted.entry(mix).or_default() += n_nodes;
         }
+        let first = self.mixes.len();
+        let (mixes, mut n_left): (Vec<Mix>, Vec<u64>) = wanted.into_iter().unzip();
+        // Of the mixes of before, few as they are, which it is now.
+        let mut now = BTreeMap::<usize, Option<usize>>::new();
         let mut others = Vec::new();
         for pilot in &ground.pilots {
-            let held = before.mix(*pilot);
-            match held.and_then(|held| Some((held, wanted.get_mut(held).filter(|n| **n > 0)?))) {
-                Some((held, n_left)) => {
-                    *n_left -= 1;
-                    self.put(*pilot, held);
+            let same = before.of.get(pilot).and_then(|held| {
+                *now.entry(*held).or_insert_with(|| mixes.iter().position(|mix| *mix == before.mixes[*held]))
+            });
+            match same.filter(|same| n_left[*same] > 0) {
+                Some(same) => {
+                    n_left[same] -= 1;
+                    self.of.insert(*pilot, first + same);
                 }
                 None => others.push(*pilot),
             }
         }
-        let rest = wanted.iter().flat_map(|(mix, n)| std::iter::repeat_n(mix, *n as usize));
-        for (pilot, mix) in others.into_iter().zip(rest) {
-            self.put(pilot, mix);
-        }
-    }
-
-    fn put(&mut self, pilot: PilotId, mix: &Mix) {
-        let known = self.mixes.iter().position(|held| held == mix);
-        let place = known.unwrap_or_else(|| {
-            self.mixes.push(mix.clone());
-            self.mixes.len() - 1
-        });
-        self.of.insert(pilot, place);
+        let rest =
+            n_left.iter().enumerate().flat_map(|(mix, n)| std::iter::repeat_n(first + mix, *n as usize));
+        self.of.extend(others.into_iter().zip(rest));
+        self.mixes.extend(mixes);
     }
 }
 
