@@ -292,7 +292,7 @@ fn a_policy_is_set_while_the_manager_runs_and_goes_on_until_the_configuration_sa
     let manager = serve();
     assert_eq!(
         words(),
-        "allocation=none\naffinity=rpa\ndistribution=adaptive\nplacement=none\nmatching=fifo\nbundling=guided\n"
+        "allocation=none\naffinity=rpa\ndistribution=adaptive\nplacement=none\nmatching=fifo\nbundling=guided\nmapping=none\n"
     );
     let set = |layer: &str, policy: &str| sandbox.ok(&["policies", "set", layer, policy]);
     assert_eq!(set("matching", "alstb"), "matching is alstb now, it was fifo\n");
@@ -311,7 +311,7 @@ fn a_policy_is_set_while_the_manager_runs_and_goes_on_until_the_configuration_sa
     let manager = serve();
     assert_eq!(
         words(),
-        "allocation=pa-rr-4\naffinity=rpa\ndistribution=adaptive\nplacement=none\nmatching=alstb\nbundling=guided\n"
+        "allocation=pa-rr-4\naffinity=rpa\ndistribution=adaptive\nplacement=none\nmatching=alstb\nbundling=guided\nmapping=none\n"
     );
     ends(&sandbox, manager);
     sandbox.write("manager.yaml", "policies: {bundling: single}\n");

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Turn,
     durable::Durable,
+    experience::Experience,
     record::{JobResult, Record},
     volatile::{PilotState, Timer, Volatile},
 };
@@ -23,7 +24,9 @@ const N_COMPANIES_MAX: usize = 64;
 /// What a task takes in a company that was never tried, of what it takes alone.
 const UNTRIED: f64 = 0.99;
 /// What was measured is written down after so long.
-const KEPT_AFTER: Span = Span::from_secs(1);
+const KEPT_AFTER: Span = Span::from_secs(10);
+/// How many applications share a node whose company is learned: those that policies of mapping choose among.
+const N_MEMBERS: [usize; 3] = [1, 2, 4];
 
 /// Beside whom a task runs.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -34,6 +37,13 @@ pub enum Company {
     /// On a node whose cores are in use, by these other applications and maybe its own, in order. None of them: the
     /// paper's AllCore.
     Full(Vec<String>),
+}
+
+impl Company {
+    /// Whether tasks of that other application are in it.
+    pub fn has(&self, application: &str) -> bool {
+        matches!(self, Company::Full(others) if others.iter().any(|other| other == application))
+    }
 }
 
 /// Successes of an application on a platform that had the same company from their beginning to their end.
@@ -94,10 +104,9 @@ impl Neighbours {
 
     /// Nothing is known of an application any more, nor of what it does to others.
     pub fn forget(&mut self, application: &str) {
-        let is_of = |company: &Company| matches!(company, Company::Full(others) if others.iter().any(|one| one == application));
         for known in self.0.values_mut() {
             known.remove(application);
-            known.values_mut().for_each(|companies| companies.retain(|company, _| !is_of(company)));
+            known.values_mut().for_each(|companies| companies.retain(|company, _| !company.has(application)));
         }
     }
 
@@ -164,7 +173,8 @@ fn crew<'a>(durable: &'a Durable, state: &PilotState) -> Option<(BTreeSet<&'a st
         return None;
     }
     let of_job = |job| durable.jobs().get(job).map(|job| job.request.application.as_str());
-    Some((state.leases.keys().filter_map(of_job).collect(), is_alone))
+    let applications: BTreeSet<&str> = state.leases.keys().filter_map(of_job).collect();
+    N_MEMBERS.contains(&applications.len()).then_some((applications, is_alone))
 }
 
 impl Volatile {
@@ -184,26 +194,31 @@ impl Volatile {
         }
     }
 
-    /// Successes that had the same company all the time tell what that costs.
+    /// Successes that had the same company all the time tell what that costs; but not before it has lasted for twice
+    /// as long as they take, or only the shortest of them would.
     pub fn note_beside(&mut self, durable: &Durable, id: PilotId, results: &[JobResult], now: Time) {
         let crew = self.pilots.get(&id).and_then(|state| state.crew.as_deref());
         let (Some(crew), Some(pilot)) = (crew, durable.pilots().get(&id)) else { return };
-        let together = now.since(crew.since).0;
-        for result in results {
-            let longest = result.successes.wall_us.iter().max();
-            let Some(job) =
-                durable.jobs().get(&result.job).filter(|_| longest.is_some_and(|us| *us <= together))
-            else {
-                continue;
-            };
-            let application = &job.request.application;
-            let measured = (pilot.platform, application.clone(), crew.company_of(application));
+        let together = now.since(crew.since);
+        let beside = |result: &JobResult| {
+            let application = &durable.jobs().get(&result.job)?.request.application;
+            let walls = &result.successes.wall_us;
+            let mean = durable.known(pilot.platform, application).measured.and_then(Experience::mean);
+            let mean = mean.or_else(|| walls.iter().max().map(|us| Span(*us)))?;
+            if together < mean.times(2) || !crew.applications.contains(application) {
+                return None;
+            }
+            let all_the_time = walls.iter().filter(|us| **us <= together.0);
+            let sums = all_the_time.fold((0_u64, 0_u64), |(n, sum), us| (n + 1, sum.saturating_add(*us)));
+            Some(((pilot.platform, application.clone(), crew.company_of(application)), sums))
+        };
+        let all: Vec<_> = results.iter().filter_map(beside).collect();
+        for (of, (n, wall_us)) in all {
             if self.measured.is_empty() {
                 self.timers.insert((now + KEPT_AFTER, Timer::Measured));
             }
-            let (n, wall_us) = self.measured.entry(measured).or_default();
-            *n = n.saturating_add(result.totals.n);
-            *wall_us = wall_us.saturating_add(result.totals.wall_us);
+            let sums = self.measured.entry(of).or_default();
+            *sums = (sums.0.saturating_add(n), sums.1.saturating_add(wall_us));
         }
     }
 }

@@ -3,9 +3,12 @@
 //!
 //! What is meant comes first where several could be served; no core waits for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{durable::Durable, guide::Guide, neighbours::Neighbours, settings::Settings, volatile::Volatile};
+use super::{
+    durable::Durable, guide::Guide, neighbours::Neighbours, quotas::Divided, settings::Settings,
+    volatile::Volatile,
+};
 use crate::{
     ids::{JobId, PilotId, PlatformId},
     policy::{
@@ -13,11 +16,12 @@ use crate::{
         allocation::equal_parts,
         distribution::RUNTIME_UNKNOWN_S,
         mapping::{Combination, Mapping, Placed, Site},
+        matching::Standing,
     },
+    resources::Resources,
 };
 
-/// Applications of a platform that are mapped at most, those with the most cores; the tasks of others run where
-/// there is room.
+/// Applications of a platform that are mapped at most, those with the most cores; all nodes are as much for others.
 const N_APPLICATIONS_MAX: usize = 6;
 /// How many may share a node (the paper's AllCore, TwoApp and FourApp).
 const SIZES: [usize; 3] = [1, 2, 4];
@@ -30,6 +34,8 @@ pub type Mix = BTreeMap<String, u64>;
 pub struct Nodes {
     mixes: Vec<Mix>,
     of: BTreeMap<PilotId, usize>,
+    /// Applications for which cores of a platform are meant.
+    mapped: BTreeMap<PlatformId, BTreeSet<String>>,
 }
 
 /// What an application is to have on a platform.
@@ -83,6 +89,7 @@ impl Nodes {
         let rest =
             n_left.iter().enumerate().flat_map(|(mix, n)| std::iter::repeat_n(first + mix, *n as usize));
         self.of.extend(others.into_iter().zip(rest));
+        self.mapped.insert(ground.platform, mixes.iter().flat_map(|mix| mix.keys().cloned()).collect());
         self.mixes.extend(mixes);
     }
 }
@@ -126,13 +133,16 @@ fn named(placed: &Placed, combinations: &[Combination], names: &[&str], cores: u
     all
 }
 
-/// Who may share a node: a task of each must fit into its piece.
+/// Who may share a node. All of it, in equal pieces that tasks of each fill: in what is left over others would be, and
+/// nobody would learn what that company costs.
 fn combinations(ground: &Ground<'_>, names: &[&str], widest: &[u64], known: &Neighbours) -> Vec<Combination> {
     let mut all = Vec::new();
     for bits in 1_u32..1 << names.len() {
         let members: Vec<usize> = (0..names.len()).filter(|n| bits & 1 << n != 0).collect();
-        let piece = ground.cores / members.len() as u64;
-        if !SIZES.contains(&members.len()) || members.iter().any(|n| piece < widest[*n].max(1)) {
+        let (n_members, piece) = (members.len() as u64, ground.cores / members.len() as u64);
+        let is_filled = |member: &usize| piece >= widest[*member] && piece % widest[*member].max(1) == 0;
+        let is_whole = n_members == 1 || ground.cores % n_members == 0 && members.iter().all(is_filled);
+        if !SIZES.contains(&members.len()) || !is_whole {
             continue;
         }
         let runtime = |member: &usize| {
@@ -153,6 +163,7 @@ fn seconds(known: Option<f64>) -> f64 {
 /// What is left of a node for each application.
 pub(super) struct Remains<'a> {
     mix: &'a Mix,
+    mapped: &'a BTreeSet<String>,
     held: BTreeMap<&'a str, u64>,
 }
 
@@ -164,7 +175,8 @@ impl<'a> Remains<'a> {
         volatile: &'a Volatile,
         pilot: PilotId,
     ) -> Option<Remains<'a>> {
-        let mix = volatile.guide.nodes.mix(pilot)?;
+        let nodes = &volatile.guide.nodes;
+        let (mix, mapped) = (nodes.mix(pilot)?, nodes.mapped.get(&durable.pilots().get(&pilot)?.platform)?);
         let mut held = BTreeMap::<&str, u64>::new();
         for (job, tasks) in &volatile.pilots.get(&pilot)?.leases {
             let Some(job) = durable.jobs().get(job) else { continue };
@@ -173,13 +185,19 @@ impl<'a> Remains<'a> {
             let cores = held.entry(&job.request.application).or_default();
             *cores = cores.saturating_add(n_slots.saturating_mul(job.request.needs.resources.cores.into()));
         }
-        Some(Remains { mix, held })
+        Some(Remains { mix, mapped, held })
     }
 
-    /// Cores that the application may still have before others.
-    pub(super) fn cores(&self, application: &str) -> u64 {
-        let meant = self.mix.get(application).copied().unwrap_or(0);
-        meant.saturating_sub(self.held.get(application).copied().unwrap_or(0))
+    /// How an application stands whose task takes so many cores; and how many it may still have before others, where
+    /// that is for a task.
+    pub(super) fn standing(&self, application: &str, cores: u64) -> (Standing, Option<u64>) {
+        let held = self.held.get(application).copied().unwrap_or(0);
+        match self.mix.get(application).map(|meant| meant.saturating_sub(held)) {
+            Some(left) if left >= cores => (Standing::Within, Some(left)),
+            Some(_) => (Standing::Beyond, None),
+            None if self.mapped.contains(application) => (Standing::Stranger, None),
+            None => (Standing::Within, None),
+        }
     }
 }
 
@@ -197,50 +215,66 @@ pub(super) fn grounds<'a>(durable: &'a Durable, volatile: &Volatile, guide: &Gui
         }
     }
     let ground = |(platform, pilots): (PlatformId, Vec<PilotId>)| {
-        let cores = u64::from(durable.platforms().get(&platform)?.capacity.cores);
-        let total = cores.saturating_mul(pilots.len() as u64);
-        let parts = parts(durable, volatile, guide, &wants, (platform, total));
+        let capacity = &durable.platforms().get(&platform)?.capacity;
+        let cores = u64::from(capacity.cores);
+        let parts = parts(durable, volatile, guide, &wants, (platform, capacity, pilots.len() as u64));
         (cores > 1).then_some(Ground { platform, cores, pilots, parts })
     };
     pilots.into_iter().filter_map(ground).collect()
 }
 
-/// By user and application: cores that all open tasks would take.
-type Wants<'a> = BTreeMap<&'a str, BTreeMap<&'a str, Part>>;
+/// By user, application and needs: cores that all open tasks would take.
+type Wants<'a> = BTreeMap<&'a str, BTreeMap<(&'a str, &'a Resources), u64>>;
 
 fn wants<'a>(durable: &'a Durable, volatile: &Volatile) -> Wants<'a> {
     let mut wants = Wants::new();
     let open = |id: &JobId| durable.jobs().get(id).filter(|job| !job.is_paused && !job.open.is_empty());
     for job in volatile.jobs.keys().filter_map(open) {
-        let (request, cores) = (&job.request, u64::from(job.request.needs.resources.cores));
-        let part = wants.entry(&request.user).or_default().entry(&request.application).or_default();
-        part.cores = part.cores.saturating_add(job.open.len().saturating_mul(cores));
-        part.widest = part.widest.max(cores);
+        let (request, needs) = (&job.request, &job.request.needs.resources);
+        let cores = wants.entry(&request.user).or_default().entry((&request.application, needs)).or_default();
+        *cores = cores.saturating_add(job.open.len().saturating_mul(needs.cores.into()));
     }
     wants
 }
 
-/// What each application is to have of a platform of so many cores: of each user's share, else of its equal part, and
+/// What a user wants of a platform, of what fits there.
+fn wanted_there<'a>(
+    wants: &BTreeMap<(&'a str, &'a Resources), u64>,
+    capacity: &Resources,
+) -> BTreeMap<&'a str, Part> {
+    let mut there = BTreeMap::<&str, Part>::new();
+    for ((name, needs), cores) in wants.iter().filter(|((_, needs), _)| needs.fits_in(capacity)) {
+        let part = there.entry(name).or_default();
+        part.cores = part.cores.saturating_add(*cores);
+        part.widest = part.widest.max(needs.cores.into());
+    }
+    there
+}
+
+/// What each application is to have of so many nodes of a platform: of each user's share, else of its equal part, and
 /// no more than is meant for the platform.
 fn parts<'a>(
     durable: &'a Durable,
     volatile: &Volatile,
     guide: &Guide,
     wants: &Wants<'a>,
-    (platform, total): (PlatformId, u64),
+    (platform, capacity, n_nodes): (PlatformId, &Resources, u64),
 ) -> BTreeMap<&'a str, Part> {
+    let total = n_nodes.saturating_mul(capacity.cores.into());
     let meant = meant(durable, volatile, guide, platform);
+    let there: Vec<BTreeMap<&str, Part>> =
+        wants.values().map(|of_user| wanted_there(of_user, capacity)).collect();
     let cap = |(name, part): (&&str, &Part)| match &meant {
         Some(meant) => part.cores.min(meant.get(name).copied().unwrap_or(0)),
         None => part.cores,
     };
-    let caps: Vec<Vec<u64>> = wants.values().map(|of_user| of_user.iter().map(cap).collect()).collect();
-    let sums: Vec<u64> =
-        caps.iter().map(|caps| caps.iter().fold(0, |sum: u64, n| sum.saturating_add(*n))).collect();
-    let equal = equal_parts(total, &sums);
+    let caps: Vec<Vec<u64>> = there.iter().map(|of_user| of_user.iter().map(cap).collect()).collect();
+    let sums = caps.iter().map(|caps| caps.iter().fold(0, |sum: u64, n| sum.saturating_add(*n)));
+    let equal = equal_parts(total, &sums.collect::<Vec<u64>>());
+    let share = |(user, equal): (&&str, u64)| guide.share(platform, user).unwrap_or(equal);
+    let shares = scaled(total, wants.keys().zip(equal).map(share).collect());
     let mut parts = BTreeMap::<&str, Part>::new();
-    for (((user, of_user), caps), equal) in wants.iter().zip(&caps).zip(equal) {
-        let share = guide.share(platform, user).unwrap_or(equal);
+    for ((of_user, caps), share) in there.iter().zip(&caps).zip(shares) {
         for ((name, want), cores) in of_user.iter().zip(equal_parts(share, caps)) {
             let part = parts.entry(name).or_default();
             part.cores = part.cores.saturating_add(cores);
@@ -248,6 +282,15 @@ fn parts<'a>(
         }
     }
     parts
+}
+
+/// Shares that are no more than there is, each as much less: they may be of nodes that are still to come.
+fn scaled(total: u64, shares: Vec<u64>) -> Vec<u64> {
+    let sum: u128 = shares.iter().map(|share| u128::from(*share)).sum();
+    if sum <= u128::from(total) {
+        return shares;
+    }
+    shares.into_iter().map(|share| (u128::from(share) * u128::from(total) / sum) as u64).collect()
 }
 
 /// Cores that tasks of each application take which are held there or meant for it; `None`: nobody says.
@@ -270,6 +313,12 @@ fn meant<'a>(
     for ((_, id), n_tasks) in volatile.held_on.range((platform, JobId(0))..=(platform, JobId(u64::MAX))) {
         if let Some(job) = durable.jobs().get(id) {
             add(&job.request.application, *n_tasks, job.request.needs.resources.cores);
+        }
+    }
+    // Those that nobody divides are for whoever pulls.
+    for (id, _) in volatile.jobs.iter().filter(|(_, leases)| leases.divided == Divided::Left) {
+        if let Some(job) = durable.jobs().get(id) {
+            meant.insert(&job.request.application, u64::MAX);
         }
     }
     Some(meant)

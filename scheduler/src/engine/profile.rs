@@ -121,6 +121,7 @@ impl Turn<'_> {
         let Some(profile) = self.profile(&application).filter(|profile| !profile.platforms.is_empty()) else {
             return self.refuse(request, Refusal::NoProfile(application));
         };
+        self.volatile.measured.retain(|(_, of, company), _| *of != application && !company.has(&application));
         self.record(Record::ProfileForgotten { application, at: self.now });
         self.answer(request, Answer::Profiles(vec![profile]));
     }

@@ -401,6 +401,7 @@ impl Turn<'_> {
         if self.volatile.shutdown.is_none() || !self.volatile.pilots.is_empty() {
             return;
         }
+        self.keep_measured();
         let is_urgent = self.volatile.shutdown.as_ref().is_some_and(|(_, is_urgent)| *is_urgent);
         // Nothing more is heard of a platform that is not attached; the next start asks by tag.
         let is_awaited = |a: &Allocation| {

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     ids::{JobId, PilotId, PlatformId},
-    policy::matching::Candidate,
+    policy::matching::{Candidate, Standing},
     pull::Bundle,
     time::Span,
 };
@@ -240,7 +240,7 @@ pub(super) struct Choice<'a> {
     divided: Divided,
     /// What of its kind is meant for the pilot's platform; `None`: nobody says.
     quota: Option<Quota>,
-    /// Cores of the node that are still free for its application; `None`: nobody says.
+    /// Cores of the node that its application may still have before others; `None`: it has them all, or nobody says.
     node_left: Option<u64>,
     /// Ready tasks that the pilot may have.
     pub(super) n_ready: u64,
@@ -289,7 +289,9 @@ pub(super) fn choices<'a>(
         let n_allowed = limits::n_allowed(durable, volatile, offer.pilot.platform, job);
         let n_ready = (leases.ready.len() - n_not_for_it).min(n_allowed);
         let depth = settings.depth(job.totals.wall_mean());
-        let node_left = node.as_ref().map(|node| node.cores(&request.application));
+        let cores = request.needs.resources.cores.into();
+        let (standing, node_left) =
+            node.as_ref().map_or_else(Default::default, |node| node.standing(&request.application, cores));
         let kept = kept_cores.get(user).copied().unwrap_or(0);
         let kept_for_others = kept.saturating_sub(leases.kept_cores(job));
         let candidate = Candidate {
@@ -302,7 +304,7 @@ pub(super) fn choices<'a>(
             user_held_here: held_here.get(user).copied().unwrap_or(0),
             user_share: guide.share(platform, user),
             is_dry: quota.is_some_and(|quota| quota.n_left == 0),
-            is_beyond: node_left == Some(0),
+            standing,
             score: guide.score(platform, &request.application),
             work_left: work_left(job),
             is_refill: leases.n_leased < leases.n_slots(depth).saturating_mul(depth),
@@ -344,9 +346,8 @@ fn n_of_quota(choice: &Choice<'_>) -> u64 {
 
 /// How many of the job's tasks the node is meant for; any number once its application has all of that.
 fn n_of_node(choice: &Choice<'_>) -> u64 {
-    let n_slots = |left: u64| left.div_ceil(u64::from(choice.job.request.needs.resources.cores).max(1));
-    let left = choice.node_left.filter(|left| *left > 0);
-    left.map_or(u64::MAX, |left| n_slots(left).saturating_mul(choice.depth))
+    let n_slots = |left: u64| left / u64::from(choice.job.request.needs.resources.cores).max(1);
+    choice.node_left.map_or(u64::MAX, |left| n_slots(left).saturating_mul(choice.depth))
 }
 
 /// Cores of a platform that each user's tasks hold, where anybody has a share of it.
@@ -425,9 +426,10 @@ fn note_taken(choices: &mut Vec<Choice<'_>>, divided: Divided, n_tasks: u64) {
 /// After tasks of an application were given out: so many cores fewer of the node are left for it.
 fn note_on_node(choices: &mut [Choice<'_>], application: &str, n_cores: u64) {
     for choice in choices.iter_mut().filter(|choice| choice.job.request.application == application) {
-        if let Some(left) = &mut choice.node_left {
-            *left = left.saturating_sub(n_cores);
-            choice.candidate.is_beyond = *left == 0;
+        let Some(left) = choice.node_left.map(|left| left.saturating_sub(n_cores)) else { continue };
+        choice.node_left = Some(left).filter(|left| *left >= choice.job.request.needs.resources.cores.into());
+        if choice.node_left.is_none() {
+            choice.candidate.standing = Standing::Beyond;
         }
     }
 }

@@ -6,21 +6,21 @@ use super::{
     durable::Durable,
     nodes::Remains,
     offer::Offer,
-    quotas::{Divided, Meant, Row},
+    quotas::{Divided, Kind, Meant, Row},
     serve::cores_held_if_shared,
     settings::Settings,
     volatile::Volatile,
 };
 use crate::{
     ids::{JobId, PilotId},
-    policy::matching::application::Score,
+    policy::matching::{Standing, application::Score},
 };
 
 /// Fewer are all weighed.
 const N_READY_MIN: usize = 8;
 
 /// By what matching compares first: priority, share, quota, node, and how much the platform should serve the application.
-type Rank = (Reverse<i32>, bool, bool, bool, Reverse<Score>);
+type Rank = (Reverse<i32>, bool, bool, Standing, Reverse<Score>);
 
 /// Ready jobs that no other one goes before, on a platform where policies have said something of every one. `None`: all
 /// must be weighed. Pilots that keep cores change the order, so there must be none.
@@ -43,8 +43,11 @@ pub(super) fn shortlist(
         guide.share(platform, user).is_some_and(|share| held >= share)
     };
     let over: Vec<bool> = guide.users().iter().map(is_over).collect();
-    let is_beyond = |row: &Row| node.as_ref().is_some_and(|node| node.cores(&row.kind.application) == 0);
-    let beyond: Vec<bool> = guide.quotas.rows.iter().map(is_beyond).collect();
+    let standing = |row: &Row| {
+        let Kind { application, needs } = &row.kind;
+        node.as_ref().map_or(Standing::Within, |node| node.standing(application, needs.cores.into()).0)
+    };
+    let standings: Vec<Standing> = guide.quotas.rows.iter().map(standing).collect();
     let mut best: Option<Rank> = None;
     let mut jobs = Vec::new();
     for (id, leases) in volatile.jobs.iter().filter(|(_, leases)| !leases.ready.is_empty()) {
@@ -59,8 +62,8 @@ pub(super) fn shortlist(
             Meant::Quota(quota) => quota,
         };
         let is_over = *over.get(leases.user?)?;
-        let (is_beyond, score) = (*beyond.get(row)?, Reverse(*scores.get(row)?));
-        let rank = (Reverse(leases.priority), is_over, quota.n_left == 0, is_beyond, score);
+        let (standing, score) = (*standings.get(row)?, Reverse(*scores.get(row)?));
+        let rank = (Reverse(leases.priority), is_over, quota.n_left == 0, standing, score);
         match best.as_ref().map_or(Ordering::Less, |best| rank.cmp(best)) {
             Ordering::Less => {
                 jobs.clear();

@@ -5,7 +5,7 @@ use super::{
     sharing::{of_user, took},
     *,
 };
-use crate::policy::{Policies, bundling::Bundling, mapping::Mapping};
+use crate::policy::{Policies, allocation::Allocation, bundling::Bundling, mapping::Mapping};
 
 const MAF: Mapping = Mapping::Maf { is_recomputed: true, is_of_pairs: false };
 
@@ -79,6 +79,54 @@ fn no_core_waits_for_whom_it_is_meant_for() {
 }
 
 #[test]
+fn who_has_no_core_of_its_own_has_its_turn() {
+    // Five users for four cores: one of them is in no mix.
+    let mut scene = Scene::new();
+    scene.engine.settings.policies = Policies { mapping: Some(MAF), ..Policies::default() };
+    let pilot = scene.pilot(4);
+    let jobs: Vec<JobId> =
+        (0..5).map(|n| scene.submit(of_user(&format!("user{n}"), &format!("application{n}"), 100))).collect();
+    scene.wait_awake(2);
+    scene.take(pilot);
+    for _ in 0..20 {
+        scene.wait_awake(20);
+        let leases = &scene.engine.volatile.pilots[&pilot].leases;
+        let held: Vec<(JobId, u64)> =
+            leases.iter().filter_map(|(id, tasks)| Some((*id, tasks.first()?))).collect();
+        for (id, index) in held {
+            took(&mut scene, pilot, id, &index.to_string(), 20);
+        }
+    }
+    let n_done: Vec<u64> = jobs.iter().map(|id| scene.engine.durable().jobs()[id].totals.n).collect();
+    assert!(n_done.iter().all(|n| *n >= 5), "{n_done:?}");
+}
+
+#[test]
+fn shares_of_nodes_that_are_still_to_come_are_not_of_those_that_are_there() {
+    let (mut scene, pilots) = scene(Some(Mapping::AllCore));
+    scene.engine.settings.policies.allocation = Some(Allocation::Equal);
+    // Six more have been asked for, and wait.
+    let spec = PlatformSpec { n_pilots_min: 8, n_pilots_max: 8, ..platform(8, 4) };
+    scene.attach(spec);
+    let jobs = two_jobs(&mut scene, [100, 100]);
+    let mut found = dealt(&mut scene, &pilots, jobs);
+    found.sort_by_key(|node| std::cmp::Reverse(node[0]));
+    assert_eq!(found, [[4, 0], [0, 4]]);
+}
+
+#[test]
+fn a_node_that_cannot_be_divided_is_for_one_application() {
+    let mut scene = Scene::new();
+    scene.engine.settings.policies = Policies { mapping: Some(MAF), ..Policies::default() };
+    let pilots = [3, 3].map(|cores| scene.pilot(cores));
+    teach(&mut scene, 20, 10);
+    let jobs = two_jobs(&mut scene, [100, 100]);
+    let mut found = dealt(&mut scene, &pilots, jobs);
+    found.sort_by_key(|node| std::cmp::Reverse(node[0]));
+    assert_eq!(found, [[3, 0], [0, 3]]);
+}
+
+#[test]
 fn a_task_that_is_wider_than_its_part_of_a_node_is_not_divided() {
     let (mut scene, pilots) = scene(Some(MAF));
     teach(&mut scene, 20, 10);
@@ -115,7 +163,7 @@ fn nodes_keep_their_mix_when_others_come() {
 
 #[test]
 fn what_company_costs_is_learned_from_tasks_that_had_it_all_the_time() {
-    let (mut scene, [pilot, _]) = scene(None);
+    let (mut scene, [pilot, other]) = scene(None);
     scene.engine.settings.policies.bundling = Bundling::Single;
     let [docking, search] = two_jobs(&mut scene, [3, 100]);
     let known = |scene: &mut Scene, application: &str| {
@@ -130,22 +178,28 @@ fn what_company_costs_is_learned_from_tasks_that_had_it_all_the_time() {
     assert_eq!(dealt, [[2, 2]]);
     scene.wait_awake(10);
     took(&mut scene, pilot, docking, "0", 10);
-    assert!(known(&mut scene, "docking").is_empty(), "it is written down after a second");
-    scene.wait_awake(1);
-    let with_search = (Some(vec!["search".to_owned()]), 1, 10);
-    assert_eq!(known(&mut scene, "docking"), [with_search]);
-    // From now on there are three: it has had the same company, its like and the other application, all the time.
-    scene.wait_awake(3);
-    took(&mut scene, pilot, docking, "1", 14);
-    scene.wait_awake(1);
-    assert_eq!(known(&mut scene, "docking")[0].1, 2);
-    took(&mut scene, pilot, docking, "2", 4);
+    scene.wait_awake(10);
+    assert!(
+        known(&mut scene, "docking").is_empty(),
+        "of those that end so soon only the shortest would count"
+    );
+    took(&mut scene, pilot, docking, "1", 20);
+    assert!(known(&mut scene, "docking").is_empty(), "it is written down after ten seconds");
+    scene.wait_awake(10);
+    assert_eq!(known(&mut scene, "docking"), [(Some(vec!["search".to_owned()]), 1, 20)]);
+    took(&mut scene, pilot, docking, "2", 20);
     // Searches are among themselves now, but those that end were not from their beginning on.
-    took(&mut scene, pilot, search, "0", 15);
-    scene.wait_awake(1);
+    scene.wait_awake(30);
+    took(&mut scene, pilot, search, "0", 31);
+    scene.wait_awake(10);
     assert!(known(&mut scene, "search").is_empty());
-    scene.wait_awake(19);
+    scene.wait_awake(40);
     took(&mut scene, pilot, search, "3", 20);
-    scene.wait_awake(1);
+    // The end of the manager does not wait for that.
+    scene.say(|request| Event::ShutdownAsked { request, is_urgent: true });
+    for pilot in [pilot, other] {
+        let reason = crate::pull::LeaveReason::Told;
+        scene.say(|request| Event::PilotLeft { request, pilot, session_nonce: None, report: None, reason });
+    }
     assert_eq!(known(&mut scene, "search"), [(Some(vec![]), 1, 20)]);
 }

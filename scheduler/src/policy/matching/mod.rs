@@ -36,8 +36,8 @@ pub struct Candidate<'a> {
     pub user_share: Option<u64>,
     /// Whether all of its kind that is meant for that platform is taken already.
     pub is_dry: bool,
-    /// Whether its application has all cores of the node that are meant for it.
-    pub is_beyond: bool,
+    /// How its application stands on the pilot's node.
+    pub standing: Standing,
     /// How much that platform should serve its application.
     pub score: Score,
     /// Seconds of wall time that its open tasks are expected to take together.
@@ -46,6 +46,18 @@ pub struct Candidate<'a> {
     pub is_refill: bool,
     /// The serving counter when it was last given a bundle; 0: never.
     pub last_served: u64,
+}
+
+/// How an application stands on a node, the best first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// Cores that are meant for it are free, or nobody says.
+    #[default]
+    Within,
+    /// It has those that are meant for it.
+    Beyond,
+    /// They are meant for others.
+    Stranger,
 }
 
 /// The policies of this layer, by the words of the `policies:` block.
@@ -98,7 +110,7 @@ impl Matching {
         };
         // Shares, quotas and nodes come before the order of any policy of this layer, and priorities before shares.
         let key =
-            |c: &Candidate<'_>| (std::cmp::Reverse(c.priority), c.is_over_share(), c.is_dry, c.is_beyond);
+            |c: &Candidate<'_>| (std::cmp::Reverse(c.priority), c.is_over_share(), c.is_dry, c.standing);
         let is_before = |a: &Candidate<'_>, b: &Candidate<'_>| match key(a).cmp(&key(b)) {
             Ordering::Equal => of_layer(a, b),
             order => order.is_lt(),
@@ -117,7 +129,7 @@ fn is_better(a: &Candidate<'_>, b: &Candidate<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Candidate, Matching, application::Score};
+    use super::{Candidate, Matching, Standing, application::Score};
     use crate::{ids::JobId, time::Time};
 
     const N_NUMBERS: usize = 12;
@@ -136,7 +148,7 @@ mod tests {
             less,
             work_left,
             is_dry,
-            is_beyond,
+            standing,
         ] = numbers;
         Candidate {
             job: JobId(job),
@@ -148,7 +160,7 @@ mod tests {
             user_held_here,
             user_share: Some(1),
             is_dry: is_dry == 1,
-            is_beyond: is_beyond == 1,
+            standing: if standing == 1 { Standing::Beyond } else { Standing::Within },
             score: Score(0.0, -(less as f64)),
             work_left,
             is_refill: is_no_refill == 0,

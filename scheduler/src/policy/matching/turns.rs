@@ -23,7 +23,7 @@ pub(super) fn is_before(a: &Candidate<'_>, b: &Candidate<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Candidate, Matching, application::Score};
+    use super::super::{Candidate, Matching, Standing, application::Score};
     use crate::{ids::JobId, time::Time};
 
     fn job(id: u64, user: &'static str, user_held_cores: u64, held_cores: u64) -> Candidate<'static> {
@@ -37,7 +37,7 @@ mod tests {
             user_held_here: 0,
             user_share: None,
             is_dry: false,
-            is_beyond: false,
+            standing: Standing::Within,
             score: Score(0.0, 0.0),
             work_left: 0,
             is_refill: false,
