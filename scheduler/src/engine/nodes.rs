@@ -140,8 +140,10 @@ fn combinations(ground: &Ground<'_>, names: &[&str], widest: &[u64], known: &Nei
     for bits in 1_u32..1 << names.len() {
         let members: Vec<usize> = (0..names.len()).filter(|n| bits & 1 << n != 0).collect();
         let (n_members, piece) = (members.len() as u64, ground.cores / members.len() as u64);
-        let is_filled = |member: &usize| piece >= widest[*member] && piece % widest[*member].max(1) == 0;
-        let is_whole = n_members == 1 || ground.cores % n_members == 0 && members.iter().all(is_filled);
+        let is_filled =
+            |member: &usize| piece >= widest[*member] && piece.is_multiple_of(widest[*member].max(1));
+        let is_whole =
+            n_members == 1 || ground.cores.is_multiple_of(n_members) && members.iter().all(is_filled);
         if !SIZES.contains(&members.len()) || !is_whole {
             continue;
         }
