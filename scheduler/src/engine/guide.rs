@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     Turn, divide,
     durable::{Durable, Job},
-    nodes::{Nodes, grounds},
+    nodes::{Nodes, clusters},
     quotas::{Divided, Quotas},
     runtimes::Runtimes,
     volatile::{Timer, Volatile},
@@ -185,8 +185,8 @@ impl Turn<'_> {
         }
         if let Some(policy) = policies.mapping {
             let mut nodes = Nodes::default();
-            for ground in grounds(self.durable, self.volatile, &guide) {
-                nodes.map(policy, &ground, self.durable.neighbours(), &before.nodes);
+            for cluster in clusters(self.durable, self.volatile, &guide) {
+                nodes.map(policy, &cluster, self.durable.neighbours(), &before.nodes);
             }
             guide.nodes = nodes;
         }
@@ -229,8 +229,7 @@ struct User<'a> {
 impl<'a> Scene<'a> {
     fn of(durable: &'a Durable, volatile: &Volatile) -> Scene<'a> {
         let mut users = BTreeMap::<&str, User<'_>>::new();
-        let open = |id: &JobId| durable.jobs().get(id).filter(|job| !job.is_paused && !job.open.is_empty());
-        for job in volatile.jobs.keys().filter_map(open) {
+        for job in open_jobs(durable, volatile) {
             let wanted = cores_wanted(job);
             let user = users.entry(&job.request.user).or_default();
             let of_application = user.applications.entry(&job.request.application).or_default();
@@ -299,7 +298,13 @@ impl<'a> Scene<'a> {
     }
 }
 
+/// Jobs that could give out tasks, now or later.
+pub(super) fn open_jobs<'a>(durable: &'a Durable, volatile: &Volatile) -> impl Iterator<Item = &'a Job> {
+    let open = |id| durable.jobs().get(id).filter(|job| !job.is_paused && !job.open.is_empty());
+    volatile.jobs.keys().filter_map(open)
+}
+
 /// Cores that a job's open tasks would take if all ran at once.
-fn cores_wanted(job: &Job) -> u64 {
+pub(super) fn cores_wanted(job: &Job) -> u64 {
     job.open.len().saturating_mul(u64::from(job.request.needs.resources.cores))
 }

@@ -10,6 +10,7 @@ use super::{
     durable::Durable,
     experience::Experience,
     record::{JobResult, Record},
+    runtimes::mean,
     volatile::{PilotState, Timer, Volatile},
 };
 use crate::{
@@ -25,8 +26,9 @@ const N_COMPANIES_MAX: usize = 64;
 const UNTRIED: f64 = 0.99;
 /// What was measured is written down after so long.
 const KEPT_AFTER: Span = Span::from_secs(10);
-/// How many applications share a node whose company is learned: those that policies of mapping choose among.
-const N_MEMBERS: [usize; 3] = [1, 2, 4];
+/// How many applications may share a node by policies of mapping (the paper's AllCore, TwoApp and FourApp): what others
+/// cost is not learned.
+pub(super) const N_MEMBERS: [usize; 3] = [1, 2, 4];
 
 /// Beside whom a task runs.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -137,11 +139,6 @@ impl Neighbours {
         let best = || known.values().map(Known::mean_s).reduce(f64::min);
         known.get(&Company::Nobody).map(Known::mean_s).or_else(best)
     }
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, n) = values.fold((0.0, 0_u32), |(sum, n), value| (sum + value, n + 1));
-    (n > 0).then(|| sum / f64::from(n))
 }
 
 /// Whose tasks are on a node, where something is to be learned from that: one task alone, or a full node.

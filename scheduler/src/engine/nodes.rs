@@ -6,7 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    durable::Durable, guide::Guide, neighbours::Neighbours, quotas::Divided, settings::Settings,
+    durable::Durable,
+    guide::{Guide, cores_wanted, open_jobs},
+    neighbours::{N_MEMBERS, Neighbours},
+    quotas::Divided,
+    serve::cores_of,
+    settings::Settings,
     volatile::Volatile,
 };
 use crate::{
@@ -23,8 +28,6 @@ use crate::{
 
 /// Applications of a platform that are mapped at most, those with the most cores; all nodes are as much for others.
 const N_APPLICATIONS_MAX: usize = 6;
-/// How many may share a node (the paper's AllCore, TwoApp and FourApp).
-const SIZES: [usize; 3] = [1, 2, 4];
 
 /// Cores of a node that are meant for each application.
 pub type Mix = BTreeMap<String, u64>;
@@ -48,7 +51,7 @@ pub(super) struct Part {
 }
 
 /// A platform to be mapped.
-pub(super) struct Ground<'a> {
+pub(super) struct Cluster<'a> {
     pub(super) platform: PlatformId,
     /// Cores of a node.
     pub(super) cores: u64,
@@ -64,9 +67,9 @@ impl Nodes {
     }
 
     /// Maps a platform. Nodes whose mix is still wanted keep it (paper 000: redistribution).
-    pub(super) fn map(&mut self, policy: Mapping, ground: &Ground<'_>, known: &Neighbours, before: &Nodes) {
+    pub(super) fn map(&mut self, policy: Mapping, cluster: &Cluster<'_>, known: &Neighbours, before: &Nodes) {
         let mut wanted = BTreeMap::<Mix, u64>::new();
-        for (mix, n_nodes) in mixes(policy, ground, known) {
+        for (mix, n_nodes) in mixes(policy, cluster, known) {
             *wanted.entry(mix).or_default() += n_nodes;
         }
         let first = self.mixes.len();
@@ -74,7 +77,7 @@ impl Nodes {
         // Of the mixes of before, few as they are, which it is now.
         let mut now = BTreeMap::<usize, Option<usize>>::new();
         let mut others = Vec::new();
-        for pilot in &ground.pilots {
+        for pilot in &cluster.pilots {
             let same = before.of.get(pilot).and_then(|held| {
                 *now.entry(*held).or_insert_with(|| mixes.iter().position(|mix| *mix == before.mixes[*held]))
             });
@@ -89,33 +92,33 @@ impl Nodes {
         let rest =
             n_left.iter().enumerate().flat_map(|(mix, n)| std::iter::repeat_n(first + mix, *n as usize));
         self.of.extend(others.into_iter().zip(rest));
-        self.mapped.insert(ground.platform, mixes.iter().flat_map(|mix| mix.keys().cloned()).collect());
+        self.mapped.insert(cluster.platform, mixes.iter().flat_map(|mix| mix.keys().cloned()).collect());
         self.mixes.extend(mixes);
     }
 }
 
 /// Mixes, and on how many nodes each is to be.
-fn mixes(policy: Mapping, ground: &Ground<'_>, known: &Neighbours) -> Vec<(Mix, u64)> {
+fn mixes(policy: Mapping, cluster: &Cluster<'_>, known: &Neighbours) -> Vec<(Mix, u64)> {
     let mut parts: Vec<(&str, Part)> =
-        ground.parts.iter().map(|(name, part)| (*name, *part)).filter(|(_, part)| part.cores > 0).collect();
+        cluster.parts.iter().map(|(name, part)| (*name, *part)).filter(|(_, part)| part.cores > 0).collect();
     parts.sort_by_key(|(name, part)| (std::cmp::Reverse(part.cores), *name));
     parts.truncate(N_APPLICATIONS_MAX);
     parts.sort_by_key(|(name, _)| *name);
     let names: Vec<&str> = parts.iter().map(|(name, _)| *name).collect();
     let (shares, widest): (Vec<u64>, Vec<u64>) =
         parts.iter().map(|(_, part)| (part.cores, part.widest)).unzip();
-    let combinations = combinations(ground, &names, &widest, known);
-    let alone = names.iter().map(|name| known.alone_s(ground.platform, name));
+    let combinations = combinations(cluster, &names, &widest, known);
+    let alone = names.iter().map(|name| known.alone_s(cluster.platform, name));
     let placed = policy.place(&Site {
-        n_nodes: ground.pilots.len() as u64,
-        cores_per_node: ground.cores,
+        n_nodes: cluster.pilots.len() as u64,
+        cores_per_node: cluster.cores,
         shares: &shares,
         alone: &alone.map(seconds).collect::<Vec<f64>>(),
         combinations: &combinations,
         affinity: CorunnerAffinity::default(),
-        seed: ground.platform.0,
+        seed: cluster.platform.0,
     });
-    named(&placed, &combinations, &names, ground.cores)
+    named(&placed, &combinations, &names, cluster.cores)
 }
 
 fn named(placed: &Placed, combinations: &[Combination], names: &[&str], cores: u64) -> Vec<(Mix, u64)> {
@@ -135,22 +138,27 @@ fn named(placed: &Placed, combinations: &[Combination], names: &[&str], cores: u
 
 /// Who may share a node. All of it, in equal pieces that tasks of each fill: in what is left over others would be, and
 /// nobody would learn what that company costs.
-fn combinations(ground: &Ground<'_>, names: &[&str], widest: &[u64], known: &Neighbours) -> Vec<Combination> {
+fn combinations(
+    cluster: &Cluster<'_>,
+    names: &[&str],
+    widest: &[u64],
+    known: &Neighbours,
+) -> Vec<Combination> {
     let mut all = Vec::new();
     for bits in 1_u32..1 << names.len() {
         let members: Vec<usize> = (0..names.len()).filter(|n| bits & 1 << n != 0).collect();
-        let (n_members, piece) = (members.len() as u64, ground.cores / members.len() as u64);
+        let (n_members, piece) = (members.len() as u64, cluster.cores / members.len() as u64);
         let is_filled =
             |member: &usize| piece >= widest[*member] && piece.is_multiple_of(widest[*member].max(1));
         let is_whole =
-            n_members == 1 || ground.cores.is_multiple_of(n_members) && members.iter().all(is_filled);
-        if !SIZES.contains(&members.len()) || !is_whole {
+            n_members == 1 || cluster.cores.is_multiple_of(n_members) && members.iter().all(is_filled);
+        if !N_MEMBERS.contains(&members.len()) || !is_whole {
             continue;
         }
         let runtime = |member: &usize| {
             let others: Vec<&str> =
                 members.iter().filter(|other| *other != member).map(|other| names[*other]).collect();
-            seconds(known.beside_s(ground.platform, names[*member], &others))
+            seconds(known.beside_s(cluster.platform, names[*member], &others))
         };
         all.push(Combination { runtimes: members.iter().map(runtime).collect(), members });
     }
@@ -182,10 +190,8 @@ impl<'a> Remains<'a> {
         let mut held = BTreeMap::<&str, u64>::new();
         for (job, tasks) in &volatile.pilots.get(&pilot)?.leases {
             let Some(job) = durable.jobs().get(job) else { continue };
-            // Of those that are sent ahead a slot has several.
-            let n_slots = tasks.len().div_ceil(settings.depth(job.totals.wall_mean()));
             let cores = held.entry(&job.request.application).or_default();
-            *cores = cores.saturating_add(n_slots.saturating_mul(job.request.needs.resources.cores.into()));
+            *cores = cores.saturating_add(cores_of(settings, job, tasks.len()));
         }
         Some(Remains { mix, mapped, held })
     }
@@ -204,7 +210,7 @@ impl<'a> Remains<'a> {
 }
 
 /// What there is to be mapped: platforms whose nodes have several cores. O(pilots + open jobs × platforms).
-pub(super) fn grounds<'a>(durable: &'a Durable, volatile: &Volatile, guide: &Guide) -> Vec<Ground<'a>> {
+pub(super) fn clusters<'a>(durable: &'a Durable, volatile: &Volatile, guide: &Guide) -> Vec<Cluster<'a>> {
     let wants = wants(durable, volatile);
     let mut pilots = BTreeMap::<PlatformId, Vec<PilotId>>::new();
     for (id, state) in volatile.pilots.iter().filter(|(_, state)| state.takes_part) {
@@ -216,13 +222,13 @@ pub(super) fn grounds<'a>(durable: &'a Durable, volatile: &Volatile, guide: &Gui
             pilots.entry(platform).or_default().push(*id);
         }
     }
-    let ground = |(platform, pilots): (PlatformId, Vec<PilotId>)| {
+    let cluster = |(platform, pilots): (PlatformId, Vec<PilotId>)| {
         let capacity = &durable.platforms().get(&platform)?.capacity;
         let cores = u64::from(capacity.cores);
         let parts = parts(durable, volatile, guide, &wants, (platform, capacity, pilots.len() as u64));
-        (cores > 1).then_some(Ground { platform, cores, pilots, parts })
+        (cores > 1).then_some(Cluster { platform, cores, pilots, parts })
     };
-    pilots.into_iter().filter_map(ground).collect()
+    pilots.into_iter().filter_map(cluster).collect()
 }
 
 /// By user, application and needs: cores that all open tasks would take.
@@ -230,11 +236,10 @@ type Wants<'a> = BTreeMap<&'a str, BTreeMap<(&'a str, &'a Resources), u64>>;
 
 fn wants<'a>(durable: &'a Durable, volatile: &Volatile) -> Wants<'a> {
     let mut wants = Wants::new();
-    let open = |id: &JobId| durable.jobs().get(id).filter(|job| !job.is_paused && !job.open.is_empty());
-    for job in volatile.jobs.keys().filter_map(open) {
+    for job in open_jobs(durable, volatile) {
         let (request, needs) = (&job.request, &job.request.needs.resources);
         let cores = wants.entry(&request.user).or_default().entry((&request.application, needs)).or_default();
-        *cores = cores.saturating_add(job.open.len().saturating_mul(needs.cores.into()));
+        *cores = cores.saturating_add(cores_wanted(job));
     }
     wants
 }

@@ -125,7 +125,8 @@ impl<'a> Runtimes<'a> {
     }
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+/// `None` of nothing.
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, n) = values.fold((0.0, 0_u32), |(sum, n), value| (sum + value, n + 1));
     (n > 0).then(|| sum / f64::from(n))
 }

@@ -374,12 +374,16 @@ pub(super) fn cores_held<'a>(
     let there = volatile.held_on.range((platform, JobId(0))..=(platform, JobId(u64::MAX)));
     for ((_, id), n_tasks) in there {
         let Some(job) = durable.jobs().get(id) else { continue };
-        // Of those that are sent ahead a slot has several.
-        let n_slots = n_tasks.div_ceil(settings.depth(job.totals.wall_mean()));
         let cores = held.entry(&job.request.user).or_default();
-        *cores = cores.saturating_add(n_slots.saturating_mul(job.request.needs.resources.cores.into()));
+        *cores = cores.saturating_add(cores_of(settings, job, *n_tasks));
     }
     held
+}
+
+/// Cores that so many tasks of a job hold. Of those that are sent ahead a slot has several.
+pub(super) fn cores_of(settings: &Settings, job: &Job, n_tasks: u64) -> u64 {
+    let n_slots = n_tasks.div_ceil(settings.depth(job.totals.wall_mean()));
+    n_slots.saturating_mul(job.request.needs.resources.cores.into())
 }
 
 /// Seconds that a job's open tasks are expected to take together; nothing where nothing is known.
