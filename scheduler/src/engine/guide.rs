@@ -80,6 +80,11 @@ impl Guide {
         &self.users
     }
 
+    #[cfg(test)]
+    pub fn made_at(&self) -> Option<Time> {
+        self.made_at
+    }
+
     /// Whether it divides platforms among users.
     pub fn has_shares(&self) -> bool {
         !self.shares.is_empty()

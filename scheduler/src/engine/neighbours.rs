@@ -24,8 +24,10 @@ const MEMORY: f64 = 200.0;
 const N_COMPANIES_MAX: usize = 64;
 /// What a task takes in a company that was never tried, of what it takes alone.
 const UNTRIED: f64 = 0.99;
-/// What was measured is written down after so long.
+/// What was measured is written down after so long, …
 const KEPT_AFTER: Span = Span::from_secs(10);
+/// … and of a company that nothing was known of: whom to map is decided by that.
+const NEW_AFTER: Span = Span::from_secs(1);
 /// How many applications may share a node by policies of mapping (the paper's AllCore, TwoApp and FourApp): what others
 /// cost is not learned.
 pub(super) const N_MEMBERS: [usize; 3] = [1, 2, 4];
@@ -212,7 +214,10 @@ impl Volatile {
         let all: Vec<_> = results.iter().filter_map(beside).collect();
         for (of, (n, wall_us)) in all {
             if self.measured.is_empty() {
-                self.timers.insert((now + KEPT_AFTER, Timer::Measured));
+                let (platform, application, company) = &of;
+                let known = durable.neighbours().of(*platform, application);
+                let is_known = known.is_some_and(|companies| companies.contains_key(company));
+                self.timers.insert((now + if is_known { KEPT_AFTER } else { NEW_AFTER }, Timer::Measured));
             }
             let sums = self.measured.entry(of).or_default();
             *sums = (sums.0.saturating_add(n), sums.1.saturating_add(wall_us));
@@ -221,7 +226,7 @@ impl Volatile {
 }
 
 impl Turn<'_> {
-    /// What was measured is written down, a record for each platform.
+    /// What was measured is written down, a record for each platform; whoever maps by it looks again.
     pub(super) fn keep_measured(&mut self) {
         let mut by_platform = BTreeMap::<PlatformId, Vec<Beside>>::new();
         for ((platform, application, company), (n, wall_us)) in std::mem::take(&mut self.volatile.measured) {
@@ -229,6 +234,9 @@ impl Turn<'_> {
         }
         for (platform, beside) in by_platform {
             self.record(Record::BesideMeasured { platform, beside, at: self.now });
+            if self.policies().mapping.is_some() {
+                self.want_guide();
+            }
         }
     }
 }

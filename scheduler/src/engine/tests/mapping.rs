@@ -184,12 +184,17 @@ fn what_company_costs_is_learned_from_tasks_that_had_it_all_the_time() {
         "of those that end so soon only the shortest would count"
     );
     took(&mut scene, pilot, docking, "1", 20);
-    assert!(known(&mut scene, "docking").is_empty(), "it is written down after ten seconds");
-    scene.wait_awake(10);
+    assert!(known(&mut scene, "docking").is_empty(), "it is written down after a second, as it is new");
+    scene.wait_awake(1);
     assert_eq!(known(&mut scene, "docking"), [(Some(vec!["search".to_owned()]), 1, 20)]);
+    scene.wait_awake(10);
     took(&mut scene, pilot, docking, "2", 20);
+    scene.wait_awake(9);
+    assert_eq!(known(&mut scene, "docking")[0].1, 1, "a second of that company after ten");
+    scene.wait_awake(1);
+    assert_eq!(known(&mut scene, "docking")[0].1, 2);
     // Searches are among themselves now, but those that end were not from their beginning on.
-    scene.wait_awake(30);
+    scene.wait_awake(20);
     took(&mut scene, pilot, search, "0", 31);
     scene.wait_awake(10);
     assert!(known(&mut scene, "search").is_empty());
@@ -202,4 +207,19 @@ fn what_company_costs_is_learned_from_tasks_that_had_it_all_the_time() {
         scene.say(|request| Event::PilotLeft { request, pilot, session_nonce: None, report: None, reason });
     }
     assert_eq!(known(&mut scene, "search"), [(Some(vec![]), 1, 20)]);
+}
+
+#[test]
+fn nodes_are_mapped_anew_as_soon_as_something_was_learned() {
+    let (mut scene, pilots) = scene(Some(Mapping::AllCore));
+    let [docking, search] = two_jobs(&mut scene, [100, 100]);
+    let dealt = dealt(&mut scene, &pilots, [docking, search]);
+    let searches_at = pilots[usize::from(dealt[0] == [4, 0])];
+    let made_at = |scene: &Scene| scene.engine.volatile.guide.made_at();
+    // Meanwhile it is looked at every thirty seconds.
+    scene.wait_awake(35);
+    let before = made_at(&scene);
+    took(&mut scene, searches_at, search, "0", 10);
+    scene.wait_awake(1);
+    assert!(made_at(&scene) > before, "{before:?}");
 }
