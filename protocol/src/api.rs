@@ -438,6 +438,19 @@ pub struct PolicyRequest {
     pub policy: String,
 }
 
+/// Tasks of a job that are to run once more, on a node that is nobody else's meanwhile.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ProfilingRequest {
+    /// The platform.
+    pub platform: String,
+    /// How many at a time of its application, with those of other such jobs; 1 or more.
+    pub slots: u64,
+    /// How many of them, the first ones; 1 or more, and all if there are fewer.
+    pub tasks: u64,
+}
+
 /// What is to be forgotten.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

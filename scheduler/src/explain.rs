@@ -213,6 +213,11 @@ pub enum Reason {
         mean_end: Option<Span>,
         mean_end_without: Option<Span>,
     },
+    Profiling {
+        platform: String,
+        pilot: Option<PilotId>,
+        jobs: Vec<(JobId, u64)>,
+    },
     NodeMeantFor {
         policy: String,
         parts: Vec<(String, u64, Option<Span>)>,
@@ -506,6 +511,15 @@ impl Reason {
             ),
             Reason::PilotIdle { since, timeout } => {
                 write!(f, "it has had nothing to do for {since}; after {timeout} it is sent away")
+            }
+            Reason::Profiling { platform, pilot, jobs } => {
+                let node = pilot.map_or_else(
+                    || format!("waits for a node of {platform}"),
+                    |pilot| format!("has pilot {pilot} of {platform} for itself"),
+                );
+                let jobs: Vec<String> =
+                    jobs.iter().map(|(job, n)| format!("{n} task{} of job {job}", plural(*n))).collect();
+                write!(f, "a profiling run {node}: {} at a time", jobs.join(" and "))
             }
             Reason::JobPaused { .. }
             | Reason::JobOver { .. }

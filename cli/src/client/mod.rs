@@ -12,8 +12,8 @@ use protocol::{
     api::{
         AccessFile, Allocations, CancelRequest, Changed, DeclareRequest, ErrorAnswer, ErrorBody, Explanation,
         ForgetRequest, Jobs, LimitsRequest, Outputs, PREFIX, Pilots, Platforms, PoliciesAnswer,
-        PolicyRequest, Profiles, ReloadRequest, Reloaded, ShutDown, ShutdownRequest, Status, SubmitRequest,
-        Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo,
+        PolicyRequest, Profiles, ProfilingRequest, ReloadRequest, Reloaded, ShutDown, ShutdownRequest,
+        Status, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo,
     },
     job::JobSpec,
 };
@@ -276,6 +276,11 @@ impl Client {
     ) -> Result<Profiles, ClientError> {
         self.post("/profiles/declare", &DeclareRequest { application: application.to_owned(), declared })
             .await
+    }
+
+    /// Runs tasks of a job once more, on a node that is nobody else's meanwhile.
+    pub async fn profile(&self, job: JobId, request: &ProfilingRequest) -> Result<Submitted, ClientError> {
+        self.post(&format!("/jobs/{job}/profile"), request).await
     }
 
     /// What was learned of applications.

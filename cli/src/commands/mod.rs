@@ -18,6 +18,7 @@ mod pilots;
 mod platform;
 mod platforms;
 mod policies;
+mod profile;
 mod profiles;
 mod reproduce;
 mod resume;
@@ -81,6 +82,8 @@ pub enum Command {
     Policies(policies::PoliciesArgs),
     /// Show which share of what waits is meant for which platform
     Weights(weights::WeightsArgs),
+    /// Measure what applications take alone and beside each other
+    Profile(profile::ProfileArgs),
     /// Show what was learned of applications, or forget it
     Profiles(profiles::ProfilesArgs),
     /// Try, show, pause or limit platforms
@@ -142,6 +145,7 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Platforms(args) => platforms::run(args).await,
         Command::Policies(args) => policies::run(args).await,
         Command::Weights(args) => weights::run(args).await,
+        Command::Profile(args) => profile::run(args).await,
         Command::Profiles(args) => profiles::run(args).await,
         Command::Platform(args) => platform::run(*args).await,
         Command::Allocation(args) => allocation::run(args).await,

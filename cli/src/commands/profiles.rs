@@ -222,7 +222,12 @@ fn print_beside(view: &ViewArgs, profile: &ProfileView) -> Result<(), Failure> {
             ]);
         }
     }
-    show::print(&format!("\n{}", table.render(&Screen::stdout())))
+    let mut text = format!("\n{}", table.render(&Screen::stdout()));
+    for known in profile.platforms.iter().filter(|known| !known.beside.is_empty()) {
+        let tasks = counted(known.degree.into(), "task");
+        text += &format!("a node of {} gains from no more than {tasks} at a time\n", known.platform);
+    }
+    show::print(&text)
 }
 
 fn memory(known: &ExperienceView) -> String {

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use protocol::{
-    api::{Changed, Jobs, SubmitRequest, Submitted, TaskSelection},
+    api::{Changed, Jobs, ProfilingRequest, SubmitRequest, Submitted, TaskSelection},
     codec::Format,
     job::{JobSpec, limits::SPEC_BYTES_MAX},
 };
@@ -118,6 +118,40 @@ pub(super) async fn retry(
     InBody(selection): InBody<TaskSelection>,
 ) -> Result<Response, ApiError> {
     change(&context, user, id, JobChange::Retry(selected(&selection)?)).await
+}
+
+/// Runs tasks of a job once more, for a profiling run. None is tried twice, and the first failure ends it.
+pub(super) async fn profile(
+    State(context): State<Shared>,
+    user: User,
+    InPath(id): InPath<JobId>,
+    InBody(ProfilingRequest { platform, slots, tasks }): InBody<ProfilingRequest>,
+) -> Result<Response, ApiError> {
+    for (field, found) in [("slots", slots), ("tasks", tasks)] {
+        if found == 0 {
+            return Err(ApiError::bad_request(format!("{field}: found 0; write 1 or more")));
+        }
+    }
+    context.own_job(&user, id).await?;
+    let text = context.spec(id).await?;
+    let spec: JobSpec = serde_json::from_str(&text).map_err(|e| ApiError::damaged(id, &e.to_string()))?;
+    let job = request_of(spec, user.name, text);
+    let job = JobRequest {
+        name: format!("profiling {} on {platform}", job.application),
+        n_tasks: job.n_tasks.min(tasks),
+        retries: 0,
+        max_failures: Some(0),
+        ..job
+    };
+    let n_tasks = job.n_tasks;
+    let event = |request| Event::ProfilingAsked { request, job: Box::new(job), platform, n_slots: slots };
+    match context.state.handle.ask(event).await? {
+        Answer::Submitted { job, is_repeat } => {
+            Ok(json(StatusCode::CREATED, &Submitted { job, n_tasks, is_repeat }))
+        }
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
 }
 
 async fn change(context: &Context, user: User, job: JobId, change: JobChange) -> Result<Response, ApiError> {

@@ -13,9 +13,9 @@ use protocol::{
     api::{
         self, Allocations, AllocationsQuery, CancelRequest, Changed, DeclareRequest, EventsQuery,
         Explanation, ForgetRequest, Jobs, LimitsRequest, Outputs, OutputsQuery, Pilots, PilotsQuery,
-        Platforms, PoliciesAnswer, PolicyRequest, Profiles, ReloadRequest, Reloaded, ShutDown,
-        ShutdownRequest, Status, StreamEvent, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks,
-        TasksQuery, VersionInfo,
+        Platforms, PoliciesAnswer, PolicyRequest, Profiles, ProfilingRequest, ReloadRequest, Reloaded,
+        ShutDown, ShutdownRequest, Status, StreamEvent, SubmitRequest, Submitted, TaskDetail, TaskSelection,
+        Tasks, TasksQuery, VersionInfo,
     },
     job::{
         JobSpec,
@@ -214,6 +214,14 @@ fn routes_of_policies() -> Vec<Route> {
             json::<WeightsView>(),
             show::weights,
         ),
+        post(
+            "/jobs/{id}/profile",
+            "Run tasks of a job once more, as a new one, on a node that is nobody else's meanwhile.",
+            json::<Submitted>(),
+            jobs::profile,
+        )
+        .body::<ProfilingRequest>()
+        .status("201"),
         get("/profiles", "What was learned of applications.", json::<Profiles>(), show::profiles),
         post(
             "/profiles/declare",

@@ -99,7 +99,7 @@ struct ReadyJob {
 
 fn kinds(durable: &Durable, volatile: &Volatile) -> BTreeMap<Kind, Ready> {
     let mut kinds = BTreeMap::<Kind, Ready>::new();
-    for (id, leases) in &volatile.jobs {
+    for (id, leases) in volatile.jobs.iter().filter(|(_, leases)| leases.profiled_on.is_none()) {
         let Some(job) = durable.jobs().get(id).filter(|job| !job.is_paused) else { continue };
         let (application, needs) = (job.request.application.clone(), job.request.needs.resources.clone());
         let ready = kinds.entry(Kind { application, needs }).or_default();

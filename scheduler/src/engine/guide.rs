@@ -285,7 +285,8 @@ impl<'a> Scene<'a> {
             let runtimes = known.guess(application);
             let mean = runtimes.iter().sum::<f64>() / runtimes.len().max(1) as f64;
             rates.push(runtimes.iter().map(|runtime| mean / runtime).collect::<Vec<f64>>());
-            degrees.push(self.platforms.iter().map(|id| self.degree(*id, application)).collect::<Vec<u32>>());
+            let degree = |id: &PlatformId| self.durable.degree(*id, application);
+            degrees.push(self.platforms.iter().map(degree).collect::<Vec<u32>>());
         }
         let importance = Importance::new(&rates, &degrees);
         let of_platform = |(node, id): (usize, &PlatformId)| {
@@ -294,19 +295,27 @@ impl<'a> Scene<'a> {
         };
         self.platforms.iter().enumerate().map(of_platform).collect()
     }
+}
 
-    /// How many tasks of an application a pilot's cores run well at a time: what keeps no core busy goes to data.
-    fn degree(&self, id: PlatformId, application: &str) -> u32 {
-        let n_cores = self.durable.platforms().get(&id).map_or(1, |spec| spec.capacity.cores);
-        let cpu_share = self.durable.known(id, application).cpu_share().unwrap_or(1.0);
-        degree(1.0 - cpu_share.clamp(0.0, 1.0), n_cores)
+impl Durable {
+    /// How many tasks of an application a pilot's cores run well at a time: as throughput grows from one task to as
+    /// many as there are cores, where both were measured; else what keeps no core busy goes to data.
+    pub fn degree(&self, id: PlatformId, application: &str) -> u32 {
+        let n_cores = self.platforms().get(&id).map_or(1, |spec| spec.capacity.cores);
+        let idle = || 1.0 - self.known(id, application).cpu_share().unwrap_or(1.0).clamp(0.0, 1.0);
+        let lost = self.neighbours().loss_beside_its_like(id, application);
+        degree(lost.unwrap_or_else(idle), n_cores)
     }
 }
 
-/// Jobs that could give out tasks, now or later.
+/// Jobs that could give out tasks to any pilot, now or later.
 pub(super) fn open_jobs<'a>(durable: &'a Durable, volatile: &Volatile) -> impl Iterator<Item = &'a Job> {
     let open = |id| durable.jobs().get(id).filter(|job| !job.is_paused && !job.open.is_empty());
-    volatile.jobs.keys().filter_map(open)
+    volatile
+        .jobs
+        .iter()
+        .filter(|(_, leases)| leases.profiled_on.is_none())
+        .filter_map(move |(id, _)| open(id))
 }
 
 /// Cores that a job's open tasks would take if all ran at once.

@@ -255,6 +255,9 @@ pub enum Event {
     PoliciesAsked { request: RequestId, by: String, before: Policies, policies: Policies },
     /// A user submits a job.
     JobSubmitted { request: RequestId, job: Box<JobRequest> },
+    /// A user submits a job for the profiling run of a platform, of that name: so many tasks at a time, on a node that
+    /// is nobody else's meanwhile.
+    ProfilingAsked { request: RequestId, job: Box<JobRequest>, platform: String, n_slots: u64 },
     /// A user asks to change jobs.
     JobChangeAsked { request: RequestId, caller: Caller, job: JobId, change: JobChange },
     /// A reader asks.
@@ -351,6 +354,20 @@ pub enum Refusal {
     /// Nothing was learned of it.
     #[error("nothing is known of an application {0:?}")]
     NoProfile(String),
+    /// A task would never begin there.
+    #[error("a node of {0:?} has not the room or the time for a task")]
+    NoRoom(String),
+    /// Nothing is asked of it.
+    #[error("platform {0:?} rests; `pilotfish platform resume {0}` lets it go on")]
+    Rests(String),
+    /// Somebody else measures there.
+    #[error("a profiling run of {user} is under way on {platform:?}; try it again when that is over")]
+    Profiles {
+        /// The platform.
+        platform: String,
+        /// Whose run it is.
+        user: String,
+    },
     /// Somebody else was sooner.
     #[error("somebody else has set policies meanwhile; look at them again")]
     PoliciesChanged,

@@ -72,7 +72,7 @@ impl Engine {
             assert_eq!(state.capacity, held.node.capacity, "pilot {id} has another capacity than its node");
             assert_eq!(
                 state.takes_part,
-                held.drain.is_none(),
+                held.drain.is_none() && self.volatile.profiling_at(*id).is_none(),
                 "pilot {id} takes part while it drains, or not"
             );
             let is_idle = state.is_synced && state.leases.is_empty();
@@ -109,7 +109,7 @@ impl Engine {
         }
         let n_keepers = pilots.values().filter(|state| state.keeps_for.is_some()).count();
         assert_eq!(self.volatile.n_keepers, n_keepers, "pilots that keep cores");
-        let has_ready = |id: &&JobId| !jobs[*id].ready.is_empty();
+        let has_ready = |id: &&JobId| !jobs[*id].ready.is_empty() && jobs[*id].profiled_on.is_none();
         let ready: BTreeSet<JobId> = jobs.keys().filter(has_ready).copied().collect();
         user_cores.retain(|_, n_cores| *n_cores > 0);
         assert_eq!(self.volatile.ready, ready, "jobs with ready tasks");

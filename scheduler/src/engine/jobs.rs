@@ -5,24 +5,40 @@ use super::{
     interface::{Answer, Caller, JobChange, JobRequest, Notice, Refusal, RequestId},
     record::{CancelCause, Record},
 };
-use crate::{ids::JobId, pull::PilotCommand, ranges::TaskSet};
+use crate::{
+    ids::{JobId, PlatformId},
+    pull::PilotCommand,
+    ranges::TaskSet,
+};
 
 impl Turn<'_> {
-    pub(super) fn submit_job(&mut self, request: RequestId, job: JobRequest) {
+    /// Takes a job, of that platform's profiling run if one is named; gives it, if it is new.
+    pub(super) fn submit_job(
+        &mut self,
+        request: RequestId,
+        job: JobRequest,
+        profiled_on: Option<PlatformId>,
+    ) -> Option<JobId> {
         if let Some(known) = job.submission_key.as_deref().and_then(|key| self.durable.submission(key)) {
-            return self.answer(request, Answer::Submitted { job: known, is_repeat: true });
+            self.answer(request, Answer::Submitted { job: known, is_repeat: true });
+            return None;
         }
         if self.volatile.shutdown.is_some() {
-            return self.refuse(request, Refusal::ShuttingDown);
+            self.refuse(request, Refusal::ShuttingDown);
+            return None;
         }
         let id = JobId(self.durable.jobs().last_key_value().map_or(1, |(last, _)| last.0 + 1));
         self.record(Record::JobAccepted { job: id, request: job, at: self.now });
         self.open_job(id);
+        if let Some(leases) = self.volatile.jobs.get_mut(&id) {
+            leases.profiled_on = profiled_on;
+        }
         let ready = self.durable.jobs().get(&id).map(|job| job.open.clone()).unwrap_or_default();
         self.volatile.add_ready(id, &ready);
         self.stir_platforms();
         self.notify(Notice::JobChanged(id));
         self.answer(request, Answer::Submitted { job: id, is_repeat: false });
+        Some(id)
     }
 
     pub(super) fn change_job(&mut self, request: RequestId, caller: &Caller, id: JobId, change: JobChange) {
@@ -114,6 +130,7 @@ impl Turn<'_> {
         if self.durable.jobs().get(&id).is_none_or(|job| job.ended_at.is_none()) {
             return;
         }
+        self.note_profiled(id);
         self.volatile.remove_job(id);
         self.want_guide();
         self.notify(Notice::JobEnded(id));

@@ -28,6 +28,7 @@ mod offer;
 mod operators;
 mod pilots;
 mod placing;
+mod profiling;
 mod provision;
 pub mod quotas;
 mod reasons;
@@ -156,7 +157,10 @@ impl Turn<'_> {
             Event::PoliciesAsked { request, by, before, policies } => {
                 self.set_policies(request, by, before, policies);
             }
-            Event::JobSubmitted { request, job } => self.submit_job(request, *job),
+            Event::JobSubmitted { request, job } => _ = self.submit_job(request, *job, None),
+            Event::ProfilingAsked { request, job, platform, n_slots } => {
+                self.submit_profiling(request, *job, (platform, n_slots));
+            }
             Event::JobChangeAsked { request, caller, job, change } => {
                 self.change_job(request, &caller, job, change);
             }
@@ -217,6 +221,7 @@ impl Turn<'_> {
                 }
                 Timer::Guide => self.renew_guide(),
                 Timer::Measured => self.keep_measured(),
+                Timer::Profiling(platform) => self.end_profiling(platform),
                 Timer::Grace => self.volatile.stir_all(),
             }
         }

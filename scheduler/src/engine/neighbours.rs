@@ -26,7 +26,7 @@ const N_COMPANIES_MAX: usize = 64;
 const UNTRIED: f64 = 0.99;
 /// What was measured is written down after so long, …
 const KEPT_AFTER: Span = Span::from_secs(10);
-/// … and of a company that nothing was known of: whom to map is decided by that.
+/// … and of a company that nothing was known of, or in a profiling run: somebody waits for that.
 const NEW_AFTER: Span = Span::from_secs(1);
 /// How many applications may share a node by policies of mapping (the paper's AllCore, TwoApp and FourApp): what others
 /// cost is not learned.
@@ -135,6 +135,14 @@ impl Neighbours {
         self.measured_s(platform, application, others).or_else(one_by_one).or_else(untried)
     }
 
+    /// What beside its like a task loses of its pace, 0 to 1; `None`: it was not measured both alone and so.
+    pub fn loss_beside_its_like(&self, platform: PlatformId, application: &str) -> Option<f64> {
+        let known = self.of(platform, application)?;
+        let alone_s = known.get(&Company::Nobody)?.mean_s();
+        let together_s = self.measured_s(platform, application, &[])?;
+        Some(1.0 - (alone_s / together_s).clamp(0.0, 1.0)).filter(|loss| loss.is_finite())
+    }
+
     /// Seconds of a task that nothing runs beside; where none has run so, as it takes in the best company.
     pub fn alone_s(&self, platform: PlatformId, application: &str) -> Option<f64> {
         let known = self.of(platform, application)?;
@@ -213,14 +221,22 @@ impl Volatile {
         };
         let all: Vec<_> = results.iter().filter_map(beside).collect();
         for (of, (n, wall_us)) in all {
-            if self.measured.is_empty() {
-                let (platform, application, company) = &of;
-                let known = durable.neighbours().of(*platform, application);
-                let is_known = known.is_some_and(|companies| companies.contains_key(company));
-                self.timers.insert((now + if is_known { KEPT_AFTER } else { NEW_AFTER }, Timer::Measured));
-            }
+            let (platform, application, company) = &of;
+            let known = durable.neighbours().of(*platform, application);
+            let is_known = known.is_some_and(|companies| companies.contains_key(company));
+            let is_awaited = !is_known || self.profiling_at(id).is_some();
+            self.arm_measured(now + if is_awaited { NEW_AFTER } else { KEPT_AFTER });
             let sums = self.measured.entry(of).or_default();
             *sums = (sums.0.saturating_add(n), sums.1.saturating_add(wall_us));
+        }
+    }
+
+    fn arm_measured(&mut self, at: Time) {
+        if self.measured_due_at.is_none_or(|due_at| at < due_at) {
+            if let Some(due_at) = self.measured_due_at.replace(at) {
+                self.timers.remove(&(due_at, Timer::Measured));
+            }
+            self.timers.insert((at, Timer::Measured));
         }
     }
 }
@@ -228,6 +244,7 @@ impl Volatile {
 impl Turn<'_> {
     /// What was measured is written down, a record for each platform; whoever maps by it looks again.
     pub(super) fn keep_measured(&mut self) {
+        self.volatile.measured_due_at = None;
         let mut by_platform = BTreeMap::<PlatformId, Vec<Beside>>::new();
         for ((platform, application, company), (n, wall_us)) in std::mem::take(&mut self.volatile.measured) {
             by_platform.entry(platform).or_default().push(Beside { application, company, n, wall_us });
@@ -271,6 +288,9 @@ mod tests {
         known.learn(HERE, &[beside(Company::Nobody, 1, 8)]);
         assert_eq!(known.alone_s(HERE, "docking"), Some(8.0));
         assert_eq!(known.alone_s(PlatformId(2), "docking"), None);
+        // 8 s alone and 20 s with its like: five cores do as much as two.
+        assert_eq!(known.loss_beside_its_like(HERE, "docking"), Some(0.6));
+        assert_eq!(known.loss_beside_its_like(HERE, "search"), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{
     quotas::Divided,
     serve::cores_of,
     settings::Settings,
-    volatile::Volatile,
+    volatile::{JobLeases, Volatile},
 };
 use crate::{
     ids::{JobId, PilotId, PlatformId},
@@ -323,7 +323,8 @@ fn meant<'a>(
         }
     }
     // Those that nobody divides are for whoever pulls.
-    for (id, _) in volatile.jobs.iter().filter(|(_, leases)| leases.divided == Divided::Left) {
+    let is_left = |leases: &JobLeases| leases.divided == Divided::Left && leases.profiled_on.is_none();
+    for (id, _) in volatile.jobs.iter().filter(|(_, leases)| is_left(leases)) {
         if let Some(job) = durable.jobs().get(id) {
             meant.insert(&job.request.application, u64::MAX);
         }

@@ -91,6 +91,11 @@ impl<'a> Offer<'a> {
         self.now + needed(job, life) + self.settings.walltime_margin <= end
     }
 
+    /// Whether a task of the job could run there, if nothing else did.
+    pub(super) fn could_run(&self, job: &Job) -> bool {
+        job.request.needs.resources.fits_in(&self.pilot.node.capacity) && self.outlives(job)
+    }
+
     /// How many tasks of the job could be sent: those that can begin, and those ahead of need.
     pub(super) fn n_room(&self, choice: &Choice<'_>) -> u64 {
         let n_startable = self.n_startable(choice.job);

@@ -29,6 +29,7 @@ impl Turn<'_> {
             }
             PlatformChange::Mode(mode) => {
                 self.record(Record::PlatformModeSet { platform: id, mode, at: self.now });
+                self.dissolve_profiling(id);
             }
             PlatformChange::Limits { n_pilots_max, limits } => {
                 let n_pilots_min = spec.n_pilots_min.min(n_pilots_max);

@@ -49,6 +49,9 @@ pub struct ExperienceView {
     pub error_rate: Option<f64>,
     /// The largest peak memory of a success, bytes; 0: not known.
     pub memory_bytes_max: u64,
+    /// How many tasks a node runs well at a time, as far as is known.
+    #[serde(default)]
+    pub degree: u32,
     /// What it takes in company, on nodes of several cores.
     #[serde(default)]
     pub beside: Vec<BesideView>,
@@ -76,7 +79,8 @@ impl Reader<'_> {
             let Some(spec) = self.durable.platforms().get(platform) else { continue };
             for (application, known) in known {
                 let beside = self.beside(*platform, application);
-                let view = ExperienceView { beside, ..experience(&spec.name, known) };
+                let degree = self.durable.degree(*platform, application);
+                let view = ExperienceView { degree, beside, ..experience(&spec.name, known) };
                 found.entry(application).or_default().push(view);
             }
         }
@@ -153,6 +157,7 @@ fn experience(platform: &str, known: &Experience) -> ExperienceView {
         cpu_share: known.cpu_share(),
         error_rate: known.error_rate(),
         memory_bytes_max: known.memory_bytes_max,
+        degree: 0,
         beside: Vec::new(),
     }
 }

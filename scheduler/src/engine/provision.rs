@@ -93,7 +93,7 @@ impl Turn<'_> {
     /// Sends those away that have been idle for too long, the longest idle first, down to the minimum. A node
     /// is only given back with its whole allocation: no pilot goes before all of them may.
     fn drain_idle(&mut self, id: PlatformId, spec: &PlatformSpec) {
-        let mut n_spare = self.durable.census(id).n_live.saturating_sub(spec.n_pilots_min as usize);
+        let mut n_spare = self.durable.census(id).n_live.saturating_sub(self.n_pilots_min(id, spec));
         let longest_idle = self.volatile.idle.range((id, Time(0), PilotId(0))..);
         let is_long = |since: Time| self.now.since(since) >= spec.idle_timeout;
         let idle = longest_idle.take_while(|(platform, since, _)| *platform == id && is_long(*since));
@@ -125,7 +125,7 @@ impl Turn<'_> {
         let (n_live, n_waiting) = n_pilots(self.settings, self.durable, id, self.now);
         let limit = n_waiting.saturating_add(1);
         let n_wanted = n_hypothetical(self.settings, self.durable, self.volatile, (id, spec), limit);
-        let n_above_minimum = n_live.saturating_sub(spec.n_pilots_min as usize);
+        let n_above_minimum = n_live.saturating_sub(self.n_pilots_min(id, spec));
         let mut n_spare = n_waiting.saturating_sub(n_wanted).min(n_above_minimum);
         let is_known = !self.volatile.is_in_grace();
         let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
@@ -165,7 +165,7 @@ impl Turn<'_> {
         }
         let (n_live, n_waiting) = n_pilots(self.settings, self.durable, id, self.now);
         let room = limits::room(self.durable, id, spec, self.now);
-        let missing = (spec.n_pilots_min as usize).saturating_sub(n_live);
+        let missing = self.n_pilots_min(id, spec).saturating_sub(n_live);
         let n_nodes = (spec.n_nodes as usize).max(1);
         let n_pilots_max = n_waiting.saturating_add(room.n.saturating_mul(n_nodes));
         let wanted = n_hypothetical(self.settings, self.durable, self.volatile, (id, spec), n_pilots_max);

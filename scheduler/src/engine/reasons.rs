@@ -107,6 +107,9 @@ impl Reader<'_> {
         if self.platforms().next().is_none() {
             return vec![Reason::NoPlatform];
         }
+        if let Some(profiling) = self.profiling_of(id) {
+            return vec![profiling];
+        }
         let spent = |id| limits::why_not_used(self.durable, self.volatile, id, job);
         let mut reasons: Vec<Reason> = self.platforms().map(|(id, _)| id).filter_map(spent).collect();
         if reasons.is_empty() || reasons.len() < self.platforms().count() {
@@ -194,10 +197,9 @@ impl Reader<'_> {
     fn first_in_line(&self, id: JobId, job: &Job) -> Option<Reason> {
         let cores = |id: &JobId| self.volatile.jobs.get(id).map_or(0, |leases| leases.held_cores);
         let may_begin = |id, job: &Job| limits::n_allowed(self.durable, self.volatile, id, job) > 0;
-        let rivals =
-            self.volatile.jobs.iter().filter(|(other, leases)| **other != id && !leases.ready.is_empty());
+        let rivals = self.volatile.ready.iter().filter(|other| **other != id);
         let rival = rivals
-            .filter_map(|(other, _)| Some((*other, self.durable.jobs().get(other)?)))
+            .filter_map(|other| Some((*other, self.durable.jobs().get(other)?)))
             .filter(|(_, rival)| !rival.is_paused && rival.request.priority >= job.request.priority)
             .filter(|(_, rival)| self.platforms().any(|(id, _)| may_begin(id, rival)))
             .max_by_key(|(other, rival)| (rival.request.priority, std::cmp::Reverse(*other)))?;
@@ -242,6 +244,7 @@ impl Reader<'_> {
             }),
         }
         reasons.extend(self.what_it_keeps(id));
+        reasons.extend(self.profiling_at(id, pilot.platform));
         reasons.extend(self.meant_for(id, pilot.platform));
         Ok(reasons)
     }

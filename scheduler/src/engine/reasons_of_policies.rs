@@ -47,6 +47,21 @@ impl Reader<'_> {
         Ok(reasons)
     }
 
+    /// The profiling run that a job is of.
+    pub(super) fn profiling_of(&self, id: JobId) -> Option<Reason> {
+        let platform = self.volatile.jobs.get(&id)?.profiled_on?;
+        let run = self.volatile.profiling.get(&platform)?;
+        let jobs = vec![(id, run.slots().get(&id).copied()?)];
+        Some(Reason::Profiling { platform: self.platform_name(platform), pilot: run.pilot(), jobs })
+    }
+
+    /// The profiling run that has a pilot's node.
+    pub(super) fn profiling_at(&self, id: PilotId, platform: PlatformId) -> Option<Reason> {
+        let run = self.volatile.profiling_at(id)?;
+        let jobs = run.slots().iter().map(|(job, n_slots)| (*job, *n_slots)).collect();
+        Some(Reason::Profiling { platform: self.platform_name(platform), pilot: Some(id), jobs })
+    }
+
     fn moves_of(&self, application: &str) -> Vec<Reason> {
         let changes = self.volatile.guide.weights.changes();
         let moves = changes.rev().filter(|change| change.kind.application == application);

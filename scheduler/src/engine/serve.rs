@@ -26,6 +26,10 @@ const N_BUNDLES_MAX: usize = 16;
 impl Turn<'_> {
     /// Leases tasks to a pilot until it has enough, or nothing is left that fits.
     pub(super) fn fill(&mut self, id: PilotId) -> Vec<Bundle> {
+        self.fill_profiling(id).unwrap_or_else(|| self.fill_any(id))
+    }
+
+    fn fill_any(&mut self, id: PilotId) -> Vec<Bundle> {
         let mut bundles = Vec::new();
         let mut kept = self.volatile.keep_nothing(id);
         if self.volatile.ready.is_empty() || !self.takes_tasks(id) {
@@ -99,9 +103,12 @@ impl Turn<'_> {
 
     fn takes_tasks(&self, id: PilotId) -> bool {
         let state = self.volatile.pilots.get(&id);
-        state.is_some_and(|state| state.is_hungry && state.is_synced && state.takes_part)
-            && self.volatile.shutdown.is_none()
-            && !self.volatile.is_in_grace()
+        state.is_some_and(|state| state.is_hungry && state.is_synced && state.takes_part) && self.gives_out()
+    }
+
+    /// Whether anybody gets anything now.
+    pub(super) fn gives_out(&self) -> bool {
+        self.volatile.shutdown.is_none() && !self.volatile.is_in_grace()
     }
 
     /// Looks at parked pulls again: of pilots that have something to be told, and of those that could
@@ -119,7 +126,7 @@ impl Turn<'_> {
 
     fn offer_to_parked(&mut self, id: JobId) {
         let Some(job) = self.durable.jobs().get(&id).filter(|job| !job.is_paused) else { return };
-        if self.volatile.shutdown.is_some() || self.volatile.is_in_grace() {
+        if !self.gives_out() {
             return;
         }
         let n_cores = job.request.needs.resources.cores;
@@ -172,7 +179,7 @@ impl Turn<'_> {
 
 /// Whether the pilot's next answer may still grow: the templates that it carries, of parts not yet
 /// confirmed and of these bundles, are below their limit.
-fn has_room_for_templates(
+pub(super) fn has_room_for_templates(
     settings: &Settings,
     durable: &Durable,
     volatile: &Volatile,

@@ -9,7 +9,7 @@ use super::{
     quotas::{Divided, Kind, Meant, Row},
     serve::cores_held_if_shared,
     settings::Settings,
-    volatile::Volatile,
+    volatile::{JobLeases, Volatile},
 };
 use crate::{
     ids::{JobId, PilotId},
@@ -50,7 +50,8 @@ pub(super) fn shortlist(
     let standings: Vec<Standing> = guide.quotas.rows.iter().map(standing).collect();
     let mut best: Option<Rank> = None;
     let mut jobs = Vec::new();
-    for (id, leases) in volatile.jobs.iter().filter(|(_, leases)| !leases.ready.is_empty()) {
+    let may_be_had = |leases: &JobLeases| !leases.ready.is_empty() && leases.profiled_on.is_none();
+    for (id, leases) in volatile.jobs.iter().filter(|(_, leases)| may_be_had(leases)) {
         let row = match leases.divided {
             Divided::NotYet => continue,
             Divided::Left => return None,

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     durable::{Durable, Job},
     interface::RequestId,
+    profiling::ProfilingRun,
     volatile::{JobLeases, Keep, PilotState, Volatile},
 };
 use crate::{
@@ -112,6 +113,7 @@ impl Volatile {
     /// A pilot is gone. It must hold nothing and have no parked pull.
     pub fn remove_pilot(&mut self, durable: &Durable, id: PilotId) {
         self.delist(durable, id);
+        self.lose_node(id);
         self.keep_nothing(id);
         self.set_idle(durable, id, None);
         let Some(state) = self.pilots.remove(&id) else { return };
@@ -122,7 +124,7 @@ impl Volatile {
     }
 
     /// A pilot takes part: jobs that it can run count it.
-    fn enlist(&mut self, durable: &Durable, id: PilotId) {
+    pub fn enlist(&mut self, durable: &Durable, id: PilotId) {
         let Some(platform) = durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
         let Some(state) = self.pilots.get_mut(&id).filter(|state| !state.takes_part) else { return };
         state.takes_part = true;
@@ -169,8 +171,15 @@ impl Volatile {
     pub fn add_ready(&mut self, id: JobId, tasks: &TaskSet) {
         let Some(leases) = self.jobs.get_mut(&id).filter(|_| !tasks.is_empty()) else { return };
         leases.ready.insert_all(tasks);
-        self.ready.insert(id);
-        self.stirred.insert(id);
+        match leases.profiled_on {
+            Some(platform) => {
+                self.commanded.extend(self.profiling.get(&platform).and_then(ProfilingRun::pilot))
+            }
+            None => {
+                self.ready.insert(id);
+                self.stirred.insert(id);
+            }
+        }
     }
 
     /// Changes a job's ready tasks to fewer.
@@ -235,6 +244,7 @@ impl Volatile {
     /// All that is ready is offered to parked pulls once more.
     pub fn stir_all(&mut self) {
         self.stirred.clone_from(&self.ready);
+        self.commanded.extend(self.profiling.values().filter_map(ProfilingRun::pilot));
     }
 
     /// The pilot has the job's template; says whether that is new.

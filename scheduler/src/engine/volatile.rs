@@ -7,6 +7,7 @@ use super::{
     guide::Guide,
     interface::RequestId,
     neighbours::{Company, Crew},
+    profiling::ProfilingRun,
     quotas::Divided,
     standby::Parked,
 };
@@ -37,7 +38,7 @@ pub struct Volatile {
     pub n_unsynced: usize,
     /// Parked pulls.
     pub parked: Parked,
-    /// Jobs with ready tasks.
+    /// Jobs with ready tasks, but those of profiling runs.
     pub ready: BTreeSet<JobId>,
     /// Those of which something has become ready, or may be had again, since parked pulls were last
     /// looked at.
@@ -65,8 +66,12 @@ pub struct Volatile {
     /// Of each job that waited when allocations were placed: the serving counter when it was last given out, and since
     /// when that is so.
     pub starved: BTreeMap<JobId, (u64, Time)>,
+    /// Platforms with a profiling run.
+    pub profiling: BTreeMap<PlatformId, ProfilingRun>,
     /// Successes beside others that are not written down yet: how many, and their wall time in microseconds.
     pub measured: BTreeMap<(PlatformId, String, Company), (u64, u64)>,
+    /// When they are to be.
+    pub measured_due_at: Option<Time>,
     /// What is due when.
     pub timers: BTreeSet<(Time, Timer)>,
     /// Counts bundles given out, so that ties go to whoever was served longest ago.
@@ -97,6 +102,8 @@ pub struct JobLeases {
     pub n_fitting: u64,
     /// Its place in the quotas.
     pub divided: Divided,
+    /// Of which platform's profiling run it is: all its tasks are for that.
+    pub profiled_on: Option<PlatformId>,
     /// Since when some of it is ready and no platform that may has taken any.
     pub waits_since: Option<Time>,
     /// Its user's place in the guide.
@@ -112,7 +119,7 @@ pub struct JobLeases {
 pub struct PilotState {
     /// What its node has.
     pub capacity: Resources,
-    /// Whether it may get new tasks: it has not been told to drain.
+    /// Whether it may get new tasks of any job: it has not been told to drain, and no profiling run has its node.
     pub takes_part: bool,
     /// Whether it has said, in this epoch, what it holds.
     pub is_synced: bool,
@@ -205,6 +212,8 @@ pub enum Timer {
     Measured,
     /// A platform is looked at.
     Platform(PlatformId),
+    /// A platform's profiling run may be over.
+    Profiling(PlatformId),
     /// The grace period after a restart ends.
     Grace,
 }

@@ -276,6 +276,7 @@ fn request_of(event: &Event) -> Option<RequestId> {
         | Event::PlatformChangeAsked { request, .. }
         | Event::AllocationCancelAsked { request, .. }
         | Event::JobSubmitted { request, .. }
+        | Event::ProfilingAsked { request, .. }
         | Event::ForgetAsked { request, .. }
         | Event::DeclareAsked { request, .. }
         | Event::PoliciesAsked { request, .. }

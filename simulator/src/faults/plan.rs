@@ -1,5 +1,7 @@
 //! What a seed draws before anything happens: limits, sites, jobs, users' acts, and how often what fails.
 
+use std::collections::BTreeMap;
+
 use scheduler::{
     engine::{
         interface::{JobChange, JobRequest, PlatformLimits, PlatformMode, PlatformSpec},
@@ -78,6 +80,8 @@ pub(crate) struct Plan {
     pub(crate) faults_last: Span,
     pub(crate) sites: Vec<SitePlan>,
     pub(crate) acts: Vec<(Span, Act)>,
+    /// Jobs, by their places among those submitted, that are for a site's profiling run, so many tasks at a time.
+    pub(crate) profiled: BTreeMap<usize, (usize, u64)>,
     pub(crate) manager_deaths: Vec<Span>,
     /// How long the manager is away after a death, at most.
     pub(crate) absence_max: Span,
@@ -133,10 +137,11 @@ impl Plan {
         plan.add_operator(&mut Luck::of(seed, &[3]));
         plan.add_nodes(&mut Luck::of(seed, &[4]));
         plan.add_policies(&mut Luck::of(seed, &[5]));
+        plan.add_profiling(&mut Luck::of(seed, &[6]));
         plan
     }
 
-    /// What seeds meant before there were operators, batch jobs of several nodes, and other policies.
+    /// What seeds meant before there were operators, batch jobs of several nodes, other policies, and profiling runs.
     pub(crate) fn draw_second(seed: u64) -> Plan {
         let mut plan = Plan::draw_first(seed);
         let mut luck = Luck::of(seed, &[2]);
@@ -164,6 +169,7 @@ impl Plan {
             faults_last,
             sites: (0..luck.between(1, 3)).map(|n| SitePlan::draw(n, &mut luck)).collect(),
             acts: acts(faults_last, &mut luck),
+            profiled: BTreeMap::new(),
             manager_deaths: (0..n_deaths).map(|_| Span(luck.below(faults_last.0))).collect(),
             absence_max: Span::from_secs(luck.pick(&[1, 30, 3600])),
         }
@@ -227,6 +233,16 @@ impl Plan {
         }
         // Drawn last, so that seeds of before draw the rest as they did.
         self.settings.policies.mapping = luck.pick(&[None, Some(Mapping::AllCore), Some(Mapping::default())]);
+    }
+
+    /// Jobs that have a node for themselves.
+    fn add_profiling(&mut self, luck: &mut Luck) {
+        let is_submitted = |act: &&(Span, Act)| matches!(act.1, Act::Submit(_));
+        for n in 0..self.acts.iter().filter(is_submitted).count() {
+            if luck.one_in(5) {
+                self.profiled.insert(n, (luck.below(self.sites.len() as u64) as usize, luck.between(1, 3)));
+            }
+        }
     }
 
     /// Batch jobs of several nodes.

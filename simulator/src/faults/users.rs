@@ -56,7 +56,16 @@ impl World<'_> {
         match self.plan.acts[act].1.clone() {
             Act::Submit(job) => {
                 let asker = Asker::User { act };
-                self.send(asker, |request| Event::JobSubmitted { request, job: job.clone() });
+                let profiled = self.plan.profiled.get(&self.user.n_submitted_before[act]);
+                match profiled.map(|(site, n_slots)| (self.plan.sites[*site].spec.name.clone(), *n_slots)) {
+                    None => self.send(asker, |request| Event::JobSubmitted { request, job: job.clone() }),
+                    Some((platform, n_slots)) => self.send(asker, |request| Event::ProfilingAsked {
+                        request,
+                        job: job.clone(),
+                        platform: platform.clone(),
+                        n_slots,
+                    }),
+                }
             }
             Act::Shutdown { is_urgent } => {
                 self.send(Asker::User { act }, |request| Event::ShutdownAsked { request, is_urgent });
@@ -119,7 +128,7 @@ impl World<'_> {
             (Act::ChangePlatform(..), Answer::Refused(_)) if matters(&self.plan, act) => {
                 self.after(Span::from_secs(1), Happening::UserActs { act });
             }
-            // The manager is ending; it will be back.
+            // The manager is ending and will be back; or somebody measures there.
             (Act::Submit(_), _) => self.after(Span::from_secs(1), Happening::UserActs { act }),
             _ => self.settle(act),
         }

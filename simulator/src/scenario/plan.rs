@@ -55,6 +55,7 @@ pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
         false => settings,
     };
     let plan = Plan {
+        profiled: Default::default(),
         settings,
         rates: faults.rates.clone(),
         faults_last: faults.until.unwrap_or(LASTS_AT_MOST),

@@ -108,3 +108,30 @@ async fn the_manager_tells_of_itself_and_ends_for_an_operator() {
     assert_eq!(reply.refusal(), (503, "ending".to_owned()));
     assert_eq!(reply.headers["retry-after"], "1");
 }
+
+#[tokio::test]
+async fn tasks_of_a_job_run_once_more_for_a_profiling_run() {
+    let mut scene = Scene::start().await;
+    let _pilot = scene.pilot_of("near", 2).await;
+    let id = scene.submit(&echo(100)).await;
+    let path = format!("/api/v1/jobs/{id}/profile");
+    let body = |slots: u64, tasks: u64, platform: &str| json!({"platform": platform, "slots": slots, "tasks": tasks});
+    let first = scene.post(&path, body(1, 4, "near")).await;
+    assert_eq!((first.status, first.json()["n_tasks"].as_u64()), (201, Some(4)));
+    let all = scene.post(&path, body(2, 1000, "near")).await.json();
+    assert_eq!(all["n_tasks"], 100, "it has no more");
+    let made = scene.get(&format!("/api/v1/jobs/{}", all["job"])).await.json();
+    assert_eq!((&made["name"], &made["user"]), (&json!("profiling echo on near"), &json!("ann")));
+    let refused = async |body| scene.post(&path, body).await;
+    assert_eq!(refused(body(0, 4, "near")).await.message(), "slots: found 0; write 1 or more");
+    assert_eq!(refused(body(1, 0, "near")).await.message(), "tasks: found 0; write 1 or more");
+    assert_eq!(refused(body(1, 4, "far")).await.refusal(), (404, "no-such-platform".to_owned()));
+    let bob = scene.tokens.user("bob", false);
+    let reply = scene.call("POST", &path, &bob, body(1, 4, "near").to_string()).await;
+    assert_eq!(reply.refusal(), (403, "not-yours".to_owned()));
+    // Of his own he may, but not while ann does.
+    let his = scene.call("POST", "/api/v1/jobs", &bob, json!({"spec": echo(3)}).to_string()).await.json();
+    let path = format!("/api/v1/jobs/{}/profile", his["job"]);
+    let reply = scene.call("POST", &path, &bob, body(1, 4, "near").to_string()).await;
+    assert_eq!(reply.refusal(), (409, "in-use".to_owned()));
+}

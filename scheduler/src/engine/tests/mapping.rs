@@ -222,3 +222,18 @@ fn nodes_are_mapped_anew_as_soon_as_something_was_learned() {
     scene.wait_awake(1);
     assert_eq!(made_at(&scene), Some(scene.now));
 }
+
+#[test]
+fn a_node_runs_as_many_well_as_throughput_grows() {
+    let (mut scene, _) = scene(None);
+    let platform = *scene.engine.durable().platforms().keys().next().expect("one");
+    let degree = |scene: &Scene| scene.engine.durable().degree(platform, "docking");
+    assert_eq!(degree(&scene), 4, "nothing is known of it");
+    let alone =
+        Beside { application: "docking".into(), company: Company::Nobody, n: 10, wall_us: 80 * SECOND };
+    let beside = vec![alone, beside("docking", &[], 20)];
+    let record = Record::BesideMeasured { platform, beside, at: scene.now };
+    scene.engine.durable.apply(&record);
+    // Four at a time take 20 s each where one takes 8: they do as much as 1.6.
+    assert_eq!(degree(&scene), 2);
+}

@@ -11,6 +11,7 @@ mod mapping;
 mod nodes;
 mod pilots;
 mod placing;
+mod profiling;
 mod serving;
 mod sharing;
 mod shortlists;

@@ -1,0 +1,203 @@
+//! `pilotfish profile`: what applications take alone and beside each other, measured on nodes that are nobody else's
+//! (paper 000, section 4).
+
+mod stages;
+mod tables;
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
+
+use clap::Args;
+use protocol::job::nearest;
+use scheduler::{
+    engine::{
+        interface::PlatformMode,
+        views::{JobView, PlatformView},
+    },
+    ids::JobId,
+};
+use tokio::task::JoinSet;
+
+use crate::{
+    access,
+    client::Client,
+    failure::{Failure, Outcome},
+    interrupts::Interrupts,
+    show,
+    view::ViewArgs,
+};
+use stages::{End, Measurement, Site, Subject};
+
+/// Applications in one run at most: with each more there are as many more pairs.
+const N_SUBJECTS_MAX: usize = 6;
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish profile vina                                by itself, on all platforms
+  pilotfish profile vina blastn --platforms cluster     and beside each other
+  pilotfish profile 3 7 --tasks 8 --json                what jobs 3 and 7 run
+
+The first tasks of each application's newest job (or of the job that is named) run once more, on a node of
+each platform that is nobody else's meanwhile: one alone (OneCore), as many as fit (AllCore), then two and
+four applications side by side. They write what they wrote before. What they take is kept with what all
+tasks take (`pilotfish profiles show`), and policies use it; Ctrl-C ends the run, and what was measured stays.
+
+TASKS/H is of one task alone on a node. EPA compares a platform with the application's other platforms, RPA
+also with the other applications of the run: above 1 is better than elsewhere. DEGREE: how many tasks at a
+time a node gains from.";
+
+/// What is to be measured.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ProfileArgs {
+    /// Which: applications whose jobs the manager knows, or numbers of jobs
+    #[arg(value_name = "APPLICATION", required = true)]
+    subjects: Vec<String>,
+    /// Where; all platforms that do not rest, if nothing is said
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    platforms: Vec<String>,
+    /// How many tasks of each are measured in each company
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    tasks: u64,
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+/// Measures.
+///
+/// # Errors
+/// Nothing is known of an application or a platform, a refusal, or no manager.
+pub async fn run(args: ProfileArgs) -> Result<Outcome, Failure> {
+    let mut interrupts = Interrupts::listen()?;
+    let client = access::find_for_change(&args.view.place).await?;
+    let subjects = Arc::new(subjects(&client, &args.subjects).await?);
+    let sites = sites(&client, &args.platforms).await?;
+    let open = Arc::new(Mutex::new(BTreeSet::new()));
+    let mut runs = JoinSet::new();
+    for site in &sites {
+        let measurement = Measurement {
+            client: client.clone(),
+            site: site.clone(),
+            subjects: Arc::clone(&subjects),
+            n_tasks: args.tasks,
+            is_quiet: args.view.quiet,
+            open: Arc::clone(&open),
+        };
+        runs.spawn(measurement.run());
+    }
+    let ended = tokio::select! {
+        ended = all(&mut runs) => ended,
+        _ = interrupts.next() => Ok(None),
+    };
+    runs.shutdown().await;
+    // Whatever it was that ended it: nothing of it goes on.
+    cancel(&client, &open).await;
+    match ended? {
+        Some(End::Measured) => {}
+        Some(End::Failed(what)) => {
+            show::say(&what);
+            return Ok(Outcome::TasksFailed);
+        }
+        None => {
+            show::say("interrupted; what was measured so far is kept");
+            return Ok(Outcome::Interrupted);
+        }
+    }
+    let profiles = client.profiles().await?.profiles;
+    let names: Vec<&str> = subjects.iter().map(|subject| subject.application.as_str()).collect();
+    let places: Vec<&str> = sites.iter().map(|site| site.platform.as_str()).collect();
+    let rows = tables::rows(&profiles, &names, &places);
+    show::print(&if args.view.json { show::json(&rows)? } else { tables::render(&rows) })?;
+    Ok(Outcome::Fine)
+}
+
+/// Until all have measured, or one cannot.
+async fn all(runs: &mut JoinSet<Result<End, Failure>>) -> Result<Option<End>, Failure> {
+    while let Some(ended) = runs.join_next().await {
+        match ended.map_err(|error| Failure::infrastructure(format!("cannot go on: {error}")))?? {
+            End::Measured => {}
+            failed => return Ok(Some(failed)),
+        }
+    }
+    Ok(Some(End::Measured))
+}
+
+async fn cancel(client: &Client, open: &Mutex<BTreeSet<JobId>>) {
+    let jobs = open.lock().map(|mut open| std::mem::take(&mut *open)).unwrap_or_default();
+    for job in jobs {
+        // It may be over by now, or the manager gone: then nothing is left to be cancelled.
+        let _ = client.change(job, "cancel", None).await;
+    }
+}
+
+async fn subjects(client: &Client, names: &[String]) -> Result<Vec<Subject>, Failure> {
+    if names.len() > N_SUBJECTS_MAX {
+        let found = names.len();
+        return Err(Failure::bad_input(format!(
+            "found {found} applications; name {N_SUBJECTS_MAX} at most in one run"
+        )));
+    }
+    let jobs = client.jobs().await?;
+    let mut subjects: Vec<Subject> = Vec::new();
+    for name in names {
+        let job = job_of(&jobs, name, &client.access().user)?;
+        if subjects.iter().any(|subject| subject.application == job.application) {
+            return Err(Failure::bad_input(format!("found {} twice; name each once", job.application)));
+        }
+        let cores = u64::from(job.needs.cores).max(1);
+        subjects.push(Subject { application: job.application.clone(), job: job.id, cores });
+    }
+    Ok(subjects)
+}
+
+/// The job of that number, or the newest of that application: the user's own before those of others.
+fn job_of<'a>(jobs: &'a [JobView], name: &str, user: &str) -> Result<&'a JobView, Failure> {
+    if let Ok(number) = name.parse() {
+        let found = jobs.iter().find(|job| job.id == JobId(number));
+        return found.ok_or_else(|| Failure::bad_input(format!("there is no job {number}")));
+    }
+    let of_application = jobs.iter().filter(|job| job.application == name);
+    of_application.max_by_key(|job| (job.user == user, job.id)).ok_or_else(|| {
+        let hint = match nearest(name, jobs.iter().map(|job| job.application.as_str())) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "submit one, so that there is something to run".to_owned(),
+        };
+        Failure::bad_input(format!("no job runs an application `{name}`; {hint}"))
+    })
+}
+
+async fn sites(client: &Client, names: &[String]) -> Result<Vec<Site>, Failure> {
+    let platforms = client.platforms().await?.platforms;
+    let known = || platforms.iter().map(|platform| platform.name.as_str());
+    let rests = |platform: &PlatformView| platform.mode != PlatformMode::Active || !platform.is_attached;
+    for name in names {
+        match platforms.iter().find(|platform| platform.name == *name) {
+            None => {
+                let hint = match nearest(name, known()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("there are: {}", known().collect::<Vec<_>>().join(", ")),
+                };
+                return Err(Failure::bad_input(format!("there is no platform `{name}`; {hint}")));
+            }
+            Some(platform) if rests(platform) => {
+                let hint = format!("`pilotfish platform resume {name}` lets it go on");
+                return Err(Failure::bad_input(format!("platform {name} rests; {hint}")));
+            }
+            Some(_) => {}
+        }
+    }
+    let is_meant = |platform: &&PlatformView| {
+        if names.is_empty() { !rests(platform) } else { names.contains(&platform.name) }
+    };
+    let site = |platform: &PlatformView| Site {
+        platform: platform.name.clone(),
+        cores: u64::from(platform.capacity.cores),
+    };
+    let sites: Vec<Site> = platforms.iter().filter(is_meant).map(site).collect();
+    match sites.is_empty() {
+        true => Err(Failure::bad_input("there is no platform that does not rest")),
+        false => Ok(sites),
+    }
+}

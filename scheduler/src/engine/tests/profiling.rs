@@ -1,0 +1,192 @@
+//! A node for chosen jobs alone.
+
+use super::{
+    super::neighbours::Company,
+    sharing::{of_user, took},
+    *,
+};
+use crate::policy::{Policies, bundling::Bundling};
+
+/// So many pilots of four cores on `here`.
+fn scene(n_pilots: usize) -> (Scene, Vec<PilotId>) {
+    let mut scene = Scene::new();
+    scene.engine.settings.policies = Policies { bundling: Bundling::Single, ..Policies::default() };
+    let pilots = (0..n_pilots).map(|_| scene.pilot(4)).collect();
+    (scene, pilots)
+}
+
+fn ask(scene: &mut Scene, job: JobRequest, n_slots: u64) -> Option<Answer> {
+    let platform = "here".to_owned();
+    scene.say(|request| Event::ProfilingAsked { request, job: Box::new(job), platform, n_slots })
+}
+
+fn profile(scene: &mut Scene, application: &str, n_tasks: u64, n_slots: u64) -> JobId {
+    match ask(scene, of_user("ada", application, n_tasks), n_slots) {
+        Some(Answer::Submitted { job, .. }) => job,
+        other => panic!("it was answered by {other:?}"),
+    }
+}
+
+/// How many tasks of each job the pilot holds, after it has asked until it gets none.
+fn held(scene: &mut Scene, pilot: PilotId) -> Vec<(JobId, u64)> {
+    while !scene.take(pilot).is_empty() {}
+    let leases = &scene.engine.volatile.pilots[&pilot].leases;
+    leases.iter().map(|(job, tasks)| (*job, tasks.len())).collect()
+}
+
+/// The first of a job that the pilot holds ends.
+fn one_ends(scene: &mut Scene, pilot: PilotId, job: JobId, wall_s: u64) {
+    let first = scene.engine.volatile.pilots[&pilot].leases[&job].first().expect("it holds one");
+    took(scene, pilot, job, &first.to_string(), wall_s);
+}
+
+#[test]
+fn a_run_has_a_node_for_itself_once_what_was_there_has_ended() {
+    let (mut scene, pilots) = scene(2);
+    let others = scene.submit(of_user("bob", "search", 100));
+    for pilot in &pilots {
+        assert_eq!(held(&mut scene, *pilot), [(others, 4)]);
+    }
+    // The one that holds less.
+    one_ends(&mut scene, pilots[1], others, 5);
+    scene.change(others, JobChange::Pause);
+    let run = profile(&mut scene, "docking", 3, 1);
+    let other_caller = Caller { user: "bob".into(), is_operator: false };
+    scene.say(|request| Event::JobChangeAsked {
+        request,
+        caller: other_caller,
+        job: others,
+        change: JobChange::Resume,
+    });
+    let node = scene.engine.volatile.profiling.values().next().unwrap().pilot().unwrap();
+    let rest = pilots.iter().copied().find(|pilot| *pilot != node).unwrap();
+    while let Some((_, n)) = held(&mut scene, node).first().copied().filter(|(job, _)| *job == others) {
+        assert_eq!(held(&mut scene, node).len(), 1, "nothing of the run beside {n} of another");
+        one_ends(&mut scene, node, others, 5);
+    }
+    assert_eq!(held(&mut scene, node), [(run, 1)]);
+    assert_eq!(held(&mut scene, rest), [(others, 4)], "the rest is others' as before");
+    for _ in 0..3 {
+        one_ends(&mut scene, node, run, 5);
+    }
+    assert_eq!(held(&mut scene, node), [], "the next of the run may come");
+    scene.wait_awake(10);
+    assert_eq!(held(&mut scene, node), [(others, 4)]);
+}
+
+#[test]
+fn what_tasks_take_alone_and_beside_others_is_known_as_they_end() {
+    let (mut scene, pilots) = scene(1);
+    let node = pilots[0];
+    let known = |scene: &Scene, application: &str| {
+        let platform = *scene.engine.durable().platforms().keys().next().unwrap();
+        let known = scene.engine.durable().neighbours().of(platform, application);
+        let all = known.into_iter().flatten();
+        all.map(|(company, known)| (company.clone(), known.n, known.mean_s())).collect::<Vec<_>>()
+    };
+    let alone = profile(&mut scene, "docking", 100, 1);
+    for _ in 0..4 {
+        assert_eq!(held(&mut scene, node), [(alone, 1)]);
+        scene.wait_awake(10);
+        one_ends(&mut scene, node, alone, 10);
+    }
+    scene.wait_awake(1);
+    // Of two tasks' time nobody knows yet whether the company lasts.
+    assert_eq!(known(&scene, "docking"), [(Company::Nobody, 3, 10.0)]);
+    scene.change(alone, JobChange::Cancel(None));
+    let docking = profile(&mut scene, "docking", 100, 2);
+    let search = profile(&mut scene, "search", 100, 2);
+    for _ in 0..3 {
+        assert_eq!(held(&mut scene, node), [(docking, 2), (search, 2)]);
+        scene.wait_awake(20);
+        for job in [docking, docking, search, search] {
+            one_ends(&mut scene, node, job, 20);
+        }
+    }
+    scene.wait_awake(1);
+    let beside = |other: &str| Company::Full(vec![other.to_owned()]);
+    assert_eq!(known(&scene, "docking"), [(Company::Nobody, 3, 10.0), (beside("search"), 5, 20.0)]);
+    assert_eq!(known(&scene, "search").len(), 1);
+}
+
+#[test]
+fn a_node_is_asked_for_and_one_that_is_lost_is_replaced() {
+    let mut scene = Scene::new();
+    scene.attach(platform(2, 4));
+    assert!(scene.submissions().is_empty());
+    let run = profile(&mut scene, "docking", 100, 2);
+    let mut asked_for = scene.submissions();
+    let reasons = scene.explain(Query::ExplainJob(run));
+    assert!(reasons[0].to_string().contains("waits for a node of here"), "{reasons:?}");
+    let mut nodes = Vec::new();
+    for n in 0..2 {
+        let [(allocation, tag)] = &asked_for[..] else { panic!("{asked_for:?}") };
+        let (allocation, tag) = (*allocation, tag.clone());
+        scene.say(|_| Event::AllocationAnswered {
+            allocation,
+            outcome: SubmitOutcome::Accepted(format!("b{n}")),
+        });
+        let node = NodeFacts { capacity: Resources::cores(4), ..NodeFacts::default() };
+        let pilot = scene.register(&tag, node);
+        assert_eq!(held(&mut scene, pilot), [(run, 2)]);
+        let reasons = scene.explain(Query::ExplainPilot(pilot));
+        let expected =
+            format!("a profiling run has pilot {pilot} of here for itself: 2 tasks of job {run} at a time");
+        assert!(reasons.iter().any(|reason| reason.to_string() == expected), "{reasons:?}");
+        nodes.push(pilot);
+        if n == 0 {
+            let reason = crate::pull::LeaveReason::Told;
+            scene.say(|request| Event::PilotLeft {
+                request,
+                pilot,
+                session_nonce: None,
+                report: None,
+                reason,
+            });
+            asked_for = scene.submissions();
+        }
+    }
+    assert_ne!(nodes[0], nodes[1]);
+}
+
+#[test]
+fn one_user_at_a_time_measures_on_a_platform_that_does_not_rest() {
+    let (mut scene, pilots) = scene(1);
+    let refused = |answer: Option<Answer>| match answer {
+        Some(Answer::Refused(refusal)) => refusal.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let run = profile(&mut scene, "docking", 100, 2);
+    assert_eq!(held(&mut scene, pilots[0]), [(run, 2)]);
+    let answer = ask(&mut scene, of_user("bob", "search", 3), 1);
+    assert!(refused(answer).contains("a profiling run of ada is under way on \"here\""));
+    // Whoever has what is left of it does it.
+    let mode = PlatformChange::Mode(PlatformMode::Paused);
+    scene.say(|request| Event::PlatformChangeAsked { request, platform: "here".into(), change: mode });
+    assert_eq!(held(&mut scene, pilots[0]), [(run, 4)]);
+    let answer = ask(&mut scene, of_user("ada", "docking", 3), 1);
+    assert_eq!(refused(answer), "platform \"here\" rests; `pilotfish platform resume here` lets it go on");
+    let wide = JobRequest { needs: TaskNeeds { resources: Resources::cores(5), ..job(1).needs }, ..job(1) };
+    assert_eq!(
+        refused(ask(&mut scene, wide, 1)),
+        "a node of \"here\" has not the room or the time for a task"
+    );
+    let platform = "there".to_owned();
+    let job = Box::new(job(1));
+    let answer = scene.say(|request| Event::ProfilingAsked { request, job, platform, n_slots: 1 });
+    assert_eq!(refused(answer), "there is no platform \"there\"");
+}
+
+#[test]
+fn a_restart_ends_runs_and_loses_no_task() {
+    let (mut scene, pilots) = scene(1);
+    let run = profile(&mut scene, "docking", 2, 1);
+    assert_eq!(held(&mut scene, pilots[0]), [(run, 1)]);
+    scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    let asked = scene.pull(pilots[0], Pull { epoch: 2, ..hungry() }).and_then(|answer| answer.resync);
+    let held =
+        crate::pull::Held { job: run, queued: TaskSet::new(), running: set("0"), unreported: TaskSet::new() };
+    let holds = crate::pull::Holdings { asked: asked.unwrap_or(0), tasks: vec![held], templates: vec![] };
+    scene.pull(pilots[0], Pull { epoch: 2, part_seen: 0, holds: Some(holds), ..hungry() });
+    assert_eq!(scene.counts(run), "active w0 p2 d0 f0 c0");
+}
