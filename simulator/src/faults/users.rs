@@ -1,7 +1,7 @@
 //! Users: they submit, cancel, pause, retry, and ask again when nobody answers.
 
 use scheduler::{
-    engine::interface::{Answer, Caller, Event, JobChange, PlatformChange, PlatformMode},
+    engine::interface::{Answer, Caller, Event, JobChange, PlatformChange, PlatformMode, Refusal},
     ids::{AllocationId, JobId},
     time::Span,
 };
@@ -126,6 +126,11 @@ impl World<'_> {
                 self.settle(act);
             }
             (Act::ChangePlatform(..), Answer::Refused(_)) if matters(&self.plan, act) => {
+                self.after(Span::from_secs(1), Happening::UserActs { act });
+            }
+            // Then anywhere.
+            (Act::Submit(_), Answer::Refused(Refusal::NoRoom(_))) => {
+                self.plan.profiled.remove(&self.user.n_submitted_before[act]);
                 self.after(Span::from_secs(1), Happening::UserActs { act });
             }
             // The manager is ending and will be back; or somebody measures there.
