@@ -88,6 +88,7 @@ struct Line {
     jobs: Vec<JobId>,
     /// What a task takes there.
     mean: Option<Span>,
+    has_begun: bool,
 }
 
 /// All companies that can be had on a node of so many cores, for applications whose tasks take these: equal pieces that
@@ -152,7 +153,7 @@ impl Measurement {
             if now.iter().zip(&before).all(|(now, before)| now.saturating_sub(*before) >= self.n_tasks) {
                 break;
             }
-            if wonders && lines.iter().all(|line| line.mean.is_none()) && began.elapsed() > WONDER {
+            if wonders && !lines.iter().any(|line| line.has_begun) && began.elapsed() > WONDER {
                 wonders = false;
                 self.explain(&lines[0]).await;
             }
@@ -174,6 +175,7 @@ impl Measurement {
                 return Ok(End::Failed(what));
             }
             line.mean = view.wall_mean.or(line.mean);
+            line.has_begun |= view.counts.waiting < view.counts.total;
             n_waiting += view.counts.waiting;
             match view.ended_at {
                 None => line.jobs.push(job),
