@@ -124,17 +124,23 @@ fn what_applications_take_alone_and_beside_each_other_is_measured_on_a_node_of_t
 fn what_ends_it_leaves_nothing_running() {
     let (sandbox, manager) = serve();
     let started = sandbox.start("profile", &["profile", "dock", "--platforms", "near", "--tasks", "1000"]);
-    until("something is measured", || n_open(&sandbox) > 0);
+    until("it has begun", || n_open(&sandbox) > 0);
+    let refused = sandbox.run(&["profile", "search", "--platforms", "near"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(text(&refused.stderr).contains("another run is under way"), "{refused:?}");
     started.signal(Signal::SIGINT);
     assert_eq!(started.wait(), Some(130));
     assert!(sandbox.read("profile.err").contains("near: dock alone"), "{}", sandbox.read("profile.err"));
     assert_eq!(n_open(&sandbox), 0);
     // Killed, it cannot cancel its jobs; they end by themselves.
     let started = sandbox.start("killed", &["profile", "dock", "--platforms", "near", "--tasks", "1000"]);
-    until("something is measured", || n_open(&sandbox) > 0);
+    until("it has begun", || n_open(&sandbox) > 0);
     started.signal(Signal::SIGKILL);
     started.wait();
     until("its jobs are over", || n_open(&sandbox) == 0);
+    until("no pilot is set aside", || {
+        ["1", "2"].iter().all(|pilot| !sandbox.ok(&["explain", "pilot", pilot]).contains("profiling"))
+    });
     // Tasks that fail end it, too.
     sandbox.write("job.yaml", "command: [sh, -c, 'exit 3']\napplication: bad\n");
     sandbox.run(&["submit", "job.yaml", "--wait"]);

@@ -6,7 +6,10 @@ mod tables;
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use clap::Args;
@@ -72,9 +75,11 @@ pub struct ProfileArgs {
 pub async fn run(args: ProfileArgs) -> Result<Outcome, Failure> {
     let mut interrupts = Interrupts::listen()?;
     let client = access::find_for_change(&args.view.place).await?;
-    let subjects = Arc::new(subjects(&client, &args.subjects).await?);
+    let jobs = client.jobs().await?;
+    let subjects = Arc::new(subjects(&client, &jobs, &args.subjects)?);
     let sites = sites(&client, &args.platforms).await?;
-    let open = Arc::new(Mutex::new(BTreeSet::new()));
+    check_alone(&jobs, &sites)?;
+    let (open, stop) = (Arc::new(Mutex::new(BTreeSet::new())), Arc::new(AtomicBool::new(false)));
     let mut runs = JoinSet::new();
     for site in &sites {
         let measurement = Measurement {
@@ -84,6 +89,7 @@ pub async fn run(args: ProfileArgs) -> Result<Outcome, Failure> {
             n_tasks: args.tasks,
             is_quiet: args.view.quiet,
             open: Arc::clone(&open),
+            stop: Arc::clone(&stop),
         };
         runs.spawn(measurement.run());
     }
@@ -91,16 +97,26 @@ pub async fn run(args: ProfileArgs) -> Result<Outcome, Failure> {
         ended = all(&mut runs) => ended,
         _ = interrupts.next() => Ok(None),
     };
-    runs.shutdown().await;
-    // Whatever it was that ended it: nothing of it goes on.
-    cancel(&client, &open).await;
+    // Whatever it was that ended it: nothing of it goes on. No run is cut off between a job and its number.
+    stop.store(true, Ordering::Relaxed);
+    let rest = async {
+        while runs.join_next().await.is_some() {}
+        cancel(&client, &open).await;
+    };
+    tokio::select! {
+        () = rest => {}
+        _ = interrupts.next() => {}
+    }
+    for job in open.lock().map(|open| open.clone()).unwrap_or_default() {
+        show::say(&format!("job {job} may go on; `pilotfish cancel {job}` ends it"));
+    }
     match ended? {
         Some(End::Measured) => {}
         Some(End::Failed(what)) => {
             show::say(&what);
             return Ok(Outcome::TasksFailed);
         }
-        None => {
+        Some(End::Stopped) | None => {
             show::say("interrupted; what was measured so far is kept");
             return Ok(Outcome::Interrupted);
         }
@@ -125,29 +141,50 @@ async fn all(runs: &mut JoinSet<Result<End, Failure>>) -> Result<Option<End>, Fa
 }
 
 async fn cancel(client: &Client, open: &Mutex<BTreeSet<JobId>>) {
-    let jobs = open.lock().map(|mut open| std::mem::take(&mut *open)).unwrap_or_default();
+    let jobs = open.lock().map(|open| open.clone()).unwrap_or_default();
     for job in jobs {
-        // It may be over by now, or the manager gone: then nothing is left to be cancelled.
-        let _ = client.change(job, "cancel", None).await;
+        if stages::is_cancelled(client, job).await
+            && let Ok(mut open) = open.lock()
+        {
+            open.remove(&job);
+        }
     }
 }
 
-async fn subjects(client: &Client, names: &[String]) -> Result<Vec<Subject>, Failure> {
+/// Two runs of a user would be one on a platform, and measure nothing.
+fn check_alone(jobs: &[JobView], sites: &[Site]) -> Result<(), Failure> {
+    let is_of_run = |job: &&JobView| {
+        job.ended_at.is_none()
+            && sites
+                .iter()
+                .any(|site| job.name == format!("profiling {} on {}", job.application, site.platform))
+    };
+    match jobs.iter().find(is_of_run) {
+        None => Ok(()),
+        Some(JobView { id, name, .. }) => Err(Failure::bad_input(format!(
+            "another run is under way (job {id}, {name}); wait for its end, or `pilotfish cancel {id}` if nobody does"
+        ))),
+    }
+}
+
+fn subjects(client: &Client, jobs: &[JobView], names: &[String]) -> Result<Vec<Subject>, Failure> {
     if names.len() > N_SUBJECTS_MAX {
         let found = names.len();
         return Err(Failure::bad_input(format!(
             "found {found} applications; name {N_SUBJECTS_MAX} at most in one run"
         )));
     }
-    let jobs = client.jobs().await?;
     let mut subjects: Vec<Subject> = Vec::new();
     for name in names {
-        let job = job_of(&jobs, name, &client.access().user)?;
+        let job = job_of(jobs, name, &client.access().user)?;
         if subjects.iter().any(|subject| subject.application == job.application) {
             return Err(Failure::bad_input(format!("found {} twice; name each once", job.application)));
         }
-        let cores = u64::from(job.needs.cores).max(1);
-        subjects.push(Subject { application: job.application.clone(), job: job.id, cores });
+        subjects.push(Subject {
+            application: job.application.clone(),
+            job: job.id,
+            needs: job.needs.clone(),
+        });
     }
     Ok(subjects)
 }
@@ -193,7 +230,7 @@ async fn sites(client: &Client, names: &[String]) -> Result<Vec<Site>, Failure> 
     };
     let site = |platform: &PlatformView| Site {
         platform: platform.name.clone(),
-        cores: u64::from(platform.capacity.cores),
+        capacity: platform.capacity.clone(),
     };
     let sites: Vec<Site> = platforms.iter().filter(is_meant).map(site).collect();
     match sites.is_empty() {

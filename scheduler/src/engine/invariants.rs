@@ -149,6 +149,13 @@ impl Engine {
         let mut lost = job.open.clone();
         lost.remove_all(held);
         lost.remove_all(&self.volatile.jobs[&id].ready);
+        for (_, owed) in self.volatile.owed.iter().filter(|((job, _), _)| *job == id) {
+            assert!(
+                owed.intersection(&self.volatile.jobs[&id].ready).is_empty(),
+                "a result of job {id} is to come"
+            );
+            lost.remove_all(owed);
+        }
         for (_, timer) in &self.volatile.timers {
             if let super::Timer::Retry(task) = timer
                 && task.job == id

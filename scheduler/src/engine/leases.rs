@@ -94,10 +94,13 @@ impl Turn<'_> {
         }
     }
 
-    /// Makes tasks ready that no pilot holds any more: those that are still open.
+    /// Makes tasks ready that no pilot holds any more: those that are still open, and no result of which is to come.
     pub(super) fn make_ready(&mut self, job: JobId, tasks: &TaskSet) {
         let Some(held) = self.durable.jobs().get(&job) else { return };
-        let open = tasks.intersection(&held.open);
+        let mut open = tasks.intersection(&held.open);
+        for (_, owed) in self.volatile.owed.range((job, PilotId(0))..=(job, PilotId(u64::MAX))) {
+            open.remove_all(owed);
+        }
         let mut ready = open.clone();
         for (index, trouble) in open.iter().flat_map(|range| held.troubled.range(range)) {
             if trouble.retry_at > self.now && ready.remove(*index) {
@@ -133,8 +136,41 @@ impl Turn<'_> {
         state.doubtful.insert(job, doubtful);
     }
 
+    /// The pilot has results of these tasks and has not reported them, and another holds them now: should that one
+    /// fail, nobody else begins them before.
+    pub(super) fn note_owed(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
+        let open = self.durable.jobs().get(&job).map(|job| tasks.intersection(&job.open));
+        if let Some(open) = open.filter(|open| !open.is_empty()) {
+            self.volatile.owed.insert((job, pilot), open);
+        }
+    }
+
+    /// Of these tasks the pilot has told all that it had: what is open and held by nobody is ready.
+    fn settle(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
+        let Some(mut owed) = self.volatile.owed.remove(&(job, pilot)) else { return };
+        let mut settled = owed.intersection(tasks);
+        owed.remove_all(tasks);
+        if !owed.is_empty() {
+            self.volatile.owed.insert((job, pilot), owed);
+        }
+        for (_, held) in self.volatile.held(job) {
+            settled.remove_all(&held);
+        }
+        self.make_ready(job, &settled);
+    }
+
+    /// The pilot has nothing more to tell, or nobody will hear it.
+    pub(super) fn settle_all(&mut self, pilot: PilotId) {
+        let of_it = self.volatile.owed.iter().filter(|((_, of), _)| *of == pilot);
+        let all: Vec<(JobId, TaskSet)> = of_it.map(|((job, _), tasks)| (*job, tasks.clone())).collect();
+        for (job, tasks) in all {
+            self.settle(pilot, job, &tasks);
+        }
+    }
+
     /// The pilot has said it.
     pub(super) fn note_answered(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
+        self.settle(pilot, job, tasks);
         let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
         for sets in [&mut state.revoked, &mut state.doubtful] {
             if let Some(set) = sets.get_mut(&job) {

@@ -318,7 +318,8 @@ fn meant<'a>(
         add(&row.kind.application, n_left, row.kind.needs.cores);
     }
     for ((_, id), n_tasks) in volatile.held_on.range((platform, JobId(0))..=(platform, JobId(u64::MAX))) {
-        if let Some(job) = durable.jobs().get(id) {
+        let is_any = volatile.jobs.get(id).is_some_and(|leases| leases.profiled_on.is_none());
+        if let Some(job) = durable.jobs().get(id).filter(|_| is_any) {
             add(&job.request.application, *n_tasks, job.request.needs.resources.cores);
         }
     }

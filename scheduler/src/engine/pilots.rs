@@ -211,6 +211,7 @@ impl Turn<'_> {
         state.is_synced = true;
         state.told = holds.asked;
         self.volatile.n_unsynced -= 1;
+        self.settle_all(id);
         self.volatile.set_knowing(id, holds.templates.iter().copied());
         self.volatile.set_idle(self.durable, id, Some(self.now));
         for held in &holds.tasks {
@@ -225,6 +226,7 @@ impl Turn<'_> {
             self.lease(id, held.job, &wanted);
             all.remove_all(&wanted);
             self.note_revoked(id, held.job, &all);
+            self.note_owed(id, held.job, &held.unreported.intersection(&all));
             self.note_doubtful(id, held.job, held.unreported.intersection(&wanted));
             if !unwanted.is_empty() {
                 self.command(id, PilotCommand::Kill { job: held.job, tasks: unwanted });
@@ -331,8 +333,12 @@ impl Turn<'_> {
     fn bury(&mut self, id: PilotId) {
         self.supersede(id);
         self.release_all(id);
+        self.settle_all(id);
         let was_awaited = !self.is_synced(id);
         self.volatile.remove_pilot(self.durable, id);
+        if let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) {
+            self.find_node(platform);
+        }
         if was_awaited {
             self.end_grace();
         }

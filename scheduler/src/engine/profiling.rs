@@ -94,16 +94,18 @@ impl Turn<'_> {
             return self.refuse(request, Refusal::Profiles { platform, user });
         }
         let Some(job) = self.submit_job(request, job, Some(id)) else { return };
-        let new = ProfilingRun { user, slots: BTreeMap::new(), pilot: None, ended_at: self.now };
+        let new =
+            ProfilingRun { user: user.clone(), slots: BTreeMap::new(), pilot: None, ended_at: self.now };
         let run = self.volatile.profiling.entry(id).or_insert(new);
+        run.user = user;
         run.slots.insert(job, n_slots);
         self.find_node(id);
         let node = self.volatile.profiling.get(&id).and_then(ProfilingRun::pilot);
         self.volatile.commanded.extend(node);
     }
 
-    /// Sees to it that the run has a node, of the pilots there that could run its jobs the one that holds least.
-    fn find_node(&mut self, platform: PlatformId) {
+    /// Sees to it that the run has a node, of the pilots there that could run its jobs the one that is free first.
+    pub(super) fn find_node(&mut self, platform: PlatformId) {
         let Some(run) = self.volatile.profiling.get(&platform) else { return };
         let has_room = |id: PilotId| {
             let offer = Offer::new(self.settings, self.durable, self.volatile, self.now, id);
@@ -125,7 +127,11 @@ impl Turn<'_> {
             .pilots
             .iter()
             .filter(|(id, state)| state.takes_part && state.is_synced && here(id) && has_room(**id));
-        let found = pilots.min_by_key(|(_, state)| state.n_leased()).map(|(id, _)| *id);
+        let free_at = |id: PilotId| {
+            let offer = Offer::new(self.settings, self.durable, self.volatile, self.now, id);
+            offer.map_or(Time(u64::MAX), |offer| offer.all_ended_at())
+        };
+        let found = pilots.min_by_key(|(id, state)| (free_at(**id), state.n_leased())).map(|(id, _)| *id);
         if let Some(before) = run.pilot {
             self.give_node_back(before);
         }
@@ -134,8 +140,9 @@ impl Turn<'_> {
             self.volatile.keep_nothing(id);
             self.volatile.commanded.insert(id);
         }
-        if let Some(run) = self.volatile.profiling.get_mut(&platform) {
+        if let Some(run) = self.volatile.profiling.get_mut(&platform).filter(|run| run.pilot != found) {
             run.pilot = found;
+            self.want_guide();
         }
     }
 
@@ -233,8 +240,15 @@ impl Turn<'_> {
         self.stir_platforms();
     }
 
-    /// How many pilots the platform is to have at least.
+    /// Whether the platform's run goes on and none of the pilots there will do.
+    pub(super) fn wants_node(&self, id: PlatformId) -> bool {
+        self.volatile.profiling.get(&id).is_some_and(|run| run.goes_on() && run.pilot.is_none())
+    }
+
+    /// How many pilots the platform is to keep at least.
     pub(super) fn n_pilots_min(&self, id: PlatformId, spec: &PlatformSpec) -> usize {
-        (spec.n_pilots_min as usize).max(usize::from(self.volatile.profiling.contains_key(&id)))
+        let has_node =
+            self.volatile.profiling.get(&id).is_some_and(|run| run.goes_on() && run.pilot.is_some());
+        (spec.n_pilots_min as usize).max(usize::from(has_node))
     }
 }

@@ -125,7 +125,8 @@ impl Turn<'_> {
         let (n_live, n_waiting) = n_pilots(self.settings, self.durable, id, self.now);
         let limit = n_waiting.saturating_add(1);
         let n_wanted = n_hypothetical(self.settings, self.durable, self.volatile, (id, spec), limit);
-        let n_above_minimum = n_live.saturating_sub(self.n_pilots_min(id, spec));
+        let n_min = self.n_pilots_min(id, spec) + usize::from(self.wants_node(id));
+        let n_above_minimum = n_live.saturating_sub(n_min);
         let mut n_spare = n_waiting.saturating_sub(n_wanted).min(n_above_minimum);
         let is_known = !self.volatile.is_in_grace();
         let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
@@ -165,7 +166,8 @@ impl Turn<'_> {
         }
         let (n_live, n_waiting) = n_pilots(self.settings, self.durable, id, self.now);
         let room = limits::room(self.durable, id, spec, self.now);
-        let missing = self.n_pilots_min(id, spec).saturating_sub(n_live);
+        let missing = (spec.n_pilots_min as usize).saturating_sub(n_live);
+        let missing = missing.max(usize::from(self.wants_node(id) && n_waiting == 0));
         let n_nodes = (spec.n_nodes as usize).max(1);
         let n_pilots_max = n_waiting.saturating_add(room.n.saturating_mul(n_nodes));
         let wanted = n_hypothetical(self.settings, self.durable, self.volatile, (id, spec), n_pilots_max);

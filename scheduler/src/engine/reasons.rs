@@ -107,8 +107,9 @@ impl Reader<'_> {
         if self.platforms().next().is_none() {
             return vec![Reason::NoPlatform];
         }
-        if let Some(profiling) = self.profiling_of(id) {
-            return vec![profiling];
+        if let Some((platform, profiling)) = self.profiling_of(id) {
+            let spent = limits::why_not_used(self.durable, self.volatile, platform, job);
+            return Vec::from_iter([Some(profiling), spent].into_iter().flatten());
         }
         let spent = |id| limits::why_not_used(self.durable, self.volatile, id, job);
         let mut reasons: Vec<Reason> = self.platforms().map(|(id, _)| id).filter_map(spent).collect();

@@ -48,11 +48,12 @@ impl Reader<'_> {
     }
 
     /// The profiling run that a job is of.
-    pub(super) fn profiling_of(&self, id: JobId) -> Option<Reason> {
+    pub(super) fn profiling_of(&self, id: JobId) -> Option<(PlatformId, Reason)> {
         let platform = self.volatile.jobs.get(&id)?.profiled_on?;
         let run = self.volatile.profiling.get(&platform)?;
         let jobs = vec![(id, run.slots().get(&id).copied()?)];
-        Some(Reason::Profiling { platform: self.platform_name(platform), pilot: run.pilot(), jobs })
+        let reason = Reason::Profiling { platform: self.platform_name(platform), pilot: run.pilot(), jobs };
+        Some((platform, reason))
     }
 
     /// The profiling run that has a pilot's node.

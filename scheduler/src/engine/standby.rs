@@ -163,6 +163,7 @@ impl Volatile {
     /// A job is over: nothing of it is ready or held.
     pub fn remove_job(&mut self, id: JobId) {
         self.jobs.remove(&id);
+        self.owed.retain(|(job, _), _| *job != id);
         self.ready.remove(&id);
         self.stirred.remove(&id);
     }

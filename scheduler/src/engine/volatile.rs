@@ -53,6 +53,8 @@ pub struct Volatile {
     pub knowing: BTreeMap<JobId, BTreeSet<PilotId>>,
     /// Cores that each user's jobs hold.
     pub user_cores: BTreeMap<String, u64>,
+    /// Results that pilots have and have not reported, of tasks that another one held when they said so.
+    pub owed: BTreeMap<(JobId, PilotId), TaskSet>,
     /// How many pilots keep cores for a job.
     pub n_keepers: usize,
     /// Tasks of each job that pilots of a platform hold.

@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -10,21 +13,26 @@ use protocol::api::ProfilingRequest;
 use scheduler::{
     engine::{profile::ProfileView, views::JobView},
     ids::JobId,
+    resources::Resources,
     time::Span,
 };
 
-use crate::{client::Client, failure::Failure, show};
+use crate::{
+    client::{Client, ClientError},
+    failure::Failure,
+    show,
+};
 
 /// How many applications share a node (the paper's AllCore, TwoApp and FourApp).
 const N_MEMBERS: [usize; 3] = [1, 2, 4];
-/// Tasks of a job of the run at most; when they run out another follows.
-const N_TASKS_OF_JOB: u64 = 1000;
 /// Jobs of an application that wait at most, if they have few tasks.
 const N_JOBS_MAX: usize = 100;
 /// How often it is looked at, …
 const LOOK: Duration = Duration::from_millis(300);
 /// … and for how long there are to be tasks.
 const AHEAD: Span = Span::from_secs(2);
+/// After so long, and so many times the tasks that were to be measured, nothing more is hoped for.
+const HOPE: (Duration, u64) = (Duration::from_secs(30), 5);
 /// After so long somebody may wonder why nothing runs.
 const WONDER: Duration = Duration::from_secs(5);
 
@@ -34,8 +42,8 @@ pub struct Subject {
     pub application: String,
     /// The job.
     pub job: JobId,
-    /// Cores of a task.
-    pub cores: u64,
+    /// What a task needs.
+    pub needs: Resources,
 }
 
 /// A platform.
@@ -43,16 +51,18 @@ pub struct Subject {
 pub struct Site {
     /// Its name.
     pub platform: String,
-    /// Cores of a node.
-    pub cores: u64,
+    /// What a node has.
+    pub capacity: Resources,
 }
 
 /// How a run ended by itself.
 pub enum End {
     /// All was measured.
     Measured,
-    /// Tasks failed: what happened.
+    /// Tasks failed, or are not measured: what happened.
     Failed(String),
+    /// It was to stop.
+    Stopped,
 }
 
 /// A run on one platform.
@@ -69,6 +79,8 @@ pub struct Measurement {
     pub is_quiet: bool,
     /// Jobs of all runs that are not over.
     pub open: Arc<Mutex<BTreeSet<JobId>>>,
+    /// Whether it is to end.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// Applications that have a node together, by their places, and how many tasks of each run at a time.
@@ -89,6 +101,18 @@ struct Line {
     /// What a task takes there.
     mean: Option<Span>,
     has_begun: bool,
+    /// Tasks that have succeeded, of jobs that are over and of all.
+    n_before: u64,
+    n_done: u64,
+}
+
+/// Cancels a job; whether that is done, or it was over already.
+pub async fn is_cancelled(client: &Client, job: JobId) -> bool {
+    match client.change(job, "cancel", None).await {
+        Ok(_) => true,
+        Err(ClientError::Refused { status, .. }) => status.as_u16() == 409,
+        Err(_) => false,
+    }
 }
 
 /// All companies that can be had on a node of so many cores, for applications whose tasks take these: equal pieces that
@@ -121,37 +145,62 @@ impl Measurement {
     /// # Errors
     /// A refusal, or the manager stays away.
     pub async fn run(self) -> Result<End, Failure> {
-        let cores: Vec<u64> = self.subjects.iter().map(|subject| subject.cores).collect();
-        let stages = stages(&cores, self.site.cores);
+        let cores: Vec<u64> =
+            self.subjects.iter().map(|subject| u64::from(subject.needs.cores).max(1)).collect();
+        let mut stages = stages(&cores, self.site.capacity.cores.into());
+        stages.retain(|stage| self.has_room(stage));
         for (n, stage) in stages.iter().enumerate() {
             if !self.is_quiet {
                 let (platform, words) = (&self.site.platform, self.words(stage));
                 show::say(&format!("{platform}: {words} ({} of {})", n + 1, stages.len()));
             }
-            if let End::Failed(what) = self.measure(stage).await? {
-                return Ok(End::Failed(what));
+            match self.measure(stage).await? {
+                End::Measured => {}
+                other => return Ok(other),
             }
         }
         Ok(End::Measured)
     }
 
+    /// Whether all that it wants at a time can be had: memory and the like, too.
+    fn has_room(&self, stage: &Stage) -> bool {
+        let mut free = self.site.capacity.clone();
+        stage.members.iter().all(|(member, n_slots)| {
+            let needs = &self.subjects[*member].needs;
+            let is_there = needs.how_often_in(&free) >= *n_slots;
+            free.take(needs, *n_slots);
+            is_there
+        })
+    }
+
     async fn measure(&self, stage: &Stage) -> Result<End, Failure> {
         let before = self.n_measured(stage).await?;
         let began = Instant::now();
-        let mut wonders = true;
+        let (mut wonders, mut last) = (true, (Instant::now(), before.clone(), 0));
         let line =
             |(member, n_slots): &(usize, u64)| Line { member: *member, n_slots: *n_slots, ..Line::default() };
         let mut lines: Vec<Line> = stage.members.iter().map(line).collect();
         loop {
             for line in &mut lines {
-                if let End::Failed(what) = self.feed(line).await? {
-                    return Ok(End::Failed(what));
+                match self.feed(line).await? {
+                    End::Measured => {}
+                    other => return Ok(other),
                 }
             }
             tokio::time::sleep(LOOK).await;
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(End::Stopped);
+            }
             let now = self.n_measured(stage).await?;
             if now.iter().zip(&before).all(|(now, before)| now.saturating_sub(*before) >= self.n_tasks) {
                 break;
+            }
+            let n_done = lines.iter().map(|line| line.n_done).sum();
+            if now != last.1 {
+                last = (Instant::now(), now, n_done);
+            }
+            if last.0.elapsed() > HOPE.0 && n_done - last.2 > HOPE.1 * self.n_tasks * lines.len() as u64 {
+                return Ok(End::Failed(self.despair(stage)));
             }
             if wonders && !lines.iter().any(|line| line.has_begun) && began.elapsed() > WONDER {
                 wonders = false;
@@ -159,16 +208,16 @@ impl Measurement {
             }
         }
         for job in lines.into_iter().flat_map(|line| line.jobs) {
-            // It may have ended by itself.
-            let _ = self.client.change(job, "cancel", None).await;
-            self.note(|open| open.remove(&job));
+            if is_cancelled(&self.client, job).await {
+                self.note(|open| open.remove(&job));
+            }
         }
         Ok(End::Measured)
     }
 
     /// Sees to it that tasks enough wait until the next look: without them its company would be another one.
     async fn feed(&self, line: &mut Line) -> Result<End, Failure> {
-        let mut n_waiting = 0;
+        let (mut n_waiting, mut n_done) = (0, 0);
         for job in std::mem::take(&mut line.jobs) {
             let view = self.client.job(job).await?;
             if let Some(what) = self.failure(&view) {
@@ -177,18 +226,26 @@ impl Measurement {
             line.mean = view.wall_mean.or(line.mean);
             line.has_begun |= view.counts.waiting < view.counts.total;
             n_waiting += view.counts.waiting;
+            n_done += view.counts.done;
             match view.ended_at {
                 None => line.jobs.push(job),
-                Some(_) => self.note(|open| open.remove(&job)),
+                Some(_) => {
+                    line.n_before += view.counts.done;
+                    n_done -= view.counts.done;
+                    self.note(|open| open.remove(&job));
+                }
             }
         }
+        line.n_done = line.n_before + n_done;
         let in_turn = line.mean.map_or(1, |mean| AHEAD.0 / mean.0.max(1));
-        while n_waiting < line.n_slots * (1 + in_turn) && line.jobs.len() < N_JOBS_MAX {
-            let request = ProfilingRequest {
-                platform: self.site.platform.clone(),
-                slots: line.n_slots,
-                tasks: N_TASKS_OF_JOB,
-            };
+        let n_wanted = line.n_slots * (1 + in_turn);
+        while n_waiting < n_wanted && line.jobs.len() < N_JOBS_MAX {
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(End::Stopped);
+            }
+            let tasks = n_wanted.max(2 * self.n_tasks);
+            let request =
+                ProfilingRequest { platform: self.site.platform.clone(), slots: line.n_slots, tasks };
             let new = self.client.profile(self.subjects[line.member].job, &request).await?;
             self.note(|open| open.insert(new.job));
             line.jobs.push(new.job);
@@ -211,6 +268,14 @@ impl Measurement {
         {
             show::say(&format!("{}: {}", self.site.platform, reason.text));
         }
+    }
+
+    /// Why nobody should wait any more.
+    fn despair(&self, stage: &Stage) -> String {
+        let (platform, words) = (&self.site.platform, self.words(stage));
+        format!(
+            "{words}: tasks end on {platform}, but not in that company; is the node large enough, and nothing paused?"
+        )
     }
 
     fn failure(&self, view: &JobView) -> Option<String> {
@@ -237,7 +302,7 @@ impl Measurement {
             .and_then(|profile| profile.platforms.iter().find(|known| known.platform == self.site.platform));
         let Some(known) = known else { return 0 };
         // On a node of one core a task is always alone.
-        if self.site.cores < 2 {
+        if self.site.capacity.cores < 2 {
             return known.n_done;
         }
         let others = stage.members.iter().map(|(other, _)| *other).filter(|other| *other != member);

@@ -153,6 +153,44 @@ fn after_a_restart_pilots_bring_their_leases_back() {
 }
 
 #[test]
+fn a_task_that_failed_waits_for_the_result_that_another_pilot_is_known_to_have() {
+    let mut scene = Scene::new();
+    let job = scene.submit(JobRequest { retries: 5, ..job(1) });
+    let (runs, has_run, idle) = (scene.pilot(1), scene.pilot(1), scene.pilot(1));
+    scene.take(runs);
+    scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    for pilot in [runs, has_run, idle] {
+        let asked = scene.pull(pilot, Pull { epoch: 2, ..hungry() }).and_then(|a| a.resync).unwrap_or(0);
+        let (running, unreported) = match pilot {
+            _ if pilot == runs => (set("0"), TaskSet::new()),
+            _ if pilot == has_run => (TaskSet::new(), set("0")),
+            _ => (TaskSet::new(), TaskSet::new()),
+        };
+        let held = crate::pull::Held { job, queued: TaskSet::new(), running, unreported };
+        let holdings = crate::pull::Holdings { asked, tasks: vec![held], templates: vec![] };
+        scene.pull(pilot, Pull { epoch: 2, part_seen: 0, holds: Some(holdings), ..hungry() });
+    }
+    scene.fail(runs, job, 0, FailureKind::Exit { code: 1 });
+    let asks = Pull { epoch: 2, part_seen: 0, ..hungry() };
+    assert_eq!(bundles(&scene.pull(idle, asks.clone()).unwrap_or_default()), []);
+    let mut other = scene.engine.clone();
+    scene.done(has_run, job, "0");
+    assert_eq!(scene.counts(job), "done w0 p0 d1 f0 c0");
+    // Had it never come, somebody would begin it again.
+    std::mem::swap(&mut scene.engine, &mut other);
+    scene.records.truncate(scene.records.len() - 1);
+    let reason = crate::pull::LeaveReason::Signalled;
+    scene.say(|request| Event::PilotLeft {
+        request,
+        pilot: has_run,
+        session_nonce: None,
+        report: None,
+        reason,
+    });
+    assert_eq!(bundles(&scene.pull(idle, asks).unwrap_or_default()), [(job.0, "0".into())]);
+}
+
+#[test]
 fn a_drained_shutdown_waits_for_pilots_to_leave() {
     let mut scene = Scene::new();
     scene.submit(job(4));

@@ -47,7 +47,7 @@ fn a_run_has_a_node_for_itself_once_what_was_there_has_ended() {
     for pilot in &pilots {
         assert_eq!(held(&mut scene, *pilot), [(others, 4)]);
     }
-    // The one that holds less.
+    // The one that is free first: nothing is known of the time of those that the other holds.
     one_ends(&mut scene, pilots[1], others, 5);
     scene.change(others, JobChange::Pause);
     let run = profile(&mut scene, "docking", 3, 1);
@@ -146,7 +146,8 @@ fn a_node_is_asked_for_and_one_that_is_lost_is_replaced() {
             asked_for = scene.submissions();
         }
     }
-    assert_ne!(nodes[0], nodes[1]);
+    let run = scene.engine.volatile.profiling.values().next().expect("it goes on");
+    assert_eq!(run.pilot(), Some(nodes[1]));
 }
 
 #[test]
@@ -189,4 +190,41 @@ fn a_restart_ends_runs_and_loses_no_task() {
     let holds = crate::pull::Holdings { asked: asked.unwrap_or(0), tasks: vec![held], templates: vec![] };
     scene.pull(pilots[0], Pull { epoch: 2, part_seen: 0, holds: Some(holds), ..hungry() });
     assert_eq!(scene.counts(run), "active w0 p2 d0 f0 c0");
+}
+
+#[test]
+fn whoever_comes_after_a_run_has_its_node() {
+    let (mut scene, pilots) = scene(1);
+    let run = profile(&mut scene, "docking", 1, 1);
+    assert_eq!(held(&mut scene, pilots[0]), [(run, 1)]);
+    one_ends(&mut scene, pilots[0], run, 5);
+    for _ in 0..2 {
+        let answer = ask(&mut scene, of_user("bob", "search", 1), 1);
+        assert!(matches!(answer, Some(Answer::Submitted { .. })), "{answer:?}");
+    }
+    let answer = ask(&mut scene, of_user("ada", "docking", 1), 1);
+    assert!(matches!(answer, Some(Answer::Refused(Refusal::Profiles { .. }))), "{answer:?}");
+}
+
+#[test]
+fn another_node_is_asked_for_where_none_has_time_enough() {
+    let mut scene = Scene::new();
+    let spec = PlatformSpec { walltime: Some(Span::from_secs(1000)), ..platform(2, 4) };
+    scene.attach(spec);
+    let long = |n_tasks| JobRequest {
+        needs: TaskNeeds { time_limit: Some(Span::from_secs(800)), ..job(1).needs },
+        ..of_user("ada", "docking", n_tasks)
+    };
+    let others = scene.submit(of_user("bob", "search", 1));
+    let (allocation, tag) = scene.submissions().pop().expect("it is asked for");
+    scene.say(|_| Event::AllocationAnswered { allocation, outcome: SubmitOutcome::Accepted("b".into()) });
+    let left = Some(Span::from_secs(1000));
+    let node = NodeFacts { capacity: Resources::cores(4), walltime_left: left, ..NodeFacts::default() };
+    let pilot = scene.register(&tag, node);
+    assert_eq!(held(&mut scene, pilot), [(others, 1)]);
+    scene.now = scene.now + Span::from_secs(300);
+    scene.pull(pilot, hungry());
+    let answer = ask(&mut scene, long(4), 1);
+    assert!(matches!(answer, Some(Answer::Submitted { .. })), "{answer:?}");
+    assert_eq!(scene.submissions().len(), 1, "{:?}", scene.effects);
 }
