@@ -243,3 +243,16 @@ fn a_run_takes_the_node_that_is_free_first_whatever_it_holds() {
     profile(&mut scene, "docking", 3, 1);
     assert_eq!(node_of(&scene), Some(pilots[1]));
 }
+
+#[test]
+fn a_run_uses_no_more_than_its_users_budget() {
+    let (mut scene, pilots) = scene(1);
+    let limits =
+        PlatformLimits { user_core_time_max: Some(Span::from_secs(100)), ..PlatformLimits::default() };
+    let change = PlatformChange::Limits { n_pilots_max: 1, limits };
+    scene.say(|request| Event::PlatformChangeAsked { request, platform: "here".into(), change });
+    let needs = TaskNeeds { time_limit: Some(Span::from_secs(60)), ..job(1).needs };
+    ask(&mut scene, JobRequest { needs, ..of_user("ada", "docking", 100) }, 4);
+    let n_held: u64 = held(&mut scene, pilots[0]).iter().map(|(_, n)| n).sum();
+    assert_eq!(n_held, 1, "a second one might take what is left, and more");
+}
