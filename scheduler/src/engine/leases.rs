@@ -126,8 +126,8 @@ impl Turn<'_> {
         state.revoked.entry(job).or_default().insert_all(tasks);
     }
 
-    /// Of these results, that the pilot has not reported yet, failures may be from before a retry.
-    pub(super) fn note_doubtful(&mut self, pilot: PilotId, job: JobId, unreported: TaskSet) {
+    /// Of these tasks, whose results the pilot has not reported yet, failures may be from before a retry.
+    pub(super) fn note_doubtful(&mut self, pilot: PilotId, job: JobId, unreported: &TaskSet) {
         let Some(reopened) = self.durable.jobs().get(&job).map(|job| &job.reopened) else { return };
         let doubtful = unreported.intersection(reopened);
         let Some(state) = self.volatile.pilots.get_mut(&pilot).filter(|_| !doubtful.is_empty()) else {

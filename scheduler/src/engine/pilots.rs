@@ -227,7 +227,8 @@ impl Turn<'_> {
             all.remove_all(&wanted);
             self.note_revoked(id, held.job, &all);
             self.note_owed(id, held.job, &held.unreported.intersection(&all));
-            self.note_doubtful(id, held.job, held.unreported.intersection(&wanted));
+            // It may have been on its way for long: what ran then may have ended before a retry.
+            self.note_doubtful(id, held.job, &wanted);
             if !unwanted.is_empty() {
                 self.command(id, PilotCommand::Kill { job: held.job, tasks: unwanted });
             }

@@ -1,6 +1,7 @@
 //! Attempts: results count once, each kind of failure has its budget, crashes lead to quarantine.
 
 use super::*;
+use crate::pull::{Held, Holdings};
 
 #[test]
 fn a_repeated_report_counts_once() {
@@ -209,10 +210,13 @@ fn a_result_of_before_does_not_count_for_a_new_lease() {
 
 /// Says what the pilot holds when asked: only results not yet reported.
 fn tell_unreported(scene: &mut Scene, pilot: PilotId, job: JobId, tasks: &str) {
-    let asked = scene.pull(pilot, hungry()).and_then(|answer| answer.resync).expect("it is asked");
     let none = TaskSet::new;
-    let held = crate::pull::Held { job, queued: none(), running: none(), unreported: set(tasks) };
-    let holds = Some(crate::pull::Holdings { asked, tasks: vec![held], templates: vec![] });
+    tell(scene, pilot, Held { job, queued: none(), running: none(), unreported: set(tasks) });
+}
+
+fn tell(scene: &mut Scene, pilot: PilotId, held: Held) {
+    let asked = scene.pull(pilot, hungry()).and_then(|answer| answer.resync).expect("it is asked");
+    let holds = Some(Holdings { asked, tasks: vec![held], templates: vec![] });
     scene.pull(pilot, Pull { holds, is_hungry: false, ..hungry() });
 }
 
@@ -229,6 +233,27 @@ fn a_failure_from_before_a_retry_does_not_count_when_its_pilot_comes_back() {
     assert_eq!(scene.take(pilot), [], "it still has to answer for the task");
     scene.fail(pilot, job, 0, FailureKind::Exit { code: 1 });
     assert_eq!(scene.counts(job), "active w0 p1 d0 f0 c0");
+}
+
+#[test]
+fn nor_does_that_of_a_task_which_still_ran_when_its_pilot_said_what_it_holds() {
+    for is_running in [true, false] {
+        let mut scene = Scene::new();
+        let job = scene.submit(job(1));
+        let pilot = scene.pilot(1);
+        scene.take(pilot);
+        scene.wait_awake(200);
+        let other = scene.pilot(1);
+        assert_eq!(scene.take(other), [(1, "0".into())]);
+        scene.fail(other, job, 0, FailureKind::Exit { code: 1 });
+        assert_eq!(scene.counts(job), "failed w0 p0 d0 f1 c0");
+        scene.change(job, JobChange::Retry(Some(set("0"))));
+        // What it says was on its way all that time: the task has ended since, before the retry.
+        let (now, later) = if is_running { ("0", "") } else { ("", "0") };
+        tell(&mut scene, pilot, Held { job, running: set(now), queued: set(later), unreported: TaskSet::new() });
+        scene.fail(pilot, job, 0, FailureKind::Exit { code: 1 });
+        assert!(scene.counts(job).starts_with("active"), "{}", scene.counts(job));
+    }
 }
 
 #[test]
