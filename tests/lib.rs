@@ -5,6 +5,8 @@
 pub mod apart;
 #[path = "lib/api.rs"]
 pub mod api;
+#[path = "lib/between.rs"]
+pub mod between;
 #[path = "lib/cable.rs"]
 pub mod cable;
 #[path = "lib/disk.rs"]
@@ -17,6 +19,8 @@ pub mod gridengine;
 pub mod loadleveler;
 #[path = "lib/luck.rs"]
 pub mod luck;
+#[path = "lib/openstack.rs"]
+pub mod openstack;
 #[path = "lib/pbs.rs"]
 pub mod pbs;
 #[path = "lib/pilots.rs"]

@@ -9,6 +9,7 @@ mod contract;
 mod gridengine;
 mod loadleveler;
 mod local;
+pub mod openstack;
 mod pbs;
 mod script;
 mod slurm;
@@ -99,6 +100,14 @@ pub fn adapter(name: &str, surroundings: &Surroundings, site: &Site) -> Option<B
 /// The adapter whose pilots are processes of this host.
 pub const LOCAL_NAME: &str = local::NAME;
 
-/// The names that [`adapter`] knows.
+/// The names that [`adapter`] knows. [`openstack`] is a platform of another kind.
 pub const NAMES: &[&str] =
     &[local::NAME, local::HOSTS_NAME, gridengine::NAME, loadleveler::NAME, pbs::NAME, slurm::NAME];
+
+/// What the tags of all managers begin with.
+pub const TAG_PREFIX: &str = "pf";
+
+/// All words by which platforms name what they are.
+pub fn all_names() -> impl Iterator<Item = &'static str> {
+    NAMES.iter().copied().chain([openstack::NAME])
+}

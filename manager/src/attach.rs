@@ -16,6 +16,7 @@ use scheduler::engine::{
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
+    agent_file::AgentFile,
     clock::Clock,
     config::{Config, TlsMode},
     handle::{Ended, Handle},
@@ -39,6 +40,8 @@ pub(crate) struct Attacher {
     orders: mpsc::UnboundedSender<Order>,
     make_join: MakeJoin,
     surroundings: Surroundings,
+    agent_file: AgentFile,
+    url_elsewhere: String,
     pilots: PathBuf,
     address: SocketAddr,
     speaks_tls: bool,
@@ -53,8 +56,8 @@ impl Attacher {
         config: &Config,
         (settings, clock): (Settings, Clock),
         (handle, orders): (Handle, mpsc::UnboundedSender<Order>),
-        address: SocketAddr,
-        make_join: MakeJoin,
+        (address, access): (SocketAddr, &AccessFile),
+        (make_join, agent_file): (MakeJoin, AgentFile),
     ) -> Attacher {
         Attacher {
             settings,
@@ -63,6 +66,8 @@ impl Attacher {
             orders,
             make_join,
             surroundings: surroundings(config),
+            agent_file,
+            url_elsewhere: url_elsewhere(config, access, address),
             pilots: config.folder.join("pilots"),
             address,
             speaks_tls: config.speaks_tls(),
@@ -78,7 +83,10 @@ impl Attacher {
             name: format!("{}{}", self.settings.tag_prefix(), spec.name),
             adapter: spec.adapter.clone(),
             site: site.clone(),
+            capacity: spec.capacity.clone(),
             surroundings: self.surroundings.clone(),
+            agent_file: self.agent_file.clone(),
+            url_elsewhere: self.url_elsewhere.clone(),
             pilots: self.pilots.clone(),
             manager: self.address,
             scheme: scheme(self.speaks_tls),

@@ -1,5 +1,6 @@
 //! The manager: the engine's shell. Wiring only; see `driver` for the loop and `commit` for durability.
 
+pub mod agent_file;
 pub mod api;
 mod attach;
 pub mod clock;

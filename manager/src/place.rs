@@ -1,20 +1,18 @@
 //! Where a platform's commands are run, and what its pilots find there: this host, or an account on another,
-//! to which the agent is brought and from which pilots are led home.
+//! to which the agent is brought and from which pilots are led home; or a cloud, whose servers fetch it.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use adapters::{
     Adapter, Surroundings,
-    command::{Command, Output},
+    command::{AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, JOB_LOG, Output},
+    openstack::{self, AgentSource, OpenStack, Remains},
     transport::{Asker, LocalShell, Ssh, Transport, TransportError},
 };
 use profiles::site::{Reach, Site};
-use ring::digest;
+use scheduler::{engine::interface::SubmitOutcome, resources::Resources};
+
+use crate::agent_file::{self, AgentFile};
 
 /// To bring the agent over a slow line.
 const UPLOAD_LIMIT: Duration = Duration::from_secs(600);
@@ -29,6 +27,9 @@ const LOOK: &str = r#"f=${1:-$HOME/.pilotfish}; umask 077; mkdir -p "$f" || exit
 /// Keeps standard input as the program `$1` of `$2` bytes: all of it or nothing.
 const UPLOAD: &str = r#"umask 077; cat > "$1.$$" && [ "$(wc -c < "$1.$$")" -eq "$2" ] && chmod 700 "$1.$$" && mv "$1.$$" "$1" && exit
 rm -f "$1.$$"; echo "not all of it arrived, or there is no room" >&2; exit 1"#;
+
+/// Where pilots on servers of a cloud keep their files.
+const FOLDER_ON_SERVERS: &str = "/var/lib/pilotfish";
 
 /// Takes away a folder, its first argument.
 const REMOVE: &str = r#"rm -rf -- "$1""#;
@@ -57,8 +58,14 @@ pub struct Plan {
     pub adapter: String,
     /// What the operator says of the account.
     pub site: Site,
+    /// What each pilot is to offer.
+    pub capacity: Resources,
     /// The agent on this host.
     pub surroundings: Surroundings,
+    /// The same for servers of clouds, who get it from the API.
+    pub agent_file: AgentFile,
+    /// By which hosts elsewhere reach the manager.
+    pub url_elsewhere: String,
     /// Where pilots keep their files on this host, if the site says nothing else.
     pub pilots: PathBuf,
     /// Where the API listens, for the tunnel.
@@ -72,7 +79,8 @@ pub struct Plan {
 /// Where a platform's commands are run.
 pub struct Place {
     plan: Plan,
-    adapter: Box<dyn Adapter>,
+    /// A cloud has none: it is asked by other means.
+    adapter: Option<Box<dyn Adapter>>,
     agent: Vec<String>,
     host: Host,
 }
@@ -86,13 +94,19 @@ enum Host {
         /// The relay's folder, if there is a relay of ours.
         relay: Option<String>,
     },
+    /// Nowhere: the cloud is asked.
+    Cloud(Box<OpenStack>),
 }
 
 impl Place {
     /// The place of a platform; `None`: there is no adapter of that name.
     pub fn new(plan: Plan) -> Option<Place> {
-        let adapter = adapters::adapter(&plan.adapter, &plan.surroundings, &plan.site)?;
+        let adapter = adapters::adapter(&plan.adapter, &plan.surroundings, &plan.site);
         let host = match &plan.site.ssh {
+            _ if plan.adapter == openstack::NAME => {
+                Host::Cloud(Box::new(OpenStack::new(&plan.site, &plan.capacity)?))
+            }
+            _ if adapter.is_none() => return None,
             None => Host::Here,
             Some(address) => {
                 let ssh = Ssh::new(address.clone(), plan.site.ssh_config.clone(), plan.asker.clone());
@@ -106,9 +120,17 @@ impl Place {
         Some(Place { plan, adapter, agent, host })
     }
 
-    /// The codec for its commands.
-    pub fn adapter(&self) -> &dyn Adapter {
-        &*self.adapter
+    /// The codec for its commands; `None`: it is a cloud.
+    pub fn adapter(&self) -> Option<&dyn Adapter> {
+        self.adapter.as_deref()
+    }
+
+    /// The cloud that it is.
+    pub fn cloud(&self) -> Option<&OpenStack> {
+        match &self.host {
+            Host::Cloud(cloud) => Some(cloud),
+            _ => None,
+        }
     }
 
     /// How the agent is run where the commands are: elsewhere than here that is known once there is ground.
@@ -122,7 +144,7 @@ impl Place {
     /// There is no connection: why.
     pub async fn connect(&self) -> Result<(), TransportError> {
         match &self.host {
-            Host::Here => Ok(()),
+            Host::Here | Host::Cloud(_) => Ok(()),
             Host::There { ssh, .. } => ssh.connect().await.map(|_| ()),
         }
     }
@@ -134,7 +156,8 @@ impl Place {
     pub async fn run(&self, command: Command) -> Result<Output, TransportError> {
         tracing::debug!(adapter = self.plan.adapter, argv = ?command.argv, "command");
         match &self.host {
-            Host::Here => LocalShell.run(&command).await,
+            // Of a cloud only files are looked at that are kept here.
+            Host::Here | Host::Cloud(_) => LocalShell.run(&command).await,
             Host::There { ssh, .. } => ssh.run(&command).await,
         }
     }
@@ -144,10 +167,17 @@ impl Place {
     /// # Errors
     /// What is wrong, in words.
     pub async fn ground(&mut self) -> Result<Ground, String> {
-        let Host::There { ssh, known, .. } = &self.host else {
-            let site = &self.plan.site;
-            let pilots = || self.plan.pilots.to_string_lossy().into_owned();
-            return Ok(Ground { folder: site.folder.clone().unwrap_or_else(pilots), url: proxy(site) });
+        let site = &self.plan.site;
+        let (ssh, known) = match &self.host {
+            Host::There { ssh, known, .. } => (ssh, known),
+            Host::Here => {
+                let pilots = || self.plan.pilots.to_string_lossy().into_owned();
+                return Ok(Ground { folder: site.folder.clone().unwrap_or_else(pilots), url: proxy(site) });
+            }
+            Host::Cloud(_) => {
+                let folder = site.folder.clone().unwrap_or_else(|| FOLDER_ON_SERVERS.to_owned());
+                return Ok(Ground { folder, url: Some(self.url()) });
+            }
         };
         let number = ssh.connect().await.map_err(|error| error.to_string())?;
         if let Some((known, ground)) = known
@@ -166,7 +196,7 @@ impl Place {
         self.agent.clone_from(&agent);
         let surroundings = Surroundings { agent_command: agent };
         if let Some(adapter) = adapters::adapter(&self.plan.adapter, &surroundings, &self.plan.site) {
-            self.adapter = adapter;
+            self.adapter = Some(adapter);
         }
         let ground = Ground { folder: format!("{folder}/pilots"), url };
         if let Host::There { known, relay, .. } = &mut self.host {
@@ -175,11 +205,108 @@ impl Place {
         Ok(ground)
     }
 
-    /// Ends the relay, if there is one: no pilot needs it any more.
+    /// By which pilots elsewhere reach the manager.
+    fn url(&self) -> String {
+        proxy(&self.plan.site).unwrap_or_else(|| self.plan.url_elsewhere.clone())
+    }
+
+    /// Asks for an allocation. There is ground.
+    pub async fn submit(&self, request: &AllocationRequest) -> SubmitOutcome {
+        let answer = match (&self.host, &self.adapter) {
+            (Host::Cloud(cloud), _) => match self.agent_source().await {
+                Ok(source) => cloud.submit(request, &source).await,
+                Err(why) => Err(AdapterError::Refused(why)),
+            },
+            (_, Some(adapter)) => match self.run(adapter.submit(request)).await {
+                Ok(output) => adapter.read_submit(&output),
+                Err(error) if error.is_nothing_done() => return SubmitOutcome::Refused(error.to_string()),
+                Err(error) => Err(AdapterError::NotUnderstood(error.to_string())),
+            },
+            (_, None) => Err(AdapterError::Refused("no adapter".to_owned())),
+        };
+        match answer {
+            Ok(batch_id) => SubmitOutcome::Accepted(batch_id),
+            Err(error @ AdapterError::Refused(_)) => SubmitOutcome::Refused(error.to_string()),
+            Err(error @ AdapterError::NotUnderstood(_)) => SubmitOutcome::Unknown(error.to_string()),
+        }
+    }
+
+    /// What there is of allocations whose tags begin so.
+    ///
+    /// # Errors
+    /// No answer, in words: never "gone".
+    pub async fn list(&self, tag_prefix: &str) -> Result<Vec<BatchJob>, String> {
+        if let Host::Cloud(cloud) = &self.host {
+            if tag_prefix == adapters::TAG_PREFIX {
+                return cloud.list_all().await;
+            }
+            let (jobs, remains) = cloud.list(tag_prefix).await?;
+            remains.iter().for_each(|remains| self.keep(remains));
+            return Ok(jobs);
+        }
+        let Some(adapter) = &self.adapter else { return Err("no adapter".to_owned()) };
+        let output = self.run(adapter.list(tag_prefix)).await.map_err(|error| error.to_string())?;
+        adapter.read_list(&output).map_err(|error| error.to_string())
+    }
+
+    /// Takes allocations away.
+    ///
+    /// # Errors
+    /// What is wrong, in words; some may be gone.
+    pub async fn cancel(&self, batch_ids: &[BatchId]) -> Result<(), String> {
+        match (&self.host, &self.adapter) {
+            (Host::Cloud(cloud), _) => cloud.cancel(batch_ids).await,
+            (_, Some(adapter)) => self.said("cancel", adapter.cancel(batch_ids)).await.map(drop),
+            (_, None) => Err("no adapter".to_owned()),
+        }
+    }
+
+    /// Where what a pilot's batch job or server wrote can be read from where commands are run.
+    pub fn log_folder(&self, ground: &Ground, tag: &str) -> String {
+        match &self.host {
+            Host::Cloud(_) => self.plan.pilots.join(tag).to_string_lossy().into_owned(),
+            _ => ground.pilot_folder(tag),
+        }
+    }
+
+    async fn agent_source(&self) -> Result<AgentSource, String> {
+        if self.plan.site.agent.is_some() {
+            // It is in the image.
+            return Ok(AgentSource::default());
+        }
+        let agent = self.plan.agent_file.read().await?;
+        let url = format!("{}{}/{}", self.url(), crate::api::AGENT_PATH, agent.sha256);
+        Ok(AgentSource { url, sha256: agent.sha256.clone(), arguments: agent.arguments.clone() })
+    }
+
+    /// What a server wrote is kept where a batch job's words are: nobody can read them there any more.
+    fn keep(&self, remains: &Remains) {
+        let Remains { tag, id, fault, console } = remains;
+        let (name, fault) = (&self.plan.name, fault.as_deref());
+        match fault {
+            Some(fault) => tracing::warn!(platform = name, tag, server = id, fault, "the server failed"),
+            None => tracing::debug!(platform = name, tag, server = id, "the server turned itself off"),
+        }
+        let folder = self.plan.pilots.join(tag);
+        let kept = std::fs::create_dir_all(&folder).and_then(|()| {
+            std::fs::write(folder.join(JOB_LOG), [fault.unwrap_or_default(), console].join("\n"))
+        });
+        if let Err(error) = kept {
+            tracing::warn!(platform = name, tag, %error, "what its server wrote could not be kept");
+        }
+    }
+
+    /// The manager was shut down, and all its pilots have left: ends the relay, if there is one, and deletes servers
+    /// that are turning themselves off.
     ///
     /// # Errors
     /// What is wrong, in words.
-    pub async fn leave(&mut self) -> Result<(), String> {
+    pub async fn leave(&mut self, tag_prefix: &str) -> Result<(), String> {
+        if let Host::Cloud(cloud) = &self.host {
+            let left = self.list(tag_prefix).await?.into_iter().filter(|job| job.state != BatchState::Ended);
+            let ids: Vec<BatchId> = left.map(|job| job.id).collect();
+            return if ids.is_empty() { Ok(()) } else { cloud.cancel(&ids).await };
+        }
         let Host::There { relay, .. } = &mut self.host else { return Ok(()) };
         let Some(relay) = relay.take() else { return Ok(()) };
         self.shell("end the relay", REMOVE, &[&relay], Vec::new(), LOOK_LIMIT).await.map(drop)
@@ -193,23 +320,15 @@ impl Place {
             let (folder, _) = self.look_for(folder, agent).await?;
             return Ok((folder, vec![agent.clone()]));
         }
-        let command = smallest(&self.plan.surroundings.agent_command);
-        let [program, arguments @ ..] = &command[..] else {
-            return Err("this manager has no agent to bring there".into());
-        };
-        let path = PathBuf::from(program);
-        let reading = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
-        let bytes = reading.unwrap_or_else(|error| Err(std::io::Error::other(error)));
-        let bytes = bytes.map_err(|error| format!("failed to read the agent {program}: {error}"))?;
-        let hash = digest::digest(&digest::SHA256, &bytes);
-        let name: String = hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        let name = format!("agent-{name}");
+        let read = agent_file::read(&agent_file::smallest(&self.plan.surroundings.agent_command)).await?;
+        let (bytes, arguments) = (read.bytes, read.arguments);
+        let name = format!("agent-{}", &read.sha256[..16]);
         let (folder, is_there) = self.look_for(folder, &name).await?;
         let agent = format!("{folder}/{name}");
         if !is_there {
             tracing::info!(agent, n_bytes = bytes.len(), "bringing the agent");
             let n_bytes = bytes.len().to_string();
-            self.shell("bring the agent", UPLOAD, &[&agent, &n_bytes], bytes, UPLOAD_LIMIT).await?;
+            self.shell("bring the agent", UPLOAD, &[&agent, &n_bytes], bytes.to_vec(), UPLOAD_LIMIT).await?;
         }
         Ok((folder, [agent].into_iter().chain(arguments.iter().cloned()).collect()))
     }
@@ -263,13 +382,6 @@ impl Place {
             Err(error) => Err(format!("failed to {what}: {error}")),
         }
     }
-}
-
-/// The agent alone, where it stands beside the program that has it in it.
-fn smallest(command: &[String]) -> Vec<String> {
-    let [program, _] = command else { return command.to_vec() };
-    let alone = Path::new(program).with_file_name("pilotfish-agent");
-    if alone.is_file() { vec![alone.display().to_string()] } else { command.to_vec() }
 }
 
 fn proxy(site: &Site) -> Option<String> {

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use adapters::command::{AdapterError, AllocationRequest, BatchJob, BatchState};
+use adapters::command::{AllocationRequest, BatchState};
 use scheduler::{
     engine::interface::{Event, ListedAllocation, PlatformSpec, SubmitOutcome},
     ids::{AllocationId, PlatformId},
@@ -166,7 +166,7 @@ impl Worker {
                     capacity: self.spec.capacity.clone(),
                     walltime: self.spec.walltime,
                 };
-                self.ask_for(&request).await
+                self.place.submit(&request).await
             }
             Err(what) => SubmitOutcome::Refused(what),
         };
@@ -174,23 +174,10 @@ impl Worker {
         Event::AllocationAnswered { allocation, outcome }
     }
 
-    async fn ask_for(&self, request: &AllocationRequest) -> SubmitOutcome {
-        let adapter = self.place.adapter();
-        match self.place.run(adapter.submit(request)).await {
-            Ok(output) => match adapter.read_submit(&output) {
-                Ok(batch_id) => SubmitOutcome::Accepted(batch_id),
-                Err(error @ AdapterError::Refused(_)) => SubmitOutcome::Refused(error.to_string()),
-                Err(error @ AdapterError::NotUnderstood(_)) => SubmitOutcome::Unknown(error.to_string()),
-            },
-            Err(error) if error.is_nothing_done() => SubmitOutcome::Refused(error.to_string()),
-            Err(error) => SubmitOutcome::Unknown(error.to_string()),
-        }
-    }
-
     async fn list(&mut self, platform: PlatformId) -> Event {
         let asked_at: Time = self.clock.now();
         let listed = match self.place.ground().await {
-            Ok(_) => self.ask_what_is_there().await,
+            Ok(_) => self.place.list(&self.tag_prefix).await,
             Err(what) => Err(what),
         };
         if let Err(what) = &listed {
@@ -221,17 +208,14 @@ impl Worker {
                 n_nodes: job.n_tasks,
                 tag: job.tag,
                 batch_id: job.id,
+                trouble: match job.state {
+                    BatchState::Stuck(why) => Some(why),
+                    _ => None,
+                },
             });
             seen.collect()
         });
         Event::PlatformListed { platform, asked_at, result }
-    }
-
-    async fn ask_what_is_there(&self) -> Result<Vec<BatchJob>, String> {
-        let adapter = self.place.adapter();
-        let output =
-            self.place.run(adapter.list(&self.tag_prefix)).await.map_err(|error| error.to_string())?;
-        adapter.read_list(&output).map_err(|error| error.to_string())
     }
 
     async fn cancel(&mut self, batch_ids: Vec<String>) {
@@ -247,7 +231,7 @@ impl Worker {
 
     async fn try_cancel(&mut self, batch_ids: &[String]) -> Result<(), String> {
         self.place.ground().await?;
-        self.place.said("cancel", self.place.adapter().cancel(batch_ids)).await.map(drop)
+        self.place.cancel(batch_ids).await
     }
 
     /// There is no listing after this one: what could not be cancelled is tried again now.
@@ -268,7 +252,7 @@ impl Worker {
                 "could not be cancelled: the next start tries again"
             );
         }
-        if let Err(what) = self.place.leave().await {
+        if let Err(what) = self.place.leave(&self.tag_prefix).await {
             tracing::warn!(platform = self.spec.name, what, "something may be left there");
         }
     }

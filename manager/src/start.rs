@@ -18,6 +18,7 @@ use tokio::{
 };
 
 use crate::{
+    agent_file::AgentFile,
     api::{self, ApiState, ConnectionLimits},
     attach::{Attacher, Reload, make_join, surroundings},
     clock::Clock,
@@ -76,7 +77,7 @@ pub enum StartError {
         source: std::io::Error,
     },
     /// A platform names an adapter that there is not.
-    #[error("platform {platform:?}: found adapter {found:?}; there are {}", adapters::NAMES.join(", "))]
+    #[error("platform {platform:?}: found adapter {found:?}; there are {}", adapters::all_names().collect::<Vec<_>>().join(", "))]
     Adapter {
         /// The platform.
         platform: String,
@@ -247,6 +248,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let access = access_file(&config, &tokens, url, fingerprint);
     let (stop_api, is_stopped) = watch::channel(false);
     let (reload, reloads) = mpsc::channel(1);
+    let agent_file = AgentFile::new(&config.agent_command);
     let state = ApiState {
         handle: handle.clone(),
         reader,
@@ -258,14 +260,14 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         stop: is_stopped,
         config_file: config.file.clone(),
         reload,
+        agent: agent_file.clone(),
     };
-    let server = identity.map(|identity| identity.server);
-    let api = tokio::spawn(api::serve(listener, server, state));
+    let api = tokio::spawn(api::serve(listener, identity.map(|identity| identity.server), state));
     let access_path = if config.is_offline { None } else { Some(write_access(&config.folder, &access)?) };
     let farewell = if config.is_offline { None } else { farewell(&config, settings) };
     let join = make_join(&config, &tokens, &access, address);
     let ways = (handle.clone(), orders.clone());
-    let attacher = Attacher::new(&config, (settings, clock), ways, address, join);
+    let attacher = Attacher::new(&config, (settings, clock), ways, (address, &access), (join, agent_file));
     let mut manager = Manager {
         access,
         access_path,

@@ -1,6 +1,7 @@
 //! Profiles: what people say of platforms and of applications.
 
 pub mod application;
+pub mod cloud;
 pub mod platform;
 pub mod quantity;
 pub mod site;

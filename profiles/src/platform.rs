@@ -10,6 +10,7 @@ use scheduler::{
 use serde::Deserialize;
 
 use crate::{
+    cloud::Cloud,
     quantity::{Bytes, CoreHours, Duration},
     site::{self, Reach, ResourceNames, Site},
 };
@@ -28,6 +29,8 @@ const LOADLEVELER: &str = "loadleveler";
 
 /// The adapter of plain hosts reached by SSH.
 const HOSTS: &str = "hosts";
+/// The adapter whose pilots are servers of a cloud.
+const OPENSTACK: &str = "openstack";
 
 /// Why a profile is no platform on this host.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -114,6 +117,7 @@ struct PlatformForm {
     memory_resource: Option<String>,
     #[serde(default, deserialize_with = "site::word")]
     gpu_resource: Option<String>,
+    openstack: Option<Cloud>,
 }
 
 impl PlatformProfile {
@@ -185,10 +189,21 @@ impl PlatformProfile {
 
 impl PlatformForm {
     fn site(&self) -> Site {
-        let PlatformForm { queue, account, options, setup, agent, folder, ssh, ssh_config, reach, .. } =
-            self.clone();
-        let resource_names = self.resource_names();
-        Site { queue, account, options, setup, agent, folder, ssh, ssh_config, reach, resource_names }
+        let PlatformForm {
+            queue,
+            account,
+            options,
+            setup,
+            agent,
+            folder,
+            ssh,
+            ssh_config,
+            reach,
+            openstack,
+            ..
+        } = self.clone();
+        let (resource_names, cloud) = (self.resource_names(), openstack);
+        Site { queue, account, options, setup, agent, folder, ssh, ssh_config, reach, resource_names, cloud }
     }
 
     /// A host's own platform: `NAME-HOST`, without its user and port.
@@ -290,7 +305,7 @@ impl PlatformForm {
     /// How many nodes an allocation has, each with a pilot.
     fn check_nodes(&self) -> Result<(), String> {
         let PlatformForm { name, adapter, nodes, pilots_max, .. } = self;
-        let has_several = ![LOCAL, HOSTS].contains(&adapter.as_str());
+        let has_several = ![LOCAL, HOSTS, OPENSTACK].contains(&adapter.as_str());
         match *nodes {
             0 => Err(format!("found nodes 0 of `{name}`; write 1 or more")),
             1 => Ok(()),
@@ -305,7 +320,34 @@ impl PlatformForm {
         }
     }
 
+    /// What only servers have, and what they have not.
+    fn check_cloud(&self) -> Result<(), String> {
+        let (name, site) = (&self.name, self.site());
+        let has_queue = site.queue.is_some() || site.account.is_some() || !site.options.is_empty();
+        let has_account =
+            site.ssh.is_some() || site.ssh_config.is_some() || site.reach == Some(Reach::Tunnel);
+        match (self.adapter == OPENSTACK, &site.cloud) {
+            (false, None) => Ok(()),
+            (false, Some(_)) => {
+                Err(format!("found `openstack` of `{name}`; only platforms with adapter {OPENSTACK} have it"))
+            }
+            (true, None) => Err(format!(
+                "found no `openstack` of `{name}`; say at least which image its servers boot: `openstack: {{image: NAME}}`"
+            )),
+            (true, Some(_)) if has_queue || has_account => Err(format!(
+                "found a queue, account, options, ssh or a tunnel of `{name}`; servers of a cloud have none"
+            )),
+            (true, Some(cloud)) if self.gpus.is_some_and(|gpus| gpus > 0) && cloud.flavor.is_none() => {
+                Err(format!(
+                    "found gpus of `{name}` and no flavor; no list of flavors says which have GPUs, so name one"
+                ))
+            }
+            (true, Some(_)) => Ok(()),
+        }
+    }
+
     fn check_site(&self) -> Result<(), String> {
+        self.check_cloud()?;
         let (name, site) = (&self.name, self.site());
         if self.adapter == LOCAL && site != Site::default() {
             return Err(format!(

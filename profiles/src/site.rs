@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Deserializer, de::Error};
 
+use crate::cloud::Cloud;
+
 /// How pilots of an account are asked for. Every field may be absent.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Site {
@@ -27,6 +29,8 @@ pub struct Site {
     pub reach: Option<Reach>,
     /// Words of its own for what other batch systems all call the same.
     pub resource_names: ResourceNames,
+    /// The project in a cloud, if that is what it is.
+    pub cloud: Option<Cloud>,
 }
 
 /// What each Grid Engine calls something else, and each LoadLeveler. Every field may be absent.

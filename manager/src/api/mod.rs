@@ -40,12 +40,13 @@ use scheduler::{
 };
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use crate::{attach::Reload, handle::Handle, store::Reader, tokens::Tokens};
+use crate::{agent_file::AgentFile, attach::Reload, handle::Handle, store::Reader, tokens::Tokens};
 use cache::{JobCache, JobFacts};
 use error::ApiError;
 use extract::User;
 pub use listener::serve;
 use room::Room;
+pub(crate) use routes::AGENT_PATH;
 
 /// What the API needs of the manager.
 pub struct ApiState {
@@ -69,6 +70,8 @@ pub struct ApiState {
     pub config_file: Option<PathBuf>,
     /// To whoever reads it.
     pub reload: mpsc::Sender<Reload>,
+    /// What servers of clouds fetch.
+    pub agent: AgentFile,
 }
 
 /// Bounds on what connections may do. `docs/limits.md` lists them for operators.

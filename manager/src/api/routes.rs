@@ -2,7 +2,7 @@
 
 use axum::{
     Router,
-    extract::{Request, State},
+    extract::{Path, Request, State},
     handler::Handler,
     http::header,
     middleware::{self, Next},
@@ -34,6 +34,9 @@ use super::{
     Shared, error::ApiError, events, extract::User, jobs, metrics, openapi, operators, outputs, pilots,
     policies, show, tasks,
 };
+
+/// Before the hash of the agent that servers of clouds fetch.
+pub(crate) const AGENT_PATH: &str = "/agent";
 
 /// What a page of rows takes while it is made: eight MiB of outputs or parameters, as JSON.
 const PAGE_BYTES: usize = 64 << 20;
@@ -295,7 +298,8 @@ pub(super) fn router(context: Shared) -> Router {
     let mut router = Router::new()
         .route(pilot::REGISTER_PATH, routing::post(pilots::register))
         .route(pilot::PULL_PATH, routing::post(pilots::pull))
-        .route(pilot::LEAVE_PATH, routing::post(pilots::leave));
+        .route(pilot::LEAVE_PATH, routing::post(pilots::leave))
+        .route(&format!("{AGENT_PATH}/{{sha256}}"), routing::get(agent));
     for route in routes() {
         let mut handler = route.handler;
         if let Some((_, n_bytes)) =
@@ -311,6 +315,14 @@ pub(super) fn router(context: Shared) -> Router {
         router = router.route(&format!("{}{}", api::PREFIX, route.path), handler);
     }
     router.fallback(unknown_path).method_not_allowed_fallback(wrong_method).with_state(context)
+}
+
+/// What servers of clouds fetch before they are pilots; whoever knows its hash may have it.
+async fn agent(State(context): State<Shared>, Path(sha256): Path<String>) -> Response {
+    match context.state.agent.of_hash(&sha256).await {
+        Some(bytes) => ([(header::CONTENT_TYPE, "application/octet-stream")], bytes).into_response(),
+        None => ApiError::no_such_path("GET", &format!("{AGENT_PATH}/{sha256}")).into_response(),
+    }
 }
 
 async fn document() -> Response {

@@ -235,7 +235,7 @@ mod tests {
             assert!(!config.platforms.is_empty(), "{}", path.display());
             seen.extend(config.platforms.into_iter().map(|(spec, _)| spec.adapter));
         }
-        let all: BTreeSet<String> = adapters::NAMES.iter().map(|name| (*name).to_owned()).collect();
+        let all: BTreeSet<String> = adapters::all_names().map(str::to_owned).collect();
         assert_eq!(all.difference(&seen).collect::<Vec<_>>(), ["local"], "each kind has one");
     }
 
@@ -311,7 +311,7 @@ mod tests {
             ),
             (
                 "platforms:\n  - {name: a, adapter: local}\n  - name: b\n    adapter: slurmy",
-                "4: platforms[1].adapter: found `slurmy`; the adapters are local, hosts, gridengine, loadleveler, pbs, slurm",
+                "4: platforms[1].adapter: found `slurmy`; the adapters are local, hosts, gridengine, loadleveler, pbs, slurm, openstack",
             ),
             (
                 "platforms:\n  - {name: a, adapter: gridengine,\n     cores: 2}",
@@ -398,7 +398,7 @@ mod tests {
                 "4: limits.grase: found an unknown field; did you mean `grace`?",
                 "5: limits.prefetch: found `5`; give it a unit, like 5s or 5m",
                 "7: platforms[0].nam: found an unknown field; did you mean `name`?",
-                "7: platforms[0].adapter: found `slurmy`; the adapters are local, hosts, gridengine, loadleveler, pbs, slurm",
+                "7: platforms[0].adapter: found `slurmy`; the adapters are local, hosts, gridengine, loadleveler, pbs, slurm, openstack",
                 "7: platforms[0].memory: found `8`; give it a unit, like 8MiB or 8GiB",
                 "8: platforms[1]: found no `adapter`; it is needed",
                 "9: colour: found an unknown field; the fields here are listen, tls, platforms, policies, limits",

@@ -261,6 +261,12 @@ impl Turn<'_> {
             state.unlisted = result.as_ref().err().cloned();
         }
         let Ok(listed) = result else { return };
+        for entry in &listed {
+            let held = self.durable.allocation_of(&entry.tag).filter(|(_, held)| held.may_be_there());
+            if let (Some(words), Some((allocation, _))) = (&entry.trouble, held) {
+                self.volatile.troubles.insert(allocation, words.clone());
+            }
+        }
         let mut unwanted = Vec::new();
         for entry in listed.iter().filter(|entry| !entry.is_ended) {
             let known = self.durable.allocation_of(&entry.tag);
@@ -353,10 +359,14 @@ impl Turn<'_> {
         let (platform, pilots) = (allocation.platform, self.durable.live_pilots(allocation));
         let why = match &allocation.state {
             AllocationState::Leaving(why, _) => why.clone(),
-            _ if allocation.is_unused() => "it ended before its pilot came".into(),
+            _ if allocation.is_unused() => match self.volatile.troubles.get(&id) {
+                Some(words) => format!("it ended before its pilot came: {words}"),
+                None => "it ended before its pilot came".into(),
+            },
             _ => "its platform says that it has ended".into(),
         };
         let is_surprise = allocation.is_live() && allocation.is_unused();
+        self.volatile.troubles.remove(&id);
         self.record(Record::AllocationEnded { allocation: id, why: why.clone(), at: self.now });
         for pilot in pilots {
             self.lose_pilot(pilot, &why);

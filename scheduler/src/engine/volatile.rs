@@ -12,7 +12,7 @@ use super::{
     standby::Parked,
 };
 use crate::{
-    ids::{JobId, PilotId, PlatformId, TaskId},
+    ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
     pull::{Part, PilotCommand},
     ranges::TaskSet,
     resources::Resources,
@@ -30,6 +30,8 @@ pub struct Volatile {
     pub started_at: Time,
     /// Until when tasks are withheld for pilots that have not said what they hold.
     pub grace_until: Time,
+    /// What platforms have said is wrong with allocations that may be there.
+    pub troubles: BTreeMap<AllocationId, String>,
     /// Jobs that are not over.
     pub jobs: BTreeMap<JobId, JobLeases>,
     /// Live pilots. In boxes, as a map's nodes are half empty.

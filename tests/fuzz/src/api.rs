@@ -156,6 +156,7 @@ impl Scene {
             stop: stopped,
             config_file: None,
             reload: mpsc::channel(1).0,
+            agent: manager::agent_file::AgentFile::new(&[]),
         });
         let answering = async {
             let Ok(response): Result<Response<Body>, _> = router.call(request).await;

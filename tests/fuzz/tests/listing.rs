@@ -90,6 +90,7 @@ impl Scene {
             is_ended: job.state == BatchState::Ended,
             tag: job.tag,
             batch_id: job.id,
+            trouble: None,
         });
         let listed =
             Event::PlatformListed { platform: PLATFORM, asked_at: self.now, result: Ok(seen.collect()) };

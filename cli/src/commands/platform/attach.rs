@@ -9,7 +9,10 @@ use std::{
     sync::Arc,
 };
 
-use adapters::command::{Command, Queue};
+use adapters::{
+    command::{Command, Queue},
+    openstack::{self, Offer, OpenStack},
+};
 use clap::Args;
 use manager::{
     config::{Config, file::ManagerFile},
@@ -35,6 +38,7 @@ Examples:
   pilotfish platform attach slurm cluster --ssh ada@login.centre.org
   pilotfish platform attach slurm gpus --ssh centre --queue gpu --account lab --walltime 4h
   pilotfish platform attach hosts workstation --ssh ada@workstation
+  pilotfish platform attach openstack cloud --image debian-12 --cloud lab
   pilotfish platform attach pbs old --print          only show the entry
 
 What is not given is found out there: the default queue, what its nodes have, how long jobs may
@@ -54,7 +58,7 @@ const LOOK: &str = "nproc && sed -n 's/^MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct AttachArgs {
-    /// Its batch system: local, hosts, slurm, pbs, gridengine, loadleveler
+    /// Its batch system: local, hosts, slurm, pbs, gridengine, loadleveler, openstack
     #[arg(value_name = "ADAPTER")]
     adapter: String,
     /// What it is to be called
@@ -96,6 +100,21 @@ pub struct AttachArgs {
     /// Where pilots keep their files, seen by all nodes
     #[arg(long, value_name = "PATH")]
     folder: Option<String>,
+    /// The cloud's name in clouds.yaml
+    #[arg(long, value_name = "NAME")]
+    cloud: Option<String>,
+    /// That file, by a path from / on, if it is not where clients of OpenStack look for it
+    #[arg(long, value_name = "FILE")]
+    clouds_file: Option<String>,
+    /// The image that a cloud's servers boot
+    #[arg(long, value_name = "NAME")]
+    image: Option<String>,
+    /// Their flavor, instead of the smallest that has such cores and memory
+    #[arg(long, value_name = "NAME")]
+    flavor: Option<String>,
+    /// Their network: none, auto, or a name; may be repeated
+    #[arg(long, value_name = "NAME")]
+    network: Vec<String>,
     /// The file that gets it
     #[arg(long, value_name = "FILE", default_value = "manager.yaml")]
     config: PathBuf,
@@ -111,6 +130,8 @@ pub struct AttachArgs {
 struct Found {
     capacity: Resources,
     walltime: Option<Span>,
+    /// As many as an account may have.
+    n_pilots_max: Option<u32>,
     words: String,
 }
 
@@ -229,18 +250,22 @@ async fn look(args: &AttachArgs) -> Result<Found, Failure> {
         .ok_or_else(|| Failure::bad_input(format!("there is no adapter `{}`", spec.adapter)))?;
     let failed = |what: String| Failure::infrastructure(format!("{}: {what}", args.name));
     place.connect().await.map_err(|error| failed(error.to_string()))?;
+    if let Some(project) = place.cloud() {
+        return cloud(project).await.map_err(failed);
+    }
+    let Some(adapter) = place.adapter() else { return Ok(draft) };
     let version = version(&place).await.map_err(failed)?;
-    let Some(command) = place.adapter().describe() else {
+    let Some(command) = adapter.describe() else {
         return match &site.ssh {
             Some(_) => host(&place).await.map_err(failed),
             None => {
                 let capacity = in_process::host_capacity();
-                Ok(Found { capacity, walltime: None, words: "this host".to_owned() })
+                Ok(Found { capacity, words: "this host".to_owned(), ..Found::default() })
             }
         };
     };
     let output = place.run(command).await.map_err(|error| failed(error.to_string()))?;
-    let queues = place.adapter().read_describe(&output).map_err(|error| failed(error.to_string()))?;
+    let queues = adapter.read_describe(&output).map_err(|error| failed(error.to_string()))?;
     let queue = check::meant(&queues, site.queue.as_deref()).map_err(Failure::bad_input)?;
     let found = found(queue, &version);
     for (spec, _) in config_of(args, &found, folder.path().join("manager"))?.platforms {
@@ -268,7 +293,9 @@ fn config_of(args: &AttachArgs, found: &Found, folder: PathBuf) -> Result<Config
 }
 
 async fn version(place: &Place) -> Result<String, String> {
-    let Some(command) = place.adapter().version() else { return Ok(String::new()) };
+    let Some(command) = place.adapter().and_then(|adapter| adapter.version()) else {
+        return Ok(String::new());
+    };
     let said = place.said("ask for the version", command).await?;
     let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
     Ok(format!("{}, ", first.trim().replace(|c: char| c.is_control(), " ")))
@@ -287,7 +314,13 @@ async fn host(place: &Place) -> Result<Found, String> {
         ..Resources::cores(u32::try_from(cores).unwrap_or(u32::MAX))
     };
     let words = format!("a host with {capacity}");
-    Ok(Found { capacity, walltime: None, words })
+    Ok(Found { capacity, words, ..Found::default() })
+}
+
+/// What a cloud's servers have, and how many there may be.
+async fn cloud(cloud: &OpenStack) -> Result<Found, String> {
+    let Offer { capacity, n_servers_max, words } = cloud.offer().await?;
+    Ok(Found { capacity, walltime: None, n_pilots_max: n_servers_max, words })
 }
 
 /// Pilots that take the commonest kind of node, for as long as the queue allows, but not for days.
@@ -305,6 +338,7 @@ fn found(queue: &Queue, version: &str) -> Found {
     Found {
         capacity: commonest.map(|(_, node)| node.clone()).unwrap_or_default(),
         walltime: Some(walltime),
+        n_pilots_max: None,
         words: format!("{version}queue {}, {most}, {}", queue.name, nodes.join(", ")),
     }
 }
@@ -326,6 +360,10 @@ fn entry_of(args: &AttachArgs, found: &Found) -> Mapping {
         if let Some(value) = value {
             add(key, value.clone().into());
         }
+    }
+    let of_cloud = cloud_of(args);
+    if args.adapter == openstack::NAME || !of_cloud.is_empty() {
+        add(openstack::NAME, of_cloud.into());
     }
     if !args.option.is_empty() {
         add("options", args.option.clone().into());
@@ -355,7 +393,29 @@ fn entry_of(args: &AttachArgs, found: &Found) -> Mapping {
         add("nodes", n_nodes.into());
     }
     let is_host = matches!(args.adapter.as_str(), "local" | "hosts");
-    add("pilots_max", args.pilots_max.unwrap_or(if is_host { 1 } else { N_PILOTS_MAX }).into());
+    let n_pilots_max = found.n_pilots_max.unwrap_or(if is_host { 1 } else { N_PILOTS_MAX });
+    add("pilots_max", args.pilots_max.unwrap_or(n_pilots_max).into());
+    entry
+}
+
+/// What is said of a cloud only.
+fn cloud_of(args: &AttachArgs) -> Mapping {
+    let mut entry = Mapping::new();
+    for (key, value) in [
+        ("cloud", &args.cloud),
+        ("clouds_file", &args.clouds_file),
+        ("image", &args.image),
+        ("flavor", &args.flavor),
+    ] {
+        if let Some(value) = value {
+            entry.insert(key.into(), value.clone().into());
+        }
+    }
+    match &args.network[..] {
+        [] => {}
+        [network] => _ = entry.insert("networks".into(), network.clone().into()),
+        networks => _ = entry.insert("networks".into(), networks.to_vec().into()),
+    }
     entry
 }
 

@@ -15,6 +15,7 @@ use adapters::{
 };
 use clap::Args;
 use manager::{
+    agent_file::AgentFile,
     config::Config,
     place::{Place, Plan},
 };
@@ -131,7 +132,10 @@ pub(super) fn place(config: &Config, spec: &PlatformSpec, site: &Site) -> Option
         name: spec.name.clone(),
         adapter: spec.adapter.clone(),
         site: Site { reach: Some(Reach::Direct), ..site.clone() },
+        capacity: spec.capacity.clone(),
         surroundings: Surroundings { agent_command: config.agent_command.clone() },
+        agent_file: AgentFile::new(&config.agent_command),
+        url_elsewhere: String::new(),
         pilots: config.folder.join("pilots"),
         manager: SocketAddr::from(([127, 0, 0, 1], 0)),
         scheme: "https",
@@ -142,29 +146,40 @@ pub(super) fn place(config: &Config, spec: &PlatformSpec, site: &Site) -> Option
 /// Looks without submitting anything; gives the place that it looked at. `None`: a step failed.
 async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Site) -> Option<Place> {
     let mut place = place(config, spec, site)?;
+    if let Some(cloud) = place.cloud() {
+        for (step, found) in cloud.look().await {
+            steps.take(step, found)?;
+        }
+        steps.take("listing", there::listed(&place).await.map(|jobs| what_is_there(&jobs)))?;
+        return Some(place);
+    }
+    let adapter = place.adapter()?;
     steps.take("connection", connected(&place, site).await)?;
-    if let Some(command) = place.adapter().version() {
+    if let Some(command) = adapter.version() {
         let said = place.said("ask for the version", command).await;
         let first = |said: String| said.lines().find(|line| !line.trim().is_empty()).unwrap_or("").to_owned();
         steps.take("batch system", said.map(first))?;
     }
-    if let Some(command) = place.adapter().describe() {
+    if let Some(command) = adapter.describe() {
         let described = place.run(command).await.map_err(|error| error.to_string());
-        let queues = described
-            .and_then(|output| place.adapter().read_describe(&output).map_err(|error| error.to_string()));
+        let queues =
+            described.and_then(|output| adapter.read_describe(&output).map_err(|error| error.to_string()));
         steps.take("queue", queues.and_then(|queues| fitting(&queues, spec, site)))?;
     }
     steps.take("folder", there::folder(&mut place).await)?;
     steps.take("agent", agent(&place, site).await)?;
-    let what =
-        |jobs: Vec<BatchJob>| format!("{} of this account", format::counted(jobs.len() as u64, "allocation"));
-    steps.take("listing", there::listed(&place).await.map(what))?;
+    steps.take("listing", there::listed(&place).await.map(|jobs| what_is_there(&jobs)))?;
     Some(place)
+}
+
+fn what_is_there(jobs: &[BatchJob]) -> String {
+    format!("{} of this account", format::counted(jobs.len() as u64, "allocation"))
 }
 
 /// Whether the agent can be run. A path that the platform names may be one of the nodes only.
 async fn agent(place: &Place, site: &Site) -> Result<String, String> {
-    let is_of_nodes = site.agent.is_some() && place.adapter().describe().is_some();
+    let is_of_nodes =
+        site.agent.is_some() && place.adapter().is_some_and(|adapter| adapter.describe().is_some());
     match there::agent(place).await {
         Err(why) if is_of_nodes && why.starts_with("failed to run") => {
             Ok(format!("not here, perhaps on the nodes: {why}"))

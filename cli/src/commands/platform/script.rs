@@ -1,8 +1,13 @@
 //! `pilotfish platform script`: what would be submitted.
 
-use adapters::{Surroundings, command::AllocationRequest};
+use adapters::{
+    Surroundings,
+    command::AllocationRequest,
+    openstack::{self, AgentSource},
+};
 use clap::Args;
 use profiles::site::Site;
+use scheduler::engine::interface::PlatformSpec;
 
 use super::Which;
 use crate::{
@@ -36,7 +41,10 @@ pub struct ScriptArgs {
 pub fn run(args: &ScriptArgs) -> Result<Outcome, Failure> {
     let (config, spec, site) = args.which.find(std::env::temp_dir())?;
     let folder = folder_of_pilots(&site);
-    let surroundings = Surroundings { agent_command: agent_command(config.agent_command, &site) };
+    let surroundings = Surroundings { agent_command: agent_command(config.agent_command.clone(), &site) };
+    if spec.adapter == openstack::NAME {
+        return user_data(&config.agent_command, spec, &site);
+    }
     let unknown = || Failure::bad_input(format!("`{}`: an unknown adapter", spec.adapter));
     let adapter = adapters::adapter(&spec.adapter, &surroundings, &site).ok_or_else(unknown)?;
     let request = AllocationRequest {
@@ -51,6 +59,26 @@ pub fn run(args: &ScriptArgs) -> Result<Outcome, Failure> {
     let line: Vec<String> = command.argv.iter().map(|word| quoted(word)).collect();
     let stdin = String::from_utf8_lossy(&command.stdin);
     show::print(&format!("{} <<'SCRIPT'\n{}\nSCRIPT\n", line.join(" "), stdin.trim_end()))?;
+    Ok(Outcome::Fine)
+}
+
+/// What a server of a cloud would do.
+fn user_data(agent_command: &[String], spec: PlatformSpec, site: &Site) -> Result<Outcome, Failure> {
+    let [_, arguments @ ..] = agent_command else { return Ok(Outcome::Fine) };
+    let source = AgentSource {
+        url: "https://MANAGER/agent/HASH".to_owned(),
+        sha256: "HASH".to_owned(),
+        arguments: arguments.to_vec(),
+    };
+    let request = AllocationRequest {
+        tag: "pf000000-1".to_owned(),
+        folder: String::new(),
+        n_nodes: spec.n_nodes,
+        capacity: spec.capacity,
+        walltime: spec.walltime,
+        join: JOIN.to_vec(),
+    };
+    show::print(&openstack::user_data(site, &source, &request))?;
     Ok(Outcome::Fine)
 }
 

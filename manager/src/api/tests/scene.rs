@@ -110,6 +110,7 @@ impl Scene {
             stop: stopped,
             config_file: None,
             reload: mpsc::channel(1).0,
+            agent: crate::agent_file::AgentFile::new(&[]),
         };
         let manager = Manager { engine, store, clock, notices: handle.notices().clone(), asked_for };
         tokio::spawn(manager.run(queue));

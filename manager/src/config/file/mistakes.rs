@@ -18,7 +18,7 @@ const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
 const LISTEN_FIELDS: [&str; 3] = ["host", "port", "name"];
 const POLICY_FIELDS: [&str; 7] =
     ["allocation", "affinity", "distribution", "placement", "matching", "bundling", "mapping"];
-const PLATFORM_FIELDS: [&str; 31] = [
+const PLATFORM_FIELDS: [&str; 32] = [
     "name",
     "adapter",
     "cores",
@@ -50,6 +50,7 @@ const PLATFORM_FIELDS: [&str; 31] = [
     "parallel_environment",
     "memory_resource",
     "gpu_resource",
+    "openstack",
 ];
 const LIMIT_FIELDS: [&str; 15] = [
     "heartbeat_limit",
@@ -112,10 +113,13 @@ fn platforms(value: &Value, problems: &mut Vec<Problem>) {
         let adapter = text("adapter").unwrap_or("local");
         let name = text("name").unwrap_or("a");
         let mut others = vec![("name", name.into()), ("adapter", adapter.into()), ("cores", 1.into())];
-        if adapter != adapters::LOCAL_NAME {
+        if adapter == adapters::openstack::NAME {
+            let image = Mapping::from_iter([("image".into(), "a".into())]);
+            others.push(("openstack", image.into()));
+        } else if adapter != adapters::LOCAL_NAME {
             others.push(("ssh", "a".into()));
         }
-        let unknown = text("adapter").filter(|adapter| !adapters::NAMES.contains(adapter));
+        let unknown = text("adapter").filter(|adapter| adapters::all_names().all(|name| name != *adapter));
         let mut checked = platform.clone();
         if let (Some(_), Value::Mapping(fields)) = (unknown, &mut checked) {
             // What it would need is not known.
@@ -123,7 +127,8 @@ fn platforms(value: &Value, problems: &mut Vec<Problem>) {
         }
         section::<PlatformProfile>(&path, &checked, (&PLATFORM_FIELDS, &others), problems);
         if let Some(adapter) = unknown {
-            let known = format!("the adapters are {}", adapters::NAMES.join(", "));
+            let known = adapters::all_names().collect::<Vec<_>>().join(", ");
+            let known = format!("the adapters are {known}");
             problems.push(Problem::new(format!("{path}.adapter"), format!("`{adapter}`"), known));
         }
         if let Some(name) = text("name").filter(|name| !names.insert(*name)) {

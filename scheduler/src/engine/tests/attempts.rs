@@ -250,7 +250,11 @@ fn nor_does_that_of_a_task_which_still_ran_when_its_pilot_said_what_it_holds() {
         scene.change(job, JobChange::Retry(Some(set("0"))));
         // What it says was on its way all that time: the task has ended since, before the retry.
         let (now, later) = if is_running { ("0", "") } else { ("", "0") };
-        tell(&mut scene, pilot, Held { job, running: set(now), queued: set(later), unreported: TaskSet::new() });
+        tell(
+            &mut scene,
+            pilot,
+            Held { job, running: set(now), queued: set(later), unreported: TaskSet::new() },
+        );
         scene.fail(pilot, job, 0, FailureKind::Exit { code: 1 });
         assert!(scene.counts(job).starts_with("active"), "{}", scene.counts(job));
     }

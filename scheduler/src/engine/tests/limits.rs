@@ -37,6 +37,7 @@ impl Scene {
         let listed = tags.iter().map(|tag| ListedAllocation {
             tag: (*tag).to_owned(),
             batch_id: format!("b{tag}"),
+            trouble: None,
             is_ended: false,
             n_nodes: None,
         });

@@ -346,7 +346,13 @@ fn tasks_of_an_array_that_are_gone_make_room_for_others() {
         scene.now = scene.now + Span::from_secs(after_s);
         scene.pull(first, hungry());
         let (asked_at, batch_id) = (scene.now, "b1".to_owned());
-        let entry = ListedAllocation { tag: tag.clone(), batch_id, is_ended: false, n_nodes: Some(n_nodes) };
+        let entry = ListedAllocation {
+            tag: tag.clone(),
+            batch_id,
+            is_ended: false,
+            n_nodes: Some(n_nodes),
+            trouble: None,
+        };
         scene.say(|_| Event::PlatformListed { platform: PlatformId(1), asked_at, result: Ok(vec![entry]) });
         scene.wait(1);
         let census = scene.engine.durable().census(PlatformId(1));

@@ -72,6 +72,7 @@ fn allocations_that_wait_for_work_that_is_gone_are_taken_back_in_time() {
             batch_id: id.to_string(),
             is_ended: false,
             n_nodes: None,
+            trouble: None,
         })
         .collect();
     let n_live =
@@ -119,8 +120,14 @@ fn an_unknown_outcome_is_resolved_by_the_listing() {
     scene.say(|_| Event::AllocationAnswered { allocation, outcome });
     scene.wait(5);
     let listed = vec![
-        ListedAllocation { tag, batch_id: "77".into(), is_ended: false, n_nodes: None },
-        ListedAllocation { tag: "pf0-99".into(), batch_id: "78".into(), is_ended: false, n_nodes: None },
+        ListedAllocation { tag, batch_id: "77".into(), is_ended: false, n_nodes: None, trouble: None },
+        ListedAllocation {
+            tag: "pf0-99".into(),
+            batch_id: "78".into(),
+            is_ended: false,
+            n_nodes: None,
+            trouble: None,
+        },
     ];
     let asked_at = scene.now;
     let platform = crate::ids::PlatformId(1);

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use adapters::command::{BatchJob, BatchState, Command, JOB_LOG, Output};
+use adapters::{
+    Adapter, TAG_PREFIX,
+    command::{BatchJob, BatchState, Command, JOB_LOG, Output},
+};
 use manager::place::Place;
 use scheduler::engine::views::AllocationView;
 
@@ -55,8 +58,7 @@ pub(super) async fn agent(place: &Place) -> Result<String, String> {
 
 /// Batch jobs of pilots that have not ended.
 pub(super) async fn listed(place: &Place) -> Result<Vec<BatchJob>, String> {
-    let output = place.run(place.adapter().list("pf")).await.map_err(|error| error.to_string())?;
-    let jobs = place.adapter().read_list(&output).map_err(|error| error.to_string())?;
+    let jobs = place.list(TAG_PREFIX).await?;
     Ok(jobs.into_iter().filter(|job| job.state != BatchState::Ended).collect())
 }
 
@@ -87,15 +89,16 @@ pub(super) async fn are_gone(
 /// What is known of an allocation whose pilot does not come: what its batch job wrote, or why it waits.
 pub(super) async fn known_of(place: &mut Place, allocation: &AllocationView) -> Option<String> {
     let ground = place.ground().await.ok()?;
-    let folder = ground.pilot_folder(&allocation.tag);
+    let folder = place.log_folder(&ground, &allocation.tag);
     let logs = [JOB_LOG, PILOT_LOG].map(|log| format!("{folder}/{log}"));
     let wrote = place.said("read", shell(END_OF, logs)).await.unwrap_or_default();
     if !wrote.trim().is_empty() {
         return Some(format!("it wrote: {}", shown(&wrote)));
     }
     let id = allocation.batch_id.as_ref().filter(|_| allocation.ended_at.is_none())?;
-    let why = place.said("ask why it waits", place.adapter().why_it_waits(id)?).await.ok()?;
-    (!why.trim().is_empty()).then(|| format!("{} says: {}", place.adapter().name(), shown(&why)))
+    let why = place.said("ask why it waits", place.adapter()?.why_it_waits(id)?).await.ok()?;
+    (!why.trim().is_empty())
+        .then(|| format!("{} says: {}", place.adapter().map_or("", Adapter::name), shown(&why)))
 }
 
 /// Takes away what pilots that are gone have left.

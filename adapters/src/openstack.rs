@@ -1,0 +1,458 @@
+//! `openstack`: pilots as servers of a project in an OpenStack cloud, by its HTTP services. What is said and what
+//! answers mean is in the files beside this one, without I/O; here it is sent.
+//!
+//! A server is found again by its tags, which it has from the moment its request is answered; it is ours only if its
+//! metadata say so as well. One that is over takes room until it is deleted: whoever lists deletes those.
+
+mod choice;
+mod credentials;
+mod identity;
+mod servers;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    sync::Mutex as Held,
+    time::{Duration, Instant},
+};
+
+use profiles::{cloud::Cloud, site::Site};
+use scheduler::resources::Resources;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use crate::command::{AdapterError, AllocationRequest, BatchId, BatchJob};
+use choice::{Flavor, choose, choose_flavor, choose_networks, read_flavors};
+use credentials::{Credentials, Surroundings};
+use identity::Session;
+pub use servers::{AgentSource, user_data};
+use servers::{Choice, Server};
+use wire::{Answer, Call, Service, Trouble, escaped};
+
+/// The word by which platforms name it.
+pub const NAME: &str = "openstack";
+
+/// For one request: the services need some four seconds to say that another one is down.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// No list of servers is longer.
+const N_PAGES_MAX: usize = 1_000;
+/// Lines of a server's console that are kept.
+const N_CONSOLE_LINES: u32 = 50;
+/// A project that had no room is not asked for more sooner.
+const FULL_FOR: Duration = Duration::from_secs(10);
+
+/// A project in a cloud.
+pub struct OpenStack {
+    cloud: Cloud,
+    site: Site,
+    capacity: Resources,
+    /// Held while somebody signs in, so that one does.
+    session: Mutex<Option<Session>>,
+    /// What was found for this platform; empty until it is asked for, and after a refusal.
+    chosen: Mutex<Option<Choice>>,
+    /// Before which the cloud wants no request.
+    not_before: Held<Option<Instant>>,
+    /// Until when the project has no room for more, and what the cloud said of that.
+    full: Held<Option<(Instant, String)>>,
+    /// Servers whose console was read.
+    read: Held<BTreeSet<String>>,
+    /// Servers that had failed when nobody said why yet: Nova says it a moment later.
+    unexplained: Held<BTreeSet<String>>,
+}
+
+/// What a server leaves when it is over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Remains {
+    /// The allocation's tag.
+    pub tag: String,
+    /// The server's id.
+    pub id: String,
+    /// Why it failed, in the cloud's words; `None`: it turned itself off.
+    pub fault: Option<String>,
+    /// The end of what it wrote, without tokens; empty: nothing is known.
+    pub console: String,
+}
+
+/// What a project can have.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Offer {
+    /// What a server offers to tasks.
+    pub capacity: Resources,
+    /// How many servers its quota allows in all; `None`: it has no limit.
+    pub n_servers_max: Option<u32>,
+    /// The same for people.
+    pub words: String,
+}
+
+/// What a look at a cloud found, each with what it says or what is wrong.
+pub type Findings = Vec<(&'static str, Result<String, String>)>;
+
+impl OpenStack {
+    /// The project of this account; `None`: it is none of a cloud. Nothing is asked yet.
+    pub fn new(site: &Site, capacity: &Resources) -> Option<OpenStack> {
+        Some(OpenStack {
+            cloud: site.cloud.clone()?,
+            site: site.clone(),
+            capacity: capacity.clone(),
+            session: Mutex::default(),
+            chosen: Mutex::default(),
+            not_before: Held::default(),
+            full: Held::default(),
+            read: Held::default(),
+            unexplained: Held::default(),
+        })
+    }
+
+    /// Asks for a server that runs a pilot.
+    ///
+    /// # Errors
+    /// Refused: there is none. Not understood: there may be one, which a listing shows.
+    pub async fn submit(
+        &self,
+        request: &AllocationRequest,
+        source: &AgentSource,
+    ) -> Result<BatchId, AdapterError> {
+        let refused = AdapterError::Refused;
+        if let Some((_, said)) = self.full().filter(|(until, _)| Instant::now() < *until) {
+            return Err(refused(said));
+        }
+        let choice = self.choice().await.map_err(refused)?;
+        let user_data = servers::user_data(&self.site, source, request);
+        let body = servers::asked(&self.cloud, &choice, &user_data, &request.tag).map_err(refused)?;
+        match self.call(Call::post(servers::SERVICE, "/servers", body)).await {
+            Ok(answer) => match answer["server"]["id"].as_str() {
+                Some(id) => Ok(id.to_owned()),
+                None => Err(AdapterError::NotUnderstood("the answer names no server".to_owned())),
+            },
+            Err(Trouble::Unknown(what)) => Err(AdapterError::NotUnderstood(what)),
+            Err(trouble) => {
+                // Images, flavors and networks come and go.
+                if matches!(trouble, Trouble::Refused(_) | Trouble::Gone(_) | Trouble::Busy(_)) {
+                    *self.chosen.lock().await = None;
+                }
+                if let Trouble::Full(said) = &trouble {
+                    let until = Instant::now() + FULL_FOR;
+                    *self.full.lock().unwrap_or_else(|held| held.into_inner()) = Some((until, said.clone()));
+                }
+                Err(AdapterError::Refused(trouble.to_string()))
+            }
+        }
+    }
+
+    /// All servers of all managers.
+    ///
+    /// # Errors
+    /// No answer is never "gone".
+    pub async fn list_all(&self) -> Result<Vec<BatchJob>, String> {
+        Ok(self.servers(None).await?.into_iter().map(Server::into_job).collect())
+    }
+
+    /// All servers of the manager whose tags begin so, and what those leave that are over: they are deleted.
+    ///
+    /// # Errors
+    /// No answer is never "gone".
+    pub async fn list(&self, tag_prefix: &str) -> Result<(Vec<BatchJob>, Vec<Remains>), String> {
+        let mut servers = self.servers(Some(tag_prefix)).await?;
+        for server in servers.iter_mut().filter(|server| server.is_unexplained()) {
+            // A list does not say it of those that were on no host.
+            let path = format!("/servers/{}", server.id);
+            server.fault =
+                self.get(servers::SERVICE, path).await.ok().and_then(|it| servers::fault(&it["server"]));
+        }
+        let mut remains = Vec::new();
+        for server in servers.iter().filter(|server| server.is_over() && !server.is_leaving) {
+            if server.is_unexplained() && is_new(&self.unexplained, &server.id) {
+                continue;
+            }
+            if let Some(console) = self.console(&server.id).await {
+                let Server { id, tag, fault, .. } = server.clone();
+                remains.push(Remains { tag, id, fault, console });
+            }
+            if let Err(why) = self.delete(&server.id).await {
+                tracing::warn!(server = server.id, why, "a server that is over could not be deleted");
+            }
+        }
+        Ok((servers.into_iter().map(Server::into_job).collect(), remains))
+    }
+
+    /// Deletes servers, if they are ours.
+    ///
+    /// # Errors
+    /// Not all could be deleted: the first reason.
+    pub async fn cancel(&self, ids: &[BatchId]) -> Result<(), String> {
+        let ours: BTreeSet<String> = self.servers(None).await?.into_iter().map(|server| server.id).collect();
+        let mut failed = None;
+        for id in ids.iter().filter(|id| ours.contains(*id)) {
+            failed = self.delete(id).await.err().or(failed);
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Looks at everything that a pilot needs, and changes nothing; ends with the first thing that is wrong.
+    pub async fn look(&self) -> Findings {
+        let mut found = Findings::new();
+        let steps: [&'static str; 4] = ["connection", "compute", "server", "quota"];
+        for step in steps {
+            let result = match step {
+                "connection" => self.with_session(|session| session.whose.clone()).await,
+                "compute" => self.with_session(|session| format!("API {}", session.compute)).await,
+                "server" => self.described().await,
+                _ => self.quota().await,
+            };
+            let is_over = result.is_err();
+            found.push((step, result));
+            if is_over {
+                break;
+            }
+        }
+        found
+    }
+
+    /// What pilots on its servers would have, and how many there may be.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub async fn offer(&self) -> Result<Offer, String> {
+        self.choice().await?;
+        let flavor = self.flavor().await?;
+        let answer = self.get(Service::Compute, "/limits").await?;
+        let limits = &answer["limits"]["absolute"];
+        let fit = |most: &str, each: u64| {
+            let most = u64::try_from(limits[most].as_i64()?).ok()?;
+            u32::try_from(most / each.max(1)).ok()
+        };
+        let of_each =
+            [("maxTotalInstances", 1), ("maxTotalCores", flavor.vcpus), ("maxTotalRAMSize", flavor.ram_mib)];
+        let n_servers_max = of_each.into_iter().filter_map(|(most, each)| fit(most, each)).min();
+        let words = format!(
+            "{}, flavor {}",
+            self.with_session(|session| session.whose.clone()).await?,
+            flavor.words()
+        );
+        Ok(Offer { capacity: flavor.capacity(), n_servers_max, words })
+    }
+
+    /// What the project may use, and uses, in words.
+    async fn quota(&self) -> Result<String, String> {
+        let answer = self.get(Service::Compute, "/limits").await?;
+        let limits = &answer["limits"]["absolute"];
+        let of = |what: &str, used: &str, most: &str| {
+            let used = limits[used].as_i64()?;
+            Some(match limits[most].as_i64()? {
+                most if most < 0 => format!("{used} {what}, no limit"),
+                most => format!("{used} of {most} {what}"),
+            })
+        };
+        let all = [
+            of("servers", "totalInstancesUsed", "maxTotalInstances"),
+            of("vCPUs", "totalCoresUsed", "maxTotalCores"),
+            of("MiB of memory", "totalRAMUsed", "maxTotalRAMSize"),
+        ];
+        Ok(format!("in use: {}", all.into_iter().flatten().collect::<Vec<_>>().join(", ")))
+    }
+
+    async fn described(&self) -> Result<String, String> {
+        let flavor = self.flavor().await?;
+        let Choice { image, networks, .. } = self.choice().await?;
+        let networks = match networks {
+            servers::NetworkChoice::None => "no network".to_owned(),
+            servers::NetworkChoice::Auto => "the network that the cloud makes".to_owned(),
+            servers::NetworkChoice::Ids(ids) => format!("network {}", ids.join(", ")),
+        };
+        Ok(format!("flavor {}, image {image}, {networks}", flavor.words()))
+    }
+
+    /// What servers are made of, asked once.
+    async fn choice(&self) -> Result<Choice, String> {
+        let mut chosen = self.chosen.lock().await;
+        if let Some(choice) = &*chosen {
+            return Ok(choice.clone());
+        }
+        let flavor = self.flavor().await?.id;
+        // There may be thousands of images: the name is asked for, and all of them only to say which there are.
+        let name = &self.cloud.image;
+        let path = format!("/v2/images?name={}", escaped(name));
+        let mut images = self.get(Service::Image, path).await?["images"].take();
+        if images.as_array().is_none_or(Vec::is_empty) {
+            images = self.get(Service::Image, "/v2/images?limit=100").await?["images"].take();
+        }
+        let image = match choose("image", &images, name) {
+            Ok(id) => id,
+            Err(why) => match self.get(Service::Image, format!("/v2/images/{}", escaped(name))).await {
+                Ok(image) if image["id"] == name.as_str() => name.clone(),
+                _ => return Err(why),
+            },
+        };
+        let wanted = self.cloud.networks.as_ref();
+        let networks = match wanted {
+            Some(profiles::cloud::Networks::None | profiles::cloud::Networks::Auto) => Value::Null,
+            _ => self.all(Service::Network, "/v2.0/networks?limit=500", "networks").await?,
+        };
+        let networks = choose_networks(&networks, wanted)?;
+        let server_group = match &self.cloud.server_group {
+            Some(group) => {
+                let groups = self.get(Service::Compute, "/os-server-groups?limit=500").await?;
+                Some(choose("server group", &groups["server_groups"], group)?)
+            }
+            None => None,
+        };
+        if let Some(name) = &self.cloud.key_pair {
+            let path = format!("/os-keypairs/{}", escaped(name));
+            self.get(Service::Compute, path)
+                .await
+                .map_err(|why| format!("found no key pair `{name}`: {why}"))?;
+        }
+        let choice = Choice { flavor, image, networks, server_group };
+        *chosen = Some(choice.clone());
+        Ok(choice)
+    }
+
+    async fn flavor(&self) -> Result<Flavor, String> {
+        let all = self.all(Service::Compute, "/flavors/detail?limit=500", "flavors").await?;
+        let flavors = read_flavors(&json!({ "flavors": all }))?;
+        choose_flavor(&flavors, self.cloud.flavor.as_deref(), &self.capacity)
+    }
+
+    async fn servers(&self, tag_prefix: Option<&str>) -> Result<Vec<Server>, String> {
+        let servers = self.all(servers::SERVICE, &servers::list_path(tag_prefix), "servers").await?;
+        servers::read_page(&json!({ "servers": servers }))
+    }
+
+    /// All pages of a list.
+    async fn all(&self, service: Service, path: &str, what: &str) -> Result<Value, String> {
+        let (mut all, mut next) = (Vec::new(), Some(path.to_owned()));
+        for _ in 0..N_PAGES_MAX {
+            let Some(path) = next else { return Ok(all.into()) };
+            let mut page = self.get(service, path.clone()).await?;
+            let Some(Value::Array(some)) = page.get_mut(what).map(Value::take) else {
+                return Err(format!("the answer is no list of {what}"));
+            };
+            all.extend(some);
+            next = servers::next_page(&path, &page[format!("{what}_links")]);
+        }
+        Err(format!("the list of {what} has no end"))
+    }
+
+    /// The end of what a server wrote, or nothing where nobody says it; once.
+    async fn console(&self, id: &str) -> Option<String> {
+        if !is_new(&self.read, id) {
+            return None;
+        }
+        let body = json!({ "os-getConsoleOutput": { "length": N_CONSOLE_LINES } });
+        let answer = self.call(Call::post(servers::SERVICE, format!("/servers/{id}/action"), body)).await;
+        let output = answer.ok().and_then(|answer| answer["output"].as_str().map(str::to_owned));
+        Some(servers::without_tokens(&output.unwrap_or_default()))
+    }
+
+    async fn delete(&self, id: &str) -> Result<(), String> {
+        match self.call(Call::delete(servers::SERVICE, format!("/servers/{id}"))).await {
+            Ok(_) | Err(Trouble::Gone(_)) => Ok(()),
+            Err(trouble) => Err(format!("server {id}: {trouble}")),
+        }
+    }
+
+    async fn get(&self, service: Service, path: impl Into<String>) -> Result<Value, String> {
+        self.call(Call::get(service, path)).await.map_err(|trouble| trouble.to_string())
+    }
+
+    async fn with_session<T>(&self, take: impl FnOnce(&Session) -> T) -> Result<T, String> {
+        let mut held = self.session.lock().await;
+        self.sign_in(&mut held).await.map(take).map_err(|trouble| trouble.to_string())
+    }
+
+    /// Sends it; a token that is not taken any more is renewed once.
+    async fn call(&self, call: Call) -> Result<Value, Trouble> {
+        if let Some(wait) = self.wait() {
+            return Err(Trouble::Later(wait));
+        }
+        for is_last in [false, true] {
+            let (request, number) = {
+                let mut held = self.session.lock().await;
+                let session = self.sign_in(&mut held).await?;
+                (session.request(&call)?, session.number)
+            };
+            let result = sent(request, call.method).await.and_then(Answer::accepted);
+            match result {
+                Err(Trouble::Stranger(_)) if !is_last => {
+                    let mut held = self.session.lock().await;
+                    held.take_if(|session| session.number == number);
+                }
+                Err(Trouble::Stranger(said)) => {
+                    return Err(Trouble::Refused(format!("the credential is refused: {said}")));
+                }
+                Err(Trouble::Later(wait)) => {
+                    self.wait_for(wait);
+                    return Err(Trouble::Later(wait));
+                }
+                other => return other,
+            }
+        }
+        unreachable!("the second attempt returns")
+    }
+
+    async fn sign_in<'s>(&self, held: &'s mut Option<Session>) -> Result<&'s Session, Trouble> {
+        if held.as_ref().is_none_or(|session| Instant::now() >= session.renew_at) {
+            let number = held.as_ref().map_or(0, |session| session.number + 1);
+            *held = None;
+            let credentials = self.credentials().map_err(Trouble::Refused)?;
+            *held = Some(Session::begin(&credentials, number).await?);
+        }
+        held.as_ref().ok_or_else(|| Trouble::Refused("no session".to_owned()))
+    }
+
+    /// As files and the environment have them now: they may have been renewed.
+    fn credentials(&self) -> Result<Credentials, String> {
+        let file = |path: &Path| std::fs::read_to_string(path).ok();
+        let around = Surroundings { variable: &|name| std::env::var(name).ok(), file: &file };
+        let clouds_file = self.cloud.clouds_file.as_deref().map(Path::new);
+        Credentials::find(self.cloud.cloud.as_deref(), clouds_file, &around)
+    }
+
+    fn full(&self) -> Option<(Instant, String)> {
+        self.full.lock().unwrap_or_else(|held| held.into_inner()).clone()
+    }
+
+    fn wait(&self) -> Option<Duration> {
+        let held = self.not_before.lock().unwrap_or_else(|held| held.into_inner());
+        held.map(|at| at.saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero())
+    }
+
+    fn wait_for(&self, wait: Duration) {
+        *self.not_before.lock().unwrap_or_else(|held| held.into_inner()) = Some(Instant::now() + wait);
+    }
+}
+
+/// Takes note of a server; whether it was not noted before.
+fn is_new(noted: &Held<BTreeSet<String>>, id: &str) -> bool {
+    noted.lock().unwrap_or_else(|held| held.into_inner()).insert(id.to_owned())
+}
+
+/// Sends it. Nothing that was not sent to its end was done; of what was, nobody knows.
+async fn sent(request: reqwest::RequestBuilder, method: &str) -> Result<Answer, Trouble> {
+    let words = |error: &reqwest::Error| {
+        let mut words = String::new();
+        let mut cause: Option<&dyn std::error::Error> = Some(error);
+        while let Some(error) = cause {
+            let separator = if words.is_empty() { "" } else { ": " };
+            words = format!("{words}{separator}{error}");
+            cause = error.source();
+        }
+        words
+    };
+    let answer = request.send().await.map_err(|error| match error.is_connect() || method == "GET" {
+        true => Trouble::Refused(words(&error.without_url())),
+        false => Trouble::Unknown(words(&error.without_url())),
+    })?;
+    let header =
+        |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let retry_after =
+        header("retry-after").and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
+    let (status, request_id) = (answer.status().as_u16(), header("x-openstack-request-id"));
+    let token = header("x-subject-token");
+    let body = answer.text().await.map_err(|error| Trouble::Unknown(words(&error.without_url())))?;
+    Ok(Answer { status, body, request_id, retry_after, token })
+}

@@ -1,0 +1,215 @@
+//! Signing in: a token, where the services are, and which version of Nova's API is spoken.
+
+use std::{
+    fmt, fs,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use super::{
+    CONNECT_LIMIT, TIME_LIMIT,
+    credentials::{Credentials, Secret},
+    sent,
+    wire::{Answer, Call, Service, Trouble},
+};
+
+/// The oldest API of Nova in which servers have tags from the beginning.
+const OLDEST: Microversion = Microversion(2, 52);
+/// The newest that we know.
+const NEWEST: Microversion = Microversion(2, 79);
+/// Placement's, with codes in its errors.
+const PLACEMENT: &str = "placement 1.36";
+/// Where an answer does not say how long a token lives.
+const TOKEN_LIFE: Duration = Duration::from_secs(3600);
+/// A token is renewed after that part of its life.
+const RENEWED_AFTER: f64 = 0.75;
+
+/// A version of Nova's API.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Microversion(u32, u32);
+
+impl fmt::Display for Microversion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+impl Microversion {
+    fn read(text: &str) -> Option<Microversion> {
+        let (major, minor) = text.split_once('.')?;
+        Some(Microversion(major.parse().ok()?, minor.parse().ok()?))
+    }
+
+    /// The one to speak with a Nova that says this of itself. Errors: it is too old.
+    pub(super) fn meant(root: &Value) -> Result<Microversion, String> {
+        let said = root["version"]["version"].as_str().or_else(|| {
+            let all = root["versions"].as_array()?;
+            all.iter().filter_map(|version| version["version"].as_str()).next_back()
+        });
+        let most = said.and_then(Microversion::read).ok_or("Nova does not say which API it speaks")?;
+        match most >= OLDEST {
+            true => Ok(most.min(NEWEST)),
+            false => Err(format!(
+                "this cloud speaks Nova's API {most}, Pilotfish needs {OLDEST} (of 2017) or newer"
+            )),
+        }
+    }
+}
+
+/// Who we are for a while.
+pub(super) struct Session {
+    http: reqwest::Client,
+    token: Secret,
+    endpoints: Vec<(Service, String)>,
+    pub(super) renew_at: Instant,
+    pub(super) compute: Microversion,
+    /// Where and as whom, for people.
+    pub(super) whose: String,
+    /// Sessions are counted, so that one that is refused is renewed once.
+    pub(super) number: u64,
+}
+
+impl Session {
+    /// Signs in.
+    pub(super) async fn begin(credentials: &Credentials, number: u64) -> Result<Session, Trouble> {
+        let http = client(credentials).map_err(Trouble::Refused)?;
+        let url = format!("{}/auth/tokens", credentials.auth_url);
+        let began = Instant::now();
+        // A token that is lost costs nothing: whatever happened, it may be asked for again.
+        let answer = sent(http.post(url).json(&credentials.request()), "GET").await?;
+        let token = answer.token.clone().map(Secret::new);
+        let refused = |said: &str| {
+            Trouble::Refused(format!("{}: the credential is refused: {said}", credentials.source))
+        };
+        let body = match answer.accepted() {
+            Ok(body) => body,
+            // An application credential that was deleted is not found.
+            Err(Trouble::Stranger(said) | Trouble::Gone(said)) => return Err(refused(&said)),
+            Err(trouble) => return Err(trouble),
+        };
+        let Some(token) = token else {
+            return Err(Trouble::Unknown("Keystone's answer has no token".to_owned()));
+        };
+        let seen = &body["token"];
+        let endpoints = endpoints(&seen["catalog"], credentials).map_err(Trouble::Refused)?;
+        let name = |what: &str| seen[what]["name"].as_str().unwrap_or("?").to_owned();
+        let whose = format!("{}, user {}, project {}", credentials.auth_url, name("user"), name("project"));
+        let renew_at = began + life(seen).mul_f64(RENEWED_AFTER);
+        let mut session = Session { http, token, endpoints, renew_at, compute: OLDEST, whose, number };
+        let root = session.bare(Service::Compute, "/")?;
+        let root = sent(root, "GET").await.and_then(Answer::accepted)?;
+        session.compute = Microversion::meant(&root).map_err(Trouble::Refused)?;
+        Ok(session)
+    }
+
+    fn bare(&self, service: Service, path: &str) -> Result<reqwest::RequestBuilder, Trouble> {
+        let url = self.url(service, path)?;
+        Ok(self.http.get(url).header("X-Auth-Token", self.token.header()?))
+    }
+
+    fn url(&self, service: Service, path: &str) -> Result<String, Trouble> {
+        let found = self.endpoints.iter().find(|(of, _)| *of == service);
+        match found {
+            Some((_, base)) => Ok(format!("{base}{path}")),
+            None => {
+                Err(Trouble::Refused(format!("the cloud's catalog has no {} service", service.kinds()[0])))
+            }
+        }
+    }
+
+    /// A request, ready to be sent.
+    pub(super) fn request(&self, call: &Call) -> Result<reqwest::RequestBuilder, Trouble> {
+        let url = self.url(call.service, &call.path)?;
+        let request = match call.method {
+            "GET" => self.http.get(url),
+            "POST" => self.http.post(url),
+            "PUT" => self.http.put(url),
+            _ => self.http.delete(url),
+        };
+        let request = match call.service {
+            Service::Compute => request.header("OpenStack-API-Version", format!("compute {}", self.compute)),
+            Service::Placement => request.header("OpenStack-API-Version", PLACEMENT),
+            Service::Image | Service::Network => request,
+        };
+        let request = request.header("X-Auth-Token", self.token.header()?);
+        Ok(match &call.body {
+            Some(body) => request.json(body),
+            None => request,
+        })
+    }
+}
+
+/// How long the token lives, by the cloud's own clock.
+fn life(token: &Value) -> Duration {
+    let at = |name: &str| token[name].as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
+    let span = at("issued_at").zip(at("expires_at")).map(|(from, to)| to.duration_since(from));
+    span.and_then(|span| Duration::try_from(span).ok()).unwrap_or(TOKEN_LIFE)
+}
+
+/// Where each service is. Errors: what is amiss with the region.
+fn endpoints(catalog: &Value, credentials: &Credentials) -> Result<Vec<(Service, String)>, String> {
+    let entries = catalog.as_array().cloned().unwrap_or_default();
+    let mut found = Vec::new();
+    let mut regions = Vec::new();
+    for service in [Service::Compute, Service::Image, Service::Network, Service::Placement] {
+        let is_of = |entry: &&Value| service.kinds().iter().any(|kind| entry["type"] == *kind);
+        for endpoint in
+            entries.iter().filter(is_of).filter_map(|entry| entry["endpoints"].as_array()).flatten()
+        {
+            let region = endpoint["region_id"].as_str().or(endpoint["region"].as_str()).unwrap_or_default();
+            regions.push(region.to_owned());
+            let is_there = credentials.region.as_ref().is_none_or(|wanted| wanted == region);
+            if let (true, true, Some(url)) =
+                (is_there, endpoint["interface"] == credentials.interface.as_str(), endpoint["url"].as_str())
+                && !found.iter().any(|(known, _)| *known == service)
+            {
+                found.push((service, url.trim_end_matches('/').to_owned()));
+            }
+        }
+    }
+    regions.sort();
+    regions.dedup();
+    let has_compute = found.iter().any(|(service, _)| *service == Service::Compute);
+    match (&credentials.region, &regions[..]) {
+        _ if !has_compute => Err(format!(
+            "{}: the cloud's catalog has no {} compute service{}; its regions are {}",
+            credentials.source,
+            credentials.interface,
+            credentials.region.as_ref().map_or_else(String::new, |region| format!(" in region {region}")),
+            regions.join(", ")
+        )),
+        (None, [_, _, ..]) => Err(format!(
+            "{}: found several regions; say `region_name`, one of {}",
+            credentials.source,
+            regions.join(", ")
+        )),
+        _ => Ok(found),
+    }
+}
+
+fn client(credentials: &Credentials) -> Result<reqwest::Client, String> {
+    // Whoever was first has installed one; the same.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = reqwest::Client::builder()
+        .connect_timeout(CONNECT_LIMIT)
+        .timeout(TIME_LIMIT)
+        // A token goes where the catalog says, and nowhere else.
+        .redirect(reqwest::redirect::Policy::none());
+    if let Some(path) = &credentials.ca_file {
+        let shown = path.display();
+        let bytes =
+            fs::read(path).map_err(|error| format!("failed to read the certificates {shown}: {error}"))?;
+        let found = reqwest::Certificate::from_pem_bundle(&bytes).unwrap_or_default();
+        if found.is_empty() {
+            return Err(format!("found no certificate in {shown}"));
+        }
+        for certificate in found {
+            builder = builder.add_root_certificate(certificate);
+        }
+    }
+    builder
+        .danger_accept_invalid_certs(!credentials.verifies)
+        .build()
+        .map_err(|error| format!("TLS cannot be set up: {error}"))
+}

@@ -1,0 +1,176 @@
+//! A real OpenStack on this host: Keystone, Nova, Placement, Glance and Neutron's API, started by
+//! `tests/openstack/up`. Only the hypervisor is not real: a server is a process tree that runs its user data.
+
+use std::{
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use nix::unistd::Uid;
+use serde_json::Value;
+
+use crate::{Sandbox, scene::Platform, text};
+
+/// Keystone, Nova, Placement, Glance, Neutron: ports that follow each other.
+const N_PORTS: u16 = 5;
+
+/// A cloud of two hosts with four cores each, and a project `demo`.
+pub struct OpenStack {
+    /// What a manager is started with.
+    pub environment: Vec<(String, String)>,
+    state: PathBuf,
+    port: u16,
+}
+
+impl OpenStack {
+    /// Starts one; `None`, with the reason printed, where that is not possible. `knobs`: of `tests/openstack/up`.
+    pub fn start(sandbox: &Sandbox, knobs: &[(&str, &str)]) -> Option<OpenStack> {
+        if !Uid::effective().is_root() {
+            println!("SKIPPED: only root can start a cloud");
+            return None;
+        }
+        // Below the sandbox's home: what its servers leave is found by that, and killed.
+        let state = sandbox.path().join("home/cloud");
+        let port = ports();
+        let mut up = Command::new(scripts().join("up"));
+        up.arg(&state).env("OPENSTACK_TEST_PORT", port.to_string()).envs(knobs.iter().copied());
+        let output = up.output().expect("the script is there");
+        let said = text(&output.stderr);
+        if !output.status.success() && said.contains("installing OpenStack failed") {
+            println!("SKIPPED: OpenStack cannot be installed here: {said}");
+            return None;
+        }
+        assert!(output.status.success(), "{said}");
+        Some(OpenStack { environment: Vec::new(), state, port })
+    }
+
+    /// What manager.yaml says of a platform there. `openstack`: more of its project, `fields`: of the platform.
+    pub fn fields(&self, openstack: &str, fields: &str) -> String {
+        format!(
+            "name: cloud, adapter: openstack, pilots_max: 2, memory: 300MiB, folder: {}, openstack: {{cloud: appcred, \
+             clouds_file: {}, image: pilot-image, networks: none, {openstack}}}, {fields}",
+            self.state.join("pilots").display(),
+            self.clouds_file().display()
+        )
+    }
+
+    /// Who may enter: `demo` and `admin` by password, `appcred` by an application credential.
+    pub fn clouds_file(&self) -> PathBuf {
+        self.state.join("clouds.yaml")
+    }
+
+    /// What a service answers an administrator; `Null` where it says nothing.
+    pub fn ask(&self, method: &str, url: &str, body: &str) -> Value {
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "--noproxy", "*", "-X", method, url, "-H", "Content-Type: application/json"]);
+        curl.args([
+            "-H",
+            "OpenStack-API-Version: compute 2.79",
+            "-H",
+            "OpenStack-API-Version: placement 1.36",
+        ]);
+        curl.arg("-H").arg(format!("X-Auth-Token: {}", self.token_of("admin")));
+        if !body.is_empty() {
+            curl.args(["-d", body]);
+        }
+        let said = curl.output().expect("curl is installed").stdout;
+        serde_json::from_slice(&said).unwrap_or_default()
+    }
+
+    /// The URL of a service: 0 Keystone, 1 Nova, 2 Placement.
+    pub fn url(&self, service: u16, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port + service)
+    }
+
+    /// Servers of all projects.
+    pub fn servers(&self) -> Vec<Value> {
+        let answer = self.ask("GET", &self.url(1, "/v2.1/servers/detail?all_tenants=1"), "");
+        answer["servers"].as_array().unwrap_or_else(|| panic!("no list of servers: {answer}")).clone()
+    }
+
+    /// How many servers a project may have.
+    pub fn allow(&self, n_servers: u32) {
+        let projects = self.ask("GET", &self.url(0, "/v3/projects?name=demo"), "");
+        let id = projects["projects"][0]["id"].as_str().expect("a project");
+        let body = format!("{{\"quota_set\": {{\"instances\": {n_servers}}}}}");
+        let answer = self.ask("PUT", &self.url(1, &format!("/v2.1/os-quota-sets/{id}")), &body);
+        assert_eq!(answer["quota_set"]["instances"], n_servers, "{answer}");
+    }
+
+    /// From now on whoever signs in finds Nova at that address.
+    pub fn lead_to(&self, address: &str) {
+        let services = self.ask("GET", &self.url(0, "/v3/services?type=compute"), "");
+        let service = services["services"][0]["id"].as_str().expect("a service");
+        let path = format!("/v3/endpoints?service_id={service}&interface=public");
+        let endpoints = self.ask("GET", &self.url(0, &path), "");
+        let endpoint = endpoints["endpoints"][0]["id"].as_str().expect("an endpoint");
+        let body = format!("{{\"endpoint\": {{\"url\": \"http://{address}/v2.1\"}}}}");
+        let answer = self.ask("PATCH", &self.url(0, &format!("/v3/endpoints/{endpoint}")), &body);
+        assert!(answer["endpoint"]["url"].as_str().is_some_and(|url| url.contains(address)), "{answer}");
+    }
+
+    /// Where Nova itself is.
+    pub fn nova(&self) -> String {
+        format!("127.0.0.1:{}", self.port + 1)
+    }
+
+    /// Passwords and secrets of those who may enter.
+    pub fn secrets(&self) -> Vec<String> {
+        let clouds = std::fs::read_to_string(self.clouds_file()).expect("clouds.yaml");
+        let clouds: Value = serde_json::from_str(&clouds).expect("it is JSON, too");
+        let auths = ["demo", "appcred"].map(|cloud| clouds["clouds"][cloud]["auth"].clone());
+        let secrets = [auths[0]["password"].clone(), auths[1]["application_credential_secret"].clone()];
+        secrets.iter().map(|secret| secret.as_str().expect("a secret").to_owned()).collect()
+    }
+
+    fn token_of(&self, cloud: &str) -> String {
+        let clouds = std::fs::read_to_string(self.clouds_file()).expect("clouds.yaml");
+        let clouds: Value = serde_json::from_str(&clouds).expect("it is JSON, too");
+        let auth = &clouds["clouds"][cloud]["auth"];
+        let body = serde_json::json!({ "auth": {
+            "identity": { "methods": ["password"], "password": { "user": {
+                "name": auth["username"], "password": auth["password"], "domain": { "name": "Default" } } } },
+            "scope": { "project": { "name": auth["project_name"], "domain": { "name": "Default" } } },
+        } });
+        let mut curl = Command::new("curl");
+        curl.args(["-si", "--noproxy", "*", "-H", "Content-Type: application/json", "-d", &body.to_string()]);
+        let said =
+            text(&curl.arg(self.url(0, "/v3/auth/tokens")).output().expect("curl is installed").stdout);
+        let header = said.lines().find_map(|line| line.strip_prefix("X-Subject-Token: "));
+        header.unwrap_or_else(|| panic!("no token: {said}")).trim().to_owned()
+    }
+}
+
+impl Platform for OpenStack {
+    fn environment(&self) -> &[(String, String)] {
+        &self.environment
+    }
+
+    fn has_pilots(&self, _sandbox: &Sandbox) -> bool {
+        !self.servers().is_empty()
+    }
+}
+
+impl Drop for OpenStack {
+    fn drop(&mut self) {
+        let _ = Command::new(scripts().join("down")).arg(&self.state).output();
+    }
+}
+
+fn scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("openstack")
+}
+
+/// The first of some free ports in a row. Whoever else wants one of them takes one that the kernel gives.
+fn ports() -> u16 {
+    loop {
+        let first =
+            TcpListener::bind(("127.0.0.1", 0)).expect("a port").local_addr().expect("its address").port();
+        let all: Option<Vec<TcpListener>> =
+            (0..N_PORTS).map(|n| TcpListener::bind(("127.0.0.1", first.checked_add(n)?)).ok()).collect();
+        if all.is_some() {
+            return first;
+        }
+    }
+}

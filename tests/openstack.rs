@@ -1,0 +1,204 @@
+//! Pilots on servers of a real OpenStack: sweeps complete whatever becomes of servers, services and the manager, and
+//! no server is left behind.
+
+use std::fs;
+
+use serde_json::Value;
+use tests::{
+    Sandbox,
+    between::{Between, Fate, answer},
+    openstack::OpenStack,
+    scene::Scene,
+    text, until,
+};
+
+/// A cloud, and a manager with pilots there.
+fn start(openstack: &str) -> Option<Scene<OpenStack>> {
+    let sandbox = Sandbox::new();
+    let cloud = OpenStack::start(&sandbox, &[])?;
+    let fields = cloud.fields(openstack, "");
+    Some(Scene::start(sandbox, cloud, &fields))
+}
+
+/// Lets the sweep's tasks wait for the file `go`, and submits it.
+fn submit_held_up(scene: &Scene<OpenStack>) {
+    let go = scene.sandbox.path().join("go");
+    scene.write_job(&format!("until [ -e {} ]; do sleep 0.05; done", go.display()));
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+}
+
+/// What the platform's last failure was.
+fn failure(scene: &Scene<OpenStack>) -> String {
+    scene.sandbox.json(&["platforms"])[0]["last_failure"].as_str().unwrap_or("").to_owned()
+}
+
+#[test]
+fn a_sweep_runs_on_as_many_servers_as_the_quota_allows() {
+    let Some(mut scene) = start("metadata: {centre: lab}") else { return };
+    let check = ["platform", "check", "cloud", "--config", "manager.yaml"];
+    let checked = scene.sandbox.ok(&check);
+    for expected in
+        ["flavor p1.small (2 vCPUs, 512 MiB)", "0 of 10 servers", "came home", "nothing is left there"]
+    {
+        assert!(checked.contains(expected), "{checked}");
+    }
+    scene.platform.allow(1);
+    submit_held_up(&scene);
+    until("the operator is told", || failure(&scene).contains("Quota exceeded"));
+    // Two that are asked for at a time may both be too many for Nova: then one comes later.
+    scene.until_executed(1);
+    let active = |servers: Vec<Value>| -> Vec<Value> {
+        servers.into_iter().filter(|server| server["status"] == "ACTIVE").collect()
+    };
+    let servers = active(scene.platform.servers());
+    assert_eq!(servers.len(), 1, "the quota allows no more");
+    let tag = servers[0]["name"].as_str().expect("a name");
+    assert_eq!(servers[0]["metadata"]["pilotfish-allocation"], tag);
+    assert_eq!(servers[0]["metadata"]["centre"], "lab");
+    let tags = servers[0]["tags"].as_array().expect("tags");
+    assert!(tags.contains(&"pilotfish".into()) && tags.contains(&tag.into()), "{tags:?}");
+    scene.platform.allow(10);
+    until("a second server is there", || active(scene.platform.servers()).len() == 2);
+    scene.sandbox.write("go", "");
+    scene.ends_well(0);
+    let wrote = scene.sandbox.read(&format!("home/.pilotfish/default/pilots/{tag}/job.log"));
+    assert!(
+        wrote.contains("agent: OK") && wrote.contains("registered"),
+        "what the server wrote is kept: {wrote}"
+    );
+
+    // A manager that is stopped leaves nothing, whatever its servers do.
+    scene.serve();
+    scene.sandbox.ok(&["submit", "--", "sleep", "600"]);
+    until("a server works", || active(scene.platform.servers()).len() == 1);
+    scene.sandbox.ok(&["cancel", "2"]);
+    scene.stops();
+    until("no server is left", || scene.platform.servers().is_empty());
+}
+
+#[test]
+fn what_becomes_of_servers_that_fail_is_told_and_nothing_is_left_of_them() {
+    let sandbox = Sandbox::new();
+    // A token lives for twelve seconds: it is renewed all the time.
+    let Some(cloud) = OpenStack::start(&sandbox, &[("OPENSTACK_TEST_TOKEN_SECONDS", "12")]) else { return };
+    let configure = |sandbox: &Sandbox, openstack: &str, fields: &str| {
+        let entry = format!("platforms: [{{cores: 2, {}}}]\n", cloud.fields(openstack, fields));
+        sandbox.write("manager.yaml", &entry);
+    };
+    let probe = |sandbox: &Sandbox| {
+        let output =
+            sandbox.run(&["platform", "check", "cloud", "--config", "manager.yaml", "--wait", "60s"]);
+        (output.status.code(), text(&output.stdout))
+    };
+    for (openstack, fields, expected) in [
+        // The scheduler, the hypervisor, the network.
+        ("flavor: p1.huge", "", "No valid host was found"),
+        ("metadata: {'test:spawn': abort}", "", "aborted"),
+        ("metadata: {'test:spawn': refuse}", "", "Exceeded maximum number of retries"),
+        // The agent.
+        ("", "setup: [echo the disk is full, exit 1]", "the disk is full"),
+        // Nova refuses.
+        ("availability_zone: mars", "", "availability zone"),
+        ("security_groups: [nobody]", "", "came home"),
+    ] {
+        configure(&sandbox, openstack, fields);
+        let (code, said) = probe(&sandbox);
+        let is_well = expected == "came home";
+        assert!(said.contains(expected) && said.contains("nothing is left"), "{openstack} {fields}: {said}");
+        assert_eq!(code, Some(if is_well { 0 } else { 3 }), "{said}");
+        until("no server is left", || cloud.servers().is_empty());
+    }
+    for (openstack, expected) in [
+        ("flavor: p9.none", "found no flavor `p9.none`; there are p1"),
+        ("flavor: p1.tiny", "has not what a pilot is to offer"),
+        ("key_pair: mine", "found no key pair `mine`"),
+        ("server_group: ours", "found no server group `ours`"),
+    ] {
+        configure(&sandbox, openstack, "");
+        let (code, said) = probe(&sandbox);
+        assert!(code == Some(3) && said.contains(expected), "{openstack}: {said}");
+    }
+    let manager = sandbox.read("manager.yaml");
+    for (from, to, expected) in [
+        ("pilot-image", "debian-13", "found no image `debian-13`; there are pilot-image"),
+        (", networks: none", "", "found several networks; say `networks:`, one of pilot-net, unbound"),
+        ("networks: none", "networks: lab", "found no network `lab`; there are pilot-net"),
+        ("cloud: appcred", "cloud: nowhere", "found no cloud `nowhere`; there are demo, admin, appcred"),
+    ] {
+        sandbox.write("manager.yaml", &manager.replace(", server_group: ours", "").replace(from, to));
+        let (code, said) = probe(&sandbox);
+        assert!(code == Some(3) && said.contains(expected), "{to}: {said}");
+    }
+    // Whoever knows the password only nearly.
+    let clouds = fs::read_to_string(cloud.clouds_file()).expect("clouds.yaml");
+    let secret =
+        clouds.split("secret\": \"").nth(1).and_then(|rest| rest.split('"').next()).expect("a secret");
+    let wrong = sandbox.write("wrong.yaml", &clouds.replace(secret, "no-such-secret"));
+    let manager = manager.replace(&cloud.clouds_file().display().to_string(), &wrong.display().to_string());
+    sandbox.write("manager.yaml", &manager);
+    let (code, said) = probe(&sandbox);
+    assert!(code == Some(3) && said.contains("the credential is refused: 401"), "{said}");
+    assert!(!said.contains("no-such-secret"), "{said}");
+}
+
+#[test]
+fn answers_that_are_lost_late_or_bad_cost_nothing_and_leave_no_server() {
+    let sandbox = Sandbox::new();
+    let Some(mut cloud) = OpenStack::start(&sandbox, &[]) else { return };
+    cloud.environment = vec![("PILOTFISH_LOG".to_owned(), "trace".to_owned())];
+    let between = Between::start(cloud.nova());
+    cloud.lead_to(&between.address());
+    let fields = cloud.fields("", "");
+    let (post, list) = ("POST /v2.1/servers ", "GET /v2.1/servers/detail");
+    // Whoever wants to be asked later, a service that is away, an answer that is none.
+    between.next(post, answer("429 Too Many Requests", "Retry-After: 2\r\n", ""));
+    let html = "<html><body><h1>503 Service Unavailable</h1></body></html>";
+    between.next(post, answer("503 Service Unavailable", "Content-Type: text/html\r\n", html));
+    between.next(post, Fate::Lost);
+    for _ in 0..2 {
+        between.next(
+            list,
+            answer("500 Internal Server Error", "", "{\"computeFault\": {\"message\": \"no database\"}}"),
+        );
+        between.next(list, answer("502 Bad Gateway", "Content-Type: text/html\r\n", html));
+        between.next(list, answer("200 OK", "Content-Type: text/html\r\n", html));
+    }
+    let mut scene = Scene::start(sandbox, cloud, &fields);
+    submit_held_up(&scene);
+    until("the cloud asks for patience", || failure(&scene).contains("wants no request for"));
+    until("both servers are there", || {
+        scene.sandbox.json(&["pilots"]).as_array().is_some_and(|all| all.len() == 2)
+    });
+    assert_eq!(scene.platform.servers().len(), 2, "what was done and not told was found again");
+    scene.sandbox.write("go", "");
+    scene.ends_well(0);
+
+    // The manager dies after Nova has done what it asked for, before it hears of it.
+    let go = scene.sandbox.path().join("answer");
+    let n_before = between.n_seen(post);
+    between.next(post, Fate::HeldUp(go.clone()));
+    scene.serve();
+    scene.sandbox.ok(&["submit", "--", "sleep", "0.1"]);
+    until("a server is there", || scene.platform.servers().len() == 1);
+    scene.kill_manager();
+    scene.serve();
+    until("the task is done", || scene.sandbox.json(&["job", "2"])["state"] == "done");
+    assert_eq!(between.n_seen(post), n_before + 1, "the server of before was taken over");
+    until("its server is deleted", || scene.platform.servers().is_empty());
+    scene.sandbox.write("answer", "");
+    scene.stops();
+
+    // Whatever is logged, and kept: no password, no token of the cloud, none of a pilot.
+    let manager = scene.sandbox.path().join("home/.pilotfish/default");
+    let kept: Vec<String> = fs::read_dir(manager)
+        .expect("its folder")
+        .flatten()
+        .filter(|entry| entry.file_name() != "access.json")
+        .map(|entry| text(&fs::read(entry.path()).unwrap_or_default()))
+        .chain([scene.sandbox.read("serve.err")])
+        .collect();
+    assert!(kept.iter().any(|text| text.contains("POST") || text.contains("hyper")), "all is logged");
+    for secret in scene.platform.secrets().iter().map(String::as_str).chain(["gAAAA", "pfj_"]) {
+        assert!(kept.iter().all(|text| !text.contains(secret)), "{secret} is found");
+    }
+}
