@@ -13,9 +13,12 @@ mod tests;
 mod wire;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::Path,
-    sync::Mutex as Held,
+    sync::{
+        Mutex as Held, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -28,7 +31,7 @@ use crate::command::{AdapterError, AllocationRequest, BatchId, BatchJob};
 use choice::{Flavor, choose, choose_flavor, choose_networks, read_flavors};
 use credentials::{Credentials, Surroundings};
 use identity::Session;
-pub use servers::{AgentSource, user_data};
+pub use servers::{AgentSource, FOLDER, user_data};
 use servers::{Choice, Server};
 use wire::{Answer, Call, Service, Trouble, escaped};
 
@@ -44,6 +47,17 @@ const N_PAGES_MAX: usize = 1_000;
 const N_CONSOLE_LINES: u32 = 50;
 /// A project that had no room is not asked for more sooner.
 const FULL_FOR: Duration = Duration::from_secs(10);
+/// Whatever a cloud says, it is asked again after that.
+const WAIT_MAX: Duration = Duration::from_secs(600);
+/// Credentials that were refused are tried again after that, or when they are others: Keystone locks accounts.
+const REFUSED_FOR: Duration = Duration::from_secs(300);
+/// A token that could not be renewed is used on, and renewed after that.
+const RENEW_AGAIN: Duration = Duration::from_secs(30);
+/// A console that cannot be read is asked for so often before its server is deleted unread.
+const N_CONSOLES_MAX: u8 = 3;
+/// To delete all servers, with pauses.
+const CLEAR_LIMIT: Duration = Duration::from_secs(50);
+const CLEAR_PAUSE: Duration = Duration::from_secs(1);
 
 /// A project in a cloud.
 pub struct OpenStack {
@@ -58,8 +72,12 @@ pub struct OpenStack {
     not_before: Held<Option<Instant>>,
     /// Until when the project has no room for more, and what the cloud said of that.
     full: Held<Option<(Instant, String)>>,
-    /// Servers whose console was read.
-    read: Held<BTreeSet<String>>,
+    /// How many have been begun: each is one of its own, so that one that is refused is given up once.
+    n_sessions: AtomicU64,
+    /// Credentials that were refused, and when they may be tried again.
+    refused: Held<Option<(Credentials, Instant)>>,
+    /// Servers that are over, and how often their console was asked for; all of it once it was read.
+    read: Held<BTreeMap<String, u8>>,
     /// Servers that had failed when nobody said why yet: Nova says it a moment later.
     unexplained: Held<BTreeSet<String>>,
 }
@@ -102,6 +120,8 @@ impl OpenStack {
             chosen: Mutex::default(),
             not_before: Held::default(),
             full: Held::default(),
+            n_sessions: AtomicU64::default(),
+            refused: Held::default(),
             read: Held::default(),
             unexplained: Held::default(),
         })
@@ -136,7 +156,7 @@ impl OpenStack {
                 }
                 if let Trouble::Full(said) = &trouble {
                     let until = Instant::now() + FULL_FOR;
-                    *self.full.lock().unwrap_or_else(|held| held.into_inner()) = Some((until, said.clone()));
+                    *locked(&self.full) = Some((until, said.clone()));
                 }
                 Err(AdapterError::Refused(trouble.to_string()))
             }
@@ -157,6 +177,9 @@ impl OpenStack {
     /// No answer is never "gone".
     pub async fn list(&self, tag_prefix: &str) -> Result<(Vec<BatchJob>, Vec<Remains>), String> {
         let mut servers = self.servers(Some(tag_prefix)).await?;
+        // Nova has filtered by tags; what is deleted is looked at again.
+        servers.retain(|server| server.tag.starts_with(tag_prefix));
+        self.forget_all_but(&servers);
         for server in servers.iter_mut().filter(|server| server.is_unexplained()) {
             // A list does not say it of those that were on no host.
             let path = format!("/servers/{}", server.id);
@@ -168,9 +191,13 @@ impl OpenStack {
             if server.is_unexplained() && is_new(&self.unexplained, &server.id) {
                 continue;
             }
-            if let Some(console) = self.console(&server.id).await {
-                let Server { id, tag, fault, .. } = server.clone();
-                remains.push(Remains { tag, id, fault, console });
+            match self.console(&server.id).await {
+                Console::Read(console) => {
+                    let Server { id, tag, fault, .. } = server.clone();
+                    remains.push(Remains { tag, id, fault, console });
+                }
+                Console::ReadBefore => {}
+                Console::Later => continue,
             }
             if let Err(why) = self.delete(&server.id).await {
                 tracing::warn!(server = server.id, why, "a server that is over could not be deleted");
@@ -190,6 +217,32 @@ impl OpenStack {
             failed = self.delete(id).await.err().or(failed);
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Deletes all servers of the manager whose tags begin so: it ends, and nobody lists them after it.
+    ///
+    /// # Errors
+    /// Some may be there still: the last reason.
+    pub async fn clear(&self, tag_prefix: &str) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            let done = self.try_to_clear(tag_prefix).await;
+            if done.is_ok() || began.elapsed() > CLEAR_LIMIT {
+                return done;
+            }
+            tokio::time::sleep(self.wait().unwrap_or(CLEAR_PAUSE).min(CLEAR_LIMIT / 10)).await;
+        }
+    }
+
+    async fn try_to_clear(&self, tag_prefix: &str) -> Result<(), String> {
+        let mut servers = self.servers(Some(tag_prefix)).await?;
+        servers
+            .retain(|server| server.tag.starts_with(tag_prefix) && !server.is_leaving && !server.is_gone());
+        let mut done = Ok(());
+        for server in servers {
+            done = self.delete(&server.id).await.and(done);
+        }
+        done
     }
 
     /// Looks at everything that a pilot needs, and changes nothing; ends with the first thing that is wrong.
@@ -275,10 +328,10 @@ impl OpenStack {
         let flavor = self.flavor().await?.id;
         // There may be thousands of images: the name is asked for, and all of them only to say which there are.
         let name = &self.cloud.image;
-        let path = format!("/v2/images?name={}", escaped(name));
+        let path = format!("/v2/images?status=active&name={}", escaped(name));
         let mut images = self.get(Service::Image, path).await?["images"].take();
         if images.as_array().is_none_or(Vec::is_empty) {
-            images = self.get(Service::Image, "/v2/images?limit=100").await?["images"].take();
+            images = self.get(Service::Image, "/v2/images?status=active&limit=100").await?["images"].take();
         }
         let image = match choose("image", &images, name) {
             Ok(id) => id,
@@ -337,15 +390,32 @@ impl OpenStack {
         Err(format!("the list of {what} has no end"))
     }
 
-    /// The end of what a server wrote, or nothing where nobody says it; once.
-    async fn console(&self, id: &str) -> Option<String> {
-        if !is_new(&self.read, id) {
-            return None;
+    /// The end of what a server wrote, once.
+    async fn console(&self, id: &str) -> Console {
+        let n_tries = locked(&self.read).get(id).copied().unwrap_or(0);
+        if n_tries == u8::MAX {
+            return Console::ReadBefore;
         }
         let body = json!({ "os-getConsoleOutput": { "length": N_CONSOLE_LINES } });
         let answer = self.call(Call::post(servers::SERVICE, format!("/servers/{id}/action"), body)).await;
-        let output = answer.ok().and_then(|answer| answer["output"].as_str().map(str::to_owned));
-        Some(servers::without_tokens(&output.unwrap_or_default()))
+        let is_passing = matches!(answer, Err(Trouble::Busy(_) | Trouble::Later(_) | Trouble::Unknown(_)));
+        let is_later = is_passing && n_tries + 1 < N_CONSOLES_MAX;
+        locked(&self.read).insert(id.to_owned(), if is_later { n_tries + 1 } else { u8::MAX });
+        match answer {
+            _ if is_later => Console::Later,
+            Ok(answer) => {
+                Console::Read(servers::without_tokens(answer["output"].as_str().unwrap_or_default()))
+            }
+            // Not every cloud lets members read it.
+            Err(_) => Console::Read(String::new()),
+        }
+    }
+
+    /// Of servers that are not there any more nothing need be known.
+    fn forget_all_but(&self, servers: &[Server]) {
+        let there: BTreeSet<&str> = servers.iter().map(|server| server.id.as_str()).collect();
+        locked(&self.read).retain(|id, _| there.contains(id.as_str()));
+        locked(&self.unexplained).retain(|id| there.contains(id.as_str()));
     }
 
     async fn delete(&self, id: &str) -> Result<(), String> {
@@ -394,14 +464,44 @@ impl OpenStack {
         unreachable!("the second attempt returns")
     }
 
+    /// The session, begun or renewed if it is time.
     async fn sign_in<'s>(&self, held: &'s mut Option<Session>) -> Result<&'s Session, Trouble> {
         if held.as_ref().is_none_or(|session| Instant::now() >= session.renew_at) {
-            let number = held.as_ref().map_or(0, |session| session.number + 1);
-            *held = None;
-            let credentials = self.credentials().map_err(Trouble::Refused)?;
-            *held = Some(Session::begin(&credentials, number).await?);
+            match self.begin().await {
+                Ok(session) => *held = Some(session),
+                Err(trouble) => match held.as_mut().filter(|session| Instant::now() < session.ends_at) {
+                    Some(session) => session.renew_at = Instant::now() + RENEW_AGAIN,
+                    None => return Err(trouble),
+                },
+            }
         }
         held.as_ref().ok_or_else(|| Trouble::Refused("no session".to_owned()))
+    }
+
+    /// Signs in. Whatever comes of it, what it was for was not done.
+    async fn begin(&self) -> Result<Session, Trouble> {
+        let credentials = self.credentials().map_err(Trouble::Refused)?;
+        let is_refused =
+            |(refused, until): &(Credentials, Instant)| *refused == credentials && Instant::now() < *until;
+        if locked(&self.refused).as_ref().is_some_and(is_refused) {
+            let source = &credentials.source;
+            return Err(Trouble::Refused(format!(
+                "{source}: the credential was refused and is not tried again yet"
+            )));
+        }
+        let number = self.n_sessions.fetch_add(1, Ordering::Relaxed);
+        match Session::begin(&credentials, number).await {
+            Err(Trouble::Stranger(said)) => {
+                *locked(&self.refused) = Some((credentials, Instant::now() + REFUSED_FOR));
+                Err(Trouble::Refused(said))
+            }
+            Err(Trouble::Unknown(said)) => Err(Trouble::Refused(said)),
+            Err(Trouble::Later(wait)) => {
+                self.wait_for(wait);
+                Err(Trouble::Later(wait))
+            }
+            other => other,
+        }
     }
 
     /// As files and the environment have them now: they may have been renewed.
@@ -413,22 +513,35 @@ impl OpenStack {
     }
 
     fn full(&self) -> Option<(Instant, String)> {
-        self.full.lock().unwrap_or_else(|held| held.into_inner()).clone()
+        locked(&self.full).clone()
     }
 
     fn wait(&self) -> Option<Duration> {
-        let held = self.not_before.lock().unwrap_or_else(|held| held.into_inner());
+        let held = *locked(&self.not_before);
         held.map(|at| at.saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero())
     }
 
     fn wait_for(&self, wait: Duration) {
-        *self.not_before.lock().unwrap_or_else(|held| held.into_inner()) = Some(Instant::now() + wait);
+        *locked(&self.not_before) = Some(Instant::now() + wait.min(WAIT_MAX));
     }
+}
+
+/// What is known of a server's console.
+enum Console {
+    Read(String),
+    ReadBefore,
+    /// The cloud may say it when it is asked again.
+    Later,
+}
+
+/// Nobody panics who holds one of them.
+fn locked<T>(held: &Held<T>) -> MutexGuard<'_, T> {
+    held.lock().unwrap_or_else(|held| held.into_inner())
 }
 
 /// Takes note of a server; whether it was not noted before.
 fn is_new(noted: &Held<BTreeSet<String>>, id: &str) -> bool {
-    noted.lock().unwrap_or_else(|held| held.into_inner()).insert(id.to_owned())
+    locked(noted).insert(id.to_owned())
 }
 
 /// Sends it. Nothing that was not sent to its end was done; of what was, nobody knows.

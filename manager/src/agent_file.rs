@@ -2,7 +2,10 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use axum::body::Bytes;
@@ -14,6 +17,7 @@ use tokio::sync::OnceCell;
 #[derive(Clone, Debug)]
 pub struct AgentFile {
     command: Arc<Vec<String>>,
+    is_offered: Arc<AtomicBool>,
     held: Arc<OnceCell<Agent>>,
 }
 
@@ -30,7 +34,12 @@ pub(crate) struct Agent {
 impl AgentFile {
     /// Of the command that runs an agent here. Nothing is read yet.
     pub fn new(command: &[String]) -> AgentFile {
-        AgentFile { command: Arc::new(smallest(command)), held: Arc::default() }
+        AgentFile { command: Arc::new(smallest(command)), is_offered: Arc::default(), held: Arc::default() }
+    }
+
+    /// From now on whoever knows its hash may have it: there is a cloud.
+    pub(crate) fn offer(&self) {
+        self.is_offered.store(true, Ordering::Relaxed);
     }
 
     /// The agent; kept from now on.
@@ -43,6 +52,9 @@ impl AgentFile {
 
     /// The agent, if that is its hash: servers that a manager of before asked for may come for it.
     pub(crate) async fn of_hash(&self, sha256: &str) -> Option<Bytes> {
+        if !self.is_offered.load(Ordering::Relaxed) {
+            return None;
+        }
         let agent = self.read().await.ok()?;
         (agent.sha256 == sha256).then(|| agent.bytes.clone())
     }
@@ -66,7 +78,7 @@ pub(crate) async fn read(command: &[String]) -> Result<Agent, String> {
 }
 
 /// The agent alone, where it stands beside the program that has it in it.
-pub(crate) fn smallest(command: &[String]) -> Vec<String> {
+pub fn smallest(command: &[String]) -> Vec<String> {
     let [program, _] = command else { return command.to_vec() };
     let alone = Path::new(program).with_file_name("pilotfish-agent");
     if alone.is_file() { vec![alone.display().to_string()] } else { command.to_vec() }

@@ -92,6 +92,10 @@ impl Attacher {
             scheme: scheme(self.speaks_tls),
             asker: self.asker.clone(),
         };
+        if spec.adapter == adapters::openstack::NAME {
+            self.agent_file.offer();
+            self.warn_of_loopback(spec, site);
+        }
         let worker = Box::new(Worker {
             spec: spec.clone(),
             place: Place::new(plan).ok_or_else(unknown)?,
@@ -109,6 +113,20 @@ impl Attacher {
         }
         self.note(spec, site);
         Ok(())
+    }
+
+    /// Servers that are told to come to this host by a loopback address come to themselves.
+    fn warn_of_loopback(&self, spec: &PlatformSpec, site: &Site) {
+        let is_loopback =
+            ["//127.", "//[::1]", "//localhost:"].iter().any(|host| self.url_elsewhere.contains(host));
+        if is_loopback && site.reach.is_none() {
+            tracing::warn!(
+                platform = spec.name,
+                url = self.url_elsewhere,
+                "servers of a cloud do not reach the manager there: say `listen: {{host: 0.0.0.0, name: …}}`, or `reach` \
+                 of the platform"
+            );
+        }
     }
 
     /// Takes over what its worker need not know.

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use adapters::{
     Adapter, Surroundings,
-    command::{AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, JOB_LOG, Output},
+    command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, JOB_LOG, Output},
     openstack::{self, AgentSource, OpenStack, Remains},
     transport::{Asker, LocalShell, Ssh, Transport, TransportError},
 };
@@ -27,9 +27,6 @@ const LOOK: &str = r#"f=${1:-$HOME/.pilotfish}; umask 077; mkdir -p "$f" || exit
 /// Keeps standard input as the program `$1` of `$2` bytes: all of it or nothing.
 const UPLOAD: &str = r#"umask 077; cat > "$1.$$" && [ "$(wc -c < "$1.$$")" -eq "$2" ] && chmod 700 "$1.$$" && mv "$1.$$" "$1" && exit
 rm -f "$1.$$"; echo "not all of it arrived, or there is no room" >&2; exit 1"#;
-
-/// Where pilots on servers of a cloud keep their files.
-const FOLDER_ON_SERVERS: &str = "/var/lib/pilotfish";
 
 /// Takes away a folder, its first argument.
 const REMOVE: &str = r#"rm -rf -- "$1""#;
@@ -175,7 +172,7 @@ impl Place {
                 return Ok(Ground { folder: site.folder.clone().unwrap_or_else(pilots), url: proxy(site) });
             }
             Host::Cloud(_) => {
-                let folder = site.folder.clone().unwrap_or_else(|| FOLDER_ON_SERVERS.to_owned());
+                let folder = site.folder.clone().unwrap_or_else(|| openstack::FOLDER.to_owned());
                 return Ok(Ground { folder, url: Some(self.url()) });
             }
         };
@@ -303,9 +300,9 @@ impl Place {
     /// What is wrong, in words.
     pub async fn leave(&mut self, tag_prefix: &str) -> Result<(), String> {
         if let Host::Cloud(cloud) = &self.host {
-            let left = self.list(tag_prefix).await?.into_iter().filter(|job| job.state != BatchState::Ended);
-            let ids: Vec<BatchId> = left.map(|job| job.id).collect();
-            return if ids.is_empty() { Ok(()) } else { cloud.cancel(&ids).await };
+            // What those wrote that are over is read first.
+            let _ = self.list(tag_prefix).await;
+            return cloud.clear(tag_prefix).await;
         }
         let Host::There { relay, .. } = &mut self.host else { return Ok(()) };
         let Some(relay) = relay.take() else { return Ok(()) };

@@ -1,5 +1,7 @@
 //! What of a cloud a platform uses: flavor, image, networks. Names are not unique there.
 
+use std::collections::BTreeSet;
+
 use profiles::cloud::Networks;
 use scheduler::resources::Resources;
 use serde_json::Value;
@@ -77,7 +79,10 @@ pub(super) fn choose(kind: &str, things: &Value, wanted: &str) -> Result<String,
     let things = things.as_array().ok_or_else(|| format!("the answer is no list of {kind}s"))?;
     let is_meant = |thing: &&Value| ["id", "name"].iter().any(|key| thing[*key] == wanted);
     let found: Vec<String> = things.iter().filter(is_meant).filter_map(|thing| text(thing, "id")).collect();
-    let names = || things.iter().filter_map(|thing| text(thing, "name")).collect::<Vec<_>>().join(", ");
+    let names = || {
+        let names: BTreeSet<String> = things.iter().filter_map(|thing| text(thing, "name")).collect();
+        names.into_iter().collect::<Vec<_>>().join(", ")
+    };
     match &found[..] {
         [] if things.is_empty() => Err(format!("found no {kind} `{wanted}`")),
         [] => Err(format!("found no {kind} `{wanted}`; there are {}", names())),
@@ -163,7 +168,7 @@ mod tests {
             choose("image", &images, "debian"),
             Err("found several images `debian`; write the id of one: 1, 2".into())
         );
-        assert!(choose("image", &images, "y").expect_err("none").contains("there are debian, debian, x"));
+        assert!(choose("image", &images, "y").expect_err("none").contains("there are debian, x"));
     }
 
     #[test]

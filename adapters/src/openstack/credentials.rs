@@ -86,7 +86,8 @@ impl Credentials {
         file: Option<&Path>,
         around: &Surroundings<'_>,
     ) -> Result<Credentials, String> {
-        let named = cloud.map(str::to_owned).or_else(|| (around.variable)("OS_CLOUD"));
+        let of_variable = || (around.variable)("OS_CLOUD").filter(|name| !name.is_empty());
+        let named = cloud.map(str::to_owned).or_else(of_variable);
         if named.is_none() && file.is_none() && (around.variable)("OS_AUTH_URL").is_some() {
             return of_variables(around.variable);
         }

@@ -63,6 +63,7 @@ pub(super) struct Session {
     token: Secret,
     endpoints: Vec<(Service, String)>,
     pub(super) renew_at: Instant,
+    pub(super) ends_at: Instant,
     pub(super) compute: Microversion,
     /// Where and as whom, for people.
     pub(super) whose: String,
@@ -80,7 +81,7 @@ impl Session {
         let answer = sent(http.post(url).json(&credentials.request()), "GET").await?;
         let token = answer.token.clone().map(Secret::new);
         let refused = |said: &str| {
-            Trouble::Refused(format!("{}: the credential is refused: {said}", credentials.source))
+            Trouble::Stranger(format!("{}: the credential is refused: {said}", credentials.source))
         };
         let body = match answer.accepted() {
             Ok(body) => body,
@@ -95,8 +96,10 @@ impl Session {
         let endpoints = endpoints(&seen["catalog"], credentials).map_err(Trouble::Refused)?;
         let name = |what: &str| seen[what]["name"].as_str().unwrap_or("?").to_owned();
         let whose = format!("{}, user {}, project {}", credentials.auth_url, name("user"), name("project"));
-        let renew_at = began + life(seen).mul_f64(RENEWED_AFTER);
-        let mut session = Session { http, token, endpoints, renew_at, compute: OLDEST, whose, number };
+        let life = life(seen);
+        let (renew_at, ends_at) = (began + life.mul_f64(RENEWED_AFTER), began + life);
+        let mut session =
+            Session { http, token, endpoints, renew_at, ends_at, compute: OLDEST, whose, number };
         let root = session.bare(Service::Compute, "/")?;
         let root = sent(root, "GET").await.and_then(Answer::accepted)?;
         session.compute = Microversion::meant(&root).map_err(Trouble::Refused)?;
@@ -164,7 +167,7 @@ fn endpoints(catalog: &Value, credentials: &Credentials) -> Result<Vec<(Service,
                 (is_there, endpoint["interface"] == credentials.interface.as_str(), endpoint["url"].as_str())
                 && !found.iter().any(|(known, _)| *known == service)
             {
-                found.push((service, url.trim_end_matches('/').to_owned()));
+                found.push((service, base(service, url)));
             }
         }
     }
@@ -186,6 +189,17 @@ fn endpoints(catalog: &Value, credentials: &Credentials) -> Result<Vec<(Service,
         )),
         _ => Ok(found),
     }
+}
+
+/// A service's URL without the version that catalogs of some clouds have in it, and which is in our paths.
+fn base(service: Service, url: &str) -> String {
+    let url = url.trim_end_matches('/');
+    let version = match service {
+        Service::Image => "/v2",
+        Service::Network => "/v2.0",
+        Service::Compute | Service::Placement => "",
+    };
+    url.strip_suffix(version).unwrap_or(url).to_owned()
 }
 
 fn client(credentials: &Credentials) -> Result<reqwest::Client, String> {

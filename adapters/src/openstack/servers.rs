@@ -19,6 +19,13 @@ const USER_DATA_CHARACTERS_MAX: usize = 65_535;
 /// Nova cuts longer lists at a length of its own.
 const PAGE: usize = 500;
 
+/// Where pilots on servers keep their files, if the site says nothing else.
+pub const FOLDER: &str = "/var/lib/pilotfish";
+/// What join tokens begin with.
+const TOKEN: &str = "pfj_";
+/// Words of a console that are longer are data.
+const WORD_BYTES_MAX: usize = 120;
+
 /// What was found in the cloud for a platform.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Choice {
@@ -57,14 +64,18 @@ pub fn user_data(site: &Site, source: &AgentSource, request: &AllocationRequest)
     let (url, sha256, tag) = (quoted(&source.url), &source.sha256, quoted(&request.tag));
     let words = source.arguments.iter().map(|word| format!(" {}", quoted(word))).collect::<String>();
     let setup = site.setup.iter().map(|line| format!("{line}\n")).collect::<String>();
+    let folder = quoted(site.folder.as_deref().unwrap_or(FOLDER));
     let agent = match &site.agent {
         // It is in the image.
         Some(agent) => format!("agent={}\n", quoted(agent)),
         // Who it is from is known by its hash, so the manager's certificate need not be.
         None => format!(
-            r#"agent=$(mktemp -d)/agent
-for n in 1 2 3 4 5 6 7 8; do
-  {{ curl -fsSk -o "$agent" {url} || wget -q --no-check-certificate -O "$agent" {url} || wget -qO "$agent" {url}; }} && break
+            r#"mkdir -p {folder} || exit 1
+agent={folder}/agent-{tag}
+trap 'rm -f "$agent"; poweroff' EXIT
+for n in 1 2 3 4 5; do
+  {{ curl -fsSk --connect-timeout 10 --max-time 600 -o "$agent" {url} ||
+    timeout 300 wget -q --no-check-certificate -O "$agent" {url} || timeout 300 wget -qO "$agent" {url}; }} && break
   echo "the agent could not be fetched, attempt $n"
   sleep $((n * n))
 done
@@ -156,6 +167,10 @@ pub(super) struct Server {
     pub(super) status: String,
     /// Whether it was deleted, and is not gone yet.
     pub(super) is_leaving: bool,
+    /// Whether something is being done to it.
+    is_busy: bool,
+    /// Whether it has ever run.
+    was_active: bool,
     /// Why it failed.
     pub(super) fault: Option<String>,
 }
@@ -180,8 +195,11 @@ pub(super) fn read_page(page: &Value) -> Result<Vec<Server>, String> {
         if !has_tag(OURS) || !has_tag(tag) {
             continue;
         }
-        let is_leaving = server["OS-EXT-STS:task_state"] == "deleting";
-        ours.push(Server { id, tag: tag.to_owned(), status, is_leaving, fault: fault(server) });
+        let task_state = &server["OS-EXT-STS:task_state"];
+        let (is_leaving, is_busy) = (task_state == "deleting", !task_state.is_null());
+        let was_active = !server["OS-SRV-USG:launched_at"].is_null();
+        let (tag, fault) = (tag.to_owned(), fault(server));
+        ours.push(Server { id, tag, status, is_leaving, is_busy, was_active, fault });
     }
     Ok(ours)
 }
@@ -194,7 +212,12 @@ pub(super) fn fault(server: &Value) -> Option<String> {
 impl Server {
     /// Whether it is over, though it takes room until it is deleted.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.status.as_str(), "SHUTOFF" | "ERROR")
+        // What was done to a running server may have failed, and its pilot works on: its silence decides then.
+        match self.status.as_str() {
+            "SHUTOFF" => !self.is_busy,
+            "ERROR" => !self.was_active,
+            _ => false,
+        }
     }
 
     /// Whether it failed and nobody says why.
@@ -233,7 +256,9 @@ pub(super) fn without_tokens(console: &str) -> String {
         shown += "\"token\":\"…\"";
         rest = value.split_once('"').map_or("", |(_, rest)| rest);
     }
-    shown + rest
+    shown += rest;
+    let is_plain = |word: &str| !word.contains(TOKEN) && word.len() <= WORD_BYTES_MAX;
+    shown.split_inclusive(char::is_whitespace).map(|word| if is_plain(word) { word } else { "…\n" }).collect()
 }
 
 /// Where services are asked for servers.

@@ -102,7 +102,7 @@ impl Answer {
             204 => Ok(Value::Null),
             200..300 if self.body.trim().is_empty() => Ok(Value::Null),
             200..300 => serde_json::from_str(&self.body)
-                .map_err(|_| Trouble::Unknown(format!("the answer is no JSON: {}", plain(&self.body)))),
+                .map_err(|_| Trouble::Unknown("the answer is no JSON".to_owned())),
             _ => Err(self.trouble()),
         }
     }
@@ -116,6 +116,8 @@ impl Answer {
             403 if said.contains("Quota exceeded") => Trouble::Full(said),
             404 | 410 => Trouble::Gone(said),
             409 => Trouble::Busy(said),
+            // Without a time it is too much that was sent.
+            413 if self.retry_after.is_none() => Trouble::Refused(said),
             413 | 429 => Trouble::Later(self.retry_after.unwrap_or(LATER)),
             400..500 => Trouble::Refused(said),
             _ => Trouble::Unknown(said),

@@ -320,7 +320,12 @@ async fn host(place: &Place) -> Result<Found, String> {
 /// What a cloud's servers have, and how many there may be.
 async fn cloud(cloud: &OpenStack) -> Result<Found, String> {
     let Offer { capacity, n_servers_max, words } = cloud.offer().await?;
-    Ok(Found { capacity, walltime: None, n_pilots_max: n_servers_max, words })
+    if n_servers_max == Some(0) {
+        return Err(format!("the project's quota has no room for one such server: {words}"));
+    }
+    // Others of the project want some of its quota, too.
+    let n_pilots_max = Some(n_servers_max.unwrap_or(N_PILOTS_MAX).min(N_PILOTS_MAX));
+    Ok(Found { capacity, walltime: None, n_pilots_max, words })
 }
 
 /// Pilots that take the commonest kind of node, for as long as the queue allows, but not for days.

@@ -6,7 +6,8 @@ use adapters::{
     openstack::{self, AgentSource},
 };
 use clap::Args;
-use profiles::site::Site;
+use manager::agent_file::smallest;
+use profiles::site::{Reach, Site};
 use scheduler::engine::interface::PlatformSpec;
 
 use super::Which;
@@ -64,11 +65,17 @@ pub fn run(args: &ScriptArgs) -> Result<Outcome, Failure> {
 
 /// What a server of a cloud would do.
 fn user_data(agent_command: &[String], spec: PlatformSpec, site: &Site) -> Result<Outcome, Failure> {
-    let [_, arguments @ ..] = agent_command else { return Ok(Outcome::Fine) };
-    let source = AgentSource {
-        url: "https://MANAGER/agent/HASH".to_owned(),
-        sha256: "HASH".to_owned(),
-        arguments: arguments.to_vec(),
+    let here = match &site.reach {
+        Some(Reach::At(url)) => url,
+        _ => "https://MANAGER",
+    };
+    let source = match &site.agent {
+        Some(_) => AgentSource::default(),
+        None => AgentSource {
+            url: format!("{here}/agent/HASH"),
+            sha256: "HASH".to_owned(),
+            arguments: smallest(agent_command).into_iter().skip(1).collect(),
+        },
     };
     let request = AllocationRequest {
         tag: "pf000000-1".to_owned(),
