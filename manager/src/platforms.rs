@@ -205,6 +205,7 @@ impl Worker {
             });
             let seen = ours.map(|job| ListedAllocation {
                 is_ended: job.state == BatchState::Ended,
+                is_running: job.state == BatchState::Running,
                 n_nodes: job.n_tasks,
                 tag: job.tag,
                 batch_id: job.id,

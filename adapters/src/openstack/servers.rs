@@ -233,13 +233,13 @@ impl Server {
     pub(super) fn into_job(self) -> BatchJob {
         let state = match self.status.as_str() {
             _ if self.is_gone() => BatchState::Ended,
-            "BUILD" => BatchState::Queued,
             "ERROR" => BatchState::Stuck(self.fault.unwrap_or_else(|| "the server failed".to_owned())),
             // Those that are over are deleted, and there until then. What an operator does with one is his affair:
             // its pilot's silence decides.
-            "ACTIVE" | "SHUTOFF" | "UNKNOWN" | "REBOOT" | "HARD_REBOOT" | "PAUSED" | "SUSPENDED"
-            | "RESCUE" | "MIGRATING" | "RESIZE" | "VERIFY_RESIZE" | "REVERT_RESIZE" | "SHELVED"
-            | "SHELVED_OFFLOADED" | "PASSWORD" | "REBUILD" => BatchState::Running,
+            // Nobody waits long for a server that is built.
+            "ACTIVE" | "BUILD" | "SHUTOFF" | "UNKNOWN" | "REBOOT" | "HARD_REBOOT" | "PAUSED"
+            | "SUSPENDED" | "RESCUE" | "MIGRATING" | "RESIZE" | "VERIFY_RESIZE" | "REVERT_RESIZE"
+            | "SHELVED" | "SHELVED_OFFLOADED" | "PASSWORD" | "REBUILD" => BatchState::Running,
             other => BatchState::Unknown(other.to_owned()),
         };
         BatchJob { id: self.id, tag: self.tag, state, n_tasks: None }

@@ -120,7 +120,7 @@ fn states_are_read_and_what_is_not_known_is_not_gone() {
         let page = json!({ "servers": [server(status, "pf1-2")] });
         read_page(&page).expect("a page").remove(0)
     };
-    assert_eq!(of("BUILD").into_job().state, BatchState::Queued);
+    assert_eq!(of("BUILD").into_job().state, BatchState::Running);
     assert_eq!(of("ACTIVE").into_job().state, BatchState::Running);
     assert_eq!(of("SOFT_DELETED").into_job().state, BatchState::Ended);
     assert_eq!(of("TELEPORTING").into_job().state, BatchState::Unknown("TELEPORTING".into()));

@@ -154,6 +154,8 @@ pub struct ListedAllocation {
     pub batch_id: String,
     /// Whether it has ended and is only remembered.
     pub is_ended: bool,
+    /// Whether it runs, so that its pilot should come.
+    pub is_running: bool,
     /// What is wrong with it, in the platform's words.
     pub trouble: Option<String>,
 }

@@ -261,18 +261,16 @@ impl Turn<'_> {
             state.unlisted = result.as_ref().err().cloned();
         }
         let Ok(listed) = result else { return };
-        for entry in &listed {
-            let held = self.durable.allocation_of(&entry.tag).filter(|(_, held)| held.may_be_there());
-            if let (Some(words), Some((allocation, _))) = (&entry.trouble, held) {
-                self.volatile.troubles.insert(allocation, words.clone());
-            }
-        }
+        self.note_troubles(&listed);
         let mut unwanted = Vec::new();
         for entry in listed.iter().filter(|entry| !entry.is_ended) {
             let known = self.durable.allocation_of(&entry.tag);
             match known.map(|(id, a)| (id, a.is_live(), a.state.clone())) {
                 Some((allocation, true, AllocationState::Submitted)) => {
                     self.note_nodes(allocation, entry.n_nodes, asked_at);
+                    if entry.is_running {
+                        self.await_pilot(allocation, asked_at);
+                    }
                 }
                 // Its pilot ends by itself, or the cancellation is under way: give it a moment.
                 Some((_, _, AllocationState::Leaving(_, at))) if at + self.listing_lag(id) > asked_at => {}
@@ -321,6 +319,36 @@ impl Turn<'_> {
         }
     }
 
+    /// What the platform says is wrong with allocations is told when they come to nothing.
+    fn note_troubles(&mut self, listed: &[ListedAllocation]) {
+        for entry in listed {
+            let held = self.durable.allocation_of(&entry.tag).filter(|(_, held)| held.may_be_there());
+            if let (Some(words), Some((allocation, _))) = (&entry.trouble, held) {
+                self.volatile.troubles.insert(allocation, words.clone());
+            }
+        }
+    }
+
+    /// It runs: its pilot is waited for, and not for ever.
+    fn await_pilot(&mut self, id: AllocationId, asked_at: Time) {
+        let held = &self.durable.allocations()[&id];
+        if !held.is_unused() {
+            self.volatile.running_since.remove(&id);
+            return;
+        }
+        let (platform, batch_ids) = (held.platform, held.batch_id.clone().into_iter().collect());
+        let since = *self.volatile.running_since.entry(id).or_insert(asked_at);
+        let limit = self.settings.join_limit;
+        if asked_at.since(since) < limit {
+            return;
+        }
+        self.volatile.running_since.remove(&id);
+        let why = format!("it had run for {limit}, and no pilot came");
+        self.record(Record::AllocationReleased { allocation: id, why: why.clone(), at: self.now });
+        self.step.effects.push(Effect::Cancel { platform, batch_ids });
+        self.note_platform_failure(platform, why);
+    }
+
     /// Of a job array tasks may have ended, begun or not. A platform may be slow to show all that it has accepted.
     fn note_nodes(&mut self, id: AllocationId, n_nodes: Option<u32>, asked_at: Time) {
         let held = &self.durable.allocations()[&id];
@@ -367,6 +395,7 @@ impl Turn<'_> {
         };
         let is_surprise = allocation.is_live() && allocation.is_unused();
         self.volatile.troubles.remove(&id);
+        self.volatile.running_since.remove(&id);
         self.record(Record::AllocationEnded { allocation: id, why: why.clone(), at: self.now });
         for pilot in pilots {
             self.lose_pilot(pilot, &why);

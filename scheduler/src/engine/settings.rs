@@ -48,6 +48,8 @@ pub struct Settings {
     /// The longest that a submission is under way: before that, not being listed proves nothing of an
     /// allocation whose fate is unknown.
     pub submit_limit: Span,
+    /// How long an allocation may run before its first pilot comes: then it is taken away.
+    pub join_limit: Span,
     /// Kept free at the end of a pilot's walltime for reports.
     pub walltime_margin: Span,
 }
@@ -87,6 +89,7 @@ impl Default for Settings {
             platform_delay: Span::from_secs(1),
             platform_delay_max: Span::from_secs(300),
             submit_limit: Span::from_secs(60),
+            join_limit: Span::from_secs(1800),
             walltime_margin: Span::from_secs(30),
         }
     }

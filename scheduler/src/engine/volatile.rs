@@ -30,6 +30,8 @@ pub struct Volatile {
     pub started_at: Time,
     /// Until when tasks are withheld for pilots that have not said what they hold.
     pub grace_until: Time,
+    /// Since when allocations are seen to run of which no pilot has come.
+    pub running_since: BTreeMap<AllocationId, Time>,
     /// What platforms have said is wrong with allocations that may be there.
     pub troubles: BTreeMap<AllocationId, String>,
     /// Jobs that are not over.

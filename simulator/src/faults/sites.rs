@@ -190,6 +190,7 @@ impl World<'_> {
             let listed = || ListedAllocation {
                 tag: job.tag.clone(),
                 batch_id: format!("{site}.{n}"),
+                is_running: false,
                 trouble: None,
                 is_ended: job.is_ended,
                 n_nodes: held.plan.spec.is_array.then(|| n_nodes_there(&self.nodes, held, n) as u32),

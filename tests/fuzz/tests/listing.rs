@@ -90,6 +90,7 @@ impl Scene {
             is_ended: job.state == BatchState::Ended,
             tag: job.tag,
             batch_id: job.id,
+            is_running: false,
             trouble: None,
         });
         let listed =

@@ -52,7 +52,7 @@ const PLATFORM_FIELDS: [&str; 32] = [
     "gpu_resource",
     "openstack",
 ];
-const LIMIT_FIELDS: [&str; 15] = [
+const LIMIT_FIELDS: [&str; 16] = [
     "heartbeat_limit",
     "poll_wait_max",
     "grace",
@@ -62,6 +62,7 @@ const LIMIT_FIELDS: [&str; 15] = [
     "start_retries",
     "walltime_retries",
     "submit_limit",
+    "join_limit",
     "node_retry_delay",
     "retry_delay_max",
     "black_hole_limit",

@@ -34,9 +34,14 @@ impl Scene {
     }
 
     pub(super) fn listed(&mut self, tags: &[&str]) {
+        self.listed_as(tags, false);
+    }
+
+    fn listed_as(&mut self, tags: &[&str], is_running: bool) {
         let listed = tags.iter().map(|tag| ListedAllocation {
             tag: (*tag).to_owned(),
             batch_id: format!("b{tag}"),
+            is_running,
             trouble: None,
             is_ended: false,
             n_nodes: None,
@@ -587,4 +592,28 @@ fn failures_count_against_the_budget_too_and_cores_are_multiplied() {
     scene.report(pilot, JobReport { failures, ..JobReport::new(job_id) });
     let used = scene.engine.durable().used(PlatformId(1)).cloned().unwrap_or_default();
     assert_eq!(used.into_iter().collect::<Vec<_>>(), [("ada".to_owned(), Span::from_secs(6))]);
+}
+
+#[test]
+fn an_allocation_that_runs_and_brings_no_pilot_is_taken_away() {
+    let mut scene = Scene::new();
+    scene.attach(platform(1, 2));
+    scene.submit(job(2));
+    scene.answered(AllocationId(1));
+    let tag = scene.engine.durable().allocations()[&AllocationId(1)].tag.clone();
+    for is_running in [false, true] {
+        // What waits may wait; what runs is waited for from when that was seen.
+        scene.listed_as(&[&tag], is_running);
+        scene.wait_awake(1700);
+        scene.listed_as(&[&tag], is_running);
+        assert!(scene.engine.durable().allocations()[&AllocationId(1)].is_live());
+    }
+    scene.wait_awake(200);
+    scene.effects.clear();
+    scene.listed_as(&[&tag], true);
+    let cancelled =
+        |effect: &Effect| matches!(effect, Effect::Cancel { batch_ids, .. } if batch_ids[..] == ["b1"]);
+    assert!(scene.effects.iter().any(cancelled), "{:?}", scene.effects);
+    assert!(!scene.engine.durable().allocations()[&AllocationId(1)].is_live());
+    assert!(scene.why().contains("no pilot came"), "{}", scene.why());
 }

@@ -72,6 +72,7 @@ fn allocations_that_wait_for_work_that_is_gone_are_taken_back_in_time() {
             batch_id: id.to_string(),
             is_ended: false,
             n_nodes: None,
+            is_running: false,
             trouble: None,
         })
         .collect();
@@ -120,12 +121,20 @@ fn an_unknown_outcome_is_resolved_by_the_listing() {
     scene.say(|_| Event::AllocationAnswered { allocation, outcome });
     scene.wait(5);
     let listed = vec![
-        ListedAllocation { tag, batch_id: "77".into(), is_ended: false, n_nodes: None, trouble: None },
+        ListedAllocation {
+            tag,
+            batch_id: "77".into(),
+            is_ended: false,
+            n_nodes: None,
+            is_running: false,
+            trouble: None,
+        },
         ListedAllocation {
             tag: "pf0-99".into(),
             batch_id: "78".into(),
             is_ended: false,
             n_nodes: None,
+            is_running: false,
             trouble: None,
         },
     ];

@@ -73,6 +73,7 @@ fn cost(n: u32, adapter: &dyn Adapter) -> Result<Cost, Trouble> {
             is_ended: job.state == BatchState::Ended,
             tag: job.tag,
             batch_id: job.id,
+            is_running: false,
             trouble: None,
         });
         let result = Ok(seen.collect());
