@@ -137,7 +137,7 @@ impl OpenStack {
         source: &AgentSource,
     ) -> Result<BatchId, AdapterError> {
         let refused = AdapterError::Refused;
-        if let Some((_, said)) = self.full().filter(|(until, _)| Instant::now() < *until) {
+        if let Some((_, said)) = locked(&self.full).clone().filter(|(until, _)| Instant::now() < *until) {
             return Err(refused(said));
         }
         let choice = self.choice().await.map_err(refused)?;
@@ -510,10 +510,6 @@ impl OpenStack {
         let around = Surroundings { variable: &|name| std::env::var(name).ok(), file: &file };
         let clouds_file = self.cloud.clouds_file.as_deref().map(Path::new);
         Credentials::find(self.cloud.cloud.as_deref(), clouds_file, &around)
-    }
-
-    fn full(&self) -> Option<(Instant, String)> {
-        locked(&self.full).clone()
     }
 
     fn wait(&self) -> Option<Duration> {

@@ -18,8 +18,6 @@ use super::{
 const OLDEST: Microversion = Microversion(2, 52);
 /// The newest that we know.
 const NEWEST: Microversion = Microversion(2, 79);
-/// Placement's, with codes in its errors.
-const PLACEMENT: &str = "placement 1.36";
 /// Where an answer does not say how long a token lives.
 const TOKEN_LIFE: Duration = Duration::from_secs(3600);
 /// A token is renewed after that part of its life.
@@ -115,9 +113,7 @@ impl Session {
         let found = self.endpoints.iter().find(|(of, _)| *of == service);
         match found {
             Some((_, base)) => Ok(format!("{base}{path}")),
-            None => {
-                Err(Trouble::Refused(format!("the cloud's catalog has no {} service", service.kinds()[0])))
-            }
+            None => Err(Trouble::Refused(format!("the cloud's catalog has no {} service", service.kind()))),
         }
     }
 
@@ -127,12 +123,10 @@ impl Session {
         let request = match call.method {
             "GET" => self.http.get(url),
             "POST" => self.http.post(url),
-            "PUT" => self.http.put(url),
             _ => self.http.delete(url),
         };
         let request = match call.service {
             Service::Compute => request.header("OpenStack-API-Version", format!("compute {}", self.compute)),
-            Service::Placement => request.header("OpenStack-API-Version", PLACEMENT),
             Service::Image | Service::Network => request,
         };
         let request = request.header("X-Auth-Token", self.token.header()?);
@@ -155,8 +149,8 @@ fn endpoints(catalog: &Value, credentials: &Credentials) -> Result<Vec<(Service,
     let entries = catalog.as_array().cloned().unwrap_or_default();
     let mut found = Vec::new();
     let mut regions = Vec::new();
-    for service in [Service::Compute, Service::Image, Service::Network, Service::Placement] {
-        let is_of = |entry: &&Value| service.kinds().iter().any(|kind| entry["type"] == *kind);
+    for service in [Service::Compute, Service::Image, Service::Network] {
+        let is_of = |entry: &&Value| entry["type"] == service.kind();
         for endpoint in
             entries.iter().filter(is_of).filter_map(|entry| entry["endpoints"].as_array()).flatten()
         {
@@ -197,7 +191,7 @@ fn base(service: Service, url: &str) -> String {
     let version = match service {
         Service::Image => "/v2",
         Service::Network => "/v2.0",
-        Service::Compute | Service::Placement => "",
+        Service::Compute => "",
     };
     url.strip_suffix(version).unwrap_or(url).to_owned()
 }

@@ -234,9 +234,8 @@ impl Server {
         let state = match self.status.as_str() {
             _ if self.is_gone() => BatchState::Ended,
             "ERROR" => BatchState::Stuck(self.fault.unwrap_or_else(|| "the server failed".to_owned())),
-            // Those that are over are deleted, and there until then. What an operator does with one is his affair:
-            // its pilot's silence decides.
-            // Nobody waits long for a server that is built.
+            // Nobody waits long for one that is built; those that are over are there until they are deleted; what an
+            // operator does with one is his affair, and its pilot's silence decides.
             "ACTIVE" | "BUILD" | "SHUTOFF" | "UNKNOWN" | "REBOOT" | "HARD_REBOOT" | "PAUSED"
             | "SUSPENDED" | "RESCUE" | "MIGRATING" | "RESIZE" | "VERIFY_RESIZE" | "REVERT_RESIZE"
             | "SHELVED" | "SHELVED_OFFLOADED" | "PASSWORD" | "REBUILD" => BatchState::Running,

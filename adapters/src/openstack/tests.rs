@@ -128,6 +128,13 @@ fn states_are_read_and_what_is_not_known_is_not_gone() {
         assert!(of(status).is_over(), "it takes room until it is deleted");
         assert_ne!(of(status).into_job().state, BatchState::Ended);
     }
+    // What was done to a server that ran may have failed, and its pilot works on; one may be on its way up.
+    let mut ran = server("ERROR", "pf1-2");
+    ran["OS-SRV-USG:launched_at"] = "2026-11-21T08:33:13.174430".into();
+    let mut starts = server("SHUTOFF", "pf1-3");
+    starts["OS-EXT-STS:task_state"] = "powering-on".into();
+    let page = read_page(&json!({ "servers": [ran, starts] })).expect("a page");
+    assert!(page.len() == 2 && !page.iter().any(|server| server.is_over()));
     let mut failed = server("ERROR", "pf1-2");
     failed["fault"] = json!({ "code": 500, "message": "No valid host was found. " });
     let failed = read_page(&json!({ "servers": [failed] })).expect("a page").remove(0);
@@ -199,5 +206,7 @@ fn user_data_fetch_the_agent_by_its_hash_or_take_that_of_the_image() {
 fn a_console_is_shown_without_tokens() {
     let console = "a {\"url\":\"u\",\"token\": \"hush\",\"tag\":1} b \"token\":\"hush";
     let shown = without_tokens(console);
+    let data = without_tokens(&format!("a 'pfj_hush' b {} c", "aHVzaA".repeat(40)));
+    assert_eq!(data, "a …\nb …\nc");
     assert_eq!(shown, "a {\"url\":\"u\",\"token\":\"…\",\"tag\":1} b \"token\":\"…\"");
 }

@@ -15,17 +15,15 @@ pub(super) enum Service {
     Compute,
     Image,
     Network,
-    Placement,
 }
 
 impl Service {
-    /// By which types the catalog names it.
-    pub(super) fn kinds(self) -> &'static [&'static str] {
+    /// By which type the catalog names it.
+    pub(super) fn kind(self) -> &'static str {
         match self {
-            Service::Compute => &["compute"],
-            Service::Image => &["image"],
-            Service::Network => &["network"],
-            Service::Placement => &["placement"],
+            Service::Compute => "compute",
+            Service::Image => "image",
+            Service::Network => "network",
         }
     }
 }

@@ -28,7 +28,7 @@ fn is_served(scene: &Scene, request: RequestId) -> bool {
 }
 
 impl Scene {
-    fn answered(&mut self, allocation: AllocationId) {
+    pub(super) fn answered(&mut self, allocation: AllocationId) {
         let outcome = SubmitOutcome::Accepted(format!("b{allocation}"));
         self.say(|_| Event::AllocationAnswered { allocation, outcome });
     }
@@ -37,7 +37,7 @@ impl Scene {
         self.listed_as(tags, false);
     }
 
-    fn listed_as(&mut self, tags: &[&str], is_running: bool) {
+    pub(super) fn listed_as(&mut self, tags: &[&str], is_running: bool) {
         let listed = tags.iter().map(|tag| ListedAllocation {
             tag: (*tag).to_owned(),
             batch_id: format!("b{tag}"),
@@ -59,7 +59,7 @@ impl Scene {
         assert!(matches!(answer, Some(Answer::PlatformChanged(view)) if view.mode == mode));
     }
 
-    fn why(&mut self) -> String {
+    pub(super) fn why(&mut self) -> String {
         self.explain(Query::ExplainPlatform("here".into()))[0].to_string()
     }
 
@@ -592,28 +592,4 @@ fn failures_count_against_the_budget_too_and_cores_are_multiplied() {
     scene.report(pilot, JobReport { failures, ..JobReport::new(job_id) });
     let used = scene.engine.durable().used(PlatformId(1)).cloned().unwrap_or_default();
     assert_eq!(used.into_iter().collect::<Vec<_>>(), [("ada".to_owned(), Span::from_secs(6))]);
-}
-
-#[test]
-fn an_allocation_that_runs_and_brings_no_pilot_is_taken_away() {
-    let mut scene = Scene::new();
-    scene.attach(platform(1, 2));
-    scene.submit(job(2));
-    scene.answered(AllocationId(1));
-    let tag = scene.engine.durable().allocations()[&AllocationId(1)].tag.clone();
-    for is_running in [false, true] {
-        // What waits may wait; what runs is waited for from when that was seen.
-        scene.listed_as(&[&tag], is_running);
-        scene.wait_awake(1700);
-        scene.listed_as(&[&tag], is_running);
-        assert!(scene.engine.durable().allocations()[&AllocationId(1)].is_live());
-    }
-    scene.wait_awake(200);
-    scene.effects.clear();
-    scene.listed_as(&[&tag], true);
-    let cancelled =
-        |effect: &Effect| matches!(effect, Effect::Cancel { batch_ids, .. } if batch_ids[..] == ["b1"]);
-    assert!(scene.effects.iter().any(cancelled), "{:?}", scene.effects);
-    assert!(!scene.engine.durable().allocations()[&AllocationId(1)].is_live());
-    assert!(scene.why().contains("no pilot came"), "{}", scene.why());
 }

@@ -1,4 +1,5 @@
-//! Submissions whose answer was never heard: they may still be on their way when nobody wants them any more.
+//! Submissions whose answer was never heard, and may still be on their way when nobody wants them any more; and what
+//! was accepted and brings no pilot.
 
 use super::*;
 use crate::ids::AllocationId;
@@ -39,4 +40,28 @@ fn what_is_cancelled_counts_until_its_submission_must_be_over() {
         scene.listed(&[]);
         assert!(!may_be_there(&scene, allocation), "restarted {is_restarted}, unknown {is_unknown}");
     }
+}
+
+#[test]
+fn an_allocation_that_runs_and_brings_no_pilot_is_taken_away() {
+    let mut scene = Scene::new();
+    scene.attach(platform(1, 2));
+    scene.submit(job(2));
+    scene.answered(AllocationId(1));
+    let tag = scene.engine.durable().allocations()[&AllocationId(1)].tag.clone();
+    for is_running in [false, true] {
+        // What waits may wait; what runs is waited for from when that was seen.
+        scene.listed_as(&[&tag], is_running);
+        scene.wait_awake(1700);
+        scene.listed_as(&[&tag], is_running);
+        assert!(scene.engine.durable().allocations()[&AllocationId(1)].is_live());
+    }
+    scene.wait_awake(200);
+    scene.effects.clear();
+    scene.listed_as(&[&tag], true);
+    let cancelled =
+        |effect: &Effect| matches!(effect, Effect::Cancel { batch_ids, .. } if batch_ids[..] == ["b1"]);
+    assert!(scene.effects.iter().any(cancelled), "{:?}", scene.effects);
+    assert!(!scene.engine.durable().allocations()[&AllocationId(1)].is_live());
+    assert!(scene.why().contains("no pilot came"), "{}", scene.why());
 }
