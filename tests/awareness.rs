@@ -139,3 +139,29 @@ retries: 1000
     assert_eq!(sandbox.json(&["job", "1"])["counts"]["failed"], 0);
     ends(&sandbox, manager);
 }
+
+#[test]
+fn a_pilot_offers_more_slots_where_tasks_leave_its_core_idle() {
+    let sandbox = Sandbox::new();
+    let entry =
+        "{name: here, adapter: local, cores: 1, pilots_max: 1, scaling: {ratio_max: 4, interval: 1s}}";
+    sandbox.write("manager.yaml", &format!("platforms: [{entry}]\n"));
+    sandbox.write("job.yaml", "command: sleep 0.3\nsweep: {n: {range: [1, 10000]}}\n");
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    sandbox.ok(&["submit", "job.yaml"]);
+    let n_running = || sandbox.json(&["job", "1"])["counts"]["running"].as_u64().unwrap_or(0);
+    until("four tasks run on a core", || {
+        assert!(n_running() <= 4, "no more than may be");
+        n_running() == 4
+    });
+    let told = sandbox.ok(&["explain", "platform", "here"]);
+    assert!(
+        told.contains("scaling (measured): here has 4 slots a core of its pilots, of at most 4; 1 until"),
+        "{told}"
+    );
+    let scaling = sandbox.json(&["platform", "show", "here"])["scaling"].clone();
+    assert_eq!((&scaling["ratio"], &scaling["changes"][0]["why"]), (&4000.into(), &"room".into()));
+    sandbox.ok(&["policies", "set", "scaling", "fixed"]);
+    until("one task runs on a core", || n_running() == 1);
+    ends(&sandbox, manager);
+}

@@ -203,3 +203,85 @@ fn answers_that_are_lost_late_or_bad_cost_nothing_and_leave_no_server() {
         assert!(kept.iter().all(|text| !text.contains(secret)), "{secret} is found");
     }
 }
+
+/// What is said of how the platform is scaled.
+fn scaling(scene: &Scene<OpenStack>) -> String {
+    scene.sandbox.ok(&["explain", "platform", "cloud"])
+}
+
+#[test]
+fn a_clouds_hosts_have_more_vcpus_or_fewer_and_at_the_end_those_of_before() {
+    let sandbox = Sandbox::new();
+    let Some(cloud) = OpenStack::start(&sandbox, &[]) else { return };
+    cloud.add_aggregate("pilots", "compute1");
+    let between = Between::start(cloud.url(2, "").replace("http://", ""));
+    cloud.lead("placement", &format!("http://{}", between.address()));
+    let scaled = "scaling: {by: placement, ratio_max: 3, interval: 1s}";
+    let member = cloud.fields("aggregate: pilots", scaled);
+    sandbox.write("manager.yaml", &format!("platforms: [{{cores: 2, {member}}}]\n"));
+    let checked = text(&sandbox.run(&["platform", "check", "cloud", "--config", "manager.yaml"]).stdout);
+    assert!(checked.contains("placement") && checked.contains("403 Policy"), "members may not: {checked}");
+    let fields = cloud.fields("aggregate: pilots, aggregate_cloud: admin", scaled);
+    sandbox.write("manager.yaml", &format!("platforms: [{{cores: 2, {fields}}}]\n"));
+    let checked = sandbox.ok(&["platform", "check", "cloud", "--config", "manager.yaml"]);
+    assert!(checked.contains("hosts compute1 (4 cores, 4.0 vCPUs each)"), "{checked}");
+
+    // Nova's compute writes the same records: whoever is second reads again.
+    let conflict = "{\"errors\": [{\"status\": 409, \"code\": \"placement.concurrent_update\"}]}";
+    for _ in 0..3 {
+        between.next("PUT /resource_providers", answer("409 Conflict", "", conflict));
+    }
+    let mut scene = Scene::start(sandbox, cloud, &fields);
+    scene.sandbox.write("sleep.yaml", "command: sleep 0.5\nsweep: {n: {range: [1, 1000]}}\n");
+    scene.sandbox.ok(&["submit", "sleep.yaml"]);
+    until("a core stands for as many vCPUs as may be", || scene.platform.ratio_of("compute1") == 3.0);
+    assert_eq!(scene.platform.ratio_of("compute2"), 4.0, "it is none of ours");
+    let told = scaling(&scene);
+    assert!(told.contains("cloud has 3 vCPUs a core of its hosts, of at most 3"), "{told}");
+    assert_eq!(
+        scene.sandbox.json(&["pilots"])[0]["node"]["capacity"]["cores"],
+        2,
+        "servers are as they were"
+    );
+    scene.sandbox.ok(&["cancel", "1"]);
+    scene
+        .sandbox
+        .write("fail.yaml", "command: 'sleep 0.1; false'\nretries: 0\nsweep: {n: {range: [1, 1000]}}\n");
+    scene.sandbox.ok(&["submit", "fail.yaml"]);
+    until("a core stands for one", || scene.platform.ratio_of("compute1") == 1.0);
+    assert!(scaling(&scene).contains("too many attempts failed"), "{}", scaling(&scene));
+    let log = scene.sandbox.read("serve.err");
+    assert!(log.contains("vCPUs of a core have changed") && log.contains("after=3"), "{log}");
+
+    // A manager that dies has what the hosts had written down.
+    scene.kill_manager();
+    scene.serve();
+    let said = scene.sandbox.ok(&["platform", "detach", "cloud", "--now"]);
+    assert!(said.contains("is detached"), "{said}");
+    until("the host has what it had", || scene.platform.ratio_of("compute1") == 4.0);
+    scene.stops();
+}
+
+#[test]
+fn where_novas_configuration_fixes_the_vcpus_pilots_offer_more_slots() {
+    let sandbox = Sandbox::new();
+    let fixed = [("OPENSTACK_TEST_EXTRA_CONF", "cpu_allocation_ratio = 2.0")];
+    let Some(cloud) = OpenStack::start(&sandbox, &fixed) else { return };
+    let placement = "aggregate: all, aggregate_cloud: admin";
+    let fields = cloud.fields(placement, "scaling: {by: placement, ratio_max: 3, interval: 2s}");
+    let mut scene = Scene::start(sandbox, cloud, &fields);
+    scene.sandbox.write("sleep.yaml", "command: sleep 0.5\nsweep: {n: {range: [1, 1000]}}\n");
+    scene.sandbox.ok(&["submit", "sleep.yaml"]);
+    let slots = || scene.sandbox.json(&["pilots"])[0]["node"]["capacity"]["cores"].clone();
+    until("pilots offer as many slots as may be", || slots() == 6);
+    let told = scaling(&scene);
+    assert!(
+        told.contains("keep the vCPUs that they have: host compute") && told.contains("has 2.0 again"),
+        "{told}"
+    );
+    assert!(told.contains("cloud has 3 slots a core of its pilots, of at most 3"), "{told}");
+    let n_running = || scene.sandbox.json(&["job", "1"])["counts"]["running"].as_u64();
+    until("they are used", || n_running() > Some(4));
+    scene.sandbox.ok(&["cancel", "1"]);
+    scene.stops();
+}

@@ -73,6 +73,8 @@ pub enum BatchState {
     Ended,
     /// It waits for what will never come, in the platform's words.
     Stuck(String),
+    /// It came to nothing, as there was no room for it.
+    NoRoom(String),
     /// A word that we do not know, kept as it is.
     Unknown(String),
 }

@@ -7,6 +7,7 @@
 mod choice;
 mod credentials;
 mod identity;
+mod placement;
 mod servers;
 #[cfg(test)]
 mod tests;
@@ -64,6 +65,8 @@ pub struct OpenStack {
     cloud: Cloud,
     site: Site,
     capacity: Resources,
+    /// The account that may say how many vCPUs hosts have, if it is another one.
+    operator: Option<Box<OpenStack>>,
     /// Held while somebody signs in, so that one does.
     session: Mutex<Option<Session>>,
     /// What was found for this platform; empty until it is asked for, and after a refusal.
@@ -112,8 +115,14 @@ pub type Findings = Vec<(&'static str, Result<String, String>)>;
 impl OpenStack {
     /// The project of this account; `None`: it is none of a cloud. Nothing is asked yet.
     pub fn new(site: &Site, capacity: &Resources) -> Option<OpenStack> {
+        let cloud = site.cloud.clone()?;
+        let operator = cloud.aggregate_cloud.clone().and_then(|name| {
+            let cloud = Cloud { cloud: Some(name), aggregate_cloud: None, ..cloud.clone() };
+            OpenStack::new(&Site { cloud: Some(cloud), ..site.clone() }, capacity).map(Box::new)
+        });
         Some(OpenStack {
-            cloud: site.cloud.clone()?,
+            cloud,
+            operator,
             site: site.clone(),
             capacity: capacity.clone(),
             session: Mutex::default(),
@@ -248,12 +257,13 @@ impl OpenStack {
     /// Looks at everything that a pilot needs, and changes nothing; ends with the first thing that is wrong.
     pub async fn look(&self) -> Findings {
         let mut found = Findings::new();
-        let steps: [&'static str; 4] = ["connection", "compute", "server", "quota"];
-        for step in steps {
+        let scaled = self.cloud.aggregate.as_ref().map(|_| "placement");
+        for step in ["connection", "compute", "server", "quota"].into_iter().chain(scaled) {
             let result = match step {
                 "connection" => self.with_session(|session| session.whose.clone()).await,
                 "compute" => self.with_session(|session| format!("API {}", session.compute)).await,
                 "server" => self.described().await,
+                "placement" => self.hosts_in_words().await,
                 _ => self.quota().await,
             };
             let is_over = result.is_err();
@@ -398,7 +408,10 @@ impl OpenStack {
         }
         let body = json!({ "os-getConsoleOutput": { "length": N_CONSOLE_LINES } });
         let answer = self.call(Call::post(servers::SERVICE, format!("/servers/{id}/action"), body)).await;
-        let is_passing = matches!(answer, Err(Trouble::Busy(_) | Trouble::Later(_) | Trouble::Unknown(_)));
+        let is_passing = matches!(
+            answer,
+            Err(Trouble::Busy(_) | Trouble::Later(_) | Trouble::Away(_) | Trouble::Unknown(_))
+        );
         let is_later = is_passing && n_tries + 1 < N_CONSOLES_MAX;
         locked(&self.read).insert(id.to_owned(), if is_later { n_tries + 1 } else { u8::MAX });
         match answer {
@@ -495,7 +508,7 @@ impl OpenStack {
                 *locked(&self.refused) = Some((credentials, Instant::now() + REFUSED_FOR));
                 Err(Trouble::Refused(said))
             }
-            Err(Trouble::Unknown(said)) => Err(Trouble::Refused(said)),
+            Err(Trouble::Unknown(said)) => Err(Trouble::Away(said)),
             Err(Trouble::Later(wait)) => {
                 self.wait_for(wait);
                 Err(Trouble::Later(wait))
@@ -553,7 +566,7 @@ async fn sent(request: reqwest::RequestBuilder, method: &str) -> Result<Answer, 
         words
     };
     let answer = request.send().await.map_err(|error| match error.is_connect() || method == "GET" {
-        true => Trouble::Refused(words(&error.without_url())),
+        true => Trouble::Away(words(&error.without_url())),
         false => Trouble::Unknown(words(&error.without_url())),
     })?;
     let header =

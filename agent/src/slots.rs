@@ -15,29 +15,37 @@ pub struct Place {
 #[derive(Clone, Debug)]
 pub struct Slots {
     taken: Vec<bool>,
-    /// Free CPUs, the lowest last; empty when tasks are not bound.
-    cpus: Vec<usize>,
+    /// CPUs, and how many tasks each has; empty when tasks are not bound.
+    cpus: Vec<(usize, usize)>,
+    /// Free GPUs, the lowest last.
     gpus: Vec<String>,
 }
 
 impl Slots {
     /// CPUs to bind tasks to (none: tasks are not bound), and GPUs.
     pub fn new(cpus: &[usize], gpus: &[String]) -> Slots {
-        let mut slots = Slots { taken: Vec::new(), cpus: cpus.to_vec(), gpus: gpus.to_vec() };
+        let cpus = cpus.iter().map(|cpu| (*cpu, 0)).collect();
+        let mut slots = Slots { taken: Vec::new(), cpus, gpus: gpus.to_vec() };
         slots.sort();
         slots
     }
 
-    /// A place for a task. Fewer CPUs or GPUs than asked for only if the pilot offered more than there are.
+    /// A place for a task. It shares CPUs, or has fewer GPUs than asked for, only if the pilot offers more than there
+    /// are: then it is where the fewest others are.
     pub fn take(&mut self, n_cores: usize, n_gpus: usize) -> Place {
         let slot = self.taken.iter().position(|taken| !taken).unwrap_or(self.taken.len());
         if slot == self.taken.len() {
             self.taken.push(false);
         }
         self.taken[slot] = true;
-        let last = |free: usize, n: usize| free - n.min(free);
-        let (cpus, gpus) = (last(self.cpus.len(), n_cores), last(self.gpus.len(), n_gpus));
-        Place { slot, cpus: self.cpus.split_off(cpus), gpus: self.gpus.split_off(gpus) }
+        self.cpus.sort_unstable_by_key(|(cpu, n_tasks)| (*n_tasks, *cpu));
+        let mut cpus = Vec::with_capacity(n_cores);
+        for (cpu, n_tasks) in self.cpus.iter_mut().take(n_cores) {
+            *n_tasks += 1;
+            cpus.push(*cpu);
+        }
+        let n_left = self.gpus.len() - n_gpus.min(self.gpus.len());
+        Place { slot, cpus, gpus: self.gpus.split_off(n_left) }
     }
 
     /// Takes a place back.
@@ -45,13 +53,14 @@ impl Slots {
         if let Some(taken) = self.taken.get_mut(place.slot) {
             *taken = false;
         }
-        self.cpus.extend(place.cpus);
+        for (_, n_tasks) in self.cpus.iter_mut().filter(|(cpu, _)| place.cpus.contains(cpu)) {
+            *n_tasks -= 1;
+        }
         self.gpus.extend(place.gpus);
         self.sort();
     }
 
     fn sort(&mut self) {
-        self.cpus.sort_unstable_by(|a, b| b.cmp(a));
         self.gpus.sort_unstable_by(|a, b| b.cmp(a));
     }
 }
@@ -66,11 +75,21 @@ mod tests {
         let mut slots = Slots::new(&[4, 5, 6, 7], &gpus);
         let first = slots.take(2, 1);
         let second = slots.take(1, 1);
-        assert_eq!(first, Place { slot: 0, cpus: vec![5, 4], gpus: vec!["0".into()] });
+        assert_eq!(first, Place { slot: 0, cpus: vec![4, 5], gpus: vec!["0".into()] });
         assert_eq!(second, Place { slot: 1, cpus: vec![6], gpus: vec!["1".into()] });
         slots.give_back(first.clone());
         assert_eq!(slots.take(2, 1), first);
         assert_eq!(slots.take(1, 0).slot, 2);
+    }
+
+    #[test]
+    fn where_there_are_more_slots_than_cpus_each_is_shared_by_as_many() {
+        let mut slots = Slots::new(&[0, 1], &[]);
+        let places: Vec<Place> = (0..4).map(|_| slots.take(1, 0)).collect();
+        assert_eq!(places.iter().map(|place| place.cpus[0]).collect::<Vec<_>>(), [0, 1, 0, 1]);
+        slots.give_back(places[1].clone());
+        assert_eq!(slots.take(1, 0).cpus, [1]);
+        assert_eq!(slots.take(2, 0).cpus, [0, 1]);
     }
 
     #[test]

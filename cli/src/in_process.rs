@@ -51,6 +51,7 @@ pub fn host_capacity() -> Resources {
         memory_bytes: node.memory_bytes,
         gpus: u32::try_from(node.gpus.len()).unwrap_or(u32::MAX),
         generic: Default::default(),
+        widest: 0,
     }
 }
 
@@ -69,6 +70,7 @@ pub fn local_platform(capacity: Resources, n_pilots_max: u32, idle_timeout: Span
         walltime: None,
         poll_interval: Span::from_secs(10),
         limits: PlatformLimits::default(),
+        scaling: None,
     }
 }
 

@@ -207,8 +207,8 @@ impl Attacher {
 
 /// A platform as it was read before, but with what is said now of how many pilots are wanted, and when.
 fn with_demand(held: &PlatformSpec, read: &PlatformSpec) -> PlatformSpec {
-    let PlatformSpec { n_pilots_min, n_pilots_max, idle_timeout, poll_interval, limits, .. } = *read;
-    PlatformSpec { n_pilots_min, n_pilots_max, idle_timeout, poll_interval, limits, ..held.clone() }
+    let PlatformSpec { n_pilots_min, n_pilots_max, idle_timeout, poll_interval, limits, scaling, .. } = *read;
+    PlatformSpec { n_pilots_min, n_pilots_max, idle_timeout, poll_interval, limits, scaling, ..held.clone() }
 }
 
 /// The same, in which limits that operators have set since stay where the file says what it said before.

@@ -44,6 +44,9 @@ impl Performer {
                 }
                 Effect::Cancel { platform, batch_ids } => self.order(Order::Cancel { platform, batch_ids }),
                 Effect::List { platform } => self.order(Order::List { platform }),
+                Effect::Scale { platform, ratio, former } => {
+                    self.order(Order::Scale { platform, ratio, former });
+                }
                 Effect::Notify(notice) => self.notify(notice),
             }
         }
@@ -85,6 +88,21 @@ impl Performer {
                  disk did not keep what it had promised; what they reported runs again"
             ),
             Notice::PlatformFailed { platform, what } => tracing::warn!(platform, what, "platform failed"),
+            Notice::PlatformScaled { platform, change } => tracing::info!(
+                platform,
+                by = ?change.by,
+                before = %change.before,
+                after = %change.after,
+                why = change.told(),
+                "vCPUs of a core have changed"
+            ),
+            Notice::ScalesItself { platform, why } => {
+                tracing::warn!(
+                    platform,
+                    why,
+                    "hosts keep the vCPUs that they have; pilots offer more slots instead"
+                );
+            }
         }
         // Nobody may be watching.
         let _ = self.notices.send(notice);

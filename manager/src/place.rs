@@ -10,7 +10,13 @@ use adapters::{
     transport::{Asker, LocalShell, Ssh, Transport, TransportError},
 };
 use profiles::site::{Reach, Site};
-use scheduler::{engine::interface::SubmitOutcome, resources::Resources};
+use scheduler::{
+    engine::{
+        interface::SubmitOutcome,
+        scaling::{FoundProvider, Provider, Ratio, ScaleTrouble},
+    },
+    resources::Resources,
+};
 
 use crate::agent_file::{self, AgentFile};
 
@@ -255,6 +261,21 @@ impl Place {
             (Host::Cloud(cloud), _) => cloud.cancel(batch_ids).await,
             (_, Some(adapter)) => self.said("cancel", adapter.cancel(batch_ids)).await.map(drop),
             (_, None) => Err("no adapter".to_owned()),
+        }
+    }
+
+    /// Has a cloud's hosts stand for so many vCPUs a core, or for as many as before.
+    ///
+    /// # Errors
+    /// Whether it is not to be had, or nobody knows.
+    pub async fn scale(
+        &self,
+        ratio: Option<Ratio>,
+        former: &[Provider],
+    ) -> Result<Vec<FoundProvider>, ScaleTrouble> {
+        match &self.host {
+            Host::Cloud(cloud) => cloud.scale(ratio, former).await,
+            Host::Here | Host::There { .. } => Err(ScaleTrouble::Refused("it is no cloud".to_owned())),
         }
     }
 

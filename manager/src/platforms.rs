@@ -12,7 +12,10 @@ use std::{
 
 use adapters::command::{AllocationRequest, BatchState};
 use scheduler::{
-    engine::interface::{Event, ListedAllocation, PlatformSpec, SubmitOutcome},
+    engine::{
+        interface::{Event, ListedAllocation, PlatformSpec, SubmitOutcome},
+        scaling::{Provider, Ratio},
+    },
     ids::{AllocationId, PlatformId},
     time::Time,
 };
@@ -40,6 +43,8 @@ pub(crate) enum Order {
     Cancel { platform: PlatformId, batch_ids: Vec<String> },
     /// List all of ours.
     List { platform: PlatformId },
+    /// Have a cloud's hosts stand for other numbers of vCPUs.
+    Scale { platform: PlatformId, ratio: Option<Ratio>, former: Vec<Provider> },
     /// The manager was shut down: when all before is done, leave nothing there. `done` is dropped then.
     Leave { done: mpsc::Sender<Infallible> },
 }
@@ -50,7 +55,8 @@ impl Order {
             Order::Attach { platform, .. }
             | Order::Submit { platform, .. }
             | Order::Cancel { platform, .. }
-            | Order::List { platform } => Some(*platform),
+            | Order::List { platform }
+            | Order::Scale { platform, .. } => Some(*platform),
             Order::Leave { .. } => None,
         }
     }
@@ -89,12 +95,13 @@ pub(crate) async fn dispatch(mut orders: mpsc::UnboundedReceiver<Order>) {
             Order::Leave { done } => {
                 workers.values().for_each(|worker| worker.give(Order::Leave { done: done.clone() }));
             }
-            Order::Submit { platform, .. } | Order::Cancel { platform, .. } | Order::List { platform } => {
-                match workers.get(&platform) {
-                    Some(worker) => worker.give(order),
-                    None => early.push(order),
-                }
-            }
+            Order::Submit { platform, .. }
+            | Order::Cancel { platform, .. }
+            | Order::List { platform }
+            | Order::Scale { platform, .. } => match workers.get(&platform) {
+                Some(worker) => worker.give(order),
+                None => early.push(order),
+            },
         }
     }
 }
@@ -135,6 +142,10 @@ async fn work(mut worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>, n_
             // Behind slow answers they pile up; the last of them says what all would.
             Order::List { .. } if n_lists.fetch_sub(1, Ordering::Relaxed) > 1 => None,
             Order::List { platform } => Some(worker.list(platform).await),
+            Order::Scale { platform, ratio, former } => {
+                let result = worker.place.scale(ratio, &former).await;
+                Some(Event::RatiosAnswered { platform, asked: ratio, result })
+            }
             Order::Cancel { batch_ids, .. } => {
                 worker.cancel(batch_ids).await;
                 None
@@ -193,7 +204,7 @@ impl Worker {
             // Others may have jobs in the same account.
             let ours = jobs.into_iter().filter(|job| job.tag.starts_with(&self.tag_prefix));
             let ours = ours.inspect(|job| {
-                if let BatchState::Stuck(why) = &job.state {
+                if let BatchState::Stuck(why) | BatchState::NoRoom(why) = &job.state {
                     tracing::warn!(
                         platform = self.spec.name,
                         job.tag,
@@ -209,8 +220,9 @@ impl Worker {
                 n_nodes: job.n_tasks,
                 tag: job.tag,
                 batch_id: job.id,
+                lacks_room: matches!(job.state, BatchState::NoRoom(_)),
                 trouble: match job.state {
-                    BatchState::Stuck(why) => Some(why),
+                    BatchState::Stuck(why) | BatchState::NoRoom(why) => Some(why),
                     _ => None,
                 },
             });

@@ -39,6 +39,12 @@ pub struct Cloud {
     /// The server group that they are in, by name or id: with the policy `anti-affinity` each is on a host of its own.
     #[serde(default, deserialize_with = "name")]
     pub server_group: Option<String>,
+    /// The hosts whose vCPUs may be scaled: an aggregate by name or id, or `all`.
+    #[serde(default, deserialize_with = "name")]
+    pub aggregate: Option<String>,
+    /// The cloud in `clouds.yaml` by whose account that is done; `None`: `cloud`'s own.
+    #[serde(default, deserialize_with = "name")]
+    pub aggregate_cloud: Option<String>,
     /// Where they are built.
     #[serde(default, deserialize_with = "name")]
     pub availability_zone: Option<String>,

@@ -4,4 +4,5 @@ pub mod application;
 pub mod cloud;
 pub mod platform;
 pub mod quantity;
+pub mod scaling;
 pub mod site;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use scheduler::{
-    engine::interface::{PlatformLimits, PlatformSpec},
+    engine::interface::{PlatformLimits, PlatformSpec, ScalingWay},
     resources::Resources,
     time::Span,
 };
@@ -12,6 +12,7 @@ use serde::Deserialize;
 use crate::{
     cloud::Cloud,
     quantity::{Bytes, CoreHours, Duration},
+    scaling::Scaling,
     site::{self, Reach, ResourceNames, Site},
 };
 
@@ -118,6 +119,7 @@ struct PlatformForm {
     #[serde(default, deserialize_with = "site::word")]
     gpu_resource: Option<String>,
     openstack: Option<Cloud>,
+    scaling: Option<Scaling>,
 }
 
 impl PlatformProfile {
@@ -161,6 +163,7 @@ impl PlatformProfile {
             memory_bytes: form.memory.map_or(host.memory_bytes, |memory| memory.0),
             gpus: form.gpus.unwrap_or(host.gpus),
             generic,
+            widest: 0,
         };
         if capacity.cores == 0 {
             return Err(PlatformError::NoCores { platform: form.name.clone() });
@@ -183,6 +186,7 @@ impl PlatformProfile {
                 core_time_max: form.core_hours.map(|budget| budget.0),
                 user_core_time_max: form.user_core_hours.map(|budget| budget.0),
             },
+            scaling: form.scaling.map(|scaling| scaling.spec()),
         })
     }
 }
@@ -346,8 +350,32 @@ impl PlatformForm {
         }
     }
 
+    /// Hosts have other vCPUs only in a cloud, and only those that are named.
+    fn check_scaling(&self) -> Result<(), String> {
+        let name = &self.name;
+        let cloud = self.openstack.as_ref();
+        let is_of_hosts = self.scaling.is_some_and(|scaling| scaling.by == ScalingWay::Placement);
+        let aggregate = cloud.and_then(|cloud| cloud.aggregate.as_ref().or(cloud.aggregate_cloud.as_ref()));
+        match (is_of_hosts, self.adapter == OPENSTACK, aggregate) {
+            (true, false, _) => Err(format!(
+                "found scaling by placement of `{name}`; only platforms with adapter {OPENSTACK} have that: write `by: \
+                 slots`"
+            )),
+            (true, true, _) if cloud.is_none_or(|cloud| cloud.aggregate.is_none()) => Err(format!(
+                "found scaling by placement of `{name}` and no aggregate; say in `openstack` which hosts: `aggregate: \
+                 NAME`, or `all`"
+            )),
+            (false, true, Some(found)) => Err(format!(
+                "found the aggregate or its cloud `{found}` of `{name}`, which nothing uses; say `scaling: {{by: \
+                 placement, ratio_max: 4}}`, or leave it out"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn check_site(&self) -> Result<(), String> {
         self.check_cloud()?;
+        self.check_scaling()?;
         let (name, site) = (&self.name, self.site());
         if self.adapter == LOCAL && site != Site::default() {
             return Err(format!(

@@ -7,7 +7,7 @@ use crate::{api::LayerView, job::nearest};
 
 /// Layers of the papers that the engine does not compose: `pilotfish reproduce` runs them, each in the world of
 /// its paper.
-const NOT_COMPOSED: [&str; 2] = ["scaling", "stealing"];
+const NOT_COMPOSED: [&str; 1] = ["stealing"];
 
 /// Policies of composed layers that decide by estimates of how long each task will take on each platform,
 /// which the engine does not keep.
@@ -137,7 +137,16 @@ mod tests {
     fn words_are_those_of_the_registry() {
         assert_eq!(
             layers(),
-            ["allocation", "affinity", "distribution", "placement", "matching", "bundling", "mapping"]
+            [
+                "allocation",
+                "affinity",
+                "distribution",
+                "placement",
+                "matching",
+                "bundling",
+                "mapping",
+                "scaling"
+            ]
         );
         assert_eq!(words("allocation"), ["none", "equal", "paf-N", "aaf-N", "pa-rr"]);
         assert_eq!(words("distribution"), ["none", "core-based", "profile", "adaptive-2016", "adaptive"]);
@@ -158,7 +167,8 @@ mod tests {
                 "placement=none",
                 "matching=fifo",
                 "bundling=guided",
-                "mapping=none"
+                "mapping=none",
+                "scaling=measured"
             ]
         );
     }
@@ -183,7 +193,7 @@ mod tests {
         assert_eq!(said("matchign", "fifo"), "found the unknown layer `matchign`; did you mean `matching`?");
         assert_eq!(
             said("fixed", "fifo"),
-            "found the unknown layer `fixed`; the layers here are allocation, affinity, distribution, placement, matching, bundling, mapping"
+            "found the unknown layer `fixed`; the layers here are allocation, affinity, distribution, placement, matching, bundling, mapping, scaling"
         );
         assert_eq!(said("bundling", "fixed"), "found `fixed`; say how many tasks, from 1, like fixed-10");
         assert_eq!(said("bundling", "fixed-0"), "found `fixed-0`; say how many tasks, from 1, like fixed-10");
@@ -202,7 +212,7 @@ mod tests {
             assert_eq!(refused.found, format!("the layer `{layer}`, which the engine does not compose yet"));
             assert_eq!(
                 refused.expected,
-                "the layers here are allocation, affinity, distribution, placement, matching, bundling, mapping"
+                "the layers here are allocation, affinity, distribution, placement, matching, bundling, mapping, scaling"
             );
         }
         for (layer, word) in [

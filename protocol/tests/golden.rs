@@ -19,7 +19,7 @@ use scheduler::{
 use serde::{Serialize, de::DeserializeOwned};
 
 fn resources() -> Resources {
-    Resources { cores: 4, memory_bytes: 8 << 30, gpus: 1, generic: [("licence".into(), 2)].into() }
+    Resources { cores: 4, memory_bytes: 8 << 30, gpus: 1, generic: [("licence".into(), 2)].into(), widest: 0 }
 }
 
 fn register() -> RegisterRequest {
@@ -129,6 +129,8 @@ fn messages_of_version_1_are_what_they_always_were() {
     check("pull", &pull());
     check("answer", &answer());
     check("leave", &leave());
+    // Since 2026-11: nobody who does not know it is told so.
+    check("offer", &PilotCommand::Offer { cores: 6 });
 }
 
 #[test]

@@ -6,7 +6,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    engine::interface::PlatformMode,
+    engine::{
+        interface::{PlatformMode, ScalingWay},
+        scaling::{Ratio, ScalingChange},
+    },
     ids::{JobId, PilotId},
     resources::Resources,
     results::FailureKind,
@@ -134,6 +137,19 @@ pub enum Reason {
         n_waiting: u64,
         n_max: u32,
         n_wanted: u64,
+    },
+    VcpusOfCore {
+        platform: String,
+        policy: String,
+        by: ScalingWay,
+        ratio: Ratio,
+        most: Ratio,
+        last: Option<ScalingChange>,
+        ago: Span,
+    },
+    NotScaled {
+        platform: String,
+        what: String,
     },
     AllocationUnknown {
         tag: String,
@@ -338,6 +354,8 @@ impl Reason {
             | Reason::LeftToOthers { .. }
             | Reason::PlacedWith { .. }
             | Reason::NodeMeantFor { .. }
+            | Reason::VcpusOfCore { .. }
+            | Reason::NotScaled { .. }
             | Reason::ShareOf { .. } => self.write_about_policies(f),
             Reason::Allocated { state, platform, since, cores, n_nodes, why } => {
                 let nodes = if *n_nodes == 1 { String::new() } else { format!(" on {n_nodes} nodes") };
@@ -451,6 +469,20 @@ impl Reason {
                     end(mean_end_without)
                 )
             }
+            Reason::VcpusOfCore { platform, policy, by, ratio, most, last, ago } => {
+                let what = match by {
+                    ScalingWay::Slots => "slots a core of its pilots",
+                    ScalingWay::Placement => "vCPUs a core of its hosts",
+                };
+                write!(f, "scaling ({policy}): {platform} has {ratio} {what}, of at most {most}")?;
+                match last {
+                    Some(change) => write!(f, "; {} until {ago} ago: {}", change.before, change.told()),
+                    None => Ok(()),
+                }
+            }
+            Reason::NotScaled { platform, what } => {
+                write!(f, "the hosts of {platform} keep the vCPUs that they have: {what}")
+            }
             Reason::NodeMeantFor { policy, parts } => {
                 let parts: Vec<String> = parts.iter().map(part_of_node).collect();
                 write!(f, "mapping ({policy}) means {}", parts.join(" and "))
@@ -559,6 +591,8 @@ impl Reason {
             | Reason::ShareOf { .. }
             | Reason::PlacedWith { .. }
             | Reason::NodeMeantFor { .. }
+            | Reason::VcpusOfCore { .. }
+            | Reason::NotScaled { .. }
             | Reason::Allocated { .. } => Ok(()),
         }
     }

@@ -112,6 +112,8 @@ pub enum PilotAction {
 pub struct PilotCore {
     limits: PilotLimits,
     free: Resources,
+    /// Cores that tasks have beyond those that are offered.
+    n_cores_over: u32,
     jobs: BTreeMap<JobId, JobQueue>,
     order: VecDeque<JobId>,
     /// Whether free cores wait until a task of the job whose turn it is fits.
@@ -181,6 +183,7 @@ impl PilotCore {
         PilotCore {
             free: limits.capacity.clone(),
             limits,
+            n_cores_over: 0,
             jobs: BTreeMap::new(),
             order: VecDeque::new(),
             is_kept: false,
@@ -364,7 +367,24 @@ impl PilotCore {
             }
             PilotCommand::Drain => self.drain(LeaveReason::Told, actions),
             PilotCommand::Stop => self.stop(LeaveReason::Told, actions),
+            PilotCommand::Offer { cores } => self.offer(cores),
         }
+    }
+
+    /// Tasks may have so many cores from now on.
+    fn offer(&mut self, cores: u32) {
+        let n_used = (self.limits.capacity.cores - self.free.cores).saturating_add(self.n_cores_over);
+        self.limits.capacity.cores = cores;
+        self.free.cores = cores.saturating_sub(n_used);
+        self.n_cores_over = n_used.saturating_sub(cores);
+    }
+
+    /// What a task had is free again, as far as it was offered.
+    fn come_free(&mut self, needs: &Resources) {
+        self.free.give_back(needs, 1);
+        let n_over = self.n_cores_over.min(self.free.cores);
+        self.free.cores -= n_over;
+        self.n_cores_over -= n_over;
     }
 
     /// Forgets a job that is over, once none of its processes is left.

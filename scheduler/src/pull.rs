@@ -148,6 +148,11 @@ pub enum PilotCommand {
     Drain,
     /// Kill what runs, give everything back, leave.
     Stop,
+    /// Offer so many cores to tasks from now on, however many the node has. What runs beyond that goes on.
+    Offer {
+        /// Cores.
+        cores: u32,
+    },
 }
 
 /// One numbered portion of what a pilot is sent.

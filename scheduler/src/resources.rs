@@ -16,6 +16,10 @@ pub struct Resources {
     pub gpus: u32,
     /// Named resources of a site: licences, scratch slots. Names absent here amount to 0.
     pub generic: BTreeMap<String, u64>,
+    /// In an offer: cores that one request may have at most; 0: all of them. An offer of more slots than there are
+    /// cores has it. Nobody else need know.
+    #[serde(skip)]
+    pub widest: u32,
 }
 
 impl Resources {
@@ -26,6 +30,9 @@ impl Resources {
 
     /// How many requests like this one fit into `offer` at a time; `u64::MAX` when nothing is asked for.
     pub fn how_often_in(&self, offer: &Resources) -> u64 {
+        if offer.widest > 0 && self.cores > offer.widest {
+            return 0;
+        }
         let mut n = offer.cores.checked_div(self.cores).map_or(u64::MAX, u64::from);
         if let Some(n_in_memory) = offer.memory_bytes.checked_div(self.memory_bytes) {
             n = n.min(n_in_memory);
@@ -98,9 +105,18 @@ mod tests {
     }
 
     #[test]
+    fn of_slots_no_request_has_more_than_there_are_cores() {
+        let offer = Resources { widest: 2, ..Resources::cores(8) };
+        let n = |cores| Resources::cores(cores).how_often_in(&offer);
+        assert_eq!((n(1), n(2), n(3)), (8, 4, 0));
+    }
+
+    #[test]
     fn what_is_taken_and_given_back_is_all_there_again() {
-        let whole = Resources { cores: 4, memory_bytes: 100, gpus: 2, generic: [("x".into(), 3)].into() };
-        let request = Resources { cores: 1, memory_bytes: 7, gpus: 1, generic: [("x".into(), 1)].into() };
+        let whole =
+            Resources { cores: 4, memory_bytes: 100, gpus: 2, generic: [("x".into(), 3)].into(), widest: 0 };
+        let request =
+            Resources { cores: 1, memory_bytes: 7, gpus: 1, generic: [("x".into(), 1)].into(), widest: 0 };
         let mut offer = whole.clone();
         offer.take(&request, 2);
         assert_eq!((offer.cores, offer.memory_bytes, offer.gpus, offer.generic["x"]), (2, 86, 0, 1));

@@ -100,14 +100,38 @@ impl OpenStack {
 
     /// From now on whoever signs in finds Nova at that address.
     pub fn lead_to(&self, address: &str) {
-        let services = self.ask("GET", &self.url(0, "/v3/services?type=compute"), "");
+        self.lead("compute", &format!("http://{address}/v2.1"));
+    }
+
+    /// From now on whoever signs in finds the service of that type at that URL.
+    pub fn lead(&self, kind: &str, url: &str) {
+        let services = self.ask("GET", &self.url(0, &format!("/v3/services?type={kind}")), "");
         let service = services["services"][0]["id"].as_str().expect("a service");
         let path = format!("/v3/endpoints?service_id={service}&interface=public");
         let endpoints = self.ask("GET", &self.url(0, &path), "");
         let endpoint = endpoints["endpoints"][0]["id"].as_str().expect("an endpoint");
-        let body = format!("{{\"endpoint\": {{\"url\": \"http://{address}/v2.1\"}}}}");
+        let body = format!("{{\"endpoint\": {{\"url\": \"{url}\"}}}}");
         let answer = self.ask("PATCH", &self.url(0, &format!("/v3/endpoints/{endpoint}")), &body);
-        assert!(answer["endpoint"]["url"].as_str().is_some_and(|url| url.contains(address)), "{answer}");
+        assert_eq!(answer["endpoint"]["url"], url, "{answer}");
+    }
+
+    /// An aggregate of that name with one host.
+    pub fn add_aggregate(&self, name: &str, host: &str) {
+        let path = self.url(1, "/v2.1/os-aggregates");
+        let made = self.ask("POST", &path, &format!("{{\"aggregate\": {{\"name\": \"{name}\"}}}}"));
+        let id = &made["aggregate"]["id"];
+        let body = format!("{{\"add_host\": {{\"host\": \"{host}\"}}}}");
+        let answer = self.ask("POST", &format!("{path}/{id}/action"), &body);
+        assert_eq!(answer["aggregate"]["hosts"][0], host, "{answer}");
+    }
+
+    /// How many vCPUs each core of a host stands for.
+    pub fn ratio_of(&self, host: &str) -> f64 {
+        let found = self.ask("GET", &self.url(2, &format!("/resource_providers?name={host}")), "");
+        let id = found["resource_providers"][0]["uuid"].as_str().expect("a host");
+        let inventory =
+            self.ask("GET", &self.url(2, &format!("/resource_providers/{id}/inventories/VCPU")), "");
+        inventory["allocation_ratio"].as_f64().unwrap_or_else(|| panic!("no ratio: {inventory}"))
     }
 
     /// Where Nova itself is.

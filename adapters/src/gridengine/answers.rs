@@ -52,7 +52,7 @@ fn weight(state: &BatchState) -> u8 {
         BatchState::Queued => 1,
         BatchState::Running => 2,
         BatchState::Unknown(_) => 3,
-        BatchState::Stuck(_) => 4,
+        BatchState::Stuck(_) | BatchState::NoRoom(_) => 4,
     }
 }
 

@@ -242,7 +242,7 @@ fn every_state_is_known_and_others_are_kept() {
                 assert_eq!(why, long);
                 "stuck"
             }
-            BatchState::Unknown(word) => panic!("{word}"),
+            BatchState::NoRoom(word) | BatchState::Unknown(word) => panic!("{word}"),
         };
         assert_eq!(state, expected, "{line}");
         n_states += 1;

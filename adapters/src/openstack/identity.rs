@@ -18,6 +18,8 @@ use super::{
 const OLDEST: Microversion = Microversion(2, 52);
 /// The newest that we know.
 const NEWEST: Microversion = Microversion(2, 79);
+/// Placement's API: the oldest whose errors have codes, of 2018.
+const PLACEMENT: &str = "placement 1.23";
 /// Where an answer does not say how long a token lives.
 const TOKEN_LIFE: Duration = Duration::from_secs(3600);
 /// A token is renewed after that part of its life.
@@ -123,10 +125,12 @@ impl Session {
         let request = match call.method {
             "GET" => self.http.get(url),
             "POST" => self.http.post(url),
+            "PUT" => self.http.put(url),
             _ => self.http.delete(url),
         };
         let request = match call.service {
             Service::Compute => request.header("OpenStack-API-Version", format!("compute {}", self.compute)),
+            Service::Placement => request.header("OpenStack-API-Version", PLACEMENT),
             Service::Image | Service::Network => request,
         };
         let request = request.header("X-Auth-Token", self.token.header()?);
@@ -149,7 +153,7 @@ fn endpoints(catalog: &Value, credentials: &Credentials) -> Result<Vec<(Service,
     let entries = catalog.as_array().cloned().unwrap_or_default();
     let mut found = Vec::new();
     let mut regions = Vec::new();
-    for service in [Service::Compute, Service::Image, Service::Network] {
+    for service in [Service::Compute, Service::Image, Service::Network, Service::Placement] {
         let is_of = |entry: &&Value| entry["type"] == service.kind();
         for endpoint in
             entries.iter().filter(is_of).filter_map(|entry| entry["endpoints"].as_array()).flatten()
@@ -191,7 +195,7 @@ fn base(service: Service, url: &str) -> String {
     let version = match service {
         Service::Image => "/v2",
         Service::Network => "/v2.0",
-        Service::Compute => "",
+        Service::Compute | Service::Placement => "",
     };
     url.strip_suffix(version).unwrap_or(url).to_owned()
 }

@@ -23,6 +23,8 @@ const PAGE: usize = 500;
 pub const FOLDER: &str = "/var/lib/pilotfish";
 /// What join tokens begin with.
 const TOKEN: &str = "pfj_";
+/// What Nova says of a server for which no host had room.
+const NO_HOST: &str = "No valid host was found";
 /// Words of a console that are longer are data.
 const WORD_BYTES_MAX: usize = 120;
 
@@ -233,6 +235,9 @@ impl Server {
     pub(super) fn into_job(self) -> BatchJob {
         let state = match self.status.as_str() {
             _ if self.is_gone() => BatchState::Ended,
+            "ERROR" if self.fault.as_deref().is_some_and(|fault| fault.contains(NO_HOST)) => {
+                BatchState::NoRoom(self.fault.unwrap_or_default())
+            }
             "ERROR" => BatchState::Stuck(self.fault.unwrap_or_else(|| "the server failed".to_owned())),
             // Nobody waits long for one that is built; those that are over are there until they are deleted; what an
             // operator does with one is his affair, and its pilot's silence decides.

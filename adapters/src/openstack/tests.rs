@@ -138,7 +138,7 @@ fn states_are_read_and_what_is_not_known_is_not_gone() {
     let mut failed = server("ERROR", "pf1-2");
     failed["fault"] = json!({ "code": 500, "message": "No valid host was found. " });
     let failed = read_page(&json!({ "servers": [failed] })).expect("a page").remove(0);
-    assert_eq!(failed.into_job().state, BatchState::Stuck("No valid host was found.".into()));
+    assert_eq!(failed.into_job().state, BatchState::NoRoom("No valid host was found.".into()));
     // Of a cell that is down Nova knows little.
     let unknown = json!({ "servers": [{ "id": "5d", "status": "UNKNOWN", "links": [] }] });
     assert!(read_page(&unknown).expect_err("no news").contains("a part of the cloud is down"));

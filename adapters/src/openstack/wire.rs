@@ -15,6 +15,7 @@ pub(super) enum Service {
     Compute,
     Image,
     Network,
+    Placement,
 }
 
 impl Service {
@@ -24,6 +25,7 @@ impl Service {
             Service::Compute => "compute",
             Service::Image => "image",
             Service::Network => "network",
+            Service::Placement => "placement",
         }
     }
 }
@@ -45,6 +47,10 @@ impl Call {
 
     pub(super) fn post(service: Service, path: impl Into<String>, body: Value) -> Call {
         Call { method: "POST", service, path: path.into(), body: Some(body) }
+    }
+
+    pub(super) fn put(service: Service, path: impl Into<String>, body: Value) -> Call {
+        Call { method: "PUT", service, path: path.into(), body: Some(body) }
     }
 
     pub(super) fn delete(service: Service, path: impl Into<String>) -> Call {
@@ -85,6 +91,9 @@ pub(super) enum Trouble {
     /// The token is not taken (any more).
     #[error("{0}")]
     Stranger(String),
+    /// It was not done: there was no answer.
+    #[error("{0}")]
+    Away(String),
     /// Nobody knows whether it was done.
     #[error("{0}")]
     Unknown(String),

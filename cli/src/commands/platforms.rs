@@ -52,7 +52,7 @@ pub async fn run(args: PlatformsArgs) -> Result<Outcome, Failure> {
         ]);
         for platform in &platforms {
             // Tasks sent ahead are promised cores of those that run.
-            let offered = platform.n_pilots.saturating_mul(platform.capacity.cores.into());
+            let offered = platform.n_pilots.saturating_mul(platform.slots().into());
             table.row(vec![
                 platform.name.clone().into(),
                 platform.adapter.clone().into(),

@@ -53,7 +53,7 @@ struct ShowArgs {
 /// Which.
 #[derive(Args)]
 struct SetArgs {
-    /// The layer: allocation, affinity, distribution, placement, matching, bundling or mapping
+    /// The layer: allocation, affinity, distribution, placement, matching, bundling, mapping or scaling
     #[arg(value_name = "LAYER")]
     layer: String,
     /// Its policy

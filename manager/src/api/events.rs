@@ -200,7 +200,9 @@ impl Watcher {
                     self.ready.push_back(StreamEvent::PlatformFailed { platform, what });
                 }
             }
-            Ok(Notice::ReportsForgotten { .. }) => {}
+            Ok(
+                Notice::ReportsForgotten { .. } | Notice::PlatformScaled { .. } | Notice::ScalesItself { .. },
+            ) => {}
             Err(RecvError::Lagged(_)) => match self.jobs.clone() {
                 Some(jobs) => jobs.into_iter().for_each(|id| self.mark(id)),
                 None => self.show_all(|_| true).await.ok()?,

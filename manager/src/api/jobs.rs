@@ -195,6 +195,7 @@ fn request_of(spec: JobSpec, user: String, text: Arc<str>) -> JobRequest {
                 memory_bytes: spec.memory_bytes,
                 gpus: spec.gpus,
                 generic: spec.generic,
+                widest: 0,
             },
             time_limit: spec.time_limit_ms.map(Span::from_millis),
             success_codes: spec.success_codes,

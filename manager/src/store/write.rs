@@ -201,6 +201,9 @@ pub(super) fn kind(record: &Record) -> &'static str {
     match record {
         Record::PlatformAttached { .. } => "platform-attached",
         Record::PlatformModeSet { .. } => "platform-mode-set",
+        Record::PlatformScaled { .. } => "platform-scaled",
+        Record::RatiosFound { .. } => "ratios-found",
+        Record::RatiosRestored { .. } => "ratios-restored",
         Record::ProfileForgotten { .. } => "profile-forgotten",
         Record::ProfileDeclared { .. } => "profile-declared",
         Record::PoliciesSet { .. } => "policies-set",

@@ -56,6 +56,7 @@ impl Turn<'_> {
         let failed: Vec<(JobId, Vec<FailedAttempt>)> =
             results.iter().map(|r| (r.job, r.failures.clone())).collect();
         self.volatile.note_beside(self.durable, pilot, &results, self.now);
+        self.note_seen(pilot, &results);
         self.record(Record::Reported { pilot, seq: report.seq, results, at: self.now });
         self.note_news(pilot, &failed, &returned);
         for (job, tasks) in closed {

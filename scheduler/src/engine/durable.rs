@@ -11,6 +11,7 @@ use super::{
     neighbours::Neighbours,
     policies::{self, PolicyChange},
     record::{Blamed, CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
+    scaling::Scaled,
     waits::Waits,
 };
 use crate::{
@@ -45,6 +46,8 @@ pub struct Durable {
     /// What was said of applications.
     declared: BTreeMap<String, Declared>,
     policy_changes: Vec<PolicyChange>,
+    /// How many vCPUs cores stand for, where that was ever another number than one.
+    scaled: BTreeMap<PlatformId, Scaled>,
 }
 
 /// A job's durable state.
@@ -328,6 +331,11 @@ impl Durable {
         &self.policy_changes
     }
 
+    /// How many vCPUs a core of the platform stands for, if that was ever another number than one.
+    pub fn scaled(&self, id: PlatformId) -> Option<&Scaled> {
+        self.scaled.get(&id)
+    }
+
     /// The job of a submission key.
     pub fn submission(&self, key: &str) -> Option<JobId> {
         self.submissions.get(key).copied()
@@ -345,6 +353,16 @@ impl Durable {
                 }
             }
             Record::PlatformModeSet { platform, mode, .. } => _ = self.modes.insert(*platform, *mode),
+            Record::PlatformScaled { platform, change } => {
+                self.scaled.entry(*platform).or_default().note(change);
+                self.resize_pilots(*platform);
+            }
+            Record::RatiosFound { platform, providers, .. } => {
+                self.scaled.entry(*platform).or_default().former.extend(providers.iter().cloned());
+            }
+            Record::RatiosRestored { platform, .. } => {
+                self.scaled.entry(*platform).or_default().former.clear();
+            }
             Record::ProfileForgotten { application, .. } => {
                 self.learned.values_mut().for_each(|known| _ = known.remove(application));
                 self.neighbours.forget(application);
@@ -523,6 +541,7 @@ impl Durable {
                     n_failed: 0,
                 };
                 self.pilots.insert(*pilot, new);
+                self.resize_pilot(*pilot);
                 let held = self.allocations.get(allocation).filter(|held| held.is_unused());
                 if let Some(wait) = held.map(|held| born_at.since(held.intended_at)) {
                     self.waits.entry(platform).or_default().learn(wait);
@@ -547,9 +566,28 @@ impl Durable {
                     });
                 }
             }
-            Record::PilotReturned { pilot, .. } => self.with_pilot(*pilot, |pilot| pilot.ended = None),
+            Record::PilotReturned { pilot, .. } => {
+                self.with_pilot(*pilot, |pilot| pilot.ended = None);
+                self.resize_pilot(*pilot);
+            }
             _ => {}
         }
+    }
+
+    /// Live pilots of the platform offer what its vCPUs make of their nodes.
+    fn resize_pilots(&mut self, platform: PlatformId) {
+        let is_there = |pilot: &Pilot| pilot.platform == platform && pilot.is_live();
+        let there: Vec<PilotId> =
+            self.pilots.iter().filter(|(_, pilot)| is_there(pilot)).map(|(id, _)| *id).collect();
+        for id in there {
+            self.resize_pilot(id);
+        }
+    }
+
+    fn resize_pilot(&mut self, id: PilotId) {
+        let Some(pilot) = self.pilots.get(&id) else { return };
+        let capacity = self.with_slots(pilot.platform, pilot.node.capacity.clone());
+        self.with_pilot(id, |pilot| pilot.node.capacity = capacity);
     }
 
     fn with_job(&mut self, job: JobId, change: impl FnOnce(&mut Job)) {

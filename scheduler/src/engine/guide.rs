@@ -241,8 +241,8 @@ impl<'a> Scene<'a> {
             *of_application = of_application.saturating_add(wanted);
             user.cores_wanted = user.cores_wanted.saturating_add(wanted);
         }
-        let there = durable.platforms().iter().map(|(id, spec)| {
-            (*id, (durable.census(*id).n_live as u64).saturating_mul(u64::from(spec.capacity.cores)))
+        let there = durable.platforms().keys().map(|id| {
+            (*id, (durable.census(*id).n_live as u64).saturating_mul(u64::from(durable.offered(*id).cores)))
         });
         let (platforms, cores) = there.filter(|(_, cores)| *cores > 0).unzip();
         Scene { durable, users, platforms, cores }
@@ -301,7 +301,7 @@ impl Durable {
     /// How many tasks of an application a pilot's cores run well at a time: as throughput grows from one task to as
     /// many as there are cores, where both were measured; else what keeps no core busy goes to data.
     pub fn degree(&self, id: PlatformId, application: &str) -> u32 {
-        let n_cores = self.platforms().get(&id).map_or(1, |spec| spec.capacity.cores);
+        let n_cores = self.offered(id).cores.max(1);
         let idle = || 1.0 - self.known(id, application).cpu_share().unwrap_or(1.0).clamp(0.0, 1.0);
         let lost = self.neighbours().loss_beside_its_like(id, application);
         degree(lost.unwrap_or_else(idle), n_cores)

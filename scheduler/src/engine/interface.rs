@@ -9,6 +9,7 @@ use super::{
     policies::PoliciesView,
     profile::ProfileView,
     record::Record,
+    scaling::{FoundProvider, Provider, Ratio, ScaleTrouble, ScalingChange},
     views::{AllocationView, JobView, PilotView, PlatformView, StatusView, TaskView},
     weights::WeightsView,
 };
@@ -121,6 +122,34 @@ pub struct PlatformSpec {
     /// What else is allowed.
     #[serde(default)]
     pub limits: PlatformLimits,
+    /// How its cores may stand for more vCPUs than one each; `None`: they do not.
+    #[serde(default)]
+    pub scaling: Option<ScalingSpec>,
+}
+
+/// How a platform's cores may stand for more vCPUs than one each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ScalingSpec {
+    /// Who sees to it.
+    pub by: ScalingWay,
+    /// vCPUs of a core at most, in thousandths (paper 003's C).
+    pub ratio_max: Ratio,
+    /// The share of attempts that may fail, in thousandths (its epsilon).
+    pub errors_max_permille: u32,
+    /// How often it is decided.
+    pub interval: Span,
+}
+
+/// Who sees to it that a core stands for more vCPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ScalingWay {
+    /// Pilots: they offer as many slots.
+    Slots,
+    /// The cloud: its hosts have as many, so that more servers fit on them.
+    Placement,
 }
 
 fn one() -> u32 {
@@ -158,6 +187,8 @@ pub struct ListedAllocation {
     pub is_running: bool,
     /// What is wrong with it, in the platform's words.
     pub trouble: Option<String>,
+    /// Whether that is only that there is no room for it.
+    pub lacks_room: bool,
 }
 
 /// How a submission to a platform went.
@@ -284,6 +315,12 @@ pub enum Event {
     AllocationAnswered { allocation: AllocationId, outcome: SubmitOutcome },
     /// A platform's listing, asked for at that time.
     PlatformListed { platform: PlatformId, asked_at: Time, result: Result<Vec<ListedAllocation>, String> },
+    /// The hosts of a cloud, with what they had when they were to be given so many vCPUs a core, or theirs again.
+    RatiosAnswered {
+        platform: PlatformId,
+        asked: Option<Ratio>,
+        result: Result<Vec<FoundProvider>, ScaleTrouble>,
+    },
     /// The manager is to end: pilots drain, or stop at once.
     ShutdownAsked { request: RequestId, is_urgent: bool },
     /// A time asked for by [`super::Engine::next_wakeup`] has come.
@@ -490,6 +527,20 @@ pub enum Notice {
         /// In its own words.
         what: String,
     },
+    /// A core of a platform stands for more vCPUs than before, or fewer.
+    PlatformScaled {
+        /// The platform's name.
+        platform: String,
+        /// How many, and from which numbers.
+        change: ScalingChange,
+    },
+    /// A cloud's hosts keep the vCPUs that they have: pilots offer more slots instead.
+    ScalesItself {
+        /// The platform's name.
+        platform: String,
+        /// Why, in the cloud's words.
+        why: String,
+    },
 }
 
 /// What the shell must do once the step's records are durable.
@@ -504,6 +555,8 @@ pub enum Effect {
     Cancel { platform: PlatformId, batch_ids: Vec<String> },
     /// Ask a platform for all of ours.
     List { platform: PlatformId },
+    /// Have those hosts of a cloud that are known from before stand for so many vCPUs a core, or for as many as before.
+    Scale { platform: PlatformId, ratio: Option<Ratio>, former: Vec<Provider> },
     /// Tell those who watch.
     Notify(Notice),
 }

@@ -11,6 +11,7 @@ pub mod interface;
 pub mod policies;
 pub mod profile;
 pub mod record;
+pub mod scaling;
 pub mod settings;
 pub mod views;
 
@@ -177,6 +178,9 @@ impl Turn<'_> {
             Event::PlatformListed { platform, asked_at, result } => {
                 self.platform_listed(platform, asked_at, result);
             }
+            Event::RatiosAnswered { platform, asked, result } => {
+                self.ratios_answered(platform, asked, result);
+            }
             Event::ShutdownAsked { request, is_urgent } => self.shut_down(request, is_urgent),
             Event::TimerFired => {}
         }
@@ -222,6 +226,7 @@ impl Turn<'_> {
                 Timer::Guide => self.renew_guide(),
                 Timer::Measured => self.keep_measured(),
                 Timer::Profiling(platform) => self.end_profiling(platform),
+                Timer::Scaling(platform) => self.scale(platform),
                 Timer::Grace => self.volatile.stir_all(),
             }
         }

@@ -215,17 +215,15 @@ pub(super) fn clusters<'a>(durable: &'a Durable, volatile: &Volatile, guide: &Gu
     let mut pilots = BTreeMap::<PlatformId, Vec<PilotId>>::new();
     for (id, state) in volatile.pilots.iter().filter(|(_, state)| state.takes_part) {
         let platform = durable.pilots().get(id).map(|pilot| pilot.platform);
-        let spec = platform.and_then(|platform| durable.platforms().get(&platform));
-        if let Some(platform) =
-            platform.filter(|_| spec.is_some_and(|s| s.capacity.cores == state.capacity.cores))
-        {
+        let cores = |id: &PlatformId| durable.offered(*id).cores;
+        if let Some(platform) = platform.filter(|id| cores(id) == state.capacity.cores) {
             pilots.entry(platform).or_default().push(*id);
         }
     }
     let cluster = |(platform, pilots): (PlatformId, Vec<PilotId>)| {
-        let capacity = &durable.platforms().get(&platform)?.capacity;
+        let capacity = durable.offered(platform);
         let cores = u64::from(capacity.cores);
-        let parts = parts(durable, volatile, guide, &wants, (platform, capacity, pilots.len() as u64));
+        let parts = parts(durable, volatile, guide, &wants, (platform, &capacity, pilots.len() as u64));
         (cores > 1).then_some(Cluster { platform, cores, pilots, parts })
     };
     pilots.into_iter().filter_map(cluster).collect()

@@ -45,6 +45,7 @@ impl Turn<'_> {
             self.drain_platform(id);
         }
         self.volatile.arm_platform(id, self.now);
+        self.arm_scaling(id);
         let view = Reader::new(self.settings, self.durable, self.volatile, self.now).platform(id);
         match view {
             Some(view) => self.answer(request, Answer::PlatformChanged(Box::new(view))),

@@ -48,6 +48,8 @@ impl Turn<'_> {
         self.volatile.add_pilot(self.durable, id, state);
         self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
         self.want_guide();
+        self.tell_slots(id);
+        self.arm_scaling(platform);
         if let Some(before) = before {
             self.lose_pilot(before, "its process was started again");
         }
@@ -236,6 +238,7 @@ impl Turn<'_> {
                 self.command(id, PilotCommand::Return { job: held.job, tasks: held.queued.clone() });
             }
         }
+        self.tell_slots(id);
         if self.durable.pilots().get(&id).is_some_and(|pilot| pilot.drain.is_some()) {
             self.command(id, PilotCommand::Drain);
         }
@@ -305,6 +308,7 @@ impl Turn<'_> {
             return;
         }
         let blamed = self.blame(id);
+        let n_blamed = blamed.len() as u64;
         self.record(Record::PilotLost {
             pilot: id,
             why: why.to_owned(),
@@ -315,6 +319,9 @@ impl Turn<'_> {
             let kind = crate::results::FailureKind::PilotLost;
             let is_final = verdict == super::record::Verdict::Final;
             self.notify(Notice::TaskFailed { task, kind, is_final, pilot: id });
+        }
+        if let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) {
+            self.note_lost(platform, n_blamed);
         }
         let jobs: Vec<JobId> = self
             .volatile

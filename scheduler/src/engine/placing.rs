@@ -319,7 +319,7 @@ impl Ground {
         let n_idle = n_idle.take_while(|(platform, ..)| *platform == id).count();
         // Who is idle while tasks wait cannot take them.
         let n_at_work = n_live.saturating_sub(n_waiting).saturating_sub(n_idle) as u64;
-        let cores_there = (n_at_work as f64 * f64::from(spec.capacity.cores)).max(1.0);
+        let cores_there = (n_at_work as f64 * f64::from(durable.offered(id).cores)).max(1.0);
         let queue = Queue::of(durable, id, now);
         let state = volatile.platforms.get(&id);
         let is_asked = state.is_some_and(|state| state.is_attached && state.blocked_until <= now);

@@ -43,6 +43,7 @@ impl Turn<'_> {
         }
         self.volatile.platforms.entry(id).or_default().is_attached = true;
         self.volatile.arm_platform(id, self.now);
+        self.arm_scaling(id);
         self.answer(request, Answer::Attached(id));
     }
 
@@ -191,6 +192,7 @@ impl Turn<'_> {
         let next = self.durable.allocations().last_key_value().map_or(1, |(last, _)| last.0 + 1);
         let (allocation, tag) = (AllocationId(next), format!("{}{next}", self.settings.tag_prefix()));
         self.record(Record::AllocationIntended { allocation, platform, tag: tag.clone(), at: self.now });
+        self.arm_scaling(platform);
         self.step.effects.push(Effect::Submit { platform, allocation, tag });
     }
 
@@ -324,7 +326,7 @@ impl Turn<'_> {
         for entry in listed {
             let held = self.durable.allocation_of(&entry.tag).filter(|(_, held)| held.may_be_there());
             if let (Some(words), Some((allocation, _))) = (&entry.trouble, held) {
-                self.volatile.troubles.insert(allocation, words.clone());
+                self.volatile.troubles.insert(allocation, (words.clone(), entry.lacks_room));
             }
         }
     }
@@ -388,19 +390,20 @@ impl Turn<'_> {
         let why = match &allocation.state {
             AllocationState::Leaving(why, _) => why.clone(),
             _ if allocation.is_unused() => match self.volatile.troubles.get(&id) {
-                Some(words) => format!("it ended before its pilot came: {words}"),
+                Some((words, _)) => format!("it ended before its pilot came: {words}"),
                 None => "it ended before its pilot came".into(),
             },
             _ => "its platform says that it has ended".into(),
         };
         let is_surprise = allocation.is_live() && allocation.is_unused();
-        self.volatile.troubles.remove(&id);
+        let lacked_room = self.volatile.troubles.remove(&id).is_some_and(|(_, lacks_room)| lacks_room);
         self.volatile.running_since.remove(&id);
         self.record(Record::AllocationEnded { allocation: id, why: why.clone(), at: self.now });
         for pilot in pilots {
             self.lose_pilot(pilot, &why);
         }
         if is_surprise {
+            self.note_lost(platform, u64::from(!lacked_room));
             self.note_platform_failure(platform, why);
         }
         self.volatile.arm_platform(platform, self.now);
@@ -505,7 +508,7 @@ pub(super) fn n_hypothetical(
         let n_ready = || leases.ready.len().min(limits::n_allowed(durable, volatile, platform, job));
         (!job.is_paused && outlives(job)).then(|| (&job.request.needs.resources, n_ready()))
     });
-    n_with_work(ready.collect(), &spec.capacity, limit)
+    n_with_work(ready.collect(), &durable.offered(platform), limit)
 }
 
 /// How many pilots of this capacity, up to `limit`, find something to do among so many ready tasks that

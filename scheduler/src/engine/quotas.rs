@@ -136,6 +136,14 @@ impl Quotas {
         cell.is_some_and(|cell| !cell.is_shunned && !cell.is_late(now))
     }
 
+    /// A core of the platform stands for more vCPUs than before: some laws give it weight for that.
+    pub fn note_raised(&mut self, platform: PlatformId) {
+        let has_risen: Vec<bool> = self.platforms.iter().map(|held| *held == platform).collect();
+        if let Some(law) = self.law.as_mut().filter(|_| has_risen.contains(&true)) {
+            law.error(&has_risen);
+        }
+    }
+
     /// The platform has taken so many: of its own, and what they did not suffice for of the fullest.
     pub fn take(&mut self, column: usize, row: usize, n_tasks: u64) {
         let Some(row) = self.rows.get_mut(row) else { return };

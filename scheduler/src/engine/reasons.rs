@@ -6,12 +6,14 @@ use super::{
     interface::{PlatformMode, PlatformSpec, Refusal},
     limits,
     offer::{Offer, expected_duration, needed},
+    scaling::Ratio,
     views::{Reader, cancel_words},
 };
 use crate::{
     explain::Reason,
     ids::{JobId, PilotId, PlatformId, TaskId},
     resources::Resources,
+    time::Span,
 };
 
 impl Reader<'_> {
@@ -266,6 +268,21 @@ impl Reader<'_> {
         unlisted.into_iter().chain(fails).collect()
     }
 
+    /// How many vCPUs its cores stand for, and why.
+    fn vcpus(&self, id: PlatformId, spec: &PlatformSpec) -> Vec<Reason> {
+        let Some(scaling) = self.scaling(id, spec) else { return Vec::new() };
+        let (platform, last) = (spec.name.clone(), scaling.changes.last().cloned());
+        let ago = last.as_ref().map_or(Span::ZERO, |change| self.now.since(change.at));
+        let most = scaling.wanted.map_or(Ratio::ONE, |wanted| wanted.ratio_max);
+        let policy = self.durable.policies(self.settings.policies).scaling.word().to_owned();
+        let (by, ratio) = (scaling.by, scaling.ratio);
+        let trouble = scaling.trouble.map(|what| Reason::NotScaled { platform: platform.clone(), what });
+        trouble
+            .into_iter()
+            .chain([Reason::VcpusOfCore { platform, policy, by, ratio, most, last, ago }])
+            .collect()
+    }
+
     pub(super) fn explain_platform(&self, name: &str) -> Result<Vec<Reason>, Refusal> {
         let found = self.durable.platforms().iter().find(|(_, spec)| spec.name == name);
         let (id, spec) = found.ok_or_else(|| Refusal::NoPlatform(name.to_owned()))?;
@@ -293,6 +310,7 @@ impl Reader<'_> {
         }
         reasons.push(Reason::PlatformHas { n_live, n_waiting, n_max: spec.n_pilots_max, n_wanted });
         reasons.extend(placed.into_iter().flat_map(|(_, compared)| compared));
+        reasons.extend(self.vcpus(*id, spec));
         Ok(reasons)
     }
 }

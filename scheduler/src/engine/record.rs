@@ -9,6 +9,7 @@ use super::{
     declared::Declared,
     interface::{JobRequest, PlatformMode, PlatformSpec},
     neighbours::Beside,
+    scaling::{Provider, ScalingChange},
 };
 use crate::{
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
@@ -27,6 +28,12 @@ pub enum Record {
     PlatformAttached { platform: PlatformId, spec: PlatformSpec, at: Time },
     /// Something else is wanted of a platform.
     PlatformModeSet { platform: PlatformId, mode: PlatformMode, at: Time },
+    /// A core of a platform stands for more vCPUs than before, or fewer.
+    PlatformScaled { platform: PlatformId, change: ScalingChange },
+    /// Hosts of a cloud that will be given other numbers of vCPUs, with what they had.
+    RatiosFound { platform: PlatformId, providers: Vec<Provider>, at: Time },
+    /// They have that again.
+    RatiosRestored { platform: PlatformId, at: Time },
     /// What was learned of an application is forgotten.
     ProfileForgotten { application: String, at: Time },
     /// Somebody says what an application is like, or nothing any more.
@@ -82,7 +89,10 @@ impl Record {
     /// When it was made.
     pub fn at(&self) -> Time {
         match self {
+            Record::PlatformScaled { change, .. } => change.at,
             Record::PlatformAttached { at, .. }
+            | Record::RatiosFound { at, .. }
+            | Record::RatiosRestored { at, .. }
             | Record::PlatformModeSet { at, .. }
             | Record::ProfileForgotten { at, .. }
             | Record::ProfileDeclared { at, .. }

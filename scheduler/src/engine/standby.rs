@@ -151,6 +151,31 @@ impl Volatile {
         }
     }
 
+    /// A pilot's node offers more, or less, than before; says whether that is so.
+    pub fn resize_pilot(&mut self, durable: &Durable, id: PilotId) -> bool {
+        let Some(capacity) = durable.pilots().get(&id).map(|pilot| pilot.node.capacity.clone()) else {
+            return false;
+        };
+        let Some(state) = self.pilots.get(&id).filter(|state| state.capacity != capacity) else {
+            return false;
+        };
+        let takes_part = state.takes_part;
+        if takes_part {
+            self.delist(durable, id);
+        }
+        // What it keeps its cores for may not fit any more.
+        self.keep_nothing(id);
+        if let Some(state) = self.pilots.get_mut(&id) {
+            state.free_cores_listed().inspect(|n_free| self.parked.unlist(&state.capacity, *n_free, id));
+            state.capacity = capacity;
+            state.free_cores_listed().inspect(|n_free| self.parked.list(&state.capacity, *n_free, id));
+        }
+        if takes_part {
+            self.enlist(durable, id);
+        }
+        true
+    }
+
     /// A job has open tasks, none of them ready or held yet.
     pub fn add_job(&mut self, id: JobId, job: &Job) {
         let needs = &job.request.needs.resources;

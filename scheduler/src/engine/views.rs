@@ -7,8 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::{
     allocation::{Allocation, AllocationState},
     durable::{Durable, Job, Pilot},
-    interface::{Answer, PlatformLimits, PlatformMode, Query, Refusal, TaskFilter},
+    interface::{
+        Answer, PlatformLimits, PlatformMode, PlatformSpec, Query, Refusal, ScalingSpec, ScalingWay,
+        TaskFilter,
+    },
     record::CancelCause,
+    scaling::{Ratio, Scaled, ScalingChange},
     settings::Settings,
     volatile::Volatile,
 };
@@ -156,6 +160,33 @@ pub struct PlatformView {
     /// How many allocations that is of.
     #[serde(default)]
     pub n_waits: u64,
+    /// How its cores may stand for more vCPUs than one each.
+    #[serde(default)]
+    pub scaling: Option<ScalingView>,
+}
+
+impl PlatformView {
+    /// What each of its pilots offers to tasks that take a core.
+    pub fn slots(&self) -> u32 {
+        let by_slots = self.scaling.as_ref().filter(|scaling| scaling.by == ScalingWay::Slots);
+        by_slots.map_or(self.capacity.cores, |scaling| scaling.ratio.of_cores(self.capacity.cores))
+    }
+}
+
+/// How it stands with a platform's vCPUs.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[allow(missing_docs)] // The words of the design page.
+pub struct ScalingView {
+    /// What the operator wants.
+    pub wanted: Option<ScalingSpec>,
+    /// vCPUs of a core, in thousandths.
+    pub ratio: Ratio,
+    pub by: ScalingWay,
+    /// What is wrong with it.
+    pub trouble: Option<String>,
+    /// The last changes, oldest first.
+    pub changes: Vec<ScalingChange>,
 }
 
 /// Totals of everything.
@@ -418,7 +449,20 @@ impl<'a> Reader<'a> {
             shares: self.volatile.guide.shares(id).cloned().unwrap_or_default(),
             wait_mean: self.durable.waits(id).mean_s().map(Span::from_secs_f64),
             n_waits: self.durable.waits(id).n,
+            scaling: self.scaling(id, spec),
         })
+    }
+
+    /// How it stands with its vCPUs, if it ever stood otherwise than one a core, or may.
+    pub(super) fn scaling(&self, id: PlatformId, spec: &PlatformSpec) -> Option<ScalingView> {
+        let scaled = self.durable.scaled(id);
+        if spec.scaling.is_none() && scaled.is_none() {
+            return None;
+        }
+        let Scaled { ratio, by, changes, .. } = scaled.cloned().unwrap_or_default();
+        let trouble = self.volatile.platforms.get(&id).and_then(|state| state.watch.trouble.clone());
+        let by = if changes.is_empty() { spec.scaling.map_or(by, |wanted| wanted.by) } else { by };
+        Some(ScalingView { wanted: spec.scaling, ratio, by, trouble, changes })
     }
 
     pub(super) fn allocation(&self, id: AllocationId, held: &Allocation) -> AllocationView {

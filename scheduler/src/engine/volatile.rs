@@ -9,6 +9,7 @@ use super::{
     neighbours::{Company, Crew},
     profiling::ProfilingRun,
     quotas::Divided,
+    scaling::Watch,
     standby::Parked,
 };
 use crate::{
@@ -32,8 +33,8 @@ pub struct Volatile {
     pub grace_until: Time,
     /// Since when allocations are seen to run of which no pilot has come.
     pub running_since: BTreeMap<AllocationId, Time>,
-    /// What platforms have said is wrong with allocations that may be there.
-    pub troubles: BTreeMap<AllocationId, String>,
+    /// What platforms have said is wrong with allocations that may be there, and whether they only lack room.
+    pub troubles: BTreeMap<AllocationId, (String, bool)>,
     /// Jobs that are not over.
     pub jobs: BTreeMap<JobId, JobLeases>,
     /// Live pilots. In boxes, as a map's nodes are half empty.
@@ -203,6 +204,8 @@ pub struct PlatformState {
     pub listed_at: Option<Time>,
     /// Since when more of its allocations wait than there is work for.
     pub unneeded_since: Option<Time>,
+    /// What its vCPUs have been like.
+    pub watch: Watch,
 }
 
 /// What a timer is for.
@@ -220,6 +223,8 @@ pub enum Timer {
     Platform(PlatformId),
     /// A platform's profiling run may be over.
     Profiling(PlatformId),
+    /// How many vCPUs a platform's cores stand for is decided.
+    Scaling(PlatformId),
     /// The grace period after a restart ends.
     Grace,
 }

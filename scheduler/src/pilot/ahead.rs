@@ -71,7 +71,7 @@ impl PilotCore {
         let Some(queue) = self.jobs.get_mut(&job) else { return };
         let limit = queue.needs.time_limit.unwrap_or(Span::ZERO);
         let is_late = last_moment.is_some_and(|last| now + limit + LAST_MINUTE > last);
-        if is_late || self.leaving.is_some() || queue.n_ahead() == 0 {
+        if is_late || self.leaving.is_some() || queue.n_ahead() == 0 || self.n_cores_over > 0 {
             return;
         }
         // Half of them stay here, for whichever slot is free first.
@@ -103,7 +103,7 @@ impl PilotCore {
                 self.running.insert(task, Running::new(needs, now, followers));
                 self.is_news_untold = true;
             }
-            None => self.free.give_back(&needs, 1),
+            None => self.come_free(&needs),
         }
         killed_for
     }

@@ -155,6 +155,29 @@ fn a_draining_pilot_hears_that_it_is_to_stop() {
 }
 
 #[test]
+fn where_fewer_slots_are_offered_what_runs_goes_on_and_nothing_begins_until_enough_has_ended() {
+    let mut core = pilot(2, None);
+    let told = |number, cores| {
+        let commands = vec![PilotCommand::Offer { cores }];
+        answered(vec![Part { number, commands, ..Part::default() }])
+    };
+    // So long that none waits behind it.
+    let usage = Usage { wall_us: 60_000_000, ..Usage::default() };
+    let ended_slowly = |index| {
+        let (task, ending) = (TaskId { job: JobId(1), index }, Ending::Exited(0));
+        PilotEvent::Ended { task, ending, usage, output: None }
+    };
+    assert_eq!(started(&core.handle(Time(1), answered(vec![part(1, 0..20)]))), [0, 1]);
+    assert_eq!(started(&core.handle(Time(2), told(2, 5))), [2, 3, 4]);
+    assert!(started(&core.handle(Time(3), told(3, 5))).is_empty(), "told twice");
+    assert!(started(&core.handle(Time(4), told(4, 2))).is_empty());
+    for (index, expected) in [(0, vec![]), (1, vec![]), (2, vec![]), (3, vec![5]), (4, vec![6])] {
+        assert_eq!(started(&core.handle(Time(5 + index), ended_slowly(index))), expected, "{index}");
+    }
+    assert_eq!(started(&core.handle(Time(20), told(5, 4))), [7, 8]);
+}
+
+#[test]
 fn what_runs_at_the_end_of_the_walltime_is_killed_without_blame() {
     let mut core = pilot(1, Some(Time(100_000_000)));
     core.handle(Time(1), answered(vec![part(1, 0..2)]));

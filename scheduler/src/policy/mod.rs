@@ -36,6 +36,8 @@ pub struct Policies {
     /// Whose tasks share a node; `None`: whoever's come.
     #[serde(with = "none_or")]
     pub mapping: Option<mapping::Mapping>,
+    /// How many vCPUs a core stands for, where that may be another number than one.
+    pub scaling: scaling::Scaling,
 }
 
 impl Default for Policies {
@@ -49,6 +51,7 @@ impl Default for Policies {
             matching: matching::Matching::default(),
             bundling: bundling::Bundling::default(),
             mapping: None,
+            scaling: scaling::Scaling::default(),
         }
     }
 }

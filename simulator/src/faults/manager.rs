@@ -193,6 +193,8 @@ impl World<'_> {
             Effect::Submit { platform, allocation, tag } => (platform, Wish::Submit { allocation, tag }),
             Effect::Cancel { platform, batch_ids } => (platform, Wish::Cancel { batch_ids }),
             Effect::List { platform } => (platform, Wish::List { asked_at: self.now }),
+            // No site here is a cloud.
+            Effect::Scale { .. } => return Ok(()),
         };
         let span = Span(self.luck.below(200_000));
         self.after(span, Happening::SiteAsked { platform, wish, epoch: self.manager.epoch });
@@ -287,6 +289,9 @@ fn request_of(event: &Event) -> Option<RequestId> {
         | Event::HungUp { request }
         | Event::PilotLeft { request, .. }
         | Event::ShutdownAsked { request, .. } => Some(*request),
-        Event::AllocationAnswered { .. } | Event::PlatformListed { .. } | Event::TimerFired => None,
+        Event::AllocationAnswered { .. }
+        | Event::PlatformListed { .. }
+        | Event::RatiosAnswered { .. }
+        | Event::TimerFired => None,
     }
 }

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 
 use scheduler::{
     engine::{
-        interface::{JobChange, JobRequest, PlatformLimits, PlatformMode, PlatformSpec},
+        interface::{
+            JobChange, JobRequest, PlatformLimits, PlatformMode, PlatformSpec, ScalingSpec, ScalingWay,
+        },
+        scaling::Ratio,
         settings::Settings,
     },
     luck::Luck,
     policy::{
         Policies, allocation::Allocation, distribution::Distribution, mapping::Mapping, matching::Matching,
-        placement::pilots::PilotPlacement,
+        placement::pilots::PilotPlacement, scaling::Scaling,
     },
     pull::TaskNeeds,
     ranges::TaskSet,
@@ -133,6 +136,13 @@ impl Nature {
 impl Plan {
     /// All that a seed means.
     pub(crate) fn draw(seed: u64) -> Plan {
+        let mut plan = Plan::draw_third(seed);
+        plan.add_scaling(&mut Luck::of(seed, &[7]));
+        plan
+    }
+
+    /// What seeds meant before pilots offered more slots than they have cores.
+    pub(crate) fn draw_third(seed: u64) -> Plan {
         let mut plan = Plan::draw_second(seed);
         plan.add_operator(&mut Luck::of(seed, &[3]));
         plan.add_nodes(&mut Luck::of(seed, &[4]));
@@ -245,6 +255,22 @@ impl Plan {
         }
     }
 
+    /// Pilots that offer more slots than their nodes have cores, now and then others.
+    fn add_scaling(&mut self, luck: &mut Luck) {
+        // Simulated tasks use all of their cores: by that alone no law would want more slots.
+        self.settings.policies.scaling =
+            luck.pick(&[Scaling::Adaptive, Scaling::Adaptive2016, Scaling::Measured]);
+        for site in &mut self.sites {
+            let spec = ScalingSpec {
+                by: ScalingWay::Slots,
+                ratio_max: luck.pick(&[Ratio(1500), Ratio(4000)]),
+                errors_max_permille: luck.pick(&[50, 500]),
+                interval: Span::from_secs(luck.pick(&[2, 15])),
+            };
+            site.spec.scaling = luck.pick(&[None, None, Some(spec)]);
+        }
+    }
+
     /// Batch jobs of several nodes.
     fn add_nodes(&mut self, luck: &mut Luck) {
         for site in &mut self.sites {
@@ -340,6 +366,7 @@ impl SitePlan {
             walltime: luck.pick(&[None, Some(Span::from_secs(120)), Some(Span::from_secs(900))]),
             poll_interval: Span::from_secs(luck.pick(&[2, 30])),
             limits: PlatformLimits::default(),
+            scaling: None,
         };
         // One without end at least: the longest task must fit somewhere.
         let walltime = spec.walltime.filter(|_| n > 0);

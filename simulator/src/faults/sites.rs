@@ -192,6 +192,7 @@ impl World<'_> {
                 batch_id: format!("{site}.{n}"),
                 is_running: false,
                 trouble: None,
+                lacks_room: false,
                 is_ended: job.is_ended,
                 n_nodes: held.plan.spec.is_array.then(|| n_nodes_there(&self.nodes, held, n) as u32),
             };

@@ -35,7 +35,7 @@ fn under_any_faults_every_rule_holds() {
 fn seeds_that_once_failed_hold() {
     let plans = ONCE_FAILED.map(|seed| (seed, Plan::draw_first(seed)));
     let since = ONCE_FAILED_SINCE.map(|seed| (seed, Plan::draw_second(seed)));
-    let last = ONCE_FAILED_LAST.map(|seed| (seed, Plan::draw(seed)));
+    let last = ONCE_FAILED_LAST.map(|seed| (seed, Plan::draw_third(seed)));
     for (seed, plan) in plans.into_iter().chain(since).chain(last) {
         if let Err(violation) = run_plan(seed, plan, None) {
             panic!("seed {seed}: {violation}");

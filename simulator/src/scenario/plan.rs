@@ -90,6 +90,7 @@ fn site(platform: &Platform) -> SitePlan {
             walltime: platform.walltime,
             poll_interval: platform.poll_interval,
             limits: PlatformLimits::default(),
+            scaling: None,
         },
         // Waits come from the model.
         queue_wait_max: Span::ZERO,

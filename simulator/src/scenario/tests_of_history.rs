@@ -61,6 +61,7 @@ fn durable() -> Durable {
         walltime: None,
         poll_interval: Span::from_secs(30),
         limits: PlatformLimits::default(),
+        scaling: None,
     };
     let node = NodeFacts {
         hostname: "n1".into(),

@@ -24,6 +24,7 @@ pub fn platform(n_pilots: u32, cores: u32) -> PlatformSpec {
         walltime: None,
         poll_interval: Span::from_secs(10),
         limits: PlatformLimits::default(),
+        scaling: None,
     }
 }
 

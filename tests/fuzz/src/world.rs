@@ -87,6 +87,7 @@ fn platform() -> PlatformSpec {
         walltime: None,
         poll_interval: Span::from_secs(10),
         limits: PlatformLimits::default(),
+        scaling: None,
     }
 }
 
@@ -174,7 +175,8 @@ impl World {
                     Effect::Answer { .. }
                     | Effect::Notify(_)
                     | Effect::Cancel { .. }
-                    | Effect::List { .. } => {}
+                    | Effect::List { .. }
+                    | Effect::Scale { .. } => {}
                 }
             }
         }

@@ -92,6 +92,7 @@ impl Scene {
             batch_id: job.id,
             is_running: false,
             trouble: None,
+            lacks_room: false,
         });
         let listed =
             Event::PlatformListed { platform: PLATFORM, asked_at: self.now, result: Ok(seen.collect()) };
@@ -122,6 +123,7 @@ fn platform(n: u32) -> PlatformSpec {
         walltime: None,
         poll_interval: POLL_INTERVAL,
         limits: PlatformLimits::default(),
+        scaling: None,
     }
 }
 

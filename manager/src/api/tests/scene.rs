@@ -194,6 +194,7 @@ impl Scene {
             walltime: None,
             poll_interval: Span::from_secs(10),
             limits: PlatformLimits::default(),
+            scaling: None,
         };
         self.handle.ask(|request| Event::PlatformAttached { request, spec }).await.unwrap();
         let tag = timeout(PATIENCE, self.tags.recv()).await.expect("an allocation").unwrap();
@@ -317,7 +318,7 @@ impl Manager {
                             // Nobody may be watching.
                             let _ = self.notices.send(notice);
                         }
-                        Effect::Cancel { .. } | Effect::List { .. } => {}
+                        Effect::Cancel { .. } | Effect::List { .. } | Effect::Scale { .. } => {}
                     }
                 }
             }

@@ -16,9 +16,9 @@ use super::{Limits, Listen, TlsMode};
 
 const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
 const LISTEN_FIELDS: [&str; 3] = ["host", "port", "name"];
-const POLICY_FIELDS: [&str; 7] =
-    ["allocation", "affinity", "distribution", "placement", "matching", "bundling", "mapping"];
-const PLATFORM_FIELDS: [&str; 32] = [
+const POLICY_FIELDS: [&str; 8] =
+    ["allocation", "affinity", "distribution", "placement", "matching", "bundling", "mapping", "scaling"];
+const PLATFORM_FIELDS: [&str; 33] = [
     "name",
     "adapter",
     "cores",
@@ -51,6 +51,7 @@ const PLATFORM_FIELDS: [&str; 32] = [
     "memory_resource",
     "gpu_resource",
     "openstack",
+    "scaling",
 ];
 const LIMIT_FIELDS: [&str; 16] = [
     "heartbeat_limit",

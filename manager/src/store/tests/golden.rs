@@ -14,13 +14,18 @@ use scheduler::{
     engine::{
         Engine,
         declared::{Declared, JobType},
-        interface::PlatformMode,
+        interface::{PlatformMode, ScalingWay},
         neighbours::{Beside, Company},
         record::{Blamed, CancelCause, DrainCause, FailedAttempt, Record, Verdict},
+        scaling::{Provider, Ratio, ScalingChange},
         settings::Settings,
     },
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
-    policy::{Policies, allocation::Allocation},
+    policy::{
+        Policies,
+        allocation::Allocation,
+        scaling::{Seen, Why},
+    },
     ranges::TaskSet,
     results::{FailureKind, TaskOutput, Usage},
     time::{Span, Time},
@@ -107,6 +112,7 @@ fn history() -> Vec<Record> {
             )],
         ),
     ]);
+    records.extend(scaled(at));
     records
 }
 
@@ -154,6 +160,9 @@ fn place(record: &Record) -> usize {
         Record::PoliciesSet { .. } => 20,
         Record::ProfileDeclared { .. } => 21,
         Record::BesideMeasured { .. } => 22,
+        Record::PlatformScaled { .. } => 23,
+        Record::RatiosFound { .. } => 24,
+        Record::RatiosRestored { .. } => 25,
     }
 }
 
@@ -161,6 +170,19 @@ fn beside_measured(at: Time) -> Record {
     let beside = |company, n| Beside { application: "montage".into(), company, n, wall_us: 7_000_000 };
     let beside = vec![beside(Company::Nobody, 1), beside(Company::Full(vec!["blast".into()]), 2)];
     Record::BesideMeasured { platform: PlatformId(1), beside, at }
+}
+
+fn scaled(at: Time) -> [Record; 3] {
+    let (platform, by) = (PlatformId(1), ScalingWay::Placement);
+    let seen = Seen { n_ended: 40, n_failed: 1, n_queued: 99, cpu: Span(7), wall: Span(9) };
+    let (before, after) = (Ratio::ONE, Ratio(2500));
+    let change = ScalingChange { at, before, after, by, why: Why::Room, seen, n_cores: 8 };
+    let provider = Provider { id: "b1".into(), name: "host".into(), ratio: "16.0".into() };
+    [
+        Record::PlatformScaled { platform, change },
+        Record::RatiosFound { platform, providers: vec![provider], at },
+        Record::RatiosRestored { platform, at },
+    ]
 }
 
 fn policies_set(at: Time) -> Record {
@@ -209,6 +231,17 @@ fn summary(store: &Store) -> String {
     }
     for id in durable.platforms().keys() {
         writeln!(text, "platform {id}: {:?}", durable.mode(*id)).unwrap();
+    }
+    for (id, held) in durable.platforms().keys().filter_map(|id| Some((id, durable.scaled(*id)?))) {
+        let told = held.changes.iter().map(|change| change.told()).collect::<Vec<_>>().join("; ");
+        writeln!(
+            text,
+            "platform {id}: {} by {:?}, {} known hosts: {told}",
+            held.ratio,
+            held.by,
+            held.former.len()
+        )
+        .unwrap();
     }
     for change in durable.policy_changes() {
         writeln!(text, "{} set the allocation {:?}", change.by, change.policies.allocation).unwrap();
@@ -260,11 +293,12 @@ fn summary(store: &Store) -> String {
     text
 }
 
-const EXPECTED: &str = r#"32 records
+const EXPECTED: &str = r#"35 records
 job 1 of ada: active, 5 done in 65700 us, open 4-5,7-8,10-19, failed 6, cancelled , 3 failed attempts
 job 2 of ada: paused, 0 done in 0 us, open 0-9,12, failed , cancelled 10-11,13-19, 1 failed attempts
 job 3 of ada: active, 0 done in 0 us, open 0-19, failed , cancelled , 10 failed attempts
 platform 1: Draining
+platform 1: 2.5 by Placement, 0 known hosts: tasks leave CPU time unused, or few failed, and more wait (40 attempts ended, 1 of them failed, its CPUs 78 % of the time; tasks for 99 slots, 8 cores)
 ada set the allocation Some(PaRr { unit_cores: 4 })
 blast is said to be Some(IoBound) and to take {"here": Span(12000000)}
 montage beside Nobody: 1 of 7 s
@@ -335,7 +369,7 @@ fn the_golden_store_has_every_kind_of_record_and_failure() {
     let folder = tempfile::tempdir().unwrap();
     let records = replayed(&copy(folder.path()));
     let places: BTreeSet<usize> = records.iter().map(place).collect();
-    assert_eq!(places, (0..23).collect());
+    assert_eq!(places, (0..26).collect());
     let results = records.iter().filter_map(|record| match record {
         Record::Reported { results, .. } => Some(results),
         _ => None,

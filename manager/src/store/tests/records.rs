@@ -48,6 +48,7 @@ pub(super) fn platform_attached(platform: u64) -> Record {
         walltime: None,
         poll_interval: Span::from_secs(1),
         limits: PlatformLimits::default(),
+        scaling: None,
     };
     Record::PlatformAttached { platform: PlatformId(platform), spec, at: Time(1) }
 }

@@ -43,6 +43,7 @@ impl Scene {
             batch_id: format!("b{tag}"),
             is_running,
             trouble: None,
+            lacks_room: false,
             is_ended: false,
             n_nodes: None,
         });

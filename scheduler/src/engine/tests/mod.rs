@@ -12,6 +12,7 @@ mod nodes;
 mod pilots;
 mod placing;
 mod profiling;
+mod scaling;
 mod serving;
 mod sharing;
 mod shortlists;
@@ -76,6 +77,7 @@ fn platform(n_pilots_max: u32, cores: u32) -> PlatformSpec {
         walltime: None,
         poll_interval: Span::from_secs(5),
         limits: PlatformLimits::default(),
+        scaling: None,
     }
 }
 

@@ -353,6 +353,7 @@ fn tasks_of_an_array_that_are_gone_make_room_for_others() {
             n_nodes: Some(n_nodes),
             is_running: false,
             trouble: None,
+            lacks_room: false,
         };
         scene.say(|_| Event::PlatformListed { platform: PlatformId(1), asked_at, result: Ok(vec![entry]) });
         scene.wait(1);

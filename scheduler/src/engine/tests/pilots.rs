@@ -74,6 +74,7 @@ fn allocations_that_wait_for_work_that_is_gone_are_taken_back_in_time() {
             n_nodes: None,
             is_running: false,
             trouble: None,
+            lacks_room: false,
         })
         .collect();
     let n_live =
@@ -128,6 +129,7 @@ fn an_unknown_outcome_is_resolved_by_the_listing() {
             n_nodes: None,
             is_running: false,
             trouble: None,
+            lacks_room: false,
         },
         ListedAllocation {
             tag: "pf0-99".into(),
@@ -136,6 +138,7 @@ fn an_unknown_outcome_is_resolved_by_the_listing() {
             n_nodes: None,
             is_running: false,
             trouble: None,
+            lacks_room: false,
         },
     ];
     let asked_at = scene.now;

@@ -9,7 +9,7 @@ mod adaptive_2016;
 mod measured;
 mod scalers;
 
-use std::ops::AddAssign;
+use std::{fmt, ops::AddAssign};
 
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,18 @@ pub enum Scaling {
     /// As many as the CPU time of tasks leaves room for, for each application: see `measured.rs`.
     #[default]
     Measured,
+}
+
+impl Scaling {
+    /// The word of the `policies:` block.
+    pub fn word(self) -> &'static str {
+        match self {
+            Scaling::Fixed => "fixed",
+            Scaling::Adaptive2016 => "adaptive-2016",
+            Scaling::Adaptive => "adaptive",
+            Scaling::Measured => "measured",
+        }
+    }
 }
 
 /// Constants of the laws. The paper gives none of them; these are chosen.
@@ -57,7 +69,8 @@ impl Default for Settings {
 }
 
 /// What was seen of a cloud platform in an interval, of one application or of all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Seen {
     /// Attempts that ended in it, well or not.
     pub n_ended: u64,
@@ -103,7 +116,9 @@ pub struct Interval {
 }
 
 /// Why there are as many vCPUs as there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub enum Why {
     /// The policy does not change them.
     Fixed,
@@ -121,6 +136,21 @@ pub enum Why {
     CoresFull,
     /// More, if the maximum is not reached.
     Room,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Why::Fixed => "the policy keeps it",
+            Why::NothingEnded => "nothing ended",
+            Why::Errors => "too many attempts failed",
+            Why::InBand => "it is as it should be",
+            Why::Held => "too many attempts failed not long ago",
+            Why::NoDemand => "no more tasks wait than can run",
+            Why::CoresFull => "tasks are short of CPU time",
+            Why::Room => "tasks leave CPU time unused, or few failed, and more wait",
+        })
+    }
 }
 
 /// What was decided.
@@ -160,6 +190,13 @@ impl Scaler {
     /// With one vCPU a core.
     pub fn new(policy: Scaling, settings: Settings) -> Scaler {
         Scaler { policy, settings, ratio: 1.0, held_until: Time::default(), has_failed: false }
+    }
+
+    /// As it was when there were so many vCPUs a core; `failed_at`: when too many attempts failed the last time.
+    pub fn resumed(policy: Scaling, settings: Settings, ratio: f64, failed_at: Option<Time>) -> Scaler {
+        let ratio = ratio.min(settings.ratio_max).max(1.0);
+        let held_until = failed_at.map_or(Time::default(), |at| at + settings.hold);
+        Scaler { policy, settings, ratio, held_until, has_failed: failed_at.is_some() }
     }
 
     /// vCPUs of a core, from 1 to the most allowed. A platform has this times its cores, rounded.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use scheduler::{
+    engine::scaling::Ratio,
     ids::{JobId, TaskId},
     luck::Luck,
     pilot::{Ending, PilotEvent},
@@ -86,6 +87,7 @@ impl World<'_> {
     }
 
     pub(super) fn task_starts(&mut self, node: usize, life: u64, task: TaskId) -> Held {
+        let scaling = self.sites[self.nodes[node].batch_job.0].plan.spec.scaling;
         let held = &mut self.nodes[node];
         let now = self.now;
         let Some(process) = &mut held.process else { return Ok(()) };
@@ -99,7 +101,8 @@ impl World<'_> {
         let (nature, needs) = nature
             .ok_or_else(|| Violation(format!("task {task} began before its job's template had come")))?;
         let cores: u32 = process.running.keys().map(|task| process.cores(task.job)).sum();
-        if cores > held.capacity.cores {
+        let n_slots = scaling.map_or(Ratio::ONE, |spec| spec.ratio_max).of_cores(held.capacity.cores);
+        if cores > n_slots || needs.resources.cores > held.capacity.cores {
             return Err(Violation(format!("{cores} cores of {} are in use", held.capacity)));
         }
         let limit = needs.time_limit;

@@ -75,6 +75,7 @@ fn cost(n: u32, adapter: &dyn Adapter) -> Result<Cost, Trouble> {
             batch_id: job.id,
             is_running: false,
             trouble: None,
+            lacks_room: false,
         });
         let result = Ok(seen.collect());
         let listed = Event::PlatformListed { platform: PlatformId(1), asked_at: now, result };

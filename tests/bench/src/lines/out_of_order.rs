@@ -214,7 +214,11 @@ fn copy_bytes(engine: &Engine) -> u64 {
 pub(super) fn answer(step: Step) -> Result<Answer, Trouble> {
     let answers = step.effects.into_iter().filter_map(|effect| match effect {
         Effect::Answer { answer, .. } => Some(answer),
-        Effect::Submit { .. } | Effect::Cancel { .. } | Effect::List { .. } | Effect::Notify(_) => None,
+        Effect::Submit { .. }
+        | Effect::Cancel { .. }
+        | Effect::List { .. }
+        | Effect::Scale { .. }
+        | Effect::Notify(_) => None,
     });
     answers.last().ok_or_else(|| "the engine did not answer".into())
 }

@@ -1,0 +1,435 @@
+//! How many vCPUs a core of a platform stands for (paper 003, r_v/p): what its law says of what was seen in an
+//! interval, carried out by its pilots, which offer as many slots, or by the cloud, whose hosts have as many vCPUs.
+//!
+//! Non-preemptive: where there are fewer, what runs goes on, and nothing begins until enough has ended.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Turn,
+    durable::Durable,
+    interface::{Effect, Notice, PlatformMode, ScalingSpec, ScalingWay},
+    provision::N_JOBS_LOOKED_AT,
+    record::{JobResult, Record},
+    volatile::{Timer, Volatile},
+};
+use crate::{
+    ids::{JobId, PilotId, PlatformId},
+    policy::scaling::{Interval, Scaler, Seen, Settings, Why},
+    pull::PilotCommand,
+    resources::Resources,
+    time::{Span, Time},
+};
+
+/// Changes that are remembered, of each platform.
+const N_CHANGES_MAX: usize = 100;
+/// After too many failed, none are added for so many intervals.
+const N_HELD: u64 = 4;
+/// A cloud that does not answer is asked again after that to put back what was there.
+const RESTORE_AGAIN: Span = Span::from_secs(60);
+
+/// vCPUs of a core in thousandths, so that records say it exactly.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct Ratio(pub u32);
+
+impl Ratio {
+    /// As many as there are cores.
+    pub const ONE: Ratio = Ratio(1000);
+
+    /// The nearest to a number; 1 at least.
+    pub fn of(number: f64) -> Ratio {
+        Ratio((number * 1000.0).round().min(f64::from(u32::MAX)) as u32).max(Ratio::ONE)
+    }
+
+    /// As a number.
+    pub fn number(self) -> f64 {
+        f64::from(self.0) / 1000.0
+    }
+
+    /// What so many cores stand for, rounded; 1 at least, where there is one.
+    pub fn of_cores(self, n_cores: u32) -> u32 {
+        let n = (u64::from(n_cores) * u64::from(self.0) + 500) / 1000;
+        u32::try_from(n).unwrap_or(u32::MAX).max(n_cores.min(1))
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.number())
+    }
+}
+
+/// A host of a cloud, as its Placement knows it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Provider {
+    /// Placement's id.
+    pub id: String,
+    /// The host's name.
+    pub name: String,
+    /// How many vCPUs it has a core, as Placement writes it.
+    pub ratio: String,
+}
+
+impl Provider {
+    fn has(&self, ratio: Ratio) -> bool {
+        self.ratio.parse().is_ok_and(|number: f64| (number - ratio.number()).abs() < 0.001)
+    }
+}
+
+/// A host as it was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundProvider {
+    /// What it had.
+    pub provider: Provider,
+    /// Whether it has now what was asked for: it was known before.
+    pub is_set: bool,
+}
+
+/// Why a cloud's hosts could not be given other numbers of vCPUs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ScaleTrouble {
+    /// They cannot, as long as nobody changes something.
+    Refused(String),
+    /// Nobody knows.
+    Unknown(String),
+}
+
+/// A platform's vCPUs a core have changed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ScalingChange {
+    /// When.
+    pub at: Time,
+    /// vCPUs of a core before, in thousandths.
+    pub before: Ratio,
+    /// And since.
+    pub after: Ratio,
+    /// How it is carried out.
+    pub by: ScalingWay,
+    /// The reason.
+    pub why: Why,
+    /// What was seen in the interval before.
+    pub seen: Seen,
+    /// Cores of the platform then.
+    pub n_cores: u64,
+}
+
+impl ScalingChange {
+    /// Why, with the numbers.
+    pub fn told(&self) -> String {
+        let Seen { n_ended, n_failed, n_queued, cpu, wall } = self.seen;
+        let share = (wall > Span::ZERO).then(|| cpu.as_secs_f64() / wall.as_secs_f64());
+        let busy =
+            share.map_or_else(String::new, |share| format!(", its CPUs {:.0} % of the time", share * 100.0));
+        format!(
+            "{} ({n_ended} attempts ended, {n_failed} of them failed{busy}; tasks for {n_queued} slots, {} cores)",
+            self.why, self.n_cores
+        )
+    }
+}
+
+/// How it stands with a platform's vCPUs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scaled {
+    /// vCPUs of a core.
+    pub ratio: Ratio,
+    /// How that is carried out.
+    pub by: ScalingWay,
+    /// The last changes, oldest first.
+    pub changes: Vec<ScalingChange>,
+    /// What the hosts had that were changed, and what they are to have in the end.
+    pub former: Vec<Provider>,
+}
+
+impl Default for Scaled {
+    fn default() -> Scaled {
+        Scaled { ratio: Ratio::ONE, by: ScalingWay::Slots, changes: Vec::new(), former: Vec::new() }
+    }
+}
+
+impl Scaled {
+    pub(super) fn note(&mut self, change: &ScalingChange) {
+        (self.ratio, self.by) = (change.after, change.by);
+        if self.changes.len() >= N_CHANGES_MAX {
+            self.changes.remove(0);
+        }
+        self.changes.push(change.clone());
+    }
+
+    /// vCPUs that pilots offer for each that they have.
+    fn of_pilots(&self) -> Ratio {
+        if self.by == ScalingWay::Slots { self.ratio } else { Ratio::ONE }
+    }
+}
+
+/// What is known of a platform's vCPUs in this life of the manager.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    /// What pilots have reported since the last decision.
+    seen: Seen,
+    /// When the next is due.
+    due_at: Option<Time>,
+    /// When too many attempts failed the last time.
+    failed_at: Option<Time>,
+    /// What the cloud's hosts were given last, by their ids.
+    set: BTreeMap<String, Ratio>,
+    /// Why the cloud's hosts cannot be given anything: pilots do it.
+    falls_back: Option<String>,
+    /// What is wrong, in words.
+    pub(super) trouble: Option<String>,
+}
+
+impl Durable {
+    /// What a pilot of the platform offers.
+    pub fn offered(&self, id: PlatformId) -> Resources {
+        let capacity = self.platforms().get(&id).map(|spec| spec.capacity.clone()).unwrap_or_default();
+        self.with_slots(id, capacity)
+    }
+
+    /// What a node of the platform offers that has this.
+    pub(super) fn with_slots(&self, id: PlatformId, mut capacity: Resources) -> Resources {
+        let ratio = self.scaled(id).map_or(Ratio::ONE, Scaled::of_pilots);
+        let n_cores = if capacity.widest > 0 { capacity.widest } else { capacity.cores };
+        let is_scaled = ratio != Ratio::ONE;
+        (capacity.cores, capacity.widest) = (ratio.of_cores(n_cores), if is_scaled { n_cores } else { 0 });
+        capacity
+    }
+}
+
+impl Turn<'_> {
+    /// What a report says of the pilot's platform.
+    pub(super) fn note_seen(&mut self, pilot: PilotId, results: &[JobResult]) {
+        let Some(platform) = self.durable.pilots().get(&pilot).map(|pilot| pilot.platform) else { return };
+        if self.scaling_of(platform).is_none() {
+            return;
+        }
+        for result in results {
+            let cores = self.durable.jobs().get(&result.job).map_or(1, |j| j.request.needs.resources.cores);
+            let n_failed = result.failures.len() as u64;
+            let n_ended = result.totals.n.saturating_add(n_failed);
+            let (cpu, wall) =
+                (Span(result.totals.cpu_us), Span(result.totals.wall_us).times(u64::from(cores)));
+            self.note_more(platform, Seen { n_ended, n_failed, n_queued: 0, cpu, wall });
+        }
+    }
+
+    /// So many attempts, or servers, have failed that report nothing.
+    pub(super) fn note_lost(&mut self, platform: PlatformId, n_failed: u64) {
+        self.note_more(platform, Seen { n_ended: n_failed, n_failed, ..Seen::default() });
+    }
+
+    fn note_more(&mut self, platform: PlatformId, seen: Seen) {
+        if let Some(state) = self.volatile.platforms.get_mut(&platform) {
+            state.watch.seen += seen;
+        }
+    }
+
+    /// What the operator wants of a platform that is there.
+    fn scaling_of(&self, id: PlatformId) -> Option<ScalingSpec> {
+        let spec = self.durable.platforms().get(&id)?.scaling;
+        spec.filter(|_| self.durable.mode(id) != PlatformMode::Detached)
+    }
+
+    /// Sees to it that the platform's vCPUs are looked at, if there is something to look at.
+    pub(super) fn arm_scaling(&mut self, id: PlatformId) {
+        let scaled = self.durable.scaled(id);
+        let is_changed = scaled.is_some_and(|held| held.ratio != Ratio::ONE || !held.former.is_empty());
+        let has_pilots = self.durable.census(id).n_there > 0;
+        let wait = match self.scaling_of(id) {
+            Some(spec) if has_pilots || is_changed => spec.interval,
+            None if is_changed => Span::ZERO,
+            _ => return,
+        };
+        self.volatile.arm_scaling(id, self.now + wait);
+    }
+
+    /// A pilot whose slots may be other than it knows must know it.
+    pub(super) fn tell_slots(&mut self, id: PilotId) {
+        let Some(pilot) = self.durable.pilots().get(&id) else { return };
+        if self.durable.scaled(pilot.platform).is_some() {
+            let cores = pilot.node.capacity.cores;
+            self.command(id, PilotCommand::Offer { cores });
+        }
+    }
+
+    /// The end of an interval: the law says what it has been like, and what follows.
+    pub(super) fn scale(&mut self, id: PlatformId) {
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        state.watch.due_at = None;
+        let seen = std::mem::take(&mut state.watch.seen);
+        match self.scaling_of(id) {
+            Some(spec) => {
+                self.decide(id, &spec, seen);
+                self.arm_scaling(id);
+            }
+            None => self.unscale(id),
+        }
+    }
+
+    fn decide(&mut self, id: PlatformId, spec: &ScalingSpec, mut seen: Seen) {
+        let (scaled, state) =
+            (self.durable.scaled(id).cloned().unwrap_or_default(), &self.volatile.platforms[&id]);
+        let by = if state.watch.falls_back.is_some() { ScalingWay::Slots } else { spec.by };
+        seen.n_queued = self.demand(id);
+        let n_vcpus = (self.durable.census(id).n_live as u64)
+            .saturating_mul(self.durable.platforms()[&id].capacity.cores.into());
+        let n_cores = match by {
+            ScalingWay::Slots => n_vcpus,
+            ScalingWay::Placement => (n_vcpus as f64 / scaled.ratio.number()).round() as u64,
+        };
+        let settings = Settings {
+            errors_max: f64::from(spec.errors_max_permille) / 1000.0,
+            ratio_max: spec.ratio_max.number(),
+            hold: spec.interval.times(N_HELD),
+            ..Settings::default()
+        };
+        let known = scaled.changes.iter().rev().find(|change| change.why == Why::Errors);
+        let failed_at = state.watch.failed_at.or(known.map(|change| change.at));
+        let mut scaler = Scaler::resumed(self.policies().scaling, settings, scaled.ratio.number(), failed_at);
+        let decision = scaler.decide(&Interval { at: self.now, n_cores }, &seen);
+        if decision.why == Why::Errors
+            && let Some(state) = self.volatile.platforms.get_mut(&id)
+        {
+            state.watch.failed_at = Some(self.now);
+        }
+        let (before, after) = (scaled.ratio, Ratio::of(decision.after));
+        let is_new = !scaled.changes.is_empty() || after != Ratio::ONE;
+        if after != before || (by != scaled.by && is_new) {
+            let why = decision.why;
+            self.set_ratio(id, ScalingChange { at: self.now, before, after, by, why, seen, n_cores });
+        }
+        if by == ScalingWay::Placement {
+            self.step.effects.push(Effect::Scale { platform: id, ratio: Some(after), former: scaled.former });
+        }
+    }
+
+    /// Cores that tasks take or could take there: those that its pilots hold and those that are ready.
+    fn demand(&self, id: PlatformId) -> u64 {
+        let cores_of = |job: &JobId, n_tasks: u64| {
+            let cores = self.durable.jobs().get(job).map_or(0, |job| job.request.needs.resources.cores);
+            n_tasks.saturating_mul(cores.into())
+        };
+        let there = self.volatile.held_on.range((id, JobId(0))..=(id, JobId(u64::MAX)));
+        let held = there.map(|((_, job), n_tasks)| cores_of(job, *n_tasks));
+        let offered = self.durable.offered(id);
+        let fits = |job: &JobId| {
+            let job = self.durable.jobs().get(job).filter(|job| !job.is_paused);
+            job.is_some_and(|job| job.request.needs.resources.fits_in(&offered))
+        };
+        let ready = self.volatile.ready.iter().take(N_JOBS_LOOKED_AT).filter(|job| fits(job));
+        let ready = ready.filter_map(|job| Some(cores_of(job, self.volatile.jobs.get(job)?.ready.len())));
+        held.chain(ready).fold(0, u64::saturating_add)
+    }
+
+    /// Nobody wants other numbers of vCPUs any more.
+    fn unscale(&mut self, id: PlatformId) {
+        let Some(scaled) = self.durable.scaled(id).cloned() else { return };
+        if scaled.ratio != Ratio::ONE {
+            let (at, before, by) = (self.now, scaled.ratio, scaled.by);
+            let (after, why, seen) = (Ratio::ONE, Why::Fixed, Seen::default());
+            self.set_ratio(id, ScalingChange { at, before, after, by, why, seen, n_cores: 0 });
+        }
+        if !scaled.former.is_empty() {
+            self.step.effects.push(Effect::Scale { platform: id, ratio: None, former: scaled.former });
+            self.volatile.arm_scaling(id, self.now + RESTORE_AGAIN);
+        }
+    }
+
+    fn set_ratio(&mut self, id: PlatformId, change: ScalingChange) {
+        self.record(Record::PlatformScaled { platform: id, change: change.clone() });
+        let pilots: Vec<PilotId> = self.volatile.pilots.keys().copied().collect();
+        for pilot in pilots {
+            let Some(held) = self.durable.pilots().get(&pilot).filter(|held| held.platform == id) else {
+                continue;
+            };
+            let cores = held.node.capacity.cores;
+            if self.volatile.resize_pilot(self.durable, pilot) {
+                self.command(pilot, PilotCommand::Offer { cores });
+            }
+        }
+        if change.after > change.before {
+            self.volatile.guide.quotas.note_raised(id);
+        }
+        let platform = self.platform_name(id);
+        self.notify(Notice::PlatformScaled { platform, change });
+        self.stir_platforms();
+        self.volatile.stir_all();
+    }
+
+    /// What a cloud's hosts had when they were to be given so many vCPUs a core.
+    pub(super) fn ratios_answered(
+        &mut self,
+        id: PlatformId,
+        asked: Option<Ratio>,
+        result: Result<Vec<FoundProvider>, ScaleTrouble>,
+    ) {
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        state.watch.trouble = None;
+        let (found, asked) = match (result, asked) {
+            (Ok(found), Some(asked)) => (found, asked),
+            (Ok(_), None) => {
+                state.watch.set.clear();
+                return self.record(Record::RatiosRestored { platform: id, at: self.now });
+            }
+            (Err(ScaleTrouble::Refused(why)), Some(_)) => return self.fall_back(id, why),
+            (Err(ScaleTrouble::Refused(why) | ScaleTrouble::Unknown(why)), _) => {
+                state.watch.trouble = Some(why);
+                return;
+            }
+        };
+        let mut new = Vec::new();
+        for FoundProvider { provider, is_set } in found {
+            let before = is_set.then(|| state.watch.set.insert(provider.id.clone(), asked)).flatten();
+            if before.is_some_and(|before| !provider.has(before)) {
+                let why =
+                    format!("host {} has {} again: its configuration says so", provider.name, provider.ratio);
+                return self.fall_back(id, why);
+            }
+            if !is_set {
+                new.push(provider);
+            }
+        }
+        let is_known = |provider: &Provider| {
+            let scaled = self.durable.scaled(id);
+            scaled.is_some_and(|scaled| scaled.former.iter().any(|known| known.id == provider.id))
+        };
+        new.retain(|provider| !is_known(provider));
+        if !new.is_empty() {
+            let providers = new;
+            self.record(Record::RatiosFound { platform: id, providers, at: self.now });
+            let former = self.durable.scaled(id).map(|held| held.former.clone()).unwrap_or_default();
+            self.step.effects.push(Effect::Scale { platform: id, ratio: Some(asked), former });
+        }
+    }
+
+    /// The cloud's hosts keep what they have; from the next interval on pilots do it.
+    fn fall_back(&mut self, id: PlatformId, why: String) {
+        let platform = self.platform_name(id);
+        if let Some(state) = self.volatile.platforms.get_mut(&id) {
+            state.watch.set.clear();
+            state.watch.falls_back = Some(why.clone());
+            state.watch.trouble = Some(why.clone());
+        }
+        self.notify(Notice::ScalesItself { platform, why });
+    }
+
+    fn platform_name(&self, id: PlatformId) -> String {
+        self.durable.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone())
+    }
+}
+
+impl Volatile {
+    fn arm_scaling(&mut self, id: PlatformId, at: Time) {
+        let Some(state) = self.platforms.get_mut(&id) else { return };
+        if state.watch.due_at.is_none_or(|due_at| at < due_at) {
+            if let Some(due_at) = state.watch.due_at.replace(at) {
+                self.timers.remove(&(due_at, Timer::Scaling(id)));
+            }
+            self.timers.insert((at, Timer::Scaling(id)));
+        }
+    }
+}

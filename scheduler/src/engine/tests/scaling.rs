@@ -1,0 +1,298 @@
+//! How many vCPUs a core stands for: decided at the end of intervals, told to pilots or to a cloud's hosts.
+
+use super::*;
+use crate::{
+    engine::scaling::{FoundProvider, Provider, Ratio, ScaleTrouble},
+    ids::PlatformId,
+    policy::{Policies, distribution::Distribution, scaling::Scaling},
+};
+
+const INTERVAL: Span = Span::from_secs(60);
+const HERE: PlatformId = PlatformId(1);
+
+fn scaled(by: ScalingWay) -> PlatformSpec {
+    let scaling = ScalingSpec { by, ratio_max: Ratio(4000), errors_max_permille: 50, interval: INTERVAL };
+    PlatformSpec {
+        n_pilots_min: 1,
+        scaling: Some(scaling),
+        idle_timeout: Span::from_secs(9999),
+        ..platform(1, 2)
+    }
+}
+
+impl Scene {
+    /// Its pilot, of two cores.
+    fn scaled(&mut self, by: ScalingWay) -> PilotId {
+        self.attach(scaled(by));
+        let (allocation, tag) = self.submissions().pop().expect("a minimum of pilots is asked for");
+        let outcome = SubmitOutcome::Accepted("b1".into());
+        self.say(|_| Event::AllocationAnswered { allocation, outcome });
+        self.register(&tag, NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() })
+    }
+
+    /// Reports these as done; each used its core for so much of ten seconds.
+    fn done_with(&mut self, pilot: PilotId, job: JobId, tasks: &str, cpu_s: u64) -> PullAnswer {
+        let usage = Usage { started_us: 1, wall_us: 10 * SECOND, cpu_us: cpu_s * SECOND, memory_bytes: 1 };
+        let attempts = set(tasks).indices().map(|index| (index, 0, usage)).collect();
+        let successes = Successes::from_attempts(attempts);
+        self.report(pilot, JobReport { successes, ..JobReport::new(job) })
+    }
+
+    /// Time passes until the next decision, and the pilot is heard of.
+    fn interval(&mut self, pilot: PilotId) -> PullAnswer {
+        self.pull(pilot, hungry());
+        self.wait(INTERVAL.as_secs_f64() as u64);
+        self.pull(pilot, hungry()).expect("news, or an answer at once")
+    }
+
+    fn ratio(&self) -> u32 {
+        self.engine.durable().scaled(HERE).map_or(1000, |held| held.ratio.0)
+    }
+
+    fn n_held(&mut self, job: JobId) -> String {
+        self.counts(job)
+    }
+
+    /// What the cloud's hosts are to have, if they are told.
+    fn told(&self) -> Option<(Option<Ratio>, usize)> {
+        self.effects.iter().find_map(|effect| match effect {
+            Effect::Scale { ratio, former, .. } => Some((*ratio, former.len())),
+            _ => None,
+        })
+    }
+
+    fn hosts_had(&mut self, asked: Option<Ratio>, ratio: &str, is_set: bool) {
+        let provider = Provider { id: "u".into(), name: "host".into(), ratio: ratio.into() };
+        let result = Ok(vec![FoundProvider { provider, is_set }]);
+        self.say(|_| Event::RatiosAnswered { platform: HERE, asked, result });
+    }
+}
+
+#[test]
+fn a_pilot_whose_tasks_leave_its_cores_idle_offers_more_slots() {
+    let mut scene = Scene::new();
+    let pilot = scene.scaled(ScalingWay::Slots);
+    let job = scene.submit(job(100));
+    assert_eq!(scene.take(pilot), [(1, "0-1".into())]);
+    scene.done_with(pilot, job, "0-1", 1);
+    let answer = scene.interval(pilot);
+    assert_eq!((commands(&answer), scene.ratio()), (vec![PilotCommand::Offer { cores: 8 }], 4000));
+    assert_eq!(bundles(&answer), [(1, "4-9".into())], "eight at a time, two of which it had");
+    let reasons = scene.explain(Query::ExplainPlatform("here".into()));
+    let told = reasons.iter().map(Reason::to_string).find(|told| told.starts_with("scaling")).expect("told");
+    assert!(told.contains("here has 4 slots a core of its pilots, of at most 4; 1 until"), "{told}");
+    assert!(told.contains("2 attempts ended, 0 of them failed, its CPUs 10 % of the time"), "{told}");
+}
+
+#[test]
+fn what_runs_goes_on_where_there_are_fewer_slots_and_nothing_begins_meanwhile() {
+    let mut scene = Scene::new();
+    let pilot = scene.scaled(ScalingWay::Slots);
+    let job = scene.submit(JobRequest { retries: 9, ..job(100) });
+    scene.take(pilot);
+    scene.done_with(pilot, job, "0-1", 1);
+    scene.interval(pilot);
+    assert_eq!(scene.n_held(job), "active w90 p8 d2 f0 c0");
+    scene.fail(pilot, job, 4, FailureKind::MemoryLimit { limit_bytes: 1 });
+    let answer = scene.interval(pilot);
+    assert_eq!(scene.ratio(), 2000, "one of one attempts failed: half as many");
+    assert_eq!(commands(&answer).last(), Some(&PilotCommand::Offer { cores: 4 }));
+    let n_before = scene.n_held(job);
+    scene.done_with(pilot, job, "5-7", 5);
+    let n_after = scene.n_held(job);
+    assert_eq!((n_before.as_str(), n_after.as_str()), ("active w90 p8 d2 f0 c0", "active w90 p5 d5 f0 c0"));
+    scene.done_with(pilot, job, "8", 5);
+    assert_eq!(scene.n_held(job), "active w90 p4 d6 f0 c0");
+    scene.done_with(pilot, job, "9", 5);
+    assert_eq!(scene.n_held(job), "active w89 p4 d7 f0 c0", "there is room again");
+}
+
+#[test]
+fn no_task_wider_than_the_node_is_sent_to_its_slots() {
+    let mut scene = Scene::new();
+    let pilot = scene.scaled(ScalingWay::Slots);
+    let narrow = scene.submit(job(2));
+    scene.take(pilot);
+    let needs = TaskNeeds { resources: Resources::cores(3), ..job(1).needs };
+    let wide = scene.submit(JobRequest { needs, ..job(1) });
+    let fitting = scene.submit(job(50));
+    scene.done_with(pilot, narrow, "0-1", 1);
+    scene.interval(pilot);
+    assert_eq!(scene.ratio(), 4000);
+    assert_eq!(scene.n_held(wide), "active w1 p0 d0 f0 c0");
+    assert_eq!(scene.n_held(fitting), "active w42 p8 d0 f0 c0");
+}
+
+#[test]
+fn a_restart_keeps_the_slots_and_pilots_are_told_them_again() {
+    let mut scene = Scene::new();
+    let pilot = scene.scaled(ScalingWay::Slots);
+    let job = scene.submit(job(100));
+    scene.take(pilot);
+    scene.done_with(pilot, job, "0-1", 1);
+    scene.interval(pilot);
+    scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    let answer = scene.pull(pilot, Pull { epoch: 2, ..hungry() }).expect("a question");
+    let asked = answer.resync.expect("what it holds");
+    let holds = Some(crate::pull::Holdings { asked, tasks: vec![], templates: vec![] });
+    let answer = scene.pull(pilot, Pull { epoch: 2, part_seen: 0, holds, ..hungry() }).expect("news");
+    assert!(commands(&answer).contains(&PilotCommand::Offer { cores: 8 }), "{answer:?}");
+    assert_eq!(scene.engine.durable().pilots()[&pilot].node.capacity.cores, 8);
+}
+
+#[test]
+fn another_policy_or_no_scaling_at_all_leads_back_to_one_vcpu_a_core() {
+    for is_by_policy in [true, false] {
+        let mut scene = Scene::new();
+        let pilot = scene.scaled(ScalingWay::Slots);
+        let job = scene.submit(job(100));
+        scene.take(pilot);
+        scene.done_with(pilot, job, "0-1", 1);
+        scene.interval(pilot);
+        let before = Policies::default();
+        match is_by_policy {
+            true => {
+                let (by, policies) = ("ada".into(), Policies { scaling: Scaling::Fixed, ..before });
+                scene.say(|request| Event::PoliciesAsked { request, by, before, policies });
+                scene.interval(pilot);
+            }
+            false => scene.attach(PlatformSpec { scaling: None, ..scaled(ScalingWay::Slots) }),
+        }
+        scene.say(|_| Event::TimerFired);
+        assert_eq!(scene.ratio(), 1000, "by policy: {is_by_policy}");
+        assert_eq!(scene.engine.durable().pilots()[&pilot].node.capacity, Resources::cores(2));
+    }
+}
+
+#[test]
+fn what_a_clouds_hosts_had_is_written_down_before_they_are_given_anything() {
+    let mut scene = Scene::new();
+    let pilot = scene.scaled(ScalingWay::Placement);
+    let job = scene.submit(job(100));
+    scene.take(pilot);
+    scene.done_with(pilot, job, "0-1", 1);
+    scene.pull(pilot, hungry());
+    scene.wait(60);
+    let four = Some(Ratio(4000));
+    assert_eq!(scene.told(), Some((four, 0)));
+    scene.hosts_had(four, "16.0", false);
+    assert!(matches!(scene.records.last(), Some(Record::RatiosFound { .. })));
+    assert_eq!(scene.told(), Some((four, 1)), "now that they are known");
+    scene.hosts_had(four, "16.0", true);
+    assert_eq!(scene.told(), None);
+    assert_eq!(
+        scene.engine.durable().pilots()[&pilot].node.capacity,
+        Resources::cores(2),
+        "pilots are as before"
+    );
+    scene.say(|request| {
+        let change = PlatformChange::Mode(PlatformMode::Draining);
+        Event::PlatformChangeAsked { request, platform: "here".into(), change }
+    });
+    let reason = crate::pull::LeaveReason::Told;
+    scene.say(|request| Event::PilotLeft { request, pilot, session_nonce: None, report: None, reason });
+    scene.wait(6);
+    scene.say(|_| Event::PlatformListed { platform: HERE, asked_at: Time(u64::MAX), result: Ok(vec![]) });
+    scene.say(|request| {
+        let change = PlatformChange::Mode(PlatformMode::Detached);
+        Event::PlatformChangeAsked { request, platform: "here".into(), change }
+    });
+    assert_eq!((scene.told(), scene.ratio()), (Some((None, 1)), 1000), "detached: they get theirs again");
+    scene.wait(60);
+    assert_eq!(scene.told(), Some((None, 1)), "asked again until the cloud has answered");
+    scene.hosts_had(None, "4.0", true);
+    scene.wait(120);
+    assert_eq!(scene.told(), None);
+}
+
+#[test]
+fn where_hosts_take_their_vcpus_back_pilots_offer_slots() {
+    let four = Some(Ratio(4000));
+    for is_refused in [true, false] {
+        let mut scene = Scene::new();
+        let pilot = scene.scaled(ScalingWay::Placement);
+        let job = scene.submit(job(100));
+        scene.take(pilot);
+        scene.done_with(pilot, job, "0-1", 1);
+        scene.pull(pilot, hungry());
+        scene.wait(60);
+        match is_refused {
+            true => {
+                let result = Err(ScaleTrouble::Refused("403 Policy".into()));
+                scene.say(|_| Event::RatiosAnswered { platform: HERE, asked: four, result });
+            }
+            false => {
+                scene.hosts_had(four, "1.0", false);
+                scene.hosts_had(four, "1.0", true);
+                scene.interval(pilot);
+                assert_eq!(scene.engine.durable().pilots()[&pilot].node.capacity.cores, 2);
+                scene.hosts_had(four, "1.0", true);
+            }
+        }
+        let is_told = |effect: &Effect| matches!(effect, Effect::Notify(Notice::ScalesItself { .. }));
+        assert!(scene.effects.iter().any(is_told), "{:?}", scene.effects);
+        let answer = scene.interval(pilot);
+        assert_eq!(commands(&answer), [PilotCommand::Offer { cores: 8 }], "refused: {is_refused}");
+        let reasons = scene.explain(Query::ExplainPlatform("here".into()));
+        assert!(reasons.iter().any(|reason| matches!(reason, Reason::NotScaled { .. })), "{reasons:?}");
+    }
+}
+
+#[test]
+fn servers_that_fail_count_and_those_without_room_do_not() {
+    for lacks_room in [true, false] {
+        let mut scene = Scene::new();
+        scene.attach(scaled(ScalingWay::Slots));
+        for n in 0..3 {
+            let Some((allocation, tag)) = scene.submissions().pop() else { panic!("asked for") };
+            let batch_id = format!("b{n}");
+            let outcome = SubmitOutcome::Accepted(batch_id.clone());
+            scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+            scene.wait(6);
+            let (is_ended, is_running, trouble) = (false, false, Some("it failed".into()));
+            let entry =
+                ListedAllocation { n_nodes: None, tag, batch_id, is_ended, is_running, trouble, lacks_room };
+            let asked_at = scene.now;
+            scene.say(|_| Event::PlatformListed { platform: HERE, asked_at, result: Ok(vec![entry]) });
+            scene.say(|_| Event::PlatformListed { platform: HERE, asked_at, result: Ok(vec![]) });
+            while scene.submissions().is_empty() {
+                scene.wait(1);
+            }
+        }
+        let (allocation, tag) = scene.submissions().pop().expect("asked for");
+        let outcome = SubmitOutcome::Accepted("b".into());
+        scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+        let pilot = scene.register(&tag, NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() });
+        let job = scene.submit(job(100));
+        scene.take(pilot);
+        scene.done_with(pilot, job, "0-1", 1);
+        scene.interval(pilot);
+        assert_eq!(scene.ratio(), if lacks_room { 4000 } else { 1000 });
+    }
+}
+
+#[test]
+fn a_law_with_weights_gives_some_to_a_platform_that_was_raised() {
+    let mut scene = Scene::new();
+    let before = Policies::default();
+    let policies = Policies { distribution: Some(Distribution::Adaptive2016), ..before };
+    scene.say(|request| Event::PoliciesAsked { request, by: "ada".into(), before, policies });
+    let pilot = scene.scaled(ScalingWay::Slots);
+    scene.attach(PlatformSpec { name: "there".into(), n_pilots_min: 1, ..platform(1, 2) });
+    let (allocation, tag) = scene.submissions().pop().expect("a minimum of pilots is asked for");
+    scene.say(|_| Event::AllocationAnswered { allocation, outcome: SubmitOutcome::Accepted("b2".into()) });
+    scene.register(&tag, NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() });
+    let job = scene.submit(job(1000));
+    scene.take(pilot);
+    let weight =
+        |scene: &mut Scene| match scene.say(|request| Event::Asked { request, query: Query::Weights }) {
+            Some(Answer::Weights(view)) => view.kinds[0].platforms[0].weight,
+            other => panic!("{other:?}"),
+        };
+    let first = weight(&mut scene);
+    scene.done_with(pilot, job, "0-1", 1);
+    scene.interval(pilot);
+    assert_eq!(scene.ratio(), 4000);
+    scene.wait(5);
+    assert!(weight(&mut scene) > first + 0.09, "{first} and {}", weight(&mut scene));
+}
