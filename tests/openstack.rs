@@ -255,6 +255,9 @@ fn a_clouds_hosts_have_more_vcpus_or_fewer_and_at_the_end_those_of_before() {
 
     // A manager that dies has what the hosts had written down.
     scene.kill_manager();
+    scene
+        .sandbox
+        .write("manager.yaml", &format!("platforms:\n  - {{cores: 2, poll_interval: 1s, {fields}}}\n"));
     scene.serve();
     let said = scene.sandbox.ok(&["platform", "detach", "cloud", "--now"]);
     assert!(said.contains("is detached"), "{said}");

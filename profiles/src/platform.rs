@@ -366,7 +366,7 @@ impl PlatformForm {
                  NAME`, or `all`"
             )),
             (false, true, Some(found)) => Err(format!(
-                "found the aggregate or its cloud `{found}` of `{name}`, which nothing uses; say `scaling: {{by: \
+                "found openstack.aggregate or aggregate_cloud `{found}` of `{name}`, which nothing uses; say `scaling: {{by: \
                  placement, ratio_max: 4}}`, or leave it out"
             )),
             _ => Ok(()),
