@@ -225,6 +225,7 @@ fn a_clouds_hosts_have_more_vcpus_or_fewer_and_at_the_end_those_of_before() {
     sandbox.write("manager.yaml", &format!("platforms: [{{cores: 2, {fields}}}]\n"));
     let checked = sandbox.ok(&["platform", "check", "cloud", "--config", "manager.yaml"]);
     assert!(checked.contains("hosts compute1 (4 cores, 4.0 vCPUs each)"), "{checked}");
+    assert_eq!(cloud.ratio_of("compute1"), 4.0, "a look changes nothing");
 
     // Nova's compute writes the same records: whoever is second reads again.
     let conflict = "{\"errors\": [{\"status\": 409, \"code\": \"placement.concurrent_update\"}]}";

@@ -14,7 +14,7 @@ use adapters::command::{AllocationRequest, BatchState};
 use scheduler::{
     engine::{
         interface::{Event, ListedAllocation, PlatformSpec, SubmitOutcome},
-        scaling::{Provider, Ratio},
+        scaling::{Provider, Ratio, ScaleTrouble},
     },
     ids::{AllocationId, PlatformId},
     time::Time,
@@ -144,6 +144,9 @@ async fn work(mut worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>, n_
             Order::List { platform } => Some(worker.list(platform).await),
             Order::Scale { platform, ratio, former } => {
                 let result = worker.place.scale(ratio, &former).await;
+                if let Err(ScaleTrouble::Refused(why) | ScaleTrouble::Unknown(why)) = &result {
+                    tracing::warn!(platform = worker.spec.name, why, "hosts were not given other vCPUs");
+                }
                 Some(Event::RatiosAnswered { platform, asked: ratio, result })
             }
             Order::Cancel { batch_ids, .. } => {

@@ -45,6 +45,8 @@ pub(super) async fn run(
         walltime,
         poll_interval,
         idle_timeout,
+        // A look changes nothing of the hosts.
+        scaling: None,
         ..spec
     };
     config.platforms = vec![(spec, site)];
