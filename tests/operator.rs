@@ -48,6 +48,24 @@ fn a_budget_holds_until_it_is_raised() {
 }
 
 #[test]
+fn money_is_spent_until_there_is_none_left() {
+    let sandbox = Sandbox::new();
+    let priced = MANAGER.replace("core_hours: 2.5", "price: {core_hour: 0.5, currency: EUR}, budget: 1.2");
+    sandbox.write("manager.yaml", &priced);
+    sandbox.write("job.yaml", JOB);
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    sandbox.ok(&["submit", "job.yaml"]);
+    until("two pilots are there", || platform(&sandbox)["n_pilots"] == 2);
+    let shown = sandbox.ok(&["platform", "show", "here"]);
+    assert!(shown.contains("of 1.20 EUR: 0.00 EUR spent, 1.00 kept"), "{shown}");
+    assert!(shown.contains("one more costs 0.50 (budget)"), "{shown}");
+    let limits = sandbox.ok(&["platform", "limits", "here", "--budget", "1.5"]);
+    assert!(limits.contains("budget                  1.50 EUR"), "{limits}");
+    until("a third is there", || allocations(&sandbox).len() == 3);
+    ends(&sandbox, manager);
+}
+
+#[test]
 fn a_users_budget_holds_until_it_is_raised() {
     let (sandbox, manager) = serve();
     sandbox.ok(&["platform", "limits", "here", "--user-core-hours", "0.0003"]);
@@ -297,7 +315,7 @@ fn a_policy_is_set_while_the_manager_runs_and_goes_on_until_the_configuration_sa
     let manager = serve();
     assert_eq!(
         words(),
-        "allocation=none\naffinity=rpa\ndistribution=adaptive\nplacement=none\nmatching=fifo\nbundling=guided\nmapping=none\n"
+        "allocation=none\naffinity=rpa\ndistribution=adaptive\nplacement=none\nmatching=fifo\nbundling=guided\nmapping=none\nscaling=measured\n"
     );
     let set = |layer: &str, policy: &str| sandbox.ok(&["policies", "set", layer, policy]);
     assert_eq!(set("matching", "alstb"), "matching is alstb now, it was fifo\n");

@@ -71,6 +71,7 @@ pub fn local_platform(capacity: Resources, n_pilots_max: u32, idle_timeout: Span
         poll_interval: Span::from_secs(10),
         limits: PlatformLimits::default(),
         scaling: None,
+        price: None,
     }
 }
 

@@ -208,7 +208,9 @@ impl Attacher {
 /// A platform as it was read before, but with what is said now of how many pilots are wanted, and when.
 fn with_demand(held: &PlatformSpec, read: &PlatformSpec) -> PlatformSpec {
     let PlatformSpec { n_pilots_min, n_pilots_max, idle_timeout, poll_interval, limits, scaling, .. } = *read;
-    PlatformSpec { n_pilots_min, n_pilots_max, idle_timeout, poll_interval, limits, scaling, ..held.clone() }
+    let price = read.price.clone();
+    let demand = PlatformSpec { n_pilots_min, n_pilots_max, idle_timeout, poll_interval, ..held.clone() };
+    PlatformSpec { limits, scaling, price, ..demand }
 }
 
 /// The same, in which limits that operators have set since stay where the file says what it said before.
@@ -228,6 +230,7 @@ fn with_changes(held: &PlatformSpec, read: &PlatformSpec, view: &PlatformView) -
             ),
             core_time_max: newer(old.core_time_max, new.core_time_max, set.core_time_max),
             user_core_time_max: newer(old.user_core_time_max, new.user_core_time_max, set.user_core_time_max),
+            cost_max: newer(old.cost_max, new.cost_max, set.cost_max),
         },
         ..with_demand(held, read)
     }

@@ -3,6 +3,7 @@
 pub mod application;
 pub mod cloud;
 pub mod platform;
+pub mod price;
 pub mod quantity;
 pub mod scaling;
 pub mod site;

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::{
     cloud::Cloud,
+    price::{Amount, Price},
     quantity::{Bytes, CoreHours, Duration},
     scaling::Scaling,
     site::{self, Reach, ResourceNames, Site},
@@ -120,6 +121,8 @@ struct PlatformForm {
     gpu_resource: Option<String>,
     openstack: Option<Cloud>,
     scaling: Option<Scaling>,
+    price: Option<Price>,
+    budget: Option<Amount>,
 }
 
 impl PlatformProfile {
@@ -168,7 +171,9 @@ impl PlatformProfile {
         if capacity.cores == 0 {
             return Err(PlatformError::NoCores { platform: form.name.clone() });
         }
+        let price = form.price.as_ref().map(|price| price.known(capacity.cores));
         Ok(PlatformSpec {
+            price,
             name: form.name.clone(),
             adapter: form.adapter.clone(),
             capacity,
@@ -185,6 +190,7 @@ impl PlatformProfile {
                 n_submissions_per_minute: form.submissions_per_minute,
                 core_time_max: form.core_hours.map(|budget| budget.0),
                 user_core_time_max: form.user_core_hours.map(|budget| budget.0),
+                cost_max: form.budget.map(|budget| budget.0),
             },
             scaling: form.scaling.map(|scaling| scaling.spec()),
         })
@@ -446,6 +452,20 @@ impl TryFrom<PlatformForm> for PlatformProfile {
             return Err(format!(
                 "found core_hours and no walltime of `{name}`; say how long a pilot may live, or nobody knows what it costs"
             ));
+        }
+        match (form.budget, &form.price, form.walltime) {
+            (Some(_), None, _) => {
+                return Err(format!(
+                    "found budget and no price of `{name}`; say what it costs: `price: {{core_hour: 0.04, currency: EUR}}`"
+                ));
+            }
+            (Some(_), Some(_), None) => {
+                return Err(format!(
+                    "found budget and no walltime of `{name}`; say how long a pilot may live, or nobody knows what it \
+                     costs"
+                ));
+            }
+            _ => {}
         }
         if form.poll_interval.0 == Span::ZERO {
             return Err(format!("found poll_interval 0 of `{name}`; write 1s or more"));

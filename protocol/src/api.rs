@@ -352,6 +352,9 @@ pub struct LimitsRequest {
     /// Core-hours of the tasks of any one user.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "said")]
     pub user_core_hours: Option<Option<f64>>,
+    /// What all allocations may cost, in the platform's currency.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    pub budget: Option<Option<f64>>,
 }
 
 /// What is there, be it `null`.

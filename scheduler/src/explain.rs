@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     engine::{
         interface::{PlatformMode, ScalingWay},
+        price::Money,
         scaling::{Ratio, ScalingChange},
     },
     ids::{JobId, PilotId},
@@ -180,6 +181,14 @@ pub enum Reason {
         most: Span,
         each: Span,
     },
+    MoneySpent {
+        platform: String,
+        spent: Money,
+        committed: Money,
+        most: Money,
+        each: Money,
+        currency: String,
+    },
     UserBudgetSpent {
         platform: String,
         user: String,
@@ -346,6 +355,7 @@ impl Reason {
             | Reason::QueueFull { .. }
             | Reason::AskedOften { .. }
             | Reason::BudgetSpent { .. }
+            | Reason::MoneySpent { .. }
             | Reason::UserBudgetSpent { .. } => self.write_about_limits(f),
             Reason::NoWeights { .. }
             | Reason::Weights { .. }
@@ -400,6 +410,10 @@ impl Reason {
                 core_hours(*spent),
                 core_hours(*committed),
                 core_hours(*each)
+            ),
+            Reason::MoneySpent { platform, spent, committed, most, each, currency } => write!(
+                f,
+                "of {most} {currency} on {platform}, {spent} are spent and {committed} are kept for allocations that are there; one more costs {each} (budget)"
             ),
             Reason::UserBudgetSpent { platform, user, used, held, most } => write!(
                 f,
@@ -582,6 +596,7 @@ impl Reason {
             | Reason::QueueFull { .. }
             | Reason::AskedOften { .. }
             | Reason::BudgetSpent { .. }
+            | Reason::MoneySpent { .. }
             | Reason::UserBudgetSpent { .. }
             | Reason::NoWeights { .. }
             | Reason::Weights { .. }

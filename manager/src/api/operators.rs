@@ -1,7 +1,7 @@
 //! What operators ask of platforms and allocations.
 
 use axum::{extract::State, http::StatusCode, response::Response};
-use profiles::{platform::N_PILOTS_MAX, quantity::core_hours};
+use profiles::{platform::N_PILOTS_MAX, price::amount, quantity::core_hours};
 use protocol::api::{
     Allocations, AllocationsQuery, CancelRequest, DeclareRequest, ForgetRequest, LimitsRequest, Profiles,
     ReloadRequest,
@@ -188,9 +188,20 @@ fn changed(held: &PlatformView, request: &LimitsRequest) -> Result<PlatformChang
         Some(None) => Ok(None),
         None => Ok(now),
     };
-    if matches!(request.core_hours, Some(Some(_))) && held.walltime.is_none() {
+    let cost_max = match request.budget {
+        Some(Some(_)) if held.cost.is_none() => {
+            return Err(format!("budget: {} has no price; give it one in manager.yaml", held.name));
+        }
+        Some(Some(number)) => Some(amount(number).map_err(|what| format!("budget: {what}"))?),
+        Some(None) => None,
+        None => held.limits.cost_max,
+    };
+    let wants_end = [("core_hours", request.core_hours), ("budget", request.budget)]
+        .into_iter()
+        .find(|(_, said)| matches!(said, Some(Some(_))));
+    if let (Some((field, _)), None) = (wants_end, held.walltime) {
         return Err(format!(
-            "core_hours: {} has no walltime, so nobody knows what a pilot costs; give it one in manager.yaml",
+            "{field}: {} has no walltime, so nobody knows what a pilot costs; give it one in manager.yaml",
             held.name
         ));
     }
@@ -218,6 +229,7 @@ fn changed(held: &PlatformView, request: &LimitsRequest) -> Result<PlatformChang
                 request.user_core_hours,
                 held.limits.user_core_time_max,
             )?,
+            cost_max,
         },
     })
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     declared::Declared,
     policies::PoliciesView,
+    price::{Money, Price},
     profile::ProfileView,
     record::Record,
     scaling::{FoundProvider, Provider, Ratio, ScaleTrouble, ScalingChange},
@@ -72,6 +73,9 @@ pub struct PlatformLimits {
     /// Cores × time of the tasks of any one user: what those took that pilots have reported, and what those are
     /// expected to take that pilots hold. No more of them begin than it allows.
     pub user_core_time_max: Option<Span>,
+    /// What all allocations may cost, those that have ended and, with their whole walltime, those that are there.
+    /// Nothing is asked for without a walltime. Of a platform without a price nothing.
+    pub cost_max: Option<Money>,
 }
 
 /// What an operator wants of a platform.
@@ -125,6 +129,9 @@ pub struct PlatformSpec {
     /// How its cores may stand for more vCPUs than one each; `None`: they do not.
     #[serde(default)]
     pub scaling: Option<ScalingSpec>,
+    /// What it costs, if that is known.
+    #[serde(default)]
+    pub price: Option<Price>,
 }
 
 /// How a platform's cores may stand for more vCPUs than one each.

@@ -51,6 +51,17 @@ pub(super) fn room(durable: &Durable, id: PlatformId, spec: &PlatformSpec, now: 
     if let Some(most) = limits.core_time_max {
         room.narrow(n_affordable(census, spec, most), budget(census, spec, most));
     }
+    if let Some((price, most)) = spec.price.as_ref().zip(limits.cost_max) {
+        let reason = Reason::MoneySpent {
+            platform: spec.name.clone(),
+            spent: price.of(census.spent()),
+            committed: price.of(census.committed()),
+            most,
+            each: price.of(taken_by_one(spec)),
+            currency: price.currency.clone(),
+        };
+        room.narrow(n_affordable(census, spec, price.affords(most)), reason);
+    }
     room
 }
 
@@ -129,12 +140,16 @@ fn asked_within_a_minute(durable: &Durable, id: PlatformId, now: Time) -> (usize
 
 fn n_affordable(census: Census, spec: &PlatformSpec, most: Span) -> usize {
     let left = u128::from(most.0).saturating_sub(census.spent_us + census.committed_us);
-    let each = spec.walltime.map_or(Span::ZERO, |walltime| walltime.times(spec.cores_of_allocation().into()));
-    left.checked_div(each.0.into()).map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX))
+    left.checked_div(taken_by_one(spec).0.into()).map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX))
+}
+
+/// Cores × time of one more allocation that stays for its whole walltime.
+fn taken_by_one(spec: &PlatformSpec) -> Span {
+    spec.walltime.unwrap_or_default().times(spec.cores_of_allocation().into())
 }
 
 fn budget(census: Census, spec: &PlatformSpec, most: Span) -> Reason {
     let (spent, committed) = (census.spent(), census.committed());
-    let each = spec.walltime.unwrap_or_default().times(spec.cores_of_allocation().into());
+    let each = taken_by_one(spec);
     Reason::BudgetSpent { platform: spec.name.clone(), spent, committed, most, each }
 }

@@ -9,6 +9,7 @@ pub mod experience;
 pub mod fairness;
 pub mod interface;
 pub mod policies;
+pub mod price;
 pub mod profile;
 pub mod record;
 pub mod scaling;

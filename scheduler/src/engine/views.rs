@@ -11,6 +11,7 @@ use super::{
         Answer, PlatformLimits, PlatformMode, PlatformSpec, Query, Refusal, ScalingSpec, ScalingWay,
         TaskFilter,
     },
+    price::{Money, Price},
     record::CancelCause,
     scaling::{Ratio, Scaled, ScalingChange},
     settings::Settings,
@@ -163,6 +164,19 @@ pub struct PlatformView {
     /// How its cores may stand for more vCPUs than one each.
     #[serde(default)]
     pub scaling: Option<ScalingView>,
+    /// What it costs, if that is known.
+    #[serde(default)]
+    pub cost: Option<CostView>,
+}
+
+/// What a platform costs.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[allow(missing_docs)] // The words of the design page; all but the price in millionths of its currency.
+pub struct CostView {
+    pub price: Price,
+    pub spent: Money,
+    pub committed: Money,
 }
 
 impl PlatformView {
@@ -450,6 +464,11 @@ impl<'a> Reader<'a> {
             wait_mean: self.durable.waits(id).mean_s().map(Span::from_secs_f64),
             n_waits: self.durable.waits(id).n,
             scaling: self.scaling(id, spec),
+            cost: spec.price.clone().map(|price| CostView {
+                spent: price.of(census.spent()),
+                committed: price.of(census.committed()),
+                price,
+            }),
         })
     }
 

@@ -367,6 +367,7 @@ impl SitePlan {
             poll_interval: Span::from_secs(luck.pick(&[2, 30])),
             limits: PlatformLimits::default(),
             scaling: None,
+            price: None,
         };
         // One without end at least: the longest task must fit somewhere.
         let walltime = spec.walltime.filter(|_| n > 0);

@@ -91,6 +91,7 @@ fn site(platform: &Platform) -> SitePlan {
             poll_interval: platform.poll_interval,
             limits: PlatformLimits::default(),
             scaling: None,
+            price: None,
         },
         // Waits come from the model.
         queue_wait_max: Span::ZERO,

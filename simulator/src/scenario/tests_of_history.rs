@@ -62,6 +62,7 @@ fn durable() -> Durable {
         poll_interval: Span::from_secs(30),
         limits: PlatformLimits::default(),
         scaling: None,
+        price: None,
     };
     let node = NodeFacts {
         hostname: "n1".into(),

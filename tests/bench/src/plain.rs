@@ -25,6 +25,7 @@ pub fn platform(n_pilots: u32, cores: u32) -> PlatformSpec {
         poll_interval: Span::from_secs(10),
         limits: PlatformLimits::default(),
         scaling: None,
+        price: None,
     }
 }
 

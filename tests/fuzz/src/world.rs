@@ -88,6 +88,7 @@ fn platform() -> PlatformSpec {
         poll_interval: Span::from_secs(10),
         limits: PlatformLimits::default(),
         scaling: None,
+        price: None,
     }
 }
 

@@ -124,6 +124,7 @@ fn platform(n: u32) -> PlatformSpec {
         poll_interval: POLL_INTERVAL,
         limits: PlatformLimits::default(),
         scaling: None,
+        price: None,
     }
 }
 

@@ -18,6 +18,7 @@ Examples:
   pilotfish platform limits cluster --pilots-max 50 --queued-max 10
   pilotfish platform limits cluster --core-hours 5000
   pilotfish platform limits cluster --core-hours none --user-core-hours 500
+  pilotfish platform limits cloud --budget 250
 
 What is set here is true until a manager starts: it takes limits from its manager.yaml.";
 
@@ -43,6 +44,9 @@ pub struct LimitsArgs {
     /// Core-hours of the tasks of any one user
     #[arg(long, value_name = "HOURS|none", allow_negative_numbers = true, value_parser = parse_hours)]
     user_core_hours: Option<Most<f64>>,
+    /// What all pilots together may cost, past and present, in the platform's currency
+    #[arg(long, value_name = "AMOUNT|none", allow_negative_numbers = true, value_parser = parse::<f64>)]
+    budget: Option<Most<f64>>,
     #[command(flatten)]
     view: ViewArgs,
 }
@@ -82,6 +86,7 @@ pub(super) async fn run(args: &LimitsArgs) -> Result<Outcome, Failure> {
         submissions_per_minute: args.submissions_per_minute.map(|most| most.0),
         core_hours: args.core_hours.map(|most| most.0),
         user_core_hours: args.user_core_hours.map(|most| most.0),
+        budget: args.budget.map(|most| most.0),
     };
     let platform = match request == LimitsRequest::default() {
         true => super::find(&Reader::open(&args.view.place).await?.client, &args.name).await?,
@@ -116,8 +121,12 @@ fn table(platform: &PlatformView) -> Table {
             super::show::users(platform),
         ),
     ];
+    let cost = platform.cost.as_ref().map(|cost| {
+        let most = platform.limits.cost_max.map(|most| format!("{most} {}", cost.price.currency));
+        ("budget", most.unwrap_or("none".to_owned()), super::show::cost(cost))
+    });
     let mut table = Table::new(&["LIMIT", ">MOST", "NOW"]);
-    for (name, most, now) in rows {
+    for (name, most, now) in rows.into_iter().chain(cost) {
         table.row(vec![name.into(), most.into(), now.into()]);
     }
     table

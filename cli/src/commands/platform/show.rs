@@ -5,7 +5,10 @@ use std::cmp::Reverse;
 use clap::Args;
 use protocol::api::ReasonRow;
 use scheduler::{
-    engine::{interface::PlatformMode, views::PlatformView},
+    engine::{
+        interface::PlatformMode,
+        views::{CostView, PlatformView},
+    },
     explain::core_hours,
     time::Span,
 };
@@ -92,6 +95,12 @@ fn facts(platform: &PlatformView, is_live: bool, reasons: &[ReasonRow]) -> Facts
     let budget =
         platform.limits.core_time_max.map_or(String::new(), |most| format!("of {}: ", core_hours(most)));
     facts.add("core-hours", format!("{budget}{spent} spent, {kept} kept for allocations that are there"));
+    let money = platform.cost.as_ref().map(|cost| {
+        let currency = &cost.price.currency;
+        let most = platform.limits.cost_max.map_or(String::new(), |most| format!("of {most} {currency}: "));
+        format!("{most}{}, at {} {currency} a core-hour", self::cost(cost), cost.price.core_hour)
+    });
+    facts.add_some("cost", money);
     let wait = platform.wait_mean.map(|wait| {
         format!(
             "about {} for the first pilot ({} so far)",
@@ -114,6 +123,12 @@ pub(in crate::commands) fn left(platform: &PlatformView) -> String {
     let why = platform.last_failure.as_ref().map(|what| format!("; it does not work: {what}"));
     let pilots = counted(platform.n_pilots_there, "pilot");
     format!("{pilots} there or asked for{}", why.unwrap_or_default())
+}
+
+/// What is spent, and what is kept.
+pub(super) fn cost(cost: &CostView) -> String {
+    let CostView { spent, committed, price } = cost;
+    format!("{spent} {} spent, {committed} kept for allocations that are there", price.currency)
 }
 
 /// `ada 1.5, bob 0.2`: core-hours of those whose tasks took most.

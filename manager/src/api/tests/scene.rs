@@ -195,6 +195,7 @@ impl Scene {
             poll_interval: Span::from_secs(10),
             limits: PlatformLimits::default(),
             scaling: None,
+            price: None,
         };
         self.handle.ask(|request| Event::PlatformAttached { request, spec }).await.unwrap();
         let tag = timeout(PATIENCE, self.tags.recv()).await.expect("an allocation").unwrap();

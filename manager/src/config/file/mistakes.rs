@@ -18,7 +18,7 @@ const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
 const LISTEN_FIELDS: [&str; 3] = ["host", "port", "name"];
 const POLICY_FIELDS: [&str; 8] =
     ["allocation", "affinity", "distribution", "placement", "matching", "bundling", "mapping", "scaling"];
-const PLATFORM_FIELDS: [&str; 33] = [
+const PLATFORM_FIELDS: [&str; 35] = [
     "name",
     "adapter",
     "cores",
@@ -52,6 +52,8 @@ const PLATFORM_FIELDS: [&str; 33] = [
     "gpu_resource",
     "openstack",
     "scaling",
+    "price",
+    "budget",
 ];
 const LIMIT_FIELDS: [&str; 16] = [
     "heartbeat_limit",

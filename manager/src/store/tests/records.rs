@@ -49,6 +49,7 @@ pub(super) fn platform_attached(platform: u64) -> Record {
         poll_interval: Span::from_secs(1),
         limits: PlatformLimits::default(),
         scaling: None,
+        price: None,
     };
     Record::PlatformAttached { platform: PlatformId(platform), spec, at: Time(1) }
 }

@@ -1,6 +1,7 @@
 //! What operators allow of platforms, and ask of them and their allocations.
 
 use super::*;
+use crate::engine::price::{Money, Price};
 use crate::{
     engine::record::DrainCause,
     explain::core_hours,
@@ -201,6 +202,24 @@ fn without_a_walltime_a_budget_allows_nothing() {
     scene.attach(PlatformSpec { limits: core_hours_max(1000), ..platform(10, 2) });
     scene.submit(job(100));
     assert_eq!(scene.n_asked(), 0);
+}
+
+#[test]
+fn money_is_spent_by_core_hours_and_no_more_than_there_is() {
+    let mut scene = Scene::new();
+    let limits = PlatformLimits { cost_max: Some(Money(5_000_000)), ..PlatformLimits::default() };
+    let price = Some(Price { core_hour: Money(1_000_000), currency: "EUR".into() });
+    scene.attach(PlatformSpec { price: price.clone(), ..limited(limits) });
+    scene.submit(job(100));
+    assert_eq!(scene.n_asked(), 2, "each takes two core-hours");
+    let told = scene.explain(Query::ExplainPlatform("here".into()))[0].to_string();
+    assert_eq!(
+        told,
+        "of 5.00 EUR on here, 0.00 are spent and 4.00 are kept for allocations that are there; one more costs 2.00 (budget)"
+    );
+    // Without a price nobody knows what is spent, and nothing else binds.
+    scene.attach(PlatformSpec { price: None, ..limited(limits) });
+    assert!(scene.n_asked() > 0);
 }
 
 #[test]

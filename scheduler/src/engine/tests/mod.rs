@@ -78,6 +78,7 @@ fn platform(n_pilots_max: u32, cores: u32) -> PlatformSpec {
         poll_interval: Span::from_secs(5),
         limits: PlatformLimits::default(),
         scaling: None,
+        price: None,
     }
 }
 
