@@ -68,6 +68,12 @@ pub fn program() -> PathBuf {
     program
 }
 
+/// A port that is free now.
+pub fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    listener.local_addr().expect("its address").port()
+}
+
 /// A folder of its own, home included, and whatever was started in it, killed at the end.
 pub struct Sandbox {
     folder: TempDir,
@@ -114,7 +120,12 @@ impl Sandbox {
 
     /// `pilotfish` with these arguments, in this sandbox.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program());
+        self.command_of(&program(), arguments)
+    }
+
+    /// The same of another copy of it.
+    pub fn command_of(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(arguments)
             .current_dir(self.path())

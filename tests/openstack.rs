@@ -7,7 +7,8 @@ use serde_json::Value;
 use tests::{
     Sandbox,
     between::{Between, Fate, answer},
-    openstack::OpenStack,
+    free_port,
+    openstack::{OpenStack, installed},
     scene::Scene,
     text, until,
 };
@@ -288,4 +289,31 @@ fn where_novas_configuration_fixes_the_vcpus_pilots_offer_more_slots() {
     until("they are used", || n_running() > Some(4));
     scene.sandbox.ok(&["cancel", "1"]);
     scene.stops();
+}
+
+#[test]
+fn a_real_machine_boots_fetches_the_agent_works_and_turns_itself_off() {
+    let sandbox = Sandbox::new();
+    let Some(cloud) = OpenStack::start(&sandbox, &[("OPENSTACK_TEST_VM", "qemu")]) else { return };
+    // The host is there under another address, and what has debug information does not fit into its memory.
+    let program = installed(&sandbox);
+    let port = free_port();
+    let fields = cloud.fields("flavor: p1.small", &format!("reach: 'http://10.0.2.2:{port}'"));
+    let fields = fields.replace("memory: 300MiB", "memory: 100MiB").replace("pilots_max: 2", "pilots_max: 1");
+    sandbox.write(
+        "manager.yaml",
+        &format!("listen: {{port: {port}}}\nplatforms: [{{cores: 1, poll_interval: 1s, idle_timeout: 1s, {fields}}}]\n"),
+    );
+    let serve = sandbox.command_of(&program, &["serve", "--config", "manager.yaml"]);
+    let manager = sandbox.serve(serve);
+    sandbox.write("job.yaml", "command: uname -n\nworkdir: scratch\nsweep: {n: {range: [1, 20]}}\n");
+    sandbox.ok(&["submit", "job.yaml", "--wait"]);
+    let said = sandbox.ok(&["logs", "1.0"]);
+    let tag = sandbox.json(&["allocation", "list", "--all"])[0]["tag"].as_str().expect("a tag").to_owned();
+    assert!(said.starts_with(&tag), "the machine has its server's name: {said}");
+    until("it has turned itself off and is deleted", || cloud.servers().is_empty());
+    let wrote = sandbox.read(&format!("home/.pilotfish/default/pilots/{tag}/job.log"));
+    assert!(wrote.contains(": OK") && wrote.contains("registered"), "its console is kept: {wrote}");
+    sandbox.ok(&["stop"]);
+    assert_eq!(manager.wait(), Some(0), "{}", sandbox.read("serve.err"));
 }

@@ -334,14 +334,14 @@ fn a_policy_is_set_while_the_manager_runs_and_goes_on_until_the_configuration_sa
     let manager = serve();
     assert_eq!(
         words(),
-        "allocation=pa-rr-4\naffinity=rpa\ndistribution=adaptive\nplacement=none\nmatching=alstb\nbundling=guided\nmapping=none\n"
+        "allocation=pa-rr-4\naffinity=rpa\ndistribution=adaptive\nplacement=none\nmatching=alstb\nbundling=guided\nmapping=none\nscaling=measured\n"
     );
     ends(&sandbox, manager);
     sandbox.write("manager.yaml", "policies: {bundling: single}\n");
     let manager = serve();
     assert_eq!(
         words(),
-        "allocation=none\naffinity=rpa\ndistribution=adaptive\nplacement=none\nmatching=turns\nbundling=single\nmapping=none\n"
+        "allocation=none\naffinity=rpa\ndistribution=adaptive\nplacement=none\nmatching=turns\nbundling=single\nmapping=none\nscaling=measured\n"
     );
     let history = sandbox.json(&["policies", "history"]);
     let layers: Vec<_> = history.as_array().into_iter().flatten().map(|one| one["layer"].clone()).collect();

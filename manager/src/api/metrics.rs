@@ -132,6 +132,12 @@ impl Page {
             "How long allocations wait for their pilot, mean.",
             &|one| one.wait_mean.map(|wait| wait.as_secs_f64()),
         );
+        of_each("gauge", "platform_vcpus_per_core", "vCPUs, or slots, that a core stands for.", &|one| {
+            one.scaling.as_ref().map(|scaling| scaling.ratio.number())
+        });
+        of_each("counter", "platform_cost_total", "What they cost, in the platform's currency.", &|one| {
+            one.cost.as_ref().map(|cost| cost.spent.0 as f64 / 1e6)
+        });
         of_each("counter", "platform_core_seconds_total", "Taken by allocations that have ended.", &|one| {
             Some(one.core_time_spent.as_secs_f64())
         });
