@@ -9,7 +9,7 @@ use protocol::{
     pilot::JoinDocument,
 };
 use scheduler::engine::{
-    interface::{Answer, Event, PlatformLimits, PlatformMode, PlatformSpec, Query},
+    interface::{Answer, Event, PlatformLimits, PlatformMode, PlatformSpec, Query, ScalingWay},
     settings::Settings,
     views::PlatformView,
 };
@@ -163,6 +163,7 @@ impl Attacher {
                 }
                 (Some(_), None) => reloaded.detached.push(name),
                 (Some((held, held_site)), Some(view)) => {
+                    let spec = &with_hosts_of((&held, &held_site), spec, site);
                     let wanted = with_changes(&held, spec, view);
                     if with_demand(&held, spec) != held {
                         self.change(&wanted).await.map_err(|error| error.to_string())?;
@@ -205,6 +206,17 @@ impl Attacher {
     }
 }
 
+/// What is read, but for vCPUs of a cloud's hosts that are named only now: the worker that is there knows others.
+fn with_hosts_of(
+    (held, held_site): (&PlatformSpec, &Site),
+    read: &PlatformSpec,
+    site: &Site,
+) -> PlatformSpec {
+    let is_of_hosts = read.scaling.is_some_and(|scaling| scaling.by == ScalingWay::Placement);
+    let scaling = if is_of_hosts && held_site != site { held.scaling } else { read.scaling };
+    PlatformSpec { scaling, ..read.clone() }
+}
+
 /// A platform as it was read before, but with what is said now of how many pilots are wanted, and when.
 fn with_demand(held: &PlatformSpec, read: &PlatformSpec) -> PlatformSpec {
     let PlatformSpec { n_pilots_min, n_pilots_max, idle_timeout, poll_interval, limits, scaling, .. } = *read;
@@ -230,7 +242,8 @@ fn with_changes(held: &PlatformSpec, read: &PlatformSpec, view: &PlatformView) -
             ),
             core_time_max: newer(old.core_time_max, new.core_time_max, set.core_time_max),
             user_core_time_max: newer(old.user_core_time_max, new.user_core_time_max, set.user_core_time_max),
-            cost_max: newer(old.cost_max, new.cost_max, set.cost_max),
+            // What a price was said for without one is nothing.
+            cost_max: newer(old.cost_max, new.cost_max, set.cost_max).filter(|_| read.price.is_some()),
         },
         ..with_demand(held, read)
     }

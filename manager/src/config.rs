@@ -15,7 +15,10 @@ use profiles::{
     site::Site,
 };
 use scheduler::{
-    engine::{interface::PlatformSpec, settings::Settings},
+    engine::{
+        interface::{PlatformSpec, ScalingWay},
+        settings::Settings,
+    },
     resources::Resources,
 };
 use serde::Deserialize;
@@ -124,7 +127,17 @@ impl Config {
             if let Some(found) = spec.walltime.filter(|walltime| *walltime <= margin) {
                 return Err(PlatformError::NoTime { platform: spec.name, found, margin }.into());
             }
-            self.platforms.push((spec, platform.site()));
+            let site = platform.site();
+            let scales = |spec: &PlatformSpec| spec.scaling.is_some_and(|s| s.by == ScalingWay::Placement);
+            let shares_hosts = |(held, held_site): &&(PlatformSpec, Site)| {
+                let clouds = held_site.cloud.as_ref().zip(site.cloud.as_ref());
+                scales(held) && scales(&spec) && clouds.is_some_and(|(one, other)| one.scales_hosts_of(other))
+            };
+            if let Some((held, _)) = self.platforms.iter().find(shares_hosts) {
+                let (first, second) = (held.name.clone(), spec.name);
+                return Err(PlatformError::SameHosts { first, second }.into());
+            }
+            self.platforms.push((spec, site));
         }
         Ok(())
     }

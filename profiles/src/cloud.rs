@@ -55,6 +55,16 @@ pub struct Cloud {
     pub metadata: BTreeMap<String, String>,
 }
 
+impl Cloud {
+    /// Whether both may change vCPUs of the same hosts, as far as their names say.
+    pub fn scales_hosts_of(&self, other: &Cloud) -> bool {
+        let account = |cloud: &Cloud| cloud.aggregate_cloud.clone().or(cloud.cloud.clone());
+        let is_all = |cloud: &Cloud| cloud.aggregate.as_deref() == Some("all");
+        let is_same_cloud = self.clouds_file == other.clouds_file && account(self) == account(other);
+        is_same_cloud && (self.aggregate == other.aggregate || is_all(self) || is_all(other))
+    }
+}
+
 /// What servers are connected to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Networks {

@@ -49,6 +49,16 @@ pub enum PlatformError {
         /// Their name.
         platform: String,
     },
+    /// Two platforms that would change the same hosts.
+    #[error(
+        "platforms {first} and {second}: found scaling by placement of the same hosts; let one of them have it, and the other `by: slots`"
+    )]
+    SameHosts {
+        /// The one.
+        first: String,
+        /// The other.
+        second: String,
+    },
     /// A platform whose pilots would have to leave before they begin.
     #[error(
         "platform {platform}: found a walltime of {found}; pilots give back what they run {margin} before its end (walltime_margin), so say more"
@@ -361,19 +371,14 @@ impl PlatformForm {
         let name = &self.name;
         let cloud = self.openstack.as_ref();
         let is_of_hosts = self.scaling.is_some_and(|scaling| scaling.by == ScalingWay::Placement);
-        let aggregate = cloud.and_then(|cloud| cloud.aggregate.as_ref().or(cloud.aggregate_cloud.as_ref()));
-        match (is_of_hosts, self.adapter == OPENSTACK, aggregate) {
-            (true, false, _) => Err(format!(
+        match (is_of_hosts, self.adapter == OPENSTACK) {
+            (true, false) => Err(format!(
                 "found scaling by placement of `{name}`; only platforms with adapter {OPENSTACK} have that: write `by: \
                  slots`"
             )),
-            (true, true, _) if cloud.is_none_or(|cloud| cloud.aggregate.is_none()) => Err(format!(
+            (true, true) if cloud.is_none_or(|cloud| cloud.aggregate.is_none()) => Err(format!(
                 "found scaling by placement of `{name}` and no aggregate; say in `openstack` which hosts: `aggregate: \
                  NAME`, or `all`"
-            )),
-            (false, true, Some(found)) => Err(format!(
-                "found openstack.aggregate or aggregate_cloud `{found}` of `{name}`, which nothing uses; say `scaling: {{by: \
-                 placement, ratio_max: 4}}`, or leave it out"
             )),
             _ => Ok(()),
         }

@@ -1,6 +1,8 @@
 //! Reasons: why something waits, runs, failed or was chosen, as data with the numbers that led to
 //! it. `Display` is the only place that makes sentences of them.
 
+mod policies;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -426,90 +428,6 @@ impl Reason {
         }
     }
 
-    /// The sentences about who gets what, and where.
-    fn write_about_policies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Reason::NoWeights { policy } => write!(
-                f,
-                "nothing of it is divided among platforms (distribution: {policy}): nothing waits, or fewer than two platforms have pilots"
-            ),
-            Reason::Weights { application, policy, weights } => {
-                let shares: Vec<String> = weights
-                    .iter()
-                    .map(|(platform, weight, n_left)| {
-                        format!("{} for {platform} ({n_left} left)", percent(*weight))
-                    })
-                    .collect();
-                write!(
-                    f,
-                    "of what waits of {application}, distribution ({policy}) means {}",
-                    shares.join(", ")
-                )
-            }
-            Reason::WeightOf { platform, weight, n_slots, mean, error_rate } => {
-                let takes =
-                    mean.map_or("none has run there".to_owned(), |mean| format!("a task takes {mean}"));
-                write!(
-                    f,
-                    "{platform} has weight {}: {n_slots} task{} at a time, {takes}, {} fail",
-                    percent(*weight),
-                    plural(*n_slots),
-                    percent(*error_rate)
-                )
-            }
-            Reason::WeightMoved { ago, platform, before, weight } => write!(
-                f,
-                "{ago} ago the weight of {platform} moved from {} to {}",
-                percent(*before),
-                percent(*weight)
-            ),
-            Reason::LeftToOthers { platform, takes, others_begin, others_take } => write!(
-                f,
-                "{platform} takes none: a task takes {takes} there, and the others have begun all in {others_begin} and take {others_take}"
-            ),
-            Reason::PlacedWith { policy, platform, wait, n_waits, mean_end, mean_end_without } => {
-                let seen = match n_waits {
-                    0 => "no allocation has come there yet".to_owned(),
-                    n => format!(
-                        "waits there are about {wait}, {n} ha{} come",
-                        if *n == 1 { "s" } else { "ve" }
-                    ),
-                };
-                let end = |end: &Option<Span>| end.map_or("never".to_owned(), |end| format!("in {end}"));
-                write!(
-                    f,
-                    "placement ({policy}): with one more allocation on {platform} what waits would end {} on average, without {} ({seen})",
-                    end(mean_end),
-                    end(mean_end_without)
-                )
-            }
-            Reason::VcpusOfCore { platform, policy, by, ratio, most, last, ago } => {
-                let what = match by {
-                    ScalingWay::Slots => "slots a core of its pilots",
-                    ScalingWay::Placement => "vCPUs a core of its hosts",
-                };
-                write!(f, "scaling ({policy}): {platform} has {ratio} {what}, of at most {most}")?;
-                match last {
-                    Some(change) => write!(f, "; {} until {ago} ago: {}", change.before, change.told()),
-                    None => Ok(()),
-                }
-            }
-            Reason::NotScaled { platform, what } => {
-                write!(f, "the hosts of {platform} keep the vCPUs that they have: {what}")
-            }
-            Reason::NodeMeantFor { policy, parts } => {
-                let parts: Vec<String> = parts.iter().map(part_of_node).collect();
-                write!(f, "mapping ({policy}) means {}", parts.join(" and "))
-            }
-            Reason::ShareOf { platform, user, policy, cores, held } => write!(
-                f,
-                "allocation ({policy}) means {cores} core{} of {platform} for {user}, who holds {held}",
-                plural(*cores)
-            ),
-            _ => Ok(()),
-        }
-    }
-
     /// The sentences about pilots that tasks wait for.
     fn write_about_waiting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -618,15 +536,6 @@ pub fn core_hours(core_time: Span) -> String {
     let hours = core_time.as_secs_f64() / 3600.0;
     let text = if hours < 10.0 { format!("{hours:.2}") } else { format!("{hours:.1}") };
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-fn part_of_node((application, cores, takes): &(String, u64, Option<Span>)) -> String {
-    let takes = takes.map_or_else(String::new, |takes| format!(" (a task takes {takes} in that company)"));
-    format!("{cores} core{} for {application}{takes}", plural(*cores))
-}
-
-fn percent(part: f64) -> String {
-    format!("{:.0} %", part * 100.0)
 }
 
 fn plural(n: u64) -> &'static str {

@@ -4,6 +4,7 @@
 //! Time is the pilot's own clock, counted from its start.
 
 mod ahead;
+mod cores;
 mod telling;
 
 use std::{
@@ -371,22 +372,6 @@ impl PilotCore {
         }
     }
 
-    /// Tasks may have so many cores from now on.
-    fn offer(&mut self, cores: u32) {
-        let n_used = (self.limits.capacity.cores - self.free.cores).saturating_add(self.n_cores_over);
-        self.limits.capacity.cores = cores;
-        self.free.cores = cores.saturating_sub(n_used);
-        self.n_cores_over = n_used.saturating_sub(cores);
-    }
-
-    /// What a task had is free again, as far as it was offered.
-    fn come_free(&mut self, needs: &Resources) {
-        self.free.give_back(needs, 1);
-        let n_over = self.n_cores_over.min(self.free.cores);
-        self.free.cores -= n_over;
-        self.n_cores_over -= n_over;
-    }
-
     /// Forgets a job that is over, once none of its processes is left.
     fn forget_if_idle(&mut self, job: JobId, actions: &mut Vec<PilotAction>) {
         let is_over = self.jobs.get(&job).is_some_and(|queue| queue.is_over && queue.queued.is_empty());
@@ -535,15 +520,6 @@ impl PilotCore {
             jobs.sort_by_key(|job| cores.get(job).copied().unwrap_or(0));
         }
         jobs
-    }
-
-    /// Cores on which tasks of each job run.
-    fn cores_held(&self) -> BTreeMap<JobId, u64> {
-        let mut cores = BTreeMap::new();
-        for (task, running) in &self.running {
-            *cores.entry(task.job).or_default() += u64::from(running.needs.cores);
-        }
-        cores
     }
 
     /// The job has had its turn.

@@ -18,7 +18,7 @@ const ALL: &str = "all";
 
 impl OpenStack {
     /// Has those of the hosts that are known from before stand for so many vCPUs a core, or for as many as before;
-    /// gives what each had.
+    /// gives what each had, or which have what they had.
     ///
     /// # Errors
     /// Refused: it is not to be had from this cloud. Unknown: some may have been given it.
@@ -28,13 +28,15 @@ impl OpenStack {
         former: &[Provider],
     ) -> Result<Vec<FoundProvider>, ScaleTrouble> {
         let trouble = |trouble: Trouble| match trouble {
-            Trouble::Refused(said) | Trouble::Gone(said) => ScaleTrouble::Refused(said),
+            Trouble::Refused(said) => ScaleTrouble::Refused(said),
             other => ScaleTrouble::Unknown(other.to_string()),
         };
         let cloud = self.operator.as_deref().unwrap_or(self);
+        // Who cannot enter now may later.
+        cloud.with_session(|_| ()).await.map_err(ScaleTrouble::Unknown)?;
         match ratio {
             Some(ratio) => cloud.set_ratios(self.cloud.aggregate.as_deref(), ratio, former).await,
-            None => cloud.restore_ratios(former).await.map(|()| Vec::new()),
+            None => cloud.restore_ratios(former).await,
         }
         .map_err(trouble)
     }
@@ -67,33 +69,44 @@ impl OpenStack {
             // What it had is written down before it is changed.
             let is_set = former.iter().any(|known| known.id == provider.id);
             if is_set && inventory["allocation_ratio"].as_f64() != Some(ratio.number()) {
-                self.set_ratio(&provider.id, json!(ratio.number()), Some(inventory)).await?;
+                match self.set_ratio(&provider.id, json!(ratio.number()), Some(inventory)).await {
+                    // The host has just gone.
+                    Err(Trouble::Gone(_)) => continue,
+                    other => other?,
+                }
             }
             found.push(FoundProvider { provider, is_set });
         }
         match found.is_empty() {
-            true => Err(Trouble::Refused("no host has vCPUs".to_owned())),
+            true => Err(Trouble::Away("no host has vCPUs".to_owned())),
             false => Ok(found),
         }
     }
 
-    async fn restore_ratios(&self, former: &[Provider]) -> Result<(), Trouble> {
+    /// Errors: none could be restored.
+    async fn restore_ratios(&self, former: &[Provider]) -> Result<Vec<FoundProvider>, Trouble> {
+        let (mut restored, mut failed) = (Vec::new(), None);
         for provider in former {
-            let ratio: Value = serde_json::from_str(&provider.ratio)
-                .map_err(|_| Trouble::Refused(format!("host {} had no number", provider.name)))?;
+            let ratio: Value = serde_json::from_str(&provider.ratio).unwrap_or_default();
             match self.set_ratio(&provider.id, ratio, None).await {
-                // The host is not there any more.
-                Ok(()) | Err(Trouble::Gone(_)) => {}
-                Err(trouble) => return Err(trouble),
+                // The host may be gone.
+                Ok(()) | Err(Trouble::Gone(_)) => {
+                    restored.push(FoundProvider { provider: provider.clone(), is_set: true });
+                }
+                Err(trouble) => failed = Some(trouble),
             }
         }
-        Ok(())
+        match failed.filter(|_| restored.is_empty()) {
+            Some(trouble) => Err(trouble),
+            None => Ok(restored),
+        }
     }
 
     /// Hosts with vCPUs, and what Placement says of those.
     async fn providers(&self, aggregate: Option<&str>) -> Result<Vec<(Provider, Value)>, Trouble> {
         let path = match aggregate {
-            None | Some(ALL) => "/resource_providers".to_owned(),
+            None => return Err(Trouble::Refused("no aggregate is named".to_owned())),
+            Some(ALL) => "/resource_providers".to_owned(),
             Some(name) => format!("/resource_providers?member_of={}", escaped(&self.aggregate(name).await?)),
         };
         let answer = self.call(Call::get(Service::Placement, path)).await?;
@@ -118,7 +131,8 @@ impl OpenStack {
     async fn aggregate(&self, name: &str) -> Result<String, Trouble> {
         let answer = self.call(Call::get(Service::Compute, "/os-aggregates")).await?;
         let known = answer["aggregates"].as_array().cloned().unwrap_or_default();
-        let is_it = |one: &&Value| one["name"] == name || one["uuid"] == name;
+        let has_number = |one: &Value| one["id"].as_u64().is_some_and(|id| name.parse() == Ok(id));
+        let is_it = |one: &&Value| one["name"] == name || one["uuid"] == name || has_number(one);
         let found = known.iter().find(is_it).and_then(|one| one["uuid"].as_str());
         found.map(str::to_owned).ok_or_else(|| {
             let names: Vec<&str> = known.iter().filter_map(|one| one["name"].as_str()).collect();

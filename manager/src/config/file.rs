@@ -364,6 +364,30 @@ mod tests {
                  0.5",
             ),
             (
+                "platforms:\n  - {name: a, adapter: local, walltime: 1h, budget: 10}",
+                "2: platforms[0]: found budget and no price of `a`; say what it costs: `price: {core_hour: 0.04, \
+                 currency: EUR}`",
+            ),
+            (
+                "platforms:\n  - {name: a, adapter: local, price: {core_hour: .nan, currency: EUR}}",
+                "2: platforms[0].price: found NaN; write an amount from 0.000001 to 1000000000000",
+            ),
+            (
+                "platforms:\n  - {name: a, adapter: local, scaling: {by: placement, ratio_max: 2}}",
+                "2: platforms[0]: found scaling by placement of `a`; only platforms with adapter openstack have that: \
+                 write `by: slots`",
+            ),
+            (
+                "platforms:\n  - {name: a, adapter: openstack, cores: 1, openstack: {image: b}, scaling: {by: placement, \
+                 ratio_max: 2}}",
+                "2: platforms[0]: found scaling by placement of `a` and no aggregate; say in `openstack` which hosts: \
+                 `aggregate: NAME`, or `all`",
+            ),
+            (
+                "platforms:\n  - {name: a, adapter: local, scaling: {ratio_max: 99}}",
+                "2: platforms[0].scaling: ratio_max: found 99; write how many vCPUs a core may stand for, 1 to 16",
+            ),
+            (
                 "platforms:\n  - {name: a, adapter: slurm, cores: 1, nodes: 0}",
                 "2: platforms[0]: found nodes 0 of `a`; write 1 or more",
             ),

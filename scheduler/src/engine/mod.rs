@@ -21,6 +21,7 @@ pub mod declared;
 mod divide;
 mod guide;
 mod invariants;
+pub mod job;
 mod jobs;
 mod leases;
 mod limits;

@@ -176,7 +176,9 @@ impl Crew {
 fn crew<'a>(durable: &'a Durable, state: &PilotState) -> Option<(BTreeSet<&'a str>, bool)> {
     let is_alone = state.n_leased() == 1;
     let is_full = u64::from(state.used.cores) * 4 >= u64::from(state.capacity.cores) * 3;
-    if state.capacity.cores < 2 || !is_alone && !is_full {
+    // What tasks take on shared cores is another matter.
+    let has_slots = state.capacity.widest > 0;
+    if state.capacity.cores < 2 || has_slots || !is_alone && !is_full {
         return None;
     }
     let of_job = |job| durable.jobs().get(job).map(|job| job.request.application.as_str());

@@ -179,7 +179,8 @@ impl Floor {
         for one in waiting {
             by_fit.entry(one.allowed.iter().map(|n| *n > 0).collect()).or_default().push(one);
         }
-        let mut groups: Vec<Group> = by_fit.values().map(|waiting| Group::of(waiting, &specs)).collect();
+        let mut groups: Vec<Group> =
+            by_fit.values().map(|waiting| Group::of(durable, waiting, &specs)).collect();
         groups.sort_by_key(|group| group.fits.iter().flatten().count());
         let ground = |(id, spec): &(PlatformId, &PlatformSpec)| {
             Ground::of((settings, durable, volatile, now), *id, spec)
@@ -284,14 +285,15 @@ impl Floor {
 }
 
 impl Group {
-    fn of(waiting: &[Waiting<'_>], specs: &[(PlatformId, &PlatformSpec)]) -> Group {
+    fn of(durable: &Durable, waiting: &[Waiting<'_>], specs: &[(PlatformId, &PlatformSpec)]) -> Group {
         let work_s: f64 = waiting.iter().map(Waiting::work_s).sum();
         let cores_wanted: u64 = waiting.iter().map(Waiting::cores_wanted).fold(0, u64::saturating_add);
-        let fit = |(column, (_, spec)): (usize, &(PlatformId, &PlatformSpec))| {
+        let fit = |(column, (id, _)): (usize, &(PlatformId, &PlatformSpec))| {
+            let offered = durable.offered(*id);
             let sum = |value: &dyn Fn(&Waiting<'_>) -> f64| waiting.iter().map(value).sum::<f64>();
             let takes = sum(&|one| one.cores_wanted() as f64 * one.runtimes[column]);
             let busy = sum(&|one| {
-                let n_slots = one.job.request.needs.resources.how_often_in(&spec.capacity);
+                let n_slots = one.job.request.needs.resources.how_often_in(&offered);
                 one.work_s() * n_slots.saturating_mul(one.cores()) as f64
             });
             let wanted = waiting.iter().map(|one| one.allowed[column].saturating_mul(one.cores()));

@@ -23,6 +23,15 @@ impl fmt::Display for Money {
     }
 }
 
+impl Money {
+    /// With all of its digits, two at least.
+    pub fn exact(self) -> String {
+        let text = format!("{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000);
+        let n_zeros = text.len() - text.trim_end_matches('0').len();
+        text[..text.len() - n_zeros.min(4)].to_owned()
+    }
+}
+
 /// What a core costs for an hour.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -63,6 +72,8 @@ mod tests {
         let cheap = price(40_000);
         assert_eq!(cheap.of(Span::from_secs(3600).times(100)).to_string(), "4.00");
         assert_eq!(cheap.of(Span::from_secs(60)).to_string(), "0.0007");
+        let exact = [Money(125_000), Money(40_000), Money(2_000_000), Money(1)].map(Money::exact);
+        assert_eq!(exact, ["0.125", "0.04", "2.00", "0.000001"]);
         assert_eq!(cheap.affords(Money(4_000_000)), Span::from_secs(360_000));
         assert_eq!((price(0).affords(Money(1)), price(0).of(Span(u64::MAX))), (Span(u64::MAX), Money(0)));
     }

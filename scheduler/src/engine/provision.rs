@@ -35,6 +35,9 @@ impl Turn<'_> {
         let is_same = known.is_some_and(|(_, held)| *held == spec);
         let next = self.durable.platforms().last_key_value().map_or(1, |(last, _)| last.0 + 1);
         let id = known.map_or(PlatformId(next), |(id, _)| *id);
+        if known.is_some_and(|(_, held)| held.scaling != spec.scaling) {
+            self.forget_troubles(id);
+        }
         if !is_same {
             self.record(Record::PlatformAttached { platform: id, spec, at: self.now });
         }

@@ -32,8 +32,8 @@ pub enum Record {
     PlatformScaled { platform: PlatformId, change: ScalingChange },
     /// Hosts of a cloud that will be given other numbers of vCPUs, with what they had.
     RatiosFound { platform: PlatformId, providers: Vec<Provider>, at: Time },
-    /// They have that again.
-    RatiosRestored { platform: PlatformId, at: Time },
+    /// They have that again, or what somebody else has given them since.
+    RatiosRestored { platform: PlatformId, ids: Vec<String>, at: Time },
     /// What was learned of an application is forgotten.
     ProfileForgotten { application: String, at: Time },
     /// Somebody says what an application is like, or nothing any more.

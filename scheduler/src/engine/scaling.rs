@@ -12,7 +12,7 @@ use super::{
     durable::Durable,
     interface::{Effect, Notice, PlatformMode, ScalingSpec, ScalingWay},
     provision::N_JOBS_LOOKED_AT,
-    record::{JobResult, Record},
+    record::{FailedAttempt, JobResult, Record},
     volatile::{Timer, Volatile},
 };
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
     policy::scaling::{Interval, Scaler, Seen, Settings, Why},
     pull::PilotCommand,
     resources::Resources,
+    results::Blame,
     time::{Span, Time},
 };
 
@@ -27,6 +28,9 @@ use crate::{
 const N_CHANGES_MAX: usize = 100;
 /// After too many failed, none are added for so many intervals.
 const N_HELD: u64 = 4;
+/// Of the time of a core that all of its slots compete for no task can have more than its part, so a goal of all of it
+/// would never be missed: tasks that compute would share cores for ever.
+const CPU_GOAL: f64 = 0.9;
 /// A cloud that does not answer is asked again after that to put back what was there.
 const RESTORE_AGAIN: Span = Span::from_secs(60);
 
@@ -175,10 +179,12 @@ pub struct Watch {
     due_at: Option<Time>,
     /// When too many attempts failed the last time.
     failed_at: Option<Time>,
+    /// Whether the cloud has been asked for something and has not answered: it is asked for one thing at a time.
+    is_asked: bool,
     /// What the cloud's hosts were given last, by their ids.
     set: BTreeMap<String, Ratio>,
-    /// Why the cloud's hosts cannot be given anything: pilots do it.
-    falls_back: Option<String>,
+    /// Whether the cloud's hosts cannot be given anything: pilots do it, until something else is wanted.
+    falls_back: bool,
     /// What is wrong, in words.
     pub(super) trouble: Option<String>,
 }
@@ -209,7 +215,9 @@ impl Turn<'_> {
         }
         for result in results {
             let cores = self.durable.jobs().get(&result.job).map_or(1, |j| j.request.needs.resources.cores);
-            let n_failed = result.failures.len() as u64;
+            // What the platform took away says nothing of how full it is.
+            let counts = |failure: &&FailedAttempt| failure.kind.blame() != Blame::Nobody;
+            let n_failed = result.failures.iter().filter(counts).count() as u64;
             let n_ended = result.totals.n.saturating_add(n_failed);
             let (cpu, wall) =
                 (Span(result.totals.cpu_us), Span(result.totals.wall_us).times(u64::from(cores)));
@@ -219,12 +227,22 @@ impl Turn<'_> {
 
     /// So many attempts, or servers, have failed that report nothing.
     pub(super) fn note_lost(&mut self, platform: PlatformId, n_failed: u64) {
-        self.note_more(platform, Seen { n_ended: n_failed, n_failed, ..Seen::default() });
+        if self.scaling_of(platform).is_some() {
+            self.note_more(platform, Seen { n_ended: n_failed, n_failed, ..Seen::default() });
+        }
     }
 
     fn note_more(&mut self, platform: PlatformId, seen: Seen) {
         if let Some(state) = self.volatile.platforms.get_mut(&platform) {
             state.watch.seen += seen;
+        }
+    }
+
+    /// Something else is wanted: what did not work before may work now.
+    pub(super) fn forget_troubles(&mut self, id: PlatformId) {
+        if let Some(state) = self.volatile.platforms.get_mut(&id) {
+            let Watch { due_at, is_asked, .. } = state.watch;
+            state.watch = Watch { due_at, is_asked, ..Watch::default() };
         }
     }
 
@@ -250,7 +268,8 @@ impl Turn<'_> {
     /// A pilot whose slots may be other than it knows must know it.
     pub(super) fn tell_slots(&mut self, id: PilotId) {
         let Some(pilot) = self.durable.pilots().get(&id) else { return };
-        if self.durable.scaled(pilot.platform).is_some() {
+        let is_of_slots = |change: &ScalingChange| change.by == ScalingWay::Slots;
+        if self.durable.scaled(pilot.platform).is_some_and(|held| held.changes.iter().any(is_of_slots)) {
             let cores = pilot.node.capacity.cores;
             self.command(id, PilotCommand::Offer { cores });
         }
@@ -273,7 +292,7 @@ impl Turn<'_> {
     fn decide(&mut self, id: PlatformId, spec: &ScalingSpec, mut seen: Seen) {
         let (scaled, state) =
             (self.durable.scaled(id).cloned().unwrap_or_default(), &self.volatile.platforms[&id]);
-        let by = if state.watch.falls_back.is_some() { ScalingWay::Slots } else { spec.by };
+        let by = if state.watch.falls_back { ScalingWay::Slots } else { spec.by };
         seen.n_queued = self.demand(id);
         let n_vcpus = (self.durable.census(id).n_live as u64)
             .saturating_mul(self.durable.platforms()[&id].capacity.cores.into());
@@ -285,6 +304,7 @@ impl Turn<'_> {
             errors_max: f64::from(spec.errors_max_permille) / 1000.0,
             ratio_max: spec.ratio_max.number(),
             hold: spec.interval.times(N_HELD),
+            cpu_goal: CPU_GOAL,
             ..Settings::default()
         };
         let known = scaled.changes.iter().rev().find(|change| change.why == Why::Errors);
@@ -302,9 +322,7 @@ impl Turn<'_> {
             let why = decision.why;
             self.set_ratio(id, ScalingChange { at: self.now, before, after, by, why, seen, n_cores });
         }
-        if by == ScalingWay::Placement {
-            self.step.effects.push(Effect::Scale { platform: id, ratio: Some(after), former: scaled.former });
-        }
+        self.settle_hosts(id);
     }
 
     /// Cores that tasks take or could take there: those that its pilots hold and those that are ready.
@@ -333,10 +351,37 @@ impl Turn<'_> {
             let (after, why, seen) = (Ratio::ONE, Why::Fixed, Seen::default());
             self.set_ratio(id, ScalingChange { at, before, after, by, why, seen, n_cores: 0 });
         }
+        self.settle_hosts(id);
         if !scaled.former.is_empty() {
-            self.step.effects.push(Effect::Scale { platform: id, ratio: None, former: scaled.former });
             self.volatile.arm_scaling(id, self.now + RESTORE_AGAIN);
         }
+    }
+
+    /// Asks for what the cloud's hosts are to have now, unless it has not answered yet: then it is asked again.
+    fn settle_hosts(&mut self, id: PlatformId) {
+        let wanted = self.wanted_of_hosts(id);
+        let scaled = self.durable.scaled(id).cloned().unwrap_or_default();
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        if state.watch.is_asked || (wanted.is_none() && scaled.former.is_empty()) {
+            return;
+        }
+        if !state.is_attached {
+            let n = scaled.former.len();
+            state.watch.trouble = Some(format!(
+                "{n} of them are to have what they had before: attach the platform again, and take its `scaling` out then"
+            ));
+            return;
+        }
+        state.watch.is_asked = true;
+        self.step.effects.push(Effect::Scale { platform: id, ratio: wanted, former: scaled.former });
+    }
+
+    /// vCPUs a core that the cloud's hosts are to have; `None`: what they had before.
+    fn wanted_of_hosts(&self, id: PlatformId) -> Option<Ratio> {
+        let is_of_hosts = self.scaling_of(id).is_some_and(|spec| spec.by == ScalingWay::Placement);
+        let falls_back = self.volatile.platforms.get(&id).is_some_and(|state| state.watch.falls_back);
+        let ratio = self.durable.scaled(id).map_or(Ratio::ONE, |held| held.ratio);
+        (is_of_hosts && !falls_back).then_some(ratio)
     }
 
     fn set_ratio(&mut self, id: PlatformId, change: ScalingChange) {
@@ -360,7 +405,7 @@ impl Turn<'_> {
         self.volatile.stir_all();
     }
 
-    /// What a cloud's hosts had when they were to be given so many vCPUs a core.
+    /// What a cloud's hosts had when they were to be given so many vCPUs a core, or theirs again.
     pub(super) fn ratios_answered(
         &mut self,
         id: PlatformId,
@@ -368,53 +413,72 @@ impl Turn<'_> {
         result: Result<Vec<FoundProvider>, ScaleTrouble>,
     ) {
         let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
-        state.watch.trouble = None;
-        let (found, asked) = match (result, asked) {
-            (Ok(found), Some(asked)) => (found, asked),
-            (Ok(_), None) => {
-                state.watch.set.clear();
-                return self.record(Record::RatiosRestored { platform: id, at: self.now });
+        state.watch.is_asked = false;
+        match (result, asked) {
+            (Ok(found), asked) => {
+                state.watch.trouble = None;
+                match asked {
+                    Some(asked) => self.hosts_found(id, asked, found),
+                    None => self.hosts_restored(id, found),
+                }
             }
-            (Err(ScaleTrouble::Refused(why)), Some(_)) => return self.fall_back(id, why),
+            (Err(ScaleTrouble::Refused(why)), Some(_)) => self.fall_back(id, why),
             (Err(ScaleTrouble::Refused(why) | ScaleTrouble::Unknown(why)), _) => {
+                // Some may have been given it.
+                state.watch.set.clear();
                 state.watch.trouble = Some(why);
-                return;
             }
-        };
-        let mut new = Vec::new();
-        for FoundProvider { provider, is_set } in found {
-            let before = is_set.then(|| state.watch.set.insert(provider.id.clone(), asked)).flatten();
-            if before.is_some_and(|before| !provider.has(before)) {
-                let why =
-                    format!("host {} has {} again: its configuration says so", provider.name, provider.ratio);
-                return self.fall_back(id, why);
-            }
-            if !is_set {
-                new.push(provider);
-            }
-        }
-        let is_known = |provider: &Provider| {
-            let scaled = self.durable.scaled(id);
-            scaled.is_some_and(|scaled| scaled.former.iter().any(|known| known.id == provider.id))
-        };
-        new.retain(|provider| !is_known(provider));
-        if !new.is_empty() {
-            let providers = new;
-            self.record(Record::RatiosFound { platform: id, providers, at: self.now });
-            let former = self.durable.scaled(id).map(|held| held.former.clone()).unwrap_or_default();
-            self.step.effects.push(Effect::Scale { platform: id, ratio: Some(asked), former });
         }
     }
 
-    /// The cloud's hosts keep what they have; from the next interval on pilots do it.
+    fn hosts_restored(&mut self, id: PlatformId, found: Vec<FoundProvider>) {
+        let ids: Vec<String> = found.into_iter().map(|found| found.provider.id).collect();
+        if let Some(state) = self.volatile.platforms.get_mut(&id) {
+            state.watch.set.retain(|id, _| !ids.contains(id));
+        }
+        self.record(Record::RatiosRestored { platform: id, ids, at: self.now });
+    }
+
+    fn hosts_found(&mut self, id: PlatformId, asked: Ratio, found: Vec<FoundProvider>) {
+        let is_wanted = self.wanted_of_hosts(id).is_some();
+        let known: Vec<Provider> = self.durable.scaled(id).map_or_else(Vec::new, |held| held.former.clone());
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let mut new = Vec::new();
+        let mut taken_back = None;
+        for FoundProvider { provider, is_set } in &found {
+            let before = is_set.then(|| state.watch.set.insert(provider.id.clone(), asked)).flatten();
+            if before.is_some_and(|before| !provider.has(before)) {
+                taken_back = Some(provider.clone());
+            }
+            if !is_set && !known.iter().any(|held| held.id == provider.id) {
+                new.push(provider.clone());
+            }
+        }
+        if let Some(Provider { id: host, name, ratio }) = taken_back {
+            // Whoever gave it that wants it so.
+            self.record(Record::RatiosRestored { platform: id, ids: vec![host], at: self.now });
+            return self.fall_back(id, format!("host {name} has {ratio} again: its configuration says so"));
+        }
+        let has_new = !new.is_empty() && is_wanted;
+        if has_new {
+            self.record(Record::RatiosFound { platform: id, providers: new, at: self.now });
+        }
+        // Some are to be changed now that they are known, or none any more.
+        if has_new || !is_wanted {
+            self.settle_hosts(id);
+        }
+    }
+
+    /// The cloud's hosts are left alone; from the next interval on pilots do it.
     fn fall_back(&mut self, id: PlatformId, why: String) {
         let platform = self.platform_name(id);
         if let Some(state) = self.volatile.platforms.get_mut(&id) {
             state.watch.set.clear();
-            state.watch.falls_back = Some(why.clone());
+            state.watch.falls_back = true;
             state.watch.trouble = Some(why.clone());
         }
         self.notify(Notice::ScalesItself { platform, why });
+        self.settle_hosts(id);
     }
 
     fn platform_name(&self, id: PlatformId) -> String {

@@ -1,7 +1,7 @@
 //! `pilotfish platform limits`.
 
 use clap::Args;
-use profiles::quantity::core_hours as core_hours_of;
+use profiles::{price::amount, quantity::core_hours as core_hours_of};
 use protocol::api::LimitsRequest;
 use scheduler::{engine::views::PlatformView, explain::core_hours};
 
@@ -45,7 +45,7 @@ pub struct LimitsArgs {
     #[arg(long, value_name = "HOURS|none", allow_negative_numbers = true, value_parser = parse_hours)]
     user_core_hours: Option<Most<f64>>,
     /// What all pilots together may cost, past and present, in the platform's currency
-    #[arg(long, value_name = "AMOUNT|none", allow_negative_numbers = true, value_parser = parse::<f64>)]
+    #[arg(long, value_name = "AMOUNT|none", allow_negative_numbers = true, value_parser = parse_amount)]
     budget: Option<Most<f64>>,
     #[command(flatten)]
     view: ViewArgs,
@@ -73,6 +73,12 @@ fn parse_hours(text: &str) -> Result<Most<f64>, String> {
             Err(what) => Err(format!("found `{number}`; {what}, or `none`")),
         },
     }
+}
+
+fn parse_amount(text: &str) -> Result<Most<f64>, String> {
+    let Most(number) = parse::<f64>(text)?;
+    number.map_or(Ok(()), |number| amount(number).map(drop))?;
+    Ok(Most(number))
 }
 
 /// Sets limits, if some are given; shows all.

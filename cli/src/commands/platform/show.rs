@@ -98,7 +98,7 @@ fn facts(platform: &PlatformView, is_live: bool, reasons: &[ReasonRow]) -> Facts
     let money = platform.cost.as_ref().map(|cost| {
         let currency = &cost.price.currency;
         let most = platform.limits.cost_max.map_or(String::new(), |most| format!("of {most} {currency}: "));
-        format!("{most}{}, at {} {currency} a core-hour", self::cost(cost), cost.price.core_hour)
+        format!("{most}{}, at {} {currency} a core-hour", self::cost(cost), cost.price.core_hour.exact())
     });
     facts.add_some("cost", money);
     let wait = platform.wait_mean.map(|wait| {

@@ -181,7 +181,7 @@ fn scaled(at: Time) -> [Record; 3] {
     [
         Record::PlatformScaled { platform, change },
         Record::RatiosFound { platform, providers: vec![provider], at },
-        Record::RatiosRestored { platform, at },
+        Record::RatiosRestored { platform, ids: vec!["b1".into()], at },
     ]
 }
 

@@ -9,6 +9,7 @@ use crate::{
 
 const INTERVAL: Span = Span::from_secs(60);
 const HERE: PlatformId = PlatformId(1);
+const FOUR: Option<Ratio> = Some(Ratio(4000));
 
 fn scaled(by: ScalingWay) -> PlatformSpec {
     let scaling = ScalingSpec { by, ratio_max: Ratio(4000), errors_max_permille: 50, interval: INTERVAL };
@@ -31,8 +32,9 @@ impl Scene {
     }
 
     /// Reports these as done; each used its core for so much of ten seconds.
-    fn done_with(&mut self, pilot: PilotId, job: JobId, tasks: &str, cpu_s: u64) -> PullAnswer {
-        let usage = Usage { started_us: 1, wall_us: 10 * SECOND, cpu_us: cpu_s * SECOND, memory_bytes: 1 };
+    fn done_with(&mut self, pilot: PilotId, job: JobId, tasks: &str, cpu_s: f64) -> PullAnswer {
+        let usage =
+            Usage { started_us: 1, wall_us: 10 * SECOND, cpu_us: (cpu_s * 1e6) as u64, memory_bytes: 1 };
         let attempts = set(tasks).indices().map(|index| (index, 0, usage)).collect();
         let successes = Successes::from_attempts(attempts);
         self.report(pilot, JobReport { successes, ..JobReport::new(job) })
@@ -63,8 +65,33 @@ impl Scene {
 
     fn hosts_had(&mut self, asked: Option<Ratio>, ratio: &str, is_set: bool) {
         let provider = Provider { id: "u".into(), name: "host".into(), ratio: ratio.into() };
-        let result = Ok(vec![FoundProvider { provider, is_set }]);
+        self.cloud_says(asked, Ok(vec![FoundProvider { provider, is_set }]));
+    }
+
+    fn cloud_says(&mut self, asked: Option<Ratio>, result: Result<Vec<FoundProvider>, ScaleTrouble>) {
         self.say(|_| Event::RatiosAnswered { platform: HERE, asked, result });
+    }
+
+    /// A cloud whose one host, which had 16, is to have 4 and has it.
+    fn raised() -> (Scene, PilotId) {
+        let mut scene = Scene::new();
+        let pilot = scene.scaled(ScalingWay::Placement);
+        let job = scene.submit(job(100));
+        scene.take(pilot);
+        scene.done_with(pilot, job, "0-1", 1.0);
+        scene.pull(pilot, hungry());
+        scene.wait(60);
+        scene.hosts_had(FOUR, "16.0", false);
+        scene.hosts_had(FOUR, "16.0", true);
+        (scene, pilot)
+    }
+
+    fn former(&self) -> usize {
+        self.engine.durable().scaled(HERE).map_or(0, |held| held.former.len())
+    }
+
+    fn is_told_to_scale_itself(&self) -> bool {
+        self.effects.iter().any(|effect| matches!(effect, Effect::Notify(Notice::ScalesItself { .. })))
     }
 }
 
@@ -74,7 +101,7 @@ fn a_pilot_whose_tasks_leave_its_cores_idle_offers_more_slots() {
     let pilot = scene.scaled(ScalingWay::Slots);
     let job = scene.submit(job(100));
     assert_eq!(scene.take(pilot), [(1, "0-1".into())]);
-    scene.done_with(pilot, job, "0-1", 1);
+    scene.done_with(pilot, job, "0-1", 1.0);
     let answer = scene.interval(pilot);
     assert_eq!((commands(&answer), scene.ratio()), (vec![PilotCommand::Offer { cores: 8 }], 4000));
     assert_eq!(bundles(&answer), [(1, "4-9".into())], "eight at a time, two of which it had");
@@ -90,7 +117,7 @@ fn what_runs_goes_on_where_there_are_fewer_slots_and_nothing_begins_meanwhile() 
     let pilot = scene.scaled(ScalingWay::Slots);
     let job = scene.submit(JobRequest { retries: 9, ..job(100) });
     scene.take(pilot);
-    scene.done_with(pilot, job, "0-1", 1);
+    scene.done_with(pilot, job, "0-1", 1.0);
     scene.interval(pilot);
     assert_eq!(scene.n_held(job), "active w90 p8 d2 f0 c0");
     scene.fail(pilot, job, 4, FailureKind::MemoryLimit { limit_bytes: 1 });
@@ -98,12 +125,12 @@ fn what_runs_goes_on_where_there_are_fewer_slots_and_nothing_begins_meanwhile() 
     assert_eq!(scene.ratio(), 2000, "one of one attempts failed: half as many");
     assert_eq!(commands(&answer).last(), Some(&PilotCommand::Offer { cores: 4 }));
     let n_before = scene.n_held(job);
-    scene.done_with(pilot, job, "5-7", 5);
+    scene.done_with(pilot, job, "5-7", 5.0);
     let n_after = scene.n_held(job);
     assert_eq!((n_before.as_str(), n_after.as_str()), ("active w90 p8 d2 f0 c0", "active w90 p5 d5 f0 c0"));
-    scene.done_with(pilot, job, "8", 5);
+    scene.done_with(pilot, job, "8", 5.0);
     assert_eq!(scene.n_held(job), "active w90 p4 d6 f0 c0");
-    scene.done_with(pilot, job, "9", 5);
+    scene.done_with(pilot, job, "9", 5.0);
     assert_eq!(scene.n_held(job), "active w89 p4 d7 f0 c0", "there is room again");
 }
 
@@ -116,7 +143,7 @@ fn no_task_wider_than_the_node_is_sent_to_its_slots() {
     let needs = TaskNeeds { resources: Resources::cores(3), ..job(1).needs };
     let wide = scene.submit(JobRequest { needs, ..job(1) });
     let fitting = scene.submit(job(50));
-    scene.done_with(pilot, narrow, "0-1", 1);
+    scene.done_with(pilot, narrow, "0-1", 1.0);
     scene.interval(pilot);
     assert_eq!(scene.ratio(), 4000);
     assert_eq!(scene.n_held(wide), "active w1 p0 d0 f0 c0");
@@ -129,7 +156,7 @@ fn a_restart_keeps_the_slots_and_pilots_are_told_them_again() {
     let pilot = scene.scaled(ScalingWay::Slots);
     let job = scene.submit(job(100));
     scene.take(pilot);
-    scene.done_with(pilot, job, "0-1", 1);
+    scene.done_with(pilot, job, "0-1", 1.0);
     scene.interval(pilot);
     scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
     let answer = scene.pull(pilot, Pull { epoch: 2, ..hungry() }).expect("a question");
@@ -147,7 +174,7 @@ fn another_policy_or_no_scaling_at_all_leads_back_to_one_vcpu_a_core() {
         let pilot = scene.scaled(ScalingWay::Slots);
         let job = scene.submit(job(100));
         scene.take(pilot);
-        scene.done_with(pilot, job, "0-1", 1);
+        scene.done_with(pilot, job, "0-1", 1.0);
         scene.interval(pilot);
         let before = Policies::default();
         match is_by_policy {
@@ -170,7 +197,7 @@ fn what_a_clouds_hosts_had_is_written_down_before_they_are_given_anything() {
     let pilot = scene.scaled(ScalingWay::Placement);
     let job = scene.submit(job(100));
     scene.take(pilot);
-    scene.done_with(pilot, job, "0-1", 1);
+    scene.done_with(pilot, job, "0-1", 1.0);
     scene.pull(pilot, hungry());
     scene.wait(60);
     let four = Some(Ratio(4000));
@@ -199,10 +226,14 @@ fn what_a_clouds_hosts_had_is_written_down_before_they_are_given_anything() {
     });
     assert_eq!((scene.told(), scene.ratio()), (Some((None, 1)), 1000), "detached: they get theirs again");
     scene.wait(60);
-    assert_eq!(scene.told(), Some((None, 1)), "asked again until the cloud has answered");
-    scene.hosts_had(None, "4.0", true);
+    assert_eq!(scene.told(), None, "one question at a time");
+    scene.cloud_says(None, Err(ScaleTrouble::Unknown("503".into())));
+    scene.wait(60);
+    assert_eq!((scene.told(), scene.former()), (Some((None, 1)), 1), "asked again until it is done");
+    scene.hosts_had(None, "16.0", true);
+    assert!(matches!(scene.records.last(), Some(Record::RatiosRestored { .. })));
     scene.wait(120);
-    assert_eq!(scene.told(), None);
+    assert_eq!((scene.told(), scene.former()), (None, 0));
 }
 
 #[test]
@@ -213,13 +244,12 @@ fn where_hosts_take_their_vcpus_back_pilots_offer_slots() {
         let pilot = scene.scaled(ScalingWay::Placement);
         let job = scene.submit(job(100));
         scene.take(pilot);
-        scene.done_with(pilot, job, "0-1", 1);
+        scene.done_with(pilot, job, "0-1", 1.0);
         scene.pull(pilot, hungry());
         scene.wait(60);
         match is_refused {
             true => {
-                let result = Err(ScaleTrouble::Refused("403 Policy".into()));
-                scene.say(|_| Event::RatiosAnswered { platform: HERE, asked: four, result });
+                scene.cloud_says(four, Err(ScaleTrouble::Refused("403 Policy".into())));
             }
             false => {
                 scene.hosts_had(four, "1.0", false);
@@ -229,8 +259,8 @@ fn where_hosts_take_their_vcpus_back_pilots_offer_slots() {
                 scene.hosts_had(four, "1.0", true);
             }
         }
-        let is_told = |effect: &Effect| matches!(effect, Effect::Notify(Notice::ScalesItself { .. }));
-        assert!(scene.effects.iter().any(is_told), "{:?}", scene.effects);
+        assert!(scene.is_told_to_scale_itself(), "{:?}", scene.effects);
+        assert_eq!(scene.former(), 0, "what somebody else has given a host is not put back");
         let answer = scene.interval(pilot);
         assert_eq!(commands(&answer), [PilotCommand::Offer { cores: 8 }], "refused: {is_refused}");
         let reasons = scene.explain(Query::ExplainPlatform("here".into()));
@@ -265,7 +295,7 @@ fn servers_that_fail_count_and_those_without_room_do_not() {
         let pilot = scene.register(&tag, NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() });
         let job = scene.submit(job(100));
         scene.take(pilot);
-        scene.done_with(pilot, job, "0-1", 1);
+        scene.done_with(pilot, job, "0-1", 1.0);
         scene.interval(pilot);
         assert_eq!(scene.ratio(), if lacks_room { 4000 } else { 1000 });
     }
@@ -290,9 +320,85 @@ fn a_law_with_weights_gives_some_to_a_platform_that_was_raised() {
             other => panic!("{other:?}"),
         };
     let first = weight(&mut scene);
-    scene.done_with(pilot, job, "0-1", 1);
+    scene.done_with(pilot, job, "0-1", 1.0);
     scene.interval(pilot);
     assert_eq!(scene.ratio(), 4000);
     scene.wait(5);
     assert!(weight(&mut scene) > first + 0.09, "{first} and {}", weight(&mut scene));
+}
+
+#[test]
+fn a_host_that_was_given_more_by_a_lost_answer_has_taken_nothing_back() {
+    let (mut scene, pilot) = Scene::raised();
+    scene.interval(pilot);
+    assert_eq!(scene.told(), None, "it was told before the pilot pulled");
+    scene.cloud_says(FOUR, Err(ScaleTrouble::Unknown("503".into())));
+    scene.wait(60);
+    assert_eq!(scene.told(), Some((FOUR, 1)));
+    scene.hosts_had(FOUR, "2.0", true);
+    assert!(!scene.is_told_to_scale_itself(), "nobody knows what it had been given");
+    scene.wait(60);
+    scene.hosts_had(FOUR, "2.0", true);
+    assert!(scene.is_told_to_scale_itself(), "now it is known");
+}
+
+#[test]
+fn hosts_have_theirs_again_when_pilots_do_it() {
+    for is_refused in [true, false] {
+        let (mut scene, _) = Scene::raised();
+        match is_refused {
+            true => {
+                scene.wait(60);
+                scene.cloud_says(FOUR, Err(ScaleTrouble::Refused("403 Policy".into())));
+            }
+            false => {
+                scene.attach(PlatformSpec { limits: PlatformLimits::default(), ..scaled(ScalingWay::Slots) });
+                scene.wait(60);
+                // It was asked before that.
+                scene.hosts_had(FOUR, "4.0", true);
+                if scene.told().is_none() {
+                    scene.wait(60);
+                }
+            }
+        }
+        assert_eq!(scene.told(), Some((None, 1)), "refused: {is_refused}");
+        scene.hosts_had(None, "16.0", true);
+        assert_eq!(scene.former(), 0);
+    }
+}
+
+#[test]
+fn an_answer_that_comes_when_nothing_is_wanted_any_more_changes_nothing() {
+    let mut scene = Scene::new();
+    let pilot = scene.scaled(ScalingWay::Placement);
+    let job = scene.submit(job(100));
+    scene.take(pilot);
+    scene.done_with(pilot, job, "0-1", 1.0);
+    scene.pull(pilot, hungry());
+    scene.wait(60);
+    assert_eq!(scene.told(), Some((FOUR, 0)));
+    scene.attach(PlatformSpec { scaling: None, ..scaled(ScalingWay::Placement) });
+    scene.hosts_had(FOUR, "16.0", false);
+    assert_eq!((scene.told(), scene.former()), (None, 0));
+}
+
+#[test]
+fn tasks_that_compute_do_not_share_cores_for_ever() {
+    let mut scene = Scene::new();
+    let pilot = scene.scaled(ScalingWay::Slots);
+    let job = scene.submit(job(1000));
+    scene.take(pilot);
+    scene.done_with(pilot, job, "0-1", 1.0);
+    scene.interval(pilot);
+    assert_eq!(scene.ratio(), 4000);
+    for n in 0..20 {
+        // All that run have their part of a core.
+        let share = 10.0 * 1000.0 / f64::from(scene.ratio());
+        let held = scene.engine.volatile.pilots[&pilot].leases[&job].clone();
+        let tasks = held.to_string();
+        scene.done_with(pilot, job, &tasks, share);
+        scene.interval(pilot);
+        assert!(scene.ratio() >= 1000, "{n}");
+    }
+    assert!(scene.ratio() < 1300, "{}", scene.ratio());
 }

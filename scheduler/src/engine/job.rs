@@ -1,0 +1,165 @@
+//! A job and its tasks, as the records tell them.
+
+use std::collections::BTreeMap;
+
+use super::{
+    interface::JobRequest,
+    record::{CancelCause, Totals, Verdict},
+};
+use crate::{
+    ranges::TaskSet,
+    results::{Blame, FailureKind},
+    time::Time,
+};
+
+/// A job's durable state.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Job {
+    /// As it was submitted.
+    pub request: JobRequest,
+    /// When.
+    pub submitted_at: Time,
+    /// Tasks that have neither succeeded nor failed for good nor been cancelled.
+    pub open: TaskSet,
+    /// Tasks that failed for good.
+    pub failed: TaskSet,
+    /// Tasks that were cancelled.
+    pub cancelled: TaskSet,
+    /// Tasks that have failed attempts behind them: the exception that may cost memory.
+    pub troubled: BTreeMap<u64, Trouble>,
+    /// Whether nothing more may begin.
+    pub is_paused: bool,
+    /// Why tasks were cancelled, if any were.
+    pub cancel_cause: Option<CancelCause>,
+    /// When the first attempt ended.
+    pub first_result_at: Option<Time>,
+    /// When the last open task was closed.
+    pub ended_at: Option<Time>,
+    /// Sums over the accepted successes.
+    pub totals: Totals,
+    /// Tasks that were opened again at least once.
+    pub reopened: TaskSet,
+    /// How many had failed when tasks were last opened again; the job's limit counts from there.
+    pub n_failed_before: u64,
+    /// Failed attempts, retried ones included.
+    pub n_failed_attempts: u64,
+}
+
+/// The failed attempts of one task.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Trouble {
+    /// The program's own failures.
+    pub n_program: u32,
+    /// The nodes' failures.
+    pub n_node: u32,
+    /// Pilots that vanished with it.
+    pub n_crash: u32,
+    /// Ends of walltimes of which the task had at least half.
+    pub n_walltime: u32,
+    /// Failures that were nobody's fault.
+    pub n_nobody: u32,
+    /// Not to be tried again before this time.
+    pub retry_at: Time,
+    /// The last failure.
+    pub last: Option<FailureKind>,
+}
+
+impl Trouble {
+    /// Failed attempts so far.
+    pub fn n_attempts(&self) -> u32 {
+        self.n_program + self.n_node + self.n_crash + self.n_walltime + self.n_nobody
+    }
+}
+
+impl Job {
+    pub(super) fn new(request: JobRequest, at: Time) -> Job {
+        Job {
+            open: TaskSet::from(0..request.n_tasks),
+            request,
+            submitted_at: at,
+            failed: TaskSet::new(),
+            cancelled: TaskSet::new(),
+            troubled: BTreeMap::new(),
+            is_paused: false,
+            cancel_cause: None,
+            first_result_at: None,
+            ended_at: None,
+            totals: Totals::default(),
+            reopened: TaskSet::new(),
+            n_failed_before: 0,
+            n_failed_attempts: 0,
+        }
+    }
+
+    /// Those of the tasks that have failed before: index, and the number of the attempt that comes next.
+    pub(super) fn tried(&self, tasks: &TaskSet) -> Vec<(u64, u32)> {
+        let troubled = tasks.iter().flat_map(|range| self.troubled.range(range));
+        troubled.map(|(index, trouble)| (*index, trouble.n_attempts() + 1)).collect()
+    }
+
+    /// Tasks that succeeded.
+    pub fn n_done(&self) -> u64 {
+        self.request.n_tasks - self.open.len() - self.failed.len() - self.cancelled.len()
+    }
+
+    /// One word for people.
+    pub fn state(&self) -> &'static str {
+        match (self.ended_at.is_some(), self.is_paused) {
+            (false, true) => "paused",
+            (false, false) => "active",
+            (true, _) if !self.cancelled.is_empty() => "cancelled",
+            (true, _) if !self.failed.is_empty() => "failed",
+            (true, _) => "done",
+        }
+    }
+
+    pub(super) fn note_end(&mut self, at: Time) {
+        if self.open.is_empty() && self.ended_at.is_none() {
+            self.ended_at = Some(at);
+            // What is opened again later is meant to run.
+            self.is_paused = false;
+        }
+    }
+
+    pub(super) fn reopen(&mut self, tasks: &TaskSet) {
+        let mut closed = self.failed.intersection(tasks);
+        closed.insert_all(&self.cancelled.intersection(tasks));
+        self.failed.remove_all(&closed);
+        self.cancelled.remove_all(&closed);
+        self.open.insert_all(&closed);
+        self.troubled.retain(|index, _| !closed.contains(*index));
+        self.n_failed_before = self.failed.len();
+        self.reopened.insert_all(&closed);
+        if !self.open.is_empty() {
+            self.ended_at = None;
+        }
+    }
+
+    /// `had_its_chance`: whether the attempt had most of its pilot's life.
+    pub(super) fn note_failure(
+        &mut self,
+        index: u64,
+        kind: &FailureKind,
+        verdict: Verdict,
+        had_its_chance: bool,
+    ) {
+        self.n_failed_attempts += 1;
+        let trouble = self.troubled.entry(index).or_default();
+        match kind.blame() {
+            Blame::Program => trouble.n_program += 1,
+            Blame::Node => trouble.n_node += 1,
+            Blame::Crash => trouble.n_crash += 1,
+            Blame::Walltime if had_its_chance => trouble.n_walltime += 1,
+            Blame::Walltime | Blame::Nobody => trouble.n_nobody += 1,
+        }
+        trouble.last = Some(kind.clone());
+        match verdict {
+            Verdict::Retry { at } => trouble.retry_at = at,
+            Verdict::Final => {
+                if self.open.remove(index) {
+                    self.failed.insert(index);
+                }
+            }
+        }
+    }
+}

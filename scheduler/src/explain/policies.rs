@@ -1,0 +1,108 @@
+//! The sentences about what policies say.
+
+use std::fmt;
+
+use super::{Reason, plural};
+use crate::{engine::interface::ScalingWay, time::Span};
+
+impl Reason {
+    /// The sentences about who gets what, and where.
+    pub(super) fn write_about_policies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::NoWeights { policy } => write!(
+                f,
+                "nothing of it is divided among platforms (distribution: {policy}): nothing waits, or fewer than two platforms have pilots"
+            ),
+            Reason::Weights { application, policy, weights } => {
+                let shares: Vec<String> = weights
+                    .iter()
+                    .map(|(platform, weight, n_left)| {
+                        format!("{} for {platform} ({n_left} left)", percent(*weight))
+                    })
+                    .collect();
+                write!(
+                    f,
+                    "of what waits of {application}, distribution ({policy}) means {}",
+                    shares.join(", ")
+                )
+            }
+            Reason::WeightOf { platform, weight, n_slots, mean, error_rate } => {
+                let takes =
+                    mean.map_or("none has run there".to_owned(), |mean| format!("a task takes {mean}"));
+                write!(
+                    f,
+                    "{platform} has weight {}: {n_slots} task{} at a time, {takes}, {} fail",
+                    percent(*weight),
+                    plural(*n_slots),
+                    percent(*error_rate)
+                )
+            }
+            Reason::WeightMoved { ago, platform, before, weight } => write!(
+                f,
+                "{ago} ago the weight of {platform} moved from {} to {}",
+                percent(*before),
+                percent(*weight)
+            ),
+            Reason::LeftToOthers { platform, takes, others_begin, others_take } => write!(
+                f,
+                "{platform} takes none: a task takes {takes} there, and the others have begun all in {others_begin} and take {others_take}"
+            ),
+            Reason::PlacedWith { policy, platform, wait, n_waits, mean_end, mean_end_without } => {
+                let seen = match n_waits {
+                    0 => "no allocation has come there yet".to_owned(),
+                    n => format!(
+                        "waits there are about {wait}, {n} ha{} come",
+                        if *n == 1 { "s" } else { "ve" }
+                    ),
+                };
+                let end = |end: &Option<Span>| end.map_or("never".to_owned(), |end| format!("in {end}"));
+                write!(
+                    f,
+                    "placement ({policy}): with one more allocation on {platform} what waits would end {} on average, without {} ({seen})",
+                    end(mean_end),
+                    end(mean_end_without)
+                )
+            }
+            Reason::NodeMeantFor { policy, parts } => {
+                let parts: Vec<String> = parts.iter().map(part_of_node).collect();
+                write!(f, "mapping ({policy}) means {}", parts.join(" and "))
+            }
+            Reason::ShareOf { platform, user, policy, cores, held } => write!(
+                f,
+                "allocation ({policy}) means {cores} core{} of {platform} for {user}, who holds {held}",
+                plural(*cores)
+            ),
+            other => other.write_about_scaling(f),
+        }
+    }
+
+    /// The sentences about how many vCPUs a core stands for.
+    fn write_about_scaling(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::VcpusOfCore { platform, policy, by, ratio, most, last, ago } => {
+                let what = match by {
+                    ScalingWay::Slots => "slots a core of its pilots",
+                    ScalingWay::Placement => "vCPUs a core of its hosts",
+                };
+                write!(f, "scaling ({policy}): {platform} has {ratio} {what}, of at most {most}")?;
+                match last {
+                    Some(change) => write!(f, "; {} until {ago} ago: {}", change.before, change.told()),
+                    None => Ok(()),
+                }
+            }
+            Reason::NotScaled { platform, what } => {
+                write!(f, "the hosts of {platform} keep the vCPUs that they have: {what}")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn part_of_node((application, cores, takes): &(String, u64, Option<Span>)) -> String {
+    let takes = takes.map_or_else(String::new, |takes| format!(" (a task takes {takes} in that company)"));
+    format!("{cores} core{} for {application}{takes}", plural(*cores))
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
+}
