@@ -416,7 +416,7 @@ impl Turn<'_> {
         state.watch.is_asked = false;
         match (result, asked) {
             (Ok(found), asked) => {
-                state.watch.trouble = None;
+                state.watch.trouble.take_if(|_| !state.watch.falls_back);
                 match asked {
                     Some(asked) => self.hosts_found(id, asked, found),
                     None => self.hosts_restored(id, found),
