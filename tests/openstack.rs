@@ -161,6 +161,8 @@ fn answers_that_are_lost_late_or_bad_cost_nothing_and_leave_no_server() {
         between.next(list, answer("502 Bad Gateway", "Content-Type: text/html\r\n", html));
         between.next(list, answer("200 OK", "Content-Type: text/html\r\n", html));
     }
+    // While a cell is down its servers are left out.
+    let none = "{\"servers\": []}";
     let mut scene = Scene::start(sandbox, cloud, &fields);
     submit_held_up(&scene);
     until("the cloud asks for patience", || failure(&scene).contains("wants no request for"));
@@ -168,6 +170,10 @@ fn answers_that_are_lost_late_or_bad_cost_nothing_and_leave_no_server() {
         scene.sandbox.json(&["pilots"]).as_array().is_some_and(|all| all.len() == 2)
     });
     assert_eq!(scene.platform.servers().len(), 2, "what was done and not told was found again");
+    let n_lists = between.n_seen(list);
+    (0..2).for_each(|_| between.next(list, answer("200 OK", "Content-Type: application/json\r\n", none)));
+    until("servers are left out of lists", || between.n_seen(list) > n_lists + 2);
+    assert_eq!(scene.sandbox.json(&["pilots"]).as_array().map(Vec::len), Some(2), "they are there still");
     scene.sandbox.write("go", "");
     scene.ends_well(0);
 

@@ -81,6 +81,8 @@ pub struct OpenStack {
     refused: Held<Option<(Credentials, Instant)>>,
     /// Servers that are over, and how often their console was asked for; all of it once it was read.
     read: Held<BTreeMap<String, u8>>,
+    /// Servers of ours that were there when they were last heard of, with their tags.
+    there: Held<BTreeMap<String, String>>,
     /// Servers that had failed when nobody said why yet: Nova says it a moment later.
     unexplained: Held<BTreeSet<String>>,
 }
@@ -132,6 +134,7 @@ impl OpenStack {
             n_sessions: AtomicU64::default(),
             refused: Held::default(),
             read: Held::default(),
+            there: Held::default(),
             unexplained: Held::default(),
         })
     }
@@ -154,7 +157,10 @@ impl OpenStack {
         let body = servers::asked(&self.cloud, &choice, &user_data, &request.tag).map_err(refused)?;
         match self.call(Call::post(servers::SERVICE, "/servers", body)).await {
             Ok(answer) => match answer["server"]["id"].as_str() {
-                Some(id) => Ok(id.to_owned()),
+                Some(id) => {
+                    locked(&self.there).insert(id.to_owned(), request.tag.clone());
+                    Ok(id.to_owned())
+                }
                 None => Err(AdapterError::NotUnderstood("the answer names no server".to_owned())),
             },
             Err(Trouble::Unknown(what)) => Err(AdapterError::NotUnderstood(what)),
@@ -188,6 +194,7 @@ impl OpenStack {
         let mut servers = self.servers(Some(tag_prefix)).await?;
         // Nova has filtered by tags; what is deleted is looked at again.
         servers.retain(|server| server.tag.starts_with(tag_prefix));
+        self.add_unlisted(&mut servers).await?;
         self.forget_all_but(&servers);
         for server in servers.iter_mut().filter(|server| server.is_unexplained()) {
             // A list does not say it of those that were on no host.
@@ -422,6 +429,23 @@ impl OpenStack {
             // Not every cloud lets members read it.
             Err(_) => Console::Read(String::new()),
         }
+    }
+
+    /// While one of Nova's cells is down, its servers are left out of lists: those that were there are asked for one
+    /// by one before they are taken for gone.
+    async fn add_unlisted(&self, servers: &mut Vec<Server>) -> Result<(), String> {
+        let mut missing = locked(&self.there).clone();
+        missing.retain(|id, _| !servers.iter().any(|server| server.id == *id));
+        for (id, tag) in missing {
+            match self.call(Call::get(servers::SERVICE, format!("/servers/{id}"))).await {
+                Ok(answer) => servers.push(servers::read_known(&answer["server"], id, tag)),
+                Err(Trouble::Gone(_)) => _ = locked(&self.there).remove(&id),
+                Err(trouble) => return Err(trouble.to_string()),
+            }
+        }
+        let there = servers.iter().filter(|server| !server.is_gone());
+        *locked(&self.there) = there.map(|server| (server.id.clone(), server.tag.clone())).collect();
+        Ok(())
     }
 
     /// Of servers that are not there any more nothing need be known.

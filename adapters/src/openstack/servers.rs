@@ -206,6 +206,21 @@ pub(super) fn read_page(page: &Value) -> Result<Vec<Server>, String> {
     Ok(ours)
 }
 
+/// A server of ours that was asked for by itself. Of one whose cell is down no more is said than that it is there.
+pub(super) fn read_known(server: &Value, id: String, tag: String) -> Server {
+    let read = read_page(&json!({ "servers": [server] })).ok().and_then(|mut ours| ours.pop());
+    let status = server["status"].as_str().unwrap_or("UNKNOWN").to_owned();
+    read.unwrap_or(Server {
+        id,
+        tag,
+        status,
+        is_leaving: false,
+        is_busy: true,
+        was_active: true,
+        fault: None,
+    })
+}
+
 /// Why it failed.
 pub(super) fn fault(server: &Value) -> Option<String> {
     server["fault"]["message"].as_str().map(|why| why.trim().to_owned())

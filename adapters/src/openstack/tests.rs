@@ -12,7 +12,8 @@ use super::{
     choice::{choose, choose_networks, read_flavors},
     identity::Microversion,
     servers::{
-        AgentSource, Choice, NetworkChoice, asked, list_path, next_page, read_page, user_data, without_tokens,
+        AgentSource, Choice, NetworkChoice, asked, list_path, next_page, read_known, read_page, user_data,
+        without_tokens,
     },
     wire::words_of,
 };
@@ -140,6 +141,11 @@ fn states_are_read_and_what_is_not_known_is_not_gone() {
     let failed = read_page(&json!({ "servers": [failed] })).expect("a page").remove(0);
     assert_eq!(failed.into_job().state, BatchState::NoRoom("No valid host was found.".into()));
     // Of a cell that is down Nova knows little.
+    let little = json!({ "id": "5d", "status": "UNKNOWN", "links": [] });
+    let known = read_known(&little, "5d".into(), "pf1-7".into());
+    assert!(known.tag == "pf1-7" && !known.is_over() && known.into_job().state == BatchState::Running);
+    let active = read_known(&server("ACTIVE", "pf1-2"), "x".into(), "y".into());
+    assert_eq!((active.tag.as_str(), active.status.as_str()), ("pf1-2", "ACTIVE"));
     let unknown = json!({ "servers": [{ "id": "5d", "status": "UNKNOWN", "links": [] }] });
     assert!(read_page(&unknown).expect_err("no news").contains("a part of the cloud is down"));
     assert!(read_page(&json!({ "forbidden": {} })).is_err());

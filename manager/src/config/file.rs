@@ -385,7 +385,7 @@ mod tests {
             ),
             (
                 "platforms:\n  - {name: a, adapter: local, scaling: {ratio_max: 99}}",
-                "2: platforms[0].scaling: ratio_max: found 99; write how many vCPUs a core may stand for, 1 to 16",
+                "2: platforms[0].scaling: found 99; write how many vCPUs a core may stand for, 1 to 16",
             ),
             (
                 "platforms:\n  - {name: a, adapter: slurm, cores: 1, nodes: 0}",

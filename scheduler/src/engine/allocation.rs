@@ -41,8 +41,8 @@ pub enum AllocationState {
     Intended,
     /// The platform has it.
     Submitted,
-    /// The platform's answer said neither yes nor no.
-    Unknown(String),
+    /// The platform's answer, at that time, said neither yes nor no.
+    Unknown(String, Time),
     /// Not wanted any more, or left by its pilot, at that time; it may still be there.
     Leaving(String, Time),
     /// It is gone.
@@ -128,7 +128,7 @@ impl Allocation {
             _ if !self.is_unused() => "running",
             AllocationState::Intended => "asked for",
             AllocationState::Submitted => "queued",
-            AllocationState::Unknown(_) => "unknown",
+            AllocationState::Unknown(..) => "unknown",
         }
     }
 }

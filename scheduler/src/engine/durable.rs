@@ -358,8 +358,8 @@ impl Durable {
                     a.submitted_at = Some(*at);
                 })
             }
-            Record::AllocationUnknown { allocation, what, .. } => {
-                self.with_allocation(*allocation, |a| a.state = AllocationState::Unknown(what.clone()));
+            Record::AllocationUnknown { allocation, what, at } => {
+                self.with_allocation(*allocation, |a| a.state = AllocationState::Unknown(what.clone(), *at));
             }
             Record::AllocationShrunk { allocation, n_nodes, .. } => {
                 self.with_allocation(*allocation, |a| a.n_nodes_there = *n_nodes);

@@ -375,7 +375,7 @@ impl Queue {
         let (mut n, mut queue) = (0, Queue::default());
         for (_, held) in waiting {
             let waited_s = now.since(held.intended_at).as_secs_f64();
-            let is_unknown = matches!(held.state, AllocationState::Unknown(_));
+            let is_unknown = matches!(held.state, AllocationState::Unknown(..));
             n += 1;
             queue.left_s += waits.left_s(waited_s);
             queue.oldest_s = queue.oldest_s.max(waited_s);

@@ -303,7 +303,8 @@ impl Turn<'_> {
                 AllocationState::Intended => {
                     Some(self.submitted_by(id, held)).filter(|_| held.intended_at < self.volatile.started_at)
                 }
-                AllocationState::Unknown(_) => Some(held.intended_at + self.settings.submit_limit),
+                // It may have been on its way for as long as that when it was given up.
+                AllocationState::Unknown(_, at) => Some(at + self.settings.submit_limit),
                 // What is not wanted any more may still be on its way there.
                 AllocationState::Leaving(_, at) if held.batch_id.is_none() => {
                     Some(at.max(self.submitted_by(id, held)))
@@ -455,7 +456,7 @@ impl Turn<'_> {
             let state = self.volatile.platforms.get(&a.platform).filter(|state| state.is_attached);
             let is_attached = state.is_some();
             let is_unlisted = state.is_some_and(|state| state.unlisted.is_some());
-            let is_hopeless = is_urgent && (is_unlisted || matches!(a.state, AllocationState::Unknown(_)));
+            let is_hopeless = is_urgent && (is_unlisted || matches!(a.state, AllocationState::Unknown(..)));
             // One that was cancelled before the platform had answered.
             let is_open = a.may_be_there() && a.batch_id.is_none();
             // Pilots that came see to the others' end, but not to that of an array whose number nobody knows.

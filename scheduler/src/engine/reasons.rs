@@ -304,7 +304,7 @@ impl Reader<'_> {
         let mut reasons = Vec::from_iter(limits::room(self.durable, *id, spec, self.now).bound);
         reasons.extend(self.what_fails(*id, name));
         for allocation in live() {
-            if let AllocationState::Unknown(what) = &allocation.state {
+            if let AllocationState::Unknown(what, _) = &allocation.state {
                 reasons.push(Reason::AllocationUnknown { tag: allocation.tag.clone(), what: what.clone() });
             }
         }

@@ -437,7 +437,7 @@ impl<'a> Reader<'a> {
         let used = pilots().filter_map(|(pilot, _)| self.volatile.pilots.get(pilot));
         let state = self.volatile.platforms.get(&id);
         let census = self.durable.census(id);
-        let is_unknown = |a: &&Allocation| a.is_live() && matches!(a.state, AllocationState::Unknown(_));
+        let is_unknown = |a: &&Allocation| a.is_live() && matches!(a.state, AllocationState::Unknown(..));
         Some(PlatformView {
             name: spec.name.clone(),
             adapter: spec.adapter.clone(),
@@ -487,7 +487,7 @@ impl<'a> Reader<'a> {
     pub(super) fn allocation(&self, id: AllocationId, held: &Allocation) -> AllocationView {
         let why = match &held.state {
             AllocationState::Leaving(why, _) | AllocationState::Ended(why) => Some(why.clone()),
-            AllocationState::Unknown(what) => Some(what.clone()),
+            AllocationState::Unknown(what, _) => Some(what.clone()),
             AllocationState::Intended | AllocationState::Submitted => None,
         };
         let live = self.durable.live_pilots(held);

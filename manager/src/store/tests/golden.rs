@@ -305,7 +305,7 @@ montage beside Nobody: 1 of 7 s
 montage beside Full(["blast"]): 2 of 3.5 s
 autodock-vina on platform 1: 0 done, 5 failed
 allocation 1: pf1, Some("4711"), Leaving("idle", Time(30000000))
-allocation 2: pf2, None, Unknown("no answer")
+allocation 2: pf2, None, Unknown("no answer", Time(30000000))
 allocation 3: pf3, None, Ended("ended")
 pilot 1 on node7: 4 done, 2 failed, report 2, ended None, drained false
 pilot 2 on node7: 1 done, 10 failed, report 2, ended None, drained true

@@ -43,6 +43,24 @@ fn what_is_cancelled_counts_until_its_submission_must_be_over() {
 }
 
 #[test]
+fn what_was_given_up_late_may_be_on_its_way_for_as_long_as_what_was_given_up_at_once() {
+    let mut scene = Scene::new();
+    scene.attach(platform(1, 1));
+    scene.submit(job(1));
+    let (allocation, _) = scene.submissions().remove(0);
+    scene.wait(50);
+    let given_up = scene.now;
+    let outcome = SubmitOutcome::Unknown("no answer in time".into());
+    scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    let limit = Settings::default().submit_limit;
+    for (seconds, expected) in [(4, true), (6, false)] {
+        scene.now = given_up + limit + Span::from_secs(seconds);
+        scene.listed(&[]);
+        assert_eq!(may_be_there(&scene, allocation), expected, "{seconds}");
+    }
+}
+
+#[test]
 fn an_allocation_that_runs_and_brings_no_pilot_is_taken_away() {
     let mut scene = Scene::new();
     scene.attach(platform(1, 2));
