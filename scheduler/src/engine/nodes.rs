@@ -212,16 +212,18 @@ impl<'a> Remains<'a> {
 /// What there is to be mapped: platforms whose nodes have several cores. O(pilots + open jobs × platforms).
 pub(super) fn clusters<'a>(durable: &'a Durable, volatile: &Volatile, guide: &Guide) -> Vec<Cluster<'a>> {
     let wants = wants(durable, volatile);
+    let offered: BTreeMap<PlatformId, Resources> =
+        durable.platforms().keys().map(|id| (*id, durable.offered(*id))).collect();
     let mut pilots = BTreeMap::<PlatformId, Vec<PilotId>>::new();
     for (id, state) in volatile.pilots.iter().filter(|(_, state)| state.takes_part) {
         let platform = durable.pilots().get(id).map(|pilot| pilot.platform);
-        let cores = |id: &PlatformId| durable.offered(*id).cores;
-        if let Some(platform) = platform.filter(|id| cores(id) == state.capacity.cores) {
+        let is_whole = |id: &PlatformId| offered.get(id).is_some_and(|all| all.cores == state.capacity.cores);
+        if let Some(platform) = platform.filter(is_whole) {
             pilots.entry(platform).or_default().push(*id);
         }
     }
     let cluster = |(platform, pilots): (PlatformId, Vec<PilotId>)| {
-        let capacity = durable.offered(platform);
+        let capacity = offered.get(&platform)?.clone();
         let cores = u64::from(capacity.cores);
         let parts = parts(durable, volatile, guide, &wants, (platform, &capacity, pilots.len() as u64));
         (cores > 1).then_some(Cluster { platform, cores, pilots, parts })
