@@ -92,7 +92,7 @@ fn managers_killed_before_and_after_a_submission_ask_for_no_more_than_they_may()
         let sandbox = Sandbox::new();
         let Some(mut cluster) = Cluster::start(&sandbox) else { return };
         cluster.environment = held_up(&sandbox, &cluster.environment, ("sbatch", "squeue"), moment);
-        let mut scene = Scene::start_with(sandbox, cluster, FIELDS, "submit_limit: 60s");
+        let mut scene = Scene::start_with(sandbox, cluster, FIELDS, "submit_limit: 40s");
         dies_while_it_submits(&mut scene);
         assert!(scene.platform.jobs("PENDING,RUNNING").len() <= 2, "those of before are known");
         scene.ends_well(0);
