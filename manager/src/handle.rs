@@ -62,6 +62,11 @@ impl Handle {
         self.asked.send(Asked { event, reply: None }).await.map_err(|_| Ended)
     }
 
+    /// The same from a thread that may wait.
+    pub(crate) fn tell_blocking(&self, event: Event) -> Result<(), Ended> {
+        self.asked.blocking_send(Asked { event, reply: None }).map_err(|_| Ended)
+    }
+
     /// News from now on.
     pub fn subscribe(&self) -> broadcast::Receiver<Notice> {
         self.notices.subscribe()

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use scheduler::engine::interface::{Answer, Effect, Notice, RequestId};
+use scheduler::engine::{
+    interface::{Answer, Effect, Notice, RequestId},
+    question::Question,
+};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::{commit::Committed, platforms::Order, start::End};
@@ -14,6 +17,7 @@ const N_REPLIES_CHECKED_MIN: usize = 1024;
 pub(crate) struct Performer {
     replies: HashMap<RequestId, oneshot::Sender<Answer>>,
     orders: mpsc::UnboundedSender<Order>,
+    questions: std::sync::mpsc::Sender<Box<Question>>,
     notices: broadcast::Sender<Notice>,
     end: watch::Sender<End>,
     /// When there are so many replies, those that nobody waits for are looked for.
@@ -23,10 +27,12 @@ pub(crate) struct Performer {
 impl Performer {
     pub(crate) fn new(
         orders: mpsc::UnboundedSender<Order>,
+        questions: std::sync::mpsc::Sender<Box<Question>>,
         notices: broadcast::Sender<Notice>,
         end: watch::Sender<End>,
     ) -> Performer {
-        Performer { replies: HashMap::new(), orders, notices, end, n_replies_checked: N_REPLIES_CHECKED_MIN }
+        let n_replies_checked = N_REPLIES_CHECKED_MIN;
+        Performer { replies: HashMap::new(), orders, questions, notices, end, n_replies_checked }
     }
 
     pub(crate) fn perform(
@@ -46,6 +52,11 @@ impl Performer {
                 Effect::List { platform } => self.order(Order::List { platform }),
                 Effect::Scale { platform, ratio, former } => {
                     self.order(Order::Scale { platform, ratio, former });
+                }
+                Effect::Guide(question) => {
+                    if self.questions.send(question).is_err() {
+                        self.end.send_replace(Some(Err("the policies' thread has ended".into())));
+                    }
                 }
                 Effect::Notify(notice) => self.notify(notice),
             }

@@ -9,7 +9,7 @@ use std::{
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use protocol::api::{AccessFile, Reloaded};
 use scheduler::{
-    engine::{Engine, record::Record, settings::Settings},
+    engine::{Engine, interface::Event, question::Question, record::Record, settings::Settings},
     time::Span,
 };
 use tokio::{
@@ -238,10 +238,12 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let (handle, queue) = Handle::new();
     let (orders, for_platforms) = mpsc::unbounded_channel();
     let (end, ended) = watch::channel(None);
-    let performer = Performer::new(orders.clone(), handle.notices().clone(), end.clone());
+    let (questions, asked) = std::sync::mpsc::channel();
+    let performer = Performer::new(orders.clone(), questions, handle.notices().clone(), end.clone());
     let (stop_engine, is_engine_stopped) = watch::channel(false);
     let drive = move |pending| driver::run(engine, queue, pending, clock, is_engine_stopped);
-    let threads = start_threads(drive, store, performer, end)?;
+    let mut threads = start_threads(drive, store, performer, end)?;
+    threads.push(start_policies(asked, handle.clone())?);
     tokio::spawn(platforms::dispatch(for_platforms));
 
     let fingerprint = identity.as_ref().map(|identity| identity.fingerprint.clone());
@@ -319,6 +321,22 @@ fn start_threads<Driving: Future<Output = ()>>(
         })
         .map_err(StartError::Thread)?;
     Ok(vec![engine_thread, commit_thread])
+}
+
+/// Answers the engine's large questions to the policies, one after the other, until nobody asks any more.
+fn start_policies(
+    asked: std::sync::mpsc::Receiver<Box<Question>>,
+    handle: Handle,
+) -> Result<std::thread::JoinHandle<()>, StartError> {
+    let answer = move || {
+        for question in asked {
+            let guide = Box::new(question.answer());
+            if handle.tell_blocking(Event::Guided { guide }).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("policies".into()).spawn(answer).map_err(StartError::Thread)
 }
 
 struct Listening {

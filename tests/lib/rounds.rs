@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::{
-    pilots::{PilotProcesses, pilots, signal_all},
+    pilots::{PilotProcesses, signal_all},
     plan::{Aim, Blow, Fault, Part, Plan},
     site::Site,
     sweep::{Audit, Hit},
@@ -75,14 +75,9 @@ impl Round<'_> {
         }
     }
 
-    /// Pilots that are there, waited for.
+    /// Pilots that are there, waited for: none where the sweep has ended meanwhile.
     fn targets(&mut self, aim: Aim) -> Vec<PilotProcesses> {
-        let mut found = Vec::new();
-        let Site { trace, sandbox, .. } = &mut *self.site;
-        trace.until("there is a pilot", || {
-            found = pilots(sandbox);
-            !found.is_empty()
-        });
+        let mut found = self.site.until_pilots();
         found.truncate(if aim.is_at_all { found.len() } else { 1 });
         found
     }

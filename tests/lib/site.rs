@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::{
     Running, Sandbox,
     api::Api,
+    pilots::{PilotProcesses, pilots},
     sweep::{Audit, Hit, Trace, audit, rows, write_job},
     until,
     witness::{Testimony, Witness},
@@ -98,11 +99,18 @@ impl Site {
     /// Waits until all tasks are done; none may fail.
     pub fn until_done(&mut self) {
         let (api, n_tasks) = (&self.api, self.n_tasks);
-        self.trace.until("all is done", || {
-            let Some(job) = api.get("/jobs/1") else { return false };
-            assert_eq!(job["counts"]["failed"], 0, "a task failed that should not: {job}");
-            job["counts"]["done"] == n_tasks
+        self.trace.until("all is done", || is_done(api, n_tasks));
+    }
+
+    /// Pilots that are there, waited for; none where all is done before one comes.
+    pub fn until_pilots(&mut self) -> Vec<PilotProcesses> {
+        let (api, n_tasks, sandbox) = (&self.api, self.n_tasks, &self.sandbox);
+        let mut found = Vec::new();
+        self.trace.until("there is a pilot", || {
+            found = pilots(sandbox);
+            !found.is_empty() || is_done(api, n_tasks)
         });
+        found
     }
 
     /// When all is done: checks the results against what was told and what was executed, stops the
@@ -118,4 +126,11 @@ impl Site {
         until("nothing is left running", || self.sandbox.processes().is_empty());
         (audit, testimony)
     }
+}
+
+/// Whether all tasks of the only job are done; none may fail.
+fn is_done(api: &Api, n_tasks: u64) -> bool {
+    let Some(job) = api.get("/jobs/1") else { return false };
+    assert_eq!(job["counts"]["failed"], 0, "a task failed that should not: {job}");
+    job["counts"]["done"] == n_tasks
 }

@@ -6,10 +6,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    durable::Durable,
-    quotas::{Cell, Divided, Kind, Quotas, Row},
+    question::{Open, Question},
+    quotas::{Cell, Kind, Quotas, Row},
     runtimes::Runtimes,
-    volatile::Volatile,
 };
 use crate::{
     ids::{JobId, PlatformId},
@@ -39,17 +38,12 @@ const SHUNNED_FROM: f64 = 0.25;
 /// … again and again after so long.
 const TRIED_EVERY: Span = Span::from_secs(5);
 
-/// Quotas of what is ready now. O(open jobs + kinds × platforms).
-pub(super) fn quotas(
-    (durable, volatile): (&Durable, &mut Volatile),
-    policy: Distribution,
-    before: &Quotas,
-    now: Time,
-) -> Quotas {
-    let field = Field::of(durable, volatile);
-    let mut kinds = kinds(durable, volatile);
+/// Quotas of what is ready now, and the row of each job. O(open jobs + kinds × platforms).
+pub(super) fn quotas(question: &Question, policy: Distribution) -> (Quotas, BTreeMap<JobId, usize>) {
+    let (field, before) = (Field::of(question), &question.before.quotas);
+    let mut kinds = kinds(question);
     if field.platforms.len() < 2 {
-        return Quotas::default();
+        return (Quotas::default(), BTreeMap::new());
     }
     if policy == Distribution::Adaptive2016 {
         // Its weights go on from job to job.
@@ -63,23 +57,12 @@ pub(super) fn quotas(
     let new = field.new_jobs(&rows, before);
     let mut quotas = field.frame(&rows, before);
     match policy {
-        Distribution::Adaptive => field.divide_all(&rows, &mut quotas, now),
+        Distribution::Adaptive => field.divide_all(&rows, &mut quotas, question.now),
         _ => field.divide_new(&rows, &new, policy, before, &mut quotas),
     }
-    note_kinds(durable, volatile, &rows, now);
-    quotas.due_at = quotas.due_at.into_iter().chain(next_given_up(volatile, &quotas, now)).min();
-    quotas
-}
-
-/// When the next job is free for all that is kept from some platform now.
-fn next_given_up(volatile: &Volatile, quotas: &Quotas, now: Time) -> Option<Time> {
-    let free_at = volatile.jobs.values().filter_map(|leases| {
-        let Divided::In(row) = leases.divided else { return None };
-        let row = quotas.rows.get(row)?;
-        let is_kept = row.cells.iter().any(|cell| cell.begin_by.is_some() || cell.is_shunned);
-        leases.waits_since.filter(|_| is_kept).map(|since| since + row.patience)
-    });
-    free_at.filter(|at| *at > now).min()
+    let places =
+        rows.iter().enumerate().flat_map(|(row, (_, ready))| ready.jobs.iter().map(move |job| (job.id, row)));
+    (quotas, places.collect())
 }
 
 /// What is ready of a kind.
@@ -97,41 +80,23 @@ struct ReadyJob {
     is_new: bool,
 }
 
-fn kinds(durable: &Durable, volatile: &Volatile) -> BTreeMap<Kind, Ready> {
+fn kinds(question: &Question) -> BTreeMap<Kind, Ready> {
     let mut kinds = BTreeMap::<Kind, Ready>::new();
-    for (id, leases) in volatile.jobs.iter().filter(|(_, leases)| leases.profiled_on.is_none()) {
-        let Some(job) = durable.jobs().get(id).filter(|job| !job.is_paused) else { continue };
-        let (application, needs) = (job.request.application.clone(), job.request.needs.resources.clone());
+    for job in question.jobs.iter().filter(|job| !job.is_profiling && !job.is_paused) {
+        let (application, needs) = (job.application.clone(), job.needs.clone());
         let ready = kinds.entry(Kind { application, needs }).or_default();
-        ready.n = ready.n.saturating_add(leases.ready.len());
-        let is_new = leases.divided == Divided::NotYet;
-        ready.jobs.push(ReadyJob { id: *id, n: leases.ready.len(), is_new });
+        ready.n = ready.n.saturating_add(job.n_ready);
+        ready.jobs.push(ReadyJob { id: job.id, n: job.n_ready, is_new: job.is_new });
     }
     kinds
 }
 
-fn note_kinds(durable: &Durable, volatile: &mut Volatile, rows: &[(Kind, Ready)], now: Time) {
-    for (id, leases) in &mut volatile.jobs {
-        let is_paused = durable.jobs().get(id).is_none_or(|job| job.is_paused);
-        leases.divided = if is_paused { Divided::NotYet } else { Divided::Left };
-        let waits = !is_paused && !leases.ready.is_empty();
-        leases.waits_since = leases.waits_since.or(Some(now)).filter(|_| waits);
-    }
-    for (row, (_, ready)) in rows.iter().enumerate() {
-        for job in &ready.jobs {
-            if let Some(leases) = volatile.jobs.get_mut(&job.id) {
-                leases.divided = Divided::In(row);
-            }
-        }
-    }
-}
-
 /// Platforms with pilots that take part.
 struct Field<'a> {
-    durable: &'a Durable,
+    question: &'a Question,
     platforms: Vec<PlatformId>,
     /// Of each: what its pilots have, and how many have so much.
-    shapes: Vec<Vec<(Resources, u64)>>,
+    shapes: Vec<&'a [(Resources, u64)]>,
     /// Seconds that what pilots hold will keep each busy.
     backlogs: Vec<f64>,
     /// Tasks that pilots of each hold.
@@ -139,27 +104,22 @@ struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    fn of(durable: &'a Durable, volatile: &Volatile) -> Field<'a> {
-        let mut shapes = BTreeMap::<PlatformId, Vec<(Resources, u64)>>::new();
-        for ((platform, capacity), n) in &volatile.capacities {
-            shapes.entry(*platform).or_default().push((capacity.clone(), *n));
-        }
-        let (platforms, shapes): (Vec<PlatformId>, Vec<_>) = shapes.into_iter().unzip();
+    fn of(question: &'a Question) -> Field<'a> {
+        let taking = question.platforms.iter().filter(|ground| !ground.shapes.is_empty());
+        let (platforms, shapes): (Vec<PlatformId>, Vec<_>) =
+            taking.map(|ground| (ground.id, ground.shapes.as_slice())).unzip();
         let n = platforms.len();
-        let mut field = Field { durable, platforms, shapes, backlogs: vec![0.0; n], held: vec![0; n] };
-        let leaving = held_by_leaving(durable, volatile);
-        for ((platform, job), n_held) in &volatile.held_on {
-            // What has no room with the others does not wait for it.
-            let n_held = n_held - leaving.get(&(*platform, *job)).copied().unwrap_or(0);
-            let Some(column) = field.platforms.iter().position(|held| held == platform) else { continue };
-            let Some(job) = durable.jobs().get(job) else { continue };
-            let cell = field.cell(&job.request.application, &job.request.needs.resources, column);
-            let n_running = n_held.min(cell.n_slots);
+        let mut field = Field { question, platforms, shapes, backlogs: vec![0.0; n], held: vec![0; n] };
+        for held in &question.held {
+            let Some(column) = field.platforms.iter().position(|id| *id == held.platform) else { continue };
+            let Open { application, needs, .. } = &question.jobs[held.job];
+            let cell = field.cell(application, needs, column);
+            let n_running = held.n_staying.min(cell.n_slots);
             // Those that run have done half of it, as far as anybody knows.
-            let n_whole = n_held as f64 - n_running as f64 / 2.0;
+            let n_whole = held.n_staying as f64 - n_running as f64 / 2.0;
             let runtime_s = cell.runtime_s.unwrap_or(RUNTIME_UNKNOWN_S);
             field.backlogs[column] += n_whole * runtime_s / cell.n_slots.max(1) as f64;
-            field.held[column] = field.held[column].saturating_add(n_held);
+            field.held[column] = field.held[column].saturating_add(held.n_staying);
         }
         field
     }
@@ -169,10 +129,10 @@ impl<'a> Field<'a> {
             .iter()
             .map(|(capacity, n)| needs.how_often_in(capacity).min(u64::from(u32::MAX)).saturating_mul(*n));
         let platform = self.platforms[column];
-        let measured = self.durable.known(platform, application).measured;
+        let measured = self.question.facts.known(platform, application).measured;
         Cell {
             n_slots: fitting.fold(0, u64::saturating_add),
-            runtime_s: self.durable.runtime_s(platform, application),
+            runtime_s: self.question.facts.runtime_s(platform, application),
             error_rate: measured.and_then(|known| known.loss_rate()).unwrap_or(0.0),
             ..Cell::default()
         }
@@ -278,7 +238,7 @@ impl<'a> Field<'a> {
 
     /// Tasks a second that platforms finish of each kind, as far as can be told.
     fn rates(&self, quotas: &Quotas) -> Table<f64> {
-        let known = Runtimes::new(self.durable, &self.platforms);
+        let known = Runtimes::new(&self.question.facts, &self.platforms);
         let guesses: Vec<Vec<f64>> =
             quotas.rows.iter().map(|row| known.guess(&row.kind.application)).collect();
         let places = Table::new(quotas.rows.len(), quotas.platforms.len(), ());
@@ -382,18 +342,6 @@ fn best_runtime(row: &Row) -> Option<f64> {
 fn patience(best_s: Option<f64>) -> Span {
     let patience = best_s.map_or(Span::ZERO, |best_s| Span::from_secs_f64(best_s * PATIENCE));
     patience.max(PATIENCE_LEAST).min(PATIENCE_MOST)
-}
-
-/// Tasks of a job that pilots of a platform hold which get nothing new any more.
-fn held_by_leaving(durable: &Durable, volatile: &Volatile) -> BTreeMap<(PlatformId, JobId), u64> {
-    let mut held = BTreeMap::new();
-    for (id, state) in volatile.pilots.iter().filter(|(_, state)| !state.takes_part) {
-        let Some(platform) = durable.pilots().get(id).map(|pilot| pilot.platform) else { continue };
-        for (job, tasks) in &state.leases {
-            *held.entry((platform, *job)).or_default() += tasks.len();
-        }
-    }
-    held
 }
 
 /// So many seconds after, or before.

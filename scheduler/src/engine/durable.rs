@@ -1,13 +1,16 @@
 //! What survives a restart. Fields are private to this file: `apply` is the only writer, live and
 //! on restart alike, so there is one state machine and not two.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 pub use super::job::{Job, Trouble};
 use super::{
     allocation::{Allocation, AllocationState, Census},
     declared::Declared,
-    experience::Experience,
+    facts::{Facts, Learned},
     interface::{PlatformMode, PlatformSpec},
     neighbours::Neighbours,
     policies::{self, PolicyChange},
@@ -26,7 +29,7 @@ use crate::{
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Durable {
     jobs: BTreeMap<JobId, Job>,
-    platforms: BTreeMap<PlatformId, PlatformSpec>,
+    facts: Facts,
     modes: BTreeMap<PlatformId, PlatformMode>,
     allocations: BTreeMap<AllocationId, Allocation>,
     pilots: BTreeMap<PilotId, Pilot>,
@@ -37,14 +40,8 @@ pub struct Durable {
     census: BTreeMap<PlatformId, Census>,
     /// Cores × time that tasks took there, by user.
     used: BTreeMap<PlatformId, BTreeMap<String, Span>>,
-    /// What attempts there have shown, by application.
-    learned: BTreeMap<PlatformId, BTreeMap<String, Experience>>,
-    /// What they take beside others.
-    neighbours: Neighbours,
     /// How long its allocations of the present shape have waited.
     waits: BTreeMap<PlatformId, Waits>,
-    /// What was said of applications.
-    declared: BTreeMap<String, Declared>,
     policy_changes: Vec<PolicyChange>,
     /// How many vCPUs cores stand for, where that was ever another number than one.
     scaled: BTreeMap<PlatformId, Scaled>,
@@ -114,7 +111,12 @@ impl Durable {
 
     /// All platforms.
     pub fn platforms(&self) -> &BTreeMap<PlatformId, PlatformSpec> {
-        &self.platforms
+        &self.facts.platforms
+    }
+
+    /// What is known of applications on them.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     /// Why all pilots of the allocation leave, whenever they come.
@@ -125,17 +127,17 @@ impl Durable {
 
     /// Whether a platform's allocations are job arrays.
     pub fn is_array(&self, id: PlatformId) -> bool {
-        self.platforms.get(&id).is_some_and(|spec| spec.is_array)
+        self.platforms().get(&id).is_some_and(|spec| spec.is_array)
     }
 
     /// What attempts have shown, by platform and application.
-    pub fn learned(&self) -> &BTreeMap<PlatformId, BTreeMap<String, Experience>> {
-        &self.learned
+    pub fn learned(&self) -> &BTreeMap<PlatformId, Arc<Learned>> {
+        &self.facts.learned
     }
 
     /// What neighbours on a node cost.
     pub fn neighbours(&self) -> &Neighbours {
-        &self.neighbours
+        &self.facts.neighbours
     }
 
     /// How long allocations of the platform wait for their first pilot.
@@ -145,7 +147,7 @@ impl Durable {
 
     /// What was said of applications.
     pub fn declared(&self) -> &BTreeMap<String, Declared> {
-        &self.declared
+        &self.facts.declared
     }
 
     /// All allocations.
@@ -200,7 +202,7 @@ impl Durable {
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::PlatformAttached { platform, spec, .. } => {
-                let before = self.platforms.insert(*platform, spec.clone());
+                let before = Arc::make_mut(&mut self.facts.platforms).insert(*platform, spec.clone());
                 let shape = |spec: &PlatformSpec| (spec.capacity.clone(), spec.n_nodes, spec.walltime);
                 if before.is_some_and(|before| shape(&before) != shape(spec)) {
                     self.waits.remove(platform);
@@ -218,14 +220,10 @@ impl Durable {
                 let former = &mut self.scaled.entry(*platform).or_default().former;
                 former.retain(|provider| !ids.contains(&provider.id));
             }
-            Record::ProfileForgotten { application, .. } => {
-                self.learned.values_mut().for_each(|known| _ = known.remove(application));
-                self.neighbours.forget(application);
+            Record::ProfileForgotten { application, .. } => self.facts.forget(application),
+            Record::ProfileDeclared { application, declared, .. } => {
+                self.facts.declare(application, declared.as_ref());
             }
-            Record::ProfileDeclared { application, declared, .. } => match declared {
-                Some(declared) => _ = self.declared.insert(application.clone(), declared.clone()),
-                None => _ = self.declared.remove(application),
-            },
             Record::PoliciesSet { by, configured, before, policies, at } => {
                 let (at, by, configured) = (*at, by.clone(), *configured);
                 let change = PolicyChange { at, by, configured, before: *before, policies: *policies };
@@ -249,7 +247,9 @@ impl Durable {
                 job.note_end(*at);
             }),
             Record::TasksReopened { job, tasks, .. } => self.with_job(*job, |job| job.reopen(tasks)),
-            Record::BesideMeasured { platform, beside, .. } => self.neighbours.learn(*platform, beside),
+            Record::BesideMeasured { platform, beside, .. } => {
+                Arc::make_mut(&mut self.facts.neighbours).learn(*platform, beside);
+            }
             Record::Reported { pilot, seq, results, at } => self.apply_report(*pilot, *seq, results, *at),
             Record::AllocationIntended { .. }
             | Record::AllocationSubmitted { .. }
@@ -311,21 +311,13 @@ impl Durable {
     fn learn(&mut self, pilot: PilotId, result: &JobResult) {
         let platform = self.pilots.get(&pilot).map(|pilot| pilot.platform);
         let (Some(platform), Some(job)) = (platform, self.jobs.get(&result.job)) else { return };
-        let known = self.learned.entry(platform).or_default();
-        let (application, cores) = (&job.request.application, job.request.needs.resources.cores);
-        // Names are copied once and not at each report.
-        if !known.contains_key(application) {
-            known.insert(application.clone(), Experience::default());
-        }
-        if let Some(known) = known.get_mut(application) {
-            known.learn(cores, &result.totals, &result.failures);
-        }
+        self.facts.learn(platform, &job.request, result);
     }
 
     fn apply_allocation(&mut self, record: &Record) {
         match record {
             Record::AllocationIntended { allocation, platform, tag, at } => {
-                let spec = self.platforms.get(platform);
+                let spec = self.platforms().get(platform);
                 let new = Allocation {
                     platform: *platform,
                     tag: tag.clone(),

@@ -27,7 +27,7 @@ impl Reader<'_> {
     /// begins with the first submission of its open jobs.
     pub(super) fn fairness(&self) -> Option<f64> {
         let platforms: Vec<PlatformId> = self.durable.platforms().keys().copied().collect();
-        let runtimes = Runtimes::new(self.durable, &platforms);
+        let runtimes = Runtimes::new(self.durable.facts(), &platforms);
         let mut users = BTreeMap::<&str, Served>::new();
         for id in self.volatile.jobs.keys() {
             let Some(job) = self.durable.jobs().get(id) else { continue };

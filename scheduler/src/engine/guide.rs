@@ -1,23 +1,23 @@
 //! What the policies that look at everything say, for a while: worked out when users or pilots have come or
 //! gone, and looked up at each pull.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
-    Turn, divide,
-    durable::{Durable, Job},
+    divide,
     nodes::{Nodes, clusters},
-    quotas::{Divided, Quotas},
+    question::{Ground, Open, Question},
+    quotas::{Divided, Quotas, Row},
     runtimes::Runtimes,
-    volatile::{Timer, Volatile},
-    weights::WeightHistory,
 };
 use crate::{
     ids::{JobId, PlatformId},
     policy::{
-        Policies,
         allocation::Demand,
-        matching::application::{ByApplication, Importance, Score, degree},
+        matching::application::{ByApplication, Importance, Score},
         table::Table,
     },
     time::{Span, Time},
@@ -30,12 +30,16 @@ const LASTS_AT_LEAST: Span = Span(5);
 const N_ROUNDS: usize = 30;
 /// … nor, if it takes long, than after so long.
 const LASTS_LONG: Span = Span::from_secs(1);
-/// What tasks show meanwhile is taken in after so long.
-const LASTS_AT_MOST: Span = Span::from_secs(30);
 
 /// See the module. Empty while the policies need none.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Guide {
+    /// Of the question that it answers.
+    pub(super) number: u64,
+    /// When that was asked.
+    pub(super) made_at: Option<Time>,
+    /// Where each job of that time stands, by their numbers.
+    pub(super) places: Vec<(JobId, Place)>,
     /// Cores of each platform that are meant for each user.
     shares: BTreeMap<PlatformId, BTreeMap<String, u64>>,
     /// How much each platform should serve each application.
@@ -46,16 +50,25 @@ pub struct Guide {
     users: Vec<String>,
     /// How many tasks are meant for each platform.
     pub quotas: Quotas,
-    /// How their weights came about.
-    pub weights: WeightHistory,
     /// Whose tasks each node is meant for.
-    pub nodes: Nodes,
-    /// Whose favourite each platform was, with those users and platforms, for PAF.
-    favourites: Option<(Vec<String>, Vec<PlatformId>, Table<bool>)>,
-    made_at: Option<Time>,
+    pub nodes: Arc<Nodes>,
+    pub(super) favourites: Option<Arc<Favourites>>,
     /// How long it is to last at least.
-    lasts: Span,
-    due_at: Option<Time>,
+    pub(super) lasts: Span,
+    /// Whether there was anybody to be served.
+    pub(super) is_of_use: bool,
+}
+
+/// Whose favourite each platform was, of those users and platforms, for PAF.
+pub(super) type Favourites = (Vec<String>, Vec<PlatformId>, Table<bool>);
+
+/// A job's place in a guide.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Place {
+    /// In the quotas.
+    pub(super) divided: Divided,
+    /// Its user's.
+    pub(super) user: Option<usize>,
 }
 
 impl Guide {
@@ -80,11 +93,6 @@ impl Guide {
         &self.users
     }
 
-    #[cfg(test)]
-    pub fn made_at(&self) -> Option<Time> {
-        self.made_at
-    }
-
     /// Whether it divides platforms among users.
     pub fn has_shares(&self) -> bool {
         !self.shares.is_empty()
@@ -96,128 +104,71 @@ impl Guide {
     }
 }
 
-/// Whether these policies need a guide. What is not divided between platforms needs no quotas.
-fn is_needed(policies: &Policies, n_platforms: usize) -> bool {
-    policies.allocation.is_some()
-        || policies.mapping.is_some()
-        || policies.matching.by_application().is_some()
-        || policies.distribution.is_some() && n_platforms > 1
-}
-
-impl Volatile {
-    fn want_guide(&mut self, policies: &Policies, now: Time) {
-        if is_needed(policies, self.platforms.len()) {
-            self.arm_guide(self.guide.made_at.map_or(now, |made_at| (made_at + self.guide.lasts).max(now)));
+impl Question {
+    /// What the policies say. O(users × platforms + applications × platforms² + jobs + pilots).
+    pub fn answer(&self) -> Guide {
+        let scene = Scene::of(self);
+        let mut guide = Guide { number: self.number, made_at: Some(self.now), ..Guide::default() };
+        guide.is_of_use = !scene.is_empty();
+        guide.users = scene.users.keys().map(|user| (*user).to_owned()).collect();
+        if guide.is_of_use {
+            self.share(&scene, &mut guide);
         }
-    }
-
-    /// Where each job's user stands among these, which are in order.
-    fn note_users(&mut self, durable: &Durable, users: &[String]) {
-        for (id, leases) in &mut self.jobs {
-            let user = durable.jobs().get(id).map(|job| &job.request.user);
-            leases.user = user.and_then(|user| users.binary_search(user).ok());
-        }
-    }
-
-    /// A pilot of the platform has taken so many tasks of the job.
-    pub fn take_quota(&mut self, platform: PlatformId, job: JobId, n_tasks: u64, now: Time) {
-        let (Some(column), Some(leases)) = (self.guide.quotas.column(platform), self.jobs.get_mut(&job))
-        else {
-            return;
-        };
-        if let Divided::In(row) = leases.divided {
-            // Who took it for want of others has not ended the wait for them.
-            if self.guide.quotas.is_open(column, row, now) {
-                leases.waits_since = None;
-            }
-            self.guide.quotas.take(column, row, n_tasks);
-        }
-    }
-
-    /// What other policies have said counts no more.
-    pub fn drop_guide(&mut self) {
-        if let Some(due_at) = std::mem::take(&mut self.guide).due_at {
-            self.timers.remove(&(due_at, Timer::Guide));
-        }
-    }
-
-    fn arm_guide(&mut self, at: Time) {
-        if self.guide.due_at.is_none_or(|due_at| at < due_at) {
-            if let Some(due_at) = self.guide.due_at.replace(at) {
-                self.timers.remove(&(due_at, Timer::Guide));
-            }
-            self.timers.insert((at, Timer::Guide));
-        }
-    }
-}
-
-impl Turn<'_> {
-    /// Something has changed that policies look at.
-    pub(super) fn want_guide(&mut self) {
-        self.volatile.want_guide(&self.policies(), self.now);
-    }
-
-    /// Works it out anew. O(users × platforms + applications × platforms + jobs that are open).
-    pub(super) fn renew_guide(&mut self) {
-        let before = std::mem::take(&mut self.volatile.guide);
-        let scene = Scene::of(self.durable, self.volatile);
-        let policies = self.durable.policies(self.settings.policies);
-        let mut guide = Guide { made_at: Some(self.now), ..Guide::default() };
-        if let Some(allocation) = policies.allocation.filter(|_| !scene.is_empty()) {
-            let runtimes = scene.runtimes_of_users();
-            let tasks: Vec<u64> = scene.users.values().map(|user| user.cores_wanted).collect();
-            let affinity = policies.affinity.table(&runtimes, &vec![true; tasks.len()]);
-            let (users, platforms) = (scene.user_names(), scene.platforms.clone());
-            let same = |held: &&(Vec<String>, Vec<PlatformId>, _)| held.0 == users && held.1 == platforms;
-            let favourites = before.favourites.as_ref().filter(same).map(|(.., table)| table);
-            let demand = Demand { tasks: &tasks, cores: &scene.cores, affinity: &affinity, favourites };
-            let shares = allocation.share(&demand);
-            for (column, platform) in platforms.iter().enumerate() {
-                let of_user = |(row, user): (usize, &String)| (user.clone(), shares.cores.at(row, column));
-                guide.shares.insert(*platform, users.iter().enumerate().map(of_user).collect());
-            }
-            guide.favourites = shares.favourites.map(|table| (users, platforms, table));
-        }
-        if let Some(policy) = policies.matching.by_application() {
+        if let Some(policy) = self.policies.matching.by_application() {
             guide.scores = scene.scores(policy);
         }
-        let goes_on = !scene.is_empty();
-        if let Some(policy) = policies.distribution {
-            guide.quotas = divide::quotas((self.durable, self.volatile), policy, &before.quotas, self.now);
-            guide.weights = before.weights;
-            let name = |id| self.durable.platforms().get(&id).map_or_else(String::new, |p| p.name.clone());
-            guide.weights.note(&guide.quotas, self.now, &name);
+        let mut divided = BTreeMap::new();
+        if let Some(policy) = self.policies.distribution {
+            (guide.quotas, divided) = divide::quotas(self, policy);
         }
-        if let Some(policy) = policies.mapping {
+        if let Some(policy) = self.policies.mapping {
             let mut nodes = Nodes::default();
-            for cluster in clusters(self.durable, self.volatile, &guide) {
-                nodes.map(policy, &cluster, self.durable.neighbours(), &before.nodes);
+            for cluster in clusters(self, &guide, &divided) {
+                nodes.map(policy, &cluster, &self.facts.neighbours, &self.before.nodes);
             }
-            guide.nodes = nodes;
+            guide.nodes = Arc::new(nodes);
         }
-        for id in guide.scores.keys() {
-            let rows = guide.quotas.rows.iter();
-            guide
-                .scores_by_row
-                .insert(*id, rows.map(|row| guide.score(*id, &row.kind.application)).collect());
+        for (id, scores) in &guide.scores {
+            let none = Score(f64::NEG_INFINITY, 0.0);
+            let score = |row: &Row| scores.get(&row.kind.application).copied().unwrap_or(none);
+            guide.scores_by_row.insert(*id, guide.quotas.rows.iter().map(score).collect());
         }
-        guide.users = scene.user_names();
+        guide.places = self.jobs.iter().map(|job| (job.id, guide.place(job, &divided))).collect();
         let n_cells = scene.users.len() * scene.platforms.len() + guide.quotas.n_cells() * N_ROUNDS;
-        guide.lasts = LASTS_AT_LEAST.times((self.volatile.jobs.len() + n_cells) as u64).min(LASTS_LONG);
-        let due_at =
-            guide.quotas.due_at.map_or(self.now + LASTS_AT_MOST, |at| at.max(self.now + guide.lasts));
-        self.volatile.note_users(self.durable, &guide.users);
-        self.volatile.guide = guide;
-        if goes_on {
-            self.volatile.arm_guide(due_at.min(self.now + LASTS_AT_MOST));
+        guide.lasts = LASTS_AT_LEAST.times((self.jobs.len() + n_cells) as u64).min(LASTS_LONG);
+        guide
+    }
+
+    /// Divides platforms among users.
+    fn share(&self, scene: &Scene<'_>, guide: &mut Guide) {
+        let Some(allocation) = self.policies.allocation else { return };
+        let runtimes = scene.runtimes_of_users();
+        let tasks: Vec<u64> = scene.users.values().map(|user| user.cores_wanted).collect();
+        let affinity = self.policies.affinity.table(&runtimes, &vec![true; tasks.len()]);
+        let same = |held: &&Arc<Favourites>| held.0 == guide.users && held.1 == scene.platforms;
+        let favourites = self.before.favourites.as_ref().filter(same).map(|held| &held.2);
+        let demand = Demand { tasks: &tasks, cores: &scene.cores, affinity: &affinity, favourites };
+        let shares = allocation.share(&demand);
+        for (column, platform) in scene.platforms.iter().enumerate() {
+            let of_user = |(row, user): (usize, &String)| (user.clone(), shares.cores.at(row, column));
+            guide.shares.insert(*platform, guide.users.iter().enumerate().map(of_user).collect());
         }
-        self.volatile.stir_all();
+        let held = |table| Arc::new((guide.users.clone(), scene.platforms.clone(), table));
+        guide.favourites = shares.favourites.map(held);
+    }
+}
+
+impl Guide {
+    fn place(&self, job: &Open, divided: &BTreeMap<JobId, usize>) -> Place {
+        let left = if job.is_paused { Divided::NotYet } else { Divided::Left };
+        let divided = divided.get(&job.id).map_or(left, |row| Divided::In(*row));
+        Place { divided, user: self.users.binary_search(&job.user).ok() }
     }
 }
 
 /// Users with open tasks, their applications, and platforms with pilots, there or on their way.
 struct Scene<'a> {
-    durable: &'a Durable,
+    question: &'a Question,
     users: BTreeMap<&'a str, User<'a>>,
     platforms: Vec<PlatformId>,
     /// Of each platform.
@@ -232,35 +183,29 @@ struct User<'a> {
 }
 
 impl<'a> Scene<'a> {
-    fn of(durable: &'a Durable, volatile: &Volatile) -> Scene<'a> {
+    fn of(question: &'a Question) -> Scene<'a> {
         let mut users = BTreeMap::<&str, User<'_>>::new();
-        for job in open_jobs(durable, volatile) {
-            let wanted = cores_wanted(job);
-            let user = users.entry(&job.request.user).or_default();
-            let of_application = user.applications.entry(&job.request.application).or_default();
+        for job in question.open_jobs() {
+            let wanted = job.cores_wanted();
+            let user = users.entry(&job.user).or_default();
+            let of_application = user.applications.entry(&job.application).or_default();
             *of_application = of_application.saturating_add(wanted);
             user.cores_wanted = user.cores_wanted.saturating_add(wanted);
         }
-        let there = durable.platforms().keys().map(|id| {
-            (*id, (durable.census(*id).n_live as u64).saturating_mul(u64::from(durable.offered(*id).cores)))
-        });
-        let (platforms, cores) = there.filter(|(_, cores)| *cores > 0).unzip();
-        Scene { durable, users, platforms, cores }
+        let cores = |ground: &Ground| (ground.id, ground.n_live.saturating_mul(ground.offered.cores.into()));
+        let (platforms, cores) = question.platforms.iter().map(cores).filter(|(_, cores)| *cores > 0).unzip();
+        Scene { question, users, platforms, cores }
     }
 
     fn is_empty(&self) -> bool {
         self.users.is_empty() || self.platforms.is_empty()
     }
 
-    fn user_names(&self) -> Vec<String> {
-        self.users.keys().map(|user| (*user).to_owned()).collect()
-    }
-
     /// Seconds that a task of each user's (row) takes on each platform: the mean over its applications, by what is
     /// open of each. Of those that differ in length each counts by its place among its own, or the longest would
     /// decide alone.
     fn runtimes_of_users(&self) -> Table<f64> {
-        let known = Runtimes::new(self.durable, &self.platforms);
+        let known = Runtimes::new(&self.question.facts, &self.platforms);
         let mut table = Table::new(self.users.len(), self.platforms.len(), 0.0);
         for (row, user) in self.users.values().enumerate() {
             for (application, wanted) in &user.applications {
@@ -279,13 +224,13 @@ impl<'a> Scene<'a> {
     fn scores(&self, policy: ByApplication) -> BTreeMap<PlatformId, BTreeMap<String, Score>> {
         let names: BTreeSet<&str> =
             self.users.values().flat_map(|user| user.applications.keys().copied()).collect();
-        let known = Runtimes::new(self.durable, &self.platforms);
+        let known = Runtimes::new(&self.question.facts, &self.platforms);
         let (mut rates, mut degrees) = (Vec::new(), Vec::new());
         for application in &names {
             let runtimes = known.guess(application);
             let mean = runtimes.iter().sum::<f64>() / runtimes.len().max(1) as f64;
             rates.push(runtimes.iter().map(|runtime| mean / runtime).collect::<Vec<f64>>());
-            let degree = |id: &PlatformId| self.durable.degree(*id, application);
+            let degree = |id: &PlatformId| self.question.degree(*id, application);
             degrees.push(self.platforms.iter().map(degree).collect::<Vec<u32>>());
         }
         let importance = Importance::new(&rates, &degrees);
@@ -295,30 +240,4 @@ impl<'a> Scene<'a> {
         };
         self.platforms.iter().enumerate().map(of_platform).collect()
     }
-}
-
-impl Durable {
-    /// How many tasks of an application a pilot's cores run well at a time: as throughput grows from one task to as
-    /// many as there are cores, where both were measured; else what keeps no core busy goes to data.
-    pub fn degree(&self, id: PlatformId, application: &str) -> u32 {
-        let n_cores = self.offered(id).cores.max(1);
-        let idle = || 1.0 - self.known(id, application).cpu_share().unwrap_or(1.0).clamp(0.0, 1.0);
-        let lost = self.neighbours().loss_beside_its_like(id, application);
-        degree(lost.unwrap_or_else(idle), n_cores)
-    }
-}
-
-/// Jobs that could give out tasks to any pilot, now or later.
-pub(super) fn open_jobs<'a>(durable: &'a Durable, volatile: &Volatile) -> impl Iterator<Item = &'a Job> {
-    let open = |id| durable.jobs().get(id).filter(|job| !job.is_paused && !job.open.is_empty());
-    volatile
-        .jobs
-        .iter()
-        .filter(|(_, leases)| leases.profiled_on.is_none())
-        .filter_map(move |(id, _)| open(id))
-}
-
-/// Cores that a job's open tasks would take if all ran at once.
-pub(super) fn cores_wanted(job: &Job) -> u64 {
-    job.open.len().saturating_mul(u64::from(job.request.needs.resources.cores))
 }

@@ -6,9 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     declared::Declared,
+    guide::Guide,
     policies::PoliciesView,
     price::{Money, Price},
     profile::ProfileView,
+    question::Question,
     record::Record,
     scaling::{FoundProvider, Provider, Ratio, ScaleTrouble, ScalingChange},
     views::{AllocationView, JobView, PilotView, PlatformView, StatusView, TaskView},
@@ -328,6 +330,8 @@ pub enum Event {
         asked: Option<Ratio>,
         result: Result<Vec<FoundProvider>, ScaleTrouble>,
     },
+    /// A question to the policies is answered.
+    Guided { guide: Box<Guide> },
     /// The manager is to end: pilots drain, or stop at once.
     ShutdownAsked { request: RequestId, is_urgent: bool },
     /// A time asked for by [`super::Engine::next_wakeup`] has come.
@@ -564,6 +568,8 @@ pub enum Effect {
     List { platform: PlatformId },
     /// Have those hosts of a cloud that are known from before stand for so many vCPUs a core, or for as many as before.
     Scale { platform: PlatformId, ratio: Option<Ratio>, former: Vec<Provider> },
+    /// Answer this, [`Question::answer`], beside all else; nothing waits for it.
+    Guide(Box<Question>),
     /// Tell those who watch.
     Notify(Notice),
 }

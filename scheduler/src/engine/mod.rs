@@ -19,7 +19,9 @@ pub mod views;
 mod attempts;
 pub mod declared;
 mod divide;
-mod guide;
+pub mod facts;
+pub mod guide;
+mod guiding;
 mod invariants;
 pub mod job;
 mod jobs;
@@ -33,6 +35,7 @@ mod pilots;
 mod placing;
 mod profiling;
 mod provision;
+pub mod question;
 pub mod quotas;
 mod reasons;
 mod reasons_of_policies;
@@ -183,6 +186,7 @@ impl Turn<'_> {
             Event::RatiosAnswered { platform, asked, result } => {
                 self.ratios_answered(platform, asked, result);
             }
+            Event::Guided { guide } => self.guided(*guide),
             Event::ShutdownAsked { request, is_urgent } => self.shut_down(request, is_urgent),
             Event::TimerFired => {}
         }

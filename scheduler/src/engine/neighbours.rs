@@ -212,7 +212,7 @@ impl Volatile {
         let beside = |result: &JobResult| {
             let application = &durable.jobs().get(&result.job)?.request.application;
             let walls = &result.successes.wall_us;
-            let mean = durable.known(pilot.platform, application).measured.and_then(Experience::mean);
+            let mean = durable.facts().known(pilot.platform, application).measured.and_then(Experience::mean);
             let mean = mean.or_else(|| walls.iter().max().map(|us| Span(*us)))?;
             if together < mean.times(2) || !crew.applications.contains(application) {
                 return None;

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     durable::Durable,
-    guide::{Guide, cores_wanted, open_jobs},
+    guide::Guide,
     neighbours::{N_MEMBERS, Neighbours},
-    quotas::Divided,
+    question::{Ground, Open, Question},
     serve::cores_of,
     settings::Settings,
-    volatile::{JobLeases, Volatile},
+    volatile::Volatile,
 };
 use crate::{
     ids::{JobId, PilotId, PlatformId},
@@ -33,7 +33,7 @@ const N_APPLICATIONS_MAX: usize = 6;
 pub type Mix = BTreeMap<String, u64>;
 
 /// The mix of each pilot's node. Empty without a policy.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Nodes {
     mixes: Vec<Mix>,
     of: BTreeMap<PilotId, usize>,
@@ -209,37 +209,33 @@ impl<'a> Remains<'a> {
     }
 }
 
-/// What there is to be mapped: platforms whose nodes have several cores. O(pilots + open jobs × platforms).
-pub(super) fn clusters<'a>(durable: &'a Durable, volatile: &Volatile, guide: &Guide) -> Vec<Cluster<'a>> {
-    let wants = wants(durable, volatile);
-    let offered: BTreeMap<PlatformId, Resources> =
-        durable.platforms().keys().map(|id| (*id, durable.offered(*id))).collect();
-    let mut pilots = BTreeMap::<PlatformId, Vec<PilotId>>::new();
-    for (id, state) in volatile.pilots.iter().filter(|(_, state)| state.takes_part) {
-        let platform = durable.pilots().get(id).map(|pilot| pilot.platform);
-        let is_whole = |id: &PlatformId| offered.get(id).is_some_and(|all| all.cores == state.capacity.cores);
-        if let Some(platform) = platform.filter(is_whole) {
-            pilots.entry(platform).or_default().push(*id);
-        }
-    }
-    let cluster = |(platform, pilots): (PlatformId, Vec<PilotId>)| {
-        let capacity = offered.get(&platform)?.clone();
-        let cores = u64::from(capacity.cores);
-        let parts = parts(durable, volatile, guide, &wants, (platform, &capacity, pilots.len() as u64));
-        (cores > 1).then_some(Cluster { platform, cores, pilots, parts })
+/// What there is to be mapped: platforms whose nodes have several cores. `divided`: the rows of jobs in the quotas.
+/// O(pilots + open jobs × platforms).
+pub(super) fn clusters<'a>(
+    question: &'a Question,
+    guide: &Guide,
+    divided: &BTreeMap<JobId, usize>,
+) -> Vec<Cluster<'a>> {
+    let wants = wants(question);
+    let cluster = |ground: &Ground| {
+        let pilots = question.pilots.get(&ground.id)?.clone();
+        let cores = u64::from(ground.offered.cores);
+        let meant = meant(question, guide, divided, ground.id);
+        let parts = parts(guide, &wants, meant.as_ref(), ground, pilots.len() as u64);
+        (cores > 1).then_some(Cluster { platform: ground.id, cores, pilots, parts })
     };
-    pilots.into_iter().filter_map(cluster).collect()
+    question.platforms.iter().filter_map(cluster).collect()
 }
 
 /// By user, application and needs: cores that all open tasks would take.
 type Wants<'a> = BTreeMap<&'a str, BTreeMap<(&'a str, &'a Resources), u64>>;
 
-fn wants<'a>(durable: &'a Durable, volatile: &Volatile) -> Wants<'a> {
+fn wants(question: &Question) -> Wants<'_> {
     let mut wants = Wants::new();
-    for job in open_jobs(durable, volatile) {
-        let (request, needs) = (&job.request, &job.request.needs.resources);
-        let cores = wants.entry(&request.user).or_default().entry((&request.application, needs)).or_default();
-        *cores = cores.saturating_add(cores_wanted(job));
+    for job in question.open_jobs() {
+        let of_user = wants.entry(&job.user).or_default();
+        let cores = of_user.entry((&job.application, &job.needs)).or_default();
+        *cores = cores.saturating_add(job.cores_wanted());
     }
     wants
 }
@@ -261,24 +257,23 @@ fn wanted_there<'a>(
 /// What each application is to have of so many nodes of a platform: of each user's share, else of its equal part, and
 /// no more than is meant for the platform.
 fn parts<'a>(
-    durable: &'a Durable,
-    volatile: &Volatile,
     guide: &Guide,
     wants: &Wants<'a>,
-    (platform, capacity, n_nodes): (PlatformId, &Resources, u64),
+    meant: Option<&BTreeMap<&str, u64>>,
+    ground: &Ground,
+    n_nodes: u64,
 ) -> BTreeMap<&'a str, Part> {
-    let total = n_nodes.saturating_mul(capacity.cores.into());
-    let meant = meant(durable, volatile, guide, platform);
+    let total = n_nodes.saturating_mul(ground.offered.cores.into());
     let there: Vec<BTreeMap<&str, Part>> =
-        wants.values().map(|of_user| wanted_there(of_user, capacity)).collect();
-    let cap = |(name, part): (&&str, &Part)| match &meant {
+        wants.values().map(|of_user| wanted_there(of_user, &ground.offered)).collect();
+    let cap = |(name, part): (&&str, &Part)| match meant {
         Some(meant) => part.cores.min(meant.get(name).copied().unwrap_or(0)),
         None => part.cores,
     };
     let caps: Vec<Vec<u64>> = there.iter().map(|of_user| of_user.iter().map(cap).collect()).collect();
     let sums = caps.iter().map(|caps| caps.iter().fold(0, |sum: u64, n| sum.saturating_add(*n)));
     let equal = equal_parts(total, &sums.collect::<Vec<u64>>());
-    let share = |(user, equal): (&&str, u64)| guide.share(platform, user).unwrap_or(equal);
+    let share = |(user, equal): (&&str, u64)| guide.share(ground.id, user).unwrap_or(equal);
     let shares = scaled(total, wants.keys().zip(equal).map(share).collect());
     let mut parts = BTreeMap::<&str, Part>::new();
     for ((of_user, caps), share) in there.iter().zip(&caps).zip(shares) {
@@ -302,9 +297,9 @@ fn scaled(total: u64, shares: Vec<u64>) -> Vec<u64> {
 
 /// Cores that tasks of each application take which are held there or meant for it; `None`: nobody says.
 fn meant<'a>(
-    durable: &'a Durable,
-    volatile: &Volatile,
+    question: &'a Question,
     guide: &'a Guide,
+    divided: &BTreeMap<JobId, usize>,
     platform: PlatformId,
 ) -> Option<BTreeMap<&'a str, u64>> {
     let column = guide.quotas.column(platform)?;
@@ -317,18 +312,16 @@ fn meant<'a>(
         let n_left = row.cells.get(column).map_or(0, |cell| cell.n_left);
         add(&row.kind.application, n_left, row.kind.needs.cores);
     }
-    for ((_, id), n_tasks) in volatile.held_on.range((platform, JobId(0))..=(platform, JobId(u64::MAX))) {
-        let is_any = volatile.jobs.get(id).is_some_and(|leases| leases.profiled_on.is_none());
-        if let Some(job) = durable.jobs().get(id).filter(|_| is_any) {
-            add(&job.request.application, *n_tasks, job.request.needs.resources.cores);
+    for held in question.held.iter().filter(|held| held.platform == platform) {
+        let job = &question.jobs[held.job];
+        if !job.is_profiling {
+            add(&job.application, held.n, job.needs.cores);
         }
     }
     // Those that nobody divides are for whoever pulls.
-    let is_left = |leases: &JobLeases| leases.divided == Divided::Left && leases.profiled_on.is_none();
-    for (id, _) in volatile.jobs.iter().filter(|(_, leases)| is_left(leases)) {
-        if let Some(job) = durable.jobs().get(id) {
-            meant.insert(&job.request.application, u64::MAX);
-        }
+    let is_left = |job: &&Open| !job.is_paused && !job.is_profiling && !divided.contains_key(&job.id);
+    for job in question.jobs.iter().filter(is_left) {
+        meant.insert(&job.application, u64::MAX);
     }
     Some(meant)
 }

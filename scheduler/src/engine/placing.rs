@@ -152,7 +152,7 @@ impl Floor {
         let specs: Vec<(PlatformId, &PlatformSpec)> =
             durable.platforms().iter().map(|(id, spec)| (*id, spec)).filter(|(id, _)| is_known(id)).collect();
         let ids: Vec<PlatformId> = specs.iter().map(|(id, _)| *id).collect();
-        let known = Runtimes::new(durable, &ids);
+        let known = Runtimes::new(durable.facts(), &ids);
         let starved_s =
             |id: &JobId| volatile.starved.get(id).map_or(0.0, |(_, since)| now.since(*since).as_secs_f64());
         let mut guesses = BTreeMap::<&str, Rc<[f64]>>::new();
@@ -350,7 +350,7 @@ fn held_s(durable: &Durable, volatile: &Volatile, id: PlatformId) -> f64 {
     let held = volatile.held_on.range((id, JobId(0))..=(id, JobId(u64::MAX)));
     let seconds = held.filter_map(|((_, job), n)| {
         let request = &durable.jobs().get(job)?.request;
-        let task_s = durable.runtime_s(id, &request.application).unwrap_or(RUNTIME_UNKNOWN_S);
+        let task_s = durable.facts().runtime_s(id, &request.application).unwrap_or(RUNTIME_UNKNOWN_S);
         Some(*n as f64 * f64::from(request.needs.resources.cores) * task_s)
     });
     seconds.sum()

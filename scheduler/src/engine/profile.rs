@@ -77,9 +77,13 @@ impl Reader<'_> {
         let mut found = BTreeMap::<&String, Vec<ExperienceView>>::new();
         for (platform, known) in self.durable.learned() {
             let Some(spec) = self.durable.platforms().get(platform) else { continue };
-            for (application, known) in known {
+            for (application, known) in known.iter() {
                 let beside = self.beside(*platform, application);
-                let degree = self.durable.degree(*platform, application);
+                let degree = self.durable.facts().degree(
+                    *platform,
+                    application,
+                    self.durable.offered(*platform).cores,
+                );
                 let view = ExperienceView { degree, beside, ..experience(&spec.name, known) };
                 found.entry(application).or_default().push(view);
             }
@@ -91,7 +95,7 @@ impl Reader<'_> {
             platforms.sort_by(|a, b| a.platform.cmp(&b.platform));
             ProfileView {
                 application: application.clone(),
-                job_type: self.durable.job_type(application).map(|(job_type, _)| job_type),
+                job_type: self.durable.facts().job_type(application).map(|(job_type, _)| job_type),
                 platforms,
                 declared: self.durable.declared().get(application).cloned(),
             }

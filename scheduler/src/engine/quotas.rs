@@ -34,7 +34,7 @@ pub enum Divided {
 }
 
 /// See the module. Empty where there is nothing to choose.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Quotas {
     /// Columns.
     pub(super) platforms: Vec<PlatformId>,
@@ -49,7 +49,7 @@ pub struct Quotas {
 }
 
 /// The quotas of a kind of task.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Row {
     pub(super) kind: Kind,
     pub(super) weights: Weights,

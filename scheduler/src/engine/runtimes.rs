@@ -3,10 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    declared::{JobType, Known},
-    durable::Durable,
-};
+use super::{declared::JobType, facts::Facts};
 use crate::{
     ids::PlatformId,
     policy::{distribution::RUNTIME_UNKNOWN_S, table::Table},
@@ -15,38 +12,9 @@ use crate::{
 /// Applications that platforms are compared by, at most.
 const N_COMPARED_MAX: usize = 200;
 
-impl Durable {
-    /// What is known of an application on a platform.
-    pub fn known(&self, platform: PlatformId, application: &str) -> Known<'_> {
-        Known {
-            declared: self.declared().get(application),
-            measured: self.learned().get(&platform).and_then(|known| known.get(application)),
-        }
-    }
-
-    /// Seconds of a task of an application on a platform; `None` where nobody says and none has run.
-    pub fn runtime_s(&self, platform: PlatformId, application: &str) -> Option<f64> {
-        self.known(platform, application).runtime_s(&self.platforms().get(&platform)?.name)
-    }
-
-    /// The type of an application: as declared, else as its tasks show; and whether it is declared.
-    pub fn job_type(&self, application: &str) -> Option<(JobType, bool)> {
-        if let Some(declared) = self.declared().get(application).and_then(|declared| declared.job_type) {
-            return Some((declared, true));
-        }
-        let known = self.learned().iter().filter_map(|(id, known)| Some((id, known.get(application)?)));
-        let (id, known) = known.max_by(|(_, a), (_, b)| a.n_counted().total_cmp(&b.n_counted()))?;
-        let memory_share = self.platforms().get(id).and_then(|spec| {
-            let of_core = spec.capacity.memory_bytes.checked_div(spec.capacity.cores.into())?;
-            (of_core > 0).then(|| known.memory_bytes_max as f64 / of_core as f64)
-        });
-        Some((JobType::of(known.cpu_share()?, memory_share), false))
-    }
-}
-
 /// Runtimes on these platforms.
 pub struct Runtimes<'a> {
-    durable: &'a Durable,
+    facts: &'a Facts,
     platforms: &'a [PlatformId],
     /// By type: the logarithm of how much longer tasks take on one platform (row) than on another (column), and by
     /// how many applications that is known.
@@ -55,16 +23,16 @@ pub struct Runtimes<'a> {
 
 impl<'a> Runtimes<'a> {
     /// O(applications × platforms²).
-    pub fn new(durable: &'a Durable, platforms: &'a [PlatformId]) -> Runtimes<'a> {
-        let mut runtimes = Runtimes { durable, platforms, ratios: BTreeMap::new() };
-        let mut names: Vec<&str> = durable.declared().keys().map(String::as_str).collect();
-        names.extend(durable.learned().values().flat_map(|known| known.keys().map(String::as_str)));
+    pub fn new(facts: &'a Facts, platforms: &'a [PlatformId]) -> Runtimes<'a> {
+        let mut runtimes = Runtimes { facts, platforms, ratios: BTreeMap::new() };
+        let mut names: Vec<&str> = facts.declared.keys().map(String::as_str).collect();
+        names.extend(facts.learned.values().flat_map(|known| known.keys().map(String::as_str)));
         names.sort_unstable();
         names.dedup();
         for name in names.into_iter().take(N_COMPARED_MAX) {
             let known: Vec<Option<f64>> =
                 (0..platforms.len()).map(|column| runtimes.known(name, column)).collect();
-            let of_type = durable.job_type(name).map(|(of_type, _)| of_type);
+            let of_type = facts.job_type(name).map(|(of_type, _)| of_type);
             runtimes.compare(of_type, &known);
             if of_type.is_some() {
                 runtimes.compare(None, &known);
@@ -87,7 +55,7 @@ impl<'a> Runtimes<'a> {
 
     /// Measured or declared there, seconds.
     pub fn known(&self, application: &str, column: usize) -> Option<f64> {
-        self.durable.runtime_s(self.platforms[column], application)
+        self.facts.runtime_s(self.platforms[column], application)
     }
 
     /// Of each platform, seconds: known, or the best guess. Where nothing is known of the application it is the same
@@ -98,7 +66,7 @@ impl<'a> Runtimes<'a> {
         if known.iter().all(Option::is_some) {
             return known.into_iter().flatten().collect();
         }
-        let of_type = self.durable.job_type(application).map(|(of_type, _)| of_type);
+        let of_type = self.facts.job_type(application).map(|(of_type, _)| of_type);
         let mean = mean(known.iter().flatten().copied()).or_else(|| self.elsewhere(application));
         let guess =
             |column: usize| self.by_ratio(of_type, &known, column).or(mean).unwrap_or(RUNTIME_UNKNOWN_S);
@@ -120,7 +88,7 @@ impl<'a> Runtimes<'a> {
 
     /// Declared for platforms that are not these.
     fn elsewhere(&self, application: &str) -> Option<f64> {
-        let declared = self.durable.declared().get(application)?;
+        let declared = self.facts.declared.get(application)?;
         mean(declared.times.values().map(|time| time.as_secs_f64()).filter(|seconds| *seconds > 0.0))
     }
 }

@@ -397,7 +397,7 @@ impl Turn<'_> {
             }
         }
         if change.after > change.before {
-            self.volatile.guide.quotas.note_raised(id);
+            self.volatile.note_raised(id);
         }
         let platform = self.platform_name(id);
         self.notify(Notice::PlatformScaled { platform, change });

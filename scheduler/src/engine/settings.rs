@@ -8,6 +8,8 @@ use crate::{policy::Policies, time::Span};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
+    /// Questions to the policies of no more cells of tables than this are answered at once, each in some microseconds.
+    pub cells_at_once: u64,
     /// Drawn once per store; part of each allocation's tag, so that two managers never touch each other's.
     pub store_id: u64,
     /// Which policy each layer uses.
@@ -71,6 +73,7 @@ impl Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
+            cells_at_once: 250,
             store_id: 0,
             policies: Policies::default(),
             heartbeat_limit: Span::from_secs(75),

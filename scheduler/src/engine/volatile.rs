@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     durable::{Durable, Job},
     guide::Guide,
+    guiding::Guiding,
     interface::RequestId,
     neighbours::{Company, Crew},
     profiling::ProfilingRun,
     quotas::Divided,
     scaling::Watch,
     standby::Parked,
+    weights::WeightHistory,
 };
 use crate::{
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
@@ -68,6 +70,10 @@ pub struct Volatile {
     pub platforms: BTreeMap<PlatformId, PlatformState>,
     /// What the policies say at present.
     pub guide: Guide,
+    /// When there is to be another one.
+    pub guiding: Guiding,
+    /// How weights came about.
+    pub weights: WeightHistory,
     /// Allocations that are to be asked of each platform in this step, once they were placed.
     pub placed: Option<BTreeMap<PlatformId, u64>>,
     /// Of each job that waited when allocations were placed: the serving counter when it was last given out, and since

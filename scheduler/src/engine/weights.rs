@@ -142,7 +142,7 @@ impl Reader<'_> {
             policy: none_or::to_word(law).to_owned(),
             last_end: is_known.then_some(Span::from_secs_f64(quotas.last_end_s)),
             kinds: quotas.rows.iter().map(|row| view(quotas, row, self.now, &name)).collect(),
-            history: self.volatile.guide.weights.changes().cloned().collect(),
+            history: self.volatile.weights.changes().cloned().collect(),
         }
     }
 

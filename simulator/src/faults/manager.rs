@@ -193,6 +193,12 @@ impl World<'_> {
             Effect::Submit { platform, allocation, tag } => (platform, Wish::Submit { allocation, tag }),
             Effect::Cancel { platform, batch_ids } => (platform, Wish::Cancel { batch_ids }),
             Effect::List { platform } => (platform, Wish::List { asked_at: self.now }),
+            Effect::Guide(question) => {
+                let event = Box::new(Event::Guided { guide: Box::new(question.answer()) });
+                let span = Span(self.luck.below(200_000));
+                self.after(span, Happening::Arrives { event, epoch: Some(self.manager.epoch) });
+                return Ok(());
+            }
             // No site here is a cloud.
             Effect::Scale { .. } => return Ok(()),
         };
@@ -292,6 +298,7 @@ fn request_of(event: &Event) -> Option<RequestId> {
         Event::AllocationAnswered { .. }
         | Event::PlatformListed { .. }
         | Event::RatiosAnswered { .. }
+        | Event::Guided { .. }
         | Event::TimerFired => None,
     }
 }

@@ -138,10 +138,11 @@ impl Plan {
     pub(crate) fn draw(seed: u64) -> Plan {
         let mut plan = Plan::draw_third(seed);
         plan.add_scaling(&mut Luck::of(seed, &[7]));
+        plan.settings.cells_at_once = Luck::of(seed, &[8]).pick(&[0, 100, u64::MAX]);
         plan
     }
 
-    /// What seeds meant before pilots offered more slots than they have cores.
+    /// What seeds meant before pilots offered more slots than they have cores, and policies answered late.
     pub(crate) fn draw_third(seed: u64) -> Plan {
         let mut plan = Plan::draw_second(seed);
         plan.add_operator(&mut Luck::of(seed, &[3]));
@@ -169,6 +170,7 @@ impl Plan {
         let n_deaths = luck.pick(&[0, 1, 5]);
         Plan {
             settings: Settings {
+                cells_at_once: u64::MAX,
                 store_id: 7,
                 // The short ones are below the longest delay: pilots are given up while they live.
                 heartbeat_limit: Span::from_secs(luck.pick(&[8, 75])),

@@ -49,7 +49,8 @@ pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
     }
     let faults = &scenario.faults;
     let is_quiet = faults.is_none() && scenario.applications.iter().all(|one| one.pilot_dies == 0.0);
-    let settings = Settings { store_id: 7, policies: scenario.policies, ..Settings::default() };
+    let settings =
+        Settings { store_id: 7, policies: scenario.policies, cells_at_once: u64::MAX, ..Settings::default() };
     let settings = match is_quiet {
         true => Settings { poll_wait_max: QUIET, heartbeat_limit: QUIET_LIMIT, ..settings },
         false => settings,

@@ -173,6 +173,9 @@ impl World {
                     Effect::Answer { request: answered, answer } if answered == request => {
                         found = Some(answer)
                     }
+                    Effect::Guide(question) => {
+                        events.push(Event::Guided { guide: Box::new(question.answer()) });
+                    }
                     Effect::Answer { .. }
                     | Effect::Notify(_)
                     | Effect::Cancel { .. }

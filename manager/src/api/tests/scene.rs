@@ -319,6 +319,9 @@ impl Manager {
                             // Nobody may be watching.
                             let _ = self.notices.send(notice);
                         }
+                        Effect::Guide(question) => {
+                            events.push(Event::Guided { guide: Box::new(question.answer()) });
+                        }
                         Effect::Cancel { .. } | Effect::List { .. } | Effect::Scale { .. } => {}
                     }
                 }

@@ -156,7 +156,7 @@ fn what_is_known_of_one_platform_is_guessed_of_others_by_its_type() {
     let guess = |two: &Two, application: &str| {
         let durable = two.scene.engine.durable();
         let platforms: Vec<_> = durable.platforms().keys().copied().collect();
-        let guess = Runtimes::new(durable, &platforms).guess(application);
+        let guess = Runtimes::new(durable.facts(), &platforms).guess(application);
         guess.into_iter().map(|seconds| (seconds * 1000.0).round() / 1000.0).collect::<Vec<f64>>()
     };
     assert_eq!(guess(&two, "docking"), [1.0, 4.0], "measured");

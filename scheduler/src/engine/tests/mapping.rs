@@ -215,7 +215,7 @@ fn nodes_are_mapped_anew_as_soon_as_something_was_learned() {
     let [docking, search] = two_jobs(&mut scene, [100, 100]);
     let dealt = dealt(&mut scene, &pilots, [docking, search]);
     let searches_at = pilots[usize::from(dealt[0] == [4, 0])];
-    let made_at = |scene: &Scene| scene.engine.volatile.guide.made_at();
+    let made_at = |scene: &Scene| scene.engine.volatile.guide.made_at;
     scene.wait_awake(35);
     // Of what is hardly known each report is looked at; what it tells of the company comes a second later.
     took(&mut scene, searches_at, search, "0", 10);
@@ -227,7 +227,7 @@ fn nodes_are_mapped_anew_as_soon_as_something_was_learned() {
 fn a_node_runs_as_many_well_as_throughput_grows() {
     let (mut scene, _) = scene(None);
     let platform = *scene.engine.durable().platforms().keys().next().expect("one");
-    let degree = |scene: &Scene| scene.engine.durable().degree(platform, "docking");
+    let degree = |scene: &Scene| scene.engine.durable().facts().degree(platform, "docking", 4);
     assert_eq!(degree(&scene), 4, "nothing is known of it");
     let alone =
         Beside { application: "docking".into(), company: Company::Nobody, n: 10, wall_us: 80 * SECOND };

@@ -3,6 +3,7 @@
 
 mod attempts;
 mod dividing;
+mod guiding;
 mod hostile;
 mod jobs;
 mod keeping;

@@ -218,6 +218,7 @@ pub(super) fn answer(step: Step) -> Result<Answer, Trouble> {
         | Effect::Cancel { .. }
         | Effect::List { .. }
         | Effect::Scale { .. }
+        | Effect::Guide(_)
         | Effect::Notify(_) => None,
     });
     answers.last().ok_or_else(|| "the engine did not answer".into())

@@ -1,0 +1,95 @@
+//! What is said and was measured of applications on platforms. A copy costs next to nothing and stays as it was: what
+//! changes meanwhile is copied first.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    declared::{Declared, JobType, Known},
+    experience::Experience,
+    interface::{JobRequest, PlatformSpec},
+    neighbours::Neighbours,
+    record::JobResult,
+};
+use crate::{ids::PlatformId, policy::matching::application::degree};
+
+/// See the module.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Facts {
+    pub(super) platforms: Arc<BTreeMap<PlatformId, PlatformSpec>>,
+    /// What was said of applications.
+    pub(super) declared: Arc<BTreeMap<String, Declared>>,
+    /// What attempts on each platform have shown, by application.
+    pub(super) learned: Arc<BTreeMap<PlatformId, Arc<Learned>>>,
+    /// What they take beside others.
+    pub(super) neighbours: Arc<Neighbours>,
+}
+
+/// What attempts have shown, by application.
+pub type Learned = BTreeMap<String, Experience>;
+
+impl Facts {
+    /// What is known of an application on a platform.
+    pub fn known(&self, platform: PlatformId, application: &str) -> Known<'_> {
+        Known {
+            declared: self.declared.get(application),
+            measured: self.learned.get(&platform).and_then(|known| known.get(application)),
+        }
+    }
+
+    /// Seconds of a task of an application on a platform; `None` where nobody says and none has run.
+    pub fn runtime_s(&self, platform: PlatformId, application: &str) -> Option<f64> {
+        self.known(platform, application).runtime_s(&self.platforms.get(&platform)?.name)
+    }
+
+    /// The type of an application: as declared, else as its tasks show; and whether it is declared.
+    pub fn job_type(&self, application: &str) -> Option<(JobType, bool)> {
+        if let Some(declared) = self.declared.get(application).and_then(|declared| declared.job_type) {
+            return Some((declared, true));
+        }
+        let known = self.learned.iter().filter_map(|(id, known)| Some((id, known.get(application)?)));
+        let (id, known) = known.max_by(|(_, a), (_, b)| a.n_counted().total_cmp(&b.n_counted()))?;
+        let memory_share = self.platforms.get(id).and_then(|spec| {
+            let of_core = spec.capacity.memory_bytes.checked_div(spec.capacity.cores.into())?;
+            (of_core > 0).then(|| known.memory_bytes_max as f64 / of_core as f64)
+        });
+        Some((JobType::of(known.cpu_share()?, memory_share), false))
+    }
+
+    /// How many tasks of an application a pilot of so many cores runs well at a time: as throughput grows from one
+    /// task to as many as there are cores, where both were measured; else what keeps no core busy goes to data.
+    pub fn degree(&self, platform: PlatformId, application: &str, n_cores: u32) -> u32 {
+        let idle = || 1.0 - self.known(platform, application).cpu_share().unwrap_or(1.0).clamp(0.0, 1.0);
+        let lost = self.neighbours.loss_beside_its_like(platform, application);
+        degree(lost.unwrap_or_else(idle), n_cores.max(1))
+    }
+
+    /// Attempts at a job have shown something.
+    pub(super) fn learn(&mut self, platform: PlatformId, request: &JobRequest, result: &JobResult) {
+        let known = Arc::make_mut(Arc::make_mut(&mut self.learned).entry(platform).or_default());
+        let (application, cores) = (&request.application, request.needs.resources.cores);
+        // Names are copied once and not at each report.
+        if !known.contains_key(application) {
+            known.insert(application.clone(), Experience::default());
+        }
+        if let Some(known) = known.get_mut(application) {
+            known.learn(cores, &result.totals, &result.failures);
+        }
+    }
+
+    /// Nothing that was measured of the application counts any more.
+    pub(super) fn forget(&mut self, application: &str) {
+        for known in Arc::make_mut(&mut self.learned).values_mut() {
+            Arc::make_mut(known).remove(application);
+        }
+        Arc::make_mut(&mut self.neighbours).forget(application);
+    }
+
+    /// What is said of the application from now on.
+    pub(super) fn declare(&mut self, application: &str, declared: Option<&Declared>) {
+        let all = Arc::make_mut(&mut self.declared);
+        match declared {
+            Some(declared) => _ = all.insert(application.to_owned(), declared.clone()),
+            None => _ = all.remove(application),
+        }
+    }
+}

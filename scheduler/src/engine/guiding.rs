@@ -1,0 +1,188 @@
+//! When the policies that look at everything are asked anew, and what happens when they have answered. Small
+//! questions are answered at once; large ones by whoever performs effects, and no pull waits for that.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Turn,
+    durable::Durable,
+    guide::{Guide, Place},
+    interface::Effect,
+    question::Question,
+    quotas::Divided,
+    volatile::{Timer, Volatile},
+};
+use crate::{
+    ids::{JobId, PlatformId},
+    policy::Policies,
+    time::{Span, Time},
+};
+
+/// What tasks show meanwhile is taken in after so long.
+const LASTS_AT_MOST: Span = Span::from_secs(30);
+
+/// A question that is not answered after so long is asked anew.
+const ANSWER_LIMIT: Span = Span::from_secs(60);
+
+/// Of the guide: when there is to be another one.
+#[derive(Clone, Debug, Default)]
+pub struct Guiding {
+    /// Questions asked in this life of the manager.
+    n_asked: u64,
+    due_at: Option<Time>,
+    pending: Option<Pending>,
+}
+
+/// A question that is not answered yet, and what the answer will not know.
+#[derive(Clone, Debug)]
+struct Pending {
+    number: u64,
+    /// Tasks that pilots of a platform have taken of a job.
+    taken: BTreeMap<(PlatformId, JobId), u64>,
+    /// Platforms whose cores stand for more vCPUs.
+    raised: Vec<PlatformId>,
+    /// Another answer is wanted after this one.
+    is_wanted_anew: bool,
+}
+
+/// Whether these policies need a guide. What is not divided between platforms needs no quotas.
+fn is_needed(policies: &Policies, n_platforms: usize) -> bool {
+    policies.allocation.is_some()
+        || policies.mapping.is_some()
+        || policies.matching.by_application().is_some()
+        || policies.distribution.is_some() && n_platforms > 1
+}
+
+impl Volatile {
+    fn want_guide(&mut self, policies: &Policies, now: Time) {
+        if let Some(pending) = &mut self.guiding.pending {
+            pending.is_wanted_anew = true;
+        } else if is_needed(policies, self.platforms.len()) {
+            let guide = &self.guide;
+            self.arm_guide(guide.made_at.map_or(now, |made_at| (made_at + guide.lasts).max(now)));
+        }
+    }
+
+    /// A pilot of the platform has taken so many tasks of the job.
+    pub fn take_quota(&mut self, platform: PlatformId, job: JobId, n_tasks: u64, now: Time) {
+        if let Some(pending) = &mut self.guiding.pending {
+            let taken = pending.taken.entry((platform, job)).or_default();
+            *taken = taken.saturating_add(n_tasks);
+        }
+        let (Some(column), Some(leases)) = (self.guide.quotas.column(platform), self.jobs.get_mut(&job))
+        else {
+            return;
+        };
+        if let Divided::In(row) = leases.divided {
+            // Who took it for want of others has not ended the wait for them.
+            if self.guide.quotas.is_open(column, row, now) {
+                leases.waits_since = None;
+            }
+            self.guide.quotas.take(column, row, n_tasks);
+        }
+    }
+
+    /// A core of the platform stands for more vCPUs than before.
+    pub fn note_raised(&mut self, platform: PlatformId) {
+        self.guide.quotas.note_raised(platform);
+        if let Some(pending) = &mut self.guiding.pending {
+            pending.raised.push(platform);
+        }
+    }
+
+    /// What other policies have said, or will say, counts no more.
+    pub fn drop_guide(&mut self) {
+        self.guide = Guide::default();
+        self.guiding.pending = None;
+        if let Some(due_at) = self.guiding.due_at.take() {
+            self.timers.remove(&(due_at, Timer::Guide));
+        }
+    }
+
+    fn arm_guide(&mut self, at: Time) {
+        if self.guiding.due_at.is_none_or(|due_at| at < due_at) {
+            if let Some(due_at) = self.guiding.due_at.replace(at) {
+                self.timers.remove(&(due_at, Timer::Guide));
+            }
+            self.timers.insert((at, Timer::Guide));
+        }
+    }
+
+    /// Where each job stands now, and since when what is ready of it waits.
+    fn note_places(&mut self, durable: &Durable, places: Vec<(JobId, Place)>, now: Time) {
+        let mut places = places.into_iter().peekable();
+        for (id, leases) in &mut self.jobs {
+            while places.next_if(|(place, _)| place < id).is_some() {}
+            let Some((_, place)) = places.next_if(|(place, _)| place == id) else { continue };
+            let is_paused = durable.jobs().get(id).is_none_or(|job| job.is_paused);
+            leases.divided = if is_paused { Divided::NotYet } else { place.divided };
+            leases.user = place.user;
+            let waits = !is_paused && !leases.ready.is_empty();
+            leases.waits_since = leases.waits_since.or(Some(now)).filter(|_| waits);
+        }
+    }
+
+    /// When the next job is free for all that is kept from some platform now.
+    fn next_given_up(&self, now: Time) -> Option<Time> {
+        let free_at = self.jobs.values().filter_map(|leases| {
+            let Divided::In(row) = leases.divided else { return None };
+            let row = self.guide.quotas.rows.get(row)?;
+            let is_kept = row.cells.iter().any(|cell| cell.begin_by.is_some() || cell.is_shunned);
+            leases.waits_since.filter(|_| is_kept).map(|since| since + row.patience)
+        });
+        free_at.filter(|at| *at > now).min()
+    }
+}
+
+impl Turn<'_> {
+    /// Something has changed that policies look at.
+    pub(super) fn want_guide(&mut self) {
+        self.volatile.want_guide(&self.policies(), self.now);
+    }
+
+    /// Asks the policies.
+    pub(super) fn renew_guide(&mut self) {
+        let guiding = &mut self.volatile.guiding;
+        guiding.due_at = None;
+        guiding.n_asked += 1;
+        let number = guiding.n_asked;
+        let (taken, raised) = (BTreeMap::new(), Vec::new());
+        guiding.pending = Some(Pending { number, taken, raised, is_wanted_anew: false });
+        let question = Question::of(self.durable, self.volatile, self.policies(), number);
+        if question.n_cells() <= self.settings.cells_at_once {
+            self.guided(question.answer());
+        } else {
+            self.step.effects.push(Effect::Guide(Box::new(question)));
+            self.volatile.arm_guide(self.now + ANSWER_LIMIT);
+        }
+    }
+
+    /// The policies have answered.
+    pub(super) fn guided(&mut self, mut guide: Guide) {
+        let volatile = &mut *self.volatile;
+        let Some(pending) = volatile.guiding.pending.take_if(|pending| pending.number == guide.number) else {
+            return;
+        };
+        let places = std::mem::take(&mut guide.places);
+        let is_of_use = guide.is_of_use;
+        volatile.guide = guide;
+        volatile.note_places(self.durable, places, self.now);
+        for ((platform, job), n_tasks) in pending.taken {
+            volatile.take_quota(platform, job, n_tasks, self.now);
+        }
+        pending.raised.into_iter().for_each(|platform| volatile.guide.quotas.note_raised(platform));
+        let name = |id| self.durable.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone());
+        volatile.weights.note(&volatile.guide.quotas, self.now, &name);
+        if is_of_use {
+            let soonest = self.now + volatile.guide.lasts;
+            let due_at =
+                volatile.guide.quotas.due_at.into_iter().chain(volatile.next_given_up(self.now)).min();
+            let latest = self.now + LASTS_AT_MOST;
+            volatile.arm_guide(due_at.map_or(latest, |at| at.max(soonest).min(latest)));
+        }
+        if pending.is_wanted_anew {
+            self.want_guide();
+        }
+        self.volatile.stir_all();
+    }
+}

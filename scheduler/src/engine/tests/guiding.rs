@@ -1,0 +1,158 @@
+//! Large questions to the policies are answered beside the engine, which goes on meanwhile.
+
+use super::{
+    sharing::{Two, of_user, took},
+    *,
+};
+use crate::{
+    engine::{guide::Guide, question::Question, quotas::Divided},
+    policy::{Policies, allocation::Allocation, distribution::Distribution},
+};
+
+/// Nothing is answered at once; of two platforms each is four times as fast with one of two applications.
+fn asking(allocation: Option<Allocation>) -> Two {
+    let distribution = Some(Distribution::Adaptive);
+    let mut two = Two::new(Policies { allocation, distribution, ..Policies::default() });
+    two.scene.engine.settings.cells_at_once = 0;
+    two.scene.wait(2);
+    two
+}
+
+impl Scene {
+    fn questions(&self) -> Vec<Question> {
+        let asked = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Guide(question) => Some((**question).clone()),
+            _ => None,
+        });
+        asked.collect()
+    }
+
+    /// The one that was just asked, or the next one.
+    fn question(&mut self) -> Question {
+        for _ in 0..100 {
+            if let Some(asked) = self.questions().pop() {
+                return asked;
+            }
+            self.now = self.engine.next_wakeup().expect("it is to be asked at some time").max(self.now);
+            self.say(|_| Event::TimerFired);
+        }
+        panic!("nothing is asked");
+    }
+
+    fn answer_next(&mut self) {
+        let guide = self.question().answer();
+        self.guided(guide);
+    }
+
+    fn guided(&mut self, guide: Guide) {
+        self.say(|_| Event::Guided { guide: Box::new(guide) });
+    }
+
+    fn n_left(&self, job: JobId) -> u64 {
+        match self.engine.volatile.jobs[&job].divided {
+            Divided::In(row) => self.engine.volatile.guide.quotas.rows[row].n_left(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_came_since_waits_for_the_next_answer_and_all_else_goes_on() {
+    let mut two = asking(None);
+    let first = two.scene.submit(of_user("ada", "docking", 100));
+    two.scene.answer_next();
+    two.scene.take(two.pilots[0]);
+    assert_eq!(two.held(0, first).len(), 4);
+    let second = two.scene.submit(of_user("ada", "search", 100));
+    let question = two.scene.question();
+    let third = two.scene.submit(of_user("ada", "search", 100));
+    assert!(two.scene.questions().is_empty(), "one at a time");
+    took(&mut two.scene, two.pilots[0], first, "0", 1);
+    assert_eq!(two.held(0, first).len(), 4, "by what was said before");
+    assert_eq!(two.scene.engine.volatile.jobs[&second].divided, Divided::NotYet, "nobody has said for whom");
+    two.scene.guided(question.answer());
+    two.scene.take(two.pilots[1]);
+    assert_eq!((two.held(1, second).len(), two.held(1, third).len()), (4, 0));
+    assert_eq!(two.scene.engine.volatile.jobs[&third].divided, Divided::NotYet);
+    two.scene.answer_next();
+    assert_eq!(two.scene.n_left(third), 196);
+}
+
+#[test]
+fn what_was_taken_meanwhile_is_not_meant_for_anybody_any_more() {
+    let mut two = asking(None);
+    let id = two.scene.submit(of_user("ada", "docking", 100));
+    two.scene.answer_next();
+    let question = two.scene.question();
+    assert_eq!(two.scene.take(two.pilots[0]).len(), 1);
+    took(&mut two.scene, two.pilots[0], id, "0-3", 1);
+    two.scene.guided(question.answer());
+    let n_ready = two.scene.engine.volatile.jobs[&id].ready.len();
+    assert_eq!((n_ready, two.scene.n_left(id)), (92, 92));
+}
+
+#[test]
+fn cores_that_stand_for_more_since_are_not_forgotten() {
+    let mut two = asking(None);
+    two.scene.engine.settings.policies.distribution = Some(Distribution::Adaptive2016);
+    let id = two.scene.submit(of_user("ada", "docking", 100));
+    let question = two.scene.question();
+    let platform = two.scene.engine.durable.pilots()[&two.pilots[1]].platform;
+    two.scene.engine.volatile.note_raised(platform);
+    let weight = |guide: &Guide| {
+        let law = guide.quotas.law.as_ref().expect("it has a state");
+        law.matrix().row(0).shares()[guide.quotas.column(platform).expect("it takes part")]
+    };
+    let without = question.answer();
+    two.scene.guided(without.clone());
+    assert!(weight(&two.scene.engine.volatile.guide) > weight(&without), "job {id}");
+}
+
+#[test]
+fn an_answer_to_other_policies_counts_nothing() {
+    let mut two = asking(Some(Allocation::PaRr { unit_cores: 1 }));
+    two.scene.submit(of_user("ada", "docking", 100));
+    let question = two.scene.question();
+    let before = two.scene.engine.settings.policies;
+    let policies = Policies { allocation: None, ..before };
+    two.scene.say(|request| Event::PoliciesAsked { request, by: "olga".into(), before, policies });
+    let anew = two.scene.question();
+    let late = question.answer();
+    assert!(late.has_shares());
+    two.scene.guided(late);
+    assert!(!two.scene.engine.volatile.guide.has_shares());
+    assert!(two.scene.engine.volatile.guide.made_at.is_none());
+    two.scene.guided(anew.answer());
+    assert!(two.scene.engine.volatile.guide.made_at.is_some());
+}
+
+#[test]
+fn what_is_not_answered_is_asked_again() {
+    let mut two = asking(None);
+    let id = two.scene.submit(of_user("ada", "docking", 100));
+    let lost = two.scene.question();
+    two.scene.wait(59);
+    assert!(two.scene.questions().is_empty());
+    two.scene.wait(1);
+    let again = two.scene.question();
+    two.scene.guided(lost.answer());
+    assert_eq!(two.scene.engine.volatile.jobs[&id].divided, Divided::NotYet, "that came too late");
+    two.scene.guided(again.answer());
+    assert_eq!(two.scene.n_left(id), 100);
+}
+
+#[test]
+fn what_was_paused_and_goes_on_is_divided_at_once() {
+    let mut two = asking(None);
+    let id = two.scene.submit(of_user("ada", "docking", 100));
+    let question = two.scene.question();
+    two.scene.change(id, JobChange::Pause);
+    two.scene.guided(question.answer());
+    assert_eq!(two.scene.engine.volatile.jobs[&id].divided, Divided::NotYet);
+    two.scene.answer_next();
+    two.scene.change(id, JobChange::Resume);
+    let resumed_at = two.scene.now;
+    two.scene.answer_next();
+    assert_eq!(two.scene.n_left(id), 100);
+    assert!(two.scene.now <= resumed_at + Span::from_secs(1));
+}
