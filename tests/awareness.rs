@@ -165,3 +165,41 @@ fn a_pilot_offers_more_slots_where_tasks_leave_its_core_idle() {
     until("one task runs on a core", || n_running() == 1);
     ends(&sandbox, manager);
 }
+
+/// Sizes of tasks by their indices: those of paper 002, Fig. 3, and the one that makes bins of 12.
+const SIZES: [u64; 11] = [1, 7, 3, 12, 5, 9, 7, 1, 4, 2, 3];
+
+#[test]
+fn bundles_are_packed_by_what_tasks_are_estimated_to_take() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "manager.yaml",
+        "policies: {bundling: bin-packing}\n\
+         platforms: [{name: here, adapter: local, cores: 4, pilots_min: 1, pilots_max: 1}]\n",
+    );
+    sandbox.write(
+        "job.yaml",
+        &format!(
+            "command: echo {{atoms}} >> order; while [ ! -e end-{{atoms}} ]; do sleep 0.05; done\n\
+             sweep: {{atoms: {SIZES:?}}}\nestimate: atoms\n"
+        ),
+    );
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    until("the pilot is there", || sandbox.json(&["pilots"]).as_array().is_some_and(|all| all.len() == 1));
+    sandbox.ok(&["submit", "job.yaml"]);
+    let sizes = |state: &str| {
+        let tasks = sandbox.json(&["tasks", "1", "--state", state]);
+        let index = |task: &Value| task["index"].as_u64().map(|index| SIZES[index as usize]);
+        let mut sizes: Vec<u64> = tasks.as_array().into_iter().flatten().filter_map(index).collect();
+        sizes.sort_unstable_by(|a, b| b.cmp(a));
+        sizes
+    };
+    // [12], [9, 3], [7, 5] and [7, 4, 1] side by side, the first of each at once.
+    until("four run", || sizes("running") == [12, 9, 7, 7]);
+    assert_eq!((sizes("queued"), sizes("waiting")), (vec![5, 4, 3, 1], vec![3, 2, 1]));
+    sandbox.write("end-7", "");
+    until("those after them run", || sizes("running") == [12, 9, 5, 3]);
+    SIZES.iter().for_each(|size| _ = sandbox.write(&format!("end-{size}"), ""));
+    sandbox.ok(&["wait", "1"]);
+    ends(&sandbox, manager);
+}

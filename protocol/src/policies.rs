@@ -11,8 +11,7 @@ const NOT_COMPOSED: [&str; 1] = ["stealing"];
 
 /// Policies of composed layers that decide by estimates of how long each task will take on each platform,
 /// which the engine does not keep.
-const BY_ESTIMATE: [(&str, &[&str]); 2] =
-    [("matching", &["soonest"]), ("bundling", &["alstb", "bin-packing"])];
+const BY_ESTIMATE: [(&str, &[&str]); 1] = [("matching", &["soonest"])];
 
 /// Why a layer or its policy is refused: what was found and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +151,7 @@ mod tests {
         assert_eq!(words("distribution"), ["none", "core-based", "profile", "adaptive-2016", "adaptive"]);
         assert_eq!(words("placement"), ["none", "best-fit", "fastest-first", "tla"]);
         assert_eq!(words("matching"), ["turns", "fifo", "alstb", "ni", "min-min", "max-std", "sufferage"]);
-        assert_eq!(words("bundling"), ["guided", "single", "fixed-N"]);
+        assert_eq!(words("bundling"), ["guided", "single", "fixed-N", "bin-packing"]);
         assert_eq!(words("mapping"), ["none", "all-core", "random", "ca-rr", "maf"]);
         let policies = with(Policies::default(), "matching", "fifo").unwrap();
         let only = Policies { matching: Matching::Fifo, bundling: Bundling::Guided, ..Policies::default() };
@@ -215,12 +214,7 @@ mod tests {
                 "the layers here are allocation, affinity, distribution, placement, matching, bundling, mapping, scaling"
             );
         }
-        for (layer, word) in [
-            ("matching", "soonest"),
-            ("matching", "soonest-revised"),
-            ("bundling", "bin-packing"),
-            ("bundling", "alstb"),
-        ] {
+        for (layer, word) in [("matching", "soonest"), ("matching", "soonest-revised")] {
             let refused = with(Policies::default(), layer, word).unwrap_err();
             let why =
                 "which the engine does not compose yet: it needs estimates that the engine does not keep";

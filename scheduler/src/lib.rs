@@ -8,6 +8,7 @@
 //! what), [`pilot`] (a pilot's own decisions), [`explain`] (why something waits).
 
 pub mod engine;
+pub mod estimates;
 pub mod explain;
 pub mod ids;
 pub mod luck;

@@ -5,6 +5,7 @@
 
 mod ahead;
 mod cores;
+mod queue;
 mod telling;
 
 use std::{
@@ -12,11 +13,11 @@ use std::{
     ops::RangeInclusive,
 };
 
-use self::ahead::Ahead;
+use self::{ahead::Ahead, queue::JobQueue};
 
 use crate::{
     ids::{JobId, TaskId},
-    pull::{Bundle, LeaveReason, Part, PilotCommand, Pull, PullAnswer, TaskNeeds, Template},
+    pull::{Bundle, LeaveReason, Part, PilotCommand, Pull, PullAnswer, Template},
     ranges::TaskSet,
     resources::Resources,
     results::{Failure, FailureKind, JobReport, Report, TaskOutput, Usage},
@@ -137,18 +138,6 @@ pub struct PilotCore {
     /// Tasks have begun that the manager does not know to be running.
     is_news_untold: bool,
     has_left: bool,
-}
-
-#[derive(Clone, Debug)]
-struct JobQueue {
-    needs: TaskNeeds,
-    queued: TaskSet,
-    /// Queued tasks whose next attempt is not their first, and its number.
-    tried: BTreeMap<u64, u32>,
-    /// How long its tasks take, the latest counting most; `None`: none has ended here.
-    mean_us: Option<u64>,
-    /// The manager has said that nothing more of it will come.
-    is_over: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -316,26 +305,25 @@ impl PilotCore {
             let mut needs = template.needs.clone();
             // Of what needs nothing, any number would fit.
             needs.resources.cores = needs.resources.cores.max(1);
-            let (queued, tried) = (TaskSet::new(), BTreeMap::new());
-            let new = JobQueue { needs, queued, tried, mean_us: None, is_over: false };
             match self.jobs.get_mut(&template.job) {
                 Some(known) => known.is_over = false,
                 None => {
-                    self.jobs.insert(template.job, new);
+                    self.jobs.insert(template.job, JobQueue::new(needs));
                     self.order.push_back(template.job);
                 }
             }
             actions.push(PilotAction::Learn(template));
         }
         let in_hand = sets(self.running.keys().chain(self.ahead.keys()));
+        let mut n_bundles = BTreeMap::<JobId, usize>::new();
+        part.bundles.iter().for_each(|bundle| *n_bundles.entry(bundle.job).or_default() += 1);
         for Bundle { job, mut tasks, tried } in part.bundles {
             // Cancelled and opened again while its process is still dying: not two at a time.
             let dying = in_hand.get(&job).map_or_else(TaskSet::new, |in_hand| in_hand.intersection(&tasks));
             tasks.remove_all(&dying);
             let returned = match self.jobs.get_mut(&job) {
                 Some(queue) => {
-                    queue.queued.insert_all(&tasks);
-                    queue.tried.extend(tried);
+                    queue.add(&tasks, tried, n_bundles[&job] > 1);
                     dying
                 }
                 None => tasks,
@@ -487,7 +475,7 @@ impl PilotCore {
             if queue.queued.is_empty() {
                 continue;
             }
-            let needs = &queue.needs.resources;
+            let needs = queue.needs.resources.clone();
             let n = needs.how_often_in(&self.free);
             if n == 0 {
                 if self.free.cores > 0 && self.has_late(now) {
@@ -496,9 +484,9 @@ impl PilotCore {
                 self.is_kept = self.free.cores > 0;
                 return;
             }
-            for index in queue.queued.take_first(n).indices() {
+            for index in queue.take_first(n).indices() {
                 let task = TaskId { job, index };
-                self.free.take(needs, 1);
+                self.free.take(&needs, 1);
                 self.running.insert(task, Running::new(needs.clone(), now, VecDeque::new()));
                 self.is_news_untold = true;
                 let attempt = queue.tried.remove(&index).unwrap_or(1);

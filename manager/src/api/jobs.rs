@@ -188,6 +188,8 @@ fn read_submission(body: &Bytes, user: User) -> Result<JobRequest, ApiError> {
 fn request_of(spec: JobSpec, user: String, text: Arc<str>) -> JobRequest {
     JobRequest {
         user,
+        // It was checked that there are such numbers.
+        estimates: spec.estimates().unwrap_or_default(),
         n_tasks: spec.sweep.n_tasks(),
         needs: TaskNeeds {
             resources: Resources {

@@ -98,7 +98,11 @@ impl Compiled {
             slots.any(|slot| slot.source == Source::Parameter(place))
         };
         let names = self.spec.sweep.names().enumerate();
-        names.filter(|(place, _)| !is_used(*place)).map(|(_, name)| name).collect()
+        let estimate = self.spec.estimate.as_deref();
+        names
+            .filter(|(place, name)| !is_used(*place) && estimate != Some(*name))
+            .map(|(_, name)| name)
+            .collect()
     }
 
     /// What is to be run for the task at `index` of the job with this id. O(size of the result).

@@ -5,6 +5,8 @@
 
 /// Tasks of a job: room for any sweep that can be worked on, and for sums of several in a `u64`.
 pub const N_TASKS_MAX: u64 = 1_000_000_000_000_000_000;
+/// Tasks of a job that are estimated one by one: the manager sorts them where it packs by estimates.
+pub const N_ESTIMATED_TASKS_MAX: u64 = 1_000_000;
 /// Dimensions of a sweep.
 pub const N_DIMENSIONS_MAX: usize = 64;
 /// Columns of a sweep, zip groups and tables included.

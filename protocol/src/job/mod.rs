@@ -7,6 +7,7 @@
 #[cfg(feature = "author")]
 mod author;
 mod compile;
+mod estimates;
 #[cfg(feature = "author")]
 mod extract;
 pub mod limits;

@@ -39,6 +39,9 @@ pub struct JobSpec {
     pub generic: BTreeMap<String, u64>,
     /// After so long a task is stopped, in milliseconds.
     pub time_limit_ms: Option<u64>,
+    /// The parameter that says how much more one task takes than another, in any unit.
+    #[serde(default)]
+    pub estimate: Option<String>,
     /// Higher goes first among the jobs of a user.
     pub priority: i32,
     /// What happens after the program's own failures.
@@ -173,6 +176,7 @@ impl JobSpec {
             gpus: 0,
             generic: BTreeMap::new(),
             time_limit_ms: None,
+            estimate: None,
             priority: 0,
             retries: Retries::default(),
             success_codes: vec![0],

@@ -40,6 +40,10 @@ impl JobSpec {
         }
         check.resources(self);
         check.policy(self);
+        // What is wrong with the sweep is told alone.
+        if check.problems.is_empty() {
+            check.problems.extend(self.estimates().err());
+        }
         check.stdio(self);
         check.results(self);
         check.problems

@@ -277,6 +277,7 @@ impl Durable {
             self.with_job(result.job, |job| {
                 job.open.remove_all(&result.successes.tasks);
                 job.totals.add(&result.totals);
+                job.note_work(&result.successes.tasks);
                 for (failure, had_its_chance) in result.failures.iter().zip(chances) {
                     job.note_failure(failure.index, &failure.kind, failure.verdict, had_its_chance);
                 }

@@ -17,6 +17,7 @@ use super::{
     weights::WeightsView,
 };
 use crate::{
+    estimates::TaskEstimates,
     explain::Reason,
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
     policy::Policies,
@@ -56,6 +57,9 @@ pub struct JobRequest {
     pub max_failures: Option<u64>,
     /// Drawn by the submitter, so that a repeated submission is known as the same.
     pub submission_key: Option<String>,
+    /// How much more one task takes than another, where anybody says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimates: Option<TaskEstimates>,
     /// The resolved job as JSON.
     pub spec: Arc<str>,
 }

@@ -37,6 +37,8 @@ pub struct Job {
     pub ended_at: Option<Time>,
     /// Sums over the accepted successes.
     pub totals: Totals,
+    /// Estimates of the tasks that succeeded, together, in millionths; 0 without estimates.
+    pub work_done: u64,
     /// Tasks that were opened again at least once.
     pub reopened: TaskSet,
     /// How many had failed when tasks were last opened again; the job's limit counts from there.
@@ -85,6 +87,7 @@ impl Job {
             first_result_at: None,
             ended_at: None,
             totals: Totals::default(),
+            work_done: 0,
             reopened: TaskSet::new(),
             n_failed_before: 0,
             n_failed_attempts: 0,
@@ -95,6 +98,18 @@ impl Job {
     pub(super) fn tried(&self, tasks: &TaskSet) -> Vec<(u64, u32)> {
         let troubled = tasks.iter().flat_map(|range| self.troubled.range(range));
         troubled.map(|(index, trouble)| (*index, trouble.n_attempts() + 1)).collect()
+    }
+
+    /// What of the estimates is done in a second of a task; `None` while nobody knows.
+    pub fn rate(&self) -> Option<f64> {
+        let is_known = self.work_done > 0 && self.totals.wall_us > 0;
+        is_known.then_some(self.work_done as f64 / self.totals.wall_us as f64)
+    }
+
+    pub(super) fn note_work(&mut self, done: &TaskSet) {
+        let Some(estimates) = &self.request.estimates else { return };
+        let work = done.indices().map(|index| estimates.millionths(index));
+        self.work_done = work.fold(self.work_done, u64::saturating_add);
     }
 
     /// Tasks that succeeded.

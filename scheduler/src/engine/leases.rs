@@ -182,7 +182,7 @@ impl Turn<'_> {
 
     /// Takes tasks that are closed now away from whoever else holds them, and tells those to stop.
     pub(super) fn revoke(&mut self, job: JobId, tasks: &TaskSet, except: Option<PilotId>) {
-        self.volatile.less_ready(job, |ready| ready.remove_all(tasks));
+        self.volatile.not_ready(job, tasks);
         let holders = self.volatile.jobs.get(&job).map_or_else(Vec::new, |leases| {
             leases.holders.iter().copied().filter(|holder| Some(*holder) != except).collect()
         });

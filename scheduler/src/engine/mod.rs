@@ -17,6 +17,7 @@ pub mod settings;
 pub mod views;
 
 mod attempts;
+pub mod by_size;
 pub mod declared;
 mod divide;
 pub mod facts;

@@ -8,7 +8,13 @@ use super::{
 };
 use crate::{
     ids::PilotId,
-    policy::{Policies, bundling::Situation},
+    policy::{
+        Policies,
+        bundling::{
+            Bundling, Situation,
+            by_estimate::{BinPacking, Taker},
+        },
+    },
     resources::Resources,
     time::{Span, Time},
 };
@@ -131,6 +137,23 @@ impl<'a> Offer<'a> {
             n_brief: choice.n_slots.saturating_mul(self.n_brief(choice.job)),
         };
         self.policies.bundling.size(situation)
+    }
+
+    /// How the job's tasks are to be packed, into so many bins at most; `None`: they are counted.
+    pub(super) fn taker(&self, choice: &Choice<'_>, n_bins_max: u64) -> Option<Taker> {
+        choice.job.request.estimates.as_ref().filter(|_| self.policies.bundling == Bundling::BinPacking)?;
+        let n_bins = match self.n_startable(choice.job) {
+            0 => self.n_room(choice).min(choice.n_slots),
+            n_startable => n_startable,
+        };
+        Some(Taker {
+            n_bins: u32::try_from(n_bins.min(n_bins_max)).unwrap_or(u32::MAX),
+            rate: choice.job.rate().unwrap_or(0.0),
+            // So a bin of the shortest tasks lasts for the prefetch time.
+            transfer_s: self.settings.prefetch.as_secs_f64() / BinPacking::default().c2,
+            environment_s: 0.0,
+            n_sharing: choice.n_fitting.saturating_mul(choice.n_slots),
+        })
     }
 
     /// How many of the job's tasks a slot runs, one after the other, in a time too short to be divided.

@@ -224,7 +224,7 @@ impl Turn<'_> {
             let mut unwanted = held.queued.clone();
             unwanted.insert_all(&held.running);
             unwanted.remove_all(&wanted);
-            self.volatile.less_ready(held.job, |ready| ready.remove_all(&wanted));
+            self.volatile.not_ready(held.job, &wanted);
             self.lease(id, held.job, &wanted);
             all.remove_all(&wanted);
             self.note_revoked(id, held.job, &all);

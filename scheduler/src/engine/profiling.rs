@@ -197,7 +197,7 @@ impl Turn<'_> {
         if n == 0 || !offer.outlives(job) {
             return None;
         }
-        let tasks = self.volatile.less_ready(job_id, |ready| ready.take_first_outside(n, &excluded))?;
+        let tasks = self.volatile.take_ready(job_id, n, &excluded);
         if tasks.is_empty() {
             return None;
         }

@@ -17,6 +17,7 @@ use crate::{
     ids::{JobId, PilotId, PlatformId},
     policy::matching::{Candidate, Standing},
     pull::Bundle,
+    ranges::TaskSet,
     time::Span,
 };
 
@@ -66,13 +67,15 @@ impl Turn<'_> {
                 best = next(volatile, &offer, &mut choices, (id, kept));
             }
             let Some(mut choice) = best else { break };
-            let n = offer.bundle_size(&choice).min(n_of_share(&choice)).min(n_of_quota(&choice));
-            let n = n.min(n_of_node(&choice));
             let id_of_job = choice.candidate.job;
-            let revoked = volatile.pilots.get(&id).and_then(|state| state.revoked.get(&id_of_job)).cloned();
-            let excluded = revoked.unwrap_or_default();
-            let tasks = volatile.less_ready(id_of_job, |ready| ready.take_first_outside(n, &excluded));
-            let Some(tasks) = tasks.filter(|tasks| !tasks.is_empty()) else { break };
+            let ranks = take(volatile, &offer, &choice, id);
+            let tasks = ranks.iter().fold(TaskSet::new(), |mut all, tasks| {
+                all.insert_all(tasks);
+                all
+            });
+            if tasks.is_empty() {
+                break;
+            }
             let before = volatile.cores_of(choice.candidate.user);
             volatile.lease(settings, durable, id, id_of_job, &tasks);
             volatile.note_turn(id_of_job);
@@ -81,7 +84,11 @@ impl Turn<'_> {
             volatile.take_quota(offer.pilot.platform, id_of_job, n_tasks, offer.now());
             kept = kept.filter(|kept| kept.job != id_of_job);
             offer.give(&choice, n_tasks);
-            bundles.push(Bundle { job: id_of_job, tried: choice.job.tried(&tasks), tasks });
+            bundles.extend(ranks.into_iter().map(|tasks| Bundle {
+                job: id_of_job,
+                tried: choice.job.tried(&tasks),
+                tasks,
+            }));
             // Its turn may go on: then what comes free next is for it as well.
             choice.n_ready -= n_tasks;
             if choice.n_ready > 0 && offer.n_room(&choice) == 0 {
@@ -344,6 +351,21 @@ fn n_of_share(choice: &Choice<'_>) -> u64 {
     let left = user_share.map_or(0, |share| share.saturating_sub(user_held_here));
     let n_slots = left.div_ceil(u64::from(choice.job.request.needs.resources.cores).max(1));
     if left == 0 { u64::MAX } else { n_slots.saturating_mul(choice.depth) }
+}
+
+/// Takes tasks of the chosen job for the pilot: those that are to begin first, then others.
+fn take(volatile: &mut Volatile, offer: &Offer<'_>, choice: &Choice<'_>, id: PilotId) -> Vec<TaskSet> {
+    let job = choice.candidate.job;
+    let revoked = volatile.pilots.get(&id).and_then(|state| state.revoked.get(&job)).cloned();
+    let excluded = revoked.unwrap_or_default();
+    let (n_others, n_quota) = (n_of_share(choice).min(n_of_node(choice)), n_of_quota(choice));
+    match offer.taker(choice, n_others.div_ceil(choice.depth.max(1))) {
+        Some(taker) => volatile.pack_ready((job, choice.job), &taker, n_quota.min(choice.n_ready), &excluded),
+        None => {
+            let n = offer.bundle_size(choice).min(n_others).min(n_quota);
+            vec![volatile.take_ready(job, n, &excluded)]
+        }
+    }
 }
 
 /// How many of the job's tasks are meant for the platform; any number once it takes over from others.

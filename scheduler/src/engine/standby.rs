@@ -196,6 +196,11 @@ impl Volatile {
     /// Makes tasks ready; parked pulls are looked at again at the end of the step.
     pub fn add_ready(&mut self, id: JobId, tasks: &TaskSet) {
         let Some(leases) = self.jobs.get_mut(&id).filter(|_| !tasks.is_empty()) else { return };
+        if let Some(by_size) = &mut leases.by_size {
+            let mut new = tasks.clone();
+            new.remove_all(&leases.ready);
+            by_size.add(&new);
+        }
         leases.ready.insert_all(tasks);
         match leases.profiled_on {
             Some(platform) => {
@@ -208,16 +213,34 @@ impl Volatile {
         }
     }
 
-    /// Changes a job's ready tasks to fewer.
-    pub fn less_ready<T>(&mut self, id: JobId, change: impl FnOnce(&mut TaskSet) -> T) -> Option<T> {
-        let leases = self.jobs.get_mut(&id)?;
-        let result = change(&mut leases.ready);
-        let n_ready = leases.ready.len();
+    /// These tasks of a job are not ready any more.
+    pub fn not_ready(&mut self, id: JobId, tasks: &TaskSet) {
+        let Some(leases) = self.jobs.get_mut(&id) else { return };
+        if let Some(by_size) = &mut leases.by_size {
+            by_size.remove(&tasks.intersection(&leases.ready));
+        }
+        leases.ready.remove_all(tasks);
+        self.note_less_ready(id);
+    }
+
+    /// Takes so many ready tasks of a job, the first of them, but none of those.
+    pub fn take_ready(&mut self, id: JobId, n: u64, excluded: &TaskSet) -> TaskSet {
+        let Some(leases) = self.jobs.get_mut(&id) else { return TaskSet::new() };
+        let taken = leases.ready.take_first_outside(n, excluded);
+        if let Some(by_size) = &mut leases.by_size {
+            by_size.remove(&taken);
+        }
+        self.note_less_ready(id);
+        taken
+    }
+
+    /// Fewer tasks of the job are ready.
+    pub(super) fn note_less_ready(&mut self, id: JobId) {
+        let n_ready = self.jobs.get(&id).map_or(0, |leases| leases.ready.len());
         if n_ready == 0 {
             self.ready.remove(&id);
         }
         self.free_keepers(id, n_ready);
-        Some(result)
     }
 
     /// The pilot keeps the cores that come free for a job. It does for no other.

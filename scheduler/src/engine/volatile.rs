@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
+    by_size::BySize,
     durable::{Durable, Job},
     guide::Guide,
     guiding::Guiding,
@@ -100,6 +101,8 @@ pub struct Volatile {
 pub struct JobLeases {
     /// Open tasks that no pilot holds and that need not wait.
     pub ready: TaskSet,
+    /// The same by their estimates, where bundles are packed by them.
+    pub by_size: Option<Box<BySize>>,
     /// How many tasks pilots hold.
     pub n_leased: u64,
     /// How many of them are known to have begun.

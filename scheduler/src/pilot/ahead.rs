@@ -6,7 +6,8 @@
 
 use std::collections::VecDeque;
 
-use super::{Ending, JobQueue, PilotAction, PilotCore, Running, all_of};
+use super::queue::JobQueue;
+use super::{Ending, PilotAction, PilotCore, Running, all_of};
 use crate::{
     ids::{JobId, TaskId},
     ranges::TaskSet,
@@ -83,7 +84,7 @@ impl PilotCore {
             if running.is_stuck || n_waiting * 2 > n_ahead {
                 continue;
             }
-            for index in queue.queued.take_first(n_ahead.saturating_sub(n_waiting)).indices() {
+            for index in queue.take_first(n_ahead.saturating_sub(n_waiting)).indices() {
                 let (task, attempt) = (TaskId { job, index }, queue.tried.remove(&index).unwrap_or(1));
                 running.followers.push_back(index);
                 self.ahead.insert(task, Ahead { attempt, fate: Fate::Begin });

@@ -10,10 +10,11 @@ use scheduler::{
         scaling::Ratio,
         settings::Settings,
     },
+    estimates::TaskEstimates,
     luck::Luck,
     policy::{
-        Policies, allocation::Allocation, distribution::Distribution, mapping::Mapping, matching::Matching,
-        placement::pilots::PilotPlacement, scaling::Scaling,
+        Policies, allocation::Allocation, bundling::Bundling, distribution::Distribution, mapping::Mapping,
+        matching::Matching, placement::pilots::PilotPlacement, scaling::Scaling,
     },
     pull::TaskNeeds,
     ranges::TaskSet,
@@ -138,11 +139,12 @@ impl Plan {
     pub(crate) fn draw(seed: u64) -> Plan {
         let mut plan = Plan::draw_third(seed);
         plan.add_scaling(&mut Luck::of(seed, &[7]));
+        plan.add_estimates(&mut Luck::of(seed, &[9]));
         plan.settings.cells_at_once = Luck::of(seed, &[8]).pick(&[0, 100, u64::MAX]);
         plan
     }
 
-    /// What seeds meant before pilots offered more slots than they have cores, and policies answered late.
+    /// What seeds meant before pilots offered more slots than they have cores, policies answered late, and tasks were packed.
     pub(crate) fn draw_third(seed: u64) -> Plan {
         let mut plan = Plan::draw_second(seed);
         plan.add_operator(&mut Luck::of(seed, &[3]));
@@ -270,6 +272,20 @@ impl Plan {
                 interval: Span::from_secs(luck.pick(&[2, 15])),
             };
             site.spec.scaling = luck.pick(&[None, None, Some(spec)]);
+        }
+    }
+
+    /// Jobs whose tasks are packed by what they are estimated to take.
+    fn add_estimates(&mut self, luck: &mut Luck) {
+        self.settings.policies.bundling = luck.pick(&[Bundling::Guided, Bundling::BinPacking]);
+        for (_, act) in &mut self.acts {
+            if let Act::Submit(request) = act
+                && request.n_tasks <= 1_000_000
+                && luck.one_in(2)
+            {
+                let sizes: Vec<f64> = (0..luck.between(1, 20)).map(|_| luck.below(9) as f64).collect();
+                request.estimates = TaskEstimates::new(luck.between(1, 3), sizes);
+            }
         }
     }
 
@@ -401,6 +417,7 @@ fn job(n: usize, luck: &mut Luck) -> JobRequest {
         crash_limit: luck.between(1, 5) as u32,
         max_failures: luck.pick(&[None, None, Some(0), Some(5)]),
         submission_key: Some(format!("key{n}")),
+        estimates: None,
         spec: nature.to_spec().into(),
     }
 }

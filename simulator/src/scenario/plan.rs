@@ -112,6 +112,7 @@ fn request(scenario: &Scenario, coming: Coming, number: u64) -> JobRequest {
         crash_limit: 5,
         max_failures: None,
         submission_key: Some(number.to_string()),
+        estimates: None,
         spec: "".into(),
     }
 }

@@ -42,6 +42,7 @@ fn request(user: &str, n_tasks: u64) -> JobRequest {
         crash_limit: 5,
         max_failures: None,
         submission_key: None,
+        estimates: None,
         spec: "".into(),
     }
 }

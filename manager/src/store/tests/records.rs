@@ -29,6 +29,7 @@ pub(super) fn job_accepted(job: u64, n_tasks: u64) -> Record {
         crash_limit: 5,
         max_failures: Some(3),
         submission_key: Some(format!("key {job}")),
+        estimates: None,
         spec: r#"{"command": ["echo", "\"ü\""]}"#.into(),
     };
     Record::JobAccepted { job: JobId(job), request, at: Time(7) }

@@ -36,6 +36,9 @@ pub(super) struct JobForm {
     /// After so long a task is stopped and counts as failed: 10s, 1h 30m, 00:10:00.
     #[schemars(rename = "time_limit", with = "Option<DurationSchema>")]
     pub time_limit_ms: Option<u64>,
+    /// The parameter of the sweep that says how much more one task takes than another, in any unit.
+    #[schemars(extend("examples" = ["atoms"]))]
+    pub estimate: Option<String>,
     /// Jobs of higher priority go first among yours; default 0.
     pub priority: Option<i32>,
     /// How often a task whose program fails is run again; default 0.

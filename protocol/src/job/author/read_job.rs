@@ -10,7 +10,7 @@ use crate::job::{CommandLine, Extract, Keep, Retries, Stdio, Stream, WorkDirPoli
 use crate::units::{parse_bytes, parse_duration_ms};
 
 /// The fields of a job file, in the order people write them.
-pub(super) const JOB_FIELDS: [&str; 16] = [
+pub(super) const JOB_FIELDS: [&str; 17] = [
     "name",
     "application",
     "command",
@@ -19,6 +19,7 @@ pub(super) const JOB_FIELDS: [&str; 16] = [
     "workdir",
     "resources",
     "time_limit",
+    "estimate",
     "priority",
     "retries",
     "success_codes",
@@ -51,6 +52,7 @@ impl Reader<'_> {
             workdir: fields.take("workdir").and_then(|node| self.workdir(&node)),
             resources: fields.take("resources").and_then(|node| self.resources(&node)),
             time_limit_ms: fields.take("time_limit").and_then(|node| self.quantity(&node, parse_duration_ms)),
+            estimate: fields.take("estimate").and_then(|node| self.text(&node)),
             priority: fields
                 .take("priority")
                 .and_then(|node| self.integer(&node, (i128::from(i32::MIN), i128::from(i32::MAX)))),

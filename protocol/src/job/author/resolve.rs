@@ -33,6 +33,7 @@ pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSp
         gpus: resources.gpus.unwrap_or(absent.gpus),
         generic: resources.generic.unwrap_or_default(),
         time_limit_ms: form.time_limit_ms,
+        estimate: form.estimate,
         priority: form.priority.unwrap_or(absent.priority),
         retries: form.retries.unwrap_or(absent.retries),
         success_codes: form.success_codes.unwrap_or(absent.success_codes),

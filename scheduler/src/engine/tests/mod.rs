@@ -10,6 +10,7 @@ mod keeping;
 mod limits;
 mod mapping;
 mod nodes;
+mod packing;
 mod pilots;
 mod placing;
 mod profiling;
@@ -60,6 +61,7 @@ fn job(n_tasks: u64) -> JobRequest {
         crash_limit: 2,
         max_failures: None,
         submission_key: None,
+        estimates: None,
         spec: "{}".into(),
     }
 }

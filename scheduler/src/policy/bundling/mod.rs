@@ -1,7 +1,7 @@
 //! Bundling: how many of the chosen job's tasks go to the pilot in one answer.
 //!
-//! [`Bundling`] counts tasks and is what the engine asks. [`by_estimate`] knows how long each will take; the
-//! simulator asks it.
+//! [`Bundling`] is what the engine asks: it counts tasks, or has them packed by what each is estimated to take
+//! ([`by_estimate`]).
 
 pub mod by_estimate;
 mod fixed;
@@ -37,18 +37,20 @@ pub enum Bundling {
     Single,
     /// So many tasks an answer, as `fixed-10`: see `fixed.rs`.
     Fixed(NonZero<u64>),
+    /// A bin for each slot, by the estimates of tasks: see [`by_estimate`]. Of jobs without estimates: guided.
+    BinPacking,
 }
 
 /// What begins the word of bundles of so many tasks.
 const FIXED: &str = "fixed-";
 /// What the words are, to whoever wrote none of them.
-const WORDS: [&str; 3] = ["guided", "single", "fixed-N"];
+const WORDS: [&str; 4] = ["guided", "single", "fixed-N", "bin-packing"];
 
 impl Bundling {
     /// How many tasks to send; at most `n_ready`, 0 when there is no room.
     pub fn size(self, situation: Situation) -> u64 {
         match self {
-            Bundling::Guided => guided::size(situation),
+            Bundling::Guided | Bundling::BinPacking => guided::size(situation),
             Bundling::Single => single::size(situation),
             Bundling::Fixed(n_tasks) => fixed::size(situation, n_tasks),
         }
@@ -58,6 +60,7 @@ impl Bundling {
         match word {
             "guided" => Some(Bundling::Guided),
             "single" => Some(Bundling::Single),
+            "bin-packing" => Some(Bundling::BinPacking),
             other => other.strip_prefix(FIXED)?.parse().ok().map(Bundling::Fixed),
         }
     }
@@ -68,6 +71,7 @@ impl fmt::Display for Bundling {
         match self {
             Bundling::Guided => f.write_str("guided"),
             Bundling::Single => f.write_str("single"),
+            Bundling::BinPacking => f.write_str("bin-packing"),
             Bundling::Fixed(n_tasks) => write!(f, "{FIXED}{n_tasks}"),
         }
     }
@@ -101,11 +105,13 @@ mod tests {
 
     #[test]
     fn words_are_read_as_they_are_shown() {
-        for word in ["guided", "single", "fixed-1", "fixed-4096"] {
+        for word in ["guided", "single", "fixed-1", "fixed-4096", "bin-packing"] {
             assert_eq!(read(word).unwrap().to_string(), word);
         }
         for word in ["fixed", "fixed-0", "fixed--1", "fixed-N", "Guided"] {
-            let expected = format!("unknown variant `{word}`, expected one of `guided`, `single`, `fixed-N`");
+            let expected = format!(
+                "unknown variant `{word}`, expected one of `guided`, `single`, `fixed-N`, `bin-packing`"
+            );
             assert_eq!(read(word).unwrap_err().to_string(), expected);
         }
     }

@@ -7,7 +7,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Estimates, Taker};
+use super::{Estimates, Taker, Waiting};
 
 /// The constants of equation 9, alpha = max(c1 M / r, c2 (T_trans + T_env)), and what it leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ impl BinPacking {
 
     /// Capacity of a bin, in the estimates' unit: alpha r of equation 9, as alpha is in seconds on the node.
     /// So the largest fits exactly where c1 is 1. 0 when nothing waits.
-    pub fn capacity(&self, waiting: &Estimates, taker: &Taker) -> f64 {
+    pub fn capacity(&self, waiting: &impl Waiting, taker: &Taker) -> f64 {
         let Some(largest_waiting) = waiting.largest() else { return 0.0 };
         let largest = match self.largest {
             Largest::Waiting => largest_waiting,
@@ -63,29 +63,47 @@ impl BinPacking {
         let half_share = waiting.work() / (2.0 * taker.n_sharing.max(1) as f64);
         by_size.max(by_overhead).min(half_share.max(largest_waiting))
     }
+
+    /// As many as fit, the largest first; where not even one does, the largest alone. Never empty while a task waits.
+    /// O(s log n) for s tasks of n.
+    pub fn pack<W: Waiting>(&self, waiting: &mut W, taker: &Taker) -> Vec<Packed<W::Task>> {
+        pack(waiting, taker.n_bins, self.capacity(waiting, taker))
+    }
 }
 
-/// As many as fit; where not even one does, the largest alone.
+/// A task of a bundle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Packed<T> {
+    /// Which.
+    pub task: T,
+    /// Its estimate.
+    pub estimate: f64,
+    /// How many are in its bin before it.
+    pub rank: u32,
+}
+
 pub(super) fn take(waiting: &mut Estimates, taker: &Taker, law: BinPacking) -> Vec<f64> {
-    pack(waiting, taker.n_bins, law.capacity(waiting, taker))
+    law.pack(waiting, taker).into_iter().map(|packed| packed.estimate).collect()
 }
 
 /// `capacity`: of a bin, in the estimates' unit.
 ///
 /// The bin with the least in it has the most room: when nothing fits there, nothing fits anywhere. So its room
 /// never grows, and tasks come out in their order, the largest first.
-pub(super) fn pack(waiting: &mut Estimates, n_bins: u32, capacity: f64) -> Vec<f64> {
+pub(super) fn pack<W: Waiting>(waiting: &mut W, n_bins: u32, capacity: f64) -> Vec<Packed<W::Task>> {
     let mut bundle = Vec::new();
-    let mut loads: BinaryHeap<_> = (0..n_bins).map(|bin| Reverse((0_f64.to_bits(), bin))).collect();
+    let mut loads: BinaryHeap<_> = (0..n_bins).map(|bin| Reverse((0_f64.to_bits(), bin, 0))).collect();
     while let Some(mut least) = loads.peek_mut() {
-        let Reverse((load, _)) = &mut *least;
+        let Reverse((load, _, rank)) = &mut *least;
         let filled = f64::from_bits(*load);
-        let Some(estimate) = waiting.take_at_most(capacity - filled) else { break };
+        let Some((estimate, task)) = waiting.take_at_most(capacity - filled) else { break };
+        bundle.push(Packed { task, estimate, rank: *rank });
         *load = (filled + estimate).to_bits();
-        bundle.push(estimate);
+        *rank += 1;
     }
     if bundle.is_empty() {
-        bundle.extend(waiting.take_at_most(f64::MAX));
+        let largest = waiting.take_at_most(f64::MAX);
+        bundle.extend(largest.map(|(estimate, task)| Packed { task, estimate, rank: 0 }));
     }
     bundle
 }

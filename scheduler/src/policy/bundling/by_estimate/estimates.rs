@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::Waiting;
+
 /// A multiset of estimates: tasks of equal estimates are alike and only counted.
 #[derive(Clone, Debug, Default)]
 pub struct Estimates {
@@ -63,6 +65,26 @@ impl Estimates {
         let estimate = f64::from_bits(bits);
         self.work = if self.n_tasks == 0 { 0.0 } else { self.work - estimate };
         Some(estimate)
+    }
+}
+
+impl Waiting for Estimates {
+    type Task = ();
+
+    fn largest(&self) -> Option<f64> {
+        Estimates::largest(self)
+    }
+
+    fn largest_ever(&self) -> f64 {
+        self.largest_ever
+    }
+
+    fn work(&self) -> f64 {
+        self.work
+    }
+
+    fn take_at_most(&mut self, bound: f64) -> Option<(f64, ())> {
+        Estimates::take_at_most(self, bound).map(|estimate| (estimate, ()))
     }
 }
 

@@ -7,7 +7,7 @@ mod fixed;
 
 use serde::{Deserialize, Serialize};
 
-pub use bin_packing::{BinPacking, Largest};
+pub use bin_packing::{BinPacking, Largest, Packed};
 pub use estimates::Estimates;
 
 /// The policies of this layer that know estimates, by their words.
@@ -29,6 +29,20 @@ impl Default for ByEstimate {
     fn default() -> ByEstimate {
         ByEstimate::BinPacking(BinPacking::default())
     }
+}
+
+/// Tasks of a job that wait, with an estimate each.
+pub trait Waiting {
+    /// What names a task.
+    type Task;
+    /// The largest estimate of those that wait.
+    fn largest(&self) -> Option<f64>;
+    /// The largest estimate of all that ever waited; 0 when there was none.
+    fn largest_ever(&self) -> f64;
+    /// What the estimates of those that wait come to together.
+    fn work(&self) -> f64;
+    /// The largest of those that wait whose estimate is at most this goes.
+    fn take_at_most(&mut self, bound: f64) -> Option<(f64, Self::Task)>;
 }
 
 /// A node that asks for tasks of a job.

@@ -1,0 +1,63 @@
+//! How much more one task of a job is estimated to take than another, in any unit: what bin packing packs by.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Estimates are kept in millionths of their unit, so that jobs can be compared.
+const MILLIONTHS: f64 = 1e6;
+
+/// An estimate of each task. Tasks in a row may share one, and estimates come again as the tasks go on.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TaskEstimates {
+    /// So many tasks in a row have the same; 1 or more.
+    every: u64,
+    /// Of each such row, from the first on and then again; never empty.
+    millionths: Arc<[u64]>,
+}
+
+impl TaskEstimates {
+    /// The largest that is kept as it is.
+    pub const MAX: f64 = 1e12;
+
+    /// `None`: there is no estimate, or one that is negative, larger than [`TaskEstimates::MAX`] or no number.
+    pub fn new(every: u64, estimates: impl IntoIterator<Item = f64>) -> Option<TaskEstimates> {
+        let millionths = |estimate: f64| {
+            (0.0..=TaskEstimates::MAX).contains(&estimate).then_some((estimate * MILLIONTHS) as u64)
+        };
+        let all: Option<Arc<[u64]>> = estimates.into_iter().map(millionths).collect();
+        let millionths = all.filter(|all| !all.is_empty())?;
+        Some(TaskEstimates { every: every.max(1), millionths })
+    }
+
+    /// Of the task at `index`, in millionths.
+    pub fn millionths(&self, index: u64) -> u64 {
+        let n = self.millionths.len().max(1) as u64;
+        self.millionths.get((index / self.every.max(1) % n) as usize).copied().unwrap_or(0)
+    }
+}
+
+/// An estimate in its unit.
+pub fn in_units(millionths: u64) -> f64 {
+    millionths as f64 / MILLIONTHS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TaskEstimates, in_units};
+
+    #[test]
+    fn tasks_have_theirs_by_their_index() {
+        let two = TaskEstimates::new(2, [1.5, 0.0, 3.0]).unwrap();
+        let of = |index| in_units(two.millionths(index));
+        assert_eq!([0, 1, 2, 3, 4, 5, 6].map(of), [1.5, 1.5, 0.0, 0.0, 3.0, 3.0, 1.5]);
+    }
+
+    #[test]
+    fn what_is_no_estimate_is_refused() {
+        for bad in [-1.0, f64::NAN, f64::INFINITY, 2e12] {
+            assert_eq!(TaskEstimates::new(1, [1.0, bad]), None, "{bad}");
+        }
+        assert_eq!(TaskEstimates::new(1, []), None);
+    }
+}
