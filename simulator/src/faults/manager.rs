@@ -119,6 +119,7 @@ impl World<'_> {
         let mut steps = Vec::new();
         for event in std::mem::take(&mut self.manager.inbox) {
             self.manager.n_events += 1;
+            self.auditor.iter_mut().for_each(|auditor| auditor.hears(&event, now));
             steps.push(engine.handle(now, event));
             if self.auditor.is_some() {
                 engine.check_invariants();

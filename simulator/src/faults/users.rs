@@ -55,6 +55,7 @@ impl World<'_> {
         let caller = Caller { user: "operator".into(), is_operator: true };
         match self.plan.acts[act].1.clone() {
             Act::Submit(job) => {
+                self.auditor.iter_mut().for_each(|auditor| auditor.submits(&job));
                 let asker = Asker::User { act };
                 let profiled = self.plan.profiled.get(&self.user.n_submitted_before[act]);
                 match profiled.map(|(site, n_slots)| (self.plan.sites[*site].spec.name.clone(), *n_slots)) {
@@ -93,6 +94,7 @@ impl World<'_> {
                         false => self.settle(act),
                     };
                 };
+                self.auditor.iter_mut().for_each(|auditor| auditor.asks(job, &change));
                 self.send(Asker::User { act }, |request| Event::JobChangeAsked {
                     request,
                     caller: caller.clone(),

@@ -185,6 +185,7 @@ impl<'t> World<'t> {
         let budgets = Budgets {
             node_retries: plan.settings.node_retries,
             walltime_retries: plan.settings.walltime_retries,
+            heartbeat_limit: plan.settings.heartbeat_limit,
             grace: plan.settings.grace,
         };
         let mut world = World {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use scheduler::{
     engine::{
-        interface::{PlatformMode, PlatformSpec},
+        interface::{JobRequest, PlatformMode, PlatformSpec},
         record::{Record, Verdict},
     },
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
@@ -25,6 +25,7 @@ macro_rules! ensure {
     };
 }
 mod answers;
+mod wishes;
 
 /// One process of a task.
 #[derive(Debug)]
@@ -53,6 +54,9 @@ struct Book {
     n_tasks: u64,
     retries: u32,
     crash_limit: u32,
+    max_failures: Option<u64>,
+    /// How many had failed when tasks were last opened again.
+    n_failed_before: u64,
     done: TaskSet,
     failed: TaskSet,
     cancelled: TaskSet,
@@ -66,6 +70,7 @@ struct Book {
 pub(super) struct Budgets {
     pub(super) node_retries: u32,
     pub(super) walltime_retries: u32,
+    pub(super) heartbeat_limit: Span,
     /// How long tasks are withheld for pilots after a restart.
     pub(super) grace: Span,
 }
@@ -75,6 +80,16 @@ pub(super) struct Auditor {
     budgets: Budgets,
     books: BTreeMap<JobId, Book>,
     keys: BTreeMap<String, JobId>,
+    /// What users have sent: jobs by their keys, and of each job what was to be cancelled and to be run again.
+    sent: BTreeMap<String, JobRequest>,
+    asked: BTreeMap<JobId, (TaskSet, TaskSet)>,
+    /// When the manager took the last messages of a pilot, and the last registration with an allocation's tag.
+    heard: BTreeMap<PilotId, (Time, Time)>,
+    registers: BTreeMap<String, Time>,
+    /// What each pilot was ever sent of each job.
+    given: BTreeMap<(PilotId, JobId), TaskSet>,
+    /// When pilots' processes were gone.
+    died: BTreeMap<String, Time>,
     executions: BTreeMap<TaskId, Vec<Execution>>,
     tags: BTreeMap<AllocationId, String>,
     /// How many may be asked for within a minute, whether any may, and when some were.
@@ -85,8 +100,9 @@ pub(super) struct Auditor {
     freed: BTreeMap<String, Time>,
     /// How often a task was blamed for a lost pilot since it was last opened.
     blamed: BTreeMap<TaskId, u32>,
-    /// How often its program failed since then.
+    /// How often its program failed since then, and how often a node.
     n_program_failures: BTreeMap<TaskId, u32>,
+    n_node_failures: BTreeMap<TaskId, u32>,
     /// How often it failed then in any way, lost pilots included.
     n_failures: BTreeMap<TaskId, u32>,
     /// The newest part that each pilot has been sent: the manager's epoch and the part's number.
@@ -113,6 +129,12 @@ impl Auditor {
             budgets,
             books: BTreeMap::new(),
             keys: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            heard: BTreeMap::new(),
+            registers: BTreeMap::new(),
+            given: BTreeMap::new(),
+            died: BTreeMap::new(),
             executions: BTreeMap::new(),
             tags: BTreeMap::new(),
             wishes: BTreeMap::new(),
@@ -121,6 +143,7 @@ impl Auditor {
             freed: BTreeMap::new(),
             blamed: BTreeMap::new(),
             n_program_failures: BTreeMap::new(),
+            n_node_failures: BTreeMap::new(),
             n_failures: BTreeMap::new(),
             newest_part: BTreeMap::new(),
             manager_started: Time(0),
@@ -210,6 +233,7 @@ impl Auditor {
 
     /// A pilot's process is gone, and all of its tasks' processes with it.
     pub(super) fn pilot_died(&mut self, place: &str, now: Time) {
+        self.died.insert(place.to_owned(), now);
         self.freed.insert(place.to_owned(), now);
     }
 
@@ -263,10 +287,13 @@ impl Auditor {
     pub(super) fn kept(&mut self, record: &Record) -> Result<(), Violation> {
         match record {
             Record::JobAccepted { job, request, .. } => {
+                self.is_as_sent(request)?;
                 let book = Book {
                     n_tasks: request.n_tasks,
                     retries: request.retries,
                     crash_limit: request.crash_limit,
+                    max_failures: request.max_failures,
+                    n_failed_before: 0,
                     done: TaskSet::new(),
                     failed: TaskSet::new(),
                     cancelled: TaskSet::new(),
@@ -284,8 +311,11 @@ impl Auditor {
                 let tag = self.tags.get(allocation).cloned().unwrap_or_default();
                 self.pilots.insert(*pilot, place(&tag, &node.hostname));
             }
+            // It counts the parts that it gets from the beginning.
+            Record::PilotReturned { pilot, .. } => _ = self.newest_part.remove(pilot),
             Record::PilotLeft { pilot, at, .. } => self.pilot_gone(*pilot, *at),
             Record::PilotLost { pilot, blamed, at, .. } => {
+                self.may_lose(*pilot, blamed, *at)?;
                 self.pilot_gone(*pilot, *at);
                 for blame in blamed {
                     *self.blamed.entry(blame.task).or_default() += 1;
@@ -302,7 +332,8 @@ impl Auditor {
                     }
                 }
             }
-            Record::TasksCancelled { job, tasks, at, .. } => {
+            Record::TasksCancelled { job, tasks, cause, at } => {
+                self.may_cancel(*job, tasks, cause)?;
                 let Some(book) = self.books.get_mut(job) else { return Ok(()) };
                 ensure!(
                     tasks.intersection(&book.done).is_empty(),
@@ -313,10 +344,12 @@ impl Auditor {
                 self.forget_failures(*job, tasks);
             }
             Record::TasksReopened { job, tasks, at } => {
+                self.may_reopen(*job, tasks)?;
                 let Some(book) = self.books.get_mut(job) else { return Ok(()) };
                 ensure!(tasks.intersection(&book.done).is_empty(), "finished tasks of job {job} were opened");
                 book.failed.remove_all(tasks);
                 book.cancelled.remove_all(tasks);
+                book.n_failed_before = book.failed.len();
                 book.revoked.push((*at, tasks.clone()));
                 self.forget_failures(*job, tasks);
             }
@@ -350,7 +383,8 @@ impl Auditor {
     }
 
     fn forget_failures(&mut self, job: JobId, tasks: &TaskSet) {
-        for n_of_tasks in [&mut self.blamed, &mut self.n_program_failures, &mut self.n_failures] {
+        let of_program_and_node = [&mut self.n_program_failures, &mut self.n_node_failures];
+        for n_of_tasks in of_program_and_node.into_iter().chain([&mut self.blamed, &mut self.n_failures]) {
             n_of_tasks.retain(|task, _| task.job != job || !tasks.contains(task.index));
         }
     }
@@ -386,10 +420,17 @@ impl Auditor {
                 let retries = self.books.get(&task.job).map_or(0, |book| book.retries);
                 let n = self.n_program_failures.entry(task).or_default();
                 *n += u32::from(failure.kind.blame() == Blame::Program);
+                let n_node = self.n_node_failures.entry(task).or_default();
+                *n_node += u32::from(failure.kind.blame() == Blame::Node);
                 match failure.verdict {
                     Verdict::Final => self.failed(task, &failure.kind)?,
                     Verdict::Retry { .. } => {
                         ensure!(*n <= retries, "task {task} is tried again after {n} failures of its own");
+                        let limit = self.budgets.node_retries;
+                        ensure!(
+                            *n_node <= limit,
+                            "task {task} is tried again after {n_node} failures of nodes"
+                        );
                     }
                 }
             }

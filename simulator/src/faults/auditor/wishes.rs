@@ -1,0 +1,110 @@
+//! What others have said to the manager: users what they want, pilots that they are there. Records must answer to it.
+
+use scheduler::{
+    engine::{
+        interface::{Event, JobChange, JobRequest},
+        record::{Blamed, CancelCause},
+    },
+    ids::{JobId, PilotId, TaskId},
+    ranges::TaskSet,
+    time::Time,
+};
+
+use super::{Auditor, Violation};
+
+impl Auditor {
+    /// A user sends a job.
+    pub(in super::super) fn submits(&mut self, request: &JobRequest) {
+        let key = request.submission_key.clone().unwrap_or_default();
+        self.sent.insert(key, request.clone());
+    }
+
+    /// A user sends a change of a job.
+    pub(in super::super) fn asks(&mut self, job: JobId, change: &JobChange) {
+        let (cancels, retries) = self.asked.entry(job).or_default();
+        let all = || TaskSet::from(0..u64::MAX);
+        match change {
+            JobChange::Cancel(tasks) => cancels.insert_all(&tasks.clone().unwrap_or_else(all)),
+            JobChange::Retry(tasks) => retries.insert_all(&tasks.clone().unwrap_or_else(all)),
+            JobChange::Pause | JobChange::Resume => {}
+        }
+    }
+
+    /// The manager takes a message.
+    pub(in super::super) fn hears(&mut self, event: &Event, now: Time) {
+        match event {
+            Event::Pulled { pilot, .. } => {
+                let (last, before) = self.heard.entry(*pilot).or_default();
+                (*last, *before) = (now, if *last < now { *last } else { *before });
+            }
+            Event::PilotRegistered { registration, .. } => {
+                self.registers.insert(registration.tag.clone(), now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Rule 1: what is kept is what was sent.
+    pub(super) fn is_as_sent(&self, request: &JobRequest) -> Result<(), Violation> {
+        let key = request.submission_key.clone().unwrap_or_default();
+        let sent = self.sent.get(&key);
+        ensure!(sent == Some(request), "kept was {request:?}; sent was {sent:?}");
+        Ok(())
+    }
+
+    /// Nothing is given up that nobody has asked for, unless more failed than the job allows.
+    pub(super) fn may_cancel(
+        &self,
+        job: JobId,
+        tasks: &TaskSet,
+        cause: &CancelCause,
+    ) -> Result<(), Violation> {
+        let Some(book) = self.books.get(&job) else { return Ok(()) };
+        match cause {
+            CancelCause::User(_) => {
+                let mut unasked = tasks.clone();
+                self.asked.get(&job).into_iter().for_each(|(cancels, _)| unasked.remove_all(cancels));
+                ensure!(
+                    unasked.is_empty(),
+                    "tasks {unasked} of job {job} were cancelled; nobody asked for it"
+                );
+            }
+            CancelCause::MaxFailures { .. } => {
+                let n = book.failed.len().saturating_sub(book.n_failed_before);
+                let is_exceeded = book.max_failures.is_some_and(|limit| n > limit);
+                ensure!(is_exceeded, "job {job} was cancelled after {n} failures of {:?}", book.max_failures);
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is run again that nobody has asked for.
+    pub(super) fn may_reopen(&self, job: JobId, tasks: &TaskSet) -> Result<(), Violation> {
+        let mut unasked = tasks.clone();
+        self.asked.get(&job).into_iter().for_each(|(_, retries)| unasked.remove_all(retries));
+        ensure!(unasked.is_empty(), "tasks {unasked} of job {job} were opened again; nobody asked for it");
+        Ok(())
+    }
+
+    /// Rule 3: a pilot is given up that was silent for long, has come back as another, or is dead; and only what it
+    /// was sent may be why.
+    pub(super) fn may_lose(&self, pilot: PilotId, blamed: &[Blamed], at: Time) -> Result<(), Violation> {
+        let Some(held) = self.pilots.get(&pilot) else { return Ok(()) };
+        let (last, before) = self.heard.get(&pilot).copied().unwrap_or_default();
+        // What came in the same moment may have been taken after it.
+        let heard = if last < at { last } else { before }.max(self.manager_started);
+        let is_silent = at.since(heard) >= self.budgets.heartbeat_limit;
+        let tag = held.split(' ').next().unwrap_or_default();
+        let is_back = self.registers.get(tag).is_some_and(|again| *again >= heard);
+        let is_dead = self.died.contains_key(held);
+        ensure!(
+            is_silent || is_back || is_dead,
+            "pilot {pilot} was given up at {at:?}; it was heard at {heard:?}"
+        );
+        for TaskId { job, index } in blamed.iter().map(|blame| blame.task) {
+            let had = self.given.get(&(pilot, job)).is_some_and(|tasks| tasks.contains(index));
+            ensure!(had, "task {job}.{index} is blamed for pilot {pilot}, which never got it");
+        }
+        Ok(())
+    }
+}
