@@ -44,6 +44,7 @@ pub mod witness;
 
 use std::{
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
 };
@@ -269,6 +270,17 @@ pub fn signal_pid(pid: u32, signal: Signal) {
 /// Bytes as text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Says why this test is not run here; `tests/run` tells all of those at its end.
+pub fn skipped(why: &str) {
+    println!("SKIPPED: {why}");
+    let Some(list) = std::env::var_os("PILOTFISH_TESTS_SKIPPED") else { return };
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    let file = fs::OpenOptions::new().append(true).create(true).open(list);
+    // A line at a time: others append, too.
+    file.and_then(|mut file| file.write_all(format!("{test}: {why}\n").as_bytes()))
+        .expect("the list is written");
 }
 
 /// Asks again and again until the answer is yes. A test that never gets it is ended by its runner.

@@ -50,7 +50,7 @@ fn a_sweep_runs_in_batch_jobs() {
 fn one_batch_job_has_a_pilot_on_each_of_its_nodes() {
     for system in System::all() {
         if system != System::Real && !Uid::effective().is_root() {
-            println!("SKIPPED: only root can give the emulated nodes names of their own");
+            tests::skipped("only root can give the emulated nodes names of their own");
             continue;
         }
         let mut scene = start_with(system, "nodes: 2, walltime: 10m");

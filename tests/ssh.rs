@@ -301,7 +301,7 @@ async fn a_second_factor_is_asked_for_once_a_connection() {
     );
     let hidden = std::process::Command::new("unshare").args(["--mount", "true"]).status();
     if !hidden.is_ok_and(|status| status.success()) {
-        println!("SKIPPED: no mount can be made here");
+        tests::skipped("no mount can be made here");
         return;
     }
     let key = std::fs::read_to_string(folder.join("host_ed25519.pub")).expect("a host's key");

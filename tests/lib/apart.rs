@@ -23,7 +23,7 @@ impl Apart {
     /// configuration.
     pub fn start(sandbox: &Sandbox, lines: &str) -> Option<Apart> {
         if !Uid::effective().is_root() {
-            println!("SKIPPED: only root can make a host of its own");
+            crate::skipped("only root can make a host of its own");
             return None;
         }
         let folder = sshd::prepare(sandbox, "apart", lines)?;
@@ -40,7 +40,7 @@ impl Apart {
             has_ended || is_up.exists()
         });
         if has_ended {
-            println!("SKIPPED: no host of its own can be made here");
+            crate::skipped("no host of its own can be made here");
             return None;
         }
         let known: String = sshd::HOST_KEYS

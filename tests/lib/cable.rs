@@ -144,7 +144,7 @@ impl Cable {
         match Cable::try_to(seed) {
             Ok(cable) => Some(cable),
             Err(error) => {
-                println!("SKIPPED: no networks of our own here: {error}");
+                crate::skipped(&format!("no networks of our own here: {error}"));
                 None
             }
         }

@@ -54,7 +54,7 @@ impl Disk {
             Ok(output) => text(&output.stderr),
             Err(error) => error.to_string(),
         };
-        println!("SKIPPED: no disk can be mounted here: {}", why.trim());
+        crate::skipped(&format!("no disk can be mounted here: {}", why.trim()));
         None
     }
 

@@ -31,12 +31,12 @@ impl Cell {
     /// Starts one; `None`, with the reason printed, where that is not possible.
     pub fn start(sandbox: &Sandbox) -> Option<Cell> {
         if !Uid::effective().is_root() {
-            println!("SKIPPED: only root can start Grid Engine's daemons");
+            crate::skipped("only root can start Grid Engine's daemons");
             return None;
         }
         for program in ["sge_qmaster", "sge_execd", "qsub"] {
             if !Path::new(PROGRAMS).join(program).exists() {
-                println!("SKIPPED: {program} is not installed; tests/run does that");
+                crate::skipped(&format!("{program} is not installed; tests/run does that"));
                 return None;
             }
         }

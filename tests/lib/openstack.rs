@@ -28,7 +28,7 @@ impl OpenStack {
     /// Starts one; `None`, with the reason printed, where that is not possible. `knobs`: of `tests/openstack/up`.
     pub fn start(sandbox: &Sandbox, knobs: &[(&str, &str)]) -> Option<OpenStack> {
         if !Uid::effective().is_root() {
-            println!("SKIPPED: only root can start a cloud");
+            crate::skipped("only root can start a cloud");
             return None;
         }
         // Below the sandbox's home: what its servers leave is found by that, and killed.
@@ -40,7 +40,7 @@ impl OpenStack {
         let said = text(&output.stderr);
         let lacks = ["installing OpenStack failed", "making the virtual machine failed"];
         if !output.status.success() && lacks.iter().any(|what| said.contains(what)) {
-            println!("SKIPPED: OpenStack or its machines cannot be installed here: {said}");
+            crate::skipped(&format!("OpenStack or its machines cannot be installed here: {said}"));
             return None;
         }
         assert!(output.status.success(), "{said}");

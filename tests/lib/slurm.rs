@@ -46,12 +46,12 @@ impl Cluster {
 
     fn start_on(sandbox: &Sandbox, host: &str, words: Vec<String>) -> Option<Cluster> {
         if !Uid::effective().is_root() {
-            println!("SKIPPED: only root can start SLURM's daemons");
+            crate::skipped("only root can start SLURM's daemons");
             return None;
         }
         for program in ["munged", "slurmctld", "slurmd", "sbatch"] {
             if Command::new(program).arg("--version").output().is_err() {
-                println!("SKIPPED: {program} is not installed; tests/run does that");
+                crate::skipped(&format!("{program} is not installed; tests/run does that"));
                 return None;
             }
         }

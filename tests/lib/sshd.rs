@@ -116,7 +116,7 @@ pub fn n_logins(log: &str) -> usize {
 /// Makes a server's folder, with its keys and its configuration: these lines and what all have.
 pub fn prepare(sandbox: &Sandbox, name: &str, lines: &str) -> Option<PathBuf> {
     if !Path::new(SSHD).exists() || Command::new("ssh").arg("-V").output().is_err() {
-        println!("SKIPPED: OpenSSH's server or client is not installed; tests/run does that");
+        crate::skipped("OpenSSH's server or client is not installed; tests/run does that");
         return None;
     }
     if Uid::effective().is_root() {

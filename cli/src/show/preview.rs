@@ -69,7 +69,7 @@ fn values_text(values: &Values) -> String {
     let n_values = counted(values.len(), "value");
     match values {
         Values::Texts(texts) => {
-            let shown: Vec<String> = texts.iter().take(3).map(|text| quote::quoted(text)).collect();
+            let shown: Vec<String> = texts.iter().take(3).map(quote::quoted).collect();
             let more = if texts.len() > shown.len() { ", …" } else { "" };
             format!("{n_values}: {}{more}", shown.join(", "))
         }

@@ -147,7 +147,7 @@ fn many_problems_are_reported_together() {
 
 fn any_values() -> impl Strategy<Value = Values> {
     prop_oneof![
-        prop::collection::vec("\\PC{0,4}", 0..4).prop_map(|texts| Values::Texts(texts.into())),
+        prop::collection::vec("\\PC{0,4}", 0..4).prop_map(|texts: Vec<String>| Values::Texts(texts.into())),
         prop::collection::vec((any::<i64>(), any::<i64>(), any::<u64>()), 0..4).prop_map(|ranges| {
             let range = |(from, step, n)| IntegerRange { from, step, n };
             Values::Integers(ranges.into_iter().map(range).collect())

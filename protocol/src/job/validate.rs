@@ -160,7 +160,7 @@ impl Check {
             }
             self.values(&path, &column.values);
             if let Values::Texts(texts) = &column.values {
-                n_bytes += texts.iter().map(String::len).sum::<usize>();
+                n_bytes += texts.iter().map(str::len).sum::<usize>();
             }
         }
         if n_bytes > limits::SWEEP_BYTES_MAX {

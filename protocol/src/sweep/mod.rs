@@ -7,14 +7,14 @@
 
 mod permutation;
 mod shorthand;
+mod texts;
 mod value;
-
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 pub use permutation::Permutation;
 pub use shorthand::parse_array;
+pub use texts::Texts;
 pub use value::Value;
 
 /// A product of dimensions, optionally sampled. The default has no dimension and one task.
@@ -53,8 +53,8 @@ pub struct Column {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Values {
-    /// Texts as written. Shared, so that copies of a sweep cost nothing.
-    Texts(Arc<[String]>),
+    /// Texts as written.
+    Texts(Texts),
     /// One run of whole numbers after the other.
     Integers(Vec<IntegerRange>),
     /// `n` equally spaced points from `from` to `to`, both included.
@@ -195,7 +195,7 @@ impl Values {
         match self {
             Values::Texts(texts) => {
                 let text = usize::try_from(position).ok().and_then(|i| texts.get(i));
-                Value::Text(text.map_or("", String::as_str))
+                Value::Text(text.unwrap_or_default())
             }
             Values::Integers(ranges) => value_in_ranges(ranges, position),
             Values::Linspace { from, to, n } => Value::Float(value::point(*from, *to, *n, position)),

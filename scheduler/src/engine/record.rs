@@ -33,7 +33,13 @@ pub enum Record {
     /// Hosts of a cloud that will be given other numbers of vCPUs, with what they had.
     RatiosFound { platform: PlatformId, providers: Vec<Provider>, at: Time },
     /// They have that again, or what somebody else has given them since.
-    RatiosRestored { platform: PlatformId, ids: Vec<String>, at: Time },
+    /// Without ids, as an early version wrote it, it is done once more.
+    RatiosRestored {
+        platform: PlatformId,
+        #[serde(default)]
+        ids: Vec<String>,
+        at: Time,
+    },
     /// What was learned of an application is forgotten.
     ProfileForgotten { application: String, at: Time },
     /// Somebody says what an application is like, or nothing any more.

@@ -3,7 +3,11 @@
 mod ahead;
 
 use super::*;
-use crate::{ids::JobId, pull::Holdings};
+
+use crate::{
+    ids::JobId,
+    pull::{Holdings, TaskNeeds},
+};
 
 fn pilot(cores: u32, walltime_end: Option<Time>) -> PilotCore {
     let mut core = PilotCore::new(PilotLimits {

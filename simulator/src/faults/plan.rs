@@ -144,7 +144,8 @@ impl Plan {
         plan
     }
 
-    /// What seeds meant before pilots offered more slots than they have cores, policies answered late, and tasks were packed.
+    /// What seeds meant before pilots offered more slots than they have cores, policies answered late, and tasks were
+    /// packed.
     pub(crate) fn draw_third(seed: u64) -> Plan {
         let mut plan = Plan::draw_second(seed);
         plan.add_operator(&mut Luck::of(seed, &[3]));

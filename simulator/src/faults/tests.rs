@@ -11,8 +11,8 @@ const ONCE_FAILED: [u64; 17] =
 /// And since then, with what a seed meant at that time.
 const ONCE_FAILED_SINCE: [u64; 3] = [8272, 14466, 55686];
 
-/// And last, with what a seed means now.
-const ONCE_FAILED_LAST: [u64; 2] = [19474, 113390];
+/// And last, with what it meant before scaling. The drawing of the first three was another one, which is not kept.
+const ONCE_FAILED_LAST: [u64; 5] = [24577, 40325, 52185, 19474, 113390];
 
 #[test]
 fn under_any_faults_every_rule_holds() {

@@ -69,6 +69,7 @@ fn job() -> JobRequest {
         crash_limit: 2,
         max_failures: Some(50),
         submission_key: Some("ann\nkey".into()),
+        estimates: None,
         spec: serde_json::to_string(&spec()).expect("JSON").into(),
     }
 }

@@ -141,6 +141,7 @@ fn job(n_tasks: u64) -> JobRequest {
         crash_limit: 2,
         max_failures: None,
         submission_key: None,
+        estimates: None,
         spec: "{}".into(),
     }
 }

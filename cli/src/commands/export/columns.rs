@@ -169,9 +169,7 @@ fn kind_of(column: &SweepColumn) -> Kind {
     match &column.values {
         Values::Integers(_) => Kind::Integer,
         Values::Linspace { .. } => Kind::Float,
-        Values::Texts(texts) => {
-            texts.iter().map(|text| kind_of_text(text)).reduce(common).unwrap_or(Kind::Text)
-        }
+        Values::Texts(texts) => texts.iter().map(kind_of_text).reduce(common).unwrap_or(Kind::Text),
     }
 }
 

@@ -133,9 +133,12 @@ fn all_failures() -> [(u64, FailureKind); 10] {
     ]
 }
 
+/// Kinds of records.
+pub(super) const N_KINDS: usize = 26;
+
 /// Where a kind of record is among all of them: one that is new has no place until it is given one here,
 /// and then the golden store lacks it.
-fn place(record: &Record) -> usize {
+pub(super) fn place(record: &Record) -> usize {
     match record {
         Record::PlatformAttached { .. } => 0,
         Record::JobAccepted { .. } => 1,
@@ -343,6 +346,25 @@ fn golden_stores_are_read_as_they_were_meant() {
     assert_eq!(summary(&copy(folder.path())), EXPECTED);
 }
 
+/// The golden stores of former versions, by the commits that wrote them. They are never written again: copy the golden
+/// store here before it is.
+#[test]
+fn stores_of_former_versions_are_a_past_to_go_on_from() {
+    let former = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/former");
+    let mut n_stores = 0;
+    for entry in fs::read_dir(former).unwrap() {
+        let (path, folder) = (entry.unwrap().path(), tempfile::tempdir().unwrap());
+        fs::copy(&path, folder.path().join(FILE)).unwrap();
+        let mut store = open(folder.path());
+        let records = replayed(&store);
+        assert!(records.len() > 5, "{}", path.display());
+        Engine::restore(Settings::default(), 2, Time(0), records).check_invariants();
+        store.commit(&[Record::JobPaused { job: JobId(1), at: Time(u64::MAX / 2) }]).unwrap();
+        n_stores += 1;
+    }
+    assert!(n_stores >= 10, "{n_stores}");
+}
+
 #[test]
 fn a_platform_of_before_there_were_limits_has_none() {
     let mut record = serde_json::to_value(super::records::platform_attached(1)).unwrap();
@@ -369,7 +391,7 @@ fn the_golden_store_has_every_kind_of_record_and_failure() {
     let folder = tempfile::tempdir().unwrap();
     let records = replayed(&copy(folder.path()));
     let places: BTreeSet<usize> = records.iter().map(place).collect();
-    assert_eq!(places, (0..26).collect());
+    assert_eq!(places, (0..N_KINDS).collect());
     let results = records.iter().filter_map(|record| match record {
         Record::Reported { results, .. } => Some(results),
         _ => None,

@@ -1,11 +1,12 @@
 //! What was acknowledged is there, what failed is not, and replay tells what happened.
 
 use std::{
+    collections::BTreeSet,
     io::{BufRead, BufReader},
     path::Path,
 };
 
-use proptest::prelude::*;
+use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use scheduler::{
     engine::{
         Engine,
@@ -20,7 +21,9 @@ use scheduler::{
 
 use super::{
     super::{FILE, INDEX_MAX, Store, StoreError},
-    CHILD_FOLDER, applied, child, open,
+    CHILD_FOLDER, applied, child,
+    golden::{N_KINDS, place},
+    open,
     records::{any_record, beginning, job_accepted, reported, result, without_columns},
     replayed,
 };
@@ -76,6 +79,16 @@ proptest! {
             prop_assert_eq!(n_read, read.len());
         }
     }
+}
+
+/// What the properties above are of: a new kind of record has no place until it is drawn, too.
+#[test]
+fn any_record_is_of_every_kind() {
+    let mut runner = TestRunner::deterministic();
+    let kinds = (0..2000).map(|_| place(&any_record(40).new_tree(&mut runner).unwrap().current()));
+    let beginning = beginning(40);
+    let kinds: BTreeSet<usize> = kinds.chain(beginning.iter().map(place)).collect();
+    assert_eq!(kinds, (0..N_KINDS).collect());
 }
 
 /// Whatever the records say, each task of a job is in one of its sets.

@@ -3,6 +3,7 @@
 mod golden;
 mod keeping;
 mod opening;
+mod policy_records;
 mod reading;
 mod records;
 mod size;

@@ -205,5 +205,6 @@ pub(super) fn any_record(n_tasks: u64) -> impl Strategy<Value = Record> {
         1 => (pilot(), drain, at()).prop_map(|(pilot, why, at)| Record::PilotDrained { pilot, why, at }),
         1 => (pilot(), words(), at()).prop_map(|(pilot, why, at)| Record::PilotLeft { pilot, why, at }),
         1 => (pilot(), at()).prop_map(|(pilot, at)| Record::PilotReturned { pilot, at }),
+        6 => super::policy_records::any_record(),
     ]
 }
