@@ -1,7 +1,8 @@
-//! HyperQueue in the same run, where `hq` is installed: a server and its best setting for two cores,
-//! two workers of one core each.
+//! Others in the same run, where they are installed: `xargs` and a pool of Python's, two processes each, and
+//! HyperQueue, a server and its best setting for two cores, two workers of one core each.
 
 use std::{
+    io::Write,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -37,6 +38,35 @@ pub fn submit_seconds(n_tasks: u64) -> Option<f64> {
     let array = format!("0-{}", n_tasks - 1);
     let began = Instant::now();
     peer.run(&["submit", "--array", &array, "/bin/true"]).then(|| began.elapsed().as_secs_f64())
+}
+
+/// `/bin/true` by `xargs -P 2` a second.
+pub fn xargs_a_second(n_tasks: u64) -> Option<f64> {
+    let mut command = Command::new("xargs");
+    command.args(["-P", "2", "-n", "1", "/bin/true"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let began = Instant::now();
+    let mut xargs = command.spawn().ok()?;
+    let lines: String = (0..n_tasks).map(|n| format!("{n}\n")).collect();
+    // Who has ended early says so by its status.
+    let _ = xargs.stdin.take().map(|mut stdin| stdin.write_all(lines.as_bytes()));
+    xargs.wait().ok()?.success().then(|| n_tasks as f64 / began.elapsed().as_secs_f64())
+}
+
+/// What two processes of a pool of Python's do a second, its start left out: `/bin/true` each, or nothing.
+pub fn python_a_second(n_tasks: u64, is_process: bool) -> Option<f64> {
+    let one = if is_process { "subprocess.run(['/bin/true'])" } else { "pass" };
+    let script = format!(
+        "import subprocess, time\n\
+         from multiprocessing import Pool\n\
+         def one(n):\n    {one}\n\
+         with Pool(2) as pool:\n    \
+             pool.map(one, range(2))\n    \
+             began = time.time()\n    \
+             list(pool.imap_unordered(one, range({n_tasks})))\n    \
+             print({n_tasks} / (time.time() - began))\n"
+    );
+    let output = Command::new("python3").args(["-c", &script]).stdin(Stdio::null()).output().ok()?;
+    String::from_utf8(output.stdout).ok()?.trim().parse().ok()
 }
 
 struct Peer {

@@ -14,8 +14,8 @@ use crate::{
 pub const LINE: &str = "idle";
 
 /// How long the idle ones are watched: what they cost is that their pulls are answered and come again, every 25
-/// seconds.
-const WATCHED: Duration = Duration::from_secs(75);
+/// seconds. Twice, and ten seconds more, after which what they took for that has been given back.
+const WATCHED: Duration = Duration::from_secs(60);
 const CORES: u32 = 2;
 /// More than the idle ones have.
 const CORES_NEEDED: u32 = 8;

@@ -58,15 +58,23 @@ pub async fn measure() -> Result<Vec<Figure>, Trouble> {
     let figure = |name, value, unit, goal| Figure::new(LINE, name, value, unit, goal);
     let share = middle(|round| round.rate / round.floor);
     let share = figure("/bin/true tasks / posix_spawn floor", share, "", Goal::AtLeast(0.88));
+    let floor = middle(|round| round.floor);
+    let peers = [
+        ("HyperQueue", peer::processes_a_second(n_tasks as u64)),
+        ("xargs", peer::xargs_a_second(N_FLOOR * 5)),
+        ("Python pool", peer::python_a_second(N_FLOOR * 5, true)),
+    ];
+    let peers = peers.iter().filter_map(|(name, rate)| Some(format!("{name} {:.2}", (*rate)? / floor)));
+    let peers: Vec<String> = peers.collect();
     let by_cpu = floor_cpu / (agent + manager + tasks);
     Ok(vec![
-        match peer::processes_a_second(n_tasks as u64) {
-            Some(peer) => share.measured(format!("HyperQueue {:.2}", peer / middle(|round| round.floor))),
-            None => share.recorded("HyperQueue 0.52, Python pool 0.64"),
+        match peers.is_empty() {
+            false => share.measured(peers.join(", ")),
+            true => share.recorded("HyperQueue 0.52, Python pool 0.64"),
         },
         figure("the same by CPU time, whoever else is on the machine", by_cpu, "", Goal::None),
         figure("/bin/true tasks", middle(|round| round.rate), "/s", Goal::None),
-        figure("posix_spawn floor of this run", middle(|round| round.floor), "/s", Goal::None),
+        figure("posix_spawn floor of this run", floor, "/s", Goal::None),
         figure("agent CPU a task beside the child's", agent, "µs", Goal::AtMost(80.0))
             .recorded("HyperQueue 333"),
         figure("child's CPU a task", tasks, "µs", Goal::None),
