@@ -238,12 +238,11 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let (handle, queue) = Handle::new();
     let (orders, for_platforms) = mpsc::unbounded_channel();
     let (end, ended) = watch::channel(None);
-    let (questions, asked) = std::sync::mpsc::channel();
-    let performer = Performer::new(orders.clone(), questions, handle.notices().clone(), end.clone());
+    let (performer, policies) = performer(&orders, &handle, &end)?;
     let (stop_engine, is_engine_stopped) = watch::channel(false);
     let drive = move |pending| driver::run(engine, queue, pending, clock, is_engine_stopped);
     let mut threads = start_threads(drive, store, performer, end)?;
-    threads.push(start_policies(asked, handle.clone())?);
+    threads.push(policies);
     tokio::spawn(platforms::dispatch(for_platforms));
 
     let fingerprint = identity.as_ref().map(|identity| identity.fingerprint.clone());
@@ -284,10 +283,8 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         farewell,
         orders,
     };
-    if !config.is_offline {
-        for (spec, site) in &config.platforms {
-            manager.attacher.attach(spec, site).await?;
-        }
+    for (spec, site) in config.platforms.iter().filter(|_| !config.is_offline) {
+        manager.attacher.attach(spec, site).await?;
     }
     Ok(manager)
 }
@@ -323,11 +320,16 @@ fn start_threads<Driving: Future<Output = ()>>(
     Ok(vec![engine_thread, commit_thread])
 }
 
-/// Answers the engine's large questions to the policies, one after the other, until nobody asks any more.
-fn start_policies(
-    asked: std::sync::mpsc::Receiver<Box<Question>>,
-    handle: Handle,
-) -> Result<std::thread::JoinHandle<()>, StartError> {
+/// Where effects go, and the thread that answers the engine's large questions to the policies, one after the other,
+/// until nobody asks any more.
+fn performer(
+    orders: &mpsc::UnboundedSender<Order>,
+    handle: &Handle,
+    end: &watch::Sender<End>,
+) -> Result<(Performer, std::thread::JoinHandle<()>), StartError> {
+    let (questions, asked) = std::sync::mpsc::channel::<Box<Question>>();
+    let performer = Performer::new(orders.clone(), questions, handle.notices().clone(), end.clone());
+    let handle = handle.clone();
     let answer = move || {
         for question in asked {
             let guide = Box::new(question.answer());
@@ -336,7 +338,8 @@ fn start_policies(
             }
         }
     };
-    std::thread::Builder::new().name("policies".into()).spawn(answer).map_err(StartError::Thread)
+    let policies = std::thread::Builder::new().name("policies".into()).spawn(answer);
+    Ok((performer, policies.map_err(StartError::Thread)?))
 }
 
 struct Listening {

@@ -78,7 +78,7 @@ fn bad_scenarios_are_explained_and_good_ones_run() {
         ("a layer that is not composed yet", "users:", "policies: {stealing: flds}\nusers:"),
         ("negative cores", "cores: 2", "cores: -2"),
         ("an unknown application", "application: docking, tasks: 2,", "application: dokcing, tasks: 2,"),
-        ("a policy that needs estimates", "users:", "policies: {bundling: bin-packing}\nusers:"),
+        ("a policy that needs estimates", "users:", "policies: {matching: soonest}\nusers:"),
         ("too many tasks", "tasks: 20", "tasks: 10^12"),
         ("beyond all years", "tasks: 20", "tasks: 20, at: 1000000d"),
         ("weights", "application: docking, tasks: 20", "application: {docking: 0.9}, tasks: 20"),

@@ -23,6 +23,12 @@ impl JobSpec {
             let expected = format!("at most {} tasks can have estimates", limits::N_ESTIMATED_TASKS_MAX);
             return Err(problem(format!("a job of {n_tasks} tasks"), &expected));
         }
+        // All parameters of each of them are worked out.
+        let n_values = n_tasks.saturating_mul(self.sweep.columns().count() as u64);
+        if self.sweep.sample.is_some() && n_values > limits::N_SAMPLED_VALUES_MAX {
+            let expected = format!("samples with estimates have at most {}", limits::N_SAMPLED_VALUES_MAX);
+            return Err(problem(format!("{n_values} values of a sample"), &expected));
+        }
         let number = |value: Value<'_>| {
             let number = value.number().filter(|number| (0.0..=TaskEstimates::MAX).contains(number));
             number.ok_or_else(|| {

@@ -1,6 +1,6 @@
 //! The resolved job: the form that travels and is kept.
 //!
-//! Plain structs and externally tagged enums only, so that JSON and binary codecs agree on it.
+//! As JSON: what is absent is left out, so that programs of before there was a field read those that do without.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub struct JobSpec {
     /// After so long a task is stopped, in milliseconds.
     pub time_limit_ms: Option<u64>,
     /// The parameter that says how much more one task takes than another, in any unit.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<String>,
     /// Higher goes first among the jobs of a user.
     pub priority: i32,

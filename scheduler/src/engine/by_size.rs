@@ -34,8 +34,10 @@ struct Class {
     /// Where its tasks are in the order.
     start: usize,
     end: usize,
-    /// None before this one is ready.
+    /// None before this one is ready, but for those that have come back.
     from: usize,
+    /// Where those are; some may have been taken again.
+    back: BTreeSet<usize>,
     n_ready: u64,
 }
 
@@ -49,7 +51,7 @@ impl BySize {
         let class = |equal: &[(u64, u64)]| {
             let start = end;
             end += equal.len();
-            Class { millionths: equal[0].0, start, end, from: start, n_ready: 0 }
+            Class { millionths: equal[0].0, start, end, from: start, back: BTreeSet::new(), n_ready: 0 }
         };
         let classes = sorted.chunk_by(|a, b| a.0 == b.0).map(class).collect();
         let order = sorted.into_iter().map(|(_, index)| index).collect();
@@ -64,7 +66,9 @@ impl BySize {
             let place = self.place_of(index);
             let class = &mut self.classes[place];
             let at = self.order[class.start..class.end].partition_point(|other| *other < index);
-            class.from = class.from.min(class.start + at);
+            if class.start + at < class.from {
+                class.back.insert(class.start + at);
+            }
             class.n_ready += 1;
             self.work += u128::from(class.millionths);
             self.open.insert(place);
@@ -76,6 +80,12 @@ impl BySize {
         for index in tasks.indices() {
             self.less(self.place_of(index));
         }
+    }
+
+    /// Whether both say the same of what is ready.
+    pub fn agrees_with(&self, other: &BySize) -> bool {
+        let n_ready = |all: &BySize| all.classes.iter().map(|class| class.n_ready).collect::<Vec<_>>();
+        self.work == other.work && self.open == other.open && n_ready(self) == n_ready(other)
     }
 
     fn place_of(&self, index: u64) -> usize {
@@ -90,6 +100,21 @@ impl BySize {
         if class.n_ready == 0 {
             self.open.remove(&place);
         }
+    }
+}
+
+impl Class {
+    /// The first of its tasks that is ready and not excluded.
+    fn first(&mut self, order: &[u64], ready: &TaskSet, excluded: &TaskSet) -> Option<u64> {
+        while let Some(first) = self.back.first().filter(|at| !ready.contains(order[**at])) {
+            let first = *first;
+            self.back.remove(&first);
+        }
+        while self.from < self.end && !ready.contains(order[self.from]) {
+            self.from += 1;
+        }
+        let mut all = self.back.iter().copied().chain(self.from..self.end).map(|at| order[at]);
+        all.find(|index| ready.contains(*index) && !excluded.contains(*index))
     }
 }
 
@@ -153,19 +178,11 @@ impl Waiting for Taking<'_> {
         let classes = &self.by_size.classes;
         // A millionth is lost to rounding before a task is.
         let n_fitting = classes.partition_point(|class| in_units(class.millionths) <= bound + 1e-9);
-        let fitting: Vec<usize> = match self.excluded.is_empty() {
-            true => self.by_size.open.range(..n_fitting).next_back().copied().into_iter().collect(),
-            false => self.by_size.open.range(..n_fitting).rev().copied().collect(),
-        };
-        for place in fitting {
+        let mut end = n_fitting;
+        while let Some(place) = self.by_size.open.range(..end).next_back().copied() {
+            end = place;
             let class = &mut self.by_size.classes[place];
-            let order = &self.by_size.order;
-            while class.from < class.end && !self.ready.contains(order[class.from]) {
-                class.from += 1;
-            }
-            let mut rest = order[class.from..class.end].iter().copied();
-            let found = rest.find(|index| self.ready.contains(*index) && !self.excluded.contains(*index));
-            let Some(index) = found else { continue };
+            let Some(index) = class.first(&self.by_size.order, self.ready, self.excluded) else { continue };
             let estimate = in_units(class.millionths);
             self.ready.remove(index);
             self.by_size.less(place);

@@ -94,6 +94,10 @@ impl Volatile {
     pub fn drop_guide(&mut self) {
         self.guide = Guide::default();
         self.guiding.pending = None;
+        self.disarm_guide();
+    }
+
+    fn disarm_guide(&mut self) {
         if let Some(due_at) = self.guiding.due_at.take() {
             self.timers.remove(&(due_at, Timer::Guide));
         }
@@ -117,7 +121,8 @@ impl Volatile {
             let is_paused = durable.jobs().get(id).is_none_or(|job| job.is_paused);
             leases.divided = if is_paused { Divided::NotYet } else { place.divided };
             leases.user = place.user;
-            let waits = !is_paused && !leases.ready.is_empty();
+            // Where nothing is kept from anybody, nobody waits for others.
+            let waits = matches!(leases.divided, Divided::In(_)) && !leases.ready.is_empty();
             leases.waits_since = leases.waits_since.or(Some(now)).filter(|_| waits);
         }
     }
@@ -144,10 +149,11 @@ impl Turn<'_> {
     pub(super) fn renew_guide(&mut self) {
         let guiding = &mut self.volatile.guiding;
         guiding.due_at = None;
-        guiding.n_asked += 1;
-        let number = guiding.n_asked;
+        // One that was not answered is asked once more, and whichever answer comes first counts.
+        let number = guiding.pending.as_ref().map_or(guiding.n_asked + 1, |pending| pending.number);
+        guiding.n_asked = number;
         let (taken, raised) = (BTreeMap::new(), Vec::new());
-        guiding.pending = Some(Pending { number, taken, raised, is_wanted_anew: false });
+        guiding.pending.get_or_insert(Pending { number, taken, raised, is_wanted_anew: false });
         let question = Question::of(self.durable, self.volatile, self.policies(), number);
         if question.n_cells() <= self.settings.cells_at_once {
             self.guided(question.answer());
@@ -163,6 +169,7 @@ impl Turn<'_> {
         let Some(pending) = volatile.guiding.pending.take_if(|pending| pending.number == guide.number) else {
             return;
         };
+        volatile.disarm_guide();
         let places = std::mem::take(&mut guide.places);
         let is_of_use = guide.is_of_use;
         volatile.guide = guide;

@@ -147,13 +147,21 @@ impl<'a> Offer<'a> {
             n_startable => n_startable,
         };
         Some(Taker {
-            n_bins: u32::try_from(n_bins.min(n_bins_max)).unwrap_or(u32::MAX),
+            // However many cores a pilot says it has.
+            n_bins: u32::try_from(n_bins.min(n_bins_max).min(choice.n_ready)).unwrap_or(u32::MAX),
             rate: choice.job.rate().unwrap_or(0.0),
             // So a bin of the shortest tasks lasts for the prefetch time.
             transfer_s: self.settings.prefetch.as_secs_f64() / BinPacking::default().c2,
             environment_s: 0.0,
             n_sharing: choice.n_fitting.saturating_mul(choice.n_slots),
         })
+    }
+
+    /// Tasks of a packed bundle at most: those of next to no estimate would all fit one bin.
+    pub(super) fn n_packed_most(&self, choice: &Choice<'_>, n_bins: u32) -> u64 {
+        let n_bins = u64::from(n_bins);
+        let fair_share = choice.n_ready.div_ceil(choice.n_fitting.max(1));
+        n_bins.saturating_mul(self.settings.prefetch_tasks_max.max(1)).min(fair_share.max(n_bins))
     }
 
     /// How many of the job's tasks a slot runs, one after the other, in a time too short to be divided.

@@ -69,10 +69,7 @@ impl Turn<'_> {
             let Some(mut choice) = best else { break };
             let id_of_job = choice.candidate.job;
             let ranks = take(volatile, &offer, &choice, id);
-            let tasks = ranks.iter().fold(TaskSet::new(), |mut all, tasks| {
-                all.insert_all(tasks);
-                all
-            });
+            let tasks = all_of(&ranks);
             if tasks.is_empty() {
                 break;
             }
@@ -84,19 +81,14 @@ impl Turn<'_> {
             volatile.take_quota(offer.pilot.platform, id_of_job, n_tasks, offer.now());
             kept = kept.filter(|kept| kept.job != id_of_job);
             offer.give(&choice, n_tasks);
+            let tried = |tasks: &TaskSet| choice.job.tried(tasks);
             bundles.extend(ranks.into_iter().map(|tasks| Bundle {
                 job: id_of_job,
-                tried: choice.job.tried(&tasks),
+                tried: tried(&tasks),
                 tasks,
             }));
-            // Its turn may go on: then what comes free next is for it as well.
             choice.n_ready -= n_tasks;
-            if choice.n_ready > 0 && offer.n_room(&choice) == 0 {
-                choice.candidate.held_cores =
-                    volatile.jobs.get(&id_of_job).map_or(0, |leases| leases.held_cores);
-                (choice.candidate.last_served, choice.candidate.is_refill) = (volatile.n_served, false);
-                choices.push(choice);
-            }
+            choices.extend(goes_on(volatile, &offer, choice));
             note_served(&mut choices, user, volatile.cores_of(user) - before);
             note_taken(&mut choices, divided, n_tasks);
             note_on_node(&mut choices, application, n_cores);
@@ -344,6 +336,17 @@ fn is_served(bundles: &[Bundle], job: JobId) -> bool {
     bundles.iter().any(|bundle| bundle.job == job)
 }
 
+/// A job that was served, if its turn may go on: then what comes free next is for it as well.
+fn goes_on<'a>(volatile: &Volatile, offer: &Offer<'_>, mut choice: Choice<'a>) -> Option<Choice<'a>> {
+    if choice.n_ready == 0 || offer.n_room(&choice) > 0 {
+        return None;
+    }
+    let leases = volatile.jobs.get(&choice.candidate.job);
+    choice.candidate.held_cores = leases.map_or(0, |leases| leases.held_cores);
+    (choice.candidate.last_served, choice.candidate.is_refill) = (volatile.n_served, false);
+    Some(choice)
+}
+
 /// How many of the job's tasks its user's share of the platform leaves room for; any number once it is used up,
 /// for then nobody else has a better claim.
 fn n_of_share(choice: &Choice<'_>) -> u64 {
@@ -353,6 +356,12 @@ fn n_of_share(choice: &Choice<'_>) -> u64 {
     if left == 0 { u64::MAX } else { n_slots.saturating_mul(choice.depth) }
 }
 
+fn all_of(sets: &[TaskSet]) -> TaskSet {
+    let mut all = TaskSet::new();
+    sets.iter().for_each(|tasks| all.insert_all(tasks));
+    all
+}
+
 /// Takes tasks of the chosen job for the pilot: those that are to begin first, then others.
 fn take(volatile: &mut Volatile, offer: &Offer<'_>, choice: &Choice<'_>, id: PilotId) -> Vec<TaskSet> {
     let job = choice.candidate.job;
@@ -360,7 +369,10 @@ fn take(volatile: &mut Volatile, offer: &Offer<'_>, choice: &Choice<'_>, id: Pil
     let excluded = revoked.unwrap_or_default();
     let (n_others, n_quota) = (n_of_share(choice).min(n_of_node(choice)), n_of_quota(choice));
     match offer.taker(choice, n_others.div_ceil(choice.depth.max(1))) {
-        Some(taker) => volatile.pack_ready((job, choice.job), &taker, n_quota.min(choice.n_ready), &excluded),
+        Some(taker) => {
+            let n_most = offer.n_packed_most(choice, taker.n_bins).min(n_quota).min(choice.n_ready);
+            volatile.pack_ready((job, choice.job), &taker, n_most, &excluded)
+        }
         None => {
             let n = offer.bundle_size(choice).min(n_others).min(n_quota);
             vec![volatile.take_ready(job, n, &excluded)]

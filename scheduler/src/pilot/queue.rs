@@ -26,11 +26,15 @@ impl JobQueue {
 
     /// `is_ranked`: what comes later of the same answer begins later.
     pub(super) fn add(&mut self, tasks: &TaskSet, tried: Vec<(u64, u32)>, is_ranked: bool) {
-        self.queued.insert_all(tasks);
-        self.tried.extend(tried);
-        if is_ranked {
+        // Who came before them begins before them.
+        if is_ranked && self.ranks.is_empty() && !self.queued.is_empty() {
+            self.ranks.push_back(self.queued.clone());
+        }
+        if is_ranked || !self.ranks.is_empty() {
             self.ranks.push_back(tasks.clone());
         }
+        self.queued.insert_all(tasks);
+        self.tried.extend(tried);
     }
 
     /// Those that are to begin next; nothing is queued of them any more.
@@ -65,9 +69,11 @@ mod tests {
         queue.add(&TaskSet::from(7..10), vec![], true);
         queue.add(&TaskSet::from(3..5), vec![], true);
         queue.queued.remove(8);
-        assert_eq!(queue.take_first(1), TaskSet::from(7..8));
+        queue.add(&TaskSet::from(1..2), vec![], false);
+        assert_eq!(queue.take_first(2).to_string(), "0,7");
         assert_eq!(queue.take_first(2).to_string(), "3,9");
-        assert_eq!(queue.take_first(9).to_string(), "0,4");
+        assert_eq!(queue.take_first(1).to_string(), "4");
+        assert_eq!(queue.take_first(9).to_string(), "1");
         assert!(queue.queued.is_empty() && queue.ranks.is_empty());
     }
 }

@@ -127,7 +127,7 @@ fn an_answer_to_other_policies_counts_nothing() {
 }
 
 #[test]
-fn what_is_not_answered_is_asked_again() {
+fn what_is_not_answered_is_asked_again_and_the_first_answer_counts() {
     let mut two = asking(None);
     let id = two.scene.submit(of_user("ada", "docking", 100));
     let lost = two.scene.question();
@@ -136,9 +136,10 @@ fn what_is_not_answered_is_asked_again() {
     two.scene.wait(1);
     let again = two.scene.question();
     two.scene.guided(lost.answer());
-    assert_eq!(two.scene.engine.volatile.jobs[&id].divided, Divided::NotYet, "that came too late");
+    assert_eq!(two.scene.n_left(id), 100, "it was only late");
+    two.scene.take(two.pilots[0]);
     two.scene.guided(again.answer());
-    assert_eq!(two.scene.n_left(id), 100);
+    assert_eq!(two.scene.n_left(id), 96, "answered already");
 }
 
 #[test]

@@ -283,31 +283,35 @@ impl Auditor {
         Ok(())
     }
 
+    fn accepted(&mut self, job: JobId, request: &JobRequest) -> Result<(), Violation> {
+        self.is_as_sent(request)?;
+        let book = Book {
+            n_tasks: request.n_tasks,
+            retries: request.retries,
+            crash_limit: request.crash_limit,
+            max_failures: request.max_failures,
+            n_failed_before: 0,
+            done: TaskSet::new(),
+            failed: TaskSet::new(),
+            cancelled: TaskSet::new(),
+            is_paused: false,
+            revoked: Vec::new(),
+        };
+        ensure!(self.books.insert(job, book).is_none(), "job {job} was accepted twice");
+        Ok(())
+    }
+
     /// Records became durable.
     pub(super) fn kept(&mut self, record: &Record) -> Result<(), Violation> {
         match record {
-            Record::JobAccepted { job, request, .. } => {
-                self.is_as_sent(request)?;
-                let book = Book {
-                    n_tasks: request.n_tasks,
-                    retries: request.retries,
-                    crash_limit: request.crash_limit,
-                    max_failures: request.max_failures,
-                    n_failed_before: 0,
-                    done: TaskSet::new(),
-                    failed: TaskSet::new(),
-                    cancelled: TaskSet::new(),
-                    is_paused: false,
-                    revoked: Vec::new(),
-                };
-                ensure!(self.books.insert(*job, book).is_none(), "job {job} was accepted twice");
-            }
+            Record::JobAccepted { job, request, .. } => self.accepted(*job, request)?,
             Record::PlatformAttached { .. } | Record::PlatformModeSet { .. } => self.allowed(record),
             Record::AllocationIntended { allocation, platform, tag, at } => {
                 self.tags.insert(*allocation, tag.clone());
                 self.asked_for(*platform, *at)?;
             }
-            Record::PilotRegistered { pilot, allocation, node, .. } => {
+            Record::PilotRegistered { pilot, allocation, node, at, .. } => {
+                self.heard.entry(*pilot).or_insert((*at, *at));
                 let tag = self.tags.get(allocation).cloned().unwrap_or_default();
                 self.pilots.insert(*pilot, place(&tag, &node.hostname));
             }
