@@ -74,10 +74,12 @@ pub struct Allocation {
     pub submitted_at: Option<Time>,
     /// The pilots that came, in order: one for each node, and again where an agent was started again.
     pub came: Vec<PilotId>,
-    /// When its first pilot was born.
+    /// When its first pilot was born, or before, by what was left of its walltime then.
     pub began_at: Option<Time>,
     /// When it ended.
     pub ended_at: Option<Time>,
+    /// Whether the platform accepted it, or nobody can say that it did not.
+    pub may_have_run: bool,
     /// Whether it was cancelled, or left by its pilot, before it ended.
     pub was_released: bool,
 }
@@ -105,11 +107,12 @@ impl Allocation {
     }
 
     /// Cores × time: what it took from the birth of its first pilot to its end, or, while it may be there, what
-    /// it takes at most. One that ended by itself before its pilot came may have run since it was accepted; one
+    /// it takes at most. One that ended by itself before its pilot came may have run since it was asked for; one
     /// that was cancelled in the queue has not. None takes more than its walltime: its end may be noticed much
     /// later.
     pub fn core_time(&self) -> Span {
-        let began_at = self.began_at.or(self.submitted_at.filter(|_| !self.was_released));
+        let began_at =
+            self.began_at.or(Some(self.intended_at).filter(|_| self.may_have_run && !self.was_released));
         let lasts = match (self.ended_at.filter(|_| !self.may_be_there()), self.walltime) {
             (None, walltime) => walltime.unwrap_or_default(),
             (Some(at), walltime) => {

@@ -333,6 +333,7 @@ impl Durable {
                     came: Vec::new(),
                     began_at: None,
                     ended_at: None,
+                    may_have_run: false,
                     was_released: false,
                 };
                 if let Some(before) = self.allocations.remove(allocation) {
@@ -349,10 +350,14 @@ impl Durable {
                     a.state = AllocationState::Submitted;
                     a.batch_id = Some(batch_id.clone());
                     a.submitted_at = Some(*at);
+                    a.may_have_run = true;
                 })
             }
             Record::AllocationUnknown { allocation, what, at } => {
-                self.with_allocation(*allocation, |a| a.state = AllocationState::Unknown(what.clone(), *at));
+                self.with_allocation(*allocation, |a| {
+                    a.state = AllocationState::Unknown(what.clone(), *at);
+                    a.may_have_run = true;
+                });
             }
             Record::AllocationShrunk { allocation, n_nodes, .. } => {
                 self.with_allocation(*allocation, |a| a.n_nodes_there = *n_nodes);
@@ -396,7 +401,11 @@ impl Durable {
                 }
                 self.with_allocation(*allocation, |held| {
                     held.came.push(*pilot);
-                    held.began_at.get_or_insert(*born_at);
+                    // Its agent may have been started again before one of them was heard.
+                    let gone =
+                        held.walltime.zip(node.walltime_left).map(|(all, left)| all.0.saturating_sub(left.0));
+                    let since = gone.map_or(*born_at, |gone| Time(at.0.saturating_sub(gone)).min(*born_at));
+                    held.began_at.get_or_insert(since);
                 });
             }
             Record::PilotDrained { pilot, why, .. } => {

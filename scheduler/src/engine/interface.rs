@@ -186,7 +186,7 @@ pub struct Caller {
 }
 
 /// What a platform's listing shows of one of our allocations.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ListedAllocation {
     /// How many tasks of it are there, if it is a job array.
     pub n_nodes: Option<u32>,

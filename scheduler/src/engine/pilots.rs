@@ -1,5 +1,7 @@
 //! Pilots: registered, pulling, draining, gone, lost, back.
 
+use std::collections::BTreeSet;
+
 use super::{
     Turn,
     allocation::Allocation,
@@ -63,16 +65,23 @@ impl Turn<'_> {
         self.answer(request, Answer::Registered(Registered { pilot: id, acknowledged: 0 }));
     }
 
-    /// The pilot in whose place one on that node comes: of the same node, or, where all nodes have theirs, the
-    /// one that came first: a batch system may have begun the job again elsewhere.
+    /// The pilot in whose place one on that node comes: of the same node, or, where all nodes have theirs, one of a
+    /// node that has a newer one (it was gone, and spoke late), or the one that has been silent for longest: a batch
+    /// system may have begun the job again elsewhere.
     fn replaced(&self, held: &Allocation, node: &NodeFacts) -> Option<PilotId> {
         let mates = self.durable.live_pilots(held);
-        let is_there = |id: &&PilotId| {
-            let mate = &self.durable.pilots()[*id].node;
-            (&mate.hostname, mate.rank) == (&node.hostname, node.rank)
+        let place = |id: &PilotId| {
+            let mate = &self.durable.pilots()[id].node;
+            (&mate.hostname, mate.rank)
         };
-        let is_full = mates.len() >= held.n_nodes as usize;
-        mates.iter().find(is_there).or(mates.first().filter(|_| is_full)).copied()
+        let same = mates.iter().find(|id| place(id) == (&node.hostname, node.rank)).copied();
+        if same.is_some() || mates.len() < held.n_nodes as usize {
+            return same;
+        }
+        let heard = |id: &PilotId| self.volatile.pilots.get(id).map(|state| state.last_heard);
+        let mut newer = BTreeSet::new();
+        let late = mates.iter().rev().find(|id| !newer.insert(place(id)));
+        late.or_else(|| mates.iter().min_by_key(|id| heard(id))).copied()
     }
 
     /// The pilot of that number, unless the session is of another registration.

@@ -400,6 +400,10 @@ impl Turn<'_> {
             _ => "its platform says that it has ended".into(),
         };
         let is_surprise = allocation.is_live() && allocation.is_unused();
+        if allocation.state == AllocationState::Intended {
+            let what = "the manager that asked for it ended before the answer came".into();
+            self.record(Record::AllocationUnknown { allocation: id, what, at: self.now });
+        }
         let lacked_room = self.volatile.troubles.remove(&id).is_some_and(|(_, lacks_room)| lacks_room);
         self.volatile.running_since.remove(&id);
         self.record(Record::AllocationEnded { allocation: id, why: why.clone(), at: self.now });

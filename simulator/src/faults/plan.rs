@@ -7,6 +7,7 @@ use scheduler::{
         interface::{
             JobChange, JobRequest, PlatformLimits, PlatformMode, PlatformSpec, ScalingSpec, ScalingWay,
         },
+        price::{Money, Price},
         scaling::Ratio,
         settings::Settings,
     },
@@ -41,6 +42,8 @@ pub(crate) struct Rates {
     pub(crate) submit_answered_twice: u64,
     pub(crate) site_slow: u64,
     pub(crate) list_fails: u64,
+    /// A list names something twice, what is not there, or what has ended as if it had not.
+    pub(crate) list_confused: u64,
     pub(crate) cancel_lost: u64,
     /// A pilot that will die, stall, or be preempted.
     pub(crate) pilot_dies: u64,
@@ -140,6 +143,7 @@ impl Plan {
         let mut plan = Plan::draw_third(seed);
         plan.add_scaling(&mut Luck::of(seed, &[7]));
         plan.add_estimates(&mut Luck::of(seed, &[9]));
+        plan.add_budgets(&mut Luck::of(seed, &[10]));
         plan.settings.cells_at_once = Luck::of(seed, &[8]).pick(&[0, 100, u64::MAX]);
         plan
     }
@@ -290,6 +294,30 @@ impl Plan {
         }
     }
 
+    /// What may be taken of sites; not of the first, where all must end, nor where an application is measured.
+    fn add_budgets(&mut self, luck: &mut Luck) {
+        let measured: Vec<usize> = self.profiled.values().map(|(site, _)| *site).collect();
+        self.rates.list_confused = luck.pick(&[0, 0, 3]);
+        for (n, site) in self.sites.iter_mut().enumerate().skip(1) {
+            let (spec, core_hour) = (&mut site.spec, Money(3_000_000));
+            let price = Price { core_hour, currency: "EUR".into() };
+            let one = spec.walltime.unwrap_or_default().times(spec.cores_of_allocation().into());
+            let budget = luck.pick(&[None, None, Some(one), Some(one.times(3))]);
+            let of_user = luck.pick(&[None, None, Some(Span::from_secs(5)), Some(Span::from_secs(300))]);
+            let is_money = luck.one_in(2);
+            if measured.contains(&n) {
+                continue;
+            }
+            spec.limits.user_core_time_max = of_user;
+            match budget.filter(|_| spec.walltime.is_some()) {
+                Some(budget) if is_money => {
+                    (spec.limits.cost_max, spec.price) = (Some(price.of(budget)), Some(price));
+                }
+                budget => spec.limits.core_time_max = budget,
+            }
+        }
+    }
+
     /// Batch jobs of several nodes.
     fn add_nodes(&mut self, luck: &mut Luck) {
         for site in &mut self.sites {
@@ -319,6 +347,7 @@ impl Rates {
             submit_answered_twice: 0,
             site_slow: 0,
             list_fails: 0,
+            list_confused: 0,
             cancel_lost: 0,
             pilot_dies: 0,
             pilot_stalls: 0,
@@ -328,7 +357,7 @@ impl Rates {
     }
 
     /// Each with its word.
-    pub(crate) fn words(&mut self) -> [(&'static str, &mut u64); 15] {
+    pub(crate) fn words(&mut self) -> [(&'static str, &mut u64); 16] {
         [
             ("message_lost", &mut self.message_lost),
             ("message_doubled", &mut self.message_doubled),
@@ -340,6 +369,7 @@ impl Rates {
             ("submit_answered_twice", &mut self.submit_answered_twice),
             ("site_slow", &mut self.site_slow),
             ("list_fails", &mut self.list_fails),
+            ("list_confused", &mut self.list_confused),
             ("cancel_lost", &mut self.cancel_lost),
             ("pilot_dies", &mut self.pilot_dies),
             ("pilot_stalls", &mut self.pilot_stalls),
@@ -360,6 +390,7 @@ impl Rates {
             submit_answered_twice: luck.pick(&[0, 5]),
             site_slow: luck.pick(&[0, 5]),
             list_fails: luck.pick(&[0, 4]),
+            list_confused: 0,
             cancel_lost: luck.pick(&[0, 2]),
             pilot_dies: luck.pick(&[0, 5, 2]),
             pilot_stalls: luck.pick(&[0, 5, 2]),

@@ -11,7 +11,7 @@ use scheduler::{
 use super::{
     nodes::Node,
     plan::SitePlan,
-    world::{Happening, Held, World},
+    world::{Happening, Held, SLOW_MAX, World},
 };
 
 /// How long a platform worker waits for an answer.
@@ -45,7 +45,8 @@ struct BatchJob {
     accepted_at: Time,
     /// Where it runs; empty: it waits.
     nodes: Vec<usize>,
-    is_ended: bool,
+    started_at: Option<Time>,
+    ended_at: Option<Time>,
 }
 
 impl Site {
@@ -59,6 +60,20 @@ impl Site {
 
     pub(super) fn nodes_of(&self, job: usize) -> &[usize] {
         &self.jobs[job].nodes
+    }
+
+    /// Cores × time that our batch jobs took at least as the manager may see it, or take at most, each with its tag.
+    fn core_times(&self) -> impl Iterator<Item = (&str, Span)> {
+        let spec = &self.plan.spec;
+        let walltime = spec.walltime.unwrap_or(Span(u64::MAX));
+        let lasts = move |job: &BatchJob| match (job.started_at, job.ended_at) {
+            (_, None) => walltime,
+            (None, Some(_)) => Span::ZERO,
+            // By what is left of its walltime it is known when it began, but for what that message was late.
+            (Some(began), Some(ended)) => Span(ended.since(began).min(walltime).0.saturating_sub(SLOW_MAX.0)),
+        };
+        let cores = u64::from(spec.capacity.cores) * u64::from(spec.n_nodes);
+        self.jobs.iter().map(move |job| (job.tag.as_str(), lasts(job).times(cores)))
     }
 
     fn n_queued(&self) -> usize {
@@ -136,11 +151,13 @@ impl World<'_> {
         let wait = self.queue_wait(site);
         let held = &mut self.sites[site];
         let job = held.jobs.len();
-        held.jobs.push(BatchJob { tag, accepted_at: self.now, nodes: Vec::new(), is_ended: false });
+        let (accepted_at, nodes) = (self.now, Vec::new());
+        held.jobs.push(BatchJob { tag, accepted_at, nodes, started_at: None, ended_at: None });
         held.live.insert(job);
         if let Some(auditor) = &mut self.auditor {
             let n_nodes = held.live.iter().map(|job| n_nodes_there(&self.nodes, held, *job)).sum();
             auditor.site_holds(&held.plan.spec, n_nodes, held.n_queued())?;
+            auditor.may_take(&held.plan.spec, held.core_times())?;
         }
         self.after(wait, Happening::BatchJobStarts { site, job });
         Ok(format!("{site}.{job}"))
@@ -178,7 +195,7 @@ impl World<'_> {
         let mut luck = self.luck.clone();
         self.luck.draw();
         let lag = self.sites[site].plan.spec.poll_interval;
-        let is_shown = |job: &BatchJob, luck: &mut scheduler::luck::Luck| match job.is_ended {
+        let is_shown = |job: &BatchJob, luck: &mut scheduler::luck::Luck| match job.ended_at.is_some() {
             true => luck.one_in(4),
             false => {
                 !job.nodes.is_empty() || !is_faulty || now.since(job.accepted_at) >= lag || luck.one_in(3)
@@ -193,24 +210,45 @@ impl World<'_> {
                 is_running: false,
                 trouble: None,
                 lacks_room: false,
-                is_ended: job.is_ended,
+                is_ended: job.ended_at.is_some(),
                 n_nodes: held.plan.spec.is_array.then(|| n_nodes_there(&self.nodes, held, n) as u32),
             };
             is_shown(job, &mut luck).then(listed)
         };
-        Ok(match self.scene {
+        let mut listed: Vec<ListedAllocation> = match self.scene {
             Some(_) => held.live.iter().copied().filter_map(entry).collect(),
             None => (0..held.jobs.len()).filter_map(entry).collect(),
-        })
+        };
+        if self.goes_wrong(self.plan.rates.list_confused) {
+            self.confuse(&mut listed);
+        }
+        Ok(listed)
+    }
+
+    /// Names some twice, some that nobody has asked for, and some as if they had not ended, or ran.
+    fn confuse(&mut self, listed: &mut Vec<ListedAllocation>) {
+        for n in 0..listed.len() {
+            let entry = &mut listed[n];
+            entry.is_ended &= !self.luck.one_in(3);
+            entry.is_running = self.luck.one_in(3);
+            if self.luck.one_in(3) {
+                let copy = entry.clone();
+                listed.push(copy);
+            }
+        }
+        let (tag, batch_id) = (format!("nobodys-{}", self.luck.below(100)), "nonsense".to_owned());
+        let nobodys = ListedAllocation { tag, batch_id, ..ListedAllocation::default() };
+        listed.push(nobodys);
     }
 
     pub(super) fn batch_job_starts(&mut self, site: usize, job: usize) {
         let held = &mut self.sites[site];
-        if held.jobs[job].is_ended {
+        if held.jobs[job].ended_at.is_some() {
             return;
         }
         let tag = held.jobs[job].tag.clone();
         let (walltime, is_array) = (held.plan.spec.walltime, held.plan.spec.is_array);
+        held.jobs[job].started_at = Some(self.now);
         let (first, n_nodes) = (self.nodes.len(), held.plan.spec.n_nodes as usize);
         held.jobs[job].nodes = (first..first + n_nodes).collect();
         let capacity = held.plan.spec.capacity.clone();
@@ -244,7 +282,7 @@ impl World<'_> {
         if !held.live.remove(&job) {
             return Ok(());
         }
-        held.jobs[job].is_ended = true;
+        held.jobs[job].ended_at = Some(self.now);
         let nodes = held.jobs[job].nodes.clone();
         if let Some(scene) = self.scene.as_mut().filter(|_| !nodes.is_empty()) {
             scene.ledger.batch_job_ended(site, self.now);

@@ -94,7 +94,6 @@ impl World<'_> {
                         false => self.settle(act),
                     };
                 };
-                self.auditor.iter_mut().for_each(|auditor| auditor.asks(job, &change));
                 self.send(Asker::User { act }, |request| Event::JobChangeAsked {
                     request,
                     caller: caller.clone(),

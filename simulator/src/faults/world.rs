@@ -33,6 +33,9 @@ pub(crate) const BEGIN: Time = Time(1_000_000);
 /// Everything must be over so long after the last fault.
 const PATIENCE: Span = Span(12 * 3600 * 1_000_000);
 
+/// How late a message may be.
+pub(super) const SLOW_MAX: Span = Span(20_000_000);
+
 /// More happenings than any seed has use for: something goes round in circles.
 const N_HAPPENINGS_MAX: u64 = 2_000_000;
 
@@ -312,7 +315,7 @@ impl<'t> World<'t> {
 
     pub(super) fn network_delay(&mut self) -> Span {
         let is_slow = self.goes_wrong(self.plan.rates.message_slow);
-        Span(if is_slow { self.luck.below(20_000_000) } else { self.luck.between(100, 5_000) })
+        Span(if is_slow { self.luck.below(SLOW_MAX.0) } else { self.luck.between(100, 5_000) })
     }
 
     /// Sends a question to the manager. It may be lost, late, or arrive once more much later.

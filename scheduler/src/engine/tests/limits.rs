@@ -196,6 +196,57 @@ fn a_budget_is_kept_for_what_is_there_and_spent_by_what_was() {
     assert_eq!(scene.engine.durable().allocations().len(), 3, "and no fourth");
 }
 
+/// What of the budget is spent, when an allocation that nobody can say anything of is gone after half an hour.
+fn spent_when_gone(become_unclear: impl FnOnce(&mut Scene, AllocationId)) -> f64 {
+    let mut scene = Scene::new();
+    let spec = limited(PlatformLimits { n_queued_max: Some(1), ..core_hours_max(8) });
+    scene.attach(spec.clone());
+    scene.submit(job(100));
+    let (allocation, _) = scene.submissions().remove(0);
+    become_unclear(&mut scene, allocation);
+    scene.attach(spec);
+    scene.wait_awake(HOUR / 2);
+    scene.listed(&[]);
+    let held = &scene.engine.durable().allocations()[&allocation];
+    assert!(!held.may_be_there(), "{held:?}");
+    core_hours(scene.engine.durable().census(PlatformId(1)).spent()).parse().unwrap()
+}
+
+#[test]
+fn what_may_have_run_unseen_counts_against_the_budget() {
+    let refused = |scene: &mut Scene, allocation| {
+        let outcome = SubmitOutcome::Refused("closed".into());
+        scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    };
+    let unknown = |scene: &mut Scene, allocation| {
+        let outcome = SubmitOutcome::Unknown("no answer".into());
+        scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    };
+    assert_eq!(spent_when_gone(refused), 0.0);
+    assert_eq!(spent_when_gone(unknown), 1.0, "two cores for half an hour");
+    let restarted = |scene: &mut Scene, _| {
+        scene.wait(1);
+        scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    };
+    assert_eq!(spent_when_gone(restarted), 1.0);
+}
+
+#[test]
+fn an_agent_that_was_started_again_counts_from_the_beginning_of_its_batch_job() {
+    let mut scene = Scene::new();
+    scene.attach(limited(PlatformLimits { n_queued_max: Some(1), ..core_hours_max(8) }));
+    scene.submit(job(100));
+    let (allocation, tag) = scene.submissions().remove(0);
+    scene.answered(allocation);
+    scene.wait(HOUR / 2);
+    let walltime_left = Some(Span::from_secs(HOUR / 2));
+    scene.register(&tag, NodeFacts { capacity: Resources::cores(2), walltime_left, ..NodeFacts::default() });
+    scene.listed(&[]);
+    scene.wait(1);
+    scene.listed(&[]);
+    assert_eq!(core_hours(scene.engine.durable().census(PlatformId(1)).spent()), "1");
+}
+
 #[test]
 fn without_a_walltime_a_budget_allows_nothing() {
     let mut scene = Scene::new();

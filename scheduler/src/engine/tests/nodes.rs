@@ -102,6 +102,33 @@ fn an_agent_that_is_started_again_takes_the_place_of_its_own_node() {
 }
 
 #[test]
+fn who_was_gone_and_speaks_late_costs_no_other_pilot_its_place() {
+    let mut scene = Scene::new();
+    let tag = scene.four_nodes();
+    let mut pilots: Vec<PilotId> = (0..4).map(|rank| scene.register(&tag, node("n", rank))).collect();
+    let mut again = |scene: &mut Scene, nonce, rank| {
+        let registration =
+            Box::new(Registration { tag: tag.clone(), nonce, node: node("n", rank), uptime: Span::ZERO });
+        match scene.say(|request| Event::PilotRegistered { request, registration }) {
+            Some(Answer::Registered(registered)) => pilots.push(registered.pilot),
+            other => panic!("{other:?}"),
+        }
+        pilots.clone()
+    };
+    let pilots_then = again(&mut scene, 77, 3);
+    for _ in 0..3 {
+        scene.wait_awake(30);
+        [0, 2, 4].into_iter().for_each(|n| _ = scene.pull(pilots_then[n], hungry()));
+    }
+    assert!(!scene.engine.durable().pilots()[&pilots_then[1]].is_live(), "it is silent");
+    // What the first process on the last node had sent comes only now.
+    scene.pull(pilots_then[3], hungry());
+    let pilots = again(&mut scene, 78, 1);
+    let is_live = |n: usize| scene.engine.durable().pilots()[&pilots[n]].is_live();
+    assert!([0, 2, 4].into_iter().all(is_live), "they have done nothing");
+}
+
+#[test]
 fn a_batch_job_that_begins_again_elsewhere_has_no_more_pilots_than_nodes() {
     let mut scene = Scene::new();
     let tag = scene.four_nodes();

@@ -76,6 +76,7 @@ impl Auditor {
         }
         for bundle in &part.bundles {
             self.bundle_sent(bundle, now)?;
+            self.usage.may_send(pilot, bundle.job)?;
             self.given.entry((pilot, bundle.job)).or_default().insert_all(&bundle.tasks);
             self.given_to_another(bundle, now);
         }

@@ -25,6 +25,7 @@ macro_rules! ensure {
     };
 }
 mod answers;
+mod usage;
 mod wishes;
 
 /// One process of a task.
@@ -80,12 +81,12 @@ pub(super) struct Auditor {
     budgets: Budgets,
     books: BTreeMap<JobId, Book>,
     keys: BTreeMap<String, JobId>,
-    /// What users have sent: jobs by their keys, and of each job what was to be cancelled and to be run again.
+    /// What users have sent: jobs by their keys.
     sent: BTreeMap<String, JobRequest>,
-    asked: BTreeMap<JobId, (TaskSet, TaskSet)>,
-    /// When the manager took the last messages of a pilot, and the last registration with an allocation's tag.
+    /// When the manager was last told anything of a job, and what was to be cancelled then, and to be run again.
+    asked: BTreeMap<JobId, (Time, TaskSet, TaskSet)>,
+    /// When the manager took the last messages of a pilot.
     heard: BTreeMap<PilotId, (Time, Time)>,
-    registers: BTreeMap<String, Time>,
     /// What each pilot was ever sent of each job.
     given: BTreeMap<(PilotId, JobId), TaskSet>,
     /// When pilots' processes were gone.
@@ -94,15 +95,15 @@ pub(super) struct Auditor {
     tags: BTreeMap<AllocationId, String>,
     /// How many may be asked for within a minute, whether any may, and when some were.
     wishes: BTreeMap<PlatformId, (Option<u32>, PlatformMode, Vec<Time>)>,
+    usage: usage::Books,
     pilots: BTreeMap<PilotId, String>,
     reported: BTreeMap<PilotId, u64>,
     /// When a pilot's tasks were last free for others: it left, was given up, or died.
     freed: BTreeMap<String, Time>,
     /// How often a task was blamed for a lost pilot since it was last opened.
     blamed: BTreeMap<TaskId, u32>,
-    /// How often its program failed since then, and how often a node.
-    n_program_failures: BTreeMap<TaskId, u32>,
-    n_node_failures: BTreeMap<TaskId, u32>,
+    /// How often it failed since then by whose fault.
+    n_failures_by: BTreeMap<(TaskId, Blame), u32>,
     /// How often it failed then in any way, lost pilots included.
     n_failures: BTreeMap<TaskId, u32>,
     /// The newest part that each pilot has been sent: the manager's epoch and the part's number.
@@ -132,18 +133,17 @@ impl Auditor {
             sent: BTreeMap::new(),
             asked: BTreeMap::new(),
             heard: BTreeMap::new(),
-            registers: BTreeMap::new(),
             given: BTreeMap::new(),
             died: BTreeMap::new(),
             executions: BTreeMap::new(),
             tags: BTreeMap::new(),
             wishes: BTreeMap::new(),
+            usage: usage::Books::default(),
             pilots: BTreeMap::new(),
             reported: BTreeMap::new(),
             freed: BTreeMap::new(),
             blamed: BTreeMap::new(),
-            n_program_failures: BTreeMap::new(),
-            n_node_failures: BTreeMap::new(),
+            n_failures_by: BTreeMap::new(),
             n_failures: BTreeMap::new(),
             newest_part: BTreeMap::new(),
             manager_started: Time(0),
@@ -264,6 +264,7 @@ impl Auditor {
             Record::PlatformAttached { platform, spec, .. } => {
                 let limit = spec.limits.n_submissions_per_minute;
                 self.wishes.entry(*platform).or_default().0 = limit;
+                self.usage.allowed(*platform, spec.limits.user_core_time_max);
             }
             Record::PlatformModeSet { platform, mode, .. } => {
                 self.wishes.entry(*platform).or_default().1 = *mode;
@@ -285,6 +286,7 @@ impl Auditor {
 
     fn accepted(&mut self, job: JobId, request: &JobRequest) -> Result<(), Violation> {
         self.is_as_sent(request)?;
+        self.usage.accepted(job, request);
         let book = Book {
             n_tasks: request.n_tasks,
             retries: request.retries,
@@ -308,10 +310,15 @@ impl Auditor {
             Record::PlatformAttached { .. } | Record::PlatformModeSet { .. } => self.allowed(record),
             Record::AllocationIntended { allocation, platform, tag, at } => {
                 self.tags.insert(*allocation, tag.clone());
+                self.usage.asked_for(*allocation, *platform);
                 self.asked_for(*platform, *at)?;
+            }
+            Record::AllocationReleased { allocation, .. } => {
+                self.usage.released(*allocation, self.tags.get(allocation));
             }
             Record::PilotRegistered { pilot, allocation, node, at, .. } => {
                 self.heard.entry(*pilot).or_insert((*at, *at));
+                self.usage.registered(*pilot, *allocation);
                 let tag = self.tags.get(allocation).cloned().unwrap_or_default();
                 self.pilots.insert(*pilot, place(&tag, &node.hostname));
             }
@@ -337,7 +344,7 @@ impl Auditor {
                 }
             }
             Record::TasksCancelled { job, tasks, cause, at } => {
-                self.may_cancel(*job, tasks, cause)?;
+                self.may_cancel(*job, tasks, cause, *at)?;
                 let Some(book) = self.books.get_mut(job) else { return Ok(()) };
                 ensure!(
                     tasks.intersection(&book.done).is_empty(),
@@ -348,7 +355,7 @@ impl Auditor {
                 self.forget_failures(*job, tasks);
             }
             Record::TasksReopened { job, tasks, at } => {
-                self.may_reopen(*job, tasks)?;
+                self.may_reopen(*job, tasks, *at)?;
                 let Some(book) = self.books.get_mut(job) else { return Ok(()) };
                 ensure!(tasks.intersection(&book.done).is_empty(), "finished tasks of job {job} were opened");
                 book.failed.remove_all(tasks);
@@ -387,10 +394,10 @@ impl Auditor {
     }
 
     fn forget_failures(&mut self, job: JobId, tasks: &TaskSet) {
-        let of_program_and_node = [&mut self.n_program_failures, &mut self.n_node_failures];
-        for n_of_tasks in of_program_and_node.into_iter().chain([&mut self.blamed, &mut self.n_failures]) {
-            n_of_tasks.retain(|task, _| task.job != job || !tasks.contains(task.index));
-        }
+        let is_other = |task: &TaskId| task.job != job || !tasks.contains(task.index);
+        self.n_failures_by.retain(|(task, _), _| is_other(task));
+        self.blamed.retain(|task, _| is_other(task));
+        self.n_failures.retain(|task, _| is_other(task));
     }
 
     /// Rule 2: each task has one result, and a process that earned it.
@@ -400,6 +407,7 @@ impl Auditor {
         ensure!(*seq == before + 1, "report {seq} of pilot {pilot} was taken after {before}");
         let place = self.pilots.get(pilot).cloned().unwrap_or_default();
         for result in results {
+            self.usage.reported(*pilot, result);
             for index in result.successes.tasks.indices() {
                 let task = TaskId { job: result.job, index };
                 let executions = self.executions.get(&task).map_or(&[][..], Vec::as_slice);
@@ -421,21 +429,9 @@ impl Auditor {
             for failure in &result.failures {
                 let task = TaskId { job: result.job, index: failure.index };
                 self.failed_once(task, failure.attempt)?;
-                let retries = self.books.get(&task.job).map_or(0, |book| book.retries);
-                let n = self.n_program_failures.entry(task).or_default();
-                *n += u32::from(failure.kind.blame() == Blame::Program);
-                let n_node = self.n_node_failures.entry(task).or_default();
-                *n_node += u32::from(failure.kind.blame() == Blame::Node);
                 match failure.verdict {
                     Verdict::Final => self.failed(task, &failure.kind)?,
-                    Verdict::Retry { .. } => {
-                        ensure!(*n <= retries, "task {task} is tried again after {n} failures of its own");
-                        let limit = self.budgets.node_retries;
-                        ensure!(
-                            *n_node <= limit,
-                            "task {task} is tried again after {n_node} failures of nodes"
-                        );
-                    }
+                    Verdict::Retry { .. } => self.may_retry(task, failure.kind.blame())?,
                 }
             }
         }
@@ -447,6 +443,21 @@ impl Auditor {
         let n = self.n_failures.entry(task).or_default();
         *n += 1;
         ensure!(attempt == *n, "attempt {attempt} of task {task} failed; {n} would come next");
+        Ok(())
+    }
+
+    /// Rule 3: a task is tried again only while the budget of that kind of failure is not used up.
+    fn may_retry(&mut self, task: TaskId, blame: Blame) -> Result<(), Violation> {
+        let n = self.n_failures_by.entry((task, blame)).or_default();
+        *n += 1;
+        let limit = match blame {
+            Blame::Program => self.books.get(&task.job).map_or(0, |book| book.retries),
+            Blame::Node => self.budgets.node_retries,
+            Blame::Walltime => self.budgets.walltime_retries,
+            // Lost pilots are counted where they are lost.
+            Blame::Crash | Blame::Nobody => return Ok(()),
+        };
+        ensure!(*n <= limit, "task {task} is tried again after {n} failures by fault of: {blame:?}");
         Ok(())
     }
 

@@ -19,15 +19,23 @@ impl Auditor {
         self.sent.insert(key, request.clone());
     }
 
-    /// A user sends a change of a job.
-    pub(in super::super) fn asks(&mut self, job: JobId, change: &JobChange) {
-        let (cancels, retries) = self.asked.entry(job).or_default();
+    /// A user's change of a job comes: only at this very moment is anything of it done.
+    fn asks(&mut self, job: JobId, change: &JobChange, now: Time) {
+        let (at, cancels, retries) = self.asked.entry(job).or_default();
+        if *at != now {
+            (*at, *cancels, *retries) = (now, TaskSet::new(), TaskSet::new());
+        }
         let all = || TaskSet::from(0..u64::MAX);
         match change {
             JobChange::Cancel(tasks) => cancels.insert_all(&tasks.clone().unwrap_or_else(all)),
             JobChange::Retry(tasks) => retries.insert_all(&tasks.clone().unwrap_or_else(all)),
             JobChange::Pause | JobChange::Resume => {}
         }
+    }
+
+    fn asked_at(&self, job: JobId, at: Time) -> Option<(&TaskSet, &TaskSet)> {
+        let asked = self.asked.get(&job).filter(|(asked, ..)| *asked == at);
+        asked.map(|(_, cancels, retries)| (cancels, retries))
     }
 
     /// The manager takes a message.
@@ -37,9 +45,7 @@ impl Auditor {
                 let (last, before) = self.heard.entry(*pilot).or_default();
                 (*last, *before) = (now, if *last < now { *last } else { *before });
             }
-            Event::PilotRegistered { registration, .. } => {
-                self.registers.insert(registration.tag.clone(), now);
-            }
+            Event::JobChangeAsked { job, change, .. } => self.asks(*job, change, now),
             _ => {}
         }
     }
@@ -58,12 +64,13 @@ impl Auditor {
         job: JobId,
         tasks: &TaskSet,
         cause: &CancelCause,
+        at: Time,
     ) -> Result<(), Violation> {
         let Some(book) = self.books.get(&job) else { return Ok(()) };
         match cause {
             CancelCause::User(_) => {
                 let mut unasked = tasks.clone();
-                self.asked.get(&job).into_iter().for_each(|(cancels, _)| unasked.remove_all(cancels));
+                self.asked_at(job, at).into_iter().for_each(|(cancels, _)| unasked.remove_all(cancels));
                 ensure!(
                     unasked.is_empty(),
                     "tasks {unasked} of job {job} were cancelled; nobody asked for it"
@@ -79,9 +86,9 @@ impl Auditor {
     }
 
     /// Nothing is run again that nobody has asked for.
-    pub(super) fn may_reopen(&self, job: JobId, tasks: &TaskSet) -> Result<(), Violation> {
+    pub(super) fn may_reopen(&self, job: JobId, tasks: &TaskSet, at: Time) -> Result<(), Violation> {
         let mut unasked = tasks.clone();
-        self.asked.get(&job).into_iter().for_each(|(_, retries)| unasked.remove_all(retries));
+        self.asked_at(job, at).into_iter().for_each(|(_, retries)| unasked.remove_all(retries));
         ensure!(unasked.is_empty(), "tasks {unasked} of job {job} were opened again; nobody asked for it");
         Ok(())
     }
@@ -94,8 +101,7 @@ impl Auditor {
         // What came in the same moment may have been taken after it.
         let heard = if last < at { last } else { before }.max(self.manager_started);
         let is_silent = at.since(heard) >= self.budgets.heartbeat_limit;
-        let tag = held.split(' ').next().unwrap_or_default();
-        let is_back = self.registers.get(tag).is_some_and(|again| *again >= heard);
+        let is_back = self.pilot(held) != Some(pilot);
         let is_dead = self.died.contains_key(held);
         ensure!(
             is_silent || is_back || is_dead,
