@@ -8,6 +8,7 @@ use super::{
     durable::Durable,
     guide::{Guide, Place},
     interface::Effect,
+    limits,
     question::Question,
     quotas::Divided,
     volatile::{Timer, Volatile},
@@ -69,16 +70,17 @@ impl Volatile {
             let taken = pending.taken.entry((platform, job)).or_default();
             *taken = taken.saturating_add(n_tasks);
         }
-        let (Some(column), Some(leases)) = (self.guide.quotas.column(platform), self.jobs.get_mut(&job))
-        else {
-            return;
-        };
-        if let Divided::In(row) = leases.divided {
-            // Who took it for want of others has not ended the wait for them.
-            if self.guide.quotas.is_open(column, row, now) {
-                leases.waits_since = None;
+        let Some(leases) = self.jobs.get_mut(&job) else { return };
+        match (leases.divided, self.guide.quotas.column(platform)) {
+            (Divided::In(row), Some(column)) => {
+                // Who took it for want of others has not ended the wait for them.
+                if self.guide.quotas.is_open(column, row, now) {
+                    leases.waits_since = None;
+                }
+                self.guide.quotas.take(column, row, n_tasks);
             }
-            self.guide.quotas.take(column, row, n_tasks);
+            (Divided::Left, _) => leases.waits_since = None,
+            _ => {}
         }
     }
 
@@ -115,15 +117,22 @@ impl Volatile {
     /// Where each job stands now, and since when what is ready of it waits.
     fn note_places(&mut self, durable: &Durable, places: Vec<(JobId, Place)>, now: Time) {
         let mut places = places.into_iter().peekable();
+        let barred = limits::barred(durable);
         for (id, leases) in &mut self.jobs {
             while places.next_if(|(place, _)| place < id).is_some() {}
             let Some((_, place)) = places.next_if(|(place, _)| place == id) else { continue };
             let is_paused = durable.jobs().get(id).is_none_or(|job| job.is_paused);
             leases.divided = if is_paused { Divided::NotYet } else { place.divided };
             leases.user = place.user;
-            // Where nothing is kept from anybody, nobody waits for others.
-            let waits = matches!(leases.divided, Divided::In(_)) && !leases.ready.is_empty();
-            leases.waits_since = leases.waits_since.or(Some(now)).filter(|_| waits);
+            let user = durable.jobs().get(id).map(|job| job.request.user.as_str());
+            leases.is_barred = user.is_some_and(|user| barred.contains(user));
+            leases.waits_since = match leases.divided {
+                _ if leases.ready.is_empty() => None,
+                Divided::In(_) => leases.waits_since.or(Some(now)),
+                // Where nothing is kept from anybody, nobody begins to wait for others; platforms come and go.
+                Divided::Left => leases.waits_since,
+                Divided::NotYet => None,
+            };
         }
     }
 

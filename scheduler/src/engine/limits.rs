@@ -1,6 +1,8 @@
 //! What an operator allows of a platform: how many more allocations may be asked for, and what says so.
 //! Nothing here is remembered: a restarted manager counts the same from its records.
 
+use std::collections::BTreeSet;
+
 use super::{
     allocation::Census,
     durable::{Durable, Job},
@@ -80,6 +82,16 @@ pub(super) fn n_allowed(durable: &Durable, volatile: &Volatile, id: PlatformId, 
     let left = Span(most.0.saturating_sub(used.0).saturating_sub(held.0));
     let n = left.0.checked_div(expected_use(job, spec).0).unwrap_or(u64::MAX);
     if held == Span::ZERO { n.max(1) } else { n }
+}
+
+/// Users who may begin nothing more on some platform. O(platforms × users).
+pub(super) fn barred(durable: &Durable) -> BTreeSet<&str> {
+    let limited = durable
+        .platforms()
+        .iter()
+        .filter_map(|(id, spec)| Some((durable.used(*id)?, spec.limits.user_core_time_max?)));
+    let spent = limited.flat_map(|(used, most)| used.iter().filter(move |(_, used)| **used >= most));
+    spent.map(|(user, _)| user.as_str()).collect()
 }
 
 /// Why no more tasks of the job may begin there, if that is for its user's budget.

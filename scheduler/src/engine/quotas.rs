@@ -123,7 +123,8 @@ impl Quotas {
         };
         let found = self.rows.get(row).and_then(|row| Some((row, row.cells.get(column)?)));
         let Some((row, cell)) = found else { return Meant::Anything };
-        let is_free = leases.waits_since.is_some_and(|since| now.since(since) >= row.patience);
+        let has_waited = leases.waits_since.is_some_and(|since| now.since(since) >= row.patience);
+        let is_free = has_waited || leases.is_barred;
         match !is_free && cell.is_late(now) || cell.is_shunned && cell.n_left == 0 {
             true => Meant::Nothing,
             false => Meant::Quota(Quota { n_left: cell.n_left, is_shunned: cell.is_shunned }),

@@ -122,6 +122,8 @@ pub struct JobLeases {
     pub profiled_on: Option<PlatformId>,
     /// Since when some of it is ready and no platform that may has taken any.
     pub waits_since: Option<Time>,
+    /// Its user may begin nothing more on some platform: it waits for none.
+    pub is_barred: bool,
     /// Its user's place in the guide.
     pub user: Option<usize>,
     /// Its priority.

@@ -11,6 +11,7 @@ use crate::{
         declared::{Declared, JobType},
         runtimes::Runtimes,
     },
+    ids::PlatformId,
     policy::{Policies, distribution::Distribution},
 };
 
@@ -123,6 +124,44 @@ fn what_nobody_takes_where_it_is_fast_is_taken_where_it_is_slow() {
         assert_eq!(two.held(1, jobs[0]).len(), n_held, "the pilot that should have them does not ask");
         two.scene.wait_awake(1);
     }
+}
+
+impl Two {
+    /// The pilot of the second platform leaves, and another one comes.
+    fn replace_second(&mut self) {
+        self.scene.leaves(self.pilots[1]);
+        self.scene.wait_awake(0);
+        let (asked_at, result) = (self.scene.now + Span::from_secs(60), Ok(vec![]));
+        self.scene.say(|_| Event::PlatformListed { platform: PlatformId(2), asked_at, result });
+        let (_, tag) = self.scene.submissions().remove(0);
+        let node = NodeFacts { capacity: Resources::cores(4), ..NodeFacts::default() };
+        self.pilots[1] = self.scene.register(&tag, node);
+    }
+}
+
+#[test]
+fn who_waits_for_others_has_waited_though_platforms_come_and_go() {
+    let mut two = dividing(Some(Distribution::Adaptive));
+    let jobs = two.submit_all(&[("docking", 6)]);
+    two.scene.take(two.pilots[1]);
+    assert_eq!(two.held(1, jobs[0]).len(), 0, "the pilot that should have them does not ask");
+    two.replace_second();
+    two.scene.wait_awake(1);
+    two.scene.take(two.pilots[1]);
+    assert_eq!(two.held(1, jobs[0]).len(), 4);
+}
+
+#[test]
+fn who_may_not_run_where_it_is_fast_waits_for_nobody_there() {
+    let mut two = dividing(Some(Distribution::Adaptive));
+    let limits = PlatformLimits { user_core_time_max: Some(Span::from_secs(1)), ..PlatformLimits::default() };
+    two.scene.attach(PlatformSpec { name: "a".into(), n_pilots_min: 1, limits, ..platform(1, 4) });
+    let spent = two.submit_all(&[("docking", 1)])[0];
+    two.scene.take(two.pilots[0]);
+    took(&mut two.scene, two.pilots[0], spent, "0", 1);
+    let job = two.submit_all(&[("docking", 6)])[0];
+    two.scene.take(two.pilots[1]);
+    assert_eq!(two.held(1, job).len(), 4);
 }
 
 fn declare(scene: &mut Scene, application: &str, job_type: JobType, times: &[(&str, u64)]) {

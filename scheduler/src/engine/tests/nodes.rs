@@ -36,7 +36,7 @@ impl Scene {
         tag
     }
 
-    fn leaves(&mut self, pilot: PilotId) {
+    pub(super) fn leaves(&mut self, pilot: PilotId) {
         self.say(|request| Event::PilotLeft {
             request,
             pilot,
