@@ -75,6 +75,46 @@ fn a_sweep_runs_on_as_many_servers_as_the_quota_allows() {
 }
 
 #[test]
+fn our_servers_are_apart_on_whichever_page_and_nobody_elses_are_touched() {
+    let sandbox = Sandbox::new();
+    let pages_of_one = [("OPENSTACK_TEST_EXTRA_CONF", "osapi_max_limit = 1")];
+    let Some(cloud) = OpenStack::start(&sandbox, &pages_of_one) else { return };
+    cloud.add_server_group("apart");
+    let copy = cloud.add_copy();
+    let fields = cloud.fields("server_group: apart", "").replace("pilots_max: 2", "pilots_max: 3");
+    let mut scene = Scene::start(sandbox, cloud, &fields);
+    submit_held_up(&scene);
+    // Two hosts have room for two of them.
+    until("the operator is told", || failure(&scene).contains("not enough hosts available"));
+    scene.until_executed(4);
+    let active = |scene: &Scene<OpenStack>| -> Vec<Value> {
+        let is_ours = |server: &Value| server["status"] == "ACTIVE" && server["id"] != copy.as_str();
+        scene.platform.servers().into_iter().filter(is_ours).collect()
+    };
+    let servers = active(&scene);
+    let hosts = [0, 1].map(|n: usize| servers[n]["OS-EXT-SRV-ATTR:host"].clone());
+    assert!(servers.len() == 2 && hosts[0] != hosts[1], "{hosts:?}");
+
+    // Somebody deletes one that works: another takes its place.
+    let deleted = servers[0]["id"].as_str().expect("an id");
+    scene.platform.delete(deleted);
+    until("another one works", || scene.sandbox.json(&["pilots"]).as_array().map(Vec::len) == Some(2));
+    scene.until_executed(6);
+
+    // When it is drained, what has begun ends, and nothing is left but what somebody else has there.
+    scene.sandbox.ok(&["platform", "drain", "cloud"]);
+    scene.sandbox.write("go", "");
+    until("ours have gone", || scene.platform.servers().len() == 1);
+    assert_eq!(scene.platform.servers()[0]["id"], copy.as_str());
+    assert_ne!(scene.sandbox.json(&["job", "1"])["counts"]["done"], 200, "more waits than had begun");
+    scene.sandbox.ok(&["platform", "resume", "cloud"]);
+    scene.until_done();
+    until("idle pilots have left", || scene.platform.servers().len() == 1);
+    scene.platform.delete(&copy);
+    scene.ends_well(2);
+}
+
+#[test]
 fn what_becomes_of_servers_that_fail_is_told_and_nothing_is_left_of_them() {
     let sandbox = Sandbox::new();
     // A token lives for twelve seconds: it is renewed all the time.
@@ -132,11 +172,16 @@ fn what_becomes_of_servers_that_fail_is_told_and_nothing_is_left_of_them() {
     let secret =
         clouds.split("secret\": \"").nth(1).and_then(|rest| rest.split('"').next()).expect("a secret");
     let wrong = sandbox.write("wrong.yaml", &clouds.replace(secret, "no-such-secret"));
-    let manager = manager.replace(&cloud.clouds_file().display().to_string(), &wrong.display().to_string());
-    sandbox.write("manager.yaml", &manager);
+    let wrong = manager.replace(&cloud.clouds_file().display().to_string(), &wrong.display().to_string());
+    sandbox.write("manager.yaml", &wrong);
     let (code, said) = probe(&sandbox);
     assert!(code == Some(3) && said.contains("the credential is refused: 401"), "{said}");
     assert!(!said.contains("no-such-secret"), "{said}");
+    // … or had one that was taken away.
+    cloud.revoke();
+    sandbox.write("manager.yaml", &manager);
+    let (code, said) = probe(&sandbox);
+    assert!(code == Some(3) && said.contains("the credential is refused: 404"), "{said}");
 }
 
 #[test]
@@ -209,6 +254,33 @@ fn answers_that_are_lost_late_or_bad_cost_nothing_and_leave_no_server() {
     for secret in scene.platform.secrets().iter().map(String::as_str).chain(["gAAAA", "pfj_"]) {
         assert!(kept.iter().all(|text| !text.contains(secret)), "{secret} is found");
     }
+}
+
+#[test]
+fn services_that_are_away_for_a_while_cost_no_server_and_no_task() {
+    let Some(mut scene) = start("") else { return };
+    submit_held_up(&scene);
+    scene.until_executed(4);
+    let ids = |scene: &Scene<OpenStack>| -> Vec<Value> {
+        scene.platform.servers().iter().map(|server| server["id"].clone()).collect()
+    };
+    let before = ids(&scene);
+    // Without Neutron Nova lists nothing, whatever there is; then nobody answers; then nobody knows who asks.
+    for (service, said) in [("neutron", "500 "), ("nova", "Connection refused"), ("keystone", "503 ")] {
+        if service == "keystone" {
+            // What it knew of tokens it knows no more.
+            scene.platform.kill("nova");
+            scene.platform.again();
+        }
+        scene.platform.kill(service);
+        until("the operator is told", || failure(&scene).contains(said));
+        assert_eq!(scene.sandbox.json(&["pilots"]).as_array().map(Vec::len), Some(2), "{service}");
+        scene.platform.again();
+        until("all is well again", || failure(&scene).is_empty());
+    }
+    assert_eq!(ids(&scene), before);
+    scene.sandbox.write("go", "");
+    scene.ends_well(0);
 }
 
 /// What is said of how the platform is scaled.

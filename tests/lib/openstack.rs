@@ -5,13 +5,16 @@ use std::{
     fs,
     net::TcpListener,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Output},
 };
 
-use nix::unistd::Uid;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::{Pid, Uid},
+};
 use serde_json::Value;
 
-use crate::{Sandbox, program, scene::Platform, text};
+use crate::{Sandbox, program, scene::Platform, text, until};
 
 /// Keystone, Nova, Placement, Glance, Neutron: ports that follow each other.
 const N_PORTS: u16 = 5;
@@ -34,9 +37,7 @@ impl OpenStack {
         // Below the sandbox's home: what its servers leave is found by that, and killed.
         let state = sandbox.path().join("home/cloud");
         let port = ports();
-        let mut up = Command::new(scripts().join("up"));
-        up.arg(&state).env("OPENSTACK_TEST_PORT", port.to_string()).envs(knobs.iter().copied());
-        let output = up.output().expect("the script is there");
+        let output = up(&state, port, knobs);
         let said = text(&output.stderr);
         let lacks = ["installing OpenStack failed", "making the virtual machine failed"];
         if !output.status.success() && lacks.iter().any(|what| said.contains(what)) {
@@ -64,6 +65,11 @@ impl OpenStack {
 
     /// What a service answers an administrator; `Null` where it says nothing.
     pub fn ask(&self, method: &str, url: &str, body: &str) -> Value {
+        self.ask_as("admin", method, url, body)
+    }
+
+    /// … or another of those who may enter.
+    fn ask_as(&self, who: &str, method: &str, url: &str, body: &str) -> Value {
         let mut curl = Command::new("curl");
         curl.args(["-s", "--noproxy", "*", "-X", method, url, "-H", "Content-Type: application/json"]);
         curl.args([
@@ -72,7 +78,7 @@ impl OpenStack {
             "-H",
             "OpenStack-API-Version: placement 1.36",
         ]);
-        curl.arg("-H").arg(format!("X-Auth-Token: {}", self.token_of("admin")));
+        curl.arg("-H").arg(format!("X-Auth-Token: {}", self.token_of(who)));
         if !body.is_empty() {
             curl.args(["-d", body]);
         }
@@ -80,15 +86,45 @@ impl OpenStack {
         serde_json::from_slice(&said).unwrap_or_default()
     }
 
-    /// The URL of a service: 0 Keystone, 1 Nova, 2 Placement.
+    /// The URL of a service: 0 Keystone, 1 Nova, 2 Placement, 3 Glance.
     pub fn url(&self, service: u16, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port + service)
     }
 
     /// Servers of all projects.
     pub fn servers(&self) -> Vec<Value> {
-        let answer = self.ask("GET", &self.url(1, "/v2.1/servers/detail?all_tenants=1"), "");
-        answer["servers"].as_array().unwrap_or_else(|| panic!("no list of servers: {answer}")).clone()
+        let (mut all, mut next) = (Vec::new(), Some(self.url(1, "/v2.1/servers/detail?all_tenants=1")));
+        while let Some(url) = next {
+            let answer = self.ask("GET", &url, "");
+            let page = answer["servers"].as_array();
+            all.extend_from_slice(page.unwrap_or_else(|| panic!("no list of servers: {answer}")));
+            next = answer["servers_links"][0]["href"].as_str().map(str::to_owned);
+        }
+        all
+    }
+
+    /// Somebody of the project starts a server that bears our tag, as if it were copied; its id.
+    pub fn add_copy(&self) -> String {
+        let images = self.ask("GET", &self.url(3, "/v2/images?name=pilot-image"), "");
+        let server = serde_json::json!({ "server": {
+            "name": "copy", "flavorRef": "p1.tiny", "imageRef": images["images"][0]["id"],
+            "networks": "none", "tags": ["pilotfish"],
+        } });
+        let made = self.ask_as("demo", "POST", &self.url(1, "/v2.1/servers"), &server.to_string());
+        made["server"]["id"].as_str().unwrap_or_else(|| panic!("no server: {made}")).to_owned()
+    }
+
+    /// Somebody deletes a server, and it is gone.
+    pub fn delete(&self, id: &str) {
+        self.ask("DELETE", &self.url(1, &format!("/v2.1/servers/{id}")), "");
+        until("it is deleted", || self.servers().iter().all(|server| server["id"] != id));
+    }
+
+    /// A group of servers each of which is on a host of its own.
+    pub fn add_server_group(&self, name: &str) {
+        let group = serde_json::json!({ "server_group": { "name": name, "policy": "anti-affinity" } });
+        let made = self.ask_as("demo", "POST", &self.url(1, "/v2.1/os-server-groups"), &group.to_string());
+        assert_eq!(made["server_group"]["name"], name, "{made}");
     }
 
     /// How many servers a project may have.
@@ -139,6 +175,30 @@ impl OpenStack {
     /// Where Nova itself is.
     pub fn nova(&self) -> String {
         format!("127.0.0.1:{}", self.port + 1)
+    }
+
+    /// The application credential of `appcred` is deleted.
+    pub fn revoke(&self) {
+        let users = self.ask("GET", &self.url(0, "/v3/users?name=demo"), "");
+        let user = users["users"][0]["id"].as_str().expect("a user");
+        let url = self.url(0, &format!("/v3/users/{user}/application_credentials"));
+        let held = self.ask_as("demo", "GET", &url, "");
+        let id = held["application_credentials"][0]["id"].as_str().expect("one");
+        self.ask_as("demo", "DELETE", &format!("{url}/{id}"), "");
+    }
+
+    /// A service is killed.
+    pub fn kill(&self, service: &str) {
+        let pid = fs::read_to_string(self.state.join(format!("run/{service}.pid"))).expect("its pid");
+        let pid = Pid::from_raw(pid.trim().parse().expect("a pid"));
+        kill(pid, Signal::SIGKILL).expect("it ran");
+        until("it is gone", || kill(pid, None).is_err());
+    }
+
+    /// All services that are not there are started.
+    pub fn again(&self) {
+        let output = up(&self.state, self.port, &[]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
     }
 
     /// Passwords and secrets of those who may enter.
@@ -195,6 +255,12 @@ pub fn installed(sandbox: &Sandbox) -> PathBuf {
     strip.arg("-o").arg(folder.join("pilotfish-agent")).arg(from.with_file_name("pilotfish-agent"));
     assert!(strip.status().expect("binutils are installed").success());
     to
+}
+
+fn up(state: &Path, port: u16, knobs: &[(&str, &str)]) -> Output {
+    let mut up = Command::new(scripts().join("up"));
+    up.arg(state).env("OPENSTACK_TEST_PORT", port.to_string()).envs(knobs.iter().copied());
+    up.output().expect("the script is there")
 }
 
 fn scripts() -> PathBuf {
