@@ -206,6 +206,7 @@ fn answers_that_are_lost_late_or_bad_cost_nothing_and_leave_no_server() {
         between.next(list, answer("502 Bad Gateway", "Content-Type: text/html\r\n", html));
         between.next(list, answer("200 OK", "Content-Type: text/html\r\n", html));
     }
+    between.next(list, answer("200 OK", "Content-Type: application/json\r\n", &" ".repeat(65 << 20)));
     // While a cell is down its servers are left out.
     let none = "{\"servers\": []}";
     let mut scene = Scene::start(sandbox, cloud, &fields);
@@ -249,6 +250,7 @@ fn answers_that_are_lost_late_or_bad_cost_nothing_and_leave_no_server() {
             }
         }
     }
+    assert!(kept.iter().any(|text| text.contains("more than 64 MiB")), "no answer is too long");
     assert!(kept.iter().any(|text| text.contains(": OK")), "consoles are looked at");
     assert!(kept.iter().any(|text| text.contains("POST") || text.contains("hyper")), "all is logged");
     for secret in scene.platform.secrets().iter().map(String::as_str).chain(["gAAAA", "pfj_"]) {

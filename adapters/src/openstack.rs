@@ -42,6 +42,8 @@ pub const NAME: &str = "openstack";
 /// For one request: the services need some four seconds to say that another one is down.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// A page of 500 servers has some two megabytes.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// No list of servers is longer.
 const N_PAGES_MAX: usize = 1_000;
 /// Lines of a server's console that are kept.
@@ -517,7 +519,7 @@ impl OpenStack {
 
     /// Signs in. Whatever comes of it, what it was for was not done.
     async fn begin(&self) -> Result<Session, Trouble> {
-        let credentials = self.credentials().map_err(Trouble::Refused)?;
+        let credentials = self.credentials().await.map_err(Trouble::Refused)?;
         let is_refused =
             |(refused, until): &(Credentials, Instant)| *refused == credentials && Instant::now() < *until;
         if locked(&self.refused).as_ref().is_some_and(is_refused) {
@@ -542,11 +544,15 @@ impl OpenStack {
     }
 
     /// As files and the environment have them now: they may have been renewed.
-    fn credentials(&self) -> Result<Credentials, String> {
-        let file = |path: &Path| std::fs::read_to_string(path).ok();
-        let around = Surroundings { variable: &|name| std::env::var(name).ok(), file: &file };
-        let clouds_file = self.cloud.clouds_file.as_deref().map(Path::new);
-        Credentials::find(self.cloud.cloud.as_deref(), clouds_file, &around)
+    async fn credentials(&self) -> Result<Credentials, String> {
+        let (cloud, clouds_file) = (self.cloud.cloud.clone(), self.cloud.clouds_file.clone());
+        // They may be on a file system that hangs.
+        let find = move || {
+            let file = |path: &Path| std::fs::read_to_string(path).ok();
+            let around = Surroundings { variable: &|name| std::env::var(name).ok(), file: &file };
+            Credentials::find(cloud.as_deref(), clouds_file.as_deref().map(Path::new), &around)
+        };
+        tokio::task::spawn_blocking(find).await.map_err(|error| error.to_string())?
     }
 
     fn wait(&self) -> Option<Duration> {
@@ -589,7 +595,7 @@ async fn sent(request: reqwest::RequestBuilder, method: &str) -> Result<Answer, 
         }
         words
     };
-    let answer = request.send().await.map_err(|error| match error.is_connect() || method == "GET" {
+    let mut answer = request.send().await.map_err(|error| match error.is_connect() || method == "GET" {
         true => Trouble::Away(words(&error.without_url())),
         false => Trouble::Unknown(words(&error.without_url())),
     })?;
@@ -599,6 +605,15 @@ async fn sent(request: reqwest::RequestBuilder, method: &str) -> Result<Answer, 
         header("retry-after").and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
     let (status, request_id) = (answer.status().as_u16(), header("x-openstack-request-id"));
     let token = header("x-subject-token");
-    let body = answer.text().await.map_err(|error| Trouble::Unknown(words(&error.without_url())))?;
+    let mut body = Vec::new();
+    while let Some(chunk) =
+        answer.chunk().await.map_err(|error| Trouble::Unknown(words(&error.without_url())))?
+    {
+        body.extend_from_slice(&chunk);
+        if body.len() > ANSWER_BYTES_MAX {
+            return Err(Trouble::Unknown(format!("the answer has more than {} MiB", ANSWER_BYTES_MAX >> 20)));
+        }
+    }
+    let body = String::from_utf8_lossy(&body).into_owned();
     Ok(Answer { status, body, request_id, retry_after, token })
 }

@@ -1,7 +1,7 @@
 //! Signing in: a token, where the services are, and which version of Nova's API is spoken.
 
 use std::{
-    fmt, fs,
+    fmt,
     time::{Duration, Instant},
 };
 
@@ -74,7 +74,7 @@ pub(super) struct Session {
 impl Session {
     /// Signs in.
     pub(super) async fn begin(credentials: &Credentials, number: u64) -> Result<Session, Trouble> {
-        let http = client(credentials).map_err(Trouble::Refused)?;
+        let http = client(credentials).await.map_err(Trouble::Refused)?;
         let url = format!("{}/auth/tokens", credentials.auth_url);
         let began = Instant::now();
         // A token that is lost costs nothing: whatever happened, it may be asked for again.
@@ -200,7 +200,7 @@ fn base(service: Service, url: &str) -> String {
     url.strip_suffix(version).unwrap_or(url).to_owned()
 }
 
-fn client(credentials: &Credentials) -> Result<reqwest::Client, String> {
+async fn client(credentials: &Credentials) -> Result<reqwest::Client, String> {
     // Whoever was first has installed one; the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
@@ -210,8 +210,9 @@ fn client(credentials: &Credentials) -> Result<reqwest::Client, String> {
         .redirect(reqwest::redirect::Policy::none());
     if let Some(path) = &credentials.ca_file {
         let shown = path.display();
-        let bytes =
-            fs::read(path).map_err(|error| format!("failed to read the certificates {shown}: {error}"))?;
+        let bytes = tokio::fs::read(path)
+            .await
+            .map_err(|error| format!("failed to read the certificates {shown}: {error}"))?;
         let found = reqwest::Certificate::from_pem_bundle(&bytes).unwrap_or_default();
         if found.is_empty() {
             return Err(format!("found no certificate in {shown}"));
