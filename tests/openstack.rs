@@ -216,10 +216,14 @@ fn answers_that_are_lost_late_or_bad_cost_nothing_and_leave_no_server() {
         scene.sandbox.json(&["pilots"]).as_array().is_some_and(|all| all.len() == 2)
     });
     assert_eq!(scene.platform.servers().len(), 2, "what was done and not told was found again");
-    let n_lists = between.n_seen(list);
+    let states = || -> Vec<Value> {
+        let all = scene.sandbox.json(&["allocation", "list", "--all"]);
+        all.as_array().expect("a list").iter().map(|held| held["state"].clone()).collect()
+    };
+    let (n_lists, before) = (between.n_seen(list), states());
     (0..2).for_each(|_| between.next(list, answer("200 OK", "Content-Type: application/json\r\n", none)));
     until("servers are left out of lists", || between.n_seen(list) > n_lists + 2);
-    assert_eq!(scene.sandbox.json(&["pilots"]).as_array().map(Vec::len), Some(2), "they are there still");
+    assert_eq!(states(), before, "they are there still");
     scene.sandbox.write("go", "");
     scene.ends_well(0);
 
