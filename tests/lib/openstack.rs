@@ -25,6 +25,8 @@ pub struct OpenStack {
     pub environment: Vec<(String, String)>,
     state: PathBuf,
     port: u16,
+    /// What `tests/openstack/up` is told.
+    knobs: Vec<(String, String)>,
 }
 
 impl OpenStack {
@@ -37,7 +39,9 @@ impl OpenStack {
         // Below the sandbox's home: what its servers leave is found by that, and killed.
         let state = sandbox.path().join("home/cloud");
         let port = ports();
-        let output = up(&state, port, knobs);
+        let knobs = knobs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let cloud = OpenStack { environment: Vec::new(), state, port, knobs };
+        let output = cloud.up();
         let said = text(&output.stderr);
         let lacks = ["installing OpenStack failed", "making the virtual machine failed"];
         if !output.status.success() && lacks.iter().any(|what| said.contains(what)) {
@@ -45,7 +49,7 @@ impl OpenStack {
             return None;
         }
         assert!(output.status.success(), "{said}");
-        Some(OpenStack { environment: Vec::new(), state, port })
+        Some(cloud)
     }
 
     /// What manager.yaml says of a platform there. `openstack`: more of its project, `fields`: of the platform.
@@ -197,8 +201,14 @@ impl OpenStack {
 
     /// All services that are not there are started.
     pub fn again(&self) {
-        let output = up(&self.state, self.port, &[]);
+        let output = self.up();
         assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+
+    fn up(&self) -> Output {
+        let mut up = Command::new(scripts().join("up"));
+        up.arg(&self.state).env("OPENSTACK_TEST_PORT", self.port.to_string());
+        up.envs(self.knobs.iter().map(|(name, value)| (name, value))).output().expect("the script is there")
     }
 
     /// Passwords and secrets of those who may enter.
@@ -255,12 +265,6 @@ pub fn installed(sandbox: &Sandbox) -> PathBuf {
     strip.arg("-o").arg(folder.join("pilotfish-agent")).arg(from.with_file_name("pilotfish-agent"));
     assert!(strip.status().expect("binutils are installed").success());
     to
-}
-
-fn up(state: &Path, port: u16, knobs: &[(&str, &str)]) -> Output {
-    let mut up = Command::new(scripts().join("up"));
-    up.arg(state).env("OPENSTACK_TEST_PORT", port.to_string()).envs(knobs.iter().copied());
-    up.output().expect("the script is there")
 }
 
 fn scripts() -> PathBuf {
