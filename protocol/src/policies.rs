@@ -5,13 +5,25 @@ use serde_json::Value;
 
 use crate::{api::LayerView, job::nearest};
 
-/// Layers of the papers that the engine does not compose: `pilotfish reproduce` runs them, each in the world of
-/// its paper.
-const NOT_COMPOSED: [&str; 1] = ["stealing"];
-
-/// Policies of composed layers that decide by estimates of how long each task will take on each platform,
-/// which the engine does not keep.
-const BY_ESTIMATE: [(&str, &[&str]); 1] = [("matching", &["soonest"])];
+/// Policies of the papers that the engine does not compose, by layer, and why; `pilotfish reproduce` runs them, each in
+/// the world of its paper.
+const NOT_COMPOSED: [(&str, &[&str], &str); 3] = [
+    (
+        "matching",
+        &["soonest"],
+        "which the engine does not compose yet: it needs estimates that the engine does not keep",
+    ),
+    (
+        "placement",
+        &["ai2"],
+        "which would be `fastest-first` here: unlike the paper's rigid jobs, tasks fit wherever a core is free",
+    ),
+    (
+        "stealing",
+        &["mlb", "mdl", "rlds", "flds", "lend"],
+        "which the engine does not compose yet: its pilots take nothing from each other",
+    ),
+];
 
 /// Why a layer or its policy is refused: what was found and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,10 +61,6 @@ pub fn with(policies: Policies, layer: &str, word: &str) -> Result<Policies, Ref
 fn no_layer(layer: &str, layers: &[String]) -> Refused {
     let those = format!("the layers here are {}", layers.join(", "));
     let (found, expected) = match nearest(layer, layers.iter().map(String::as_str)) {
-        // Before what is near to it by its letters.
-        _ if NOT_COMPOSED.contains(&layer) => {
-            (format!("the layer `{layer}`, which the engine does not compose yet"), those)
-        }
         Some(near) => (format!("the unknown layer `{layer}`"), format!("did you mean `{near}`?")),
         None => (format!("the unknown layer `{layer}`"), those),
     };
@@ -64,13 +72,12 @@ fn no_policy(layer: &str, word: &str) -> Refused {
     let those = format!("the policies of {layer} here are {}", words.join(", "));
     // The revised forms are of the same names.
     let name = word.strip_suffix("-revised").or(word.strip_prefix("revised-")).unwrap_or(word);
-    let is_by_estimate = BY_ESTIMATE.iter().any(|(of, names)| *of == layer && names.contains(&name));
+    let of_papers = NOT_COMPOSED.iter().find(|(of, names, _)| *of == layer && names.contains(&name));
+    // Before what is near to it by its letters.
+    if let Some((.., why)) = of_papers {
+        return Refused { is_layer: false, found: format!("`{word}`, {why}"), expected: those };
+    }
     let (found, expected) = match nearest(word, words.iter().map(String::as_str)) {
-        _ if is_by_estimate => {
-            let why =
-                "which the engine does not compose yet: it needs estimates that the engine does not keep";
-            (format!("`{word}`, {why}"), those)
-        }
         _ if layer == "bundling" && word.starts_with("fixed") => {
             (format!("`{word}`"), "say how many tasks, from 1, like fixed-10".to_owned())
         }
@@ -144,6 +151,7 @@ mod tests {
                 "matching",
                 "bundling",
                 "mapping",
+                "stealing",
                 "scaling"
             ]
         );
@@ -167,6 +175,7 @@ mod tests {
                 "matching=fifo",
                 "bundling=guided",
                 "mapping=none",
+                "stealing=none",
                 "scaling=measured"
             ]
         );
@@ -192,11 +201,11 @@ mod tests {
         assert_eq!(said("matchign", "fifo"), "found the unknown layer `matchign`; did you mean `matching`?");
         assert_eq!(
             said("fixed", "fifo"),
-            "found the unknown layer `fixed`; the layers here are allocation, affinity, distribution, placement, matching, bundling, mapping, scaling"
+            "found the unknown layer `fixed`; the layers here are allocation, affinity, distribution, placement, matching, bundling, mapping, stealing, scaling"
         );
         assert_eq!(said("bundling", "fixed"), "found `fixed`; say how many tasks, from 1, like fixed-10");
         assert_eq!(said("bundling", "fixed-0"), "found `fixed-0`; say how many tasks, from 1, like fixed-10");
-        for word in ["paf", "aaf-0", "paf-101"] {
+        for word in ["paf-", "aaf-0", "paf-101"] {
             let hint = "say the percentage of favourites, 1 to 100, like paf-50";
             assert_eq!(said("allocation", word), format!("found `{word}`; {hint}"));
         }
@@ -206,20 +215,15 @@ mod tests {
 
     #[test]
     fn what_the_papers_have_and_the_engine_does_not_is_said_to_be_so() {
-        for layer in super::NOT_COMPOSED {
-            let refused = with(Policies::default(), layer, "pa-rr").unwrap_err();
-            assert_eq!(refused.found, format!("the layer `{layer}`, which the engine does not compose yet"));
-            assert_eq!(
-                refused.expected,
-                "the layers here are allocation, affinity, distribution, placement, matching, bundling, mapping, scaling"
-            );
+        for (layer, words, why) in super::NOT_COMPOSED {
+            for word in words {
+                let refused = with(Policies::default(), layer, word).unwrap_err();
+                assert_eq!(refused.found, format!("`{word}`, {why}"));
+                assert!(refused.expected.starts_with(&format!("the policies of {layer} here are ")));
+            }
         }
-        for (layer, word) in [("matching", "soonest"), ("matching", "soonest-revised")] {
-            let refused = with(Policies::default(), layer, word).unwrap_err();
-            let why =
-                "which the engine does not compose yet: it needs estimates that the engine does not keep";
-            assert_eq!(refused.found, format!("`{word}`, {why}"));
-            assert!(refused.expected.starts_with(&format!("the policies of {layer} here are ")));
-        }
+        let refused = with(Policies::default(), "matching", "soonest-revised").unwrap_err();
+        assert!(refused.found.contains("estimates"), "{refused:?}");
+        assert!(with(Policies::default(), "stealing", "none").is_ok());
     }
 }

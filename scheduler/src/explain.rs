@@ -14,6 +14,7 @@ use crate::{
         scaling::{Ratio, ScalingChange},
     },
     ids::{JobId, PilotId},
+    policy::matching::Precedence,
     resources::Resources,
     results::FailureKind,
     time::Span,
@@ -106,10 +107,15 @@ pub enum Reason {
     BehindJob {
         job: JobId,
         user: String,
+        pilot: PilotId,
         policy: String,
-        priority: i32,
-        held_cores: u64,
-        own_cores: u64,
+        because: Precedence,
+    },
+    PilotNext {
+        job: JobId,
+        user: String,
+        policy: String,
+        before: Option<(JobId, Precedence)>,
     },
     ShuttingDown,
     PilotKeeps {
@@ -211,6 +217,8 @@ pub enum Reason {
         weight: f64,
         n_slots: u64,
         mean: Option<Span>,
+        #[serde(default)]
+        guess: Option<Span>,
         error_rate: f64,
     },
     WeightMoved {
@@ -334,10 +342,6 @@ impl Reason {
                 "platform {platform} has failed {n_failures} time{} in a row ({what}); it is tried again in {retry_in}",
                 plural(u64::from(*n_failures))
             ),
-            Reason::BehindJob { job, user, policy, priority, held_cores, own_cores } => write!(
-                f,
-                "job {job} of {user} goes first by policy {policy} (priority {priority}, cores held: {held_cores}; by this job: {own_cores})"
-            ),
             Reason::ShuttingDown => write!(f, "the manager is shutting down: nothing new begins"),
             Reason::PlatformHas { n_live, n_waiting, n_max, n_wanted } => write!(
                 f,
@@ -360,6 +364,8 @@ impl Reason {
             | Reason::MoneySpent { .. }
             | Reason::UserBudgetSpent { .. } => self.write_about_limits(f),
             Reason::NoWeights { .. }
+            | Reason::BehindJob { .. }
+            | Reason::PilotNext { .. }
             | Reason::Weights { .. }
             | Reason::WeightOf { .. }
             | Reason::WeightMoved { .. }
@@ -506,6 +512,7 @@ impl Reason {
             | Reason::PilotsAway { .. }
             | Reason::PilotsBusy { .. }
             | Reason::BehindJob { .. }
+            | Reason::PilotNext { .. }
             | Reason::ShuttingDown
             | Reason::PlatformHas { .. }
             | Reason::AllocationUnknown { .. }

@@ -237,10 +237,15 @@ impl<'a> Field<'a> {
     }
 
     /// Tasks a second that platforms finish of each kind, as far as can be told.
-    fn rates(&self, quotas: &Quotas) -> Table<f64> {
+    fn rates(&self, quotas: &mut Quotas) -> Table<f64> {
         let known = Runtimes::new(&self.question.facts, &self.platforms);
         let guesses: Vec<Vec<f64>> =
             quotas.rows.iter().map(|row| known.guess(&row.kind.application)).collect();
+        for (row, guesses) in quotas.rows.iter_mut().zip(&guesses) {
+            for (cell, guess_s) in row.cells.iter_mut().zip(guesses) {
+                cell.guess_s = Some(*guess_s).filter(|_| cell.runtime_s.is_none());
+            }
+        }
         let places = Table::new(quotas.rows.len(), quotas.platforms.len(), ());
         places.map_places(|row, column| {
             let cell = quotas.rows[row].cells[column];

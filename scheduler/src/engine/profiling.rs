@@ -202,7 +202,7 @@ impl Turn<'_> {
             return None;
         }
         self.volatile.lease(self.settings, self.durable, id, job_id, &tasks);
-        self.volatile.note_turn(job_id);
+        self.volatile.note_turn(id, job_id);
         Some(Bundle { job: job_id, tried: job.tried(&tasks), tasks })
     }
 

@@ -7,6 +7,7 @@ use super::{
     limits,
     offer::{Offer, expected_duration, needed},
     scaling::Ratio,
+    serve::{Choice, choices},
     views::{Reader, cancel_words},
 };
 use crate::{
@@ -73,7 +74,11 @@ impl Reader<'_> {
             Some((pilot, false)) => vec![Reason::TaskQueued { pilot, n_ahead: self.n_ahead_on(pilot, task) }],
             None => Vec::new(),
         };
-        if !reasons.is_empty() {
+        if let Some((pilot, _)) = self.holder(task) {
+            // By what it got there, if anything was asked.
+            reasons.extend(self.why_there(task.job, job));
+            let platform = self.durable.pilots().get(&pilot).map(|held| held.platform);
+            reasons.extend(platform.and_then(|platform| self.meant_for(pilot, platform)));
             return Ok(reasons);
         }
         if let Some((trouble, kind)) = last.filter(|(trouble, _)| trouble.retry_at > self.now) {
@@ -146,19 +151,18 @@ impl Reader<'_> {
         if !pilots.iter().any(|(id, _)| is_there(id)) {
             return vec![Reason::PilotsAway { n_pilots }];
         }
-        let offers: Vec<Offer<'_>> = pilots
-            .iter()
-            .filter_map(|(pilot, _)| Offer::new(self.settings, self.durable, self.volatile, self.now, *pilot))
-            .collect();
-        if offers.iter().all(|offer| !offer.outlives(job)) {
+        let offer = |id| Offer::new(self.settings, self.durable, self.volatile, self.now, id);
+        let offers: Vec<(PilotId, Offer<'_>)> =
+            pilots.iter().filter_map(|(id, _)| Some((*id, offer(*id)?))).collect();
+        if offers.iter().all(|(_, offer)| !offer.outlives(job)) {
             return vec![Reason::PilotsTooShort { needed: expected_duration(job), n_pilots }];
         }
-        let freest = offers.iter().max_by_key(|offer| needs.how_often_in(offer.free()));
-        let free = freest.map_or_else(Resources::default, |offer| offer.free().clone());
+        let freest = offers.iter().max_by_key(|(_, offer)| needs.how_often_in(offer.free()));
+        let free = freest.map_or_else(Resources::default, |(_, offer)| offer.free().clone());
         let mut reasons = vec![Reason::PilotsBusy { n_pilots, free, needs: needs.clone() }];
         let keeper = self.volatile.jobs.get(&id).and_then(|leases| leases.keepers.first());
         reasons.extend(keeper.and_then(|(_, pilot)| self.what_it_keeps(*pilot)));
-        reasons.extend(self.first_in_line(id, job));
+        reasons.extend(freest.and_then(|(pilot, offer)| self.first_in_line(id, *pilot, offer)));
         reasons.extend(self.why_there(id, job));
         reasons
     }
@@ -196,28 +200,39 @@ impl Reader<'_> {
         Some(Reason::PilotKeeps { pilot, job, needs, free: offer.free().clone() })
     }
 
-    /// The job that the matching policy would serve before this one, if there is one.
-    fn first_in_line(&self, id: JobId, job: &Job) -> Option<Reason> {
-        let cores = |id: &JobId| self.volatile.jobs.get(id).map_or(0, |leases| leases.held_cores);
-        let may_begin = |id, job: &Job| limits::n_allowed(self.durable, self.volatile, id, job) > 0;
-        let rivals = self.volatile.ready.iter().filter(|other| **other != id);
-        let rival = rivals
-            .filter_map(|other| Some((*other, self.durable.jobs().get(other)?)))
-            .filter(|(_, rival)| !rival.is_paused && rival.request.priority >= job.request.priority)
-            .filter(|(_, rival)| self.platforms().any(|(id, _)| may_begin(id, rival)))
-            .max_by_key(|(other, rival)| (rival.request.priority, std::cmp::Reverse(*other)))?;
-        let (other, rival) = rival;
-        let served = |id: &JobId| self.volatile.jobs.get(id).map_or(0, |leases| leases.last_served);
-        let is_first = rival.request.priority > job.request.priority
-            || (cores(&other), served(&other)) < (cores(&id), served(&id));
-        is_first.then(|| Reason::BehindJob {
-            job: other,
-            user: rival.request.user.clone(),
-            policy: format!("{:?}", self.durable.policies(self.settings.policies).matching).to_lowercase(),
-            priority: rival.request.priority,
-            held_cores: cores(&other),
-            own_cores: cores(&id),
+    /// The job that the matching policy gives to a pilot before this one, if there is one.
+    fn first_in_line(&self, id: JobId, pilot: PilotId, offer: &Offer<'_>) -> Option<Reason> {
+        let choices = self.all_choices(pilot, offer);
+        let first = offer.policies.matching.choose(choices.iter().map(|choice| &choice.candidate))?;
+        let (first, own) = (&choices[first].candidate, choices.iter().find(|own| own.candidate.job == id)?);
+        (first.job != id).then(|| Reason::BehindJob {
+            job: first.job,
+            user: first.user.to_owned(),
+            pilot,
+            policy: offer.policies.matching.word().to_owned(),
+            because: offer.policies.matching.precedence(first, &own.candidate),
         })
+    }
+
+    /// What a pilot is given first of all that waits, and before what.
+    fn next_of(&self, pilot: PilotId) -> Option<Reason> {
+        let offer = Offer::new(self.settings, self.durable, self.volatile, self.now, pilot)?;
+        let mut choices = self.all_choices(pilot, &offer);
+        let matching = offer.policies.matching;
+        let mut take_first = || {
+            let first = matching.choose(choices.iter().map(|choice| &choice.candidate))?;
+            Some(choices.swap_remove(first).candidate)
+        };
+        let (first, second) = (take_first()?, take_first());
+        let before = second.map(|second| (second.job, matching.precedence(&first, &second)));
+        let (job, user) = (first.job, first.user.to_owned());
+        Some(Reason::PilotNext { job, user, policy: matching.word().to_owned(), before })
+    }
+
+    /// All that waits and the pilot may be given.
+    fn all_choices(&self, pilot: PilotId, offer: &Offer<'_>) -> Vec<Choice<'_>> {
+        let all = (self.durable, self.volatile);
+        choices(self.settings, offer, all, pilot, &mut self.volatile.ready.iter().copied())
     }
 
     pub(super) fn explain_pilot(&self, id: PilotId) -> Result<Vec<Reason>, Refusal> {
@@ -249,6 +264,9 @@ impl Reader<'_> {
         reasons.extend(self.what_it_keeps(id));
         reasons.extend(self.profiling_at(id, pilot.platform));
         reasons.extend(self.meant_for(id, pilot.platform));
+        let takes_any =
+            pilot.drain.is_none() && !self.volatile.keeps(id) && self.volatile.profiling_at(id).is_none();
+        reasons.extend(self.next_of(id).filter(|_| takes_any));
         Ok(reasons)
     }
 

@@ -27,7 +27,8 @@ impl Reader<'_> {
             || self.profiles().iter().any(|profile| profile.application == application);
         if rows.is_empty() {
             let none = Reason::NoWeights { policy: self.distribution().to_owned() };
-            return if is_known { Ok(vec![none]) } else { Err(Refusal::NoProfile(application.to_owned())) };
+            let all = [none].into_iter().chain(self.moves_of(application)).collect();
+            return if is_known { Ok(all) } else { Err(Refusal::NoProfile(application.to_owned())) };
         }
         let mut reasons = Vec::new();
         for row in rows {
@@ -38,6 +39,7 @@ impl Reader<'_> {
                     weight: *weight,
                     n_slots: cell.n_slots,
                     mean: cell.runtime_s.map(Span::from_secs_f64),
+                    guess: cell.guess_s.map(Span::from_secs_f64),
                     error_rate: cell.error_rate,
                 });
                 reasons.extend(self.left_to_others(row, *id, cell));

@@ -75,7 +75,7 @@ impl Turn<'_> {
             }
             let before = volatile.cores_of(choice.candidate.user);
             volatile.lease(settings, durable, id, id_of_job, &tasks);
-            volatile.note_turn(id_of_job);
+            volatile.note_turn(id, id_of_job);
             let (user, divided, n_tasks) = (choice.candidate.user, choice.divided, tasks.len());
             let (application, n_cores) = (&choice.job.request.application, choice.cores_of(n_tasks));
             volatile.take_quota(offer.pilot.platform, id_of_job, n_tasks, offer.now());
@@ -272,7 +272,8 @@ pub(super) fn choices<'a>(
     id: PilotId,
     jobs: &mut dyn Iterator<Item = JobId>,
 ) -> Vec<Choice<'a>> {
-    let revoked = volatile.pilots.get(&id).map(|state| &state.revoked);
+    let state = volatile.pilots.get(&id);
+    let (revoked, previous) = (state.map(|state| &state.revoked), state.and_then(|state| state.previous));
     let kept_cores = if volatile.n_keepers > 0 { kept_cores(durable, volatile) } else { BTreeMap::new() };
     let (guide, platform) = (&volatile.guide, offer.pilot.platform);
     let held_here = cores_held_if_shared(settings, durable, volatile, platform);
@@ -311,6 +312,7 @@ pub(super) fn choices<'a>(
             user_share: guide.share(platform, user),
             is_dry: quota.is_some_and(|quota| quota.n_left == 0),
             standing,
+            is_previous: previous == Some(job_id),
             score: guide.score(platform, &request.application),
             work_left: work_left(job),
             is_refill: leases.n_leased < leases.n_slots(depth).saturating_mul(depth),

@@ -19,8 +19,9 @@ use crate::{
 /// Fewer are all weighed.
 const N_READY_MIN: usize = 8;
 
-/// By what matching compares first: priority, share, quota, node, and how much the platform should serve the application.
-type Rank = (Reverse<i32>, bool, bool, Standing, Reverse<Score>);
+/// By what matching compares first: priority, share, quota, node, whether it is not the job of before, and how much the
+/// platform should serve the application.
+type Rank = (Reverse<i32>, bool, bool, Standing, bool, Reverse<Score>);
 
 /// Ready jobs that no other one goes before, on a platform where policies have said something of every one. `None`: all
 /// must be weighed. Pilots that keep cores change the order, so there must be none.
@@ -38,6 +39,7 @@ pub(super) fn shortlist(
     }
     let held = cores_held_if_shared(settings, durable, volatile, platform);
     let node = Remains::of(settings, durable, volatile, id);
+    let previous = volatile.pilots.get(&id).and_then(|state| state.previous);
     let is_over = |user: &String| {
         let held = held.get(user.as_str()).copied().unwrap_or(0);
         guide.share(platform, user).is_some_and(|share| held >= share)
@@ -51,7 +53,7 @@ pub(super) fn shortlist(
     let mut best: Option<Rank> = None;
     let mut jobs = Vec::new();
     let may_be_had = |leases: &JobLeases| !leases.ready.is_empty() && leases.profiled_on.is_none();
-    for (id, leases) in volatile.jobs.iter().filter(|(_, leases)| may_be_had(leases)) {
+    for (job, leases) in volatile.jobs.iter().filter(|(_, leases)| may_be_had(leases)) {
         let row = match leases.divided {
             Divided::NotYet => continue,
             Divided::Left => return None,
@@ -64,14 +66,15 @@ pub(super) fn shortlist(
         };
         let is_over = *over.get(leases.user?)?;
         let (standing, score) = (*standings.get(row)?, Reverse(*scores.get(row)?));
-        let rank = (Reverse(leases.priority), is_over, quota.n_left == 0, standing, score);
+        let is_other = previous != Some(*job);
+        let rank = (Reverse(leases.priority), is_over, quota.n_left == 0, standing, is_other, score);
         match best.as_ref().map_or(Ordering::Less, |best| rank.cmp(best)) {
             Ordering::Less => {
                 jobs.clear();
-                jobs.push(*id);
+                jobs.push(*job);
                 best = Some(rank);
             }
-            Ordering::Equal => jobs.push(*id),
+            Ordering::Equal => jobs.push(*job),
             Ordering::Greater => {}
         }
     }

@@ -281,9 +281,12 @@ impl Volatile {
         }
     }
 
-    /// The job was served: it may not be its turn any more where a pilot keeps cores for it.
-    pub fn note_turn(&mut self, job: JobId) {
+    /// The pilot was given tasks of the job: it may not be its turn any more where a pilot keeps cores for it.
+    pub fn note_turn(&mut self, pilot: PilotId, job: JobId) {
         self.n_served += 1;
+        if let Some(state) = self.pilots.get_mut(&pilot) {
+            state.previous = Some(job);
+        }
         let Some(leases) = self.jobs.get_mut(&job) else { return };
         leases.last_served = self.n_served;
         let n_keepers = leases.keepers.len() as u64;

@@ -169,6 +169,8 @@ pub struct PilotState {
     pub is_hungry: bool,
     /// For which job it keeps the cores that come free.
     pub keeps_for: Option<Keep>,
+    /// The job that it was given tasks of last.
+    pub previous: Option<JobId>,
     /// Parts sent in this epoch.
     pub n_parts: u64,
     /// Parts that it has not confirmed.

@@ -66,6 +66,9 @@ pub struct WeightView {
     pub n_slots: u64,
     /// The mean wall time of a task there, where one has run.
     pub mean: Option<Span>,
+    /// What it is taken to be where none has: by what other applications take there.
+    #[serde(default)]
+    pub guess: Option<Span>,
     /// The part of the last attempts there that failed, whoever's fault it was, 0 to 1.
     pub error_rate: f64,
     /// Tasks a second that it finishes; nothing where none has run.
@@ -160,6 +163,7 @@ fn view(quotas: &Quotas, row: &Row, now: Time, name: &dyn Fn(PlatformId) -> Stri
         n_left: cell.n_left,
         n_slots: cell.n_slots,
         mean: cell.runtime_s.map(Span::from_secs_f64),
+        guess: cell.guess_s.map(Span::from_secs_f64),
         error_rate: cell.error_rate,
         rate: cell.rate(),
         is_late: cell.is_late(now),

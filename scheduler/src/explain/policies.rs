@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Reason, plural};
-use crate::{engine::interface::ScalingWay, time::Span};
+use crate::{engine::interface::ScalingWay, policy::matching::Precedence, time::Span};
 
 impl Reason {
     /// The sentences about who gets what, and where.
@@ -26,9 +26,11 @@ impl Reason {
                     shares.join(", ")
                 )
             }
-            Reason::WeightOf { platform, weight, n_slots, mean, error_rate } => {
+            Reason::WeightOf { platform, weight, n_slots, mean, guess, error_rate } => {
+                let guess =
+                    guess.map_or_else(String::new, |guess| format!(", by what others take there {guess}"));
                 let takes =
-                    mean.map_or("none has run there".to_owned(), |mean| format!("a task takes {mean}"));
+                    mean.map_or(format!("none has run there{guess}"), |mean| format!("a task takes {mean}"));
                 write!(
                     f,
                     "{platform} has weight {}: {n_slots} task{} at a time, {takes}, {} fail",
@@ -72,6 +74,15 @@ impl Reason {
                 "allocation ({policy}) means {cores} core{} of {platform} for {user}, who holds {held}",
                 plural(*cores)
             ),
+            Reason::BehindJob { job, user, pilot, policy, because } => {
+                let why = precedence(because, "its", "this job's");
+                write!(f, "job {job} of {user} goes first on pilot {pilot}, by matching ({policy}): {why}")
+            }
+            Reason::PilotNext { job, user, policy, before } => {
+                write!(f, "of what waits it is given job {job} of {user} first, by matching ({policy})")?;
+                let Some((other, because)) = before else { return Ok(()) };
+                write!(f, ", before job {other}: {}", precedence(because, "its", "the other's"))
+            }
             other => other.write_about_scaling(f),
         }
     }
@@ -101,6 +112,35 @@ impl Reason {
 fn part_of_node((application, cores, takes): &(String, u64, Option<Span>)) -> String {
     let takes = takes.map_or_else(String::new, |takes| format!(" (a task takes {takes} in that company)"));
     format!("{cores} core{} for {application}{takes}", plural(*cores))
+}
+
+/// What decides between two jobs, each named by whose its things are.
+fn precedence(because: &Precedence, its: &str, others: &str) -> String {
+    match because {
+        Precedence::Priority { priorities: [one, other] } => {
+            format!("{its} priority is {one}, {others} {other}")
+        }
+        Precedence::Share { held, share } => {
+            format!("{others} user holds {held} of the {share} cores that are meant for him there")
+        }
+        Precedence::Quota => format!("all that is meant for that platform of {others} kind is taken"),
+        Precedence::Node => format!("cores of that node are meant for {its} application"),
+        Precedence::Previous => format!("{its} tasks are those that the pilot was given last"),
+        Precedence::Score { scores: [one, other] } => {
+            format!("{its} application scores {one:.3} there, {others} {other:.3}")
+        }
+        Precedence::WorkLeft { seconds: [one, other] } => {
+            let [one, other] = [*one, *other].map(Span::from_secs);
+            format!("{its} tasks take {one} yet, {others} {other}")
+        }
+        Precedence::Turn { of_users: [one, other], .. } if one != other => {
+            format!("{its} user holds {one} core{}, {others} {other}", plural(*one))
+        }
+        Precedence::Turn { of_jobs: [one, other], .. } => {
+            format!("{its} tasks hold {one} core{}, {others} {other}", plural(*one))
+        }
+        Precedence::Age => format!("{its} turn is before {others}: it was served longer ago, or came sooner"),
+    }
 }
 
 fn percent(part: f64) -> String {

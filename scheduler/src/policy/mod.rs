@@ -36,6 +36,8 @@ pub struct Policies {
     /// Whose tasks share a node; `None`: whoever's come.
     #[serde(with = "none_or")]
     pub mapping: Option<mapping::Mapping>,
+    /// What pilots may take from each other.
+    pub stealing: stealing::PilotStealing,
     /// How many vCPUs a core stands for, where that may be another number than one.
     pub scaling: scaling::Scaling,
 }
@@ -51,6 +53,7 @@ impl Default for Policies {
             matching: matching::Matching::default(),
             bundling: bundling::Bundling::default(),
             mapping: None,
+            stealing: stealing::PilotStealing::default(),
             scaling: scaling::Scaling::default(),
         }
     }

@@ -55,7 +55,7 @@ fn mistakes_are_told_with_line_and_field() {
         (
             "users:",
             "policies: {stealing: flds}\nusers:",
-            ":5: policies.stealing: found the layer `stealing`, which the engine does not compose yet; the layers here are allocation, affinity, distribution, placement, matching, bundling, mapping, scaling",
+            ":5: policies.stealing: found `flds`, which the engine does not compose yet: its pilots take nothing from each other; the policies of stealing here are none",
         ),
         (
             "time: 10s",

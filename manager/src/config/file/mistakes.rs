@@ -16,8 +16,17 @@ use super::{Limits, Listen, TlsMode};
 
 const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
 const LISTEN_FIELDS: [&str; 3] = ["host", "port", "name"];
-const POLICY_FIELDS: [&str; 8] =
-    ["allocation", "affinity", "distribution", "placement", "matching", "bundling", "mapping", "scaling"];
+const POLICY_FIELDS: [&str; 9] = [
+    "allocation",
+    "affinity",
+    "distribution",
+    "placement",
+    "matching",
+    "bundling",
+    "mapping",
+    "stealing",
+    "scaling",
+];
 const PLATFORM_FIELDS: [&str; 35] = [
     "name",
     "adapter",
@@ -82,13 +91,7 @@ pub(super) fn all(tree: &Value) -> Vec<Problem> {
         match name {
             "listen" => section::<Listen>(name, value, (&LISTEN_FIELDS, &[]), &mut problems),
             "limits" => section::<Limits>(name, value, (&LIMIT_FIELDS, &[]), &mut problems),
-            "policies" => {
-                let others = POLICY_FIELDS.map(|layer| {
-                    let words = serde_yaml::to_value(Policies::default()).unwrap_or_default();
-                    (layer, words.get(layer).cloned().unwrap_or_default())
-                });
-                section::<Policies>(name, value, (&POLICY_FIELDS, &others), &mut problems);
-            }
+            "policies" => policies(value, &mut problems),
             "platforms" => platforms(value, &mut problems),
             _ => problems.extend(refusal::<TlsMode>(name, value.clone())),
         }
@@ -102,6 +105,19 @@ pub(super) fn of_application(tree: &Value) -> Vec<Problem> {
     let others = [("application", Value::from("a"))];
     section::<ApplicationProfile>("", tree, (&application::FIELDS, &others), &mut problems);
     problems
+}
+
+fn policies(value: &Value, problems: &mut Vec<Problem>) {
+    for (layer, value) in known_fields("policies", value, &POLICY_FIELDS, problems).known {
+        let path = join("policies", layer);
+        match value.as_str() {
+            Some(word) => {
+                let refused = protocol::policies::with(Policies::default(), layer, word).err();
+                problems.extend(refused.map(|refused| Problem::new(path, refused.found, refused.expected)));
+            }
+            None => problems.extend(refusal::<String>(&path, value.clone())),
+        }
+    }
 }
 
 fn platforms(value: &Value, problems: &mut Vec<Problem>) {

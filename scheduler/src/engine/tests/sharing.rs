@@ -219,3 +219,73 @@ fn fairness_is_of_what_users_got_against_where_it_is_fastest() {
     // Two and one: 1 - 0.5 / 1.5.
     assert!(fairness(&mut two).is_some_and(|fairness| (fairness - 2.0 / 3.0).abs() < 1e-9));
 }
+
+/// What is said first of a kind that `find` knows.
+fn told<T>(two: &mut Two, query: Query, find: impl Fn(&Reason) -> Option<T>) -> Option<T> {
+    two.scene.explain(query).iter().find_map(find)
+}
+
+#[test]
+fn who_goes_first_is_told_by_what_decides_it() {
+    use crate::policy::matching::Precedence;
+
+    let because = |reason: &Reason| match reason {
+        Reason::BehindJob { job, because, .. } => Some((*job, because.clone())),
+        _ => None,
+    };
+    // Searches suit b: bob's wait behind nobody there, whoever holds how much. Pilots take one job after the other.
+    let mut two = Two::new(policies(None, Matching::Alstb));
+    let ada = two.scene.submit(of_user("ada", "docking", 100));
+    two.scene.wait(2);
+    two.scene.take(two.pilots[1]);
+    two.scene.take(two.pilots[0]);
+    let bob = two.scene.submit(of_user("bob", "search", 100));
+    two.scene.wait(2);
+    let (first, why) = told(&mut two, Query::ExplainJob(bob), because).expect("it waits");
+    assert_eq!((first, why), (ada, Precedence::Previous), "both pilots go on with what they had");
+    let given = |reason: &Reason| match reason {
+        Reason::PilotNext { job, before, .. } => Some((*job, before.clone())),
+        _ => None,
+    };
+    let a = two.pilots[0];
+    let next = told(&mut two, Query::ExplainPilot(a), given);
+    assert_eq!(next, Some((ada, Some((bob, Precedence::Previous)))));
+
+    // By turns the one whose user holds least.
+    let mut two = Two::new(policies(None, Matching::Turns));
+    let ada = two.scene.submit(of_user("ada", "docking", 100));
+    two.scene.take(two.pilots[1]);
+    two.scene.take(two.pilots[0]);
+    let bob = two.scene.submit(of_user("bob", "search", 100));
+    let (first, why) = told(&mut two, Query::ExplainJob(ada), because).expect("it waits");
+    assert_eq!(first, bob);
+    assert!(matches!(why, Precedence::Turn { of_users: [0, _], .. }), "{why:?}");
+    assert_eq!(told(&mut two, Query::ExplainJob(bob), because), None, "nobody is before him");
+    let said = two.scene.explain(Query::ExplainJob(ada)).iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(said.iter().any(|line| line.contains("its user holds 0 cores, this job's")), "{said:?}");
+}
+
+#[test]
+fn a_pilot_goes_on_with_the_job_that_it_had() {
+    let mut two = Two::new(policies(None, Matching::Alstb));
+    let [a, _] = two.pilots;
+    // Searches suit the other platform better, but somebody has begun with them here.
+    let had = two.scene.submit(of_user("ada", "search", 100));
+    two.scene.wait(2);
+    let first = two.scene.take(a);
+    assert_eq!(first[0].0, had.0);
+    let better = two.scene.submit(of_user("bob", "docking", 100));
+    two.scene.wait(2);
+    took(&mut two.scene, a, had, &first[0].1, 4);
+    let next = two.scene.take(a);
+    assert!(next.iter().all(|(job, _)| *job == had.0), "{next:?}");
+    // Until it has no more.
+    two.scene.change(had, JobChange::Cancel(None));
+    two.scene.wait(2);
+    let held = |scene: &mut Scene| scene.take(a);
+    let mut got = held(&mut two.scene);
+    for _ in 0..3 {
+        got.extend(held(&mut two.scene));
+    }
+    assert!(got.iter().any(|(job, _)| *job == better.0), "{got:?}");
+}

@@ -7,6 +7,9 @@ use super::Allocation;
 /// What the words are, to whoever wrote none of them.
 const WORDS: [&str; 5] = ["none", "equal", "paf-N", "aaf-N", "pa-rr"];
 
+/// The percentage of favourites of `paf` and `aaf` without a number: that of the paper's experiments.
+const PERCENT: u32 = 50;
+
 /// As a word that [`deserialize`] reads.
 ///
 /// # Errors
@@ -27,7 +30,7 @@ pub fn to_word(policy: Option<Allocation>) -> String {
     }
 }
 
-/// `none`, `equal`, `paf-50` and `aaf-50` with the percentage of favourites, `pa-rr`, `pa-rr-4` with the cores
+/// `none`, `equal`, `paf-50` and `aaf-50` with the percentage of favourites (`paf` and `aaf` are those), `pa-rr`, `pa-rr-4` with the cores
 /// taken at a time.
 ///
 /// # Errors
@@ -43,6 +46,8 @@ fn of_word(word: &str) -> Option<Option<Allocation>> {
         _ if word == "none" => return Some(None),
         _ if word == "equal" => Allocation::Equal,
         _ if word == "pa-rr" => Allocation::PaRr { unit_cores: 1 },
+        _ if word == "paf" => Allocation::Paf { percent: PERCENT },
+        _ if word == "aaf" => Allocation::Aaf { percent: PERCENT },
         Some(("paf", number)) => Allocation::Paf { percent: percent(number)? },
         Some(("aaf", number)) => Allocation::Aaf { percent: percent(number)? },
         _ => {
@@ -65,7 +70,11 @@ mod tests {
             let read: Result<Option<Allocation>, Error> = deserialize(word.into_deserializer());
             assert_eq!(to_word(read.unwrap()), word);
         }
-        for word in ["", "paf", "paf-0", "aaf-101", "pa-rr-0", "pa-rr-", "None"] {
+        for word in ["paf", "aaf"] {
+            let read: Result<Option<Allocation>, Error> = deserialize(word.into_deserializer());
+            assert_eq!(to_word(read.unwrap()), format!("{word}-50"));
+        }
+        for word in ["", "paf-", "paf-0", "aaf-101", "pa-rr-0", "pa-rr-", "None"] {
             let read: Result<Option<Allocation>, Error> = deserialize(word.into_deserializer());
             assert!(read.unwrap_err().to_string().contains("`pa-rr`"), "{word}");
         }

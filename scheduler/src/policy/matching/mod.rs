@@ -38,6 +38,8 @@ pub struct Candidate<'a> {
     pub is_dry: bool,
     /// How its application stands on the pilot's node.
     pub standing: Standing,
+    /// Whether the pilot was given tasks of it last.
+    pub is_previous: bool,
     /// How much that platform should serve its application.
     pub score: Score,
     /// Seconds of wall time that its open tasks are expected to take together.
@@ -81,6 +83,50 @@ pub enum Matching {
     Sufferage,
 }
 
+/// Why a job goes before another one: what decides between them, of the one that goes first, then of the other.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "by", rename_all = "kebab-case")]
+pub enum Precedence {
+    /// Its own.
+    Priority {
+        /// Of both.
+        priorities: [i32; 2],
+    },
+    /// The other's user has all cores of the platform that are meant for him.
+    Share {
+        /// Cores that he holds there, and those that are meant for him.
+        held: u64,
+        /// See `held`.
+        share: u64,
+    },
+    /// All of the other's kind that is meant for the platform is taken.
+    Quota,
+    /// Cores of the node are meant for its application, and not, or no more, for the other's.
+    Node,
+    /// The pilot was given tasks of it last.
+    Previous,
+    /// The platform should serve its application rather.
+    Score {
+        /// Of both.
+        scores: [f64; 2],
+    },
+    /// Less of it is left.
+    WorkLeft {
+        /// Seconds of both.
+        seconds: [u64; 2],
+    },
+    /// Its user, or else it, holds fewer cores.
+    Turn {
+        /// Cores that the users of both hold.
+        of_users: [u64; 2],
+        /// Cores that both hold.
+        of_jobs: [u64; 2],
+    },
+    /// It was served longer ago, or came sooner.
+    Age,
+}
+
 impl Candidate<'_> {
     /// Whether its user has all that is meant for it.
     fn is_over_share(&self) -> bool {
@@ -89,6 +135,19 @@ impl Candidate<'_> {
 }
 
 impl Matching {
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Matching::Turns => "turns",
+            Matching::Fifo => "fifo",
+            Matching::Alstb => "alstb",
+            Matching::Ni => "ni",
+            Matching::MinMin => "min-min",
+            Matching::MaxStd => "max-std",
+            Matching::Sufferage => "sufferage",
+        }
+    }
+
     /// The policy that scores applications for it, if it goes by scores.
     pub fn by_application(self) -> Option<ByApplication> {
         match self {
@@ -108,31 +167,71 @@ impl Matching {
             Matching::Fifo => fifo::is_before,
             _ => is_better,
         };
-        // Shares, quotas and nodes come before the order of any policy of this layer, and priorities before shares.
-        let key =
-            |c: &Candidate<'_>| (std::cmp::Reverse(c.priority), c.is_over_share(), c.is_dry, c.standing);
-        let is_before = |a: &Candidate<'_>, b: &Candidate<'_>| match key(a).cmp(&key(b)) {
+        let is_before = |a: &Candidate<'_>, b: &Candidate<'_>| match before_layer(a).cmp(&before_layer(b)) {
             Ordering::Equal => of_layer(a, b),
             order => order.is_lt(),
         };
         let numbered = candidates.into_iter().enumerate();
         numbered.reduce(|best, other| if is_before(other.1, best.1) { other } else { best }).map(|(n, _)| n)
     }
+
+    /// What decides between two jobs of which [`Matching::choose`] takes the first.
+    pub fn precedence(self, first: &Candidate<'_>, other: &Candidate<'_>) -> Precedence {
+        let both = [first, other];
+        if first.priority != other.priority {
+            return Precedence::Priority { priorities: both.map(|one| one.priority) };
+        }
+        if first.is_over_share() != other.is_over_share() {
+            return Precedence::Share {
+                held: other.user_held_here,
+                share: other.user_share.unwrap_or_default(),
+            };
+        }
+        if first.is_dry != other.is_dry {
+            return Precedence::Quota;
+        }
+        if first.standing != other.standing {
+            return Precedence::Node;
+        }
+        match self {
+            Matching::Fifo => Precedence::Age,
+            Matching::Turns => {
+                let of_users = both.map(|one| one.user_held_cores);
+                let of_jobs = both.map(|one| one.held_cores);
+                let is_even = of_users[0] == of_users[1] && of_jobs[0] == of_jobs[1];
+                if is_even { Precedence::Age } else { Precedence::Turn { of_users, of_jobs } }
+            }
+            _ if first.is_previous != other.is_previous => Precedence::Previous,
+            _ if first.score.0 != other.score.0 => Precedence::Score { scores: both.map(|one| one.score.0) },
+            _ if first.score.1 != other.score.1 => Precedence::Score { scores: both.map(|one| one.score.1) },
+            _ if first.work_left != other.work_left => {
+                Precedence::WorkLeft { seconds: both.map(|one| one.work_left) }
+            }
+            _ => Precedence::Age,
+        }
+    }
 }
 
-/// Whether `a` is served before `b` by the scores of their applications: the best first, and of jobs of equal ones
-/// that with the least work left, so that jobs end one after the other (paper 002, section 3.3).
+/// Shares, quotas and nodes come before the order of any policy of this layer, and priorities before shares.
+fn before_layer(c: &Candidate<'_>) -> (std::cmp::Reverse<i32>, bool, bool, Standing) {
+    (std::cmp::Reverse(c.priority), c.is_over_share(), c.is_dry, c.standing)
+}
+
+/// Whether `a` is served before `b` by the scores of their applications: that of which the pilot was given tasks last
+/// (paper 002, Fig. 2: J_pre), then the best first, and of jobs of equal ones that with the least work left, so that
+/// jobs end one after the other (section 3.3).
 fn is_better(a: &Candidate<'_>, b: &Candidate<'_>) -> bool {
-    let key = |c: &Candidate<'_>| (std::cmp::Reverse(c.score), c.work_left, c.submitted_at, c.job);
+    let key =
+        |c: &Candidate<'_>| (!c.is_previous, std::cmp::Reverse(c.score), c.work_left, c.submitted_at, c.job);
     key(a) < key(b)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Candidate, Matching, Standing, application::Score};
+    use super::{Candidate, Matching, Precedence, Standing, application::Score};
     use crate::{ids::JobId, time::Time};
 
-    const N_NUMBERS: usize = 12;
+    const N_NUMBERS: usize = 13;
 
     /// Numbers in the order in which turns look at them; 0 is the better, 1 the worse.
     fn candidate(numbers: [u64; N_NUMBERS]) -> Candidate<'static> {
@@ -149,6 +248,7 @@ mod tests {
             work_left,
             is_dry,
             standing,
+            is_other,
         ] = numbers;
         Candidate {
             job: JobId(job),
@@ -161,6 +261,7 @@ mod tests {
             user_share: Some(1),
             is_dry: is_dry == 1,
             standing: if standing == 1 { Standing::Beyond } else { Standing::Within },
+            is_previous: is_other == 0,
             score: Score(0.0, -(less as f64)),
             work_left,
             is_refill: is_no_refill == 0,
@@ -179,6 +280,36 @@ mod tests {
             let (better, worse) = (candidate(better), candidate(worse));
             assert_eq!(policy.choose([&better, &worse]), Some(0), "{policy:?}: {decides}");
             assert_eq!(policy.choose([&worse, &better]), Some(1), "{policy:?}: {decides}");
+            assert_eq!(word(&policy.precedence(&better, &worse)), said(policy, *decides), "{policy:?}");
+        }
+    }
+
+    /// What is said of the number that decides.
+    fn said(policy: Matching, decides: usize) -> &'static str {
+        match (policy, decides) {
+            (_, 0) => "priority",
+            (_, 7) => "share",
+            (_, 10) => "quota",
+            (_, 11) => "node",
+            (Matching::Turns, 1 | 2) => "turn",
+            (Matching::Alstb, 12) => "previous",
+            (Matching::Alstb, 8) => "score",
+            (Matching::Alstb, 9) => "work-left",
+            _ => "age",
+        }
+    }
+
+    fn word(precedence: &Precedence) -> &'static str {
+        match precedence {
+            Precedence::Priority { .. } => "priority",
+            Precedence::Share { .. } => "share",
+            Precedence::Quota => "quota",
+            Precedence::Node => "node",
+            Precedence::Previous => "previous",
+            Precedence::Score { .. } => "score",
+            Precedence::WorkLeft { .. } => "work-left",
+            Precedence::Turn { .. } => "turn",
+            Precedence::Age => "age",
         }
     }
 
@@ -186,13 +317,13 @@ mod tests {
     fn jobs_are_compared_by_one_number_after_the_other() {
         assert_order(Matching::Turns, &[0, 7, 10, 11, 1, 2, 3, 4, 5, 6]);
         assert_order(Matching::Fifo, &[0, 7, 10, 11, 5, 6]);
-        assert_order(Matching::Alstb, &[0, 7, 10, 11, 8, 9, 5, 6]);
+        assert_order(Matching::Alstb, &[0, 7, 10, 11, 12, 8, 9, 5, 6]);
         let alike = candidate([0; N_NUMBERS]);
         for policy in [Matching::Turns, Matching::Fifo, Matching::Alstb] {
             assert_eq!(policy.choose([&alike, &alike]), Some(0), "the first of equal ones");
         }
-        let boundless = Candidate { user_share: None, ..candidate([0, 9, 9, 9, 9, 9, 9, 9, 9, 9, 1, 1]) };
-        let over = candidate([0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
+        let boundless = Candidate { user_share: None, ..candidate([0, 9, 9, 9, 9, 9, 9, 9, 9, 9, 1, 1, 1]) };
+        let over = candidate([0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]);
         assert_eq!(
             Matching::Turns.choose([&over, &boundless]),
             Some(1),

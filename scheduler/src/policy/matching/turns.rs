@@ -38,6 +38,7 @@ mod tests {
             user_share: None,
             is_dry: false,
             standing: Standing::Within,
+            is_previous: false,
             score: Score(0.0, 0.0),
             work_left: 0,
             is_refill: false,

@@ -50,6 +50,15 @@ pub enum Stealing {
     Lend,
 }
 
+/// The policies of this layer in the running manager, whose pilots take nothing from each other yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PilotStealing {
+    /// What a pilot holds stays with it: see `none.rs`.
+    #[default]
+    None,
+}
+
 /// A file or object that a task reads, and where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Input {
