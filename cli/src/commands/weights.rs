@@ -2,7 +2,13 @@
 
 use clap::{Args, Subcommand};
 use protocol::job::nearest;
-use scheduler::engine::weights::{KindView, WeightView, WeightsView};
+use scheduler::{
+    engine::{
+        weight_history::WeightCause,
+        weights::{KindView, WeightView, WeightsView},
+    },
+    time::Span,
+};
 
 use crate::{
     failure::{Failure, Outcome},
@@ -21,7 +27,8 @@ Examples:
   pilotfish weights history              what moved them
 
 There are weights where two platforms or more have pilots and `policies.distribution` is not `none`.
-SLOTS: tasks that run there at a time. A platform that has taken all that was meant for it takes over
+SLOTS: tasks that run there at a time. MEAN: what one takes there; with ~ none has run there, and it is
+guessed from what others take. A platform that has taken all that was meant for it takes over
 from the others, but nothing that would end after all that they can do meanwhile (LATE).";
 
 /// What to do.
@@ -39,7 +46,7 @@ pub struct WeightsArgs {
 
 #[derive(Subcommand)]
 enum WeightsCommand {
-    /// List how weights have moved since the manager's start, and the numbers behind it
+    /// List how weights have moved, and the numbers behind it
     History(HistoryArgs),
 }
 
@@ -131,9 +138,11 @@ async fn history(application: Option<&str>, view: &ViewArgs) -> Result<Outcome, 
         ">RATE",
         ">ERRORS",
         "",
+        "WHY",
     ]);
     for change in &history {
-        for platform in &change.kind.platforms {
+        let mut whys = change.causes.iter().map(|cause| why(cause, &change.kind));
+        for (n, platform) in change.kind.platforms.iter().enumerate() {
             let before = platform.before.map_or_else(String::new, percent);
             let mut cells: Vec<Cell> = vec![
                 rfc3339(change.at).into(),
@@ -142,11 +151,45 @@ async fn history(application: Option<&str>, view: &ViewArgs) -> Result<Outcome, 
             ];
             cells.push(before.into());
             cells.extend(numbers(platform).into_iter().skip(1));
+            // A cause a line, as far as there are lines.
+            let is_last = n + 1 == change.kind.platforms.len();
+            let whys: Vec<String> = whys.by_ref().take(if is_last { usize::MAX } else { 1 }).collect();
+            cells.push(whys.join("; ").into());
             table.row(cells);
         }
     }
     show::print(&table.render(&Screen::stdout()))?;
     Ok(Outcome::Fine)
+}
+
+/// What differs from when the weights were noted last.
+fn why(cause: &WeightCause, kind: &KindView) -> String {
+    let now = |platform: &str| kind.platforms.iter().find(|one| one.platform == platform);
+    let time = |time: Option<Span>| time.map_or_else(|| "unknown".to_owned(), span);
+    match cause {
+        WeightCause::First => "the first of its kind".to_owned(),
+        WeightCause::Platforms { before } => format!("pilots were on {}", before.join(", ")),
+        WeightCause::Slots { platform, before } => {
+            let now = now(platform).map_or(0, |one| one.n_slots);
+            format!("{platform} had {} slots, now {}", count(*before), count(now))
+        }
+        WeightCause::Mean { platform, before } => {
+            let now = now(platform).and_then(|one| one.mean);
+            format!("a task took {} on {platform}, now {}", time(*before), time(now))
+        }
+        WeightCause::Errors { platform, before } => {
+            let now = now(platform).map_or(0.0, |one| one.error_rate);
+            format!("{} failed on {platform}, now {}", percent(*before), percent(now))
+        }
+        WeightCause::Load { queued, threshold } => {
+            let of = |(platform, n): &(String, u64)| format!("{} wait for {platform}", count(*n));
+            let queued: Vec<String> = queued.iter().map(of).collect();
+            format!("{}; a job has {threshold:.0} tasks in the mean", queued.join(", "))
+        }
+        WeightCause::Work { before } => {
+            format!("{} tasks waited, now {}", count(*before), count(kind.n_ready))
+        }
+    }
 }
 
 /// The application, with what its tasks need where that tells kinds of it apart.
@@ -158,13 +201,19 @@ fn name(kind: &KindView, weights: &WeightsView) -> String {
     }
 }
 
+/// The mean time of a task; of what was only guessed with a sign of that.
+fn mean(platform: &WeightView) -> String {
+    let guess = platform.guess.map(|guess| format!("~{}", span(guess)));
+    platform.mean.map(span).or(guess).unwrap_or_default()
+}
+
 fn numbers(platform: &WeightView) -> Vec<Cell> {
     vec![
         platform.platform.clone().into(),
         percent(platform.weight).into(),
         count(platform.n_left).into(),
         count(platform.n_slots).into(),
-        platform.mean.map_or_else(String::new, span).into(),
+        mean(platform).into(),
         platform.rate.map_or_else(String::new, rate).into(),
         percent(platform.error_rate).into(),
         if platform.is_late { "LATE".into() } else { "".into() },

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{
     question::{Open, Question},
-    quotas::{Cell, Kind, Quotas, Row},
+    quotas::{Cell, Kind, LawState, Quotas, Row},
     runtimes::Runtimes,
 };
 use crate::{
@@ -45,9 +45,11 @@ pub(super) fn quotas(question: &Question, policy: Distribution) -> (Quotas, BTre
     if field.platforms.len() < 2 {
         return (Quotas::default(), BTreeMap::new());
     }
-    if policy == Distribution::Adaptive2016 {
+    if policy == Distribution::Adaptive2016
+        && let Some(state) = field.law()
+    {
         // Its weights go on from job to job.
-        before.rows.iter().for_each(|row| _ = kinds.entry(row.kind.clone()).or_default());
+        state.kinds.iter().for_each(|kind| _ = kinds.entry(kind.clone()).or_default());
     }
     let mut rows: Vec<(Kind, Ready)> = kinds.into_iter().collect();
     if rows.len() > N_KINDS_MAX {
@@ -58,7 +60,7 @@ pub(super) fn quotas(question: &Question, policy: Distribution) -> (Quotas, BTre
     let mut quotas = field.frame(&rows, before);
     match policy {
         Distribution::Adaptive => field.divide_all(&rows, &mut quotas, question.now),
-        _ => field.divide_new(&rows, &new, policy, before, &mut quotas),
+        _ => field.divide_new(&rows, &new, policy, &mut quotas),
     }
     let places =
         rows.iter().enumerate().flat_map(|(row, (_, ready))| ready.jobs.iter().map(move |job| (job.id, row)));
@@ -209,31 +211,51 @@ impl<'a> Field<'a> {
         rows: &[(Kind, Ready)],
         new: &[(JobId, usize, u64)],
         policy: Distribution,
-        before: &Quotas,
         quotas: &mut Quotas,
     ) {
         let profile = self.matrix(quotas, policy);
-        let mut law = (policy == Distribution::Adaptive2016).then(|| {
-            let known = before.law.as_ref().filter(|_| before.platforms == self.platforms);
-            let rows_before: Vec<Option<usize>> = rows.iter().map(|(kind, _)| before.row_of(kind)).collect();
-            let settings = Settings::default();
-            let fresh = || LoadAndError::new(profile.clone(), settings.delta, settings.n_jobs);
-            known.map_or_else(fresh, |law| law.with_rows(&rows_before, &profile))
-        });
-        for (_, row, n_ready) in new {
-            let weights = law.as_ref().map_or(&profile, LoadAndError::matrix).row(*row).clone();
+        let mut law = (policy == Distribution::Adaptive2016).then(|| self.law_of(rows, profile.clone()));
+        for (id, row, n_ready) in new {
+            let weights = law.as_ref().map_or(&profile, |state| state.law.matrix()).row(*row).clone();
             quotas.rows[*row].add(*n_ready, &weights);
-            if let Some(law) = &mut law {
-                law.remember(*n_ready);
-                law.load(&self.queued(quotas));
+            if let Some(state) = law.as_mut().filter(|state| state.last < *id) {
+                state.law.remember(*n_ready);
+                state.queued = self.queued(quotas);
+                state.law.load(&state.queued);
+                state.last = *id;
             }
         }
-        let matrix = law.as_ref().map_or(&profile, LoadAndError::matrix).clone();
+        let matrix = law.as_ref().map_or(&profile, |state| state.law.matrix()).clone();
         for (n, (row, (_, ready))) in quotas.rows.iter_mut().zip(rows).enumerate() {
             row.weights = matrix.row(n).clone();
             row.level(ready.n);
         }
         quotas.law = law;
+    }
+
+    /// The law of before, if it was of the same platforms: of this life of the manager, else as it was written down.
+    fn law(&self) -> Option<&LawState> {
+        let known = [&self.question.before.quotas.law, &self.question.law];
+        known.into_iter().flatten().find(|state| state.platforms == self.platforms)
+    }
+
+    /// That law for these kinds, or a new one.
+    fn law_of(&self, rows: &[(Kind, Ready)], profile: WeightMatrix) -> LawState {
+        let kinds: Vec<Kind> = rows.iter().map(|(kind, _)| kind.clone()).collect();
+        let platforms = self.platforms.clone();
+        match self.law() {
+            Some(state) => {
+                let place = |kind: &Kind| state.kinds.iter().position(|held| held == kind);
+                let places: Vec<Option<usize>> = kinds.iter().map(place).collect();
+                LawState { law: state.law.with_rows(&places, &profile), kinds, ..state.clone() }
+            }
+            None => {
+                let settings = Settings::default();
+                let law = LoadAndError::new(profile, settings.delta, settings.n_jobs);
+                let queued = vec![0; platforms.len()];
+                LawState { platforms, kinds, law, last: JobId(0), queued }
+            }
+        }
     }
 
     /// Tasks a second that platforms finish of each kind, as far as can be told.

@@ -17,6 +17,7 @@ use super::{
     record::{Blamed, DrainCause, FailedAttempt, JobResult, Record},
     scaling::Scaled,
     waits::Waits,
+    weight_history::WeightLog,
 };
 use crate::{
     ids::{AllocationId, JobId, PilotId, PlatformId},
@@ -43,6 +44,7 @@ pub struct Durable {
     /// How long its allocations of the present shape have waited.
     waits: BTreeMap<PlatformId, Waits>,
     policy_changes: Vec<PolicyChange>,
+    weights: WeightLog,
     /// How many vCPUs cores stand for, where that was ever another number than one.
     scaled: BTreeMap<PlatformId, Scaled>,
 }
@@ -187,6 +189,11 @@ impl Durable {
         &self.policy_changes
     }
 
+    /// How weights have moved.
+    pub fn weights(&self) -> &WeightLog {
+        &self.weights
+    }
+
     /// How many vCPUs a core of the platform stands for, if that was ever another number than one.
     pub fn scaled(&self, id: PlatformId) -> Option<&Scaled> {
         self.scaled.get(&id)
@@ -250,6 +257,7 @@ impl Durable {
             Record::BesideMeasured { platform, beside, .. } => {
                 Arc::make_mut(&mut self.facts.neighbours).learn(*platform, beside);
             }
+            Record::WeightsMoved { changes, law, .. } => self.weights.note(changes, law.as_ref()),
             Record::Reported { pilot, seq, results, at } => self.apply_report(*pilot, *seq, results, *at),
             Record::AllocationIntended { .. }
             | Record::AllocationSubmitted { .. }

@@ -11,6 +11,7 @@ use super::{
     limits,
     question::Question,
     quotas::Divided,
+    record::Record,
     volatile::{Timer, Volatile},
 };
 use crate::{
@@ -154,6 +155,15 @@ impl Turn<'_> {
         self.volatile.want_guide(&self.policies(), self.now);
     }
 
+    /// Asks the policies now, if they have not been asked in this life of the manager.
+    pub(super) fn guide_first(&mut self) {
+        let is_first = self.volatile.guiding.n_asked == 0;
+        if is_first && is_needed(&self.policies(), self.volatile.platforms.len()) {
+            self.volatile.disarm_guide();
+            self.renew_guide();
+        }
+    }
+
     /// Asks the policies.
     pub(super) fn renew_guide(&mut self) {
         let guiding = &mut self.volatile.guiding;
@@ -188,7 +198,13 @@ impl Turn<'_> {
         }
         pending.raised.into_iter().for_each(|platform| volatile.guide.quotas.note_raised(platform));
         let name = |id| self.durable.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone());
-        volatile.weights.note(&volatile.guide.quotas, self.now, &name);
+        let (log, quotas) = (self.durable.weights(), &volatile.guide.quotas);
+        let changes = volatile.weights.moves(log, quotas, self.now, &name);
+        let law = volatile.weights.law(log, quotas, self.now).cloned();
+        if !changes.is_empty() || law.is_some() {
+            self.record(Record::WeightsMoved { changes, law, at: self.now });
+        }
+        let volatile = &mut *self.volatile;
         if is_of_use {
             let soonest = self.now + volatile.guide.lasts;
             let due_at =

@@ -48,6 +48,7 @@ mod standby;
 mod tests;
 mod volatile;
 mod waits;
+pub mod weight_history;
 pub mod weights;
 
 use durable::Durable;
@@ -234,7 +235,7 @@ impl Turn<'_> {
                 Timer::Measured => self.keep_measured(),
                 Timer::Profiling(platform) => self.end_profiling(platform),
                 Timer::Scaling(platform) => self.scale(platform),
-                Timer::Grace => self.volatile.stir_all(),
+                Timer::Grace => self.withhold_nothing(),
             }
         }
     }

@@ -257,8 +257,14 @@ impl Turn<'_> {
     /// Once all pilots have said what they hold, nothing is withheld for any of them.
     fn end_grace(&mut self) {
         if self.volatile.n_unsynced == 0 {
-            self.volatile.stir_all();
+            self.withhold_nothing();
         }
+    }
+
+    /// What was withheld after a start is given out, by what the policies say of it.
+    pub(super) fn withhold_nothing(&mut self) {
+        self.guide_first();
+        self.volatile.stir_all();
     }
 
     /// Of these tasks, those that are open and held by nobody else.

@@ -8,12 +8,12 @@ use super::{
     facts::Facts,
     guide::{Favourites, Guide},
     nodes::Nodes,
-    quotas::{Divided, Quotas},
+    quotas::{Divided, LawState, Quotas},
     volatile::Volatile,
 };
 use crate::{
     ids::{JobId, PilotId, PlatformId},
-    policy::Policies,
+    policy::{Policies, distribution::Distribution},
     resources::Resources,
     time::Time,
 };
@@ -33,6 +33,8 @@ pub struct Question {
     pub(super) pilots: BTreeMap<PlatformId, Vec<PilotId>>,
     /// What was said before.
     pub(super) before: Before,
+    /// The law that went on from job to job when that was last written down.
+    pub(super) law: Option<LawState>,
 }
 
 /// A job that is not over.
@@ -88,6 +90,7 @@ impl Question {
     /// O(jobs × platforms + pilots).
     pub(super) fn of(durable: &Durable, volatile: &Volatile, policies: Policies, number: u64) -> Question {
         let jobs = jobs(durable, volatile);
+        let is_2016 = policies.distribution == Some(Distribution::Adaptive2016);
         Question {
             number,
             now: volatile.now,
@@ -97,6 +100,7 @@ impl Question {
             platforms: platforms(durable, volatile),
             pilots: policies.mapping.map_or_else(BTreeMap::new, |_| pilots(durable, volatile)),
             before: Before::of(&volatile.guide),
+            law: durable.weights().law().cloned().filter(|_| is_2016),
             jobs,
         }
     }

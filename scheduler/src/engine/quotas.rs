@@ -1,16 +1,18 @@
 //! Quotas: how many ready tasks are meant for each platform. What the law of distribution says, used up as pilots
 //! take tasks; a platform that has used up its own takes over from the fullest.
 
+use serde::{Deserialize, Serialize};
+
 use super::volatile::JobLeases;
 use crate::{
-    ids::PlatformId,
+    ids::{JobId, PlatformId},
     policy::distribution::{LoadAndError, Weights},
     resources::Resources,
     time::{Span, Time},
 };
 
 /// What tasks have in common that a law cannot tell apart.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Kind {
     /// Their application.
     pub application: String,
@@ -40,12 +42,27 @@ pub struct Quotas {
     pub(super) platforms: Vec<PlatformId>,
     /// Rows.
     pub(super) rows: Vec<Row>,
-    /// The state of a law that has one; its rows are these.
-    pub(super) law: Option<LoadAndError>,
+    /// The state of a law that goes on from job to job.
+    pub(super) law: Option<LawState>,
     /// Seconds after which all that is ready has begun, as far as that can be told.
     pub(super) last_end_s: f64,
     /// When they should be made anew at the latest.
     pub(super) due_at: Option<Time>,
+}
+
+/// A law that goes on from job to job, and how far it has come.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LawState {
+    /// Its columns.
+    pub platforms: Vec<PlatformId>,
+    /// Its rows.
+    pub kinds: Vec<Kind>,
+    /// Its weights, and what it remembers of jobs.
+    pub law: LoadAndError,
+    /// The last job that it knows of.
+    pub last: JobId,
+    /// Tasks that waited on each platform, or were held there, when that came.
+    pub queued: Vec<u64>,
 }
 
 /// The quotas of a kind of task.
@@ -142,8 +159,8 @@ impl Quotas {
     /// A core of the platform stands for more vCPUs than before: some laws give it weight for that.
     pub fn note_raised(&mut self, platform: PlatformId) {
         let has_risen: Vec<bool> = self.platforms.iter().map(|held| *held == platform).collect();
-        if let Some(law) = self.law.as_mut().filter(|_| has_risen.contains(&true)) {
-            law.error(&has_risen);
+        if let Some(state) = self.law.as_mut().filter(|_| has_risen.contains(&true)) {
+            state.law.error(&has_risen);
         }
     }
 

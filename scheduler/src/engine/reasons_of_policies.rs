@@ -66,7 +66,7 @@ impl Reader<'_> {
     }
 
     fn moves_of(&self, application: &str) -> Vec<Reason> {
-        let changes = self.volatile.weights.changes();
+        let changes = self.durable.weights().changes();
         let moves = changes.rev().filter(|change| change.kind.application == application);
         let moves = moves.flat_map(|change| {
             let ago = self.now.since(change.at);

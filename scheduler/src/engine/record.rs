@@ -9,7 +9,9 @@ use super::{
     declared::Declared,
     interface::{JobRequest, PlatformMode, PlatformSpec},
     neighbours::Beside,
+    quotas::LawState,
     scaling::{Provider, ScalingChange},
+    weight_history::WeightChange,
 };
 use crate::{
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
@@ -60,6 +62,8 @@ pub enum Record {
     Reported { pilot: PilotId, seq: u64, results: Vec<JobResult>, at: Time },
     /// What tasks took beside those of others on their nodes.
     BesideMeasured { platform: PlatformId, beside: Vec<Beside>, at: Time },
+    /// Weights were moved to these, by these numbers; and the law that goes on from job to job, if it has changed.
+    WeightsMoved { changes: Vec<WeightChange>, law: Option<LawState>, at: Time },
     /// An allocation will be asked for.
     AllocationIntended { allocation: AllocationId, platform: PlatformId, tag: String, at: Time },
     /// It is there.
@@ -110,6 +114,7 @@ impl Record {
             | Record::TasksReopened { at, .. }
             | Record::Reported { at, .. }
             | Record::BesideMeasured { at, .. }
+            | Record::WeightsMoved { at, .. }
             | Record::AllocationIntended { at, .. }
             | Record::AllocationSubmitted { at, .. }
             | Record::AllocationUnknown { at, .. }

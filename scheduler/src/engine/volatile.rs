@@ -13,7 +13,7 @@ use super::{
     quotas::Divided,
     scaling::Watch,
     standby::Parked,
-    weights::WeightHistory,
+    weight_history::Noted,
 };
 use crate::{
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
@@ -73,8 +73,8 @@ pub struct Volatile {
     pub guide: Guide,
     /// When there is to be another one.
     pub guiding: Guiding,
-    /// How weights came about.
-    pub weights: WeightHistory,
+    /// Which weights were written down.
+    pub weights: Noted,
     /// Allocations that are to be asked of each platform in this step, once they were placed.
     pub placed: Option<BTreeMap<PlatformId, u64>>,
     /// Of each job that waited when allocations were placed: the serving counter when it was last given out, and since

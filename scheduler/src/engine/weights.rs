@@ -4,23 +4,16 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    quotas::{Cell, Kind, Quotas, Row},
+    quotas::{Cell, Quotas, Row},
     views::Reader,
+    weight_history::WeightChange,
 };
 use crate::{
     ids::PlatformId,
-    policy::{
-        distribution::{Distribution, Weights},
-        none_or,
-    },
+    policy::{distribution::Distribution, none_or},
     resources::Resources,
     time::{Span, Time},
 };
-
-/// Changes that are remembered.
-const N_CHANGES_MAX: usize = 200;
-/// Weights that move by less, all together, are no change.
-const LEAST_MOVE: f64 = 0.05;
 
 /// What is meant for which platform.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -32,7 +25,7 @@ pub struct WeightsView {
     pub last_end: Option<Span>,
     /// A row of weights for each kind of task.
     pub kinds: Vec<KindView>,
-    /// How weights have moved since the manager's start, the last times, oldest first.
+    /// How weights have moved, the last times, oldest first.
     pub history: Vec<WeightChange>,
 }
 
@@ -77,63 +70,6 @@ pub struct WeightView {
     pub is_late: bool,
 }
 
-/// Weights have moved.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct WeightChange {
-    /// When.
-    pub at: Time,
-    /// What they were moved to, and by which numbers.
-    pub kind: KindView,
-}
-
-/// The last changes, oldest first, and what they led to.
-#[derive(Clone, Debug, Default)]
-pub struct WeightHistory {
-    changes: std::collections::VecDeque<WeightChange>,
-    /// Of each kind, the weights that were noted last and the platforms that they are of.
-    noted: Vec<(Kind, Weights, Vec<PlatformId>)>,
-}
-
-impl WeightHistory {
-    /// The changes, oldest first.
-    pub fn changes(&self) -> impl DoubleEndedIterator<Item = &WeightChange> {
-        self.changes.iter()
-    }
-
-    /// Notes what differs from what was noted last. `name`: of a platform.
-    pub fn note(&mut self, quotas: &Quotas, now: Time, name: &dyn Fn(PlatformId) -> String) {
-        let noted = std::mem::take(&mut self.noted);
-        for row in &quotas.rows {
-            let known = noted.iter().find(|(kind, ..)| *kind == row.kind);
-            let before = |column: usize| {
-                let (_, weights, platforms) = known?;
-                let place = platforms.iter().position(|held| *held == quotas.platforms[column])?;
-                weights.shares().get(place).copied()
-            };
-            let shares = row.weights.shares().iter().enumerate();
-            let moved: f64 = shares.map(|(n, share)| (share - before(n).unwrap_or(0.0)).abs()).sum();
-            let is_change = known.is_none() || moved / 2.0 >= LEAST_MOVE;
-            if is_change {
-                let mut kind = view(quotas, row, now, name);
-                kind.platforms.iter_mut().enumerate().for_each(|(n, one)| one.before = before(n));
-                self.remember(WeightChange { at: now, kind });
-            }
-            self.noted.push(match known.filter(|_| !is_change) {
-                Some(known) => known.clone(),
-                None => (row.kind.clone(), row.weights.clone(), quotas.platforms.clone()),
-            });
-        }
-    }
-
-    fn remember(&mut self, change: WeightChange) {
-        if self.changes.len() >= N_CHANGES_MAX {
-            self.changes.pop_front();
-        }
-        self.changes.push_back(change);
-    }
-}
-
 impl Reader<'_> {
     /// All weights that there are.
     pub(super) fn weights(&self) -> WeightsView {
@@ -145,7 +81,7 @@ impl Reader<'_> {
             policy: none_or::to_word(law).to_owned(),
             last_end: is_known.then_some(Span::from_secs_f64(quotas.last_end_s)),
             kinds: quotas.rows.iter().map(|row| view(quotas, row, self.now, &name)).collect(),
-            history: self.volatile.weights.changes().cloned().collect(),
+            history: self.durable.weights().changes().cloned().collect(),
         }
     }
 
@@ -154,7 +90,7 @@ impl Reader<'_> {
     }
 }
 
-fn view(quotas: &Quotas, row: &Row, now: Time, name: &dyn Fn(PlatformId) -> String) -> KindView {
+pub(super) fn view(quotas: &Quotas, row: &Row, now: Time, name: &dyn Fn(PlatformId) -> String) -> KindView {
     let cells = row.cells.iter().zip(row.weights.shares()).zip(&quotas.platforms);
     let platform = |((cell, weight), id): ((&Cell, &f64), &PlatformId)| WeightView {
         platform: name(*id),

@@ -16,17 +16,22 @@ use scheduler::{
         declared::{Declared, JobType},
         interface::{PlatformMode, ScalingWay},
         neighbours::{Beside, Company},
+        quotas::{Kind, LawState},
         record::{Blamed, CancelCause, DrainCause, FailedAttempt, Record, Verdict},
         scaling::{Provider, Ratio, ScalingChange},
         settings::Settings,
+        weight_history::{WeightCause, WeightChange},
+        weights::{KindView, WeightView},
     },
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
     policy::{
         Policies,
         allocation::Allocation,
+        distribution::{LoadAndError, WeightMatrix, Weights},
         scaling::{Seen, Why},
     },
     ranges::TaskSet,
+    resources::Resources,
     results::{FailureKind, TaskOutput, Usage},
     time::{Span, Time},
 };
@@ -101,6 +106,7 @@ fn history() -> Vec<Record> {
         policies_set(at),
         profile_declared(at),
         beside_measured(at),
+        weights_moved(at),
         ended(3),
         reported(
             2,
@@ -134,7 +140,7 @@ fn all_failures() -> [(u64, FailureKind); 10] {
 }
 
 /// Kinds of records.
-pub(super) const N_KINDS: usize = 26;
+pub(super) const N_KINDS: usize = 27;
 
 /// Where a kind of record is among all of them: one that is new has no place until it is given one here,
 /// and then the golden store lacks it.
@@ -166,6 +172,7 @@ pub(super) fn place(record: &Record) -> usize {
         Record::PlatformScaled { .. } => 23,
         Record::RatiosFound { .. } => 24,
         Record::RatiosRestored { .. } => 25,
+        Record::WeightsMoved { .. } => 26,
     }
 }
 
@@ -173,6 +180,41 @@ fn beside_measured(at: Time) -> Record {
     let beside = |company, n| Beside { application: "montage".into(), company, n, wall_us: 7_000_000 };
     let beside = vec![beside(Company::Nobody, 1), beside(Company::Full(vec!["blast".into()]), 2)];
     Record::BesideMeasured { platform: PlatformId(1), beside, at }
+}
+
+/// Weights of an application on two platforms, and a law that has seen two jobs.
+pub(super) fn weights_moved(at: Time) -> Record {
+    let weight = |platform: &str, weight: f64| WeightView {
+        platform: platform.into(),
+        weight,
+        before: Some(0.5),
+        n_left: 3,
+        n_slots: 4,
+        mean: Some(Span::from_secs(7)),
+        guess: None,
+        error_rate: 0.25,
+        rate: Some(0.5),
+        is_late: false,
+    };
+    let platforms = vec![weight("here", 0.75), weight("there", 0.25)];
+    let kind = Kind { application: "blast".into(), needs: Resources::cores(1) };
+    let (application, needs) = (kind.application.clone(), kind.needs.clone());
+    let causes = vec![
+        WeightCause::First,
+        WeightCause::Platforms { before: vec!["here".into()] },
+        WeightCause::Slots { platform: "here".into(), before: 2 },
+        WeightCause::Mean { platform: "here".into(), before: None },
+        WeightCause::Errors { platform: "there".into(), before: 0.125 },
+        WeightCause::Load { queued: vec![("here".into(), 9)], threshold: 4.5 },
+        WeightCause::Work { before: 8 },
+    ];
+    let change = WeightChange { at, kind: KindView { application, needs, n_ready: 6, platforms }, causes };
+    let matrix = WeightMatrix::new(vec![Weights::equal(2)]);
+    let mut law = LoadAndError::new(matrix, 0.125, 4);
+    law.remember(5);
+    let platforms = vec![PlatformId(1), PlatformId(2)];
+    let law = LawState { platforms, kinds: vec![kind], law, last: JobId(2), queued: vec![9, 0] };
+    Record::WeightsMoved { changes: vec![change], law: Some(law), at }
 }
 
 fn scaled(at: Time) -> [Record; 3] {
@@ -248,6 +290,15 @@ fn summary(store: &Store) -> String {
     }
     for change in durable.policy_changes() {
         writeln!(text, "{} set the allocation {:?}", change.by, change.policies.allocation).unwrap();
+    }
+    for change in durable.weights().changes() {
+        let share = |one: &WeightView| format!("{} of {}", one.weight, one.platform);
+        let shares: Vec<String> = change.kind.platforms.iter().map(share).collect();
+        let (name, causes) = (&change.kind.application, &change.causes);
+        writeln!(text, "weights of {name}: {}, by {causes:?}", shares.join(" and ")).unwrap();
+    }
+    if let Some(state) = durable.weights().law() {
+        writeln!(text, "LOAD knows jobs to {}, threshold {}", state.last, state.law.threshold()).unwrap();
     }
     for (application, declared) in durable.declared() {
         let (job_type, times) = (declared.job_type, &declared.times);

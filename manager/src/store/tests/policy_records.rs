@@ -60,6 +60,12 @@ pub(super) fn any_record() -> impl Strategy<Value = Record> {
         }),
         (platform(), prop::collection::vec(beside, 0..3), at())
             .prop_map(|(platform, beside, at)| Record::BesideMeasured { platform, beside, at }),
+        (any::<bool>(), at()).prop_map(|(has_law, at)| match super::golden::weights_moved(at) {
+            Record::WeightsMoved { changes, law, at } => {
+                Record::WeightsMoved { changes, law: law.filter(|_| has_law), at }
+            }
+            other => other,
+        }),
         (words(), at()).prop_map(|(by, at)| {
             let (before, policies) =
                 (Policies::default(), Policies { placement: None, ..Policies::default() });

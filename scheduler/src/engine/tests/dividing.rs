@@ -10,9 +10,11 @@ use crate::{
     engine::{
         declared::{Declared, JobType},
         runtimes::Runtimes,
+        weight_history::{WeightCause, WeightChange},
     },
     ids::PlatformId,
     policy::{Policies, distribution::Distribution},
+    pull::Holdings,
 };
 
 /// Seconds of a task of each application on each platform.
@@ -363,4 +365,86 @@ fn a_ration_is_for_all_jobs_of_a_kind_together() {
     two.scene.take(two.pilots[0]);
     let n_held: u64 = brief.iter().chain([&spoiled]).map(|id| two.held(0, *id).len()).sum();
     assert_eq!(n_held, 4);
+}
+
+impl Two {
+    /// The manager dies and is started again; both pilots come back and say that they hold nothing.
+    fn restart(&mut self) {
+        let (settings, epoch) = (self.scene.engine.settings.clone(), self.scene.engine.volatile.epoch + 1);
+        self.scene.engine = Engine::restore(settings, epoch, self.scene.now, self.scene.records.clone());
+        for name in ["a", "b"] {
+            self.scene.attach(PlatformSpec { name: name.into(), n_pilots_min: 1, ..platform(1, 4) });
+        }
+        for pilot in self.pilots {
+            let asked = self.scene.pull(pilot, Pull { epoch, ..hungry() }).and_then(|answer| answer.resync);
+            let holds = Holdings { asked: asked.unwrap_or(0), tasks: vec![], templates: vec![] };
+            self.scene.pull(pilot, Pull { epoch, holds: Some(holds), is_hungry: false, ..hungry() });
+        }
+        self.scene.wait_awake(2);
+    }
+
+    /// The weights of an application's tasks on the two platforms, in hundredths.
+    fn hundredths(&self, application: &str) -> Option<Vec<u64>> {
+        let rows = &self.scene.engine.volatile.guide.quotas.rows;
+        let row = rows.iter().find(|row| row.kind.application == application)?;
+        Some(row.weights.shares().iter().map(|share| (share * 100.0).round() as u64).collect())
+    }
+
+    fn history(&self) -> Vec<WeightChange> {
+        self.scene.engine.durable().weights().changes().cloned().collect()
+    }
+}
+
+#[test]
+fn how_weights_have_moved_and_why_outlives_the_manager() {
+    let mut two = dividing(Some(Distribution::Adaptive));
+    let first = two.submit_all(&[("docking", 400)]);
+    let expected = vec![80, 20];
+    assert_eq!(two.hundredths("docking"), Some(expected.clone()));
+    let history = two.history();
+    assert_eq!((history.len(), &history[0].causes[..]), (1, &[WeightCause::First][..]));
+    // Attempts fail where it is fast: weights move, no sooner than five seconds after.
+    two.scene.take(two.pilots[0]);
+    for index in two.held(0, first[0]).indices() {
+        two.scene.fail(two.pilots[0], first[0], index, FailureKind::Exit { code: 1 });
+    }
+    two.scene.wait_awake(2);
+    assert_eq!(two.history().len(), 1);
+    two.scene.wait_awake(40);
+    let history = two.history();
+    let causes = &history.last().expect("one").causes;
+    let is_of_errors =
+        |cause: &WeightCause| matches!(cause, WeightCause::Errors { platform, .. } if platform == "a");
+    assert!(history.len() > 1 && causes.iter().any(is_of_errors), "{history:?}");
+    two.restart();
+    assert_eq!(two.history()[..history.len()], history);
+    let said = two.scene.explain(Query::ExplainWeight("docking".into()));
+    assert!(said.iter().any(|reason| matches!(reason, Reason::WeightMoved { .. })), "{said:?}");
+}
+
+#[test]
+fn what_loads_have_moved_outlives_the_manager() {
+    let mut two = dividing(Some(Distribution::Adaptive2016));
+    let initial = vec![80, 20];
+    two.submit_all(&[("docking", 100)]);
+    assert_eq!(two.hundredths("docking"), Some(initial.clone()));
+    two.submit_all(&[("docking", 100)]);
+    let moved = two.hundredths("docking").expect("a row");
+    assert_ne!(moved, initial, "160 wait where 100 are a job's mean");
+    two.scene.wait_awake(31);
+    let log = two.scene.engine.durable().weights();
+    assert_eq!(log.law(), two.scene.engine.volatile.guide.quotas.law.as_ref());
+    let causes: Vec<WeightCause> = two.history().into_iter().flat_map(|change| change.causes).collect();
+    assert!(
+        causes.iter().any(|cause| matches!(cause, WeightCause::Load { threshold: 100.0, .. })),
+        "{causes:?}"
+    );
+    two.restart();
+    assert_eq!(two.hundredths("docking"), Some(moved), "nothing has come since");
+    // What comes next goes on from there.
+    two.submit_all(&[("search", 10)]);
+    assert_eq!(
+        two.scene.engine.volatile.guide.quotas.law.as_ref().map(|state| state.law.threshold()),
+        Some(70.0)
+    );
 }

@@ -101,7 +101,7 @@ fn cores_that_stand_for_more_since_are_not_forgotten() {
     two.scene.engine.volatile.note_raised(platform);
     let weight = |guide: &Guide| {
         let law = guide.quotas.law.as_ref().expect("it has a state");
-        law.matrix().row(0).shares()[guide.quotas.column(platform).expect("it takes part")]
+        law.law.matrix().row(0).shares()[guide.quotas.column(platform).expect("it takes part")]
     };
     let without = question.answer();
     two.scene.guided(without.clone());

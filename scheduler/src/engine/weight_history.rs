@@ -1,0 +1,229 @@
+//! How weights have moved, and why: kept in the store.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    quotas::{Kind, LawState, Quotas, Row},
+    weights::{KindView, WeightView, view},
+};
+use crate::{
+    ids::PlatformId,
+    policy::distribution::Weights,
+    time::{Span, Time},
+};
+
+/// Changes that are remembered.
+const N_CHANGES_MAX: usize = 200;
+/// Weights that move by less, all together, are no change.
+const LEAST_MOVE: f64 = 0.05;
+/// Weights of a kind are written down no more often than this, and so is a law's state.
+const EVERY: Span = Span::from_secs(5);
+/// Times and parts of failures that differ by less, the times in proportion, moved nothing.
+const LEAST_CAUSE: f64 = 0.05;
+
+/// Weights have moved.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WeightChange {
+    /// When.
+    pub at: Time,
+    /// What they were moved to, and by which numbers.
+    pub kind: KindView,
+    /// What differs from when they were noted last.
+    #[serde(default)]
+    pub causes: Vec<WeightCause>,
+}
+
+/// Something that weights are made of differs from when they were noted last.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "cause", rename_all = "kebab-case")]
+pub enum WeightCause {
+    /// They are the first of their kind.
+    First,
+    /// Pilots take part on other platforms.
+    Platforms {
+        /// On which they did before.
+        before: Vec<String>,
+    },
+    /// More tasks can run at a time, or fewer.
+    Slots {
+        /// Where.
+        platform: String,
+        /// How many could.
+        before: u64,
+    },
+    /// A task takes another time, or it was not known.
+    Mean {
+        /// Where.
+        platform: String,
+        /// How long it took.
+        before: Option<Span>,
+    },
+    /// More attempts fail, or fewer.
+    Errors {
+        /// Where.
+        platform: String,
+        /// The part of them that failed.
+        before: f64,
+    },
+    /// Paper 003's LOAD, or its ERROR: what waits on platforms is compared with the mean size of a job.
+    Load {
+        /// Tasks that waited on each platform or were held there.
+        queued: Vec<(String, u64)>,
+        /// The mean size of the last jobs.
+        threshold: f64,
+    },
+    /// More waits, or less.
+    Work {
+        /// Tasks that were ready.
+        before: u64,
+    },
+}
+
+/// What the records tell of weights.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct WeightLog {
+    changes: VecDeque<WeightChange>,
+    law: Option<LawState>,
+}
+
+impl WeightLog {
+    /// The last changes, oldest first.
+    pub fn changes(&self) -> impl DoubleEndedIterator<Item = &WeightChange> {
+        self.changes.iter()
+    }
+
+    /// The law that went on from job to job last.
+    pub fn law(&self) -> Option<&LawState> {
+        self.law.as_ref()
+    }
+
+    pub(super) fn note(&mut self, changes: &[WeightChange], law: Option<&LawState>) {
+        self.changes.extend(changes.iter().cloned());
+        let n_old = self.changes.len().saturating_sub(N_CHANGES_MAX);
+        self.changes.drain(..n_old);
+        if let Some(law) = law {
+            self.law = Some(law.clone());
+        }
+    }
+
+    fn last_of(&self, kind: &Kind) -> Option<&WeightChange> {
+        let is_of = |view: &KindView| view.application == kind.application && view.needs == kind.needs;
+        self.changes.iter().rev().find(|change| is_of(&change.kind))
+    }
+}
+
+/// What was written down last.
+#[derive(Clone, Debug, Default)]
+pub struct Noted {
+    /// Of each kind that has weights.
+    kinds: Vec<(Kind, Weights, Vec<PlatformId>, Time)>,
+    law_at: Option<Time>,
+}
+
+impl Noted {
+    /// What differs from what was written down last. `name`: of a platform.
+    pub fn moves(
+        &mut self,
+        log: &WeightLog,
+        quotas: &Quotas,
+        now: Time,
+        name: &dyn Fn(PlatformId) -> String,
+    ) -> Vec<WeightChange> {
+        let noted = std::mem::take(&mut self.kinds);
+        let mut changes = Vec::new();
+        for row in &quotas.rows {
+            let known = noted.iter().find(|(kind, ..)| *kind == row.kind);
+            // Of before the manager's start, if it was started meanwhile.
+            let written = if known.is_none() { log.last_of(&row.kind) } else { None };
+            let before = |column: usize| {
+                let id = quotas.platforms[column];
+                match known {
+                    Some((_, weights, platforms, _)) => {
+                        let place = platforms.iter().position(|held| *held == id)?;
+                        weights.shares().get(place).copied()
+                    }
+                    None => Some(find(&written?.kind, &name(id))?.weight),
+                }
+            };
+            let at = known.map(|(.., at)| *at).or(written.map(|change| change.at));
+            let is_change = at.is_none_or(|at| now.since(at) >= EVERY && has_moved(row, &before));
+            if is_change {
+                let mut kind = view(quotas, row, now, name);
+                kind.platforms.iter_mut().enumerate().for_each(|(n, one)| one.before = before(n));
+                let causes = causes(log.last_of(&row.kind), &kind, quotas, name);
+                changes.push(WeightChange { at: now, kind, causes });
+            }
+            self.kinds.push(match known.filter(|_| !is_change) {
+                Some(known) => known.clone(),
+                None => (row.kind.clone(), row.weights.clone(), quotas.platforms.clone(), now),
+            });
+        }
+        changes
+    }
+
+    /// The law's state, if it is to be written down: what comes of it later is made again from the jobs since.
+    pub fn law<'q>(&mut self, log: &WeightLog, quotas: &'q Quotas, now: Time) -> Option<&'q LawState> {
+        let is_due = self.law_at.is_none_or(|at| now.since(at) >= EVERY);
+        let law = quotas.law.as_ref().filter(|law| is_due && log.law() != Some(law))?;
+        self.law_at = Some(now);
+        Some(law)
+    }
+}
+
+fn has_moved(row: &Row, before: &dyn Fn(usize) -> Option<f64>) -> bool {
+    let shares = row.weights.shares().iter().enumerate();
+    let moved: f64 = shares.map(|(n, share)| (share - before(n).unwrap_or(0.0)).abs()).sum();
+    moved / 2.0 >= LEAST_MOVE
+}
+
+fn find<'v>(kind: &'v KindView, platform: &str) -> Option<&'v WeightView> {
+    kind.platforms.iter().find(|one| one.platform == platform)
+}
+
+/// What the new weights are made of and the last ones were not.
+fn causes(
+    last: Option<&WeightChange>,
+    kind: &KindView,
+    quotas: &Quotas,
+    name: &dyn Fn(PlatformId) -> String,
+) -> Vec<WeightCause> {
+    let Some(last) = last.map(|change| &change.kind) else { return vec![WeightCause::First] };
+    let names = |kind: &KindView| kind.platforms.iter().map(|one| one.platform.clone()).collect::<Vec<_>>();
+    if names(last) != names(kind) {
+        return vec![WeightCause::Platforms { before: names(last) }];
+    }
+    let mut causes = Vec::new();
+    for (before, now) in last.platforms.iter().zip(&kind.platforms) {
+        let platform = || now.platform.clone();
+        if before.n_slots != now.n_slots {
+            causes.push(WeightCause::Slots { platform: platform(), before: before.n_slots });
+        }
+        if is_other_time(before.mean, now.mean) {
+            causes.push(WeightCause::Mean { platform: platform(), before: before.mean });
+        }
+        if (before.error_rate - now.error_rate).abs() >= LEAST_CAUSE {
+            causes.push(WeightCause::Errors { platform: platform(), before: before.error_rate });
+        }
+    }
+    if let Some(state) = &quotas.law {
+        let queued = state.platforms.iter().map(|id| name(*id)).zip(state.queued.iter().copied()).collect();
+        causes.push(WeightCause::Load { queued, threshold: state.law.threshold() });
+    } else if last.n_ready != kind.n_ready {
+        causes.push(WeightCause::Work { before: last.n_ready });
+    }
+    causes
+}
+
+fn is_other_time(before: Option<Span>, now: Option<Span>) -> bool {
+    match (before, now) {
+        (Some(before), Some(now)) => {
+            let (before, now) = (before.as_secs_f64(), now.as_secs_f64());
+            (before - now).abs() >= LEAST_CAUSE * before.max(now)
+        }
+        (before, now) => before != now,
+    }
+}
