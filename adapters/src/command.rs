@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+pub use scheduler::engine::interface::QueueLoad;
 use scheduler::{resources::Resources, time::Span};
 
 /// The platform's own id of an allocation.
@@ -105,19 +106,6 @@ pub struct Queue {
     pub walltime_max: Option<Span>,
     /// Kinds of nodes: how many there are of each, and what one has.
     pub nodes: Vec<(u32, Resources)>,
-}
-
-/// How busy a platform is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct QueueLoad {
-    /// Cores that nobody uses.
-    pub free_cores: u64,
-    /// Cores that it has and that work.
-    pub cores: u64,
-    /// Jobs of anybody that wait.
-    pub n_waiting: u64,
-    /// Cores that they wait for.
-    pub waiting_cores: u64,
 }
 
 /// What an answer means when it is not what was asked for.

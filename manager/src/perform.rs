@@ -50,6 +50,7 @@ impl Performer {
                 }
                 Effect::Cancel { platform, batch_ids } => self.order(Order::Cancel { platform, batch_ids }),
                 Effect::List { platform } => self.order(Order::List { platform }),
+                Effect::Load { platform } => self.order(Order::Load { platform }),
                 Effect::Scale { platform, ratio, former } => {
                     self.order(Order::Scale { platform, ratio, former });
                 }

@@ -12,7 +12,7 @@ use adapters::{
 use profiles::site::{Reach, Site};
 use scheduler::{
     engine::{
-        interface::SubmitOutcome,
+        interface::{QueueLoad, SubmitOutcome},
         scaling::{FoundProvider, Provider, Ratio, ScaleTrouble},
     },
     resources::Resources,
@@ -250,6 +250,17 @@ impl Place {
         let Some(adapter) = &self.adapter else { return Err("no adapter".to_owned()) };
         let output = self.run(adapter.list(tag_prefix)).await.map_err(|error| error.to_string())?;
         adapter.read_list(&output).map_err(|error| error.to_string())
+    }
+
+    /// How busy it is; `None` where nobody waits, or it does not know.
+    ///
+    /// # Errors
+    /// No answer, or one of an unknown form, in words.
+    pub async fn load(&self) -> Result<Option<QueueLoad>, String> {
+        let asks = self.adapter.as_ref().and_then(|adapter| Some((adapter, adapter.load()?)));
+        let Some((adapter, command)) = asks else { return Ok(None) };
+        let output = self.run(command).await.map_err(|error| error.to_string())?;
+        adapter.read_load(&output).map(Some).map_err(|error| error.to_string())
     }
 
     /// Takes allocations away.

@@ -43,6 +43,8 @@ pub(crate) enum Order {
     Cancel { platform: PlatformId, batch_ids: Vec<String> },
     /// List all of ours.
     List { platform: PlatformId },
+    /// Ask how busy it is.
+    Load { platform: PlatformId },
     /// Have a cloud's hosts stand for other numbers of vCPUs.
     Scale { platform: PlatformId, ratio: Option<Ratio>, former: Vec<Provider> },
     /// The manager was shut down: when all before is done, leave nothing there. `done` is dropped then.
@@ -56,6 +58,7 @@ impl Order {
             | Order::Submit { platform, .. }
             | Order::Cancel { platform, .. }
             | Order::List { platform }
+            | Order::Load { platform }
             | Order::Scale { platform, .. } => Some(*platform),
             Order::Leave { .. } => None,
         }
@@ -98,6 +101,7 @@ pub(crate) async fn dispatch(mut orders: mpsc::UnboundedReceiver<Order>) {
             Order::Submit { platform, .. }
             | Order::Cancel { platform, .. }
             | Order::List { platform }
+            | Order::Load { platform }
             | Order::Scale { platform, .. } => match workers.get(&platform) {
                 Some(worker) => worker.give(order),
                 None => early.push(order),
@@ -142,6 +146,9 @@ async fn work(mut worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>, n_
             // Behind slow answers they pile up; the last of them says what all would.
             Order::List { .. } if n_lists.fetch_sub(1, Ordering::Relaxed) > 1 => None,
             Order::List { platform } => Some(worker.list(platform).await),
+            // A listing that failed and comes again is more urgent than that.
+            Order::Load { .. } if n_lists.load(Ordering::Relaxed) > 0 => None,
+            Order::Load { platform } => worker.load(platform).await,
             Order::Scale { platform, ratio, former } => {
                 let result = worker.place.scale(ratio, &former).await;
                 if let Err(ScaleTrouble::Refused(why) | ScaleTrouble::Unknown(why)) = &result {
@@ -232,6 +239,18 @@ impl Worker {
             seen.collect()
         });
         Event::PlatformListed { platform, asked_at, result }
+    }
+
+    /// How busy the platform is; nothing where it does not know, or does not say.
+    async fn load(&mut self, platform: PlatformId) -> Option<Event> {
+        self.place.ground().await.ok()?;
+        match self.place.load().await {
+            Ok(load) => Some(Event::PlatformLoaded { platform, load: load? }),
+            Err(what) => {
+                tracing::info!(platform = self.spec.name, what, "it does not say how busy it is");
+                None
+            }
+        }
     }
 
     async fn cancel(&mut self, batch_ids: Vec<String>) {

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     engine::{
-        interface::{PlatformMode, ScalingWay},
+        allocation::Because,
+        interface::{PlatformMode, QueueLoad, ScalingWay},
         price::Money,
         scaling::{Ratio, ScalingChange},
     },
@@ -245,8 +246,14 @@ pub enum Reason {
         platform: String,
         wait: Span,
         n_waits: u64,
+        #[serde(default)]
+        load: Option<QueueLoad>,
         mean_end: Option<Span>,
         mean_end_without: Option<Span>,
+    },
+    AskedFor {
+        ago: Span,
+        because: Because,
     },
     Profiling {
         platform: String,
@@ -371,6 +378,7 @@ impl Reason {
             | Reason::WeightMoved { .. }
             | Reason::LeftToOthers { .. }
             | Reason::PlacedWith { .. }
+            | Reason::AskedFor { .. }
             | Reason::NodeMeantFor { .. }
             | Reason::VcpusOfCore { .. }
             | Reason::NotScaled { .. }
@@ -530,6 +538,7 @@ impl Reason {
             | Reason::LeftToOthers { .. }
             | Reason::ShareOf { .. }
             | Reason::PlacedWith { .. }
+            | Reason::AskedFor { .. }
             | Reason::NodeMeantFor { .. }
             | Reason::VcpusOfCore { .. }
             | Reason::NotScaled { .. }

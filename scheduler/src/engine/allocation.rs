@@ -1,5 +1,8 @@
 //! Allocations: batch jobs from intent to end, and what a platform has of them.
 
+use serde::{Deserialize, Serialize};
+
+use super::{interface::QueueLoad, waits::Shape};
 use crate::{
     ids::{PilotId, PlatformId},
     time::{Span, Time},
@@ -49,6 +52,30 @@ pub enum AllocationState {
     Ended(String),
 }
 
+/// From which numbers an allocation was asked for.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Because {
+    /// Allocations that the work at hand wanted there, or the platform's minimum.
+    pub n_wanted: u64,
+    /// How busy the platform was, where it says so.
+    pub load: Option<QueueLoad>,
+    /// What the policy of placement compared, if there was one.
+    pub compared: Option<Compared>,
+}
+
+/// What a policy of placement compared.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Compared {
+    /// Its word.
+    pub policy: String,
+    /// When what waited would have ended on average without one more allocation anywhere; `None`: never.
+    pub without: Option<Span>,
+    /// With one more on each platform: how long that would wait, and when all would end on average.
+    pub with: Vec<(String, Span, Option<Span>)>,
+}
+
 /// An allocation's durable state.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Allocation {
@@ -64,6 +91,8 @@ pub struct Allocation {
     pub cores: u32,
     /// For how long; `None`: without end.
     pub walltime: Option<Span>,
+    /// Why it was asked for, as far as that was written down.
+    pub because: Option<Box<Because>>,
     /// Where it is.
     pub state: AllocationState,
     /// The platform's own id, once known.
@@ -85,6 +114,16 @@ pub struct Allocation {
 }
 
 impl Allocation {
+    /// What its platform's queue may care about.
+    pub fn shape(&self) -> Shape {
+        Shape { cores: self.cores, n_nodes: self.n_nodes, walltime: self.walltime }
+    }
+
+    /// The part of the platform's cores that had to come free for it, where that is known.
+    pub fn shortage(&self) -> Option<f64> {
+        Some(self.because.as_ref()?.load?.shortage(self.cores.into()))
+    }
+
     /// Whether its pilots are wanted: they may come, or are there.
     pub fn is_live(&self) -> bool {
         !matches!(self.state, AllocationState::Leaving(..) | AllocationState::Ended(_))

@@ -16,7 +16,7 @@ use super::{
     policies::{self, PolicyChange},
     record::{Blamed, DrainCause, FailedAttempt, JobResult, Record},
     scaling::Scaled,
-    waits::Waits,
+    waits::{Shape, Waits},
     weight_history::WeightLog,
 };
 use crate::{
@@ -41,8 +41,8 @@ pub struct Durable {
     census: BTreeMap<PlatformId, Census>,
     /// Cores × time that tasks took there, by user.
     used: BTreeMap<PlatformId, BTreeMap<String, Span>>,
-    /// How long its allocations of the present shape have waited.
-    waits: BTreeMap<PlatformId, Waits>,
+    /// How long its allocations of a shape have waited.
+    waits: BTreeMap<(PlatformId, Shape), Waits>,
     policy_changes: Vec<PolicyChange>,
     weights: WeightLog,
     /// How many vCPUs cores stand for, where that was ever another number than one.
@@ -142,9 +142,10 @@ impl Durable {
         &self.facts.neighbours
     }
 
-    /// How long allocations of the platform wait for their first pilot.
+    /// How long allocations of the platform, of the shape that they have now, wait for their first pilot.
     pub fn waits(&self, id: PlatformId) -> Waits {
-        self.waits.get(&id).copied().unwrap_or_default()
+        let shape = self.platforms().get(&id).map(PlatformSpec::shape);
+        shape.and_then(|shape| self.waits.get(&(id, shape))).copied().unwrap_or_default()
     }
 
     /// What was said of applications.
@@ -209,11 +210,7 @@ impl Durable {
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::PlatformAttached { platform, spec, .. } => {
-                let before = Arc::make_mut(&mut self.facts.platforms).insert(*platform, spec.clone());
-                let shape = |spec: &PlatformSpec| (spec.capacity.clone(), spec.n_nodes, spec.walltime);
-                if before.is_some_and(|before| shape(&before) != shape(spec)) {
-                    self.waits.remove(platform);
-                }
+                Arc::make_mut(&mut self.facts.platforms).insert(*platform, spec.clone());
             }
             Record::PlatformModeSet { platform, mode, .. } => _ = self.modes.insert(*platform, *mode),
             Record::PlatformScaled { platform, change } => {
@@ -325,7 +322,7 @@ impl Durable {
 
     fn apply_allocation(&mut self, record: &Record) {
         match record {
-            Record::AllocationIntended { allocation, platform, tag, at } => {
+            Record::AllocationIntended { allocation, platform, tag, because, at } => {
                 let spec = self.platforms().get(platform);
                 let new = Allocation {
                     platform: *platform,
@@ -334,6 +331,7 @@ impl Durable {
                     n_nodes_there: spec.map_or(1, |spec| spec.n_nodes),
                     cores: spec.map_or(0, PlatformSpec::cores_of_allocation),
                     walltime: spec.and_then(|spec| spec.walltime),
+                    because: because.clone(),
                     state: AllocationState::Intended,
                     batch_id: None,
                     intended_at: *at,
@@ -404,8 +402,9 @@ impl Durable {
                 self.pilots.insert(*pilot, new);
                 self.resize_pilot(*pilot);
                 let held = self.allocations.get(allocation).filter(|held| held.is_unused());
-                if let Some(wait) = held.map(|held| born_at.since(held.intended_at)) {
-                    self.waits.entry(platform).or_default().learn(wait);
+                if let Some(held) = held {
+                    let wait = born_at.since(held.intended_at);
+                    self.waits.entry((platform, held.shape())).or_default().learn(wait, held.shortage());
                 }
                 self.with_allocation(*allocation, |held| {
                     held.came.push(*pilot);

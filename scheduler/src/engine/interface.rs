@@ -14,6 +14,7 @@ use super::{
     record::Record,
     scaling::{FoundProvider, Provider, Ratio, ScaleTrouble, ScalingChange},
     views::{AllocationView, JobView, PilotView, PlatformView, StatusView, TaskView},
+    waits::Shape,
     weights::WeightsView,
 };
 use crate::{
@@ -170,6 +171,11 @@ fn one() -> u32 {
 }
 
 impl PlatformSpec {
+    /// What the platform's queue may care about of an allocation.
+    pub fn shape(&self) -> Shape {
+        Shape { cores: self.cores_of_allocation(), n_nodes: self.n_nodes, walltime: self.walltime }
+    }
+
     /// Cores of one allocation, of all its nodes.
     pub fn cores_of_allocation(&self) -> u32 {
         self.capacity.cores.saturating_mul(self.n_nodes)
@@ -202,6 +208,29 @@ pub struct ListedAllocation {
     pub trouble: Option<String>,
     /// Whether that is only that there is no room for it.
     pub lacks_room: bool,
+}
+
+/// How busy a platform is, by its own word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct QueueLoad {
+    /// Cores that nobody uses.
+    pub free_cores: u64,
+    /// Cores that it has and that work.
+    pub cores: u64,
+    /// Jobs of anybody that wait.
+    pub n_waiting: u64,
+    /// Cores that they wait for.
+    pub waiting_cores: u64,
+}
+
+impl QueueLoad {
+    /// The part of all its cores that must come free before so many more can begin behind all that wait; 0: they can
+    /// begin at once.
+    pub fn shortage(&self, n_cores: u64) -> f64 {
+        let missing = self.waiting_cores.saturating_add(n_cores).saturating_sub(self.free_cores);
+        missing as f64 / self.cores.max(1) as f64
+    }
 }
 
 /// How a submission to a platform went.
@@ -328,6 +357,8 @@ pub enum Event {
     AllocationAnswered { allocation: AllocationId, outcome: SubmitOutcome },
     /// A platform's listing, asked for at that time.
     PlatformListed { platform: PlatformId, asked_at: Time, result: Result<Vec<ListedAllocation>, String> },
+    /// How busy a platform is.
+    PlatformLoaded { platform: PlatformId, load: QueueLoad },
     /// The hosts of a cloud, with what they had when they were to be given so many vCPUs a core, or theirs again.
     RatiosAnswered {
         platform: PlatformId,
@@ -570,6 +601,8 @@ pub enum Effect {
     Cancel { platform: PlatformId, batch_ids: Vec<String> },
     /// Ask a platform for all of ours.
     List { platform: PlatformId },
+    /// Ask a platform how busy it is, if it knows.
+    Load { platform: PlatformId },
     /// Have those hosts of a cloud that are known from before stand for so many vCPUs a core, or for as many as before.
     Scale { platform: PlatformId, ratio: Option<Ratio>, former: Vec<Provider> },
     /// Answer this, [`Question::answer`], beside all else; nothing waits for it.

@@ -47,7 +47,7 @@ mod standby;
 #[cfg(test)]
 mod tests;
 mod volatile;
-mod waits;
+pub mod waits;
 pub mod weight_history;
 pub mod weights;
 
@@ -185,6 +185,7 @@ impl Turn<'_> {
             Event::PlatformListed { platform, asked_at, result } => {
                 self.platform_listed(platform, asked_at, result);
             }
+            Event::PlatformLoaded { platform, load } => self.platform_loaded(platform, load),
             Event::RatiosAnswered { platform, asked, result } => {
                 self.ratios_answered(platform, asked, result);
             }

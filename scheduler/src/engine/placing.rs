@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use super::{
     Turn,
-    allocation::AllocationState,
+    allocation::{AllocationState, Compared},
     durable::{Durable, Job},
     interface::{PlatformMode, PlatformSpec},
     limits,
@@ -19,9 +19,10 @@ use crate::{
     ids::{JobId, PilotId, PlatformId},
     policy::{
         distribution::RUNTIME_UNKNOWN_S,
+        none_or,
         placement::pilots::{Outlook, PilotPlacement, Site, Supply, outlook},
     },
-    time::Time,
+    time::{Span, Time},
 };
 
 /// Allocations for a group are placed in about so many lots; more are a lot of several at once.
@@ -132,13 +133,15 @@ impl Turn<'_> {
         }
         if self.volatile.placed.is_none() {
             self.volatile.note_starved(self.now);
-            let placed = Floor::of(self.settings, self.durable, self.volatile, self.now).place(policy);
+            let floor = Floor::of(self.settings, self.durable, self.volatile, self.now);
+            let compared = floor.compared(policy, self.durable);
+            let placed = floor.place(policy);
             for other in placed.keys().filter(|other| **other != id) {
                 self.volatile.arm_platform(*other, self.now);
             }
-            self.volatile.placed = Some(placed);
+            self.volatile.placed = Some((placed, compared));
         }
-        let placed = self.volatile.placed.as_mut().and_then(|placed| placed.remove(&id));
+        let placed = self.volatile.placed.as_mut().and_then(|(placed, _)| placed.remove(&id));
         placed.unwrap_or(0) as usize
     }
 }
@@ -265,6 +268,17 @@ impl Floor {
         supplies.collect()
     }
 
+    /// The same in words that can be kept.
+    fn compared(&self, policy: PilotPlacement, durable: &Durable) -> Option<Compared> {
+        let outlooks = self.outlooks();
+        let without = outlooks.first()?.without.mean_end();
+        let name = |id| durable.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone());
+        let with =
+            |one: &Prospect| (name(one.platform), Span::from_secs_f64(one.wait_s), one.with.mean_end());
+        let policy = none_or::to_word(Some(policy)).to_owned();
+        Some(Compared { policy, without, with: outlooks.iter().map(with).collect() })
+    }
+
     /// What one more allocation would change on each platform where there is work for it: of the most work.
     pub(super) fn outlooks(&self) -> Vec<Prospect> {
         let none = vec![0; self.sites.len()];
@@ -323,13 +337,15 @@ impl Ground {
         let n_at_work = n_live.saturating_sub(n_waiting).saturating_sub(n_idle) as u64;
         let cores_there = (n_at_work as f64 * f64::from(durable.offered(id).cores)).max(1.0);
         let queue = Queue::of(durable, id, now);
+        let load = volatile.load(id, now);
+        let shortage = load.map(|load| load.shortage(spec.cores_of_allocation().into()));
         let state = volatile.platforms.get(&id);
         let is_asked = state.is_some_and(|state| state.is_attached && state.blocked_until <= now);
         let is_failing = state.is_some_and(|state| state.n_failures > 0 || state.unlisted.is_some());
         let n_room = if is_asked { limits::room(durable, id, spec, now).n as u64 } else { 0 };
         Ground {
             id,
-            wait_s: durable.waits(id).mean_s().unwrap_or(0.0).max(queue.oldest_s),
+            wait_s: durable.waits(id).expected_s(shortage, spec.walltime).unwrap_or(0.0).max(queue.oldest_s),
             n_nodes: spec.n_nodes.into(),
             n_room: if is_failing { n_room.min(1) } else { n_room },
             at_work: (n_at_work, held_s(durable, volatile, id) / cores_there),

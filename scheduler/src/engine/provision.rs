@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 
 use super::{
     Turn,
-    allocation::{Allocation, AllocationState},
+    allocation::{Allocation, AllocationState, Because},
     durable::{Durable, Job},
     interface::{
-        Answer, Effect, ListedAllocation, Notice, PlatformMode, PlatformSpec, RequestId, SubmitOutcome,
+        Answer, Effect, ListedAllocation, Notice, PlatformMode, PlatformSpec, QueueLoad, RequestId,
+        SubmitOutcome,
     },
     limits,
     offer::needed,
@@ -76,6 +77,7 @@ impl Turn<'_> {
                 state.listed_at = Some(self.now);
             }
         }
+        self.ask_load(id, &spec);
         if self.volatile.shutdown.is_none() {
             self.drain_idle(id, &spec);
             self.withdraw_unneeded(id, &spec);
@@ -83,6 +85,29 @@ impl Turn<'_> {
         }
         if self.durable.census(id).n_there > 0 {
             self.volatile.arm_platform(id, self.now + spec.poll_interval);
+        }
+    }
+
+    /// Asks how busy the platform is, where that decides something.
+    fn ask_load(&mut self, id: PlatformId, spec: &PlatformSpec) {
+        let is_looked_at = self.durable.census(id).n_there > 0 || !self.volatile.ready.is_empty();
+        if self.policies().placement.is_none() || !is_looked_at {
+            return;
+        }
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        if state.load_asked_at.is_none_or(|at| self.now.since(at) >= spec.poll_interval) {
+            state.load_asked_at = Some(self.now);
+            self.step.effects.push(Effect::Load { platform: id });
+        }
+    }
+
+    pub(super) fn platform_loaded(&mut self, id: PlatformId, load: QueueLoad) {
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let is_news = state.load.is_none_or(|(before, _)| before != load);
+        state.load = Some((load, self.now));
+        if is_news && !self.volatile.ready.is_empty() {
+            self.volatile.placed = None;
+            self.volatile.arm_platform(id, self.now);
         }
     }
 
@@ -183,18 +208,25 @@ impl Turn<'_> {
         };
         let is_failing = self.volatile.platforms.get(&id).is_some_and(|state| state.n_failures > 0);
         let n_max = if is_failing { room.n.min(1) } else { room.n };
-        for _ in 0..wanted.max(missing.div_ceil(n_nodes)).min(n_max) {
-            self.intend_allocation(id);
+        let wanted = wanted.max(missing.div_ceil(n_nodes));
+        let because = Because {
+            n_wanted: wanted as u64,
+            load: self.volatile.load(id, self.now),
+            compared: self.volatile.placed.as_ref().and_then(|(_, compared)| compared.clone()),
+        };
+        for _ in 0..wanted.min(n_max) {
+            self.intend_allocation(id, because.clone());
         }
         if let Some(at) = limits::room(self.durable, id, spec, self.now).more_at {
             self.volatile.arm_platform(id, at);
         }
     }
 
-    fn intend_allocation(&mut self, platform: PlatformId) {
+    fn intend_allocation(&mut self, platform: PlatformId, because: Because) {
         let next = self.durable.allocations().last_key_value().map_or(1, |(last, _)| last.0 + 1);
         let (allocation, tag) = (AllocationId(next), format!("{}{next}", self.settings.tag_prefix()));
-        self.record(Record::AllocationIntended { allocation, platform, tag: tag.clone(), at: self.now });
+        let (because, at) = (Some(Box::new(because)), self.now);
+        self.record(Record::AllocationIntended { allocation, platform, tag: tag.clone(), because, at });
         self.arm_scaling(platform);
         self.step.effects.push(Effect::Submit { platform, allocation, tag });
     }

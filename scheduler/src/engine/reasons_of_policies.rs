@@ -11,7 +11,7 @@ use super::{
 use crate::{
     explain::Reason,
     ids::{AllocationId, JobId, PilotId, PlatformId},
-    policy::{allocation, none_or, placement::pilots::Outlook},
+    policy::{allocation, none_or},
     time::Span,
 };
 
@@ -141,16 +141,14 @@ impl Reader<'_> {
     pub(super) fn placed(&self, platform: PlatformId) -> Option<(u64, Vec<Reason>)> {
         let policy = self.durable.policies(self.settings.policies).placement?;
         let floor = Floor::of(self.settings, self.durable, self.volatile, self.now);
-        let end = |outlook: Outlook| {
-            outlook.mean_end_s.is_finite().then(|| Span::from_secs_f64(outlook.mean_end_s))
-        };
         let reason = |one: Prospect| Reason::PlacedWith {
             policy: none_or::to_word(Some(policy)).to_owned(),
             platform: self.platform_name(one.platform),
             wait: Span::from_secs_f64(one.wait_s),
             n_waits: self.durable.waits(one.platform).n,
-            mean_end: end(one.with),
-            mean_end_without: end(one.without),
+            load: self.volatile.load(one.platform, self.now),
+            mean_end: one.with.mean_end(),
+            mean_end_without: one.without.mean_end(),
         };
         let mut compared = floor.outlooks();
         // The one that is asked for first.
@@ -191,6 +189,10 @@ impl Reader<'_> {
             n_nodes: view.n_nodes,
             why: view.why,
         }];
+        if let Some(because) = &held.because {
+            let asked_ago = self.now.since(held.intended_at);
+            reasons.push(Reason::AskedFor { ago: asked_ago, because: (**because).clone() });
+        }
         if held.is_live() {
             reasons.extend(self.explain_platform(&view.platform)?);
         }

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    allocation::Because,
     declared::Declared,
     interface::{JobRequest, PlatformMode, PlatformSpec},
     neighbours::Beside,
@@ -65,7 +66,14 @@ pub enum Record {
     /// Weights were moved to these, by these numbers; and the law that goes on from job to job, if it has changed.
     WeightsMoved { changes: Vec<WeightChange>, law: Option<LawState>, at: Time },
     /// An allocation will be asked for.
-    AllocationIntended { allocation: AllocationId, platform: PlatformId, tag: String, at: Time },
+    AllocationIntended {
+        allocation: AllocationId,
+        platform: PlatformId,
+        tag: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        because: Option<Box<Because>>,
+        at: Time,
+    },
     /// It is there.
     AllocationSubmitted { allocation: AllocationId, batch_id: String, at: Time },
     /// Whether it is there is not known.

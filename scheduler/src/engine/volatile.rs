@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
+    allocation::Compared,
     by_size::BySize,
     durable::{Durable, Job},
     guide::Guide,
     guiding::Guiding,
-    interface::RequestId,
+    interface::{QueueLoad, RequestId},
     neighbours::{Company, Crew},
     profiling::ProfilingRun,
     quotas::Divided,
@@ -20,7 +21,7 @@ use crate::{
     pull::{Part, PilotCommand},
     ranges::TaskSet,
     resources::Resources,
-    time::Time,
+    time::{Span, Time},
 };
 
 /// Volatile state of everything.
@@ -75,8 +76,8 @@ pub struct Volatile {
     pub guiding: Guiding,
     /// Which weights were written down.
     pub weights: Noted,
-    /// Allocations that are to be asked of each platform in this step, once they were placed.
-    pub placed: Option<BTreeMap<PlatformId, u64>>,
+    /// Allocations that are to be asked of each platform in this step, once they were placed, and what was compared.
+    pub placed: Option<(BTreeMap<PlatformId, u64>, Option<Compared>)>,
     /// Of each job that waited when allocations were placed: the serving counter when it was last given out, and since
     /// when that is so.
     pub starved: BTreeMap<JobId, (u64, Time)>,
@@ -215,6 +216,10 @@ pub struct PlatformState {
     pub timer_at: Option<Time>,
     /// When its listing was last asked for.
     pub listed_at: Option<Time>,
+    /// How busy it is, by its own word, and when it said so.
+    pub load: Option<(QueueLoad, Time)>,
+    /// When it was last asked that.
+    pub load_asked_at: Option<Time>,
     /// Since when more of its allocations wait than there is work for.
     pub unneeded_since: Option<Time>,
     /// What its vCPUs have been like.
@@ -242,7 +247,16 @@ pub enum Timer {
     Grace,
 }
 
+/// What a platform says of how busy it is is not believed for longer.
+const LOAD_LASTS: Span = Span::from_secs(600);
+
 impl Volatile {
+    /// How busy a platform is, if it has said so of late.
+    pub fn load(&self, id: PlatformId, now: Time) -> Option<QueueLoad> {
+        let (load, at) = self.platforms.get(&id)?.load?;
+        (now.since(at) <= LOAD_LASTS).then_some(load)
+    }
+
     /// What is true right after a restart: no leases, pilots not yet heard of, due retries armed.
     pub fn rebuild(durable: &Durable, epoch: u64, now: Time) -> Volatile {
         let mut volatile = Volatile { epoch, now, started_at: now, ..Volatile::default() };

@@ -3,7 +3,14 @@
 use std::fmt;
 
 use super::{Reason, plural};
-use crate::{engine::interface::ScalingWay, policy::matching::Precedence, time::Span};
+use crate::{
+    engine::{
+        allocation::Compared,
+        interface::{QueueLoad, ScalingWay},
+    },
+    policy::matching::Precedence,
+    time::Span,
+};
 
 impl Reason {
     /// The sentences about who gets what, and where.
@@ -49,20 +56,39 @@ impl Reason {
                 f,
                 "{platform} takes none: a task takes {takes} there, and the others have begun all in {others_begin} and take {others_take}"
             ),
-            Reason::PlacedWith { policy, platform, wait, n_waits, mean_end, mean_end_without } => {
+            Reason::PlacedWith { policy, platform, wait, n_waits, load, mean_end, mean_end_without } => {
                 let seen = match n_waits {
-                    0 => "no allocation has come there yet".to_owned(),
+                    0 if load.is_none() => "no allocation has come there yet".to_owned(),
                     n => format!(
-                        "waits there are about {wait}, {n} ha{} come",
-                        if *n == 1 { "s" } else { "ve" }
+                        "waits there are about {wait}, {n} ha{} come{}",
+                        if *n == 1 { "s" } else { "ve" },
+                        load.as_ref().map_or_else(String::new, |load| format!("; {}", busy(load)))
                     ),
                 };
-                let end = |end: &Option<Span>| end.map_or("never".to_owned(), |end| format!("in {end}"));
                 write!(
                     f,
                     "placement ({policy}): with one more allocation on {platform} what waits would end {} on average, without {} ({seen})",
                     end(mean_end),
                     end(mean_end_without)
+                )
+            }
+            Reason::AskedFor { ago, because } => {
+                let n = because.n_wanted;
+                write!(f, "it was asked for {ago} ago, when {n} more {} wanted there", are(n))?;
+                if let Some(load) = &because.load {
+                    write!(f, "; {}", busy(load))?;
+                }
+                let Some(compared) = &because.compared else { return Ok(()) };
+                let with = |(platform, wait, mean_end): &(String, Span, Option<Span>)| {
+                    format!("{} with one on {platform} after {wait}", end(mean_end))
+                };
+                let with: Vec<String> = compared.with.iter().map(with).collect();
+                let Compared { policy, without, .. } = compared;
+                let without = end(without);
+                write!(
+                    f,
+                    "; by placement ({policy}) what waited would have ended on average {}, {without} without",
+                    with.join(", ")
                 )
             }
             Reason::NodeMeantFor { policy, parts } => {
@@ -112,6 +138,24 @@ impl Reason {
 fn part_of_node((application, cores, takes): &(String, u64, Option<Span>)) -> String {
     let takes = takes.map_or_else(String::new, |takes| format!(" (a task takes {takes} in that company)"));
     format!("{cores} core{} for {application}{takes}", plural(*cores))
+}
+
+/// When something ends.
+fn end(end: &Option<Span>) -> String {
+    end.map_or("never".to_owned(), |end| format!("in {end}"))
+}
+
+fn are(n: u64) -> &'static str {
+    if n == 1 { "was" } else { "were" }
+}
+
+/// How busy a platform is.
+fn busy(load: &QueueLoad) -> String {
+    let QueueLoad { free_cores, cores, n_waiting, waiting_cores } = load;
+    format!(
+        "{free_cores} of its {cores} cores are free, {n_waiting} job{} wait for {waiting_cores}",
+        plural(*n_waiting)
+    )
 }
 
 /// What decides between two jobs, each named by whose its things are.

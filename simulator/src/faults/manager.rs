@@ -6,10 +6,10 @@ use scheduler::{
     engine::{
         Engine,
         durable::Durable,
-        interface::{Answer, Effect, Event, Query, RequestId, Step, TaskFilter},
+        interface::{Answer, Effect, Event, Query, QueueLoad, RequestId, Step, TaskFilter},
         record::Record,
     },
-    ids::{JobId, PilotId},
+    ids::{JobId, PilotId, PlatformId},
     pull::PullAnswer,
     ranges::TaskSet,
     time::{Span, Time},
@@ -200,12 +200,28 @@ impl World<'_> {
                 self.after(span, Happening::Arrives { event, epoch: Some(self.manager.epoch) });
                 return Ok(());
             }
+            Effect::Load { platform } => {
+                self.loaded(platform);
+                return Ok(());
+            }
             // No site here is a cloud.
             Effect::Scale { .. } => return Ok(()),
         };
         let span = Span(self.luck.below(200_000));
         self.after(span, Happening::SiteAsked { platform, wish, epoch: self.manager.epoch });
         Ok(())
+    }
+
+    /// A site says how busy it is, or says nothing; of queues of scenarios nobody knows.
+    fn loaded(&mut self, platform: PlatformId) {
+        if self.scene.is_some() || self.luck.one_in(3) {
+            return;
+        }
+        let mut some = || self.luck.below(100);
+        let load = QueueLoad { free_cores: some(), cores: some(), n_waiting: some(), waiting_cores: some() };
+        let span = Span(self.luck.below(5_000_000));
+        let event = Box::new(Event::PlatformLoaded { platform, load });
+        self.after(span, Happening::Arrives { event, epoch: Some(self.manager.epoch) });
     }
 
     fn audit_answer(&mut self, request: RequestId, answer: &Answer) -> Held {
@@ -298,6 +314,7 @@ fn request_of(event: &Event) -> Option<RequestId> {
         | Event::ShutdownAsked { request, .. } => Some(*request),
         Event::AllocationAnswered { .. }
         | Event::PlatformListed { .. }
+        | Event::PlatformLoaded { .. }
         | Event::RatiosAnswered { .. }
         | Event::Guided { .. }
         | Event::TimerFired => None,

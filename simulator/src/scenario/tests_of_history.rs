@@ -83,7 +83,7 @@ fn durable() -> Durable {
         Record::PlatformAttached { platform: PlatformId(2), spec: spec("never"), at: DAY },
         Record::JobAccepted { job: JobId(1), request: request("eve", 7), at: DAY },
         Record::JobAccepted { job: JobId(2), request: request("ada", 5), at: at(2) },
-        Record::AllocationIntended { allocation, platform, tag, at: at(2) },
+        Record::AllocationIntended { allocation, platform, tag, because: None, at: at(2) },
         Record::AllocationSubmitted { allocation, batch_id: "17".into(), at: at(4) },
         registered,
         Record::JobAccepted { job: JobId(3), request: request("bob", 1), at: at(12) },

@@ -181,6 +181,7 @@ impl World {
                     | Effect::Notify(_)
                     | Effect::Cancel { .. }
                     | Effect::List { .. }
+                    | Effect::Load { .. }
                     | Effect::Scale { .. } => {}
                 }
             }

@@ -322,7 +322,10 @@ impl Manager {
                         Effect::Guide(question) => {
                             events.push(Event::Guided { guide: Box::new(question.answer()) });
                         }
-                        Effect::Cancel { .. } | Effect::List { .. } | Effect::Scale { .. } => {}
+                        Effect::Cancel { .. }
+                        | Effect::List { .. }
+                        | Effect::Load { .. }
+                        | Effect::Scale { .. } => {}
                     }
                 }
             }

@@ -13,8 +13,9 @@ use std::{
 use scheduler::{
     engine::{
         Engine,
+        allocation::{Because, Compared},
         declared::{Declared, JobType},
-        interface::{PlatformMode, ScalingWay},
+        interface::{PlatformMode, QueueLoad, ScalingWay},
         neighbours::{Beside, Company},
         quotas::{Kind, LawState},
         record::{Blamed, CancelCause, DrainCause, FailedAttempt, Record, Verdict},
@@ -27,8 +28,9 @@ use scheduler::{
     policy::{
         Policies,
         allocation::Allocation,
-        distribution::{LoadAndError, WeightMatrix, Weights},
+        distribution::{LoadAndError, WeightMatrix},
         scaling::{Seen, Why},
+        table::Table,
     },
     ranges::TaskSet,
     resources::Resources,
@@ -182,6 +184,14 @@ fn beside_measured(at: Time) -> Record {
     Record::BesideMeasured { platform: PlatformId(1), beside, at }
 }
 
+/// Why an allocation was asked for.
+pub(super) fn because() -> Because {
+    let load = QueueLoad { free_cores: 1, cores: 8, n_waiting: 2, waiting_cores: 9 };
+    let with = vec![("here".to_owned(), Span::from_secs(4), Some(Span::from_secs(5)))];
+    let compared = Compared { policy: "tla".into(), without: None, with };
+    Because { n_wanted: 3, load: Some(load), compared: Some(compared) }
+}
+
 /// Weights of an application on two platforms, and a law that has seen two jobs.
 pub(super) fn weights_moved(at: Time) -> Record {
     let weight = |platform: &str, weight: f64| WeightView {
@@ -209,7 +219,7 @@ pub(super) fn weights_moved(at: Time) -> Record {
         WeightCause::Work { before: 8 },
     ];
     let change = WeightChange { at, kind: KindView { application, needs, n_ready: 6, platforms }, causes };
-    let matrix = WeightMatrix::new(vec![Weights::equal(2)]);
+    let matrix = WeightMatrix::of(&Table::new(1, 2, 1.0));
     let mut law = LoadAndError::new(matrix, 0.125, 4);
     law.remember(5);
     let platforms = vec![PlatformId(1), PlatformId(2)];

@@ -37,9 +37,12 @@ pub(super) fn any_record() -> impl Strategy<Value = Record> {
     );
     let provider = (words(), words(), words()).prop_map(|(id, name, ratio)| Provider { id, name, ratio });
     prop_oneof![
-        (allocation(), platform(), words(), at()).prop_map(|(allocation, platform, tag, at)| {
-            Record::AllocationIntended { allocation, platform, tag, at }
-        }),
+        (allocation(), platform(), words(), any::<bool>(), at()).prop_map(
+            |(allocation, platform, tag, is_told, at)| {
+                let because = is_told.then(|| Box::new(super::golden::because()));
+                Record::AllocationIntended { allocation, platform, tag, because, at }
+            }
+        ),
         (allocation(), 0..9_u32, at()).prop_map(|(allocation, n_nodes, at)| Record::AllocationShrunk {
             allocation,
             n_nodes,

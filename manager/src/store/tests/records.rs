@@ -73,7 +73,8 @@ pub(super) fn beginning(n_tasks: u64) -> Vec<Record> {
         let tag = format!("pf{n}");
         let (allocation, platform) = (AllocationId(n), PlatformId(1));
         records.push(job_accepted(n, n_tasks));
-        records.push(Record::AllocationIntended { allocation, platform, tag, at: Time(2) });
+        let because = Some(Box::new(super::golden::because()));
+        records.push(Record::AllocationIntended { allocation, platform, tag, because, at: Time(2) });
         records.push(pilot_registered(n));
     }
     records

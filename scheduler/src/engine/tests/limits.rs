@@ -503,7 +503,7 @@ fn one_that_a_damaged_store_holds_twice_counts_once() {
     durable.apply(&Record::PlatformAttached { platform: PlatformId(1), spec, at: Time(1) });
     for tag in ["a", "b"] {
         let (allocation, platform, tag) = (AllocationId(1), PlatformId(1), tag.to_owned());
-        durable.apply(&Record::AllocationIntended { allocation, platform, tag, at: Time(2) });
+        durable.apply(&Record::AllocationIntended { allocation, platform, tag, because: None, at: Time(2) });
     }
     let census = durable.census(PlatformId(1));
     assert_eq!((census.n_there, core_hours(census.committed())), (1, "2".into()));

@@ -249,3 +249,65 @@ fn how_long_allocations_wait_is_forgotten_with_their_shape() {
     });
     assert_eq!((mean_s(&scene, 1).map(f64::round), mean_s(&scene, 2)), (Some(10.0), None));
 }
+
+impl Scene {
+    /// What the platform says of how busy it is, when it is asked.
+    fn loaded(&mut self, platform: u64, load: QueueLoad) {
+        self.say(|_| Event::PlatformLoaded { platform: PlatformId(platform), load });
+    }
+}
+
+#[test]
+fn allocations_go_where_cores_are_free_whatever_was_waited_for_before() {
+    // Waits of before say quick; by its own word the other one has room now, and the first is full for long.
+    let free = QueueLoad { free_cores: 10, cores: 10, n_waiting: 0, waiting_cores: 0 };
+    let full = QueueLoad { free_cores: 0, cores: 10, n_waiting: 40, waiting_cores: 400 };
+    for (loads, expected) in [(None, [2, 0]), (Some([full, free]), [0, 2]), (Some([free, full]), [2, 0])] {
+        let mut scene = placing(Some(PilotPlacement::Tla), [2, 2]);
+        for name in ["quick", "queue"] {
+            let walltime = Some(Span::from_secs(3600));
+            scene.attach(PlatformSpec { name: name.into(), walltime, ..platform(2, 1) });
+        }
+        for (platform, load) in [1, 2].into_iter().zip(loads.into_iter().flatten()) {
+            scene.loaded(platform, load);
+        }
+        let id = scene.submit(job(2));
+        // Both have a new shape, of which nothing was learned: without a word of theirs they are alike.
+        assert_eq!(asked(&scene), expected, "{loads:?}");
+        let wanted = if expected[0] > 0 { PlatformId(1) } else { PlatformId(2) };
+        let all = scene.engine.durable().allocations();
+        let (asked_for, held) = all.iter().rfind(|(_, held)| held.platform == wanted).expect("one");
+        let because = held.because.as_deref().expect("it is written down");
+        assert_eq!((because.load.is_some(), because.n_wanted), (loads.is_some(), 2));
+        let with = &because.compared.as_ref().expect("a policy compared").with;
+        assert_eq!(with.len(), 2, "{with:?}");
+        let told = scene.explain(Query::ExplainAllocation(*asked_for));
+        let told: Vec<String> = told.iter().map(ToString::to_string).collect();
+        let says = |words: &str| told.iter().any(|line| line.contains(words));
+        assert!(says("2 more were wanted there") && says("by placement (tla)"), "{told:#?}");
+        assert_eq!(says("10 of its 10 cores are free, 0 jobs wait for 0"), loads.is_some(), "{told:#?}");
+        scene.change(id, JobChange::Cancel(None));
+    }
+}
+
+#[test]
+fn how_long_allocations_wait_is_learned_by_their_shape() {
+    let mut scene = placing(Some(PilotPlacement::Tla), [2, 2]);
+    let n_known = |scene: &Scene| scene.engine.durable().waits(PlatformId(1)).n;
+    let spec = |n_cores| PlatformSpec { name: "quick".into(), ..platform(2, n_cores) };
+    assert_eq!(n_known(&scene), 1);
+    scene.attach(spec(4));
+    assert_eq!(n_known(&scene), 0, "of such nothing is known");
+    scene.attach(spec(1));
+    assert_eq!(n_known(&scene), 1, "of those of before it still is");
+}
+
+#[test]
+fn platforms_are_asked_how_busy_they_are_where_that_decides_something() {
+    let n_asked = |scene: &Scene| scene.effects.iter().filter(|e| matches!(e, Effect::Load { .. })).count();
+    for (placement, expected) in [(None, 0), (Some(PilotPlacement::Tla), 2)] {
+        let mut scene = placing(placement, [2, 2]);
+        scene.submit(job(2));
+        assert_eq!(n_asked(&scene), expected, "{placement:?}");
+    }
+}

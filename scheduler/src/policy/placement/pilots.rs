@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{super::none_or::Worded, tla::ROUNDING};
+use crate::time::Span;
 
 /// The policies of this layer, by their words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +61,13 @@ pub struct Outlook {
     pub mean_end_s: f64,
     /// When the last one ends, in seconds from now.
     pub last_end_s: f64,
+}
+
+impl Outlook {
+    /// When they end on average; `None`: never.
+    pub fn mean_end(&self) -> Option<Span> {
+        self.mean_end_s.is_finite().then(|| Span::from_secs_f64(self.mean_end_s))
+    }
 }
 
 /// So many seconds of work, done by these from when each is free. All at infinity if nobody ever is.

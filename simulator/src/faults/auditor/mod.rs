@@ -308,7 +308,7 @@ impl Auditor {
         match record {
             Record::JobAccepted { job, request, .. } => self.accepted(*job, request)?,
             Record::PlatformAttached { .. } | Record::PlatformModeSet { .. } => self.allowed(record),
-            Record::AllocationIntended { allocation, platform, tag, at } => {
+            Record::AllocationIntended { allocation, platform, tag, at, .. } => {
                 self.tags.insert(*allocation, tag.clone());
                 self.usage.asked_for(*allocation, *platform);
                 self.asked_for(*platform, *at)?;

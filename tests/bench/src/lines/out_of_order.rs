@@ -217,6 +217,7 @@ pub(super) fn answer(step: Step) -> Result<Answer, Trouble> {
         Effect::Submit { .. }
         | Effect::Cancel { .. }
         | Effect::List { .. }
+        | Effect::Load { .. }
         | Effect::Scale { .. }
         | Effect::Guide(_)
         | Effect::Notify(_) => None,
