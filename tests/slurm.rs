@@ -32,6 +32,22 @@ fn a_sweep_runs_in_batch_jobs() {
 }
 
 #[test]
+fn what_slurm_says_of_its_load_is_compared_where_pilots_are_placed() {
+    let Some(mut scene) = start() else { return };
+    scene.sandbox.ok(&["policies", "set", "placement", "tla"]);
+    let go = scene.sandbox.path().join("go");
+    scene.write_job(&format!("until [ -e {} ]; do sleep 0.05; done", go.display()));
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+    scene.until_executed(4);
+    let busy = || scene.sandbox.ok(&["explain", "platform", "cluster"]);
+    until("it says how busy it is", || busy().contains(" cores are free, 0 jobs wait for 0"));
+    let why = scene.sandbox.ok(&["explain", "allocation", "1"]);
+    assert!(why.contains("by placement (tla) what waited would have ended on average"), "{why}");
+    scene.sandbox.write("go", "");
+    scene.ends_well(0);
+}
+
+#[test]
 fn one_batch_job_has_a_pilot_on_each_of_its_nodes() {
     let sandbox = Sandbox::new();
     let Some(cluster) = Cluster::start(&sandbox) else { return };
