@@ -8,7 +8,7 @@ mod exchange;
 mod suspects;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     future::pending,
     path::{Path, PathBuf},
     sync::Arc,
@@ -19,7 +19,7 @@ use protocol::pilot::{JoinDocument, RegisterAnswer};
 use scheduler::{
     ids::{JobId, PilotId, TaskId},
     pilot::{Ending, Lane, PilotAction, PilotCore, PilotEvent, PilotLimits},
-    pull::{LeaveReason, PullAnswer},
+    pull::{Effort, LeaveReason, PullAnswer},
     results::{FailureKind, TaskOutput, Usage},
     time::{Span, Time},
 };
@@ -74,6 +74,8 @@ struct Running {
     scratch: Option<PathBuf>,
     resources_bytes: u64,
     time_limit: Option<Span>,
+    /// When it was begun, if its slot was free then.
+    begun_at: Option<Instant>,
 }
 
 struct Driver {
@@ -89,6 +91,8 @@ struct Driver {
     slots: Slots,
     jobs: HashMap<JobId, LearnedJob>,
     running: HashMap<u64, Running>,
+    /// What tasks needed that have ended since the last pull.
+    efforts: BTreeMap<JobId, Effort>,
     tokens: HashMap<TaskId, u64>,
     next_token: u64,
     spool: Spool,
@@ -169,6 +173,7 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         arrival,
         jobs: HashMap::new(),
         running: HashMap::new(),
+        efforts: BTreeMap::new(),
         tokens: HashMap::new(),
         next_token: 1,
         spool,
@@ -359,6 +364,7 @@ impl Driver {
 
     /// Starts a task, or lets it wait for the place of another one.
     fn begin(&mut self, task: TaskId, number: u32, after: Option<TaskId>) -> Option<PilotEvent> {
+        let begun_at = Instant::now();
         let started_us = self.now().0;
         let token = self.next_token;
         self.next_token += 1;
@@ -390,6 +396,7 @@ impl Driver {
             scratch: begun.scratch,
             resources_bytes: job.resources().memory_bytes,
             time_limit: job.time_limit(),
+            begun_at: after.is_none().then_some(begun_at),
         };
         self.running.insert(token, running);
         self.tokens.insert(task, token);
@@ -416,10 +423,22 @@ impl Driver {
         }
     }
 
+    /// Of those that waited in the slot of another one nobody knows how long they took to begin: nothing is said.
+    fn note_effort(&mut self, running: &Running, exit: &Exit) {
+        let Some(begun_at) = running.begun_at else { return };
+        let job = running.task.job;
+        let effort = self.efforts.entry(job).or_insert(Effort { job, n: 0, io_bytes: 0, prepared_us: 0 });
+        let prepared = exit.started.saturating_duration_since(begun_at);
+        effort.n += 1;
+        effort.io_bytes = effort.io_bytes.saturating_add(exit.read_bytes.saturating_add(exit.write_bytes));
+        effort.prepared_us += u64::try_from(prepared.as_micros()).unwrap_or(u64::MAX);
+    }
+
     fn on_exit(&mut self, exit: Exit) {
         let n_running = self.core.n_running();
         let Some(running) = self.running.remove(&exit.token) else { return };
         self.tokens.remove(&running.task);
+        self.note_effort(&running, &exit);
         self.leave(running.place);
         if let Some(folder) = running.scratch {
             self.scratch.remove(folder);

@@ -8,8 +8,8 @@ use protocol::{
 use scheduler::{
     ids::{JobId, PilotId},
     pull::{
-        Bundle, Held, Holdings, LeaveReason, NodeFacts, Part, PilotCommand, Pull, PullAnswer, Registered,
-        Registration, TaskNeeds, Template,
+        Bundle, Effort, Held, Holdings, LeaveReason, NodeFacts, Part, PilotCommand, Pull, PullAnswer,
+        Registered, Registration, TaskNeeds, Template,
     },
     ranges::TaskSet,
     resources::Resources,
@@ -71,6 +71,7 @@ fn pull() -> PullRequest {
         report: Some(report()),
         holds: Some(Holdings { asked: 8, tasks: vec![held], templates: vec![JobId(1)] }),
         running: vec![(JobId(1), TaskSet::from(30..34))],
+        efforts: vec![Effort { job: JobId(1), n: 4, io_bytes: 1 << 30, prepared_us: 900 }],
         is_hungry: true,
         wait: Span::from_secs(25),
         session_nonce: None,

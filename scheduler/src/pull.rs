@@ -66,6 +66,20 @@ pub struct Holdings {
     pub templates: Vec<JobId>,
 }
 
+/// What tasks of a job that have ended needed beside cores: sums that nothing is decided by but what is expected of others
+/// of their application, so that they are of no report and may be lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Effort {
+    /// The job.
+    pub job: JobId,
+    /// How many tasks.
+    pub n: u64,
+    /// Bytes that they have read from disks and written to them, as the kernel counts.
+    pub io_bytes: u64,
+    /// Microseconds from when it was their turn to when their programs began.
+    pub prepared_us: u64,
+}
+
 /// A pilot reports and asks. Answered at once when there is something to say, else parked.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Pull {
@@ -79,6 +93,9 @@ pub struct Pull {
     pub holds: Option<Holdings>,
     /// What is running now.
     pub running: Vec<(JobId, TaskSet)>,
+    /// What tasks needed that have ended since the last pull.
+    #[serde(default)]
+    pub efforts: Vec<Effort>,
     /// Whether it takes new tasks; false while it drains.
     pub is_hungry: bool,
     /// How long the manager may park this pull; zero: answer at once.

@@ -120,6 +120,7 @@ impl Driver {
             self.reported_at = Instant::now();
         }
         pull.report = report.and_then(|number| self.kept(number));
+        pull.efforts = std::mem::take(&mut self.efforts).into_values().collect();
         let request = PullRequest { pilot: self.pilot, pull };
         let (client, news, session) = (self.client.clone(), self.news.clone(), self.session.clone());
         tokio::spawn(async move {

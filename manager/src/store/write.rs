@@ -214,6 +214,7 @@ pub(super) fn kind(record: &Record) -> &'static str {
         Record::TasksReopened { .. } => "tasks-reopened",
         Record::Reported { .. } => "reported",
         Record::BesideMeasured { .. } => "beside-measured",
+        Record::EffortsMeasured { .. } => "efforts-measured",
         Record::WeightsMoved { .. } => "weights-moved",
         Record::AllocationIntended { .. } => "allocation-intended",
         Record::AllocationSubmitted { .. } => "allocation-submitted",

@@ -13,6 +13,9 @@ pub const COUNTS_AS: u32 = 10;
 const CPU_BOUND: f64 = 0.75;
 /// Takes at least this part of its cores' memory: it is memory-bound.
 const MEMORY_BOUND: f64 = 0.75;
+/// Who moves fewer bytes a second, and is at work for this part of the time at least, waits for cores that others have.
+const IO_BOUND_LEAST: f64 = 262_144.0;
+const AT_WORK: f64 = 0.25;
 
 /// What an application mostly waits for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -37,12 +40,16 @@ impl JobType {
         }
     }
 
-    /// The type that its first tasks show: how busy they kept their cores, and which part of those cores' memory the
-    /// largest took, where that is known. (Paper 003, Algorithm 1, its default branch; the bounds are chosen.)
-    pub fn of(cpu_share: f64, memory_share: Option<f64>) -> JobType {
+    /// The type that its first tasks show: how busy they kept their cores, which part of those cores' memory the largest
+    /// took, and how many bytes a second they moved from disks and to them, where that is known. (Paper 003, Algorithm 1,
+    /// its default branch; the bounds are chosen.)
+    pub fn of(cpu_share: f64, memory_share: Option<f64>, io_rate: Option<f64>) -> JobType {
         match memory_share {
             Some(share) if share >= MEMORY_BOUND => JobType::MemoryBound,
             _ if cpu_share >= CPU_BOUND => JobType::CpuBound,
+            _ if cpu_share >= AT_WORK && io_rate.is_some_and(|rate| rate < IO_BOUND_LEAST) => {
+                JobType::CpuBound
+            }
             _ => JobType::IoBound,
         }
     }
@@ -151,7 +158,16 @@ mod tests {
             (0.74, Some(0.74), JobType::IoBound),
             (0.99, Some(0.75), JobType::MemoryBound),
         ] {
-            assert_eq!(JobType::of(cpu_share, memory_share), expected, "{cpu_share} {memory_share:?}");
+            assert_eq!(JobType::of(cpu_share, memory_share, None), expected, "{cpu_share} {memory_share:?}");
+        }
+        for (cpu_share, io_rate, expected) in [
+            (0.42, Some(10.0), JobType::CpuBound),
+            (0.42, Some(1e6), JobType::IoBound),
+            (0.42, None, JobType::IoBound),
+            (0.99, Some(1e9), JobType::CpuBound),
+            (0.01, Some(0.0), JobType::IoBound),
+        ] {
+            assert_eq!(JobType::of(cpu_share, None, io_rate), expected, "{cpu_share} {io_rate:?}");
         }
     }
 }

@@ -23,6 +23,10 @@ pub struct Experience {
     wall_s_squared: f64,
     cpu_s: f64,
     core_s: f64,
+    /// Tasks that have told what they needed beside cores, and sums of that; they forget as well.
+    efforts: f64,
+    io_bytes: f64,
+    prepared_s: f64,
     /// Attempts, and those of them that failed; they forget as well.
     attempts: f64,
     failures: f64,
@@ -55,6 +59,29 @@ impl Experience {
         self.failures += n_failed as f64;
         self.tries += totals.n as f64 + n_lost;
         self.losses += n_lost;
+    }
+
+    /// Takes in what tasks needed beside cores.
+    pub fn learn_effort(&mut self, n: u64, io_bytes: u64, prepared_us: u64) {
+        let kept = MEMORY / self.efforts.max(MEMORY);
+        for (sum, more) in [
+            (&mut self.efforts, n as f64),
+            (&mut self.io_bytes, io_bytes as f64),
+            (&mut self.prepared_s, prepared_us as f64 / 1e6),
+        ] {
+            *sum = *sum * kept + more;
+        }
+    }
+
+    /// Bytes a second that a task reads from disks and writes to them; `None` where none has told.
+    pub fn io_rate(&self) -> Option<f64> {
+        let wall_s = self.wall_s / self.weight;
+        (self.efforts > 0.0 && wall_s > 0.0).then(|| self.io_bytes / self.efforts / wall_s)
+    }
+
+    /// How long it takes until a task's program has begun; `None` where none has told.
+    pub fn prepared(&self) -> Option<Span> {
+        (self.efforts > 0.0).then(|| Span::from_secs_f64(self.prepared_s / self.efforts))
     }
 
     /// What is known counts for no more than [`MEMORY`] attempts.
@@ -146,6 +173,17 @@ mod tests {
         assert_eq!(known.cpu_share(), Some(0.25), "half of one of two cores");
         assert_eq!(known.error_rate(), Some(0.25), "the platform's failures are not the program's");
         assert_eq!((known.n_done, known.n_failed, known.memory_bytes_max), (3, 1, 3));
+    }
+
+    #[test]
+    fn what_tasks_need_beside_cores_is_known_once_they_tell() {
+        let mut known = Experience::default();
+        known.learn(1, &totals(&[2.0; 10]), &[]);
+        assert_eq!((known.io_rate(), known.prepared()), (None, None));
+        known.learn_effort(5, 50_000_000, 10_000);
+        assert_eq!((known.io_rate(), known.prepared()), (Some(5e6), Some(Span::from_millis(2))));
+        (0..100).for_each(|_| known.learn_effort(100, 0, 0));
+        assert!(known.io_rate().unwrap() < 2.0, "{known:?}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     declared::{Declared, JobType, Known},
+    effort::EffortOf,
     experience::Experience,
     interface::{JobRequest, PlatformSpec},
     neighbours::Neighbours,
@@ -41,18 +42,26 @@ impl Facts {
         self.known(platform, application).runtime_s(&self.platforms.get(&platform)?.name)
     }
 
-    /// The type of an application: as declared, else as its tasks show; and whether it is declared.
+    /// The type of an application: as declared, until as many tasks have shown another one as that counts for; and whether
+    /// it is declared.
     pub fn job_type(&self, application: &str) -> Option<(JobType, bool)> {
-        if let Some(declared) = self.declared.get(application).and_then(|declared| declared.job_type) {
-            return Some((declared, true));
+        let shown = self.shown_type(application);
+        let declared = self.declared.get(application);
+        match declared.and_then(|declared| Some((declared.job_type?, f64::from(declared.counts_as)))) {
+            Some((declared, counts_as)) if shown.is_none_or(|(_, n)| n < counts_as) => Some((declared, true)),
+            _ => shown.map(|(shown, _)| (shown, false)),
         }
+    }
+
+    /// The type that tasks show where most have run, and how many that are.
+    fn shown_type(&self, application: &str) -> Option<(JobType, f64)> {
         let known = self.learned.iter().filter_map(|(id, known)| Some((id, known.get(application)?)));
         let (id, known) = known.max_by(|(_, a), (_, b)| a.n_counted().total_cmp(&b.n_counted()))?;
         let memory_share = self.platforms.get(id).and_then(|spec| {
             let of_core = spec.capacity.memory_bytes.checked_div(spec.capacity.cores.into())?;
             (of_core > 0).then(|| known.memory_bytes_max as f64 / of_core as f64)
         });
-        Some((JobType::of(known.cpu_share()?, memory_share), false))
+        Some((JobType::of(known.cpu_share()?, memory_share, known.io_rate()), known.n_counted()))
     }
 
     /// How many tasks of an application a pilot of so many cores runs well at a time: as throughput grows from one
@@ -73,6 +82,17 @@ impl Facts {
         }
         if let Some(known) = known.get_mut(application) {
             known.learn(cores, &result.totals, &result.failures);
+        }
+    }
+
+    /// What tasks have needed beside cores; of applications that none has succeeded of nothing is kept.
+    pub(super) fn learn_efforts(&mut self, platform: PlatformId, efforts: &[EffortOf]) {
+        let Some(known) = Arc::make_mut(&mut self.learned).get_mut(&platform) else { return };
+        let known = Arc::make_mut(known);
+        for effort in efforts {
+            if let Some(known) = known.get_mut(&effort.application) {
+                known.learn_effort(effort.n, effort.io_bytes, effort.prepared_us);
+            }
         }
     }
 

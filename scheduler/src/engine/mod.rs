@@ -5,6 +5,7 @@
 
 pub mod allocation;
 pub mod durable;
+pub mod effort;
 pub mod experience;
 pub mod fairness;
 pub mod interface;

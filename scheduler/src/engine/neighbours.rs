@@ -25,7 +25,7 @@ const N_COMPANIES_MAX: usize = 64;
 /// What a task takes in a company that was never tried, of what it takes alone.
 const UNTRIED: f64 = 0.99;
 /// What was measured is written down after so long, …
-const KEPT_AFTER: Span = Span::from_secs(10);
+pub(super) const KEPT_AFTER: Span = Span::from_secs(10);
 /// … and of a company that nothing was known of, or in a profiling run: somebody waits for that.
 const NEW_AFTER: Span = Span::from_secs(1);
 /// How many applications may share a node by policies of mapping (the paper's AllCore, TwoApp and FourApp): what others
@@ -233,7 +233,7 @@ impl Volatile {
         }
     }
 
-    fn arm_measured(&mut self, at: Time) {
+    pub(super) fn arm_measured(&mut self, at: Time) {
         if self.measured_due_at.is_none_or(|due_at| at < due_at) {
             if let Some(due_at) = self.measured_due_at.replace(at) {
                 self.timers.remove(&(due_at, Timer::Measured));
@@ -247,6 +247,7 @@ impl Turn<'_> {
     /// What was measured is written down, a record for each platform; whoever maps by it looks again.
     pub(super) fn keep_measured(&mut self) {
         self.volatile.measured_due_at = None;
+        self.keep_efforts();
         let mut by_platform = BTreeMap::<PlatformId, Vec<Beside>>::new();
         for ((platform, application, company), (n, wall_us)) in std::mem::take(&mut self.volatile.measured) {
             by_platform.entry(platform).or_default().push(Beside { application, company, n, wall_us });

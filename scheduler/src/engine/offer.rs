@@ -2,6 +2,8 @@
 
 use super::{
     durable::{Durable, Job, Pilot},
+    experience::Experience,
+    facts::Facts,
     serve::Choice,
     settings::Settings,
     volatile::Volatile,
@@ -28,6 +30,7 @@ pub(super) struct Offer<'a> {
     settings: &'a Settings,
     pub(super) policies: Policies,
     pub(super) pilot: &'a Pilot,
+    facts: &'a Facts,
     now: Time,
     /// What its leases leave.
     free: Resources,
@@ -53,8 +56,9 @@ impl<'a> Offer<'a> {
         let (mut free, free_soon) = (capacity.clone(), capacity.clone());
         free.take(&state.used, 1);
         let policies = durable.policies(settings.policies);
+        let facts = durable.facts();
         let mut offer =
-            Offer { settings, policies, pilot, now, free, free_soon, load: 0.0, longest: Span::ZERO };
+            Offer { settings, policies, pilot, facts, now, free, free_soon, load: 0.0, longest: Span::ZERO };
         let held = || {
             let leases = state.leases.iter();
             leases.filter_map(|(job, tasks)| Some((durable.jobs().get(job)?, tasks.len())))
@@ -152,9 +156,15 @@ impl<'a> Offer<'a> {
             rate: choice.job.rate().unwrap_or(0.0),
             // So a bin of the shortest tasks lasts for the prefetch time.
             transfer_s: self.settings.prefetch.as_secs_f64() / BinPacking::default().c2,
-            environment_s: 0.0,
+            environment_s: self.prepared_s(choice),
             n_sharing: choice.n_fitting.saturating_mul(choice.n_slots),
         })
+    }
+
+    /// Seconds until a program of the job's application has begun on the pilot's platform, as far as is known.
+    fn prepared_s(&self, choice: &Choice<'_>) -> f64 {
+        let known = self.facts.known(self.pilot.platform, &choice.job.request.application).measured;
+        known.and_then(Experience::prepared).map_or(0.0, |span| span.as_secs_f64())
     }
 
     /// Tasks of a packed bundle at most: those of next to no estimate would all fit one bin.

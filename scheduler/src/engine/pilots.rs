@@ -114,6 +114,7 @@ impl Turn<'_> {
         if !self.is_synced(id) {
             return self.ask_for_holdings(request, id);
         }
+        self.note_efforts(id, &pull.efforts);
         let has_report = pull.report.is_some();
         if let Some(report) = pull.report {
             self.take_report(id, report);

@@ -49,6 +49,12 @@ pub struct ExperienceView {
     pub error_rate: Option<f64>,
     /// The largest peak memory of a success, bytes; 0: not known.
     pub memory_bytes_max: u64,
+    /// Bytes a second that a task reads from disks and writes to them, where any has told.
+    #[serde(default)]
+    pub io_rate: Option<f64>,
+    /// How long it takes until a task's program has begun, where any has told.
+    #[serde(default)]
+    pub prepared: Option<Span>,
     /// How many tasks a node runs well at a time, as far as is known.
     #[serde(default)]
     pub degree: u32,
@@ -161,6 +167,8 @@ fn experience(platform: &str, known: &Experience) -> ExperienceView {
         cpu_share: known.cpu_share(),
         error_rate: known.error_rate(),
         memory_bytes_max: known.memory_bytes_max,
+        io_rate: known.io_rate(),
+        prepared: known.prepared(),
         degree: 0,
         beside: Vec::new(),
     }

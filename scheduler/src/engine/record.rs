@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     allocation::Because,
     declared::Declared,
+    effort::EffortOf,
     interface::{JobRequest, PlatformMode, PlatformSpec},
     neighbours::Beside,
     quotas::LawState,
@@ -63,6 +64,8 @@ pub enum Record {
     Reported { pilot: PilotId, seq: u64, results: Vec<JobResult>, at: Time },
     /// What tasks took beside those of others on their nodes.
     BesideMeasured { platform: PlatformId, beside: Vec<Beside>, at: Time },
+    /// What tasks of applications needed there beside cores.
+    EffortsMeasured { platform: PlatformId, efforts: Vec<EffortOf>, at: Time },
     /// Weights were moved to these, by these numbers; and the law that goes on from job to job, if it has changed.
     WeightsMoved { changes: Vec<WeightChange>, law: Option<LawState>, at: Time },
     /// An allocation will be asked for.
@@ -122,6 +125,7 @@ impl Record {
             | Record::TasksReopened { at, .. }
             | Record::Reported { at, .. }
             | Record::BesideMeasured { at, .. }
+            | Record::EffortsMeasured { at, .. }
             | Record::WeightsMoved { at, .. }
             | Record::AllocationIntended { at, .. }
             | Record::AllocationSubmitted { at, .. }

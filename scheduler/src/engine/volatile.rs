@@ -6,6 +6,7 @@ use super::{
     allocation::Compared,
     by_size::BySize,
     durable::{Durable, Job},
+    effort::Efforts,
     guide::Guide,
     guiding::Guiding,
     interface::{QueueLoad, RequestId},
@@ -85,6 +86,8 @@ pub struct Volatile {
     pub profiling: BTreeMap<PlatformId, ProfilingRun>,
     /// Successes beside others that are not written down yet: how many, and their wall time in microseconds.
     pub measured: BTreeMap<(PlatformId, String, Company), (u64, u64)>,
+    /// The same of what they needed beside cores.
+    pub efforts: Efforts,
     /// When they are to be.
     pub measured_due_at: Option<Time>,
     /// What is due when.

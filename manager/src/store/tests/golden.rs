@@ -15,6 +15,7 @@ use scheduler::{
         Engine,
         allocation::{Because, Compared},
         declared::{Declared, JobType},
+        effort::EffortOf,
         interface::{PlatformMode, QueueLoad, ScalingWay},
         neighbours::{Beside, Company},
         quotas::{Kind, LawState},
@@ -109,6 +110,7 @@ fn history() -> Vec<Record> {
         profile_declared(at),
         beside_measured(at),
         weights_moved(at),
+        efforts_measured(at),
         ended(3),
         reported(
             2,
@@ -142,7 +144,7 @@ fn all_failures() -> [(u64, FailureKind); 10] {
 }
 
 /// Kinds of records.
-pub(super) const N_KINDS: usize = 27;
+pub(super) const N_KINDS: usize = 28;
 
 /// Where a kind of record is among all of them: one that is new has no place until it is given one here,
 /// and then the golden store lacks it.
@@ -175,6 +177,7 @@ pub(super) fn place(record: &Record) -> usize {
         Record::RatiosFound { .. } => 24,
         Record::RatiosRestored { .. } => 25,
         Record::WeightsMoved { .. } => 26,
+        Record::EffortsMeasured { .. } => 27,
     }
 }
 
@@ -182,6 +185,12 @@ fn beside_measured(at: Time) -> Record {
     let beside = |company, n| Beside { application: "montage".into(), company, n, wall_us: 7_000_000 };
     let beside = vec![beside(Company::Nobody, 1), beside(Company::Full(vec!["blast".into()]), 2)];
     Record::BesideMeasured { platform: PlatformId(1), beside, at }
+}
+
+/// What tasks needed beside cores.
+pub(super) fn efforts_measured(at: Time) -> Record {
+    let effort = EffortOf { application: "blast".into(), n: 4, io_bytes: 1 << 33, prepared_us: 5000 };
+    Record::EffortsMeasured { platform: PlatformId(1), efforts: vec![effort], at }
 }
 
 /// Why an allocation was asked for.

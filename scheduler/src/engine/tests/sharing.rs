@@ -289,3 +289,39 @@ fn a_pilot_goes_on_with_the_job_that_it_had() {
     }
     assert!(got.iter().any(|(job, _)| *job == better.0), "{got:?}");
 }
+
+#[test]
+fn what_tasks_need_beside_cores_is_learned_from_pulls_and_kept() {
+    use crate::{
+        engine::declared::{Declared, JobType},
+        pull::Effort,
+    };
+
+    let mut two = Two::new(policies(None, Matching::Turns));
+    let [a, _] = two.pilots;
+    let id = two.scene.submit(of_user("ada", "scan", 40));
+    let (_, tasks) = two.scene.take(a).remove(0);
+    // Half at work, half waiting for its disk.
+    let usage = Usage { started_us: 1, wall_us: 4 * SECOND, cpu_us: 2 * SECOND, memory_bytes: 1 };
+    let attempts = set(&tasks).indices().map(|index| (index, 0, usage)).collect();
+    two.scene.report(a, JobReport { successes: Successes::from_attempts(attempts), ..JobReport::new(id) });
+    let told = |scene: &mut Scene, io_bytes| {
+        let efforts = vec![Effort { job: id, n: 4, io_bytes, prepared_us: 8000 }];
+        scene.pull(a, Pull { efforts, ..hungry() });
+        scene.wait_awake(11);
+    };
+    let job_type = |two: &Two| two.scene.engine.durable().facts().job_type("scan");
+    told(&mut two.scene, 16_000);
+    assert_eq!(job_type(&two), Some((JobType::CpuBound, false)), "1 kB/s is not what it waits for");
+    told(&mut two.scene, 1 << 34);
+    assert_eq!(job_type(&two), Some((JobType::IoBound, false)));
+    let learned = two.scene.engine.durable().learned().values().find_map(|known| known.get("scan"));
+    assert_eq!(learned.and_then(|known| known.prepared()), Some(Span::from_millis(2)));
+    // What is said counts for as many tasks as it says.
+    for (counts_as, expected) in [(3, (JobType::IoBound, false)), (5, (JobType::MemoryBound, true))] {
+        let declared = Declared { job_type: Some(JobType::MemoryBound), counts_as, ..Declared::default() };
+        let (application, declared) = ("scan".to_owned(), Some(Box::new(declared)));
+        two.scene.say(|request| Event::DeclareAsked { request, application, declared });
+        assert_eq!(job_type(&two), Some(expected), "{counts_as}");
+    }
+}

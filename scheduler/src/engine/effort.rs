@@ -1,0 +1,59 @@
+//! What tasks need beside cores: disks, and the time until their programs begin. Pilots tell sums with their pulls; they
+//! are written down now and then.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Turn, neighbours::KEPT_AFTER, record::Record};
+use crate::{
+    ids::{PilotId, PlatformId},
+    pull::Effort,
+};
+
+/// Of so many jobs a pull is believed.
+const N_TOLD_MAX: usize = 1000;
+
+/// What tasks of an application have needed on a platform.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct EffortOf {
+    /// Which application.
+    pub application: String,
+    /// How many tasks.
+    pub n: u64,
+    /// Bytes read from disks and written to them.
+    pub io_bytes: u64,
+    /// Microseconds until their programs began.
+    pub prepared_us: u64,
+}
+
+/// Sums that are not written down yet.
+pub type Efforts = BTreeMap<(PlatformId, String), (u64, u64, u64)>;
+
+impl Turn<'_> {
+    /// A pilot tells what tasks have needed.
+    pub(super) fn note_efforts(&mut self, id: PilotId, efforts: &[Effort]) {
+        let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
+        for effort in efforts.iter().take(N_TOLD_MAX).filter(|effort| effort.n > 0) {
+            let Some(job) = self.durable.jobs().get(&effort.job) else { continue };
+            let sums = self.volatile.efforts.entry((platform, job.request.application.clone())).or_default();
+            sums.0 = sums.0.saturating_add(effort.n);
+            sums.1 = sums.1.saturating_add(effort.io_bytes);
+            sums.2 = sums.2.saturating_add(effort.prepared_us);
+            self.volatile.arm_measured(self.now + KEPT_AFTER);
+        }
+    }
+
+    /// They are written down, a record for each platform.
+    pub(super) fn keep_efforts(&mut self) {
+        let mut by_platform = BTreeMap::<PlatformId, Vec<EffortOf>>::new();
+        for ((platform, application), (n, io_bytes, prepared_us)) in
+            std::mem::take(&mut self.volatile.efforts)
+        {
+            by_platform.entry(platform).or_default().push(EffortOf { application, n, io_bytes, prepared_us });
+        }
+        for (platform, efforts) in by_platform {
+            self.record(Record::EffortsMeasured { platform, efforts, at: self.now });
+        }
+    }
+}
