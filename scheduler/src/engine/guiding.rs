@@ -200,7 +200,8 @@ impl Turn<'_> {
         let name = |id| self.durable.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone());
         let (log, quotas) = (self.durable.weights(), &volatile.guide.quotas);
         let changes = volatile.weights.moves(log, quotas, self.now, &name);
-        let law = volatile.weights.law(log, quotas, self.now).cloned();
+        let (law, law_due_at) = volatile.weights.law(log, quotas, self.now);
+        let law = law.cloned();
         if !changes.is_empty() || law.is_some() {
             self.record(Record::WeightsMoved { changes, law, at: self.now });
         }
@@ -209,6 +210,7 @@ impl Turn<'_> {
             let soonest = self.now + volatile.guide.lasts;
             let due_at =
                 volatile.guide.quotas.due_at.into_iter().chain(volatile.next_given_up(self.now)).min();
+            let due_at = due_at.into_iter().chain(law_due_at).min();
             let latest = self.now + LASTS_AT_MOST;
             volatile.arm_guide(due_at.map_or(latest, |at| at.max(soonest).min(latest)));
         }

@@ -157,20 +157,35 @@ impl Noted {
                 let causes = causes(log.last_of(&row.kind), &kind, quotas, name);
                 changes.push(WeightChange { at: now, kind, causes });
             }
-            self.kinds.push(match known.filter(|_| !is_change) {
-                Some(known) => known.clone(),
-                None => (row.kind.clone(), row.weights.clone(), quotas.platforms.clone(), now),
-            });
+            match known {
+                _ if is_change => {
+                    let (kind, weights) = (row.kind.clone(), row.weights.clone());
+                    self.kinds.push((kind, weights, quotas.platforms.clone(), now));
+                }
+                Some(known) => self.kinds.push(known.clone()),
+                // The log knows.
+                None => {}
+            }
         }
         changes
     }
 
     /// The law's state, if it is to be written down: what comes of it later is made again from the jobs since.
-    pub fn law<'q>(&mut self, log: &WeightLog, quotas: &'q Quotas, now: Time) -> Option<&'q LawState> {
-        let is_due = self.law_at.is_none_or(|at| now.since(at) >= EVERY);
-        let law = quotas.law.as_ref().filter(|law| is_due && log.law() != Some(law))?;
+    /// Also when it will be, if not now.
+    pub fn law<'q>(
+        &mut self,
+        log: &WeightLog,
+        quotas: &'q Quotas,
+        now: Time,
+    ) -> (Option<&'q LawState>, Option<Time>) {
+        let is_news = |law: &&LawState| !law.kinds.is_empty() && log.law() != Some(*law);
+        let Some(law) = quotas.law.as_ref().filter(is_news) else { return (None, None) };
+        let due_at = self.law_at.map_or(now, |at| at + EVERY);
+        if due_at > now {
+            return (None, Some(due_at));
+        }
         self.law_at = Some(now);
-        Some(law)
+        (Some(law), None)
     }
 }
 

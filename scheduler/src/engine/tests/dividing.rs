@@ -431,7 +431,7 @@ fn what_loads_have_moved_outlives_the_manager() {
     two.submit_all(&[("docking", 100)]);
     let moved = two.hundredths("docking").expect("a row");
     assert_ne!(moved, initial, "160 wait where 100 are a job's mean");
-    two.scene.wait_awake(31);
+    two.scene.wait_awake(6);
     let log = two.scene.engine.durable().weights();
     assert_eq!(log.law(), two.scene.engine.volatile.guide.quotas.law.as_ref());
     let causes: Vec<WeightCause> = two.history().into_iter().flat_map(|change| change.causes).collect();
