@@ -41,7 +41,7 @@ pub mod question;
 pub mod quotas;
 mod reasons;
 mod reasons_of_policies;
-mod runtimes;
+pub mod runtimes;
 mod serve;
 mod shortlist;
 mod standby;

@@ -19,9 +19,8 @@ use crate::{
 /// Fewer are all weighed.
 const N_READY_MIN: usize = 8;
 
-/// By what matching compares first: priority, share, quota, node, whether it is not the job of before, and how much the
-/// platform should serve the application.
-type Rank = (Reverse<i32>, bool, bool, Standing, bool, Reverse<Score>);
+/// By what matching compares first: priority, share, quota, node, and how much the platform should serve the application.
+type Rank = (Reverse<i32>, bool, bool, Standing, Reverse<Score>);
 
 /// Ready jobs that no other one goes before, on a platform where policies have said something of every one. `None`: all
 /// must be weighed. Pilots that keep cores change the order, so there must be none.
@@ -39,7 +38,6 @@ pub(super) fn shortlist(
     }
     let held = cores_held_if_shared(settings, durable, volatile, platform);
     let node = Remains::of(settings, durable, volatile, id);
-    let previous = volatile.pilots.get(&id).and_then(|state| state.previous);
     let is_over = |user: &String| {
         let held = held.get(user.as_str()).copied().unwrap_or(0);
         guide.share(platform, user).is_some_and(|share| held >= share)
@@ -66,8 +64,7 @@ pub(super) fn shortlist(
         };
         let is_over = *over.get(leases.user?)?;
         let (standing, score) = (*standings.get(row)?, Reverse(*scores.get(row)?));
-        let is_other = previous != Some(*job);
-        let rank = (Reverse(leases.priority), is_over, quota.n_left == 0, standing, is_other, score);
+        let rank = (Reverse(leases.priority), is_over, quota.n_left == 0, standing, score);
         match best.as_ref().map_or(Ordering::Less, |best| rank.cmp(best)) {
             Ordering::Less => {
                 jobs.clear();

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use scheduler::{
-    engine::durable::{Durable, Job},
-    ids::{JobId, PlatformId},
-    policy::Policies,
+    engine::{
+        durable::{Durable, Job},
+        runtimes::Runtimes,
+    },
+    ids::{JobId, PilotId, PlatformId},
     pull::TaskNeeds,
     ranges::TaskSet,
     resources::Resources,
@@ -30,6 +32,8 @@ pub struct Decided {
     pub to: Time,
     /// Whether the task has failed by it.
     pub is_failure: bool,
+    /// The pilot that made it.
+    pub pilot: PilotId,
 }
 
 /// A history, and what of it is played again.
@@ -95,23 +99,29 @@ pub fn of<E>(
         }
         let owner = (users.place(&job.request.user), applications.place(&job.request.application));
         accounts.push(account(accounts.len() as u64, owner, job, &tasks));
-        past.push(past_job(owner, job, &tasks));
+        past.push((past_job(owner, job, &tasks), tasks.iter().map(|task| task.pilot).collect::<Vec<_>>()));
         end = tasks.iter().map(|task| task.to).fold(end, Time::max);
     }
     let Some(begin) = accounts.iter().map(|job| job.submitted).min() else { return Ok(None) };
-    past.iter_mut().zip(&accounts).for_each(|(past, job)| past.job.at = job.submitted.since(begin));
+    past.iter_mut().zip(&accounts).for_each(|((past, _), job)| past.job.at = job.submitted.since(begin));
     let all_pilots = durable.platforms().keys().map(|id| (*id, pilots(durable, *id, end)));
     let all_pilots: Vec<_> = all_pilots.filter(|(_, pilots)| !pilots.is_empty()).collect();
     let those: Vec<PastPilot> = all_pilots.iter().flat_map(|(_, pilots)| pilots.iter().copied()).collect();
     let history = measures::of_history(&accounts, users.0.len(), &those, n_tried_before);
+    let mut platforms: Vec<Platform> =
+        all_pilots.iter().filter_map(|(id, pilots)| platform(durable, *id, pilots)).collect();
+    let ids: Vec<PlatformId> = all_pilots.iter().map(|(id, _)| *id).collect();
+    let past: Vec<PastJob> = past.into_iter().map(|(past, by)| placed(durable, &ids, past, &by)).collect();
+    note_means(durable, &ids, &applications.0, &mut platforms);
+    let policies = durable.policy_changes().last().map(|change| change.policies).unwrap_or_default();
     let scenario = Scenario {
         seed: 1,
-        platforms: all_pilots.iter().filter_map(|(id, pilots)| platform(durable, *id, pilots)).collect(),
+        platforms,
         applications: applications.0.into_iter().map(application).collect(),
         users: users.0,
         lots: Vec::new(),
         past: past.into(),
-        policies: Policies::default(),
+        policies,
         patience: None,
         history: Some(Box::new(history)),
         faults: Faults::default(),
@@ -138,7 +148,31 @@ fn past_job((user, application): (usize, usize), job: &Job, tasks: &[Decided]) -
         retries: 0,
         priority: request.priority,
     };
-    PastJob { job, lengths: Lengths::Each { spans, failed } }
+    PastJob { job, lengths: Lengths::Each { spans, failed, places: [].into() } }
+}
+
+/// With the places of its tasks, if those of all of them are known.
+fn placed(durable: &Durable, ids: &[PlatformId], mut past: PastJob, by: &[PilotId]) -> PastJob {
+    let place = |id: &PilotId| {
+        let platform = durable.pilots().get(id)?.platform;
+        u16::try_from(ids.iter().position(|id| *id == platform)?).ok()
+    };
+    let all: Option<Vec<u16>> = by.iter().map(place).collect();
+    if let (Some(all), Lengths::Each { places, .. }) = (all, &mut past.lengths) {
+        *places = all.into();
+    }
+    past
+}
+
+/// What applications have taken on each platform, as its manager knew it; what has run only elsewhere is guessed as it
+/// was by that.
+fn note_means(durable: &Durable, ids: &[PlatformId], applications: &[String], platforms: &mut [Platform]) {
+    let known = Runtimes::new(durable.facts(), ids);
+    for application in applications {
+        for (platform, mean_s) in platforms.iter_mut().zip(known.guess(application)) {
+            platform.past_means.push(mean_s);
+        }
+    }
 }
 
 fn account(number: u64, owner: (usize, usize), job: &Job, tasks: &[Decided]) -> JobAccount {
@@ -195,6 +229,7 @@ fn platform(durable: &Durable, id: PlatformId, pilots: &[PastPilot]) -> Option<P
         poll_interval: spec.poll_interval,
         speed: 1.0,
         times: Vec::new(),
+        past_means: Vec::new(),
     })
 }
 

@@ -82,6 +82,9 @@ pub struct Platform {
     pub speed: f64,
     /// What applications (by position) take here, where it is not their time over the speed.
     pub times: Vec<(usize, Distribution)>,
+    /// Seconds of a task of each application as it was once, by which tasks that ran elsewhere are longer here or
+    /// shorter; empty: they are not.
+    pub past_means: Vec<f64>,
 }
 
 /// A kind of program.

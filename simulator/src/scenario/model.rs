@@ -22,6 +22,8 @@ pub(crate) struct Model {
     applications: Vec<Application>,
     /// What the spans of past jobs are divided by, for each platform.
     speeds: Vec<f64>,
+    /// What those of each application took there; empty: whatever they took elsewhere.
+    past_means: Vec<Vec<f64>>,
     /// Jobs whose tasks take what they took; numbered behind the others.
     past: Arc<[PastJob]>,
     first_past: u64,
@@ -47,6 +49,7 @@ impl Model {
             times: times.collect(),
             applications: applications.clone(),
             speeds: platforms.iter().map(|platform| platform.speed).collect(),
+            past_means: platforms.iter().map(|platform| platform.past_means.clone()).collect(),
             past: Arc::clone(past),
             first_past: scenario.lots.iter().map(|lot| lot.n_jobs).sum(),
         }
@@ -111,7 +114,10 @@ impl Model {
         let past = job.checked_sub(self.first_past).and_then(|number| self.past.get(number as usize));
         if let Some(past) = past {
             let (span, has_failed) = past.lengths.of(index);
-            return (span, self.speeds[site], has_failed);
+            let mean = |site: usize| self.past_means.get(site)?.get(application).copied();
+            let there = past.lengths.place(index).filter(|there| *there != site);
+            let faster = there.and_then(|there| Some(mean(there)? / mean(site)?));
+            return (span, self.speeds[site] * faster.unwrap_or(1.0), has_failed);
         }
         let (time, speed) = self.times[application][site];
         (time.draw(&mut Luck::of(self.seed, &[TIME, job, index])), speed, false)

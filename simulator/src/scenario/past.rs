@@ -44,6 +44,8 @@ pub enum Lengths {
         spans: Arc<[Span]>,
         /// Those that failed.
         failed: TaskSet,
+        /// On which platform each was, by position; empty: on one of speed 1.
+        places: Arc<[u16]>,
     },
 }
 
@@ -64,11 +66,19 @@ impl Lengths {
         }
     }
 
+    /// The platform where the task of this index took that.
+    pub(super) fn place(&self, index: u64) -> Option<usize> {
+        match self {
+            Lengths::Alike(_) => None,
+            Lengths::Each { places, .. } => places.get(index as usize).map(|place| usize::from(*place)),
+        }
+    }
+
     /// What the task of this index takes, and whether it fails then.
     pub(super) fn of(&self, index: u64) -> (Span, bool) {
         match self {
             Lengths::Alike(span) => (*span, false),
-            Lengths::Each { spans, failed } => {
+            Lengths::Each { spans, failed, .. } => {
                 let span = spans.get(index as usize).copied().unwrap_or_default();
                 (span, failed.contains(index))
             }

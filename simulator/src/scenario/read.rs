@@ -195,6 +195,7 @@ fn platform(reader: &mut Reader<'_>, node: &Node<'_>, applications: &[&str]) -> 
             .and_then(|node| time(reader, &node))
             .unwrap_or(Distribution::Constant(0.0)),
         past_waits: [].into(),
+        past_means: Vec::new(),
         idle_timeout: idle_timeout.unwrap_or(Span::from_secs(600)),
         poll_interval: poll_interval.unwrap_or(Span::from_secs(30)),
         speed: fields.take("speed").and_then(|node| speed(reader, &node)).unwrap_or(1.0),

@@ -403,6 +403,7 @@ prop_compose! {
             walltime: walltime.map(Span::from_secs),
             queue_wait,
             past_waits: [].into(),
+            past_means: Vec::new(),
             idle_timeout: Span::from_secs(idle_s),
             poll_interval: Span::from_secs(10),
             speed,
@@ -465,7 +466,7 @@ prop_compose! {
             priority: 0,
         };
         let spans = lengths_s.into_iter().map(Span::from_secs).collect();
-        PastJob { job, lengths: Lengths::Each { spans, failed: TaskSet::from(0..n_failed) } }
+        PastJob { job, lengths: Lengths::Each { spans, failed: TaskSet::from(0..n_failed), places: [].into() } }
     }
 }
 

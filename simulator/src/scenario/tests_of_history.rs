@@ -6,12 +6,13 @@ use scheduler::{
     engine::{
         durable::Durable,
         interface::{JobRequest, PlatformLimits, PlatformSpec},
-        record::Record,
+        record::{JobResult, Record, Totals},
     },
     ids::{AllocationId, JobId, PilotId, PlatformId},
     pull::{NodeFacts, TaskNeeds},
     ranges::TaskSet,
     resources::Resources,
+    results::{Successes, Usage},
     time::{Span, Time},
 };
 
@@ -95,7 +96,12 @@ fn durable() -> Durable {
 
 /// Of job 2 four tasks are over, two at a time from 10 s on, the last of them in vain; job 3 was done at 60 s.
 fn decided(job: JobId) -> Vec<Decided> {
-    let one = |from: u64, to: u64, is_failure| Decided { from: at(from), to: at(to), is_failure };
+    let one = |from: u64, to: u64, is_failure| Decided {
+        from: at(from),
+        to: at(to),
+        is_failure,
+        pilot: PilotId(1),
+    };
     match job.0 {
         2 => vec![one(10, 30, false), one(10, 20, false), one(20, 40, false), one(30, 80, true)],
         3 => vec![one(40, 60, false)],
@@ -122,7 +128,8 @@ fn what_is_over_comes_again_and_the_rest_is_counted() {
     assert_eq!(scenario.past[1].job.at, Span::from_secs(10));
     // The one that was ended by its limit is not longer than that.
     let spans = [20, 10, 20, 40].map(Span::from_secs).into();
-    assert_eq!(first.lengths, Lengths::Each { spans, failed: TaskSet::from(3..4) });
+    let (failed, places) = (TaskSet::from(3..4), [0; 4].into());
+    assert_eq!(first.lengths, Lengths::Each { spans, failed, places });
     // Of the platform that never had a pilot nothing is known.
     let [platform] = &scenario.platforms[..] else { panic!("{scenario:?}") };
     assert_eq!((platform.name.as_str(), platform.n_nodes), ("cluster", 1));
@@ -169,4 +176,54 @@ fn the_replay_is_told_beside_what_was() {
 fn a_history_without_anything_that_is_over_is_none() {
     assert!(history::of(&durable(), |_, _: &_| Ok::<_, Infallible>(Vec::new())).unwrap().is_none());
     assert_eq!(history::of(&durable(), |_, _: &_| Err::<Vec<Decided>, _>("torn")).unwrap_err(), "torn");
+}
+
+/// Two platforms of one pilot each, and forty tasks of which each platform has done twenty: in 40 s on the slow one, in
+/// 10 on the fast.
+fn unlike() -> History {
+    let mut durable = durable();
+    let spec = durable.platforms()[&PlatformId(1)].clone();
+    let node = durable.pilots()[&PilotId(1)].node.clone();
+    let (platform, allocation, pilot) = (PlatformId(2), AllocationId(2), PilotId(2));
+    let attached = |platform: u64, name: &str| Record::PlatformAttached {
+        platform: PlatformId(platform),
+        spec: PlatformSpec { name: name.into(), capacity: Resources::cores(2), ..spec.clone() },
+        at: DAY,
+    };
+    let (usage_of, job) = (|wall_s: u64| Usage { wall_us: wall_s * 1_000_000, ..Usage::default() }, JobId(2));
+    let report = |pilot: u64, tasks: std::ops::Range<u64>, wall_s: u64| {
+        let successes = Successes::from_attempts(tasks.map(|index| (index, 0, usage_of(wall_s))).collect());
+        let totals = Totals::of(&successes);
+        let result = JobResult { job, successes, totals, failures: Vec::new(), outputs: Vec::new() };
+        Record::Reported { pilot: PilotId(pilot), seq: 1, results: vec![result], at: at(400) }
+    };
+    for record in [
+        attached(1, "slow"),
+        attached(2, "fast"),
+        Record::AllocationIntended { allocation, platform, tag: "u".to_owned(), because: None, at: at(2) },
+        Record::PilotRegistered { pilot, allocation, nonce: 2, node, born_at: at(10), at: at(10) },
+        Record::JobAccepted { job, request: request("ada", 40), at: at(2) },
+        report(1, 0..20, 40),
+        report(2, 20..40, 10),
+    ] {
+        durable.apply(&record);
+    }
+    let one = |n: u64| {
+        let (pilot, wall) = if n < 20 { (PilotId(1), 40) } else { (PilotId(2), 10) };
+        let from = 10 + n % 20 / 2 * wall;
+        Decided { from: at(from), to: at(from + wall), is_failure: false, pilot }
+    };
+    let decided = |job: JobId, _: &_| {
+        Ok::<_, Infallible>(if job.0 == 2 { (0..40).map(one).collect() } else { Vec::new() })
+    };
+    history::of(&durable, decided).unwrap().unwrap()
+}
+
+#[test]
+fn tasks_are_longer_or_shorter_where_they_run_than_where_they_ran() {
+    let account = unlike().scenario.run(None).unwrap();
+    let found = account.rows[0].value(Measure::Makespan).unwrap();
+    // Two cores that are four times as fast as the two others do four of five tasks, in 160 s. If each took what it took
+    // then, all four cores would be busy for 250 s.
+    assert!((160.0..220.0).contains(&found), "{found}");
 }

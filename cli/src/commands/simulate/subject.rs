@@ -134,6 +134,7 @@ fn decided(reader: &Reader, id: JobId, job: &Job) -> Result<Vec<Decided>, StoreE
             from: row.started_at,
             to: row.ended_at,
             is_failure: row.failure.is_some(),
+            pilot: row.pilot,
         }));
     }
 }

@@ -201,12 +201,12 @@ impl Matching {
                 let is_even = of_users[0] == of_users[1] && of_jobs[0] == of_jobs[1];
                 if is_even { Precedence::Age } else { Precedence::Turn { of_users, of_jobs } }
             }
-            _ if first.is_previous != other.is_previous => Precedence::Previous,
             _ if first.score.0 != other.score.0 => Precedence::Score { scores: both.map(|one| one.score.0) },
             _ if first.score.1 != other.score.1 => Precedence::Score { scores: both.map(|one| one.score.1) },
             _ if first.work_left != other.work_left => {
                 Precedence::WorkLeft { seconds: both.map(|one| one.work_left) }
             }
+            _ if first.is_previous != other.is_previous => Precedence::Previous,
             _ => Precedence::Age,
         }
     }
@@ -217,12 +217,13 @@ fn before_layer(c: &Candidate<'_>) -> (std::cmp::Reverse<i32>, bool, bool, Stand
     (std::cmp::Reverse(c.priority), c.is_over_share(), c.is_dry, c.standing)
 }
 
-/// Whether `a` is served before `b` by the scores of their applications: that of which the pilot was given tasks last
-/// (paper 002, Fig. 2: J_pre), then the best first, and of jobs of equal ones that with the least work left, so that
-/// jobs end one after the other (section 3.3).
+/// Whether `a` is served before `b` by the scores of their applications: the best first, of jobs of equal ones that with
+/// the least work left, so that jobs end one after the other (paper 002, section 3.3), and of equal ones that of which the
+/// pilot was given tasks last (Fig. 2: J_pre). The paper asks for that first; then whoever has 100,000 tasks would keep a
+/// pilot from all others until they are done.
 fn is_better(a: &Candidate<'_>, b: &Candidate<'_>) -> bool {
     let key =
-        |c: &Candidate<'_>| (!c.is_previous, std::cmp::Reverse(c.score), c.work_left, c.submitted_at, c.job);
+        |c: &Candidate<'_>| (std::cmp::Reverse(c.score), c.work_left, !c.is_previous, c.submitted_at, c.job);
     key(a) < key(b)
 }
 
@@ -317,7 +318,7 @@ mod tests {
     fn jobs_are_compared_by_one_number_after_the_other() {
         assert_order(Matching::Turns, &[0, 7, 10, 11, 1, 2, 3, 4, 5, 6]);
         assert_order(Matching::Fifo, &[0, 7, 10, 11, 5, 6]);
-        assert_order(Matching::Alstb, &[0, 7, 10, 11, 12, 8, 9, 5, 6]);
+        assert_order(Matching::Alstb, &[0, 7, 10, 11, 8, 9, 12, 5, 6]);
         let alike = candidate([0; N_NUMBERS]);
         for policy in [Matching::Turns, Matching::Fifo, Matching::Alstb] {
             assert_eq!(policy.choose([&alike, &alike]), Some(0), "the first of equal ones");
