@@ -5,6 +5,7 @@
 //! metadata say so as well. One that is over takes room until it is deleted: whoever lists deletes those.
 
 mod choice;
+mod console;
 mod credentials;
 mod identity;
 mod placement;
@@ -30,6 +31,7 @@ use tokio::sync::Mutex;
 
 use crate::command::{AdapterError, AllocationRequest, BatchId, BatchJob};
 use choice::{Flavor, choose, choose_flavor, choose_networks, read_flavors};
+use console::Console;
 use credentials::{Credentials, Surroundings};
 use identity::Session;
 pub use servers::{AgentSource, FOLDER, user_data};
@@ -46,8 +48,6 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// No list of servers is longer.
 const N_PAGES_MAX: usize = 1_000;
-/// Lines of a server's console that are kept.
-const N_CONSOLE_LINES: u32 = 50;
 /// A project that had no room is not asked for more sooner.
 const FULL_FOR: Duration = Duration::from_secs(10);
 /// Whatever a cloud says, it is asked again after that.
@@ -56,8 +56,6 @@ const WAIT_MAX: Duration = Duration::from_secs(600);
 const REFUSED_FOR: Duration = Duration::from_secs(300);
 /// A token that could not be renewed is used on, and renewed after that.
 const RENEW_AGAIN: Duration = Duration::from_secs(30);
-/// A console that cannot be read is asked for so often before its server is deleted unread.
-const N_CONSOLES_MAX: u8 = 3;
 /// To delete all servers, with pauses.
 const CLEAR_LIMIT: Duration = Duration::from_secs(50);
 const CLEAR_PAUSE: Duration = Duration::from_secs(1);
@@ -157,27 +155,20 @@ impl OpenStack {
         let choice = self.choice().await.map_err(refused)?;
         let user_data = servers::user_data(&self.site, source, request);
         let body = servers::asked(&self.cloud, &choice, &user_data, &request.tag).map_err(refused)?;
-        match self.call(Call::post(servers::SERVICE, "/servers", body)).await {
-            Ok(answer) => match answer["server"]["id"].as_str() {
-                Some(id) => {
-                    locked(&self.there).insert(id.to_owned(), request.tag.clone());
-                    Ok(id.to_owned())
-                }
-                None => Err(AdapterError::NotUnderstood("the answer names no server".to_owned())),
-            },
-            Err(Trouble::Unknown(what)) => Err(AdapterError::NotUnderstood(what)),
-            Err(trouble) => {
-                // Images, flavors and networks come and go.
-                if matches!(trouble, Trouble::Refused(_) | Trouble::Gone(_) | Trouble::Busy(_)) {
-                    *self.chosen.lock().await = None;
-                }
-                if let Trouble::Full(said) = &trouble {
-                    let until = Instant::now() + FULL_FOR;
-                    *locked(&self.full) = Some((until, said.clone()));
-                }
-                Err(AdapterError::Refused(trouble.to_string()))
+        let answer = self.call(Call::post(servers::SERVICE, "/servers", body)).await;
+        match &answer {
+            // Images, flavors and networks come and go.
+            Err(Trouble::Refused(_) | Trouble::Gone(_) | Trouble::Busy(_)) => {
+                *self.chosen.lock().await = None
             }
+            Err(Trouble::Full(said)) => {
+                *locked(&self.full) = Some((Instant::now() + FULL_FOR, said.clone()));
+            }
+            _ => {}
         }
+        let id = servers::read_asked(answer)?;
+        locked(&self.there).insert(id.clone(), request.tag.clone());
+        Ok(id)
     }
 
     /// All servers of all managers.
@@ -224,17 +215,38 @@ impl OpenStack {
         Ok((servers.into_iter().map(Server::into_job).collect(), remains))
     }
 
-    /// Deletes servers, if they are ours.
+    /// Deletes servers, if they are ours, and what those leave that have run: nobody else may know why no pilot
+    /// came. Errors, in the second place: not all could be deleted, the first reason.
+    pub async fn cancel(&self, ids: &[BatchId]) -> (Vec<Remains>, Result<(), String>) {
+        let (mut remains, mut failed) = (Vec::new(), None);
+        let ours = match self.of_ids(ids).await {
+            Ok(ours) => ours,
+            Err(why) => return (remains, Err(why)),
+        };
+        for server in ours {
+            remains.extend(self.last_words(&server).await);
+            failed = failed.or(self.delete(&server.id).await.err());
+        }
+        (remains, failed.map_or(Ok(()), Err))
+    }
+
+    /// What servers leave that are there still, if they are ours and have run.
     ///
     /// # Errors
-    /// Not all could be deleted: the first reason.
-    pub async fn cancel(&self, ids: &[BatchId]) -> Result<(), String> {
-        let ours: BTreeSet<String> = self.servers(None).await?.into_iter().map(|server| server.id).collect();
-        let mut failed = None;
-        for id in ids.iter().filter(|id| ours.contains(*id)) {
-            failed = self.delete(id).await.err().or(failed);
+    /// There is no list of them.
+    pub async fn written(&self, ids: &[BatchId]) -> Result<Vec<Remains>, String> {
+        let mut written = Vec::new();
+        for server in self.of_ids(ids).await? {
+            written.extend(self.last_words(&server).await);
         }
-        failed.map_or(Ok(()), Err)
+        Ok(written)
+    }
+
+    /// Of these those that are ours.
+    async fn of_ids(&self, ids: &[BatchId]) -> Result<Vec<Server>, String> {
+        let mut servers = self.servers(None).await?;
+        servers.retain(|server| ids.contains(&server.id));
+        Ok(servers)
     }
 
     /// Deletes all servers of the manager whose tags begin so: it ends, and nobody lists them after it.
@@ -409,30 +421,6 @@ impl OpenStack {
         Err(format!("the list of {what} has no end"))
     }
 
-    /// The end of what a server wrote, once.
-    async fn console(&self, id: &str) -> Console {
-        let n_tries = locked(&self.read).get(id).copied().unwrap_or(0);
-        if n_tries == u8::MAX {
-            return Console::ReadBefore;
-        }
-        let body = json!({ "os-getConsoleOutput": { "length": N_CONSOLE_LINES } });
-        let answer = self.call(Call::post(servers::SERVICE, format!("/servers/{id}/action"), body)).await;
-        let is_passing = matches!(
-            answer,
-            Err(Trouble::Busy(_) | Trouble::Later(_) | Trouble::Away(_) | Trouble::Unknown(_))
-        );
-        let is_later = is_passing && n_tries + 1 < N_CONSOLES_MAX;
-        locked(&self.read).insert(id.to_owned(), if is_later { n_tries + 1 } else { u8::MAX });
-        match answer {
-            _ if is_later => Console::Later,
-            Ok(answer) => {
-                Console::Read(servers::without_tokens(answer["output"].as_str().unwrap_or_default()))
-            }
-            // Not every cloud lets members read it.
-            Err(_) => Console::Read(String::new()),
-        }
-    }
-
     /// While one of Nova's cells is down, its servers are left out of lists: those that were there are asked for one
     /// by one before they are taken for gone.
     async fn add_unlisted(&self, servers: &mut Vec<Server>) -> Result<(), String> {
@@ -563,14 +551,6 @@ impl OpenStack {
     fn wait_for(&self, wait: Duration) {
         *locked(&self.not_before) = Some(Instant::now() + wait.min(WAIT_MAX));
     }
-}
-
-/// What is known of a server's console.
-enum Console {
-    Read(String),
-    ReadBefore,
-    /// The cloud may say it when it is asked again.
-    Later,
 }
 
 /// Nobody panics who holds one of them.
