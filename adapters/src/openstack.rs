@@ -6,6 +6,8 @@
 
 mod choice;
 mod console;
+#[cfg(test)]
+mod contract;
 mod credentials;
 mod identity;
 mod placement;
@@ -30,7 +32,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::command::{AdapterError, AllocationRequest, BatchId, BatchJob};
-use choice::{Flavor, choose, choose_flavor, choose_networks, read_flavors};
+use choice::{Flavor, choose, choose_flavor, choose_networks, in_use, n_servers_max, read_flavors};
 use console::Console;
 use credentials::{Credentials, Surroundings};
 use identity::Session;
@@ -303,15 +305,8 @@ impl OpenStack {
     pub async fn offer(&self) -> Result<Offer, String> {
         self.choice().await?;
         let flavor = self.flavor().await?;
-        let answer = self.get(Service::Compute, "/limits").await?;
-        let limits = &answer["limits"]["absolute"];
-        let fit = |most: &str, each: u64| {
-            let most = u64::try_from(limits[most].as_i64()?).ok()?;
-            u32::try_from(most / each.max(1)).ok()
-        };
-        let of_each =
-            [("maxTotalInstances", 1), ("maxTotalCores", flavor.vcpus), ("maxTotalRAMSize", flavor.ram_mib)];
-        let n_servers_max = of_each.into_iter().filter_map(|(most, each)| fit(most, each)).min();
+        let limits = self.get(Service::Compute, "/limits").await?;
+        let n_servers_max = n_servers_max(&limits, &flavor);
         let words = format!(
             "{}, flavor {}",
             self.with_session(|session| session.whose.clone()).await?,
@@ -322,21 +317,7 @@ impl OpenStack {
 
     /// What the project may use, and uses, in words.
     async fn quota(&self) -> Result<String, String> {
-        let answer = self.get(Service::Compute, "/limits").await?;
-        let limits = &answer["limits"]["absolute"];
-        let of = |what: &str, used: &str, most: &str| {
-            let used = limits[used].as_i64()?;
-            Some(match limits[most].as_i64()? {
-                most if most < 0 => format!("{used} {what}, no limit"),
-                most => format!("{used} of {most} {what}"),
-            })
-        };
-        let all = [
-            of("servers", "totalInstancesUsed", "maxTotalInstances"),
-            of("vCPUs", "totalCoresUsed", "maxTotalCores"),
-            of("MiB of memory", "totalRAMUsed", "maxTotalRAMSize"),
-        ];
-        Ok(format!("in use: {}", all.into_iter().flatten().collect::<Vec<_>>().join(", ")))
+        Ok(format!("in use: {}", in_use(&self.get(Service::Compute, "/limits").await?)))
     }
 
     async fn described(&self) -> Result<String, String> {

@@ -3,13 +3,16 @@
 
 use std::{
     collections::VecDeque,
+    fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
+
+use rustls::{ServerConfig, ServerConnection, StreamOwned, pki_types::PrivateKeyDer};
 
 use crate::until;
 
@@ -46,15 +49,42 @@ pub struct Between {
 impl Between {
     /// One before the service at that address.
     pub fn start(service: String) -> Between {
+        Between::begin(service, None)
+    }
+
+    /// The same with TLS; its certificate is written into that file.
+    pub fn start_with_tls(service: String, certificate: &Path) -> Between {
+        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
+        fs::write(certificate, made.cert.pem()).expect("it is written");
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions of TLS")
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .expect("they fit");
+        Between::begin(service, Some(Arc::new(config)))
+    }
+
+    fn begin(service: String, tls: Option<Arc<ServerConfig>>) -> Between {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let address = listener.local_addr().expect("its address");
         let (fates, seen) = (Arc::<Fates>::default(), Arc::<Seen>::default());
         let (of_all, noted) = (fates.clone(), seen.clone());
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (fates, seen, service) = (of_all.clone(), noted.clone(), service.clone());
+                let (fates, seen, service, tls) =
+                    (of_all.clone(), noted.clone(), service.clone(), tls.clone());
                 // Whoever hangs up does so.
-                thread::spawn(move || serve(stream, &service, &fates, &seen).ok());
+                thread::spawn(move || match tls {
+                    None => serve(stream, &service, &fates, &seen).ok(),
+                    Some(config) => {
+                        let mut client = StreamOwned::new(ServerConnection::new(config).ok()?, stream);
+                        serve(&mut client, &service, &fates, &seen).ok()?;
+                        client.conn.send_close_notify();
+                        client.flush().ok()
+                    }
+                });
             }
         });
         Between { address, fates, seen }
@@ -85,7 +115,7 @@ impl Between {
 }
 
 /// A request without the end of its head, and its body.
-fn read(client: &TcpStream) -> std::io::Result<Option<(Vec<String>, Vec<u8>)>> {
+fn read(client: &mut impl Read) -> std::io::Result<Option<(Vec<String>, Vec<u8>)>> {
     let mut reader = BufReader::new(client);
     let (mut head, mut n_body) = (Vec::new(), 0);
     loop {
@@ -106,8 +136,8 @@ fn read(client: &TcpStream) -> std::io::Result<Option<(Vec<String>, Vec<u8>)>> {
     Ok((!head.is_empty()).then_some((head, body)))
 }
 
-fn serve(mut client: TcpStream, service: &str, fates: &Fates, seen: &Seen) -> std::io::Result<()> {
-    let Some((head, body)) = read(&client)? else { return Ok(()) };
+fn serve(mut client: impl Read + Write, service: &str, fates: &Fates, seen: &Seen) -> std::io::Result<()> {
+    let Some((head, body)) = read(&mut client)? else { return Ok(()) };
     seen.lock().expect("a lock").push((head[0].clone(), Instant::now()));
     let mut fate = {
         let mut fates = fates.lock().expect("a lock");

@@ -68,6 +68,13 @@ impl OpenStack {
         self.state.join("clouds.yaml")
     }
 
+    /// What clients have in their environment that enter by the application credential.
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let lines = fs::read_to_string(self.state.join("openrc-appcred")).expect("it is written");
+        let exported = lines.lines().filter_map(|line| line.strip_prefix("export ")?.split_once('='));
+        exported.map(|(name, value)| (name.to_owned(), value.trim_matches('"').to_owned())).collect()
+    }
+
     /// What a service answers an administrator; `Null` where it says nothing.
     pub fn ask(&self, method: &str, url: &str, body: &str) -> Value {
         self.ask_as("admin", method, url, body)
@@ -250,11 +257,8 @@ impl OpenStack {
         let clouds = std::fs::read_to_string(self.clouds_file()).expect("clouds.yaml");
         let clouds: Value = serde_json::from_str(&clouds).expect("it is JSON, too");
         let of = |cloud: &str, what: &str| clouds["clouds"][cloud]["auth"][what].clone();
-        let secrets = [
-            of("demo", "password"),
-            of("admin", "password"),
-            of("appcred", "application_credential_secret"),
-        ];
+        let secrets =
+            [of("demo", "password"), of("admin", "password"), of("appcred", "application_credential_secret")];
         secrets.iter().map(|secret| secret.as_str().expect("a secret").to_owned()).collect()
     }
 

@@ -16,14 +16,17 @@ pub(super) fn found(sandbox: &Path, secrets: &[String]) -> Option<String> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
-            let is_log = path.extension().is_some_and(|kind| ["out", "err", "log"].iter().any(|log| kind == *log));
+            let is_log =
+                path.extension().is_some_and(|kind| ["out", "err", "log"].iter().any(|log| kind == *log));
             if kind.is_dir() {
                 folders.push(if path == cloud { path.join(CLOUD.1) } else { path });
             } else if kind.is_file() && is_log {
                 let bytes = fs::read(&path).unwrap_or_default();
                 let text = String::from_utf8_lossy(&bytes[..bytes.len().min(BYTES_MAX)]);
                 let is_there = |secret: &&str| text.contains(*secret);
-                if let Some(secret) = TOKENS.into_iter().chain(secrets.iter().map(String::as_str)).find(is_there) {
+                if let Some(secret) =
+                    TOKENS.into_iter().chain(secrets.iter().map(String::as_str)).find(is_there)
+                {
                     return Some(format!("`{secret}` is found in {}", path.display()));
                 }
             }
