@@ -259,11 +259,16 @@ impl OpenStack {
         let began = Instant::now();
         loop {
             let done = self.try_to_clear(tag_prefix).await;
-            if done.is_ok() || began.elapsed() > CLEAR_LIMIT {
+            if done.is_ok() || self.is_refused() || began.elapsed() > CLEAR_LIMIT {
                 return done;
             }
             tokio::time::sleep(self.wait().unwrap_or(CLEAR_PAUSE).min(CLEAR_LIMIT / 10)).await;
         }
+    }
+
+    /// Whether the credentials were refused that were tried last, and are not tried again yet.
+    fn is_refused(&self) -> bool {
+        locked(&self.refused).as_ref().is_some_and(|(_, until)| Instant::now() < *until)
     }
 
     async fn try_to_clear(&self, tag_prefix: &str) -> Result<(), String> {
@@ -499,6 +504,10 @@ impl OpenStack {
         }
         let number = self.n_sessions.fetch_add(1, Ordering::Relaxed);
         match Session::begin(&credentials, number).await {
+            Ok(session) => {
+                *locked(&self.refused) = None;
+                Ok(session)
+            }
             Err(Trouble::Stranger(said)) => {
                 *locked(&self.refused) = Some((credentials, Instant::now() + REFUSED_FOR));
                 Err(Trouble::Refused(said))
