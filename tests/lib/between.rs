@@ -106,11 +106,12 @@ impl Between {
         self.seen.lock().expect("a lock").iter().filter(|(line, _)| line.starts_with(begins)).count()
     }
 
-    /// For how long nothing was asked for after the first request that began so.
-    pub fn pause_after(&self, begins: &str) -> Option<Duration> {
+    /// What was asked for next after the first request that began so, and how long after it.
+    pub fn next_after(&self, begins: &str) -> Option<(String, Duration)> {
         let seen = self.seen.lock().expect("a lock");
         let place = seen.iter().position(|(line, _)| line.starts_with(begins))?;
-        Some(seen.get(place + 1)?.1.duration_since(seen[place].1))
+        let (line, at) = seen.get(place + 1)?;
+        Some((line.clone(), at.duration_since(seen[place].1)))
     }
 }
 
