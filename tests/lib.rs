@@ -31,6 +31,8 @@ pub mod plan;
 pub mod rounds;
 #[path = "lib/scene.rs"]
 pub mod scene;
+#[path = "lib/secrets.rs"]
+mod secrets;
 #[path = "lib/site.rs"]
 pub mod site;
 #[path = "lib/slurm.rs"]
@@ -47,6 +49,7 @@ use std::{
     io::Write as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    sync::Mutex,
 };
 
 use nix::{
@@ -75,9 +78,11 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("its address").port()
 }
 
-/// A folder of its own, home included, and whatever was started in it, killed at the end.
+/// A folder of its own, home included, and whatever was started in it, killed at the end. No log in it may hold a
+/// secret: that is looked at when it goes out of scope.
 pub struct Sandbox {
     folder: TempDir,
+    secrets: Mutex<Vec<String>>,
 }
 
 impl Default for Sandbox {
@@ -92,7 +97,12 @@ impl Sandbox {
         let folder =
             tempfile::Builder::new().prefix("pilotfish-test-").tempdir().expect("a temporary folder");
         fs::create_dir(folder.path().join("home")).expect("a home");
-        Sandbox { folder }
+        Sandbox { folder, secrets: Mutex::default() }
+    }
+
+    /// From now on these, too, may stand in no log.
+    pub fn hide(&self, secrets: impl IntoIterator<Item = String>) {
+        self.secrets.lock().expect("a lock").extend(secrets);
     }
 
     /// From now on its folder stays, for whoever wants to know what went wrong.
@@ -222,6 +232,12 @@ impl Drop for Sandbox {
         for (pid, _) in self.processes() {
             // It may have ended by itself.
             let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
+        }
+        // What a test that has failed says must not be covered.
+        if !std::thread::panicking() {
+            let secrets = self.secrets.lock().expect("a lock");
+            let found = secrets::found(self.path(), &secrets);
+            assert_eq!(found, None, "logs hold no secrets");
         }
     }
 }

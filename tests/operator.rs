@@ -194,6 +194,7 @@ fn what_would_be_submitted_is_printed_whole() {
         platform("power", "loadleveler", "class: parallel"),
         platform("scratch", "slurm", "folder: /scratch/pilots"),
         platform("far", "slurm", "ssh: ada@login, folder: /work/ada"),
+        platform("cloud", "openstack", "setup: [mount /dev/vdb /scratch], openstack: {image: pilot-image}"),
     ];
     sandbox.write("manager.yaml", &format!("platforms:\n{}", platforms.concat()));
     for (name, said) in [
@@ -208,6 +209,10 @@ fn what_would_be_submitted_is_printed_whole() {
         assert!(said.iter().all(|word| script.contains(word)), "{name}: {script}");
         assert!(script.ends_with("\nSCRIPT\n"), "{name}: {script}");
     }
+    let script = sandbox.ok(&["platform", "script", "cloud"]);
+    let page = include_str!("../docs/operators.md");
+    let shown = format!("$ pilotfish platform script cloud\n{script}```\n");
+    assert!(page.contains(&shown), "docs/operators.md shows other user data than\n{script}");
 }
 
 #[test]

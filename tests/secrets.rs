@@ -1,6 +1,10 @@
 //! Credentials stay out of logs, process arguments, tasks' environments, the store and the answers.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+};
 
 use tests::Sandbox;
 
@@ -44,5 +48,32 @@ fn no_token_is_found_outside_the_access_file() {
             let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
             assert!(!found, "{path} contains {secret}");
         }
+    }
+}
+
+/// Whether something in the logs of the sandbox is no good.
+fn is_told(prepare: impl FnOnce(&Sandbox)) -> bool {
+    let sandbox = Sandbox::new();
+    sandbox.hide(["hush-hush".to_owned()]);
+    prepare(&sandbox);
+    catch_unwind(AssertUnwindSafe(move || drop(sandbox))).is_err()
+}
+
+#[test]
+fn a_secret_in_a_log_fails_whichever_test_it_is() {
+    for (name, text) in [
+        ("serve.err", "token=pfj_x.y"),
+        ("home/.pilotfish/default/pilots/pf1-2/job.log", "X-Auth-Token: gAAAABx"),
+        ("home/cloud/pilots/pf1-2/pilot.log", "pfs_x"),
+        ("serve.out", "password hush-hush"),
+    ] {
+        assert!(is_told(|sandbox| _ = sandbox.write(name, text)), "{name}");
+    }
+    for (name, text) in [
+        ("home/cloud/log/keystone.log", "gAAAABx hush-hush"),
+        ("home/.pilotfish/default/access.json", "pfo_x"),
+        ("serve.err", "nothing"),
+    ] {
+        assert!(!is_told(|sandbox| _ = sandbox.write(name, text)), "{name}");
     }
 }

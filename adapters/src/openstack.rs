@@ -5,6 +5,9 @@
 //! metadata say so as well. One that is over takes room until it is deleted: whoever lists deletes those.
 
 mod choice;
+mod console;
+#[cfg(test)]
+mod contract;
 mod credentials;
 mod identity;
 mod placement;
@@ -29,7 +32,8 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::command::{AdapterError, AllocationRequest, BatchId, BatchJob};
-use choice::{Flavor, choose, choose_flavor, choose_networks, read_flavors};
+use choice::{Flavor, choose, choose_flavor, choose_networks, in_use, n_servers_max, read_flavors};
+use console::Console;
 use credentials::{Credentials, Surroundings};
 use identity::Session;
 pub use servers::{AgentSource, FOLDER, user_data};
@@ -46,8 +50,6 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// No list of servers is longer.
 const N_PAGES_MAX: usize = 1_000;
-/// Lines of a server's console that are kept.
-const N_CONSOLE_LINES: u32 = 50;
 /// A project that had no room is not asked for more sooner.
 const FULL_FOR: Duration = Duration::from_secs(10);
 /// Whatever a cloud says, it is asked again after that.
@@ -56,8 +58,6 @@ const WAIT_MAX: Duration = Duration::from_secs(600);
 const REFUSED_FOR: Duration = Duration::from_secs(300);
 /// A token that could not be renewed is used on, and renewed after that.
 const RENEW_AGAIN: Duration = Duration::from_secs(30);
-/// A console that cannot be read is asked for so often before its server is deleted unread.
-const N_CONSOLES_MAX: u8 = 3;
 /// To delete all servers, with pauses.
 const CLEAR_LIMIT: Duration = Duration::from_secs(50);
 const CLEAR_PAUSE: Duration = Duration::from_secs(1);
@@ -157,27 +157,20 @@ impl OpenStack {
         let choice = self.choice().await.map_err(refused)?;
         let user_data = servers::user_data(&self.site, source, request);
         let body = servers::asked(&self.cloud, &choice, &user_data, &request.tag).map_err(refused)?;
-        match self.call(Call::post(servers::SERVICE, "/servers", body)).await {
-            Ok(answer) => match answer["server"]["id"].as_str() {
-                Some(id) => {
-                    locked(&self.there).insert(id.to_owned(), request.tag.clone());
-                    Ok(id.to_owned())
-                }
-                None => Err(AdapterError::NotUnderstood("the answer names no server".to_owned())),
-            },
-            Err(Trouble::Unknown(what)) => Err(AdapterError::NotUnderstood(what)),
-            Err(trouble) => {
-                // Images, flavors and networks come and go.
-                if matches!(trouble, Trouble::Refused(_) | Trouble::Gone(_) | Trouble::Busy(_)) {
-                    *self.chosen.lock().await = None;
-                }
-                if let Trouble::Full(said) = &trouble {
-                    let until = Instant::now() + FULL_FOR;
-                    *locked(&self.full) = Some((until, said.clone()));
-                }
-                Err(AdapterError::Refused(trouble.to_string()))
+        let answer = self.call(Call::post(servers::SERVICE, "/servers", body)).await;
+        match &answer {
+            // Images, flavors and networks come and go.
+            Err(Trouble::Refused(_) | Trouble::Gone(_) | Trouble::Busy(_)) => {
+                *self.chosen.lock().await = None
             }
+            Err(Trouble::Full(said)) => {
+                *locked(&self.full) = Some((Instant::now() + FULL_FOR, said.clone()));
+            }
+            _ => {}
         }
+        let id = servers::read_asked(answer)?;
+        locked(&self.there).insert(id.clone(), request.tag.clone());
+        Ok(id)
     }
 
     /// All servers of all managers.
@@ -224,17 +217,38 @@ impl OpenStack {
         Ok((servers.into_iter().map(Server::into_job).collect(), remains))
     }
 
-    /// Deletes servers, if they are ours.
+    /// Deletes servers, if they are ours, and what those leave that have run: nobody else may know why no pilot
+    /// came. Errors, in the second place: not all could be deleted, the first reason.
+    pub async fn cancel(&self, ids: &[BatchId]) -> (Vec<Remains>, Result<(), String>) {
+        let (mut remains, mut failed) = (Vec::new(), None);
+        let ours = match self.of_ids(ids).await {
+            Ok(ours) => ours,
+            Err(why) => return (remains, Err(why)),
+        };
+        for server in ours {
+            remains.extend(self.last_words(&server).await);
+            failed = failed.or(self.delete(&server.id).await.err());
+        }
+        (remains, failed.map_or(Ok(()), Err))
+    }
+
+    /// What servers leave that are there still, if they are ours and have run.
     ///
     /// # Errors
-    /// Not all could be deleted: the first reason.
-    pub async fn cancel(&self, ids: &[BatchId]) -> Result<(), String> {
-        let ours: BTreeSet<String> = self.servers(None).await?.into_iter().map(|server| server.id).collect();
-        let mut failed = None;
-        for id in ids.iter().filter(|id| ours.contains(*id)) {
-            failed = self.delete(id).await.err().or(failed);
+    /// There is no list of them.
+    pub async fn written(&self, ids: &[BatchId]) -> Result<Vec<Remains>, String> {
+        let mut written = Vec::new();
+        for server in self.of_ids(ids).await? {
+            written.extend(self.last_words(&server).await);
         }
-        failed.map_or(Ok(()), Err)
+        Ok(written)
+    }
+
+    /// Of these those that are ours.
+    async fn of_ids(&self, ids: &[BatchId]) -> Result<Vec<Server>, String> {
+        let mut servers = self.servers(None).await?;
+        servers.retain(|server| ids.contains(&server.id));
+        Ok(servers)
     }
 
     /// Deletes all servers of the manager whose tags begin so: it ends, and nobody lists them after it.
@@ -245,11 +259,16 @@ impl OpenStack {
         let began = Instant::now();
         loop {
             let done = self.try_to_clear(tag_prefix).await;
-            if done.is_ok() || began.elapsed() > CLEAR_LIMIT {
+            if done.is_ok() || self.is_refused() || began.elapsed() > CLEAR_LIMIT {
                 return done;
             }
             tokio::time::sleep(self.wait().unwrap_or(CLEAR_PAUSE).min(CLEAR_LIMIT / 10)).await;
         }
+    }
+
+    /// Whether the credentials were refused that were tried last, and are not tried again yet.
+    fn is_refused(&self) -> bool {
+        locked(&self.refused).as_ref().is_some_and(|(_, until)| Instant::now() < *until)
     }
 
     async fn try_to_clear(&self, tag_prefix: &str) -> Result<(), String> {
@@ -291,15 +310,8 @@ impl OpenStack {
     pub async fn offer(&self) -> Result<Offer, String> {
         self.choice().await?;
         let flavor = self.flavor().await?;
-        let answer = self.get(Service::Compute, "/limits").await?;
-        let limits = &answer["limits"]["absolute"];
-        let fit = |most: &str, each: u64| {
-            let most = u64::try_from(limits[most].as_i64()?).ok()?;
-            u32::try_from(most / each.max(1)).ok()
-        };
-        let of_each =
-            [("maxTotalInstances", 1), ("maxTotalCores", flavor.vcpus), ("maxTotalRAMSize", flavor.ram_mib)];
-        let n_servers_max = of_each.into_iter().filter_map(|(most, each)| fit(most, each)).min();
+        let limits = self.get(Service::Compute, "/limits").await?;
+        let n_servers_max = n_servers_max(&limits, &flavor);
         let words = format!(
             "{}, flavor {}",
             self.with_session(|session| session.whose.clone()).await?,
@@ -310,21 +322,7 @@ impl OpenStack {
 
     /// What the project may use, and uses, in words.
     async fn quota(&self) -> Result<String, String> {
-        let answer = self.get(Service::Compute, "/limits").await?;
-        let limits = &answer["limits"]["absolute"];
-        let of = |what: &str, used: &str, most: &str| {
-            let used = limits[used].as_i64()?;
-            Some(match limits[most].as_i64()? {
-                most if most < 0 => format!("{used} {what}, no limit"),
-                most => format!("{used} of {most} {what}"),
-            })
-        };
-        let all = [
-            of("servers", "totalInstancesUsed", "maxTotalInstances"),
-            of("vCPUs", "totalCoresUsed", "maxTotalCores"),
-            of("MiB of memory", "totalRAMUsed", "maxTotalRAMSize"),
-        ];
-        Ok(format!("in use: {}", all.into_iter().flatten().collect::<Vec<_>>().join(", ")))
+        Ok(format!("in use: {}", in_use(&self.get(Service::Compute, "/limits").await?)))
     }
 
     async fn described(&self) -> Result<String, String> {
@@ -407,30 +405,6 @@ impl OpenStack {
             next = servers::next_page(&path, &page[format!("{what}_links")]);
         }
         Err(format!("the list of {what} has no end"))
-    }
-
-    /// The end of what a server wrote, once.
-    async fn console(&self, id: &str) -> Console {
-        let n_tries = locked(&self.read).get(id).copied().unwrap_or(0);
-        if n_tries == u8::MAX {
-            return Console::ReadBefore;
-        }
-        let body = json!({ "os-getConsoleOutput": { "length": N_CONSOLE_LINES } });
-        let answer = self.call(Call::post(servers::SERVICE, format!("/servers/{id}/action"), body)).await;
-        let is_passing = matches!(
-            answer,
-            Err(Trouble::Busy(_) | Trouble::Later(_) | Trouble::Away(_) | Trouble::Unknown(_))
-        );
-        let is_later = is_passing && n_tries + 1 < N_CONSOLES_MAX;
-        locked(&self.read).insert(id.to_owned(), if is_later { n_tries + 1 } else { u8::MAX });
-        match answer {
-            _ if is_later => Console::Later,
-            Ok(answer) => {
-                Console::Read(servers::without_tokens(answer["output"].as_str().unwrap_or_default()))
-            }
-            // Not every cloud lets members read it.
-            Err(_) => Console::Read(String::new()),
-        }
     }
 
     /// While one of Nova's cells is down, its servers are left out of lists: those that were there are asked for one
@@ -530,6 +504,10 @@ impl OpenStack {
         }
         let number = self.n_sessions.fetch_add(1, Ordering::Relaxed);
         match Session::begin(&credentials, number).await {
+            Ok(session) => {
+                *locked(&self.refused) = None;
+                Ok(session)
+            }
             Err(Trouble::Stranger(said)) => {
                 *locked(&self.refused) = Some((credentials, Instant::now() + REFUSED_FOR));
                 Err(Trouble::Refused(said))
@@ -563,14 +541,6 @@ impl OpenStack {
     fn wait_for(&self, wait: Duration) {
         *locked(&self.not_before) = Some(Instant::now() + wait.min(WAIT_MAX));
     }
-}
-
-/// What is known of a server's console.
-enum Console {
-    Read(String),
-    ReadBefore,
-    /// The cloud may say it when it is asked again.
-    Later,
 }
 
 /// Nobody panics who holds one of them.

@@ -64,6 +64,7 @@ pub fn local_platform(capacity: Resources, n_pilots_max: u32, idle_timeout: Span
         n_nodes: 1,
         is_array: false,
         submits_late: false,
+        joins_once: false,
         n_pilots_min: 0,
         n_pilots_max,
         idle_timeout,

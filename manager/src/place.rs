@@ -269,9 +269,22 @@ impl Place {
     /// What is wrong, in words; some may be gone.
     pub async fn cancel(&self, batch_ids: &[BatchId]) -> Result<(), String> {
         match (&self.host, &self.adapter) {
-            (Host::Cloud(cloud), _) => cloud.cancel(batch_ids).await,
+            (Host::Cloud(cloud), _) => {
+                let (remains, done) = cloud.cancel(batch_ids).await;
+                remains.iter().for_each(|remains| self.keep(remains));
+                done
+            }
             (_, Some(adapter)) => self.said("cancel", adapter.cancel(batch_ids)).await.map(drop),
             (_, None) => Err("no adapter".to_owned()),
+        }
+    }
+
+    /// Keeps what servers have written that are there still. Batch jobs write files.
+    pub async fn keep_written(&self, batch_ids: &[BatchId]) {
+        if let Host::Cloud(cloud) = &self.host {
+            // It is asked for again when they are deleted.
+            let written = cloud.written(batch_ids).await.unwrap_or_default();
+            written.iter().for_each(|remains| self.keep(remains));
         }
     }
 
@@ -314,7 +327,7 @@ impl Place {
         let (name, fault) = (&self.plan.name, fault.as_deref());
         match fault {
             Some(fault) => tracing::warn!(platform = name, tag, server = id, fault, "the server failed"),
-            None => tracing::debug!(platform = name, tag, server = id, "the server turned itself off"),
+            None => tracing::debug!(platform = name, tag, server = id, "what the server wrote is kept"),
         }
         let folder = self.plan.pilots.join(tag);
         let kept = std::fs::create_dir_all(&folder).and_then(|()| {

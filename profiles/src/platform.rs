@@ -190,6 +190,7 @@ impl PlatformProfile {
             n_nodes: form.nodes,
             is_array: form.nodes > 1 && form.adapter == GRID_ENGINE,
             submits_late: form.adapter != LOCAL,
+            joins_once: form.adapter == OPENSTACK,
             n_pilots_min: form.pilots_min,
             n_pilots_max: form.pilots_max,
             idle_timeout: form.idle_timeout.0,

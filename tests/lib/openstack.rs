@@ -49,6 +49,7 @@ impl OpenStack {
             return None;
         }
         assert!(output.status.success(), "{said}");
+        sandbox.hide(cloud.secrets());
         Some(cloud)
     }
 
@@ -67,6 +68,13 @@ impl OpenStack {
         self.state.join("clouds.yaml")
     }
 
+    /// What clients have in their environment that enter by the application credential.
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let lines = fs::read_to_string(self.state.join("openrc-appcred")).expect("it is written");
+        let exported = lines.lines().filter_map(|line| line.strip_prefix("export ")?.split_once('='));
+        exported.map(|(name, value)| (name.to_owned(), value.trim_matches('"').to_owned())).collect()
+    }
+
     /// What a service answers an administrator; `Null` where it says nothing.
     pub fn ask(&self, method: &str, url: &str, body: &str) -> Value {
         self.ask_as("admin", method, url, body)
@@ -74,20 +82,7 @@ impl OpenStack {
 
     /// … or another of those who may enter.
     fn ask_as(&self, who: &str, method: &str, url: &str, body: &str) -> Value {
-        let mut curl = Command::new("curl");
-        curl.args(["-s", "--noproxy", "*", "-X", method, url, "-H", "Content-Type: application/json"]);
-        curl.args([
-            "-H",
-            "OpenStack-API-Version: compute 2.79",
-            "-H",
-            "OpenStack-API-Version: placement 1.36",
-        ]);
-        curl.arg("-H").arg(format!("X-Auth-Token: {}", self.token_of(who)));
-        if !body.is_empty() {
-            curl.args(["-d", body]);
-        }
-        let said = curl.output().expect("curl is installed").stdout;
-        serde_json::from_slice(&said).unwrap_or_default()
+        ask_with(&self.token_of(who), method, url, body)
     }
 
     /// The URL of a service: 0 Keystone, 1 Nova, 2 Placement, 3 Glance.
@@ -107,15 +102,41 @@ impl OpenStack {
         all
     }
 
-    /// Somebody of the project starts a server that bears our tag, as if it were copied; its id.
-    pub fn add_copy(&self) -> String {
+    /// Somebody of the project starts a server that bears these tags, as if it were copied, and says of which
+    /// allocation it is; its id.
+    pub fn add_server(&self, tags: &[&str], allocation: Option<&str>) -> String {
         let images = self.ask("GET", &self.url(3, "/v2/images?name=pilot-image"), "");
+        let metadata = allocation.map(|tag| serde_json::json!({ "pilotfish-allocation": tag }));
         let server = serde_json::json!({ "server": {
             "name": "copy", "flavorRef": "p1.tiny", "imageRef": images["images"][0]["id"],
-            "networks": "none", "tags": ["pilotfish"],
+            "networks": "none", "tags": tags, "metadata": metadata.unwrap_or(serde_json::json!({})),
         } });
         let made = self.ask_as("demo", "POST", &self.url(1, "/v2.1/servers"), &server.to_string());
         made["server"]["id"].as_str().unwrap_or_else(|| panic!("no server: {made}")).to_owned()
+    }
+
+    /// A key pair of the project's user.
+    pub fn add_key_pair(&self, name: &str) {
+        let pair = serde_json::json!({ "keypair": { "name": name } });
+        let made = self.ask_as("demo", "POST", &self.url(1, "/v2.1/os-keypairs"), &pair.to_string());
+        assert_eq!(made["keypair"]["name"], name, "{made}");
+    }
+
+    /// What a server has written.
+    pub fn console(&self, id: &str) -> String {
+        let url = self.url(1, &format!("/v2.1/servers/{id}/action"));
+        let answer = self.ask("POST", &url, "{\"os-getConsoleOutput\": {}}");
+        answer["output"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Lets no host have new servers, or all of them.
+    pub fn let_hosts(&self, status: &str) {
+        let services = self.ask("GET", &self.url(1, "/v2.1/os-services?binary=nova-compute"), "");
+        for service in services["services"].as_array().expect("services") {
+            let url = self.url(1, &format!("/v2.1/os-services/{}", service["id"].as_str().expect("an id")));
+            let answer = self.ask("PUT", &url, &format!("{{\"status\": \"{status}\"}}"));
+            assert_eq!(answer["service"]["status"], status, "{answer}");
+        }
     }
 
     /// Somebody deletes a server, and it is gone.
@@ -169,11 +190,31 @@ impl OpenStack {
 
     /// How many vCPUs each core of a host stands for.
     pub fn ratio_of(&self, host: &str) -> f64 {
+        let inventories = self.inventories(host);
+        let ratio = inventories["VCPU"]["allocation_ratio"].as_f64();
+        ratio.unwrap_or_else(|| panic!("no ratio: {inventories}"))
+    }
+
+    /// What Placement knows that a host has, by classes.
+    pub fn inventories(&self, host: &str) -> Value {
+        self.ask("GET", &self.inventories_of(host), "")["inventories"].take()
+    }
+
+    fn inventories_of(&self, host: &str) -> String {
         let found = self.ask("GET", &self.url(2, &format!("/resource_providers?name={host}")), "");
         let id = found["resource_providers"][0]["uuid"].as_str().expect("a host");
-        let inventory =
-            self.ask("GET", &self.url(2, &format!("/resource_providers/{id}/inventories/VCPU")), "");
-        inventory["allocation_ratio"].as_f64().unwrap_or_else(|| panic!("no ratio: {inventory}"))
+        self.url(2, &format!("/resource_providers/{id}/inventories"))
+    }
+
+    /// What reserves a vCPU of a host when it is called.
+    pub fn reserving(&self, host: &str) -> impl FnOnce() + Send + use<> {
+        let (url, token) = (format!("{}/VCPU", self.inventories_of(host)), self.token_of("admin"));
+        move || {
+            let mut inventory = ask_with(&token, "GET", &url, "");
+            inventory["reserved"] = 1.into();
+            let answer = ask_with(&token, "PUT", &url, &inventory.to_string());
+            assert_eq!(answer["reserved"], 1, "{answer}");
+        }
     }
 
     /// Where Nova itself is.
@@ -215,8 +256,9 @@ impl OpenStack {
     pub fn secrets(&self) -> Vec<String> {
         let clouds = std::fs::read_to_string(self.clouds_file()).expect("clouds.yaml");
         let clouds: Value = serde_json::from_str(&clouds).expect("it is JSON, too");
-        let auths = ["demo", "appcred"].map(|cloud| clouds["clouds"][cloud]["auth"].clone());
-        let secrets = [auths[0]["password"].clone(), auths[1]["application_credential_secret"].clone()];
+        let of = |cloud: &str, what: &str| clouds["clouds"][cloud]["auth"][what].clone();
+        let secrets =
+            [of("demo", "password"), of("admin", "password"), of("appcred", "application_credential_secret")];
         secrets.iter().map(|secret| secret.as_str().expect("a secret").to_owned()).collect()
     }
 
@@ -265,6 +307,21 @@ pub fn installed(sandbox: &Sandbox) -> PathBuf {
     strip.arg("-o").arg(folder.join("pilotfish-agent")).arg(from.with_file_name("pilotfish-agent"));
     assert!(strip.status().expect("binutils are installed").success());
     to
+}
+
+/// What a service answers whoever has that token.
+fn ask_with(token: &str, method: &str, url: &str, body: &str) -> Value {
+    let mut curl = Command::new("curl");
+    curl.args(["-s", "--noproxy", "*", "-X", method, url, "-H", "Content-Type: application/json"]);
+    for version in ["compute 2.79", "placement 1.36"] {
+        curl.arg("-H").arg(format!("OpenStack-API-Version: {version}"));
+    }
+    curl.arg("-H").arg(format!("X-Auth-Token: {token}"));
+    if !body.is_empty() {
+        curl.args(["-d", body]);
+    }
+    let said = curl.output().expect("curl is installed").stdout;
+    serde_json::from_slice(&said).unwrap_or_default()
 }
 
 fn scripts() -> PathBuf {

@@ -73,6 +73,36 @@ pub(super) fn choose_flavor(
     }
 }
 
+/// How many servers of that flavor a project may have, by its limits; `None`: they have none.
+pub(super) fn n_servers_max(limits: &Value, flavor: &Flavor) -> Option<u32> {
+    let limits = &limits["limits"]["absolute"];
+    let fit = |most: &str, each: u64| {
+        let most = u64::try_from(limits[most].as_i64()?).ok()?;
+        u32::try_from(most / each.max(1)).ok()
+    };
+    let of_each =
+        [("maxTotalInstances", 1), ("maxTotalCores", flavor.vcpus), ("maxTotalRAMSize", flavor.ram_mib)];
+    of_each.into_iter().filter_map(|(most, each)| fit(most, each)).min()
+}
+
+/// What a project uses of what it may use, in words.
+pub(super) fn in_use(limits: &Value) -> String {
+    let limits = &limits["limits"]["absolute"];
+    let of = |what: &str, used: &str, most: &str| {
+        let used = limits[used].as_i64()?;
+        Some(match limits[most].as_i64()? {
+            most if most < 0 => format!("{used} {what}, no limit"),
+            most => format!("{used} of {most} {what}"),
+        })
+    };
+    let all = [
+        of("servers", "totalInstancesUsed", "maxTotalInstances"),
+        of("vCPUs", "totalCoresUsed", "maxTotalCores"),
+        of("MiB of memory", "totalRAMUsed", "maxTotalRAMSize"),
+    ];
+    all.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
 /// The id of the thing of that name or id. Errors: there is none, or more than one.
 pub(super) fn choose(kind: &str, things: &Value, wanted: &str) -> Result<String, String> {
     let text = |thing: &'_ Value, key: &str| thing[key].as_str().map(str::to_owned);

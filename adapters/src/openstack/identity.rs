@@ -142,14 +142,17 @@ impl Session {
 }
 
 /// How long the token lives, by the cloud's own clock.
-fn life(token: &Value) -> Duration {
+pub(super) fn life(token: &Value) -> Duration {
     let at = |name: &str| token[name].as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
     let span = at("issued_at").zip(at("expires_at")).map(|(from, to)| to.duration_since(from));
     span.and_then(|span| Duration::try_from(span).ok()).unwrap_or(TOKEN_LIFE)
 }
 
 /// Where each service is. Errors: what is amiss with the region.
-fn endpoints(catalog: &Value, credentials: &Credentials) -> Result<Vec<(Service, String)>, String> {
+pub(super) fn endpoints(
+    catalog: &Value,
+    credentials: &Credentials,
+) -> Result<Vec<(Service, String)>, String> {
     let entries = catalog.as_array().cloned().unwrap_or_default();
     let mut found = Vec::new();
     let mut regions = Vec::new();

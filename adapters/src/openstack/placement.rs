@@ -112,13 +112,9 @@ impl OpenStack {
         let answer = self.call(Call::get(Service::Placement, path)).await?;
         let mut hosts = Vec::new();
         for host in answer["resource_providers"].as_array().into_iter().flatten() {
-            let text = |key: &str| host[key].as_str().unwrap_or_default().to_owned();
-            let id = text("uuid");
-            match self.call(Call::get(Service::Placement, inventory_path(&id))).await {
-                Ok(inventory) => {
-                    let ratio = inventory["allocation_ratio"].to_string();
-                    hosts.push((Provider { id, name: text("name"), ratio }, inventory));
-                }
+            let path = inventory_path(host["uuid"].as_str().unwrap_or_default());
+            match self.call(Call::get(Service::Placement, path)).await {
+                Ok(inventory) => hosts.push((read_provider(host, &inventory), inventory)),
                 // Disks and accelerators are providers as well.
                 Err(Trouble::Gone(_)) => {}
                 Err(trouble) => return Err(trouble),
@@ -156,6 +152,12 @@ impl OpenStack {
         }
         unreachable!("the last attempt returns")
     }
+}
+
+/// A host of a list, with what is said of its vCPUs.
+pub(super) fn read_provider(host: &Value, inventory: &Value) -> Provider {
+    let text = |key: &str| host[key].as_str().unwrap_or_default().to_owned();
+    Provider { id: text("uuid"), name: text("name"), ratio: inventory["allocation_ratio"].to_string() }
 }
 
 /// Of vCPUs alone: who writes all classes of a host deletes those that he leaves out.

@@ -4,9 +4,9 @@ use base64::Engine as _;
 use profiles::{cloud::Cloud, site::Site};
 use serde_json::{Value, json};
 
-use super::wire::{Service, escaped};
+use super::wire::{Service, Trouble, escaped};
 use crate::{
-    command::{AllocationRequest, BatchJob, BatchState},
+    command::{AdapterError, AllocationRequest, BatchId, BatchJob, BatchState},
     script::quoted,
 };
 
@@ -143,6 +143,18 @@ pub(super) fn asked(cloud: &Cloud, choice: &Choice, user_data: &str, tag: &str) 
     Ok(body)
 }
 
+/// What the answer to that says: the server's id. Errors: there is none, or nobody knows.
+pub(super) fn read_asked(answer: Result<Value, Trouble>) -> Result<BatchId, AdapterError> {
+    match answer {
+        Ok(answer) => match answer["server"]["id"].as_str().filter(|id| !id.is_empty()) {
+            Some(id) => Ok(id.to_owned()),
+            None => Err(AdapterError::NotUnderstood("the answer names no server".to_owned())),
+        },
+        Err(Trouble::Unknown(what)) => Err(AdapterError::NotUnderstood(what)),
+        Err(trouble) => Err(AdapterError::Refused(trouble.to_string())),
+    }
+}
+
 /// The first page of a manager's servers; without a prefix of all managers'.
 pub(super) fn list_path(tag_prefix: Option<&str>) -> String {
     let manager = tag_prefix.map(of_manager);
@@ -240,6 +252,11 @@ impl Server {
     /// Whether it failed and nobody says why.
     pub(super) fn is_unexplained(&self) -> bool {
         self.status == "ERROR" && self.fault.is_none()
+    }
+
+    /// Whether it may have written something: before it runs, Nova knows of none.
+    pub(super) fn has_console(&self) -> bool {
+        self.was_active && !self.is_gone()
     }
 
     /// Whether there is nothing to delete any more.

@@ -9,46 +9,79 @@ use profiles::{
 use serde_json::{Value, json};
 
 use super::{
-    choice::{choose, choose_networks, read_flavors},
-    identity::Microversion,
+    choice::{choose, choose_flavor, choose_networks, in_use, n_servers_max, read_flavors},
+    credentials::{Credentials, Surroundings},
+    identity::{Microversion, endpoints, life},
+    placement::read_provider,
     servers::{
-        AgentSource, Choice, NetworkChoice, asked, list_path, next_page, read_known, read_page, user_data,
-        without_tokens,
+        AgentSource, Choice, NetworkChoice, asked, list_path, next_page, read_asked, read_known, read_page,
+        user_data, without_tokens,
     },
-    wire::words_of,
+    wire::{Answer, Service, Trouble, words_of},
 };
 use crate::{command::BatchState, testing::request};
 
-/// What each file has of answers: status and body.
-fn answers() -> Vec<(String, u16, String)> {
+/// What was said once: a request, and the answer.
+pub(super) struct Said {
+    pub(super) file: String,
+    /// `METHOD PATH`, without the host.
+    pub(super) asked: String,
+    pub(super) status: u16,
+    pub(super) body: String,
+}
+
+impl Said {
+    pub(super) fn accepted(&self) -> Result<Value, Trouble> {
+        Answer { status: self.status, body: self.body.clone(), ..Answer::default() }.accepted()
+    }
+}
+
+/// All that was recorded.
+pub(super) fn answers() -> Vec<Said> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts/openstack");
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).expect("recordings").flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
+        let file = entry.file_name().to_string_lossy().into_owned();
         let text = fs::read_to_string(entry.path()).expect("a recording");
-        for part in text.split("\n<<< ").skip(1) {
-            let part = part.split("\n>>> ").next().unwrap_or(part).split("\n### ").next().unwrap_or(part);
-            let Some(status) = part.split(' ').next().and_then(|word| word.parse().ok()) else { continue };
-            let body = part.split_once("\n\n").map_or("", |(_, body)| body);
-            all.push((name.clone(), status, body.trim().to_owned()));
+        for dialogue in text.split("\n>>> ").skip(1) {
+            let words: Vec<&str> = dialogue.split_whitespace().take(2).collect();
+            let path = words[1]
+                .trim_start_matches("http://127.0.0.1:")
+                .trim_start_matches(|c: char| c.is_ascii_digit());
+            let asked = format!("{} {path}", words[0]);
+            let Some((_, answer)) = dialogue.split_once("\n<<< ") else { continue };
+            let answer = answer.split("\n### ").next().unwrap_or(answer);
+            let Some(status) = answer.split(' ').next().and_then(|word| word.parse().ok()) else { continue };
+            let body = answer.split_once("\n\n").map_or("", |(_, body)| body).trim().to_owned();
+            all.push(Said { file: file.clone(), asked, status, body });
         }
     }
     all
 }
 
+/// Bodies of a file's answers that are JSON and have that key.
 fn bodies(file: &str, key: &str) -> Vec<Value> {
-    let of = |(name, _, body): &(String, u16, String)| {
-        let body: Value = serde_json::from_str(body).ok().filter(|_| name.starts_with(file))?;
+    let of = |said: &Said| {
+        let body: Value = serde_json::from_str(&said.body).ok().filter(|_| said.file.starts_with(file))?;
         body.get(key).is_some().then_some(body)
     };
     answers().iter().filter_map(of).collect()
 }
 
-fn cloud() -> Cloud {
+/// Who enters; `more`: of a cloud in clouds.yaml.
+pub(super) fn credentials(more: &str) -> Credentials {
+    let auth =
+        "auth: {auth_url: 'http://k/v3', application_credential_id: a, application_credential_secret: b}";
+    let text = format!("clouds: {{c: {{auth_type: v3applicationcredential, {auth}, {more}}}}}");
+    let around = Surroundings { variable: &|_| None, file: &|_| Some(text.clone()) };
+    Credentials::find(Some("c"), Some(Path::new("clouds.yaml")), &around).expect("credentials")
+}
+
+pub(super) fn cloud() -> Cloud {
     serde_yaml::from_str("image: pilot-image\nkey_pair: ada\nmetadata: {centre: lab}").expect("a cloud")
 }
 
-fn choice(networks: NetworkChoice) -> Choice {
+pub(super) fn choice(networks: NetworkChoice) -> Choice {
     Choice { flavor: "f".into(), image: "i".into(), networks, server_group: None }
 }
 
@@ -62,9 +95,9 @@ fn server(status: &str, tag: &str) -> Value {
 
 #[test]
 fn each_refusal_of_the_services_is_told_in_their_words() {
-    let refusals: Vec<_> = answers().into_iter().filter(|(_, status, _)| *status >= 400).collect();
+    let refusals: Vec<_> = answers().into_iter().filter(|said| said.status >= 400).collect();
     assert!(refusals.len() > 40, "{}", refusals.len());
-    for (name, status, body) in refusals {
+    for Said { file: name, status, body, .. } in refusals {
         let words = words_of(&body);
         assert_eq!(words.is_empty(), body.is_empty(), "{name} {status}: {body}");
         assert!(!words.contains('<') && !words.starts_with('{'), "{name} {status}: {words}");
@@ -178,8 +211,12 @@ fn a_server_is_asked_for_with_what_was_said_of_it() {
     let group = Choice { server_group: Some("g".into()), ..choice(NetworkChoice::Auto) };
     let body = asked(&volume, &group, "", "pf1-2").expect("a body");
     assert_eq!(body["os:scheduler_hints"]["group"], "g");
-    let device = &body["server"]["block_device_mapping_v2"][0];
-    assert_eq!((&device["volume_size"], &device["uuid"]), (&json!(20), &json!("i")));
+    let device = json!([{
+        "boot_index": 0, "uuid": "i", "source_type": "image", "destination_type": "volume", "volume_size": 20,
+        "delete_on_termination": true,
+    }]);
+    assert_eq!(body["server"]["block_device_mapping_v2"], device);
+    assert_eq!(body["server"]["config_drive"], true);
     assert!(body["server"].get("imageRef").is_none());
     let long = asked(&cloud(), &group, &"x".repeat(50_000), "pf1-2").expect_err("too long");
     assert!(long.contains("at most 65535"), "{long}");
@@ -215,4 +252,222 @@ fn a_console_is_shown_without_tokens() {
     let data = without_tokens(&format!("a 'pfj_hush' b {} c", "aHVzaA".repeat(40)));
     assert_eq!(data, "a …\nb …\nc");
     assert_eq!(shown, "a {\"url\":\"u\",\"token\":\"…\",\"tag\":1} b \"token\":\"…\"");
+}
+
+/// Reads what was asked for as the adapter does; `None`: it never asks that.
+fn read(asked: &str, body: &Value) -> Option<Result<(), String>> {
+    let path = asked.split('?').next().unwrap_or(asked);
+    let words: Vec<&str> = path.split('/').collect();
+    let there = |is_there: bool| if is_there { Ok(()) } else { Err("it is not found there".to_owned()) };
+    Some(match words[..] {
+        // Without a project, or when told so, Keystone gives no catalog: then nobody knows where Nova is.
+        ["POST ", "v3", "auth", "tokens"] => {
+            let known = endpoints(&body["token"]["catalog"], &credentials("region_name: RegionOne"));
+            there(known.is_ok() == body["token"]["catalog"].is_array())
+        }
+        // Others do not say which version of Nova's API they speak.
+        ["GET ", ""] if body["versions"][0]["id"] != "v2.0" || body["versions"][1]["id"] != "v2.1" => {
+            return None;
+        }
+        ["GET ", ""] | ["GET ", "v2.1", ""] => Microversion::meant(body).map(drop),
+        ["POST ", "v2.1", "servers"] if body.get("reservation_id").is_some() => return None,
+        ["POST ", "v2.1", "servers"] => {
+            read_asked(Ok(body.clone())).map(drop).map_err(|error| error.to_string())
+        }
+        ["GET ", "v2.1", "servers", "detail"] => read_page(body).map(drop),
+        ["GET ", "v2.1", "servers", id] => {
+            there(read_known(&body["server"], id.into(), "pf1-2".into()).status == body["server"]["status"])
+        }
+        ["POST ", "v2.1", "servers", _, "action"] => {
+            without_tokens(body["output"].as_str().unwrap_or_default());
+            there(body.is_null() || body["output"].is_string())
+        }
+        ["DELETE ", "v2.1", "servers", _] => there(body.is_null()),
+        ["GET ", "v2.1", "flavors", "detail"] => read_flavors(body).map(drop),
+        ["GET ", "v2.1", "limits"] => there(in_use(body).contains("vCPUs")),
+        ["GET ", "v2", "images"] => choose("image", &body["images"], "pilot-image").map(drop),
+        ["GET ", "v2.0", "networks"] => there(body["networks"][0]["id"].is_string()),
+        ["POST ", "v2.1", "os-server-groups"] => {
+            let groups = json!([body["server_group"]]);
+            choose("server group", &groups, body["server_group"]["name"].as_str().unwrap_or_default())
+                .map(drop)
+        }
+        ["GET ", "resource_providers"] => there(
+            body["resource_providers"]
+                .as_array()
+                .is_some_and(|all| all.iter().all(|host| !read_provider(host, &Value::Null).id.is_empty())),
+        ),
+        [_, "resource_providers", _, "inventories", "VCPU"] => {
+            let ratio = read_provider(&Value::Null, body).ratio;
+            there(ratio.parse::<f64>().is_ok() && body["resource_provider_generation"].is_u64())
+        }
+        _ => return None,
+    })
+}
+
+#[test]
+fn whatever_was_done_is_read() {
+    // What the recordings' author has asked for to know it, and what administrators do.
+    const NEVER_ASKED: [&str; 24] = [
+        "GET /v3/",
+        "HEAD /v3/auth/tokens",
+        "DELETE /v3/",
+        "POST /v3/users/",
+        "GET /allocation_candidates",
+        "GET /allocations/",
+        "GET /resource_providers/",
+        "GET /v2.1/servers",
+        "PUT /v2.1/servers/",
+        "POST /v2.1/servers",
+        "GET /v2.1/flavors",
+        "GET /v2.1/os-aggregates/",
+        "POST /v2.1/os-aggregates",
+        "DELETE /v2.1/os-aggregates/",
+        "GET /v2.1/os-availability-zone",
+        "GET /v2.1/os-hypervisors/",
+        "GET /v2.1/os-services",
+        "PUT /v2.1/os-services/",
+        "GET /v2.1/os-quota-sets/",
+        "PUT /v2.1/os-quota-sets/",
+        "GET /v2.1/os-simple-tenant-usage/",
+        "GET /v2.1/os-server-groups/",
+        "DELETE /v2.1/os-server-groups/",
+        "POST /v2.1/os-keypairs",
+    ];
+    let mut n_read = 0;
+    for said in answers().iter().filter(|said| (200..300).contains(&said.status)) {
+        let Said { file, asked, .. } = said;
+        let body = said.accepted().unwrap_or_else(|trouble| panic!("{file}: {asked}: {trouble}"));
+        match read(asked, &body) {
+            Some(result) => assert_eq!((n_read += 1, result).1, Ok(()), "{file}: {asked}: {body}"),
+            None => {
+                let is_root = asked == "GET /";
+                let is_never_asked = NEVER_ASKED.iter().any(|begins| asked.starts_with(begins));
+                assert!(is_root || is_never_asked, "{file}: nobody reads {asked}");
+            }
+        }
+    }
+    assert!(n_read > 60, "{n_read}");
+}
+
+#[test]
+fn recorded_servers_that_are_ours_are_read_as_what_they_are() {
+    let mut seen = Vec::new();
+    for file in ["06", "09", "10", "12", "16"] {
+        let one = bodies(file, "server").into_iter().map(|body| body["server"].clone());
+        let many = bodies(file, "servers").into_iter().flat_map(|body| body["servers"].as_array().cloned());
+        for mut server in one.chain(many.flatten()).filter(|server| server["metadata"].is_object()) {
+            server["metadata"]["pilotfish-allocation"] = "pf1-2".into();
+            server["tags"] = json!(["pilotfish", "pf1", "pf1-2"]);
+            let page = read_page(&json!({ "servers": [server] })).expect("a page");
+            let [read] = &page[..] else { panic!("{server}") };
+            let task = server["OS-EXT-STS:task_state"].as_str();
+            assert_eq!(
+                (read.id.as_str(), read.is_leaving),
+                (server["id"].as_str().unwrap_or(""), task == Some("deleting"))
+            );
+            let expected = match read.status.as_str() {
+                "SHUTOFF" => task.is_none(),
+                "ERROR" => true,
+                "ACTIVE" | "BUILD" | "DELETED" => false,
+                other => panic!("{other}"),
+            };
+            assert_eq!(read.is_over(), expected, "{server}");
+            assert_eq!(
+                read.fault.is_some(),
+                read.status == "ERROR" && server["fault"].is_object(),
+                "{server}"
+            );
+            seen.push((file, read.status.clone(), read.clone().into_job().state));
+        }
+    }
+    let has =
+        |file: &str, status: &str| seen.iter().any(|(from, is, _)| (*from, is.as_str()) == (file, status));
+    for (file, status) in [
+        ("06", "BUILD"),
+        ("06", "ACTIVE"),
+        ("06", "SHUTOFF"),
+        ("09", "ERROR"),
+        ("12", "ERROR"),
+        ("16", "ACTIVE"),
+    ] {
+        assert!(has(file, status), "{file} {status}: {seen:?}");
+    }
+    let no_room = |file: &str| {
+        seen.iter().any(|(from, _, state)| *from == file && matches!(state, BatchState::NoRoom(_)))
+    };
+    let stuck = seen.iter().any(|(from, _, state)| *from == "09" && matches!(state, BatchState::Stuck(_)));
+    assert!(no_room("09") && stuck, "{seen:?}");
+}
+
+#[test]
+fn a_token_says_how_long_it_lives_and_where_the_services_are() {
+    let public = "http://127.0.0.1:26901/v2.1";
+    for (file, seconds) in [("02", 3600), ("03", 3600), ("19", 60)] {
+        for token in bodies(file, "token").into_iter().map(|body| body["token"].clone()) {
+            let lives = life(&token).as_secs();
+            assert!(lives <= seconds && lives > 0, "{file}: {lives}");
+            if token["catalog"].is_array() {
+                let found =
+                    endpoints(&token["catalog"], &credentials("region_name: RegionOne")).expect("endpoints");
+                assert!(found.contains(&(Service::Compute, public.to_owned())), "{found:?}");
+                assert_eq!(found.len(), 4, "{found:?}");
+            }
+        }
+    }
+    assert_eq!(life(&json!({})).as_secs(), 3600, "where nothing is said");
+}
+
+#[test]
+fn of_several_regions_one_must_be_said_and_of_several_interfaces_one_is_meant() {
+    let mut catalog = bodies("02", "token")[0]["token"]["catalog"].clone();
+    for service in catalog.as_array_mut().expect("a catalog") {
+        let mut more = service["endpoints"].clone();
+        for endpoint in more.as_array_mut().expect("endpoints") {
+            let url = format!("http://two/{}/0123abcd", endpoint["interface"].as_str().unwrap_or(""));
+            (endpoint["region_id"], endpoint["url"]) = ("Two".into(), url.into());
+        }
+        let more = more.as_array().expect("endpoints").clone();
+        service["endpoints"].as_array_mut().expect("endpoints").extend(more);
+    }
+    let of = |more: &str| endpoints(&catalog, &credentials(more));
+    let compute = |more: &str| {
+        let found = of(more).expect("endpoints");
+        found.into_iter().find(|(service, _)| *service == Service::Compute).expect("a URL").1
+    };
+    assert_eq!(compute("region_name: RegionOne"), "http://127.0.0.1:26901/v2.1");
+    assert_eq!(compute("region_name: Two"), "http://two/public/0123abcd", "a project's id in it stays");
+    assert_eq!(compute("region_name: Two, interface: internal"), "http://two/internal/0123abcd");
+    let several = of("verify: true").expect_err("two regions");
+    assert!(several.contains("say `region_name`, one of RegionOne, Two"), "{several}");
+    let none = of("region_name: Three").expect_err("no such region");
+    assert!(
+        none.contains("no public compute service in region Three; its regions are RegionOne, Two"),
+        "{none}"
+    );
+}
+
+#[test]
+fn limits_and_inventories_are_read() {
+    let limits = bodies("11", "limits");
+    let flavors = bodies("05", "flavors").iter().find_map(|body| read_flavors(body).ok()).expect("flavors");
+    let small =
+        choose_flavor(&flavors, Some("p1.small"), &scheduler::resources::Resources::cores(1)).expect("one");
+    assert_eq!(n_servers_max(&limits[0], &small), Some(10), "{}", limits[0]);
+    assert_eq!(in_use(&limits[0]), "0 of 10 servers, 0 of 20 vCPUs, 0 of 51200 MiB of memory");
+    assert!(
+        limits.iter().any(|limits| n_servers_max(limits, &small) == Some(3)),
+        "6 cores are enough for three"
+    );
+    let unlimited = limits.last().expect("limits");
+    assert!(in_use(unlimited).contains("no limit"), "{unlimited}");
+    for file in ["14", "18"] {
+        let inventories = bodies(file, "allocation_ratio");
+        let ratios: Vec<String> =
+            inventories.iter().map(|one| read_provider(&Value::Null, one).ratio).collect();
+        assert!(
+            ratios.iter().any(|ratio| ratio == if file == "14" { "4.0" } else { "1.25" }),
+            "{file}: {ratios:?}"
+        );
+    }
 }

@@ -142,6 +142,7 @@ impl From<Refusal> for ApiError {
             Refusal::UnknownAllocation(_) => (StatusCode::NOT_FOUND, "no-such-allocation"),
             Refusal::AllocationOver(..) => (StatusCode::CONFLICT, "wrong-state"),
             Refusal::NoAllocation(_) => (StatusCode::NOT_FOUND, "no-such-allocation"),
+            Refusal::JoinedBefore(_) => (StatusCode::FORBIDDEN, "joined-before"),
             Refusal::NotYours { .. } => (StatusCode::FORBIDDEN, "not-yours"),
             Refusal::InUse { .. } | Refusal::Detached(_) => (StatusCode::CONFLICT, "wrong-state"),
             Refusal::WrongState { .. } => (StatusCode::CONFLICT, "wrong-state"),

@@ -132,6 +132,11 @@ impl Durable {
         self.platforms().get(&id).is_some_and(|spec| spec.is_array)
     }
 
+    /// Whether no second pilot may come with the join token of the first.
+    pub fn joins_once(&self, id: PlatformId) -> bool {
+        self.platforms().get(&id).is_some_and(|spec| spec.joins_once)
+    }
+
     /// What attempts have shown, by platform and application.
     pub fn learned(&self) -> &BTreeMap<PlatformId, Arc<Learned>> {
         &self.facts.learned

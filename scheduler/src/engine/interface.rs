@@ -120,6 +120,10 @@ pub struct PlatformSpec {
     /// [`super::settings::Settings::submit_limit`] is over.
     #[serde(default)]
     pub submits_late: bool,
+    /// Whether the token by which its pilot joins may be read by whatever runs beside it: it serves once, and who
+    /// comes with it later is no agent that was started again.
+    #[serde(default)]
+    pub joins_once: bool,
     /// Pilots wanted even when there is nothing to do.
     pub n_pilots_min: u32,
     /// Never more pilots than this.
@@ -471,6 +475,9 @@ pub enum Refusal {
     /// The tag belongs to no allocation that waits for a pilot.
     #[error("no allocation waits for a pilot with tag {0:?}")]
     NoAllocation(String),
+    /// Its pilot came before, and is another one.
+    #[error("the pilot of {0:?} has come; a join token serves once there")]
+    JoinedBefore(String),
     /// No such allocation.
     #[error("there is no allocation {0}")]
     UnknownAllocation(AllocationId),

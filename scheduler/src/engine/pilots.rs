@@ -36,6 +36,9 @@ impl Turn<'_> {
         if !known.is_live() || self.volatile.shutdown.is_some() {
             return self.refuse(request, Refusal::NoAllocation(tag));
         }
+        if self.durable.joins_once(known.platform) && !known.is_unused() {
+            return self.refuse(request, Refusal::JoinedBefore(tag));
+        }
         let (platform, before) = (known.platform, self.replaced(known, &node));
         let why = self.winding_up(platform).or_else(|| self.durable.given_back(known));
         let id = PilotId(self.durable.pilots().last_key_value().map_or(1, |(last, _)| last.0 + 1));

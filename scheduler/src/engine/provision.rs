@@ -27,6 +27,13 @@ use crate::{
 /// How long a command to a platform that answers at once may outlive the manager that gave it.
 const LAST_WORDS: Span = Span::from_secs(1);
 
+/// How often a platform is asked for what is there of ours though nothing should be: a submission may have taken
+/// effect later than anybody waited for, or the store may be an older one.
+const STRAYS_INTERVAL: Span = Span::from_secs(600);
+
+/// … and when it has not answered that.
+const STRAYS_AGAIN: Span = Span::from_secs(60);
+
 /// More jobs than this are not looked at to find out how many pilots are wanted: any one may decide it.
 pub(super) const N_JOBS_LOOKED_AT: usize = 1000;
 
@@ -69,14 +76,7 @@ impl Turn<'_> {
         if !state.is_attached {
             return;
         }
-        let listed_at = self.volatile.platforms.get(&id).and_then(|state| state.listed_at);
-        let is_list_due = listed_at.is_none_or(|at| self.now.since(at) >= spec.poll_interval);
-        if self.durable.census(id).n_there > 0 && is_list_due {
-            self.step.effects.push(Effect::List { platform: id });
-            if let Some(state) = self.volatile.platforms.get_mut(&id) {
-                state.listed_at = Some(self.now);
-            }
-        }
+        self.list_if_due(id, &spec);
         self.ask_load(id, &spec);
         if self.volatile.shutdown.is_none() {
             self.drain_idle(id, &spec);
@@ -109,6 +109,25 @@ impl Turn<'_> {
             self.volatile.placed = None;
             self.volatile.arm_platform(id, self.now);
         }
+    }
+
+    /// Asks for a listing while something is or may be there. Where submissions may take effect late, also once
+    /// in the life of a manager, and rarely after that: nobody else would find what nobody knows.
+    fn list_if_due(&mut self, id: PlatformId, spec: &PlatformSpec) {
+        let is_used = self.durable.census(id).n_there > 0;
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let interval = match (is_used, spec.submits_late, &state.unlisted) {
+            (true, ..) => spec.poll_interval,
+            (false, true, None) => STRAYS_INTERVAL,
+            (false, true, Some(_)) => STRAYS_AGAIN,
+            (false, false, _) => return,
+        };
+        if state.listed_at.is_none_or(|at| self.now.since(at) >= interval) {
+            state.listed_at = Some(self.now);
+            self.step.effects.push(Effect::List { platform: id });
+        }
+        let again_at = state.listed_at.unwrap_or(self.now) + interval;
+        self.volatile.arm_platform(id, again_at);
     }
 
     /// Asks for a listing in this step: something may have ended.
@@ -297,7 +316,7 @@ impl Turn<'_> {
         if let Some(state) = self.volatile.platforms.get_mut(&id) {
             state.unlisted = result.as_ref().err().cloned();
         }
-        let Ok(listed) = result else { return };
+        let Ok(listed) = result else { return self.volatile.arm_platform(id, self.now + STRAYS_AGAIN) };
         self.note_troubles(&listed);
         let mut unwanted = Vec::new();
         for entry in listed.iter().filter(|entry| !entry.is_ended) {

@@ -409,6 +409,7 @@ impl SitePlan {
             n_nodes: 1,
             is_array: false,
             submits_late: false,
+            joins_once: false,
             capacity: Resources::cores(if n == 0 { 4 } else { luck.between(1, 8) as u32 }),
             n_pilots_min: luck.pick(&[0, 0, 1]),
             n_pilots_max: luck.between(1, 5) as u32,

@@ -85,6 +85,7 @@ fn site(platform: &Platform) -> SitePlan {
             n_nodes: 1,
             is_array: false,
             submits_late: false,
+            joins_once: false,
             n_pilots_min: platform.pilots_min,
             n_pilots_max: platform.n_nodes,
             idle_timeout: platform.idle_timeout,

@@ -57,6 +57,7 @@ fn durable() -> Durable {
         n_nodes: 1,
         is_array: false,
         submits_late: false,
+        joins_once: false,
         n_pilots_min: 0,
         n_pilots_max: 1,
         idle_timeout: Span::from_secs(600),

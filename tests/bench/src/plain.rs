@@ -18,6 +18,7 @@ pub fn platform(n_pilots: u32, cores: u32) -> PlatformSpec {
         n_nodes: 1,
         is_array: false,
         submits_late: false,
+        joins_once: false,
         n_pilots_min: n_pilots,
         n_pilots_max: n_pilots,
         idle_timeout: Span::from_secs(3600),

@@ -82,6 +82,7 @@ fn platform() -> PlatformSpec {
         n_nodes: 1,
         is_array: false,
         submits_late: false,
+        joins_once: false,
         n_pilots_min: 2,
         n_pilots_max: 4,
         idle_timeout: Span::from_secs(60),

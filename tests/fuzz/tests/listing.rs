@@ -117,6 +117,7 @@ fn platform(n: u32) -> PlatformSpec {
         n_nodes: 1,
         is_array: false,
         submits_late: false,
+        joins_once: false,
         n_pilots_min: 0,
         n_pilots_max: n,
         idle_timeout: Span::from_secs(60),

@@ -188,6 +188,7 @@ impl Scene {
             n_nodes: 1,
             is_array: false,
             submits_late: false,
+            joins_once: false,
             n_pilots_min: 1,
             n_pilots_max: 1,
             idle_timeout: Span::from_secs(600),

@@ -43,6 +43,7 @@ pub(super) fn platform_attached(platform: u64) -> Record {
         n_nodes: 1,
         is_array: false,
         submits_late: false,
+        joins_once: false,
         n_pilots_min: 0,
         n_pilots_max: 2,
         idle_timeout: Span::from_secs(60),

@@ -74,6 +74,7 @@ fn platform(n_pilots_max: u32, cores: u32) -> PlatformSpec {
         n_nodes: 1,
         is_array: false,
         submits_late: false,
+        joins_once: false,
         n_pilots_min: 0,
         n_pilots_max,
         idle_timeout: Span::from_secs(10),

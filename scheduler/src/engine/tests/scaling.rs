@@ -112,6 +112,30 @@ fn a_pilot_whose_tasks_leave_its_cores_idle_offers_more_slots() {
 }
 
 #[test]
+fn each_law_raises_what_leaves_room_and_lowers_what_fails() {
+    for scaling in [Scaling::Measured, Scaling::Adaptive, Scaling::Adaptive2016] {
+        let mut scene = Scene::new();
+        let before = Policies::default();
+        let policies = Policies { scaling, ..before };
+        scene.say(|request| Event::PoliciesAsked { request, by: "ada".into(), before, policies });
+        let pilot = scene.scaled(ScalingWay::Slots);
+        let job = scene.submit(JobRequest { retries: 9, ..job(1000) });
+        scene.take(pilot);
+        let cores = |scene: &Scene| scene.engine.durable().pilots()[&pilot].node.capacity.cores;
+        for n in 0..20 {
+            scene.done_with(pilot, job, &n.to_string(), 1.0);
+            scene.interval(pilot);
+        }
+        assert_eq!((scene.ratio(), cores(&scene)), (4000, 8), "{scaling:?}");
+        for n in 20..23 {
+            scene.fail(pilot, job, n, FailureKind::MemoryLimit { limit_bytes: 1 });
+            scene.interval(pilot);
+        }
+        assert!(scene.ratio() < 4000 && cores(&scene) < 8, "{scaling:?}: {}", scene.ratio());
+    }
+}
+
+#[test]
 fn what_runs_goes_on_where_there_are_fewer_slots_and_nothing_begins_meanwhile() {
     let mut scene = Scene::new();
     let pilot = scene.scaled(ScalingWay::Slots);

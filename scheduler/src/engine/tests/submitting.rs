@@ -83,3 +83,83 @@ fn an_allocation_that_runs_and_brings_no_pilot_is_taken_away() {
     assert!(!scene.engine.durable().allocations()[&AllocationId(1)].is_live());
     assert!(scene.why().contains("no pilot came"), "{}", scene.why());
 }
+
+/// How many listings the engine asked for in its last step.
+fn n_lists(scene: &Scene) -> usize {
+    scene.effects.iter().filter(|effect| matches!(effect, Effect::List { .. })).count()
+}
+
+/// The ids that it wants to be cancelled.
+fn cancelled(scene: &Scene) -> Vec<String> {
+    let ids = scene.effects.iter().filter_map(|effect| match effect {
+        Effect::Cancel { batch_ids, .. } => Some(batch_ids.clone()),
+        _ => None,
+    });
+    ids.flatten().collect()
+}
+
+#[test]
+fn a_platform_where_nothing_should_be_is_looked_at_once_in_a_life_and_rarely_after_that() {
+    for submits_late in [true, false] {
+        let mut scene = Scene::new();
+        let spec = PlatformSpec { submits_late, ..platform(1, 1) };
+        for life in 2..4 {
+            scene.engine = Engine::restore(Settings::default(), life, scene.now, scene.records.clone());
+            scene.attach(spec.clone());
+            assert_eq!(n_lists(&scene), usize::from(submits_late), "in each life");
+            // One that nobody knows: the answer came after all that was awaited.
+            let tag = format!("{}77", Settings::default().tag_prefix());
+            scene.listed(&[&tag]);
+            assert_eq!(cancelled(&scene).len(), 1, "nobody wants it");
+            let end = scene.now + Span::from_secs(1830);
+            let mut n_looks = 0;
+            while let Some(due) = scene.engine.next_wakeup().filter(|due| *due < end) {
+                scene.now = due;
+                scene.say(|_| Event::TimerFired);
+                n_looks += n_lists(&scene);
+            }
+            assert_eq!(n_looks, if submits_late { 3 } else { 0 }, "every ten minutes");
+        }
+    }
+}
+
+#[test]
+fn a_platform_that_did_not_say_what_is_there_is_asked_again_sooner() {
+    let mut scene = Scene::new();
+    scene.attach(PlatformSpec { submits_late: true, ..platform(1, 1) });
+    let result = Err("it is away".to_owned());
+    let asked_at = scene.now;
+    scene.say(|_| Event::PlatformListed { platform: crate::ids::PlatformId(1), asked_at, result });
+    scene.wait_awake(59);
+    assert_eq!(n_lists(&scene), 0);
+    scene.wait_awake(2);
+    assert_eq!(n_lists(&scene), 1);
+}
+
+#[test]
+fn where_a_join_token_serves_once_only_its_pilot_comes_again() {
+    for joins_once in [true, false] {
+        let mut scene = Scene::new();
+        let spec = PlatformSpec { joins_once, ..platform(1, 1) };
+        scene.attach(spec.clone());
+        scene.submit(job(1));
+        let tag = scene.submissions().remove(0).1;
+        scene.answered(AllocationId(1));
+        let pilot = scene.register(&tag, NodeFacts::default());
+        for is_restarted in [false, true] {
+            if is_restarted {
+                scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+                scene.attach(spec.clone());
+            }
+            assert_eq!(scene.register(&tag, NodeFacts::default()), pilot, "its session was void");
+        }
+        let stranger =
+            Registration { tag: tag.clone(), nonce: 99, node: NodeFacts::default(), uptime: Span::ZERO };
+        let said = scene.say(|request| Event::PilotRegistered { request, registration: Box::new(stranger) });
+        match joins_once {
+            true => assert_eq!(said, Some(Answer::Refused(Refusal::JoinedBefore(tag)))),
+            false => assert!(matches!(said, Some(Answer::Registered(new)) if new.pilot != pilot)),
+        }
+        assert_eq!(scene.engine.durable().pilots()[&pilot].is_live(), joins_once);
+    }
+}

@@ -88,6 +88,7 @@ pub(super) async fn are_gone(
 
 /// What is known of an allocation whose pilot does not come: what its batch job wrote, or why it waits.
 pub(super) async fn known_of(place: &mut Place, allocation: &AllocationView) -> Option<String> {
+    place.keep_written(allocation.batch_id.as_slice()).await;
     let ground = place.ground().await.ok()?;
     let folder = place.log_folder(&ground, &allocation.tag);
     let logs = [JOB_LOG, PILOT_LOG].map(|log| format!("{folder}/{log}"));
