@@ -30,10 +30,23 @@ fn a_stall_of_our_own_is_not_the_pilots_fault() {
 }
 
 #[test]
+fn a_pilot_is_silent_since_it_was_answered() {
+    let mut scene = Scene::new();
+    let pilot = scene.pilot(2);
+    assert_eq!(scene.pull(pilot, Pull { wait: Span::from_secs(20), ..hungry() }), None, "it is parked");
+    scene.wait_awake(15);
+    scene.submit(job(2));
+    scene.wait_awake(74);
+    assert!(scene.engine.durable().pilots()[&pilot].is_live(), "it was there 74 s ago");
+    scene.wait_awake(2);
+    assert!(!scene.engine.durable().pilots()[&pilot].is_live());
+}
+
+#[test]
 fn a_stall_after_a_restart_leaves_each_pilot_what_it_runs() {
     let mut scene = Scene::new();
     let job = scene.submit(job(2));
-    let (there, other) = (scene.pilot(1), scene.pilot(1));
+    let (there, other) = (scene.pilot(1), scene.pilot(2));
     assert_eq!([scene.take(there), scene.take(other)], [[(1, "0".into())], [(1, "1".into())]]);
     scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
     scene.now = scene.now + Span::from_secs(1);
