@@ -148,6 +148,19 @@ fn committed_effects_are_made_in_one_place() {
 }
 
 #[test]
+fn the_auditor_of_faults_knows_nothing_of_the_engines_state() {
+    let mut n_files = 0;
+    for path in rust_files().iter().filter(|path| path.starts_with("simulator/src/faults/auditor/")) {
+        let text = read(path);
+        for unwanted in ["durable::", "Durable", "volatile", "Volatile", "Engine"] {
+            assert!(!text.contains(unwanted), "{path}: {unwanted}");
+        }
+        n_files += 1;
+    }
+    assert!(n_files >= 4, "{n_files}");
+}
+
+#[test]
 fn every_policy_is_a_file_with_a_word_and_a_line() {
     let page = read("docs/operations.md");
     for layer in ["matching", "bundling"] {

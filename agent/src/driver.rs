@@ -220,7 +220,11 @@ impl Driver {
                         self.on_news_of(exit);
                     }
                 }
-                Some(news) = news.recv() => self.on_news(news)?,
+                // Whatever ends the pilot, what it has done is for the next one in its folder.
+                Some(news) = news.recv() => if let Err(error) = self.on_news(news) {
+                    self.keep_rest();
+                    return Err(error);
+                },
                 () = signals.next() => {
                     if signalled_at.last().is_none_or(|last| last.elapsed() > SIGNAL_ECHO) {
                         signalled_at.push(Instant::now());

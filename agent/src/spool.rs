@@ -52,6 +52,8 @@ pub struct Spool {
     kept: BTreeMap<u64, Place>,
     nonce: u64,
     is_full: bool,
+    /// Whether the file has no header: the disk was full when it was begun.
+    lacks_header: bool,
 }
 
 #[derive(Debug)]
@@ -81,12 +83,20 @@ impl Spool {
             kept: BTreeMap::new(),
             nonce,
             is_full: false,
+            lacks_header: false,
         };
         if bytes.len() >= HEADER_BYTES as usize {
-            if !bytes.starts_with(MAGIC) {
+            // A file without its beginning is what a power loss may leave of one of ours: whose reports they were
+            // nobody knows.
+            let is_lost = bytes[..HEADER_BYTES as usize].iter().all(|byte| *byte == 0);
+            if !is_lost && !bytes.starts_with(MAGIC) {
                 return Err(SpoolError::NotOurs { path: path.into() });
             }
-            spool.recover(&bytes);
+            if is_lost {
+                tracing::warn!(path = %path.display(), "the spool has lost its beginning and is begun anew");
+            } else {
+                spool.recover(&bytes);
+            }
         }
         if spool.kept.is_empty() {
             spool.begin_file().map_err(on_file)?;
@@ -187,14 +197,23 @@ impl Spool {
 
     fn begin_file(&mut self) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
+        self.lacks_header = true;
         file.set_len(0)?;
         self.end = HEADER_BYTES;
+        self.write_header()
+    }
+
+    fn write_header(&mut self) -> io::Result<()> {
+        let Some(file) = self.file.as_ref().filter(|_| self.lacks_header) else { return Ok(()) };
         let mut header = MAGIC.to_vec();
         header.extend_from_slice(&self.nonce.to_le_bytes());
-        file.write_all_at(&header, 0)
+        file.write_all_at(&header, 0)?;
+        self.lacks_header = false;
+        Ok(())
     }
 
     fn append(&mut self, payload: &[u8]) -> io::Result<Place> {
+        self.write_header()?;
         let Some(file) = &self.file else { return Err(io::Error::other("the spool has no file")) };
         let length = u32::try_from(payload.len()).map_err(io::Error::other)?;
         let crc = crc32fast::hash(payload);
@@ -346,6 +365,44 @@ mod tests {
         fs::write(&path, "somebody's notes of the day").unwrap();
         assert!(matches!(Spool::open(&path, 1), Err(SpoolError::NotOurs { .. })));
         assert!(matches!(Spool::open(folder.path(), 1), Err(SpoolError::File { .. })));
+    }
+
+    /// No file of this process, which is this test's alone, may get larger.
+    fn limit_files(n_bytes: libc::rlim_t) {
+        let limit = libc::rlimit { rlim_cur: n_bytes, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: the signal is ignored, and the limit is read while it is there.
+        let result = unsafe {
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit)
+        };
+        assert_eq!(result, 0);
+    }
+
+    #[test]
+    fn a_spool_that_was_emptied_on_a_full_disk_is_one_of_ours_again_when_there_is_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spool");
+        let mut spool = with_three(&path);
+        // There is room for nothing: emptying succeeds, what is written then does not.
+        limit_files(0);
+        spool.acknowledge(3);
+        limit_files(libc::RLIM_INFINITY);
+        assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+        spool.keep(report(4), true);
+        assert_eq!(kept(&spool), [4]);
+        let next = Spool::open(&path, 1).unwrap();
+        assert_eq!((kept(&next), next.nonce()), (vec![4], 77));
+    }
+
+    #[test]
+    fn a_spool_of_zeros_is_an_empty_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spool");
+        fs::write(&path, [0; 100]).unwrap();
+        let mut spool = Spool::open(&path, 77).unwrap();
+        assert_eq!(kept(&spool).len(), 0);
+        spool.keep(report(1), true);
+        assert_eq!(kept(&Spool::open(&path, 1).unwrap()), [1]);
     }
 
     #[test]

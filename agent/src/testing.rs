@@ -60,6 +60,7 @@ pub(crate) struct FakeManager {
     pub(crate) url: String,
     requests: mpsc::UnboundedReceiver<Request>,
     early: VecDeque<Request>,
+    unanswered: Vec<Request>,
 }
 
 impl FakeManager {
@@ -72,7 +73,7 @@ impl FakeManager {
                 tokio::spawn(serve(socket, send.clone()));
             }
         });
-        FakeManager { url, requests, early: VecDeque::new() }
+        FakeManager { url, requests, early: VecDeque::new(), unanswered: Vec::new() }
     }
 
     /// The next request.
@@ -92,6 +93,17 @@ impl FakeManager {
             }
             self.early.push_back(request);
         }
+    }
+
+    /// Refuses the next request if it is a registration; others are left without an answer.
+    pub(crate) async fn refuses_registration(&mut self, status: u16, code: &str) -> bool {
+        let request = self.next().await;
+        let is_registration = request.path.ends_with("register");
+        match is_registration {
+            true => request.refuse(status, code),
+            false => self.unanswered.push(request),
+        }
+        is_registration
     }
 
     /// Registers the pilot that asks next.

@@ -1,7 +1,7 @@
 //! A round of real faults: a sweep by a real manager and real pilots, killed and stopped at moments
 //! that a seed draws, and an audit of what came of it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -11,6 +11,7 @@ use crate::{
     plan::{Aim, Blow, Fault, Part, Plan},
     site::Site,
     sweep::{Audit, Hit},
+    until,
 };
 
 /// Nobody works any more when nothing was executed for so long.
@@ -18,6 +19,10 @@ const SILENCE: Duration = Duration::from_millis(300);
 /// A stop that is to cost nothing is far shorter than it takes to be given up.
 const STOP_MAX: Duration = Duration::from_secs(2);
 const HEARTBEAT_LIMIT: &str = "8s";
+/// For pilots to say what they hold after a start.
+const GRACE: &str = "20s";
+/// A manager that stands still for so long has outslept both.
+const STALL: Duration = Duration::from_secs(25);
 /// One core each, so that one can be hit and another goes on.
 const N_PILOTS: u64 = 2;
 
@@ -48,7 +53,7 @@ struct Round<'a> {
 pub fn site(plan: &Plan, n_tasks: u64) -> Site {
     let yaml = format!(
         "platforms:\n  - {{name: here, adapter: local, cores: 1, pilots_max: {N_PILOTS}, poll_interval: 1s}}\n\
-         limits: {{heartbeat_limit: {HEARTBEAT_LIMIT}, poll_wait_max: 1s, prefetch_tasks_max: {}}}\n",
+         limits: {{heartbeat_limit: {HEARTBEAT_LIMIT}, grace: {GRACE}, poll_wait_max: 1s, prefetch_tasks_max: {}}}\n",
         plan.prefetch_tasks_max
     );
     Site::new("state", n_tasks, &yaml)
@@ -104,10 +109,25 @@ impl Round<'_> {
             self.site.kill_manager();
             self.site.trace.waits(fault.absence, SILENCE);
             self.site.serve();
+            // Some pilots may not have said yet what they hold.
+            if fault.absence == 0 {
+                self.stall();
+            }
         }
     }
 
+    /// The manager stands still for longer than its limits: that costs nothing.
+    fn stall(&mut self) {
+        let (manager, begun) = ([self.site.manager_pid()], Instant::now());
+        signal_all(&manager, Signal::SIGSTOP);
+        until("the manager has stood still for long enough", || begun.elapsed() > STALL);
+        signal_all(&manager, Signal::SIGCONT);
+    }
+
     fn stop(&mut self, fault: &Fault, targets: &[PilotProcesses]) {
+        if fault.blow == Blow::StopForLong && fault.hits_manager && fault.aim.is_none() {
+            return self.stall();
+        }
         let part = fault.aim.map_or(Part::Whole, |aim| aim.part);
         let mut stopped = processes(targets, part);
         stopped.extend(fault.hits_manager.then(|| self.site.manager_pid()));

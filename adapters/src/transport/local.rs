@@ -1,11 +1,11 @@
 //! Runs commands as processes of this host.
 
-use std::process::Stdio;
+use std::{io, process::Stdio};
 
 use async_trait::async_trait;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
-use super::{Transport, TransportError};
+use super::{OUTPUT_BYTES_MAX, Transport, TransportError};
 use crate::command::{Command, Output};
 
 /// This host.
@@ -23,23 +23,39 @@ impl Transport for LocalShell {
             .kill_on_drop(true)
             .spawn()
             .map_err(|source| TransportError::NotStarted { program: program.to_owned(), source })?;
-        let stdin = child.stdin.take();
-        let talk = async {
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let say = async {
             if let Some(mut stdin) = stdin {
                 // A child that does not read its input says so by its exit code.
                 let _ = stdin.write_all(&command.stdin).await;
             }
-            child.wait_with_output().await
+            Ok(())
         };
-        let output = tokio::time::timeout(command.time_limit, talk)
+        let talk = async {
+            // Whoever writes without end ends it: the child is killed when this is dropped.
+            let ((), stdout, stderr) = tokio::try_join!(say, bounded(stdout), bounded(stderr))?;
+            Ok((child.wait().await?.code(), stdout, stderr))
+        };
+        let (code, stdout, stderr) = tokio::time::timeout(command.time_limit, talk)
             .await
             .map_err(|_| TransportError::TimedOut { program: program.to_owned(), limit: command.time_limit })?
-            .map_err(|source| TransportError::Broken { program: program.to_owned(), source })?;
-        Ok(Output {
-            code: output.status.code(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
+            .map_err(|source: io::Error| match source.kind() {
+                io::ErrorKind::FileTooLarge => TransportError::TooMuch { program: program.to_owned() },
+                _ => TransportError::Broken { program: program.to_owned(), source },
+            })?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(Output { code, stdout: text(&stdout), stderr: text(&stderr) })
+    }
+}
+
+/// All that comes, unless it is more than any batch system has to say.
+async fn bounded(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let Some(pipe) = pipe else { return Ok(bytes) };
+    pipe.take(OUTPUT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).await?;
+    match bytes.len() > OUTPUT_BYTES_MAX {
+        true => Err(io::ErrorKind::FileTooLarge.into()),
+        false => Ok(bytes),
     }
 }
 
@@ -58,6 +74,16 @@ mod tests {
         let output = LocalShell.run(&sh("cat; echo oops >&2; exit 3", Duration::from_secs(60))).await.ok();
         let expected = Output { code: Some(3), stdout: "hello".into(), stderr: "oops\n".into() };
         assert_eq!(output, Some(expected));
+    }
+
+    #[tokio::test]
+    async fn a_command_that_writes_without_end_is_ended_and_has_an_unknown_outcome() {
+        for pipe in ["", ">&2"] {
+            let line = format!("exec cat /dev/zero {pipe}");
+            let result = LocalShell.run(&sh(&line, Duration::from_secs(600))).await;
+            let error = result.err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains("wrote more than"), "{error}");
+        }
     }
 
     #[tokio::test]

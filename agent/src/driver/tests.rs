@@ -385,3 +385,24 @@ async fn signalled_pilot_does_not_wait_for_a_manager_that_is_away() {
     let kept: u64 = reports.flat_map(|report| report.jobs).map(|job| job.successes.tasks.len()).sum();
     assert_eq!(kept, 2);
 }
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_is_done_is_kept_for_the_next_pilot_whoever_sends_this_one_away() {
+    for (status, code) in [(426, "wrong-version"), (401, "unauthorized")] {
+        let mut pilot = pilot(|_| {}).await;
+        let spec = shell("true", pilot.folder.path());
+        pilot.work(&spec, 1).await;
+        let request = pilot.manager.next_report().await;
+        request.refuse(status, code);
+        if status == 401 {
+            // The pull of before is not answered; it registers again.
+            while !pilot.manager.refuses_registration(status, code).await {}
+        }
+        let error = pilot.running.await.unwrap().unwrap_err();
+        assert!(!matches!(error, DriverError::Unreported { .. }), "{error}");
+        let spool = crate::arrival::open_spool(&pilot.folder.path().join("pilot"), "testnode").unwrap();
+        let reports = spool.numbers().map(|number| spool.read(number).unwrap());
+        let kept: u64 = reports.flat_map(|report| report.jobs).map(|job| job.successes.tasks.len()).sum();
+        assert_eq!(kept, 1, "{code}");
+    }
+}

@@ -12,6 +12,7 @@ use super::{
     declared::Declared,
     facts::{Facts, Learned},
     interface::{PlatformMode, PlatformSpec},
+    limits::Asked,
     neighbours::Neighbours,
     policies::{self, PolicyChange},
     record::{Blamed, DrainCause, FailedAttempt, JobResult, Record},
@@ -45,6 +46,8 @@ pub struct Durable {
     waits: BTreeMap<(PlatformId, Shape), Waits>,
     policy_changes: Vec<PolicyChange>,
     weights: WeightLog,
+    /// When each was asked for allocations.
+    asked: BTreeMap<PlatformId, Asked>,
     /// How many vCPUs cores stand for, where that was ever another number than one.
     scaled: BTreeMap<PlatformId, Scaled>,
 }
@@ -98,6 +101,11 @@ impl Durable {
     /// Cores × time that tasks took on a platform, by user.
     pub fn used(&self, platform: PlatformId) -> Option<&BTreeMap<String, Span>> {
         self.used.get(&platform)
+    }
+
+    /// When it was asked for allocations.
+    pub fn asked(&self, platform: PlatformId) -> Option<&Asked> {
+        self.asked.get(&platform)
     }
 
     /// Those of its pilots that have neither left nor been given up, in the order in which they came.
@@ -353,11 +361,13 @@ impl Durable {
                     self.there.remove(&(before.platform, *allocation));
                 }
                 self.tags.insert(tag.clone(), *allocation);
+                self.asked.entry(*platform).or_default().intended(*allocation);
                 self.count(&new, true);
                 self.there.insert((*platform, *allocation));
                 self.allocations.insert(*allocation, new);
             }
             Record::AllocationSubmitted { allocation, batch_id, at } => {
+                self.note_answer(*allocation, *at);
                 self.with_allocation(*allocation, |a| {
                     a.state = AllocationState::Submitted;
                     a.batch_id = Some(batch_id.clone());
@@ -366,6 +376,7 @@ impl Durable {
                 })
             }
             Record::AllocationUnknown { allocation, what, at } => {
+                self.note_answer(*allocation, *at);
                 self.with_allocation(*allocation, |a| {
                     a.state = AllocationState::Unknown(what.clone(), *at);
                     a.may_have_run = true;
@@ -378,11 +389,21 @@ impl Durable {
                 a.state = AllocationState::Leaving(why.clone(), *at);
                 a.was_released = true;
             }),
-            Record::AllocationEnded { allocation, why, at } => self.with_allocation(*allocation, |a| {
-                a.state = AllocationState::Ended(why.clone());
-                a.ended_at = Some(*at);
-            }),
+            Record::AllocationEnded { allocation, why, at } => {
+                self.note_answer(*allocation, *at);
+                self.with_allocation(*allocation, |a| {
+                    a.state = AllocationState::Ended(why.clone());
+                    a.ended_at = Some(*at);
+                });
+            }
             _ => {}
+        }
+    }
+
+    fn note_answer(&mut self, allocation: AllocationId, at: Time) {
+        let platform = self.allocations.get(&allocation).map(|held| held.platform);
+        if let Some(asked) = platform.and_then(|platform| self.asked.get_mut(&platform)) {
+            asked.answered(allocation, at);
         }
     }
 

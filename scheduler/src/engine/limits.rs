@@ -1,17 +1,19 @@
 //! What an operator allows of a platform: how many more allocations may be asked for, and what says so.
-//! Nothing here is remembered: a restarted manager counts the same from its records.
+//! Nothing here is volatile: a restarted manager counts the same from its records.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::{
     allocation::Census,
     durable::{Durable, Job},
     interface::{PlatformMode, PlatformSpec},
+    provision::last_words,
+    settings::Settings,
     volatile::Volatile,
 };
 use crate::{
     explain::Reason,
-    ids::{JobId, PlatformId},
+    ids::{AllocationId, JobId, PlatformId},
     time::{Span, Time},
 };
 
@@ -27,8 +29,38 @@ pub(super) struct Room {
     pub(super) more_at: Option<Time>,
 }
 
+/// When a platform was asked for allocations, as far as that is known: when it was told is between the intent and the
+/// answer, which may be long after it where one order is carried out after the other.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Asked {
+    /// Those that were intended and have no answer.
+    unanswered: BTreeSet<AllocationId>,
+    /// When answers came: those of a minute before the last one.
+    answered: VecDeque<Time>,
+}
+
+impl Asked {
+    pub(super) fn intended(&mut self, allocation: AllocationId) {
+        self.unanswered.insert(allocation);
+    }
+
+    /// The first answer, whatever it says.
+    pub(super) fn answered(&mut self, allocation: AllocationId, at: Time) {
+        if self.unanswered.remove(&allocation) {
+            self.answered.retain(|before| at.since(*before) < MINUTE);
+            self.answered.push_back(at);
+        }
+    }
+}
+
 /// The room that a platform has now, in allocations. O(allocations of the last minute).
-pub(super) fn room(durable: &Durable, id: PlatformId, spec: &PlatformSpec, now: Time) -> Room {
+pub(super) fn room(
+    settings: &Settings,
+    durable: &Durable,
+    volatile: &Volatile,
+    (id, spec): (PlatformId, &PlatformSpec),
+    now: Time,
+) -> Room {
     let (census, limits) = (durable.census(id), spec.limits);
     let n_pilots = (spec.n_pilots_max as usize).saturating_sub(census.n_there);
     let n = n_pilots.checked_div(spec.n_nodes as usize).unwrap_or(0);
@@ -43,8 +75,9 @@ pub(super) fn room(durable: &Durable, id: PlatformId, spec: &PlatformSpec, now: 
         room.narrow(n, Reason::QueueFull { platform: spec.name.clone(), n_queued, n_max: most });
     }
     if let Some(most) = limits.n_submissions_per_minute {
-        let (n_asked, first) = asked_within_a_minute(durable, id, now);
-        let left = first.map_or(Span::ZERO, |first| (first + MINUTE).since(now));
+        let gone_by = volatile.started_at + last_words(settings, spec);
+        let (n_asked, first) = asked_within_a_minute(durable, (id, gone_by, volatile.started_at), now);
+        let left = first.map_or(MINUTE, |first| (first + MINUTE).since(now));
         let reason = Reason::AskedOften { platform: spec.name.clone(), n_max: most, left };
         if room.narrow((most as usize).saturating_sub(n_asked), reason) {
             room.more_at = first.map(|first| first + MINUTE);
@@ -143,11 +176,26 @@ impl Room {
     }
 }
 
-/// How many allocations of the platform were intended less than a minute ago, and when the first of them.
-fn asked_within_a_minute(durable: &Durable, id: PlatformId, now: Time) -> (usize, Option<Time>) {
-    let recent = durable.allocations().values().rev().take_while(|held| now.since(held.intended_at) < MINUTE);
-    let ours = recent.filter(|held| held.platform == id);
-    ours.fold((0, None), |(n, _), held| (n + 1, Some(held.intended_at)))
+/// How many allocations the platform may have been asked for less than a minute ago, and when the first of those of
+/// which it is known. What has no answer may be asked for this very moment, unless that fell to the manager of before:
+/// then it was by `gone_by` at the latest.
+fn asked_within_a_minute(
+    durable: &Durable,
+    (id, gone_by, started_at): (PlatformId, Time, Time),
+    now: Time,
+) -> (usize, Option<Time>) {
+    let Some(asked) = durable.asked(id) else { return (0, None) };
+    let is_of_before = |allocation: &&AllocationId| {
+        durable.allocations().get(allocation).is_none_or(|held| held.intended_at < started_at)
+    };
+    let n_of_before = asked.unanswered.iter().filter(is_of_before).count();
+    let n_unanswered = asked.unanswered.len() - n_of_before;
+    let of_before = std::iter::repeat_n(gone_by, n_of_before);
+    let known = asked.answered.iter().copied().chain(of_before);
+    let recent = known.filter(|at| now.since(*at) < MINUTE);
+    let (n, first) = recent
+        .fold((0, None::<Time>), |(n, first), at| (n + 1, Some(first.map_or(at, |first| first.min(at)))));
+    (n + n_unanswered, first)
 }
 
 fn n_affordable(census: Census, spec: &PlatformSpec, most: Span) -> usize {

@@ -136,15 +136,21 @@ impl Engine {
         &self.durable
     }
 
-    /// While this process slept, no pilot could be heard: their leases are stretched by as much.
+    /// While this process slept, no pilot could be heard: their leases are stretched by as much, and so is the time
+    /// within which those of before a restart may say what they hold. Since when it slept is not known: since the last
+    /// event at the earliest.
     fn forgive_stall(&mut self, now: Time) {
         let Some(due) = self.next_wakeup() else { return };
-        let late = now.since(due);
-        if late < STALL {
+        if now.since(due) < STALL {
             return;
         }
+        let silence = now.since(self.volatile.now);
         for pilot in self.volatile.pilots.values_mut() {
-            pilot.last_heard = (pilot.last_heard + late).min(now);
+            pilot.last_heard = (pilot.last_heard + silence).min(now);
+        }
+        if self.volatile.timers.remove(&(self.volatile.grace_until, Timer::Grace)) {
+            self.volatile.grace_until = self.volatile.grace_until + silence;
+            self.volatile.timers.insert((self.volatile.grace_until, Timer::Grace));
         }
     }
 }

@@ -342,7 +342,8 @@ impl Ground {
         let state = volatile.platforms.get(&id);
         let is_asked = state.is_some_and(|state| state.is_attached && state.blocked_until <= now);
         let is_failing = state.is_some_and(|state| state.n_failures > 0 || state.unlisted.is_some());
-        let n_room = if is_asked { limits::room(durable, id, spec, now).n as u64 } else { 0 };
+        let room = || limits::room(settings, durable, volatile, (id, spec), now).n as u64;
+        let n_room = if is_asked { room() } else { 0 };
         Ground {
             id,
             wait_s: durable.waits(id).expected_s(shortage, spec.walltime).unwrap_or(0.0).max(queue.oldest_s),

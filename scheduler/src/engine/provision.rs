@@ -37,6 +37,11 @@ const STRAYS_AGAIN: Span = Span::from_secs(60);
 /// More jobs than this are not looked at to find out how many pilots are wanted: any one may decide it.
 pub(super) const N_JOBS_LOOKED_AT: usize = 1000;
 
+/// How long a submission may go on after the manager that gave it.
+pub(super) fn last_words(settings: &Settings, spec: &PlatformSpec) -> Span {
+    if spec.submits_late { LAST_WORDS.max(settings.submit_limit) } else { LAST_WORDS }
+}
+
 impl Turn<'_> {
     pub(super) fn attach_platform(&mut self, request: RequestId, spec: PlatformSpec) {
         let known = self.durable.platforms().iter().find(|(_, held)| held.name == spec.name);
@@ -213,7 +218,7 @@ impl Turn<'_> {
             return self.volatile.arm_platform(id, blocked_until);
         }
         let (n_live, n_waiting) = n_pilots(self.settings, self.durable, id, self.now);
-        let room = limits::room(self.durable, id, spec, self.now);
+        let room = limits::room(self.settings, self.durable, self.volatile, (id, spec), self.now);
         let missing = (spec.n_pilots_min as usize).saturating_sub(n_live);
         let missing = missing.max(usize::from(self.wants_node(id) && n_waiting == 0));
         let n_nodes = (spec.n_nodes as usize).max(1);
@@ -236,7 +241,8 @@ impl Turn<'_> {
         for _ in 0..wanted.min(n_max) {
             self.intend_allocation(id, because.clone());
         }
-        if let Some(at) = limits::room(self.durable, id, spec, self.now).more_at {
+        let room = limits::room(self.settings, self.durable, self.volatile, (id, spec), self.now);
+        if let Some(at) = room.more_at {
             self.volatile.arm_platform(id, at);
         }
     }
@@ -426,12 +432,8 @@ impl Turn<'_> {
         }
     }
 
-    /// How long a submission may go on after the manager that gave it.
     fn last_words(&self, id: PlatformId) -> Span {
-        match self.durable.platforms().get(&id) {
-            Some(spec) if spec.submits_late => LAST_WORDS.max(self.settings.submit_limit),
-            _ => LAST_WORDS,
-        }
+        self.durable.platforms().get(&id).map_or(LAST_WORDS, |spec| last_words(self.settings, spec))
     }
 
     /// How long a platform may take to list what it has accepted.

@@ -181,7 +181,7 @@ impl Reader<'_> {
             return vec![Reason::PilotsTooShort { needed: expected_duration(job), n_pilots: 0 }];
         }
         let no_room = |(id, spec)| {
-            let room = limits::room(self.durable, id, spec, self.now);
+            let room = limits::room(self.settings, self.durable, self.volatile, (id, spec), self.now);
             room.bound.filter(|_| room.n == 0)
         };
         let mut reasons: Vec<Reason> = self.platforms().filter_map(no_room).collect();
@@ -319,7 +319,8 @@ impl Reader<'_> {
                 n.saturating_sub(n_waiting)
             }
         };
-        let mut reasons = Vec::from_iter(limits::room(self.durable, *id, spec, self.now).bound);
+        let allowed = limits::room(self.settings, self.durable, self.volatile, (*id, spec), self.now);
+        let mut reasons = Vec::from_iter(allowed.bound);
         reasons.extend(self.what_fails(*id, name));
         for allocation in live() {
             if let AllocationState::Unknown(what, _) = &allocation.state {

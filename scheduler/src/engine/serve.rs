@@ -170,6 +170,10 @@ impl Turn<'_> {
         if n_parts(self.volatile) != Some(before)
             && let Some(request) = self.volatile.unpark(id)
         {
+            // Its connection was open until now.
+            if let Some(state) = self.volatile.pilots.get_mut(&id) {
+                state.last_heard = self.now;
+            }
             self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
             self.answer_pull(request, id, None);
         }

@@ -18,7 +18,7 @@ use scheduler::{
 use super::{
     Violation,
     auditor::Auditor,
-    sites::Wish,
+    sites::{Wish, Worker},
     world::{Asker, Happening, Held, World},
 };
 
@@ -34,6 +34,10 @@ pub(super) struct Manager {
     alarm: Option<Time>,
     /// Whose pulls they are that are not answered.
     pulls: BTreeMap<RequestId, PilotId>,
+    /// Its process does nothing before this time.
+    stalled_until: Time,
+    /// The worker of each site, where they do one thing after the other.
+    pub(super) workers: BTreeMap<usize, Worker>,
 }
 
 /// Where in a commit the manager dies.
@@ -74,12 +78,23 @@ impl World<'_> {
         }
         self.manager.inbox.clear();
         self.manager.pulls.clear();
+        self.manager.workers.clear();
+        self.manager.is_at_work &= self.manager.stalled_until <= self.now;
+        self.manager.stalled_until = Time(0);
         let broken = std::mem::take(&mut self.asked);
         for asker in broken.into_values() {
             self.unanswered(asker);
         }
         let absence = Span(self.luck.below(self.plan.absence_max.0));
         self.after(absence, Happening::ManagerStarts);
+    }
+
+    /// What arrives waits, and so do its clients.
+    pub(super) fn manager_stalls(&mut self, span: Span) {
+        if self.manager.engine.is_some() && self.manager.stalled_until <= self.now {
+            self.manager.stalled_until = self.now + span;
+            self.auditor.iter_mut().for_each(|auditor| auditor.manager_stalls(self.now, span));
+        }
     }
 
     pub(super) fn arrives(&mut self, event: Event, epoch: Option<u64>) {
@@ -113,6 +128,11 @@ impl World<'_> {
 
     /// Handles what has arrived, commits it together, and performs the effects.
     pub(super) fn manager_works(&mut self) -> Held {
+        if self.manager.stalled_until > self.now {
+            let span = self.manager.stalled_until.since(self.now);
+            self.after(span, Happening::ManagerWorks);
+            return Ok(());
+        }
         self.manager.is_at_work = false;
         let now = self.now;
         let Some(engine) = &mut self.manager.engine else { return Ok(()) };

@@ -90,6 +90,10 @@ pub(crate) struct Plan {
     /// Jobs, by their places among those submitted, that are for a site's profiling run, so many tasks at a time.
     pub(crate) profiled: BTreeMap<usize, (usize, u64)>,
     pub(crate) manager_deaths: Vec<Span>,
+    /// When the manager stands still, and for how long.
+    pub(crate) manager_stalls: Vec<(Span, Span)>,
+    /// Whether what is asked of a site is carried out one after the other, as managers do.
+    pub(crate) is_asked_in_turn: bool,
     /// How long the manager is away after a death, at most.
     pub(crate) absence_max: Span,
 }
@@ -140,6 +144,13 @@ impl Nature {
 impl Plan {
     /// All that a seed means.
     pub(crate) fn draw(seed: u64) -> Plan {
+        let mut plan = Plan::draw_fourth(seed);
+        plan.add_stalls(&mut Luck::of(seed, &[11]));
+        plan
+    }
+
+    /// What seeds meant before managers stood still, and asked one thing after the other of a site.
+    pub(crate) fn draw_fourth(seed: u64) -> Plan {
         let mut plan = Plan::draw_third(seed);
         plan.add_scaling(&mut Luck::of(seed, &[7]));
         plan.add_estimates(&mut Luck::of(seed, &[9]));
@@ -189,6 +200,8 @@ impl Plan {
             sites: (0..luck.between(1, 3)).map(|n| SitePlan::draw(n, &mut luck)).collect(),
             acts: acts(faults_last, &mut luck),
             profiled: BTreeMap::new(),
+            manager_stalls: Vec::new(),
+            is_asked_in_turn: false,
             manager_deaths: (0..n_deaths).map(|_| Span(luck.below(faults_last.0))).collect(),
             absence_max: Span::from_secs(luck.pick(&[1, 30, 3600])),
         }
@@ -316,6 +329,19 @@ impl Plan {
                 budget => spec.limits.core_time_max = budget,
             }
         }
+    }
+
+    /// Managers that stand still, for less and for longer than their limits: at any time, and after a death, when they
+    /// may just have begun again.
+    fn add_stalls(&mut self, luck: &mut Luck) {
+        self.is_asked_in_turn = luck.one_in(2);
+        let deaths = self.manager_deaths.clone();
+        let soon = deaths.into_iter().filter(|_| luck.one_in(2)).collect::<Vec<Span>>();
+        let soon = soon.into_iter().map(|death| death + Span(luck.below(10_000_000))).collect::<Vec<Span>>();
+        let any = (0..luck.pick(&[0, 0, 1, 3])).map(|_| Span(luck.below(self.faults_last.0)));
+        let at = soon.into_iter().chain(any.collect::<Vec<Span>>()).collect::<Vec<Span>>();
+        self.manager_stalls =
+            at.into_iter().map(|at| (at, Span::from_secs(luck.pick(&[1, 10, 65, 100, 600])))).collect();
     }
 
     /// Batch jobs of several nodes.

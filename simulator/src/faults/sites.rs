@@ -1,6 +1,6 @@
 //! Batch systems: they queue, start, list and cancel; they refuse, stay silent, answer twice or late.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use scheduler::{
     engine::interface::{Event, ListedAllocation, SubmitOutcome},
@@ -29,6 +29,26 @@ pub(super) enum Wish {
     Submit { allocation: AllocationId, tag: String },
     Cancel { batch_ids: Vec<String> },
     List { asked_at: Time },
+}
+
+/// A platform worker of the manager.
+#[derive(Debug, Default)]
+pub(super) struct Worker {
+    is_busy: bool,
+    waiting: VecDeque<(PlatformId, Wish)>,
+}
+
+impl Worker {
+    /// What is next; of lists the last one says what all would.
+    fn next(&mut self) -> Option<(PlatformId, Wish)> {
+        while let Some((platform, wish)) = self.waiting.pop_front() {
+            let is_list = |wish: &Wish| matches!(wish, Wish::List { .. });
+            if !is_list(&wish) || !self.waiting.iter().any(|(_, other)| is_list(other)) {
+                return Some((platform, wish));
+            }
+        }
+        None
+    }
 }
 
 #[derive(Debug)]
@@ -63,14 +83,15 @@ impl Site {
     }
 
     /// Cores × time that our batch jobs took at least as the manager may see it, or take at most, each with its tag.
-    fn core_times(&self) -> impl Iterator<Item = (&str, Span)> {
+    /// `late`: how much later than it was sent the manager may hear a message.
+    fn core_times(&self, late: Span) -> impl Iterator<Item = (&str, Span)> {
         let spec = &self.plan.spec;
         let walltime = spec.walltime.unwrap_or(Span(u64::MAX));
         let lasts = move |job: &BatchJob| match (job.started_at, job.ended_at) {
             (_, None) => walltime,
             (None, Some(_)) => Span::ZERO,
             // By what is left of its walltime it is known when it began, but for what that message was late.
-            (Some(began), Some(ended)) => Span(ended.since(began).min(walltime).0.saturating_sub(SLOW_MAX.0)),
+            (Some(began), Some(ended)) => Span(ended.since(began).min(walltime).0.saturating_sub(late.0)),
         };
         let cores = u64::from(spec.capacity.cores) * u64::from(spec.n_nodes);
         self.jobs.iter().map(move |job| (job.tag.as_str(), lasts(job).times(cores)))
@@ -106,16 +127,56 @@ impl World<'_> {
             self.after(span, Happening::SubmissionGoesOn { site, tag: tag.clone() });
             return Ok(());
         }
+        if has_died || !self.plan.is_asked_in_turn {
+            return self.carry_out((site, platform), wish, epoch).map(drop);
+        }
+        self.manager.workers.entry(site).or_default().waiting.push_back((platform, wish));
+        self.works_on(site, epoch)
+    }
+
+    /// A worker begins with what is next, unless it waits for an answer.
+    fn works_on(&mut self, site: usize, epoch: u64) -> Held {
+        let Some(worker) = self.manager.workers.get_mut(&site).filter(|worker| !worker.is_busy) else {
+            return Ok(());
+        };
+        let Some((platform, mut wish)) = worker.next() else { return Ok(()) };
+        worker.is_busy = true;
+        if let Wish::List { asked_at } = &mut wish {
+            *asked_at = self.now;
+        }
+        let span = self.carry_out((site, platform), wish, epoch)?;
+        self.after(span, Happening::WorkerIsFree { site, epoch });
+        Ok(())
+    }
+
+    pub(super) fn worker_is_free(&mut self, site: usize, epoch: u64) -> Held {
+        if epoch != self.manager.epoch {
+            return Ok(());
+        }
+        self.manager.workers.entry(site).or_default().is_busy = false;
+        self.works_on(site, epoch)
+    }
+
+    /// Gives how long it takes until the answer comes.
+    fn carry_out(
+        &mut self,
+        (site, platform): (usize, PlatformId),
+        wish: Wish,
+        epoch: u64,
+    ) -> Result<Span, super::Violation> {
         let is_slow = self.goes_wrong(self.plan.rates.site_slow);
         let span = Span(if is_slow { self.luck.below(TIME_LIMIT.0) } else { self.luck.below(100_000) });
         match wish {
             Wish::Submit { allocation, tag } => self.submitted(site, (allocation, tag), span, epoch),
-            Wish::Cancel { batch_ids } => self.cancelled(site, &batch_ids, span),
+            Wish::Cancel { batch_ids } => {
+                self.cancelled(site, &batch_ids, span);
+                Ok(span)
+            }
             Wish::List { asked_at } => {
                 let result = self.listing(site);
                 let event = Box::new(Event::PlatformListed { platform, asked_at, result });
                 self.after(span, Happening::Arrives { event, epoch: Some(epoch) });
-                Ok(())
+                Ok(span)
             }
         }
     }
@@ -126,12 +187,13 @@ impl World<'_> {
         (allocation, tag): (AllocationId, String),
         span: Span,
         epoch: u64,
-    ) -> Held {
+    ) -> Result<Span, super::Violation> {
         let rates = self.plan.rates.clone();
         let is_refused = self.goes_wrong(rates.submit_refused);
         let is_unclear = self.goes_wrong(rates.submit_unknown);
         let is_lost = is_unclear && self.luck.one_in(2);
         let is_there = !(is_refused || is_lost);
+        self.site_is_asked(site)?;
         let batch_id = if is_there { self.accept(site, tag)? } else { String::new() };
         let (outcome, span) = match (is_refused, is_unclear) {
             (true, _) => (SubmitOutcome::Refused("the queue is closed".into()), span),
@@ -144,11 +206,25 @@ impl World<'_> {
             self.after(span, Happening::Arrives { event: Box::new(answer.clone()), epoch: Some(epoch) });
         }
         self.after(span, Happening::Arrives { event: Box::new(answer), epoch: Some(epoch) });
-        Ok(())
+        Ok(span)
+    }
+
+    /// By its own clock.
+    fn site_is_asked(&mut self, site: usize) -> Held {
+        let (spec, now) = (&self.sites[site].plan.spec, self.now);
+        self.auditor.as_mut().map_or(Ok(()), |auditor| auditor.site_is_asked(spec, now))
+    }
+
+    /// What a manager that is gone had asked for is accepted.
+    pub(super) fn submission_goes_on(&mut self, site: usize, tag: String) -> Held {
+        self.site_is_asked(site)?;
+        self.accept(site, tag).map(drop)
     }
 
     pub(super) fn accept(&mut self, site: usize, tag: String) -> Result<String, super::Violation> {
         let wait = self.queue_wait(site);
+        let stalls = self.plan.manager_stalls.iter().map(|(_, span)| *span);
+        let late = SLOW_MAX + stalls.max().unwrap_or_default();
         let held = &mut self.sites[site];
         let job = held.jobs.len();
         let (accepted_at, nodes) = (self.now, Vec::new());
@@ -157,7 +233,7 @@ impl World<'_> {
         if let Some(auditor) = &mut self.auditor {
             let n_nodes = held.live.iter().map(|job| n_nodes_there(&self.nodes, held, *job)).sum();
             auditor.site_holds(&held.plan.spec, n_nodes, held.n_queued())?;
-            auditor.may_take(&held.plan.spec, held.core_times())?;
+            auditor.may_take(&held.plan.spec, held.core_times(late))?;
         }
         self.after(wait, Happening::BatchJobStarts { site, job });
         Ok(format!("{site}.{job}"))
@@ -172,9 +248,9 @@ impl World<'_> {
         }
     }
 
-    fn cancelled(&mut self, site: usize, batch_ids: &[String], span: Span) -> Held {
+    fn cancelled(&mut self, site: usize, batch_ids: &[String], span: Span) {
         if self.goes_wrong(self.plan.rates.cancel_lost) {
-            return Ok(());
+            return;
         }
         let number = |id: &String| id.split_once('.').and_then(|(_, number)| number.parse::<usize>().ok());
         // In their own order, each once.
@@ -182,7 +258,6 @@ impl World<'_> {
         for job in jobs {
             self.after(span, Happening::BatchJobEnds { site, job, why: "cancelled" });
         }
-        Ok(())
     }
 
     /// All of ours that it knows: those just accepted may be missing for a poll interval, those that have

@@ -56,10 +56,18 @@ pub(super) enum Happening {
     ManagerWakes,
     ManagerDies,
     ManagerStarts,
+    ManagerStalls {
+        span: Span,
+    },
     /// A site is asked something by a platform worker of the manager of that epoch.
     SiteAsked {
         platform: PlatformId,
         wish: Wish,
+        epoch: u64,
+    },
+    /// A site's worker of that epoch has its answer.
+    WorkerIsFree {
+        site: usize,
         epoch: u64,
     },
     /// What a worker had asked for before it died is accepted.
@@ -215,6 +223,9 @@ impl<'t> World<'t> {
         for death in world.plan.manager_deaths.clone() {
             world.after(death, Happening::ManagerDies);
         }
+        for (at, span) in world.plan.manager_stalls.clone() {
+            world.after(at, Happening::ManagerStalls { span });
+        }
         for act in 0..world.plan.acts.len() {
             world.after(world.plan.acts[act].0, Happening::UserActs { act });
         }
@@ -259,8 +270,10 @@ impl<'t> World<'t> {
             Happening::ManagerWakes => self.manager_wakes(),
             Happening::ManagerDies => self.manager_dies(),
             Happening::ManagerStarts => self.manager_starts(),
+            Happening::ManagerStalls { span } => self.manager_stalls(span),
+            Happening::WorkerIsFree { site, epoch } => return self.worker_is_free(site, epoch),
             Happening::SiteAsked { platform, wish, epoch } => return self.site_asked(platform, wish, epoch),
-            Happening::SubmissionGoesOn { site, tag } => return self.accept(site, tag).map(drop),
+            Happening::SubmissionGoesOn { site, tag } => return self.submission_goes_on(site, tag),
             Happening::BatchJobStarts { site, job } => self.batch_job_starts(site, job),
             Happening::BatchJobEnds { site, job, why } => return self.batch_job_ends(site, job, why),
             Happening::ArrayTaskEnds { node, why } => return self.array_task_ends(node, why),

@@ -62,6 +62,8 @@ pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
         faults_last: faults.until.unwrap_or(LASTS_AT_MOST),
         sites: scenario.platforms.iter().map(site).collect(),
         acts,
+        manager_stalls: Vec::new(),
+        is_asked_in_turn: false,
         manager_deaths: faults.manager_deaths.clone(),
         absence_max: faults.manager_away,
     };

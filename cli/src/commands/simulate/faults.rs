@@ -1,7 +1,7 @@
 //! `pilotfish simulate --faults`: faults drawn from seeds, with an auditor.
 
 use std::{
-    fmt,
+    fmt, panic,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -34,6 +34,7 @@ struct Sums {
 /// # Errors
 /// Standard output cannot be written.
 pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
+    let _quiet = PanicsAreToldWithSeeds::begin();
     let seeds = Seeds { first: args.seed.unwrap_or(0), n: args.seeds };
     if args.trace {
         trace(seeds.first)?;
@@ -71,6 +72,28 @@ pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
         return Ok(Outcome::Interrupted);
     }
     Ok(if sums.violations.is_empty() { Outcome::Fine } else { Outcome::TasksFailed })
+}
+
+/// What panics among faults is an invariant of the engine that does not hold: the simulator catches it, and it is told
+/// with its seed. The hook of this program would end it before.
+struct PanicsAreToldWithSeeds(Option<PanicHook>);
+
+type PanicHook = Box<dyn Fn(&panic::PanicHookInfo<'_>) + Send + Sync>;
+
+impl PanicsAreToldWithSeeds {
+    fn begin() -> PanicsAreToldWithSeeds {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(|_| {}));
+        PanicsAreToldWithSeeds(Some(before))
+    }
+}
+
+impl Drop for PanicsAreToldWithSeeds {
+    fn drop(&mut self) {
+        if let Some(before) = self.0.take().filter(|_| !std::thread::panicking()) {
+            panic::set_hook(before);
+        }
+    }
 }
 
 fn trace(seed: u64) -> Result<(), Failure> {
@@ -133,4 +156,20 @@ fn as_json(seeds: Seeds, sums: &Sums) -> Result<String, Failure> {
         "n_events": total.n_events,
         "violations": violations,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{panic, thread};
+
+    use super::PanicsAreToldWithSeeds;
+
+    #[test]
+    fn a_panic_among_faults_does_not_end_the_program_before_its_seed_is_told() {
+        crate::report_bugs_briefly();
+        let quiet = PanicsAreToldWithSeeds::begin();
+        let result = thread::spawn(|| panic::catch_unwind(|| panic!("an invariant"))).join();
+        assert!(result.is_ok_and(|caught| caught.is_err()));
+        drop(quiet);
+    }
 }

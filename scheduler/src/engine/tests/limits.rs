@@ -69,6 +69,13 @@ impl Scene {
         self.submissions().len()
     }
 
+    /// Accepts what is asked for now; how many.
+    fn answered_all(&mut self) -> usize {
+        let asked = self.submissions();
+        asked.iter().for_each(|(allocation, _)| self.answered(*allocation));
+        asked.len()
+    }
+
     pub(super) fn cancelled(&self) -> Vec<String> {
         let cancelled = self.effects.iter().filter_map(|effect| match effect {
             Effect::Cancel { batch_ids, .. } => Some(batch_ids.clone()),
@@ -120,10 +127,10 @@ fn no_more_are_asked_for_within_a_minute_than_may() {
     let limits = PlatformLimits { n_submissions_per_minute: Some(4), ..PlatformLimits::default() };
     scene.attach(limited(limits));
     scene.submit(job(4));
-    assert_eq!(scene.n_asked(), 2, "they are enough for four tasks");
+    assert_eq!(scene.answered_all(), 2, "they are enough for four tasks");
     scene.wait(20);
     scene.submit(job(100));
-    assert_eq!(scene.n_asked(), 2);
+    assert_eq!(scene.answered_all(), 2);
     assert_eq!(
         scene.why(),
         "here was asked for 4 allocations within a minute, and more may not be (submissions_per_minute); the next in 40.0s"
@@ -133,7 +140,7 @@ fn no_more_are_asked_for_within_a_minute_than_may() {
     while let Some(due) = scene.engine.next_wakeup().filter(|due| *due < second + Span::from_secs(100)) {
         scene.now = scene.now.max(due);
         scene.say(|_| Event::TimerFired);
-        asked_at.extend(vec![scene.now.since(second).0 / SECOND; scene.n_asked()]);
+        asked_at.extend(vec![scene.now.since(second).0 / SECOND; scene.answered_all()]);
     }
     assert_eq!(asked_at, [40, 40, 60, 60], "each when one of before is a minute old");
 }
@@ -145,24 +152,58 @@ fn what_the_minute_holds_back_is_asked_for_when_it_is_over() {
     scene.attach(PlatformSpec { poll_interval: Span::from_secs(HOUR), ..limited(limits) });
     scene.submit(job(100));
     let first = scene.now;
+    assert_eq!(scene.answered_all(), 1);
     scene.wait_awake(61);
     let intended = scene.engine.durable().allocations().values().map(|held| held.intended_at.since(first).0);
     assert_eq!(intended.collect::<Vec<u64>>(), [0, 60 * SECOND], "no listing comes in between");
 }
 
 #[test]
+fn a_minute_begins_with_the_answer_however_late_it_is() {
+    for is_refused in [false, true] {
+        let mut scene = Scene::new();
+        let limits = PlatformLimits { n_submissions_per_minute: Some(1), ..PlatformLimits::default() };
+        scene.attach(limited(limits));
+        scene.submit(job(100));
+        let (allocation, _) = scene.submissions().remove(0);
+        // The worker carries it out behind a list that takes its time.
+        scene.wait_awake(90);
+        assert_eq!(scene.engine.durable().allocations().len(), 1, "it may be asked for just now");
+        match is_refused {
+            false => scene.answered(allocation),
+            true => {
+                let outcome = SubmitOutcome::Refused("no such queue".into());
+                scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+            }
+        }
+        scene.wait_awake(59);
+        assert_eq!(scene.engine.durable().allocations().len(), 1);
+        scene.wait_awake(2);
+        assert_eq!(scene.engine.durable().allocations().len(), 2);
+    }
+}
+
+#[test]
 fn the_minute_is_remembered_by_the_next_manager() {
-    let mut scene = Scene::new();
-    let limits = PlatformLimits { n_submissions_per_minute: Some(1), ..PlatformLimits::default() };
-    scene.attach(limited(limits));
-    scene.submit(job(100));
-    assert_eq!(scene.n_asked(), 1);
-    scene.now = scene.now + Span::from_secs(10);
-    scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
-    scene.attach(limited(limits));
-    assert_eq!(scene.n_asked(), 0);
-    scene.wait(50);
-    assert_eq!(scene.n_asked(), 1);
+    for is_answered in [true, false] {
+        let mut scene = Scene::new();
+        let limits = PlatformLimits { n_submissions_per_minute: Some(1), ..PlatformLimits::default() };
+        scene.attach(limited(limits));
+        scene.submit(job(100));
+        assert_eq!(scene.n_asked(), 1);
+        let (allocation, _) = scene.submissions().remove(0);
+        if is_answered {
+            scene.answered(allocation);
+        }
+        scene.now = scene.now + Span::from_secs(10);
+        scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+        scene.attach(limited(limits));
+        assert_eq!(scene.n_asked(), 0);
+        scene.wait(if is_answered { 49 } else { 60 });
+        assert_eq!(scene.n_asked(), 0, "what has no answer may have been asked for until then");
+        scene.wait(2);
+        assert_eq!(scene.n_asked(), 1);
+    }
 }
 
 #[test]

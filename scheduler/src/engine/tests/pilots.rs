@@ -30,6 +30,48 @@ fn a_stall_of_our_own_is_not_the_pilots_fault() {
 }
 
 #[test]
+fn a_pilot_is_silent_since_it_was_answered() {
+    let mut scene = Scene::new();
+    let pilot = scene.pilot(2);
+    assert_eq!(scene.pull(pilot, Pull { wait: Span::from_secs(20), ..hungry() }), None, "it is parked");
+    scene.wait_awake(15);
+    scene.submit(job(2));
+    scene.wait_awake(74);
+    assert!(scene.engine.durable().pilots()[&pilot].is_live(), "it was there 74 s ago");
+    scene.wait_awake(2);
+    assert!(!scene.engine.durable().pilots()[&pilot].is_live());
+}
+
+#[test]
+fn a_stall_after_a_restart_leaves_each_pilot_what_it_runs() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(2));
+    let (there, other) = (scene.pilot(1), scene.pilot(2));
+    assert_eq!([scene.take(there), scene.take(other)], [[(1, "0".into())], [(1, "1".into())]]);
+    scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    scene.now = scene.now + Span::from_secs(1);
+    scene.say(|_| Event::TimerFired);
+    scene.now = scene.now + Settings::default().grace + Span::from_secs(2);
+    let mut told = Vec::new();
+    for (pilot, task) in [(other, "1"), (there, "0")] {
+        let asked = scene.pull(pilot, Pull { epoch: 2, ..hungry() }).and_then(|a| a.resync).unwrap_or(0);
+        let held = crate::pull::Held { running: set(task), ..holds_nothing(job) };
+        let holdings = crate::pull::Holdings { asked, tasks: vec![held], templates: vec![job] };
+        let answer = scene.pull(pilot, Pull { epoch: 2, part_seen: 0, holds: Some(holdings), ..hungry() });
+        told.extend(commands(&answer.unwrap_or_default()));
+        scene.now = scene.now + Span::from_secs(1);
+    }
+    let is_kill = |command: &PilotCommand| matches!(command, PilotCommand::Kill { .. });
+    assert!(!told.iter().any(is_kill), "{told:?}");
+    assert_eq!(scene.counts(job), "active w0 p2 d0 f0 c0");
+}
+
+fn holds_nothing(job: JobId) -> crate::pull::Held {
+    let none = TaskSet::new;
+    crate::pull::Held { job, queued: none(), running: none(), unreported: none() }
+}
+
+#[test]
 fn pilots_are_asked_for_by_demand_and_sent_away_when_idle() {
     let mut scene = Scene::new();
     scene.attach(platform(3, 2));

@@ -28,6 +28,9 @@ mod answers;
 mod usage;
 mod wishes;
 
+/// A manager that stands still for less may not notice it.
+const STALL: Span = Span::from_secs(2);
+
 /// One process of a task.
 #[derive(Debug)]
 struct Execution {
@@ -109,6 +112,10 @@ pub(super) struct Auditor {
     /// The newest part that each pilot has been sent: the manager's epoch and the part's number.
     newest_part: BTreeMap<PilotId, (u64, u64)>,
     manager_started: Time,
+    /// Until when tasks are withheld for those who ran them before it started.
+    grace_end: Time,
+    /// When each site was last asked for batch jobs, by its own clock.
+    asked_of: BTreeMap<String, Vec<Time>>,
     /// When pilots first told this manager what they hold.
     in_step: BTreeMap<PilotId, Time>,
     /// … when they told it again, after having been given up or after a restart.
@@ -147,6 +154,8 @@ impl Auditor {
             n_failures: BTreeMap::new(),
             newest_part: BTreeMap::new(),
             manager_started: Time(0),
+            grace_end: Time(0),
+            asked_of: BTreeMap::new(),
             in_step: BTreeMap::new(),
             back_in_step: BTreeMap::new(),
             n_executions: 0,
@@ -157,7 +166,17 @@ impl Auditor {
 
     pub(super) fn manager_starts(&mut self, now: Time) {
         self.manager_started = now;
+        self.grace_end = now + self.budgets.grace;
         self.in_step.clear();
+    }
+
+    /// It stands still for so long. Where that ends after the time for pilots to say what they hold, they have as much
+    /// more; a second time by what it knows of the first.
+    pub(super) fn manager_stalls(&mut self, now: Time, span: Span) {
+        let is_first = self.grace_end == self.manager_started + self.budgets.grace;
+        if is_first && now < self.grace_end && now + span > self.grace_end + STALL {
+            self.grace_end = self.grace_end + span;
+        }
     }
 
     /// The manager answers a pilot's pull and asks nothing: it knows what the pilot holds.
@@ -218,7 +237,7 @@ impl Auditor {
     /// given up or the task revoked, or nobody has claimed it within the grace period after a restart.
     fn was_freed(&self, task: TaskId, execution: &Execution, now: Time) -> bool {
         let freed = self.freed.get(&execution.place).copied().into_iter().chain(self.revoked_at(task));
-        let grace_end = self.manager_started + self.budgets.grace;
+        let grace_end = self.grace_end;
         let claim = self.pilot(&execution.place).and_then(|pilot| self.in_step.get(&pilot));
         let is_unclaimed = now >= grace_end && claim.is_none_or(|at| *at >= grace_end);
         freed.into_iter().any(|at| at >= execution.given)
@@ -255,6 +274,20 @@ impl Auditor {
                 "{n_queued} of our batch jobs wait on {site}; the limit is {limit}"
             );
         }
+        Ok(())
+    }
+
+    /// A site is asked for a batch job. Rule 6, by its own clock.
+    pub(super) fn site_is_asked(&mut self, spec: &PlatformSpec, now: Time) -> Result<(), Violation> {
+        let asked = self.asked_of.entry(spec.name.clone()).or_default();
+        asked.retain(|before| now.since(*before) < Span::from_secs(60));
+        asked.push(now);
+        let (n, limit) = (asked.len(), spec.limits.n_submissions_per_minute.unwrap_or(u32::MAX));
+        ensure!(
+            n <= limit as usize,
+            "{} was asked for {n} batch jobs within a minute; the limit is {limit}",
+            spec.name
+        );
         Ok(())
     }
 

@@ -10,7 +10,9 @@ use scheduler::{
     engine::interface::{Answer, Event},
     ids::{JobId, PilotId, TaskId},
     pilot::{Lane, PilotAction, PilotCore, PilotEvent, PilotLimits},
-    pull::{Held as HeldTasks, Holdings, LeaveReason, NodeFacts, Pull, PullAnswer, Registration, TaskNeeds},
+    pull::{
+        Held as HeldTasks, Holdings, LeaveReason, NodeFacts, Part, Pull, PullAnswer, Registration, TaskNeeds,
+    },
     ranges::TaskSet,
     resources::Resources,
     results::{JobReport, Report},
@@ -77,7 +79,8 @@ struct Process {
     told_at: Time,
     /// When the manager last gave it a task, by the part that named it; it may hear of that much later.
     given: BTreeMap<TaskId, Time>,
-    newest_part: (u64, u64),
+    /// The manager's epoch, the question after which parts are numbered anew, and the part's number.
+    newest_part: (u64, u64, u64),
     n_farewells: u32,
     /// When it will be woken next, if that is still to come.
     alarm: Time,
@@ -89,13 +92,14 @@ impl Process {
     }
 
     fn note_given(&mut self, answer: &PullAnswer, now: Time) {
-        for part in answer.parts.iter().filter(|part| (answer.epoch, part.number) > self.newest_part) {
+        let number = |part: &Part| (answer.epoch, answer.told, part.number);
+        for part in answer.parts.iter().filter(|part| number(part) > self.newest_part) {
             for bundle in &part.bundles {
                 let tasks = bundle.tasks.indices().map(|index| TaskId { job: bundle.job, index });
                 self.given.extend(tasks.map(|task| (task, now)));
             }
         }
-        let newest = answer.parts.last().map(|part| (answer.epoch, part.number));
+        let newest = answer.parts.last().map(number);
         self.newest_part = self.newest_part.max(newest.unwrap_or_default());
     }
 }
@@ -166,7 +170,7 @@ impl World<'_> {
             waiting: BTreeMap::new(),
             told_at: Time(0),
             given: BTreeMap::new(),
-            newest_part: (0, 0),
+            newest_part: (0, 0, 0),
             n_farewells: 0,
             alarm: Time(0),
         });
