@@ -6,7 +6,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use scheduler::engine::interface::{Answer, Effect, RequestId, Step};
 use tokio::sync::oneshot;
 
-use crate::store::{Store, StoreError};
+use crate::{
+    numbers::Numbers,
+    store::{Store, StoreError},
+};
 
 /// Steps handed to the commit thread and not yet committed at most; the engine waits beyond.
 const STEPS_MAX: usize = 4096;
@@ -35,6 +38,7 @@ pub(crate) fn channel() -> (SyncSender<Pending>, Receiver<Pending>) {
 /// Commits what has arrived, again and again, until the engine is gone or the store fails.
 pub(crate) fn run(
     mut store: Store,
+    mut numbers: Numbers,
     pending: Receiver<Pending>,
     mut perform: impl FnMut(Committed, Vec<(RequestId, oneshot::Sender<Answer>)>),
 ) -> Result<(), StoreError> {
@@ -49,6 +53,7 @@ pub(crate) fn run(
         }
         if !records.is_empty() {
             store.commit(&records)?;
+            numbers.note(&records);
         }
         perform(Committed(effects), replies);
     }

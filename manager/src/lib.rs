@@ -9,6 +9,7 @@ pub mod config;
 mod driver;
 mod farewell;
 pub mod handle;
+mod numbers;
 mod perform;
 pub mod place;
 mod platforms;

@@ -27,6 +27,7 @@ use crate::{
     driver,
     farewell::Farewell,
     handle::{Ended, Handle},
+    numbers::Numbers,
     perform::Performer,
     platforms::{self, Order},
     store::{Store, StoreError},
@@ -227,7 +228,9 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     };
     // A reader of the store waits for no pilot.
     let grace = if config.is_offline { Span::ZERO } else { config.settings.grace };
-    let settings = Settings { store_id: store.id(), grace, ..config.settings };
+    let numbers = Numbers::open(&config.folder, store.id());
+    let (last_job, last_allocation) = (numbers.last().job, numbers.last().allocation);
+    let settings = Settings { store_id: store.id(), last_job, last_allocation, grace, ..config.settings };
     let reader = store.reader();
     let mut records = Vec::new();
     store.replay(|record| records.push(record))?;
@@ -241,7 +244,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let (performer, policies) = performer(&orders, &handle, &end)?;
     let (stop_engine, is_engine_stopped) = watch::channel(false);
     let drive = move |pending| driver::run(engine, queue, pending, clock, is_engine_stopped);
-    let mut threads = start_threads(drive, store, performer, end)?;
+    let mut threads = start_threads(drive, (store, numbers), performer, end)?;
     threads.push(policies);
     tokio::spawn(platforms::dispatch(for_platforms));
 
@@ -291,7 +294,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
 
 fn start_threads<Driving: Future<Output = ()>>(
     drive: impl FnOnce(SyncSender<Pending>) -> Driving + Send + 'static,
-    store: Store,
+    (store, numbers): (Store, Numbers),
     mut performer: Performer,
     end: watch::Sender<End>,
 ) -> Result<Vec<std::thread::JoinHandle<()>>, StartError> {
@@ -305,8 +308,8 @@ fn start_threads<Driving: Future<Output = ()>>(
     let commit_thread = std::thread::Builder::new()
         .name("commit".into())
         .spawn(move || {
-            let result =
-                commit::run(store, committing, |committed, replies| performer.perform(committed, replies));
+            let perform = |committed, replies: Vec<_>| performer.perform(committed, replies);
+            let result = commit::run(store, numbers, committing, perform);
             if let Err(error) = &result {
                 tracing::error!(%error, "the store failed: nothing more is acknowledged");
             }

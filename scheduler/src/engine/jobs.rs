@@ -27,7 +27,8 @@ impl Turn<'_> {
             self.refuse(request, Refusal::ShuttingDown);
             return None;
         }
-        let id = JobId(self.durable.jobs().last_key_value().map_or(1, |(last, _)| last.0 + 1));
+        let last = self.durable.jobs().last_key_value().map_or(0, |(last, _)| last.0);
+        let id = JobId(last.max(self.settings.last_job) + 1);
         self.record(Record::JobAccepted { job: id, request: job, at: self.now });
         self.open_job(id);
         if let Some(leases) = self.volatile.jobs.get_mut(&id) {

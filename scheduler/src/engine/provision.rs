@@ -248,7 +248,8 @@ impl Turn<'_> {
     }
 
     fn intend_allocation(&mut self, platform: PlatformId, because: Because) {
-        let next = self.durable.allocations().last_key_value().map_or(1, |(last, _)| last.0 + 1);
+        let last = self.durable.allocations().last_key_value().map_or(0, |(last, _)| last.0);
+        let next = last.max(self.settings.last_allocation) + 1;
         let (allocation, tag) = (AllocationId(next), format!("{}{next}", self.settings.tag_prefix()));
         let (because, at) = (Some(Box::new(because)), self.now);
         self.record(Record::AllocationIntended { allocation, platform, tag: tag.clone(), because, at });

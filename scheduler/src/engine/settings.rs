@@ -12,6 +12,10 @@ pub struct Settings {
     pub cells_at_once: u64,
     /// Drawn once per store; part of each allocation's tag, so that two managers never touch each other's.
     pub store_id: u64,
+    /// The last job that was given a number, although the records may not tell of it: they may have been put back.
+    pub last_job: u64,
+    /// The same of allocations.
+    pub last_allocation: u64,
     /// Which policy each layer uses.
     pub policies: Policies,
     /// A pilot silent for longer is given up. Pulls are renewed every `poll_wait_max`, so this is
@@ -75,6 +79,8 @@ impl Default for Settings {
         Settings {
             cells_at_once: 250,
             store_id: 0,
+            last_job: 0,
+            last_allocation: 0,
             policies: Policies::default(),
             heartbeat_limit: Span::from_secs(75),
             poll_wait_max: Span::from_secs(25),

@@ -132,3 +132,17 @@ fn what_tasks_showed_of_an_application_is_kept_until_it_is_forgotten() {
     scene.done(pilot, JobId(2), "0");
     assert_eq!(profiles(&mut scene)[0].platforms[0].n_done, 1, "learned anew");
 }
+
+#[test]
+fn numbers_that_the_records_have_forgotten_are_not_given_out_again() {
+    let mut scene = Scene::new();
+    let backup = scene.records.clone();
+    scene.attach(platform(2, 1));
+    let forgotten = scene.submit(job(2));
+    let settings = Settings { last_job: forgotten.0, last_allocation: 2, ..Settings::default() };
+    scene.records = backup;
+    scene.engine = Engine::restore(settings, 2, scene.now, scene.records.clone());
+    scene.attach(platform(2, 1));
+    assert_eq!(scene.submit(job(2)), JobId(forgotten.0 + 1));
+    assert_eq!(scene.engine.durable().allocations().keys().next().map(|id| id.0), Some(3));
+}

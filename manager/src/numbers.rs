@@ -1,0 +1,114 @@
+//! The last numbers of jobs and allocations that were given out, in a file beside the store: a store that is put back
+//! from a backup does not know of those since, but pilots and batch systems do, and would take a new job for an old one.
+//!
+//! It is written before anybody hears of a number, and not flushed: it outlives the manager, and after a power failure
+//! it may lack the last ones, as the store does not.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use scheduler::engine::record::Record;
+use serde::{Deserialize, Serialize};
+
+const FILE: &str = "numbers";
+
+/// See the module.
+pub(crate) struct Numbers {
+    path: PathBuf,
+    last: Last,
+}
+
+/// The numbers, and of which store they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Last {
+    store: u64,
+    /// Of jobs.
+    pub(crate) job: u64,
+    /// Of allocations.
+    pub(crate) allocation: u64,
+}
+
+impl Numbers {
+    /// Those of a folder's store; none where the file is missing, of another store, or cannot be read.
+    pub(crate) fn open(folder: &Path, store: u64) -> Numbers {
+        let path = folder.join(FILE);
+        let read = match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice::<Last>(&bytes).map_err(io::Error::from),
+            Err(error) => Err(error),
+        };
+        let last = read.unwrap_or_else(|error| {
+            if error.kind() != io::ErrorKind::NotFound {
+                tracing::warn!(%error, path = %path.display(), "the last numbers are not known");
+            }
+            Last::default()
+        });
+        let last = if last.store == store { last } else { Last { store, ..Last::default() } };
+        Numbers { path, last }
+    }
+
+    /// The last ones.
+    pub(crate) fn last(&self) -> Last {
+        self.last
+    }
+
+    /// Takes note of those that records give out.
+    pub(crate) fn note(&mut self, records: &[Record]) {
+        let before = self.last;
+        for record in records {
+            match record {
+                Record::JobAccepted { job, .. } => self.last.job = self.last.job.max(job.0),
+                Record::AllocationIntended { allocation, .. } => {
+                    self.last.allocation = self.last.allocation.max(allocation.0);
+                }
+                _ => {}
+            }
+        }
+        if self.last != before
+            && let Err(error) = self.write()
+        {
+            tracing::warn!(%error, path = %self.path.display(), "the last numbers cannot be written");
+        }
+    }
+
+    /// As a whole or not at all.
+    fn write(&self) -> io::Result<()> {
+        let new = self.path.with_extension("new");
+        fs::write(&new, serde_json::to_vec(&self.last)?)?;
+        fs::rename(new, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use scheduler::{
+        engine::record::Record,
+        ids::{AllocationId, JobId, PlatformId},
+        time::Time,
+    };
+
+    use super::{FILE, Numbers};
+
+    fn intended(n: u64) -> Record {
+        let (allocation, platform, at) = (AllocationId(n), PlatformId(1), Time(1));
+        Record::AllocationIntended { allocation, platform, tag: String::new(), because: None, at }
+    }
+
+    #[test]
+    fn the_largest_are_known_to_the_next_manager_of_the_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let last = |store| {
+            let last = Numbers::open(folder.path(), store).last();
+            (last.job, last.allocation)
+        };
+        assert_eq!(last(7), (0, 0));
+        let mut numbers = Numbers::open(folder.path(), 7);
+        numbers.note(&[intended(4), intended(3)]);
+        assert_eq!((last(7), last(8)), ((0, 4), (0, 0)));
+        numbers.note(&[Record::JobPaused { job: JobId(9), at: Time(1) }, intended(5)]);
+        assert_eq!(last(7), (0, 5), "only what is given out");
+        std::fs::write(folder.path().join(FILE), "torn").unwrap();
+        assert_eq!(last(7), (0, 0));
+    }
+}
