@@ -36,8 +36,8 @@ pub enum Fate {
 
 /// Fates of requests that begin so.
 type Fates = Mutex<VecDeque<(String, Fate)>>;
-/// Requests' first lines, and when they came.
-type Seen = Mutex<Vec<(String, Instant)>>;
+/// Requests: their first lines, their bodies, and when they came.
+type Seen = Mutex<Vec<(String, String, Instant)>>;
 
 /// The proxy. Ends with the process.
 pub struct Between {
@@ -103,15 +103,21 @@ impl Between {
 
     /// How many requests began so.
     pub fn n_seen(&self, begins: &str) -> usize {
-        self.seen.lock().expect("a lock").iter().filter(|(line, _)| line.starts_with(begins)).count()
+        self.seen.lock().expect("a lock").iter().filter(|(line, ..)| line.starts_with(begins)).count()
     }
 
     /// What was asked for next after the first request that began so, and how long after it.
     pub fn next_after(&self, begins: &str) -> Option<(String, Duration)> {
         let seen = self.seen.lock().expect("a lock");
-        let place = seen.iter().position(|(line, _)| line.starts_with(begins))?;
-        let (line, at) = seen.get(place + 1)?;
-        Some((line.clone(), at.duration_since(seen[place].1)))
+        let place = seen.iter().position(|(line, ..)| line.starts_with(begins))?;
+        let (line, _, at) = seen.get(place + 1)?;
+        Some((line.clone(), at.duration_since(seen[place].2)))
+    }
+
+    /// The bodies of all requests that began so.
+    pub fn bodies(&self, begins: &str) -> Vec<String> {
+        let seen = self.seen.lock().expect("a lock");
+        seen.iter().filter(|(line, ..)| line.starts_with(begins)).map(|(_, body, _)| body.clone()).collect()
     }
 }
 
@@ -139,7 +145,8 @@ fn read(client: &mut impl Read) -> std::io::Result<Option<(Vec<String>, Vec<u8>)
 
 fn serve(mut client: impl Read + Write, service: &str, fates: &Fates, seen: &Seen) -> std::io::Result<()> {
     let Some((head, body)) = read(&mut client)? else { return Ok(()) };
-    seen.lock().expect("a lock").push((head[0].clone(), Instant::now()));
+    let noted = (head[0].clone(), String::from_utf8_lossy(&body).into_owned(), Instant::now());
+    seen.lock().expect("a lock").push(noted);
     let mut fate = {
         let mut fates = fates.lock().expect("a lock");
         let place = fates.iter().position(|(begins, _)| head[0].starts_with(begins.as_str()));
