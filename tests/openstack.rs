@@ -517,22 +517,16 @@ fn a_clouds_hosts_have_more_vcpus_or_fewer_and_at_the_end_those_of_before() {
     assert!(checked.contains("hosts compute1 (4 cores, 4.0 vCPUs each)"), "{checked}");
     assert_eq!(cloud.ratio_of("compute1"), 4.0, "a look changes nothing");
 
-    // Nova's compute writes the same records: whoever is second is refused by Placement, and reads again.
-    between.next("PUT /resource_providers", Fate::Second(Box::new(cloud.reserving("compute1"))));
+    // Nova's compute writes the same records: whoever is second reads again.
+    let conflict = "{\"errors\": [{\"status\": 409, \"code\": \"placement.concurrent_update\"}]}";
+    for _ in 0..3 {
+        between.next("PUT /resource_providers", answer("409 Conflict", "", conflict));
+    }
     let mut scene = Scene::start(sandbox, cloud, &fields);
     scene.sandbox.write("sleep.yaml", "command: sleep 0.5\nsweep: {n: {range: [1, 1000]}}\n");
     scene.sandbox.ok(&["submit", "sleep.yaml"]);
     until("a core stands for as many vCPUs as may be", || scene.platform.ratio_of("compute1") == 3.0);
     assert_eq!(scene.platform.ratio_of("compute2"), 4.0, "it is none of ours");
-    // Nova's compute puts its own number there every few seconds, with another generation.
-    let written = between.bodies("PUT /resource_providers");
-    let [first, second] = [0, 1].map(|n: usize| serde_json::from_str::<Value>(&written[n]).expect("JSON"));
-    let generation =
-        |inventory: &Value| inventory["resource_provider_generation"].as_u64().expect("a number");
-    let is_alone = generation(&second) == generation(&first) + 1;
-    assert!(generation(&second) > generation(&first), "it is read again");
-    assert!(!is_alone || second["reserved"] == 1, "what another wrote meanwhile stays: {second}");
-    assert_eq!((&second["total"], &second["max_unit"]), (&first["total"], &first["max_unit"]));
     let inventories = scene.platform.inventories("compute1");
     assert!(inventories["MEMORY_MB"].is_object() && inventories["DISK_GB"].is_object(), "{inventories}");
     let next = between.next_after("PUT /resource_providers").expect("it was refused").0;

@@ -30,14 +30,12 @@ pub enum Fate {
     Cut,
     /// It reaches the service when that file is there, whoever has hung up meanwhile.
     Late(PathBuf),
-    /// Somebody else is quicker.
-    Second(Box<dyn FnOnce() + Send>),
 }
 
 /// Fates of requests that begin so.
 type Fates = Mutex<VecDeque<(String, Fate)>>;
-/// Requests: their first lines, their bodies, and when they came.
-type Seen = Mutex<Vec<(String, String, Instant)>>;
+/// Requests' first lines, and when they came.
+type Seen = Mutex<Vec<(String, Instant)>>;
 
 /// The proxy. Ends with the process.
 pub struct Between {
@@ -103,21 +101,15 @@ impl Between {
 
     /// How many requests began so.
     pub fn n_seen(&self, begins: &str) -> usize {
-        self.seen.lock().expect("a lock").iter().filter(|(line, ..)| line.starts_with(begins)).count()
+        self.seen.lock().expect("a lock").iter().filter(|(line, _)| line.starts_with(begins)).count()
     }
 
     /// What was asked for next after the first request that began so, and how long after it.
     pub fn next_after(&self, begins: &str) -> Option<(String, Duration)> {
         let seen = self.seen.lock().expect("a lock");
-        let place = seen.iter().position(|(line, ..)| line.starts_with(begins))?;
-        let (line, _, at) = seen.get(place + 1)?;
-        Some((line.clone(), at.duration_since(seen[place].2)))
-    }
-
-    /// The bodies of all requests that began so.
-    pub fn bodies(&self, begins: &str) -> Vec<String> {
-        let seen = self.seen.lock().expect("a lock");
-        seen.iter().filter(|(line, ..)| line.starts_with(begins)).map(|(_, body, _)| body.clone()).collect()
+        let place = seen.iter().position(|(line, _)| line.starts_with(begins))?;
+        let (line, at) = seen.get(place + 1)?;
+        Some((line.clone(), at.duration_since(seen[place].1)))
     }
 }
 
@@ -145,17 +137,15 @@ fn read(client: &mut impl Read) -> std::io::Result<Option<(Vec<String>, Vec<u8>)
 
 fn serve(mut client: impl Read + Write, service: &str, fates: &Fates, seen: &Seen) -> std::io::Result<()> {
     let Some((head, body)) = read(&mut client)? else { return Ok(()) };
-    let noted = (head[0].clone(), String::from_utf8_lossy(&body).into_owned(), Instant::now());
-    seen.lock().expect("a lock").push(noted);
+    seen.lock().expect("a lock").push((head[0].clone(), Instant::now()));
     let mut fate = {
         let mut fates = fates.lock().expect("a lock");
         let place = fates.iter().position(|(begins, _)| head[0].starts_with(begins.as_str()));
         place.and_then(|place| fates.remove(place)).map(|(_, fate)| fate)
     };
-    match fate.take_if(|fate| matches!(fate, Fate::Answered(_) | Fate::Late(_) | Fate::Second(_))) {
+    match fate.take_if(|fate| matches!(fate, Fate::Answered(_) | Fate::Late(_))) {
         Some(Fate::Answered(answer)) => return client.write_all(answer.as_bytes()),
         Some(Fate::Late(go)) => until("the request may go", || go.exists()),
-        Some(Fate::Second(first)) => first(),
         _ => {}
     }
     let mut upstream = TcpStream::connect(service)?;
