@@ -30,8 +30,6 @@ pub enum Fate {
     Cut,
     /// It reaches the service when that file is there, whoever has hung up meanwhile.
     Late(PathBuf),
-    /// Somebody else is quicker.
-    Second(Box<dyn FnOnce() + Send>),
 }
 
 /// Fates of requests that begin so.
@@ -145,10 +143,9 @@ fn serve(mut client: impl Read + Write, service: &str, fates: &Fates, seen: &See
         let place = fates.iter().position(|(begins, _)| head[0].starts_with(begins.as_str()));
         place.and_then(|place| fates.remove(place)).map(|(_, fate)| fate)
     };
-    match fate.take_if(|fate| matches!(fate, Fate::Answered(_) | Fate::Late(_) | Fate::Second(_))) {
+    match fate.take_if(|fate| matches!(fate, Fate::Answered(_) | Fate::Late(_))) {
         Some(Fate::Answered(answer)) => return client.write_all(answer.as_bytes()),
         Some(Fate::Late(go)) => until("the request may go", || go.exists()),
-        Some(Fate::Second(first)) => first(),
         _ => {}
     }
     let mut upstream = TcpStream::connect(service)?;

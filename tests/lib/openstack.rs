@@ -206,17 +206,6 @@ impl OpenStack {
         self.url(2, &format!("/resource_providers/{id}/inventories"))
     }
 
-    /// What reserves a vCPU of a host when it is called.
-    pub fn reserving(&self, host: &str) -> impl FnOnce() + Send + use<> {
-        let (url, token) = (format!("{}/VCPU", self.inventories_of(host)), self.token_of("admin"));
-        move || {
-            let mut inventory = ask_with(&token, "GET", &url, "");
-            inventory["reserved"] = 1.into();
-            let answer = ask_with(&token, "PUT", &url, &inventory.to_string());
-            assert_eq!(answer["reserved"], 1, "{answer}");
-        }
-    }
-
     /// Where Nova itself is.
     pub fn nova(&self) -> String {
         format!("127.0.0.1:{}", self.port + 1)
