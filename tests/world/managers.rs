@@ -49,6 +49,37 @@ fn a_second_manager_is_refused_by_whatever_name() {
     assert_eq!(site.close(&[]).0.n_again, 0);
 }
 
+/// A copy of a store as it is.
+fn copy(site: &Site, from: &str, to: &str) {
+    let command = format!(".backup {}", site.sandbox.path().join(to).display());
+    let done = Command::new("sqlite3").arg(site.sandbox.path().join(from)).arg(command).output();
+    assert!(done.as_ref().is_ok_and(|output| output.status.success()), "{done:?}");
+}
+
+#[test]
+fn a_job_that_comes_after_a_backup_is_not_taken_for_one_that_it_lacks() {
+    let mut site = Site::new("state", 10, ONE_PILOT);
+    site.serve();
+    site.submit(1);
+    site.until_done();
+    copy(&site, "state/store.sqlite", "backup");
+    // The second job is not in the copy; its pilot still works on it.
+    let held_up =
+        ["submit", "--dir", "state", "--", "sh", "-c", "until [ -e go ]; do sleep 0.05; done; echo OLD"];
+    site.sandbox.ok(&held_up);
+    until("it runs", || site.sandbox.json(&["job", "2", "--dir", "state"])["counts"]["running"] == 1);
+    site.kill_manager();
+    copy(&site, "backup", "state/store.sqlite");
+    site.serve();
+    let said = site.sandbox.ok(&["submit", "--dir", "state", "--wait", "--", "echo", "NEW"]);
+    assert!(said.starts_with("job 3 "), "{said}");
+    assert_eq!(site.sandbox.ok(&["logs", "3", "--dir", "state"]), "NEW\n");
+    site.sandbox.write("go", "");
+    site.sandbox.ok(&["stop", "--dir", "state"]);
+    assert_eq!(site.manager_ends().0, Some(0));
+    until("nothing is left running", || site.sandbox.processes().is_empty());
+}
+
 #[test]
 fn a_store_put_back_from_a_backup_goes_on_from_there() {
     let n_tasks = 3_000;
@@ -57,16 +88,11 @@ fn a_store_put_back_from_a_backup_goes_on_from_there() {
     site.serve();
     site.sandbox.ok(&["submit", "job.yaml", "--dir", "state"]);
     site.until_executed(n_tasks / 4);
-    let backup = |site: &Site, from: &str, to: &str| {
-        let command = format!(".backup {}", site.sandbox.path().join(to).display());
-        let done = Command::new("sqlite3").arg(site.sandbox.path().join(from)).arg(command).output();
-        assert!(done.as_ref().is_ok_and(|output| output.status.success()), "{done:?}");
-    };
-    backup(&site, "state/store.sqlite", "backup");
+    copy(&site, "state/store.sqlite", "backup");
     site.until_executed(n_tasks / 2);
     let before = pilots(&site.sandbox);
     site.kill_manager();
-    backup(&site, "backup", "state/store.sqlite");
+    copy(&site, "backup", "state/store.sqlite");
     site.serve();
     site.until_done();
     assert_eq!(pilots(&site.sandbox), before, "the pilots of before went on");
