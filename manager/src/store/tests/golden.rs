@@ -366,13 +366,15 @@ fn summary(store: &Store) -> String {
     text
 }
 
-const EXPECTED: &str = r#"35 records
+const EXPECTED: &str = r#"37 records
 job 1 of ada: active, 5 done in 65700 us, open 4-5,7-8,10-19, failed 6, cancelled , 3 failed attempts
 job 2 of ada: paused, 0 done in 0 us, open 0-9,12, failed , cancelled 10-11,13-19, 1 failed attempts
 job 3 of ada: active, 0 done in 0 us, open 0-19, failed , cancelled , 10 failed attempts
 platform 1: Draining
 platform 1: 2.5 by Placement, 0 known hosts: tasks leave CPU time unused, or few failed, and more wait (40 attempts ended, 1 of them failed, its CPUs 78 % of the time; tasks for 99 slots, 8 cores)
 ada set the allocation Some(PaRr { unit_cores: 4 })
+weights of blast: 0.75 of here and 0.25 of there, by [First, Platforms { before: ["here"] }, Slots { platform: "here", before: 2 }, Mean { platform: "here", before: None }, Errors { platform: "there", before: 0.125 }, Load { queued: [("here", 9)], threshold: 4.5 }, Work { before: 8 }]
+LOAD knows jobs to 2, threshold 5
 blast is said to be Some(IoBound) and to take {"here": Span(12000000)}
 montage beside Nobody: 1 of 7 s
 montage beside Full(["blast"]): 2 of 3.5 s
