@@ -129,7 +129,6 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
     let (exits_in, mut exits) = unbounded_channel();
     let (news_in, mut news) = unbounded_channel();
     let (walltime_end, margin) = arrival::walltime(&join, &node, started);
-    let grace = GRACE.min(margin / 2);
     let folder = PathBuf::from(&join.folder);
     let place = node.place();
     let mut spool = arrival::open_spool(&folder, &place)?;
@@ -166,7 +165,7 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         client,
         session: answer.session.clone(),
         pilot,
-        surroundings: Surroundings::of_this_process(pilot, grace),
+        surroundings: Surroundings::of_this_process(pilot, GRACE.min(margin / 2)),
         spawner,
         slots: Slots::new(&arrival.cpus_to_bind(), &arrival.node.gpus),
         join,

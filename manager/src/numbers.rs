@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use scheduler::engine::record::Record;
+use scheduler::engine::{record::Record, settings::Settings};
 use serde::{Deserialize, Serialize};
 
 const FILE: &str = "numbers";
@@ -22,12 +22,10 @@ pub(crate) struct Numbers {
 
 /// The numbers, and of which store they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Last {
+struct Last {
     store: u64,
-    /// Of jobs.
-    pub(crate) job: u64,
-    /// Of allocations.
-    pub(crate) allocation: u64,
+    job: u64,
+    allocation: u64,
 }
 
 impl Numbers {
@@ -48,9 +46,9 @@ impl Numbers {
         Numbers { path, last }
     }
 
-    /// The last ones.
-    pub(crate) fn last(&self) -> Last {
-        self.last
+    /// With the last ones.
+    pub(crate) fn told(&self, settings: Settings) -> Settings {
+        Settings { last_job: self.last.job, last_allocation: self.last.allocation, ..settings }
     }
 
     /// Takes note of those that records give out.
@@ -83,7 +81,7 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use scheduler::{
-        engine::record::Record,
+        engine::{record::Record, settings::Settings},
         ids::{AllocationId, JobId, PlatformId},
         time::Time,
     };
@@ -99,8 +97,8 @@ mod tests {
     fn the_largest_are_known_to_the_next_manager_of_the_store() {
         let folder = tempfile::tempdir().unwrap();
         let last = |store| {
-            let last = Numbers::open(folder.path(), store).last();
-            (last.job, last.allocation)
+            let told = Numbers::open(folder.path(), store).told(Settings::default());
+            (told.last_job, told.last_allocation)
         };
         assert_eq!(last(7), (0, 0));
         let mut numbers = Numbers::open(folder.path(), 7);

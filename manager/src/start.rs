@@ -229,8 +229,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     // A reader of the store waits for no pilot.
     let grace = if config.is_offline { Span::ZERO } else { config.settings.grace };
     let numbers = Numbers::open(&config.folder, store.id());
-    let (last_job, last_allocation) = (numbers.last().job, numbers.last().allocation);
-    let settings = Settings { store_id: store.id(), last_job, last_allocation, grace, ..config.settings };
+    let settings = numbers.told(Settings { store_id: store.id(), grace, ..config.settings });
     let reader = store.reader();
     let mut records = Vec::new();
     store.replay(|record| records.push(record))?;

@@ -490,15 +490,7 @@ impl Reason {
             Reason::PilotIdle { since, timeout } => {
                 write!(f, "it has had nothing to do for {since}; after {timeout} it is sent away")
             }
-            Reason::Profiling { platform, pilot, jobs } => {
-                let node = pilot.map_or_else(
-                    || format!("waits for a node of {platform}"),
-                    |pilot| format!("has pilot {pilot} of {platform} for itself"),
-                );
-                let jobs: Vec<String> =
-                    jobs.iter().map(|(job, n)| format!("{n} task{} of job {job}", plural(*n))).collect();
-                write!(f, "a profiling run {node}: {} at a time", jobs.join(" and "))
-            }
+            Reason::Profiling { platform, pilot, jobs } => write_profiling(f, platform, *pilot, jobs),
             Reason::JobPaused { .. }
             | Reason::JobOver { .. }
             | Reason::JobRuns { .. }
@@ -545,6 +537,22 @@ impl Reason {
             | Reason::Allocated { .. } => Ok(()),
         }
     }
+}
+
+/// Which node a profiling run has, and what of it goes on there.
+fn write_profiling(
+    f: &mut fmt::Formatter<'_>,
+    platform: &str,
+    pilot: Option<PilotId>,
+    jobs: &[(JobId, u64)],
+) -> fmt::Result {
+    let node = pilot.map_or_else(
+        || format!("waits for a node of {platform}"),
+        |pilot| format!("has pilot {pilot} of {platform} for itself"),
+    );
+    let jobs: Vec<String> =
+        jobs.iter().map(|(job, n)| format!("{n} task{} of job {job}", plural(*n))).collect();
+    write!(f, "a profiling run {node}: {} at a time", jobs.join(" and "))
 }
 
 /// Cores × time in the unit of budgets.

@@ -97,7 +97,7 @@ fn bad_scenarios_are_explained_and_good_ones_run() {
         ("comparing what is no policy", &["simulate", "good.yaml", "--compare", "matching=turns,lifo"]),
         (
             "comparing a layer of the papers",
-            &["simulate", "good.yaml", "--compare", "policy.allocation=equal,paf"],
+            &["simulate", "good.yaml", "--compare", "policy.allocation=equal,paf-0"],
         ),
         ("comparing one that is not composed yet", &["simulate", "good.yaml", "--compare", "stealing=flds"]),
         ("bundles of no size", &["simulate", "good.yaml", "--compare", "bundling=guided,fixed"]),

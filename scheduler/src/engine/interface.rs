@@ -17,6 +17,10 @@ use super::{
     waits::Shape,
     weights::WeightsView,
 };
+pub use super::{
+    load::QueueLoad,
+    scaling::{ScalingSpec, ScalingWay},
+};
 use crate::{
     estimates::TaskEstimates,
     explain::Reason,
@@ -145,31 +149,6 @@ pub struct PlatformSpec {
     pub price: Option<Price>,
 }
 
-/// How a platform's cores may stand for more vCPUs than one each.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ScalingSpec {
-    /// Who sees to it.
-    pub by: ScalingWay,
-    /// vCPUs of a core at most, in thousandths (paper 003's C).
-    pub ratio_max: Ratio,
-    /// The share of attempts that may fail, in thousandths (its epsilon).
-    pub errors_max_permille: u32,
-    /// How often it is decided.
-    pub interval: Span,
-}
-
-/// Who sees to it that a core stands for more vCPUs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum ScalingWay {
-    /// Pilots: they offer as many slots.
-    Slots,
-    /// The cloud: its hosts have as many, so that more servers fit on them.
-    Placement,
-}
-
 fn one() -> u32 {
     1
 }
@@ -212,29 +191,6 @@ pub struct ListedAllocation {
     pub trouble: Option<String>,
     /// Whether that is only that there is no room for it.
     pub lacks_room: bool,
-}
-
-/// How busy a platform is, by its own word.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct QueueLoad {
-    /// Cores that nobody uses.
-    pub free_cores: u64,
-    /// Cores that it has and that work.
-    pub cores: u64,
-    /// Jobs of anybody that wait.
-    pub n_waiting: u64,
-    /// Cores that they wait for.
-    pub waiting_cores: u64,
-}
-
-impl QueueLoad {
-    /// The part of all its cores that must come free before so many more can begin behind all that wait; 0: they can
-    /// begin at once.
-    pub fn shortage(&self, n_cores: u64) -> f64 {
-        let missing = self.waiting_cores.saturating_add(n_cores).saturating_sub(self.free_cores);
-        missing as f64 / self.cores.max(1) as f64
-    }
 }
 
 /// How a submission to a platform went.

@@ -29,6 +29,7 @@ pub mod job;
 mod jobs;
 mod leases;
 mod limits;
+mod load;
 pub mod neighbours;
 mod nodes;
 mod offer;

@@ -136,6 +136,7 @@ impl Turn<'_> {
             return self.refuse(request, Refusal::NoProfile(application));
         };
         self.volatile.measured.retain(|(_, of, company), _| *of != application && !company.has(&application));
+        self.volatile.efforts.retain(|(_, of), _| *of != application);
         self.record(Record::ProfileForgotten { application, at: self.now });
         self.answer(request, Answer::Profiles(vec![profile]));
     }

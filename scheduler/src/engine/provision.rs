@@ -8,8 +8,7 @@ use super::{
     allocation::{Allocation, AllocationState, Because},
     durable::{Durable, Job},
     interface::{
-        Answer, Effect, ListedAllocation, Notice, PlatformMode, PlatformSpec, QueueLoad, RequestId,
-        SubmitOutcome,
+        Answer, Effect, ListedAllocation, Notice, PlatformMode, PlatformSpec, RequestId, SubmitOutcome,
     },
     limits,
     offer::needed,
@@ -90,29 +89,6 @@ impl Turn<'_> {
         }
         if self.durable.census(id).n_there > 0 {
             self.volatile.arm_platform(id, self.now + spec.poll_interval);
-        }
-    }
-
-    /// Asks how busy the platform is, where that decides something.
-    fn ask_load(&mut self, id: PlatformId, spec: &PlatformSpec) {
-        let is_looked_at = self.durable.census(id).n_there > 0 || !self.volatile.ready.is_empty();
-        if self.policies().placement.is_none() || !is_looked_at {
-            return;
-        }
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
-        if state.load_asked_at.is_none_or(|at| self.now.since(at) >= spec.poll_interval) {
-            state.load_asked_at = Some(self.now);
-            self.step.effects.push(Effect::Load { platform: id });
-        }
-    }
-
-    pub(super) fn platform_loaded(&mut self, id: PlatformId, load: QueueLoad) {
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
-        let is_news = state.load.is_none_or(|(before, _)| before != load);
-        state.load = Some((load, self.now));
-        if is_news && !self.volatile.ready.is_empty() {
-            self.volatile.placed = None;
-            self.volatile.arm_platform(id, self.now);
         }
     }
 

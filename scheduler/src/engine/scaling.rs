@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Turn,
     durable::Durable,
-    interface::{Effect, Notice, PlatformMode, ScalingSpec, ScalingWay},
+    interface::{Effect, Notice, PlatformMode},
     provision::N_JOBS_LOOKED_AT,
     record::{FailedAttempt, JobResult, Record},
     volatile::{Timer, Volatile},
@@ -33,6 +33,31 @@ const N_HELD: u64 = 4;
 const CPU_GOAL: f64 = 0.9;
 /// A cloud that does not answer is asked again after that to put back what was there.
 const RESTORE_AGAIN: Span = Span::from_secs(60);
+
+/// How a platform's cores may stand for more vCPUs than one each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ScalingSpec {
+    /// Who sees to it.
+    pub by: ScalingWay,
+    /// vCPUs of a core at most, in thousandths (paper 003's C).
+    pub ratio_max: Ratio,
+    /// The share of attempts that may fail, in thousandths (its epsilon).
+    pub errors_max_permille: u32,
+    /// How often it is decided.
+    pub interval: Span,
+}
+
+/// Who sees to it that a core stands for more vCPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ScalingWay {
+    /// Pilots: they offer as many slots.
+    Slots,
+    /// The cloud: its hosts have as many, so that more servers fit on them.
+    Placement,
+}
 
 /// vCPUs of a core in thousandths, so that records say it exactly.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]

@@ -22,7 +22,7 @@ use crate::{
     pull::{Part, PilotCommand},
     ranges::TaskSet,
     resources::Resources,
-    time::{Span, Time},
+    time::Time,
 };
 
 /// Volatile state of everything.
@@ -250,16 +250,7 @@ pub enum Timer {
     Grace,
 }
 
-/// What a platform says of how busy it is is not believed for longer.
-const LOAD_LASTS: Span = Span::from_secs(600);
-
 impl Volatile {
-    /// How busy a platform is, if it has said so of late.
-    pub fn load(&self, id: PlatformId, now: Time) -> Option<QueueLoad> {
-        let (load, at) = self.platforms.get(&id)?.load?;
-        (now.since(at) <= LOAD_LASTS).then_some(load)
-    }
-
     /// What is true right after a restart: no leases, pilots not yet heard of, due retries armed.
     pub fn rebuild(durable: &Durable, epoch: u64, now: Time) -> Volatile {
         let mut volatile = Volatile { epoch, now, started_at: now, ..Volatile::default() };

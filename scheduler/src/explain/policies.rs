@@ -56,6 +56,13 @@ impl Reason {
                 f,
                 "{platform} takes none: a task takes {takes} there, and the others have begun all in {others_begin} and take {others_take}"
             ),
+            other => other.write_about_choices(f),
+        }
+    }
+
+    /// The sentences about which platform, node or job is chosen.
+    fn write_about_choices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Reason::PlacedWith { policy, platform, wait, n_waits, load, mean_end, mean_end_without } => {
                 let seen = match n_waits {
                     0 if load.is_none() => "no allocation has come there yet".to_owned(),

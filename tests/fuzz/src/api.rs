@@ -68,6 +68,17 @@ pub const TARGET: Target = Target {
         "/status",
         "/spec",
         "/shutdown",
+        "/limits",
+        "/allocations",
+        "/policies/set",
+        "/profiles/declare",
+        "/profiles/reset",
+        "/weights",
+        "/metrics",
+        "\"declared\":",
+        "\"times\":",
+        "\"policy\":",
+        "\"slots\":",
         "?limit=",
         "?from=",
         "&state=failed",
@@ -233,6 +244,14 @@ fn seeds() -> Vec<Vec<u8>> {
         "/explain/task/1/2",
         "/explain/pilot/1",
         "/explain/platform/cluster",
+        "/explain/allocation/1",
+        "/explain/weight/sh",
+        "/metrics",
+        "/allocations?ended=true",
+        "/allocations/1",
+        "/policies",
+        "/weights",
+        "/profiles",
         "/events",
         "/events?job=1",
         "/nothing",
@@ -247,7 +266,24 @@ fn seeds() -> Vec<Vec<u8>> {
         ("user json /api/v1/jobs/1/pause", ""),
         ("operator json /api/v1/jobs/1/resume", "{}"),
         ("user json /api/v1/jobs/1/retry", r#"{"tasks":"2"}"#),
-        ("operator json /api/v1/shutdown", r#"{"is_urgent":true}"#),
+        ("operator json /api/v1/shutdown", r#"{"now":true}"#),
+        ("operator json /api/v1/platforms/reload", r#"{"config":"manager.yaml"}"#),
+        ("operator json /api/v1/platforms/cluster/pause", ""),
+        ("operator json /api/v1/platforms/cluster/resume", ""),
+        ("operator json /api/v1/platforms/cluster/drain", ""),
+        ("operator json /api/v1/platforms/cluster/detach", ""),
+        (
+            "operator json /api/v1/platforms/cluster/limits",
+            r#"{"pilots_max":3,"queued_max":null,"submissions_per_minute":9,"core_hours":1.5,"user_core_hours":1e9,"budget":0}"#,
+        ),
+        ("operator json /api/v1/allocations/1/cancel", r#"{"now":true}"#),
+        ("operator json /api/v1/policies/set", r#"{"layer":"matching","policy":"alstb"}"#),
+        ("user json /api/v1/jobs/1/profile", r#"{"platform":"cluster","slots":2,"tasks":4}"#),
+        (
+            "operator json /api/v1/profiles/declare",
+            r#"{"application":"sh","declared":{"job_type":"io-bound","cpu_share":0.5,"times":{"cluster":9},"counts_as":7,"source":"x"}}"#,
+        ),
+        ("operator json /api/v1/profiles/reset", r#"{"application":"sh"}"#),
     ] {
         seeds.push(format!("POST {target}\n{body}").into_bytes());
     }
@@ -269,4 +305,35 @@ fn seeds() -> Vec<Vec<u8>> {
         }
     }
     seeds
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    #[test]
+    fn every_route_is_begun_with() {
+        let document: Value =
+            serde_json::from_str(include_str!("../../../protocol/golden/openapi.json")).expect("JSON");
+        let seeds: Vec<String> = super::seeds()
+            .iter()
+            .filter_map(|seed| Some(String::from_utf8_lossy(seed).lines().next()?.to_owned()))
+            .collect();
+        let is_of = |seed: &String, method: &str, path: &str| {
+            let mut words = seed.split(' ');
+            let (said, target) = (words.next(), words.nth(2).unwrap_or_default());
+            let target = target.split('?').next().unwrap_or_default();
+            let (target, path): (Vec<&str>, Vec<&str>) =
+                (target.split('/').collect(), path.split('/').collect());
+            let is_alike = |(said, known): (&&str, &&str)| known.starts_with('{') || said == known;
+            said.is_some_and(|said| said.eq_ignore_ascii_case(method))
+                && target.len() == path.len()
+                && target.iter().zip(&path).all(is_alike)
+        };
+        for (path, methods) in document["paths"].as_object().expect("routes") {
+            for method in methods.as_object().expect("methods").keys() {
+                assert!(seeds.iter().any(|seed| is_of(seed, method, path)), "{method} {path}");
+            }
+        }
+    }
 }

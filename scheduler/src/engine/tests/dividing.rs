@@ -370,7 +370,7 @@ fn a_ration_is_for_all_jobs_of_a_kind_together() {
 impl Two {
     /// The manager dies and is started again; both pilots come back and say that they hold nothing.
     fn restart(&mut self) {
-        let (settings, epoch) = (self.scene.engine.settings.clone(), self.scene.engine.volatile.epoch + 1);
+        let (settings, epoch) = (self.scene.engine.settings, self.scene.engine.volatile.epoch + 1);
         self.scene.engine = Engine::restore(settings, epoch, self.scene.now, self.scene.records.clone());
         for name in ["a", "b"] {
             self.scene.attach(PlatformSpec { name: name.into(), n_pilots_min: 1, ..platform(1, 4) });
