@@ -227,5 +227,6 @@ pub(super) fn kind(record: &Record) -> &'static str {
         Record::PilotLeft { .. } => "pilot-left",
         Record::PilotLost { .. } => "pilot-lost",
         Record::PilotReturned { .. } => "pilot-returned",
+        Record::BlameTakenBack { .. } => "blame-taken-back",
     }
 }

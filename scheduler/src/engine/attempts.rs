@@ -184,7 +184,7 @@ impl Turn<'_> {
                     if can_elsewhere { self.settings.node_retries } else { self.settings.start_retries };
                 (trouble.n_node, budget, self.settings.node_retry_delay)
             }
-            Blame::Crash => (trouble.n_crash, job.request.crash_limit.saturating_sub(1), Span::ZERO),
+            Blame::Crash => (trouble.n_crash(), job.request.crash_limit.saturating_sub(1), Span::ZERO),
             Blame::Walltime => (trouble.n_walltime, self.settings.walltime_retries, Span::ZERO),
             Blame::Nobody => (0, u32::MAX, Span::ZERO),
         };

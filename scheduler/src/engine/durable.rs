@@ -280,7 +280,8 @@ impl Durable {
             | Record::PilotDrained { .. }
             | Record::PilotLeft { .. }
             | Record::PilotLost { .. }
-            | Record::PilotReturned { .. } => self.apply_pilot(record),
+            | Record::PilotReturned { .. }
+            | Record::BlameTakenBack { .. } => self.apply_pilot(record),
         }
     }
 
@@ -298,7 +299,7 @@ impl Durable {
                 job.totals.add(&result.totals);
                 job.note_work(&result.successes.tasks);
                 for (failure, had_its_chance) in result.failures.iter().zip(chances) {
-                    job.note_failure(failure.index, &failure.kind, failure.verdict, had_its_chance);
+                    job.note_failure(pilot, failure.index, &failure.kind, failure.verdict, had_its_chance);
                 }
                 if n_done > 0 || n_failed > 0 {
                     job.first_result_at.get_or_insert(at);
@@ -452,7 +453,7 @@ impl Durable {
                 self.with_pilot(*pilot, |pilot| pilot.ended = Some((*at, why.clone())));
                 for Blamed { task, verdict, .. } in blamed {
                     self.with_job(task.job, |job| {
-                        job.note_failure(task.index, &FailureKind::PilotLost, *verdict, false);
+                        job.note_failure(*pilot, task.index, &FailureKind::PilotLost, *verdict, false);
                         job.note_end(*at);
                     });
                 }
@@ -460,6 +461,11 @@ impl Durable {
             Record::PilotReturned { pilot, .. } => {
                 self.with_pilot(*pilot, |pilot| pilot.ended = None);
                 self.resize_pilot(*pilot);
+            }
+            Record::BlameTakenBack { pilot, tasks, .. } => {
+                for (job, tasks) in tasks {
+                    self.with_job(*job, |job| job.take_back_blame(*pilot, tasks));
+                }
             }
             _ => {}
         }

@@ -7,6 +7,7 @@ use super::{
     record::{CancelCause, Totals, Verdict},
 };
 use crate::{
+    ids::PilotId,
     ranges::TaskSet,
     results::{Blame, FailureKind},
     time::Time,
@@ -55,7 +56,7 @@ pub struct Trouble {
     /// The nodes' failures.
     pub n_node: u32,
     /// Pilots that vanished with it.
-    pub n_crash: u32,
+    pub lost_with: Vec<PilotId>,
     /// Ends of walltimes of which the task had at least half.
     pub n_walltime: u32,
     /// Failures that were nobody's fault.
@@ -67,9 +68,14 @@ pub struct Trouble {
 }
 
 impl Trouble {
+    /// How many pilots vanished with it.
+    pub fn n_crash(&self) -> u32 {
+        u32::try_from(self.lost_with.len()).unwrap_or(u32::MAX)
+    }
+
     /// Failed attempts so far.
     pub fn n_attempts(&self) -> u32 {
-        self.n_program + self.n_node + self.n_crash + self.n_walltime + self.n_nobody
+        self.n_program + self.n_node + self.n_crash() + self.n_walltime + self.n_nobody
     }
 }
 
@@ -153,6 +159,7 @@ impl Job {
     /// `had_its_chance`: whether the attempt had most of its pilot's life.
     pub(super) fn note_failure(
         &mut self,
+        pilot: PilotId,
         index: u64,
         kind: &FailureKind,
         verdict: Verdict,
@@ -163,7 +170,7 @@ impl Job {
         match kind.blame() {
             Blame::Program => trouble.n_program += 1,
             Blame::Node => trouble.n_node += 1,
-            Blame::Crash => trouble.n_crash += 1,
+            Blame::Crash => trouble.lost_with.push(pilot),
             Blame::Walltime if had_its_chance => trouble.n_walltime += 1,
             Blame::Walltime | Blame::Nobody => trouble.n_nobody += 1,
         }
@@ -175,6 +182,25 @@ impl Job {
                     self.failed.insert(index);
                 }
             }
+        }
+    }
+
+    /// Of these tasks, those that count as ones that the pilot was lost with and may still run.
+    pub(super) fn blamed_for(&self, pilot: PilotId, tasks: &TaskSet) -> TaskSet {
+        let troubled = tasks.iter().flat_map(|range| self.troubled.range(range));
+        troubled
+            .filter(|(index, trouble)| trouble.lost_with.contains(&pilot) && self.open.contains(**index))
+            .map(|(index, _)| *index)
+            .collect()
+    }
+
+    /// The pilot was not lost with these tasks; those attempts failed by nobody's fault.
+    pub(super) fn take_back_blame(&mut self, pilot: PilotId, tasks: &TaskSet) {
+        for index in self.blamed_for(pilot, tasks).indices() {
+            let Some(trouble) = self.troubled.get_mut(&index) else { continue };
+            let n_before = trouble.n_crash();
+            trouble.lost_with.retain(|other| *other != pilot);
+            trouble.n_nobody += n_before - trouble.n_crash();
         }
     }
 }

@@ -13,8 +13,8 @@ use super::{
 use crate::{
     ids::{JobId, PilotId},
     pull::{
-        Holdings, LeaveReason, NodeFacts, Part, PilotCommand, Pull, PullAnswer, Registered, Registration,
-        Template,
+        Held, Holdings, LeaveReason, NodeFacts, Part, PilotCommand, Pull, PullAnswer, Registered,
+        Registration, Template,
     },
     ranges::TaskSet,
     results::Report,
@@ -229,6 +229,7 @@ impl Turn<'_> {
         self.settle_all(id);
         self.volatile.set_knowing(id, holds.templates.iter().copied());
         self.volatile.set_idle(self.durable, id, Some(self.now));
+        self.take_back_blame(id, holds);
         for held in &holds.tasks {
             let mut all = held.queued.clone();
             all.insert_all(&held.running);
@@ -256,6 +257,22 @@ impl Turn<'_> {
             self.command(id, PilotCommand::Drain);
         }
         self.end_grace();
+    }
+
+    /// What a pilot still has that it was thought to be lost with was not why: the network was, or the manager's
+    /// own standing still, and that uses up nobody's `crash_limit`.
+    fn take_back_blame(&mut self, id: PilotId, holds: &Holdings) {
+        let blamed = |held: &Held| {
+            let job = self.durable.jobs().get(&held.job)?;
+            let parts = [&held.queued, &held.running, &held.unreported];
+            let mut tasks = TaskSet::new();
+            parts.into_iter().for_each(|part| tasks.insert_all(&job.blamed_for(id, part)));
+            (!tasks.is_empty()).then_some((held.job, tasks))
+        };
+        let tasks: Vec<(JobId, TaskSet)> = holds.tasks.iter().filter_map(blamed).collect();
+        if !tasks.is_empty() {
+            self.record(Record::BlameTakenBack { pilot: id, tasks, at: self.now });
+        }
     }
 
     /// Once all pilots have said what they hold, nothing is withheld for any of them.

@@ -104,6 +104,8 @@ pub enum Record {
     PilotLost { pilot: PilotId, why: String, blamed: Vec<Blamed>, at: Time },
     /// A pilot that had been given up is back.
     PilotReturned { pilot: PilotId, at: Time },
+    /// It still has these tasks: they were not why it had been silent.
+    BlameTakenBack { pilot: PilotId, tasks: Vec<(JobId, TaskSet)>, at: Time },
 }
 
 impl Record {
@@ -137,7 +139,8 @@ impl Record {
             | Record::PilotDrained { at, .. }
             | Record::PilotLeft { at, .. }
             | Record::PilotLost { at, .. }
-            | Record::PilotReturned { at, .. } => *at,
+            | Record::PilotReturned { at, .. }
+            | Record::BlameTakenBack { at, .. } => *at,
         }
     }
 }

@@ -255,7 +255,7 @@ impl World<'_> {
             && let Some(pilot) = self.pilot_of(*node, *life)
             && let Some(auditor) = &mut self.auditor
         {
-            auditor.is_in_step(pilot, self.now);
+            auditor.is_in_step(pilot, self.now)?;
         }
         Ok(())
     }

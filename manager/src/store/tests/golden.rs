@@ -99,6 +99,7 @@ fn history() -> Vec<Record> {
             at,
         },
         Record::PilotReturned { pilot: PilotId(2), at },
+        Record::BlameTakenBack { pilot: PilotId(2), tasks: vec![(JobId(1), TaskSet::from(5..6))], at },
         Record::PilotDrained { pilot: PilotId(2), why: DrainCause::Idle(Span::from_secs(60)), at },
         Record::PilotLeft { pilot: PilotId(3), why: "walltime".into(), at },
         reported(2, 1, vec![third]),
@@ -144,7 +145,7 @@ fn all_failures() -> [(u64, FailureKind); 10] {
 }
 
 /// Kinds of records.
-pub(super) const N_KINDS: usize = 28;
+pub(super) const N_KINDS: usize = 29;
 
 /// Where a kind of record is among all of them: one that is new has no place until it is given one here,
 /// and then the golden store lacks it.
@@ -178,6 +179,7 @@ pub(super) fn place(record: &Record) -> usize {
         Record::RatiosRestored { .. } => 25,
         Record::WeightsMoved { .. } => 26,
         Record::EffortsMeasured { .. } => 27,
+        Record::BlameTakenBack { .. } => 28,
     }
 }
 
@@ -292,6 +294,9 @@ fn summary(store: &Store) -> String {
              cancelled {cancelled}, {n_failed} failed attempts"
         )
         .unwrap();
+        for (index, trouble) in job.troubled.iter().filter(|(_, trouble)| trouble.n_crash() > 0) {
+            writeln!(text, "lost with task {id}.{index}: {:?}", trouble.lost_with).unwrap();
+        }
     }
     for id in durable.platforms().keys() {
         writeln!(text, "platform {id}: {:?}", durable.mode(*id)).unwrap();
@@ -366,10 +371,12 @@ fn summary(store: &Store) -> String {
     text
 }
 
-const EXPECTED: &str = r#"37 records
+const EXPECTED: &str = r#"38 records
 job 1 of ada: active, 5 done in 65700 us, open 4-5,7-8,10-19, failed 6, cancelled , 3 failed attempts
+lost with task 1.6: [PilotId(2)]
 job 2 of ada: paused, 0 done in 0 us, open 0-9,12, failed , cancelled 10-11,13-19, 1 failed attempts
 job 3 of ada: active, 0 done in 0 us, open 0-19, failed , cancelled , 10 failed attempts
+lost with task 3.7: [PilotId(2)]
 platform 1: Draining
 platform 1: 2.5 by Placement, 0 known hosts: tasks leave CPU time unused, or few failed, and more wait (40 attempts ended, 1 of them failed, its CPUs 78 % of the time; tasks for 99 slots, 8 cores)
 ada set the allocation Some(PaRr { unit_cores: 4 })

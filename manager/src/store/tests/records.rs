@@ -207,6 +207,9 @@ pub(super) fn any_record(n_tasks: u64) -> impl Strategy<Value = Record> {
         1 => (pilot(), drain, at()).prop_map(|(pilot, why, at)| Record::PilotDrained { pilot, why, at }),
         1 => (pilot(), words(), at()).prop_map(|(pilot, why, at)| Record::PilotLeft { pilot, why, at }),
         1 => (pilot(), at()).prop_map(|(pilot, at)| Record::PilotReturned { pilot, at }),
+        1 => (pilot(), job(), tasks(n_tasks), at()).prop_map(|(pilot, job, tasks, at)| {
+            Record::BlameTakenBack { pilot, tasks: vec![(job, tasks)], at }
+        }),
         6 => super::policy_records::any_record(),
     ]
 }

@@ -105,6 +105,32 @@ fn tasks_that_had_not_begun_are_not_blamed_for_a_lost_pilot() {
 }
 
 #[test]
+fn a_pilot_that_was_only_cut_off_is_no_crash_of_what_it_still_runs() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(2));
+    let pilot = scene.pilot(2);
+    scene.take(pilot);
+    let none = TaskSet::new;
+    let running = |tasks: &str| Held { job, queued: none(), running: set(tasks), unreported: none() };
+    for n_cuts in 1..=3 {
+        scene.pull(pilot, Pull { running: vec![(job, set("0-1"))], ..hungry() });
+        scene.wait_awake(200);
+        assert!(!scene.engine.durable().pilots()[&pilot].is_live());
+        tell(&mut scene, pilot, running("0-1"));
+        assert_eq!(scene.counts(job), "active w0 p2 d0 f0 c0", "after {n_cuts} cuts");
+    }
+    scene.pull(pilot, Pull { running: vec![(job, set("0-1"))], ..hungry() });
+    scene.wait_awake(200);
+    tell(&mut scene, pilot, running("1"));
+    let troubled = &scene.engine.durable().jobs()[&job].troubled;
+    let crashes: Vec<(u32, u32)> =
+        troubled.values().map(|trouble| (trouble.n_crash(), trouble.n_attempts())).collect();
+    assert_eq!(crashes, [(1, 4), (0, 4)], "of task 0 it says nothing any more");
+    let again = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    assert_eq!(again.durable().jobs()[&job].troubled, *troubled);
+}
+
+#[test]
 fn a_black_hole_is_drained_and_its_tasks_run_elsewhere() {
     let mut scene = Scene::new();
     let job = scene.submit(job(100));

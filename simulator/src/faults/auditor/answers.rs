@@ -148,6 +148,10 @@ impl Book {
         self.done.len() + self.failed.len() + self.cancelled.len() == self.n_tasks
     }
 
+    pub(super) fn has_ended(&self, index: u64) -> bool {
+        [&self.done, &self.failed, &self.cancelled].into_iter().any(|ended| ended.contains(index))
+    }
+
     /// Tasks that are over.
     fn closed(&self) -> TaskSet {
         let mut closed = self.done.clone();

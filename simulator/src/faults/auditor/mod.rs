@@ -103,8 +103,8 @@ pub(super) struct Auditor {
     reported: BTreeMap<PilotId, u64>,
     /// When a pilot's tasks were last free for others: it left, was given up, or died.
     freed: BTreeMap<String, Time>,
-    /// How often a task was blamed for a lost pilot since it was last opened.
-    blamed: BTreeMap<TaskId, u32>,
+    /// The lost pilots that a task is blamed for since it was last opened, and when they were.
+    blamed: BTreeMap<TaskId, Vec<(PilotId, Time)>>,
     /// How often it failed since then by whose fault.
     n_failures_by: BTreeMap<(TaskId, Blame), u32>,
     /// How often it failed then in any way, lost pilots included.
@@ -180,13 +180,28 @@ impl Auditor {
     }
 
     /// The manager answers a pilot's pull and asks nothing: it knows what the pilot holds.
-    pub(super) fn is_in_step(&mut self, pilot: PilotId, now: Time) {
+    pub(super) fn is_in_step(&mut self, pilot: PilotId, now: Time) -> Result<(), Violation> {
         if self.in_step.contains_key(&pilot) {
-            return;
+            return Ok(());
         }
+        self.is_not_blamed(pilot)?;
         self.in_step.insert(pilot, now);
         // The first time of all is not a return.
         self.back_in_step.entry(pilot).and_modify(|at| *at = now).or_insert(Time(0));
+        Ok(())
+    }
+
+    /// Rule 3: no task is blamed for the loss of a pilot that is there and runs it all the while.
+    fn is_not_blamed(&self, pilot: PilotId) -> Result<(), Violation> {
+        let place = self.pilots.get(&pilot).map_or("", String::as_str);
+        for (task, lost) in &self.blamed {
+            let Some((_, at)) = lost.iter().rev().find(|(other, _)| *other == pilot) else { continue };
+            let mut executions = self.executions.get(task).into_iter().flatten();
+            let is_open = self.books.get(&task.job).is_some_and(|book| !book.has_ended(task.index));
+            let runs = executions.any(|e| e.place == place && e.given <= *at && e.end.is_none());
+            ensure!(!(runs && is_open), "task {task} is blamed for the loss of pilot {pilot}, which runs it");
+        }
+        Ok(())
     }
 
     /// A process begins, of a task given to its pilot at that time. Rule 2: nobody else has it.
@@ -362,20 +377,21 @@ impl Auditor {
                 self.may_lose(*pilot, blamed, *at)?;
                 self.pilot_gone(*pilot, *at);
                 for blame in blamed {
-                    *self.blamed.entry(blame.task).or_default() += 1;
+                    self.blamed.entry(blame.task).or_default().push((*pilot, *at));
                     self.failed_once(blame.task, blame.attempt)?;
                     if blame.verdict == Verdict::Final {
                         self.failed(blame.task, &FailureKind::PilotLost)?;
                     } else if let Some(book) = self.books.get(&blame.task.job) {
-                        let n = self.blamed[&blame.task];
+                        let n = self.blamed[&blame.task].len();
                         ensure!(
-                            n < book.crash_limit,
+                            n < book.crash_limit as usize,
                             "task {} is tried again after {n} lost pilots",
                             blame.task
                         );
                     }
                 }
             }
+            Record::BlameTakenBack { pilot, tasks, .. } => self.blame_taken_back(*pilot, tasks)?,
             Record::TasksCancelled { job, tasks, cause, at } => {
                 self.may_cancel(*job, tasks, cause, *at)?;
                 let Some(book) = self.books.get_mut(job) else { return Ok(()) };
@@ -412,6 +428,26 @@ impl Auditor {
             self.freed.insert(place.clone(), at);
         }
         self.in_step.remove(&pilot);
+    }
+
+    /// Rule 3: a pilot that died with a task does not come back with it.
+    fn blame_taken_back(&mut self, pilot: PilotId, tasks: &[(JobId, TaskSet)]) -> Result<(), Violation> {
+        let place = self.pilots.get(&pilot).cloned().unwrap_or_default();
+        for task in
+            tasks.iter().flat_map(|(job, tasks)| tasks.indices().map(|index| TaskId { job: *job, index }))
+        {
+            let lost = self.blamed.entry(task).or_default();
+            let last = lost.iter().filter(|(other, _)| *other == pilot).map(|(_, at)| *at).max();
+            lost.retain(|(other, _)| *other != pilot);
+            let Some(last) = last else {
+                return Err(Violation(format!("task {task} was not blamed for the loss of pilot {pilot}")));
+            };
+            let executions = self.executions.get(&task).into_iter().flatten();
+            let before = executions.rev().find(|e| e.place == place && e.given <= last);
+            let was_killed = before.is_some_and(|e| matches!(e.end, Some((at, End::Killed)) if at <= last));
+            ensure!(!was_killed, "task {task} died with pilot {pilot}, and is not blamed for it any more");
+        }
+        Ok(())
     }
 
     /// When the task was last cancelled or opened again.
@@ -508,7 +544,7 @@ impl Auditor {
             Blame::Program => (n_ended, book.retries + 1),
             Blame::Node => (n_ended, self.budgets.node_retries + 1),
             Blame::Walltime => (n_ended, self.budgets.walltime_retries + 1),
-            Blame::Crash => (self.blamed.get(&task).copied().unwrap_or(0), book.crash_limit),
+            Blame::Crash => (self.blamed.get(&task).map_or(0, |lost| lost.len() as u32), book.crash_limit),
             Blame::Nobody => (0, u32::MAX),
         };
         ensure!(n >= budget, "task {task} failed for good by {kind:?} after {n} of {budget} attempts");
