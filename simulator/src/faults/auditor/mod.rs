@@ -2,7 +2,7 @@
 //! sees: what users were answered, which records became durable, which processes began and ended on
 //! which node, what the sites hold. Of the engine's state it knows nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use scheduler::{
     engine::{
@@ -103,6 +103,8 @@ pub(super) struct Auditor {
     reported: BTreeMap<PilotId, u64>,
     /// When a pilot's tasks were last free for others: it left, was given up, or died.
     freed: BTreeMap<String, Time>,
+    /// Pilots that are given up and not back.
+    lost: BTreeSet<PilotId>,
     /// The lost pilots that a task is blamed for since it was last opened, and when they were.
     blamed: BTreeMap<TaskId, Vec<(PilotId, Time)>>,
     /// How often it failed since then by whose fault.
@@ -149,6 +151,7 @@ impl Auditor {
             pilots: BTreeMap::new(),
             reported: BTreeMap::new(),
             freed: BTreeMap::new(),
+            lost: BTreeSet::new(),
             blamed: BTreeMap::new(),
             n_failures_by: BTreeMap::new(),
             n_failures: BTreeMap::new(),
@@ -181,7 +184,8 @@ impl Auditor {
 
     /// The manager answers a pilot's pull and asks nothing: it knows what the pilot holds.
     pub(super) fn is_in_step(&mut self, pilot: PilotId, now: Time) -> Result<(), Violation> {
-        if self.in_step.contains_key(&pilot) {
+        // A pilot that is given up gets an answer too.
+        if self.in_step.contains_key(&pilot) || self.lost.contains(&pilot) {
             return Ok(());
         }
         self.is_not_blamed(pilot)?;
@@ -371,10 +375,14 @@ impl Auditor {
                 self.pilots.insert(*pilot, place(&tag, &node.hostname));
             }
             // It counts the parts that it gets from the beginning.
-            Record::PilotReturned { pilot, .. } => _ = self.newest_part.remove(pilot),
+            Record::PilotReturned { pilot, .. } => {
+                self.newest_part.remove(pilot);
+                self.lost.remove(pilot);
+            }
             Record::PilotLeft { pilot, at, .. } => self.pilot_gone(*pilot, *at),
             Record::PilotLost { pilot, blamed, at, .. } => {
                 self.may_lose(*pilot, blamed, *at)?;
+                self.lost.insert(*pilot);
                 self.pilot_gone(*pilot, *at);
                 for blame in blamed {
                     self.blamed.entry(blame.task).or_default().push((*pilot, *at));
