@@ -30,11 +30,13 @@ pub enum Fate {
     Cut,
     /// It reaches the service when that file is there, whoever has hung up meanwhile.
     Late(PathBuf),
+    /// Somebody else does that first.
+    Second(Box<dyn FnOnce() + Send>),
 }
 
 /// Fates of requests that begin so.
 type Fates = Mutex<VecDeque<(String, Fate)>>;
-/// Requests' first lines, and when they came.
+/// First lines of requests, and of the service's answers, and when they came.
 type Seen = Mutex<Vec<(String, Instant)>>;
 
 /// The proxy. Ends with the process.
@@ -99,7 +101,7 @@ impl Between {
         self.fates.lock().expect("a lock").push_back((begins.to_owned(), fate));
     }
 
-    /// How many requests began so.
+    /// How many requests, or answers of the service (`HTTP/1.1 401`), began so.
     pub fn n_seen(&self, begins: &str) -> usize {
         self.seen.lock().expect("a lock").iter().filter(|(line, _)| line.starts_with(begins)).count()
     }
@@ -108,7 +110,8 @@ impl Between {
     pub fn next_after(&self, begins: &str) -> Option<(String, Duration)> {
         let seen = self.seen.lock().expect("a lock");
         let place = seen.iter().position(|(line, _)| line.starts_with(begins))?;
-        let (line, at) = seen.get(place + 1)?;
+        let is_request = |(line, _): &&(String, Instant)| !line.starts_with("HTTP/");
+        let (line, at) = seen[place + 1..].iter().find(is_request)?;
         Some((line.clone(), at.duration_since(seen[place].1)))
     }
 }
@@ -143,9 +146,10 @@ fn serve(mut client: impl Read + Write, service: &str, fates: &Fates, seen: &See
         let place = fates.iter().position(|(begins, _)| head[0].starts_with(begins.as_str()));
         place.and_then(|place| fates.remove(place)).map(|(_, fate)| fate)
     };
-    match fate.take_if(|fate| matches!(fate, Fate::Answered(_) | Fate::Late(_))) {
+    match fate.take_if(|fate| matches!(fate, Fate::Answered(_) | Fate::Late(_) | Fate::Second(_))) {
         Some(Fate::Answered(answer)) => return client.write_all(answer.as_bytes()),
         Some(Fate::Late(go)) => until("the request may go", || go.exists()),
+        Some(Fate::Second(first)) => first(),
         _ => {}
     }
     let mut upstream = TcpStream::connect(service)?;
@@ -154,6 +158,9 @@ fn serve(mut client: impl Read + Write, service: &str, fates: &Fates, seen: &See
     upstream.write_all(&body)?;
     let mut answer = Vec::new();
     upstream.read_to_end(&mut answer)?;
+    let status =
+        String::from_utf8_lossy(answer.split(|byte| *byte == b'\r').next().unwrap_or_default()).into();
+    seen.lock().expect("a lock").push((status, Instant::now()));
     let (first, rest) = answer.split_at(answer.len() / 2);
     match fate {
         Some(Fate::Lost) => Ok(()),

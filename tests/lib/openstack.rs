@@ -200,6 +200,16 @@ impl OpenStack {
         self.ask("GET", &self.inventories_of(host), "")["inventories"].take()
     }
 
+    /// Somebody writes what a host has once more, as it is: whoever has read it before has an old generation of it.
+    pub fn writing_inventories(&self, host: &str) -> impl FnOnce() + Send + use<> {
+        let (token, url) = (self.token_of("admin"), self.inventories_of(host));
+        move || {
+            let held = ask_with(&token, "GET", &url, "");
+            let written = ask_with(&token, "PUT", &url, &held.to_string());
+            assert!(written["resource_provider_generation"].is_u64(), "{written}");
+        }
+    }
+
     fn inventories_of(&self, host: &str) -> String {
         let found = self.ask("GET", &self.url(2, &format!("/resource_providers?name={host}")), "");
         let id = found["resource_providers"][0]["uuid"].as_str().expect("a host");
@@ -285,16 +295,17 @@ impl Drop for OpenStack {
     }
 }
 
-/// `pilotfish` with an agent beside it that is as small as an installed one: debug information does not fit into a
-/// little machine.
+/// `pilotfish` with the agent beside it that goes into machines: without any library, and as small as an installed one,
+/// since debug information does not fit into a little machine.
 pub fn installed(sandbox: &Sandbox) -> PathBuf {
     let (from, folder) = (program(), sandbox.path().join("bin"));
     fs::create_dir(&folder).expect("a folder");
     let to = folder.join("pilotfish");
     fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(drop)).expect("a copy");
-    let mut strip = Command::new("strip");
-    strip.arg("-o").arg(folder.join("pilotfish-agent")).arg(from.with_file_name("pilotfish-agent"));
-    assert!(strip.status().expect("binutils are installed").success());
+    let (agent, mut strip) = (from.with_file_name("pilotfish-agent-static"), Command::new("strip"));
+    strip.arg("-o").arg(folder.join("pilotfish-agent")).arg(&agent);
+    let is_made = strip.status().expect("binutils are installed").success();
+    assert!(is_made, "tests/run makes {}", agent.display());
     to
 }
 

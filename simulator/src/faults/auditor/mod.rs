@@ -25,6 +25,7 @@ macro_rules! ensure {
     };
 }
 mod answers;
+mod blame;
 mod usage;
 mod wishes;
 
@@ -93,7 +94,7 @@ pub(super) struct Auditor {
     /// What each pilot was ever sent of each job.
     given: BTreeMap<(PilotId, JobId), TaskSet>,
     /// When pilots' processes were gone.
-    died: BTreeMap<String, Time>,
+    died: BTreeMap<String, BTreeSet<Time>>,
     executions: BTreeMap<TaskId, Vec<Execution>>,
     tags: BTreeMap<AllocationId, String>,
     /// How many may be asked for within a minute, whether any may, and when some were.
@@ -103,6 +104,8 @@ pub(super) struct Auditor {
     reported: BTreeMap<PilotId, u64>,
     /// When a pilot's tasks were last free for others: it left, was given up, or died.
     freed: BTreeMap<String, Time>,
+    /// When pilots came.
+    registered: BTreeMap<PilotId, Time>,
     /// Pilots that are given up and not back.
     lost: BTreeSet<PilotId>,
     /// The lost pilots that a task is blamed for since it was last opened, and when they were.
@@ -151,6 +154,7 @@ impl Auditor {
             pilots: BTreeMap::new(),
             reported: BTreeMap::new(),
             freed: BTreeMap::new(),
+            registered: BTreeMap::new(),
             lost: BTreeSet::new(),
             blamed: BTreeMap::new(),
             n_failures_by: BTreeMap::new(),
@@ -192,19 +196,6 @@ impl Auditor {
         self.in_step.insert(pilot, now);
         // The first time of all is not a return.
         self.back_in_step.entry(pilot).and_modify(|at| *at = now).or_insert(Time(0));
-        Ok(())
-    }
-
-    /// Rule 3: no task is blamed for the loss of a pilot that is there and runs it all the while.
-    fn is_not_blamed(&self, pilot: PilotId) -> Result<(), Violation> {
-        let place = self.pilots.get(&pilot).map_or("", String::as_str);
-        for (task, lost) in &self.blamed {
-            let Some((_, at)) = lost.iter().rev().find(|(other, _)| *other == pilot) else { continue };
-            let mut executions = self.executions.get(task).into_iter().flatten();
-            let is_open = self.books.get(&task.job).is_some_and(|book| !book.has_ended(task.index));
-            let runs = executions.any(|e| e.place == place && e.given <= *at && e.end.is_none());
-            ensure!(!(runs && is_open), "task {task} is blamed for the loss of pilot {pilot}, which runs it");
-        }
         Ok(())
     }
 
@@ -271,7 +262,7 @@ impl Auditor {
 
     /// A pilot's process is gone, and all of its tasks' processes with it.
     pub(super) fn pilot_died(&mut self, place: &str, now: Time) {
-        self.died.insert(place.to_owned(), now);
+        self.died.entry(place.to_owned()).or_default().insert(now);
         self.freed.insert(place.to_owned(), now);
     }
 
@@ -370,6 +361,7 @@ impl Auditor {
             }
             Record::PilotRegistered { pilot, allocation, node, at, .. } => {
                 self.heard.entry(*pilot).or_insert((*at, *at));
+                self.registered.insert(*pilot, *at);
                 self.usage.registered(*pilot, *allocation);
                 let tag = self.tags.get(allocation).cloned().unwrap_or_default();
                 self.pilots.insert(*pilot, place(&tag, &node.hostname));
@@ -380,25 +372,7 @@ impl Auditor {
                 self.lost.remove(pilot);
             }
             Record::PilotLeft { pilot, at, .. } => self.pilot_gone(*pilot, *at),
-            Record::PilotLost { pilot, blamed, at, .. } => {
-                self.may_lose(*pilot, blamed, *at)?;
-                self.lost.insert(*pilot);
-                self.pilot_gone(*pilot, *at);
-                for blame in blamed {
-                    self.blamed.entry(blame.task).or_default().push((*pilot, *at));
-                    self.failed_once(blame.task, blame.attempt)?;
-                    if blame.verdict == Verdict::Final {
-                        self.failed(blame.task, &FailureKind::PilotLost)?;
-                    } else if let Some(book) = self.books.get(&blame.task.job) {
-                        let n = self.blamed[&blame.task].len();
-                        ensure!(
-                            n < book.crash_limit as usize,
-                            "task {} is tried again after {n} lost pilots",
-                            blame.task
-                        );
-                    }
-                }
-            }
+            Record::PilotLost { pilot, blamed, at, .. } => self.pilot_lost(*pilot, blamed, *at)?,
             Record::BlameTakenBack { pilot, tasks, .. } => self.blame_taken_back(*pilot, tasks)?,
             Record::TasksCancelled { job, tasks, cause, at } => {
                 self.may_cancel(*job, tasks, cause, *at)?;
@@ -436,26 +410,6 @@ impl Auditor {
             self.freed.insert(place.clone(), at);
         }
         self.in_step.remove(&pilot);
-    }
-
-    /// Rule 3: a pilot that died with a task does not come back with it.
-    fn blame_taken_back(&mut self, pilot: PilotId, tasks: &[(JobId, TaskSet)]) -> Result<(), Violation> {
-        let place = self.pilots.get(&pilot).cloned().unwrap_or_default();
-        for task in
-            tasks.iter().flat_map(|(job, tasks)| tasks.indices().map(|index| TaskId { job: *job, index }))
-        {
-            let lost = self.blamed.entry(task).or_default();
-            let last = lost.iter().filter(|(other, _)| *other == pilot).map(|(_, at)| *at).max();
-            lost.retain(|(other, _)| *other != pilot);
-            let Some(last) = last else {
-                return Err(Violation(format!("task {task} was not blamed for the loss of pilot {pilot}")));
-            };
-            let executions = self.executions.get(&task).into_iter().flatten();
-            let before = executions.rev().find(|e| e.place == place && e.given <= last);
-            let was_killed = before.is_some_and(|e| matches!(e.end, Some((at, End::Killed)) if at <= last));
-            ensure!(!was_killed, "task {task} died with pilot {pilot}, and is not blamed for it any more");
-        }
-        Ok(())
     }
 
     /// When the task was last cancelled or opened again.
