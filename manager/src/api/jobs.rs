@@ -210,6 +210,9 @@ fn request_of(spec: JobSpec, user: String, text: Arc<str>) -> JobRequest {
         crash_limit: spec.crash_limit,
         max_failures: spec.max_failures,
         submission_key: None,
+        after: Vec::new(),
+        on_failed_dependency: Default::default(),
+        workflow: None,
         spec: text,
     }
 }

@@ -556,5 +556,6 @@ pub(super) fn cancel_words(cause: &CancelCause) -> String {
         CancelCause::MaxFailures { n_failed, limit } => {
             format!("{n_failed} tasks had failed, and the job allows {limit} (max_failures)")
         }
+        CancelCause::Dependency(task) => format!("it waited for task {task}, which failed or was cancelled"),
     }
 }
