@@ -1,6 +1,6 @@
 //! What a graph must be before anything of it is accepted: sizes that match, and no circles.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use super::{Edges, Listed};
 use crate::ids::JobId;
@@ -45,7 +45,7 @@ pub enum EdgeProblem {
         job: JobId,
     },
     /// The numbers of tasks do not go with each other.
-    #[error("stage {stage} has {found} tasks after {n_on} by `{rule}`; {wanted} would be right")]
+    #[error("stage {stage} has {found} tasks after {n_on} by `{rule}`; {wanted} tasks would be right")]
     Sizes {
         /// Which stage.
         stage: usize,
@@ -56,7 +56,7 @@ pub enum EdgeProblem {
         /// The rule between them.
         rule: &'static str,
         /// What would be right.
-        wanted: Wanted,
+        wanted: u64,
     },
     /// An edge from a task that is not there, or to one.
     #[error("stage {stage} has an edge from task {before} of {n_on} to one of {found} tasks")]
@@ -73,24 +73,6 @@ pub enum EdgeProblem {
     /// Tasks that wait for each other.
     #[error("tasks wait for each other: {}", circle(.0))]
     Circle(Vec<Knot>),
-}
-
-/// How many tasks would be right.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wanted {
-    /// So many.
-    Exactly(u64),
-    /// A number of tasks before it of which this is a divisor.
-    MultipleOf(u64),
-}
-
-impl fmt::Display for Wanted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Wanted::Exactly(n) => write!(f, "{n} tasks"),
-            Wanted::MultipleOf(n) => write!(f, "a multiple of {n} before it"),
-        }
-    }
 }
 
 fn circle(knots: &[Knot]) -> String {
@@ -126,14 +108,11 @@ pub fn sizes(stage: usize, edges: &Edges, found: u64, n_on: u64) -> Result<(), E
     match edges {
         Edges::All => Ok(()),
         Edges::Same if found == n_on => Ok(()),
-        Edges::Same => wrong("same", Wanted::Exactly(n_on)),
-        Edges::Groups(width) if *width > 0 && found.checked_mul(*width) == Some(n_on) => Ok(()),
-        Edges::Groups(width) if *width > 0 && n_on.is_multiple_of(*width) => {
-            wrong("groups", Wanted::Exactly(n_on / width))
-        }
-        Edges::Groups(width) => wrong("groups", Wanted::MultipleOf(*width)),
+        Edges::Same => wrong("same", n_on),
+        Edges::Groups(width) if *width > 0 && found == n_on.div_ceil(*width) => Ok(()),
+        Edges::Groups(width) => wrong("groups", n_on.div_ceil((*width).max(1))),
         Edges::Spread(width) if *width > 0 && n_on.checked_mul(*width) == Some(found) => Ok(()),
-        Edges::Spread(width) => wrong("spread", Wanted::Exactly(n_on.saturating_mul(*width))),
+        Edges::Spread(width) => wrong("spread", n_on.saturating_mul(*width)),
         Edges::Listed(listed) => {
             let last = listed.last().filter(|last| *last >= n_on);
             match (last, listed.n_lists() > found) {

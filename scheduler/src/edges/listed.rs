@@ -11,6 +11,8 @@ pub const N_EDGES_MAX: u64 = 1 << 24;
 
 /// What each task waits for, ascending. Clones share it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "String"))]
 #[serde(try_from = "String", into = "String")]
 pub struct Listed(Arc<Rows>);
 

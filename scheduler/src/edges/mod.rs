@@ -8,7 +8,7 @@ mod listed;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    check::{EdgeProblem, Knot, Shape, Wanted, check, sizes},
+    check::{EdgeProblem, Knot, Shape, check, sizes},
     listed::{Listed, ListedError, N_EDGES_MAX, Successors},
 };
 use crate::{ids::JobId, ranges::TaskSet};
@@ -24,13 +24,14 @@ pub struct Dependence {
 
 /// Which task waits for which of the job that it comes after.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Edges {
     /// Each for all.
     All,
     /// Each for the one of the same index.
     Same,
-    /// Task 0 for the first so many, task 1 for the next so many, …
+    /// Task 0 for the first so many, task 1 for the next so many, …; the last for what is left.
     Groups(u64),
     /// The first so many for task 0, the next so many for task 1, …
     Spread(u64),
@@ -140,7 +141,7 @@ mod tests {
         match edges {
             Edges::All => (0..n_on).collect(),
             Edges::Same => vec![task],
-            Edges::Groups(width) => (task * width..(task + 1) * width).collect(),
+            Edges::Groups(width) => (task * width..n_on.min((task + 1) * width)).collect(),
             Edges::Spread(width) => vec![task / width],
             Edges::Listed(listed) => listed.of(task).collect(),
         }
@@ -154,7 +155,7 @@ mod tests {
         prop_oneof![
             (1..40u64, 1..40u64).prop_map(|(n, n_on)| (Edges::All, n, n_on)),
             (1..40u64).prop_map(|n| (Edges::Same, n, n)),
-            (1..20u64, 1..9u64).prop_map(|(n, width)| (Edges::Groups(width), n, n * width)),
+            (1..60u64, 1..9u64).prop_map(|(n_on, width)| (Edges::Groups(width), n_on.div_ceil(width), n_on)),
             (1..20u64, 1..9u64).prop_map(|(n_on, width)| (Edges::Spread(width), n_on * width, n_on)),
             listed,
         ]

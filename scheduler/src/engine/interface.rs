@@ -18,6 +18,7 @@ use super::{
     weights::WeightsView,
 };
 pub use super::{
+    allocation::SubmitOutcome,
     load::QueueLoad,
     scaling::{ScalingSpec, ScalingWay},
     workflows::{On, Stage},
@@ -202,17 +203,6 @@ pub struct ListedAllocation {
     pub trouble: Option<String>,
     /// Whether that is only that there is no room for it.
     pub lacks_room: bool,
-}
-
-/// How a submission to a platform went.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum SubmitOutcome {
-    /// It is there, under this id of the platform's own.
-    Accepted(String),
-    /// It is not there, for this reason.
-    Refused(String),
-    /// Nobody knows; only a listing by tag will tell.
-    Unknown(String),
 }
 
 /// What a reader wants to know.

@@ -291,3 +291,22 @@ fn begun(scene: &Scene, answer: &PullAnswer) -> Result<Vec<TaskId>, TestCaseErro
     }
     Ok(tasks)
 }
+
+#[test]
+fn what_waits_and_what_was_given_up_say_for_which_task() {
+    let mut scene = Scene::new();
+    let jobs = scene.submit_all(vec![stage(3, vec![]), stage(1, vec![(On::Stage(0), Edges::All)])]);
+    let pilot = scene.pilot(1);
+    scene.take(pilot);
+    let task = TaskId { job: jobs[1], index: 0 };
+    let words = |reasons: Vec<Reason>| reasons.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let why = words(scene.explain(Query::ExplainTask(task)));
+    assert_eq!(why, ["it waits for 3 tasks of job 1, the first is 1.0, sent ahead to pilot 1"]);
+    let why = words(scene.explain(Query::ExplainJob(jobs[1])));
+    assert_eq!(why[0], "1 task waits for others: job 1 has 3 open");
+    scene.fail(pilot, jobs[0], 0, FailureKind::Exit { code: 1 });
+    let why = words(scene.explain(Query::ExplainTask(task)));
+    let expected =
+        "it waited for task 1.0, which failed for good; `pilotfish retry-failed` for that one opens it again";
+    assert_eq!(why, [expected]);
+}
