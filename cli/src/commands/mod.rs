@@ -34,6 +34,7 @@ mod task;
 mod tasks;
 mod wait;
 mod weights;
+mod workflow;
 
 use clap::Subcommand;
 

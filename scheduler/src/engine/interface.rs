@@ -4,6 +4,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::{
+    allocation::SubmitOutcome,
+    load::QueueLoad,
+    scaling::{ScalingSpec, ScalingWay},
+    workflows::{On, Stage},
+};
 use super::{
     declared::Declared,
     guide::Guide,
@@ -16,12 +22,6 @@ use super::{
     views::{AllocationView, JobView, PilotView, PlatformView, StatusView, TaskView},
     waits::Shape,
     weights::WeightsView,
-};
-pub use super::{
-    allocation::SubmitOutcome,
-    load::QueueLoad,
-    scaling::{ScalingSpec, ScalingWay},
-    workflows::{On, Stage},
 };
 use crate::{
     edges::{Dependence, EdgeProblem, OnFailedDependency},
