@@ -112,12 +112,12 @@ pub struct RunArgs {
 /// A job that is wrong or needs more than there is, or a folder that cannot be used.
 pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
     let mut interrupts = Interrupts::listen()?;
-    let capacity = capacity(&args)?;
     let stages = args.input.workflow()?;
     let spec = match stages {
         Some(_) => None,
         None => Some(args.input.resolve_here()?),
     };
+    let capacity = capacity(&args)?;
     if let Some(spec) = &spec {
         refuse_what_cannot_run(spec, &capacity)?;
     }

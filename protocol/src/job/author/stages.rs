@@ -152,9 +152,15 @@ impl Reader<'_> {
     /// The stages of a file.
     pub(super) fn stages(&mut self, node: &Node<'_>, common: &Common<'_>) -> (WorkflowSpec, Vec<Problem>) {
         let entries = self.entries(node, "write stages as `NAME: {command: …}`").unwrap_or_default();
+        let n_stages = entries.len();
         let forms: Vec<StageForm> =
             entries.into_iter().filter_map(|(name, node)| self.stage(name, &node, common)).collect();
-        resolve_all(forms, common)
+        let (workflow, mut problems) = resolve_all(forms, common);
+        if node.value.is_mapping() && !(1..=limits::N_STAGES_MAX).contains(&n_stages) {
+            let expected = format!("give 1 to {} of them", limits::N_STAGES_MAX);
+            problems.push(Problem::new("stages", format!("{n_stages} stages"), expected));
+        }
+        (workflow, problems)
     }
 
     /// A file of one job that comes after others.
@@ -173,10 +179,6 @@ impl Reader<'_> {
 fn resolve_all(forms: Vec<StageForm>, common: &Common<'_>) -> (WorkflowSpec, Vec<Problem>) {
     let mut problems = Vec::new();
     let names: Vec<String> = forms.iter().map(|form| form.name.clone()).collect();
-    if names.is_empty() || names.len() > limits::N_STAGES_MAX {
-        let expected = format!("give 1 to {} of them", limits::N_STAGES_MAX);
-        problems.push(Problem::new("stages", format!("{} stages", names.len()), expected));
-    }
     let mut jobs: BTreeMap<usize, JobSpec> = BTreeMap::new();
     let mut waiting: Vec<(usize, StageForm)> = forms.into_iter().enumerate().collect();
     let mut stages: BTreeMap<usize, StageSpec> = BTreeMap::new();

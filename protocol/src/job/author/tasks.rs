@@ -45,7 +45,8 @@ impl Reader<'_> {
         let items = self.items(node, TASKS_EXPECTED).unwrap_or_default();
         let tasks: Vec<TaskForm> = items.iter().filter_map(|item| self.task(item, common)).collect();
         let mut problems = Vec::new();
-        if tasks.is_empty() || tasks.len() > limits::N_TEXTS_MAX {
+        let is_list = node.value.is_sequence();
+        if is_list && (items.is_empty() || items.len() > limits::N_TEXTS_MAX) {
             let expected = format!("give 1 to {} of them", limits::N_TEXTS_MAX);
             problems.push(Problem::new("tasks", format!("{} tasks", items.len()), expected));
         }
