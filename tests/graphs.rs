@@ -78,7 +78,7 @@ stages:
         [&counts["done"], &counts["failed"], &counts["cancelled"]].map(|n| n.as_u64().unwrap_or(99))
     };
     assert_eq!(["1", "2", "3", "4"].map(counts), [[4, 0, 0], [3, 1, 0], [1, 0, 1], [1, 0, 0]]);
-    let why = sandbox.ok(&["explain", "3.1"]);
+    let why = sandbox.ok(&["explain", "task", "3.1"]);
     assert!(why.contains("it waited for task 2.2, which failed for good"), "{why}");
     sandbox.write("mended", "");
     sandbox.ok(&["retry-failed", "2"]);

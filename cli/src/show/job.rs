@@ -15,8 +15,10 @@ pub fn facts(job: &JobView) -> Facts {
     let cause = job.cancel_cause.as_ref().map(|cause| format!(": {cause}")).unwrap_or_default();
     facts.add("state", format!("{}{cause}", job.state));
     facts.add("tasks", counts_line(job));
-    if !job.after.is_empty() {
-        let after: Vec<String> = job.after.iter().map(|id| format!("job {id}")).collect();
+    // Tasks may wait for others of their own job.
+    let after: Vec<String> =
+        job.after.iter().filter(|id| **id != job.id).map(|id| format!("job {id}")).collect();
+    if !after.is_empty() {
         facts.add("after", after.join(", "));
     }
     facts.add("each task", job.needs.to_string());
