@@ -20,7 +20,7 @@ use scheduler::{
     time::{Span, Time},
 };
 
-use crate::job::JobSpec;
+use crate::job::{JobSpec, WorkflowSpec};
 pub use crate::pilot::{ErrorAnswer, ErrorBody};
 
 /// Where the API begins.
@@ -105,6 +105,40 @@ pub struct Submitted {
     pub n_tasks: u64,
     /// Whether this submission had been made before.
     pub is_repeat: bool,
+}
+
+/// Several jobs that are accepted as a whole.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct WorkflowRequest {
+    /// The jobs, resolved, and what their tasks wait for.
+    pub workflow: WorkflowSpec,
+    /// Any text drawn by the submitter; a second submission with the same is the first one again.
+    #[serde(default)]
+    pub submission_key: Option<String>,
+}
+
+/// All jobs of a workflow are durable.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WorkflowSubmitted {
+    /// Its stages, as they were given.
+    pub stages: Vec<StageSubmitted>,
+    /// Whether this submission had been made before.
+    pub is_repeat: bool,
+}
+
+/// A job of a workflow is durable.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StageSubmitted {
+    /// The stage's name.
+    pub name: String,
+    /// Its number.
+    pub job: JobId,
+    /// How many tasks it has.
+    pub n_tasks: u64,
 }
 
 /// All jobs.

@@ -1,6 +1,7 @@
 //! Reasons: why something waits, runs, failed or was chosen, as data with the numbers that led to
 //! it. `Display` is the only place that makes sentences of them.
 
+mod graphs;
 mod policies;
 
 use std::fmt;
@@ -14,7 +15,7 @@ use crate::{
         price::Money,
         scaling::{Ratio, ScalingChange},
     },
-    ids::{JobId, PilotId},
+    ids::{JobId, PilotId, TaskId},
     policy::matching::Precedence,
     resources::Resources,
     results::FailureKind,
@@ -51,6 +52,20 @@ pub enum Reason {
         mean: Span,
         deviation: Span,
         n: u64,
+    },
+    JobBlocked {
+        n_tasks: u64,
+        open: Vec<(JobId, u64)>,
+    },
+    TaskBlocked {
+        job: JobId,
+        n: u64,
+        first: TaskId,
+        pilot: Option<(PilotId, bool)>,
+    },
+    TaskForsaken {
+        before: TaskId,
+        has_failed: bool,
     },
     TaskDone,
     TaskFailed {
@@ -324,7 +339,7 @@ impl fmt::Display for Reason {
                 "the manager has restarted: tasks are withheld for {left} more, until {n_pilots} pilot{} of before have said what they hold",
                 plural(*n_pilots)
             ),
-            other => other.write_about_platforms(f),
+            other => other.write_about_graphs(f),
         }
     }
 }
@@ -534,6 +549,9 @@ impl Reason {
             | Reason::NodeMeantFor { .. }
             | Reason::VcpusOfCore { .. }
             | Reason::NotScaled { .. }
+            | Reason::JobBlocked { .. }
+            | Reason::TaskBlocked { .. }
+            | Reason::TaskForsaken { .. }
             | Reason::Allocated { .. } => Ok(()),
         }
     }

@@ -13,7 +13,8 @@ use protocol::{
         AccessFile, Allocations, CancelRequest, Changed, DeclareRequest, ErrorAnswer, ErrorBody, Explanation,
         ForgetRequest, Jobs, LimitsRequest, Outputs, PREFIX, Pilots, Platforms, PoliciesAnswer,
         PolicyRequest, Profiles, ProfilingRequest, ReloadRequest, Reloaded, ShutDown, ShutdownRequest,
-        Status, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo,
+        Status, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo, WorkflowRequest,
+        WorkflowSubmitted,
     },
     job::JobSpec,
 };
@@ -197,6 +198,11 @@ impl Client {
     /// Submits a job; the answer comes when it is durable.
     pub async fn submit(&self, request: &SubmitRequest) -> Result<Submitted, ClientError> {
         self.post("/jobs", request).await
+    }
+
+    /// Submits jobs of which some wait for others; the answer comes when all are durable.
+    pub async fn submit_workflow(&self, request: &WorkflowRequest) -> Result<WorkflowSubmitted, ClientError> {
+        self.post("/workflows", request).await
     }
 
     /// Changes a job: `cancel`, `pause`, `resume` or `retry`; all its tasks, or those written here.

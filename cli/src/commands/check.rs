@@ -7,6 +7,7 @@ use clap::Args;
 use protocol::job::Compiled;
 
 use crate::{
+    commands::workflow,
     failure::{Failure, Outcome},
     input::JobInput,
     show::{self, Screen, format::count, preview},
@@ -48,6 +49,9 @@ pub struct CheckArgs {
 /// # Errors
 /// Everything that is wrong with the job, a line each.
 pub fn run(args: CheckArgs) -> Result<Outcome, Failure> {
+    if let Some(workflow) = args.input.workflow()? {
+        return if args.quiet { Ok(Outcome::Fine) } else { workflow::preview(&workflow, args.json) };
+    }
     let job = args.input.resolve_for_others()?.compile()?;
     for doubt in args.input.doubts(&job) {
         show::say(&format!("warning: {doubt}"));

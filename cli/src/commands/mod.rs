@@ -9,6 +9,7 @@ mod check;
 mod completions;
 mod explain;
 mod export;
+mod import;
 mod job;
 mod jobs;
 mod logs;
@@ -34,6 +35,7 @@ mod task;
 mod tasks;
 mod wait;
 mod weights;
+mod workflow;
 
 use clap::Subcommand;
 
@@ -46,6 +48,8 @@ pub enum Command {
     Run(Box<run::RunArgs>),
     /// Check a job and show the first tasks as they would run
     Check(Box<check::CheckArgs>),
+    /// Make a job file of a workflow that others have written down
+    Import(import::ImportArgs),
     /// Print the JSON Schema of job files, for editors
     Schema(schema::SchemaArgs),
     /// Start a manager that stays
@@ -127,6 +131,7 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
     match command {
         Command::Run(args) => run::run(*args).await,
         Command::Check(args) => check::run(*args),
+        Command::Import(args) => import::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Serve(args) => serve::run(args).await,
         Command::Submit(args) => submit::run(*args).await,

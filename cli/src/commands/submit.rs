@@ -5,14 +5,17 @@ use std::time::Duration;
 use clap::Args;
 
 use protocol::{
-    api::{SubmitRequest, Submitted},
-    job::JobSpec,
+    api::{SubmitRequest, Submitted, WorkflowRequest},
+    job::{JobSpec, WorkflowSpec},
 };
 
 use crate::{
     access,
     client::Client,
-    commands::{explain, wait},
+    commands::{
+        explain, wait,
+        workflow::{self, Manner},
+    },
     failure::{Failure, Outcome},
     follow::follow,
     input::JobInput,
@@ -62,6 +65,9 @@ pub struct SubmitArgs {
 /// # Errors
 /// Everything that is wrong with the job, or no manager.
 pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
+    if let Some(workflow) = args.input.workflow()? {
+        return run_workflow(&args, workflow).await;
+    }
     let spec = args.input.resolve_for_others()?;
     if args.dry_run {
         return dry_run(&spec, args.view.json);
@@ -99,6 +105,22 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
         show::print(&format!("{}\n", end_line(&job)))?;
     }
     Ok(wait::outcome(&[job]))
+}
+
+async fn run_workflow(args: &SubmitArgs, workflow: WorkflowSpec) -> Result<Outcome, Failure> {
+    if args.dry_run {
+        return workflow::preview(&workflow, args.view.json);
+    }
+    let (client, place) = access::find_live(&args.view.place).await?;
+    let request = WorkflowRequest { workflow, submission_key: Some(random_key()?) };
+    let manner = Manner {
+        waits: args.wait || args.progress,
+        has_progress: args.progress,
+        json: args.view.json,
+        quiet: args.view.quiet,
+        place: &place.flags(),
+    };
+    workflow::submit(&client, &request, manner).await
 }
 
 /// Submits, again when the answer got lost.

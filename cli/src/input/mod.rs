@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use protocol::job::{CommandLine, Compiled, JobSpec, Keep, Problem, load_job_file};
+use protocol::job::{
+    CommandLine, Compiled, JobFile, JobSpec, Keep, Problem, WorkflowSpec, load_file, load_job_file,
+};
 
 use crate::{
     failure::Failure,
@@ -67,6 +69,33 @@ impl JobInput {
             problems = spec.validate();
         }
         if problems.is_empty() { Ok(spec) } else { Err(problems.into()) }
+    }
+
+    /// The workflow, if that is what the file holds.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the file, a line each.
+    pub fn workflow(&self) -> Result<Option<WorkflowSpec>, Failure> {
+        let ([file], true) = (&self.files[..], self.command.is_empty()) else { return Ok(None) };
+        if file.is_empty() {
+            return Ok(None);
+        }
+        let JobFile::Workflow(mut workflow) = load_file(Path::new(file))? else { return Ok(None) };
+        self.refuse_values_of_commands()?;
+        if let Some(set) = self.set.first() {
+            return Err(Failure::bad_input(format!(
+                "--set: found `{set}` together with a file of several jobs, which have a sweep each; change it there"
+            )));
+        }
+        let mut problems: Vec<Problem> = Vec::new();
+        for stage in &mut workflow.stages {
+            problems.extend(self.overrides.apply(&mut stage.job));
+        }
+        problems.dedup();
+        if problems.is_empty() {
+            problems = workflow.validate();
+        }
+        if problems.is_empty() { Ok(Some(workflow)) } else { Err(problems.into()) }
     }
 
     /// The resolved job for this host, which must have its program.

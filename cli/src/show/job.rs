@@ -15,6 +15,12 @@ pub fn facts(job: &JobView) -> Facts {
     let cause = job.cancel_cause.as_ref().map(|cause| format!(": {cause}")).unwrap_or_default();
     facts.add("state", format!("{}{cause}", job.state));
     facts.add("tasks", counts_line(job));
+    // Tasks may wait for others of their own job.
+    let after: Vec<String> =
+        job.after.iter().filter(|id| **id != job.id).map(|id| format!("job {id}")).collect();
+    if !after.is_empty() {
+        facts.add("after", after.join(", "));
+    }
     facts.add("each task", job.needs.to_string());
     facts.add("application", job.application.clone());
     facts.add("user", job.user.clone());
@@ -57,7 +63,8 @@ pub fn end_line(job: &JobView) -> String {
 pub fn counts_line(job: &JobView) -> String {
     let counts = &job.counts;
     let parts: Vec<String> = [
-        (counts.waiting, "waiting"),
+        (counts.waiting.saturating_sub(counts.blocked), "waiting"),
+        (counts.blocked, "waiting for others"),
         (counts.queued, "queued"),
         (counts.running, "running"),
         (counts.done, "done"),

@@ -134,6 +134,7 @@ impl From<Refusal> for ApiError {
             Refusal::NoTask(TaskId { .. }, _) => (StatusCode::NOT_FOUND, "no-such-task"),
             Refusal::NoPilot(_) => (StatusCode::NOT_FOUND, "no-such-pilot"),
             Refusal::Profiles { .. } => (StatusCode::CONFLICT, "in-use"),
+            Refusal::Unfit(_) => (StatusCode::BAD_REQUEST, "bad-request"),
             Refusal::NoRoom(_) => (StatusCode::BAD_REQUEST, "bad-request"),
             Refusal::Rests(_) => (StatusCode::CONFLICT, "wrong-state"),
             Refusal::PoliciesChanged => (StatusCode::CONFLICT, "changed-meanwhile"),

@@ -166,11 +166,7 @@ async fn change(context: &Context, user: User, job: JobId, change: JobChange) ->
 /// The job as the engine takes it, after all checks: no client is trusted.
 fn read_submission(body: &Bytes, user: User) -> Result<JobRequest, ApiError> {
     let SubmitRequest { spec, submission_key } = Format::Json.decode(body)?;
-    if let Some(key) = submission_key.as_ref().filter(|key| key.len() > KEY_BYTES_MAX) {
-        let found = key.len();
-        let message = format!("found a submission_key of {found} bytes; at most {KEY_BYTES_MAX} are allowed");
-        return Err(ApiError::bad_request(message));
-    }
+    check_key(submission_key.as_deref())?;
     let problems = spec.validate();
     if !problems.is_empty() {
         return Err(ApiError::bad_job(&problems));
@@ -184,8 +180,18 @@ fn read_submission(body: &Bytes, user: User) -> Result<JobRequest, ApiError> {
     Ok(JobRequest { submission_key, ..request_of(spec, user.name, text.into()) })
 }
 
+/// A submission key is no longer than it may be.
+pub(super) fn check_key(key: Option<&str>) -> Result<(), ApiError> {
+    match key.map(str::len).filter(|found| *found > KEY_BYTES_MAX) {
+        Some(found) => Err(ApiError::bad_request(format!(
+            "found a submission_key of {found} bytes; at most {KEY_BYTES_MAX} are allowed"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// The part of a job that decisions use, and the whole as text.
-fn request_of(spec: JobSpec, user: String, text: Arc<str>) -> JobRequest {
+pub(super) fn request_of(spec: JobSpec, user: String, text: Arc<str>) -> JobRequest {
     JobRequest {
         user,
         // It was checked that there are such numbers.
@@ -210,6 +216,9 @@ fn request_of(spec: JobSpec, user: String, text: Arc<str>) -> JobRequest {
         crash_limit: spec.crash_limit,
         max_failures: spec.max_failures,
         submission_key: None,
+        after: Vec::new(),
+        on_failed_dependency: Default::default(),
+        workflow: None,
         spec: text,
     }
 }

@@ -25,6 +25,7 @@ mod show;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod workflows;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 

@@ -15,7 +15,7 @@ use protocol::{
         Explanation, ForgetRequest, Jobs, LimitsRequest, Outputs, OutputsQuery, Pilots, PilotsQuery,
         Platforms, PoliciesAnswer, PolicyRequest, Profiles, ProfilingRequest, ReloadRequest, Reloaded,
         ShutDown, ShutdownRequest, Status, StreamEvent, SubmitRequest, Submitted, TaskDetail, TaskSelection,
-        Tasks, TasksQuery, VersionInfo,
+        Tasks, TasksQuery, VersionInfo, WorkflowRequest, WorkflowSubmitted,
     },
     job::{
         JobSpec,
@@ -32,7 +32,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
     Shared, error::ApiError, events, extract::User, jobs, metrics, openapi, operators, outputs, pilots,
-    policies, show, tasks,
+    policies, show, tasks, workflows,
 };
 
 /// Before the hash of the agent that servers of clouds fetch.
@@ -112,6 +112,14 @@ fn routes_of_jobs() -> Vec<Route> {
         post("/jobs", "Keep a job. It is durable when this is answered.", json::<Submitted>(), jobs::submit)
             .body::<SubmitRequest>()
             .status("201"),
+        post(
+            "/workflows",
+            "Keep several jobs, of which some wait for others: all or none. They are durable when this is answered.",
+            json::<WorkflowSubmitted>(),
+            workflows::submit,
+        )
+        .body::<WorkflowRequest>()
+        .status("201"),
         get("/jobs", "All jobs, oldest first.", json::<Jobs>(), jobs::list),
         get("/jobs/{id}", "One job.", json::<JobView>(), jobs::show),
         get("/jobs/{id}/spec", "What the job runs, as it was kept.", json::<JobSpec>(), jobs::spec),

@@ -9,6 +9,8 @@ pub const N_TASKS_MAX: u64 = 1_000_000_000_000_000_000;
 pub const N_ESTIMATED_TASKS_MAX: u64 = 1_000_000;
 /// Values of all parameters of the tasks of a sample that has estimates.
 pub const N_SAMPLED_VALUES_MAX: u64 = 10_000_000;
+/// Stages of a workflow.
+pub const N_STAGES_MAX: usize = 10_000;
 /// Dimensions of a sweep.
 pub const N_DIMENSIONS_MAX: usize = 64;
 /// Columns of a sweep, zip groups and tables included.

@@ -15,11 +15,12 @@ mod problem;
 mod spec;
 mod suggest;
 mod validate;
+mod workflow;
 
 #[cfg(feature = "author")]
 pub use author::{
-    Fields, Locator, Node, Reader, in_file, job_schema, load_job_file, load_job_text, load_lines, load_text,
-    parse_yaml,
+    Fields, JobFile, Locator, Node, Reader, in_file, job_schema, load_file, load_file_text, load_job_file,
+    load_job_text, load_lines, load_text, parse_yaml,
 };
 pub use compile::{Compiled, Sink, TaskCommand, WorkDir};
 #[cfg(feature = "author")]
@@ -29,6 +30,7 @@ pub use spec::{
     CommandLine, Extract, JobSpec, Keep, Results, Retries, Stdio, Stream, WorkDirPolicy, default_application,
 };
 pub use suggest::nearest;
+pub use workflow::{AfterSpec, OnSpec, StageSpec, WorkflowSpec};
 
 #[cfg(test)]
 mod tests;

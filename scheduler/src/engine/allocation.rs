@@ -174,3 +174,14 @@ impl Allocation {
         }
     }
 }
+
+/// How a submission to a platform went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SubmitOutcome {
+    /// It is there, under this id of the platform's own.
+    Accepted(String),
+    /// It is not there, for this reason.
+    Refused(String),
+    /// Nobody knows; only a listing by tag will tell.
+    Unknown(String),
+}

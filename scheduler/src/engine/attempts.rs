@@ -91,6 +91,8 @@ impl Turn<'_> {
             self.close_if_over(job);
             self.notify(Notice::JobChanged(job));
         }
+        // What these let begin may go to this pilot at once.
+        self.settle_graph();
     }
 
     /// What a report brought may change what policies say: failures, what comes back, what little was known of.

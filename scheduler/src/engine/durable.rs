@@ -256,13 +256,9 @@ impl Durable {
             }
             Record::JobPaused { job, .. } => self.with_job(*job, |job| job.is_paused = true),
             Record::JobResumed { job, .. } => self.with_job(*job, |job| job.is_paused = false),
-            Record::TasksCancelled { job, tasks, cause, at } => self.with_job(*job, |job| {
-                let tasks = tasks.intersection(&job.open);
-                job.open.remove_all(&tasks);
-                job.cancelled.insert_all(&tasks);
-                job.cancel_cause = Some(cause.clone());
-                job.note_end(*at);
-            }),
+            Record::TasksCancelled { job, tasks, cause, at } => {
+                self.with_job(*job, |job| job.cancel(tasks, cause, *at));
+            }
             Record::TasksReopened { job, tasks, .. } => self.with_job(*job, |job| job.reopen(tasks)),
             Record::BesideMeasured { platform, beside, .. } => {
                 Arc::make_mut(&mut self.facts.neighbours).learn(*platform, beside);

@@ -4,6 +4,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::{
+    allocation::SubmitOutcome,
+    load::QueueLoad,
+    scaling::{ScalingSpec, ScalingWay},
+    workflows::{On, Stage},
+};
 use super::{
     declared::Declared,
     guide::Guide,
@@ -17,11 +23,8 @@ use super::{
     waits::Shape,
     weights::WeightsView,
 };
-pub use super::{
-    load::QueueLoad,
-    scaling::{ScalingSpec, ScalingWay},
-};
 use crate::{
+    edges::{Dependence, EdgeProblem, OnFailedDependency},
     estimates::TaskEstimates,
     explain::Reason,
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
@@ -65,6 +68,15 @@ pub struct JobRequest {
     /// How much more one task takes than another, where anybody says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimates: Option<TaskEstimates>,
+    /// What its tasks wait for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<Dependence>,
+    /// What becomes of those of them that wait for what fails.
+    #[serde(default, skip_serializing_if = "OnFailedDependency::is_default")]
+    pub on_failed_dependency: OnFailedDependency,
+    /// The first job of the workflow of which it is a stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<JobId>,
     /// The resolved job as JSON.
     pub spec: Arc<str>,
 }
@@ -193,17 +205,6 @@ pub struct ListedAllocation {
     pub lacks_room: bool,
 }
 
-/// How a submission to a platform went.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum SubmitOutcome {
-    /// It is there, under this id of the platform's own.
-    Accepted(String),
-    /// It is not there, for this reason.
-    Refused(String),
-    /// Nobody knows; only a listing by tag will tell.
-    Unknown(String),
-}
-
 /// What a reader wants to know.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Query {
@@ -292,6 +293,8 @@ pub enum Event {
     PoliciesAsked { request: RequestId, by: String, before: Policies, policies: Policies },
     /// A user submits a job.
     JobSubmitted { request: RequestId, job: Box<JobRequest> },
+    /// A user submits several jobs, of which some wait for others: all are accepted or none.
+    WorkflowSubmitted { request: RequestId, stages: Vec<Stage> },
     /// A user submits a job for the profiling run of a platform, of that name: so many tasks at a time, on a node that
     /// is nobody else's meanwhile.
     ProfilingAsked { request: RequestId, job: Box<JobRequest>, platform: String, n_slots: u64 },
@@ -415,6 +418,9 @@ pub enum Refusal {
         /// Whose run it is.
         user: String,
     },
+    /// Tasks cannot wait for each other so.
+    #[error("{0}")]
+    Unfit(EdgeProblem),
     /// Somebody else was sooner.
     #[error("somebody else has set policies meanwhile; look at them again")]
     PoliciesChanged,
@@ -454,6 +460,13 @@ pub enum Answer {
     Submitted {
         /// Its number.
         job: JobId,
+        /// Whether this submission was known.
+        is_repeat: bool,
+    },
+    /// The stages are kept, under these numbers; they had been submitted before when `is_repeat`.
+    WorkflowSubmitted {
+        /// Their numbers, in the order in which they were given.
+        jobs: Vec<JobId>,
         /// Whether this submission was known.
         is_repeat: bool,
     },

@@ -41,6 +41,11 @@ impl Engine {
                 "a task of job {id} is both ready and leased"
             );
             assert_eq!(held.intersection(&job.open), held, "a closed task of job {id} is leased");
+            if let Some(blocked) = self.volatile.graph.blocked(*id) {
+                let (of_held, of_ready) = (blocked.intersection(&held), blocked.intersection(&leases.ready));
+                assert!(of_held.is_empty(), "tasks {of_held} of job {id} are leased and wait for others");
+                assert!(of_ready.is_empty(), "tasks {of_ready} of job {id} are ready and wait for others");
+            }
             assert_eq!(
                 leases.ready.intersection(&job.open),
                 leases.ready,
@@ -63,6 +68,7 @@ impl Engine {
         for id in self.volatile.pilots.keys() {
             assert!(self.durable.pilots()[id].is_live(), "pilot {id} is gone and still has a state");
         }
+        self.volatile.graph.check(&self.durable);
         self.check_indices();
     }
 
@@ -154,6 +160,9 @@ impl Engine {
         let mut lost = job.open.clone();
         lost.remove_all(held);
         lost.remove_all(&self.volatile.jobs[&id].ready);
+        if let Some(blocked) = self.volatile.graph.blocked(id) {
+            lost.remove_all(blocked);
+        }
         for (_, owed) in self.volatile.owed.iter().filter(|((job, _), _)| *job == id) {
             assert!(
                 owed.intersection(&self.volatile.jobs[&id].ready).is_empty(),

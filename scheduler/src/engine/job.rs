@@ -26,6 +26,8 @@ pub struct Job {
     pub failed: TaskSet,
     /// Tasks that were cancelled.
     pub cancelled: TaskSet,
+    /// Those of them that were because others failed which they waited for.
+    pub forsaken: TaskSet,
     /// Tasks that have failed attempts behind them: the exception that may cost memory.
     pub troubled: BTreeMap<u64, Trouble>,
     /// Whether nothing more may begin.
@@ -87,6 +89,7 @@ impl Job {
             submitted_at: at,
             failed: TaskSet::new(),
             cancelled: TaskSet::new(),
+            forsaken: TaskSet::new(),
             troubled: BTreeMap::new(),
             is_paused: false,
             cancel_cause: None,
@@ -123,6 +126,25 @@ impl Job {
         self.request.n_tasks - self.open.len() - self.failed.len() - self.cancelled.len()
     }
 
+    /// Cancels those of these tasks that are open.
+    pub(super) fn cancel(&mut self, tasks: &TaskSet, cause: &CancelCause, at: Time) {
+        let tasks = tasks.intersection(&self.open);
+        self.open.remove_all(&tasks);
+        self.cancelled.insert_all(&tasks);
+        if matches!(cause, CancelCause::Dependency(_)) {
+            self.forsaken.insert_all(&tasks);
+        }
+        self.cancel_cause = Some(cause.clone());
+        self.note_end(at);
+    }
+
+    /// Tasks that failed for good or were cancelled: what waits for them waits in vain.
+    pub fn lost(&self) -> TaskSet {
+        let mut lost = self.failed.clone();
+        lost.insert_all(&self.cancelled);
+        lost
+    }
+
     /// One word for people.
     pub fn state(&self) -> &'static str {
         match (self.ended_at.is_some(), self.is_paused) {
@@ -147,6 +169,7 @@ impl Job {
         closed.insert_all(&self.cancelled.intersection(tasks));
         self.failed.remove_all(&closed);
         self.cancelled.remove_all(&closed);
+        self.forsaken.remove_all(&closed);
         self.open.insert_all(&closed);
         self.troubled.retain(|index, _| !closed.contains(*index));
         self.n_failed_before = self.failed.len();

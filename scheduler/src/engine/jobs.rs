@@ -27,19 +27,24 @@ impl Turn<'_> {
             self.refuse(request, Refusal::ShuttingDown);
             return None;
         }
-        let last = self.durable.jobs().last_key_value().map_or(0, |(last, _)| last.0);
-        let id = JobId(last.max(self.settings.last_job) + 1);
+        let id = self.next_job();
         self.record(Record::JobAccepted { job: id, request: job, at: self.now });
         self.open_job(id);
         if let Some(leases) = self.volatile.jobs.get_mut(&id) {
             leases.profiled_on = profiled_on;
         }
         let ready = self.durable.jobs().get(&id).map(|job| job.open.clone()).unwrap_or_default();
-        self.volatile.add_ready(id, &ready);
+        self.make_ready(id, &ready);
         self.stir_platforms();
         self.notify(Notice::JobChanged(id));
         self.answer(request, Answer::Submitted { job: id, is_repeat: false });
         Some(id)
+    }
+
+    /// The number that comes next.
+    pub(super) fn next_job(&self) -> JobId {
+        let last = self.durable.jobs().last_key_value().map_or(0, |(last, _)| last.0);
+        JobId(last.max(self.settings.last_job) + 1)
     }
 
     pub(super) fn change_job(&mut self, request: RequestId, caller: &Caller, id: JobId, change: JobChange) {
@@ -110,19 +115,30 @@ impl Turn<'_> {
                 closed.intersection(&asked)
             }
         };
+        let tasks = self.reopenable(id, tasks);
         if tasks.is_empty() {
             return 0;
         }
-        self.record(Record::TasksReopened { job: id, tasks: tasks.clone(), at: self.now });
-        self.open_job(id);
-        self.make_ready(id, &tasks);
+        let opened = self.forsaken_by(id, &tasks);
+        for (job, tasks) in &opened {
+            self.record(Record::TasksReopened { job: *job, tasks: tasks.clone(), at: self.now });
+        }
+        for job in opened.keys() {
+            self.open_job(*job);
+        }
+        self.settle_graph();
+        for (job, tasks) in &opened {
+            self.make_ready(*job, tasks);
+            self.notify(Notice::JobChanged(*job));
+        }
         self.stir_platforms();
-        tasks.len()
+        opened.values().map(TaskSet::len).sum()
     }
 
-    fn open_job(&mut self, id: JobId) {
+    pub(super) fn open_job(&mut self, id: JobId) {
         if let Some(job) = self.durable.jobs().get(&id) {
             self.volatile.add_job(id, job);
+            self.volatile.graph.add_job(self.durable, id);
         }
     }
 

@@ -101,6 +101,9 @@ impl Turn<'_> {
         for (_, owed) in self.volatile.owed.range((job, PilotId(0))..=(job, PilotId(u64::MAX))) {
             open.remove_all(owed);
         }
+        if let Some(blocked) = self.volatile.graph.blocked(job) {
+            open.remove_all(blocked);
+        }
         let mut ready = open.clone();
         for (index, trouble) in open.iter().flat_map(|range| held.troubled.range(range)) {
             if trouble.retry_at > self.now && ready.remove(*index) {

@@ -8,6 +8,7 @@ pub mod durable;
 pub mod effort;
 pub mod experience;
 pub mod fairness;
+mod graph;
 pub mod interface;
 pub mod policies;
 pub mod price;
@@ -52,6 +53,7 @@ mod volatile;
 pub mod waits;
 pub mod weight_history;
 pub mod weights;
+mod workflows;
 
 use durable::Durable;
 use interface::{Answer, Effect, Event, Notice, Query, Refusal, RequestId, Step};
@@ -121,7 +123,9 @@ impl Engine {
             step: Step::default(),
         };
         turn.dispatch(event);
+        turn.settle_graph();
         turn.fire_timers();
+        turn.settle_graph();
         turn.serve_parked();
         turn.finish_shutdown();
         turn.step
@@ -174,6 +178,7 @@ impl Turn<'_> {
                 self.set_policies(request, by, before, policies);
             }
             Event::JobSubmitted { request, job } => _ = self.submit_job(request, *job, None),
+            Event::WorkflowSubmitted { request, stages } => self.submit_workflow(request, stages),
             Event::ProfilingAsked { request, job, platform, n_slots } => {
                 self.submit_profiling(request, *job, (platform, n_slots));
             }
@@ -206,6 +211,7 @@ impl Turn<'_> {
     /// Applies a record in memory and hands it on to be made durable.
     fn record(&mut self, record: Record) {
         self.durable.apply(&record);
+        self.volatile.graph.note(&record);
         self.step.records.push(record);
     }
 

@@ -295,6 +295,9 @@ impl Turn<'_> {
         for (_, leased) in self.volatile.held(job).into_iter().filter(|(other, _)| *other != id) {
             wanted.remove_all(&leased);
         }
+        if let Some(blocked) = self.volatile.graph.blocked(job) {
+            wanted.remove_all(blocked);
+        }
         wanted
     }
 

@@ -149,7 +149,7 @@ fn jobs(durable: &Durable, volatile: &Volatile) -> Vec<Open> {
             is_paused: job.is_paused,
             is_profiling: leases.profiled_on.is_some(),
             is_new: leases.divided == Divided::NotYet,
-            n_open: job.open.len(),
+            n_open: job.open.len() - volatile.graph.n_blocked(*id),
             n_ready: leases.ready.len(),
         })
     });

@@ -1,5 +1,7 @@
 //! `explain`: finds the reasons; their sentences are in [`crate::explain`].
 
+use std::collections::BTreeSet;
+
 use super::{
     allocation::AllocationState,
     durable::{Job, Pilot},
@@ -11,8 +13,10 @@ use super::{
     views::{Reader, cancel_words},
 };
 use crate::{
+    edges::Dependence,
     explain::Reason,
     ids::{JobId, PilotId, PlatformId, TaskId},
+    ranges::TaskSet,
     resources::Resources,
     time::Span,
 };
@@ -40,9 +44,11 @@ impl Reader<'_> {
             .iter()
             .filter(|(index, trouble)| trouble.retry_at > self.now && job.open.contains(**index));
         let n_delayed = delayed.clone().count() as u64;
-        if n_ready > n_delayed {
+        let n_blocked = self.volatile.graph.n_blocked(id);
+        if n_ready > n_delayed + n_blocked {
             reasons.extend(self.why_waiting(id, job));
         }
+        reasons.extend(self.why_blocked(job, n_blocked));
         if let Some(at) = delayed.map(|(_, trouble)| trouble.retry_at).min() {
             reasons.push(Reason::JobBacksOff { n_tasks: n_delayed, left: at.since(self.now) });
         }
@@ -64,7 +70,8 @@ impl Reader<'_> {
         }
         if job.cancelled.contains(task.index) {
             let cause = job.cancel_cause.as_ref().map_or_else(String::new, cancel_words);
-            return Ok(vec![Reason::TaskCancelled { cause }]);
+            let forsaken = self.why_forsaken(job, task.index);
+            return Ok(vec![forsaken.unwrap_or(Reason::TaskCancelled { cause })]);
         }
         if !job.open.contains(task.index) {
             return Ok(vec![Reason::TaskDone]);
@@ -81,6 +88,10 @@ impl Reader<'_> {
             reasons.extend(platform.and_then(|platform| self.meant_for(pilot, platform)));
             return Ok(reasons);
         }
+        let blocked = self.why_task_waits(job, task.index);
+        if !blocked.is_empty() {
+            return Ok(blocked);
+        }
         if let Some((trouble, kind)) = last.filter(|(trouble, _)| trouble.retry_at > self.now) {
             let left = trouble.retry_at.since(self.now);
             reasons.push(Reason::TaskBacksOff { left, n_attempts: trouble.n_attempts(), kind });
@@ -92,6 +103,42 @@ impl Reader<'_> {
             reasons.push(Reason::TaskBehind { n_ahead });
         }
         Ok(reasons)
+    }
+
+    /// What the job's tasks wait for, where some do.
+    fn why_blocked(&self, job: &Job, n_tasks: u64) -> Option<Reason> {
+        let n_open = |on: &JobId| self.durable.jobs().get(on).map_or(0, |on| on.open.len());
+        let on: BTreeSet<JobId> = job.request.after.iter().map(|dependence| dependence.on).collect();
+        let open = on.into_iter().map(|on| (on, n_open(&on))).filter(|(_, n)| *n > 0).collect();
+        (n_tasks > 0).then_some(Reason::JobBlocked { n_tasks, open })
+    }
+
+    /// Which open tasks an open one waits for.
+    fn why_task_waits(&self, job: &Job, index: u64) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        for dependence in &job.request.after {
+            let Some(on) = self.durable.jobs().get(&dependence.on) else { continue };
+            let one = TaskSet::from(index..index.saturating_add(1));
+            let open = dependence.edges.predecessors(&one, on.request.n_tasks).intersection(&on.open);
+            let Some(first) = open.first() else { continue };
+            let first = TaskId { job: dependence.on, index: first };
+            let (job, n, pilot) = (dependence.on, open.len(), self.holder(first));
+            reasons.push(Reason::TaskBlocked { job, n, first, pilot });
+        }
+        reasons
+    }
+
+    /// For which other task this one was cancelled.
+    fn why_forsaken(&self, job: &Job, index: u64) -> Option<Reason> {
+        let one = TaskSet::from(index..index.saturating_add(1));
+        let first_lost = |dependence: &Dependence| {
+            let on = self.durable.jobs().get(&dependence.on)?;
+            let before = dependence.edges.predecessors(&one, on.request.n_tasks);
+            let first = before.intersection(&on.lost()).first()?;
+            let before = TaskId { job: dependence.on, index: first };
+            Some(Reason::TaskForsaken { before, has_failed: on.failed.contains(first) })
+        };
+        job.forsaken.contains(index).then(|| job.request.after.iter().find_map(first_lost))?
     }
 
     fn n_ahead_on(&self, pilot: PilotId, task: TaskId) -> u64 {

@@ -157,6 +157,8 @@ pub enum CancelCause {
         /// How many the job allows.
         limit: u64,
     },
+    /// This task, which they waited for, failed for good or was cancelled.
+    Dependency(TaskId),
 }
 
 /// Why a pilot drains.

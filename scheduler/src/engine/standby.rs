@@ -188,6 +188,7 @@ impl Volatile {
     /// A job is over: nothing of it is ready or held.
     pub fn remove_job(&mut self, id: JobId) {
         self.jobs.remove(&id);
+        self.graph.remove_job(id);
         self.owed.retain(|(job, _), _| *job != id);
         self.ready.remove(&id);
         self.stirred.remove(&id);

@@ -26,13 +26,16 @@ use crate::{
     time::{Span, Time},
 };
 
-/// How many tasks of a job are in which state. They add up to `total`.
+/// How many tasks of a job are in which state. They add up to `total`, without `blocked`, which is a part of `waiting`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[allow(missing_docs)] // The words of the design page.
 pub struct Counts {
     pub total: u64,
     pub waiting: u64,
+    /// Of those that wait, how many do for other tasks.
+    #[serde(default)]
+    pub blocked: u64,
     pub queued: u64,
     pub running: u64,
     pub done: u64,
@@ -64,6 +67,12 @@ pub struct JobView {
     pub n_failed_attempts: u64,
     pub needs: Resources,
     pub cancel_cause: Option<String>,
+    /// The first job of the workflow of which it is a stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<JobId>,
+    /// The jobs whose tasks its own wait for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<JobId>,
 }
 
 /// A task as readers see it. What finished attempts used is in the store.
@@ -286,6 +295,7 @@ impl<'a> Reader<'a> {
         Counts {
             total: job.request.n_tasks,
             waiting: job.open.len().saturating_sub(n_leased),
+            blocked: self.volatile.graph.n_blocked(id),
             queued: n_leased.saturating_sub(running),
             running,
             done: job.n_done(),
@@ -315,6 +325,8 @@ impl<'a> Reader<'a> {
             n_failed_attempts: job.n_failed_attempts,
             needs: job.request.needs.resources.clone(),
             cancel_cause: job.cancel_cause.as_ref().map(cancel_words),
+            workflow: job.request.workflow,
+            after: job.request.after.iter().map(|dependence| dependence.on).collect(),
         }
     }
 
@@ -556,5 +568,6 @@ pub(super) fn cancel_words(cause: &CancelCause) -> String {
         CancelCause::MaxFailures { n_failed, limit } => {
             format!("{n_failed} tasks had failed, and the job allows {limit} (max_failures)")
         }
+        CancelCause::Dependency(task) => format!("it waited for task {task}, which failed or was cancelled"),
     }
 }

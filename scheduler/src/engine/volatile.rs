@@ -7,6 +7,7 @@ use super::{
     by_size::BySize,
     durable::{Durable, Job},
     effort::Efforts,
+    graph::Graph,
     guide::Guide,
     guiding::Guiding,
     interface::{QueueLoad, RequestId},
@@ -46,6 +47,8 @@ pub struct Volatile {
     pub pilots: BTreeMap<PilotId, Box<PilotState>>,
     /// How many of them have not said, in this epoch, what they hold.
     pub n_unsynced: usize,
+    /// Which open tasks wait for others.
+    pub graph: Graph,
     /// Parked pulls.
     pub parked: Parked,
     /// Jobs with ready tasks, but those of profiling runs.
@@ -253,9 +256,13 @@ pub enum Timer {
 impl Volatile {
     /// What is true right after a restart: no leases, pilots not yet heard of, due retries armed.
     pub fn rebuild(durable: &Durable, epoch: u64, now: Time) -> Volatile {
-        let mut volatile = Volatile { epoch, now, started_at: now, ..Volatile::default() };
+        let graph = Graph::rebuild(durable);
+        let mut volatile = Volatile { epoch, now, started_at: now, graph, ..Volatile::default() };
         for (id, job) in durable.jobs().iter().filter(|(_, job)| job.ended_at.is_none()) {
             let mut ready = job.open.clone();
+            if let Some(blocked) = volatile.graph.blocked(*id) {
+                ready.remove_all(blocked);
+            }
             for (index, trouble) in &job.troubled {
                 if trouble.retry_at > now && ready.remove(*index) {
                     volatile

@@ -321,6 +321,7 @@ fn request_of(event: &Event) -> Option<RequestId> {
         | Event::PlatformChangeAsked { request, .. }
         | Event::AllocationCancelAsked { request, .. }
         | Event::JobSubmitted { request, .. }
+        | Event::WorkflowSubmitted { request, .. }
         | Event::ProfilingAsked { request, .. }
         | Event::ForgetAsked { request, .. }
         | Event::DeclareAsked { request, .. }

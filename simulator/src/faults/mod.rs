@@ -4,6 +4,7 @@
 //! nothing does, and everything must end.
 
 pub(crate) mod auditor;
+mod graphs;
 mod manager;
 pub(crate) mod nodes;
 pub(crate) mod plan;

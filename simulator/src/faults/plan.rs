@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use scheduler::{
     engine::{
         interface::{
-            JobChange, JobRequest, PlatformLimits, PlatformMode, PlatformSpec, ScalingSpec, ScalingWay,
+            JobChange, JobRequest, PlatformLimits, PlatformMode, PlatformSpec, ScalingSpec, ScalingWay, Stage,
         },
         price::{Money, Price},
         scaling::Ratio,
@@ -24,7 +24,7 @@ use scheduler::{
 };
 
 /// So long after the last fault no copy of an older wish arrives any more.
-const LATE: Span = Span(100_000_000);
+pub(super) const LATE: Span = Span(100_000_000);
 
 /// How often what goes wrong: once in so many chances, never when 0.
 #[derive(Clone, Debug)]
@@ -57,6 +57,8 @@ pub(crate) struct Rates {
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Submit(Box<JobRequest>),
+    /// Jobs of which some wait for others.
+    SubmitAll(Vec<Stage>),
     /// To the job of that position, if it is known by then.
     Change(usize, JobChange),
     /// The manager is stopped and started again.
@@ -70,6 +72,20 @@ pub(crate) enum Act {
         number: u64,
         is_urgent: bool,
     },
+}
+
+impl Act {
+    /// How many jobs it submits.
+    pub(super) fn n_jobs(&self) -> usize {
+        match self {
+            Act::Submit(_) => 1,
+            Act::SubmitAll(stages) => stages.len(),
+            Act::Change(..)
+            | Act::Shutdown { .. }
+            | Act::ChangePlatform(..)
+            | Act::CancelAllocation { .. } => 0,
+        }
+    }
 }
 
 /// A batch system's ways.
@@ -144,6 +160,13 @@ impl Nature {
 impl Plan {
     /// All that a seed means.
     pub(crate) fn draw(seed: u64) -> Plan {
+        let mut plan = Plan::draw_fifth(seed);
+        plan.add_graph(&mut Luck::of(seed, &[12]));
+        plan
+    }
+
+    /// What seeds meant before tasks waited for others.
+    pub(crate) fn draw_fifth(seed: u64) -> Plan {
         let mut plan = Plan::draw_fourth(seed);
         plan.add_stalls(&mut Luck::of(seed, &[11]));
         plan
@@ -456,7 +479,7 @@ impl SitePlan {
     }
 }
 
-fn job(n: usize, luck: &mut Luck) -> JobRequest {
+pub(super) fn job(n: usize, luck: &mut Luck) -> JobRequest {
     let nature = Nature::draw(luck);
     let time_limit =
         luck.pick(&[None, None, Some(Span(nature.wall_us_max / 2)), Some(Span(nature.wall_us_max))]);
@@ -477,6 +500,9 @@ fn job(n: usize, luck: &mut Luck) -> JobRequest {
         max_failures: luck.pick(&[None, None, Some(0), Some(5)]),
         submission_key: Some(format!("key{n}")),
         estimates: None,
+        after: Vec::new(),
+        on_failed_dependency: Default::default(),
+        workflow: None,
         spec: nature.to_spec().into(),
     }
 }

@@ -26,7 +26,7 @@ impl User {
         let (mut n_submitted_before, mut n) = (Vec::new(), 0);
         for (_, act) in &plan.acts {
             n_submitted_before.push(n);
-            n += usize::from(matches!(act, Act::Submit(_)));
+            n += act.n_jobs();
         }
         let n_open = (0..plan.acts.len()).filter(|act| matters(plan, *act)).count();
         User { jobs: vec![None; n], n_submitted_before, n_open, settled: vec![false; plan.acts.len()] }
@@ -42,7 +42,7 @@ fn matters(plan: &Plan, act: usize) -> bool {
     let (at, act) = &plan.acts[act];
     let goes_on =
         matches!(act, Act::Change(_, JobChange::Resume) | Act::ChangePlatform(_, PlatformMode::Active));
-    matches!(act, Act::Submit(_)) || goes_on || *at > plan.faults_last
+    act.n_jobs() > 0 || goes_on || *at > plan.faults_last
 }
 
 impl World<'_> {
@@ -67,6 +67,13 @@ impl World<'_> {
                         n_slots,
                     }),
                 }
+            }
+            Act::SubmitAll(stages) => {
+                self.auditor.iter_mut().for_each(|auditor| auditor.submits_all(&stages));
+                self.send(Asker::User { act }, |request| Event::WorkflowSubmitted {
+                    request,
+                    stages: stages.clone(),
+                });
             }
             Act::Shutdown { is_urgent } => {
                 self.send(Asker::User { act }, |request| Event::ShutdownAsked { request, is_urgent });
@@ -120,6 +127,17 @@ impl World<'_> {
                 }
                 self.settle(act);
             }
+            (Act::SubmitAll(stages), Answer::WorkflowSubmitted { jobs, .. }) => {
+                let n = self.user.n_submitted_before[act];
+                for (at, (stage, job)) in stages.iter().zip(jobs).enumerate() {
+                    self.user.jobs[n + at] = Some(job);
+                    let key = stage.job.submission_key.as_deref().unwrap_or_default();
+                    if let Some(auditor) = &mut self.auditor {
+                        auditor.acknowledged(key, job)?;
+                    }
+                }
+                self.settle(act);
+            }
             (Act::Change(n, change), Answer::Changed { .. }) => {
                 if let Some((auditor, job)) = self.auditor.as_ref().zip(self.user.job(*n)) {
                     auditor.changed(job, change)?;
@@ -135,7 +153,9 @@ impl World<'_> {
                 self.after(Span::from_secs(1), Happening::UserActs { act });
             }
             // The manager is ending and will be back; or somebody measures there.
-            (Act::Submit(_), _) => self.after(Span::from_secs(1), Happening::UserActs { act }),
+            (Act::Submit(_) | Act::SubmitAll(_), _) => {
+                self.after(Span::from_secs(1), Happening::UserActs { act })
+            }
             _ => self.settle(act),
         }
         Ok(())

@@ -116,6 +116,9 @@ fn request(scenario: &Scenario, coming: Coming, number: u64) -> JobRequest {
         max_failures: None,
         submission_key: Some(number.to_string()),
         estimates: None,
+        after: Vec::new(),
+        on_failed_dependency: Default::default(),
+        workflow: None,
         spec: "".into(),
     }
 }

@@ -44,6 +44,9 @@ fn request(user: &str, n_tasks: u64) -> JobRequest {
         max_failures: None,
         submission_key: None,
         estimates: None,
+        after: Vec::new(),
+        on_failed_dependency: Default::default(),
+        workflow: None,
         spec: "".into(),
     }
 }

@@ -70,6 +70,9 @@ fn job() -> JobRequest {
         max_failures: Some(50),
         submission_key: Some("ann\nkey".into()),
         estimates: None,
+        after: Vec::new(),
+        on_failed_dependency: Default::default(),
+        workflow: None,
         spec: serde_json::to_string(&spec()).expect("JSON").into(),
     }
 }

@@ -39,14 +39,20 @@ pub async fn pause_all(client: &Client) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The manager gives no answer.
-pub async fn tell_paused(client: &Client, own: JobId, place: Option<&str>) -> Result<Latecomers, Failure> {
+pub async fn tell_paused(
+    client: &Client,
+    own: &BTreeSet<JobId>,
+    place: Option<&str>,
+) -> Result<Latecomers, Failure> {
     let jobs = client.jobs().await?;
-    let paused: Vec<&JobView> = jobs.iter().filter(|job| job.id != own && job.ended_at.is_none()).collect();
+    let paused: Vec<&JobView> =
+        jobs.iter().filter(|job| !own.contains(&job.id) && job.ended_at.is_none()).collect();
     if let Some(line) = place.and_then(|place| paused_line(&paused, place)) {
         show::say(&line);
     }
     let over = jobs.iter().filter(|job| job.ended_at.is_some()).map(|job| job.id).collect();
-    Ok(Latecomers { own, over, told: BTreeSet::from([own]) })
+    let last = own.last().copied().unwrap_or(JobId(0));
+    Ok(Latecomers { own: last, over, told: own.clone() })
 }
 
 fn paused_line(paused: &[&JobView], place: &str) -> Option<String> {

@@ -5,7 +5,7 @@
 
 use std::{fs, io, path::Path};
 
-use protocol::job::JobSpec;
+use serde::Serialize;
 
 use crate::{failure::Failure, hash::sha256_hex};
 
@@ -13,7 +13,7 @@ use crate::{failure::Failure, hash::sha256_hex};
 ///
 /// # Errors
 /// The folder cannot be read or written.
-pub fn submission_key(spec: &JobSpec, folder: &Path, is_fresh: bool) -> Result<String, Failure> {
+pub fn submission_key(spec: &impl Serialize, folder: &Path, is_fresh: bool) -> Result<String, Failure> {
     let json = serde_json::to_vec(spec)
         .map_err(|error| Failure::infrastructure(format!("cannot write the job as JSON: {error}")))?;
     let hash = sha256_hex(&json);

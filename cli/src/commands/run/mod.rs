@@ -3,8 +3,10 @@
 mod company;
 mod key;
 mod session;
+mod workflow;
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -13,7 +15,7 @@ use clap::Args;
 
 use manager::config::Config;
 use protocol::{
-    api::SubmitRequest,
+    api::{SubmitRequest, WorkflowRequest},
     job::{JobSpec, Problem},
 };
 use scheduler::{engine::views::JobView, resources::Resources, time::Span};
@@ -110,14 +112,26 @@ pub struct RunArgs {
 /// A job that is wrong or needs more than there is, or a folder that cannot be used.
 pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
     let mut interrupts = Interrupts::listen()?;
-    let spec = args.input.resolve_here()?;
+    let stages = args.input.workflow()?;
+    let spec = match stages {
+        Some(_) => None,
+        None => Some(args.input.resolve_here()?),
+    };
     let capacity = capacity(&args)?;
-    refuse_what_cannot_run(&spec, &capacity)?;
+    if let Some(spec) = &spec {
+        refuse_what_cannot_run(spec, &capacity)?;
+    }
     refuse_company(&args.dir).await?;
     logging::start(None);
     let config = config(&args.dir, capacity.clone())?;
-    let request =
-        SubmitRequest { submission_key: Some(key::submission_key(&spec, &config.folder, args.fresh)?), spec };
+    let work = match (spec, stages) {
+        (Some(spec), _) => {
+            let submission_key = Some(key::submission_key(&spec, &config.folder, args.fresh)?);
+            Work::Job(Box::new(SubmitRequest { submission_key, spec }))
+        }
+        (None, Some(stages)) => Work::Workflow(workflow::request(&args, stages, &capacity)?),
+        (None, None) => return Err(Failure::bad_input("found nothing to run")),
+    };
     // Until the pilot has something to do, an interruption has nothing to save.
     let starting = tokio::time::timeout(START_LIMIT, in_process::start(config));
     let (mut manager, client) = tokio::select! {
@@ -128,9 +142,18 @@ pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
         _ = interrupts.next() => return Ok(Outcome::Interrupted),
     };
     let mut session = Session { client: &client, manager: &mut manager, interrupts: &mut interrupts };
-    let result = in_session(&args, &request, &capacity, &mut session).await;
+    let result = match &work {
+        Work::Job(request) => in_session(&args, request, &capacity, &mut session).await,
+        Work::Workflow(request) => workflow::in_session(&args, request, &mut session).await,
+    };
     Session::end(manager, &client, &mut interrupts).await;
     result
+}
+
+/// What is run.
+enum Work {
+    Job(Box<SubmitRequest>),
+    Workflow(WorkflowRequest),
 }
 
 async fn in_session(
@@ -276,7 +299,7 @@ async fn submit(
     company::pause_all(client).await?;
     let submitted = client.submit(request).await?;
     let place = (!args.quiet).then(|| place(args));
-    let latecomers = company::tell_paused(client, submitted.job, place.as_deref()).await?;
+    let latecomers = company::tell_paused(client, &BTreeSet::from([submitted.job]), place.as_deref()).await?;
     let before = client.job(submitted.job).await?;
     if !submitted.is_repeat {
         return Ok((before, latecomers));

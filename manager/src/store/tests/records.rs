@@ -30,6 +30,9 @@ pub(super) fn job_accepted(job: u64, n_tasks: u64) -> Record {
         max_failures: Some(3),
         submission_key: Some(format!("key {job}")),
         estimates: None,
+        after: Vec::new(),
+        on_failed_dependency: Default::default(),
+        workflow: None,
         spec: r#"{"command": ["echo", "\"ü\""]}"#.into(),
     };
     Record::JobAccepted { job: JobId(job), request, at: Time(7) }

@@ -12,23 +12,53 @@ mod read_sweep;
 mod resolve;
 mod schema;
 mod sources;
+mod stages;
+mod tasks;
 mod yaml;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use locate::Locator;
 pub use read::{Fields, Node, Reader};
 pub use schema::job_schema;
 pub use yaml::parse as parse_yaml;
 
+use serde_yaml::Value;
+
+use crate::job::author::read_job::JOB_FIELDS;
 use crate::job::author::sources::SourceError;
-use crate::job::{JobSpec, Problem, limits};
+use crate::job::author::stages::{Common, STAGE_FIELDS};
+use crate::job::{JobSpec, Problem, WorkflowSpec, limits};
+
+/// What a file holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum JobFile {
+    /// One job.
+    Job(Box<JobSpec>),
+    /// Several, of which some wait for others.
+    Workflow(WorkflowSpec),
+}
 
 /// Reads and resolves a job file. Relative paths in it start from its folder.
 ///
 /// # Errors
 /// Everything that is wrong with it, in the order of its lines.
 pub fn load_job_file(path: &Path) -> Result<JobSpec, Vec<Problem>> {
+    let (text, shown, base_dir) = open(path)?;
+    load_job_text(&text, &shown, &base_dir)
+}
+
+/// Reads and resolves a file of one job, or of several of which some wait for others.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of its lines.
+pub fn load_file(path: &Path) -> Result<JobFile, Vec<Problem>> {
+    let (text, shown, base_dir) = open(path)?;
+    load_file_text(&text, &shown, &base_dir)
+}
+
+/// The text of a job file, what its problems call it, and where relative paths start.
+fn open(path: &Path) -> Result<(String, String, PathBuf), Vec<Problem>> {
     let text = load_text(path)?;
     let shown = path.display().to_string();
     let absolute = std::path::absolute(path).map_err(|error| {
@@ -38,7 +68,7 @@ pub fn load_job_file(path: &Path) -> Result<JobSpec, Vec<Problem>> {
     let folder = absolute.parent().unwrap_or(Path::new("/"));
     // One folder has one name, so that the same job is known again by whatever path it is given.
     let base_dir = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    load_job_text(&text, &shown, &base_dir)
+    Ok((text, shown, base_dir))
 }
 
 /// The text of a file that people write, at most as long as a job file.
@@ -73,6 +103,68 @@ pub fn load_job_text(text: &str, name: &str, base_dir: &Path) -> Result<JobSpec,
         None => {}
     }
     Err(in_file(problems, name, &locator))
+}
+
+/// Resolves the text of a file of one job or of several; see [`load_job_text`].
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of its lines.
+pub fn load_file_text(text: &str, name: &str, base_dir: &Path) -> Result<JobFile, Vec<Problem>> {
+    let value = yaml::parse(text).map_err(|problems| in_file(problems, name, &Locator::default()))?;
+    let has = |field: &str| value.as_mapping().is_some_and(|fields| fields.contains_key(field));
+    if !["stages", "tasks"].iter().chain(&STAGE_FIELDS).any(|field| has(field)) {
+        return load_job_text(text, name, base_dir).map(|job| JobFile::Job(Box::new(job)));
+    }
+    let locator = Locator::read(text);
+    let mut reader = Reader::new(&locator);
+    let read = read_workflow(&mut reader, &value, name, base_dir);
+    let mut problems = reader.into_problems();
+    match read {
+        Some((workflow, found)) if found.is_empty() && problems.is_empty() => {
+            return Ok(JobFile::Workflow(workflow));
+        }
+        Some((_, found)) => problems.extend(found),
+        None => {}
+    }
+    let mut problems = in_file(problems, name, &locator);
+    // What stands at the top is read for each stage.
+    problems.dedup();
+    Err(problems)
+}
+
+fn read_workflow(
+    reader: &mut Reader<'_>,
+    value: &Value,
+    name: &str,
+    base_dir: &Path,
+) -> Option<(WorkflowSpec, Vec<Problem>)> {
+    let node = Node { value, path: String::new() };
+    let has = |field: &str| value.as_mapping().is_some_and(|fields| fields.contains_key(field));
+    let stem = Path::new(name).file_stem().and_then(|stem| stem.to_str()).unwrap_or("workflow").to_owned();
+    let is_lone = !has("stages") && !has("tasks");
+    let known: Vec<&str> = match is_lone {
+        true => JOB_FIELDS.iter().chain(&STAGE_FIELDS).copied().collect(),
+        false => {
+            let common = JOB_FIELDS.iter().copied().filter(|field| *field != "command" && *field != "sweep");
+            common.chain(["stages", "tasks", "on_failed_dependency"]).collect()
+        }
+    };
+    let mut fields = reader.fields(&node, &known, "a job file consists of lines like `command: …`")?;
+    let own_name = fields.take("name").and_then(|node| reader.text(&node));
+    let name = own_name.unwrap_or(stem);
+    if is_lone {
+        let common =
+            Common { name, fields: Fields::default(), on_failed_dependency: Default::default(), base_dir };
+        return Some(reader.lone_stage(&node, &common));
+    }
+    let on_failed_dependency = reader.on_failed(&mut fields).unwrap_or_default();
+    let (stages, tasks) = (fields.take("stages"), fields.take("tasks"));
+    let common = Common { name, fields, on_failed_dependency, base_dir };
+    match (stages, tasks) {
+        (Some(stages), None) => Some(reader.stages(&stages, &common)),
+        (None, Some(tasks)) => Some(reader.tasks(&tasks, &common)),
+        _ => reader.report("tasks", "`tasks` beside `stages`", "put them into files of their own"),
+    }
 }
 
 /// The lines of a file that are not empty: the values of a parameter, like `{lines: FILE}` in a job

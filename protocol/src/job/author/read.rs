@@ -18,6 +18,7 @@ pub struct Node<'v> {
 }
 
 /// The fields of a mapping whose names are known.
+#[derive(Clone, Default)]
 pub struct Fields<'v> {
     found: Vec<(String, Node<'v>)>,
     /// The known names that unknown fields were taken for.
@@ -38,6 +39,18 @@ impl<'v> Node<'v> {
 }
 
 impl<'v> Fields<'v> {
+    /// The names of those that are there.
+    pub fn names(&self) -> Vec<String> {
+        self.found.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Takes over those that are not there.
+    pub fn inherit(&mut self, others: &Fields<'v>) {
+        let own = self.names();
+        let new = others.found.iter().filter(|(name, _)| !own.contains(name));
+        self.found.extend(new.cloned());
+    }
+
     /// The field of that name, once.
     pub fn take(&mut self, name: &str) -> Option<Node<'v>> {
         let place = self.found.iter().position(|(known, _)| known == name)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_yaml::Value;
 
 use crate::job::author::form::{JobForm, ResourcesForm, ResultsForm};
-use crate::job::author::read::{Node, Reader};
+use crate::job::author::read::{Fields, Node, Reader};
 use crate::job::{CommandLine, Extract, Keep, Retries, Stdio, Stream, WorkDirPolicy, limits, nearest};
 use crate::units::{parse_bytes, parse_duration_ms};
 
@@ -40,10 +40,19 @@ impl Reader<'_> {
             return self.report("", "an empty file", "a job file needs at least a command");
         }
         let mut fields = self.fields(&node, &JOB_FIELDS, "a job file consists of lines like `command: …`")?;
-        let command = self.required(&mut fields, &node, "command", COMMAND_EXPECTED);
+        Some(self.job_of(&node, &mut fields))
+    }
+
+    /// The job of these fields of a mapping.
+    pub(super) fn job_of(&mut self, node: &Node<'_>, fields: &mut Fields<'_>) -> JobForm {
+        let command = match node.value.is_null() {
+            // What the tasks of a file have in common has none.
+            true => None,
+            false => self.required(fields, node, "command", COMMAND_EXPECTED),
+        };
         // What was reported must not be reported again for what stands in its place.
         let unreadable = || CommandLine::Args(vec!["true".to_owned()]);
-        Some(JobForm {
+        JobForm {
             name: fields.take("name").and_then(|node| self.text(&node)),
             application: fields.take("application").and_then(|node| self.text(&node)),
             command: command.and_then(|node| self.command(&node)).unwrap_or_else(unreadable),
@@ -67,10 +76,10 @@ impl Reader<'_> {
             stdio: fields.take("stdio").and_then(|node| self.stdio(&node)),
             results: fields.take("results").and_then(|node| self.results(&node)),
             resident: fields.take("resident").and_then(|node| self.truth(&node)),
-        })
+        }
     }
 
-    fn command(&mut self, node: &Node<'_>) -> Option<CommandLine> {
+    pub(super) fn command(&mut self, node: &Node<'_>) -> Option<CommandLine> {
         match node.value {
             Value::Sequence(_) => self.texts(node, COMMAND_EXPECTED).map(CommandLine::Args),
             Value::String(line) => Some(CommandLine::Shell(line.clone())),
@@ -97,7 +106,7 @@ impl Reader<'_> {
         }
     }
 
-    fn resources(&mut self, node: &Node<'_>) -> Option<ResourcesForm> {
+    pub(super) fn resources(&mut self, node: &Node<'_>) -> Option<ResourcesForm> {
         let known = ["cores", "memory", "gpus", "generic"];
         let mut fields = self.fields(node, &known, "write resources like {cores: 4, memory: 2GiB}")?;
         Some(ResourcesForm {

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use super::{load_job_file, load_job_text};
+use super::{load_file_text, load_job_file, load_job_text};
 
 mod bad_files;
+mod workflows;
 
 /// A folder with what the job files of the tests name.
 fn folder() -> TempDir {
@@ -271,9 +272,10 @@ fn examples_of_the_reference_are_loaded() {
     assert!(examples.len() > 20, "{} examples", examples.len());
     for example in examples {
         // Parts of a job file get the one field that must be there.
-        let is_whole = example.lines().any(|line| line.starts_with("command:"));
+        let whole = ["command:", "stages:", "tasks:"];
+        let is_whole = example.lines().any(|line| whole.iter().any(|field| line.starts_with(field)));
         let yaml = if is_whole { example.to_owned() } else { format!("command: [echo]\n{example}") };
-        if let Err(problems) = load_job_text(&yaml, "job-file.md", folder.path()) {
+        if let Err(problems) = load_file_text(&yaml, "job-file.md", folder.path()) {
             panic!("{example}\n{problems:#?}");
         }
     }

@@ -3,6 +3,7 @@
 
 mod attempts;
 mod dividing;
+mod graphs;
 mod guiding;
 mod hostile;
 mod jobs;
@@ -62,6 +63,9 @@ fn job(n_tasks: u64) -> JobRequest {
         max_failures: None,
         submission_key: None,
         estimates: None,
+        after: vec![],
+        on_failed_dependency: Default::default(),
+        workflow: None,
         spec: "{}".into(),
     }
 }

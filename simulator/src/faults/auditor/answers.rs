@@ -36,6 +36,7 @@ impl Auditor {
             JobChange::Retry(Some(tasks)) => {
                 let mut closed = tasks.intersection(&book.failed);
                 closed.insert_all(&tasks.intersection(&book.cancelled));
+                closed.remove_all(&self.in_vain(job, &closed));
                 ensure!(closed.is_empty(), "tasks {closed} of job {job} were not opened again");
             }
             JobChange::Pause => ensure!(book.is_paused, "job {job} was said to be paused"),

@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use scheduler::{
+    edges::Edges,
     engine::{
-        interface::{JobRequest, PlatformMode, PlatformSpec},
+        interface::{JobRequest, On, PlatformMode, PlatformSpec},
         record::{Record, Verdict},
     },
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
@@ -26,6 +27,7 @@ macro_rules! ensure {
 }
 mod answers;
 mod blame;
+mod order;
 mod usage;
 mod wishes;
 
@@ -68,6 +70,10 @@ struct Book {
     is_paused: bool,
     /// Tasks taken from whoever had them, cancelled or opened again, and when.
     revoked: Vec<(Time, TaskSet)>,
+    /// Tasks taken from whoever had them because what they wait for is to be had anew, and when.
+    put_back: Vec<(Time, TaskSet)>,
+    /// What its tasks wait for.
+    order: order::Order,
 }
 
 /// What holds for all jobs.
@@ -87,6 +93,8 @@ pub(super) struct Auditor {
     keys: BTreeMap<String, JobId>,
     /// What users have sent: jobs by their keys.
     sent: BTreeMap<String, JobRequest>,
+    /// Stages by their keys: their places, and what they were to come after.
+    sent_after: BTreeMap<String, (u64, Vec<(On, Edges)>)>,
     /// When the manager was last told anything of a job, and what was to be cancelled then, and to be run again.
     asked: BTreeMap<JobId, (Time, TaskSet, TaskSet)>,
     /// When the manager took the last messages of a pilot.
@@ -143,6 +151,7 @@ impl Auditor {
             books: BTreeMap::new(),
             keys: BTreeMap::new(),
             sent: BTreeMap::new(),
+            sent_after: BTreeMap::new(),
             asked: BTreeMap::new(),
             heard: BTreeMap::new(),
             given: BTreeMap::new(),
@@ -207,6 +216,7 @@ impl Auditor {
         given: Time,
         now: Time,
     ) -> Result<usize, Violation> {
+        self.may_begin(task)?;
         let is_stray = self.is_stray(task, place, given);
         for other in self.executions.get(&task).into_iter().flatten() {
             let is_over = matches!(other.end, Some((_, End::Failure(_) | End::Killed)));
@@ -239,14 +249,14 @@ impl Auditor {
             return true;
         };
         let is_back = self.back_in_step.get(&pilot).is_some_and(|at| *at >= given);
-        let is_revoked = self.revoked_at(task).is_some_and(|at| at >= given);
+        let is_revoked = self.taken_at(task).is_some_and(|at| at >= given);
         is_back || is_revoked || self.manager_started >= given
     }
 
     /// Whether the task may be given to others although that execution has not failed: its pilot was
     /// given up or the task revoked, or nobody has claimed it within the grace period after a restart.
     fn was_freed(&self, task: TaskId, execution: &Execution, now: Time) -> bool {
-        let freed = self.freed.get(&execution.place).copied().into_iter().chain(self.revoked_at(task));
+        let freed = self.freed.get(&execution.place).copied().into_iter().chain(self.taken_at(task));
         let grace_end = self.grace_end;
         let claim = self.pilot(&execution.place).and_then(|pilot| self.in_step.get(&pilot));
         let is_unclaimed = now >= grace_end && claim.is_none_or(|at| *at >= grace_end);
@@ -328,7 +338,7 @@ impl Auditor {
     }
 
     fn accepted(&mut self, job: JobId, request: &JobRequest) -> Result<(), Violation> {
-        self.is_as_sent(request)?;
+        self.is_as_sent(job, request)?;
         self.usage.accepted(job, request);
         let book = Book {
             n_tasks: request.n_tasks,
@@ -341,6 +351,8 @@ impl Auditor {
             cancelled: TaskSet::new(),
             is_paused: false,
             revoked: Vec::new(),
+            put_back: Vec::new(),
+            order: order::Order::of(request),
         };
         ensure!(self.books.insert(job, book).is_none(), "job {job} was accepted twice");
         Ok(())
@@ -382,6 +394,7 @@ impl Auditor {
                     "finished tasks of job {job} were cancelled"
                 );
                 book.cancelled.insert_all(tasks);
+                book.order.note_cancelled(tasks, cause);
                 book.revoked.push((*at, tasks.clone()));
                 self.forget_failures(*job, tasks);
             }
@@ -394,6 +407,7 @@ impl Auditor {
                 book.n_failed_before = book.failed.len();
                 book.revoked.push((*at, tasks.clone()));
                 self.forget_failures(*job, tasks);
+                self.put_back(*job, tasks, *at);
             }
             Record::JobPaused { job, .. } => self.pause(*job, true),
             Record::JobResumed { job, .. } => self.pause(*job, false),
@@ -416,6 +430,13 @@ impl Auditor {
     fn revoked_at(&self, task: TaskId) -> Option<Time> {
         let revoked = self.books.get(&task.job)?.revoked.iter().rev();
         revoked.filter(|(_, tasks)| tasks.contains(task.index)).map(|(at, _)| *at).next()
+    }
+
+    /// When the task was last taken from whoever had it.
+    fn taken_at(&self, task: TaskId) -> Option<Time> {
+        let put_back = self.books.get(&task.job)?.put_back.iter().rev();
+        let put_back = put_back.filter(|(_, tasks)| tasks.contains(task.index)).map(|(at, _)| *at).next();
+        self.revoked_at(task).max(put_back)
     }
 
     fn pause(&mut self, job: JobId, is_paused: bool) {
@@ -512,6 +533,7 @@ impl Auditor {
         ensure!(n >= budget, "task {task} failed for good by {kind:?} after {n} of {budget} attempts");
         ensure!(!book.done.contains(task.index), "task {task} failed after it was done");
         ensure!(book.failed.insert(task.index), "task {task} failed for good twice");
+        book.order.note_failed(task.index);
         Ok(())
     }
 

@@ -51,11 +51,12 @@ impl Auditor {
     }
 
     /// Rule 1: what is kept is what was sent.
-    pub(super) fn is_as_sent(&self, request: &JobRequest) -> Result<(), Violation> {
+    pub(super) fn is_as_sent(&self, job: JobId, request: &JobRequest) -> Result<(), Violation> {
         let key = request.submission_key.clone().unwrap_or_default();
         let sent = self.sent.get(&key);
-        ensure!(sent == Some(request), "kept was {request:?}; sent was {sent:?}");
-        Ok(())
+        let alone = JobRequest { after: Vec::new(), workflow: None, ..request.clone() };
+        ensure!(sent == Some(&alone), "kept was {request:?}; sent was {sent:?}");
+        self.comes_after_as_sent(job, request)
     }
 
     /// Nothing is given up that nobody has asked for, unless more failed than the job allows.
@@ -76,6 +77,7 @@ impl Auditor {
                     "tasks {unasked} of job {job} were cancelled; nobody asked for it"
                 );
             }
+            CancelCause::Dependency(root) => self.may_forsake(job, tasks, *root)?,
             CancelCause::MaxFailures { .. } => {
                 let n = book.failed.len().saturating_sub(book.n_failed_before);
                 let is_exceeded = book.max_failures.is_some_and(|limit| n > limit);
@@ -89,6 +91,7 @@ impl Auditor {
     pub(super) fn may_reopen(&self, job: JobId, tasks: &TaskSet, at: Time) -> Result<(), Violation> {
         let mut unasked = tasks.clone();
         self.asked_at(job, at).into_iter().for_each(|(_, retries)| unasked.remove_all(retries));
+        let unasked = self.unforsaken(job, &unasked, tasks);
         ensure!(unasked.is_empty(), "tasks {unasked} of job {job} were opened again; nobody asked for it");
         Ok(())
     }

@@ -1,0 +1,75 @@
+//! `pilotfish import`: workflows that others have written down, as job files.
+
+mod wfcommons;
+
+use std::{fs, path::PathBuf};
+
+use clap::{Args, Subcommand};
+
+use crate::{
+    failure::{Failure, Outcome},
+    show,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish import wfcommons montage.json -o montage.yaml
+  pilotfish import wfcommons montage.json --emulate --speedup 100 -o montage.yaml && pilotfish run montage.yaml";
+
+/// From what.
+#[derive(Args)]
+pub struct ImportArgs {
+    #[command(subcommand)]
+    from: From,
+}
+
+/// What can be read.
+#[derive(Subcommand)]
+enum From {
+    /// An instance of WfCommons (WfFormat 1.3 to 1.5, JSON)
+    Wfcommons(WfcommonsArgs),
+}
+
+/// Which instance, and what becomes of its commands.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+struct WfcommonsArgs {
+    /// The instance
+    #[arg(value_name = "FILE.json")]
+    file: PathBuf,
+    /// Instead of its command, let each task take as long as it took then and write files of the same sizes
+    #[arg(long)]
+    emulate: bool,
+    /// Take so many times less long
+    #[arg(long, value_name = "N", default_value_t = 1.0, requires = "emulate")]
+    speedup: f64,
+    /// Write it here [default: standard output]
+    #[arg(short, long, value_name = "JOB.yaml")]
+    output: Option<PathBuf>,
+}
+
+/// Reads, and writes a job file.
+///
+/// # Errors
+/// A file that is none, or cannot be read or written.
+pub fn run(args: &ImportArgs) -> Result<Outcome, Failure> {
+    let From::Wfcommons(args) = &args.from;
+    if !(args.speedup.is_finite() && args.speedup > 0.0) {
+        return Err(Failure::bad_input(format!("--speedup: found {}; give a number above 0", args.speedup)));
+    }
+    let text = fs::read_to_string(&args.file).map_err(|error| Failure::file("read", &args.file, &error))?;
+    let shown = args.file.display();
+    let instance = serde_json::from_str(&text)
+        .map_err(|error| Failure::bad_input(format!("{shown}: found no JSON ({error})")))?;
+    let stem = args.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("workflow");
+    let speedup = args.emulate.then_some(args.speedup);
+    let job = wfcommons::job_file(&instance, stem, speedup)
+        .map_err(|what| Failure::bad_input(format!("{shown}: {what}")))?;
+    // JSON is YAML.
+    let text = show::json(&job)?;
+    match &args.output {
+        Some(path) => fs::write(path, text).map_err(|error| Failure::file("write", path, &error))?,
+        None => show::print(&text)?,
+    }
+    Ok(Outcome::Fine)
+}

@@ -1,0 +1,109 @@
+//! `pilotfish run` of several jobs of which some wait for others.
+
+use std::collections::BTreeSet;
+
+use protocol::{api::WorkflowRequest, job::WorkflowSpec};
+use scheduler::{engine::views::JobView, ids::JobId};
+
+use super::{RunArgs, company, follow, key, n_ended, place, refuse_what_cannot_run, session::Session};
+use crate::{
+    client::Client,
+    commands::wait,
+    failure::{Failure, Outcome},
+    show::{
+        self,
+        format::{count, counted},
+        job::end_line,
+    },
+};
+use scheduler::resources::Resources;
+
+/// The workflow as it is submitted, if all of it can run here.
+///
+/// # Errors
+/// A stage that needs more than there is, or a folder that cannot be used.
+pub(super) fn request(
+    args: &RunArgs,
+    workflow: WorkflowSpec,
+    capacity: &Resources,
+) -> Result<WorkflowRequest, Failure> {
+    for stage in &workflow.stages {
+        refuse_what_cannot_run(&stage.job, capacity)?;
+    }
+    let submission_key = Some(key::submission_key(&workflow, &args.dir, args.fresh)?);
+    Ok(WorkflowRequest { workflow, submission_key })
+}
+
+/// Submits the workflow, or finds it again, and follows its stages until all are over.
+pub(super) async fn in_session(
+    args: &RunArgs,
+    request: &WorkflowRequest,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    let jobs = tokio::select! {
+        jobs = submit(args, request, session.client) => jobs?,
+        _ = session.interrupts.next() => return Ok(Outcome::Interrupted),
+    };
+    let how_on = "the same command goes on, --fresh begins anew";
+    let mut ended: Vec<JobView> = Vec::new();
+    for id in jobs {
+        let before = session.client.job(id).await?;
+        let Some(job) = follow(args, session, &before, how_on).await? else {
+            return Ok(Outcome::Interrupted);
+        };
+        if !args.json && (!args.quiet || job.counts.failed > 0) {
+            show::say(&format!("{}: {}", job.name, end_line(&job)));
+        }
+        ended.push(job);
+    }
+    if args.json {
+        show::print(&show::json(&ended)?)?;
+    }
+    let n_failed: u64 = ended.iter().map(|job| job.counts.failed).sum();
+    if n_failed > 0 && !args.quiet {
+        let (which, place) =
+            (ended.iter().find(|job| job.counts.failed > 0).map_or(0, |j| j.id.0), place(args));
+        let failed = counted(n_failed, "task");
+        show::say(&format!(
+            "{failed} failed; see `pilotfish tasks {which}{place} --failed`; --retry-failed runs them again, and what waited for them"
+        ));
+    }
+    Ok(wait::outcome(&ended))
+}
+
+/// The numbers of its jobs, in order, which go on.
+async fn submit(args: &RunArgs, request: &WorkflowRequest, client: &Client) -> Result<Vec<JobId>, Failure> {
+    company::pause_all(client).await?;
+    let submitted = client.submit_workflow(request).await?;
+    let jobs: Vec<JobId> = submitted.stages.iter().map(|stage| stage.job).collect();
+    let own: BTreeSet<JobId> = jobs.iter().copied().collect();
+    let place = (!args.quiet).then(|| place(args));
+    company::tell_paused(client, &own, place.as_deref()).await?;
+    if !submitted.is_repeat {
+        return Ok(jobs);
+    }
+    let (mut n_done, mut n_all) = (0, 0);
+    for id in &jobs {
+        let before = client.job(*id).await?;
+        n_all += before.counts.total;
+        n_done += n_ended(&before);
+        if before.state == "paused" {
+            client.change(*id, "resume", None).await?;
+        }
+        // Stages before it come first: what waited for them is opened with them.
+        let counts = client.job(*id).await?.counts;
+        if args.retry_failed && counts.failed + counts.cancelled > 0 {
+            let all = format!("0-{}", counts.total.saturating_sub(1));
+            client.change(*id, "retry", Some(all)).await?;
+        }
+    }
+    if !args.quiet && n_done > 0 {
+        let first = jobs.first().map_or(0, |id| id.0);
+        show::say(&format!(
+            "going on with the workflow of job {first}: {} of {} tasks are over",
+            count(n_done),
+            count(n_all)
+        ));
+    }
+    Ok(jobs)
+}

@@ -1,0 +1,140 @@
+//! What `submit`, `check` and `run` say and do of workflows: several jobs of which some wait for others.
+
+use serde::Serialize;
+
+use protocol::{
+    api::{WorkflowRequest, WorkflowSubmitted},
+    job::{AfterSpec, OnSpec, WorkflowSpec},
+};
+use scheduler::{edges::Edges, engine::views::JobView};
+
+use crate::{
+    client::Client,
+    commands::wait,
+    failure::{Failure, Outcome},
+    follow::follow,
+    progress::{Progress, Verbosity},
+    show::{
+        self, Screen,
+        facts::Facts,
+        format::{count, counted},
+        job::end_line,
+    },
+};
+
+/// How a submission is told of, and whether its end is waited for.
+#[derive(Clone, Copy)]
+pub struct Manner<'a> {
+    /// Until all stages are over.
+    pub waits: bool,
+    /// With a line of progress.
+    pub has_progress: bool,
+    /// As JSON.
+    pub json: bool,
+    /// Numbers only.
+    pub quiet: bool,
+    /// The flags that find the manager again.
+    pub place: &'a str,
+}
+
+/// Submits a workflow, and waits for it if that is wanted.
+///
+/// # Errors
+/// A refusal, or a manager that stays away.
+pub async fn submit(
+    client: &Client,
+    request: &WorkflowRequest,
+    manner: Manner<'_>,
+) -> Result<Outcome, Failure> {
+    let submitted = client.submit_workflow(request).await?;
+    if manner.json && !manner.waits {
+        show::print(&show::json(&submitted)?)?;
+    } else if manner.quiet {
+        let numbers: String = submitted.stages.iter().map(|stage| format!("{}\n", stage.job)).collect();
+        show::print(&numbers)?;
+    } else if !manner.json {
+        show::print(&submitted_text(&submitted))?;
+    }
+    if !manner.waits {
+        return Ok(Outcome::Fine);
+    }
+    let verbosity = match (manner.has_progress, manner.quiet) {
+        (true, _) => Verbosity::All,
+        (false, false) => Verbosity::Failures,
+        (false, true) => Verbosity::Nothing,
+    };
+    let mut ended: Vec<JobView> = Vec::new();
+    for stage in &submitted.stages {
+        let mut progress = Progress::new(verbosity);
+        let job = follow(client, stage.job, &mut progress).await;
+        progress.finish(manner.place);
+        let job = job?;
+        if !manner.json && !manner.quiet {
+            show::print(&format!("{}: {}\n", stage.name, end_line(&job)))?;
+        }
+        ended.push(job);
+    }
+    if manner.json {
+        show::print(&show::json(&ended)?)?;
+    }
+    Ok(wait::outcome(&ended))
+}
+
+/// `job 4: prepare (10 tasks)`, a line each.
+fn submitted_text(submitted: &WorkflowSubmitted) -> String {
+    let line = |stage: &protocol::api::StageSubmitted| {
+        format!("job {}: {} ({})\n", stage.job, stage.name, counted(stage.n_tasks, "task"))
+    };
+    submitted.stages.iter().map(line).collect()
+}
+
+/// A workflow for programs.
+#[derive(Serialize)]
+struct Preview<'a> {
+    n_tasks: u64,
+    n_edges: u64,
+    critical_path: u64,
+    workflow: &'a WorkflowSpec,
+}
+
+/// Shows a workflow that is right: its stages, how many tasks and edges, and how many tasks must run one after the
+/// other.
+///
+/// # Errors
+/// The output cannot be written.
+pub fn preview(workflow: &WorkflowSpec, as_json: bool) -> Result<Outcome, Failure> {
+    let (n_tasks, n_edges) = (workflow.n_tasks(), workflow.n_edges());
+    let critical_path = workflow.critical_path();
+    if as_json {
+        show::print(&show::json(&Preview { n_tasks, n_edges, critical_path, workflow })?)?;
+        return Ok(Outcome::Fine);
+    }
+    let mut facts = Facts::default();
+    facts.add("workflow", workflow.name.clone());
+    facts.add("tasks", format!("{} in {}", count(n_tasks), counted(workflow.stages.len() as u64, "stage")));
+    facts.add("edges", count(n_edges));
+    facts.add("longest path", counted(critical_path, "task"));
+    for stage in &workflow.stages {
+        let after: Vec<String> = stage.after.iter().map(|after| after_text(workflow, after)).collect();
+        let after = if after.is_empty() { String::new() } else { format!(" after {}", after.join(", ")) };
+        let n_tasks = counted(stage.job.sweep.n_tasks(), "task");
+        facts.add(format!("  {}", stage.name), format!("{n_tasks}{after}"));
+    }
+    show::print(&facts.render(&Screen::stdout()))?;
+    Ok(Outcome::Fine)
+}
+
+fn after_text(workflow: &WorkflowSpec, after: &AfterSpec) -> String {
+    let on = match after.on {
+        OnSpec::Stage(at) => workflow.stages.get(at).map_or_else(String::new, |stage| stage.name.clone()),
+        OnSpec::Job(job) => format!("job {job}"),
+    };
+    let how = match &after.edges {
+        Edges::All => "all".to_owned(),
+        Edges::Same => "task by task".to_owned(),
+        Edges::Groups(width) => format!("{} each", count(*width)),
+        Edges::Spread(width) => format!("{} for each", count(*width)),
+        Edges::Listed(listed) => counted(listed.n_edges(), "edge"),
+    };
+    format!("{on} ({how})")
+}

@@ -1,0 +1,69 @@
+//! Workflows: several jobs of which some wait for others, kept as a whole or not at all.
+
+use axum::{body::Bytes, extract::State, http::StatusCode, response::Response};
+use protocol::{
+    api::{StageSubmitted, WorkflowRequest, WorkflowSubmitted},
+    codec::Format,
+    job::{AfterSpec, OnSpec, StageSpec, limits::SPEC_BYTES_MAX},
+};
+use scheduler::engine::interface::{Answer, Event, JobRequest, On, Stage};
+
+use super::{
+    Shared, blocking,
+    error::{ApiError, json},
+    extract::{LargeBody, User},
+    jobs::{check_key, request_of},
+};
+
+/// Keeps all jobs of a workflow. Costs the size of the jobs and of listed edges, not of sweeps.
+pub(super) async fn submit(
+    State(context): State<Shared>,
+    user: User,
+    LargeBody(body): LargeBody,
+) -> Result<Response, ApiError> {
+    let (names, stages) = blocking(move || read_submission(&body.bytes, user)).await?;
+    let sizes: Vec<u64> = stages.iter().map(|stage| stage.job.n_tasks).collect();
+    let event = |request| Event::WorkflowSubmitted { request, stages };
+    match context.state.handle.ask(event).await? {
+        Answer::WorkflowSubmitted { jobs, is_repeat } => {
+            if !is_repeat {
+                tracing::info!(n_jobs = jobs.len(), n_tasks = sizes.iter().sum::<u64>(), "workflow accepted");
+            }
+            let stages = names.into_iter().zip(jobs).zip(sizes);
+            let stages = stages.map(|((name, job), n_tasks)| StageSubmitted { name, job, n_tasks }).collect();
+            Ok(json(StatusCode::CREATED, &WorkflowSubmitted { stages, is_repeat }))
+        }
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// The stages as the engine takes them, after all checks, with their names.
+fn read_submission(body: &Bytes, user: User) -> Result<(Vec<String>, Vec<Stage>), ApiError> {
+    let WorkflowRequest { workflow, submission_key } = Format::Json.decode(body)?;
+    check_key(submission_key.as_deref())?;
+    let problems = workflow.validate();
+    if !problems.is_empty() {
+        return Err(ApiError::bad_job(&problems));
+    }
+    let names = workflow.stages.iter().map(|stage| stage.name.clone()).collect();
+    let key = |at: usize| submission_key.as_ref().map(|key| format!("{}\n{key}\n{at}", user.name));
+    let stages = workflow.stages.into_iter().enumerate();
+    let stages = stages.map(|(at, stage)| read_stage(stage, &user.name, key(at)));
+    Ok((names, stages.collect::<Result<_, _>>()?))
+}
+
+fn read_stage(stage: StageSpec, user: &str, submission_key: Option<String>) -> Result<Stage, ApiError> {
+    let StageSpec { job, after, on_failed_dependency, .. } = stage;
+    let text = serde_json::to_string(&job).map_err(|error| ApiError::broken(&error))?;
+    if text.len() > SPEC_BYTES_MAX {
+        return Err(ApiError::too_large(SPEC_BYTES_MAX));
+    }
+    let job = request_of(job, user.to_owned(), text.into());
+    let edges = |AfterSpec { on, edges }| match on {
+        OnSpec::Stage(at) => (On::Stage(at), edges),
+        OnSpec::Job(job) => (On::Job(job), edges),
+    };
+    let after = after.into_iter().map(edges).collect();
+    Ok(Stage { job: JobRequest { submission_key, on_failed_dependency, ..job }, after })
+}

@@ -1,0 +1,303 @@
+//! Reading files of several jobs: `stages:` by name, each with the fields of a job, and what they come after.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use scheduler::edges::{Edges, OnFailedDependency};
+use scheduler::ids::JobId;
+use serde_yaml::Value;
+
+use crate::job::author::form::{JobForm, NamedSource, Source, SweepEntry, SweepForm};
+use crate::job::author::read::{Fields, Node, Reader};
+use crate::job::author::read_job::JOB_FIELDS;
+use crate::job::author::resolve;
+use crate::job::workflow::unknown;
+use crate::job::{AfterSpec, JobSpec, OnSpec, Problem, StageSpec, WorkflowSpec, limits};
+
+/// What a stage has beside the fields of a job.
+pub(super) const STAGE_FIELDS: [&str; 3] = ["after", "reduce", "on_failed_dependency"];
+
+const AFTER_EXPECTED: &str = "write a stage's name, a list of them, or {stage: NAME, tasks: same}";
+const REDUCE_EXPECTED: &str = "write a stage's name, or {stage: NAME, every: 100}";
+
+/// Which task waits for which.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rule {
+    All,
+    Same,
+    Groups,
+    Spread,
+}
+
+const RULES: [(&str, Rule); 4] =
+    [("all", Rule::All), ("same", Rule::Same), ("groups", Rule::Groups), ("spread", Rule::Spread)];
+
+/// An entry of `after`.
+struct AfterForm {
+    path: String,
+    on: OnForm,
+    rule: Rule,
+}
+
+enum OnForm {
+    Stage(String),
+    Job(u64),
+}
+
+/// `reduce`: a stage whose tasks each take so many of another's, or all.
+struct ReduceForm {
+    path: String,
+    stage: String,
+    every: Option<u64>,
+}
+
+/// A stage as it is written.
+struct StageForm {
+    name: String,
+    path: String,
+    job: JobForm,
+    /// Fields that stand in the stage itself.
+    own: Vec<String>,
+    after: Vec<AfterForm>,
+    reduce: Option<ReduceForm>,
+    on_failed_dependency: OnFailedDependency,
+}
+
+/// What all stages of a file have in common, and where it lies.
+pub(super) struct Common<'v> {
+    /// The workflow's name.
+    pub name: String,
+    /// Fields of jobs that stand at the top.
+    pub fields: Fields<'v>,
+    /// The default for `on_failed_dependency`.
+    pub on_failed_dependency: OnFailedDependency,
+    /// Where relative paths start.
+    pub base_dir: &'v Path,
+}
+
+impl Reader<'_> {
+    /// `on_failed_dependency`, where it stands.
+    pub(super) fn on_failed(&mut self, fields: &mut Fields<'_>) -> Option<OnFailedDependency> {
+        let words = [("cancel", OnFailedDependency::Cancel), ("run", OnFailedDependency::Run)];
+        fields.take("on_failed_dependency").and_then(|node| self.word(&node, &words))
+    }
+
+    fn stage(&mut self, name: String, node: &Node<'_>, common: &Common<'_>) -> Option<StageForm> {
+        let known: Vec<&str> = JOB_FIELDS.iter().chain(&STAGE_FIELDS).copied().collect();
+        let mut fields = self.fields(node, &known, "a stage consists of lines like `command: …`")?;
+        let own = fields.names();
+        let on_failed = self.on_failed(&mut fields);
+        let after = fields.take("after").map(|node| self.after(&node)).unwrap_or_default();
+        let reduce = fields.take("reduce").and_then(|node| self.reduce(&node));
+        if let Some(reduce) = reduce.as_ref().filter(|_| own.iter().any(|field| field == "sweep")) {
+            self.report::<()>(
+                &reduce.path,
+                "`reduce` beside `sweep`",
+                "its tasks are made of the other stage's; take `sweep` out, or write `after` with `tasks: groups`",
+            );
+        }
+        fields.inherit(&common.fields);
+        let mut job = self.job_of(node, &mut fields);
+        job.name = Some(format!("{}/{name}", common.name));
+        let on_failed_dependency = on_failed.unwrap_or(common.on_failed_dependency);
+        Some(StageForm { name, path: node.path.clone(), job, own, after, reduce, on_failed_dependency })
+    }
+
+    fn after(&mut self, node: &Node<'_>) -> Vec<AfterForm> {
+        let nodes = match node.value {
+            Value::Sequence(_) => self.items(node, AFTER_EXPECTED).unwrap_or_default(),
+            _ => vec![node.clone()],
+        };
+        nodes.iter().filter_map(|node| self.after_one(node)).collect()
+    }
+
+    fn after_one(&mut self, node: &Node<'_>) -> Option<AfterForm> {
+        let path = node.path.clone();
+        if !node.value.is_mapping() {
+            let Value::String(name) = node.value else { return self.refuse(node, AFTER_EXPECTED) };
+            return Some(AfterForm { path, on: OnForm::Stage(name.clone()), rule: Rule::All });
+        }
+        let mut fields = self.fields(node, &["stage", "job", "tasks"], AFTER_EXPECTED)?;
+        let rule = match fields.take("tasks") {
+            Some(node) => self.word(&node, &RULES)?,
+            None => Rule::All,
+        };
+        let on = match (fields.take("stage"), fields.take("job")) {
+            (Some(stage), None) => OnForm::Stage(self.text(&stage)?),
+            (None, Some(job)) => OnForm::Job(self.integer(&job, (1, i128::from(u64::MAX)))?),
+            _ => return self.report(&path, "not one of `stage` and `job`", AFTER_EXPECTED),
+        };
+        if matches!((&on, rule), (OnForm::Job(_), Rule::Groups | Rule::Spread)) {
+            return self.report(
+                &path,
+                "a rule for tasks of another file's job",
+                "write `tasks: all` or `same`",
+            );
+        }
+        Some(AfterForm { path, on, rule })
+    }
+
+    fn reduce(&mut self, node: &Node<'_>) -> Option<ReduceForm> {
+        let path = node.path.clone();
+        if !node.value.is_mapping() {
+            return self.text(node).map(|stage| ReduceForm { path, stage, every: None });
+        }
+        let mut fields = self.fields(node, &["stage", "every"], REDUCE_EXPECTED)?;
+        let stage = self.required(&mut fields, node, "stage", REDUCE_EXPECTED);
+        let every = fields.take("every").map(|node| self.integer(&node, (1, i128::from(u64::MAX))));
+        let stage = self.text(&stage?)?;
+        Some(ReduceForm { path, stage, every: every.flatten() })
+    }
+
+    /// The stages of a file.
+    pub(super) fn stages(&mut self, node: &Node<'_>, common: &Common<'_>) -> (WorkflowSpec, Vec<Problem>) {
+        let entries = self.entries(node, "write stages as `NAME: {command: …}`").unwrap_or_default();
+        let n_stages = entries.len();
+        let forms: Vec<StageForm> =
+            entries.into_iter().filter_map(|(name, node)| self.stage(name, &node, common)).collect();
+        let (workflow, mut problems) = resolve_all(forms, common);
+        if node.value.is_mapping() && !(1..=limits::N_STAGES_MAX).contains(&n_stages) {
+            let expected = format!("give 1 to {} of them", limits::N_STAGES_MAX);
+            problems.push(Problem::new("stages", format!("{n_stages} stages"), expected));
+        }
+        (workflow, problems)
+    }
+
+    /// A file of one job that comes after others.
+    pub(super) fn lone_stage(
+        &mut self,
+        node: &Node<'_>,
+        common: &Common<'_>,
+    ) -> (WorkflowSpec, Vec<Problem>) {
+        let mut forms: Vec<StageForm> = self.stage(common.name.clone(), node, common).into_iter().collect();
+        forms.iter_mut().for_each(|form| form.job.name = Some(common.name.clone()));
+        resolve_all(forms, common)
+    }
+}
+
+/// The workflow, and everything that is wrong with it.
+fn resolve_all(forms: Vec<StageForm>, common: &Common<'_>) -> (WorkflowSpec, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let names: Vec<String> = forms.iter().map(|form| form.name.clone()).collect();
+    let mut jobs: BTreeMap<usize, JobSpec> = BTreeMap::new();
+    let mut waiting: Vec<(usize, StageForm)> = forms.into_iter().enumerate().collect();
+    let mut stages: BTreeMap<usize, StageSpec> = BTreeMap::new();
+    let mut edges: Vec<(usize, AfterForm)> = Vec::new();
+    // One that takes so many of another's tasks has as many as that one allows: it comes when that is known.
+    while !waiting.is_empty() {
+        let n_before = waiting.len();
+        let mut later = Vec::new();
+        for (at, mut form) in waiting {
+            if let Some(reduce) = form.reduce.take_if(|reduce| reduce.every.is_some()) {
+                let on = names.iter().position(|name| *name == reduce.stage);
+                let Some(on) = on else {
+                    let known = names.iter().map(String::as_str);
+                    problems.push(unknown(reduce.path.clone(), "stage", &reduce.stage, known));
+                    continue;
+                };
+                let Some(job) = jobs.get(&on) else {
+                    form.reduce = Some(reduce);
+                    later.push((at, form));
+                    continue;
+                };
+                form.job.sweep = parts(job.sweep.n_tasks(), &reduce, &mut problems);
+                form.after.push(AfterForm {
+                    path: reduce.path,
+                    on: OnForm::Stage(reduce.stage),
+                    rule: Rule::Groups,
+                });
+            }
+            if let Some(reduce) = form.reduce.take() {
+                form.after.push(AfterForm {
+                    path: reduce.path,
+                    on: OnForm::Stage(reduce.stage),
+                    rule: Rule::All,
+                });
+            }
+            let (job, found) = resolve::resolve(form.job, &common.name, common.base_dir);
+            problems.extend(found.into_iter().map(|problem| placed(problem, &form.path, &form.own)));
+            jobs.insert(at, job.clone());
+            edges.extend(form.after.into_iter().map(|after| (at, after)));
+            let (name, on_failed_dependency) = (form.name, form.on_failed_dependency);
+            stages.insert(at, StageSpec { name, job, after: Vec::new(), on_failed_dependency });
+        }
+        if later.len() == n_before {
+            for (_, form) in later.drain(..) {
+                let reduce = form.reduce.map_or_else(String::new, |reduce| reduce.path);
+                let expected =
+                    "the stages that are reduced come from a sweep in the end; take one `reduce` out";
+                problems.push(Problem::new(reduce, "stages that reduce each other", expected));
+            }
+        }
+        waiting = later;
+    }
+    let mut stages: Vec<StageSpec> = stages.into_values().collect();
+    connect(&mut stages, edges, &names, &mut problems);
+    let workflow = WorkflowSpec { name: common.name.clone(), stages };
+    if problems.is_empty() {
+        problems.extend(workflow.check_edges());
+    }
+    (workflow, problems)
+}
+
+/// Gives stages their edges.
+fn connect(
+    stages: &mut [StageSpec],
+    edges: Vec<(usize, AfterForm)>,
+    names: &[String],
+    problems: &mut Vec<Problem>,
+) {
+    for (at, AfterForm { path, on, rule }) in edges {
+        let Some(n_tasks) = stages.get(at).map(|stage| stage.job.sweep.n_tasks()) else { continue };
+        let (on, n_on) = match on {
+            OnForm::Job(job) => (OnSpec::Job(JobId(job)), n_tasks),
+            OnForm::Stage(name) => match names.iter().position(|known| *known == name) {
+                Some(on) => (OnSpec::Stage(on), stages.get(on).map_or(1, |on| on.job.sweep.n_tasks())),
+                None => {
+                    problems.push(unknown(path, "stage", &name, names.iter().map(String::as_str)));
+                    continue;
+                }
+            },
+        };
+        let edges = match rule {
+            Rule::All => Edges::All,
+            Rule::Same => Edges::Same,
+            Rule::Groups => Edges::Groups(n_on.div_ceil(n_tasks.max(1)).max(1)),
+            Rule::Spread => Edges::Spread((n_tasks / n_on.max(1)).max(1)),
+        };
+        if let Some(stage) = stages.get_mut(at) {
+            stage.after.push(AfterSpec { on, edges });
+        }
+    }
+}
+
+/// The sweep of a stage whose tasks take so many each of another's: parameters `first` and `last`, of its indices.
+fn parts(n_on: u64, reduce: &ReduceForm, problems: &mut Vec<Problem>) -> Option<SweepForm> {
+    let every = reduce.every.unwrap_or(1).max(1);
+    let n = n_on.div_ceil(every);
+    if n > limits::N_TEXTS_MAX as u64 {
+        let expected = format!("take more at a time; at most {} parts can be made", limits::N_TEXTS_MAX);
+        problems.push(Problem::new(reduce.path.clone(), format!("{n} parts"), expected));
+        return None;
+    }
+    let firsts = (0..n).map(|part| (part * every).to_string()).collect();
+    let lasts = (0..n).map(|part| ((part + 1) * every).min(n_on) - 1).map(|last| last.to_string()).collect();
+    let column = |name: &str, values| NamedSource {
+        name: name.to_owned(),
+        path: reduce.path.clone(),
+        source: Some(Source::List(values)),
+    };
+    let entries = vec![SweepEntry::Zip(vec![column("first", firsts), column("last", lasts)])];
+    Some(SweepForm { entries, sample: None })
+}
+
+/// A problem of a stage's job, where the field stands: in the stage, or at the top for all.
+fn placed(problem: Problem, path: &str, own: &[String]) -> Problem {
+    let field = problem.path.split(['.', '[']).next().unwrap_or_default();
+    let is_own = own.iter().any(|name| name == field) || !JOB_FIELDS.contains(&field);
+    match (is_own, path.is_empty()) {
+        (true, false) if problem.path.is_empty() => Problem { path: path.to_owned(), ..problem },
+        (true, false) => Problem { path: format!("{path}.{}", problem.path), ..problem },
+        _ => problem,
+    }
+}

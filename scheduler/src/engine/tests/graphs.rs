@@ -1,0 +1,312 @@
+//! Tasks that wait for others: when they begin, and what becomes of them when those fail.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    edges::{Edges, Listed, OnFailedDependency},
+    luck::Luck,
+};
+
+fn stage(n_tasks: u64, after: Vec<(On, Edges)>) -> Stage {
+    Stage { job: job(n_tasks), after }
+}
+
+fn listed(lists: &[&[u64]]) -> Edges {
+    Edges::Listed(Listed::new(lists.iter().map(|list| list.iter().copied())).expect("few edges"))
+}
+
+impl Scene {
+    fn submit_all(&mut self, stages: Vec<Stage>) -> Vec<JobId> {
+        match self.say(|request| Event::WorkflowSubmitted { request, stages }) {
+            Some(Answer::WorkflowSubmitted { jobs, .. }) => jobs,
+            other => panic!("a workflow was answered by {other:?}"),
+        }
+    }
+
+    fn restart(&mut self) {
+        self.engine = Engine::restore(Settings::default(), 1, self.now, self.records.clone());
+        self.engine.check_invariants();
+    }
+
+    fn all_counts(&mut self, jobs: &[JobId]) -> Vec<String> {
+        jobs.iter().map(|job| self.counts(*job)).collect()
+    }
+}
+
+#[test]
+fn a_diamond_runs_in_its_order() {
+    let mut scene = Scene::new();
+    let two = vec![(On::Stage(1), Edges::All), (On::Stage(2), Edges::All)];
+    let jobs = scene.submit_all(vec![
+        stage(1, vec![]),
+        stage(2, vec![(On::Stage(0), Edges::All)]),
+        stage(1, vec![(On::Stage(0), Edges::All)]),
+        stage(1, two),
+    ]);
+    let pilot = scene.pilot(8);
+    assert_eq!(scene.take(pilot), [(1, "0".into())]);
+    let next = bundles(&scene.done(pilot, jobs[0], "0"));
+    assert_eq!(next, [(2, "0-1".into()), (3, "0".into())], "in the answer to the report itself");
+    assert_eq!(bundles(&scene.done(pilot, jobs[1], "0-1")), []);
+    assert_eq!(bundles(&scene.done(pilot, jobs[2], "0")), [(4, "0".into())]);
+    scene.done(pilot, jobs[3], "0");
+    assert_eq!(scene.counts(jobs[3]), "done w0 p0 d1 f0 c0");
+}
+
+#[test]
+fn a_pipeline_goes_on_task_by_task_and_groups_as_they_are_full() {
+    let mut scene = Scene::new();
+    let jobs = scene.submit_all(vec![
+        stage(4, vec![]),
+        stage(4, vec![(On::Stage(0), Edges::Same)]),
+        stage(2, vec![(On::Stage(1), Edges::Groups(2))]),
+        stage(4, vec![(On::Stage(2), Edges::Spread(2))]),
+    ]);
+    let pilot = scene.pilot(8);
+    assert_eq!(scene.take(pilot), [(1, "0-3".into())]);
+    assert_eq!(bundles(&scene.done(pilot, jobs[0], "1-2")), [(2, "1-2".into())]);
+    assert_eq!(bundles(&scene.done(pilot, jobs[1], "1-2")), []);
+    assert_eq!(bundles(&scene.done(pilot, jobs[0], "3")), [(2, "3".into())]);
+    assert_eq!(bundles(&scene.done(pilot, jobs[1], "3")), [(3, "1".into())]);
+    assert_eq!(bundles(&scene.done(pilot, jobs[2], "1")), [(4, "2-3".into())]);
+}
+
+#[test]
+fn a_billion_tasks_after_a_billion_others_cost_nothing() {
+    let mut scene = Scene::new();
+    let n = 1_000_000_000;
+    let jobs = scene.submit_all(vec![
+        stage(n, vec![]),
+        stage(n, vec![(On::Stage(0), Edges::Same)]),
+        stage(1, vec![(On::Stage(1), Edges::All)]),
+    ]);
+    let pilot = scene.pilot(2);
+    assert_eq!(scene.take(pilot), [(1, "0-1".into())]);
+    scene.done(pilot, jobs[0], "0-1");
+    scene.restart();
+    assert_eq!(scene.counts(jobs[1]), "active w1000000000 p0 d0 f0 c0");
+}
+
+#[test]
+fn listed_tasks_wait_for_all_that_are_listed() {
+    let mut scene = Scene::new();
+    let within = listed(&[&[], &[0], &[0], &[1, 2]]);
+    let jobs = scene.submit_all(vec![stage(4, vec![(On::Stage(0), within)])]);
+    let pilot = scene.pilot(8);
+    assert_eq!(scene.take(pilot), [(1, "0".into())]);
+    assert_eq!(bundles(&scene.done(pilot, jobs[0], "0")), [(1, "1-2".into())]);
+    assert_eq!(bundles(&scene.done(pilot, jobs[0], "2")), []);
+    assert_eq!(bundles(&scene.done(pilot, jobs[0], "1")), [(1, "3".into())]);
+}
+
+#[test]
+fn what_waits_for_a_failure_is_cancelled_and_opened_again_with_it() {
+    let mut scene = Scene::new();
+    let jobs = scene.submit_all(vec![
+        stage(3, vec![]),
+        stage(3, vec![(On::Stage(0), Edges::Same)]),
+        stage(1, vec![(On::Stage(1), Edges::All)]),
+    ]);
+    let pilot = scene.pilot(8);
+    scene.take(pilot);
+    scene.fail(pilot, jobs[0], 1, FailureKind::Exit { code: 1 });
+    let expected = ["active w0 p2 d0 f1 c0", "active w2 p0 d0 f0 c1", "cancelled w0 p0 d0 f0 c1"];
+    assert_eq!(scene.all_counts(&jobs), expected);
+    scene.done(pilot, jobs[0], "0,2");
+    scene.done(pilot, jobs[1], "0,2");
+    scene.restart();
+    assert_eq!(scene.all_counts(&jobs[1..]), ["cancelled w0 p0 d2 f0 c1", "cancelled w0 p0 d0 f0 c1"]);
+    assert_eq!(scene.change(jobs[1], JobChange::Retry(Some(set("1")))), Some(Answer::Changed { n_tasks: 0 }));
+    assert_eq!(scene.change(jobs[0], JobChange::Retry(None)), Some(Answer::Changed { n_tasks: 3 }));
+    let expected = ["active w1 p0 d2 f0 c0", "active w1 p0 d2 f0 c0", "active w1 p0 d0 f0 c0"];
+    assert_eq!(scene.all_counts(&jobs), expected);
+}
+
+#[test]
+fn what_runs_whatever_happened_waits_for_the_ends_alone() {
+    let mut scene = Scene::new();
+    let mut last = stage(1, vec![(On::Stage(0), Edges::All)]);
+    last.job.on_failed_dependency = OnFailedDependency::Run;
+    let jobs = scene.submit_all(vec![stage(2, vec![]), last]);
+    let pilot = scene.pilot(8);
+    scene.take(pilot);
+    assert_eq!(bundles(&scene.fail(pilot, jobs[0], 0, FailureKind::Exit { code: 1 })), []);
+    assert_eq!(bundles(&scene.done(pilot, jobs[0], "1")), [(2, "0".into())]);
+    // What it waits for runs once more: so does it.
+    scene.change(jobs[0], JobChange::Retry(None));
+    assert_eq!(scene.all_counts(&jobs), ["active w1 p0 d1 f0 c0", "active w1 p0 d0 f0 c0"]);
+}
+
+#[test]
+fn a_cancelled_job_takes_those_with_it_that_wait_for_it() {
+    let mut scene = Scene::new();
+    let before = scene.submit(job(2));
+    let jobs = scene.submit_all(vec![
+        stage(1, vec![(On::Job(before), Edges::All)]),
+        stage(1, vec![(On::Stage(0), Edges::All)]),
+    ]);
+    scene.change(before, JobChange::Cancel(None));
+    assert_eq!(scene.all_counts(&jobs), ["cancelled w0 p0 d0 f0 c1"; 2]);
+    let cause = scene.records.iter().rev().find_map(|record| match record {
+        Record::TasksCancelled { cause, .. } => Some(cause.clone()),
+        _ => None,
+    });
+    let first = TaskId { job: before, index: 0 };
+    assert_eq!(cause, Some(crate::engine::record::CancelCause::Dependency(first)));
+    // What comes later finds it so.
+    let late = scene.submit_all(vec![stage(1, vec![(On::Job(before), Edges::All)])]);
+    assert_eq!(scene.counts(late[0]), "cancelled w0 p0 d0 f0 c1");
+}
+
+#[test]
+fn a_workflow_is_taken_whole_or_not_at_all_and_once() {
+    let mut scene = Scene::new();
+    let bad = vec![stage(2, vec![]), stage(3, vec![(On::Stage(0), Edges::Same)])];
+    let refused = scene.say(|request| Event::WorkflowSubmitted { request, stages: bad });
+    assert!(matches!(refused, Some(Answer::Refused(Refusal::Unfit(_)))), "{refused:?}");
+    assert!(scene.engine.durable().jobs().is_empty());
+    let mut stages = vec![stage(2, vec![]), stage(2, vec![(On::Stage(0), Edges::Same)])];
+    for (n, stage) in stages.iter_mut().enumerate() {
+        stage.job.submission_key = Some(format!("key {n}"));
+    }
+    let jobs = scene.submit_all(stages.clone());
+    let again = scene.say(|request| Event::WorkflowSubmitted { request, stages });
+    assert_eq!(again, Some(Answer::WorkflowSubmitted { jobs, is_repeat: true }));
+}
+
+#[test]
+fn no_pilot_is_asked_for_what_waits() {
+    let mut scene = Scene::new();
+    scene.attach(platform(5, 1));
+    scene.submit_all(vec![stage(1, vec![]), stage(100, vec![(On::Stage(0), Edges::All)])]);
+    assert_eq!(scene.submissions().len(), 1);
+}
+
+/// A graph of a few stages, a quarter of whose edges are listed.
+fn draw_stages(luck: &mut Luck) -> Vec<Stage> {
+    let n_stages = luck.between(1, 5) as usize;
+    let mut stages: Vec<Stage> = Vec::new();
+    for at in 0..n_stages {
+        let on = luck.below(at.max(1) as u64) as usize;
+        let n_on = stages.get(on).map_or(0, |stage| stage.job.n_tasks);
+        let (n, edges) = match luck.below(6) {
+            _ if at == 0 => (luck.between(1, 6), None),
+            0 => (n_on, Some(Edges::Same)),
+            1 => (n_on * 2, Some(Edges::Spread(2))),
+            2 if n_on % 2 == 0 => (n_on / 2, Some(Edges::Groups(2))),
+            3 => (luck.between(1, 4), Some(Edges::All)),
+            4 => (luck.between(1, 4), None),
+            _ => {
+                let n = luck.between(1, 6);
+                let lists = (0..n).map(|_| (0..n_on).filter(|_| luck.one_in(2)).collect::<Vec<_>>());
+                (n, Some(Edges::Listed(Listed::new(lists.collect::<Vec<_>>()).expect("few"))))
+            }
+        };
+        let mut after: Vec<(On, Edges)> = edges.into_iter().map(|edges| (On::Stage(on), edges)).collect();
+        if luck.one_in(3) {
+            let lists = (0..n).map(|task| (0..task).filter(|_| luck.one_in(3)).collect::<Vec<_>>());
+            after.push((On::Stage(at), Edges::Listed(Listed::new(lists.collect::<Vec<_>>()).expect("few"))));
+        }
+        let mut stage = stage(n, after);
+        if luck.one_in(3) {
+            stage.job.on_failed_dependency = OnFailedDependency::Run;
+        }
+        stages.push(stage);
+    }
+    stages
+}
+
+/// Whether all that the task waits for has ended, well unless that does not matter.
+fn may_run(scene: &Scene, task: TaskId) -> bool {
+    let jobs = scene.engine.durable().jobs();
+    let job = &jobs[&task.job];
+    job.request.after.iter().all(|dependence| {
+        let on = &jobs[&dependence.on];
+        let before =
+            dependence.edges.predecessors(&TaskSet::from(task.index..task.index + 1), on.request.n_tasks);
+        let is_lost = !before.intersection(&on.lost()).is_empty();
+        before.intersection(&on.open).is_empty()
+            && (!is_lost || job.request.on_failed_dependency == OnFailedDependency::Run)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_happens_tasks_keep_their_order_and_all_end(seed: u64) {
+        let mut luck = Luck::new(seed);
+        let mut scene = Scene::new();
+        let mut jobs = scene.submit_all(draw_stages(&mut luck));
+        let mut pilot = scene.pilot(4);
+        let mut held: Vec<TaskId> = Vec::new();
+        for round in 0..120 {
+            let is_calm = round > 60;
+            let job = jobs[luck.below(jobs.len() as u64) as usize];
+            match luck.below(if is_calm { 3 } else { 12 }) {
+                4 if held.is_empty() => {
+                    scene.restart();
+                    pilot = scene.pilot(4);
+                }
+                5 => _ = scene.change(job, JobChange::Cancel(luck.one_in(2).then(|| set("0,2")))),
+                6 | 7 => _ = scene.change(job, JobChange::Retry(luck.one_in(2).then(|| set("0-3")))),
+                8 => jobs.extend(scene.submit_all(draw_stages(&mut luck))),
+                9 | 10 if !held.is_empty() => {
+                    let task = held.swap_remove(luck.below(held.len() as u64) as usize);
+                    let answer = scene.fail(pilot, task.job, task.index, FailureKind::Exit { code: 1 });
+                    held.extend(begun(&scene, &answer)?);
+                }
+                _ if held.is_empty() => {
+                    let answer = scene.pull(pilot, hungry()).unwrap_or_default();
+                    held.extend(begun(&scene, &answer)?);
+                }
+                _ => {
+                    let task = held.swap_remove(luck.below(held.len() as u64) as usize);
+                    let answer = scene.done(pilot, task.job, &task.index.to_string());
+                    held.extend(begun(&scene, &answer)?);
+                }
+            }
+            held.retain(|task| scene.engine.durable().jobs()[&task.job].open.contains(task.index));
+            held.retain(|task| scene.engine.volatile.pilots[&pilot].holds(*task));
+        }
+        // Whatever is open at the end is held, ready, or waits for such.
+        let jobs = scene.engine.durable().jobs();
+        let n_open: u64 = jobs.values().map(|job| job.open.len()).sum();
+        let is_any_at_hand = !held.is_empty() || !scene.engine.volatile.ready.is_empty();
+        prop_assert!(n_open == 0 || is_any_at_hand, "{n_open} tasks wait for nothing");
+    }
+}
+
+/// Tasks of an answer's newest part.
+fn begun(scene: &Scene, answer: &PullAnswer) -> Result<Vec<TaskId>, TestCaseError> {
+    let Some(part) = answer.parts.last() else { return Ok(Vec::new()) };
+    let mut tasks = Vec::new();
+    for bundle in &part.bundles {
+        for index in bundle.tasks.indices() {
+            let task = TaskId { job: bundle.job, index };
+            let is_open = scene.engine.durable().jobs()[&bundle.job].open.contains(index);
+            prop_assert!(may_run(scene, task) || !is_open, "task {task} began too early");
+            tasks.push(task);
+        }
+    }
+    Ok(tasks)
+}
+
+#[test]
+fn what_waits_and_what_was_given_up_say_for_which_task() {
+    let mut scene = Scene::new();
+    let jobs = scene.submit_all(vec![stage(3, vec![]), stage(1, vec![(On::Stage(0), Edges::All)])]);
+    let pilot = scene.pilot(1);
+    scene.take(pilot);
+    let task = TaskId { job: jobs[1], index: 0 };
+    let words = |reasons: Vec<Reason>| reasons.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let why = words(scene.explain(Query::ExplainTask(task)));
+    assert_eq!(why, ["it waits for 3 tasks of job 1, the first is 1.0, sent ahead to pilot 1"]);
+    let why = words(scene.explain(Query::ExplainJob(jobs[1])));
+    assert_eq!(why[0], "1 task waits for others: job 1 has 3 open");
+    scene.fail(pilot, jobs[0], 0, FailureKind::Exit { code: 1 });
+    let why = words(scene.explain(Query::ExplainTask(task)));
+    let expected =
+        "it waited for task 1.0, which failed for good; `pilotfish retry-failed` for that one opens it again";
+    assert_eq!(why, [expected]);
+}

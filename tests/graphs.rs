@@ -1,0 +1,145 @@
+//! Tasks that wait for others, with real processes: what they write tells in which order they ran.
+
+use std::collections::BTreeMap;
+
+use tests::{Running, Sandbox, until};
+
+use nix::sys::signal::Signal;
+
+/// Where each line stands first in what the tasks wrote.
+fn order(sandbox: &Sandbox) -> BTreeMap<String, usize> {
+    let mut places = BTreeMap::new();
+    for (at, line) in sandbox.read("order").lines().enumerate() {
+        places.entry(line.to_owned()).or_insert(at);
+    }
+    places
+}
+
+fn serve(sandbox: &Sandbox) -> Running {
+    let manager = sandbox.start("serve", &["serve", "--cores", "2"]);
+    sandbox.until_served();
+    manager
+}
+
+fn end(sandbox: &Sandbox, manager: Running) {
+    sandbox.ok(&["stop"]);
+    manager.wait();
+    until("nothing is left running", || sandbox.processes().is_empty());
+}
+
+#[test]
+fn a_diamond_of_files_runs_in_its_order_in_one_process() {
+    let sandbox = Sandbox::new();
+    let task = |name: &str, line: &str, files: &str| {
+        format!("  - {{name: {name}, command: \"echo {name} >> order; {line}\", {files}}}\n")
+    };
+    let tasks = [
+        task("join", "cat left right > all", "inputs: [left, right], outputs: all"),
+        task("left", "cp split left", "inputs: split, outputs: left"),
+        task("right", "cp split right", "inputs: split, outputs: right"),
+        task("split", "echo x > split", "outputs: split"),
+    ];
+    sandbox.write("flow.yaml", &format!("tasks:\n{}", tasks.concat()));
+    let shown = sandbox.json(&["check", "flow.yaml"]);
+    let of = |field: &str| shown[field].as_u64();
+    assert_eq!((of("n_tasks"), of("n_edges"), of("critical_path")), (Some(4), Some(4), Some(3)));
+    let ended = sandbox.json(&["run", "-q", "flow.yaml"]);
+    assert_eq!(ended[0]["counts"]["done"], 4, "{ended}");
+    assert_eq!(sandbox.read("all"), "x\nx\n");
+    let order = order(&sandbox);
+    assert_eq!((order["split"], order["join"], order.len()), (0, 3, 4));
+    // The same again goes on with it: nothing is left.
+    sandbox.ok(&["run", "-q", "flow.yaml"]);
+    assert_eq!(sandbox.read("order").lines().count(), 4);
+    assert!(sandbox.processes().is_empty());
+}
+
+#[test]
+fn what_waits_for_a_failure_is_given_up_and_runs_when_that_is_put_right() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "flow.yaml",
+        "name: flow
+stages:
+  make: {command: 'echo make {n} >> order', sweep: {n: {range: [0, 3]}}}
+  work:
+    command: 'test {n} != 2 || test -e mended && echo work {n} >> order'
+    sweep: {n: {range: [0, 3]}}
+    after: {stage: make, tasks: same}
+  merge: {command: 'echo merge {first} {last} >> order', reduce: {stage: work, every: 2}}
+  tell: {command: 'echo tell >> order', after: work, on_failed_dependency: run}
+",
+    );
+    let manager = serve(&sandbox);
+    let output = sandbox.run(&["submit", "flow.yaml", "--wait"]);
+    assert_eq!(output.status.code(), Some(1), "{}", tests::text(&output.stdout));
+    let counts = |job: &str| {
+        let counts = sandbox.json(&["job", job])["counts"].clone();
+        [&counts["done"], &counts["failed"], &counts["cancelled"]].map(|n| n.as_u64().unwrap_or(99))
+    };
+    assert_eq!(["1", "2", "3", "4"].map(counts), [[4, 0, 0], [3, 1, 0], [1, 0, 1], [1, 0, 0]]);
+    let why = sandbox.ok(&["explain", "task", "3.1"]);
+    assert!(why.contains("it waited for task 2.2, which failed for good"), "{why}");
+    sandbox.write("mended", "");
+    sandbox.ok(&["retry-failed", "2"]);
+    sandbox.ok(&["wait", "1-4"]);
+    assert_eq!(["1", "2", "3", "4"].map(counts), [[4, 0, 0], [4, 0, 0], [2, 0, 0], [1, 0, 0]]);
+    let order = order(&sandbox);
+    for n in 0..4 {
+        assert!(order[&format!("make {n}")] < order[&format!("work {n}")], "{order:?}");
+    }
+    assert!(order["work 0"].max(order["work 1"]) < order["merge 0 1"], "{order:?}");
+    assert!(order["work 2"].max(order["work 3"]) < order["merge 2 3"], "{order:?}");
+    end(&sandbox, manager);
+}
+
+#[test]
+fn a_pipeline_survives_kill_9_of_its_manager() {
+    const N: usize = 300;
+    let sandbox = Sandbox::new();
+    let stage = |name: &str, after: &str| {
+        let sweep = format!("{{n: {{range: [0, {}]}}}}", N - 1);
+        format!(
+            "  {name}: {{command: 'echo {name} {{n}} >> order', sweep: {sweep}{after}, crash_limit: 100}}\n"
+        )
+    };
+    let stages = [
+        stage("a", ""),
+        stage("b", ", after: {stage: a, tasks: same}"),
+        stage("c", ", after: {stage: b, tasks: same}"),
+    ];
+    let last = "  end: {command: 'echo end >> order', reduce: c}\n";
+    sandbox.write("flow.yaml", &format!("stages:\n{}{last}", stages.concat()));
+    let mut manager = serve(&sandbox);
+    sandbox.ok(&["submit", "flow.yaml"]);
+    for n_lines in [N / 2, N * 2] {
+        until("some of it has run", || sandbox.read("order").lines().count() > n_lines);
+        manager.signal(Signal::SIGKILL);
+        manager.wait();
+        manager = serve(&sandbox);
+    }
+    sandbox.ok(&["wait", "1-4"]);
+    let order = order(&sandbox);
+    assert_eq!(order.len(), 3 * N + 1);
+    for n in 0..N {
+        let at = |stage: &str| order[&format!("{stage} {n}")];
+        assert!(at("a") < at("b") && at("b") < at("c") && at("c") < order["end"], "task {n}");
+    }
+    for job in ["1", "2", "3"] {
+        let rows = sandbox.ok(&["export", job, "--format", "csv"]);
+        assert_eq!(rows.lines().count(), N + 1, "each result of job {job} once");
+    }
+    end(&sandbox, manager);
+}
+
+#[test]
+fn files_that_mean_nothing_are_refused_before_anything_is_submitted() {
+    let sandbox = Sandbox::new();
+    sandbox.write("flow.yaml", "stages:\n  a: {command: [x], after: b}\n  b: {command: [x], after: a}\n");
+    for command in ["check", "run", "submit"] {
+        let output = sandbox.run(&[command, "flow.yaml"]);
+        assert_eq!(output.status.code(), Some(2));
+        let said = tests::text(&output.stderr);
+        assert!(said.contains("flow.yaml:2: stages.a.after: found a circle: a → b → a"), "{said}");
+    }
+}
