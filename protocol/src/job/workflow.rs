@@ -58,6 +58,9 @@ pub enum OnSpec {
     Job(JobId),
 }
 
+/// A stage's position, and one of its tasks.
+type Unit = (usize, u64);
+
 impl WorkflowSpec {
     /// All tasks.
     pub fn n_tasks(&self) -> u64 {
@@ -137,7 +140,7 @@ impl WorkflowSpec {
         let starts: Vec<u64> = self.stages.iter().map(n_units).collect();
         let mut depths: Vec<Vec<u64>> = starts.iter().map(|n| vec![0; *n as usize]).collect();
         let mut longest = 0;
-        let mut path: Vec<((usize, u64), Vec<(usize, u64)>)> = Vec::new();
+        let mut path: Vec<(Unit, Vec<Unit>)> = Vec::new();
         for (stage, n) in starts.iter().enumerate() {
             for task in 0..*n {
                 path.push(((stage, task), self.before(stage, task, &starts)));
@@ -167,7 +170,7 @@ impl WorkflowSpec {
     }
 
     /// What a task waits for, as far as tasks are counted one by one.
-    fn before(&self, stage: usize, task: u64, n_units: &[u64]) -> Vec<(usize, u64)> {
+    fn before(&self, stage: usize, task: u64, n_units: &[u64]) -> Vec<Unit> {
         let mut all = Vec::new();
         for after in &self.stages[stage].after {
             let OnSpec::Stage(on) = after.on else { continue };

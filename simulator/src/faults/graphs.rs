@@ -60,7 +60,7 @@ fn stage(n_before: usize, at: usize, stages: &[Stage], luck: &mut Luck) -> Stage
         let width = luck.pick(&[2, 3]);
         let (n_tasks, edges) = match luck.below(6) {
             0 | 1 => (n_on, Edges::Same),
-            2 if n_on % width == 0 => (n_on / width, Edges::Groups(width)),
+            2 if n_on.is_multiple_of(width) => (n_on / width, Edges::Groups(width)),
             3 if n_on * width <= N_TASKS_MAX => (n_on * width, Edges::Spread(width)),
             4 => (job.n_tasks, listed(job.n_tasks, luck, |_| n_on)),
             _ => (job.n_tasks, Edges::All),

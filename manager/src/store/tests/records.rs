@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use scheduler::{
+    edges::{Dependence, Edges, Listed, OnFailedDependency},
     engine::{
         interface::{JobRequest, PlatformLimits, PlatformSpec},
         record::{Blamed, CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
@@ -36,6 +37,23 @@ pub(super) fn job_accepted(job: u64, n_tasks: u64) -> Record {
         spec: r#"{"command": ["echo", "\"ü\""]}"#.into(),
     };
     Record::JobAccepted { job: JobId(job), request, at: Time(7) }
+}
+
+/// A stage of a workflow, whose tasks wait for another job and for each other.
+fn stage_accepted(job: u64, first: u64) -> Record {
+    let lists = (0..10).map(|task| (first..task).collect::<Vec<u64>>());
+    let listed = Listed::new(lists).expect("few edges");
+    let within = Dependence { on: JobId(job), edges: Edges::Listed(listed) };
+    let after = vec![Dependence { on: JobId(1), edges: Edges::Groups(3) }, within];
+    match job_accepted(job, 10) {
+        Record::JobAccepted { job, request, at } => {
+            let on_failed_dependency = OnFailedDependency::Run;
+            let workflow = Some(JobId(1));
+            let request = JobRequest { after, on_failed_dependency, workflow, ..request };
+            Record::JobAccepted { job, request, at }
+        }
+        other => other,
+    }
 }
 
 pub(super) fn platform_attached(platform: u64) -> Record {
@@ -177,6 +195,7 @@ pub(super) fn any_record(n_tasks: u64) -> impl Strategy<Value = Record> {
         words().prop_map(CancelCause::User),
         (any::<u64>(), any::<u64>())
             .prop_map(|(n_failed, limit)| CancelCause::MaxFailures { n_failed, limit }),
+        (job(), 0..n_tasks).prop_map(|(job, index)| CancelCause::Dependency(TaskId { job, index })),
     ];
     let drain = prop_oneof![
         any::<u64>().prop_map(|us| DrainCause::Idle(Span(us))),
@@ -190,6 +209,7 @@ pub(super) fn any_record(n_tasks: u64) -> impl Strategy<Value = Record> {
         3 => (pilot(), words(), prop::collection::vec(blamed, 0..4), at())
             .prop_map(|(pilot, why, blamed, at)| Record::PilotLost { pilot, why, blamed, at }),
         1 => (4..6u64).prop_map(|n| job_accepted(n, 10)),
+        1 => (4..6u64, 0..10u64).prop_map(|(n, first)| stage_accepted(n, first)),
         1 => (4..6u64).prop_map(pilot_registered),
         1 => (1..4u64).prop_map(platform_attached),
         1 => (job(), at()).prop_map(|(job, at)| Record::JobPaused { job, at }),

@@ -194,7 +194,7 @@ fn draw_stages(luck: &mut Luck) -> Vec<Stage> {
             _ if at == 0 => (luck.between(1, 6), None),
             0 => (n_on, Some(Edges::Same)),
             1 => (n_on * 2, Some(Edges::Spread(2))),
-            2 if n_on % 2 == 0 => (n_on / 2, Some(Edges::Groups(2))),
+            2 if n_on.is_multiple_of(2) => (n_on / 2, Some(Edges::Groups(2))),
             3 => (luck.between(1, 4), Some(Edges::All)),
             4 => (luck.between(1, 4), None),
             _ => {

@@ -386,29 +386,8 @@ impl Auditor {
             Record::PilotLeft { pilot, at, .. } => self.pilot_gone(*pilot, *at),
             Record::PilotLost { pilot, blamed, at, .. } => self.pilot_lost(*pilot, blamed, *at)?,
             Record::BlameTakenBack { pilot, tasks, .. } => self.blame_taken_back(*pilot, tasks)?,
-            Record::TasksCancelled { job, tasks, cause, at } => {
-                self.may_cancel(*job, tasks, cause, *at)?;
-                let Some(book) = self.books.get_mut(job) else { return Ok(()) };
-                ensure!(
-                    tasks.intersection(&book.done).is_empty(),
-                    "finished tasks of job {job} were cancelled"
-                );
-                book.cancelled.insert_all(tasks);
-                book.order.note_cancelled(tasks, cause);
-                book.revoked.push((*at, tasks.clone()));
-                self.forget_failures(*job, tasks);
-            }
-            Record::TasksReopened { job, tasks, at } => {
-                self.may_reopen(*job, tasks, *at)?;
-                let Some(book) = self.books.get_mut(job) else { return Ok(()) };
-                ensure!(tasks.intersection(&book.done).is_empty(), "finished tasks of job {job} were opened");
-                book.failed.remove_all(tasks);
-                book.cancelled.remove_all(tasks);
-                book.n_failed_before = book.failed.len();
-                book.revoked.push((*at, tasks.clone()));
-                self.forget_failures(*job, tasks);
-                self.put_back(*job, tasks, *at);
-            }
+            Record::TasksCancelled { job, tasks, cause, at } => self.cancelled(*job, tasks, cause, *at)?,
+            Record::TasksReopened { job, tasks, at } => self.reopened(*job, tasks, *at)?,
             Record::JobPaused { job, .. } => self.pause(*job, true),
             Record::JobResumed { job, .. } => self.pause(*job, false),
             Record::Reported { .. } => self.report_kept(record)?,
@@ -445,7 +424,7 @@ impl Auditor {
         }
     }
 
-    fn forget_failures(&mut self, job: JobId, tasks: &TaskSet) {
+    pub(super) fn forget_failures(&mut self, job: JobId, tasks: &TaskSet) {
         let is_other = |task: &TaskId| task.job != job || !tasks.contains(task.index);
         self.n_failures_by.retain(|(task, _), _| is_other(task));
         self.blamed.retain(|task, _| is_other(task));

@@ -160,6 +160,38 @@ impl Auditor {
         tasks.indices().filter(is_wrong).collect()
     }
 
+    /// Tasks were cancelled.
+    pub(super) fn cancelled(
+        &mut self,
+        job: JobId,
+        tasks: &TaskSet,
+        cause: &CancelCause,
+        at: Time,
+    ) -> Result<(), Violation> {
+        self.may_cancel(job, tasks, cause, at)?;
+        let Some(book) = self.books.get_mut(&job) else { return Ok(()) };
+        ensure!(tasks.intersection(&book.done).is_empty(), "finished tasks of job {job} were cancelled");
+        book.cancelled.insert_all(tasks);
+        book.order.note_cancelled(tasks, cause);
+        book.revoked.push((at, tasks.clone()));
+        self.forget_failures(job, tasks);
+        Ok(())
+    }
+
+    /// Tasks were opened again.
+    pub(super) fn reopened(&mut self, job: JobId, tasks: &TaskSet, at: Time) -> Result<(), Violation> {
+        self.may_reopen(job, tasks, at)?;
+        let Some(book) = self.books.get_mut(&job) else { return Ok(()) };
+        ensure!(tasks.intersection(&book.done).is_empty(), "finished tasks of job {job} were opened");
+        book.failed.remove_all(tasks);
+        book.cancelled.remove_all(tasks);
+        book.n_failed_before = book.failed.len();
+        book.revoked.push((at, tasks.clone()));
+        self.forget_failures(job, tasks);
+        self.put_back(job, tasks, at);
+        Ok(())
+    }
+
     /// Tasks are open again: what waits for them, and was to run whatever happens, waits again.
     pub(super) fn put_back(&mut self, job: JobId, tasks: &TaskSet, at: Time) {
         let waits_for_it = |book: &Book| book.order.after.iter().any(|dependence| dependence.on == job);
