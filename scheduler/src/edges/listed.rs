@@ -6,6 +6,8 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
+use crate::ranges::TaskSet;
+
 /// Edges of one dependence at most: 64 MiB of them.
 pub const N_EDGES_MAX: u64 = 1 << 24;
 
@@ -36,6 +38,10 @@ pub enum ListedError {
 }
 
 impl Rows {
+    fn tasks(&self) -> TaskSet {
+        TaskSet::from(0..self.starts.len().saturating_sub(1) as u64)
+    }
+
     fn of(&self, row: u64) -> &[u32] {
         let at = |row: usize| self.starts.get(row).map(|start| *start as usize);
         let row = usize::try_from(row).unwrap_or(usize::MAX);
@@ -83,6 +89,11 @@ impl Listed {
     /// What the task waits for, ascending; nothing where nothing is listed.
     pub fn of(&self, task: u64) -> impl ExactSizeIterator<Item = u64> + '_ {
         self.0.of(task).iter().map(|before| u64::from(*before))
+    }
+
+    /// The tasks that have a list: none beyond waits for anything, however many there are.
+    pub fn tasks(&self) -> TaskSet {
+        self.0.tasks()
     }
 
     /// How many tasks have a list.
@@ -209,6 +220,11 @@ impl Successors {
             }
         }
         Successors(Rows { starts, items })
+    }
+
+    /// The tasks that others may wait for.
+    pub fn tasks(&self) -> TaskSet {
+        self.0.tasks()
     }
 
     /// The tasks that wait for this one, ascending.

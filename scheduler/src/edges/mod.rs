@@ -83,7 +83,10 @@ impl Edges {
             }
             Edges::Listed(_) => {
                 let Some(successors) = successors else { return TaskSet::new() };
-                of.indices().flat_map(|index| successors.of(index)).collect()
+                of.intersection(&successors.tasks())
+                    .indices()
+                    .flat_map(|index| successors.of(index))
+                    .collect()
             }
         }
     }
@@ -96,7 +99,9 @@ impl Edges {
             Edges::Same => Edges::Same.dependants(of, n_on, None),
             Edges::Groups(width) => Edges::Spread(*width).dependants(of, n_on, None),
             Edges::Spread(width) => Edges::Groups(*width).dependants(of, n_on, None),
-            Edges::Listed(listed) => of.indices().flat_map(|index| listed.of(index)).collect(),
+            Edges::Listed(listed) => {
+                of.intersection(&listed.tasks()).indices().flat_map(|index| listed.of(index)).collect()
+            }
         }
     }
 
@@ -107,7 +112,7 @@ impl Edges {
             Edges::All => among.clone(),
             Edges::Listed(listed) => {
                 let waits = |index: &u64| listed.of(*index).any(|before| on.contains(before));
-                among.indices().filter(waits).collect()
+                among.intersection(&listed.tasks()).indices().filter(waits).collect()
             }
             Edges::Same | Edges::Groups(_) | Edges::Spread(_) => {
                 let held = self.predecessors(among, n_on).intersection(on);

@@ -200,7 +200,8 @@ impl Node {
             else {
                 continue;
             };
-            node.n_missing.resize(job.request.n_tasks.min(u64::from(u32::MAX)) as usize, 0);
+            // Tasks beyond the lists miss nothing, however many there are.
+            node.n_missing.resize(node.n_missing.len().max(listed.n_lists() as usize), 0);
             let mut ended = TaskSet::from(0..on.request.n_tasks);
             ended.remove_all(&on.open);
             for task in 0..listed.n_lists() {
@@ -232,7 +233,8 @@ impl Node {
         if !self.listed.is_empty() {
             let misses =
                 |index: &u64| self.n_missing.get(*index as usize).is_some_and(|missing| *missing > 0);
-            waiting.extend_indices(among.indices().filter(misses));
+            let listed = TaskSet::from(0..self.n_missing.len() as u64);
+            waiting.extend_indices(among.intersection(&listed).indices().filter(misses));
         }
         waiting
     }
@@ -281,7 +283,8 @@ impl Counted {
         let (mut freed, mut blocked) = (TaskSet::new(), TaskSet::new());
         let mut new = ended.clone();
         new.remove_all(&self.ended);
-        for before in new.indices() {
+        let listed = self.successors.tasks();
+        for before in new.intersection(&listed).indices() {
             for after in self.successors.of(before) {
                 let Some(n) = n_missing.get_mut(after as usize) else { continue };
                 *n = n.saturating_sub(1);
@@ -292,7 +295,7 @@ impl Counted {
         }
         self.ended.insert_all(&new);
         let again = opened.intersection(&self.ended);
-        for before in again.indices() {
+        for before in again.intersection(&listed).indices() {
             for after in self.successors.of(before) {
                 let Some(n) = n_missing.get_mut(after as usize) else { continue };
                 *n += 1;

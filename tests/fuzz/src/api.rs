@@ -25,6 +25,7 @@ use scheduler::{
     pull::LeaveReason,
     time::Span,
 };
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
     runtime::Runtime,
@@ -53,6 +54,12 @@ pub const TARGET: Target = Target {
         "json ",
         "postcard ",
         "/api/v1/jobs",
+        "/api/v1/workflows",
+        "\"after\":",
+        "\"edges\":",
+        "{\"listed\":\"1;1+2;\"}",
+        "{\"groups\":2}",
+        "{\"spread\":2}",
         "/cancel",
         "/pause",
         "/resume",
@@ -111,13 +118,17 @@ struct Scene {
 }
 
 fn start() -> Check {
+    let scene = scene();
+    Box::new(move |bytes| scene.check(bytes))
+}
+
+fn scene() -> Scene {
     let folder = tempfile::tempdir().expect("a folder");
     let world = World::new();
     let mut store = Store::open(folder.path()).expect("a store");
     store.commit(&world.records).expect("it is kept");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    let scene = Scene { runtime, world, store, folder, tokens: Tokens::new(b"secret of a test") };
-    Box::new(move |bytes| scene.check(bytes))
+    Scene { runtime, world, store, folder, tokens: Tokens::new(b"secret of a test") }
 }
 
 impl Scene {
@@ -260,8 +271,10 @@ fn seeds() -> Vec<Vec<u8>> {
     }
     let submission = SubmitRequest { spec: world::spec(), submission_key: Some("k".into()) };
     let submission = serde_json::to_string(&submission).expect("JSON");
+    let workflow = workflow();
     for (target, body) in [
         ("user json /api/v1/jobs", submission.as_str()),
+        ("user json /api/v1/workflows", workflow.as_str()),
         ("user json /api/v1/jobs/1/cancel", r#"{"tasks":"0-9,12,20-29"}"#),
         ("user json /api/v1/jobs/1/pause", ""),
         ("operator json /api/v1/jobs/1/resume", "{}"),
@@ -307,9 +320,28 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
+/// Stages that wait for each other by a rule and by a list, and for a job that is there.
+fn workflow() -> String {
+    let job = serde_json::to_value(world::spec()).expect("JSON");
+    let stage = |name: &str, after: Value| json!({ "name": name, "job": job, "after": after });
+    let first = stage("first", json!([{ "on": { "stage": 0 }, "edges": { "listed": ";1;1" } }]));
+    let second = json!([{ "on": { "stage": 0 }, "edges": "same" }, { "on": { "job": 1 }, "edges": "all" }]);
+    let stages = [first, stage("second", second)];
+    json!({ "workflow": { "name": "flow", "stages": stages }, "submission_key": "w" }).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
+
+    #[test]
+    fn the_workflow_is_one_that_is_kept() {
+        let scene = super::scene();
+        let request = format!("POST user json /api/v1/workflows\n{}", super::workflow());
+        let request = scene.request(request.as_bytes()).expect("a request");
+        let (status, body) = scene.runtime.block_on(scene.answer(request));
+        assert_eq!(status, 201, "{}", String::from_utf8_lossy(&body));
+    }
 
     #[test]
     fn every_route_is_begun_with() {
