@@ -10,6 +10,7 @@ mod driver;
 mod farewell;
 pub mod handle;
 mod numbers;
+pub mod objects;
 mod perform;
 pub mod place;
 mod platforms;

@@ -18,6 +18,7 @@ use crate::{
     input::JobInput,
     progress::{Progress, Verbosity},
     show::{self, Screen, format::counted, job::end_line, preview},
+    staging::{self, Sources},
     view::ViewArgs,
 };
 
@@ -62,11 +63,12 @@ pub struct SubmitArgs {
 /// # Errors
 /// Everything that is wrong with the job, or no manager.
 pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
-    let spec = args.input.resolve_for_others()?;
+    let mut spec = args.input.resolve_for_others()?;
     if args.dry_run {
         return dry_run(&spec, args.view.json);
     }
     let (client, place) = access::find_live(&args.view.place).await?;
+    Sources::read(&mut spec)?.bring(&client).await?;
     let request = SubmitRequest { spec, submission_key: Some(random_key()?) };
     let submitted = submit(&client, &request).await?;
     if args.view.json && !args.wait && !args.progress {
@@ -93,6 +95,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     let (job, ()) = tokio::join!(follow(&client, submitted.job, &mut progress), warned);
     progress.finish(&place.flags());
     let job = job?;
+    staging::fetch_home(&client, job.id, &request.spec, args.view.quiet || args.view.json).await?;
     if args.view.json {
         show::print(&show::json(&job)?)?;
     } else if !args.view.quiet {

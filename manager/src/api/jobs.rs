@@ -16,7 +16,7 @@ use protocol::{
 use scheduler::{
     engine::interface::{Answer, Caller, Event, JobChange, JobRequest, Query},
     ids::JobId,
-    pull::TaskNeeds,
+    pull::{Staging, TaskNeeds},
     ranges::TaskSet,
     resources::Resources,
     time::Span,
@@ -26,7 +26,9 @@ use super::{
     Context, Shared, blocking,
     error::{ApiError, json},
     extract::{InBody, InPath, LargeBody, User},
+    objects::check_objects,
 };
+use crate::objects::Objects;
 
 /// Bytes of a submission key.
 const KEY_BYTES_MAX: usize = 200;
@@ -39,7 +41,8 @@ pub(super) async fn submit(
     user: User,
     LargeBody(body): LargeBody,
 ) -> Result<Response, ApiError> {
-    let job = blocking(move || read_submission(&body.bytes, user)).await?;
+    let objects = context.objects.clone();
+    let job = blocking(move || read_submission(&body.bytes, user, &objects)).await?;
     let n_tasks = job.n_tasks;
     let event = |request| Event::JobSubmitted { request, job: Box::new(job) };
     match context.state.handle.ask(event).await? {
@@ -164,17 +167,21 @@ async fn change(context: &Context, user: User, job: JobId, change: JobChange) ->
 }
 
 /// The job as the engine takes it, after all checks: no client is trusted.
-fn read_submission(body: &Bytes, user: User) -> Result<JobRequest, ApiError> {
+fn read_submission(body: &Bytes, user: User, objects: &Objects) -> Result<JobRequest, ApiError> {
     let SubmitRequest { spec, submission_key } = Format::Json.decode(body)?;
     if let Some(key) = submission_key.as_ref().filter(|key| key.len() > KEY_BYTES_MAX) {
         let found = key.len();
         let message = format!("found a submission_key of {found} bytes; at most {KEY_BYTES_MAX} are allowed");
         return Err(ApiError::bad_request(message));
     }
-    let problems = spec.validate();
+    let mut problems = spec.validate();
+    if problems.is_empty() {
+        problems = spec.validate_objects();
+    }
     if !problems.is_empty() {
         return Err(ApiError::bad_job(&problems));
     }
+    check_objects(objects, spec.objects())?;
     // Two users may well draw the same key.
     let submission_key = submission_key.map(|key| format!("{}\n{key}", user.name));
     let text = serde_json::to_string(&spec).map_err(|error| ApiError::broken(&error))?;
@@ -186,6 +193,7 @@ fn read_submission(body: &Bytes, user: User) -> Result<JobRequest, ApiError> {
 
 /// The part of a job that decisions use, and the whole as text.
 fn request_of(spec: JobSpec, user: String, text: Arc<str>) -> JobRequest {
+    let staging = Staging { inputs: !spec.inputs.is_empty(), outputs: !spec.outputs.is_empty() };
     JobRequest {
         user,
         // It was checked that there are such numbers.
@@ -201,6 +209,7 @@ fn request_of(spec: JobSpec, user: String, text: Arc<str>) -> JobRequest {
             },
             time_limit: spec.time_limit_ms.map(Span::from_millis),
             success_codes: spec.success_codes,
+            staging,
         },
         name: spec.name,
         application: spec.application,

@@ -26,6 +26,7 @@ impl PilotCore {
             report.failures = gathered.failures;
             report.returned = gathered.returned;
             report.outputs = gathered.outputs;
+            report.files = gathered.files;
             tasks.push((job, all));
             jobs.push(report);
         }
@@ -76,6 +77,13 @@ impl PilotCore {
         }
         for (job, ahead) in sets(self.ahead.keys()) {
             entry(&mut held, job).queued.insert_all(&ahead);
+        }
+        for (job, staged) in sets(self.staged.keys()) {
+            entry(&mut held, job).queued.insert_all(&staged);
+        }
+        // Their processes are over: nothing that happens to the pilot now is their doing.
+        for (job, delivering) in sets(self.delivering.keys()) {
+            entry(&mut held, job).unreported.insert_all(&delivering);
         }
         for (job, running) in sets(self.running.keys()) {
             entry(&mut held, job).running = running;

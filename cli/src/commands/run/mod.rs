@@ -34,6 +34,7 @@ use crate::{
         job::{end_line, summary},
         quote::quoted,
     },
+    staging::{self, Sources},
 };
 use company::Latecomers;
 use session::{End, Session};
@@ -110,12 +111,13 @@ pub struct RunArgs {
 /// A job that is wrong or needs more than there is, or a folder that cannot be used.
 pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
     let mut interrupts = Interrupts::listen()?;
-    let spec = args.input.resolve_here()?;
+    let mut spec = args.input.resolve_here()?;
     let capacity = capacity(&args)?;
     refuse_what_cannot_run(&spec, &capacity)?;
     refuse_company(&args.dir).await?;
     logging::start(None);
     let config = config(&args.dir, capacity.clone())?;
+    let sources = Sources::read(&mut spec)?;
     let request =
         SubmitRequest { submission_key: Some(key::submission_key(&spec, &config.folder, args.fresh)?), spec };
     // Until the pilot has something to do, an interruption has nothing to save.
@@ -128,24 +130,25 @@ pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
         _ = interrupts.next() => return Ok(Outcome::Interrupted),
     };
     let mut session = Session { client: &client, manager: &mut manager, interrupts: &mut interrupts };
-    let result = in_session(&args, &request, &capacity, &mut session).await;
+    let result = in_session(&args, (&request, &sources), &capacity, &mut session).await;
     Session::end(manager, &client, &mut interrupts).await;
     result
 }
 
 async fn in_session(
     args: &RunArgs,
-    request: &SubmitRequest,
+    (request, sources): (&SubmitRequest, &Sources),
     capacity: &Resources,
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
     let began = Instant::now();
     let (before, mut latecomers) = tokio::select! {
-        before = submit(args, request, session.client) => before?,
+        before = submit(args, (request, sources), session.client) => before?,
         _ = session.interrupts.next() => return Ok(Outcome::Interrupted),
     };
     let how_on = "the same command goes on, --fresh begins anew";
     let Some(job) = follow(args, session, &before, how_on).await? else { return Ok(Outcome::Interrupted) };
+    staging::fetch_home(session.client, job.id, &request.spec, args.quiet || args.json).await?;
     report(args, &before, &job, Span(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX)));
     let mut outcome = wait::outcome(&[job]);
     while let Some(late) = latecomers.next(session.client, capacity).await? {
@@ -270,10 +273,11 @@ fn config(folder: &Path, capacity: Resources) -> Result<Config, Failure> {
 /// else is there.
 async fn submit(
     args: &RunArgs,
-    request: &SubmitRequest,
+    (request, sources): (&SubmitRequest, &Sources),
     client: &Client,
 ) -> Result<(JobView, Latecomers), Failure> {
     company::pause_all(client).await?;
+    sources.bring(client).await?;
     let submitted = client.submit(request).await?;
     let place = (!args.quiet).then(|| place(args));
     let latecomers = company::tell_paused(client, submitted.job, place.as_deref()).await?;
