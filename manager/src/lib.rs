@@ -4,6 +4,7 @@ pub mod agent_file;
 pub mod api;
 mod attach;
 pub mod clock;
+mod collect;
 mod commit;
 pub mod config;
 mod driver;

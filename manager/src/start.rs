@@ -22,12 +22,14 @@ use crate::{
     api::{self, ApiState, ConnectionLimits},
     attach::{Attacher, Reload, make_join, surroundings},
     clock::Clock,
+    collect,
     commit::{self, Pending},
     config::Config,
     driver,
     farewell::Farewell,
     handle::{Ended, Handle},
     numbers::Numbers,
+    objects::Objects,
     perform::Performer,
     platforms::{self, Order},
     store::{Store, StoreError},
@@ -265,6 +267,11 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         reload,
         agent: agent_file.clone(),
     };
+    if !config.is_offline {
+        let objects = Objects::in_folder(&config.folder);
+        objects.clean();
+        tokio::spawn(collect::run(handle.clone(), state.reader.clone(), objects));
+    }
     let api = tokio::spawn(api::serve(listener, identity.map(|identity| identity.server), state));
     let access_path = if config.is_offline { None } else { Some(write_access(&config.folder, &access)?) };
     let farewell = if config.is_offline { None } else { farewell(&config, settings) };

@@ -6,7 +6,7 @@ use std::{fs::File, io::Read, time::Duration};
 use axum::{
     body::{Body, Bytes},
     extract::{Path, Request, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use http_body_util::BodyExt;
@@ -25,7 +25,10 @@ use super::{
     error::{ApiError, json},
     extract::{BODY_BYTES_PER_SECOND_MIN, InBody, InPath, InQuery, SMALL_BYTES_MAX, User, bearer},
 };
-use crate::{objects::Objects, tokens::Bearer};
+use crate::{
+    objects::{ObjectError, Objects},
+    tokens::Bearer,
+};
 
 /// Files on their way at a time, in and out: each takes a thread and a few pieces of memory.
 pub(super) const N_TRANSFERS_MAX: usize = 64;
@@ -94,6 +97,11 @@ pub(super) async fn get_by_pilot(
     request: Request,
 ) -> Result<Response, ApiError> {
     check_session(&context, &request)?;
+    if request.method() == Method::HEAD {
+        let objects = context.objects.clone();
+        let size = blocking(move || objects.size(&sha256).ok_or(ObjectError::None(sha256).into())).await?;
+        return Ok(([(header::CONTENT_LENGTH, size.to_string())], ()).into_response());
+    }
     give_out(&context, sha256).await
 }
 
@@ -249,9 +257,8 @@ fn read_piece(mut file: File) -> std::io::Result<(File, Bytes)> {
 }
 
 /// Refusals of the store of files.
-impl From<crate::objects::ObjectError> for ApiError {
-    fn from(error: crate::objects::ObjectError) -> ApiError {
-        use crate::objects::ObjectError;
+impl From<ObjectError> for ApiError {
+    fn from(error: ObjectError) -> ApiError {
         let (status, code) = match &error {
             ObjectError::DiskFull { .. } => (StatusCode::INSUFFICIENT_STORAGE, "disk-full"),
             ObjectError::Mismatch { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "wrong-contents"),

@@ -157,9 +157,10 @@ fn routes_of_files() -> Vec<Route> {
             "/objects/{sha256}",
             "Bring a file, before a job that names it: the body is its contents. It is durable when this is answered.",
             json::<Stored>(),
-            routing::put(objects::put).get(objects::get),
+            routing::put(objects::put),
         )
         .status("201"),
+        get("/objects/{sha256}", "A file by what it holds.", Answers::Bytes, objects::get),
         get("/jobs/{id}/files", "A page of files that the job's tasks have left.", json::<Files>(), objects::list)
             .query::<FilesQuery>(),
     ]
