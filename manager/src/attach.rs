@@ -288,7 +288,6 @@ pub(crate) fn make_join(
             capacity: Some(spec.capacity.clone()),
             walltime: spec.walltime,
             watch_pid: watch_pid.filter(|_| is_here),
-            ..JoinDocument::default()
         };
         serde_json::to_vec(&join).unwrap_or_default()
     })

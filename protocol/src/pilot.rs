@@ -44,12 +44,6 @@ pub struct JoinDocument {
     pub walltime: Option<Span>,
     /// The pilot stops at once when this process ends.
     pub watch_pid: Option<u32>,
-    /// Where files that tasks need are kept on the node, for all pilots of the user; else beside the pilot's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache_folder: Option<String>,
-    /// The most that they may take together, in bytes; else 10 GiB, or a tenth of what is free there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache_bytes: Option<u64>,
 }
 
 /// A pilot presents itself.

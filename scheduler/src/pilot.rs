@@ -450,59 +450,6 @@ impl PilotCore {
         }
     }
 
-    fn task_ended(
-        &mut self,
-        now: Time,
-        (task, ending, usage): (TaskId, Ending, Usage),
-        output: Option<TaskOutput>,
-        actions: &mut Vec<PilotAction>,
-    ) {
-        let killed_for = match self.running.remove(&task) {
-            Some(running) => self.next_begins(now, task.job, running),
-            None if self.ends_unbegun(task, &ending) => None,
-            None => return,
-        };
-        self.note_wall(task.job, usage.wall_us);
-        let is_success = |code: &i32| match self.jobs.get(&task.job) {
-            Some(queue) => queue.needs.success_codes.contains(code),
-            None => *code == 0,
-        };
-        let leaves_files = self.jobs.get(&task.job).is_some_and(|queue| queue.needs.staging.outputs);
-        if let Ending::Exited(code) = ending
-            && leaves_files
-            && is_success(&code)
-        {
-            self.delivering.insert(task, Delivering { code, usage, output });
-            actions.push(PilotAction::Deliver { task });
-            return;
-        }
-        let gathered = self.gathered.entry(task.job).or_default();
-        let kind = match ending {
-            Ending::Exited(code) if is_success(&code) => {
-                gathered.attempts.push((task.index, code, usage));
-                None
-            }
-            Ending::Exited(code) => Some(FailureKind::Exit { code }),
-            Ending::Failed(kind) => Some(kind),
-            Ending::Killed if killed_for.is_none() => {
-                gathered.returned.insert(task.index);
-                return;
-            }
-            Ending::Killed => killed_for,
-        };
-        gathered.failures.extend(kind.map(|kind| Failure { index: task.index, kind, usage }));
-        self.n_gathered += 1;
-        self.gather_output(task.job, output);
-    }
-
-    fn gather_output(&mut self, job: JobId, output: Option<TaskOutput>) {
-        let gathered = self.gathered.entry(job).or_default();
-        if let Some(output) = output.filter(|output| output.stdout.len() + output.stderr.len() > 0) {
-            self.output_bytes += output.stdout.len() + output.stderr.len();
-            gathered.outputs.push(output);
-        }
-    }
-
     /// Near the end of the walltime: nothing new begins, what runs is killed, and that is not its fault.
     fn end_by_walltime(&mut self, now: Time, actions: &mut Vec<PilotAction>) {
         let is_near = self.last_moment().is_some_and(|last| now >= last);
@@ -535,12 +482,8 @@ impl PilotCore {
                 continue;
             }
             let is_staged = queue.needs.staging.inputs;
-            let is_any = if is_staged {
-                self.staged.range(all_of(job)).any(|(_, s)| s.is_here)
-            } else {
-                !queue.queued.is_empty()
-            };
-            if !is_any {
+            let is_any = !queue.queued.is_empty() && !is_staged;
+            if !is_any && !(is_staged && staging::is_any_here(&self.staged, job)) {
                 continue;
             }
             let needs = queue.needs.resources.clone();

@@ -5,20 +5,43 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::pilot::JoinDocument;
+use protocol::{pilot::JoinDocument, units::parse_bytes};
 use scheduler::{ids::TaskId, pilot::PilotEvent, results::FailureKind};
 
 use super::{Driver, News};
 use crate::staging::{Moved, Stager, StagerSettings, cache::CachePlace};
 
-/// Where the cache is if nobody says: beside the folders of the platform's pilots, one for each node.
-pub(super) fn cache_place(join: &JoinDocument, place: &str) -> CachePlace {
+/// Names the folder of the cache, for all pilots of a user on the node.
+const FOLDER_VARIABLE: &str = "PILOTFISH_CACHE";
+/// Names its bound, like 50GiB.
+const SIZE_VARIABLE: &str = "PILOTFISH_CACHE_SIZE";
+
+/// The cache: what the environment says, which a platform's `setup` may set; else beside the folders of the
+/// platform's pilots, one for each node.
+pub(super) fn cache_place(
+    join: &JoinDocument,
+    place: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> CachePlace {
     let own = Path::new(&join.folder);
     let is_of_tag = own.file_name().is_some_and(|name| name == join.tag.as_str());
     let around = own.parent().filter(|_| is_of_tag).unwrap_or(own);
     let beside = || around.join(format!("cache-{place}"));
-    let folder = join.cache_folder.as_ref().map_or_else(beside, PathBuf::from);
-    CachePlace { folder, bytes_max: join.cache_bytes }
+    let said = variable(FOLDER_VARIABLE).map(PathBuf::from);
+    let said = said.filter(|folder| {
+        if !folder.is_absolute() {
+            tracing::warn!(?folder, "{FOLDER_VARIABLE} is no absolute path: the cache is beside the pilot");
+        }
+        folder.is_absolute()
+    });
+    let bytes_max = variable(SIZE_VARIABLE).and_then(|text| {
+        let parsed = parse_bytes(&text);
+        if let Err(error) = &parsed {
+            tracing::warn!(text, %error, "{SIZE_VARIABLE} is no size: the cache has its own bound");
+        }
+        parsed.ok()
+    });
+    CachePlace { folder: said.unwrap_or_else(beside), bytes_max }
 }
 
 /// Tasks whose files are on their way or in their folders.
@@ -195,5 +218,36 @@ impl Driver {
         }
         // The slot that waited for it, or the manager for the result.
         self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use protocol::pilot::JoinDocument;
+
+    use super::cache_place;
+
+    #[test]
+    fn the_cache_is_where_the_environment_says_or_beside_the_pilots_of_its_platform() {
+        let join = |folder: &str| JoinDocument {
+            folder: folder.into(),
+            tag: "pf1-2".into(),
+            ..JoinDocument::default()
+        };
+        let place = |folder: &str, said: &[(&str, &str)]| {
+            let variable =
+                |name: &str| said.iter().find(|(other, _)| *other == name).map(|(_, v)| (*v).to_owned());
+            cache_place(&join(folder), "node7", &variable)
+        };
+        assert_eq!(place("/w/pilots/pf1-2", &[]).folder, Path::new("/w/pilots/cache-node7"));
+        assert_eq!(place("/w/mine", &[]).folder, Path::new("/w/mine/cache-node7"));
+        let said = [("PILOTFISH_CACHE", "/local/ada"), ("PILOTFISH_CACHE_SIZE", "2GiB")];
+        let found = place("/w/mine", &said);
+        assert_eq!((found.folder.as_path(), found.bytes_max), (Path::new("/local/ada"), Some(2 << 30)));
+        let said = [("PILOTFISH_CACHE", "local"), ("PILOTFISH_CACHE_SIZE", "much")];
+        let found = place("/w/mine", &said);
+        assert_eq!((found.folder.as_path(), found.bytes_max), (Path::new("/w/mine/cache-node7"), None));
     }
 }

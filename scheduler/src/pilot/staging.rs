@@ -40,6 +40,11 @@ pub(super) fn of_job(staged: &BTreeMap<TaskId, Staged>, job: JobId) -> TaskSet {
     sets(tasks).remove(&job).unwrap_or_default()
 }
 
+/// Whether the files of any of them are here.
+pub(super) fn is_any_here(staged: &BTreeMap<TaskId, Staged>, job: JobId) -> bool {
+    staged.range(all_of(job)).any(|(_, staged)| staged.is_here)
+}
+
 impl PilotCore {
     /// Has files brought for the tasks that begin next.
     pub(super) fn stage_next(&mut self, actions: &mut Vec<PilotAction>) {
