@@ -396,3 +396,33 @@ fn a_full_disk_of_the_manager_is_told_to_who_submits_and_keeps_nothing_half() {
     sandbox.ok(&["stop", "--dir", &place]);
     manager.wait();
 }
+
+#[test]
+fn a_full_disk_of_a_node_loses_what_nobody_uses_and_then_fails_as_the_nodes_fault() {
+    let sandbox = Sandbox::new();
+    let Some(_disk) = Disk::mount(&sandbox, "small", "size=8m") else { return };
+    for (name, n_bytes) in [("a", 5 << 20), ("b", 5 << 20), ("c", 20 << 20)] {
+        write_bytes(
+            &sandbox,
+            &format!("{name}.bin"),
+            &noise(n_bytes, n_bytes as u64 + u64::from(name == "a")),
+        );
+        let text = format!(
+            "command: 'wc -c < {name}.bin > n'\ninputs: [{name}.bin]\noutputs: [{{from: n, to: \"n/{name}\"}}]\n"
+        );
+        sandbox.write(&format!("{name}.yaml"), &text);
+    }
+    let mut command = sandbox.command(&["serve", "--cores", "1"]);
+    command.env("PILOTFISH_CACHE", sandbox.path().join("small/cache")).env("PILOTFISH_CACHE_SIZE", "1GiB");
+    let manager = sandbox.serve(command);
+    for name in ["a", "b"] {
+        sandbox.ok(&["submit", "--wait", &format!("{name}.yaml")]);
+        assert_eq!(sandbox.read(&format!("n/{name}")), format!("{}\n", 5 << 20));
+    }
+    let output = sandbox.run(&["submit", "--wait", "c.yaml"]);
+    assert_eq!(output.status.code(), Some(1));
+    let failed = sandbox.ok(&["tasks", "3", "--failed"]);
+    assert!(failed.contains("the node could not run it: c.bin: No space left on device"), "{failed}");
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}

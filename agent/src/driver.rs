@@ -158,12 +158,7 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         pid = watched(join.watch_pid) => return Err(DriverError::Abandoned { pid }),
         () = until(walltime_end) => return Err(DriverError::NotRegistered { url: join.url.clone() }),
     };
-    let limits = PilotLimits {
-        capacity: arrival.capacity.clone(),
-        walltime_end: walltime_end.map(|end| time_of(started, end)),
-        walltime_margin: Span(u64::try_from(margin.as_micros()).unwrap_or(u64::MAX)),
-        poll_wait: answer.poll_wait,
-    };
+    let limits = limits(&arrival, (started, walltime_end), margin, answer.poll_wait);
     let pilot = answer.registered.pilot;
     let cache = files::cache_place(&join, &place, &|name| std::env::var(name).ok());
     tracing::info!(%pilot, tag = %join.tag, capacity = %arrival.capacity, "registered");
@@ -202,6 +197,20 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
     };
     driver.registered(&answer);
     driver.run(&mut exits, &mut news, &mut signals).await
+}
+
+fn limits(
+    arrival: &Arrival,
+    (started, walltime_end): (Instant, Option<Instant>),
+    margin: Duration,
+    poll_wait: Span,
+) -> PilotLimits {
+    PilotLimits {
+        capacity: arrival.capacity.clone(),
+        walltime_end: walltime_end.map(|end| time_of(started, end)),
+        walltime_margin: Span(u64::try_from(margin.as_micros()).unwrap_or(u64::MAX)),
+        poll_wait,
+    }
 }
 
 impl Driver {
@@ -319,7 +328,8 @@ impl Driver {
 
     /// Whoever sent a signal does not wait for a manager that is away.
     fn limit_farewell(&mut self) {
-        if self.is_told_to_end && self.core.is_about_to_leave() {
+        let waits_for_manager = self.core.is_only_delivering() && self.away_since.is_some();
+        if self.is_told_to_end && (self.core.is_about_to_leave() || waits_for_manager) {
             self.is_told_to_end = false;
             self.end_soon();
         }

@@ -267,11 +267,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         reload,
         agent: agent_file.clone(),
     };
-    if !config.is_offline {
-        let objects = Objects::in_folder(&config.folder);
-        objects.clean();
-        tokio::spawn(collect::run(handle.clone(), state.reader.clone(), objects));
-    }
+    keep_files(&config, &state);
     let api = tokio::spawn(api::serve(listener, identity.map(|identity| identity.server), state));
     let access_path = if config.is_offline { None } else { Some(write_access(&config.folder, &access)?) };
     let farewell = if config.is_offline { None } else { farewell(&config, settings) };
@@ -296,6 +292,15 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         manager.attacher.attach(spec, site).await?;
     }
     Ok(manager)
+}
+
+/// Clears up among the files that tasks need and leave, now and then.
+fn keep_files(config: &Config, state: &ApiState) {
+    if !config.is_offline {
+        let objects = Objects::in_folder(&config.folder);
+        objects.clean();
+        tokio::spawn(collect::run(state.handle.clone(), state.reader.clone(), objects));
+    }
 }
 
 fn start_threads<Driving: Future<Output = ()>>(

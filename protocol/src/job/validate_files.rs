@@ -49,6 +49,9 @@ impl Check {
 
     /// What the templates of files say for the job's tasks.
     pub(super) fn file_templates(&mut self, job: &JobSpec, templates: &Templates) {
+        if job.inputs.is_empty() && job.outputs.is_empty() {
+            return;
+        }
         let before = self.problems.len();
         self.input_sources(job, templates);
         self.output_targets(job, templates);

@@ -46,6 +46,12 @@ pub(super) fn is_any_here(staged: &BTreeMap<TaskId, Staged>, job: JobId) -> bool
 }
 
 impl PilotCore {
+    /// Whether nothing runs, nothing will, and files are still on their way to where they go.
+    pub fn is_only_delivering(&self) -> bool {
+        let is_idle = self.running.is_empty() && self.ahead.is_empty();
+        self.leaving.is_some() && is_idle && !self.delivering.is_empty()
+    }
+
     /// Has files brought for the tasks that begin next.
     pub(super) fn stage_next(&mut self, actions: &mut Vec<PilotAction>) {
         if self.n_jobs_with_inputs == 0 || self.leaving.is_some() {

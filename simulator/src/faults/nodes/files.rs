@@ -116,7 +116,8 @@ impl World<'_> {
         let Some((_, Some(execution))) = process.files.moving.remove(&task) else { return };
         let end = match held.walltime_end.is_some_and(|end| now + MARGIN >= end) {
             true => End::Failure(FailureKind::Walltime),
-            false => End::Killed,
+            // Its process had ended by itself: it is not with its pilot that it dies, if that one does.
+            false => End::Failure(FailureKind::Preempted),
         };
         if let Some(auditor) = &mut self.auditor {
             auditor.ended(task, execution, end, now);
