@@ -267,8 +267,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         reload,
         agent: agent_file.clone(),
     };
-    keep_files(&config, &state);
-    let api = tokio::spawn(api::serve(listener, identity.map(|identity| identity.server), state));
+    let api = serve(&config, (listener, identity), state);
     let access_path = if config.is_offline { None } else { Some(write_access(&config.folder, &access)?) };
     let farewell = if config.is_offline { None } else { farewell(&config, settings) };
     let join = make_join(&config, &tokens, &access, address);
@@ -294,13 +293,18 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     Ok(manager)
 }
 
-/// Clears up among the files that tasks need and leave, now and then.
-fn keep_files(config: &Config, state: &ApiState) {
+/// Answers from now on, and clears up among the files that tasks need and leave, now and then.
+fn serve(
+    config: &Config,
+    (listener, identity): (tokio::net::TcpListener, Option<Identity>),
+    state: ApiState,
+) -> tokio::task::JoinHandle<()> {
     if !config.is_offline {
         let objects = Objects::in_folder(&config.folder);
         objects.clean();
         tokio::spawn(collect::run(state.handle.clone(), state.reader.clone(), objects));
     }
+    tokio::spawn(api::serve(listener, identity.map(|identity| identity.server), state))
 }
 
 fn start_threads<Driving: Future<Output = ()>>(

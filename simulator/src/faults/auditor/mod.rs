@@ -453,7 +453,10 @@ impl Auditor {
             };
             let executions = self.executions.get(&task).into_iter().flatten();
             let before = executions.rev().find(|e| e.place == place && e.given <= last);
-            let was_killed = before.is_some_and(|e| matches!(e.end, Some((at, End::Killed)) if at <= last));
+            // What its living pilot has killed, as it was told to, goes back by that pilot.
+            let died = self.died.get(&place).copied();
+            let was_killed = before
+                .is_some_and(|e| matches!(e.end, Some((at, End::Killed)) if at <= last && died == Some(at)));
             ensure!(!was_killed, "task {task} died with pilot {pilot}, and is not blamed for it any more");
         }
         Ok(())
