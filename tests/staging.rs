@@ -108,8 +108,8 @@ fn what_all_tasks_share_moves_once_a_node_and_what_they_leave_comes_home_once() 
     sandbox.ok(&["stop"]);
     manager.wait();
     until("nothing is left running", || sandbox.processes().is_empty());
-    assert_eq!(files_with(&sandbox, "/scratch-"), [PathBuf::new(); 0]);
-    assert_eq!(files_with(&sandbox, "/users/"), [PathBuf::new(); 0]);
+    assert_eq!(files_with(&sandbox, "/scratch-"), Vec::<PathBuf>::new());
+    assert_eq!(files_with(&sandbox, "/users/"), Vec::<PathBuf>::new());
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn kill_9_of_agents_and_manager_in_transfers_loses_nothing_and_brings_nothing_to
     manager.signal(Signal::SIGKILL);
     manager.wait();
     manager = serve(&sandbox);
-    assert_eq!(files_with(&sandbox, "/files/incoming/"), [PathBuf::new(); 0], "what was torn is gone");
+    assert_eq!(files_with(&sandbox, "/files/incoming/"), Vec::<PathBuf>::new(), "what was torn is gone");
     // It tried again by itself, or it said that the manager was away.
     if upload.wait() != Some(0) {
         sandbox.ok(&["submit", "job.yaml"]);

@@ -314,10 +314,10 @@ impl Mover {
         // It is never closed.
         let _place = self.places.acquire().await;
         let part = match (input.source, input.sha256) {
-            (Source::Url, _) => self.ways.from_address(&input.from, &self.cache).await?,
+            (Source::Url, _) => self.ways.object_at(&input.from, &self.cache).await?,
             (_, Some(sha256)) => {
                 let (session, n_expected) = (self.session(), input.bytes.unwrap_or(0));
-                self.ways.from_manager(&session, &sha256, &self.cache, n_expected).await?
+                self.ways.object_of_manager(&session, &sha256, &self.cache, n_expected).await?
             }
             (_, None) => return Err(Trouble::Lasting("the job does not say what it holds".to_owned())),
         };

@@ -251,7 +251,7 @@ fn make_folder(path: &Path) -> Result<(), ObjectError> {
 fn free_bytes(path: &Path) -> u64 {
     nix::sys::statvfs::statvfs(path).map_or(u64::MAX, |facts| {
         let (blocks, bytes) = (facts.blocks_available(), facts.fragment_size());
-        u64::from(blocks).saturating_mul(u64::from(bytes))
+        blocks.saturating_mul(bytes)
     })
 }
 

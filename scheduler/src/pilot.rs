@@ -482,8 +482,9 @@ impl PilotCore {
                 continue;
             }
             let is_staged = queue.needs.staging.inputs;
-            let is_any = !queue.queued.is_empty() && !is_staged;
-            if !is_any && !(is_staged && staging::is_any_here(&self.staged, job)) {
+            let is_none =
+                if is_staged { !staging::is_any_here(&self.staged, job) } else { queue.queued.is_empty() };
+            if is_none {
                 continue;
             }
             let needs = queue.needs.resources.clone();

@@ -72,7 +72,7 @@ impl Ways {
     ///
     /// # Errors
     /// See [`Trouble`].
-    pub async fn from_manager(
+    pub async fn object_of_manager(
         &self,
         session: &str,
         sha256: &Digest,
@@ -89,7 +89,7 @@ impl Ways {
     ///
     /// # Errors
     /// See [`Trouble`].
-    pub async fn from_address(&self, url: &str, cache: &Cache) -> Result<Part, Trouble> {
+    pub async fn object_at(&self, url: &str, cache: &Cache) -> Result<Part, Trouble> {
         let world = self.world.as_ref().map_err(|what| Trouble::Lasting(what.clone()))?;
         let response = world.get(url).send().await.map_err(|error| match error.is_builder() {
             true => Trouble::Lasting(cause(&error)),

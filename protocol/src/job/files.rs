@@ -246,7 +246,7 @@ impl FileTemplates {
         self.inputs.get(input).map(|input| &input.keying)
     }
 
-    pub(super) fn from_of(&self, input: usize) -> Option<&Template> {
+    pub(super) fn path_of(&self, input: usize) -> Option<&Template> {
         self.inputs.get(input).map(|input| &input.from)
     }
 

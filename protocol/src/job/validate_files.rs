@@ -78,7 +78,7 @@ impl Check {
             if source == Source::Home {
                 n_objects = n_objects
                     .saturating_add(templates.files.keying(n).map_or(0, |keying| keying.n_places(job)));
-                if templates.files.from_of(n).is_some_and(names_job) {
+                if templates.files.path_of(n).is_some_and(names_job) {
                     let expected = "files are read before the job has a number: leave {job} out";
                     self.add(format!("{path}.from"), "{job} in a path of the submitter's", expected);
                 }
@@ -87,7 +87,7 @@ impl Check {
                     self.add(format!("{path}.sha256"), "a digest of a file of the submitter's", expected);
                 }
             }
-            let is_one = templates.files.from_of(n).is_some_and(Template::is_same_for_all_tasks);
+            let is_one = templates.files.path_of(n).is_some_and(Template::is_same_for_all_tasks);
             if source == Source::Url && input.sha256.is_some() && !is_one && job.sweep.n_tasks() > 1 {
                 let expected = "one digest is of one file: take the parameter out of `from`, or leave it out";
                 self.add(format!("{path}.sha256"), "one digest for several files", expected);

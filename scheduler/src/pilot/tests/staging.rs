@@ -265,9 +265,11 @@ impl Shell {
         }
         let mut event = self.on_the_way.remove(luck % self.on_the_way.len());
         match &mut event {
-            PilotEvent::Staged { result, .. } if luck % 7 == 0 => *result = Err(transfer_failed()),
+            PilotEvent::Staged { result, .. } if luck.is_multiple_of(7) => *result = Err(transfer_failed()),
             PilotEvent::Staged { task, .. } => _ = self.brought.insert(task.index),
-            PilotEvent::Delivered { result, .. } if luck % 5 == 0 => *result = Err(transfer_failed()),
+            PilotEvent::Delivered { result, .. } if luck.is_multiple_of(5) => {
+                *result = Err(transfer_failed())
+            }
             PilotEvent::Ended { task, .. } if !self.running.remove(task.index) => return,
             _ => {}
         }
@@ -278,7 +280,7 @@ impl Shell {
         let nth = luck as u64 % self.running.len().max(1);
         let index = self.running.indices().nth(nth as usize);
         if let Some(index) = index.filter(|index| self.running.remove(*index)) {
-            self.hears(ended(index, Ending::Exited(i32::from(luck % 4 == 0))));
+            self.hears(ended(index, Ending::Exited(i32::from(luck.is_multiple_of(4)))));
         }
     }
 
@@ -308,7 +310,7 @@ proptest! {
                     let from = luck as u64 % 10;
                     shell.is_told(PilotCommand::Kill { job: JobId(1), tasks: TaskSet::from(from..from + 1) });
                 }
-                _ if luck % 8 == 0 => shell.hears(PilotEvent::StopAsked),
+                _ if luck.is_multiple_of(8) => shell.hears(PilotEvent::StopAsked),
                 _ => shell.is_told(PilotCommand::Offer { cores: luck as u32 % 3 + 1 }),
             }
         }
