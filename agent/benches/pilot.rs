@@ -97,8 +97,12 @@ impl Manager {
             return PullAnswer { epoch: 1, acknowledged: report.seq, ..PullAnswer::default() };
         }
         if pull.part_seen == 0 {
-            let needs =
-                TaskNeeds { resources: Resources::cores(1), time_limit: None, success_codes: vec![0] };
+            let needs = TaskNeeds {
+                resources: Resources::cores(1),
+                time_limit: None,
+                success_codes: vec![0],
+                ..TaskNeeds::default()
+            };
             let spec = serde_json::to_string(&self.spec).expect("JSON");
             part.templates.push(Template { job: JobId(1), needs, spec });
             part.bundles.push(Bundle { job: JobId(1), tasks: TaskSet::from(0..self.n_tasks), tried: vec![] });

@@ -307,7 +307,8 @@ pub fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-fn is_loopback(url: &str) -> bool {
+/// Whether an address is this host's own.
+pub fn is_loopback(url: &str) -> bool {
     let host = url.split_once("://").map_or(url, |(_, rest)| rest);
     ["127.", "localhost", "[::1]"].iter().any(|name| host.starts_with(name))
 }

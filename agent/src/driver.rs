@@ -5,6 +5,7 @@
 
 mod error;
 mod exchange;
+mod files;
 mod suspects;
 
 use std::{
@@ -26,7 +27,7 @@ use scheduler::{
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub use self::error::DriverError;
-use self::suspects::Suspects;
+use self::{files::Files, suspects::Suspects};
 use crate::{
     arrival::{self, Arrival},
     client::{Client, ClientError},
@@ -37,6 +38,7 @@ use crate::{
     slots::{Place, Slots},
     spawn::{Exit, Outcome, Spawner},
     spool::Spool,
+    staging::Moved,
     tasks::{Attempt, LearnedJob, Surroundings, Work},
     watch,
 };
@@ -64,6 +66,7 @@ enum News {
     RetryDue { lane: Lane },
     Registered(Box<RegisterAnswer>),
     NotRegistered(ClientError),
+    Moved(Moved),
 }
 
 /// A task that has begun.
@@ -72,6 +75,8 @@ struct Running {
     /// Its own, or that of the task that it waits for.
     place: Arc<Place>,
     scratch: Option<PathBuf>,
+    /// Under which its files were brought.
+    files: Option<u64>,
     resources_bytes: u64,
     time_limit: Option<Span>,
     /// When it was begun, if its slot was free then.
@@ -96,6 +101,8 @@ struct Driver {
     tokens: HashMap<TaskId, u64>,
     next_token: u64,
     spool: Spool,
+    /// Before the folders that it writes to: what is dropped first writes no more.
+    files: Files,
     scratch: Scratch,
     news: UnboundedSender<News>,
     n_failed: [u32; 2],
@@ -151,13 +158,9 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         pid = watched(join.watch_pid) => return Err(DriverError::Abandoned { pid }),
         () = until(walltime_end) => return Err(DriverError::NotRegistered { url: join.url.clone() }),
     };
-    let limits = PilotLimits {
-        capacity: arrival.capacity.clone(),
-        walltime_end: walltime_end.map(|end| time_of(started, end)),
-        walltime_margin: Span(u64::try_from(margin.as_micros()).unwrap_or(u64::MAX)),
-        poll_wait: answer.poll_wait,
-    };
+    let limits = limits(&arrival, (started, walltime_end), margin, answer.poll_wait);
     let pilot = answer.registered.pilot;
+    let cache = files::cache_place(&join, &place, &|name| std::env::var(name).ok());
     tracing::info!(%pilot, tag = %join.tag, capacity = %arrival.capacity, "registered");
     let mut driver = Driver {
         started,
@@ -177,6 +180,7 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         next_token: 1,
         spool,
         scratch,
+        files: Files::new(cache),
         news: news_in,
         n_failed: [0; 2],
         away_since: None,
@@ -193,6 +197,20 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
     };
     driver.registered(&answer);
     driver.run(&mut exits, &mut news, &mut signals).await
+}
+
+fn limits(
+    arrival: &Arrival,
+    (started, walltime_end): (Instant, Option<Instant>),
+    margin: Duration,
+    poll_wait: Span,
+) -> PilotLimits {
+    PilotLimits {
+        capacity: arrival.capacity.clone(),
+        walltime_end: walltime_end.map(|end| time_of(started, end)),
+        walltime_margin: Span(u64::try_from(margin.as_micros()).unwrap_or(u64::MAX)),
+        poll_wait,
+    }
 }
 
 impl Driver {
@@ -310,7 +328,8 @@ impl Driver {
 
     /// Whoever sent a signal does not wait for a manager that is away.
     fn limit_farewell(&mut self) {
-        if self.is_told_to_end && self.core.is_about_to_leave() {
+        let waits_for_manager = self.core.is_only_delivering() && self.away_since.is_some();
+        if self.is_told_to_end && (self.core.is_about_to_leave() || waits_for_manager) {
             self.is_told_to_end = false;
             self.end_soon();
         }
@@ -356,6 +375,9 @@ impl Driver {
                     self.spawner.kill(*token, self.surroundings.grace);
                 }
             }
+            PilotAction::Stage { task } => return self.stage(task),
+            PilotAction::Unstage { task } => self.unstage(task),
+            PilotAction::Deliver { task } => return self.deliver(task),
             PilotAction::Keep(report) => self.spool.keep(report, self.away_since.is_some()),
             PilotAction::Drop { acknowledged } => self.spool.acknowledge(acknowledged),
             PilotAction::Pull { lane, pull, report } => self.pull(lane, *pull, report),
@@ -386,9 +408,13 @@ impl Driver {
                 None => return Some(killed(task)),
             },
         };
-        let begun = match job.begin(Attempt { index: task.index, number, token }, &place, &self.scratch) {
+        let staged = self.files.take_staged(task);
+        let (files, folder) = staged.map_or((None, None), |(files, folder)| (Some(files), Some(folder)));
+        let attempt = Attempt { index: task.index, number, token };
+        let begun = match job.begin(attempt, &place, &self.scratch, folder.clone()) {
             Ok(begun) => begun,
             Err(kind) => {
+                self.clean(folder, files);
                 self.leave(place);
                 return failed(kind);
             }
@@ -397,6 +423,7 @@ impl Driver {
             task,
             place,
             scratch: begun.scratch,
+            files,
             resources_bytes: job.resources().memory_bytes,
             time_limit: job.time_limit(),
             begun_at: after.is_none().then_some(begun_at),
@@ -443,9 +470,7 @@ impl Driver {
         self.tokens.remove(&running.task);
         self.note_effort(&running, &exit);
         self.leave(running.place);
-        if let Some(folder) = running.scratch {
-            self.scratch.remove(folder);
-        }
+        self.files.left(running.task, running.scratch, running.files);
         let usage = Usage {
             started_us: time_of(self.started, exit.started).0,
             wall_us: exit.wall_us,
@@ -471,6 +496,7 @@ impl Driver {
             false => ending(exit.outcome, running.time_limit, running.resources_bytes),
         };
         self.handle(PilotEvent::Ended { task, ending, usage, output: Some(output) });
+        self.clean_left(task);
         if self.core.n_running() < n_running {
             // A slot is idle: the manager must know at once.
             self.release();

@@ -21,6 +21,7 @@ mod signals;
 pub mod slots;
 pub mod spawn;
 pub mod spool;
+pub mod staging;
 pub mod tasks;
 #[cfg(test)]
 mod testing;

@@ -35,6 +35,14 @@ pub fn lock(file: &File) -> bool {
     result == 0 || io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock
 }
 
+/// Takes a file as [`lock`] does and waits for whoever has it, which must be for moments only.
+pub fn lock_patiently(file: &File) {
+    // SAFETY: no memory is passed. Where locks do not work there is nothing to wait for.
+    while unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } != 0
+        && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+    {}
+}
+
 #[cfg(test)]
 pub(crate) mod testing {
     use std::{fs, os::unix::fs::PermissionsExt, path::Path};

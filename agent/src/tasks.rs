@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use protocol::job::{Compiled, JobSpec, Keep, Sink, TaskCommand, WorkDir};
+use protocol::job::{
+    Compiled, JobSpec, Keep, Problem, Sink, TaskCommand, TaskInput, TaskOutputFile, WorkDir,
+};
 use scheduler::{
     ids::{JobId, PilotId},
     pull::Template,
@@ -133,7 +135,28 @@ impl LearnedJob {
         self.time_limit
     }
 
-    /// Prepares a task.
+    /// The files that a task needs.
+    ///
+    /// # Errors
+    /// The template means nothing here, or names a file outside of the task's folder.
+    pub fn inputs(&self, index: u64) -> Result<Vec<TaskInput>, FailureKind> {
+        self.files(|compiled| compiled.inputs(self.job.0, index))
+    }
+
+    /// The files that a task leaves.
+    ///
+    /// # Errors
+    /// As for [`LearnedJob::inputs`].
+    pub fn outputs(&self, index: u64) -> Result<Vec<TaskOutputFile>, FailureKind> {
+        self.files(|compiled| compiled.outputs(self.job.0, index))
+    }
+
+    fn files<T>(&self, of: impl Fn(&Compiled) -> Result<T, Problem>) -> Result<T, FailureKind> {
+        let compiled = self.compiled.as_ref().map_err(|what| FailureKind::Start { what: what.clone() })?;
+        of(compiled).map_err(|problem| FailureKind::Start { what: problem.to_string() })
+    }
+
+    /// Prepares a task. `prepared`: the folder that its files are in, if any were brought.
     ///
     /// # Errors
     /// The template means nothing here, or no scratch folder can be made.
@@ -142,6 +165,7 @@ impl LearnedJob {
         attempt: Attempt,
         place: &Place,
         scratch: &Scratch,
+        prepared: Option<PathBuf>,
     ) -> Result<Begun, FailureKind> {
         let Attempt { index, number, token } = attempt;
         let compiled = self.compiled.as_ref().map_err(|what| FailureKind::Start { what: what.clone() })?;
@@ -150,7 +174,10 @@ impl LearnedJob {
             let work = self.ask(index, token, place, scratch, command)?;
             return Ok(Begun { work, scratch: None });
         }
-        let folder = folder(&command.workdir, &format!("{}.{index}.{token}", self.job), scratch)?;
+        let folder = match prepared {
+            Some(path) => Folder { path: path.clone(), is_made: false, scratch: Some(path) },
+            None => folder(&command.workdir, &format!("{}.{index}.{token}", self.job), scratch)?,
+        };
         let mut launch = self.launch(token, command, &folder, place, compiled.spec());
         launch.environment.own.push(variable("PILOTFISH_TASK_INDEX", &index.to_string()));
         launch.environment.own.push(variable("PILOTFISH_TASK_ID", &format!("{}.{index}", self.job)));
@@ -345,13 +372,18 @@ mod tests {
             mark: Some(c"PILOTFISH_KEEPERS=here".into()),
         };
         let resources = Resources { cores: 2, memory_bytes: 100, ..Resources::default() };
-        let needs = TaskNeeds { resources, time_limit: Some(Span::from_secs(7)), success_codes: vec![0] };
+        let needs = TaskNeeds {
+            resources,
+            time_limit: Some(Span::from_secs(7)),
+            success_codes: vec![0],
+            ..TaskNeeds::default()
+        };
         LearnedJob::new(&Template { job: JobId(3), needs, spec: spec.into() }, &surroundings)
     }
 
     fn launched(job: &mut LearnedJob, scratch: &Scratch) -> Launch {
         let place = Place { slot: 1, cpus: vec![5], gpus: vec!["0".into(), "2".into()] };
-        match job.begin(Attempt { index: 8, number: 3, token: 99 }, &place, scratch).unwrap().work {
+        match job.begin(Attempt { index: 8, number: 3, token: 99 }, &place, scratch, None).unwrap().work {
             Work::Launch(launch) => *launch,
             Work::Ask(_) => panic!("not resident"),
         }
@@ -450,7 +482,8 @@ mod tests {
     fn unreadable_job_fails_its_tasks() {
         with_scratch(|scratch, _| {
             let mut job = learned("{}");
-            let result = job.begin(Attempt { index: 0, number: 1, token: 1 }, &Place::default(), scratch);
+            let result =
+                job.begin(Attempt { index: 0, number: 1, token: 1 }, &Place::default(), scratch, None);
             assert!(
                 matches!(result, Err(FailureKind::Start { what }) if what.contains("cannot read the job"))
             );
@@ -467,7 +500,11 @@ mod tests {
             let numbers: Vec<u64> = [(10, 0), (11, 1), (12, 0)]
                 .map(|(token, slot)| {
                     let place = Place { slot, ..Place::default() };
-                    match job.begin(Attempt { index: 8, number: 1, token }, &place, scratch).unwrap().work {
+                    match job
+                        .begin(Attempt { index: 8, number: 1, token }, &place, scratch, None)
+                        .unwrap()
+                        .work
+                    {
                         Work::Ask(ask) => {
                             assert_eq!(ask.question, r#"{"job":3,"index":8,"parameters":{}}"#);
                             ask.resident

@@ -17,6 +17,7 @@ mod logging;
 mod progress;
 mod select;
 mod show;
+mod staging;
 mod terminal;
 mod view;
 

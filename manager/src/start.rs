@@ -22,12 +22,14 @@ use crate::{
     api::{self, ApiState, ConnectionLimits},
     attach::{Attacher, Reload, make_join, surroundings},
     clock::Clock,
+    collect,
     commit::{self, Pending},
     config::Config,
     driver,
     farewell::Farewell,
     handle::{Ended, Handle},
     numbers::Numbers,
+    objects::Objects,
     perform::Performer,
     platforms::{self, Order},
     store::{Store, StoreError},
@@ -265,7 +267,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         reload,
         agent: agent_file.clone(),
     };
-    let api = tokio::spawn(api::serve(listener, identity.map(|identity| identity.server), state));
+    let api = serve(&config, (listener, identity), state);
     let access_path = if config.is_offline { None } else { Some(write_access(&config.folder, &access)?) };
     let farewell = if config.is_offline { None } else { farewell(&config, settings) };
     let join = make_join(&config, &tokens, &access, address);
@@ -289,6 +291,20 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         manager.attacher.attach(spec, site).await?;
     }
     Ok(manager)
+}
+
+/// Answers from now on, and clears up among the files that tasks need and leave, now and then.
+fn serve(
+    config: &Config,
+    (listener, identity): (tokio::net::TcpListener, Option<Identity>),
+    state: ApiState,
+) -> tokio::task::JoinHandle<()> {
+    if !config.is_offline {
+        let objects = Objects::in_folder(&config.folder);
+        objects.clean();
+        tokio::spawn(collect::run(state.handle.clone(), state.reader.clone(), objects));
+    }
+    tokio::spawn(api::serve(listener, identity.map(|identity| identity.server), state))
 }
 
 fn start_threads<Driving: Future<Output = ()>>(

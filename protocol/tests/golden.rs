@@ -6,14 +6,15 @@ use protocol::{
     pilot::{LeaveRequest, PullRequest, RegisterAnswer, RegisterRequest},
 };
 use scheduler::{
+    digest::Digest,
     ids::{JobId, PilotId},
     pull::{
         Bundle, Effort, Held, Holdings, LeaveReason, NodeFacts, Part, PilotCommand, Pull, PullAnswer,
-        Registered, Registration, TaskNeeds, Template,
+        Registered, Registration, Staging, TaskNeeds, Template,
     },
     ranges::TaskSet,
     resources::Resources,
-    results::{Failure, FailureKind, JobReport, Report, Successes, TaskOutput, Usage},
+    results::{Failure, FailureKind, JobReport, OutputFile, Report, Successes, TaskFiles, TaskOutput, Usage},
     time::Span,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -47,6 +48,8 @@ fn report() -> Report {
         Failure { index: 13, kind: FailureKind::TimeLimit { limit: Span::from_secs(60) }, usage },
         Failure { index: 14, kind: FailureKind::Node { what: "no space left".into() }, usage },
         Failure { index: 15, kind: FailureKind::BadAnswer { what: "expected".into() }, usage },
+        Failure { index: 16, kind: FailureKind::Transfer { what: "no answer".into() }, usage },
+        Failure { index: 17, kind: FailureKind::OutputMissing { file: "out".into() }, usage },
     ];
     let job = JobReport {
         job: JobId(1),
@@ -54,6 +57,10 @@ fn report() -> Report {
         failures,
         returned: TaskSet::from(20..30),
         outputs: vec![TaskOutput { index: 10, stdout: b"pi\n".to_vec(), stderr: Vec::new() }],
+        files: vec![TaskFiles {
+            index: 10,
+            files: vec![OutputFile { to: "out/10".into(), sha256: Digest([7; 32]), bytes: 9 }],
+        }],
     };
     Report { seq: 4, jobs: vec![job] }
 }
@@ -84,6 +91,7 @@ fn answer() -> PullAnswer {
         resources: resources(),
         time_limit: Some(Span::from_secs(60)),
         success_codes: vec![0, 2],
+        staging: Staging { inputs: true, outputs: false },
     };
     let part = Part {
         number: 3,

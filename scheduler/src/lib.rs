@@ -7,6 +7,7 @@
 //! engine say), [`engine`] (jobs, leases, pilots, allocations), [`policy`] (who is served with
 //! what), [`pilot`] (a pilot's own decisions), [`explain`] (why something waits).
 
+pub mod digest;
 pub mod edges;
 pub mod engine;
 pub mod estimates;

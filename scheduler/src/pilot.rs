@@ -6,6 +6,7 @@
 mod ahead;
 mod cores;
 mod queue;
+mod staging;
 mod telling;
 
 use std::{
@@ -13,14 +14,18 @@ use std::{
     ops::RangeInclusive,
 };
 
-use self::{ahead::Ahead, queue::JobQueue};
+use self::{
+    ahead::Ahead,
+    queue::JobQueue,
+    staging::{Delivering, Staged},
+};
 
 use crate::{
     ids::{JobId, TaskId},
     pull::{Bundle, LeaveReason, Part, PilotCommand, Pull, PullAnswer, Template},
     ranges::TaskSet,
     resources::Resources,
-    results::{Failure, FailureKind, JobReport, Report, TaskOutput, Usage},
+    results::{Failure, FailureKind, JobReport, OutputFile, Report, TaskFiles, TaskOutput, Usage},
     time::{Span, Time},
 };
 
@@ -76,6 +81,10 @@ pub enum PilotEvent {
     PullFailed { lane: Lane },
     /// A task's process has ended.
     Ended { task: TaskId, ending: Ending, usage: Usage, output: Option<TaskOutput> },
+    /// The files of a task that was to be staged are in its folder, or cannot be had.
+    Staged { task: TaskId, result: Result<(), FailureKind> },
+    /// The files that a task left have arrived where they go, or will not.
+    Delivered { task: TaskId, result: Result<Vec<OutputFile>, FailureKind> },
     /// The platform or a person wants the pilot to go: drain.
     Signalled,
     /// … now: kill what runs.
@@ -97,6 +106,13 @@ pub enum PilotAction {
     Withdraw { task: TaskId },
     /// End a task's process; `Ended` with `Killed` follows.
     Kill { task: TaskId },
+    /// Bring the files that a task needs; `Staged` follows, unless `Unstage` comes before.
+    Stage { task: TaskId },
+    /// The task will not begin here, or what it left is not wanted: bring and deliver nothing more for it.
+    /// Nothing is heard of that any more, not even if the task comes again.
+    Unstage { task: TaskId },
+    /// Deliver the files that a task left; `Delivered` follows, unless `Unstage` comes before.
+    Deliver { task: TaskId },
     /// Keep a sealed report until it is acknowledged.
     Keep(Report),
     /// Reports up to this number are durable at the manager.
@@ -123,6 +139,13 @@ pub struct PilotCore {
     running: BTreeMap<TaskId, Running>,
     /// Handed on, and not known to have begun.
     ahead: BTreeMap<TaskId, Ahead>,
+    /// Not begun, and their files are here or on their way.
+    staged: BTreeMap<TaskId, Staged>,
+    n_staged_ever: u64,
+    /// Jobs here whose tasks need files before they begin.
+    n_jobs_with_inputs: usize,
+    /// Ended, and their files are on their way.
+    delivering: BTreeMap<TaskId, Delivering>,
     gathered: BTreeMap<JobId, Gathered>,
     n_gathered: u64,
     output_bytes: usize,
@@ -159,6 +182,7 @@ struct Gathered {
     failures: Vec<Failure>,
     returned: TaskSet,
     outputs: Vec<TaskOutput>,
+    files: Vec<TaskFiles>,
 }
 
 #[derive(Clone, Debug)]
@@ -179,6 +203,10 @@ impl PilotCore {
             is_kept: false,
             running: BTreeMap::new(),
             ahead: BTreeMap::new(),
+            staged: BTreeMap::new(),
+            n_staged_ever: 0,
+            n_jobs_with_inputs: 0,
+            delivering: BTreeMap::new(),
             gathered: BTreeMap::new(),
             n_gathered: 0,
             output_bytes: 0,
@@ -206,7 +234,15 @@ impl PilotCore {
             }
             PilotEvent::PullFailed { lane } => self.in_flight[lane as usize] = false,
             PilotEvent::Ended { task, ending, usage, output } => {
-                self.task_ended(now, task, ending, usage, output);
+                self.task_ended(now, (task, ending, usage), output, &mut actions);
+                self.forget_if_idle(task.job, &mut actions);
+            }
+            PilotEvent::Staged { task, result } => {
+                self.task_is_staged(task, result);
+                self.forget_if_idle(task.job, &mut actions);
+            }
+            PilotEvent::Delivered { task, result } => {
+                self.task_is_delivered(task, result);
                 self.forget_if_idle(task.job, &mut actions);
             }
             PilotEvent::Signalled => self.drain(LeaveReason::Signalled, &mut actions),
@@ -217,6 +253,7 @@ impl PilotCore {
         self.take_back_stuck(now, &mut actions);
         self.begin_tasks(now, &mut actions);
         self.hand_on(now, &mut actions);
+        self.stage_next(&mut actions);
         self.pull(&mut actions);
         self.leave_if_done(&mut actions);
         actions
@@ -233,7 +270,8 @@ impl PilotCore {
 
     /// Whether tasks wait here for a slot.
     pub fn has_queued(&self) -> bool {
-        !self.ahead.is_empty() || self.jobs.values().any(|queue| !queue.queued.is_empty())
+        let is_any_handed_on = !self.ahead.is_empty() || !self.staged.is_empty();
+        is_any_handed_on || self.jobs.values().any(|queue| !queue.queued.is_empty())
     }
 
     /// How many tasks are running.
@@ -264,7 +302,8 @@ impl PilotCore {
 
     /// Whether nothing runs, nothing will, and only telling the manager is left to do.
     pub fn is_about_to_leave(&self) -> bool {
-        self.leaving.is_some() && self.running.is_empty() && self.ahead.is_empty()
+        let is_idle = self.running.is_empty() && self.ahead.is_empty() && self.delivering.is_empty();
+        self.leaving.is_some() && is_idle
     }
 
     fn last_moment(&self) -> Option<Time> {
@@ -308,13 +347,14 @@ impl PilotCore {
             match self.jobs.get_mut(&template.job) {
                 Some(known) => known.is_over = false,
                 None => {
+                    self.n_jobs_with_inputs += usize::from(needs.staging.inputs);
                     self.jobs.insert(template.job, JobQueue::new(needs));
                     self.order.push_back(template.job);
                 }
             }
             actions.push(PilotAction::Learn(template));
         }
-        let in_hand = sets(self.running.keys().chain(self.ahead.keys()));
+        let in_hand = sets(self.running.keys().chain(self.ahead.keys()).chain(self.delivering.keys()));
         let mut n_bundles = BTreeMap::<JobId, usize>::new();
         part.bundles.iter().for_each(|bundle| *n_bundles.entry(bundle.job).or_default() += 1);
         for Bundle { job, mut tasks, tried } in part.bundles {
@@ -323,6 +363,9 @@ impl PilotCore {
             tasks.remove_all(&dying);
             let returned = match self.jobs.get_mut(&job) {
                 Some(queue) => {
+                    if queue.needs.staging.inputs {
+                        tasks.remove_all(&staging::of_job(&self.staged, job));
+                    }
                     queue.add(&tasks, tried, n_bundles[&job] > 1);
                     dying
                 }
@@ -347,6 +390,7 @@ impl PilotCore {
                 let in_hand = in_hand.chain(self.ahead.range(all_of(job)).map(|(task, _)| task));
                 let doomed = in_hand.filter(|task| tasks.contains(task.index));
                 actions.extend(doomed.map(|task| PilotAction::Kill { task: *task }));
+                self.deliver_no_more(Some((job, &tasks)), None, actions);
             }
             PilotCommand::Forget { job } => {
                 if let Some(queue) = self.jobs.get_mut(&job) {
@@ -363,9 +407,11 @@ impl PilotCore {
     /// Forgets a job that is over, once none of its processes is left.
     fn forget_if_idle(&mut self, job: JobId, actions: &mut Vec<PilotAction>) {
         let is_over = self.jobs.get(&job).is_some_and(|queue| queue.is_over && queue.queued.is_empty());
-        let is_idle = || self.running.keys().chain(self.ahead.keys()).all(|task| task.job != job);
+        let in_hand = || self.running.keys().chain(self.ahead.keys()).chain(self.delivering.keys());
+        let is_idle = || in_hand().chain(self.staged.keys()).all(|task| task.job != job);
         if is_over && is_idle() {
-            self.jobs.remove(&job);
+            let queue = self.jobs.remove(&job);
+            self.n_jobs_with_inputs -= usize::from(queue.is_some_and(|queue| queue.needs.staging.inputs));
             self.order.retain(|other| *other != job);
             actions.push(PilotAction::Forget { job });
         }
@@ -381,6 +427,7 @@ impl PilotCore {
         // What waits may have begun by now.
         let in_hand = self.running.keys().chain(self.ahead.keys());
         actions.extend(in_hand.map(|task| PilotAction::Kill { task: *task }));
+        self.deliver_no_more(None, None, actions);
     }
 
     fn give_back_all(&mut self, actions: &mut Vec<PilotAction>) {
@@ -393,52 +440,13 @@ impl PilotCore {
     /// Gives back those of the tasks that have not begun.
     fn give_back(&mut self, job: JobId, tasks: &TaskSet, actions: &mut Vec<PilotAction>) {
         self.withdraw(job, tasks, actions);
+        self.unstage(job, tasks, actions);
         let Some(queue) = self.jobs.get_mut(&job) else { return };
         let returned = queue.queued.intersection(tasks);
         if !returned.is_empty() {
             queue.queued.remove_all(&returned);
             queue.tried.retain(|index, _| !returned.contains(*index));
             self.gathered.entry(job).or_default().returned.insert_all(&returned);
-        }
-    }
-
-    fn task_ended(
-        &mut self,
-        now: Time,
-        task: TaskId,
-        ending: Ending,
-        usage: Usage,
-        output: Option<TaskOutput>,
-    ) {
-        let killed_for = match self.running.remove(&task) {
-            Some(running) => self.next_begins(now, task.job, running),
-            None if self.ends_unbegun(task, &ending) => None,
-            None => return,
-        };
-        self.note_wall(task.job, usage.wall_us);
-        let is_success = |code: &i32| match self.jobs.get(&task.job) {
-            Some(queue) => queue.needs.success_codes.contains(code),
-            None => *code == 0,
-        };
-        let gathered = self.gathered.entry(task.job).or_default();
-        let kind = match ending {
-            Ending::Exited(code) if is_success(&code) => {
-                gathered.attempts.push((task.index, code, usage));
-                None
-            }
-            Ending::Exited(code) => Some(FailureKind::Exit { code }),
-            Ending::Failed(kind) => Some(kind),
-            Ending::Killed if killed_for.is_none() => {
-                gathered.returned.insert(task.index);
-                return;
-            }
-            Ending::Killed => killed_for,
-        };
-        gathered.failures.extend(kind.map(|kind| Failure { index: task.index, kind, usage }));
-        self.n_gathered += 1;
-        if let Some(output) = output.filter(|output| output.stdout.len() + output.stderr.len() > 0) {
-            self.output_bytes += output.stdout.len() + output.stderr.len();
-            gathered.outputs.push(output);
         }
     }
 
@@ -451,6 +459,7 @@ impl PilotCore {
         for running in self.running.values_mut() {
             running.killed_for = Some(FailureKind::Walltime);
         }
+        self.deliver_no_more(None, Some(FailureKind::Walltime), actions);
         self.stop(LeaveReason::Walltime, actions);
         self.leaving = Some(LeaveReason::Walltime);
     }
@@ -472,7 +481,10 @@ impl PilotCore {
                 self.give_back(job, &TaskSet::from(0..u64::MAX), actions);
                 continue;
             }
-            if queue.queued.is_empty() {
+            let is_staged = queue.needs.staging.inputs;
+            let is_none =
+                if is_staged { !staging::is_any_here(&self.staged, job) } else { queue.queued.is_empty() };
+            if is_none {
                 continue;
             }
             let needs = queue.needs.resources.clone();
@@ -484,12 +496,15 @@ impl PilotCore {
                 self.is_kept = self.free.cores > 0;
                 return;
             }
-            for index in queue.take_first(n).indices() {
+            let begun = match is_staged {
+                true => self.take_staged(job, n),
+                false => queue.take_with_attempts(n),
+            };
+            for (index, attempt) in begun {
                 let task = TaskId { job, index };
                 self.free.take(&needs, 1);
                 self.running.insert(task, Running::new(needs.clone(), now, VecDeque::new()));
                 self.is_news_untold = true;
-                let attempt = queue.tried.remove(&index).unwrap_or(1);
                 actions.push(PilotAction::Start { task, attempt, after: None });
             }
             self.goes_last(job);

@@ -115,6 +115,26 @@ pub struct TaskNeeds {
     pub time_limit: Option<Span>,
     /// Exit codes that count as success.
     pub success_codes: Vec<i32>,
+    /// Which files come and go with each task.
+    #[serde(default)]
+    pub staging: Staging,
+}
+
+/// Which files come and go with the tasks of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Staging {
+    /// Files must be there before a task may begin.
+    pub inputs: bool,
+    /// Files of a task that succeeded are delivered before it is reported.
+    pub outputs: bool,
+}
+
+impl Staging {
+    /// Whether any file comes or goes.
+    pub fn is_any(self) -> bool {
+        self.inputs || self.outputs
+    }
 }
 
 /// How to run the tasks of a job. Sent once to each pilot.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ids::JobId, ranges::TaskSet, time::Span};
+use crate::{digest::Digest, ids::JobId, ranges::TaskSet, time::Span};
 
 /// What one attempt used. Times are on the pilot's own clock, counted from its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -131,6 +131,16 @@ pub enum FailureKind {
         /// What was found and what would be right.
         what: String,
     },
+    /// A file that the task needs could not be brought, or one that it left could not be delivered.
+    Transfer {
+        /// Which file, and what happened, in the words of whoever was asked for it.
+        what: String,
+    },
+    /// The program ended well and has not left a file that the job says it leaves.
+    OutputMissing {
+        /// The file, in the task's folder.
+        file: String,
+    },
 }
 
 /// Whose fault a failure is: decides which retry budget it draws on.
@@ -146,6 +156,8 @@ pub enum Blame {
     Walltime,
     /// Nobody's: any number of times.
     Nobody,
+    /// The network's, or a store's: a fixed budget of its own.
+    Transfer,
 }
 
 impl FailureKind {
@@ -156,11 +168,13 @@ impl FailureKind {
             | FailureKind::Signal { .. }
             | FailureKind::TimeLimit { .. }
             | FailureKind::MemoryLimit { .. }
-            | FailureKind::BadAnswer { .. } => Blame::Program,
+            | FailureKind::BadAnswer { .. }
+            | FailureKind::OutputMissing { .. } => Blame::Program,
             FailureKind::Start { .. } | FailureKind::Node { .. } => Blame::Node,
             FailureKind::PilotLost => Blame::Crash,
             FailureKind::Walltime => Blame::Walltime,
             FailureKind::Preempted => Blame::Nobody,
+            FailureKind::Transfer { .. } => Blame::Transfer,
         }
     }
 
@@ -177,6 +191,8 @@ impl FailureKind {
             FailureKind::PilotLost => "pilot-lost",
             FailureKind::Preempted => "preempted",
             FailureKind::BadAnswer { .. } => "bad-answer",
+            FailureKind::Transfer { .. } => "transfer",
+            FailureKind::OutputMissing { .. } => "output-missing",
         }
     }
 }
@@ -196,6 +212,8 @@ impl std::fmt::Display for FailureKind {
             FailureKind::PilotLost => write!(f, "the pilot vanished while it ran"),
             FailureKind::Preempted => write!(f, "the platform took the pilot away"),
             FailureKind::BadAnswer { what } => write!(f, "the resident program's answer: {what}"),
+            FailureKind::Transfer { what } => write!(f, "a file could not be brought: {what}"),
+            FailureKind::OutputMissing { file } => write!(f, "it has not left its output {file}"),
         }
     }
 }
@@ -222,6 +240,27 @@ pub struct TaskOutput {
     /// Standard error, likewise.
     #[serde(with = "bytes")]
     pub stderr: Vec<u8>,
+}
+
+/// A file that a task left, delivered.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OutputFile {
+    /// Where it goes: below the submitter's folder, or an address.
+    pub to: String,
+    /// What it holds.
+    pub sha256: Digest,
+    /// How much that is.
+    pub bytes: u64,
+}
+
+/// The files that one task left, in the order of the job's outputs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TaskFiles {
+    /// Which task.
+    pub index: u64,
+    /// Its files.
+    pub files: Vec<OutputFile>,
 }
 
 /// Bytes in one piece rather than one by one, where the format knows the difference.
@@ -280,6 +319,9 @@ pub struct JobReport {
     pub returned: TaskSet,
     /// What they wrote.
     pub outputs: Vec<TaskOutput>,
+    /// Files that they left, of successes only.
+    #[serde(default)]
+    pub files: Vec<TaskFiles>,
 }
 
 impl JobReport {
@@ -291,6 +333,7 @@ impl JobReport {
             failures: Vec::new(),
             returned: TaskSet::new(),
             outputs: Vec::new(),
+            files: Vec::new(),
         }
     }
 
@@ -321,6 +364,7 @@ impl Report {
         for job in &mut less.jobs {
             job.outputs = Vec::new();
             if !has_outputs {
+                job.files = Vec::new();
                 let successes = std::mem::take(&mut job.successes);
                 job.returned.insert_all(&successes.tasks);
                 job.returned.extend_indices(job.failures.drain(..).map(|failure| failure.index));

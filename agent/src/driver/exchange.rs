@@ -45,6 +45,7 @@ impl Driver {
                 self.registered(&answer);
             }
             News::NotRegistered(error) if error.is_final() => return Err(error.into()),
+            News::Moved(moved) => self.on_moved(moved),
             // The next failed pull tries it again.
             News::NotRegistered(_) => self.is_registering = false,
         }
@@ -109,6 +110,7 @@ impl Driver {
 
     pub(super) fn registered(&mut self, answer: &RegisterAnswer) {
         self.session = answer.session.clone();
+        self.files.set_session(&answer.session);
         self.pilot = answer.registered.pilot;
         // Numbers that a pilot before us has used are used up.
         let used = self.spool.numbers().last().unwrap_or(0);

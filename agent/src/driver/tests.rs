@@ -67,7 +67,12 @@ fn shell(script: &str, folder: &Path) -> JobSpec {
 
 /// One part with a job and some of its tasks.
 fn part(number: u64, spec: &JobSpec, n_tasks: u64) -> Part {
-    let needs = TaskNeeds { resources: Resources::cores(1), time_limit: None, success_codes: vec![0] };
+    let needs = TaskNeeds {
+        resources: Resources::cores(1),
+        time_limit: None,
+        success_codes: vec![0],
+        ..TaskNeeds::default()
+    };
     let template = Template { job: JobId(1), needs, spec: serde_json::to_string(spec).unwrap() };
     let bundles = vec![Bundle { job: JobId(1), tasks: TaskSet::from(0..n_tasks), tried: vec![] }];
     Part { number, templates: vec![template], bundles, commands: vec![] }

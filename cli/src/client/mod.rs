@@ -2,10 +2,10 @@
 
 mod events;
 
-use std::time::Duration;
+use std::{fs::File, time::Duration};
 
 use agent::pin;
-use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, header};
 use serde::{Serialize, de::DeserializeOwned};
 
 use protocol::{
@@ -17,8 +17,10 @@ use protocol::{
         WorkflowSubmitted,
     },
     job::JobSpec,
+    objects::{Files, Missing, MissingRequest, Stored},
 };
 use scheduler::{
+    digest::Digest,
     engine::{
         declared::Declared,
         interface::TaskFilter,
@@ -31,7 +33,7 @@ use scheduler::{
 
 pub use events::EventStream;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, staging};
 
 /// A manager on the same planet has answered by then or will not.
 const CONNECT_TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -345,6 +347,40 @@ impl Client {
                 return Ok(());
             }
         }
+    }
+
+    /// Which of these files the manager does not have.
+    pub async fn missing_objects(&self, sha256: &[Digest]) -> Result<Vec<Digest>, ClientError> {
+        let request = MissingRequest { sha256: sha256.to_vec() };
+        Ok(self.post::<Missing>("/objects/missing", &request).await?.sha256)
+    }
+
+    /// Brings a file; it is kept when this has returned.
+    pub async fn put_object(&self, sha256: &Digest, file: File, n_bytes: u64) -> Result<(), ClientError> {
+        let request = self.request(Method::PUT, &format!("/objects/{sha256}"));
+        let request = request.header(header::CONTENT_LENGTH, n_bytes).body(staging::pieces(file));
+        self.send::<Stored>(request).await.map(drop)
+    }
+
+    /// A file, to be read piece by piece.
+    pub async fn object(&self, sha256: &Digest) -> Result<Response, ClientError> {
+        self.accepted(self.request(Method::GET, &format!("/objects/{sha256}"))).await
+    }
+
+    /// What happened to an answer that was being read.
+    pub fn cut_off(&self, error: &reqwest::Error) -> ClientError {
+        self.broken(error)
+    }
+
+    /// A page of files that a job's tasks have left, or one of them.
+    pub async fn files(
+        &self,
+        job: JobId,
+        task: Option<u64>,
+        after: Option<u64>,
+    ) -> Result<Files, ClientError> {
+        let task = task.map(|task| format!("&task={task}")).unwrap_or_default();
+        self.get(&format!("/jobs/{job}/files?after={}{task}", after.unwrap_or(0))).await
     }
 
     /// News of a job from now on, its present state first.

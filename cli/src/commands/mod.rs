@@ -9,6 +9,7 @@ mod check;
 mod completions;
 mod explain;
 mod export;
+mod fetch;
 mod import;
 mod job;
 mod jobs;
@@ -68,6 +69,8 @@ pub enum Command {
     Logs(logs::LogsArgs),
     /// Write the results as a table: CSV, JSON Lines or Parquet
     Export(export::ExportArgs),
+    /// Bring home the files that tasks have left
+    Fetch(fetch::FetchArgs),
     /// Wait until jobs are over
     Wait(wait::WaitArgs),
     /// Cancel jobs or tasks
@@ -141,6 +144,7 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Task(args) => task::run(args).await,
         Command::Logs(args) => logs::run(args).await,
         Command::Export(args) => export::run(args).await,
+        Command::Fetch(args) => fetch::run(args).await,
         Command::Wait(args) => wait::run(args).await,
         Command::Cancel(args) => cancel::run(args).await,
         Command::Pause(args) => pause::run(args).await,

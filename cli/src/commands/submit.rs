@@ -21,6 +21,7 @@ use crate::{
     input::JobInput,
     progress::{Progress, Verbosity},
     show::{self, Screen, format::counted, job::end_line, preview},
+    staging::{self, Sources},
     view::ViewArgs,
 };
 
@@ -68,11 +69,12 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     if let Some(workflow) = args.input.workflow()? {
         return run_workflow(&args, workflow).await;
     }
-    let spec = args.input.resolve_for_others()?;
+    let mut spec = args.input.resolve_for_others()?;
     if args.dry_run {
         return dry_run(&spec, args.view.json);
     }
     let (client, place) = access::find_live(&args.view.place).await?;
+    Sources::read(&mut spec)?.bring(&client).await?;
     let request = SubmitRequest { spec, submission_key: Some(random_key()?) };
     let submitted = submit(&client, &request).await?;
     if args.view.json && !args.wait && !args.progress {
@@ -99,6 +101,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     let (job, ()) = tokio::join!(follow(&client, submitted.job, &mut progress), warned);
     progress.finish(&place.flags());
     let job = job?;
+    staging::fetch_home(&client, job.id, &request.spec, args.view.quiet || args.view.json).await?;
     if args.view.json {
         show::print(&show::json(&job)?)?;
     } else if !args.view.quiet {
@@ -107,11 +110,14 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     Ok(wait::outcome(&[job]))
 }
 
-async fn run_workflow(args: &SubmitArgs, workflow: WorkflowSpec) -> Result<Outcome, Failure> {
+async fn run_workflow(args: &SubmitArgs, mut workflow: WorkflowSpec) -> Result<Outcome, Failure> {
     if args.dry_run {
         return workflow::preview(&workflow, args.view.json);
     }
     let (client, place) = access::find_live(&args.view.place).await?;
+    for stage in &mut workflow.stages {
+        Sources::read(&mut stage.job)?.bring(&client).await?;
+    }
     let request = WorkflowRequest { workflow, submission_key: Some(random_key()?) };
     let manner = Manner {
         waits: args.wait || args.progress,

@@ -20,6 +20,7 @@ use crate::{
         format::{count, counted},
         job::end_line,
     },
+    staging,
 };
 
 /// How a submission is told of, and whether its end is waited for.
@@ -64,11 +65,12 @@ pub async fn submit(
         (false, true) => Verbosity::Nothing,
     };
     let mut ended: Vec<JobView> = Vec::new();
-    for stage in &submitted.stages {
+    for (stage, spec) in submitted.stages.iter().zip(&request.workflow.stages) {
         let mut progress = Progress::new(verbosity);
         let job = follow(client, stage.job, &mut progress).await;
         progress.finish(manner.place);
         let job = job?;
+        staging::fetch_home(client, job.id, &spec.job, manner.quiet || manner.json).await?;
         if !manner.json && !manner.quiet {
             show::print(&format!("{}: {}\n", stage.name, end_line(&job)))?;
         }

@@ -10,11 +10,14 @@ use protocol::{
     units::{show_bytes, show_duration},
 };
 
-use crate::show::{
-    Screen,
-    facts::Facts,
-    format::{count, counted},
-    quote,
+use crate::{
+    show::{
+        Screen,
+        facts::Facts,
+        format::{count, counted},
+        quote,
+    },
+    staging,
 };
 
 /// The job's number in previews: it has none yet.
@@ -55,6 +58,13 @@ pub fn text(job: &Compiled, indices: Range<u64>, screen: &Screen) -> String {
         facts.add(format!("  {}", column.name), values_text(&column.values));
     }
     facts.add("each task", needs_text(spec));
+    // A job that is wrong has been refused before it is shown.
+    if let Ok(Some((n_files, n_bytes))) = staging::needs(spec) {
+        facts.add("brings", format!("{} from here, {}", counted(n_files, "file"), show_bytes(n_bytes)));
+    }
+    for output in &spec.outputs {
+        facts.add("leaves", format!("{} → {}", output.from, output.to));
+    }
     for index in indices.clone() {
         facts.add(format!("task {index}"), task_text(&job.task(JOB_ID, index)));
     }

@@ -16,7 +16,7 @@ use protocol::{
 use scheduler::{
     engine::interface::{Answer, Caller, Event, JobChange, JobRequest, Query},
     ids::JobId,
-    pull::TaskNeeds,
+    pull::{Staging, TaskNeeds},
     ranges::TaskSet,
     resources::Resources,
     time::Span,
@@ -26,7 +26,9 @@ use super::{
     Context, Shared, blocking,
     error::{ApiError, json},
     extract::{InBody, InPath, LargeBody, User},
+    objects::check_objects,
 };
+use crate::objects::Objects;
 
 /// Bytes of a submission key.
 const KEY_BYTES_MAX: usize = 200;
@@ -39,7 +41,8 @@ pub(super) async fn submit(
     user: User,
     LargeBody(body): LargeBody,
 ) -> Result<Response, ApiError> {
-    let job = blocking(move || read_submission(&body.bytes, user)).await?;
+    let objects = context.objects.clone();
+    let job = blocking(move || read_submission(&body.bytes, user, &objects)).await?;
     let n_tasks = job.n_tasks;
     let event = |request| Event::JobSubmitted { request, job: Box::new(job) };
     match context.state.handle.ask(event).await? {
@@ -164,13 +167,14 @@ async fn change(context: &Context, user: User, job: JobId, change: JobChange) ->
 }
 
 /// The job as the engine takes it, after all checks: no client is trusted.
-fn read_submission(body: &Bytes, user: User) -> Result<JobRequest, ApiError> {
+fn read_submission(body: &Bytes, user: User, objects: &Objects) -> Result<JobRequest, ApiError> {
     let SubmitRequest { spec, submission_key } = Format::Json.decode(body)?;
     check_key(submission_key.as_deref())?;
     let problems = spec.validate();
     if !problems.is_empty() {
         return Err(ApiError::bad_job(&problems));
     }
+    check_files(&spec, objects)?;
     // Two users may well draw the same key.
     let submission_key = submission_key.map(|key| format!("{}\n{key}", user.name));
     let text = serde_json::to_string(&spec).map_err(|error| ApiError::broken(&error))?;
@@ -178,6 +182,15 @@ fn read_submission(body: &Bytes, user: User) -> Result<JobRequest, ApiError> {
         return Err(ApiError::too_large(SPEC_BYTES_MAX));
     }
     Ok(JobRequest { submission_key, ..request_of(spec, user.name, text.into()) })
+}
+
+/// The files of a job that is right otherwise: those that travel are here.
+pub(super) fn check_files(spec: &JobSpec, objects: &Objects) -> Result<(), ApiError> {
+    let problems = spec.validate_objects();
+    if !problems.is_empty() {
+        return Err(ApiError::bad_job(&problems));
+    }
+    check_objects(objects, spec.objects())
 }
 
 /// A submission key is no longer than it may be.
@@ -192,6 +205,7 @@ pub(super) fn check_key(key: Option<&str>) -> Result<(), ApiError> {
 
 /// The part of a job that decisions use, and the whole as text.
 pub(super) fn request_of(spec: JobSpec, user: String, text: Arc<str>) -> JobRequest {
+    let staging = Staging { inputs: !spec.inputs.is_empty(), outputs: !spec.outputs.is_empty() };
     JobRequest {
         user,
         // It was checked that there are such numbers.
@@ -207,6 +221,7 @@ pub(super) fn request_of(spec: JobSpec, user: String, text: Arc<str>) -> JobRequ
             },
             time_limit: spec.time_limit_ms.map(Span::from_millis),
             success_codes: spec.success_codes,
+            staging,
         },
         name: spec.name,
         application: spec.application,

@@ -12,6 +12,7 @@ mod extract;
 mod jobs;
 mod listener;
 mod metrics;
+mod objects;
 mod openapi;
 mod operators;
 mod outputs;
@@ -41,7 +42,9 @@ use scheduler::{
 };
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use crate::{agent_file::AgentFile, attach::Reload, handle::Handle, store::Reader, tokens::Tokens};
+use crate::{
+    agent_file::AgentFile, attach::Reload, handle::Handle, objects::Objects, store::Reader, tokens::Tokens,
+};
 use cache::{JobCache, JobFacts};
 use error::ApiError;
 use extract::User;
@@ -137,6 +140,10 @@ struct Context {
     to_pilots: Room,
     /// Event streams that may still begin.
     streams: Arc<Semaphore>,
+    /// Files by their contents.
+    objects: Objects,
+    /// Files that may still be on their way at a time.
+    transfers: Arc<Semaphore>,
 }
 
 type Shared = Arc<Context>;
@@ -147,6 +154,8 @@ impl Context {
         let room = || Room::new(room_bytes, patience);
         Context {
             freed: parking::Freed::default(),
+            objects: Objects::in_folder(&state.folder),
+            transfers: Arc::new(Semaphore::new(objects::N_TRANSFERS_MAX)),
             state,
             jobs: JobCache::default(),
             from_users: room(),

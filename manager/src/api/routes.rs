@@ -21,6 +21,7 @@ use protocol::{
         JobSpec,
         limits::{RESULT_LIMIT_BYTES_MAX, SPEC_BYTES_MAX},
     },
+    objects::{Files, FilesQuery, Missing, MissingRequest, PILOT_OBJECTS_PATH, Stored},
     pilot,
 };
 use scheduler::engine::{
@@ -31,8 +32,8 @@ use scheduler::engine::{
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
-    Shared, error::ApiError, events, extract::User, jobs, metrics, openapi, operators, outputs, pilots,
-    policies, show, tasks, workflows,
+    Shared, error::ApiError, events, extract::User, jobs, metrics, objects, openapi, operators, outputs,
+    pilots, policies, show, tasks, workflows,
 };
 
 /// Before the hash of the agent that servers of clouds fetch.
@@ -92,6 +93,7 @@ pub(super) struct Route {
 /// All routes, in the order of the document.
 pub(super) fn routes() -> Vec<Route> {
     let mut all = routes_of_jobs();
+    all.extend(routes_of_files());
     all.extend(routes_of_platforms());
     all.extend(routes_of_policies());
     all.extend(other_routes());
@@ -146,6 +148,29 @@ fn routes_of_jobs() -> Vec<Route> {
         ),
         get("/jobs/{id}/outputs", "A page of what the job's tasks wrote.", json::<Outputs>(), outputs::list)
             .query::<OutputsQuery>(),
+    ]
+}
+
+fn routes_of_files() -> Vec<Route> {
+    vec![
+        post(
+            "/objects/missing",
+            "Which of these files the manager does not have, by what they hold. The others stay for a week.",
+            json::<Missing>(),
+            objects::missing,
+        )
+        .body::<MissingRequest>(),
+        Route::new(
+            "put",
+            "/objects/{sha256}",
+            "Bring a file, before a job that names it: the body is its contents. It is durable when this is answered.",
+            json::<Stored>(),
+            routing::put(objects::put),
+        )
+        .status("201"),
+        get("/objects/{sha256}", "A file by what it holds.", Answers::Bytes, objects::get),
+        get("/jobs/{id}/files", "A page of files that the job's tasks have left.", json::<Files>(), objects::list)
+            .query::<FilesQuery>(),
     ]
 }
 
@@ -307,6 +332,10 @@ pub(super) fn router(context: Shared) -> Router {
         .route(pilot::REGISTER_PATH, routing::post(pilots::register))
         .route(pilot::PULL_PATH, routing::post(pilots::pull))
         .route(pilot::LEAVE_PATH, routing::post(pilots::leave))
+        .route(
+            &format!("{PILOT_OBJECTS_PATH}/{{sha256}}"),
+            routing::put(objects::put_by_pilot).get(objects::get_by_pilot),
+        )
         .route(&format!("{AGENT_PATH}/{{sha256}}"), routing::get(agent));
     for route in routes() {
         let mut handler = route.handler;

@@ -12,8 +12,9 @@ use super::{
     Shared, blocking,
     error::{ApiError, json},
     extract::{LargeBody, User},
-    jobs::{check_key, request_of},
+    jobs::{check_files, check_key, request_of},
 };
+use crate::objects::Objects;
 
 /// Keeps all jobs of a workflow. Costs the size of the jobs and of listed edges, not of sweeps.
 pub(super) async fn submit(
@@ -21,7 +22,8 @@ pub(super) async fn submit(
     user: User,
     LargeBody(body): LargeBody,
 ) -> Result<Response, ApiError> {
-    let (names, stages) = blocking(move || read_submission(&body.bytes, user)).await?;
+    let objects = context.objects.clone();
+    let (names, stages) = blocking(move || read_submission(&body.bytes, user, &objects)).await?;
     let sizes: Vec<u64> = stages.iter().map(|stage| stage.job.n_tasks).collect();
     let event = |request| Event::WorkflowSubmitted { request, stages };
     match context.state.handle.ask(event).await? {
@@ -39,13 +41,18 @@ pub(super) async fn submit(
 }
 
 /// The stages as the engine takes them, after all checks, with their names.
-fn read_submission(body: &Bytes, user: User) -> Result<(Vec<String>, Vec<Stage>), ApiError> {
+fn read_submission(
+    body: &Bytes,
+    user: User,
+    objects: &Objects,
+) -> Result<(Vec<String>, Vec<Stage>), ApiError> {
     let WorkflowRequest { workflow, submission_key } = Format::Json.decode(body)?;
     check_key(submission_key.as_deref())?;
     let problems = workflow.validate();
     if !problems.is_empty() {
         return Err(ApiError::bad_job(&problems));
     }
+    workflow.stages.iter().try_for_each(|stage| check_files(&stage.job, objects))?;
     let names = workflow.stages.iter().map(|stage| stage.name.clone()).collect();
     let key = |at: usize| submission_key.as_ref().map(|key| format!("{}\n{key}\n{at}", user.name));
     let stages = workflow.stages.into_iter().enumerate();

@@ -90,6 +90,7 @@ pub struct Limits {
     prefetch: Option<Duration>,
     prefetch_tasks_max: Option<u64>,
     node_retries: Option<u32>,
+    transfer_retries: Option<u32>,
     start_retries: Option<u32>,
     walltime_retries: Option<u32>,
     submit_limit: Option<Duration>,
@@ -185,6 +186,7 @@ impl Limits {
         }
         settings.prefetch_tasks_max = self.prefetch_tasks_max.unwrap_or(settings.prefetch_tasks_max);
         settings.node_retries = self.node_retries.unwrap_or(settings.node_retries);
+        settings.transfer_retries = self.transfer_retries.unwrap_or(settings.transfer_retries);
         settings.start_retries = self.start_retries.unwrap_or(settings.start_retries);
         settings.walltime_retries = self.walltime_retries.unwrap_or(settings.walltime_retries);
         settings.black_hole_limit = self.black_hole_limit.unwrap_or(settings.black_hole_limit);

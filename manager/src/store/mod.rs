@@ -4,6 +4,7 @@
 //! Acknowledged means durable: a commit has returned only when its records survive a loss of power.
 
 mod error;
+mod files;
 mod frames;
 mod lock;
 mod pack;

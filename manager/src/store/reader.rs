@@ -1,7 +1,7 @@
 //! Reading beside the writer: finished attempts and outputs, by task.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fs, io,
     ops::Range,
     path::PathBuf,
@@ -10,15 +10,16 @@ use std::{
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 use scheduler::{
+    digest::Digest,
     ids::{JobId, PilotId, TaskId},
-    results::{FailureKind, TaskOutput, Usage},
+    results::{FailureKind, OutputFile, TaskOutput, Usage},
     time::{Span, Time},
 };
 
 use super::{
     Access,
     error::{Fault, StoreError},
-    page,
+    files, page,
 };
 
 /// Connections kept for the next reader; more may be in use.
@@ -106,6 +107,27 @@ impl Reader {
         limit_bytes: u64,
     ) -> Result<Vec<(u64, TaskOutput)>, StoreError> {
         self.read("read outputs from", |snapshot| page::outputs(snapshot, job, range, limit_bytes))
+    }
+
+    /// Files that a job's tasks have left, or one of them, with the number of their row: `limit` at most, after
+    /// that row.
+    ///
+    /// Errors: the file cannot be read or is damaged. Cost: O(what is returned).
+    pub fn files(
+        &self,
+        job: JobId,
+        task: Option<u64>,
+        after: u64,
+        limit: u64,
+    ) -> Result<Vec<(u64, u64, OutputFile)>, StoreError> {
+        self.read("read files from", |snapshot| files::of_job(snapshot, job, task, after, limit))
+    }
+
+    /// What all files hold that tasks have left.
+    ///
+    /// Errors: as for [`Reader::files`]. Cost: O(all files).
+    pub fn digests(&self) -> Result<BTreeSet<Digest>, StoreError> {
+        self.read("read files from", files::digests)
     }
 
     /// How much disk the store takes, in bytes: its file and the log beside it.

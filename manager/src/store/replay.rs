@@ -180,7 +180,14 @@ fn read_report(row: &Row<'_>) -> Result<ReportRow, Fault> {
         pilot: PilotId(amount(row, 2)?),
         report_seq: amount(row, 3)?,
         at: Time(amount(row, 5)?),
-        result: JobResult { job, successes, totals, failures: Vec::new(), outputs: Vec::new() },
+        result: JobResult {
+            job,
+            successes,
+            totals,
+            failures: Vec::new(),
+            outputs: Vec::new(),
+            files: Vec::new(),
+        },
     })
 }
 

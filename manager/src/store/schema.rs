@@ -20,7 +20,8 @@ pub(super) struct Migration {
 }
 
 /// All steps, in order. A step that was released is never changed.
-pub(super) const MIGRATIONS: &[Migration] = &[Migration { version: 1, sql: VERSION_1 }];
+pub(super) const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, sql: VERSION_1 }, Migration { version: 2, sql: VERSION_2 }];
 
 const VERSION_1: &str = "
 CREATE TABLE meta (
@@ -94,6 +95,21 @@ CREATE TABLE pilots (
 ) STRICT;
 
 INSERT INTO meta VALUES ('epoch', '0');
+";
+
+/// Files that tasks have left.
+const VERSION_2: &str = "
+CREATE TABLE files (
+    id INTEGER PRIMARY KEY,
+    seq INTEGER NOT NULL,
+    job INTEGER NOT NULL,
+    task_index INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    bytes INTEGER NOT NULL
+) STRICT;
+CREATE INDEX files_by_job ON files (job, id);
+CREATE INDEX files_by_task ON files (job, task_index, id);
 ";
 
 /// What a store says of itself.

@@ -17,6 +17,8 @@ const FAILURE: &str = "INSERT INTO failures \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
 const OUTPUT: &str = "INSERT INTO outputs (seq, job, first_index, last_index, level, frames) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const FILE: &str =
+    "INSERT INTO files (seq, job, task_index, path, sha256, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 const PILOT: &str = "INSERT OR REPLACE INTO pilots VALUES (?1, ?2)";
 
 /// The number after the last one used.
@@ -148,6 +150,16 @@ impl Writer<'_> {
             let ends = Extent::of(chunk.first_index, chunk.last_index)?;
             let mut statement = self.transaction.prepare_cached(OUTPUT)?;
             statement.execute(params![self.seq, job, ends.first, ends.last, ends.level, chunk.frames])?;
+        }
+        for (index, file) in result.files.iter().flat_map(|of| of.files.iter().map(|file| (of.index, file))) {
+            self.transaction.prepare_cached(FILE)?.execute(params![
+                self.seq,
+                job,
+                ordered("task index", index)?,
+                file.to,
+                file.sha256.to_string(),
+                bits(file.bytes),
+            ])?;
         }
         Ok(())
     }

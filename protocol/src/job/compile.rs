@@ -4,7 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::{CommandLine, JobSpec, Problem, Stream, WorkDirPolicy};
+use crate::job::files::{FileTemplates, safe_relative};
+use crate::job::{
+    CommandLine, JobSpec, LocalFile, Problem, Source as FileSource, Stream, TaskInput, TaskOutputFile,
+    WorkDirPolicy,
+};
 use crate::template::{Mode, Scope, Source, Template};
 
 /// A job ready to make command lines: valid, with its templates parsed.
@@ -128,6 +132,36 @@ impl Compiled {
         }
     }
 
+    /// The files that the task at `index` needs.
+    ///
+    /// # Errors
+    /// One that would be outside of the task's folder, or that nobody has said the contents of.
+    pub fn inputs(&self, job_id: u64, index: u64) -> Result<Vec<TaskInput>, Problem> {
+        self.templates.files.inputs(&self.spec, job_id, index)
+    }
+
+    /// The files of the submitter's that the job needs, input by input, in the order of its objects.
+    pub fn local_files(&self) -> Vec<LocalFile> {
+        self.templates.files.local_files(&self.spec)
+    }
+
+    pub(super) fn source(&self, input: usize) -> Option<FileSource> {
+        self.templates.files.source(input)
+    }
+
+    /// How many different files an input names.
+    pub(super) fn n_objects(&self, input: usize) -> u64 {
+        self.templates.files.keying(input).map_or(0, |keying| keying.n_places(&self.spec))
+    }
+
+    /// The files that the task at `index` leaves.
+    ///
+    /// # Errors
+    /// One that would be outside of the task's folder, or of the submitter's.
+    pub fn outputs(&self, job_id: u64, index: u64) -> Result<Vec<TaskOutputFile>, Problem> {
+        self.templates.files.outputs(&self.spec, job_id, index)
+    }
+
     fn argv(&self, scope: &Scope<'_>) -> Vec<String> {
         let mut argv: Vec<String> = match &self.templates.command {
             CommandTemplate::Args(args) => args.iter().map(|arg| arg.render(scope)).collect(),
@@ -141,10 +175,17 @@ impl Compiled {
             && runs_elsewhere
             && program.contains('/')
             && Path::new(program).is_relative()
+            && !self.brings(program)
         {
             *program = self.spec.base_dir.join(&*program).to_string_lossy().into_owned();
         }
         argv
+    }
+
+    /// Whether that file is one that comes to the task's folder.
+    fn brings(&self, program: &str) -> bool {
+        let program = safe_relative(program);
+        program.is_some() && self.spec.inputs.iter().any(|input| safe_relative(&input.to) == program)
     }
 
     fn path(&self, template: &Template, scope: &Scope<'_>) -> PathBuf {
@@ -169,6 +210,7 @@ pub(super) struct Templates {
     pub(super) stdin: StreamTemplate,
     pub(super) stdout: StreamTemplate,
     pub(super) stderr: StreamTemplate,
+    pub(super) files: FileTemplates,
 }
 
 #[derive(Clone, Debug)]
@@ -223,6 +265,7 @@ impl Templates {
             stdin: parser.parse_stream("stdio.stdin", &spec.stdio.stdin),
             stdout: parser.parse_stream("stdio.stdout", &spec.stdio.stdout),
             stderr: parser.parse_stream("stdio.stderr", &spec.stdio.stderr),
+            files: FileTemplates::parse(spec, &mut |path, text| parser.parse(path, text, Mode::Plain)),
         };
         if parser.problems.is_empty() { Ok(templates) } else { Err(parser.problems) }
     }
@@ -246,6 +289,7 @@ impl Templates {
                 all.push((format!("stdio.{name}"), path));
             }
         }
+        all.extend(self.files.all());
         all
     }
 }

@@ -49,6 +49,12 @@ pub const RETRIES_MAX: u32 = 1_000;
 pub const CRASH_LIMIT_MAX: u32 = 1_000;
 /// What a job has that says nothing of its crash limit.
 pub const CRASH_LIMIT_DEFAULT: u32 = 5;
+/// Inputs of a job, and outputs.
+pub const N_FILES_MAX: usize = 1_000;
+/// Files that a job brings from its submitter's folder, all inputs together.
+pub const N_OBJECTS_MAX: u64 = 200_000;
+/// Bytes of a file that is brought or left: 1 TiB.
+pub const OBJECT_BYTES_MAX: u64 = 1 << 40;
 /// Columns extracted from the output.
 pub const N_EXTRACT_MAX: usize = 100;
 /// Bytes of a value taken out of a task's output: a cell of a table, not the output again.

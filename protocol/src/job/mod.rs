@@ -10,11 +10,13 @@ mod compile;
 mod estimates;
 #[cfg(feature = "author")]
 mod extract;
+mod files;
 pub mod limits;
 mod problem;
 mod spec;
 mod suggest;
 mod validate;
+mod validate_files;
 mod workflow;
 
 #[cfg(feature = "author")]
@@ -25,6 +27,9 @@ pub use author::{
 pub use compile::{Compiled, Sink, TaskCommand, WorkDir};
 #[cfg(feature = "author")]
 pub use extract::Extractor;
+pub use files::{
+    Input, Keying, LocalFile, Objects, Output, OutputTarget, Source, TaskInput, TaskOutputFile, safe_relative,
+};
 pub use problem::Problem;
 pub use spec::{
     CommandLine, Extract, JobSpec, Keep, Results, Retries, Stdio, Stream, WorkDirPolicy, default_application,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::job::files::{Input, Output};
 use crate::job::limits;
 use crate::sweep::Sweep;
 
@@ -58,6 +59,12 @@ pub struct JobSpec {
     pub results: Results,
     /// The program is started once a slot, reads one JSON task a line and answers one JSON line.
     pub resident: bool,
+    /// Files that are in a task's folder before it begins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<Input>,
+    /// Files that a task leaves, and where they go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<Output>,
 }
 
 /// What a task runs.
@@ -185,6 +192,8 @@ impl JobSpec {
             stdio: Stdio::default(),
             results: Results::default(),
             resident: false,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
         }
     }
 }

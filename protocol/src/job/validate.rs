@@ -46,6 +46,7 @@ impl JobSpec {
         }
         check.stdio(self);
         check.results(self);
+        check.files(self);
         check.problems
     }
 
@@ -71,17 +72,25 @@ impl JobSpec {
             }
             check.shared_output(self, &path, template);
         }
+        if check.problems.is_empty() {
+            check.file_templates(self, &templates);
+        }
         check.problems
     }
 }
 
 #[derive(Default)]
-struct Check {
-    problems: Vec<Problem>,
+pub(super) struct Check {
+    pub(super) problems: Vec<Problem>,
 }
 
 impl Check {
-    fn add(&mut self, path: impl Into<String>, found: impl Into<String>, expected: impl Into<String>) {
+    pub(super) fn add(
+        &mut self,
+        path: impl Into<String>,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) {
         self.problems.push(Problem::new(path, found, expected));
     }
 
@@ -105,7 +114,7 @@ impl Check {
         }
     }
 
-    fn path(&mut self, path: &str, file: &str) {
+    pub(super) fn path(&mut self, path: &str, file: &str) {
         self.text(path, file);
         if file.is_empty() {
             self.add(path, "an empty path", "name a file or folder");
@@ -115,7 +124,7 @@ impl Check {
         }
     }
 
-    fn count(&mut self, path: &str, found: usize, max: usize, what: &str) {
+    pub(super) fn count(&mut self, path: &str, found: usize, max: usize, what: &str) {
         if found > max {
             self.add(path, format!("{found} {what}"), format!("at most {max} are allowed"));
         }

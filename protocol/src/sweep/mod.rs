@@ -132,14 +132,51 @@ impl Sweep {
         Parameters(self.names().zip(self.values(index)).collect())
     }
 
-    /// The values of the task at `index`, in the order of `names`.
-    pub fn values(&self, index: u64) -> Vec<Value<'_>> {
-        let mut rest = match &self.sample {
+    /// Where the task at `index` is in each dimension.
+    pub fn positions(&self, index: u64) -> Vec<u64> {
+        let mut rest = self.combination(index);
+        let mut positions: Vec<u64> = self
+            .dimensions
+            .iter()
+            .rev()
+            .map(|dimension| {
+                let n = dimension.len().max(1);
+                let position = rest % n;
+                rest /= n;
+                position
+            })
+            .collect();
+        positions.reverse();
+        positions
+    }
+
+    /// Which combination of the whole product the task at `index` is.
+    fn combination(&self, index: u64) -> u64 {
+        match &self.sample {
             Some(sample) => {
                 Permutation::new(sample.seed, self.n_combinations().unwrap_or(u64::MAX)).at(index)
             }
             None => index,
-        };
+        }
+    }
+
+    /// The dimension of the parameter at this place of `names`.
+    pub fn dimension_of(&self, place: usize) -> Option<usize> {
+        let ends = self.dimensions.iter().scan(0, |end, dimension| {
+            *end += dimension.columns.len();
+            Some(*end)
+        });
+        ends.into_iter().position(|end| place < end)
+    }
+
+    /// The values of the task at `index`, in the order of `names`.
+    pub fn values(&self, index: u64) -> Vec<Value<'_>> {
+        self.values_of(self.combination(index))
+    }
+
+    /// The values of a combination of the whole product, in the order of `names`.
+    pub(crate) fn values_of(&self, combination: u64) -> Vec<Value<'_>> {
+        let mut rest = combination;
         let mut values = Vec::with_capacity(self.dimensions.len());
         // Last dimension fastest: its position is the lowest digit. Filled backwards, then turned.
         for dimension in self.dimensions.iter().rev() {

@@ -153,7 +153,10 @@ impl Turn<'_> {
         if accepted.is_empty() && failures.is_empty() {
             return None;
         }
-        Some(JobResult { job: part.job, totals: Totals::of(&successes), successes, failures, outputs })
+        let mut has_files = TaskSet::new();
+        let mut is_kept = |index| accepted.contains(index) && has_files.insert(index);
+        let files: Vec<_> = part.files.into_iter().filter(|files| is_kept(files.index)).collect();
+        Some(JobResult { job: part.job, totals: Totals::of(&successes), successes, failures, outputs, files })
     }
 
     fn judge_failure(&self, pilot: PilotId, job: JobId, failure: Failure) -> FailedAttempt {
@@ -189,6 +192,9 @@ impl Turn<'_> {
             Blame::Crash => (trouble.n_crash(), job.request.crash_limit.saturating_sub(1), Span::ZERO),
             Blame::Walltime => (trouble.n_walltime, self.settings.walltime_retries, Span::ZERO),
             Blame::Nobody => (0, u32::MAX, Span::ZERO),
+            Blame::Transfer => {
+                (trouble.n_transfer, self.settings.transfer_retries, self.settings.node_retry_delay)
+            }
         };
         if n_before >= budget {
             return Verdict::Final;

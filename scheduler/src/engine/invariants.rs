@@ -108,7 +108,7 @@ impl Engine {
             let fits = |s: &PilotState| s.takes_part && request.needs.resources.fits_in(&s.capacity);
             let n_fitting = pilots.values().filter(|state| fits(state)).count() as u64;
             assert_eq!(leases.n_fitting, n_fitting, "pilots that can run job {id} are counted wrong");
-            let depth = self.settings.depth(job.totals.wall_mean());
+            let depth = job.depth(&self.settings);
             let held_cores = leases.n_leased.div_ceil(depth).max(leases.n_running)
                 * u64::from(request.needs.resources.cores);
             assert_eq!(leases.held_cores, held_cores, "cores of job {id} are counted wrong");

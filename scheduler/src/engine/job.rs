@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use super::{
     interface::JobRequest,
     record::{CancelCause, Totals, Verdict},
+    settings::Settings,
 };
 use crate::{
     ids::PilotId,
     ranges::TaskSet,
     results::{Blame, FailureKind},
-    time::Time,
+    time::{Span, Time},
 };
+
+/// Longer tasks are not sent to slots that are at work for the sake of their files.
+const STAGED_AHEAD_MAX: Span = Span(60_000_000);
 
 /// A job's durable state.
 #[derive(Clone, PartialEq, Debug)]
@@ -57,6 +61,8 @@ pub struct Trouble {
     pub n_program: u32,
     /// The nodes' failures.
     pub n_node: u32,
+    /// Failures of transfers.
+    pub n_transfer: u32,
     /// Pilots that vanished with it.
     pub lost_with: Vec<PilotId>,
     /// Ends of walltimes of which the task had at least half.
@@ -77,7 +83,8 @@ impl Trouble {
 
     /// Failed attempts so far.
     pub fn n_attempts(&self) -> u32 {
-        self.n_program + self.n_node + self.n_crash() + self.n_walltime + self.n_nobody
+        let n_outside = self.n_node + self.n_transfer + self.n_crash() + self.n_walltime + self.n_nobody;
+        self.n_program + n_outside
     }
 }
 
@@ -179,6 +186,17 @@ impl Job {
         }
     }
 
+    /// How many of its tasks a slot should have, the running one included. While one runs, the files of the
+    /// next can be brought; but who waits behind a long one could begin elsewhere, and long tasks hide that
+    /// their files take a while.
+    pub(super) fn depth(&self, settings: &Settings) -> u64 {
+        let mean = self.totals.wall_mean();
+        let depth = settings.depth(mean);
+        let hides_transfers =
+            self.request.needs.staging.inputs && mean.is_some_and(|mean| mean <= STAGED_AHEAD_MAX);
+        if hides_transfers { depth.max(2) } else { depth }
+    }
+
     /// `had_its_chance`: whether the attempt had most of its pilot's life.
     pub(super) fn note_failure(
         &mut self,
@@ -193,6 +211,7 @@ impl Job {
         match kind.blame() {
             Blame::Program => trouble.n_program += 1,
             Blame::Node => trouble.n_node += 1,
+            Blame::Transfer => trouble.n_transfer += 1,
             Blame::Crash => trouble.lost_with.push(pilot),
             Blame::Walltime if had_its_chance => trouble.n_walltime += 1,
             Blame::Walltime | Blame::Nobody => trouble.n_nobody += 1,

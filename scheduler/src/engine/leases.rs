@@ -250,7 +250,7 @@ impl Volatile {
     /// has changed.
     pub fn recount(&mut self, settings: &Settings, durable: &Durable, id: JobId) {
         let (Some(leases), Some(job)) = (self.jobs.get_mut(&id), durable.jobs().get(&id)) else { return };
-        let n_slots = leases.n_slots(settings.depth(job.totals.wall_mean()));
+        let n_slots = leases.n_slots(job.depth(settings));
         let after = n_slots.saturating_mul(u64::from(job.request.needs.resources.cores));
         let before = std::mem::replace(&mut leases.held_cores, after);
         if before == after {

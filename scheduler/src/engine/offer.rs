@@ -192,7 +192,7 @@ impl<'a> Offer<'a> {
     /// How many tasks of the job a slot of this pilot should have, the running one included; 1 if they last.
     pub(super) fn depth(&self, job: &Job) -> u64 {
         let mean = job.totals.wall_mean();
-        let depth = self.settings.depth(mean);
+        let depth = job.depth(self.settings);
         match (mean, self.pilot.walltime_end()) {
             (Some(mean), Some(end)) => depth.min(end.since(self.now).0 / mean.0.max(1)).max(1),
             _ => depth,

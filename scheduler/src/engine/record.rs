@@ -20,7 +20,7 @@ use crate::{
     policy::Policies,
     pull::NodeFacts,
     ranges::TaskSet,
-    results::{FailureKind, Successes, TaskOutput, Usage},
+    results::{FailureKind, Successes, TaskFiles, TaskOutput, Usage},
     time::{Span, Time},
 };
 
@@ -217,6 +217,9 @@ pub struct JobResult {
     pub failures: Vec<FailedAttempt>,
     /// What the tasks wrote.
     pub outputs: Vec<TaskOutput>,
+    /// Files that the successes left.
+    #[serde(default)]
+    pub files: Vec<TaskFiles>,
 }
 
 /// Sums over finished attempts.

@@ -299,7 +299,7 @@ pub(super) fn choices<'a>(
         let n_not_for_it = revoked.map_or(0, |revoked| revoked.intersection(&leases.ready).len());
         let n_allowed = limits::n_allowed(durable, volatile, offer.pilot.platform, job);
         let n_ready = (leases.ready.len() - n_not_for_it).min(n_allowed);
-        let depth = settings.depth(job.totals.wall_mean());
+        let depth = job.depth(settings);
         let cores = request.needs.resources.cores.into();
         let (standing, node_left) =
             node.as_ref().map_or_else(Default::default, |node| node.standing(&request.application, cores));
@@ -429,7 +429,7 @@ pub(super) fn cores_held<'a>(
 
 /// Cores that so many tasks of a job hold. Of those that are sent ahead a slot has several.
 pub(super) fn cores_of(settings: &Settings, job: &Job, n_tasks: u64) -> u64 {
-    let n_slots = n_tasks.div_ceil(settings.depth(job.totals.wall_mean()));
+    let n_slots = n_tasks.div_ceil(job.depth(settings));
     n_slots.saturating_mul(job.request.needs.resources.cores.into())
 }
 

@@ -41,7 +41,10 @@ pub struct Settings {
     pub start_retries: u32,
     /// How often a task that had most of a pilot's walltime and did not end is tried again.
     pub walltime_retries: u32,
-    /// The wait before a retry after a node's failure; doubles with each.
+    /// How often a task whose files could not be brought or delivered is tried again, after the pilot's own
+    /// tries: on another node, if there is one.
+    pub transfer_retries: u32,
+    /// The wait before a retry after a node's failure or a transfer's; doubles with each.
     pub node_retry_delay: Span,
     /// No retry waits longer.
     pub retry_delay_max: Span,
@@ -92,6 +95,7 @@ impl Default for Settings {
             node_retries: 3,
             start_retries: 1,
             walltime_retries: 2,
+            transfer_retries: 3,
             node_retry_delay: Span::from_secs(1),
             retry_delay_max: Span::from_secs(600),
             black_hole_limit: 10,

@@ -44,7 +44,11 @@ enum Fate {
 
 impl JobQueue {
     /// How many tasks may wait behind each running one.
+    /// None of a job with files: which of those are here, and when they are delivered, only the core knows.
     fn n_ahead(&self) -> u64 {
+        if self.needs.staging.is_any() {
+            return 0;
+        }
         self.mean_us.map_or(0, |mean_us| (AHEAD.0 / mean_us.max(1)).min(N_AHEAD_MAX))
     }
 }

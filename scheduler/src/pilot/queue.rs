@@ -54,6 +54,12 @@ impl JobQueue {
         taken.insert_all(&self.queued.take_first(n - taken.len()));
         taken
     }
+
+    /// Those that are to begin next, each with the number of its attempt.
+    pub(super) fn take_with_attempts(&mut self, n: u64) -> Vec<(u64, u32)> {
+        let taken = self.take_first(n);
+        taken.indices().map(|index| (index, self.tried.remove(&index).unwrap_or(1))).collect()
+    }
 }
 
 #[cfg(test)]
@@ -63,7 +69,12 @@ mod tests {
 
     #[test]
     fn ranks_begin_one_after_the_other_and_what_is_gone_is_left_out() {
-        let needs = TaskNeeds { resources: Resources::cores(1), time_limit: None, success_codes: vec![0] };
+        let needs = TaskNeeds {
+            resources: Resources::cores(1),
+            time_limit: None,
+            success_codes: vec![0],
+            ..TaskNeeds::default()
+        };
         let mut queue = JobQueue::new(needs);
         queue.add(&TaskSet::from(0..1), vec![], false);
         queue.add(&TaskSet::from(7..10), vec![], true);

@@ -1,17 +1,72 @@
-//! What the manager is told: reports, and what the pilot holds.
+//! What the manager is told: what came of tasks, gathered into reports, and what the pilot holds.
 
 use std::collections::BTreeMap;
 
-use super::{Lane, PilotAction, PilotCore, Sealed, sets};
+use super::{Ending, Lane, PilotAction, PilotCore, Sealed, sets, staging::Delivering};
 use crate::{
-    ids::JobId,
+    ids::{JobId, TaskId},
     pull::{Held, Holdings, Pull},
     ranges::TaskSet,
-    results::{JobReport, Report, Successes},
-    time::Span,
+    results::{Failure, FailureKind, JobReport, Report, Successes, TaskOutput, Usage},
+    time::{Span, Time},
 };
 
 impl PilotCore {
+    /// A task's process has ended: its slot is another one's, and what came of it is gathered, unless files
+    /// that it has left go first.
+    pub(super) fn task_ended(
+        &mut self,
+        now: Time,
+        (task, ending, usage): (TaskId, Ending, Usage),
+        output: Option<TaskOutput>,
+        actions: &mut Vec<PilotAction>,
+    ) {
+        let killed_for = match self.running.remove(&task) {
+            Some(running) => self.next_begins(now, task.job, running),
+            None if self.ends_unbegun(task, &ending) => None,
+            None => return,
+        };
+        self.note_wall(task.job, usage.wall_us);
+        let is_success = |code: &i32| match self.jobs.get(&task.job) {
+            Some(queue) => queue.needs.success_codes.contains(code),
+            None => *code == 0,
+        };
+        let leaves_files = self.jobs.get(&task.job).is_some_and(|queue| queue.needs.staging.outputs);
+        if let Ending::Exited(code) = ending
+            && leaves_files
+            && is_success(&code)
+        {
+            self.delivering.insert(task, Delivering { code, usage, output });
+            actions.push(PilotAction::Deliver { task });
+            return;
+        }
+        let gathered = self.gathered.entry(task.job).or_default();
+        let kind = match ending {
+            Ending::Exited(code) if is_success(&code) => {
+                gathered.attempts.push((task.index, code, usage));
+                None
+            }
+            Ending::Exited(code) => Some(FailureKind::Exit { code }),
+            Ending::Failed(kind) => Some(kind),
+            Ending::Killed if killed_for.is_none() => {
+                gathered.returned.insert(task.index);
+                return;
+            }
+            Ending::Killed => killed_for,
+        };
+        gathered.failures.extend(kind.map(|kind| Failure { index: task.index, kind, usage }));
+        self.n_gathered += 1;
+        self.gather_output(task.job, output);
+    }
+
+    pub(super) fn gather_output(&mut self, job: JobId, output: Option<TaskOutput>) {
+        let gathered = self.gathered.entry(job).or_default();
+        if let Some(output) = output.filter(|output| output.stdout.len() + output.stderr.len() > 0) {
+            self.output_bytes += output.stdout.len() + output.stderr.len();
+            gathered.outputs.push(output);
+        }
+    }
+
     /// Makes a report of all that was gathered. Its number is used for nothing else, ever.
     pub(super) fn seal(&mut self, actions: &mut Vec<PilotAction>) {
         self.seq += 1;
@@ -26,6 +81,7 @@ impl PilotCore {
             report.failures = gathered.failures;
             report.returned = gathered.returned;
             report.outputs = gathered.outputs;
+            report.files = gathered.files;
             tasks.push((job, all));
             jobs.push(report);
         }
@@ -76,6 +132,13 @@ impl PilotCore {
         }
         for (job, ahead) in sets(self.ahead.keys()) {
             entry(&mut held, job).queued.insert_all(&ahead);
+        }
+        for (job, staged) in sets(self.staged.keys()) {
+            entry(&mut held, job).queued.insert_all(&staged);
+        }
+        // Their processes are over: nothing that happens to the pilot now is their doing.
+        for (job, delivering) in sets(self.delivering.keys()) {
+            entry(&mut held, job).unreported.insert_all(&delivering);
         }
         for (job, running) in sets(self.running.keys()) {
             entry(&mut held, job).running = running;

@@ -1,6 +1,7 @@
 //! What must hold of a pilot, one behaviour a test.
 
 mod ahead;
+mod staging;
 
 use super::*;
 
@@ -21,7 +22,12 @@ fn pilot(cores: u32, walltime_end: Option<Time>) -> PilotCore {
 }
 
 fn template(job: u64, time_limit: Option<Span>) -> Template {
-    let needs = TaskNeeds { resources: Resources::cores(1), time_limit, success_codes: vec![0] };
+    let needs = TaskNeeds {
+        resources: Resources::cores(1),
+        time_limit,
+        success_codes: vec![0],
+        ..TaskNeeds::default()
+    };
     Template { job: JobId(job), needs, spec: "{}".into() }
 }
 

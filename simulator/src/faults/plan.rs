@@ -17,7 +17,7 @@ use scheduler::{
         Policies, allocation::Allocation, bundling::Bundling, distribution::Distribution, mapping::Mapping,
         matching::Matching, placement::pilots::PilotPlacement, scaling::Scaling,
     },
-    pull::TaskNeeds,
+    pull::{Staging, TaskNeeds},
     ranges::TaskSet,
     resources::Resources,
     time::Span,
@@ -162,10 +162,11 @@ impl Plan {
     pub(crate) fn draw(seed: u64) -> Plan {
         let mut plan = Plan::draw_fifth(seed);
         plan.add_graph(&mut Luck::of(seed, &[12]));
+        plan.add_files(&mut Luck::of(seed, &[13]));
         plan
     }
 
-    /// What seeds meant before tasks waited for others.
+    /// What seeds meant before tasks waited for others, and before files came and went with them.
     pub(crate) fn draw_fifth(seed: u64) -> Plan {
         let mut plan = Plan::draw_fourth(seed);
         plan.add_stalls(&mut Luck::of(seed, &[11]));
@@ -326,6 +327,17 @@ impl Plan {
             {
                 let sizes: Vec<f64> = (0..luck.between(1, 20)).map(|_| luck.below(9) as f64).collect();
                 request.estimates = TaskEstimates::new(luck.between(1, 3), sizes);
+            }
+        }
+    }
+
+    /// Jobs whose tasks need files before they begin, and leave some.
+    fn add_files(&mut self, luck: &mut Luck) {
+        let is_any = luck.one_in(2);
+        for (_, act) in &mut self.acts {
+            if let Act::Submit(request) = act {
+                let (inputs, outputs) = (luck.one_in(2), luck.one_in(2));
+                request.needs.staging = Staging { inputs: inputs && is_any, outputs: outputs && is_any };
             }
         }
     }
@@ -492,6 +504,7 @@ pub(super) fn job(n: usize, luck: &mut Luck) -> JobRequest {
             resources: Resources::cores(luck.between(1, 3) as u32),
             time_limit,
             success_codes: vec![0],
+            ..TaskNeeds::default()
         },
         priority: luck.below(3) as i32,
         retries: luck.below(4) as u32,

@@ -111,6 +111,13 @@ pub(super) enum Happening {
         execution: usize,
         ending: Ending,
     },
+    /// The files of a task have come or gone, or will not: the transfer of that number.
+    FilesMoved {
+        node: usize,
+        life: u64,
+        task: TaskId,
+        number: u64,
+    },
     PilotDies {
         node: usize,
         life: u64,
@@ -195,6 +202,7 @@ impl<'t> World<'t> {
     ) -> World<'t> {
         let budgets = Budgets {
             node_retries: plan.settings.node_retries,
+            transfer_retries: plan.settings.transfer_retries,
             walltime_retries: plan.settings.walltime_retries,
             heartbeat_limit: plan.settings.heartbeat_limit,
             grace: plan.settings.grace,
@@ -284,6 +292,9 @@ impl<'t> World<'t> {
             }
             Happening::TaskEnds { node, life, task, execution, ending } => {
                 return self.task_ends(node, life, (task, execution), ending);
+            }
+            Happening::FilesMoved { node, life, task, number } => {
+                return self.files_are_moved(node, life, task, number);
             }
             Happening::PilotDies { node, life } => self.pilot_dies(node, life),
             Happening::PilotStalls { node, life, span } => self.pilot_stalls(node, life, span),

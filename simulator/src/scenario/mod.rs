@@ -163,6 +163,7 @@ impl Application {
             resources: Resources::cores(self.cores),
             time_limit: self.time_limit,
             success_codes: vec![0],
+            ..TaskNeeds::default()
         }
     }
 }

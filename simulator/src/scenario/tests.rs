@@ -461,7 +461,7 @@ prop_compose! {
             application,
             at: Span::from_secs(at_s),
             n_tasks: lengths_s.len() as u64,
-            needs: TaskNeeds { resources, time_limit: None, success_codes: vec![0] },
+            needs: TaskNeeds { resources, time_limit: None, success_codes: vec![0], ..TaskNeeds::default() },
             retries: 0,
             priority: 0,
         };

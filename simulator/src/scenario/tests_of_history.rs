@@ -36,7 +36,12 @@ fn request(user: &str, n_tasks: u64) -> JobRequest {
         name: "sweep".into(),
         application: "docking".into(),
         n_tasks,
-        needs: TaskNeeds { resources, time_limit: Some(Span::from_secs(40)), success_codes: vec![0, 3] },
+        needs: TaskNeeds {
+            resources,
+            time_limit: Some(Span::from_secs(40)),
+            success_codes: vec![0, 3],
+            ..TaskNeeds::default()
+        },
         priority: 2,
         retries: 5,
         retry_delay: Span::ZERO,
@@ -198,7 +203,14 @@ fn unlike() -> History {
     let report = |pilot: u64, tasks: std::ops::Range<u64>, wall_s: u64| {
         let successes = Successes::from_attempts(tasks.map(|index| (index, 0, usage_of(wall_s))).collect());
         let totals = Totals::of(&successes);
-        let result = JobResult { job, successes, totals, failures: Vec::new(), outputs: Vec::new() };
+        let result = JobResult {
+            job,
+            successes,
+            totals,
+            failures: Vec::new(),
+            outputs: Vec::new(),
+            files: Vec::new(),
+        };
         Record::Reported { pilot: PilotId(pilot), seq: 1, results: vec![result], at: at(400) }
     };
     for record in [

@@ -225,6 +225,9 @@ impl Pilot {
                     }
                     // What is to be withdrawn has ended by now.
                     PilotAction::Learn(_) | PilotAction::Forget { .. } | PilotAction::Withdraw { .. } => {}
+                    PilotAction::Stage { .. } | PilotAction::Unstage { .. } | PilotAction::Deliver { .. } => {
+                        return Err("it was given tasks with files".into());
+                    }
                 }
             }
         }

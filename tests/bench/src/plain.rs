@@ -37,7 +37,12 @@ pub fn job(n_tasks: u64) -> JobRequest {
         name: "sweep".to_owned(),
         application: "none".to_owned(),
         n_tasks,
-        needs: TaskNeeds { resources: Resources::cores(1), time_limit: None, success_codes: vec![0] },
+        needs: TaskNeeds {
+            resources: Resources::cores(1),
+            time_limit: None,
+            success_codes: vec![0],
+            ..TaskNeeds::default()
+        },
         priority: 0,
         retries: 1000,
         retry_delay: Span::ZERO,

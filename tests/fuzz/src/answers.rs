@@ -153,7 +153,11 @@ impl Scene {
                         unbegun.extend((waiting.len() < n_before).then_some(task));
                     }
                 }
-                PilotAction::Keep(_)
+                // Files take a while: for ever, here.
+                PilotAction::Stage { .. }
+                | PilotAction::Unstage { .. }
+                | PilotAction::Deliver { .. }
+                | PilotAction::Keep(_)
                 | PilotAction::Drop { .. }
                 | PilotAction::Pull { .. }
                 | PilotAction::Forget { .. }
@@ -181,7 +185,12 @@ fn learn(template: &Template) {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let needs = TaskNeeds { resources: Resources::cores(1), time_limit: None, success_codes: vec![0] };
+    let needs = TaskNeeds {
+        resources: Resources::cores(1),
+        time_limit: None,
+        success_codes: vec![0],
+        ..TaskNeeds::default()
+    };
     let spec = serde_json::to_string(&world::spec()).expect("JSON");
     let template = Template { job: JobId(1), needs, spec };
     let bundle = Bundle { job: JobId(1), tasks: TaskSet::from(0..20), tried: vec![(3, 2)] };

@@ -62,7 +62,12 @@ fn job() -> JobRequest {
         name: "sweep".into(),
         application: "shell".into(),
         n_tasks: N_TASKS,
-        needs: TaskNeeds { resources: Resources::cores(1), time_limit: None, success_codes: vec![0] },
+        needs: TaskNeeds {
+            resources: Resources::cores(1),
+            time_limit: None,
+            success_codes: vec![0],
+            ..TaskNeeds::default()
+        },
         priority: 0,
         retries: 1,
         retry_delay: Span::from_secs(5),
@@ -117,6 +122,7 @@ pub(crate) fn report(seq: u64, from: u64) -> Report {
         failures: vec![Failure { index: from + 2, kind, usage }],
         returned: TaskSet::from(from + 3..from + 4),
         outputs: vec![TaskOutput { index: from, stdout: b"energy 7.5\n".to_vec(), stderr: b"slow".to_vec() }],
+        files: Vec::new(),
     };
     Report { seq, jobs: vec![job] }
 }

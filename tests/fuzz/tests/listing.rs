@@ -135,7 +135,12 @@ fn job(n_tasks: u64) -> JobRequest {
         name: "sweep".into(),
         application: "shell".into(),
         n_tasks,
-        needs: TaskNeeds { resources: Resources::cores(1), time_limit: None, success_codes: vec![0] },
+        needs: TaskNeeds {
+            resources: Resources::cores(1),
+            time_limit: None,
+            success_codes: vec![0],
+            ..TaskNeeds::default()
+        },
         priority: 0,
         retries: 0,
         retry_delay: Span::from_secs(5),

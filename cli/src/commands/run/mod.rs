@@ -36,6 +36,7 @@ use crate::{
         job::{end_line, summary},
         quote::quoted,
     },
+    staging::{self, Sources},
 };
 use company::Latecomers;
 use session::{End, Session};
@@ -125,9 +126,10 @@ pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
     logging::start(None);
     let config = config(&args.dir, capacity.clone())?;
     let work = match (spec, stages) {
-        (Some(spec), _) => {
+        (Some(mut spec), _) => {
+            let sources = Sources::read(&mut spec)?;
             let submission_key = Some(key::submission_key(&spec, &config.folder, args.fresh)?);
-            Work::Job(Box::new(SubmitRequest { submission_key, spec }))
+            Work::Job(Box::new(SubmitRequest { submission_key, spec }), sources)
         }
         (None, Some(stages)) => Work::Workflow(workflow::request(&args, stages, &capacity)?),
         (None, None) => return Err(Failure::bad_input("found nothing to run")),
@@ -143,7 +145,7 @@ pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
     };
     let mut session = Session { client: &client, manager: &mut manager, interrupts: &mut interrupts };
     let result = match &work {
-        Work::Job(request) => in_session(&args, request, &capacity, &mut session).await,
+        Work::Job(request, sources) => in_session(&args, (request, sources), &capacity, &mut session).await,
         Work::Workflow(request) => workflow::in_session(&args, request, &mut session).await,
     };
     Session::end(manager, &client, &mut interrupts).await;
@@ -152,23 +154,24 @@ pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
 
 /// What is run.
 enum Work {
-    Job(Box<SubmitRequest>),
-    Workflow(WorkflowRequest),
+    Job(Box<SubmitRequest>, Sources),
+    Workflow((WorkflowRequest, Vec<Sources>)),
 }
 
 async fn in_session(
     args: &RunArgs,
-    request: &SubmitRequest,
+    (request, sources): (&SubmitRequest, &Sources),
     capacity: &Resources,
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
     let began = Instant::now();
     let (before, mut latecomers) = tokio::select! {
-        before = submit(args, request, session.client) => before?,
+        before = submit(args, (request, sources), session.client) => before?,
         _ = session.interrupts.next() => return Ok(Outcome::Interrupted),
     };
     let how_on = "the same command goes on, --fresh begins anew";
     let Some(job) = follow(args, session, &before, how_on).await? else { return Ok(Outcome::Interrupted) };
+    staging::fetch_home(session.client, job.id, &request.spec, args.quiet || args.json).await?;
     report(args, &before, &job, Span(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX)));
     let mut outcome = wait::outcome(&[job]);
     while let Some(late) = latecomers.next(session.client, capacity).await? {
@@ -293,10 +296,11 @@ fn config(folder: &Path, capacity: Resources) -> Result<Config, Failure> {
 /// else is there.
 async fn submit(
     args: &RunArgs,
-    request: &SubmitRequest,
+    (request, sources): (&SubmitRequest, &Sources),
     client: &Client,
 ) -> Result<(JobView, Latecomers), Failure> {
     company::pause_all(client).await?;
+    sources.bring(client).await?;
     let submitted = client.submit(request).await?;
     let place = (!args.quiet).then(|| place(args));
     let latecomers = company::tell_paused(client, &BTreeSet::from([submitted.job]), place.as_deref()).await?;

@@ -15,6 +15,7 @@ use crate::{
         format::{count, counted},
         job::end_line,
     },
+    staging::{self, Sources},
 };
 use scheduler::resources::Resources;
 
@@ -24,33 +25,36 @@ use scheduler::resources::Resources;
 /// A stage that needs more than there is, or a folder that cannot be used.
 pub(super) fn request(
     args: &RunArgs,
-    workflow: WorkflowSpec,
+    mut workflow: WorkflowSpec,
     capacity: &Resources,
-) -> Result<WorkflowRequest, Failure> {
-    for stage in &workflow.stages {
+) -> Result<(WorkflowRequest, Vec<Sources>), Failure> {
+    let mut sources = Vec::new();
+    for stage in &mut workflow.stages {
         refuse_what_cannot_run(&stage.job, capacity)?;
+        sources.push(Sources::read(&mut stage.job)?);
     }
     let submission_key = Some(key::submission_key(&workflow, &args.dir, args.fresh)?);
-    Ok(WorkflowRequest { workflow, submission_key })
+    Ok((WorkflowRequest { workflow, submission_key }, sources))
 }
 
 /// Submits the workflow, or finds it again, and follows its stages until all are over.
 pub(super) async fn in_session(
     args: &RunArgs,
-    request: &WorkflowRequest,
+    (request, sources): &(WorkflowRequest, Vec<Sources>),
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
     let jobs = tokio::select! {
-        jobs = submit(args, request, session.client) => jobs?,
+        jobs = submit(args, (request, sources), session.client) => jobs?,
         _ = session.interrupts.next() => return Ok(Outcome::Interrupted),
     };
     let how_on = "the same command goes on, --fresh begins anew";
     let mut ended: Vec<JobView> = Vec::new();
-    for id in jobs {
+    for (id, stage) in jobs.into_iter().zip(&request.workflow.stages) {
         let before = session.client.job(id).await?;
         let Some(job) = follow(args, session, &before, how_on).await? else {
             return Ok(Outcome::Interrupted);
         };
+        staging::fetch_home(session.client, id, &stage.job, args.quiet || args.json).await?;
         if !args.json && (!args.quiet || job.counts.failed > 0) {
             show::say(&format!("{}: {}", job.name, end_line(&job)));
         }
@@ -72,8 +76,15 @@ pub(super) async fn in_session(
 }
 
 /// The numbers of its jobs, in order, which go on.
-async fn submit(args: &RunArgs, request: &WorkflowRequest, client: &Client) -> Result<Vec<JobId>, Failure> {
+async fn submit(
+    args: &RunArgs,
+    (request, sources): (&WorkflowRequest, &[Sources]),
+    client: &Client,
+) -> Result<Vec<JobId>, Failure> {
     company::pause_all(client).await?;
+    for sources in sources {
+        sources.bring(client).await?;
+    }
     let submitted = client.submit_workflow(request).await?;
     let jobs: Vec<JobId> = submitted.stages.iter().map(|stage| stage.job).collect();
     let own: BTreeSet<JobId> = jobs.iter().copied().collect();

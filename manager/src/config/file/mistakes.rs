@@ -64,13 +64,14 @@ const PLATFORM_FIELDS: [&str; 35] = [
     "price",
     "budget",
 ];
-const LIMIT_FIELDS: [&str; 16] = [
+const LIMIT_FIELDS: [&str; 17] = [
     "heartbeat_limit",
     "poll_wait_max",
     "grace",
     "prefetch",
     "prefetch_tasks_max",
     "node_retries",
+    "transfer_retries",
     "start_retries",
     "walltime_retries",
     "submit_limit",

@@ -11,6 +11,7 @@ use std::{
 };
 
 use scheduler::{
+    digest::Digest,
     engine::{
         Engine,
         allocation::{Because, Compared},
@@ -35,7 +36,7 @@ use scheduler::{
     },
     ranges::TaskSet,
     resources::Resources,
-    results::{FailureKind, TaskOutput, Usage},
+    results::{FailureKind, OutputFile, TaskFiles, TaskOutput, Usage},
     time::{Span, Time},
 };
 
@@ -70,6 +71,8 @@ fn history() -> Vec<Record> {
         TaskOutput { index: 1, stdout: b"affinity -7.2\n".to_vec(), stderr: b"slow\n".to_vec() },
         TaskOutput { index: 3, stdout: Vec::new(), stderr: b"no ligand\n".to_vec() },
     ];
+    let file = OutputFile { to: "poses/9.pdbqt".into(), sha256: Digest([0xab; 32]), bytes: 1234 };
+    first.files = vec![TaskFiles { index: 9, files: vec![file] }];
     let limit = Span::from_secs(600);
     let second = result(2, vec![], vec![failed(4, 1, FailureKind::TimeLimit { limit }, Verdict::Final)]);
     let mut third = result(1, vec![(3, 0, usage(30))], vec![]);
@@ -128,7 +131,7 @@ fn history() -> Vec<Record> {
 }
 
 /// Every kind of failure.
-fn all_failures() -> [(u64, FailureKind); 10] {
+fn all_failures() -> [(u64, FailureKind); 12] {
     let what = || "words".to_owned();
     [
         (0, FailureKind::Exit { code: -1 }),
@@ -141,6 +144,8 @@ fn all_failures() -> [(u64, FailureKind); 10] {
         (7, FailureKind::PilotLost),
         (8, FailureKind::Preempted),
         (9, FailureKind::BadAnswer { what: what() }),
+        (10, FailureKind::Transfer { what: what() }),
+        (11, FailureKind::OutputMissing { file: what() }),
     ]
 }
 
@@ -276,6 +281,8 @@ fn failure_place(kind: &FailureKind) -> usize {
         FailureKind::PilotLost => 7,
         FailureKind::Preempted => 8,
         FailureKind::BadAnswer { .. } => 9,
+        FailureKind::Transfer { .. } => 10,
+        FailureKind::OutputMissing { .. } => 11,
     }
 }
 
@@ -367,6 +374,9 @@ fn summary(store: &Store) -> String {
                 (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
             writeln!(text, "output {job}.{index}: {stdout:?}, {stderr:?}").unwrap();
         }
+        for (_, index, OutputFile { to, sha256, bytes }) in store.reader().files(job, None, 0, 100).unwrap() {
+            writeln!(text, "file {job}.{index}: {to}, {bytes} bytes of {sha256}").unwrap();
+        }
     }
     text
 }
@@ -375,7 +385,7 @@ const EXPECTED: &str = r#"38 records
 job 1 of ada: active, 5 done in 65700 us, open 4-5,7-8,10-19, failed 6, cancelled , 3 failed attempts
 lost with task 1.6: [PilotId(2)]
 job 2 of ada: paused, 0 done in 0 us, open 0-9,12, failed , cancelled 10-11,13-19, 1 failed attempts
-job 3 of ada: active, 0 done in 0 us, open 0-19, failed , cancelled , 10 failed attempts
+job 3 of ada: active, 0 done in 0 us, open 0-19, failed , cancelled , 12 failed attempts
 lost with task 3.7: [PilotId(2)]
 platform 1: Draining
 platform 1: 2.5 by Placement, 0 known hosts: tasks leave CPU time unused, or few failed, and more wait (40 attempts ended, 1 of them failed, its CPUs 78 % of the time; tasks for 99 slots, 8 cores)
@@ -385,12 +395,12 @@ LOAD knows jobs to 2, threshold 5
 blast is said to be Some(IoBound) and to take {"here": Span(12000000)}
 montage beside Nobody: 1 of 7 s
 montage beside Full(["blast"]): 2 of 3.5 s
-autodock-vina on platform 1: 0 done, 5 failed
+autodock-vina on platform 1: 0 done, 6 failed
 allocation 1: pf1, Some("4711"), Leaving("idle", Time(30000000))
 allocation 2: pf2, None, Unknown("no answer", Time(30000000))
 allocation 3: pf3, None, Ended("ended")
 pilot 1 on node7: 4 done, 2 failed, report 2, ended None, drained false
-pilot 2 on node7: 1 done, 10 failed, report 2, ended None, drained true
+pilot 2 on node7: 1 done, 12 failed, report 2, ended None, drained true
 pilot 3 on node7: 0 done, 0 failed, report 0, ended Some((Time(30000000), "walltime")), drained false
 task 1.0: attempt 1 on 1 at 1000000, 12300 us, Some(0), success
 task 1.1: attempt 1 on 1 at 1100000, 12400 us, Some(3), success
@@ -401,6 +411,7 @@ task 1.6: attempt 1 on 2 at 30000000, 0 us, None, the pilot vanished while it ra
 task 1.9: attempt 1 on 1 at 1900000, 13200 us, Some(0), success
 output 1.1: "affinity -7.2\n", "slow\n"
 output 1.3: "affinity -6.9\n", ""
+file 1.9: poses/9.pdbqt, 1234 bytes of abababababababababababababababababababababababababababababababab
 task 2.4: attempt 1 on 1 at 1400000, 12700 us, None, ran longer than its time limit of 10m 00s
 task 3.0: attempt 1 on 2 at 1000000, 12300 us, Some(-1), exit code -1
 task 3.1: attempt 1 on 2 at 1100000, 12400 us, None, ended by signal 11
@@ -412,6 +423,8 @@ task 3.6: attempt 1 on 2 at 1600000, 12900 us, None, the pilot's walltime ended
 task 3.7: attempt 1 on 2 at 1700000, 13000 us, None, the pilot vanished while it ran
 task 3.8: attempt 1 on 2 at 1800000, 13100 us, None, the platform took the pilot away
 task 3.9: attempt 1 on 2 at 1900000, 13200 us, None, the resident program's answer: words
+task 3.10: attempt 1 on 2 at 2000000, 13300 us, None, a file could not be brought: words
+task 3.11: attempt 1 on 2 at 2100000, 13400 us, None, it has not left its output words
 "#;
 
 #[test]
@@ -420,7 +433,7 @@ fn golden_stores_are_read_as_they_were_meant() {
     if std::env::var_os("PILOTFISH_WRITE_GOLDEN").is_some() {
         let fresh = tempfile::tempdir().unwrap();
         open(fresh.path()).commit(&history()).unwrap();
-        fs::write(golden(1), fs::read(fresh.path().join(FILE)).unwrap()).unwrap();
+        fs::write(golden(2), fs::read(fresh.path().join(FILE)).unwrap()).unwrap();
     }
     assert_eq!(summary(&copy(folder.path())), EXPECTED);
 }
@@ -473,7 +486,7 @@ fn a_new_store_reads_like_the_golden_one() {
 
 /// A copy of the golden store.
 fn copy(folder: &Path) -> Store {
-    fs::copy(golden(1), folder.join(FILE)).unwrap();
+    fs::copy(golden(2), folder.join(FILE)).unwrap();
     open(folder)
 }
 
@@ -490,7 +503,7 @@ fn the_golden_store_has_every_kind_of_record_and_failure() {
     let failures = results.flatten().flat_map(|result| &result.failures);
     assert_eq!(
         failures.map(|failure| failure_place(&failure.kind)).collect::<BTreeSet<_>>(),
-        (0..10).collect()
+        (0..12).collect()
     );
 }
 

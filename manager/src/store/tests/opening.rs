@@ -173,7 +173,7 @@ fn a_newer_store_is_refused() {
     open(folder.path()).connection.pragma_update(None, "user_version", 7).unwrap();
     assert_eq!(
         refusal(folder.path()),
-        "open FOLDER/store.sqlite: its format has version 7, this program knows versions up to 1; \
+        "open FOLDER/store.sqlite: its format has version 7, this program knows versions up to 2; \
          use the Pilotfish that wrote it, or a newer one"
     );
 }
@@ -208,7 +208,7 @@ fn a_store_without_its_version_is_refused() {
         .unwrap();
     assert_eq!(
         refusal(folder.path()),
-        "open FOLDER/store.sqlite: the store is damaged: meta says schema version 0, the file's head 1; \
+        "open FOLDER/store.sqlite: the store is damaged: meta says schema version 0, the file's head 2; \
          restore it from a backup"
     );
 }
@@ -258,12 +258,14 @@ fn a_folder_without_write_permission_is_refused() {
 fn an_older_store_is_migrated_step_by_step() {
     const NEXT: &[schema::Migration] = &[
         schema::Migration { version: 1, sql: "this has been done" },
-        schema::Migration { version: 2, sql: "CREATE TABLE notes (note TEXT) STRICT" },
-        schema::Migration { version: 3, sql: "INSERT INTO notes VALUES ('kept')" },
+        schema::Migration { version: 2, sql: "and this" },
+        schema::Migration { version: 3, sql: "CREATE TABLE notes (note TEXT) STRICT" },
+        schema::Migration { version: 4, sql: "INSERT INTO notes VALUES ('kept')" },
     ];
     const FAILING: &[schema::Migration] = &[
         schema::Migration { version: 1, sql: "this has been done" },
-        schema::Migration { version: 2, sql: "DELETE FROM journal; CREATE TABLE journal (again TEXT)" },
+        schema::Migration { version: 2, sql: "and this" },
+        schema::Migration { version: 3, sql: "DELETE FROM journal; CREATE TABLE journal (again TEXT)" },
     ];
     let folder = tempfile::tempdir().unwrap();
     open(folder.path()).commit(&beginning(9)).unwrap();
@@ -276,7 +278,7 @@ fn an_older_store_is_migrated_step_by_step() {
     assert_eq!(note, "kept");
     drop(store);
     let refused = Store::open(folder.path()).unwrap_err();
-    assert!(matches!(refused, StoreError::TooNew { found: 3, known: 1, .. }), "{refused}");
+    assert!(matches!(refused, StoreError::TooNew { found: 4, known: 2, .. }), "{refused}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use scheduler::{
+    digest::Digest,
     edges::{Dependence, Edges, Listed, OnFailedDependency},
     engine::{
         interface::{JobRequest, PlatformLimits, PlatformSpec},
@@ -11,7 +12,7 @@ use scheduler::{
     pull::{NodeFacts, TaskNeeds},
     ranges::TaskSet,
     resources::Resources,
-    results::{FailureKind, Successes, TaskOutput, Usage},
+    results::{FailureKind, OutputFile, Successes, TaskFiles, TaskOutput, Usage},
     time::{Span, Time},
 };
 
@@ -109,7 +110,7 @@ pub(super) fn reported(pilot: u64, seq: u64, results: Vec<JobResult>) -> Record 
 pub(super) fn result(job: u64, successes: Vec<(u64, i32, Usage)>, failures: Vec<FailedAttempt>) -> JobResult {
     let successes = Successes::from_attempts(successes);
     let totals = Totals::of(&successes);
-    JobResult { job: JobId(job), successes, totals, failures, outputs: Vec::new() }
+    JobResult { job: JobId(job), successes, totals, failures, outputs: Vec::new(), files: Vec::new() }
 }
 
 /// The part of a record that replay brings back.
@@ -120,6 +121,7 @@ pub(super) fn without_columns(record: &Record) -> Record {
             let tasks = std::mem::take(&mut result.successes.tasks);
             result.successes = Successes { tasks, ..Successes::default() };
             result.outputs.clear();
+            result.files.clear();
         }
     }
     record
@@ -165,6 +167,13 @@ pub(super) fn output(index: impl Strategy<Value = u64>) -> impl Strategy<Value =
     (index, bytes(), bytes()).prop_map(|(index, stdout, stderr)| TaskOutput { index, stdout, stderr })
 }
 
+/// The files that a task left.
+fn files(index: impl Strategy<Value = u64>) -> impl Strategy<Value = TaskFiles> {
+    let file = (any::<String>(), any::<[u8; 32]>(), any::<u64>());
+    let file = file.prop_map(|(to, sha256, bytes)| OutputFile { to, sha256: Digest(sha256), bytes });
+    (index, prop::collection::vec(file, 0..3)).prop_map(|(index, files)| TaskFiles { index, files })
+}
+
 fn tasks(n_tasks: u64) -> impl Strategy<Value = TaskSet> {
     prop::collection::vec(0..n_tasks, 0..12).prop_map(|indices| indices.into_iter().collect())
 }
@@ -174,9 +183,9 @@ fn job_result(n_tasks: u64) -> impl Strategy<Value = JobResult> {
     let successes = prop::collection::vec((0..n_tasks, code, usage()), 0..12);
     let failures = prop::collection::vec(failure(0..n_tasks), 0..4);
     let outputs = prop::collection::vec(output(0..n_tasks), 0..3);
-    (1..4u64, successes, failures, outputs).prop_map(|(job, successes, failures, outputs)| JobResult {
-        outputs,
-        ..result(job, successes, failures)
+    let files = prop::collection::vec(files(0..n_tasks), 0..3);
+    (1..4u64, successes, failures, outputs, files).prop_map(|(job, successes, failures, outputs, files)| {
+        JobResult { outputs, files, ..result(job, successes, failures) }
     })
 }
 

@@ -10,6 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::job::{CommandLine, Extract, Keep, Retries, Stdio, WorkDirPolicy};
 
+use scheduler::digest::Digest;
+
 /// A Pilotfish job: a command, the parameters it is run with, and how.
 #[derive(Debug, JsonSchema)]
 #[schemars(title = "Pilotfish job file", deny_unknown_fields)]
@@ -59,6 +61,30 @@ pub(super) struct JobForm {
     pub results: Option<ResultsForm>,
     /// The program is started once a slot, reads one JSON task a line and answers one JSON line; default false.
     pub resident: Option<bool>,
+    /// Files that are in a task's private folder before it begins: paths from the job file's folder, file:///… that all nodes see, or https://…; {name} stands for a parameter.
+    #[schemars(with = "Option<Vec<InputSchema>>", extend("examples" = [["receptor.pdbqt", {"from": "ligands/{ligand}", "to": "ligand.pdbqt"}]]))]
+    pub inputs: Option<Vec<InputForm>>,
+    /// Files that a task leaves in its private folder: each comes home to the same name below the job file's folder, or to where `to` says.
+    #[schemars(with = "Option<Vec<OutputSchema>>", extend("examples" = [[{"from": "out.pdbqt", "to": "results/{index}.pdbqt"}]]))]
+    pub outputs: Option<Vec<OutputForm>>,
+}
+
+/// A file that comes before a task begins.
+#[derive(Debug)]
+pub(super) struct InputForm {
+    pub from: String,
+    pub to: Option<String>,
+    pub sha256: Option<Digest>,
+    pub shared: bool,
+    pub writable: bool,
+}
+
+/// A file that a task leaves.
+#[derive(Debug)]
+pub(super) struct OutputForm {
+    pub from: String,
+    pub to: Option<String>,
+    pub optional: bool,
 }
 
 /// What each task needs.
@@ -277,6 +303,38 @@ schema_only! {
                     "delay": { "type": "string", "description": "The pause before each, like 5s." },
                 },
                 "required": ["count"],
+                "additionalProperties": false,
+            },
+        ],
+    };
+    InputSchema, "Input", {
+        "anyOf": [
+            { "type": "string", "minLength": 1 },
+            {
+                "type": "object",
+                "properties": {
+                    "from": { "type": "string", "description": "A path from the job file's folder, file:///… or https://…" },
+                    "to": { "type": "string", "description": "Its name below the task's folder; default: the same." },
+                    "sha256": { "type": "string", "description": "What a file of the network must hold.", "pattern": "^[0-9a-fA-F]{64}$" },
+                    "shared": { "type": "boolean", "description": "All nodes see the path: it is linked, not copied." },
+                    "writable": { "type": "boolean", "description": "Each task gets a copy that it may change." },
+                },
+                "required": ["from"],
+                "additionalProperties": false,
+            },
+        ],
+    };
+    OutputSchema, "Output", {
+        "anyOf": [
+            { "type": "string", "minLength": 1 },
+            {
+                "type": "object",
+                "properties": {
+                    "from": { "type": "string", "description": "Its name below the task's folder." },
+                    "to": { "type": "string", "description": "Below the job file's folder (default: the same name), or file:///…" },
+                    "optional": { "type": "boolean", "description": "A task may succeed without it." },
+                },
+                "required": ["from"],
                 "additionalProperties": false,
             },
         ],

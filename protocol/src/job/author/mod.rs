@@ -4,9 +4,11 @@
 //! types, `resolve` looks at the files it names. Then the job is validated like any other. Every
 //! step goes on after a problem, so that an author sees all of them at once.
 
+mod files;
 mod form;
 mod locate;
 mod read;
+mod read_files;
 mod read_job;
 mod read_sweep;
 mod resolve;

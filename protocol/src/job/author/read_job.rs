@@ -10,7 +10,7 @@ use crate::job::{CommandLine, Extract, Keep, Retries, Stdio, Stream, WorkDirPoli
 use crate::units::{parse_bytes, parse_duration_ms};
 
 /// The fields of a job file, in the order people write them.
-pub(super) const JOB_FIELDS: [&str; 17] = [
+pub(super) const JOB_FIELDS: [&str; 19] = [
     "name",
     "application",
     "command",
@@ -28,6 +28,8 @@ pub(super) const JOB_FIELDS: [&str; 17] = [
     "stdio",
     "results",
     "resident",
+    "inputs",
+    "outputs",
 ];
 
 const COMMAND_EXPECTED: &str = "write a list [program, argument, …] or a shell line";
@@ -76,6 +78,8 @@ impl Reader<'_> {
             stdio: fields.take("stdio").and_then(|node| self.stdio(&node)),
             results: fields.take("results").and_then(|node| self.results(&node)),
             resident: fields.take("resident").and_then(|node| self.truth(&node)),
+            inputs: fields.take("inputs").and_then(|node| self.inputs(&node)),
+            outputs: fields.take("outputs").and_then(|node| self.outputs(&node)),
         }
     }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::job::author::files;
 use crate::job::author::form::{CsvForm, JobForm, NamedSource, Source, SweepEntry, SweepForm};
 use crate::job::author::sources::{self, SourceError};
 use crate::job::problem::quoted;
-use crate::job::{CommandLine, JobSpec, Problem, Results};
+use crate::job::{CommandLine, JobSpec, Problem, Results, WorkDirPolicy};
 use crate::sweep::{Column, Dimension, IntegerRange, Sample, Sweep, Values};
 
 /// The job and everything that is wrong with it. The job may only be used when nothing is.
@@ -17,6 +18,7 @@ pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSp
     let sweep = form.sweep.map(|sweep| resolver.sweep(sweep)).unwrap_or_default();
     let resources = form.resources.unwrap_or_default();
     let results = form.results.unwrap_or_default();
+    let stages = form.inputs.is_some() || form.outputs.is_some();
     let absent = JobSpec::new(form.command, base_dir.to_owned());
     let absent_results = Results::default();
     let stem = Path::new(file_name).file_stem().and_then(|stem| stem.to_str());
@@ -27,7 +29,7 @@ pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSp
         sweep,
         env: form.env.unwrap_or_default(),
         base_dir: absent.base_dir,
-        workdir: form.workdir.unwrap_or(absent.workdir),
+        workdir: form.workdir.unwrap_or(if stages { WorkDirPolicy::Scratch } else { absent.workdir }),
         cores: resources.cores.unwrap_or(absent.cores),
         memory_bytes: resources.memory_bytes.unwrap_or(absent.memory_bytes),
         gpus: resources.gpus.unwrap_or(absent.gpus),
@@ -46,7 +48,10 @@ pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSp
             extract: results.extract.unwrap_or_default(),
         },
         resident: form.resident.unwrap_or(absent.resident),
+        inputs: Vec::new(),
+        outputs: Vec::new(),
     };
+    let spec = resolver.files(spec, form.inputs.unwrap_or_default(), form.outputs.unwrap_or_default());
     let problems = resolver.finish(&spec);
     (spec, problems)
 }
@@ -60,9 +65,9 @@ struct Gaps {
     has_unknown_names: bool,
 }
 
-struct Resolver<'a> {
-    base_dir: &'a Path,
-    problems: Vec<Problem>,
+pub(super) struct Resolver<'a> {
+    pub(super) base_dir: &'a Path,
+    pub(super) problems: Vec<Problem>,
     /// Parameters that do not stand at `sweep.NAME`, and where they do.
     origins: BTreeMap<String, String>,
     gaps: Gaps,
@@ -76,6 +81,9 @@ impl Resolver<'_> {
         }
         if !self.gaps.has_unknown_names {
             problems.extend(spec.validate_templates());
+        }
+        if problems.is_empty() && self.problems.is_empty() {
+            problems.extend(files::missing(spec));
         }
         for problem in &mut problems {
             let name = problem.path.strip_prefix("sweep.").unwrap_or_default();

@@ -28,6 +28,7 @@ fn folder() -> TempDir {
     write("exact.csv", b"v , w\r\n4.04e-161,007\r\n1e5,1.10\r\n\" a\", b \r\n");
     write("exact.txt", b"4.04e-161\n007\n1e5\n+1.10 \n");
     write("a.gz", b"");
+    write("receptor.pdbqt", b"");
     write("params.tsv", b"alpha\tbeta\n1\t2\n");
     write("empty.txt", b"\n\n");
     write("latin1.txt", b"one\ncaf\xe9\n");

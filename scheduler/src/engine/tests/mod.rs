@@ -55,7 +55,12 @@ fn job(n_tasks: u64) -> JobRequest {
         name: "sweep".into(),
         application: "test".into(),
         n_tasks,
-        needs: TaskNeeds { resources: Resources::cores(1), time_limit: None, success_codes: vec![0] },
+        needs: TaskNeeds {
+            resources: Resources::cores(1),
+            time_limit: None,
+            success_codes: vec![0],
+            ..TaskNeeds::default()
+        },
         priority: 0,
         retries: 0,
         retry_delay: Span::ZERO,

@@ -80,6 +80,7 @@ struct Book {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budgets {
     pub(super) node_retries: u32,
+    pub(super) transfer_retries: u32,
     pub(super) walltime_retries: u32,
     pub(super) heartbeat_limit: Span,
     /// How long tasks are withheld for pilots after a restart.
@@ -484,6 +485,7 @@ impl Auditor {
         let limit = match blame {
             Blame::Program => self.books.get(&task.job).map_or(0, |book| book.retries),
             Blame::Node => self.budgets.node_retries,
+            Blame::Transfer => self.budgets.transfer_retries,
             Blame::Walltime => self.budgets.walltime_retries,
             // Lost pilots are counted where they are lost.
             Blame::Crash | Blame::Nobody => return Ok(()),
@@ -505,6 +507,7 @@ impl Auditor {
         let (n, budget) = match kind.blame() {
             Blame::Program => (n_ended, book.retries + 1),
             Blame::Node => (n_ended, self.budgets.node_retries + 1),
+            Blame::Transfer => (n_ended, self.budgets.transfer_retries + 1),
             Blame::Walltime => (n_ended, self.budgets.walltime_retries + 1),
             Blame::Crash => (self.blamed.get(&task).map_or(0, |lost| lost.len() as u32), book.crash_limit),
             Blame::Nobody => (0, u32::MAX),

@@ -1,6 +1,7 @@
 //! Nodes: an agent's process with a live [`PilotCore`], the processes of its tasks, and a spool that
 //! outlives the agent. What the agent's shell does around the core is done here in the same order.
 
+mod files;
 mod pace;
 pub(crate) mod tasks;
 
@@ -81,6 +82,8 @@ struct Process {
     given: BTreeMap<TaskId, Time>,
     /// The manager's epoch, the question after which parts are numbered anew, and the part's number.
     newest_part: (u64, u64, u64),
+    /// Files on their way.
+    files: files::Files,
     n_farewells: u32,
     /// When it will be woken next, if that is still to come.
     alarm: Time,
@@ -171,6 +174,7 @@ impl World<'_> {
             told_at: Time(0),
             given: BTreeMap::new(),
             newest_part: (0, 0, 0),
+            files: files::Files::default(),
             n_farewells: 0,
             alarm: Time(0),
         });
@@ -401,6 +405,9 @@ impl World<'_> {
                 }
             }
             PilotAction::Forget { job } => return self.job_is_forgotten(node, job),
+            PilotAction::Stage { task } => self.files_are_wanted(node, life, task, None),
+            PilotAction::Deliver { task } => self.files_are_left(node, life, task),
+            PilotAction::Unstage { task } => self.files_are_dropped(node, task),
         }
         Ok(())
     }
@@ -467,6 +474,11 @@ impl World<'_> {
         let held = &mut self.nodes[node];
         let Some(process) = held.process.take() else { return false };
         held.stalled_until = Time(0);
+        for (task, execution) in process.files.executions() {
+            if let Some(auditor) = &mut self.auditor {
+                auditor.ended(task, execution, End::Killed, now);
+            }
+        }
         for (task, (execution, began)) in &process.running {
             if let Some(auditor) = &mut self.auditor {
                 auditor.ended(*task, *execution, End::Killed, now);

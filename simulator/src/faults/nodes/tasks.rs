@@ -200,7 +200,10 @@ impl World<'_> {
             }
             Ending::Killed => End::Killed,
         };
-        if let Some(auditor) = &mut self.auditor {
+        let leaves_files = process.natures.get(&task.job).is_some_and(|(_, needs)| needs.staging.outputs);
+        if leaves_files && end == End::Success {
+            process.files.are_left_by(task, execution);
+        } else if let Some(auditor) = &mut self.auditor {
             auditor.ended(task, execution, end, now);
         }
         let wall_us = now.since(started).0;

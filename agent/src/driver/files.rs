@@ -1,0 +1,253 @@
+//! Files of tasks: which folder has them, who brings and delivers them. What is brought when, the core says.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
+
+use protocol::{pilot::JoinDocument, units::parse_bytes};
+use scheduler::{ids::TaskId, pilot::PilotEvent, results::FailureKind};
+
+use super::{Driver, News};
+use crate::staging::{Moved, Stager, StagerSettings, cache::CachePlace};
+
+/// Names the folder of the cache, for all pilots of a user on the node.
+const FOLDER_VARIABLE: &str = "PILOTFISH_CACHE";
+/// Names its bound, like 50GiB.
+const SIZE_VARIABLE: &str = "PILOTFISH_CACHE_SIZE";
+
+/// The cache: what the environment says, which a platform's `setup` may set; else beside the folders of the
+/// platform's pilots, one for each node.
+pub(super) fn cache_place(
+    join: &JoinDocument,
+    place: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> CachePlace {
+    let own = Path::new(&join.folder);
+    let is_of_tag = own.file_name().is_some_and(|name| name == join.tag.as_str());
+    let around = own.parent().filter(|_| is_of_tag).unwrap_or(own);
+    let beside = || around.join(format!("cache-{place}"));
+    let said = variable(FOLDER_VARIABLE).map(PathBuf::from);
+    let said = said.filter(|folder| {
+        if !folder.is_absolute() {
+            tracing::warn!(?folder, "{FOLDER_VARIABLE} is no absolute path: the cache is beside the pilot");
+        }
+        folder.is_absolute()
+    });
+    let bytes_max = variable(SIZE_VARIABLE).and_then(|text| {
+        let parsed = parse_bytes(&text);
+        if let Err(error) = &parsed {
+            tracing::warn!(text, %error, "{SIZE_VARIABLE} is no size: the cache has its own bound");
+        }
+        parsed.ok()
+    });
+    CachePlace { folder: said.unwrap_or_else(beside), bytes_max }
+}
+
+/// Tasks whose files are on their way or in their folders.
+pub(super) struct Files {
+    cache: CachePlace,
+    /// Started for the first task that has files.
+    stager: Option<Stager>,
+    n_ever: u64,
+    /// Files that were brought, or are, and where to: by the stager's number for it.
+    staged: HashMap<TaskId, (u64, PathBuf)>,
+    /// Folders of tasks that have just ended, and of those whose files are on their way.
+    left: HashMap<TaskId, Left>,
+}
+
+struct Left {
+    folder: Option<PathBuf>,
+    /// Under which files were brought.
+    staged: Option<u64>,
+    /// Under which files are delivered.
+    delivered: Option<u64>,
+}
+
+impl Files {
+    pub(super) fn new(cache: CachePlace) -> Files {
+        Files { cache, stager: None, n_ever: 0, staged: HashMap::new(), left: HashMap::new() }
+    }
+
+    /// The folder of a task that begins, and the stager's number for its files.
+    pub(super) fn take_staged(&mut self, task: TaskId) -> Option<(u64, PathBuf)> {
+        self.staged.remove(&task)
+    }
+
+    /// A task has ended: its folder is there until [`Driver::clean_left`], or until its files are delivered.
+    pub(super) fn left(&mut self, task: TaskId, folder: Option<PathBuf>, staged: Option<u64>) {
+        if folder.is_some() || staged.is_some() {
+            self.left.insert(task, Left { folder, staged, delivered: None });
+        }
+    }
+
+    /// The pilot has a new session.
+    pub(super) fn set_session(&self, session: &str) {
+        if let Some(stager) = &self.stager {
+            stager.set_session(session);
+        }
+    }
+}
+
+impl Driver {
+    /// The stager, started when it is first needed; a node that cannot have one cannot have tasks with files.
+    fn stager(&mut self) -> Result<(&Stager, u64), FailureKind> {
+        let stager = match self.files.stager.take() {
+            Some(stager) => stager,
+            None => {
+                let settings = StagerSettings {
+                    url: self.join.url.clone(),
+                    certificate_sha256: self.join.certificate_sha256.clone(),
+                    cache: self.files.cache.clone(),
+                };
+                let news = self.news.clone();
+                let tell = move |moved| {
+                    // The loop is gone only when the pilot ends; then nobody wants to know.
+                    let _ = news.send(News::Moved(moved));
+                };
+                Stager::start(&settings, &self.session, tell).map_err(|error| {
+                    let folder = settings.cache.folder.display();
+                    FailureKind::Node { what: format!("the cache folder {folder}: {error}") }
+                })?
+            }
+        };
+        self.files.n_ever += 1;
+        Ok((self.files.stager.insert(stager), self.files.n_ever))
+    }
+
+    pub(super) fn stage(&mut self, task: TaskId) -> Option<PilotEvent> {
+        let failed = |kind| Some(PilotEvent::Staged { task, result: Err(kind) });
+        let Some(job) = self.jobs.get(&task.job) else {
+            let what = format!("the template of job {} is missing", task.job);
+            return failed(FailureKind::Start { what });
+        };
+        let inputs = match job.inputs(task.index) {
+            Ok(inputs) => inputs,
+            Err(kind) => return failed(kind),
+        };
+        let name = format!("{}.{}.files{}", task.job, task.index, self.files.n_ever + 1);
+        let folder = match self.scratch.make(&name) {
+            Ok(folder) => folder,
+            Err(error) => return failed(FailureKind::Node { what: format!("scratch folder: {error}") }),
+        };
+        match self.stager() {
+            Ok((stager, token)) => {
+                stager.stage(task, token, inputs, folder.clone());
+                self.files.staged.insert(task, (token, folder));
+                None
+            }
+            Err(kind) => {
+                self.scratch.remove(folder);
+                failed(kind)
+            }
+        }
+    }
+
+    pub(super) fn deliver(&mut self, task: TaskId) -> Option<PilotEvent> {
+        let failed = |kind| Some(PilotEvent::Delivered { task, result: Err(kind) });
+        let outputs = match self.jobs.get(&task.job).map(|job| job.outputs(task.index)) {
+            Some(Ok(outputs)) => outputs,
+            Some(Err(kind)) => return failed(kind),
+            None => {
+                let what = format!("the template of job {} is missing", task.job);
+                return failed(FailureKind::Start { what });
+            }
+        };
+        let folder = self.files.left.get(&task).and_then(|left| left.folder.clone());
+        let Some(folder) = folder else {
+            return failed(FailureKind::Node { what: "its folder is not there".into() });
+        };
+        match self.stager() {
+            Ok((stager, token)) => {
+                stager.deliver(task, token, outputs, folder);
+                if let Some(left) = self.files.left.get_mut(&task) {
+                    left.delivered = Some(token);
+                }
+                None
+            }
+            Err(kind) => failed(kind),
+        }
+    }
+
+    pub(super) fn unstage(&mut self, task: TaskId) {
+        if let Some((token, folder)) = self.files.staged.remove(&task) {
+            self.clean(Some(folder), Some(token));
+        }
+        if let Some(left) = self.files.left.remove(&task) {
+            self.clean(None, left.delivered);
+            self.clean(left.folder, left.staged);
+        }
+    }
+
+    /// A task's folder is needed no more, unless its files are being delivered.
+    pub(super) fn clean_left(&mut self, task: TaskId) {
+        if self.files.left.get(&task).is_some_and(|left| left.delivered.is_none()) {
+            self.unstage(task);
+        }
+    }
+
+    /// Removes a folder, and lets go of what was brought there.
+    pub(super) fn clean(&mut self, folder: Option<PathBuf>, files: Option<u64>) {
+        if let (Some(stager), Some(token)) = (&self.files.stager, files) {
+            stager.release(token);
+        }
+        if let Some(folder) = folder {
+            self.scratch.remove(folder);
+        }
+    }
+
+    /// Files have come or gone. What was not wanted any more meanwhile is not told.
+    pub(super) fn on_moved(&mut self, moved: Moved) {
+        match moved {
+            Moved::Staged { task, token, result } => {
+                if self.files.staged.get(&task).is_none_or(|(wanted, _)| *wanted != token) {
+                    return;
+                }
+                if result.is_err() {
+                    self.unstage(task);
+                }
+                self.handle(PilotEvent::Staged { task, result });
+            }
+            Moved::Delivered { task, token, result } => {
+                if self.files.left.get(&task).is_none_or(|left| left.delivered != Some(token)) {
+                    return;
+                }
+                self.unstage(task);
+                self.handle(PilotEvent::Delivered { task, result });
+            }
+        }
+        // The slot that waited for it, or the manager for the result.
+        self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use protocol::pilot::JoinDocument;
+
+    use super::cache_place;
+
+    #[test]
+    fn the_cache_is_where_the_environment_says_or_beside_the_pilots_of_its_platform() {
+        let join = |folder: &str| JoinDocument {
+            folder: folder.into(),
+            tag: "pf1-2".into(),
+            ..JoinDocument::default()
+        };
+        let place = |folder: &str, said: &[(&str, &str)]| {
+            let variable =
+                |name: &str| said.iter().find(|(other, _)| *other == name).map(|(_, v)| (*v).to_owned());
+            cache_place(&join(folder), "node7", &variable)
+        };
+        assert_eq!(place("/w/pilots/pf1-2", &[]).folder, Path::new("/w/pilots/cache-node7"));
+        assert_eq!(place("/w/mine", &[]).folder, Path::new("/w/mine/cache-node7"));
+        let said = [("PILOTFISH_CACHE", "/local/ada"), ("PILOTFISH_CACHE_SIZE", "2GiB")];
+        let found = place("/w/mine", &said);
+        assert_eq!((found.folder.as_path(), found.bytes_max), (Path::new("/local/ada"), Some(2 << 30)));
+        let said = [("PILOTFISH_CACHE", "local"), ("PILOTFISH_CACHE_SIZE", "much")];
+        let found = place("/w/mine", &said);
+        assert_eq!((found.folder.as_path(), found.bytes_max), (Path::new("/w/mine/cache-node7"), None));
+    }
+}

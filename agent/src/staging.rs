@@ -1,0 +1,459 @@
+//! Brings files that tasks need and delivers those that they leave, beside the pilot's loop: on a thread of
+//! its own with a loop of its own, so that no task waits for another one's files.
+//!
+//! Nothing here decides which files are brought when: the core does. Here are the tries, the one fetch of what
+//! many tasks wait for, the bound on transfers at a time, and the cache.
+
+pub mod cache;
+mod place;
+mod transfer;
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use protocol::job::{OutputTarget, Source, TaskInput, TaskOutputFile};
+use ring::digest::{SHA256, digest};
+use scheduler::{
+    digest::Digest,
+    ids::{JobId, TaskId},
+    results::{FailureKind, OutputFile},
+};
+use tokio::{
+    sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore, mpsc},
+    task::JoinHandle,
+    time::sleep,
+};
+
+use self::{
+    cache::{Cache, CachePlace, FetchLock, Pin},
+    transfer::{Trouble, Ways},
+};
+use crate::client::backoff;
+
+/// Transfers at a time: enough to fill a node's line, too few to take it from what tasks do themselves.
+const N_TRANSFERS: usize = 4;
+/// How often a transfer is tried here before the task is to be tried elsewhere.
+const N_TRIES: u32 = 4;
+/// How often it is looked whether another agent has fetched what is wanted.
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// What became of a task's files.
+#[derive(Debug)]
+pub enum Moved {
+    /// They are in its folder, or will not be.
+    Staged { task: TaskId, token: u64, result: Result<(), FailureKind> },
+    /// They are where they go, or will not be.
+    Delivered { task: TaskId, token: u64, result: Result<Vec<OutputFile>, FailureKind> },
+}
+
+/// Who brings and delivers, for one pilot.
+#[derive(Debug)]
+pub struct Stager {
+    orders: Option<mpsc::UnboundedSender<Order>>,
+    thread: Option<thread::JoinHandle<()>>,
+    session: Arc<Mutex<String>>,
+}
+
+#[derive(Debug)]
+enum Order {
+    Stage {
+        task: TaskId,
+        token: u64,
+        inputs: Vec<TaskInput>,
+        folder: PathBuf,
+    },
+    Deliver {
+        task: TaskId,
+        token: u64,
+        outputs: Vec<TaskOutputFile>,
+        folder: PathBuf,
+    },
+    /// The files of that token are not needed any more, or not wanted.
+    Release {
+        token: u64,
+    },
+}
+
+/// What a stager is told at its start.
+#[derive(Clone, Debug)]
+pub struct StagerSettings {
+    /// The manager.
+    pub url: String,
+    /// Its certificate.
+    pub certificate_sha256: Option<String>,
+    /// The cache.
+    pub cache: CachePlace,
+}
+
+impl Stager {
+    /// Starts the thread. `tell` is called from it.
+    ///
+    /// # Errors
+    /// No thread is left, the cache's folder cannot be used, or the address is none.
+    pub fn start(
+        settings: &StagerSettings,
+        session: &str,
+        tell: impl Fn(Moved) + Send + Sync + 'static,
+    ) -> io::Result<Stager> {
+        let session = Arc::new(Mutex::new(session.to_owned()));
+        let ways = Ways::new(&settings.url, settings.certificate_sha256.as_deref())
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        let cache = Cache::open(&settings.cache)?;
+        tracing::info!(folder = %settings.cache.folder.display(), bytes_max = cache.bytes_max(), "cache");
+        let mover = Arc::new(Mover {
+            cache,
+            ways,
+            url: settings.url.clone(),
+            session: Arc::clone(&session),
+            places: Semaphore::new(N_TRANSFERS),
+            fetches: Mutex::default(),
+            n_bytes_in: AtomicU64::new(0),
+            n_bytes_out: AtomicU64::new(0),
+            tell: Box::new(tell),
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (orders, orders_in) = mpsc::unbounded_channel();
+        let thread = thread::Builder::new()
+            .name("pilotfish-files".into())
+            .spawn(move || runtime.block_on(serve(mover, orders_in)))?;
+        Ok(Stager { orders: Some(orders), thread: Some(thread), session })
+    }
+
+    /// The pilot has a new session.
+    pub fn set_session(&self, session: &str) {
+        session.clone_into(&mut self.session.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Brings files into a task's folder.
+    pub fn stage(&self, task: TaskId, token: u64, inputs: Vec<TaskInput>, folder: PathBuf) {
+        self.order(Order::Stage { task, token, inputs, folder });
+    }
+
+    /// Delivers files out of a task's folder.
+    pub fn deliver(&self, task: TaskId, token: u64, outputs: Vec<TaskOutputFile>, folder: PathBuf) {
+        self.order(Order::Deliver { task, token, outputs, folder });
+    }
+
+    /// Ends what is done for this token, and keeps nothing in the cache for it any more.
+    pub fn release(&self, token: u64) {
+        self.order(Order::Release { token });
+    }
+
+    fn order(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            // The thread ends only after the orders do.
+            let _ = orders.send(order);
+        }
+    }
+}
+
+impl Drop for Stager {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // If it panicked, the next agent removes what it left.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Pins of a token, and who works for it.
+type Works = HashMap<u64, (Arc<Mutex<Vec<Pin>>>, JoinHandle<()>)>;
+
+async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
+    let mut works: Works = HashMap::new();
+    while let Some(order) = orders.recv().await {
+        match order {
+            Order::Stage { task, token, inputs, folder } => {
+                let pins = Arc::new(Mutex::new(Vec::new()));
+                let (mover, held) = (Arc::clone(&mover), Arc::clone(&pins));
+                let work = tokio::spawn(async move {
+                    let result = mover.stage(task.job, &inputs, &folder, &held).await;
+                    (mover.tell)(Moved::Staged { task, token, result });
+                });
+                works.insert(token, (pins, work));
+            }
+            Order::Deliver { task, token, outputs, folder } => {
+                let mover = Arc::clone(&mover);
+                let work = tokio::spawn(async move {
+                    let result = mover.deliver(&outputs, &folder).await;
+                    (mover.tell)(Moved::Delivered { task, token, result });
+                });
+                works.insert(token, (Arc::default(), work));
+            }
+            Order::Release { token } => {
+                let Some((pins, work)) = works.remove(&token) else { continue };
+                work.abort();
+                // It ends at its next pause: none of its steps is under way after this.
+                let _ = work.await;
+                let pins = std::mem::take(&mut *pins.lock().unwrap_or_else(PoisonError::into_inner));
+                pins.iter().for_each(|pin| mover.cache.unpin(&pin.sha256));
+            }
+        }
+    }
+    let (n_in, n_out) = (mover.n_bytes_in.load(Ordering::Relaxed), mover.n_bytes_out.load(Ordering::Relaxed));
+    tracing::info!(n_in, n_out, "bytes of files brought and delivered");
+}
+
+struct Mover {
+    cache: Cache,
+    ways: Ways,
+    url: String,
+    session: Arc<Mutex<String>>,
+    places: Semaphore,
+    /// One fetch at a time of each object, in this agent.
+    fetches: Mutex<HashMap<Digest, Arc<AsyncMutex<()>>>>,
+    n_bytes_in: AtomicU64,
+    n_bytes_out: AtomicU64,
+    tell: Box<dyn Fn(Moved) + Send + Sync>,
+}
+
+impl Mover {
+    fn session(&self) -> String {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn stage(
+        &self,
+        job: JobId,
+        inputs: &[TaskInput],
+        folder: &Path,
+        pins: &Mutex<Vec<Pin>>,
+    ) -> Result<(), FailureKind> {
+        for input in inputs {
+            let target = folder.join(&input.to);
+            if input.source == Source::Shared {
+                place::share(Path::new(&input.from), &target)
+                    .map_err(|error| transfer(&input.from, &error.to_string()))?;
+                continue;
+            }
+            let pin = self.bring(job, input, pins).await?;
+            let place = || match input.writable {
+                true => place::copy(&pin.path, &target),
+                false => place::link(&pin.path, &target),
+            };
+            let placed = place().or_else(|error| {
+                if !is_full(&error) {
+                    return Err(error);
+                }
+                self.cache.drop_unused();
+                // Half a copy is none; if there is none it cannot be removed.
+                let _ = std::fs::remove_file(&target);
+                place()
+            });
+            placed.map_err(|error| node(&input.to.to_string_lossy(), &error))?;
+        }
+        Ok(())
+    }
+
+    /// The object of an input, pinned; tries several times.
+    async fn bring(&self, job: JobId, input: &TaskInput, pins: &Mutex<Vec<Pin>>) -> Result<Pin, FailureKind> {
+        // What an address holds may change from job to job, not for the tasks of one.
+        let key = match input.sha256 {
+            Some(sha256) => sha256,
+            None => digest_of(format!("{} {job} {}", self.url, input.from).as_bytes()),
+        };
+        let (mut n_failed, mut n_away, mut was_full) = (0, 0, false);
+        loop {
+            let trouble = match self.try_once(input, &key, pins).await {
+                Ok(pin) => return Ok(pin),
+                Err(trouble) => trouble,
+            };
+            match trouble {
+                Trouble::Away(what) => {
+                    n_away += 1;
+                    tracing::debug!(what, from = input.from, "a file waits for the manager");
+                    sleep(backoff(n_away)).await;
+                    continue;
+                }
+                Trouble::Lasting(what) => return Err(transfer(&input.from, &what)),
+                Trouble::Disk(error) if was_full || !is_full(&error) => {
+                    return Err(node(&input.from, &error));
+                }
+                Trouble::Disk(_) => {
+                    was_full = true;
+                    self.cache.drop_unused();
+                }
+                Trouble::Brief(what) => {
+                    n_failed += 1;
+                    tracing::warn!(what, from = input.from, n_failed, "a file could not be brought");
+                    if n_failed >= N_TRIES {
+                        return Err(transfer(&input.from, &what));
+                    }
+                    sleep(backoff(n_failed + 2)).await;
+                }
+            }
+        }
+    }
+
+    async fn try_once(
+        &self,
+        input: &TaskInput,
+        key: &Digest,
+        pins: &Mutex<Vec<Pin>>,
+    ) -> Result<Pin, Trouble> {
+        let _turn = self.turn(key).await;
+        if let Some(pin) = self.known(input, key, pins)? {
+            return Ok(pin);
+        }
+        let _lock = self.lock(key).await?;
+        // Another agent may have fetched it meanwhile.
+        if let Some(pin) = self.known(input, key, pins)? {
+            return Ok(pin);
+        }
+        // It is never closed.
+        let _place = self.places.acquire().await;
+        let part = match (input.source, input.sha256) {
+            (Source::Url, _) => self.ways.object_at(&input.from, &self.cache).await?,
+            (_, Some(sha256)) => {
+                let (session, n_expected) = (self.session(), input.bytes.unwrap_or(0));
+                self.ways.object_of_manager(&session, &sha256, &self.cache, n_expected).await?
+            }
+            (_, None) => return Err(Trouble::Lasting("the job does not say what it holds".to_owned())),
+        };
+        let finished = self.cache.finish(part, input.sha256.as_ref()).map_err(Trouble::Disk)?;
+        let (sha256, n_bytes) = finished
+            .map_err(|found| Trouble::Brief(format!("what came has the SHA-256 {found}, {key} is right")))?;
+        self.n_bytes_in.fetch_add(n_bytes, Ordering::Relaxed);
+        if input.sha256.is_none() {
+            self.cache.note_at(key, &sha256);
+        }
+        let pin = self.pinned(&sha256, pins)?;
+        pin.ok_or_else(|| Trouble::Brief("it was removed from the cache at once".to_owned()))
+    }
+
+    fn known(&self, input: &TaskInput, key: &Digest, pins: &Mutex<Vec<Pin>>) -> Result<Option<Pin>, Trouble> {
+        match input.sha256.or_else(|| self.cache.known_at(key)) {
+            Some(sha256) => self.pinned(&sha256, pins),
+            None => Ok(None),
+        }
+    }
+
+    fn pinned(&self, sha256: &Digest, pins: &Mutex<Vec<Pin>>) -> Result<Option<Pin>, Trouble> {
+        let pin = self.cache.pin(sha256).map_err(Trouble::Disk)?;
+        pins.lock().unwrap_or_else(PoisonError::into_inner).extend(pin.clone());
+        Ok(pin)
+    }
+
+    /// One at a time of this agent.
+    async fn turn(&self, key: &Digest) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut fetches = self.fetches.lock().unwrap_or_else(PoisonError::into_inner);
+            fetches.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(fetches.entry(*key).or_default())
+        };
+        turn.lock_owned().await
+    }
+
+    /// One at a time of this node.
+    async fn lock(&self, key: &Digest) -> Result<FetchLock, Trouble> {
+        loop {
+            if let Some(lock) = self.cache.try_lock(key).map_err(Trouble::Disk)? {
+                return Ok(lock);
+            }
+            sleep(LOCK_PAUSE).await;
+        }
+    }
+
+    async fn deliver(
+        &self,
+        outputs: &[TaskOutputFile],
+        folder: &Path,
+    ) -> Result<Vec<OutputFile>, FailureKind> {
+        let mut files = Vec::with_capacity(outputs.len());
+        for output in outputs {
+            let path = folder.join(&output.from);
+            match std::fs::metadata(&path) {
+                Ok(facts) if facts.is_file() => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound && output.optional => continue,
+                _ => {
+                    return Err(FailureKind::OutputMissing {
+                        file: output.from.to_string_lossy().into_owned(),
+                    });
+                }
+            }
+            let (to, (sha256, bytes)) = match &output.to {
+                OutputTarget::Home(to) => {
+                    (to.to_string_lossy().into_owned(), self.bring_home(&path, &output.from).await?)
+                }
+                OutputTarget::File(to) => {
+                    let delivered = place::deliver(&path, to);
+                    let shown = to.to_string_lossy();
+                    (
+                        format!("file://{shown}"),
+                        delivered.map_err(|error| transfer(&shown, &error.to_string()))?,
+                    )
+                }
+            };
+            self.n_bytes_out.fetch_add(bytes, Ordering::Relaxed);
+            files.push(OutputFile { to, sha256, bytes });
+        }
+        Ok(files)
+    }
+
+    /// To the manager, for as long as that is away; what it does not take is tried a few times.
+    async fn bring_home(&self, path: &Path, name: &Path) -> Result<(Digest, u64), FailureKind> {
+        let shown = name.to_string_lossy();
+        let (mut n_failed, mut n_away) = (0, 0);
+        loop {
+            let opened = File::open(path).and_then(|file| Ok((cache::hash_of(&file)?, File::open(path)?)));
+            let (facts, file) = opened.map_err(|error| node(&shown, &error))?;
+            let sent = {
+                // It is never closed.
+                let _place = self.places.acquire().await;
+                self.ways.to_manager(&self.session(), file, facts).await
+            };
+            match sent {
+                Ok(()) => return Ok(facts),
+                Err(Trouble::Away(what)) => {
+                    n_away += 1;
+                    tracing::debug!(what, %shown, "an output waits for the manager");
+                    sleep(backoff(n_away)).await;
+                }
+                Err(Trouble::Lasting(what)) => return Err(transfer(&shown, &what)),
+                Err(Trouble::Disk(error)) => return Err(node(&shown, &error)),
+                Err(Trouble::Brief(what)) => {
+                    n_failed += 1;
+                    tracing::warn!(what, %shown, n_failed, "an output could not be delivered");
+                    if n_failed >= N_TRIES {
+                        return Err(transfer(&shown, &what));
+                    }
+                    sleep(backoff(n_failed + 4)).await;
+                }
+            }
+        }
+    }
+}
+
+fn digest_of(bytes: &[u8]) -> Digest {
+    let mut found = Digest::default();
+    found.0.copy_from_slice(digest(&SHA256, bytes).as_ref());
+    found
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// What others are to be blamed for.
+fn transfer(which: &str, what: &str) -> FailureKind {
+    FailureKind::Transfer { what: format!("{which}: {what}") }
+}
+
+/// What this node is to be blamed for.
+fn node(which: &str, error: &io::Error) -> FailureKind {
+    FailureKind::Node { what: format!("{which}: {error}") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,396 @@
+//! Files of this node by what they hold, for all pilots of a user here.
+//!
+//! Several agents share the folder at a time, and any of them may be killed at any moment. So an object gets
+//! its name once it is whole; who uses one has a second name for it (a hard link in a folder of its own), which
+//! is at once what says that it is in use and what keeps it; and that folder is locked for as long as its agent
+//! lives, so that the next one can tell what nobody needs any more. No file lists anything.
+//!
+//! Objects cannot be written. Whoever can all the same (root, a disk) changes the time that they are marked
+//! with, or is found out when an agent uses the object for the first time.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::{self, File, FileTimes, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use scheduler::digest::Digest;
+
+use crate::{client::random, private};
+
+/// Without another word the cache may have this, or a tenth of what is free.
+const BYTES_DEFAULT: u64 = 10 << 30;
+/// All is counted anew after so many objects: other agents bring some too.
+const N_UNCOUNTED_MAX: u32 = 64;
+/// What is removed to make room goes below the bound by this part of it, so that it is not done for each object.
+const SPARE_PART: u64 = 10;
+/// The time that untouched objects are marked with, in seconds.
+const MARK_S: u64 = 1_000_000_000;
+/// Objects share so many locks for being fetched.
+const N_LOCKS: u8 = 64;
+
+/// Where the cache is, and how large it may be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CachePlace {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The most that it has; `None`: by what is free.
+    pub bytes_max: Option<u64>,
+}
+
+/// The cache as one agent sees it. All of it blocks.
+#[derive(Debug)]
+pub struct Cache {
+    root: PathBuf,
+    /// This agent's own folder: pins and what is not whole yet.
+    own: PathBuf,
+    bytes_max: u64,
+    /// Held while the agent lives.
+    _alive: File,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How many uses each pinned object has.
+    pins: HashMap<Digest, u32>,
+    /// Objects whose contents were seen to be right since this agent started.
+    verified: HashSet<Digest>,
+    /// What the objects have together, as last counted, and what came since.
+    n_bytes: u64,
+    n_uncounted: u32,
+    is_counted: bool,
+    n_ever: u64,
+}
+
+/// An object that cannot go while this is there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pin {
+    /// What it holds.
+    pub sha256: Digest,
+    /// Where it can be read.
+    pub path: PathBuf,
+}
+
+/// Held while an object is fetched, against all other agents here.
+#[derive(Debug)]
+pub struct FetchLock(#[allow(dead_code)] File);
+
+/// A file that is being fetched. Dropped before it is whole, nothing of it is left.
+pub struct Part {
+    path: PathBuf,
+    file: File,
+    hash: ring::digest::Context,
+    n_bytes: u64,
+}
+
+impl Cache {
+    /// The cache in a folder, which is made; what agents have left there that are no more is removed.
+    ///
+    /// # Errors
+    /// The folder cannot be made or written.
+    pub fn open(place: &CachePlace) -> io::Result<Cache> {
+        let root = place.folder.clone();
+        for folder in ["objects", "urls", "locks", "users"] {
+            private::make_folder(&root.join(folder))?;
+        }
+        let guard = lock_all(&root)?;
+        remove_dead(&root.join("users"));
+        let own = root.join("users").join(format!("{}-{:016x}", std::process::id(), random()));
+        private::make_folder(&own.join("pins"))?;
+        let alive = private::file_options().write(true).open(own.join("alive"))?;
+        private::lock(&alive);
+        drop(guard);
+        let bytes_max = place.bytes_max.unwrap_or_else(|| BYTES_DEFAULT.min(free_bytes(&root) / 10));
+        Ok(Cache { root, own, bytes_max, _alive: alive, state: Mutex::default() })
+    }
+
+    /// The most that it should have.
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn object(&self, sha256: &Digest) -> PathBuf {
+        self.root.join("objects").join(sha256.to_string())
+    }
+
+    fn pin_path(&self, sha256: &Digest) -> PathBuf {
+        self.own.join("pins").join(sha256.to_string())
+    }
+
+    /// The object, kept until [`Cache::unpin`], if it is here and what it should be. What is not is removed.
+    /// Cost: it is read as a whole when this agent uses it for the first time, or if somebody has written to it.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn pin(&self, sha256: &Digest) -> io::Result<Option<Pin>> {
+        let path = self.pin_path(sha256);
+        if !self.take_name(sha256, &path)? {
+            return Ok(None);
+        }
+        let file = File::open(&path)?;
+        let is_marked = file.metadata()?.modified()? == mark();
+        if !is_marked || !self.state().verified.contains(sha256) {
+            if hash_of(&file)?.0 != *sha256 {
+                tracing::warn!(%sha256, "a file in the cache was not what it should be and is fetched again");
+                self.state().verified.remove(sha256);
+                // Others may have removed it; it must not be found again by anybody.
+                let _ = fs::remove_file(self.object(sha256));
+                self.unpin(sha256);
+                // Uses of before keep their own names for it; this one is not to be given to anybody else.
+                let _ = fs::remove_file(&path);
+                return Ok(None);
+            }
+            self.state().verified.insert(*sha256);
+        }
+        // Whoever cannot mark it reads it all the same; then it goes earlier, or is read once more.
+        let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()).set_modified(mark()));
+        Ok(Some(Pin { sha256: *sha256, path }))
+    }
+
+    /// Counts a use of the object, with a name of ours for it. False: it is not here.
+    fn take_name(&self, sha256: &Digest, path: &Path) -> io::Result<bool> {
+        let mut state = self.state();
+        if let Some(n_uses) = state.pins.get_mut(sha256)
+            && path.exists()
+        {
+            *n_uses += 1;
+            return Ok(true);
+        }
+        match fs::hard_link(self.object(sha256), path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        *state.pins.entry(*sha256).or_default() += 1;
+        Ok(true)
+    }
+
+    /// One use of the object is over.
+    pub fn unpin(&self, sha256: &Digest) {
+        let mut state = self.state();
+        let Some(n_uses) = state.pins.get_mut(sha256) else { return };
+        *n_uses = n_uses.saturating_sub(1);
+        if *n_uses == 0 {
+            state.pins.remove(sha256);
+            // If it stays, the object is kept for as long as this agent lives.
+            let _ = fs::remove_file(self.pin_path(sha256));
+        }
+    }
+
+    /// The right to fetch an object, if no other agent is at it.
+    ///
+    /// # Errors
+    /// No lock file can be made.
+    pub fn try_lock(&self, key: &Digest) -> io::Result<Option<FetchLock>> {
+        let path = self.root.join("locks").join((key.0[0] % N_LOCKS).to_string());
+        let file = private::file_options().write(true).open(path)?;
+        Ok(private::lock(&file).then_some(FetchLock(file)))
+    }
+
+    /// Begins a file of which so much is expected, and makes room for it.
+    ///
+    /// # Errors
+    /// The disk fails or is full.
+    pub fn begin(&self, n_expected: u64) -> io::Result<Part> {
+        self.make_room(n_expected);
+        let number = {
+            let mut state = self.state();
+            state.n_ever += 1;
+            state.n_ever
+        };
+        let path = self.own.join(format!("part-{number}"));
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Part { path, file, hash: ring::digest::Context::new(&ring::digest::SHA256), n_bytes: 0 })
+    }
+
+    /// Removes what nobody uses, the longest unused first, until there is room for so much more. What is in use
+    /// stays, even if it alone is more than the bound: tasks need it.
+    fn make_room(&self, n_more: u64) {
+        let mut state = self.state();
+        let is_known = state.is_counted && state.n_uncounted < N_UNCOUNTED_MAX;
+        if is_known && state.n_bytes.saturating_add(n_more) <= self.bytes_max {
+            return;
+        }
+        let n_kept_max = (self.bytes_max - self.bytes_max / SPARE_PART).saturating_sub(n_more);
+        let is_tight = |n_bytes: u64| n_bytes.saturating_add(n_more) > self.bytes_max;
+        let Ok(_guard) = lock_all(&self.root) else { return };
+        let n_bytes = evict(&self.root.join("objects"), is_tight, n_kept_max);
+        (state.n_bytes, state.n_uncounted, state.is_counted) = (n_bytes, 0, true);
+    }
+
+    /// Removes all that nobody uses: the disk is full.
+    pub fn drop_unused(&self) {
+        let Ok(_guard) = lock_all(&self.root) else { return };
+        let n_bytes = evict(&self.root.join("objects"), |_| true, 0);
+        let mut state = self.state();
+        (state.n_bytes, state.n_uncounted, state.is_counted) = (n_bytes, 0, true);
+    }
+
+    /// Takes in a file that is whole, if it is what is wanted; says what it is.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn finish(&self, part: Part, wanted: Option<&Digest>) -> io::Result<Result<(Digest, u64), Digest>> {
+        let mut found = Digest::default();
+        found.0.copy_from_slice(part.hash.clone().finish().as_ref());
+        if wanted.is_some_and(|wanted| *wanted != found) {
+            return Ok(Err(found));
+        }
+        // Programs among the inputs can be run, and nothing can be written.
+        part.file.set_permissions(fs::Permissions::from_mode(0o500))?;
+        part.file.set_times(FileTimes::new().set_accessed(SystemTime::now()).set_modified(mark()))?;
+        fs::rename(&part.path, self.object(&found))?;
+        let mut state = self.state();
+        state.verified.insert(found);
+        state.n_bytes = state.n_bytes.saturating_add(part.n_bytes);
+        state.n_uncounted += 1;
+        Ok(Ok((found, part.n_bytes)))
+    }
+
+    /// What an address was found to hold, for who may take it as it was.
+    pub fn known_at(&self, key: &Digest) -> Option<Digest> {
+        fs::read_to_string(self.root.join("urls").join(key.to_string())).ok()?.parse().ok()
+    }
+
+    /// Remembers that.
+    pub fn note_at(&self, key: &Digest, sha256: &Digest) {
+        let path = self.root.join("urls").join(key.to_string());
+        let part = self.own.join(format!("url-{key}"));
+        // Without it the file is fetched again.
+        let _ = fs::write(&part, sha256.to_string()).and_then(|()| fs::rename(&part, path));
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        // What stays is removed by the next agent.
+        let _ = fs::remove_dir_all(&self.own);
+    }
+}
+
+impl Part {
+    /// Takes some more.
+    ///
+    /// # Errors
+    /// The disk fails or is full.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.hash.update(bytes);
+        self.n_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// How much came.
+    pub fn n_bytes(&self) -> u64 {
+        self.n_bytes
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // It has another name if it is whole.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn mark() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(MARK_S)
+}
+
+/// The SHA-256 of a file and its size.
+///
+/// # Errors
+/// It cannot be read.
+pub fn hash_of(mut file: &File) -> io::Result<(Digest, u64)> {
+    let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
+    let (mut piece, mut n_bytes) = (vec![0; 128 << 10], 0);
+    loop {
+        match file.read(&mut piece)? {
+            0 => break,
+            n => {
+                hash.update(&piece[..n]);
+                n_bytes += n as u64;
+            }
+        }
+    }
+    let mut found = Digest::default();
+    found.0.copy_from_slice(hash.finish().as_ref());
+    Ok((found, n_bytes))
+}
+
+/// Held for moments: by who counts, removes, comes.
+fn lock_all(root: &Path) -> io::Result<File> {
+    let file = private::file_options().write(true).open(root.join("lock"))?;
+    private::lock_patiently(&file);
+    Ok(file)
+}
+
+/// Removes folders of agents that are no more.
+fn remove_dead(users: &Path) {
+    for entry in fs::read_dir(users).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.split('-').next()).unwrap_or_default();
+        // Where locks do not work nobody seems to have one; where the number was given to somebody else, that
+        // one's end is waited for.
+        let is_free = match OpenOptions::new().write(true).open(entry.path().join("alive")) {
+            Ok(file) => private::lock(&file),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        if is_free && !Path::new("/proc").join(pid).exists() {
+            // What stays is tried again by the next agent.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Counts objects, and if they are too many removes those without another name, the longest unused first,
+/// until they have `n_kept_max` bytes. Says what they have then.
+fn evict(objects: &Path, is_tight: impl Fn(u64) -> bool, n_kept_max: u64) -> u64 {
+    let entries = fs::read_dir(objects).into_iter().flatten().flatten();
+    let mut found: Vec<(SystemTime, PathBuf, u64, bool)> = entries
+        .filter_map(|entry| {
+            let facts = entry.metadata().ok()?;
+            let used_at = facts.accessed().unwrap_or(SystemTime::UNIX_EPOCH);
+            Some((used_at, entry.path(), facts.len(), facts.nlink() > 1))
+        })
+        .collect();
+    let mut n_bytes: u64 = found.iter().map(|(_, _, n_bytes, _)| n_bytes).sum();
+    if !is_tight(n_bytes) {
+        return n_bytes;
+    }
+    found.sort();
+    for (_, path, size, is_used) in found {
+        if n_bytes <= n_kept_max {
+            break;
+        }
+        // Whoever takes a name for it in this moment has it, under that name.
+        if !is_used && fs::remove_file(&path).is_ok() {
+            n_bytes -= size;
+        }
+    }
+    n_bytes
+}
+
+fn free_bytes(path: &Path) -> u64 {
+    let Ok(path) = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()) else { return 0 };
+    // SAFETY: zeros are such a structure, and it is filled only if the call says so.
+    let mut facts: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a path that ends with NUL, and a structure of ours.
+    match unsafe { libc::statvfs(path.as_ptr(), &mut facts) } {
+        0 => (facts.f_bavail as u64).saturating_mul(facts.f_frsize as u64),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

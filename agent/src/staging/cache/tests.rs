@@ -1,0 +1,211 @@
+//! What must hold of the cache, whatever agents do at a time and whenever they are killed.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use proptest::prelude::*;
+use scheduler::digest::Digest;
+
+use super::{Cache, CachePlace, FileTimes, hash_of, mark};
+
+fn cache(folder: &Path, bytes_max: u64) -> Cache {
+    Cache::open(&CachePlace { folder: folder.to_owned(), bytes_max: Some(bytes_max) }).unwrap()
+}
+
+/// Brings these bytes, and says what they hash to.
+fn bring(cache: &Cache, bytes: &[u8]) -> Digest {
+    let mut part = cache.begin(bytes.len() as u64).unwrap();
+    part.write(bytes).unwrap();
+    cache.finish(part, None).unwrap().unwrap().0
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    entries.map(|name| name.into_string().unwrap()).collect()
+}
+
+/// Makes an object one that was used so many seconds ago.
+fn age(folder: &Path, sha256: &Digest, seconds: u64) {
+    let file = fs::File::open(folder.join("objects").join(sha256.to_string())).unwrap();
+    let at = SystemTime::now() - Duration::from_secs(seconds);
+    file.set_times(FileTimes::new().set_accessed(at).set_modified(mark())).unwrap();
+}
+
+#[test]
+fn an_object_is_here_whole_or_not_at_all_and_nobody_can_write_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), 1000);
+    let mut part = cache.begin(9).unwrap();
+    part.write(b"mole").unwrap();
+    drop(part);
+    let mut part = cache.begin(9).unwrap();
+    part.write(b"molecule!").unwrap();
+    let wanted = Digest([7; 32]);
+    assert!(cache.finish(part, Some(&wanted)).unwrap().is_err());
+    assert!(names(&folder.path().join("objects")).is_empty());
+    let sha256 = bring(&cache, b"molecules");
+    let pin = cache.pin(&sha256).unwrap().unwrap();
+    assert_eq!(fs::read(&pin.path).unwrap(), b"molecules");
+    assert_eq!(fs::metadata(&pin.path).unwrap().permissions().mode() & 0o777, 0o500);
+    assert_eq!(cache.pin(&wanted).unwrap(), None);
+}
+
+#[test]
+fn the_longest_unused_goes_first_and_nothing_that_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), 100);
+    let [old, older, oldest] = [b'a', b'b', b'c'].map(|letter| bring(&cache, &[letter; 30]));
+    for (sha256, seconds) in [(&old, 10), (&older, 20), (&oldest, 30)] {
+        age(folder.path(), sha256, seconds);
+    }
+    let pin = cache.pin(&oldest).unwrap().unwrap();
+    age(folder.path(), &oldest, 30);
+    let new = bring(&cache, &[b'd'; 30]);
+    let is_here = |sha256: &Digest| folder.path().join("objects").join(sha256.to_string()).exists();
+    assert_eq!([new, old, older, oldest].map(|sha256| is_here(&sha256)), [true, true, false, true]);
+    assert_eq!(fs::read(&pin.path).unwrap(), [b'c'; 30]);
+    cache.unpin(&oldest);
+    age(folder.path(), &oldest, 30);
+    bring(&cache, &[b'e'; 30]);
+    assert!(!is_here(&oldest));
+}
+
+#[test]
+fn what_is_used_stays_even_if_it_is_more_than_the_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), 50);
+    let pinned: Vec<Digest> = [b'a', b'b', b'c'].map(|letter| bring(&cache, &[letter; 30])).to_vec();
+    let first = cache.pin(&pinned[2]).unwrap().unwrap();
+    cache.drop_unused();
+    assert_eq!(names(&folder.path().join("objects")), [first.sha256.to_string()]);
+}
+
+#[test]
+fn what_was_written_to_or_rotted_is_found_out_and_never_given_to_a_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = cache(folder.path(), 1000);
+    let sha256 = bring(&first, b"molecules");
+    let object = folder.path().join("objects").join(sha256.to_string());
+    let spoil = |is_marked: bool| {
+        fs::set_permissions(&object, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(&object, b"molecular").unwrap();
+        if is_marked {
+            age(folder.path(), &sha256, 1);
+        }
+    };
+    spoil(false);
+    assert_eq!(first.pin(&sha256).unwrap(), None);
+    assert!(!object.exists());
+    bring(&first, b"molecules");
+    // A disk that changes what it has leaves no time; whoever uses it for the first time reads it.
+    spoil(true);
+    let second = cache(folder.path(), 1000);
+    assert_eq!(second.pin(&sha256).unwrap(), None);
+    bring(&second, b"molecules");
+    assert!(second.pin(&sha256).unwrap().is_some());
+}
+
+#[test]
+fn a_use_that_is_still_going_on_keeps_its_file_when_the_object_is_found_bad() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), 1000);
+    let sha256 = bring(&cache, b"molecules");
+    cache.pin(&sha256).unwrap().unwrap();
+    let object = folder.path().join("objects").join(sha256.to_string());
+    fs::remove_file(&object).unwrap();
+    let again = cache.pin(&sha256).unwrap().unwrap();
+    assert_eq!(hash_of(&fs::File::open(&again.path).unwrap()).unwrap().0, sha256);
+    cache.unpin(&sha256);
+    assert!(again.path.exists());
+    cache.unpin(&sha256);
+    assert!(!again.path.exists());
+}
+
+#[test]
+fn what_a_killed_agent_left_is_removed_and_what_a_living_one_has_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let living = cache(folder.path(), 1000);
+    let sha256 = bring(&living, b"molecules");
+    living.pin(&sha256).unwrap().unwrap();
+    // Its process is no more, and nobody holds its lock.
+    let dead = folder.path().join("users/4194305-0");
+    fs::create_dir_all(dead.join("pins")).unwrap();
+    for name in ["alive", "part-3", "pins/x"] {
+        fs::write(dead.join(name), "torn").unwrap();
+    }
+    let next = cache(folder.path(), 1000);
+    assert!(!dead.exists());
+    assert_eq!(names(&folder.path().join("users")).len(), 2);
+    next.drop_unused();
+    assert!(next.pin(&sha256).unwrap().is_some());
+    drop(living);
+    drop(next);
+    assert!(names(&folder.path().join("users")).is_empty());
+}
+
+#[test]
+fn one_agent_at_a_time_fetches_an_object() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (cache(folder.path(), 1000), cache(folder.path(), 1000));
+    let key = Digest([9; 32]);
+    let lock = first.try_lock(&key).unwrap();
+    assert!(lock.is_some() && second.try_lock(&key).unwrap().is_none());
+    drop(lock);
+    assert!(second.try_lock(&key).unwrap().is_some());
+}
+
+#[test]
+fn what_an_address_held_is_remembered() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), 1000);
+    let (key, sha256) = (Digest([1; 32]), Digest([2; 32]));
+    assert_eq!(cache.known_at(&key), None);
+    cache.note_at(&key, &sha256);
+    assert_eq!(cache.known_at(&key), Some(sha256));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Two agents with one folder bring, use and let go in any order: what is pinned can be read and is right,
+    /// and beside that the bound holds.
+    #[test]
+    fn in_any_order_pins_are_good_and_the_rest_is_bounded(
+        events in prop::collection::vec((0..3_u8, any::<bool>(), 0..12_u8), 1..80),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let agents = [cache(folder.path(), 200), cache(folder.path(), 200)];
+        let contents = |n: u8| vec![n; 10 + usize::from(n) * 5];
+        let digest = |n: u8| {
+            let mut found = Digest::default();
+            found.0.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, &contents(n)).as_ref());
+            found
+        };
+        let mut pins: [Vec<(u8, super::Pin)>; 2] = [vec![], vec![]];
+        for (what, second, n) in events {
+            let (agent, pins) = (&agents[usize::from(second)], &mut pins[usize::from(second)]);
+            match what {
+                0 => prop_assert_eq!(bring(agent, &contents(n)), digest(n)),
+                1 => pins.extend(agent.pin(&digest(n)).unwrap().map(|pin| (n, pin))),
+                _ => {
+                    if let Some((n, _)) = pins.pop() {
+                        agent.unpin(&digest(n));
+                    }
+                }
+            }
+            for (n, pin) in pins.iter() {
+                prop_assert_eq!(fs::read(&pin.path).unwrap(), contents(*n));
+            }
+        }
+        let held: u64 = pins.iter().flatten().map(|(n, _)| contents(*n).len() as u64).sum();
+        agents[0].state().is_counted = false;
+        bring(&agents[0], &contents(0));
+        let all = names(&folder.path().join("objects"));
+        let size = |name: &String| fs::metadata(folder.path().join("objects").join(name)).unwrap().len();
+        prop_assert!(all.iter().map(size).sum::<u64>() <= 200 + held);
+    }
+}

@@ -1,0 +1,143 @@
+//! From the cache to a task's folder, and from there to where nodes see it.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{OpenOptionsExt, PermissionsExt, symlink},
+    },
+    path::{Path, PathBuf},
+};
+
+use scheduler::digest::Digest;
+
+use crate::{client::random, private};
+
+/// Gives a task a file of the cache, which it cannot write: by another name of it, or where the file systems
+/// are different, by a link to its name.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn link(object: &Path, target: &Path) -> io::Result<()> {
+    make_parent(target)?;
+    match fs::hard_link(object, target) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        // Another device, too many names, a file system without them.
+        Err(_) => symlink(object, target),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Gives a task a file of its own that it may change; where the file system can, it shares what is not changed.
+///
+/// # Errors
+/// The disk fails or is full.
+pub fn copy(object: &Path, target: &Path) -> io::Result<()> {
+    make_parent(target)?;
+    let from = File::open(object)?;
+    let to = OpenOptions::new().write(true).create_new(true).mode(0o700).open(target)?;
+    // SAFETY: two descriptors of ours.
+    if unsafe { libc::ioctl(to.as_raw_fd(), libc::FICLONE, from.as_raw_fd()) } == 0 {
+        return Ok(());
+    }
+    io::copy(&mut &from, &mut &to)?;
+    Ok(())
+}
+
+/// Gives a task a file that all nodes see.
+///
+/// # Errors
+/// It is not there, or the folder cannot be written.
+pub fn share(path: &Path, target: &Path) -> io::Result<()> {
+    fs::metadata(path)?;
+    make_parent(target)?;
+    symlink(path, target)
+}
+
+fn make_parent(target: &Path) -> io::Result<()> {
+    target.parent().map_or(Ok(()), private::make_folder)
+}
+
+/// Copies a file to where nodes see it: it is there whole, under its name, or not at all. Says what it holds.
+///
+/// # Errors
+/// One of them cannot be read or written.
+pub fn deliver(from: &Path, to: &Path) -> io::Result<(Digest, u64)> {
+    let folder = to.parent().unwrap_or(Path::new("/"));
+    // For others to read, unlike what is ours: as programs make their folders.
+    fs::create_dir_all(folder)?;
+    let part = Beside(folder.join(format!(".pilotfish-{:016x}", random())));
+    let mut source = File::open(from)?;
+    let mode = source.metadata()?.permissions().mode() & 0o777;
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&part.0)?;
+    let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
+    let (mut piece, mut n_bytes) = (vec![0; 128 << 10], 0);
+    loop {
+        match source.read(&mut piece)? {
+            0 => break,
+            n => {
+                hash.update(&piece[..n]);
+                file.write_all(&piece[..n])?;
+                n_bytes += n as u64;
+            }
+        }
+    }
+    // What was made executable stays so.
+    if mode & 0o100 != 0 {
+        let mode = file.metadata()?.permissions().mode() | 0o100;
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+    }
+    file.sync_all()?;
+    fs::rename(&part.0, to)?;
+    let mut found = Digest::default();
+    found.0.copy_from_slice(hash.finish().as_ref());
+    Ok((found, n_bytes))
+}
+
+/// A file that is not whole yet.
+struct Beside(PathBuf);
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // It has another name if it is whole.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::MetadataExt};
+
+    use super::{copy, deliver, link, share};
+
+    #[test]
+    fn what_a_task_may_change_is_its_own_and_the_rest_is_shared() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("object"), "abc").unwrap();
+        link(&at("object"), &at("task/in/a")).unwrap();
+        assert_eq!(fs::metadata(at("object")).unwrap().nlink(), 2);
+        copy(&at("object"), &at("task/b")).unwrap();
+        fs::write(at("task/b"), "xyz").unwrap();
+        assert_eq!(fs::read_to_string(at("object")).unwrap(), "abc");
+        share(&at("object"), &at("task/c")).unwrap();
+        assert!(at("task/c").is_symlink());
+        assert!(share(&at("nowhere"), &at("task/d")).is_err());
+    }
+
+    #[test]
+    fn what_is_delivered_is_whole_and_nothing_is_left_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("out"), "abc").unwrap();
+        for _ in 0..2 {
+            let (sha256, n_bytes) = deliver(&at("out"), &at("shared/results/1")).unwrap();
+            assert_eq!(n_bytes, 3);
+            assert!(sha256.to_string().starts_with("ba7816bf"));
+        }
+        assert_eq!(fs::read_dir(at("shared/results")).unwrap().count(), 1);
+        assert!(deliver(&at("missing"), &at("shared/results/2")).is_err());
+        assert_eq!(fs::read_dir(at("shared/results")).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,254 @@
+//! The stager against a manager of a few lines, which counts, lies and breaks off.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, mpsc},
+    time::Duration,
+};
+
+use protocol::job::{OutputTarget, Source, TaskInput, TaskOutputFile};
+use scheduler::{
+    digest::Digest,
+    ids::{JobId, TaskId},
+    results::FailureKind,
+};
+
+use super::{Moved, Stager, StagerSettings, cache::CachePlace, digest_of};
+
+/// What it has, what was asked of it, and how many of the first answers go wrong.
+#[derive(Default)]
+struct Manager {
+    objects: BTreeMap<String, Vec<u8>>,
+    asked: Vec<String>,
+    /// Answers that are cut off in the middle.
+    n_torn: u32,
+    /// Answers with other contents.
+    n_false: u32,
+}
+
+type Shared = Arc<Mutex<Manager>>;
+
+fn manager() -> (String, Shared) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let shared = Shared::default();
+    let state = Arc::clone(&shared);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            answer(stream, &state);
+        }
+    });
+    (url, shared)
+}
+
+fn answer(stream: TcpStream, state: &Shared) {
+    let mut reader = BufReader::new(stream);
+    let (mut line, mut n_body) = (String::new(), 0);
+    reader.read_line(&mut line).unwrap();
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).unwrap();
+        if let Some(n) = header.to_lowercase().strip_prefix("content-length:") {
+            n_body = n.trim().parse().unwrap();
+        }
+        if header.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; n_body];
+    reader.read_exact(&mut body).unwrap();
+    let mut words = line.split(' ');
+    let (method, path) = (words.next().unwrap(), words.next().unwrap().to_owned());
+    let name = path.rsplit('/').next().unwrap().to_owned();
+    let mut state = state.lock().unwrap();
+    state.asked.push(format!("{method} {}", &name[..4]));
+    let found = state.objects.get(&name).cloned();
+    let (status, mut contents) = match (method, found) {
+        ("PUT", _) => {
+            state.objects.insert(name, body);
+            ("201 Created", b"{}".to_vec())
+        }
+        (_, Some(contents)) => ("200 OK", contents),
+        (_, None) => ("404 Not Found", Vec::new()),
+    };
+    let n = contents.len();
+    if method == "GET" && state.n_false > 0 {
+        state.n_false -= 1;
+        contents[0] ^= 1;
+    } else if method == "GET" && state.n_torn > 0 {
+        state.n_torn -= 1;
+        contents.truncate(n / 2);
+    }
+    if method == "HEAD" {
+        contents.clear();
+    }
+    let head = format!("HTTP/1.1 {status}\r\ncontent-length: {n}\r\nconnection: close\r\n\r\n");
+    let mut stream = reader.into_inner();
+    // Whoever is not interested any more hangs up.
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&contents));
+}
+
+struct Scene {
+    stager: Option<Stager>,
+    manager: Shared,
+    heard: mpsc::Receiver<Moved>,
+    folder: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let (url, manager) = manager();
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CachePlace { folder: folder.path().join("cache"), bytes_max: Some(1 << 20) };
+        let settings = StagerSettings { url, certificate_sha256: None, cache };
+        let (tell, heard) = mpsc::channel();
+        let tell = Mutex::new(tell);
+        let stager = Stager::start(&settings, "session", move |moved| {
+            let _ = tell.lock().unwrap().send(moved);
+        });
+        Scene { stager: Some(stager.unwrap()), manager, heard, folder }
+    }
+
+    fn keep(&self, contents: &[u8]) -> Digest {
+        let sha256 = digest_of(contents);
+        self.manager.lock().unwrap().objects.insert(sha256.to_string(), contents.to_vec());
+        sha256
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn stage(&self, token: u64, sha256: Digest) {
+        let input = TaskInput {
+            to: "in".into(),
+            from: "in.txt".into(),
+            source: Source::Home,
+            sha256: Some(sha256),
+            bytes: Some(9),
+            writable: false,
+        };
+        let folder = self.at(&format!("task{token}"));
+        fs::create_dir_all(&folder).unwrap();
+        self.stager.as_ref().unwrap().stage(task(token), token, vec![input], folder);
+    }
+
+    fn hear(&self) -> Moved {
+        self.heard.recv_timeout(Duration::from_secs(60)).unwrap()
+    }
+
+    fn staged(&self) -> Result<u64, FailureKind> {
+        match self.hear() {
+            Moved::Staged { token, result, .. } => result.map(|()| token),
+            Moved::Delivered { .. } => panic!("nothing is to be delivered"),
+        }
+    }
+
+    fn asked(&self, what: &str) -> usize {
+        self.manager.lock().unwrap().asked.iter().filter(|asked| asked.starts_with(what)).count()
+    }
+}
+
+fn task(index: u64) -> TaskId {
+    TaskId { job: JobId(1), index }
+}
+
+#[test]
+fn what_many_tasks_wait_for_is_fetched_once_and_each_has_it() {
+    let scene = Scene::new();
+    let sha256 = scene.keep(b"molecules");
+    (0..20).for_each(|token| scene.stage(token, sha256));
+    let mut tokens: Vec<u64> = (0..20).map(|_| scene.staged().unwrap()).collect();
+    tokens.sort_unstable();
+    assert_eq!(tokens, (0..20).collect::<Vec<_>>());
+    assert!((0..20).all(|token| fs::read(scene.at(&format!("task{token}/in"))).unwrap() == b"molecules"));
+    assert_eq!(scene.asked("GET"), 1);
+}
+
+#[test]
+fn what_comes_torn_or_false_is_fetched_again_and_what_is_not_there_fails() {
+    let scene = Scene::new();
+    let sha256 = scene.keep(b"molecules");
+    (scene.manager.lock().unwrap().n_torn, scene.manager.lock().unwrap().n_false) = (1, 0);
+    scene.stage(1, sha256);
+    assert_eq!(scene.staged(), Ok(1));
+    let other = scene.keep(b"moleculae");
+    scene.manager.lock().unwrap().n_false = 1;
+    scene.stage(2, other);
+    assert_eq!(scene.staged(), Ok(2));
+    assert_eq!(fs::read(scene.at("task2/in")).unwrap(), b"moleculae");
+    assert_eq!(scene.asked("GET"), 4);
+    scene.stage(3, Digest([3; 32]));
+    let failed = scene.staged().unwrap_err();
+    assert!(matches!(&failed, FailureKind::Transfer { what } if what.starts_with("in.txt: ")), "{failed}");
+}
+
+#[test]
+fn what_is_released_is_pinned_no_more_and_nothing_is_left_of_an_agent_that_ends() {
+    let mut scene = Scene::new();
+    let sha256 = scene.keep(b"molecules");
+    scene.stage(1, sha256);
+    scene.staged().unwrap();
+    let pin = |scene: &Scene| {
+        let users = fs::read_dir(scene.at("cache/users")).unwrap().flatten();
+        let pins = users.flat_map(|user| fs::read_dir(user.path().join("pins")).unwrap().flatten());
+        pins.count()
+    };
+    assert_eq!(pin(&scene), 1);
+    scene.stager.as_ref().unwrap().release(1);
+    scene.stage(2, scene.keep(b"others"));
+    scene.staged().unwrap();
+    assert_eq!(pin(&scene), 1);
+    scene.stager = None;
+    assert_eq!(fs::read_dir(scene.at("cache/users")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(scene.at("cache/objects")).unwrap().count(), 2);
+}
+
+#[test]
+fn outputs_are_delivered_and_those_that_are_missing_are_told_by_name() {
+    let scene = Scene::new();
+    fs::write(scene.at("out"), "energy").unwrap();
+    let shared = scene.at("shared/out");
+    let output = |from: &str, to: OutputTarget, optional| TaskOutputFile { from: from.into(), to, optional };
+    let home = || OutputTarget::Home("results/out".into());
+    let outputs = vec![
+        output("out", home(), false),
+        output("out", OutputTarget::File(shared.clone()), false),
+        output("more", home(), true),
+    ];
+    let stager = scene.stager.as_ref().unwrap();
+    let deliver = |token, outputs| stager.deliver(task(1), token, outputs, scene.folder.path().to_owned());
+    let result = || match scene.hear() {
+        Moved::Delivered { result, .. } => result,
+        Moved::Staged { .. } => panic!("nothing is to be staged"),
+    };
+    deliver(1, outputs);
+    let files = result().unwrap();
+    let told: Vec<&str> = files.iter().map(|file| file.to.as_str()).collect();
+    assert_eq!(told, ["results/out", &format!("file://{}", shared.display())]);
+    assert_eq!(scene.manager.lock().unwrap().objects[&files[0].sha256.to_string()], b"energy");
+    assert_eq!(fs::read(&shared).unwrap(), b"energy");
+    deliver(2, vec![output("less", home(), false)]);
+    assert_eq!(result(), Err(FailureKind::OutputMissing { file: "less".into() }));
+}
+
+#[test]
+fn a_path_that_nodes_do_not_see_fails_the_transfer() {
+    let scene = Scene::new();
+    let input = TaskInput {
+        to: "in".into(),
+        from: "/nowhere/at/all".into(),
+        source: Source::Shared,
+        sha256: None,
+        bytes: None,
+        writable: false,
+    };
+    scene.stager.as_ref().unwrap().stage(task(1), 1, vec![input], scene.at("task1"));
+    let failed = scene.staged().unwrap_err().to_string();
+    assert!(failed.contains("/nowhere/at/all: No such file"), "{failed}");
+    assert!(!Path::new(&scene.at("task1")).exists());
+}

@@ -1,0 +1,187 @@
+//! One file over the network: from the manager or an address into the cache, from a folder to the manager.
+//! Streams; whether to try again is for who asks.
+
+use std::{fs::File, io, io::Read, time::Duration};
+
+use protocol::{job::limits::OBJECT_BYTES_MAX, objects::PILOT_OBJECTS_PATH, pilot::ErrorAnswer};
+use reqwest::{Body, Response, StatusCode, header};
+use scheduler::digest::Digest;
+
+use super::cache::{Cache, Part};
+use crate::{
+    client::{ClientError, address_pin},
+    pin,
+};
+
+/// How long connecting may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Whoever sends nothing for so long sends no more.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// What is read of a refusal.
+const REFUSAL_BYTES_MAX: usize = 16 << 10;
+/// A file goes in pieces of this size.
+const PIECE_BYTES: usize = 128 << 10;
+/// Before more than this is sent, it is asked whether it is there.
+const ASKED_BYTES_MIN: u64 = 1 << 20;
+
+/// Why a transfer failed.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The manager is not there, or has no time: no fault of the transfer.
+    Away(String),
+    /// It may go better the next time.
+    Brief(String),
+    /// It will not.
+    Lasting(String),
+    /// This node's disk.
+    Disk(io::Error),
+}
+
+/// The ways to the manager and to the world.
+pub struct Ways {
+    manager: reqwest::Client,
+    world: Result<reqwest::Client, String>,
+    url: String,
+}
+
+impl Ways {
+    /// # Errors
+    /// The manager's address is none.
+    pub fn new(url: &str, certificate_sha256: Option<&str>) -> Result<Ways, ClientError> {
+        let builder =
+            || reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).read_timeout(READ_TIMEOUT);
+        let url = url.trim_end_matches('/').to_owned();
+        let pin = address_pin(&url, certificate_sha256)?.unwrap_or([0; 32]);
+        let manager = builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .tls_backend_preconfigured(pin::tls_config(pin));
+        let manager = if crate::client::is_loopback(&url) { manager.no_proxy() } else { manager };
+        let manager = manager.build().map_err(ClientError::Setup)?;
+        // Another one that was chosen before does as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        // Where a node has no authorities to trust, only what needs them fails.
+        let world = builder().build().map_err(|error| cause(&error));
+        Ok(Ways { manager, world, url })
+    }
+
+    fn object(&self, sha256: &Digest) -> String {
+        format!("{}{PILOT_OBJECTS_PATH}/{sha256}", self.url)
+    }
+
+    /// What the manager has under this digest.
+    ///
+    /// # Errors
+    /// See [`Trouble`].
+    pub async fn object_of_manager(
+        &self,
+        session: &str,
+        sha256: &Digest,
+        cache: &Cache,
+        n_expected: u64,
+    ) -> Result<Part, Trouble> {
+        let request = self.manager.get(self.object(sha256)).bearer_auth(session);
+        let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
+        let response = accepted(response, true).await?;
+        stream(response, cache, n_expected).await
+    }
+
+    /// What is at an address.
+    ///
+    /// # Errors
+    /// See [`Trouble`].
+    pub async fn object_at(&self, url: &str, cache: &Cache) -> Result<Part, Trouble> {
+        let world = self.world.as_ref().map_err(|what| Trouble::Lasting(what.clone()))?;
+        let response = world.get(url).send().await.map_err(|error| match error.is_builder() {
+            true => Trouble::Lasting(cause(&error)),
+            false => Trouble::Brief(cause(&error)),
+        })?;
+        let response = accepted(response, false).await?;
+        let n_expected = response.content_length().unwrap_or(0);
+        stream(response, cache, n_expected).await
+    }
+
+    /// Brings a file to the manager, unless it has it.
+    ///
+    /// # Errors
+    /// See [`Trouble`].
+    pub async fn to_manager(
+        &self,
+        session: &str,
+        file: File,
+        (sha256, n_bytes): (Digest, u64),
+    ) -> Result<(), Trouble> {
+        let url = self.object(&sha256);
+        if n_bytes >= ASKED_BYTES_MIN {
+            let asked = self.manager.head(&url).bearer_auth(session).send().await;
+            if asked.map_err(|error| Trouble::Away(cause(&error)))?.status().is_success() {
+                return Ok(());
+            }
+        }
+        let pieces = futures_util::stream::try_unfold(file, |mut file| async {
+            let mut piece = vec![0; PIECE_BYTES];
+            let n = file.read(&mut piece)?;
+            piece.truncate(n);
+            Ok::<_, io::Error>((n > 0).then_some((piece, file)))
+        });
+        let request = self
+            .manager
+            .put(&url)
+            .bearer_auth(session)
+            .header(header::CONTENT_LENGTH, n_bytes)
+            .body(Body::wrap_stream(pieces));
+        let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
+        accepted(response, true).await.map(drop)
+    }
+}
+
+/// The response, if it is what was asked for.
+async fn accepted(mut response: Response, is_manager: bool) -> Result<Response, Trouble> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let mut body = Vec::new();
+    while let Ok(Some(chunk)) = response.chunk().await {
+        body.extend_from_slice(&chunk[..chunk.len().min(REFUSAL_BYTES_MAX - body.len())]);
+        if body.len() == REFUSAL_BYTES_MAX {
+            break;
+        }
+    }
+    let words = match serde_json::from_slice::<ErrorAnswer>(&body) {
+        Ok(answer) if is_manager => format!("the manager says: {}", answer.error.message),
+        _ => format!("the server answers {status}"),
+    };
+    Err(match status {
+        // It restarts, or the session is being made anew; a full disk is another matter.
+        StatusCode::UNAUTHORIZED | StatusCode::SERVICE_UNAVAILABLE if is_manager => Trouble::Away(words),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS | StatusCode::TOO_EARLY => {
+            Trouble::Brief(words)
+        }
+        StatusCode::UNPROCESSABLE_ENTITY if is_manager => Trouble::Brief(words),
+        status if status.is_client_error() || status.is_redirection() => Trouble::Lasting(words),
+        _ => Trouble::Brief(words),
+    })
+}
+
+async fn stream(mut response: Response, cache: &Cache, n_expected: u64) -> Result<Part, Trouble> {
+    let mut part = cache.begin(n_expected).map_err(Trouble::Disk)?;
+    while let Some(chunk) = response.chunk().await.map_err(|error| Trouble::Brief(cause(&error)))? {
+        part.write(&chunk).map_err(Trouble::Disk)?;
+        if part.n_bytes() > OBJECT_BYTES_MAX {
+            return Err(Trouble::Lasting("it has more than 1 TiB, which is the most".to_owned()));
+        }
+    }
+    Ok(part)
+}
+
+/// What happened, without the address, which is told beside it.
+fn cause(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        return "no answer in time".to_owned();
+    }
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,350 @@
+//! Files of a job between this machine and its manager: what tasks need goes there before the job does, what
+//! they have left comes back. Files are known by what they hold, so that nothing is sent twice.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::{self, File},
+    io::{self, IsTerminal, Read, Write},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use agent::staging::cache::hash_of;
+use protocol::{
+    job::{JobSpec, LocalFile, Objects, safe_relative},
+    objects::{FileRow, N_ASKED_MAX},
+};
+use scheduler::{digest::Digest, ids::JobId};
+use tokio::task::JoinSet;
+
+use crate::{
+    client::{Client, ClientError},
+    failure::Failure,
+    show::{
+        self,
+        format::{bytes, counted},
+    },
+};
+
+/// Files on their way at a time.
+const N_TRANSFERS: usize = 4;
+/// A transfer whose connection broke is begun anew so often.
+const N_TRIES: u32 = 4;
+/// The pause before that; longer each time.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The line that shows how it goes is written so often.
+const SHOWN_EVERY: Duration = Duration::from_millis(200);
+
+/// Files here that a job needs, by what they hold.
+#[derive(Debug, Default)]
+pub struct Sources {
+    files: HashMap<Digest, (PathBuf, u64)>,
+}
+
+impl Sources {
+    /// Reads all files that the job needs from here, and writes into the job what they hold.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn read(spec: &mut JobSpec) -> Result<Sources, Failure> {
+        let mut sources = Sources::default();
+        if spec.inputs.is_empty() {
+            return Ok(sources);
+        }
+        let local = spec.compile()?.local_files();
+        let mut shown = Shown::new("reading", local.len() as u64);
+        let mut known: HashMap<PathBuf, (Digest, u64)> = HashMap::new();
+        let mut objects = vec![Objects::default(); spec.inputs.len()];
+        for LocalFile { input, path } in local {
+            let (sha256, n_bytes) = match known.get(&path) {
+                Some(facts) => *facts,
+                None => {
+                    let facts = File::open(&path).and_then(|file| hash_of(&file));
+                    let facts = facts.map_err(|error| Failure::file("read", &path, &error))?;
+                    known.insert(path.clone(), facts);
+                    facts
+                }
+            };
+            shown.add(n_bytes);
+            sources.files.entry(sha256).or_insert((path, n_bytes));
+            objects[input].sha256.push(sha256);
+            objects[input].bytes.push(n_bytes);
+        }
+        shown.end();
+        for (input, objects) in spec.inputs.iter_mut().zip(objects) {
+            input.objects = objects;
+        }
+        Ok(sources)
+    }
+
+    /// Brings the manager what it does not have.
+    ///
+    /// # Errors
+    /// A file has changed since it was read, or the manager does not take it.
+    pub async fn bring(&self, client: &Client) -> Result<(), Failure> {
+        let all: Vec<Digest> = self.files.keys().copied().collect();
+        let mut missing = Vec::new();
+        for asked in all.chunks(N_ASKED_MAX) {
+            missing.extend(client.missing_objects(asked).await?);
+        }
+        let mut shown = Shown::new("sending", missing.len() as u64);
+        let mut waiting = missing.into_iter().filter_map(|sha256| Some((sha256, self.files.get(&sha256)?)));
+        let mut under_way = JoinSet::new();
+        loop {
+            while under_way.len() < N_TRANSFERS
+                && let Some((sha256, (path, n_bytes))) = waiting.next()
+            {
+                let (client, path, n_bytes) = (client.clone(), path.clone(), *n_bytes);
+                under_way.spawn(async move { send(&client, &path, sha256, n_bytes).await.map(|()| n_bytes) });
+            }
+            let Some(sent) = under_way.join_next().await else { break };
+            shown.add(sent.map_err(|error| Failure::infrastructure(error.to_string()))??);
+        }
+        shown.end();
+        Ok(())
+    }
+}
+
+async fn send(client: &Client, path: &Path, sha256: Digest, n_bytes: u64) -> Result<(), Failure> {
+    let mut n_tries = 1;
+    loop {
+        let file = File::open(path).map_err(|error| Failure::file("read", path, &error))?;
+        match client.put_object(&sha256, file, n_bytes).await {
+            Ok(()) => return Ok(()),
+            Err(error) if error.is_passing() && n_tries < N_TRIES => {
+                tokio::time::sleep(PAUSE * n_tries).await;
+                n_tries += 1;
+            }
+            Err(ClientError::Refused { status, .. }) if status.as_u16() == 422 => {
+                let line = format!("{} has changed while it was sent; submit again", path.display());
+                return Err(Failure::infrastructure(line));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// What came back of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Fetched {
+    /// Files that were written.
+    pub n_files: u64,
+    /// What they have together.
+    pub n_bytes: u64,
+    /// Files that were there already and are the same.
+    pub n_same: u64,
+    /// Files that are where nodes see them, and stay there.
+    pub n_elsewhere: u64,
+}
+
+/// Brings home the files that a job's tasks have left, or one of them, below a folder.
+///
+/// # Errors
+/// A file cannot be had, or not be written.
+pub async fn fetch(
+    client: &Client,
+    job: JobId,
+    task: Option<u64>,
+    folder: &Path,
+) -> Result<Fetched, Failure> {
+    let (mut fetched, mut after) = (Fetched::default(), None);
+    let mut shown = Shown::new("fetching", 0);
+    let mut under_way = JoinSet::new();
+    loop {
+        let page = client.files(job, task, after).await?;
+        // Of a task that succeeded twice, as after `retry`, the last is meant: in the order of arrival.
+        let mut last: HashMap<&str, usize> = HashMap::new();
+        page.files.iter().enumerate().for_each(|(n, file)| _ = last.insert(&file.to, n));
+        let wanted: HashSet<usize> = last.into_values().collect();
+        let files = page.files.iter().enumerate().filter(|(n, _)| wanted.contains(n));
+        for (_, file) in files {
+            if file.to.contains("://") {
+                fetched.n_elsewhere += 1;
+                continue;
+            }
+            while under_way.len() >= N_TRANSFERS {
+                take(&mut under_way, &mut fetched, &mut shown).await?;
+            }
+            let (client, file, folder) = (client.clone(), file.clone(), folder.to_owned());
+            under_way.spawn(async move { bring_home(&client, &file, &folder).await });
+        }
+        while !under_way.is_empty() {
+            take(&mut under_way, &mut fetched, &mut shown).await?;
+        }
+        after = page.next;
+        if after.is_none() {
+            shown.end();
+            return Ok(fetched);
+        }
+    }
+}
+
+/// Files that came, or `None`: it was there.
+type Coming = JoinSet<Result<Option<u64>, Failure>>;
+
+async fn take(under_way: &mut Coming, fetched: &mut Fetched, shown: &mut Shown) -> Result<(), Failure> {
+    let Some(came) = under_way.join_next().await else { return Ok(()) };
+    match came.map_err(|error| Failure::infrastructure(error.to_string()))?? {
+        Some(n_bytes) => {
+            fetched.n_files += 1;
+            fetched.n_bytes += n_bytes;
+            shown.add(n_bytes);
+        }
+        None => fetched.n_same += 1,
+    }
+    Ok(())
+}
+
+async fn bring_home(client: &Client, file: &FileRow, folder: &Path) -> Result<Option<u64>, Failure> {
+    // Whatever a manager says, nothing is written outside of the folder.
+    let Some(name) = safe_relative(&file.to) else {
+        let found = &file.to;
+        return Err(Failure::infrastructure(format!("found an output to {found:?}, outside of the folder")));
+    };
+    let path = folder.join(name);
+    let is_same = File::open(&path)
+        .ok()
+        .filter(|there| there.metadata().is_ok_and(|facts| facts.is_file() && facts.len() == file.bytes));
+    if is_same.is_some_and(|there| hash_of(&there).is_ok_and(|(sha256, _)| sha256 == file.sha256)) {
+        return Ok(None);
+    }
+    let mut n_tries = 1;
+    loop {
+        match download(client, file, &path).await {
+            Ok(()) => return Ok(Some(file.bytes)),
+            Err(Trouble::Passing(_)) if n_tries < N_TRIES => {
+                tokio::time::sleep(PAUSE * n_tries).await;
+                n_tries += 1;
+            }
+            Err(Trouble::Passing(failure) | Trouble::Lasting(failure)) => return Err(failure),
+        }
+    }
+}
+
+enum Trouble {
+    Passing(Failure),
+    Lasting(Failure),
+}
+
+/// Whole, checked, under its name at once; else nothing of it.
+async fn download(client: &Client, file: &FileRow, path: &Path) -> Result<(), Trouble> {
+    let failed = |what: &str, error: &io::Error| Trouble::Lasting(Failure::file(what, path, error));
+    let of_client = |error: ClientError| match error.is_passing() {
+        true => Trouble::Passing(error.into()),
+        false => Trouble::Lasting(error.into()),
+    };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(|error| failed("make the folder of", &error))?;
+    let mut part = tempfile::Builder::new();
+    let part = part.prefix(".pilotfish-").permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut part = part.tempfile_in(folder).map_err(|error| failed("write beside", &error))?;
+    let mut response = client.object(&file.sha256).await.map_err(of_client)?;
+    while let Some(chunk) = response.chunk().await.map_err(|error| of_client(client.cut_off(&error)))? {
+        part.write_all(&chunk).map_err(|error| failed("write", &error))?;
+    }
+    let written = part.as_file().sync_all().and_then(|()| hash_of(&part.reopen()?));
+    let (sha256, _) = written.map_err(|error| failed("write", &error))?;
+    if sha256 != file.sha256 {
+        let line = format!("{} arrived with other contents than the task has left", path.display());
+        return Err(Trouble::Passing(Failure::infrastructure(line)));
+    }
+    part.persist(path).map_err(|error| failed("write", &error.error))?;
+    Ok(())
+}
+
+/// After a job has been waited for: its files come home, if it has any.
+///
+/// # Errors
+/// As for [`fetch`].
+pub async fn fetch_home(client: &Client, job: JobId, spec: &JobSpec, is_quiet: bool) -> Result<(), Failure> {
+    if spec.outputs.is_empty() {
+        return Ok(());
+    }
+    let fetched = fetch(client, job, None, &spec.base_dir).await?;
+    if !is_quiet && fetched.n_files > 0 {
+        show::say(&line(&fetched, &spec.base_dir));
+    }
+    Ok(())
+}
+
+/// `12 files (3.4 MiB) in /home/ada/dock`
+pub fn line(fetched: &Fetched, folder: &Path) -> String {
+    let same = match fetched.n_same {
+        0 => String::new(),
+        n => format!(", {} there already", counted(n, "file")),
+    };
+    let elsewhere = match fetched.n_elsewhere {
+        0 => String::new(),
+        n => format!(", {} where nodes see them", counted(n, "file")),
+    };
+    format!(
+        "fetched {} ({}) to {}{same}{elsewhere}",
+        counted(fetched.n_files, "file"),
+        bytes(fetched.n_bytes),
+        folder.display()
+    )
+}
+
+/// What a job needs from here, for people: `3 files, 2.0 MiB`.
+///
+/// # Errors
+/// The job is wrong.
+pub fn needs(spec: &JobSpec) -> Result<Option<(u64, u64)>, Failure> {
+    if spec.inputs.is_empty() {
+        return Ok(None);
+    }
+    let paths: HashSet<PathBuf> = spec.compile()?.local_files().into_iter().map(|file| file.path).collect();
+    let n_bytes = paths.iter().filter_map(|path| fs::metadata(path).ok()).map(|facts| facts.len()).sum();
+    Ok(Some((paths.len() as u64, n_bytes)))
+}
+
+/// A line on a terminal that tells how far it is; nothing elsewhere, and nothing of what is over at once.
+struct Shown {
+    what: &'static str,
+    n_all: u64,
+    n_done: u64,
+    n_bytes: u64,
+    shown_at: Instant,
+    is_shown: bool,
+}
+
+impl Shown {
+    fn new(what: &'static str, n_all: u64) -> Shown {
+        Shown { what, n_all, n_done: 0, n_bytes: 0, shown_at: Instant::now(), is_shown: false }
+    }
+
+    fn add(&mut self, n_bytes: u64) {
+        self.n_done += 1;
+        self.n_bytes += n_bytes;
+        if !io::stderr().is_terminal() || self.shown_at.elapsed() < SHOWN_EVERY {
+            return;
+        }
+        (self.shown_at, self.is_shown) = (Instant::now(), true);
+        let of = if self.n_all > 0 { format!(" of {}", self.n_all) } else { String::new() };
+        // Who cannot be shown it misses nothing.
+        let _ =
+            write!(io::stderr(), "\r\x1b[K{} file {}{of}, {}", self.what, self.n_done, bytes(self.n_bytes));
+    }
+
+    fn end(self) {
+        if self.is_shown {
+            // As above.
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// A file as it is sent: read piece by piece.
+pub fn pieces(file: File) -> reqwest::Body {
+    const PIECE_BYTES: usize = 128 << 10;
+    reqwest::Body::wrap_stream(futures_util::stream::try_unfold(file, |mut file| async {
+        let read = tokio::task::spawn_blocking(move || {
+            let mut piece = vec![0; PIECE_BYTES];
+            let n = file.read(&mut piece)?;
+            piece.truncate(n);
+            Ok::<_, io::Error>((piece, file))
+        });
+        let (piece, file) = read.await.unwrap_or_else(|error| Err(io::Error::other(error)))?;
+        Ok::<_, io::Error>((!piece.is_empty()).then_some((piece, file)))
+    }))
+}

@@ -1,0 +1,289 @@
+//! Files by their contents: brought by submitters and pilots, fetched by both; and which files tasks have left.
+//! Bodies are streamed to the disk and from it, so that the size of a file costs no memory.
+
+use std::{fs::File, io::Read, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{Path, Request, State},
+    http::{HeaderMap, Method, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use http_body_util::BodyExt;
+use protocol::{
+    job::limits::OBJECT_BYTES_MAX,
+    objects::{FileRow, Files, FilesQuery, Missing, MissingRequest, N_ASKED_MAX, Stored},
+};
+use scheduler::{digest::Digest, ids::JobId};
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc},
+    time::{Instant, timeout, timeout_at},
+};
+
+use super::{
+    Context, Shared, blocking,
+    error::{ApiError, json},
+    extract::{BODY_BYTES_PER_SECOND_MIN, InBody, InPath, InQuery, SMALL_BYTES_MAX, User, bearer},
+};
+use crate::{
+    objects::{ObjectError, Objects},
+    tokens::Bearer,
+};
+
+/// Files on their way at a time, in and out: each takes a thread and a few pieces of memory.
+pub(super) const N_TRANSFERS_MAX: usize = 64;
+/// Pieces of a body that wait to be written.
+const N_PIECES: usize = 4;
+/// A file leaves in pieces of this size.
+const PIECE_BYTES: usize = 128 << 10;
+/// Rows of a page of files if nothing is said, and at most.
+const N_ROWS: u64 = 1_000;
+const N_ROWS_MAX: u64 = 10_000;
+
+/// Which objects are not there.
+pub(super) async fn missing(
+    State(context): State<Shared>,
+    _user: User,
+    InBody(MissingRequest { sha256 }): InBody<MissingRequest>,
+) -> Result<Response, ApiError> {
+    if sha256.len() > N_ASKED_MAX {
+        let found = sha256.len();
+        return Err(ApiError::bad_request(format!("sha256: found {found}; at most {N_ASKED_MAX} are taken")));
+    }
+    let objects = context.objects.clone();
+    let missing = blocking(move || {
+        let mut missing = sha256;
+        missing.sort_unstable();
+        missing.dedup();
+        missing.retain(|sha256| objects.size(sha256).is_none());
+        Ok(missing)
+    });
+    Ok(json(StatusCode::OK, &Missing { sha256: missing.await? }))
+}
+
+/// A user brings a file.
+pub(super) async fn put(
+    State(context): State<Shared>,
+    _user: User,
+    InPath(sha256): InPath<Digest>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    take_in(&context, sha256, request).await
+}
+
+/// A user fetches a file. Whoever knows its digest knows what it holds, or may.
+pub(super) async fn get(
+    State(context): State<Shared>,
+    _user: User,
+    InPath(sha256): InPath<Digest>,
+) -> Result<Response, ApiError> {
+    give_out(&context, sha256).await
+}
+
+/// A pilot delivers a file that a task has left.
+pub(super) async fn put_by_pilot(
+    State(context): State<Shared>,
+    Path(sha256): Path<Digest>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    check_session(&context, &request)?;
+    take_in(&context, sha256, request).await
+}
+
+/// A pilot fetches a file that its tasks need.
+pub(super) async fn get_by_pilot(
+    State(context): State<Shared>,
+    Path(sha256): Path<Digest>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    check_session(&context, &request)?;
+    if request.method() == Method::HEAD {
+        let objects = context.objects.clone();
+        let size = blocking(move || objects.size(&sha256).ok_or(ObjectError::None(sha256).into())).await?;
+        return Ok(([(header::CONTENT_LENGTH, size.to_string())], ()).into_response());
+    }
+    give_out(&context, sha256).await
+}
+
+/// Files that a job's tasks have left.
+pub(super) async fn list(
+    State(context): State<Shared>,
+    user: User,
+    InPath(id): InPath<JobId>,
+    InQuery(query): InQuery<FilesQuery>,
+) -> Result<Response, ApiError> {
+    let limit = query.limit.unwrap_or(N_ROWS);
+    if limit == 0 || limit > N_ROWS_MAX {
+        return Err(ApiError::bad_request(format!("limit: found {limit}; write 1 to {N_ROWS_MAX}")));
+    }
+    context.own_job(&user, id).await?;
+    let reader = context.state.reader.clone();
+    let after = query.after.unwrap_or(0);
+    let rows = blocking(move || Ok(reader.files(id, query.task, after, limit)?)).await?;
+    let next = rows.last().map(|(row, ..)| *row).filter(|_| rows.len() as u64 == limit);
+    let row = |(_, task, file): (u64, u64, scheduler::results::OutputFile)| FileRow {
+        task,
+        to: file.to,
+        sha256: file.sha256,
+        bytes: file.bytes,
+    };
+    Ok(json(StatusCode::OK, &Files { files: rows.into_iter().map(row).collect(), next }))
+}
+
+fn check_session(context: &Context, request: &Request) -> Result<(), ApiError> {
+    match bearer(request.headers(), request.extensions(), context)? {
+        Bearer::Session { .. } => Ok(()),
+        Bearer::Join { .. } | Bearer::User { .. } => {
+            Err(ApiError::unauthorized("found another token where a pilot's session is needed"))
+        }
+    }
+}
+
+/// One of the few places for transfers.
+async fn a_place(context: &Context) -> Result<OwnedSemaphorePermit, ApiError> {
+    let place = timeout(context.state.limits.patience, context.transfers.clone().acquire_owned());
+    place.await.ok().and_then(Result::ok).ok_or_else(ApiError::crowded)
+}
+
+fn announced(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Streams a body to the disk. What is there already is not read again: the same contents are the same file.
+async fn take_in(context: &Context, sha256: Digest, request: Request) -> Result<Response, ApiError> {
+    let n_announced = announced(request.headers()).unwrap_or(0);
+    if n_announced > OBJECT_BYTES_MAX {
+        return Err(ApiError::too_large(usize::try_from(OBJECT_BYTES_MAX).unwrap_or(usize::MAX)));
+    }
+    let _place = a_place(context).await?;
+    let objects = context.objects.clone();
+    let known = blocking(move || Ok(objects.size(&sha256))).await?;
+    if let Some(bytes) = known {
+        // The connection can be used again only if what was sent has been read; of much it is not.
+        if n_announced <= SMALL_BYTES_MAX as u64 {
+            let _ = timeout(context.state.limits.body, request.into_body().collect()).await;
+        }
+        return Ok(json(StatusCode::OK, &Stored { sha256, bytes }));
+    }
+    let (pieces, taken) = mpsc::channel(N_PIECES);
+    let writing = tokio::task::spawn_blocking({
+        let objects = context.objects.clone();
+        move || write(&objects, n_announced, taken, &sha256)
+    });
+    let read = feed(request.into_body(), pieces, context.state.limits.body).await;
+    let written = writing.await.unwrap_or_else(|error| Err(ApiError::broken(&error)));
+    // A writer that has given up knows why; who is read from does not.
+    let bytes = match (read, written) {
+        (Ok(()), written) | (Err(None), written) => written?,
+        (Err(Some(error)), _) => return Err(error),
+    };
+    Ok(json(StatusCode::CREATED, &Stored { sha256, bytes }))
+}
+
+/// A piece of a body, or its end. Without an end what came is thrown away.
+enum Piece {
+    Bytes(Bytes),
+    End,
+}
+
+/// Reads a body. Errors: it is cut off, too slow, or (`None`) nobody takes it any more.
+async fn feed(
+    mut body: Body,
+    pieces: mpsc::Sender<Piece>,
+    patience: Duration,
+) -> Result<(), Option<ApiError>> {
+    let mut due = Instant::now() + patience;
+    let mut n_bytes = 0_usize;
+    loop {
+        let frame = timeout_at(due, body.frame()).await;
+        let Some(frame) = frame.map_err(|_| Some(ApiError::too_slow(n_bytes)))? else {
+            return pieces.send(Piece::End).await.map_err(|_| None);
+        };
+        let frame = frame
+            .map_err(|error| Some(ApiError::bad_request(format!("failed to read the body: {error}"))))?;
+        let Ok(data) = frame.into_data() else { continue };
+        n_bytes = n_bytes.saturating_add(data.len());
+        due += Duration::from_secs_f64(data.len() as f64 / BODY_BYTES_PER_SECOND_MIN as f64);
+        // Whoever was slow a while may not be so for as long as it was fast before.
+        due = due.min(Instant::now() + 2 * patience);
+        pieces.send(Piece::Bytes(data)).await.map_err(|_| None)?;
+    }
+}
+
+fn write(
+    objects: &Objects,
+    n_announced: u64,
+    mut pieces: mpsc::Receiver<Piece>,
+    sha256: &Digest,
+) -> Result<u64, ApiError> {
+    let mut incoming = objects.begin(n_announced)?;
+    let mut n_bytes = 0_u64;
+    loop {
+        match pieces.blocking_recv() {
+            Some(Piece::Bytes(bytes)) => {
+                n_bytes = n_bytes.saturating_add(bytes.len() as u64);
+                if n_bytes > OBJECT_BYTES_MAX {
+                    return Err(ApiError::too_large(usize::try_from(OBJECT_BYTES_MAX).unwrap_or(usize::MAX)));
+                }
+                incoming.write(&bytes)?;
+            }
+            Some(Piece::End) => return Ok(incoming.finish(sha256)?),
+            None => return Err(ApiError::bad_request("found a body that ends too early; send it again")),
+        }
+    }
+}
+
+async fn give_out(context: &Context, sha256: Digest) -> Result<Response, ApiError> {
+    let place = a_place(context).await?;
+    let objects = context.objects.clone();
+    let (file, n_bytes) = blocking(move || Ok(objects.open(&sha256)?)).await?;
+    let body = Body::from_stream(futures_util::stream::try_unfold((file, place), |(file, place)| async {
+        let read = tokio::task::spawn_blocking(move || read_piece(file)).await;
+        let (file, piece) = read.unwrap_or_else(|error| Err(std::io::Error::other(error)))?;
+        Ok::<_, std::io::Error>((!piece.is_empty()).then_some((piece, (file, place))))
+    }));
+    let headers = [
+        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
+        (header::CONTENT_LENGTH, n_bytes.to_string()),
+    ];
+    Ok((headers, body).into_response())
+}
+
+fn read_piece(mut file: File) -> std::io::Result<(File, Bytes)> {
+    let mut piece = vec![0; PIECE_BYTES];
+    let n = file.read(&mut piece)?;
+    piece.truncate(n);
+    Ok((file, piece.into()))
+}
+
+/// Refusals of the store of files.
+impl From<ObjectError> for ApiError {
+    fn from(error: ObjectError) -> ApiError {
+        let (status, code) = match &error {
+            ObjectError::DiskFull { .. } => (StatusCode::INSUFFICIENT_STORAGE, "disk-full"),
+            ObjectError::Mismatch { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "wrong-contents"),
+            ObjectError::None(_) => (StatusCode::NOT_FOUND, "no-such-object"),
+            ObjectError::Io { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        };
+        ApiError { status, code, message: error.to_string(), problems: Vec::new() }
+    }
+}
+
+/// Whether all objects that a job names are there, so that none is kept that cannot begin.
+pub(super) fn check_objects(
+    objects: &Objects,
+    named: impl Iterator<Item = (Digest, u64)>,
+) -> Result<(), ApiError> {
+    for (sha256, bytes) in named {
+        let found = objects.size(&sha256);
+        if found != Some(bytes) {
+            let message = match found {
+                Some(found) => format!("found {bytes} bytes announced for object {sha256}; it has {found}"),
+                None => format!("found object {sha256} in the job, which is not there; bring it first"),
+            };
+            let (status, code) = (StatusCode::CONFLICT, "no-such-object");
+            return Err(ApiError { status, code, message, problems: Vec::new() });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Removes files that no job needs any more: what was brought for jobs that are over. What tasks have left
+//! stays, as their results do.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, SystemTime},
+};
+
+use protocol::job::JobSpec;
+use scheduler::{
+    digest::Digest,
+    engine::interface::{Answer, Event, Query},
+};
+
+use crate::{
+    handle::Handle,
+    objects::{Objects, UNUSED_KEPT},
+    store::Reader,
+};
+
+/// Files stay for days: nobody waits for this.
+const INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Does so for as long as the manager lives.
+pub(crate) async fn run(handle: Handle, reader: Reader, objects: Objects) {
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        // Without knowing all that is in use nothing is removed.
+        let Some(mut in_use) = of_open_jobs(&handle).await else { continue };
+        let (reader, objects) = (reader.clone(), objects.clone());
+        let collected = tokio::task::spawn_blocking(move || {
+            in_use.append(&mut reader.digests().ok()?);
+            Some(objects.collect(&in_use, SystemTime::now() - UNUSED_KEPT))
+        });
+        if let Ok(Some((n_files, n_bytes))) = collected.await
+            && n_files > 0
+        {
+            tracing::info!(n_files, n_bytes, "removed files that no job needs");
+        }
+    }
+}
+
+async fn of_open_jobs(handle: &Handle) -> Option<BTreeSet<Digest>> {
+    let Ok(Answer::Jobs(jobs)) = handle.ask(|request| Event::Asked { request, query: Query::Jobs }).await
+    else {
+        return None;
+    };
+    let mut in_use = BTreeSet::new();
+    for job in jobs.into_iter().filter(|job| job.ended_at.is_none()) {
+        let query = Query::Spec(job.id);
+        match handle.ask(|request| Event::Asked { request, query }).await {
+            Ok(Answer::Spec(text)) => {
+                let spec = serde_json::from_str::<JobSpec>(&text).ok()?;
+                in_use.extend(spec.objects().map(|(sha256, _)| sha256));
+            }
+            _ => return None,
+        }
+    }
+    Some(in_use)
+}

@@ -1,0 +1,92 @@
+//! A job's files as far as its author's machine knows them: where they go if nothing is said, and whether
+//! those that are to come from here are there.
+
+use std::path::Path;
+
+use crate::job::author::form::{InputForm, OutputForm};
+use crate::job::author::resolve::Resolver;
+use crate::job::problem::quoted;
+use crate::job::{Input, JobSpec, LocalFile, Objects, Output, Problem, limits};
+
+/// Problems told of files that are not there: who has a wrong folder wants no thousand lines.
+const N_MISSING_TOLD: usize = 5;
+
+impl Resolver<'_> {
+    /// The job with its files.
+    pub(super) fn files(
+        &mut self,
+        mut spec: JobSpec,
+        inputs: Vec<InputForm>,
+        outputs: Vec<OutputForm>,
+    ) -> JobSpec {
+        let names: Vec<String> = spec.sweep.names().map(str::to_owned).collect();
+        for (n, InputForm { from, to, sha256, shared, writable }) in inputs.into_iter().enumerate() {
+            let to = match to.or_else(|| default_target(&from, shared, &names)) {
+                Some(to) => to,
+                None => {
+                    let expected = "its name in the task's folder does not follow from that: say `to`";
+                    self.problems.push(Problem::new(format!("inputs[{n}]"), quoted(&from), expected));
+                    continue;
+                }
+            };
+            spec.inputs.push(Input { from, to, sha256, shared, writable, objects: Objects::default() });
+        }
+        for OutputForm { from, to, optional } in outputs {
+            spec.outputs.push(Output { to: to.unwrap_or_else(|| from.clone()), from, optional });
+        }
+        spec
+    }
+}
+
+/// The name in the task's folder: that from the job's folder, or the file's own name.
+fn default_target(from: &str, is_shared: bool, names: &[String]) -> Option<String> {
+    let is_parameter = |text: &str| {
+        let name = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        name.filter(|name| names.iter().any(|known| known == name)).map(str::to_owned)
+    };
+    if let Some(name) = is_parameter(from) {
+        // Its values may be absolute, as those of `files` are.
+        return Some(format!("{{{name}.name}}"));
+    }
+    let is_elsewhere = is_shared || from.starts_with('/') || from.contains("://");
+    if !is_elsewhere {
+        return Some(from.to_owned());
+    }
+    let last = from.rsplit('/').next().filter(|last| !last.is_empty() && !last.contains(['?', '#']))?;
+    match is_parameter(last) {
+        Some(name) => Some(format!("{{{name}.name}}")),
+        None => Some(last.to_owned()),
+    }
+}
+
+/// Files of the author's that are not there, are no files, or may not be read.
+pub(super) fn missing(spec: &JobSpec) -> Vec<Problem> {
+    let Ok(compiled) = spec.compile() else { return Vec::new() };
+    let mut problems = Vec::new();
+    for LocalFile { input, path } in compiled.local_files() {
+        let Some((found, expected)) = trouble(&path) else { continue };
+        let found = format!("{}: {found}", quoted(&path.to_string_lossy()));
+        problems.push(Problem::new(format!("inputs[{input}]"), found, expected));
+        if problems.len() == N_MISSING_TOLD {
+            break;
+        }
+    }
+    problems
+}
+
+fn trouble(path: &Path) -> Option<(String, &'static str)> {
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Some(("no such file".to_owned(), "check the path; it starts from the job file's folder"))
+        }
+        Err(error) => Some((error.to_string(), "make the file readable")),
+        Ok(facts) if facts.is_dir() => {
+            Some(("a folder".to_owned(), "name files; a folder is brought as an archive"))
+        }
+        Ok(facts) if !facts.is_file() => Some(("no plain file".to_owned(), "name a plain file")),
+        Ok(facts) if facts.len() > limits::OBJECT_BYTES_MAX => {
+            Some((format!("{} bytes", facts.len()), "at most 1 TiB is taken; leave it where nodes see it"))
+        }
+        Ok(_) => None,
+    }
+}

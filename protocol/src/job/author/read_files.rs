@@ -1,0 +1,52 @@
+//! The lists `inputs` and `outputs` of a job file.
+
+use scheduler::digest::Digest;
+
+use crate::job::author::form::{InputForm, OutputForm};
+use crate::job::author::read::{Node, Reader};
+
+const INPUT_EXPECTED: &str = "write paths, or {from: …, to: …}";
+
+impl Reader<'_> {
+    pub(super) fn inputs(&mut self, node: &Node<'_>) -> Option<Vec<InputForm>> {
+        let items = self.items(node, "write a list like [receptor.pdbqt, \"ligands/{ligand}\"]")?;
+        Some(items.iter().filter_map(|item| self.input(item)).collect())
+    }
+
+    fn input(&mut self, node: &Node<'_>) -> Option<InputForm> {
+        if !node.value.is_mapping() {
+            let from = self.text(node)?;
+            return Some(InputForm { from, to: None, sha256: None, shared: false, writable: false });
+        }
+        let known = ["from", "to", "sha256", "shared", "writable"];
+        let mut fields = self.fields(node, &known, INPUT_EXPECTED)?;
+        let from = self.required(&mut fields, node, "from", INPUT_EXPECTED);
+        let to = fields.take("to").and_then(|node| self.text(&node));
+        let sha256 = fields.take("sha256").and_then(|node| self.digest(&node));
+        let shared = fields.take("shared").and_then(|node| self.truth(&node)).unwrap_or_default();
+        let writable = fields.take("writable").and_then(|node| self.truth(&node)).unwrap_or_default();
+        Some(InputForm { from: self.text(&from?)?, to, sha256, shared, writable })
+    }
+
+    fn digest(&mut self, node: &Node<'_>) -> Option<Digest> {
+        let text = self.text(node)?;
+        let digest = text.parse().ok();
+        digest.or_else(|| self.refuse(node, "write the file's SHA-256: 64 hexadecimal digits"))
+    }
+
+    pub(super) fn outputs(&mut self, node: &Node<'_>) -> Option<Vec<OutputForm>> {
+        let items = self.items(node, "write a list like [\"out-{index}.pdbqt\"]")?;
+        Some(items.iter().filter_map(|item| self.output(item)).collect())
+    }
+
+    fn output(&mut self, node: &Node<'_>) -> Option<OutputForm> {
+        if !node.value.is_mapping() {
+            return Some(OutputForm { from: self.text(node)?, to: None, optional: false });
+        }
+        let mut fields = self.fields(node, &["from", "to", "optional"], INPUT_EXPECTED)?;
+        let from = self.required(&mut fields, node, "from", INPUT_EXPECTED);
+        let to = fields.take("to").and_then(|node| self.text(&node));
+        let optional = fields.take("optional").and_then(|node| self.truth(&node)).unwrap_or_default();
+        Some(OutputForm { from: self.text(&from?)?, to, optional })
+    }
+}

@@ -1,0 +1,197 @@
+//! Checks of a job's inputs and outputs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::job::compile::Templates;
+use crate::job::files::{FILE_SCHEME, kind_of};
+use crate::job::problem::quoted;
+use crate::job::validate::Check;
+use crate::job::{JobSpec, OutputTarget, Source, WorkDirPolicy, limits};
+use crate::template::{self, Template};
+
+/// Names of so many files, of all tasks together, are made to be compared. What tasks beyond them would
+/// write is compared by the parameters in the template alone.
+const N_COMPARED: u64 = 100_000;
+
+/// Kinds of places that are known and not yet reached.
+const SCHEMES_PLANNED: [&str; 4] = ["s3://", "swift://", "sftp://", "ftp://"];
+
+impl Check {
+    /// What can be said without looking into templates.
+    pub(super) fn files(&mut self, job: &JobSpec) {
+        self.count("inputs", job.inputs.len(), limits::N_FILES_MAX, "inputs");
+        self.count("outputs", job.outputs.len(), limits::N_FILES_MAX, "outputs");
+        let inputs = job.inputs.iter().enumerate().map(|(n, i)| (format!("inputs[{n}]"), &i.from, &i.to));
+        let outputs = job.outputs.iter().enumerate().map(|(n, o)| (format!("outputs[{n}]"), &o.from, &o.to));
+        for (path, from, to) in inputs.chain(outputs) {
+            self.path(&format!("{path}.from"), from);
+            self.path(&format!("{path}.to"), to);
+            for text in [from, to] {
+                if let Some(scheme) = SCHEMES_PLANNED.iter().find(|scheme| text.starts_with(**scheme)) {
+                    let expected = "places are the job's folder, file:///… that nodes see, and https://…";
+                    self.add(&path, format!("the scheme {scheme}"), expected);
+                }
+            }
+        }
+        if job.inputs.is_empty() && job.outputs.is_empty() {
+            return;
+        }
+        if job.workdir != WorkDirPolicy::Scratch {
+            let expected = "files come to a task's private folder and go from it: write scratch, or nothing";
+            self.add("workdir", "another folder than scratch beside inputs or outputs", expected);
+        }
+        if job.resident {
+            let expected = "its tasks share one folder; take inputs and outputs out";
+            self.add("resident", "true beside inputs or outputs", expected);
+        }
+    }
+
+    /// What the templates of files say for the job's tasks.
+    pub(super) fn file_templates(&mut self, job: &JobSpec, templates: &Templates) {
+        if job.inputs.is_empty() && job.outputs.is_empty() {
+            return;
+        }
+        let before = self.problems.len();
+        self.input_sources(job, templates);
+        self.output_targets(job, templates);
+        if self.problems.len() > before {
+            return;
+        }
+        let n_files = (job.inputs.len() + job.outputs.len()).max(1) as u64;
+        let n_compared = job.sweep.n_tasks().min(N_COMPARED / n_files + 1);
+        let mut written = BTreeMap::new();
+        for index in 0..n_compared {
+            if !self.task_files(job, templates, index, &mut written) {
+                return;
+            }
+        }
+    }
+
+    fn input_sources(&mut self, job: &JobSpec, templates: &Templates) {
+        let mut n_objects = 0_u64;
+        for (n, input) in job.inputs.iter().enumerate() {
+            let path = format!("inputs[{n}]");
+            let Some(source) = templates.files.source(n) else { continue };
+            let names_job =
+                |template: &Template| template.slots().any(|slot| slot.source == template::Source::JobId);
+            if source == Source::Home {
+                n_objects = n_objects
+                    .saturating_add(templates.files.keying(n).map_or(0, |keying| keying.n_places(job)));
+                if templates.files.path_of(n).is_some_and(names_job) {
+                    let expected = "files are read before the job has a number: leave {job} out";
+                    self.add(format!("{path}.from"), "{job} in a path of the submitter's", expected);
+                }
+                if input.sha256.is_some() {
+                    let expected = "it is found out by reading the file; leave the field out";
+                    self.add(format!("{path}.sha256"), "a digest of a file of the submitter's", expected);
+                }
+            }
+            let is_one = templates.files.path_of(n).is_some_and(Template::is_same_for_all_tasks);
+            if source == Source::Url && input.sha256.is_some() && !is_one && job.sweep.n_tasks() > 1 {
+                let expected = "one digest is of one file: take the parameter out of `from`, or leave it out";
+                self.add(format!("{path}.sha256"), "one digest for several files", expected);
+            }
+            if source == Source::Shared && input.writable {
+                let expected = "what nodes share is linked, not copied: take one of them out";
+                self.add(format!("{path}.writable"), "true beside a shared path", expected);
+            }
+            let shown = input.from.strip_prefix(FILE_SCHEME).unwrap_or(&input.from);
+            if source == Source::Shared && !shown.starts_with(['/', '{']) {
+                let expected = "nodes know no base folder: write an absolute path";
+                self.add(format!("{path}.from"), quoted(&input.from), expected);
+            }
+        }
+        if n_objects > limits::N_OBJECTS_MAX {
+            let expected = format!("at most {} are brought; pack them, or share them", limits::N_OBJECTS_MAX);
+            self.add("inputs", format!("{n_objects} files of the submitter's"), expected);
+        }
+    }
+
+    /// Two tasks of which one would overwrite what the other has left: those that differ only in a parameter
+    /// that the target does not name.
+    fn output_targets(&mut self, job: &JobSpec, templates: &Templates) {
+        for n in 0..job.outputs.len() {
+            let Some(to) = templates.files.target_of(n) else { continue };
+            let mut named: Vec<usize> = Vec::new();
+            let mut names_task = false;
+            for slot in to.slots() {
+                match slot.source {
+                    template::Source::Index | template::Source::Number => names_task = true,
+                    template::Source::Parameter(place) => named.extend(job.sweep.dimension_of(place)),
+                    template::Source::JobId | template::Source::JobName | template::Source::Cores => {}
+                }
+            }
+            let is_free = |(n, dimension): &(usize, &crate::sweep::Dimension)| {
+                dimension.len() > 1 && !named.contains(n)
+            };
+            let free = job.sweep.dimensions.iter().enumerate().find(is_free);
+            let column = free.and_then(|(_, dimension)| dimension.columns.first());
+            // A sample may have one task of each.
+            if let Some(column) = column.filter(|_| !names_task && job.sweep.sample.is_none()) {
+                let found = format!("one file for all values of `{}`", column.name);
+                let expected = "they would overwrite each other; put {index} or the parameter into the name";
+                self.add(format!("outputs[{n}]"), found, expected);
+            }
+        }
+    }
+
+    /// Whether the comparison is to go on with the next task.
+    fn task_files(
+        &mut self,
+        job: &JobSpec,
+        templates: &Templates,
+        index: u64,
+        written: &mut BTreeMap<OutputKey, (usize, u64)>,
+    ) -> bool {
+        let files = templates.files.inputs(job, 0, index);
+        let inputs = match files.and_then(|inputs| Ok((inputs, templates.files.outputs(job, 0, index)?))) {
+            Ok((inputs, outputs)) => {
+                for (n, output) in outputs.into_iter().enumerate() {
+                    let key = match output.to {
+                        OutputTarget::Home(path) => OutputKey { is_home: true, path },
+                        OutputTarget::File(path) => OutputKey { is_home: false, path },
+                    };
+                    let shown = quoted(&key.path.to_string_lossy());
+                    if let Some((other, task)) = written.insert(key, (n, index)) {
+                        let found = match task == index {
+                            true => format!("{shown} also of outputs[{other}]"),
+                            false => format!("{shown} for tasks {task} and {index}"),
+                        };
+                        let expected = "one would overwrite the other; give them different names";
+                        self.add(format!("outputs[{n}]"), found, expected);
+                        return false;
+                    }
+                }
+                inputs
+            }
+            Err(problem) => {
+                self.problems.push(problem);
+                return false;
+            }
+        };
+        let mut taken: BTreeMap<PathBuf, usize> = BTreeMap::new();
+        for (n, input) in inputs.into_iter().enumerate() {
+            let is_kind_kept = input.source == Source::Shared || kind_of(&input.from) == input.source;
+            if !is_kind_kept {
+                let expected = "all values of a parameter here are addresses, or none is";
+                self.add(format!("inputs[{n}].from"), quoted(&input.from), expected);
+                return false;
+            }
+            let shown = quoted(&input.to.to_string_lossy());
+            if let Some(other) = taken.insert(input.to, n) {
+                let expected = "two files cannot have one name; say `to`";
+                self.add(format!("inputs[{n}]"), format!("{shown} also of inputs[{other}]"), expected);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// A place that an output goes to.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct OutputKey {
+    is_home: bool,
+    path: PathBuf,
+}

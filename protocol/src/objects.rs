@@ -1,0 +1,74 @@
+//! Files by their contents: what travels to the manager's store of them and from it. See docs/protocol.md.
+
+use scheduler::digest::Digest;
+use serde::{Deserialize, Serialize};
+
+/// `GET` and `PUT` of an object by a pilot, after its session; the digest follows.
+pub const PILOT_OBJECTS_PATH: &str = "/pilot/v1/objects";
+
+/// Objects asked after in one request at most.
+pub const N_ASKED_MAX: usize = 10_000;
+
+/// Which of these are not there?
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct MissingRequest {
+    /// At most ten thousand.
+    pub sha256: Vec<Digest>,
+}
+
+/// These are not there. What is there stays for a day at least.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Missing {
+    /// Their digests, each once.
+    pub sha256: Vec<Digest>,
+}
+
+/// An object is there.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Stored {
+    /// Its digest.
+    pub sha256: Digest,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// Which files of a job's tasks.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct FilesQuery {
+    /// Of this task only.
+    pub task: Option<u64>,
+    /// After this row of the page before.
+    pub after: Option<u64>,
+    /// Rows at most; 1000 if nothing is said.
+    pub limit: Option<u64>,
+}
+
+/// A page of files that a job's tasks have left. Of each task those of its accepted attempt.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Files {
+    /// In the order in which they arrived.
+    pub files: Vec<FileRow>,
+    /// Ask for the next page with this as `after`; absent: that was all.
+    pub next: Option<u64>,
+}
+
+/// A file that a task has left.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FileRow {
+    /// Which task.
+    pub task: u64,
+    /// Where it goes: below the submitter's folder, or a `file:///` path where it already is.
+    pub to: String,
+    /// What it holds.
+    pub sha256: Digest,
+    /// How much that is.
+    pub bytes: u64,
+}

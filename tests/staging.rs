@@ -1,0 +1,428 @@
+//! Files of tasks, from the submitter's folder and back, with real managers, pilots and disks.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use nix::sys::signal::Signal;
+use tests::{Running, Sandbox, disk::Disk, signal_pid, text, until};
+
+const N_TASKS: u64 = 200;
+const SHARED_BYTES: usize = 5 << 20;
+
+fn serve(sandbox: &Sandbox) -> Running {
+    sandbox.serve(sandbox.command(&["serve", "--cores", "2"]))
+}
+
+/// Bytes that compress to nothing but themselves.
+fn noise(n: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(n).collect()
+}
+
+fn write_bytes(sandbox: &Sandbox, name: &str, bytes: &[u8]) {
+    let path = sandbox.path().join(name);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("its folder");
+    fs::write(path, bytes).expect("the file is written");
+}
+
+/// Files in a folder and below it, their names from there.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.path().is_dir() {
+            true => found.extend(files(&entry.path())),
+            false => found.push(entry.path()),
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Files below the sandbox whose path has this in it.
+fn files_with(sandbox: &Sandbox, part: &str) -> Vec<PathBuf> {
+    let mut found = files(sandbox.path());
+    found.retain(|path| path.to_string_lossy().contains(part));
+    found
+}
+
+/// What the manager has sent of files since it started.
+fn bytes_out(sandbox: &Sandbox) -> u64 {
+    let metrics = sandbox.ok(&["metrics"]);
+    let line = metrics.lines().find(|line| line.starts_with("pilotfish_file_bytes_total{direction=\"out\"}"));
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).expect("the figure is there")
+}
+
+fn all_done(sandbox: &Sandbox, job: &str, n: u64) {
+    until("all is done", || {
+        let job = sandbox.json(&["job", job]);
+        assert_eq!(job["counts"]["failed"], 0, "{job}\n{}", sandbox.ok(&["tasks", "1", "--failed"]));
+        job["counts"]["done"] == n
+    });
+}
+
+#[test]
+fn what_all_tasks_share_moves_once_a_node_and_what_they_leave_comes_home_once() {
+    let sandbox = Sandbox::new();
+    write_bytes(&sandbox, "work/receptor.bin", &noise(SHARED_BYTES, 1));
+    for n in 0..4 {
+        sandbox.write(&format!("work/ligands/l{n}.txt"), &format!("ligand {n}\n"));
+    }
+    sandbox.write(
+        "work/job.yaml",
+        "name: dock\n\
+         command: 'cat {ligand} > out.txt; wc -c < receptor.bin >> out.txt; echo {seed} >> out.txt'\n\
+         sweep: {ligand: [l0.txt, l1.txt, l2.txt, l3.txt], seed: {range: [1, 50]}}\n\
+         inputs:\n  - receptor.bin\n  - {from: \"ligands/{ligand}\", to: \"{ligand}\"}\n\
+         outputs:\n  - {from: out.txt, to: \"results/{ligand.stem}-{seed}.txt\"}\n",
+    );
+    let manager = serve(&sandbox);
+    sandbox.ok(&["submit", "--wait", "work/job.yaml"]);
+    let results = files(&sandbox.path().join("work/results"));
+    assert_eq!(results.len() as u64, N_TASKS);
+    assert_eq!(sandbox.read("work/results/l2-17.txt"), format!("ligand 2\n{SHARED_BYTES}\n17\n"));
+    let moved = bytes_out(&sandbox);
+    let outputs: u64 = results.iter().map(|path| fs::metadata(path).expect("it is there").len()).sum();
+    let inputs = SHARED_BYTES as u64 + 4 * "ligand 0\n".len() as u64;
+    assert_eq!(moved, inputs + outputs, "each input once to the node, each output once home");
+    // The same again is sent by nobody, and what is there stays as it is.
+    sandbox.ok(&["submit", "--wait", "work/job.yaml"]);
+    assert_eq!(bytes_out(&sandbox), moved);
+    let fetched = sandbox.json(&["fetch", "1"]);
+    assert_eq!((&fetched["n_files"], &fetched["n_same"]), (&0.into(), &N_TASKS.into()));
+    let fetched = sandbox.json(&["fetch", "2.3", "--to", "home"]);
+    assert_eq!(fetched["n_files"], 1);
+    assert_eq!(sandbox.read("home/results/l0-4.txt"), format!("ligand 0\n{SHARED_BYTES}\n4\n"));
+    sandbox.ok(&["stop"]);
+    manager.wait();
+    until("nothing is left running", || sandbox.processes().is_empty());
+    assert_eq!(files_with(&sandbox, "/scratch-"), Vec::<PathBuf>::new());
+    assert_eq!(files_with(&sandbox, "/users/"), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn run_does_the_same_in_one_process_and_a_changed_input_is_another_job() {
+    let sandbox = Sandbox::new();
+    sandbox.write("tool.sh", "#!/bin/sh\ncat data/in.txt > made.txt\n");
+    fs::set_permissions(sandbox.path().join("tool.sh"), fs::Permissions::from_mode(0o755))
+        .expect("a program");
+    sandbox.write("data/in.txt", "one");
+    sandbox.write(
+        "job.yaml",
+        "command: [./tool.sh]\ninputs: [tool.sh, data/in.txt]\noutputs: [{from: made.txt, to: out/made.txt}]\n",
+    );
+    sandbox.ok(&["run", "job.yaml"]);
+    assert_eq!(sandbox.read("out/made.txt"), "one");
+    sandbox.write("data/in.txt", "two");
+    sandbox.ok(&["run", "job.yaml"]);
+    assert_eq!(sandbox.read("out/made.txt"), "two");
+}
+
+#[test]
+fn a_job_whose_files_cannot_be_right_is_refused_with_line_and_field_and_nothing_is_submitted() {
+    let sandbox = Sandbox::new();
+    sandbox.write("in.txt", "x");
+    let manager = serve(&sandbox);
+    let cases = [
+        ("inputs: [missing.txt]", "inputs[0]: found `", "no such file; check the path"),
+        (
+            "inputs: [{from: in.txt, to: ../x}]",
+            "inputs[0].to: found `../x`",
+            "a path below the folder is right",
+        ),
+        ("inputs: [{from: in.txt, to: /x}]", "inputs[0].to: found `/x`", "a path below the folder is right"),
+        (
+            "inputs: [in.txt, {from: in.txt, to: ./in.txt}]",
+            "inputs[1]: found `in.txt` also of inputs[0]",
+            "say `to`",
+        ),
+        ("outputs: [\"../x-{n}\"]", "outputs[0].from: found `../x-0`", "a path below the folder is right"),
+        (
+            "outputs: [out.txt]",
+            "outputs[0]: found one file for all values of `n`",
+            "put {index} or the parameter",
+        ),
+        ("outputs: [\"{n.ext}x\"]", "outputs[0]: found `x` for tasks 0 and 1", "give them different names"),
+        ("inputs: [\"s3://bucket/x\"]", "inputs[0]: found the scheme s3://", "https://"),
+        ("inputs: [in.txt]\nworkdir: submit", "workdir: found another folder", "write scratch"),
+    ];
+    for (lines, found, expected) in cases {
+        sandbox
+            .write("job.yaml", &format!("command: 'true {{n}}'\nsweep: {{n: {{range: [0, 1]}}}}\n{lines}\n"));
+        for command in ["check", "submit"] {
+            let output = sandbox.run(&[command, "job.yaml"]);
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{lines}: {said}");
+            assert!(said.contains("job.yaml:3: ") || said.contains("job.yaml:4: "), "{lines}: {said}");
+            assert!(said.contains(found) && said.contains(expected), "{lines}: {said}");
+        }
+    }
+    assert_eq!(sandbox.json(&["jobs"]).as_array().map(Vec::len), Some(0));
+    sandbox.write("job.yaml", "command: 'true'\ninputs: [in.txt]\noutputs: [{from: a, to: b/a}]\n");
+    let shown = sandbox.ok(&["check", "job.yaml"]);
+    assert!(shown.contains("1 file from here, 1B") && shown.contains("a → b/a"), "{shown}");
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+#[test]
+fn a_task_that_changes_its_input_spoils_it_for_nobody() {
+    let sandbox = Sandbox::new();
+    sandbox.write("in.txt", "right\n");
+    sandbox.write(
+        "job.yaml",
+        "command: 'cat in.txt > out.txt; chmod u+w in.txt; echo wrong > in.txt'\n\
+         sweep: {n: {range: [1, 12]}}\ninputs: [in.txt]\noutputs: [{from: out.txt, to: \"out/{n}\"}]\n",
+    );
+    let manager = sandbox.serve(sandbox.command(&["serve", "--cores", "1"]));
+    sandbox.ok(&["submit", "--wait", "job.yaml"]);
+    // Two files are brought ahead: those are names of the one that is spoilt.
+    let n_right = (1..=12).filter(|n| sandbox.read(&format!("out/{n}")) == "right\n").count();
+    assert!(n_right >= 4, "{n_right}");
+    sandbox.write(
+        "own.yaml",
+        "command: 'cat in.txt > out.txt; echo wrong > in.txt'\nsweep: {n: {range: [1, 12]}}\n\
+         inputs: [{from: in.txt, writable: true}]\noutputs: [{from: out.txt, to: \"own/{n}\"}]\n",
+    );
+    sandbox.ok(&["submit", "--wait", "own.yaml"]);
+    assert!((1..=12).all(|n| sandbox.read(&format!("own/{n}")) == "right\n"));
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+#[test]
+fn a_file_that_rots_in_the_cache_is_found_out_and_fetched_again() {
+    let sandbox = Sandbox::new();
+    write_bytes(&sandbox, "in.bin", &noise(100_000, 3));
+    sandbox.write(
+        "job.yaml",
+        "command: 'cksum < in.bin > sum'\ninputs: [in.bin]\noutputs: [{from: sum, to: \"sums/{job}\"}]\n",
+    );
+    let manager = serve(&sandbox);
+    sandbox.ok(&["submit", "--wait", "job.yaml"]);
+    let [object] = &files_with(&sandbox, "/cache-")
+        .into_iter()
+        .filter(|path| path.to_string_lossy().contains("/objects/"))
+        .collect::<Vec<_>>()[..]
+    else {
+        panic!("not one file in the cache");
+    };
+    fs::set_permissions(object, fs::Permissions::from_mode(0o700)).expect("it is ours");
+    let mut bytes = fs::read(object).expect("it is there");
+    bytes[50_000] ^= 1;
+    fs::write(object, bytes).expect("it can be spoilt");
+    sandbox.ok(&["submit", "--wait", "job.yaml"]);
+    assert_eq!(sandbox.read("sums/1"), sandbox.read("sums/2"));
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+#[test]
+fn an_output_that_a_task_does_not_leave_is_its_failure_unless_it_is_optional() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "job.yaml",
+        "command: 'test {n} = 2 || echo {n} > out'\nsweep: {n: [1, 2]}\nretries: 0\n\
+         outputs: [{from: out, to: \"out/{n}\"}, {from: more, to: \"more/{n}\", optional: true}]\n",
+    );
+    let manager = serve(&sandbox);
+    let output = sandbox.run(&["submit", "--wait", "job.yaml"]);
+    assert_eq!(output.status.code(), Some(1));
+    let failed = sandbox.ok(&["tasks", "1", "--failed"]);
+    assert!(failed.contains("it has not left its output out"), "{failed}");
+    assert_eq!((sandbox.read("out/1").as_str(), sandbox.read("out/2").as_str()), ("1\n", ""));
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+#[test]
+fn what_nodes_see_is_linked_and_written_there_at_once() {
+    let sandbox = Sandbox::new();
+    let shared = sandbox.write("shared/in.txt", "seen");
+    let (shared, folder) =
+        (shared.display().to_string(), sandbox.path().join("shared").display().to_string());
+    sandbox.write(
+        "work/job.yaml",
+        &format!(
+            "command: 'test -L a && test -L b && cat a b > out'\n\
+             inputs: [{{from: \"file://{shared}\", to: a}}, {{from: \"{shared}\", to: b, shared: true}}]\n\
+             outputs: [{{from: out, to: \"file://{folder}/results/out\"}}]\n"
+        ),
+    );
+    let manager = serve(&sandbox);
+    sandbox.ok(&["submit", "--wait", "work/job.yaml"]);
+    assert_eq!(sandbox.read("shared/results/out"), "seenseen");
+    assert_eq!(files(&sandbox.path().join("shared")).len(), 2, "nothing is left beside it");
+    assert_eq!(bytes_out(&sandbox), 0);
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+/// A server of one file, which breaks off some answers in the middle; counts what it was asked.
+fn http(bytes: Vec<u8>, n_broken: u64) -> (String, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("its address"));
+    let n_asked = Arc::new(AtomicU64::new(0));
+    let asked = Arc::clone(&n_asked);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut head = [0; 4096];
+            let n = stream.read(&mut head).unwrap_or(0);
+            let is_missing = text(&head[..n]).starts_with("GET /missing");
+            let number = asked.fetch_add(1, Ordering::Relaxed);
+            let sent = if number < n_broken { bytes.len() / 2 } else { bytes.len() };
+            let status = if is_missing { "404 Not Found" } else { "200 OK" };
+            let head =
+                format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", bytes.len());
+            // Whoever breaks off has his reasons.
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&bytes[..sent]));
+        }
+    });
+    (url, n_asked)
+}
+
+#[test]
+fn a_file_of_the_network_is_fetched_once_a_node_whole_and_checked() {
+    let sandbox = Sandbox::new();
+    let bytes = noise(300_000, 9);
+    let (url, n_asked) = http(bytes.clone(), 1);
+    write_bytes(&sandbox, "same.bin", &bytes);
+    let right = text(
+        &std::process::Command::new("sha256sum")
+            .arg(sandbox.path().join("same.bin"))
+            .output()
+            .expect("a sum")
+            .stdout,
+    );
+    let right = right.split(' ').next().expect("a digest").to_owned();
+    sandbox.write(
+        "job.yaml",
+        &format!(
+            "command: 'cksum < data.bin > sum'\nsweep: {{n: {{range: [1, 20]}}}}\n\
+             inputs: [{{from: \"{url}/data.bin\", sha256: {right}}}]\noutputs: [{{from: sum, to: \"sums/{{n}}\"}}]\n"
+        ),
+    );
+    let manager = serve(&sandbox);
+    sandbox.ok(&["submit", "--wait", "job.yaml"]);
+    assert_eq!(n_asked.load(Ordering::Relaxed), 2, "one answer was cut off");
+    assert_eq!(files(&sandbox.path().join("sums")).len(), 20);
+    let wrong = format!("{}{}", if right.starts_with('0') { '1' } else { '0' }, &right[1..]);
+    for (from, sha256, expected) in [
+        (format!("{url}/data.bin"), format!(", sha256: {wrong}"), "is right"),
+        (format!("{url}/missing"), String::new(), "the server answers 404"),
+    ] {
+        sandbox.write(
+            "bad.yaml",
+            &format!("command: 'true'\ninputs: [{{from: \"{from}\", to: x{sha256}}}]\nretries: 5\n"),
+        );
+        let output = sandbox.run(&["submit", "--wait", "bad.yaml"]);
+        assert_eq!(output.status.code(), Some(1));
+        let failed = sandbox.ok(&["tasks", "last", "--failed"]);
+        assert!(failed.contains("a file could not be brought: ") && failed.contains(expected), "{failed}");
+    }
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+#[test]
+fn kill_9_of_agents_and_manager_in_transfers_loses_nothing_and_brings_nothing_torn() {
+    let sandbox = Sandbox::new();
+    write_bytes(&sandbox, "big.bin", &noise(60 << 20, 5));
+    sandbox.write(
+        "job.yaml",
+        "command: 'cksum < big.bin > sum; cat big.bin > copy-{n}'\nsweep: {n: {range: [1, 6]}}\ncrash_limit: 100\n\
+         inputs: [big.bin]\noutputs: [{from: sum, to: \"sums/{n}\"}, {from: \"copy-{n}\", to: \"copies/{n}\"}]\n",
+    );
+    let mut manager = serve(&sandbox);
+    let upload = sandbox.start("submit", &["submit", "job.yaml"]);
+    until("a file is on its way", || !files_with(&sandbox, "/files/incoming/").is_empty());
+    manager.signal(Signal::SIGKILL);
+    manager.wait();
+    manager = serve(&sandbox);
+    assert_eq!(files_with(&sandbox, "/files/incoming/"), Vec::<PathBuf>::new(), "what was torn is gone");
+    // It tried again by itself, or it said that the manager was away.
+    if upload.wait() != Some(0) {
+        sandbox.ok(&["submit", "job.yaml"]);
+    }
+    until("a file is on its way to the cache", || {
+        files_with(&sandbox, "/users/").iter().any(|path| path.to_string_lossy().contains("/part-"))
+            || !files_with(&sandbox, "/cache-").is_empty()
+    });
+    for pid in sandbox.agents() {
+        signal_pid(pid, Signal::SIGKILL);
+    }
+    until("a task is done", || sandbox.json(&["job", "1"])["counts"]["done"] != 0);
+    manager.signal(Signal::SIGKILL);
+    manager.wait();
+    let manager = serve(&sandbox);
+    all_done(&sandbox, "1", 6);
+    sandbox.ok(&["fetch", "1"]);
+    for n in 1..=6 {
+        assert_eq!(sandbox.read(&format!("sums/{n}")), sandbox.read("sums/1"));
+        let copy = fs::read(sandbox.path().join(format!("copies/{n}"))).expect("it came home");
+        assert!(copy == fs::read(sandbox.path().join("big.bin")).expect("it is there"));
+    }
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+#[test]
+fn a_full_disk_of_the_manager_is_told_to_who_submits_and_keeps_nothing_half() {
+    let sandbox = Sandbox::new();
+    let Some(_disk) = Disk::mount(&sandbox, "full", "size=96m") else { return };
+    write_bytes(&sandbox, "big.bin", &noise(50 << 20, 5));
+    sandbox.write("job.yaml", "command: 'true'\ninputs: [big.bin]\n");
+    let place = sandbox.path().join("full/manager").display().to_string();
+    let manager = sandbox.start("serve", &["serve", "--cores", "1", "--dir", &place]);
+    until("it answers", || sandbox.run(&["status", "--dir", &place]).status.success());
+    let output = sandbox.run(&["submit", "job.yaml", "--dir", &place]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("the manager's disk is full"), "{said}");
+    assert_eq!(sandbox.json(&["jobs", "--dir", &place]).as_array().map(Vec::len), Some(0));
+    sandbox.ok(&["stop", "--dir", &place]);
+    manager.wait();
+}
+
+#[test]
+fn a_full_disk_of_a_node_loses_what_nobody_uses_and_then_fails_as_the_nodes_fault() {
+    let sandbox = Sandbox::new();
+    let Some(_disk) = Disk::mount(&sandbox, "small", "size=8m") else { return };
+    for (name, n_bytes) in [("a", 5 << 20), ("b", 5 << 20), ("c", 20 << 20)] {
+        write_bytes(
+            &sandbox,
+            &format!("{name}.bin"),
+            &noise(n_bytes, n_bytes as u64 + u64::from(name == "a")),
+        );
+        let text = format!(
+            "command: 'wc -c < {name}.bin > n'\ninputs: [{name}.bin]\noutputs: [{{from: n, to: \"n/{name}\"}}]\n"
+        );
+        sandbox.write(&format!("{name}.yaml"), &text);
+    }
+    let mut command = sandbox.command(&["serve", "--cores", "1"]);
+    command.env("PILOTFISH_CACHE", sandbox.path().join("small/cache")).env("PILOTFISH_CACHE_SIZE", "1GiB");
+    let manager = sandbox.serve(command);
+    for name in ["a", "b"] {
+        sandbox.ok(&["submit", "--wait", &format!("{name}.yaml")]);
+        assert_eq!(sandbox.read(&format!("n/{name}")), format!("{}\n", 5 << 20));
+    }
+    let output = sandbox.run(&["submit", "--wait", "c.yaml"]);
+    assert_eq!(output.status.code(), Some(1));
+    let failed = sandbox.ok(&["tasks", "3", "--failed"]);
+    assert!(failed.contains("the node could not run it: c.bin: No space left on device"), "{failed}");
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
