@@ -178,7 +178,7 @@ fn a_job_whose_files_cannot_be_right_is_refused_with_line_and_field_and_nothing_
 }
 
 #[test]
-fn a_task_that_changes_its_input_spoils_it_for_nobody() {
+fn a_shared_input_that_a_task_forces_open_is_fetched_anew_and_a_writable_one_is_its_own() {
     let sandbox = Sandbox::new();
     sandbox.write("in.txt", "right\n");
     sandbox.write(
@@ -188,7 +188,7 @@ fn a_task_that_changes_its_input_spoils_it_for_nobody() {
     );
     let manager = sandbox.serve(sandbox.command(&["serve", "--cores", "1"]));
     sandbox.ok(&["submit", "--wait", "job.yaml"]);
-    // Two files are brought ahead: those are names of the one that is spoilt.
+    // Tasks whose files were brought before have other names of the one that is spoilt, and see it so.
     let n_right = (1..=12).filter(|n| sandbox.read(&format!("out/{n}")) == "right\n").count();
     assert!(n_right >= 4, "{n_right}");
     sandbox.write(
