@@ -5,7 +5,7 @@ use std::{fs::File, io::Read, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
-    extract::{Path, Request, State},
+    extract::{Request, State},
     http::{HeaderMap, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -83,7 +83,7 @@ pub(super) async fn get(
 /// A pilot delivers a file that a task has left.
 pub(super) async fn put_by_pilot(
     State(context): State<Shared>,
-    Path(sha256): Path<Digest>,
+    InPath(sha256): InPath<Digest>,
     request: Request,
 ) -> Result<Response, ApiError> {
     check_session(&context, &request)?;
@@ -93,7 +93,7 @@ pub(super) async fn put_by_pilot(
 /// A pilot fetches a file that its tasks need.
 pub(super) async fn get_by_pilot(
     State(context): State<Shared>,
-    Path(sha256): Path<Digest>,
+    InPath(sha256): InPath<Digest>,
     request: Request,
 ) -> Result<Response, ApiError> {
     check_session(&context, &request)?;

@@ -55,6 +55,11 @@ pub const TARGET: Target = Target {
         "postcard ",
         "/api/v1/jobs",
         "/api/v1/workflows",
+        "PUT ",
+        "/api/v1/objects/",
+        "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
+        "\"inputs\":",
+        "\"outputs\":",
         "\"after\":",
         "\"edges\":",
         "{\"listed\":\"1;1+2;\"}",
@@ -105,6 +110,10 @@ pub const TARGET: Target = Target {
     bound: Bound { constant: 16 << 20, factor: 1024 },
     n_fast: 3_000,
 };
+
+/// The digest of `hello`.
+const HELLO: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+const MISSING: &str = r#"{"sha256":["2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"]}"#;
 
 /// Times that something unanswered is given to be answered: pulls are parked, pilots are given up.
 const N_WAKEUPS_MAX: usize = 200;
@@ -249,6 +258,7 @@ fn seeds() -> Vec<Vec<u8>> {
         "/jobs/1/tasks/0/stdout",
         "/jobs/1/tasks/2/stderr",
         "/jobs/1/outputs?limit=5&from=0&state=all",
+        "/jobs/1/files?limit=5",
         "/pilots?ended=true",
         "/platforms",
         "/explain/job/1",
@@ -275,6 +285,7 @@ fn seeds() -> Vec<Vec<u8>> {
     for (target, body) in [
         ("user json /api/v1/jobs", submission.as_str()),
         ("user json /api/v1/workflows", workflow.as_str()),
+        ("user json /api/v1/objects/missing", MISSING),
         ("user json /api/v1/jobs/1/cancel", r#"{"tasks":"0-9,12,20-29"}"#),
         ("user json /api/v1/jobs/1/pause", ""),
         ("operator json /api/v1/jobs/1/resume", "{}"),
@@ -299,6 +310,10 @@ fn seeds() -> Vec<Vec<u8>> {
         ("operator json /api/v1/profiles/reset", r#"{"application":"sh"}"#),
     ] {
         seeds.push(format!("POST {target}\n{body}").into_bytes());
+    }
+    seeds.push(format!("GET user json /api/v1/objects/{HELLO}\n").into_bytes());
+    for target in ["user json /api/v1/objects", "session json /pilot/v1/objects"] {
+        seeds.push(format!("PUT {target}/{HELLO}\nhello").into_bytes());
     }
     let pull = PullRequest { pilot: PilotId(1), pull: world::pull() };
     let mut reporting = pull.clone();
