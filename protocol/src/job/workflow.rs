@@ -6,7 +6,7 @@ use scheduler::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::job::{JobSpec, Problem, limits, problem::quoted};
+use crate::job::{JobSpec, Problem, limits};
 
 /// Several jobs and what their tasks wait for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -230,5 +230,6 @@ pub(super) fn unknown<'a>(
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("name one of the {kind}s of this file"),
     };
-    Problem::new(path, format!("no {kind} {}", quoted(name)), expected)
+    let name = crate::job::problem::quoted(name);
+    Problem::new(path, format!("no {kind} {name}"), expected)
 }
