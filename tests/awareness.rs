@@ -166,6 +166,53 @@ fn a_pilot_offers_more_slots_where_tasks_leave_its_core_idle() {
     ends(&sandbox, manager);
 }
 
+#[test]
+fn two_users_have_their_shares_and_it_is_told_how_even_that_is() {
+    let job = "command: sleep 0.02\napplication: dock\nsweep: {n: {range: [1, 1000000]}}\n";
+    let (sandbox, manager) = serve(job);
+    sandbox.ok(&["policies", "set", "allocation", "equal"]);
+    for user in ["ann", "bob"] {
+        let said = sandbox.ok(&["user", "add", user]);
+        assert_eq!(said, format!("{user} has access by ./{user}/access.json: pilotfish jobs --dir {user}\n"));
+    }
+    let fairness = || sandbox.json(&["status"])["totals"]["fairness"].as_f64();
+    sandbox.ok(&["submit", "job.yaml", "--dir", "ann"]);
+    until("ann has it all", || sandbox.json(&["job", "1"])["counts"]["done"].as_u64() > Some(20));
+    assert_eq!(fairness(), None, "of one user nothing is to be said");
+    sandbox.ok(&["submit", "job.yaml", "--dir", "bob"]);
+    until("both are served alike", || fairness() > Some(0.8));
+    let share = |user: &str| {
+        let shares = sandbox.json(&["platform", "show", "near"])["shares"].clone();
+        shares.as_array().into_iter().flatten().find(|share| share["user"] == user).cloned()
+    };
+    assert!(
+        share("ann").is_some() && share("bob").is_some(),
+        "{}",
+        sandbox.ok(&["platform", "show", "near"])
+    );
+    let metrics = sandbox.ok(&["metrics"]);
+    let told =
+        metrics.lines().find_map(|line| line.strip_prefix("pilotfish_fairness ")).map(str::parse::<f64>);
+    assert!(told.is_some_and(|told| told.is_ok_and(|told| told > 0.7)), "{metrics}");
+    let status = sandbox.ok(&["status"]);
+    assert!(status.contains(" among users with open tasks"), "{status}");
+
+    // Each sees and changes their own only, and no other may do what operators do.
+    let jobs = |user: &str| sandbox.json(&["jobs", "--dir", user]);
+    let users = |jobs: &Value| jobs.as_array().map_or(0, Vec::len);
+    assert_eq!((users(&jobs("ann")), jobs("ann")[0]["user"].clone()), (1, "ann".into()));
+    assert_ne!(sandbox.run(&["cancel", "1", "--dir", "bob"]).status.code(), Some(0));
+    assert_ne!(sandbox.run(&["stop", "--now", "--dir", "bob"]).status.code(), Some(0));
+    assert!(refusal(&sandbox, &["user", "add", "ann"]).contains("found ./ann/access.json already"));
+    assert!(refusal(&sandbox, &["user", "add", "a/b"]).contains("found `a/b` as a user's name"));
+    assert!(
+        refusal(&sandbox, &["user", "add", "eve", "--dir", "bob"]).contains("found no `secret` in ./bob")
+    );
+    sandbox.ok(&["user", "add", "eve", "--operator"]);
+    sandbox.ok(&["cancel", "1", "2", "--dir", "eve"]);
+    ends(&sandbox, manager);
+}
+
 /// Sizes of tasks by their indices: those of paper 002, Fig. 3, and the one that makes bins of 12.
 const SIZES: [u64; 11] = [1, 7, 3, 12, 5, 9, 7, 1, 4, 2, 3];
 

@@ -27,6 +27,8 @@ pub mod pbs;
 pub mod pilots;
 #[path = "lib/plan.rs"]
 pub mod plan;
+#[path = "lib/ports.rs"]
+pub mod ports;
 #[path = "lib/rounds.rs"]
 pub mod rounds;
 #[path = "lib/scene.rs"]
@@ -70,12 +72,6 @@ pub fn program() -> PathBuf {
         program.display()
     );
     program
-}
-
-/// A port that is free now.
-pub fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    listener.local_addr().expect("its address").port()
 }
 
 /// A folder of its own, home included, and whatever was started in it, killed at the end. No log in it may hold a

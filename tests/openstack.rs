@@ -7,8 +7,8 @@ use serde_json::Value;
 use tests::{
     Sandbox,
     between::{Between, Fate, answer},
-    free_port,
     openstack::{OpenStack, installed},
+    ports::free_ports,
     scene::Scene,
     text, until,
 };
@@ -602,7 +602,7 @@ fn a_real_machine_boots_fetches_the_agent_works_and_turns_itself_off() {
     let Some(cloud) = OpenStack::start(&sandbox, &[("OPENSTACK_TEST_VM", "qemu")]) else { return };
     // The host is there under another address, and what has debug information does not fit into its memory.
     let program = installed(&sandbox);
-    let port = free_port();
+    let port = free_ports(1);
     let fields = cloud.fields("flavor: p1.small", &format!("reach: 'http://10.0.2.2:{port}'"));
     let fields = fields.replace("memory: 300MiB", "memory: 100MiB").replace("pilots_max: 2", "pilots_max: 1");
     sandbox.write(

@@ -136,6 +136,15 @@ pub async fn find_live(place: &Where) -> Result<(Client, Where), Failure> {
     Ok((*client, Where { dir: None, manager: Some(name) }))
 }
 
+/// The folder of a manager that answers, and the way to it.
+///
+/// # Errors
+/// None does: says where was looked, and what to do.
+pub async fn find_home(place: &Where) -> Result<(PathBuf, Box<Client>), Failure> {
+    let mut looked = Vec::new();
+    search(place, &mut looked).await?.ok_or_else(|| not_found(place, &looked))
+}
+
 /// The manager whose jobs are meant, or the store it left. Commands that read and commands that
 /// change have the same rule, so that a job's number means the same job to both.
 ///

@@ -1,8 +1,5 @@
 """What `run` needs to know of JSON, and its tables."""
 
-import base64
-import hashlib
-import hmac
 import json
 import pathlib
 import socket
@@ -33,20 +30,6 @@ def ports(number):
 def local_pilots(path):
     """The process ids of the pilots beside the cluster."""
     print(*[pilot["batch_id"] for pilot in load(path) if pilot["platform"] == "here" and not pilot["ended_at"]])
-
-
-def user(folder, *names):
-    """Makes users who are no operators: a folder with an access.json each, for --dir."""
-    folder = pathlib.Path(folder)
-    secret = (folder / "secret").read_bytes()
-    encode = lambda data: base64.urlsafe_b64encode(data).decode().rstrip("=")
-    for name in names:
-        mac = hmac.digest(secret, b"pilotfish token 1\0u\0" + name.encode(), hashlib.sha256)
-        access = load(folder / "access.json")
-        access |= {"user": name, "token": f"pfu_{encode(name.encode())}.{encode(mac)}"}
-        path = folder / name / "access.json"
-        path.touch(mode=0o600)
-        path.write_text(json.dumps(access))
 
 
 def walls(folder, is_of):
@@ -278,6 +261,6 @@ def in_order(measure, predicted, live):
 
 if __name__ == "__main__":
     commands = {
-        "ports": ports, "local-pilots": local_pilots, "user": user, "report": report,
+        "ports": ports, "local-pilots": local_pilots, "report": report,
     }
     sys.exit(commands[sys.argv[1]](*sys.argv[2:]))

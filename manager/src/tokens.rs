@@ -20,7 +20,7 @@ use ring::{
 use scheduler::ids::PilotId;
 
 /// The secret's file in the manager's folder.
-const SECRET_FILE: &str = "secret";
+pub const SECRET_FILE: &str = "secret";
 /// The secret's length in bytes: that of the hash.
 const SECRET_BYTES: usize = 32;
 /// No token is longer: a subject of 1 KiB with its mac.

@@ -3,7 +3,6 @@
 
 use std::{
     fs,
-    net::TcpListener,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Command, Output},
@@ -11,7 +10,7 @@ use std::{
 
 use nix::{sys::signal::Signal, unistd::Uid};
 
-use crate::{Running, Sandbox, scene::Platform, signal_pid, text, until};
+use crate::{Running, Sandbox, ports::free_ports, scene::Platform, signal_pid, text, until};
 
 /// Where Debian's packages put daemons and commands.
 const PROGRAMS: &str = "/usr/lib/gridengine";
@@ -44,7 +43,8 @@ impl Cell {
         fs::set_permissions(sandbox.path(), fs::Permissions::from_mode(0o755)).expect("an open sandbox");
         // Below the sandbox's home: what its jobs leave is found by that, and killed.
         let folder = sandbox.path().join("home/gridengine");
-        let ports = free_ports();
+        let first = free_ports(2);
+        let ports = [first, first + 1];
         let environment = environment(&folder, ports);
         let mut cell = Cell { environment, folder, master: None, host: None };
         cell.lay_out(ports);
@@ -228,12 +228,6 @@ impl Platform for Cell {
     fn has_pilots(&self, _: &Sandbox) -> bool {
         !self.jobs("rps").is_empty()
     }
-}
-
-/// Freed again at once; whoever takes one in between makes a daemon end, and the test say so.
-fn free_ports() -> [u16; 2] {
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
-    listeners.map(|listener| listener.local_addr().expect("its address").port())
 }
 
 fn environment(folder: &Path, ports: [u16; 2]) -> Vec<(String, String)> {

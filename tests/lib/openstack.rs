@@ -3,7 +3,6 @@
 
 use std::{
     fs,
-    net::TcpListener,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -14,7 +13,7 @@ use nix::{
 };
 use serde_json::Value;
 
-use crate::{Sandbox, program, scene::Platform, text, until};
+use crate::{Sandbox, ports::free_ports, program, scene::Platform, text, until};
 
 /// Keystone, Nova, Placement, Glance, Neutron: ports that follow each other.
 const N_PORTS: u16 = 5;
@@ -38,7 +37,7 @@ impl OpenStack {
         }
         // Below the sandbox's home: what its servers leave is found by that, and killed.
         let state = sandbox.path().join("home/cloud");
-        let port = ports();
+        let port = free_ports(N_PORTS);
         let knobs = knobs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let cloud = OpenStack { environment: Vec::new(), state, port, knobs };
         let output = cloud.up();
@@ -326,17 +325,4 @@ fn ask_with(token: &str, method: &str, url: &str, body: &str) -> Value {
 
 fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("openstack")
-}
-
-/// The first of some free ports in a row. Whoever else wants one of them takes one that the kernel gives.
-fn ports() -> u16 {
-    loop {
-        let first =
-            TcpListener::bind(("127.0.0.1", 0)).expect("a port").local_addr().expect("its address").port();
-        let all: Option<Vec<TcpListener>> =
-            (0..N_PORTS).map(|n| TcpListener::bind(("127.0.0.1", first.checked_add(n)?)).ok()).collect();
-        if all.is_some() {
-            return first;
-        }
-    }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
@@ -10,7 +9,7 @@ use std::{
 
 use nix::{sys::signal::Signal, unistd::Uid};
 
-use crate::{Running, Sandbox, apart::Apart, scene::Platform, signal_pid, text, until};
+use crate::{Running, Sandbox, apart::Apart, ports::free_ports, scene::Platform, signal_pid, text, until};
 
 /// Nodes of the cluster, named n1, n2.
 const N_NODES: u16 = 2;
@@ -194,11 +193,8 @@ fn munge(sandbox: &Sandbox, folder: &Path) -> Running {
 }
 
 fn configuration(folder: &Path, host: &str) -> String {
-    // Freed again at once; whoever takes one in between makes a daemon end, and the test say so.
-    let listeners: Vec<TcpListener> =
-        (0..=N_NODES).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
-    let ports: Vec<u16> =
-        listeners.iter().map(|listener| listener.local_addr().expect("its address").port()).collect();
+    let n_ports = 1 + N_NODES;
+    let ports: Vec<u16> = (free_ports(n_ports)..).take(n_ports.into()).collect();
     let host = host.split('.').next().unwrap_or_default();
     let folder = folder.display();
     let mut text = format!(

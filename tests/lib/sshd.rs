@@ -3,7 +3,6 @@
 use std::{
     fs::{self, OpenOptions},
     io::Write,
-    net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
@@ -14,7 +13,7 @@ use nix::{
     unistd::{Pid, Uid, User},
 };
 
-use crate::{Running, Sandbox, text, until};
+use crate::{Running, Sandbox, ports::free_ports, text, until};
 
 /// It is to be called by its full path.
 pub const SSHD: &str = "/usr/sbin/sshd";
@@ -33,10 +32,7 @@ impl Sshd {
     /// Starts one, whose sessions have the sandbox's home; `None`, with the reason printed, where that is
     /// not possible. `extra`: more lines of its configuration.
     pub fn start(sandbox: &Sandbox, name: &str, extra: &str) -> Option<Sshd> {
-        // Freed again at once; whoever takes it in between makes the daemon end, and the test say so.
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("its address").port();
-        drop(listener);
+        let port = free_ports(1);
         let folder = prepare(sandbox, name, &format!("Port {port}\nListenAddress 127.0.0.1\n{extra}"))?;
         let mut command = Command::new(SSHD);
         let configuration = folder.join("sshd_config");

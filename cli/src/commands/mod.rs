@@ -34,6 +34,7 @@ mod stop;
 mod submit;
 mod task;
 mod tasks;
+mod user;
 mod wait;
 mod weights;
 mod workflow;
@@ -99,6 +100,8 @@ pub enum Command {
     Allocation(allocation::AllocationArgs),
     /// Say why something is as it is
     Explain(explain::ExplainArgs),
+    /// Let others use the manager
+    User(user::UserArgs),
     /// Show what the manager does as a whole
     Status(status::StatusArgs),
     /// Print figures for monitoring
@@ -159,6 +162,7 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Platform(args) => platform::run(*args).await,
         Command::Allocation(args) => allocation::run(args).await,
         Command::Explain(args) => explain::run(args).await,
+        Command::User(args) => user::run(args).await,
         Command::Status(args) => status::run(args).await,
         Command::Metrics(args) => metrics::run(args).await,
         Command::Stop(args) => stop::run(args).await,

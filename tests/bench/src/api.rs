@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use protocol::{
-    api::{AccessFile, PREFIX, SubmitRequest, Submitted},
-    job::{CommandLine, JobSpec},
+    api::{AccessFile, PREFIX, SubmitRequest, Submitted, WorkflowRequest, WorkflowSubmitted},
+    job::{CommandLine, JobSpec, WorkflowSpec},
     sweep::{Column, Dimension, IntegerRange, Values},
 };
 use scheduler::{engine::views::JobView, ids::JobId};
@@ -32,6 +32,14 @@ impl Api {
         let request = SubmitRequest { spec: spec.clone(), submission_key: None };
         let answer = self.call("POST", "/jobs", &serde_json::to_vec(&request)?).await?;
         Ok(serde_json::from_slice::<Submitted>(&answer)?.job)
+    }
+
+    /// Submits a workflow: its jobs, in the order of its stages, all durable.
+    pub async fn submit_workflow(&mut self, workflow: &WorkflowSpec) -> Result<Vec<JobId>, Trouble> {
+        let request = WorkflowRequest { workflow: workflow.clone(), submission_key: None };
+        let answer = self.call("POST", "/workflows", &serde_json::to_vec(&request)?).await?;
+        let submitted: WorkflowSubmitted = serde_json::from_slice(&answer)?;
+        Ok(submitted.stages.into_iter().map(|stage| stage.job).collect())
     }
 
     /// One job.

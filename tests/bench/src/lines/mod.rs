@@ -2,6 +2,7 @@
 
 mod classes;
 mod environments;
+mod graphs;
 mod idle;
 mod latency;
 mod layers;
@@ -43,6 +44,11 @@ pub fn all() -> Vec<Line> {
             name: process::LINE,
             help: "/bin/true by one real agent with two slots, against the floor of this run",
             measure: || Box::pin(process::measure()),
+        },
+        Line {
+            name: graphs::LINE,
+            help: "a chain of 10,000 tasks, and one task before 100,000 before one",
+            measure: || Box::pin(graphs::measure()),
         },
         Line {
             name: output::LINE,
