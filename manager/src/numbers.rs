@@ -5,7 +5,9 @@
 //! it may lack the last ones, as the store does not.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -73,7 +75,9 @@ impl Numbers {
     /// As a whole or not at all.
     fn write(&self) -> io::Result<()> {
         let new = self.path.with_extension("new");
-        fs::write(&new, serde_json::to_vec(&self.last)?)?;
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(&serde_json::to_vec(&self.last)?)?;
         fs::rename(new, &self.path)
     }
 }

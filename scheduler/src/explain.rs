@@ -359,11 +359,17 @@ impl Reason {
                     plural(*n_allocations)
                 )
             }
-            Reason::PlatformFails { platform, n_failures, retry_in, what } => write!(
-                f,
-                "platform {platform} has failed {n_failures} time{} in a row ({what}); it is tried again in {retry_in}",
-                plural(u64::from(*n_failures))
-            ),
+            Reason::PlatformFails { platform, n_failures, retry_in, what } => {
+                let when = match *retry_in {
+                    Span::ZERO => "when it is needed".to_owned(),
+                    time => format!("in {time}"),
+                };
+                write!(
+                    f,
+                    "platform {platform} has failed {n_failures} time{} in a row ({what}); it is tried again {when}",
+                    plural(u64::from(*n_failures))
+                )
+            }
             Reason::ShuttingDown => write!(f, "the manager is shutting down: nothing new begins"),
             Reason::PlatformHas { n_live, n_waiting, n_max, n_wanted } => write!(
                 f,
@@ -570,7 +576,10 @@ fn write_profiling(
     );
     let jobs: Vec<String> =
         jobs.iter().map(|(job, n)| format!("{n} task{} of job {job}", plural(*n))).collect();
-    write!(f, "a profiling run {node}: {} at a time", jobs.join(" and "))
+    match jobs.is_empty() {
+        true => write!(f, "a profiling run {node}, for some seconds more"),
+        false => write!(f, "a profiling run {node}: {} at a time", jobs.join(" and ")),
+    }
 }
 
 /// Cores × time in the unit of budgets.

@@ -107,7 +107,9 @@ pub(super) async fn reload(
 ) -> Result<Response, ApiError> {
     check_operator(&user)?;
     let Some(file) = context.state.config_file.as_ref().map(|file| file.display().to_string()) else {
-        return Err(ApiError::bad_request("this manager was started without --config"));
+        return Err(ApiError::bad_request(
+            "this manager was started without --config; stop it, and start it by `pilotfish serve --config manager.yaml`",
+        ));
     };
     if let Some(found) = request.config.filter(|found| *found != file) {
         return Err(ApiError::bad_request(format!("this manager was started with {file}, not with {found}")));

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// How long the node stays for the next jobs of a run when all have ended.
-const STAYS: Span = Span::from_secs(10);
+const STAYS: Span = Span::from_secs(2);
 
 /// A platform's profiling run.
 #[derive(Clone, Debug)]

@@ -207,6 +207,7 @@ impl Reader<'_> {
         let freest = offers.iter().max_by_key(|(_, offer)| needs.how_often_in(offer.free()));
         let free = freest.map_or_else(Resources::default, |(_, offer)| offer.free().clone());
         let mut reasons = vec![Reason::PilotsBusy { n_pilots, free, needs: needs.clone() }];
+        reasons.extend(pilots.iter().find_map(|(id, pilot)| self.profiling_at(*id, pilot.platform)));
         let keeper = self.volatile.jobs.get(&id).and_then(|leases| leases.keepers.first());
         reasons.extend(keeper.and_then(|(_, pilot)| self.what_it_keeps(*pilot)));
         reasons.extend(freest.and_then(|(pilot, offer)| self.first_in_line(id, *pilot, offer)));

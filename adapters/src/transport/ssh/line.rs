@@ -24,6 +24,15 @@ use crate::command::Output;
 /// So often something is sent, for firewalls that forget who is silent. It asks for no answer: libssh2 would
 /// take that for the answer to a request of ours. That a host is gone is seen by TCP.
 const KEEPALIVE_S: u32 = 30;
+/// What one reads may be what another has waited for in vain a moment before: a larger window, the end of a command.
+/// So everybody is asked again after these times, before a longer wait begins; after each news anew.
+const ASK_AGAIN: [Duration; 5] = [
+    Duration::ZERO,
+    Duration::from_millis(1),
+    Duration::from_millis(10),
+    Duration::from_millis(100),
+    Duration::from_secs(1),
+];
 /// `POLLRDHUP`, for which nix has no word.
 const HUNG_UP: PollFlags = PollFlags::from_bits_retain(0x2000);
 /// `LIBSSH2_ERROR_CHANNEL_FAILURE`, `LIBSSH2_ERROR_REQUEST_DENIED`: no to this, and to nothing else.
@@ -77,6 +86,7 @@ impl Line {
             closing: Vec::new(),
             pipes: Vec::new(),
             door: None,
+            n_quiet: 0,
             _before: before,
         };
         std::thread::Builder::new().name("ssh".into()).spawn(move || driver.run())?;
@@ -106,6 +116,8 @@ struct Driver {
     closing: Vec<Closing>,
     pipes: Vec<Pipe>,
     door: Option<(Listener, SocketAddr)>,
+    /// How often nothing has moved since there was news.
+    n_quiet: usize,
     _before: Option<Line>,
 }
 
@@ -137,8 +149,9 @@ impl Driver {
                 Err(mpsc::TryRecvError::Disconnected) => break,
             }
         }
-        // What one reads may bring what another waits for.
-        while self.step()? {}
+        while self.step()? {
+            self.n_quiet = 0;
+        }
         let now = Instant::now();
         let late = self.execs.extract_if(.., |exec| exec.until <= now);
         self.closing.extend(late.map(|exec| exec.end(Err(Broken::TimedOut))));
@@ -234,6 +247,9 @@ impl Driver {
         let now = Instant::now();
         let mut until = now + Duration::from_secs(u64::from(next_sign.max(1)));
         until = self.execs.iter().map(|exec| exec.until).fold(until, Instant::min);
+        if let Some(again) = ASK_AGAIN.get(self.n_quiet).filter(|_| self.listens()) {
+            until = until.min(now + *again);
+        }
         let timeout = PollTimeout::try_from(until.saturating_duration_since(now)).unwrap_or(PollTimeout::MAX);
 
         // Nobody takes what comes while nothing is open; only its end is of interest.
@@ -243,10 +259,11 @@ impl Driver {
             PollFd::new(self.ears.as_fd(), PollFlags::POLLIN),
         ];
         all.extend(self.pipes.iter().filter_map(|pipe| Some(PollFd::new(pipe.as_fd(), pipe.waits_for()?))));
-        match poll(&mut all, timeout) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+        self.n_quiet = match poll(&mut all, timeout) {
+            Ok(0) | Err(nix::errno::Errno::EINTR) => self.n_quiet.saturating_add(1),
+            Ok(_) => 0,
             Err(error) => return Err(error.to_string()),
-        }
+        };
         match all[0].revents() {
             Some(events) if events.is_empty() || events.contains(PollFlags::POLLIN) => {}
             _ => return Err("the other side hung up".into()),
