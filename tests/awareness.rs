@@ -190,10 +190,7 @@ fn two_users_have_their_shares_and_it_is_told_how_even_that_is() {
     let status = sandbox.ok(&["status"]);
     assert!(status.contains(" among users with open tasks"), "{status}");
 
-    // Each sees and changes their own only, and no other may do what operators do.
-    let jobs = |user: &str| sandbox.json(&["jobs", "--dir", user]);
-    let users = |jobs: &Value| jobs.as_array().map_or(0, Vec::len);
-    assert_eq!((users(&jobs("ann")), jobs("ann")[0]["user"].clone()), (1, "ann".into()));
+    // Each changes their own only, and no other may do what operators do.
     assert_ne!(sandbox.run(&["cancel", "1", "--dir", "bob"]).status.code(), Some(0));
     assert_ne!(sandbox.run(&["stop", "--now", "--dir", "bob"]).status.code(), Some(0));
     assert!(refusal(&sandbox, &["user", "add", "ann"]).contains("found ./ann/access.json already"));

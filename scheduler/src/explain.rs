@@ -115,6 +115,9 @@ pub enum Reason {
     PilotsAway {
         n_pilots: u64,
     },
+    SoonServed {
+        n_pilots: u64,
+    },
     PilotsBusy {
         n_pilots: u64,
         free: Resources,
@@ -248,6 +251,11 @@ pub enum Reason {
         takes: Span,
         others_begin: Span,
         others_take: Span,
+    },
+    FailsThere {
+        platform: String,
+        error_rate: f64,
+        tried: Option<Span>,
     },
     ShareOf {
         platform: String,
@@ -398,6 +406,7 @@ impl Reason {
             | Reason::WeightOf { .. }
             | Reason::WeightMoved { .. }
             | Reason::LeftToOthers { .. }
+            | Reason::FailsThere { .. }
             | Reason::PlacedWith { .. }
             | Reason::AskedFor { .. }
             | Reason::NodeMeantFor { .. }
@@ -480,6 +489,11 @@ impl Reason {
                 "no pilot is there: {n_pilots} of before {} not been heard of since the manager started",
                 if *n_pilots == 1 { "has" } else { "have" }
             ),
+            Reason::SoonServed { n_pilots } => write!(
+                f,
+                "there is room on the {n_pilots} pilot{} that would do: it begins with the next pull",
+                plural(*n_pilots)
+            ),
             Reason::PilotsBusy { n_pilots, free, needs } => write!(
                 f,
                 "{} busy: a task needs {needs}, the freest has {free}",
@@ -531,6 +545,7 @@ impl Reason {
             | Reason::PlatformFails { .. }
             | Reason::PilotsTooShort { .. }
             | Reason::PilotsAway { .. }
+            | Reason::SoonServed { .. }
             | Reason::PilotsBusy { .. }
             | Reason::BehindJob { .. }
             | Reason::PilotNext { .. }
@@ -549,6 +564,7 @@ impl Reason {
             | Reason::WeightOf { .. }
             | Reason::WeightMoved { .. }
             | Reason::LeftToOthers { .. }
+            | Reason::FailsThere { .. }
             | Reason::ShareOf { .. }
             | Reason::PlacedWith { .. }
             | Reason::AskedFor { .. }

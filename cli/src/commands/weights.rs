@@ -102,7 +102,8 @@ async fn show(application: Option<&str>, view: &ViewArgs) -> Result<Outcome, Fai
                 table.row(cells);
             }
         }
-        let end = weights.last_end.map(|end| format!("all would end in about {}\n", span(end)));
+        let end =
+            weights.last_end.map(|end| format!("all that waits would have begun in about {}\n", span(end)));
         show::print(&(table.render(&Screen::stdout()) + &end.unwrap_or_default()))?;
     }
     Ok(Outcome::Fine)

@@ -110,7 +110,8 @@ impl Known<'_> {
 
     fn mean(&self, declared: Option<f64>, measured: Option<f64>) -> Option<f64> {
         let n_declared = self.declared.map_or(0.0, |declared| f64::from(declared.counts_as));
-        let n_measured = self.measured.map_or(0.0, |measured| measured.n_counted());
+        // All of them: a mean that forgets is still of as many as have run.
+        let n_measured = self.measured.map_or(0.0, |measured| measured.n_done as f64);
         match (declared, measured) {
             (Some(declared), Some(measured)) => {
                 Some((declared * n_declared + measured * n_measured) / (n_declared + n_measured))

@@ -3,7 +3,7 @@
 //! [`Distribution::Adaptive`] divides all that is ready anew each time: nothing of it has begun, so it may still go
 //! anywhere. The others divide a job when it comes, and keep to that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     question::{Open, Question},
@@ -77,6 +77,7 @@ struct Ready {
 /// How much of it is a job's.
 struct ReadyJob {
     id: JobId,
+    user: String,
     n: u64,
     /// It came since the quotas were made.
     is_new: bool,
@@ -88,7 +89,7 @@ fn kinds(question: &Question) -> BTreeMap<Kind, Ready> {
         let (application, needs) = (job.application.clone(), job.needs.clone());
         let ready = kinds.entry(Kind { application, needs }).or_default();
         ready.n = ready.n.saturating_add(job.n_ready);
-        ready.jobs.push(ReadyJob { id: job.id, n: job.n_ready, is_new: job.is_new });
+        ready.jobs.push(ReadyJob { id: job.id, user: job.user.clone(), n: job.n_ready, is_new: job.is_new });
     }
     kinds
 }
@@ -103,6 +104,8 @@ struct Field<'a> {
     backlogs: Vec<f64>,
     /// Tasks that pilots of each hold.
     held: Vec<u64>,
+    /// Those with open tasks.
+    users: BTreeSet<&'a str>,
 }
 
 impl<'a> Field<'a> {
@@ -111,7 +114,10 @@ impl<'a> Field<'a> {
         let (platforms, shapes): (Vec<PlatformId>, Vec<_>) =
             taking.map(|ground| (ground.id, ground.shapes.as_slice())).unzip();
         let n = platforms.len();
-        let mut field = Field { question, platforms, shapes, backlogs: vec![0.0; n], held: vec![0; n] };
+        let open = question.jobs.iter().filter(|job| !job.is_paused && !job.is_profiling && job.n_open > 0);
+        let users = open.map(|job| job.user.as_str()).collect();
+        let mut field =
+            Field { question, platforms, shapes, backlogs: vec![0.0; n], held: vec![0; n], users };
         for held in &question.held {
             let Some(column) = field.platforms.iter().position(|id| *id == held.platform) else { continue };
             let Open { application, needs, .. } = &question.jobs[held.job];
@@ -157,6 +163,7 @@ impl<'a> Field<'a> {
                 weights: Weights::equal(self.platforms.len()),
                 cells,
                 patience: PATIENCE_LEAST,
+                goes_by_turns: false,
             }
         };
         let platforms = self.platforms.clone();
@@ -199,10 +206,27 @@ impl<'a> Field<'a> {
                 cell.ration(now, ready.n);
                 cell.begin_by = spare_s.map(|spare_s| now_plus(now, spare_s));
             }
+            row.goes_by_turns = self.is_better_by_turns(row, ready, rates.row(n));
             let tried_next = row.cells.iter().filter(|cell| cell.is_shunned).filter_map(|cell| cell.tried_at);
             let tried_next = tried_next.map(|at| at + TRIED_EVERY).filter(|at| *at > now && ready.n > 0);
             quotas.due_at = quotas.due_at.into_iter().chain(tried_next).min();
         }
+    }
+
+    /// Whether a kind's users would have begun all of it sooner, by more than a task takes, if each user with open tasks
+    /// had the same part of all platforms, and nothing were meant for any. `rates`: tasks a second of the platforms. What
+    /// suits all together is not to be at the cost of who wants little.
+    fn is_better_by_turns(&self, row: &Row, ready: &Ready, rates: &[f64]) -> bool {
+        let n_users = self.users.len();
+        if n_users < 2 || ready.n == 0 {
+            return false;
+        }
+        let of_kind: BTreeSet<&str> = ready.jobs.iter().map(|job| job.user.as_str()).collect();
+        let part = of_kind.len() as f64 / n_users as f64;
+        let by_turns_s = ready.n as f64 / (rates.iter().sum::<f64>() * part);
+        let parts = row.cells.iter().zip(rates).filter(|(cell, _)| cell.n_left > 0);
+        let as_meant_s = parts.map(|(cell, rate)| cell.n_left as f64 / rate).fold(0.0, f64::max);
+        as_meant_s > by_turns_s + best_runtime(row).unwrap_or(RUNTIME_UNKNOWN_S)
     }
 
     /// Jobs that came since, by weights that say nothing of what was divided before.

@@ -331,6 +331,12 @@ impl Durable {
         self.facts.learn(platform, &job.request, result);
     }
 
+    fn learn_lost(&mut self, pilot: PilotId, job: JobId, n: f64) {
+        let platform = self.pilots.get(&pilot).map(|pilot| pilot.platform);
+        let (Some(platform), Some(job)) = (platform, self.jobs.get(&job)) else { return };
+        self.facts.learn_lost(platform, &job.request.application, n);
+    }
+
     fn apply_allocation(&mut self, record: &Record) {
         match record {
             Record::AllocationIntended { allocation, platform, tag, because, at } => {
@@ -452,6 +458,7 @@ impl Durable {
                         job.note_failure(*pilot, task.index, &FailureKind::PilotLost, *verdict, false);
                         job.note_end(*at);
                     });
+                    self.learn_lost(*pilot, task.job, 1.0);
                 }
             }
             Record::PilotReturned { pilot, .. } => {
@@ -461,6 +468,7 @@ impl Durable {
             Record::BlameTakenBack { pilot, tasks, .. } => {
                 for (job, tasks) in tasks {
                     self.with_job(*job, |job| job.take_back_blame(*pilot, tasks));
+                    self.learn_lost(*pilot, *job, -(tasks.len() as f64));
                 }
             }
             _ => {}

@@ -30,7 +30,8 @@ pub struct Experience {
     /// Attempts, and those of them that failed; they forget as well.
     attempts: f64,
     failures: f64,
-    /// The same with those that failed by the node's fault or the walltime's; they forget sooner.
+    /// The same with those that failed by the node's fault or the walltime's, or were lost with their pilot; they
+    /// forget sooner.
     tries: f64,
     losses: f64,
 }
@@ -59,6 +60,13 @@ impl Experience {
         self.failures += n_failed as f64;
         self.tries += totals.n as f64 + n_lost;
         self.losses += n_lost;
+    }
+
+    /// So many attempts ended with their pilots, which says something of the platform; negative: it was not so.
+    pub fn learn_lost(&mut self, n: f64) {
+        self.forget();
+        self.tries = (self.tries + n).max(0.0);
+        self.losses = (self.losses + n).clamp(0.0, self.tries);
     }
 
     /// Takes in what tasks needed beside cores.
@@ -113,6 +121,11 @@ impl Experience {
         let mean = self.wall_s / self.weight;
         let variance = (self.wall_s_squared / self.weight - mean * mean).max(0.0);
         (self.weight > 0.0).then(|| Span::from_secs_f64(variance.sqrt()))
+    }
+
+    /// Cores of a success, the mean; `None` before the first.
+    pub fn cores(&self) -> Option<f64> {
+        (self.wall_s > 0.0).then(|| self.core_s / self.wall_s)
     }
 
     /// How busy a success keeps its cores, 0 to about 1: near 0 it waits for something else. `None` before the first.

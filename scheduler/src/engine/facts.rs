@@ -59,9 +59,10 @@ impl Facts {
         let (id, known) = known.max_by(|(_, a), (_, b)| a.n_counted().total_cmp(&b.n_counted()))?;
         let memory_share = self.platforms.get(id).and_then(|spec| {
             let of_core = spec.capacity.memory_bytes.checked_div(spec.capacity.cores.into())?;
-            (of_core > 0).then(|| known.memory_bytes_max as f64 / of_core as f64)
+            let of_task = of_core as f64 * known.cores()?;
+            (of_task > 0.0).then(|| known.memory_bytes_max as f64 / of_task)
         });
-        Some((JobType::of(known.cpu_share()?, memory_share, known.io_rate()), known.n_counted()))
+        Some((JobType::of(known.cpu_share()?, memory_share, known.io_rate()), known.n_done as f64))
     }
 
     /// How many tasks of an application a pilot of so many cores runs well at a time: as throughput grows from one
@@ -83,6 +84,12 @@ impl Facts {
         if let Some(known) = known.get_mut(application) {
             known.learn(cores, &result.totals, &result.failures);
         }
+    }
+
+    /// So many attempts at tasks of an application ended with their pilots; or it was not so after all.
+    pub(super) fn learn_lost(&mut self, platform: PlatformId, application: &str, n: f64) {
+        let known = Arc::make_mut(Arc::make_mut(&mut self.learned).entry(platform).or_default());
+        known.entry(application.to_owned()).or_default().learn_lost(n);
     }
 
     /// What tasks have needed beside cores; of applications that none has succeeded of nothing is kept.

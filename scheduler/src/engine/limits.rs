@@ -112,9 +112,12 @@ pub(super) fn n_allowed(durable: &Durable, volatile: &Volatile, id: PlatformId, 
     if used >= most {
         return 0;
     }
+    let is_first = held_there(durable, volatile, id, user).next().is_none();
+    // Where nobody knows what a task takes, none begins beside another.
+    let Some(each) = expected_use(job, spec) else { return u64::from(is_first) };
     let left = Span(most.0.saturating_sub(used.0).saturating_sub(held.0));
-    let n = left.0.checked_div(expected_use(job, spec).0).unwrap_or(u64::MAX);
-    if held == Span::ZERO { n.max(1) } else { n }
+    let n = left.0.checked_div(each.0).unwrap_or(u64::MAX);
+    if is_first { n.max(1) } else { n }
 }
 
 /// Users who may begin nothing more on some platform. O(platforms × users).
@@ -152,17 +155,28 @@ fn held_by(
     (id, spec): (PlatformId, &PlatformSpec),
     user: &str,
 ) -> Span {
-    let there = volatile.held_on.range((id, JobId(0))..=(id, JobId(u64::MAX)));
-    let ours = there.filter_map(|((_, job), n)| Some((durable.jobs().get(job)?, *n)));
-    let each =
-        ours.filter(|(job, _)| job.request.user == user).map(|(job, n)| expected_use(job, spec).times(n));
+    let ours = held_there(durable, volatile, id, user);
+    let each = ours.map(|(job, n)| expected_use(job, spec).unwrap_or_default().times(n));
     each.fold(Span::ZERO, |sum, span| Span(sum.0.saturating_add(span.0)))
 }
 
-/// Cores × time of a task: what those before it took on average, else its time limit, else the platform's walltime.
-fn expected_use(job: &Job, spec: &PlatformSpec) -> Span {
+/// Jobs of the user of which pilots of the platform hold tasks, and how many.
+fn held_there<'a>(
+    durable: &'a Durable,
+    volatile: &'a Volatile,
+    id: PlatformId,
+    user: &'a str,
+) -> impl Iterator<Item = (&'a Job, u64)> {
+    let there = volatile.held_on.range((id, JobId(0))..=(id, JobId(u64::MAX)));
+    let held = there.filter_map(|((_, job), n)| Some((durable.jobs().get(job)?, *n)));
+    held.filter(move |(job, n)| job.request.user == user && *n > 0)
+}
+
+/// Cores × time of a task: what those before it took on average, else its time limit, else the platform's walltime;
+/// `None` where nothing bounds it.
+fn expected_use(job: &Job, spec: &PlatformSpec) -> Option<Span> {
     let known = job.totals.wall_mean().or(job.request.needs.time_limit).or(spec.walltime);
-    known.unwrap_or_default().times(job.request.needs.resources.cores.into())
+    known.map(|each| each.times(job.request.needs.resources.cores.into()))
 }
 
 impl Room {

@@ -73,6 +73,8 @@ pub struct Row {
     pub(super) cells: Vec<Cell>,
     /// Who has waited for so long is free for all.
     pub(super) patience: Span,
+    /// Its users would have begun it all sooner by turns alone: wherever it is their turn it is meant for there.
+    pub(super) goes_by_turns: bool,
 }
 
 /// The quota of a kind of task on a platform, and what it came from.
@@ -143,6 +145,9 @@ impl Quotas {
         let found = self.rows.get(row).and_then(|row| Some((row, row.cells.get(column)?)));
         let Some((row, cell)) = found else { return Meant::Anything };
         let has_waited = leases.waits_since.is_some_and(|since| now.since(since) >= row.patience);
+        if row.goes_by_turns && !cell.is_shunned {
+            return Meant::Quota(Quota { n_left: row.n_left().max(1), is_shunned: false });
+        }
         let is_free = has_waited || leases.is_barred;
         match !is_free && cell.is_late(now) || cell.is_shunned && cell.n_left == 0 {
             true => Meant::Nothing,

@@ -206,12 +206,18 @@ impl Reader<'_> {
         }
         let freest = offers.iter().max_by_key(|(_, offer)| needs.how_often_in(offer.free()));
         let free = freest.map_or_else(Resources::default, |(_, offer)| offer.free().clone());
-        let mut reasons = vec![Reason::PilotsBusy { n_pilots, free, needs: needs.clone() }];
+        let is_any_free = needs.how_often_in(&free) > 0;
+        let busy = Reason::PilotsBusy { n_pilots, free, needs: needs.clone() };
+        // One with room has it for others, or is left alone: that is told below.
+        let mut reasons: Vec<Reason> = Some(busy).filter(|_| !is_any_free).into_iter().collect();
         reasons.extend(pilots.iter().find_map(|(id, pilot)| self.profiling_at(*id, pilot.platform)));
         let keeper = self.volatile.jobs.get(&id).and_then(|leases| leases.keepers.first());
         reasons.extend(keeper.and_then(|(_, pilot)| self.what_it_keeps(*pilot)));
         reasons.extend(freest.and_then(|(pilot, offer)| self.first_in_line(id, *pilot, offer)));
         reasons.extend(self.why_there(id, job));
+        if reasons.is_empty() {
+            reasons.push(Reason::SoonServed { n_pilots });
+        }
         reasons
     }
 

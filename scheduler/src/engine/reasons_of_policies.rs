@@ -95,6 +95,13 @@ impl Reader<'_> {
 
     /// Why a platform takes none of a kind, if it takes none.
     fn left_to_others(&self, row: &Row, platform: PlatformId, cell: &Cell) -> Option<Reason> {
+        if cell.is_shunned && !cell.is_late(self.now) {
+            return Some(Reason::FailsThere {
+                platform: self.platform_name(platform),
+                error_rate: cell.error_rate,
+                tried: cell.tried_at.map(|at| self.now.since(at)),
+            });
+        }
         let own = cell.runtime_s.filter(|_| cell.is_late(self.now))?;
         let others = row.cells.iter().filter(|cell| cell.n_slots > 0).filter_map(|cell| cell.runtime_s);
         Some(Reason::LeftToOthers {

@@ -56,6 +56,15 @@ impl Reason {
                 f,
                 "{platform} takes none: a task takes {takes} there, and the others have begun all in {others_begin} and take {others_take}"
             ),
+            Reason::FailsThere { platform, error_rate, tried } => write!(
+                f,
+                "{platform} takes none: {} of the last attempts there failed, more than elsewhere; {}",
+                percent(*error_rate),
+                tried.map_or_else(
+                    || "it is tried again by and by".to_owned(),
+                    |ago| format!("it was last tried again {ago} ago")
+                )
+            ),
             other => other.write_about_choices(f),
         }
     }

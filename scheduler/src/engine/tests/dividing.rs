@@ -174,6 +174,25 @@ fn declare(scene: &mut Scene, application: &str, job_type: JobType, times: &[(&s
 }
 
 #[test]
+fn who_wants_little_does_not_wait_behind_who_wants_much_for_what_suits_all_together() {
+    let mut two = dividing(Some(Distribution::Adaptive));
+    // A platform where nothing is quick, and one where all is and one thing is very.
+    declare(&mut two.scene, "fold", JobType::CpuBound, &[("a", 30), ("b", 10)]);
+    declare(&mut two.scene, "scan", JobType::IoBound, &[("a", 60), ("b", 1)]);
+    let much = two.scene.submit(of_user("bob", "scan", 100_000));
+    two.scene.wait(2);
+    for place in [0, 1] {
+        two.scene.take(two.pilots[place]);
+    }
+    let little = two.scene.submit(of_user("ann", "fold", 10));
+    two.scene.wait(1);
+    let first = two.held(1, much).first().expect("it is busy with the other's");
+    took(&mut two.scene, two.pilots[1], much, &first.to_string(), 1);
+    two.scene.take(two.pilots[1]);
+    assert!(!two.held(1, little).is_empty(), "the first core that comes free is hers");
+}
+
+#[test]
 fn what_has_never_run_goes_where_it_is_said_to_be_fast() {
     for law in [Distribution::Adaptive, Distribution::Profile] {
         let mut two = dividing(Some(law));
