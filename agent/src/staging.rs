@@ -21,7 +21,10 @@ use std::{
     time::Duration,
 };
 
-use protocol::job::{OutputTarget, Source, TaskInput, TaskOutputFile};
+use protocol::{
+    job::{OutputTarget, Source, TaskInput, TaskOutputFile, safe_relative},
+    objects::{TakenFile, TakenFrom, TakenPage},
+};
 use ring::digest::{SHA256, digest};
 use scheduler::{
     digest::Digest,
@@ -56,6 +59,15 @@ pub enum Moved {
     Delivered { task: TaskId, token: u64, result: Result<Vec<OutputFile>, FailureKind> },
 }
 
+/// What a task needs.
+#[derive(Debug, Default)]
+pub struct Inputs {
+    /// What its job names.
+    pub named: Vec<TaskInput>,
+    /// It takes what other tasks have left, too: the manager says what.
+    pub takes: bool,
+}
+
 /// Who brings and delivers, for one pilot.
 #[derive(Debug)]
 pub struct Stager {
@@ -69,7 +81,7 @@ enum Order {
     Stage {
         task: TaskId,
         token: u64,
-        inputs: Vec<TaskInput>,
+        inputs: Inputs,
         folder: PathBuf,
     },
     Deliver {
@@ -135,7 +147,7 @@ impl Stager {
     }
 
     /// Brings files into a task's folder.
-    pub fn stage(&self, task: TaskId, token: u64, inputs: Vec<TaskInput>, folder: PathBuf) {
+    pub fn stage(&self, task: TaskId, token: u64, inputs: Inputs, folder: PathBuf) {
         self.order(Order::Stage { task, token, inputs, folder });
     }
 
@@ -178,7 +190,7 @@ async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
                 let pins = Arc::new(Mutex::new(Vec::new()));
                 let (mover, held) = (Arc::clone(&mover), Arc::clone(&pins));
                 let work = tokio::spawn(async move {
-                    let result = mover.stage(task.job, &inputs, &folder, &held).await;
+                    let result = mover.stage(task, &inputs, &folder, &held).await;
                     (mover.tell)(Moved::Staged { task, token, result });
                 });
                 works.insert(token, (pins, work));
@@ -225,6 +237,53 @@ impl Mover {
 
     async fn stage(
         &self,
+        task: TaskId,
+        inputs: &Inputs,
+        folder: &Path,
+        pins: &Mutex<Vec<Pin>>,
+    ) -> Result<(), FailureKind> {
+        self.stage_some(task.job, &inputs.named, folder, pins).await?;
+        let mut next = inputs.takes.then(TakenFrom::default);
+        while let Some(from) = next {
+            let page = self.page_of_taken(task, from).await?;
+            let taken: Result<Vec<TaskInput>, FailureKind> = page.files.into_iter().map(input_of).collect();
+            self.stage_some(task.job, &taken?, folder, pins).await?;
+            next = page.next;
+        }
+        Ok(())
+    }
+
+    /// What the manager says that a task takes of what others have left.
+    async fn page_of_taken(&self, task: TaskId, from: TakenFrom) -> Result<TakenPage, FailureKind> {
+        let (mut n_failed, mut n_away) = (0, 0);
+        loop {
+            let asked = {
+                // It is never closed.
+                let _place = self.places.acquire().await;
+                self.ways.taken(&self.session(), task, from).await
+            };
+            match asked {
+                Ok(page) => return Ok(page),
+                Err(Trouble::Away(what)) => {
+                    n_away += 1;
+                    tracing::debug!(what, %task, "its files wait for the manager");
+                    sleep(backoff(n_away)).await;
+                }
+                Err(Trouble::Lasting(what)) => return Err(FailureKind::Transfer { what }),
+                Err(Trouble::Disk(error)) => return Err(node("what it takes", &error)),
+                Err(Trouble::Brief(what)) => {
+                    n_failed += 1;
+                    if n_failed >= N_TRIES {
+                        return Err(FailureKind::Transfer { what });
+                    }
+                    sleep(backoff(n_failed + 2)).await;
+                }
+            }
+        }
+    }
+
+    async fn stage_some(
+        &self,
         job: JobId,
         inputs: &[TaskInput],
         folder: &Path,
@@ -251,7 +310,13 @@ impl Mover {
                 let _ = std::fs::remove_file(&target);
                 place()
             });
-            placed.map_err(|error| node(&input.to.to_string_lossy(), &error))?;
+            placed.map_err(|error| {
+                let shown = input.to.to_string_lossy();
+                match error.kind() {
+                    io::ErrorKind::AlreadyExists => transfer(&shown, "it comes a second time"),
+                    _ => node(&shown, &error),
+                }
+            })?;
         }
         Ok(())
     }
@@ -433,6 +498,20 @@ impl Mover {
             }
         }
     }
+}
+
+/// A file that another task has left, from the manager. Whatever that says, nothing is written outside of the folder.
+fn input_of(file: TakenFile) -> Result<TaskInput, FailureKind> {
+    let TakenFile { to, sha256, bytes, writable } = file;
+    let name = safe_relative(&to).ok_or_else(|| transfer(&to, "it is outside of the task's folder"))?;
+    Ok(TaskInput {
+        to: name,
+        from: to,
+        source: Source::Home,
+        sha256: Some(sha256),
+        bytes: Some(bytes),
+        writable,
+    })
 }
 
 fn digest_of(bytes: &[u8]) -> Digest {

@@ -9,7 +9,7 @@ use protocol::{pilot::JoinDocument, units::parse_bytes};
 use scheduler::{ids::TaskId, pilot::PilotEvent, results::FailureKind};
 
 use super::{Driver, News};
-use crate::staging::{Moved, Stager, StagerSettings, cache::CachePlace};
+use crate::staging::{Inputs, Moved, Stager, StagerSettings, cache::CachePlace};
 
 /// Names the folder of the cache, for all pilots of a user on the node.
 const FOLDER_VARIABLE: &str = "PILOTFISH_CACHE";
@@ -122,7 +122,7 @@ impl Driver {
             return failed(FailureKind::Start { what });
         };
         let inputs = match job.inputs(task.index) {
-            Ok(inputs) => inputs,
+            Ok(named) => Inputs { named, takes: job.takes() },
             Err(kind) => return failed(kind),
         };
         let name = format!("{}.{}.files{}", task.job, task.index, self.files.n_ever + 1);

@@ -5,13 +5,13 @@ use std::time::Duration;
 use clap::Args;
 
 use protocol::{
-    api::{SubmitRequest, Submitted, WorkflowRequest},
+    api::{SubmitRequest, WorkflowRequest},
     job::{JobSpec, WorkflowSpec},
 };
 
 use crate::{
     access,
-    client::Client,
+    client::ClientError,
     commands::{
         explain, wait,
         workflow::{self, Manner},
@@ -76,7 +76,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     let (client, place) = access::find_live(&args.view.place).await?;
     Sources::read(&mut spec)?.bring(&client).await?;
     let request = SubmitRequest { spec, submission_key: Some(random_key()?) };
-    let submitted = submit(&client, &request).await?;
+    let submitted = until_answered(async || client.submit(&request).await).await?;
     if args.view.json && !args.wait && !args.progress {
         show::print(&show::json(&submitted)?)?;
     } else if args.view.quiet {
@@ -129,14 +129,14 @@ async fn run_workflow(args: &SubmitArgs, mut workflow: WorkflowSpec) -> Result<O
     workflow::submit(&client, &request, manner).await
 }
 
-/// Submits, again when the answer got lost.
+/// Submits what has a key, again when the answer got lost.
 ///
 /// # Errors
 /// A refusal, or a manager that stays away.
-async fn submit(client: &Client, request: &SubmitRequest) -> Result<Submitted, Failure> {
+pub async fn until_answered<T>(submit: impl AsyncFn() -> Result<T, ClientError>) -> Result<T, Failure> {
     let mut n_attempts = 1;
     loop {
-        match client.submit(request).await {
+        match submit().await {
             Ok(submitted) => return Ok(submitted),
             Err(error) if error.is_passing() && n_attempts < N_ATTEMPTS => n_attempts += 1,
             Err(error) => return Err(error.into()),

@@ -252,6 +252,8 @@ pub enum Query {
     Spec(JobId),
     /// Tasks of the job in a state, as ranges.
     TasksIn(JobId, TaskFilter),
+    /// What a task waits for, or has waited for.
+    WaitedFor(TaskId),
 }
 
 /// States of tasks to ask for.
@@ -513,6 +515,8 @@ pub enum Answer {
     Spec(Arc<str>),
     /// Tasks.
     Tasks(TaskSet),
+    /// Of each entry of the job's `after`, in its order: whose tasks, and which.
+    WaitedFor(Vec<(JobId, TaskSet)>),
     /// No.
     Refused(Refusal),
 }

@@ -18,6 +18,7 @@ use super::{
     volatile::Volatile,
 };
 use crate::{
+    edges::Dependence,
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
     pull::NodeFacts,
     ranges::TaskSet,
@@ -283,6 +284,7 @@ impl<'a> Reader<'a> {
             Query::ExplainPlatform(name) => Answer::Reasons(self.explain_platform(&name)?),
             Query::Spec(id) => Answer::Spec(self.known_job(id)?.request.spec.clone()),
             Query::TasksIn(id, filter) => Answer::Tasks(self.tasks_in(id, self.known_job(id)?, filter)),
+            Query::WaitedFor(task) => Answer::WaitedFor(self.waited_for(task)?),
         })
     }
 
@@ -365,6 +367,16 @@ impl<'a> Reader<'a> {
             last_failure: trouble.and_then(|trouble| trouble.last.clone()),
             retry_at: trouble.map(|trouble| trouble.retry_at).filter(|at| *at > self.now),
         })
+    }
+
+    /// Of each dependence of its job the tasks that this one comes after.
+    fn waited_for(&self, task: TaskId) -> Result<Vec<(JobId, TaskSet)>, Refusal> {
+        let one = TaskSet::from(task.index..task.index.saturating_add(1));
+        let of = |dependence: &Dependence| {
+            let n_on = self.durable.jobs().get(&dependence.on).map_or(0, |on| on.request.n_tasks);
+            (dependence.on, dependence.edges.predecessors(&one, n_on))
+        };
+        Ok(self.known_task(task)?.request.after.iter().map(of).collect())
     }
 
     fn tasks_in(&self, id: JobId, job: &Job, filter: TaskFilter) -> TaskSet {

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::job::author::form::{InputForm, OutputForm};
 use crate::job::author::resolve::Resolver;
 use crate::job::problem::quoted;
+use crate::job::taken::{fixed_folder, is_pattern};
 use crate::job::{Input, JobSpec, LocalFile, Objects, Output, Problem, limits};
 
 /// Problems told of files that are not there: who has a wrong folder wants no thousand lines.
@@ -20,8 +21,13 @@ impl Resolver<'_> {
         outputs: Vec<OutputForm>,
     ) -> JobSpec {
         let names: Vec<String> = spec.sweep.names().map(str::to_owned).collect();
-        for (n, InputForm { from, to, sha256, shared, writable }) in inputs.into_iter().enumerate() {
-            let to = match to.or_else(|| default_target(&from, shared, &names)) {
+        for (n, form) in inputs.into_iter().enumerate() {
+            let InputForm { from, to, sha256, shared, writable, optional, after, lines } = form;
+            let target = to.or_else(|| match after.is_empty() {
+                true => default_target(&from, shared, &names),
+                false => default_target_of_taken(&from, &names),
+            });
+            let to = match target {
                 Some(to) => to,
                 None => {
                     let expected = "its name in the task's folder does not follow from that: say `to`";
@@ -29,10 +35,21 @@ impl Resolver<'_> {
                     continue;
                 }
             };
-            spec.inputs.push(Input { from, to, sha256, shared, writable, objects: Objects::default() });
+            let objects = Objects::default();
+            spec.inputs.push(Input {
+                from,
+                to,
+                sha256,
+                shared,
+                writable,
+                optional,
+                after,
+                lines,
+                objects,
+            });
         }
-        for OutputForm { from, to, optional } in outputs {
-            spec.outputs.push(Output { to: to.unwrap_or_else(|| from.clone()), from, optional });
+        for OutputForm { from, to, optional, lines } in outputs {
+            spec.outputs.push(Output { to: to.unwrap_or_else(|| from.clone()), from, optional, lines });
         }
         spec
     }
@@ -40,10 +57,7 @@ impl Resolver<'_> {
 
 /// The name in the task's folder: that from the job's folder, or the file's own name.
 fn default_target(from: &str, is_shared: bool, names: &[String]) -> Option<String> {
-    let is_parameter = |text: &str| {
-        let name = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-        name.filter(|name| names.iter().any(|known| known == name)).map(str::to_owned)
-    };
+    let is_parameter = |text: &str| parameter(text, names);
     if let Some(name) = is_parameter(from) {
         // Its values may be absolute, as those of `files` are.
         return Some(format!("{{{name}.name}}"));
@@ -57,6 +71,26 @@ fn default_target(from: &str, is_shared: bool, names: &[String]) -> Option<Strin
         Some(name) => Some(format!("{{{name}.name}}")),
         None => Some(last.to_owned()),
     }
+}
+
+/// Of what other tasks leave: the same name, or of a pattern the folder before anything in it may differ.
+fn default_target_of_taken(from: &str, names: &[String]) -> Option<String> {
+    if let Some(name) = parameter(from, names) {
+        return Some(format!("{{{name}.name}}"));
+    }
+    if !is_pattern(from) {
+        return Some(from.to_owned());
+    }
+    match fixed_folder(from) {
+        "" => Some(".".to_owned()),
+        folder => Some(folder.to_owned()),
+    }
+}
+
+/// The name in `{name}`, of a parameter.
+fn parameter(text: &str, names: &[String]) -> Option<String> {
+    let name = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    name.filter(|name| names.iter().any(|known| known == name)).map(str::to_owned)
 }
 
 /// Files of the author's that are not there, are no files, or may not be read.
