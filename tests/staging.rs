@@ -97,9 +97,18 @@ fn what_all_tasks_share_moves_once_a_node_and_what_they_leave_comes_home_once() 
     let outputs: u64 = results.iter().map(|path| fs::metadata(path).expect("it is there").len()).sum();
     let inputs = SHARED_BYTES as u64 + 4 * "ligand 0\n".len() as u64;
     assert_eq!(moved, inputs + outputs, "each input once to the node, each output once home");
+    let all_inputs = N_TASKS * (SHARED_BYTES + "ligand 0\n".len()) as u64;
+    let moved_of = |job: &str| {
+        let moved = sandbox.json(&["job", job])["moved"].clone();
+        ["from_manager", "cached", "from_urls", "to_manager"].map(|way| moved[way].as_u64().expect("a number"))
+    };
+    assert_eq!(moved_of("1"), [inputs, all_inputs - inputs, 0, outputs]);
+    let shown = sandbox.ok(&["job", "1"]);
+    assert!(shown.contains("5.0 MiB from the manager, 995.0 MiB from caches of nodes"), "{shown}");
     // The same again is sent by nobody, and what is there stays as it is.
     sandbox.ok(&["submit", "--wait", "work/job.yaml"]);
     assert_eq!(bytes_out(&sandbox), moved);
+    assert_eq!(moved_of("2"), [0, all_inputs, 0, outputs]);
     let fetched = sandbox.json(&["fetch", "1"]);
     assert_eq!((&fetched["n_files"], &fetched["n_same"]), (&0.into(), &N_TASKS.into()));
     let fetched = sandbox.json(&["fetch", "2.3", "--to", "home"]);

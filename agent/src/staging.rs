@@ -9,14 +9,11 @@ mod place;
 mod transfer;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     fs::File,
     io,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::Duration,
 };
@@ -29,6 +26,7 @@ use ring::digest::{SHA256, digest};
 use scheduler::{
     digest::Digest,
     ids::{JobId, TaskId},
+    pull::MovedBytes,
     results::{FailureKind, OutputFile},
 };
 use tokio::{
@@ -74,7 +72,11 @@ pub struct Stager {
     orders: Option<mpsc::UnboundedSender<Order>>,
     thread: Option<thread::JoinHandle<()>>,
     session: Arc<Mutex<String>>,
+    moved: Arc<Sums>,
 }
+
+/// Bytes that have moved, by job.
+type Sums = Mutex<BTreeMap<JobId, MovedBytes>>;
 
 #[derive(Debug)]
 enum Order {
@@ -118,6 +120,7 @@ impl Stager {
         tell: impl Fn(Moved) + Send + Sync + 'static,
     ) -> io::Result<Stager> {
         let session = Arc::new(Mutex::new(session.to_owned()));
+        let moved: Arc<Sums> = Arc::default();
         let ways = Ways::new(&settings.url, settings.certificate_sha256.as_deref())
             .map_err(|error| io::Error::other(error.to_string()))?;
         let cache = Cache::open(&settings.cache)?;
@@ -127,10 +130,9 @@ impl Stager {
             ways,
             url: settings.url.clone(),
             session: Arc::clone(&session),
+            moved: Arc::clone(&moved),
             places: Semaphore::new(N_TRANSFERS),
             fetches: Mutex::default(),
-            n_bytes_in: AtomicU64::new(0),
-            n_bytes_out: AtomicU64::new(0),
             tell: Box::new(tell),
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -138,7 +140,12 @@ impl Stager {
         let thread = thread::Builder::new()
             .name("pilotfish-files".into())
             .spawn(move || runtime.block_on(serve(mover, orders_in)))?;
-        Ok(Stager { orders: Some(orders), thread: Some(thread), session })
+        Ok(Stager { orders: Some(orders), thread: Some(thread), session, moved })
+    }
+
+    /// Bytes that have moved since this was asked last, by job.
+    pub fn take_moved(&self) -> Vec<(JobId, MovedBytes)> {
+        std::mem::take(&mut *self.moved.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect()
     }
 
     /// The pilot has a new session.
@@ -198,7 +205,7 @@ async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
             Order::Deliver { task, token, outputs, folder } => {
                 let mover = Arc::clone(&mover);
                 let work = tokio::spawn(async move {
-                    let result = mover.deliver(&outputs, &folder).await;
+                    let result = mover.deliver(task.job, &outputs, &folder).await;
                     (mover.tell)(Moved::Delivered { task, token, result });
                 });
                 works.insert(token, (Arc::default(), work));
@@ -213,8 +220,6 @@ async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
             }
         }
     }
-    let (n_in, n_out) = (mover.n_bytes_in.load(Ordering::Relaxed), mover.n_bytes_out.load(Ordering::Relaxed));
-    tracing::info!(n_in, n_out, "bytes of files brought and delivered");
 }
 
 struct Mover {
@@ -225,8 +230,7 @@ struct Mover {
     places: Semaphore,
     /// One fetch at a time of each object, in this agent.
     fetches: Mutex<HashMap<Digest, Arc<AsyncMutex<()>>>>,
-    n_bytes_in: AtomicU64,
-    n_bytes_out: AtomicU64,
+    moved: Arc<Sums>,
     tell: Box<dyn Fn(Moved) + Send + Sync>,
 }
 
@@ -330,7 +334,7 @@ impl Mover {
         };
         let (mut n_failed, mut n_away, mut was_full) = (0, 0, false);
         loop {
-            let trouble = match self.try_once(input, &key, pins).await {
+            let trouble = match self.try_once(job, input, &key, pins).await {
                 Ok(pin) => return Ok(pin),
                 Err(trouble) => trouble,
             };
@@ -361,20 +365,31 @@ impl Mover {
         }
     }
 
+    fn has_moved(&self, job: JobId, add: impl FnOnce(&mut MovedBytes)) {
+        add(self.moved.lock().unwrap_or_else(PoisonError::into_inner).entry(job).or_default());
+    }
+
     async fn try_once(
         &self,
+        job: JobId,
         input: &TaskInput,
         key: &Digest,
         pins: &Mutex<Vec<Pin>>,
     ) -> Result<Pin, Trouble> {
+        let found = |pin: Pin| {
+            // What is pinned does not go.
+            let n_bytes = std::fs::metadata(&pin.path).map_or(0, |facts| facts.len());
+            self.has_moved(job, |moved| moved.cached += n_bytes);
+            pin
+        };
         let _turn = self.turn(key).await;
         if let Some(pin) = self.known(input, key, pins)? {
-            return Ok(pin);
+            return Ok(found(pin));
         }
         let _lock = self.lock(key).await?;
         // Another agent may have fetched it meanwhile.
         if let Some(pin) = self.known(input, key, pins)? {
-            return Ok(pin);
+            return Ok(found(pin));
         }
         // It is never closed.
         let _place = self.places.acquire().await;
@@ -389,7 +404,10 @@ impl Mover {
         let finished = self.cache.finish(part, input.sha256.as_ref()).map_err(Trouble::Disk)?;
         let (sha256, n_bytes) = finished
             .map_err(|found| Trouble::Brief(format!("what came has the SHA-256 {found}, {key} is right")))?;
-        self.n_bytes_in.fetch_add(n_bytes, Ordering::Relaxed);
+        self.has_moved(job, |moved| match input.source {
+            Source::Url => moved.from_urls += n_bytes,
+            Source::Home | Source::Shared | Source::Tasks => moved.from_manager += n_bytes,
+        });
         if input.sha256.is_none() {
             self.cache.note_at(key, &sha256);
         }
@@ -432,6 +450,7 @@ impl Mover {
 
     async fn deliver(
         &self,
+        job: JobId,
         outputs: &[TaskOutputFile],
         folder: &Path,
     ) -> Result<Vec<OutputFile>, FailureKind> {
@@ -460,7 +479,10 @@ impl Mover {
                     )
                 }
             };
-            self.n_bytes_out.fetch_add(bytes, Ordering::Relaxed);
+            self.has_moved(job, |moved| match output.to {
+                OutputTarget::Home(_) => moved.to_manager += bytes,
+                OutputTarget::File(_) => moved.to_shared += bytes,
+            });
             files.push(OutputFile { to, sha256, bytes });
         }
         Ok(files)

@@ -6,7 +6,12 @@ use std::{
 };
 
 use protocol::{pilot::JoinDocument, units::parse_bytes};
-use scheduler::{ids::TaskId, pilot::PilotEvent, results::FailureKind};
+use scheduler::{
+    ids::{JobId, TaskId},
+    pilot::PilotEvent,
+    pull::MovedBytes,
+    results::FailureKind,
+};
 
 use super::{Driver, News};
 use crate::staging::{Inputs, Moved, Stager, StagerSettings, cache::CachePlace};
@@ -79,6 +84,11 @@ impl Files {
         if folder.is_some() || staged.is_some() {
             self.left.insert(task, Left { folder, staged, delivered: None });
         }
+    }
+
+    /// Bytes that have moved since this was asked last, by job.
+    pub(super) fn take_moved(&self) -> Vec<(JobId, MovedBytes)> {
+        self.stager.as_ref().map(Stager::take_moved).unwrap_or_default()
     }
 
     /// The pilot has a new session.

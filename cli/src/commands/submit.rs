@@ -163,3 +163,28 @@ fn random_key() -> Result<String, Failure> {
         .map_err(|_| Failure::infrastructure("the system gives no random numbers"))?;
     Ok(format!("submit-{:032x}", u128::from_be_bytes(bytes)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::{N_ATTEMPTS, until_answered};
+    use crate::client::ClientError;
+
+    #[tokio::test]
+    async fn what_gets_no_answer_is_submitted_again_and_what_is_not_understood_is_not() {
+        let n_asked = Cell::new(0);
+        let away = || ClientError::Unreachable { url: "here".into(), cause: "lost".into(), is_refused: false };
+        let answered = until_answered(async || {
+            n_asked.set(n_asked.get() + 1);
+            if n_asked.get() < N_ATTEMPTS { Err(away()) } else { Ok(7) }
+        });
+        assert_eq!((answered.await.ok(), n_asked.replace(0)), (Some(7), N_ATTEMPTS));
+        let refused = until_answered::<()>(async || {
+            n_asked.set(n_asked.get() + 1);
+            Err(ClientError::NotUnderstood { url: "here".into(), cause: "a page".into() })
+        });
+        assert!(refused.await.is_err());
+        assert_eq!(n_asked.get(), 1);
+    }
+}

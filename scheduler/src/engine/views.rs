@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     allocation::{Allocation, AllocationState},
     durable::{Durable, Job, Pilot},
+    effort::moved_of,
     interface::{
         Answer, PlatformLimits, PlatformMode, PlatformSpec, Query, Refusal, ScalingSpec, ScalingWay,
         TaskFilter,
@@ -20,7 +21,7 @@ use super::{
 use crate::{
     edges::Dependence,
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
-    pull::NodeFacts,
+    pull::{MovedBytes, NodeFacts},
     ranges::TaskSet,
     resources::Resources,
     results::FailureKind,
@@ -71,6 +72,9 @@ pub struct JobView {
     /// The first job of the workflow of which it is a stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<JobId>,
+    /// Bytes of files that have moved for its tasks.
+    #[serde(default, skip_serializing_if = "MovedBytes::is_none")]
+    pub moved: MovedBytes,
     /// The jobs whose tasks its own wait for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<JobId>,
@@ -307,7 +311,10 @@ impl<'a> Reader<'a> {
     }
 
     fn job(&self, id: JobId, job: &Job) -> JobView {
+        let mut moved = job.moved;
+        moved.add(&moved_of(&self.volatile.moved, id));
         JobView {
+            moved,
             id,
             name: job.request.name.clone(),
             user: job.request.user.clone(),
