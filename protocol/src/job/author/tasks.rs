@@ -19,7 +19,7 @@ use crate::job::{
 };
 use crate::units::parse_duration_ms;
 
-const TASK_FIELDS: [&str; 7] = ["name", "command", "after", "inputs", "outputs", "resources", "time_limit"];
+pub(super) const TASK_FIELDS: [&str; 7] = ["name", "command", "after", "inputs", "outputs", "resources", "time_limit"];
 const TASKS_EXPECTED: &str = "write a list of tasks like `- {name: a, command: [./a]}`";
 
 /// One task as it is written.
