@@ -435,3 +435,36 @@ fn a_full_disk_of_a_node_loses_what_nobody_uses_and_then_fails_as_the_nodes_faul
     sandbox.ok(&["stop"]);
     manager.wait();
 }
+
+#[test]
+fn a_folder_comes_whole_and_of_one_that_has_changed_only_that() {
+    let sandbox = Sandbox::new();
+    sandbox.write("work/data/tool/run", "#!/bin/sh\ncat data/a data/b/.hidden\n");
+    fs::set_permissions(
+        sandbox.path().join("work/data/tool/run"),
+        fs::Permissions::from_mode(0o755),
+    )
+    .expect("a program");
+    write_bytes(&sandbox, "work/data/a", b"one\n");
+    write_bytes(&sandbox, "work/data/b/.hidden", &noise(100_000, 4));
+    std::os::unix::fs::symlink("a", sandbox.path().join("work/data/link")).expect("a link");
+    sandbox.write(
+        "work/job.yaml",
+        "command: [./data/tool/run]\ninputs: [data/]\nstdio: {stdout: archive}\n\
+         results: {limit: 1MiB}\n",
+    );
+    let shown = sandbox.ok(&["check", "work/job.yaml"]);
+    assert!(shown.contains("4 files from here"), "{shown}");
+    let manager = serve(&sandbox);
+    let expected = |first: &[u8]| [first, &noise(100_000, 4)[..]].concat();
+    for (job, first) in [("1", b"one\n"), ("2", b"two\n")] {
+        write_bytes(&sandbox, "work/data/a", first);
+        sandbox.ok(&["submit", "--wait", "work/job.yaml"]);
+        let output = sandbox.run(&["logs", &format!("{job}.0"), "--raw"]);
+        assert!(output.stdout == expected(first), "{}", text(&output.stderr));
+    }
+    let moved = sandbox.json(&["job", "2"])["moved"].clone();
+    assert_eq!(moved["from_manager"], 4, "what is the same is in the node's cache");
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}

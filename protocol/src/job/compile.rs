@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::files::{FileTemplates, safe_relative};
 use crate::job::{
-    CommandLine, JobSpec, LocalFile, Problem, Source as FileSource, Stream, TakenFiles, TaskInput,
+    CommandLine, Input, JobSpec, LocalFile, Problem, Source as FileSource, Stream, TakenFiles, TaskInput,
     TaskOutputFile, WorkDirPolicy,
 };
 use crate::template::{Mode, Scope, Source, Template};
@@ -197,8 +197,14 @@ impl Compiled {
 
     /// Whether that file is one that comes to the task's folder.
     fn brings(&self, program: &str) -> bool {
-        let program = safe_relative(program);
-        program.is_some() && self.spec.inputs.iter().any(|input| safe_relative(&input.to) == program)
+        let Some(program) = safe_relative(program) else { return false };
+        let is_in = |input: &Input| {
+            let to = Path::new(&input.to);
+            let mut files = input.files.first().into_iter().flat_map(|list| list.split('\n'));
+            files.any(|file| safe_relative(&to.join(file).to_string_lossy()).as_ref() == Some(&program))
+        };
+        let is_it = |input: &Input| safe_relative(&input.to).as_ref() == Some(&program);
+        self.spec.inputs.iter().any(|input| is_it(input) || is_in(input))
     }
 
     fn path(&self, template: &Template, scope: &Scope<'_>) -> PathBuf {

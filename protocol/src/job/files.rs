@@ -28,6 +28,10 @@ pub struct Input {
     /// `from` and `to` are one parameter: its values name files, a line each.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lines: bool,
+    /// `from` is a folder: the files in it, by their names below it, a line each; a text for each place of a
+    /// [`Keying`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
     /// A task may begin without it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
@@ -225,7 +229,7 @@ struct InputTemplate {
     to: Template,
     source: Source,
     keying: Keying,
-    /// Of a list: where the files of each place begin among its objects, and where the last ones end.
+    /// Of a list or folder: where the files of each place begin among its objects, and where the last ones end.
     starts: Vec<u64>,
 }
 
@@ -254,12 +258,14 @@ impl FileTemplates {
             let (source, keying) = (source(spec, &from, input), Keying::of(spec, &from));
             let mut template = InputTemplate { from, to, source, keying, starts: Vec::new() };
             let n_places = template.keying.n_places(spec);
+            let is_several = input.lines || !input.files.is_empty();
             // More are refused.
-            if input.lines && source == Source::Home && n_places <= N_TEXTS_MAX as u64 {
+            if is_several && source == Source::Home && n_places <= N_TEXTS_MAX as u64 {
                 let mut starts = vec![0];
                 for place in 0..n_places {
                     let n_before = starts.last().copied().unwrap_or(0);
-                    starts.push(n_before + names(true, &template.text_at(spec, place)).len() as u64);
+                    let text = template.text_at(spec, place);
+                    starts.push(n_before + places(input, place, &text, &text).count() as u64);
                 }
                 template.starts = starts;
             }
@@ -287,6 +293,11 @@ impl FileTemplates {
         self.inputs.get(input).map(|input| input.source)
     }
 
+    /// How many places an input has.
+    pub(super) fn n_places(&self, spec: &JobSpec, input: usize) -> u64 {
+        self.inputs.get(input).map_or(0, |input| input.keying.n_places(spec))
+    }
+
     /// How many different files an input names.
     pub(super) fn n_objects(&self, spec: &JobSpec, input: usize) -> u64 {
         self.inputs.get(input).map_or(0, |input| input.n_objects(spec))
@@ -311,9 +322,8 @@ impl FileTemplates {
             let place = template.keying.place(spec, index);
             let first = usize::try_from(place).ok().and_then(|place| template.starts.get(place));
             let first = first.copied().unwrap_or(place);
-            let both = names(input.lines, &from).into_iter().zip(names(input.lines, &to));
-            for (at, (from, to)) in (first..).zip(both) {
-                let to = safe_relative(to).ok_or_else(|| outside(format!("inputs[{n}].to"), to))?;
+            for (at, (from, to)) in (first..).zip(places(input, place, &from, &to)) {
+                let to = safe_relative(&to).ok_or_else(|| outside(format!("inputs[{n}].to"), &to))?;
                 let (sha256, bytes) = match template.source {
                     Source::Home => {
                         let object = input.objects.at(at);
@@ -322,7 +332,7 @@ impl FileTemplates {
                     Source::Shared | Source::Url | Source::Tasks => (input.sha256, None),
                 };
                 let (source, writable) = (template.source, input.writable);
-                let from = from.strip_prefix(FILE_SCHEME).unwrap_or(from).to_owned();
+                let from = from.strip_prefix(FILE_SCHEME).map(str::to_owned).unwrap_or(from);
                 all.push(TaskInput { to, from, source, sha256, bytes, writable });
             }
         }
@@ -385,7 +395,7 @@ impl FileTemplates {
             }
             for place in 0..input.keying.n_places(spec) {
                 let text = input.text_at(spec, place);
-                let paths = names(of_spec.lines, &text).into_iter().map(|name| spec.base_dir.join(name));
+                let paths = places(of_spec, place, &text, &text).map(|(from, _)| spec.base_dir.join(from));
                 files.extend(paths.map(|path| LocalFile { input: n, path }));
             }
         }
@@ -429,6 +439,22 @@ pub(super) fn kind_of(text: &str) -> Source {
     }
     let is_url = text.starts_with("http://") || text.starts_with("https://");
     if is_url { Source::Url } else { Source::Home }
+}
+
+/// The files of an input at a place: where each is, and where it goes.
+fn places<'i>(
+    input: &'i Input,
+    place: u64,
+    from: &'i str,
+    to: &'i str,
+) -> Box<dyn Iterator<Item = (String, String)> + 'i> {
+    if input.files.is_empty() {
+        let both = names(input.lines, from).into_iter().zip(names(input.lines, to));
+        return Box::new(both.map(|(from, to)| (from.to_owned(), to.to_owned())));
+    }
+    let of_place = usize::try_from(place).ok().and_then(|place| input.files.get(place));
+    let files = of_place.map(|list| names(true, list)).unwrap_or_default();
+    Box::new(files.into_iter().map(move |file| (format!("{from}/{file}"), format!("{to}/{file}"))))
 }
 
 /// The files that a text names: itself, or a line each.

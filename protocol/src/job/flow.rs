@@ -86,12 +86,14 @@ impl<'w> Check<'w> {
         let Some(compiled) = self.compiled.get(stage).and_then(Option::as_ref) else { return };
         // The number of the job is not known yet.
         let names_job = compiled.spec().outputs.iter().any(|output| output.to.contains("{job"));
-        let n_looked_at = compiled.n_tasks().min(N_COMPARED / self.stages.len().max(1) as u64 + 1);
-        self.is_known[stage] = !names_job && n_looked_at == compiled.n_tasks();
+        self.is_known[stage] = false;
         if names_job {
             return;
         }
-        for task in 0..n_looked_at {
+        for task in 0..compiled.n_tasks() {
+            if self.left.len() as u64 >= N_COMPARED {
+                return;
+            }
             for output in compiled.outputs(0, task).unwrap_or_default() {
                 let OutputTarget::Home(path) = output.to else { continue };
                 let path = path.to_string_lossy().into_owned();
@@ -105,6 +107,7 @@ impl<'w> Check<'w> {
                 return;
             }
         }
+        self.is_known[stage] = true;
     }
 
     /// Whether the entries of `after` are there that inputs name.
@@ -127,8 +130,9 @@ impl<'w> Check<'w> {
 
     /// Whether what a stage takes is left.
     fn take(&mut self, stage: usize) {
-        let Some(compiled) = self.compiled[stage].take().filter(Compiled::takes) else { return };
-        for task in 0..compiled.n_tasks() {
+        let Some(compiled) = self.compiled[stage].take() else { return };
+        let n_tasks = if compiled.takes() { compiled.n_tasks() } else { 0 };
+        for task in 0..n_tasks {
             if self.n_compared >= N_COMPARED {
                 break;
             }
@@ -143,8 +147,8 @@ impl<'w> Check<'w> {
 
     fn take_one(&mut self, compiled: &Compiled, stage: usize, task: u64) -> Result<(), Problem> {
         let mut targets: BTreeMap<PathBuf, usize> = BTreeMap::new();
-        let own = compiled.inputs(0, task)?.into_iter().map(|input| (input.to, usize::MAX));
-        targets.extend(own);
+        let own = compiled.inputs(0, task).map_err(|problem| self.of_stage(stage, problem))?;
+        targets.extend(own.into_iter().map(|input| (input.to, usize::MAX)));
         for taken in compiled.taken(0, task).map_err(|problem| self.of_stage(stage, problem))? {
             let found = match taken.is_pattern {
                 true => self.of_pattern(stage, task, &taken)?,

@@ -73,9 +73,12 @@ impl Check {
         let n_files = (job.inputs.len() + job.outputs.len()).max(1) as u64;
         let n_compared = job.sweep.n_tasks().min(N_COMPARED / n_files + 1);
         let mut written = BTreeMap::new();
+        // Lists and folders have more.
+        let mut n_names = 0;
         for index in 0..n_compared {
-            if !self.task_files(job, templates, index, &mut written) {
-                return;
+            match self.task_files(job, templates, index, &mut written) {
+                Some(n) if n_names < N_COMPARED => n_names += n,
+                _ => return,
             }
         }
     }
@@ -87,6 +90,11 @@ impl Check {
             let Some(source) = templates.files.source(n) else { continue };
             let names_job =
                 |template: &Template| template.slots().any(|slot| slot.source == template::Source::JobId);
+            let n_places = if source == Source::Home { templates.files.n_places(job, n) } else { 0 };
+            if !input.files.is_empty() && (input.files.len() as u64 != n_places || input.lines) {
+                let expected = format!("{n_places}, of the folders that the submitter's input names, are right");
+                self.add(format!("{path}.files"), format!("{} lists of files", input.files.len()), expected);
+            }
             if source == Source::Home {
                 n_objects = n_objects.saturating_add(templates.files.n_objects(job, n));
                 if templates.files.path_of(n).is_some_and(names_job) {
@@ -160,14 +168,15 @@ impl Check {
         }
     }
 
-    /// Whether the comparison is to go on with the next task.
+    /// How many names were compared; `None`: one was wrong.
     fn task_files(
         &mut self,
         job: &JobSpec,
         templates: &Templates,
         index: u64,
         written: &mut BTreeMap<OutputKey, (usize, u64)>,
-    ) -> bool {
+    ) -> Option<u64> {
+        let n_before = written.len();
         let files = templates.files.inputs(job, 0, index);
         let inputs = match files.and_then(|inputs| Ok((inputs, templates.files.outputs(job, 0, index)?))) {
             Ok((inputs, outputs)) => {
@@ -184,14 +193,14 @@ impl Check {
                         };
                         let expected = "one would overwrite the other; give them different names";
                         self.add(format!("outputs[{n}]"), found, expected);
-                        return false;
+                        return None;
                     }
                 }
                 inputs
             }
             Err(problem) => {
                 self.problems.push(problem);
-                return false;
+                return None;
             }
         };
         let mut taken: BTreeMap<PathBuf, usize> = BTreeMap::new();
@@ -200,16 +209,16 @@ impl Check {
             if !is_kind_kept {
                 let expected = "all values of a parameter here are addresses, or none is";
                 self.add(format!("inputs[{n}].from"), quoted(&input.from), expected);
-                return false;
+                return None;
             }
             let shown = quoted(&input.to.to_string_lossy());
             if let Some(other) = taken.insert(input.to, n) {
                 let expected = "two files cannot have one name; say `to`";
                 self.add(format!("inputs[{n}]"), format!("{shown} also of inputs[{other}]"), expected);
-                return false;
+                return None;
             }
         }
-        true
+        Some((taken.len() + written.len() - n_before) as u64)
     }
 }
 

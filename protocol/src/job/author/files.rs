@@ -23,6 +23,9 @@ impl Resolver<'_> {
         let names: Vec<String> = spec.sweep.names().map(str::to_owned).collect();
         for (n, form) in inputs.into_iter().enumerate() {
             let InputForm { from, to, sha256, shared, writable, optional, after, lines } = form;
+            // A folder is meant with it and without.
+            let from = if from.contains("://") { from } else { without_slash(from) };
+            let to = to.map(without_slash);
             let target = to.or_else(|| match after.is_empty() {
                 true => default_target(&from, shared, &names),
                 false => default_target_of_taken(&from, &names),
@@ -46,6 +49,7 @@ impl Resolver<'_> {
                 after,
                 lines,
                 objects,
+                files: Vec::new(),
             });
         }
         for OutputForm { from, to, optional, lines } in outputs {
@@ -53,6 +57,93 @@ impl Resolver<'_> {
         }
         spec
     }
+}
+
+impl Resolver<'_> {
+    /// Finds out which inputs are folders, and what is in them.
+    pub(super) fn folders(&mut self, spec: &mut JobSpec) {
+        if spec.inputs.is_empty() || !self.problems.is_empty() {
+            return;
+        }
+        let mut plain = spec.clone();
+        for (n, input) in plain.inputs.iter_mut().enumerate().filter(|(_, input)| !input.lines) {
+            // Of a folder it may be the task's own, which no file may be.
+            input.to = format!("input{n}");
+        }
+        let Ok(compiled) = plain.compile() else { return };
+        let mut lists: Vec<Vec<Option<String>>> = vec![Vec::new(); spec.inputs.len()];
+        let mut n_left = limits::N_OBJECTS_MAX;
+        for LocalFile { input, path } in compiled.local_files() {
+            if spec.inputs[input].lines || !path.is_dir() {
+                lists[input].push(None);
+                continue;
+            }
+            match list_folder(&path, &mut n_left) {
+                Ok(names) => lists[input].push(Some(names)),
+                Err((found, expected)) => {
+                    self.problems.push(Problem::new(format!("inputs[{input}]"), found, expected));
+                    return;
+                }
+            }
+        }
+        for (n, (input, lists)) in spec.inputs.iter_mut().zip(lists).enumerate() {
+            let n_folders = lists.iter().flatten().count();
+            if n_folders > 0 && n_folders < lists.len() {
+                let expected = "all values of a parameter here are folders, or none is";
+                let found = format!("{n_folders} folders among {} files", lists.len() - n_folders);
+                self.problems.push(Problem::new(format!("inputs[{n}].from"), found, expected));
+            }
+            input.files = lists.into_iter().flatten().collect();
+        }
+    }
+}
+
+/// Without the slash that a folder may end with.
+fn without_slash(path: String) -> String {
+    match path.trim_end_matches('/') {
+        "" => path,
+        trimmed => trimmed.to_owned(),
+    }
+}
+
+/// The files in a folder and below it, by their names there, a line each, in order. Links to files in the folder are
+/// files; others would bring what nobody has named.
+fn list_folder(folder: &Path, n_left: &mut u64) -> Result<String, (String, String)> {
+    let failed = |path: &Path, error: std::io::Error| {
+        let found = format!("{}: {error}", quoted(&path.to_string_lossy()));
+        (found, "make the folder and all in it readable".to_owned())
+    };
+    let root = folder.canonicalize().map_err(|error| failed(folder, error))?;
+    let (mut names, mut waiting) = (Vec::new(), vec![root.clone()]);
+    while let Some(within) = waiting.pop() {
+        for entry in std::fs::read_dir(&within).map_err(|error| failed(&within, error))? {
+            let path = entry.map_err(|error| failed(&within, error))?.path();
+            let kind = path.symlink_metadata().map_err(|error| failed(&path, error))?.file_type();
+            if kind.is_dir() {
+                waiting.push(path);
+                continue;
+            }
+            let is_link_within = kind.is_symlink()
+                && path.canonicalize().is_ok_and(|target| target.starts_with(&root) && target.is_file());
+            let name = path.strip_prefix(&root).ok().and_then(|name| name.to_str());
+            let shown = quoted(&path.to_string_lossy());
+            let Some(name) = name.filter(|name| !name.contains('\n')) else {
+                return Err((format!("{shown} in a folder"), "rename it: names are lines of UTF-8".to_owned()));
+            };
+            if !kind.is_file() && !is_link_within {
+                let expected = "a folder is brought with its files, and links to these; take it out";
+                return Err((format!("{shown}, which is no file of the folder"), expected.to_owned()));
+            }
+            if *n_left == 0 {
+                let expected = format!("at most {} are brought; pack them, or share them", limits::N_OBJECTS_MAX);
+                return Err(("more files in folders".to_owned(), expected));
+            }
+            *n_left -= 1;
+            names.push(name.to_owned());
+        }
+    }
+    names.sort_unstable();
+    Ok(names.join("\n"))
 }
 
 /// The name in the task's folder: that from the job's folder, or the file's own name.
@@ -115,7 +206,7 @@ fn trouble(path: &Path) -> Option<(String, &'static str)> {
         }
         Err(error) => Some((error.to_string(), "make the file readable")),
         Ok(facts) if facts.is_dir() => {
-            Some(("a folder".to_owned(), "name files; a folder is brought as an archive"))
+            Some(("a folder".to_owned(), "in files of tasks name its files"))
         }
         Ok(facts) if !facts.is_file() => Some(("no plain file".to_owned(), "name a plain file")),
         Ok(facts) if facts.len() > limits::OBJECT_BYTES_MAX => {

@@ -162,3 +162,39 @@ fn each_task_of_a_list_gets_the_objects_of_its_own_files() {
     }
     assert_eq!(compiled.inputs(1, 1).unwrap().len(), 2);
 }
+
+#[test]
+fn a_folder_is_brought_whole_and_nothing_that_is_not_in_it() {
+    let folder = TempDir::new().unwrap();
+    let write = |name: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, name).unwrap();
+    };
+    ["data/a/one", "data/a/in/.two", "data/b/three", "outside"].into_iter().for_each(write);
+    std::os::unix::fs::symlink("in/.two", folder.path().join("data/a/link")).unwrap();
+    let load = |inputs: &str| {
+        let text = format!("command: [echo]\nsweep: {{n: [a, b]}}\ninputs: {inputs}\n");
+        match load_file_text(&text, "job.yaml", folder.path()) {
+            Ok(JobFile::Job(job)) => Ok(job.compile().unwrap()),
+            Ok(JobFile::Workflow(_)) => panic!("it is no workflow"),
+            Err(problems) => Err(problems[0].to_string()),
+        }
+    };
+    let of = |inputs: &str, task: u64| -> Vec<(String, String)> {
+        let inputs = load(inputs).unwrap().inputs(0, task).unwrap();
+        inputs.into_iter().map(|input| (input.from, input.to.to_string_lossy().into_owned())).collect()
+    };
+    let pair = |from: &str, to: &str| (from.to_owned(), to.to_owned());
+    let found = of("[\"data/{n}/\"]", 0);
+    assert_eq!(
+        found,
+        ["in/.two", "link", "one"].map(|name| pair(&format!("data/a/{name}"), &format!("data/a/{name}")))
+    );
+    assert_eq!(of("[{from: \"data/{n}\", to: .}]", 1), [pair("data/b/three", "three")]);
+    std::os::unix::fs::symlink("../outside", folder.path().join("data/link")).unwrap();
+    let said = load("[data]").unwrap_err();
+    assert!(said.contains("/data/link`, which is no file of the folder"), "{said}");
+    let said = load("[\"data/{n}\", {from: \"{n}\", to: z}]").unwrap_err();
+    assert!(said.contains("/a`: no such file"), "{said}");
+}

@@ -259,7 +259,8 @@ fn edges<'t>(tasks: &'t [TaskForm], common: &Common<'_>, problems: &mut Vec<Prob
     let mut all = Vec::new();
     for task in tasks {
         let (mut before, mut own) = (Vec::new(), TaskFiles::default());
-        own.left.extend(task.outputs.iter().map(|output| plain(output)));
+        let outputs = task.outputs.iter().filter(|output| safe_relative(output).is_some());
+        own.left.extend(outputs.map(|output| plain(output)));
         for name in &task.after {
             match by_name.get(name.as_str()) {
                 Some(at) => before.push(*at),
