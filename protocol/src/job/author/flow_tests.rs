@@ -198,3 +198,10 @@ fn a_folder_is_brought_whole_and_nothing_that_is_not_in_it() {
     let said = load("[\"data/{n}\", {from: \"{n}\", to: z}]").unwrap_err();
     assert!(said.contains("/a`: no such file"), "{said}");
 }
+
+#[test]
+fn a_task_that_reduces_so_many_waits_for_those_and_no_others() {
+    let text = "stages:\n  a: {command: x, sweep: {n: {range: [1, 24]}}}\n  b: {command: x, reduce: {stage: a, every: 10}}\n";
+    let workflow = load(text).unwrap();
+    assert_eq!(workflow.stages[1].after[0].edges, scheduler::edges::Edges::Groups(10));
+}

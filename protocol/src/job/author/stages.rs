@@ -39,6 +39,8 @@ struct AfterForm {
     path: String,
     on: OnForm,
     rule: Rule,
+    /// Of groups: how many are one; else as many as the sizes allow.
+    width: Option<u64>,
 }
 
 enum OnForm {
@@ -117,7 +119,7 @@ impl Reader<'_> {
         let path = node.path.clone();
         if !node.value.is_mapping() {
             let Value::String(name) = node.value else { return self.refuse(node, AFTER_EXPECTED) };
-            return Some(AfterForm { path, on: OnForm::Stage(name.clone()), rule: Rule::All });
+            return Some(AfterForm { path, on: OnForm::Stage(name.clone()), rule: Rule::All, width: None });
         }
         let mut fields = self.fields(node, &["stage", "job", "tasks"], AFTER_EXPECTED)?;
         let rule = match fields.take("tasks") {
@@ -136,7 +138,7 @@ impl Reader<'_> {
                 "write `tasks: all` or `same`",
             );
         }
-        Some(AfterForm { path, on, rule })
+        Some(AfterForm { path, on, rule, width: None })
     }
 
     fn reduce(&mut self, node: &Node<'_>) -> Option<ReduceForm> {
@@ -207,6 +209,7 @@ fn resolve_all(forms: Vec<StageForm>, common: &Common<'_>) -> (WorkflowSpec, Vec
                     path: reduce.path,
                     on: OnForm::Stage(reduce.stage),
                     rule: Rule::Groups,
+                    width: reduce.every,
                 });
             }
             if let Some(reduce) = form.reduce.take() {
@@ -214,6 +217,7 @@ fn resolve_all(forms: Vec<StageForm>, common: &Common<'_>) -> (WorkflowSpec, Vec
                     path: reduce.path,
                     on: OnForm::Stage(reduce.stage),
                     rule: Rule::All,
+                    width: None,
                 });
             }
             take_from_stages(&mut form, &names, &mut problems);
@@ -286,7 +290,7 @@ fn connect(
     names: &[String],
     problems: &mut Vec<Problem>,
 ) {
-    for (at, AfterForm { path, on, rule }) in edges {
+    for (at, AfterForm { path, on, rule, width }) in edges {
         let Some(n_tasks) = stages.get(at).map(|stage| stage.job.sweep.n_tasks()) else { continue };
         let (on, n_on) = match on {
             OnForm::Job(job) => (OnSpec::Job(JobId(job)), n_tasks),
@@ -301,7 +305,7 @@ fn connect(
         let edges = match rule {
             Rule::All => Edges::All,
             Rule::Same => Edges::Same,
-            Rule::Groups => Edges::Groups(n_on.div_ceil(n_tasks.max(1)).max(1)),
+            Rule::Groups => Edges::Groups(width.unwrap_or(n_on.div_ceil(n_tasks.max(1))).max(1)),
             Rule::Spread => Edges::Spread((n_tasks / n_on.max(1)).max(1)),
         };
         if let Some(stage) = stages.get_mut(at) {
