@@ -100,7 +100,8 @@ fn what_all_tasks_share_moves_once_a_node_and_what_they_leave_comes_home_once() 
     let all_inputs = N_TASKS * (SHARED_BYTES + "ligand 0\n".len()) as u64;
     let moved_of = |job: &str| {
         let moved = sandbox.json(&["job", job])["moved"].clone();
-        ["from_manager", "cached", "from_urls", "to_manager"].map(|way| moved[way].as_u64().expect("a number"))
+        ["from_manager", "cached", "from_urls", "to_manager"]
+            .map(|way| moved[way].as_u64().expect("a number"))
     };
     assert_eq!(moved_of("1"), [inputs, all_inputs - inputs, 0, outputs]);
     let shown = sandbox.ok(&["job", "1"]);
@@ -440,11 +441,8 @@ fn a_full_disk_of_a_node_loses_what_nobody_uses_and_then_fails_as_the_nodes_faul
 fn a_folder_comes_whole_and_of_one_that_has_changed_only_that() {
     let sandbox = Sandbox::new();
     sandbox.write("work/data/tool/run", "#!/bin/sh\ncat data/a data/b/.hidden\n");
-    fs::set_permissions(
-        sandbox.path().join("work/data/tool/run"),
-        fs::Permissions::from_mode(0o755),
-    )
-    .expect("a program");
+    fs::set_permissions(sandbox.path().join("work/data/tool/run"), fs::Permissions::from_mode(0o755))
+        .expect("a program");
     write_bytes(&sandbox, "work/data/a", b"one\n");
     write_bytes(&sandbox, "work/data/b/.hidden", &noise(100_000, 4));
     std::os::unix::fs::symlink("a", sandbox.path().join("work/data/link")).expect("a link");

@@ -9,8 +9,8 @@ use scheduler::{
     digest::Digest,
     ids::{JobId, PilotId},
     pull::{
-        Bundle, Effort, Held, Holdings, LeaveReason, MovedBytes, NodeFacts, Part, PilotCommand, Pull, PullAnswer,
-        Registered, Registration, Staging, TaskNeeds, Template,
+        Bundle, Effort, Held, Holdings, LeaveReason, MovedBytes, NodeFacts, Part, PilotCommand, Pull,
+        PullAnswer, Registered, Registration, Staging, TaskNeeds, Template,
     },
     ranges::TaskSet,
     resources::Resources,

@@ -265,7 +265,8 @@ fn what_a_task_takes_of_others_comes_page_by_page_and_nowhere_but_to_its_folder(
         let page = format!("{{\"files\": [{files}]{next}}}").into_bytes();
         scene.manager.lock().unwrap().objects.insert(format!("inputs?{from}"), page);
     };
-    let file = |to: &str, sha256: Digest| format!("{{\"to\": \"{to}\", \"sha256\": \"{sha256}\", \"bytes\": 5}}");
+    let file =
+        |to: &str, sha256: Digest| format!("{{\"to\": \"{to}\", \"sha256\": \"{sha256}\", \"bytes\": 5}}");
     page("input=0&task=0", &file("a/x", one), ", \"next\": {\"input\": 0, \"task\": 7}");
     page("input=0&task=7", &file("y", two), "");
     let stage = |token: u64| {

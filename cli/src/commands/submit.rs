@@ -174,7 +174,8 @@ mod tests {
     #[tokio::test]
     async fn what_gets_no_answer_is_submitted_again_and_what_is_not_understood_is_not() {
         let n_asked = Cell::new(0);
-        let away = || ClientError::Unreachable { url: "here".into(), cause: "lost".into(), is_refused: false };
+        let away =
+            || ClientError::Unreachable { url: "here".into(), cause: "lost".into(), is_refused: false };
         let answered = until_answered(async || {
             n_asked.set(n_asked.get() + 1);
             if n_asked.get() < N_ATTEMPTS { Err(away()) } else { Ok(7) }

@@ -42,10 +42,16 @@ pub fn facts(job: &JobView) -> Facts {
         facts.add("failed", counted(job.n_failed_attempts, "attempt"));
     }
     let MovedBytes { cached, from_manager, from_urls, to_manager, to_shared } = job.moved;
-    let came =
-        [(from_manager, "from the manager"), (from_urls, "from the network"), (cached, "from caches of nodes")];
+    let came = [
+        (from_manager, "from the manager"),
+        (from_urls, "from the network"),
+        (cached, "from caches of nodes"),
+    ];
     facts.add_some("brought", moved_text(&came));
-    facts.add_some("delivered", moved_text(&[(to_manager, "to the manager"), (to_shared, "where nodes see it")]));
+    facts.add_some(
+        "delivered",
+        moved_text(&[(to_manager, "to the manager"), (to_shared, "where nodes see it")]),
+    );
     facts
 }
 

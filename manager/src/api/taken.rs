@@ -79,10 +79,7 @@ impl Page<'_> {
                 false => self.one_file(taken)?,
             };
             if let Some(task) = next {
-                return Ok(TakenPage {
-                    files: self.files,
-                    next: Some(TakenFrom { input: n as u64, task }),
-                });
+                return Ok(TakenPage { files: self.files, next: Some(TakenFrom { input: n as u64, task }) });
             }
             first = 0;
         }
@@ -133,7 +130,8 @@ impl Page<'_> {
                 self.n_reads += 1;
                 // Of a task that succeeded twice the last file of a name counts.
                 let mut last: BTreeMap<PathBuf, OutputFile> = BTreeMap::new();
-                let files = self.reader.files(job, Some(task), 0, u64::MAX)?.into_iter().map(|(.., file)| file);
+                let files =
+                    self.reader.files(job, Some(task), 0, u64::MAX)?.into_iter().map(|(.., file)| file);
                 // What is where nodes see it is not here.
                 for file in files.filter(|file| !file.to.contains("://")) {
                     last.extend(taken.target(&file.to).map(|to| (to, file)));

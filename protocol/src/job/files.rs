@@ -374,7 +374,8 @@ impl FileTemplates {
                 let target = match to.strip_prefix(FILE_SCHEME) {
                     Some(path) => OutputTarget::File(PathBuf::from(path)),
                     None => {
-                        let home = safe_relative(to).ok_or_else(|| outside(format!("outputs[{n}].to"), to))?;
+                        let home =
+                            safe_relative(to).ok_or_else(|| outside(format!("outputs[{n}].to"), to))?;
                         OutputTarget::Home(home)
                     }
                 };

@@ -101,7 +101,11 @@ impl<'w> Check<'w> {
                 let Some(other) = self.left.insert(path.clone(), left).filter(|o| o.stage != stage) else {
                     continue;
                 };
-                let found = format!("{}, which task {} leaves too", quoted(&path), self.task_name(other.stage, other.task));
+                let found = format!(
+                    "{}, which task {} leaves too",
+                    quoted(&path),
+                    self.task_name(other.stage, other.task)
+                );
                 let expected = "one would overwrite the other; give them different names";
                 self.problems.push(Problem::new(self.path(stage, "outputs"), found, expected));
                 return;
@@ -114,7 +118,8 @@ impl<'w> Check<'w> {
     fn entries(&mut self, stage: usize) {
         let of = &self.stages[stage];
         for (n, input) in of.job.inputs.iter().enumerate() {
-            let mut on: Vec<Option<usize>> = input.after.iter().map(|at| on_stage(of.after.get(*at))).collect();
+            let mut on: Vec<Option<usize>> =
+                input.after.iter().map(|at| on_stage(of.after.get(*at))).collect();
             on.dedup();
             if on.iter().any(Option::is_none) {
                 let expected = "only what tasks of the same workflow leave is taken";
@@ -171,7 +176,13 @@ impl<'w> Check<'w> {
         Problem { path: self.path(stage, &problem.path), ..problem }
     }
 
-    fn of_input(&self, stage: usize, taken: &TakenFiles, found: String, expected: impl Into<String>) -> Problem {
+    fn of_input(
+        &self,
+        stage: usize,
+        taken: &TakenFiles,
+        found: String,
+        expected: impl Into<String>,
+    ) -> Problem {
         Problem::new(self.path(stage, &format!("inputs[{}]", taken.input)), found, expected)
     }
 
@@ -189,12 +200,17 @@ impl<'w> Check<'w> {
         let before = self.before(stage, task, taken);
         if !before.iter().any(|(on, tasks)| *on == left.stage && tasks.contains(left.task)) {
             let leaver = self.task_name(left.stage, left.task);
-            let found = format!("{}, which {leaver} leaves, for which {name} does not wait", quoted(&taken.from));
+            let found =
+                format!("{}, which {leaver} leaves, for which {name} does not wait", quoted(&taken.from));
             let expected = "see `tasks` of its `after`, or take another file";
             return Err(self.of_input(stage, taken, found, expected));
         }
         if left.optional && !taken.optional {
-            let found = format!("{}, which {} may not leave", quoted(&taken.from), self.task_name(left.stage, left.task));
+            let found = format!(
+                "{}, which {} may not leave",
+                quoted(&taken.from),
+                self.task_name(left.stage, left.task)
+            );
             let expected = "write `optional: true` here, too, or not there";
             return Err(self.of_input(stage, taken, found, expected));
         }
@@ -226,7 +242,11 @@ impl<'w> Check<'w> {
             }
         }
         if found.is_empty() && is_all && !taken.optional {
-            let text = format!("{}, of which no task leaves any that {} waits for", quoted(&taken.from), self.task_name(stage, task));
+            let text = format!(
+                "{}, of which no task leaves any that {} waits for",
+                quoted(&taken.from),
+                self.task_name(stage, task)
+            );
             return Err(self.of_input(stage, taken, text, self.what_is_left(stage, taken)));
         }
         Ok(found)
@@ -247,7 +267,8 @@ impl<'w> Check<'w> {
     fn what_is_left(&self, stage: usize, taken: &TakenFiles) -> String {
         let on = taken.after.first().and_then(|at| on_stage(self.stages[stage].after.get(*at)));
         let Some(on) = on.and_then(|on| self.stages.get(on)) else { return "name what is left".to_owned() };
-        let home = on.job.outputs.iter().map(|output| output.to.as_str()).filter(|to| !to.starts_with("file:"));
+        let home =
+            on.job.outputs.iter().map(|output| output.to.as_str()).filter(|to| !to.starts_with("file:"));
         let names: Vec<String> = home.take(3).map(quoted).collect();
         match names.is_empty() {
             true => format!("stage {} leaves nothing: name files in its `outputs`", quoted(&on.name)),

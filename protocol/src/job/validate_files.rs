@@ -92,7 +92,8 @@ impl Check {
                 |template: &Template| template.slots().any(|slot| slot.source == template::Source::JobId);
             let n_places = if source == Source::Home { templates.files.n_places(job, n) } else { 0 };
             if !input.files.is_empty() && (input.files.len() as u64 != n_places || input.lines) {
-                let expected = format!("{n_places}, of the folders that the submitter's input names, are right");
+                let expected =
+                    format!("{n_places}, of the folders that the submitter's input names, are right");
                 self.add(format!("{path}.files"), format!("{} lists of files", input.files.len()), expected);
             }
             if source == Source::Home {

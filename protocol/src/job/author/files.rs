@@ -128,14 +128,18 @@ fn list_folder(folder: &Path, n_left: &mut u64) -> Result<String, (String, Strin
             let name = path.strip_prefix(&root).ok().and_then(|name| name.to_str());
             let shown = quoted(&path.to_string_lossy());
             let Some(name) = name.filter(|name| !name.contains('\n')) else {
-                return Err((format!("{shown} in a folder"), "rename it: names are lines of UTF-8".to_owned()));
+                return Err((
+                    format!("{shown} in a folder"),
+                    "rename it: names are lines of UTF-8".to_owned(),
+                ));
             };
             if !kind.is_file() && !is_link_within {
                 let expected = "a folder is brought with its files, and links to these; take it out";
                 return Err((format!("{shown}, which is no file of the folder"), expected.to_owned()));
             }
             if *n_left == 0 {
-                let expected = format!("at most {} are brought; pack them, or share them", limits::N_OBJECTS_MAX);
+                let expected =
+                    format!("at most {} are brought; pack them, or share them", limits::N_OBJECTS_MAX);
                 return Err(("more files in folders".to_owned(), expected));
             }
             *n_left -= 1;
@@ -205,9 +209,7 @@ fn trouble(path: &Path) -> Option<(String, &'static str)> {
             Some(("no such file".to_owned(), "check the path; it starts from the job file's folder"))
         }
         Err(error) => Some((error.to_string(), "make the file readable")),
-        Ok(facts) if facts.is_dir() => {
-            Some(("a folder".to_owned(), "in files of tasks name its files"))
-        }
+        Ok(facts) if facts.is_dir() => Some(("a folder".to_owned(), "in files of tasks name its files")),
         Ok(facts) if !facts.is_file() => Some(("no plain file".to_owned(), "name a plain file")),
         Ok(facts) if facts.len() > limits::OBJECT_BYTES_MAX => {
             Some((format!("{} bytes", facts.len()), "at most 1 TiB is taken; leave it where nodes see it"))

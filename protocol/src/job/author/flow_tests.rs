@@ -16,9 +16,7 @@ fn load(text: &str) -> Result<WorkflowSpec, String> {
     match load_file_text(text, "flow.yaml", folder.path()) {
         Ok(JobFile::Workflow(workflow)) => Ok(workflow),
         Ok(JobFile::Job(_)) => panic!("it is one job"),
-        Err(problems) => {
-            Err(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
-        }
+        Err(problems) => Err(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
     }
 }
 
@@ -67,19 +65,67 @@ fn stages_take_what_others_leave_by_name_or_pattern() {
 #[test]
 fn files_that_cannot_come_are_refused_with_their_line() {
     let cases = [
-        ("stage:project/projected/{image.stem}.fits", "stage:projekt/x", "flow.yaml:13: stages.smooth.inputs[0]: found no stage `projekt`; did you mean `project`?"),
-        ("stage:project/projected/{image.stem}.fits", "stage:project/{image.stem}.fits", "flow.yaml:13: stages.smooth.inputs[0]: found `a.fits`, which no task leaves that smooth.0 waits for; stage `project` leaves `projected/{image.stem}.fits`"),
-        ("stage:project/projected/{image.stem}.fits", "stage:project/projected/b.fits", "flow.yaml:13: stages.smooth.inputs[0]: found `projected/b.fits`, which project.1 leaves, for which smooth.0 does not wait; see `tasks` of its `after`, or take another file"),
-        ("stage:project/projected/{image.stem}.fits", "stage:project/../x", "flow.yaml:13: stages.smooth.inputs[0].from: found `../x`; a path below the folder is right"),
-        ("stage:project/projected/{image.stem}.fits", "stage:project/{job}", "flow.yaml:13: stages.smooth.inputs[0].from: found {job} in the path of another task's file"),
-        ("stage:smooth/smooth/*.fits", "stage:smooth/*.fits", "flow.yaml:18: stages.add.inputs[0]: found `*.fits`, of which no task leaves any that add waits for; stage `smooth` leaves `smooth/{image.stem}.fits`"),
-        ("    after: project\n", "", "flow.yaml:18: stages.add.inputs[1]: found a file of stage `project`, after which this one does not come; write `after: project`, or {stage: project, tasks: …}, too"),
+        (
+            "stage:project/projected/{image.stem}.fits",
+            "stage:projekt/x",
+            "flow.yaml:13: stages.smooth.inputs[0]: found no stage `projekt`; did you mean `project`?",
+        ),
+        (
+            "stage:project/projected/{image.stem}.fits",
+            "stage:project/{image.stem}.fits",
+            "flow.yaml:13: stages.smooth.inputs[0]: found `a.fits`, which no task leaves that smooth.0 waits for; stage `project` leaves `projected/{image.stem}.fits`",
+        ),
+        (
+            "stage:project/projected/{image.stem}.fits",
+            "stage:project/projected/b.fits",
+            "flow.yaml:13: stages.smooth.inputs[0]: found `projected/b.fits`, which project.1 leaves, for which smooth.0 does not wait; see `tasks` of its `after`, or take another file",
+        ),
+        (
+            "stage:project/projected/{image.stem}.fits",
+            "stage:project/../x",
+            "flow.yaml:13: stages.smooth.inputs[0].from: found `../x`; a path below the folder is right",
+        ),
+        (
+            "stage:project/projected/{image.stem}.fits",
+            "stage:project/{job}",
+            "flow.yaml:13: stages.smooth.inputs[0].from: found {job} in the path of another task's file",
+        ),
+        (
+            "stage:smooth/smooth/*.fits",
+            "stage:smooth/*.fits",
+            "flow.yaml:18: stages.add.inputs[0]: found `*.fits`, of which no task leaves any that add waits for; stage `smooth` leaves `smooth/{image.stem}.fits`",
+        ),
+        (
+            "    after: project\n",
+            "",
+            "flow.yaml:18: stages.add.inputs[1]: found a file of stage `project`, after which this one does not come; write `after: project`, or {stage: project, tasks: …}, too",
+        ),
         ("to: images", "to: .", ""),
-        ("{from: stage:project, to: images}", "{from: stage:project/**, to: .}, {from: stage:project, to: .}", "flow.yaml:18: stages.add.inputs[2]: found `projected/a.fits` a second time for task add; two files cannot have one name; say `to`"),
-        ("smooth/{image.stem}.fits\"}", "projected/{image.stem}.fits\"}", "flow.yaml:14: stages.smooth.outputs: found `projected/a.fits`, which task project.0 leaves too; one would overwrite the other; give them different names"),
-        ("projected/{image.stem}.fits\"}", "projected/{image.stem}.fits\", optional: true}", "flow.yaml:13: stages.smooth.inputs[0]: found `projected/a.fits`, which project.0 may not leave; write `optional: true` here, too, or not there"),
-        ("to: in.fits}", "to: in.fits, shared: true}", "flow.yaml:13: stages.smooth.inputs[0]: found `shared` or `sha256` beside another task's file"),
-        ("inputs: [\"{image}\"]", "inputs: [{from: \"{image}\", optional: true}]", "flow.yaml:7: stages.project.inputs[0].optional: found true of a file that is no other task's"),
+        (
+            "{from: stage:project, to: images}",
+            "{from: stage:project/**, to: .}, {from: stage:project, to: .}",
+            "flow.yaml:18: stages.add.inputs[2]: found `projected/a.fits` a second time for task add; two files cannot have one name; say `to`",
+        ),
+        (
+            "smooth/{image.stem}.fits\"}",
+            "projected/{image.stem}.fits\"}",
+            "flow.yaml:14: stages.smooth.outputs: found `projected/a.fits`, which task project.0 leaves too; one would overwrite the other; give them different names",
+        ),
+        (
+            "projected/{image.stem}.fits\"}",
+            "projected/{image.stem}.fits\", optional: true}",
+            "flow.yaml:13: stages.smooth.inputs[0]: found `projected/a.fits`, which project.0 may not leave; write `optional: true` here, too, or not there",
+        ),
+        (
+            "to: in.fits}",
+            "to: in.fits, shared: true}",
+            "flow.yaml:13: stages.smooth.inputs[0]: found `shared` or `sha256` beside another task's file",
+        ),
+        (
+            "inputs: [\"{image}\"]",
+            "inputs: [{from: \"{image}\", optional: true}]",
+            "flow.yaml:7: stages.project.inputs[0].optional: found true of a file that is no other task's",
+        ),
     ];
     for (from, to, expected) in cases {
         assert!(MOSAIC.contains(from), "{from}");
@@ -94,7 +140,10 @@ fn files_that_cannot_come_are_refused_with_their_line() {
     }
     let alone = load_file_text("command: x\ninputs: [stage:a/b]\n", "job.yaml", Path::new("/"));
     let said = alone.unwrap_err()[0].to_string();
-    assert_eq!(said, "job.yaml:2: inputs[0]: found `stage:a/b`; only stages take files from others; name a file");
+    assert_eq!(
+        said,
+        "job.yaml:2: inputs[0]: found `stage:a/b`; only stages take files from others; name a file"
+    );
 }
 
 const TASKS: &str = "
@@ -127,9 +176,21 @@ fn tasks_without_a_common_folder_bring_take_and_leave_their_own_files() {
     assert_eq!(compiled.task(0, 0).argv[2], "exec ./split a.txt");
     assert_eq!(workflow.validate(), []);
     for (from, to, expected) in [
-        ("outputs: all", "outputs: /all", "flow.yaml:7: tasks[3].outputs: found `/all`; tasks have no folder in common"),
-        ("b.txt", "c.txt", "flow.yaml:6: tasks[2].inputs: found `c.txt`, which no task makes and which is not there"),
-        ("b.txt", "../b.txt", "flow.yaml:6: tasks[2].inputs: found `../b.txt`; tasks have no folder in common"),
+        (
+            "outputs: all",
+            "outputs: /all",
+            "flow.yaml:7: tasks[3].outputs: found `/all`; tasks have no folder in common",
+        ),
+        (
+            "b.txt",
+            "c.txt",
+            "flow.yaml:6: tasks[2].inputs: found `c.txt`, which no task makes and which is not there",
+        ),
+        (
+            "b.txt",
+            "../b.txt",
+            "flow.yaml:6: tasks[2].inputs: found `../b.txt`; tasks have no folder in common",
+        ),
     ] {
         let said = load(&TASKS.replacen(from, to, 1)).unwrap_err();
         assert!(said.starts_with(expected), "{said}");
@@ -150,7 +211,8 @@ fn each_task_of_a_list_gets_the_objects_of_its_own_files() {
     .unwrap();
     let job = &mut workflow.stages[0].job;
     let files = job.compile().unwrap().local_files();
-    let digest = |path: &Path| scheduler::digest::Digest([path.to_string_lossy().ends_with("b.txt") as u8; 32]);
+    let digest =
+        |path: &Path| scheduler::digest::Digest([path.to_string_lossy().ends_with("b.txt") as u8; 32]);
     job.inputs[0].objects.sha256 = files.iter().map(|file| digest(&file.path)).collect();
     job.inputs[0].objects.bytes = vec![5; files.len()];
     assert_eq!(job.validate_objects(), []);

@@ -25,7 +25,8 @@ fn add_workflows(root: &mut Map<String, Value>) {
     let own = workflow_fields();
     if let Some(Value::Object(properties)) = root.get_mut("properties") {
         let not_of_files = |name: &str| name == "reduce";
-        properties.extend(own.iter().filter(|(name, _)| !not_of_files(name)).map(|(n, s)| (n.clone(), s.clone())));
+        properties
+            .extend(own.iter().filter(|(name, _)| !not_of_files(name)).map(|(n, s)| (n.clone(), s.clone())));
     }
     root.shift_remove("required");
     root.insert(
@@ -43,7 +44,9 @@ fn add_workflows(root: &mut Map<String, Value>) {
         "name" => json!({ "$ref": "#/$defs/Text", "description": "A name of its own." }),
         "command" | "resources" | "time_limit" => json!({ "$ref": format!("#/properties/{name}") }),
         "after" => json!({ "$ref": "#/$defs/Names", "description": "Tasks that it waits for." }),
-        "inputs" => json!({ "$ref": "#/$defs/Names", "description": "Files that it reads: of other tasks, or there." }),
+        "inputs" => {
+            json!({ "$ref": "#/$defs/Names", "description": "Files that it reads: of other tasks, or there." })
+        }
         _ => json!({ "$ref": "#/$defs/Names", "description": "Files that it makes." }),
     };
     let task: Map<String, Value> = TASK_FIELDS.iter().map(|name| ((*name).to_owned(), task(name))).collect();

@@ -14,12 +14,11 @@ use crate::job::author::resolve;
 use crate::job::author::stages::Common;
 use crate::job::problem::quoted;
 use crate::job::workflow::{circle, unknown};
-use crate::job::{
-    AfterSpec, CommandLine, OnSpec, Problem, StageSpec, WorkflowSpec, limits, safe_relative,
-};
+use crate::job::{AfterSpec, CommandLine, OnSpec, Problem, StageSpec, WorkflowSpec, limits, safe_relative};
 use crate::units::parse_duration_ms;
 
-pub(super) const TASK_FIELDS: [&str; 7] = ["name", "command", "after", "inputs", "outputs", "resources", "time_limit"];
+pub(super) const TASK_FIELDS: [&str; 7] =
+    ["name", "command", "after", "inputs", "outputs", "resources", "time_limit"];
 const TASKS_EXPECTED: &str = "write a list of tasks like `- {name: a, command: [./a]}`";
 
 /// One task as it is written.

@@ -10,11 +10,7 @@ use crate::job::{CommandLine, JobSpec, WorkDirPolicy};
 use crate::sweep::{Dimension, IntegerRange, Sample, Sweep, Values};
 
 fn input(from: &str, to: &str) -> Input {
-    Input {
-        from: from.to_owned(),
-        to: to.to_owned(),
-        ..Input::default()
-    }
+    Input { from: from.to_owned(), to: to.to_owned(), ..Input::default() }
 }
 
 fn job(inputs: Vec<Input>, lengths: &[u64]) -> JobSpec {
@@ -50,12 +46,8 @@ fn files_are_counted_by_what_their_names_mention() {
 fn sources_are_told_apart_by_their_beginning() {
     let mut shared = input("/data/{a}", "1");
     shared.shared = true;
-    let inputs = vec![
-        shared,
-        input("file:///data/{a}", "2"),
-        input("https://host/{a}", "3"),
-        input("http/{a}", "4"),
-    ];
+    let inputs =
+        vec![shared, input("file:///data/{a}", "2"), input("https://host/{a}", "3"), input("http/{a}", "4")];
     let compiled = job(inputs, &[2]).compile().unwrap();
     let found: Vec<(Source, String)> =
         compiled.inputs(1, 1).unwrap().into_iter().map(|input| (input.source, input.from)).collect();

@@ -334,7 +334,8 @@ fn bytes_that_move_are_known_at_once_and_after_a_restart() {
         // Of jobs that nobody knows nothing is kept.
         scene.pull(pilot, Pull { moved: vec![(id, moved(7)), (JobId(99), moved(1))], ..hungry() });
     }
-    let told = |scene: &mut Scene| match scene.say(|request| Event::Asked { request, query: Query::Job(id) }) {
+    let told = |scene: &mut Scene| match scene.say(|request| Event::Asked { request, query: Query::Job(id) })
+    {
         Some(Answer::Job(view)) => view.moved,
         other => panic!("{other:?}"),
     };
