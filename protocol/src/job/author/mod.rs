@@ -204,6 +204,4 @@ pub fn in_file(problems: Vec<Problem>, name: &str, locator: &Locator) -> Vec<Pro
 }
 
 #[cfg(test)]
-mod flow_tests;
-#[cfg(test)]
 mod tests;
