@@ -97,9 +97,19 @@ fn what_all_tasks_share_moves_once_a_node_and_what_they_leave_comes_home_once() 
     let outputs: u64 = results.iter().map(|path| fs::metadata(path).expect("it is there").len()).sum();
     let inputs = SHARED_BYTES as u64 + 4 * "ligand 0\n".len() as u64;
     assert_eq!(moved, inputs + outputs, "each input once to the node, each output once home");
+    let all_inputs = N_TASKS * (SHARED_BYTES + "ligand 0\n".len()) as u64;
+    let moved_of = |job: &str| {
+        let moved = sandbox.json(&["job", job])["moved"].clone();
+        ["from_manager", "cached", "from_urls", "to_manager"]
+            .map(|way| moved[way].as_u64().expect("a number"))
+    };
+    assert_eq!(moved_of("1"), [inputs, all_inputs - inputs, 0, outputs]);
+    let shown = sandbox.ok(&["job", "1"]);
+    assert!(shown.contains("5.0 MiB from the manager, 995.0 MiB from caches of nodes"), "{shown}");
     // The same again is sent by nobody, and what is there stays as it is.
     sandbox.ok(&["submit", "--wait", "work/job.yaml"]);
     assert_eq!(bytes_out(&sandbox), moved);
+    assert_eq!(moved_of("2"), [0, all_inputs, 0, outputs]);
     let fetched = sandbox.json(&["fetch", "1"]);
     assert_eq!((&fetched["n_files"], &fetched["n_same"]), (&0.into(), &N_TASKS.into()));
     let fetched = sandbox.json(&["fetch", "2.3", "--to", "home"]);
@@ -423,6 +433,36 @@ fn a_full_disk_of_a_node_loses_what_nobody_uses_and_then_fails_as_the_nodes_faul
     assert_eq!(output.status.code(), Some(1));
     let failed = sandbox.ok(&["tasks", "3", "--failed"]);
     assert!(failed.contains("the node could not run it: c.bin: No space left on device"), "{failed}");
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+#[test]
+fn a_folder_comes_whole_and_of_one_that_has_changed_only_that() {
+    let sandbox = Sandbox::new();
+    sandbox.write("work/data/tool/run", "#!/bin/sh\ncat data/a data/b/.hidden\n");
+    fs::set_permissions(sandbox.path().join("work/data/tool/run"), fs::Permissions::from_mode(0o755))
+        .expect("a program");
+    write_bytes(&sandbox, "work/data/a", b"one\n");
+    write_bytes(&sandbox, "work/data/b/.hidden", &noise(100_000, 4));
+    std::os::unix::fs::symlink("a", sandbox.path().join("work/data/link")).expect("a link");
+    sandbox.write(
+        "work/job.yaml",
+        "command: [./data/tool/run]\ninputs: [data/]\nstdio: {stdout: archive}\n\
+         results: {limit: 1MiB}\n",
+    );
+    let shown = sandbox.ok(&["check", "work/job.yaml"]);
+    assert!(shown.contains("4 files from here"), "{shown}");
+    let manager = serve(&sandbox);
+    let expected = |first: &[u8]| [first, &noise(100_000, 4)[..]].concat();
+    for (job, first) in [("1", b"one\n"), ("2", b"two\n")] {
+        write_bytes(&sandbox, "work/data/a", first);
+        sandbox.ok(&["submit", "--wait", "work/job.yaml"]);
+        let output = sandbox.run(&["logs", &format!("{job}.0"), "--raw"]);
+        assert!(output.stdout == expected(first), "{}", text(&output.stderr));
+    }
+    let moved = sandbox.json(&["job", "2"])["moved"].clone();
+    assert_eq!(moved["from_manager"], 4, "what is the same is in the node's cache");
     sandbox.ok(&["stop"]);
     manager.wait();
 }

@@ -9,23 +9,24 @@ mod place;
 mod transfer;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     fs::File,
     io,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::Duration,
 };
 
-use protocol::job::{OutputTarget, Source, TaskInput, TaskOutputFile};
+use protocol::{
+    job::{OutputTarget, Source, TaskInput, TaskOutputFile, safe_relative},
+    objects::{TakenFile, TakenFrom, TakenPage},
+};
 use ring::digest::{SHA256, digest};
 use scheduler::{
     digest::Digest,
     ids::{JobId, TaskId},
+    pull::MovedBytes,
     results::{FailureKind, OutputFile},
 };
 use tokio::{
@@ -56,20 +57,33 @@ pub enum Moved {
     Delivered { task: TaskId, token: u64, result: Result<Vec<OutputFile>, FailureKind> },
 }
 
+/// What a task needs.
+#[derive(Debug, Default)]
+pub struct Inputs {
+    /// What its job names.
+    pub named: Vec<TaskInput>,
+    /// It takes what other tasks have left, too: the manager says what.
+    pub takes: bool,
+}
+
 /// Who brings and delivers, for one pilot.
 #[derive(Debug)]
 pub struct Stager {
     orders: Option<mpsc::UnboundedSender<Order>>,
     thread: Option<thread::JoinHandle<()>>,
     session: Arc<Mutex<String>>,
+    moved: Arc<Sums>,
 }
+
+/// Bytes that have moved, by job.
+type Sums = Mutex<BTreeMap<JobId, MovedBytes>>;
 
 #[derive(Debug)]
 enum Order {
     Stage {
         task: TaskId,
         token: u64,
-        inputs: Vec<TaskInput>,
+        inputs: Inputs,
         folder: PathBuf,
     },
     Deliver {
@@ -106,6 +120,7 @@ impl Stager {
         tell: impl Fn(Moved) + Send + Sync + 'static,
     ) -> io::Result<Stager> {
         let session = Arc::new(Mutex::new(session.to_owned()));
+        let moved: Arc<Sums> = Arc::default();
         let ways = Ways::new(&settings.url, settings.certificate_sha256.as_deref())
             .map_err(|error| io::Error::other(error.to_string()))?;
         let cache = Cache::open(&settings.cache)?;
@@ -115,10 +130,9 @@ impl Stager {
             ways,
             url: settings.url.clone(),
             session: Arc::clone(&session),
+            moved: Arc::clone(&moved),
             places: Semaphore::new(N_TRANSFERS),
             fetches: Mutex::default(),
-            n_bytes_in: AtomicU64::new(0),
-            n_bytes_out: AtomicU64::new(0),
             tell: Box::new(tell),
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -126,7 +140,12 @@ impl Stager {
         let thread = thread::Builder::new()
             .name("pilotfish-files".into())
             .spawn(move || runtime.block_on(serve(mover, orders_in)))?;
-        Ok(Stager { orders: Some(orders), thread: Some(thread), session })
+        Ok(Stager { orders: Some(orders), thread: Some(thread), session, moved })
+    }
+
+    /// Bytes that have moved since this was asked last, by job.
+    pub fn take_moved(&self) -> Vec<(JobId, MovedBytes)> {
+        std::mem::take(&mut *self.moved.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect()
     }
 
     /// The pilot has a new session.
@@ -135,7 +154,7 @@ impl Stager {
     }
 
     /// Brings files into a task's folder.
-    pub fn stage(&self, task: TaskId, token: u64, inputs: Vec<TaskInput>, folder: PathBuf) {
+    pub fn stage(&self, task: TaskId, token: u64, inputs: Inputs, folder: PathBuf) {
         self.order(Order::Stage { task, token, inputs, folder });
     }
 
@@ -178,7 +197,7 @@ async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
                 let pins = Arc::new(Mutex::new(Vec::new()));
                 let (mover, held) = (Arc::clone(&mover), Arc::clone(&pins));
                 let work = tokio::spawn(async move {
-                    let result = mover.stage(task.job, &inputs, &folder, &held).await;
+                    let result = mover.stage(task, &inputs, &folder, &held).await;
                     (mover.tell)(Moved::Staged { task, token, result });
                 });
                 works.insert(token, (pins, work));
@@ -186,7 +205,7 @@ async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
             Order::Deliver { task, token, outputs, folder } => {
                 let mover = Arc::clone(&mover);
                 let work = tokio::spawn(async move {
-                    let result = mover.deliver(&outputs, &folder).await;
+                    let result = mover.deliver(task.job, &outputs, &folder).await;
                     (mover.tell)(Moved::Delivered { task, token, result });
                 });
                 works.insert(token, (Arc::default(), work));
@@ -201,8 +220,6 @@ async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
             }
         }
     }
-    let (n_in, n_out) = (mover.n_bytes_in.load(Ordering::Relaxed), mover.n_bytes_out.load(Ordering::Relaxed));
-    tracing::info!(n_in, n_out, "bytes of files brought and delivered");
 }
 
 struct Mover {
@@ -213,8 +230,7 @@ struct Mover {
     places: Semaphore,
     /// One fetch at a time of each object, in this agent.
     fetches: Mutex<HashMap<Digest, Arc<AsyncMutex<()>>>>,
-    n_bytes_in: AtomicU64,
-    n_bytes_out: AtomicU64,
+    moved: Arc<Sums>,
     tell: Box<dyn Fn(Moved) + Send + Sync>,
 }
 
@@ -224,6 +240,53 @@ impl Mover {
     }
 
     async fn stage(
+        &self,
+        task: TaskId,
+        inputs: &Inputs,
+        folder: &Path,
+        pins: &Mutex<Vec<Pin>>,
+    ) -> Result<(), FailureKind> {
+        self.stage_some(task.job, &inputs.named, folder, pins).await?;
+        let mut next = inputs.takes.then(TakenFrom::default);
+        while let Some(from) = next {
+            let page = self.page_of_taken(task, from).await?;
+            let taken: Result<Vec<TaskInput>, FailureKind> = page.files.into_iter().map(input_of).collect();
+            self.stage_some(task.job, &taken?, folder, pins).await?;
+            next = page.next;
+        }
+        Ok(())
+    }
+
+    /// What the manager says that a task takes of what others have left.
+    async fn page_of_taken(&self, task: TaskId, from: TakenFrom) -> Result<TakenPage, FailureKind> {
+        let (mut n_failed, mut n_away) = (0, 0);
+        loop {
+            let asked = {
+                // It is never closed.
+                let _place = self.places.acquire().await;
+                self.ways.taken(&self.session(), task, from).await
+            };
+            match asked {
+                Ok(page) => return Ok(page),
+                Err(Trouble::Away(what)) => {
+                    n_away += 1;
+                    tracing::debug!(what, %task, "its files wait for the manager");
+                    sleep(backoff(n_away)).await;
+                }
+                Err(Trouble::Lasting(what)) => return Err(FailureKind::Transfer { what }),
+                Err(Trouble::Disk(error)) => return Err(node("what it takes", &error)),
+                Err(Trouble::Brief(what)) => {
+                    n_failed += 1;
+                    if n_failed >= N_TRIES {
+                        return Err(FailureKind::Transfer { what });
+                    }
+                    sleep(backoff(n_failed + 2)).await;
+                }
+            }
+        }
+    }
+
+    async fn stage_some(
         &self,
         job: JobId,
         inputs: &[TaskInput],
@@ -251,7 +314,13 @@ impl Mover {
                 let _ = std::fs::remove_file(&target);
                 place()
             });
-            placed.map_err(|error| node(&input.to.to_string_lossy(), &error))?;
+            placed.map_err(|error| {
+                let shown = input.to.to_string_lossy();
+                match error.kind() {
+                    io::ErrorKind::AlreadyExists => transfer(&shown, "it comes a second time"),
+                    _ => node(&shown, &error),
+                }
+            })?;
         }
         Ok(())
     }
@@ -265,7 +334,7 @@ impl Mover {
         };
         let (mut n_failed, mut n_away, mut was_full) = (0, 0, false);
         loop {
-            let trouble = match self.try_once(input, &key, pins).await {
+            let trouble = match self.try_once(job, input, &key, pins).await {
                 Ok(pin) => return Ok(pin),
                 Err(trouble) => trouble,
             };
@@ -296,20 +365,31 @@ impl Mover {
         }
     }
 
+    fn has_moved(&self, job: JobId, add: impl FnOnce(&mut MovedBytes)) {
+        add(self.moved.lock().unwrap_or_else(PoisonError::into_inner).entry(job).or_default());
+    }
+
     async fn try_once(
         &self,
+        job: JobId,
         input: &TaskInput,
         key: &Digest,
         pins: &Mutex<Vec<Pin>>,
     ) -> Result<Pin, Trouble> {
+        let found = |pin: Pin| {
+            // What is pinned does not go.
+            let n_bytes = std::fs::metadata(&pin.path).map_or(0, |facts| facts.len());
+            self.has_moved(job, |moved| moved.cached += n_bytes);
+            pin
+        };
         let _turn = self.turn(key).await;
         if let Some(pin) = self.known(input, key, pins)? {
-            return Ok(pin);
+            return Ok(found(pin));
         }
         let _lock = self.lock(key).await?;
         // Another agent may have fetched it meanwhile.
         if let Some(pin) = self.known(input, key, pins)? {
-            return Ok(pin);
+            return Ok(found(pin));
         }
         // It is never closed.
         let _place = self.places.acquire().await;
@@ -324,7 +404,10 @@ impl Mover {
         let finished = self.cache.finish(part, input.sha256.as_ref()).map_err(Trouble::Disk)?;
         let (sha256, n_bytes) = finished
             .map_err(|found| Trouble::Brief(format!("what came has the SHA-256 {found}, {key} is right")))?;
-        self.n_bytes_in.fetch_add(n_bytes, Ordering::Relaxed);
+        self.has_moved(job, |moved| match input.source {
+            Source::Url => moved.from_urls += n_bytes,
+            Source::Home | Source::Shared | Source::Tasks => moved.from_manager += n_bytes,
+        });
         if input.sha256.is_none() {
             self.cache.note_at(key, &sha256);
         }
@@ -367,6 +450,7 @@ impl Mover {
 
     async fn deliver(
         &self,
+        job: JobId,
         outputs: &[TaskOutputFile],
         folder: &Path,
     ) -> Result<Vec<OutputFile>, FailureKind> {
@@ -395,7 +479,10 @@ impl Mover {
                     )
                 }
             };
-            self.n_bytes_out.fetch_add(bytes, Ordering::Relaxed);
+            self.has_moved(job, |moved| match output.to {
+                OutputTarget::Home(_) => moved.to_manager += bytes,
+                OutputTarget::File(_) => moved.to_shared += bytes,
+            });
             files.push(OutputFile { to, sha256, bytes });
         }
         Ok(files)
@@ -433,6 +520,20 @@ impl Mover {
             }
         }
     }
+}
+
+/// A file that another task has left, from the manager. Whatever that says, nothing is written outside of the folder.
+fn input_of(file: TakenFile) -> Result<TaskInput, FailureKind> {
+    let TakenFile { to, sha256, bytes, writable } = file;
+    let name = safe_relative(&to).ok_or_else(|| transfer(&to, "it is outside of the task's folder"))?;
+    Ok(TaskInput {
+        to: name,
+        from: to,
+        source: Source::Home,
+        sha256: Some(sha256),
+        bytes: Some(bytes),
+        writable,
+    })
 }
 
 fn digest_of(bytes: &[u8]) -> Digest {

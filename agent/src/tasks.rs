@@ -143,6 +143,11 @@ impl LearnedJob {
         self.files(|compiled| compiled.inputs(self.job.0, index))
     }
 
+    /// Whether its tasks take files of others, which the manager names.
+    pub fn takes(&self) -> bool {
+        self.compiled.as_ref().is_ok_and(Compiled::takes)
+    }
+
     /// The files that a task leaves.
     ///
     /// # Errors

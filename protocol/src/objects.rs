@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// `GET` and `PUT` of an object by a pilot, after its session; the digest follows.
 pub const PILOT_OBJECTS_PATH: &str = "/pilot/v1/objects";
 
+/// What a pilot asks of a task's files: `JOB/INDEX/inputs` follow.
+pub const PILOT_TASKS_PATH: &str = "/pilot/v1/tasks";
+
 /// Objects asked after in one request at most.
 pub const N_ASKED_MAX: usize = 10_000;
 
@@ -71,4 +74,40 @@ pub struct FileRow {
     pub sha256: Digest,
     /// How much that is.
     pub bytes: u64,
+}
+
+/// Where a page of files begins that a task takes of what others have left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TakenFrom {
+    /// With the so manieth input of the task, from 0.
+    #[serde(default)]
+    pub input: u64,
+    /// And there with this task.
+    #[serde(default)]
+    pub task: u64,
+}
+
+/// A page of them.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct TakenPage {
+    /// Input by input.
+    pub files: Vec<TakenFile>,
+    /// Ask for the next page with this; absent: that was all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<TakenFrom>,
+}
+
+/// A file that a task takes of those that others have left.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TakenFile {
+    /// Where it goes below the task's folder.
+    pub to: String,
+    /// What it holds.
+    pub sha256: Digest,
+    /// How much that is.
+    pub bytes: u64,
+    /// The task may change it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub writable: bool,
 }

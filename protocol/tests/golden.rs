@@ -9,8 +9,8 @@ use scheduler::{
     digest::Digest,
     ids::{JobId, PilotId},
     pull::{
-        Bundle, Effort, Held, Holdings, LeaveReason, NodeFacts, Part, PilotCommand, Pull, PullAnswer,
-        Registered, Registration, Staging, TaskNeeds, Template,
+        Bundle, Effort, Held, Holdings, LeaveReason, MovedBytes, NodeFacts, Part, PilotCommand, Pull,
+        PullAnswer, Registered, Registration, Staging, TaskNeeds, Template,
     },
     ranges::TaskSet,
     resources::Resources,
@@ -79,6 +79,7 @@ fn pull() -> PullRequest {
         holds: Some(Holdings { asked: 8, tasks: vec![held], templates: vec![JobId(1)] }),
         running: vec![(JobId(1), TaskSet::from(30..34))],
         efforts: vec![Effort { job: JobId(1), n: 4, io_bytes: 1 << 30, prepared_us: 900 }],
+        moved: vec![(JobId(1), MovedBytes { cached: 7, from_manager: 5, ..MovedBytes::default() })],
         is_hungry: true,
         wait: Span::from_secs(25),
         session_nonce: None,

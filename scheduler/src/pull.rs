@@ -80,6 +80,43 @@ pub struct Effort {
     pub prepared_us: u64,
 }
 
+/// Bytes of files that have come for tasks and gone from them: sums of which the same holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MovedBytes {
+    /// They were in the node's cache.
+    pub cached: u64,
+    /// They came from the manager.
+    pub from_manager: u64,
+    /// They came from addresses of the network.
+    pub from_urls: u64,
+    /// They went to the manager.
+    pub to_manager: u64,
+    /// They went where nodes see them.
+    pub to_shared: u64,
+}
+
+impl MovedBytes {
+    /// Whether nothing has moved.
+    pub fn is_none(&self) -> bool {
+        *self == MovedBytes::default()
+    }
+
+    /// More of them.
+    pub fn add(&mut self, more: &MovedBytes) {
+        let MovedBytes { cached, from_manager, from_urls, to_manager, to_shared } = more;
+        for (sum, n) in [
+            (&mut self.cached, cached),
+            (&mut self.from_manager, from_manager),
+            (&mut self.from_urls, from_urls),
+            (&mut self.to_manager, to_manager),
+            (&mut self.to_shared, to_shared),
+        ] {
+            *sum = sum.saturating_add(*n);
+        }
+    }
+}
+
 /// A pilot reports and asks. Answered at once when there is something to say, else parked.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Pull {
@@ -96,6 +133,9 @@ pub struct Pull {
     /// What tasks needed that have ended since the last pull.
     #[serde(default)]
     pub efforts: Vec<Effort>,
+    /// Files that have moved since, by job.
+    #[serde(default)]
+    pub moved: Vec<(JobId, MovedBytes)>,
     /// Whether it takes new tasks; false while it drains.
     pub is_hungry: bool,
     /// How long the manager may park this pull; zero: answer at once.

@@ -6,10 +6,15 @@ use std::{
 };
 
 use protocol::{pilot::JoinDocument, units::parse_bytes};
-use scheduler::{ids::TaskId, pilot::PilotEvent, results::FailureKind};
+use scheduler::{
+    ids::{JobId, TaskId},
+    pilot::PilotEvent,
+    pull::MovedBytes,
+    results::FailureKind,
+};
 
 use super::{Driver, News};
-use crate::staging::{Moved, Stager, StagerSettings, cache::CachePlace};
+use crate::staging::{Inputs, Moved, Stager, StagerSettings, cache::CachePlace};
 
 /// Names the folder of the cache, for all pilots of a user on the node.
 const FOLDER_VARIABLE: &str = "PILOTFISH_CACHE";
@@ -81,6 +86,11 @@ impl Files {
         }
     }
 
+    /// Bytes that have moved since this was asked last, by job.
+    pub(super) fn take_moved(&self) -> Vec<(JobId, MovedBytes)> {
+        self.stager.as_ref().map(Stager::take_moved).unwrap_or_default()
+    }
+
     /// The pilot has a new session.
     pub(super) fn set_session(&self, session: &str) {
         if let Some(stager) = &self.stager {
@@ -122,7 +132,7 @@ impl Driver {
             return failed(FailureKind::Start { what });
         };
         let inputs = match job.inputs(task.index) {
-            Ok(inputs) => inputs,
+            Ok(named) => Inputs { named, takes: job.takes() },
             Err(kind) => return failed(kind),
         };
         let name = format!("{}.{}.files{}", task.job, task.index, self.files.n_ever + 1);

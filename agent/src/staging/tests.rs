@@ -17,7 +17,7 @@ use scheduler::{
     results::FailureKind,
 };
 
-use super::{Moved, Stager, StagerSettings, cache::CachePlace, digest_of};
+use super::{Inputs, Moved, Stager, StagerSettings, cache::CachePlace, digest_of};
 
 /// What it has, what was asked of it, and how many of the first answers go wrong.
 #[derive(Default)]
@@ -31,6 +31,10 @@ struct Manager {
 }
 
 type Shared = Arc<Mutex<Manager>>;
+
+fn named(input: TaskInput) -> Inputs {
+    Inputs { named: vec![input], takes: false }
+}
 
 fn manager() -> (String, Shared) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -134,7 +138,7 @@ impl Scene {
         };
         let folder = self.at(&format!("task{token}"));
         fs::create_dir_all(&folder).unwrap();
-        self.stager.as_ref().unwrap().stage(task(token), token, vec![input], folder);
+        self.stager.as_ref().unwrap().stage(task(token), token, named(input), folder);
     }
 
     fn hear(&self) -> Moved {
@@ -247,8 +251,42 @@ fn a_path_that_nodes_do_not_see_fails_the_transfer() {
         bytes: None,
         writable: false,
     };
-    scene.stager.as_ref().unwrap().stage(task(1), 1, vec![input], scene.at("task1"));
+    scene.stager.as_ref().unwrap().stage(task(1), 1, named(input), scene.at("task1"));
     let failed = scene.staged().unwrap_err().to_string();
     assert!(failed.contains("/nowhere/at/all: No such file"), "{failed}");
     assert!(!Path::new(&scene.at("task1")).exists());
+}
+
+#[test]
+fn what_a_task_takes_of_others_comes_page_by_page_and_nowhere_but_to_its_folder() {
+    let scene = Scene::new();
+    let (one, two) = (scene.keep(b"molecules"), scene.keep(b"atoms"));
+    let page = |from: &str, files: &str, next: &str| {
+        let page = format!("{{\"files\": [{files}]{next}}}").into_bytes();
+        scene.manager.lock().unwrap().objects.insert(format!("inputs?{from}"), page);
+    };
+    let file =
+        |to: &str, sha256: Digest| format!("{{\"to\": \"{to}\", \"sha256\": \"{sha256}\", \"bytes\": 5}}");
+    page("input=0&task=0", &file("a/x", one), ", \"next\": {\"input\": 0, \"task\": 7}");
+    page("input=0&task=7", &file("y", two), "");
+    let stage = |token: u64| {
+        let folder = scene.at(&format!("task{token}"));
+        fs::create_dir_all(&folder).unwrap();
+        let inputs = Inputs { named: Vec::new(), takes: true };
+        scene.stager.as_ref().unwrap().stage(task(token), token, inputs, folder);
+    };
+    stage(1);
+    assert_eq!(scene.staged(), Ok(1));
+    let read = |name: &str| fs::read(scene.at(name)).unwrap();
+    assert_eq!((read("task1/a/x"), read("task1/y")), (b"molecules".to_vec(), b"atoms".to_vec()));
+    for (files, said) in [
+        (file("../y", two), "../y: it is outside of the task's folder"),
+        (format!("{}, {}", file("y", one), file("y", two)), "y: it comes a second time"),
+    ] {
+        page("input=0&task=0", &files, "");
+        stage(2);
+        assert_eq!(scene.staged(), Err(FailureKind::Transfer { what: said.into() }));
+        fs::remove_dir_all(scene.at("task2")).unwrap();
+    }
+    assert!(!scene.at("y").exists());
 }

@@ -3,9 +3,14 @@
 
 use std::{fs::File, io, io::Read, time::Duration};
 
-use protocol::{job::limits::OBJECT_BYTES_MAX, objects::PILOT_OBJECTS_PATH, pilot::ErrorAnswer};
+use protocol::{
+    codec::MESSAGE_BYTES_MAX,
+    job::limits::OBJECT_BYTES_MAX,
+    objects::{PILOT_OBJECTS_PATH, PILOT_TASKS_PATH, TakenFrom, TakenPage},
+    pilot::ErrorAnswer,
+};
 use reqwest::{Body, Response, StatusCode, header};
-use scheduler::digest::Digest;
+use scheduler::{digest::Digest, ids::TaskId};
 
 use super::cache::{Cache, Part};
 use crate::{
@@ -83,6 +88,30 @@ impl Ways {
         let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
         let response = accepted(response, true).await?;
         stream(response, cache, n_expected).await
+    }
+
+    /// What a task takes of what others have left, page by page.
+    ///
+    /// # Errors
+    /// See [`Trouble`]; also `Away` where the manager does not know yet that the task is this pilot's.
+    pub async fn taken(&self, session: &str, task: TaskId, from: TakenFrom) -> Result<TakenPage, Trouble> {
+        let TaskId { job, index } = task;
+        let TakenFrom { input, task } = from;
+        let url = format!("{}{PILOT_TASKS_PATH}/{job}/{index}/inputs?input={input}&task={task}", self.url);
+        let request = self.manager.get(url).bearer_auth(session);
+        let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
+        if response.status() == StatusCode::CONFLICT {
+            return Err(Trouble::Away("the manager does not know whose task it is".to_owned()));
+        }
+        let mut response = accepted(response, true).await?;
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| Trouble::Brief(cause(&error)))? {
+            body.extend_from_slice(&chunk);
+            if body.len() > MESSAGE_BYTES_MAX {
+                return Err(Trouble::Lasting("the list of its files has no end".to_owned()));
+            }
+        }
+        serde_json::from_slice(&body).map_err(|error| Trouble::Brief(error.to_string()))
     }
 
     /// What is at an address.

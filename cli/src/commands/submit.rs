@@ -5,13 +5,13 @@ use std::time::Duration;
 use clap::Args;
 
 use protocol::{
-    api::{SubmitRequest, Submitted, WorkflowRequest},
+    api::{SubmitRequest, WorkflowRequest},
     job::{JobSpec, WorkflowSpec},
 };
 
 use crate::{
     access,
-    client::Client,
+    client::ClientError,
     commands::{
         explain, wait,
         workflow::{self, Manner},
@@ -76,7 +76,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     let (client, place) = access::find_live(&args.view.place).await?;
     Sources::read(&mut spec)?.bring(&client).await?;
     let request = SubmitRequest { spec, submission_key: Some(random_key()?) };
-    let submitted = submit(&client, &request).await?;
+    let submitted = until_answered(async || client.submit(&request).await).await?;
     if args.view.json && !args.wait && !args.progress {
         show::print(&show::json(&submitted)?)?;
     } else if args.view.quiet {
@@ -129,14 +129,14 @@ async fn run_workflow(args: &SubmitArgs, mut workflow: WorkflowSpec) -> Result<O
     workflow::submit(&client, &request, manner).await
 }
 
-/// Submits, again when the answer got lost.
+/// Submits what has a key, again when the answer got lost.
 ///
 /// # Errors
 /// A refusal, or a manager that stays away.
-async fn submit(client: &Client, request: &SubmitRequest) -> Result<Submitted, Failure> {
+pub async fn until_answered<T>(submit: impl AsyncFn() -> Result<T, ClientError>) -> Result<T, Failure> {
     let mut n_attempts = 1;
     loop {
-        match client.submit(request).await {
+        match submit().await {
             Ok(submitted) => return Ok(submitted),
             Err(error) if error.is_passing() && n_attempts < N_ATTEMPTS => n_attempts += 1,
             Err(error) => return Err(error.into()),
@@ -162,4 +162,30 @@ fn random_key() -> Result<String, Failure> {
     ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes)
         .map_err(|_| Failure::infrastructure("the system gives no random numbers"))?;
     Ok(format!("submit-{:032x}", u128::from_be_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::{N_ATTEMPTS, until_answered};
+    use crate::client::ClientError;
+
+    #[tokio::test]
+    async fn what_gets_no_answer_is_submitted_again_and_what_is_not_understood_is_not() {
+        let n_asked = Cell::new(0);
+        let away =
+            || ClientError::Unreachable { url: "here".into(), cause: "lost".into(), is_refused: false };
+        let answered = until_answered(async || {
+            n_asked.set(n_asked.get() + 1);
+            if n_asked.get() < N_ATTEMPTS { Err(away()) } else { Ok(7) }
+        });
+        assert_eq!((answered.await.ok(), n_asked.replace(0)), (Some(7), N_ATTEMPTS));
+        let refused = until_answered::<()>(async || {
+            n_asked.set(n_asked.get() + 1);
+            Err(ClientError::NotUnderstood { url: "here".into(), cause: "a page".into() })
+        });
+        assert!(refused.await.is_err());
+        assert_eq!(n_asked.get(), 1);
+    }
 }

@@ -4,13 +4,14 @@ use serde::Serialize;
 
 use protocol::{
     api::{WorkflowRequest, WorkflowSubmitted},
-    job::{AfterSpec, OnSpec, WorkflowSpec},
+    job::{AfterSpec, Input, OnSpec, StageSpec, WorkflowSpec},
+    units::show_bytes,
 };
 use scheduler::{edges::Edges, engine::views::JobView};
 
 use crate::{
     client::Client,
-    commands::wait,
+    commands::{submit::until_answered, wait},
     failure::{Failure, Outcome},
     follow::follow,
     progress::{Progress, Verbosity},
@@ -47,7 +48,7 @@ pub async fn submit(
     request: &WorkflowRequest,
     manner: Manner<'_>,
 ) -> Result<Outcome, Failure> {
-    let submitted = client.submit_workflow(request).await?;
+    let submitted = until_answered(async || client.submit_workflow(request).await).await?;
     if manner.json && !manner.waits {
         show::print(&show::json(&submitted)?)?;
     } else if manner.quiet {
@@ -120,10 +121,27 @@ pub fn preview(workflow: &WorkflowSpec, as_json: bool) -> Result<Outcome, Failur
         let after: Vec<String> = stage.after.iter().map(|after| after_text(workflow, after)).collect();
         let after = if after.is_empty() { String::new() } else { format!(" after {}", after.join(", ")) };
         let n_tasks = counted(stage.job.sweep.n_tasks(), "task");
-        facts.add(format!("  {}", stage.name), format!("{n_tasks}{after}"));
+        let mut lines = vec![format!("{n_tasks}{after}")];
+        if let Some((n_files, n_bytes)) = staging::needs(&stage.job)?.filter(|(n_files, _)| *n_files > 0) {
+            lines.push(format!("brings {} from here, {}", counted(n_files, "file"), show_bytes(n_bytes)));
+        }
+        lines.extend(stage.job.inputs.iter().filter_map(|input| taken_text(workflow, stage, input)));
+        facts.add(format!("  {}", stage.name), lines.join("\n"));
     }
     show::print(&facts.render(&Screen::stdout()))?;
     Ok(Outcome::Fine)
+}
+
+/// `takes a/*.fits of project`
+fn taken_text(workflow: &WorkflowSpec, stage: &StageSpec, input: &Input) -> Option<String> {
+    let on = |at: &usize| match stage.after.get(*at)?.on {
+        OnSpec::Stage(on) => workflow.stages.get(on).map(|on| on.name.as_str()),
+        OnSpec::Job(_) => None,
+    };
+    let mut names: Vec<&str> = input.after.iter().filter_map(on).collect();
+    names.dedup();
+    let what = if input.lines { "files" } else { input.from.as_str() };
+    (!names.is_empty()).then(|| format!("takes {what} of {}", names.join(", ")))
 }
 
 fn after_text(workflow: &WorkflowSpec, after: &AfterSpec) -> String {

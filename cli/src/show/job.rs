@@ -1,6 +1,6 @@
 //! One job in full, and the table at the end of a run.
 
-use scheduler::{engine::views::JobView, time::Span};
+use scheduler::{engine::views::JobView, pull::MovedBytes, time::Span};
 
 use crate::show::{
     Screen,
@@ -41,7 +41,25 @@ pub fn facts(job: &JobView) -> Facts {
     if job.n_failed_attempts > 0 {
         facts.add("failed", counted(job.n_failed_attempts, "attempt"));
     }
+    let MovedBytes { cached, from_manager, from_urls, to_manager, to_shared } = job.moved;
+    let came = [
+        (from_manager, "from the manager"),
+        (from_urls, "from the network"),
+        (cached, "from caches of nodes"),
+    ];
+    facts.add_some("brought", moved_text(&came));
+    facts.add_some(
+        "delivered",
+        moved_text(&[(to_manager, "to the manager"), (to_shared, "where nodes see it")]),
+    );
     facts
+}
+
+/// `5MiB from the manager, 1GiB from caches of nodes`
+fn moved_text(ways: &[(u64, &str)]) -> Option<String> {
+    let parts: Vec<String> =
+        ways.iter().filter(|(n, _)| *n > 0).map(|(n, way)| format!("{} {way}", bytes(*n))).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn of_successes(total: Span) -> String {

@@ -52,6 +52,17 @@ impl ApiError {
         ApiError::new(StatusCode::FORBIDDEN, "not-yours", message)
     }
 
+    /// A pilot asks of a task that somebody else has, or nobody yet.
+    pub(super) fn not_held(task: TaskId) -> ApiError {
+        ApiError::new(StatusCode::CONFLICT, "not-held", format!("this pilot does not hold task {task}"))
+    }
+
+    /// A file that a task needs has been left by nobody.
+    pub(super) fn not_left(path: &str) -> ApiError {
+        let message = format!("no task that it waited for has left {path}");
+        ApiError::new(StatusCode::NOT_FOUND, "not-left", message)
+    }
+
     pub(super) fn no_output(message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::NOT_FOUND, "no-output", message)
     }

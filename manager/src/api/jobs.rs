@@ -11,7 +11,7 @@ use axum::{
 use protocol::{
     api::{Changed, Jobs, ProfilingRequest, SubmitRequest, Submitted, TaskSelection},
     codec::Format,
-    job::{JobSpec, limits::SPEC_BYTES_MAX},
+    job::{JobSpec, Problem, limits::SPEC_BYTES_MAX},
 };
 use scheduler::{
     engine::interface::{Answer, Caller, Event, JobChange, JobRequest, Query},
@@ -138,6 +138,10 @@ pub(super) async fn profile(
     context.own_job(&user, id).await?;
     let text = context.spec(id).await?;
     let spec: JobSpec = serde_json::from_str(&text).map_err(|e| ApiError::damaged(id, &e.to_string()))?;
+    if spec.inputs.iter().any(|input| !input.after.is_empty()) {
+        let message = format!("the tasks of job {id} take files of others, so they cannot run alone");
+        return Err(ApiError::bad_request(message));
+    }
     let job = request_of(spec, user.name, text);
     let job = JobRequest {
         name: format!("profiling {} on {platform}", job.application),
@@ -173,6 +177,14 @@ fn read_submission(body: &Bytes, user: User, objects: &Objects) -> Result<JobReq
     let problems = spec.validate();
     if !problems.is_empty() {
         return Err(ApiError::bad_job(&problems));
+    }
+    if let Some(n) = spec.inputs.iter().position(|input| !input.after.is_empty()) {
+        let problem = Problem::new(
+            format!("inputs[{n}]"),
+            "a file of another task",
+            "only the stages of a workflow take such: submit it as one",
+        );
+        return Err(ApiError::bad_job(&[problem]));
     }
     check_files(&spec, objects)?;
     // Two users may well draw the same key.

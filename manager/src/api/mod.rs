@@ -23,6 +23,7 @@ mod policies;
 mod room;
 mod routes;
 mod show;
+mod taken;
 mod tasks;
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,10 @@ use protocol::{
     job::limits::OBJECT_BYTES_MAX,
     objects::{FileRow, Files, FilesQuery, Missing, MissingRequest, N_ASKED_MAX, Stored},
 };
-use scheduler::{digest::Digest, ids::JobId};
+use scheduler::{
+    digest::Digest,
+    ids::{JobId, PilotId},
+};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
     time::{Instant, timeout, timeout_at},
@@ -86,7 +89,7 @@ pub(super) async fn put_by_pilot(
     InPath(sha256): InPath<Digest>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    check_session(&context, &request)?;
+    session(&context, &request)?;
     take_in(&context, sha256, request).await
 }
 
@@ -96,7 +99,7 @@ pub(super) async fn get_by_pilot(
     InPath(sha256): InPath<Digest>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    check_session(&context, &request)?;
+    session(&context, &request)?;
     if request.method() == Method::HEAD {
         let objects = context.objects.clone();
         let size = blocking(move || objects.size(&sha256).ok_or(ObjectError::None(sha256).into())).await?;
@@ -130,9 +133,10 @@ pub(super) async fn list(
     Ok(json(StatusCode::OK, &Files { files: rows.into_iter().map(row).collect(), next }))
 }
 
-fn check_session(context: &Context, request: &Request) -> Result<(), ApiError> {
+/// The pilot whose session asks.
+pub(super) fn session(context: &Context, request: &Request) -> Result<PilotId, ApiError> {
     match bearer(request.headers(), request.extensions(), context)? {
-        Bearer::Session { .. } => Ok(()),
+        Bearer::Session { pilot, .. } => Ok(pilot),
         Bearer::Join { .. } | Bearer::User { .. } => {
             Err(ApiError::unauthorized("found another token where a pilot's session is needed"))
         }

@@ -21,7 +21,7 @@ use protocol::{
         JobSpec,
         limits::{RESULT_LIMIT_BYTES_MAX, SPEC_BYTES_MAX},
     },
-    objects::{Files, FilesQuery, Missing, MissingRequest, PILOT_OBJECTS_PATH, Stored},
+    objects::{Files, FilesQuery, Missing, MissingRequest, PILOT_OBJECTS_PATH, PILOT_TASKS_PATH, Stored},
     pilot,
 };
 use scheduler::engine::{
@@ -33,7 +33,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
     Shared, error::ApiError, events, extract::User, jobs, metrics, objects, openapi, operators, outputs,
-    pilots, policies, show, tasks, workflows,
+    pilots, policies, show, taken, tasks, workflows,
 };
 
 /// Before the hash of the agent that servers of clouds fetch.
@@ -336,6 +336,7 @@ pub(super) fn router(context: Shared) -> Router {
             &format!("{PILOT_OBJECTS_PATH}/{{sha256}}"),
             routing::put(objects::put_by_pilot).get(objects::get_by_pilot),
         )
+        .route(&format!("{PILOT_TASKS_PATH}/{{job}}/{{index}}/inputs"), routing::get(taken::list))
         .route(&format!("{AGENT_PATH}/{{sha256}}"), routing::get(agent));
     for route in routes() {
         let mut handler = route.handler;

@@ -7,4 +7,5 @@ mod refusals;
 mod results;
 mod scene;
 mod stream;
+mod taken;
 mod users;

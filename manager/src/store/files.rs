@@ -12,6 +12,9 @@ const OF_JOB: &str = "SELECT id, task_index, path, sha256, bytes FROM files \
 const OF_TASK: &str = "SELECT id, task_index, path, sha256, bytes FROM files \
     WHERE job = ?1 AND task_index = ?4 AND id > ?2 ORDER BY id LIMIT ?3";
 
+const AT_PATH: &str = "SELECT task_index, sha256, bytes FROM files \
+    WHERE job = ?1 AND path = ?2 ORDER BY id DESC LIMIT 1";
+
 pub(super) fn of_job(
     snapshot: &Transaction<'_>,
     job: JobId,
@@ -32,6 +35,19 @@ pub(super) fn of_job(
         found.push((amount(row, 0)?, amount(row, 1)?, file));
     }
     Ok(found)
+}
+
+/// The file that has gone there last of those that a job's tasks have left, and which task left it.
+pub(super) fn at_path(
+    snapshot: &Transaction<'_>,
+    job: JobId,
+    path: &str,
+) -> Result<Option<(u64, OutputFile)>, Fault> {
+    let mut statement = snapshot.prepare_cached(AT_PATH)?;
+    let mut rows = statement.query(params![i64::try_from(job.0).unwrap_or(i64::MAX), path])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let file = OutputFile { to: path.to_owned(), sha256: digest(row, 1)?, bytes: amount(row, 2)? };
+    Ok(Some((amount(row, 0)?, file)))
 }
 
 pub(super) fn digests(snapshot: &Transaction<'_>) -> Result<BTreeSet<Digest>, Fault> {

@@ -123,6 +123,13 @@ impl Reader {
         self.read("read files from", |snapshot| files::of_job(snapshot, job, task, after, limit))
     }
 
+    /// The file that has gone to a path last of those that a job's tasks have left, and which task left it.
+    ///
+    /// Errors: as for [`Reader::files`]. Cost: O(log files).
+    pub fn file_at(&self, job: JobId, path: &str) -> Result<Option<(u64, OutputFile)>, StoreError> {
+        self.read("read files from", |snapshot| files::at_path(snapshot, job, path))
+    }
+
     /// What all files hold that tasks have left.
     ///
     /// Errors: as for [`Reader::files`]. Cost: O(all files).

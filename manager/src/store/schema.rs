@@ -193,6 +193,10 @@ fn migrate(connection: &mut Connection, migrations: &[Migration]) -> Result<(), 
         transaction.commit()?;
     }
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version >= 2 {
+        // No version of its own: programs that do not know of it keep it up as well.
+        connection.execute_batch("CREATE INDEX IF NOT EXISTS files_by_path ON files (job, path)")?;
+    }
     let noted = take(connection, "schema_version")?;
     if noted != version.cast_unsigned() {
         return Err(Fault::Damaged(format!("meta says schema version {noted}, the file's head {version}")));

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::files::{FileTemplates, safe_relative};
 use crate::job::{
-    CommandLine, JobSpec, LocalFile, Problem, Source as FileSource, Stream, TaskInput, TaskOutputFile,
-    WorkDirPolicy,
+    CommandLine, Input, JobSpec, LocalFile, Problem, Source as FileSource, Stream, TakenFiles, TaskInput,
+    TaskOutputFile, WorkDirPolicy,
 };
 use crate::template::{Mode, Scope, Source, Template};
 
@@ -140,6 +140,19 @@ impl Compiled {
         self.templates.files.inputs(&self.spec, job_id, index)
     }
 
+    /// What the task at `index` takes of what tasks leave that it waits for.
+    ///
+    /// # Errors
+    /// One that would be outside of the task's folder.
+    pub fn taken(&self, job_id: u64, index: u64) -> Result<Vec<TakenFiles>, Problem> {
+        self.templates.files.taken(&self.spec, job_id, index)
+    }
+
+    /// Whether tasks take anything of that.
+    pub fn takes(&self) -> bool {
+        self.templates.files.takes()
+    }
+
     /// The files of the submitter's that the job needs, input by input, in the order of its objects.
     pub fn local_files(&self) -> Vec<LocalFile> {
         self.templates.files.local_files(&self.spec)
@@ -151,7 +164,7 @@ impl Compiled {
 
     /// How many different files an input names.
     pub(super) fn n_objects(&self, input: usize) -> u64 {
-        self.templates.files.keying(input).map_or(0, |keying| keying.n_places(&self.spec))
+        self.templates.files.n_objects(&self.spec, input)
     }
 
     /// The files that the task at `index` leaves.
@@ -184,8 +197,14 @@ impl Compiled {
 
     /// Whether that file is one that comes to the task's folder.
     fn brings(&self, program: &str) -> bool {
-        let program = safe_relative(program);
-        program.is_some() && self.spec.inputs.iter().any(|input| safe_relative(&input.to) == program)
+        let Some(program) = safe_relative(program) else { return false };
+        let is_in = |input: &Input| {
+            let to = Path::new(&input.to);
+            let mut files = input.files.first().into_iter().flat_map(|list| list.split('\n'));
+            files.any(|file| safe_relative(&to.join(file).to_string_lossy()).as_ref() == Some(&program))
+        };
+        let is_it = |input: &Input| safe_relative(&input.to).as_ref() == Some(&program);
+        self.spec.inputs.iter().any(|input| is_it(input) || is_in(input))
     }
 
     fn path(&self, template: &Template, scope: &Scope<'_>) -> PathBuf {

@@ -9,18 +9,32 @@ use std::path::PathBuf;
 use scheduler::digest::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::job::limits::N_OBJECTS_MAX;
-use crate::job::{JobSpec, Problem};
+use crate::job::limits::{N_OBJECTS_MAX, N_TEXTS_MAX};
+use crate::job::{JobSpec, Problem, TakenFiles};
 use crate::sweep::Value;
 use crate::template::{Scope, Source as Slot, Template};
 
 /// A file, or one for each task, that is in a task's folder before it begins.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Where it is; a template: a path from the base folder, `file:///…`, or `http(s)://…`.
+    /// Where it is; a template: a path from the base folder, `file:///…`, or `http(s)://…`. Of what other tasks leave,
+    /// where it goes below their base folder; with `*` or `?`, all that match.
     pub from: String,
+    /// Tasks that this one waits for leave it: by these entries of its stage's `after`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<usize>,
+    /// `from` and `to` are one parameter: its values name files, a line each.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lines: bool,
+    /// `from` is a folder: the files in it, by their names below it, a line each; a text for each place of a
+    /// [`Keying`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// A task may begin without it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
     /// Where it goes; a template of a path below the task's folder.
     pub to: String,
     /// What it must hold, where the submitter's program does not find that out itself.
@@ -49,7 +63,7 @@ pub struct Objects {
 }
 
 /// A file that a task leaves, and where it goes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Output {
@@ -57,6 +71,9 @@ pub struct Output {
     pub from: String,
     /// A template: a path below the base folder, or `file:///…`, which nodes see.
     pub to: String,
+    /// `from` and `to` are one parameter: its values name files, a line each.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lines: bool,
     /// A task may succeed without it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
@@ -71,6 +88,8 @@ pub enum Source {
     Shared,
     /// An address of HTTP.
     Url,
+    /// Other tasks leave it.
+    Tasks,
 }
 
 /// What one task needs.
@@ -210,6 +229,25 @@ struct InputTemplate {
     to: Template,
     source: Source,
     keying: Keying,
+    /// Of a list or folder: where the files of each place begin among its objects, and where the last ones end.
+    starts: Vec<u64>,
+}
+
+impl InputTemplate {
+    fn n_objects(&self, spec: &JobSpec) -> u64 {
+        self.starts.last().copied().unwrap_or_else(|| self.keying.n_places(spec))
+    }
+
+    /// What it names at a place of its keying.
+    fn text_at(&self, spec: &JobSpec, place: u64) -> String {
+        match &self.keying {
+            Keying::Task => render(&self.from, spec, 0, place),
+            Keying::Dimensions(dimensions) => {
+                let values = spec.sweep.values_of(combination(spec, dimensions, place));
+                render_with(&self.from, spec, 0, 0, &values)
+            }
+        }
+    }
 }
 
 impl FileTemplates {
@@ -217,8 +255,21 @@ impl FileTemplates {
         let inputs = spec.inputs.iter().enumerate().map(|(n, input)| {
             let from = parse(&format!("inputs[{n}].from"), &input.from);
             let to = parse(&format!("inputs[{n}].to"), &input.to);
-            let (source, keying) = (source(spec, &from, input.shared), Keying::of(spec, &from));
-            InputTemplate { from, to, source, keying }
+            let (source, keying) = (source(spec, &from, input), Keying::of(spec, &from));
+            let mut template = InputTemplate { from, to, source, keying, starts: Vec::new() };
+            let n_places = template.keying.n_places(spec);
+            let is_several = input.lines || !input.files.is_empty();
+            // More are refused.
+            if is_several && source == Source::Home && n_places <= N_TEXTS_MAX as u64 {
+                let mut starts = vec![0];
+                for place in 0..n_places {
+                    let n_before = starts.last().copied().unwrap_or(0);
+                    let text = template.text_at(spec, place);
+                    starts.push(n_before + places(input, place, &text, &text).count() as u64);
+                }
+                template.starts = starts;
+            }
+            template
         });
         let inputs = inputs.collect();
         let outputs = spec.outputs.iter().enumerate().map(|(n, output)| {
@@ -242,8 +293,14 @@ impl FileTemplates {
         self.inputs.get(input).map(|input| input.source)
     }
 
-    pub(super) fn keying(&self, input: usize) -> Option<&Keying> {
-        self.inputs.get(input).map(|input| &input.keying)
+    /// How many places an input has.
+    pub(super) fn n_places(&self, spec: &JobSpec, input: usize) -> u64 {
+        self.inputs.get(input).map_or(0, |input| input.keying.n_places(spec))
+    }
+
+    /// How many different files an input names.
+    pub(super) fn n_objects(&self, spec: &JobSpec, input: usize) -> u64 {
+        self.inputs.get(input).map_or(0, |input| input.n_objects(spec))
     }
 
     pub(super) fn path_of(&self, input: usize) -> Option<&Template> {
@@ -257,21 +314,50 @@ impl FileTemplates {
     pub(super) fn inputs(&self, spec: &JobSpec, job_id: u64, index: u64) -> Result<Vec<TaskInput>, Problem> {
         let mut all = Vec::with_capacity(self.inputs.len());
         for (n, (template, input)) in self.inputs.iter().zip(&spec.inputs).enumerate() {
+            if template.source == Source::Tasks {
+                continue;
+            }
             let (from, to) =
                 (render(&template.from, spec, job_id, index), render(&template.to, spec, job_id, index));
-            let to = safe_relative(&to).ok_or_else(|| outside(format!("inputs[{n}].to"), &to))?;
-            let (sha256, bytes) = match template.source {
-                Source::Home => {
-                    let object = input.objects.at(template.keying.place(spec, index));
-                    object.map_or((None, None), |(sha256, bytes)| (Some(sha256), Some(bytes)))
-                }
-                Source::Shared | Source::Url => (input.sha256, None),
-            };
-            let (source, writable) = (template.source, input.writable);
-            let from = from.strip_prefix(FILE_SCHEME).map(str::to_owned).unwrap_or(from);
-            all.push(TaskInput { to, from, source, sha256, bytes, writable });
+            let place = template.keying.place(spec, index);
+            let first = usize::try_from(place).ok().and_then(|place| template.starts.get(place));
+            let first = first.copied().unwrap_or(place);
+            for (at, (from, to)) in (first..).zip(places(input, place, &from, &to)) {
+                let to = safe_relative(&to).ok_or_else(|| outside(format!("inputs[{n}].to"), &to))?;
+                let (sha256, bytes) = match template.source {
+                    Source::Home => {
+                        let object = input.objects.at(at);
+                        object.map_or((None, None), |(sha256, bytes)| (Some(sha256), Some(bytes)))
+                    }
+                    Source::Shared | Source::Url | Source::Tasks => (input.sha256, None),
+                };
+                let (source, writable) = (template.source, input.writable);
+                let from = from.strip_prefix(FILE_SCHEME).map(str::to_owned).unwrap_or(from);
+                all.push(TaskInput { to, from, source, sha256, bytes, writable });
+            }
         }
         Ok(all)
+    }
+
+    /// What the task takes of what others leave.
+    pub(super) fn taken(&self, spec: &JobSpec, job_id: u64, index: u64) -> Result<Vec<TakenFiles>, Problem> {
+        let mut all = Vec::new();
+        for (n, (template, input)) in self.inputs.iter().zip(&spec.inputs).enumerate() {
+            if template.source != Source::Tasks {
+                continue;
+            }
+            let (from, to) =
+                (render(&template.from, spec, job_id, index), render(&template.to, spec, job_id, index));
+            for (from, to) in names(input.lines, &from).into_iter().zip(names(input.lines, &to)) {
+                let taken = TakenFiles::new(n, input, from, to);
+                all.push(taken.map_err(|(field, found)| outside(format!("inputs[{n}].{field}"), &found))?);
+            }
+        }
+        Ok(all)
+    }
+
+    pub(super) fn takes(&self) -> bool {
+        self.inputs.iter().any(|input| input.source == Source::Tasks)
     }
 
     pub(super) fn outputs(
@@ -283,15 +369,18 @@ impl FileTemplates {
         let mut all = Vec::with_capacity(self.outputs.len());
         for (n, ((from, to), output)) in self.outputs.iter().zip(&spec.outputs).enumerate() {
             let (from, to) = (render(from, spec, job_id, index), render(to, spec, job_id, index));
-            let from = safe_relative(&from).ok_or_else(|| outside(format!("outputs[{n}].from"), &from))?;
-            let target = match to.strip_prefix(FILE_SCHEME) {
-                Some(path) => OutputTarget::File(PathBuf::from(path)),
-                None => {
-                    let home = safe_relative(&to).ok_or_else(|| outside(format!("outputs[{n}].to"), &to))?;
-                    OutputTarget::Home(home)
-                }
-            };
-            all.push(TaskOutputFile { from, to: target, optional: output.optional });
+            for (from, to) in names(output.lines, &from).into_iter().zip(names(output.lines, &to)) {
+                let from = safe_relative(from).ok_or_else(|| outside(format!("outputs[{n}].from"), from))?;
+                let target = match to.strip_prefix(FILE_SCHEME) {
+                    Some(path) => OutputTarget::File(PathBuf::from(path)),
+                    None => {
+                        let home =
+                            safe_relative(to).ok_or_else(|| outside(format!("outputs[{n}].to"), to))?;
+                        OutputTarget::Home(home)
+                    }
+                };
+                all.push(TaskOutputFile { from, to: target, optional: output.optional });
+            }
         }
         Ok(all)
     }
@@ -299,19 +388,16 @@ impl FileTemplates {
     /// The submitter's files, by input and place: [`Objects`] say in this order what they hold.
     pub(super) fn local_files(&self, spec: &JobSpec) -> Vec<LocalFile> {
         let mut files = Vec::new();
-        for (n, input) in self.inputs.iter().enumerate() {
+        for (n, (input, of_spec)) in self.inputs.iter().zip(&spec.inputs).enumerate() {
             let is_home = input.source == Source::Home;
-            let n_places = if is_home { input.keying.n_places(spec) } else { 0 };
             // More are refused.
-            for place in 0..n_places.min(N_OBJECTS_MAX) {
-                let text = match &input.keying {
-                    Keying::Task => render(&input.from, spec, 0, place),
-                    Keying::Dimensions(dimensions) => {
-                        let values = spec.sweep.values_of(combination(spec, dimensions, place));
-                        render_with(&input.from, spec, 0, 0, &values)
-                    }
-                };
-                files.push(LocalFile { input: n, path: spec.base_dir.join(text) });
+            if !is_home || input.n_objects(spec) > N_OBJECTS_MAX {
+                continue;
+            }
+            for place in 0..input.keying.n_places(spec) {
+                let text = input.text_at(spec, place);
+                let paths = places(of_spec, place, &text, &text).map(|(from, _)| spec.base_dir.join(from));
+                files.extend(paths.map(|path| LocalFile { input: n, path }));
             }
         }
         files
@@ -336,8 +422,11 @@ fn combination(spec: &JobSpec, dimensions: &[(usize, u64)], place: u64) -> u64 {
 /// How paths are written that nodes see.
 pub(super) const FILE_SCHEME: &str = "file://";
 
-fn source(spec: &JobSpec, from: &Template, is_shared: bool) -> Source {
-    if is_shared {
+fn source(spec: &JobSpec, from: &Template, input: &Input) -> Source {
+    if !input.after.is_empty() {
+        return Source::Tasks;
+    }
+    if input.shared {
         return Source::Shared;
     }
     // A whole address may be a parameter; those of other tasks are checked to be of the same kind.
@@ -351,6 +440,30 @@ pub(super) fn kind_of(text: &str) -> Source {
     }
     let is_url = text.starts_with("http://") || text.starts_with("https://");
     if is_url { Source::Url } else { Source::Home }
+}
+
+/// The files of an input at a place: where each is, and where it goes.
+fn places<'i>(
+    input: &'i Input,
+    place: u64,
+    from: &'i str,
+    to: &'i str,
+) -> Box<dyn Iterator<Item = (String, String)> + 'i> {
+    if input.files.is_empty() {
+        let both = names(input.lines, from).into_iter().zip(names(input.lines, to));
+        return Box::new(both.map(|(from, to)| (from.to_owned(), to.to_owned())));
+    }
+    let of_place = usize::try_from(place).ok().and_then(|place| input.files.get(place));
+    let files = of_place.map(|list| names(true, list)).unwrap_or_default();
+    Box::new(files.into_iter().map(move |file| (format!("{from}/{file}"), format!("{to}/{file}"))))
+}
+
+/// The files that a text names: itself, or a line each.
+fn names(is_list: bool, text: &str) -> Vec<&str> {
+    match is_list {
+        true => text.split('\n').filter(|line| !line.is_empty()).collect(),
+        false => vec![text],
+    }
 }
 
 fn render(template: &Template, spec: &JobSpec, job_id: u64, index: u64) -> String {
@@ -397,145 +510,4 @@ impl JobSpec {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::{Path, PathBuf};
-
-    use proptest::prelude::*;
-    use scheduler::digest::Digest;
-
-    use super::{Input, Objects, Output, OutputTarget, Source, safe_relative};
-    use crate::job::{CommandLine, JobSpec, WorkDirPolicy};
-    use crate::sweep::{Dimension, IntegerRange, Sample, Sweep, Values};
-
-    fn input(from: &str, to: &str) -> Input {
-        Input {
-            from: from.to_owned(),
-            to: to.to_owned(),
-            sha256: None,
-            shared: false,
-            writable: false,
-            objects: Objects::default(),
-        }
-    }
-
-    fn job(inputs: Vec<Input>, lengths: &[u64]) -> JobSpec {
-        let command = CommandLine::Args(vec!["cat".to_owned()]);
-        let dimension = |(n, len): (usize, &u64)| {
-            let range = IntegerRange { from: 0, step: 1, n: *len };
-            Dimension::column(["a", "b", "c"][n], Values::Integers(vec![range]))
-        };
-        let dimensions = lengths.iter().enumerate().map(dimension).collect();
-        JobSpec {
-            inputs,
-            workdir: WorkDirPolicy::Scratch,
-            sweep: Sweep { dimensions, sample: None },
-            ..JobSpec::new(command, PathBuf::from("/home/ada"))
-        }
-    }
-
-    #[test]
-    fn files_are_counted_by_what_their_names_mention() {
-        let inputs = vec![
-            input("receptor", "receptor"),
-            input("{b}.txt", "b"),
-            input("{c}/{a}", "ca"),
-            input("{index}", "index"),
-        ];
-        let compiled = job(inputs, &[2, 3, 5]).compile().unwrap();
-        let counts: Vec<u64> = (0..4).map(|n| compiled.n_objects(n)).collect();
-        assert_eq!(counts, [1, 3, 10, 30]);
-        assert_eq!(compiled.local_files().len(), 44);
-    }
-
-    #[test]
-    fn sources_are_told_apart_by_their_beginning() {
-        let mut shared = input("/data/{a}", "1");
-        shared.shared = true;
-        let inputs = vec![
-            shared,
-            input("file:///data/{a}", "2"),
-            input("https://host/{a}", "3"),
-            input("http/{a}", "4"),
-        ];
-        let compiled = job(inputs, &[2]).compile().unwrap();
-        let found: Vec<(Source, String)> =
-            compiled.inputs(1, 1).unwrap().into_iter().map(|input| (input.source, input.from)).collect();
-        let expected = [
-            (Source::Shared, "/data/1"),
-            (Source::Shared, "/data/1"),
-            (Source::Url, "https://host/1"),
-            (Source::Home, "http/1"),
-        ];
-        assert_eq!(found, expected.map(|(source, from)| (source, from.to_owned())));
-    }
-
-    #[test]
-    fn nothing_is_outside_of_its_folder() {
-        let below = |text: &str| safe_relative(text).map(|path| path.to_string_lossy().into_owned());
-        assert_eq!(below("./a/./b"), Some("a/b".to_owned()));
-        for text in ["", ".", "/a", "..", "a/../b", "a/", "a/.", "a\0b"] {
-            assert_eq!(below(text), None, "{text}");
-        }
-        // A value may lead out where the name that it stands in does not; whoever runs it looks again.
-        let mut job = job(vec![input("x", "{a}")], &[2]);
-        job.sweep = Sweep::from_lists(vec![("a".to_owned(), vec!["in".to_owned(), "../out".to_owned()])]);
-        let problems = job.validate();
-        assert_eq!(problems.len(), 1, "{problems:?}");
-        assert!(problems[0].to_string().starts_with("inputs[0].to: found `../out`"), "{}", problems[0]);
-    }
-
-    #[test]
-    fn outputs_go_below_the_folder_or_where_nodes_see_them() {
-        let output = |from: &str, to: &str| Output { from: from.into(), to: to.into(), optional: false };
-        let mut job = job(Vec::new(), &[2]);
-        job.outputs = vec![output("out", "out/{a}"), output("out", "file:///data/{a}")];
-        let found = job.compile().unwrap().outputs(1, 1).unwrap();
-        assert_eq!(found[0].to, OutputTarget::Home("out/1".into()));
-        assert_eq!(found[1].to, OutputTarget::File("/data/1".into()));
-    }
-
-    #[test]
-    fn a_program_that_is_brought_is_run_where_it_is() {
-        let mut job = job(vec![input("dock.sh", "dock.sh")], &[1]);
-        job.command = CommandLine::Args(vec!["./dock.sh".to_owned()]);
-        assert_eq!(job.compile().unwrap().task(1, 0).argv, ["./dock.sh"]);
-        job.inputs[0].to = "other.sh".to_owned();
-        assert_eq!(job.compile().unwrap().task(1, 0).argv, ["/home/ada/./dock.sh"]);
-    }
-
-    proptest! {
-        /// Whatever a name mentions of whatever sweep: the object of a task's input is that of its file.
-        #[test]
-        fn each_task_gets_the_object_of_its_file(
-            lengths in prop::collection::vec(1..5_u64, 0..4),
-            mentioned in prop::collection::vec(0..4_usize, 0..4),
-            n_sampled in prop::option::of(1..20_u64),
-        ) {
-            let names: Vec<&str> = ["{a}", "{b}", "{c}"][..lengths.len().min(3)].to_vec();
-            let lengths = &lengths[..lengths.len().min(3)];
-            let mut from = "f".to_owned();
-            for n in mentioned {
-                from += "-";
-                from += names.get(n).copied().unwrap_or("{index}");
-            }
-            let mut job = job(vec![input(&from, "in")], lengths);
-            let n_all: u64 = lengths.iter().product();
-            job.sweep.sample = n_sampled.map(|n| Sample { n: n.min(n_all), seed: 7 });
-            let files = job.compile().unwrap().local_files();
-            // The digest of each tells its place among them.
-            let digest = |n: usize| Digest(std::array::from_fn(|k| (n >> (8 * (k % 4))) as u8));
-            job.inputs[0].objects.sha256 = (0..files.len()).map(digest).collect();
-            job.inputs[0].objects.bytes = vec![1; files.len()];
-            prop_assert_eq!(job.validate_objects(), []);
-            let compiled = job.compile().unwrap();
-            for index in 0..compiled.n_tasks() {
-                let input = &compiled.inputs(9, index).unwrap()[0];
-                let place = files.iter().position(|file| file.path == Path::new("/home/ada").join(&input.from));
-                let place = place.expect("its file is among them");
-                let sha256 = input.sha256.expect("it is known");
-                let of_place = files.iter().enumerate().filter(|(n, _)| digest(*n) == sha256);
-                prop_assert!(of_place.into_iter().any(|(_, file)| file.path == files[place].path));
-            }
-        }
-    }
-}
+mod tests;

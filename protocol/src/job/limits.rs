@@ -53,6 +53,8 @@ pub const CRASH_LIMIT_DEFAULT: u32 = 5;
 pub const N_FILES_MAX: usize = 1_000;
 /// Files that a job brings from its submitter's folder, all inputs together.
 pub const N_OBJECTS_MAX: u64 = 200_000;
+/// Files that a task takes of those that others leave.
+pub const N_TAKEN_MAX: u64 = 200_000;
 /// Bytes of a file that is brought or left: 1 TiB.
 pub const OBJECT_BYTES_MAX: u64 = 1 << 40;
 /// Columns extracted from the output.

@@ -11,10 +11,12 @@ mod estimates;
 #[cfg(feature = "author")]
 mod extract;
 mod files;
+mod flow;
 pub mod limits;
 mod problem;
 mod spec;
 mod suggest;
+mod taken;
 mod validate;
 mod validate_files;
 mod workflow;
@@ -35,6 +37,7 @@ pub use spec::{
     CommandLine, Extract, JobSpec, Keep, Results, Retries, Stdio, Stream, WorkDirPolicy, default_application,
 };
 pub use suggest::nearest;
+pub use taken::TakenFiles;
 pub use workflow::{AfterSpec, OnSpec, StageSpec, WorkflowSpec};
 
 #[cfg(test)]

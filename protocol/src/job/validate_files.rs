@@ -10,6 +10,9 @@ use crate::job::validate::Check;
 use crate::job::{JobSpec, OutputTarget, Source, WorkDirPolicy, limits};
 use crate::template::{self, Template};
 
+/// How files are written in job files that other stages leave.
+pub(super) const STAGE_SCHEME: &str = "stage:";
+
 /// Names of so many files, of all tasks together, are made to be compared. What tasks beyond them would
 /// write is compared by the parameters in the template alone.
 const N_COMPARED: u64 = 100_000;
@@ -24,7 +27,16 @@ impl Check {
         self.count("outputs", job.outputs.len(), limits::N_FILES_MAX, "outputs");
         let inputs = job.inputs.iter().enumerate().map(|(n, i)| (format!("inputs[{n}]"), &i.from, &i.to));
         let outputs = job.outputs.iter().enumerate().map(|(n, o)| (format!("outputs[{n}]"), &o.from, &o.to));
-        for (path, from, to) in inputs.chain(outputs) {
+        let lists = job.inputs.iter().map(|i| i.lines).chain(job.outputs.iter().map(|o| o.lines));
+        for ((path, from, to), is_list) in inputs.chain(outputs).zip(lists) {
+            if is_list && (from != to || bare_parameter(from).is_none()) {
+                let expected = "a list of files is one parameter, in `from` and in `to`";
+                self.add(&path, format!("{} with `lines`", quoted(from)), expected);
+            }
+            if from.starts_with(STAGE_SCHEME) {
+                let expected = "only stages take files from others; name a file";
+                self.add(&path, quoted(from), expected);
+            }
             self.path(&format!("{path}.from"), from);
             self.path(&format!("{path}.to"), to);
             for text in [from, to] {
@@ -61,9 +73,12 @@ impl Check {
         let n_files = (job.inputs.len() + job.outputs.len()).max(1) as u64;
         let n_compared = job.sweep.n_tasks().min(N_COMPARED / n_files + 1);
         let mut written = BTreeMap::new();
+        // Lists and folders have more.
+        let mut n_names = 0;
         for index in 0..n_compared {
-            if !self.task_files(job, templates, index, &mut written) {
-                return;
+            match self.task_files(job, templates, index, &mut written) {
+                Some(n) if n_names < N_COMPARED => n_names += n,
+                _ => return,
             }
         }
     }
@@ -75,9 +90,14 @@ impl Check {
             let Some(source) = templates.files.source(n) else { continue };
             let names_job =
                 |template: &Template| template.slots().any(|slot| slot.source == template::Source::JobId);
+            let n_places = if source == Source::Home { templates.files.n_places(job, n) } else { 0 };
+            if !input.files.is_empty() && (input.files.len() as u64 != n_places || input.lines) {
+                let expected =
+                    format!("{n_places}, of the folders that the submitter's input names, are right");
+                self.add(format!("{path}.files"), format!("{} lists of files", input.files.len()), expected);
+            }
             if source == Source::Home {
-                n_objects = n_objects
-                    .saturating_add(templates.files.keying(n).map_or(0, |keying| keying.n_places(job)));
+                n_objects = n_objects.saturating_add(templates.files.n_objects(job, n));
                 if templates.files.path_of(n).is_some_and(names_job) {
                     let expected = "files are read before the job has a number: leave {job} out";
                     self.add(format!("{path}.from"), "{job} in a path of the submitter's", expected);
@@ -86,6 +106,19 @@ impl Check {
                     let expected = "it is found out by reading the file; leave the field out";
                     self.add(format!("{path}.sha256"), "a digest of a file of the submitter's", expected);
                 }
+            }
+            if source == Source::Tasks {
+                if templates.files.path_of(n).is_some_and(names_job) {
+                    let expected = "it is the number of the job that takes the file: leave {job} out";
+                    self.add(format!("{path}.from"), "{job} in the path of another task's file", expected);
+                }
+                if input.shared || input.sha256.is_some() {
+                    let expected = "what tasks leave is known by what they leave: take it out";
+                    self.add(&path, "`shared` or `sha256` beside another task's file", expected);
+                }
+            } else if input.optional {
+                let expected = "only what other tasks leave may be missing: take it out";
+                self.add(format!("{path}.optional"), "true of a file that is no other task's", expected);
             }
             let is_one = templates.files.path_of(n).is_some_and(Template::is_same_for_all_tasks);
             if source == Source::Url && input.sha256.is_some() && !is_one && job.sweep.n_tasks() > 1 {
@@ -136,14 +169,15 @@ impl Check {
         }
     }
 
-    /// Whether the comparison is to go on with the next task.
+    /// How many names were compared; `None`: one was wrong.
     fn task_files(
         &mut self,
         job: &JobSpec,
         templates: &Templates,
         index: u64,
         written: &mut BTreeMap<OutputKey, (usize, u64)>,
-    ) -> bool {
+    ) -> Option<u64> {
+        let n_before = written.len();
         let files = templates.files.inputs(job, 0, index);
         let inputs = match files.and_then(|inputs| Ok((inputs, templates.files.outputs(job, 0, index)?))) {
             Ok((inputs, outputs)) => {
@@ -160,14 +194,14 @@ impl Check {
                         };
                         let expected = "one would overwrite the other; give them different names";
                         self.add(format!("outputs[{n}]"), found, expected);
-                        return false;
+                        return None;
                     }
                 }
                 inputs
             }
             Err(problem) => {
                 self.problems.push(problem);
-                return false;
+                return None;
             }
         };
         let mut taken: BTreeMap<PathBuf, usize> = BTreeMap::new();
@@ -176,17 +210,23 @@ impl Check {
             if !is_kind_kept {
                 let expected = "all values of a parameter here are addresses, or none is";
                 self.add(format!("inputs[{n}].from"), quoted(&input.from), expected);
-                return false;
+                return None;
             }
             let shown = quoted(&input.to.to_string_lossy());
             if let Some(other) = taken.insert(input.to, n) {
                 let expected = "two files cannot have one name; say `to`";
                 self.add(format!("inputs[{n}]"), format!("{shown} also of inputs[{other}]"), expected);
-                return false;
+                return None;
             }
         }
-        true
+        Some((taken.len() + written.len() - n_before) as u64)
     }
+}
+
+/// The name in `{name}`.
+fn bare_parameter(text: &str) -> Option<&str> {
+    let name = text.strip_prefix('{')?.strip_suffix('}')?;
+    crate::template::is_parameter_name(name).then_some(name)
 }
 
 /// A place that an output goes to.

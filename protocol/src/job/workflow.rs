@@ -99,6 +99,9 @@ impl WorkflowSpec {
         if problems.is_empty() {
             problems.extend(self.check_edges());
         }
+        if problems.is_empty() {
+            problems.extend(self.check_files());
+        }
         problems
     }
 

@@ -263,7 +263,12 @@ impl Durable {
             Record::BesideMeasured { platform, beside, .. } => {
                 Arc::make_mut(&mut self.facts.neighbours).learn(*platform, beside);
             }
-            Record::EffortsMeasured { platform, efforts, .. } => self.facts.learn_efforts(*platform, efforts),
+            Record::EffortsMeasured { platform, efforts, moved, .. } => {
+                self.facts.learn_efforts(*platform, efforts);
+                for (job, more) in moved {
+                    self.with_job(*job, |job| job.moved.add(more));
+                }
+            }
             Record::WeightsMoved { changes, law, .. } => self.weights.note(changes, law.as_ref()),
             Record::Reported { pilot, seq, results, at } => self.apply_report(*pilot, *seq, results, *at),
             Record::AllocationIntended { .. }

@@ -1,4 +1,4 @@
-//! What tasks need beside cores: disks, and the time until their programs begin. Pilots tell sums with their pulls; they
+//! What tasks need beside cores: disks, files, and the time until their programs begin. Pilots tell sums with their pulls; they
 //! are written down now and then.
 
 use std::collections::BTreeMap;
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Turn, neighbours::KEPT_AFTER, record::Record};
 use crate::{
-    ids::{PilotId, PlatformId},
-    pull::Effort,
+    ids::{JobId, PilotId, PlatformId},
+    pull::{Effort, MovedBytes},
 };
 
 /// Of so many jobs a pull is believed.
@@ -30,7 +30,29 @@ pub struct EffortOf {
 /// Sums that are not written down yet.
 pub type Efforts = BTreeMap<(PlatformId, String), (u64, u64, u64)>;
 
+/// Bytes that have moved and are not written down yet.
+pub type Moved = BTreeMap<(JobId, PlatformId), MovedBytes>;
+
+/// Those of a job.
+pub fn moved_of(moved: &Moved, job: JobId) -> MovedBytes {
+    let mut sum = MovedBytes::default();
+    let all = (job, PlatformId(0))..=(job, PlatformId(u64::MAX));
+    moved.range(all).for_each(|(_, more)| sum.add(more));
+    sum
+}
+
 impl Turn<'_> {
+    /// A pilot tells which bytes of files have moved.
+    pub(super) fn note_moved(&mut self, id: PilotId, moved: &[(JobId, MovedBytes)]) {
+        let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
+        for (job, more) in moved.iter().take(N_TOLD_MAX).filter(|(_, more)| !more.is_none()) {
+            if self.durable.jobs().contains_key(job) {
+                self.volatile.moved.entry((*job, platform)).or_default().add(more);
+                self.volatile.arm_measured(self.now + KEPT_AFTER);
+            }
+        }
+    }
+
     /// A pilot tells what tasks have needed.
     pub(super) fn note_efforts(&mut self, id: PilotId, efforts: &[Effort]) {
         let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
@@ -52,8 +74,14 @@ impl Turn<'_> {
         {
             by_platform.entry(platform).or_default().push(EffortOf { application, n, io_bytes, prepared_us });
         }
+        let mut moved = BTreeMap::<PlatformId, Vec<(JobId, MovedBytes)>>::new();
+        for ((job, platform), bytes) in std::mem::take(&mut self.volatile.moved) {
+            moved.entry(platform).or_default().push((job, bytes));
+            by_platform.entry(platform).or_default();
+        }
         for (platform, efforts) in by_platform {
-            self.record(Record::EffortsMeasured { platform, efforts, at: self.now });
+            let moved = moved.remove(&platform).unwrap_or_default();
+            self.record(Record::EffortsMeasured { platform, efforts, moved, at: self.now });
         }
     }
 }

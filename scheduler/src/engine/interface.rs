@@ -132,8 +132,7 @@ pub struct PlatformSpec {
     /// Whether each of them begins and ends for itself, as the tasks of a job array.
     #[serde(default)]
     pub is_array: bool,
-    /// Whether a submission may take effect although the manager that gave it has gone: until
-    /// [`super::settings::Settings::submit_limit`] is over.
+    /// Whether a submission may take effect although its manager has gone: until `Settings::submit_limit` is over.
     #[serde(default)]
     pub submits_late: bool,
     /// Whether the token by which its pilot joins may be read by whatever runs beside it: it serves once, and who
@@ -252,6 +251,8 @@ pub enum Query {
     Spec(JobId),
     /// Tasks of the job in a state, as ranges.
     TasksIn(JobId, TaskFilter),
+    /// What a task waits for, or has waited for.
+    WaitedFor(TaskId),
 }
 
 /// States of tasks to ask for.
@@ -295,8 +296,7 @@ pub enum Event {
     JobSubmitted { request: RequestId, job: Box<JobRequest> },
     /// A user submits several jobs, of which some wait for others: all are accepted or none.
     WorkflowSubmitted { request: RequestId, stages: Vec<Stage> },
-    /// A user submits a job for the profiling run of a platform, of that name: so many tasks at a time, on a node that
-    /// is nobody else's meanwhile.
+    /// A user submits a job for the profiling run of a platform: so many tasks at a time, on a node for them alone.
     ProfilingAsked { request: RequestId, job: Box<JobRequest>, platform: String, n_slots: u64 },
     /// A user asks to change jobs.
     JobChangeAsked { request: RequestId, caller: Caller, job: JobId, change: JobChange },
@@ -513,6 +513,8 @@ pub enum Answer {
     Spec(Arc<str>),
     /// Tasks.
     Tasks(TaskSet),
+    /// Of each entry of the job's `after`, in its order: whose tasks, and which.
+    WaitedFor(Vec<(JobId, TaskSet)>),
     /// No.
     Refused(Refusal),
 }

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     ids::PilotId,
+    pull::MovedBytes,
     ranges::TaskSet,
     results::{Blame, FailureKind},
     time::{Span, Time},
@@ -52,6 +53,8 @@ pub struct Job {
     pub n_failed_before: u64,
     /// Failed attempts, retried ones included.
     pub n_failed_attempts: u64,
+    /// Bytes of files that have moved for its tasks, as far as that is written down.
+    pub moved: MovedBytes,
 }
 
 /// The failed attempts of one task.
@@ -107,6 +110,7 @@ impl Job {
             reopened: TaskSet::new(),
             n_failed_before: 0,
             n_failed_attempts: 0,
+            moved: MovedBytes::default(),
         }
     }
 

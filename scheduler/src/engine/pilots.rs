@@ -118,6 +118,7 @@ impl Turn<'_> {
             return self.ask_for_holdings(request, id);
         }
         self.note_efforts(id, &pull.efforts);
+        self.note_moved(id, &pull.moved);
         let has_report = pull.report.is_some();
         if let Some(report) = pull.report {
             self.take_report(id, report);

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
     policy::Policies,
-    pull::NodeFacts,
+    pull::{MovedBytes, NodeFacts},
     ranges::TaskSet,
     results::{FailureKind, Successes, TaskFiles, TaskOutput, Usage},
     time::{Span, Time},
@@ -64,8 +64,14 @@ pub enum Record {
     Reported { pilot: PilotId, seq: u64, results: Vec<JobResult>, at: Time },
     /// What tasks took beside those of others on their nodes.
     BesideMeasured { platform: PlatformId, beside: Vec<Beside>, at: Time },
-    /// What tasks of applications needed there beside cores.
-    EffortsMeasured { platform: PlatformId, efforts: Vec<EffortOf>, at: Time },
+    /// What tasks of applications needed there beside cores, and which bytes of files have moved for jobs.
+    EffortsMeasured {
+        platform: PlatformId,
+        efforts: Vec<EffortOf>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        moved: Vec<(JobId, MovedBytes)>,
+        at: Time,
+    },
     /// Weights were moved to these, by these numbers; and the law that goes on from job to job, if it has changed.
     WeightsMoved { changes: Vec<WeightChange>, law: Option<LawState>, at: Time },
     /// An allocation will be asked for.

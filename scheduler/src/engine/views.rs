@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     allocation::{Allocation, AllocationState},
     durable::{Durable, Job, Pilot},
+    effort::moved_of,
     interface::{
         Answer, PlatformLimits, PlatformMode, PlatformSpec, Query, Refusal, ScalingSpec, ScalingWay,
         TaskFilter,
@@ -18,8 +19,9 @@ use super::{
     volatile::Volatile,
 };
 use crate::{
+    edges::Dependence,
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
-    pull::NodeFacts,
+    pull::{MovedBytes, NodeFacts},
     ranges::TaskSet,
     resources::Resources,
     results::FailureKind,
@@ -70,6 +72,9 @@ pub struct JobView {
     /// The first job of the workflow of which it is a stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<JobId>,
+    /// Bytes of files that have moved for its tasks.
+    #[serde(default, skip_serializing_if = "MovedBytes::is_none")]
+    pub moved: MovedBytes,
     /// The jobs whose tasks its own wait for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<JobId>,
@@ -283,6 +288,7 @@ impl<'a> Reader<'a> {
             Query::ExplainPlatform(name) => Answer::Reasons(self.explain_platform(&name)?),
             Query::Spec(id) => Answer::Spec(self.known_job(id)?.request.spec.clone()),
             Query::TasksIn(id, filter) => Answer::Tasks(self.tasks_in(id, self.known_job(id)?, filter)),
+            Query::WaitedFor(task) => Answer::WaitedFor(self.waited_for(task)?),
         })
     }
 
@@ -305,7 +311,10 @@ impl<'a> Reader<'a> {
     }
 
     fn job(&self, id: JobId, job: &Job) -> JobView {
+        let mut moved = job.moved;
+        moved.add(&moved_of(&self.volatile.moved, id));
         JobView {
+            moved,
             id,
             name: job.request.name.clone(),
             user: job.request.user.clone(),
@@ -365,6 +374,16 @@ impl<'a> Reader<'a> {
             last_failure: trouble.and_then(|trouble| trouble.last.clone()),
             retry_at: trouble.map(|trouble| trouble.retry_at).filter(|at| *at > self.now),
         })
+    }
+
+    /// Of each dependence of its job the tasks that this one comes after.
+    fn waited_for(&self, task: TaskId) -> Result<Vec<(JobId, TaskSet)>, Refusal> {
+        let one = TaskSet::from(task.index..task.index.saturating_add(1));
+        let of = |dependence: &Dependence| {
+            let n_on = self.durable.jobs().get(&dependence.on).map_or(0, |on| on.request.n_tasks);
+            (dependence.on, dependence.edges.predecessors(&one, n_on))
+        };
+        Ok(self.known_task(task)?.request.after.iter().map(of).collect())
     }
 
     fn tasks_in(&self, id: JobId, job: &Job, filter: TaskFilter) -> TaskSet {

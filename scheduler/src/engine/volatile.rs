@@ -6,7 +6,7 @@ use super::{
     allocation::Compared,
     by_size::BySize,
     durable::{Durable, Job},
-    effort::Efforts,
+    effort::{Efforts, Moved},
     graph::Graph,
     guide::Guide,
     guiding::Guiding,
@@ -91,6 +91,8 @@ pub struct Volatile {
     pub measured: BTreeMap<(PlatformId, String, Company), (u64, u64)>,
     /// The same of what they needed beside cores.
     pub efforts: Efforts,
+    /// The same of bytes of files that have moved for jobs.
+    pub moved: Moved,
     /// When they are to be.
     pub measured_due_at: Option<Time>,
     /// What is due when.

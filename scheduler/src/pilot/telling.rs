@@ -111,6 +111,7 @@ impl PilotCore {
             running: sets(self.running.keys()).into_iter().collect(),
             // Whoever sends it knows.
             efforts: Vec::new(),
+            moved: Vec::new(),
             is_hungry: self.leaving.is_none(),
             wait: if lane == Lane::Listen { self.limits.poll_wait } else { Span::ZERO },
             session_nonce: None,

@@ -312,6 +312,7 @@ fn seeds() -> Vec<Vec<u8>> {
         seeds.push(format!("POST {target}\n{body}").into_bytes());
     }
     seeds.push(format!("GET user json /api/v1/objects/{HELLO}\n").into_bytes());
+    seeds.push(b"GET session json /pilot/v1/tasks/1/0/inputs?input=1&task=2\n".to_vec());
     for target in ["user json /api/v1/objects", "session json /pilot/v1/objects"] {
         seeds.push(format!("PUT {target}/{HELLO}\nhello").into_bytes());
     }

@@ -109,9 +109,9 @@ pub(crate) fn load(text: &str) -> Option<JobSpec> {
     }
 }
 
-/// Whether it may look at files: patterns from the root, or with escapes in them.
+/// Whether it may look at files: patterns or inputs from the root, or with escapes in them.
 fn names_files(text: &str) -> bool {
-    let has_sources = ["files", "lines", "csv"].iter().any(|word| text.contains(word));
+    let has_sources = ["files", "lines", "csv", "inputs"].iter().any(|word| text.contains(word));
     has_sources && text.contains(['/', '\\'])
 }
 

@@ -197,7 +197,7 @@ fn beside_measured(at: Time) -> Record {
 /// What tasks needed beside cores.
 pub(super) fn efforts_measured(at: Time) -> Record {
     let effort = EffortOf { application: "blast".into(), n: 4, io_bytes: 1 << 33, prepared_us: 5000 };
-    Record::EffortsMeasured { platform: PlatformId(1), efforts: vec![effort], at }
+    Record::EffortsMeasured { platform: PlatformId(1), efforts: vec![effort], moved: Vec::new(), at }
 }
 
 /// Why an allocation was asked for.

@@ -70,21 +70,28 @@ pub(super) struct JobForm {
 }
 
 /// A file that comes before a task begins.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct InputForm {
     pub from: String,
     pub to: Option<String>,
     pub sha256: Option<Digest>,
     pub shared: bool,
     pub writable: bool,
+    pub optional: bool,
+    /// Of what other tasks leave: by these entries of `after`.
+    pub after: Vec<usize>,
+    /// `from` is a parameter whose values are lists of files.
+    pub lines: bool,
 }
 
 /// A file that a task leaves.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct OutputForm {
     pub from: String,
     pub to: Option<String>,
     pub optional: bool,
+    /// `from` is a parameter whose values are lists of files.
+    pub lines: bool,
 }
 
 /// What each task needs.
@@ -313,11 +320,12 @@ schema_only! {
             {
                 "type": "object",
                 "properties": {
-                    "from": { "type": "string", "description": "A path from the job file's folder, file:///… or https://…" },
+                    "from": { "type": "string", "description": "A path from the job file's folder, file:///… or https://…; in stages also stage:NAME/PATH, of what that stage leaves" },
                     "to": { "type": "string", "description": "Its name below the task's folder; default: the same." },
                     "sha256": { "type": "string", "description": "What a file of the network must hold.", "pattern": "^[0-9a-fA-F]{64}$" },
                     "shared": { "type": "boolean", "description": "All nodes see the path: it is linked, not copied." },
                     "writable": { "type": "boolean", "description": "Each task gets a copy that it may change." },
+                    "optional": { "type": "boolean", "description": "Of what a stage leaves: a task may begin without it." },
                 },
                 "required": ["from"],
                 "additionalProperties": false,

@@ -16,16 +16,18 @@ impl Reader<'_> {
     fn input(&mut self, node: &Node<'_>) -> Option<InputForm> {
         if !node.value.is_mapping() {
             let from = self.text(node)?;
-            return Some(InputForm { from, to: None, sha256: None, shared: false, writable: false });
+            return Some(InputForm { from, ..InputForm::default() });
         }
-        let known = ["from", "to", "sha256", "shared", "writable"];
+        let known = ["from", "to", "sha256", "shared", "writable", "optional"];
         let mut fields = self.fields(node, &known, INPUT_EXPECTED)?;
         let from = self.required(&mut fields, node, "from", INPUT_EXPECTED);
         let to = fields.take("to").and_then(|node| self.text(&node));
         let sha256 = fields.take("sha256").and_then(|node| self.digest(&node));
         let shared = fields.take("shared").and_then(|node| self.truth(&node)).unwrap_or_default();
         let writable = fields.take("writable").and_then(|node| self.truth(&node)).unwrap_or_default();
-        Some(InputForm { from: self.text(&from?)?, to, sha256, shared, writable })
+        let optional = fields.take("optional").and_then(|node| self.truth(&node)).unwrap_or_default();
+        let from = self.text(&from?)?;
+        Some(InputForm { from, to, sha256, shared, writable, optional, ..InputForm::default() })
     }
 
     fn digest(&mut self, node: &Node<'_>) -> Option<Digest> {
@@ -41,12 +43,12 @@ impl Reader<'_> {
 
     fn output(&mut self, node: &Node<'_>) -> Option<OutputForm> {
         if !node.value.is_mapping() {
-            return Some(OutputForm { from: self.text(node)?, to: None, optional: false });
+            return Some(OutputForm { from: self.text(node)?, ..OutputForm::default() });
         }
         let mut fields = self.fields(node, &["from", "to", "optional"], INPUT_EXPECTED)?;
         let from = self.required(&mut fields, node, "from", INPUT_EXPECTED);
         let to = fields.take("to").and_then(|node| self.text(&node));
         let optional = fields.take("optional").and_then(|node| self.truth(&node)).unwrap_or_default();
-        Some(OutputForm { from: self.text(&from?)?, to, optional })
+        Some(OutputForm { from: self.text(&from?)?, to, optional, lines: false })
     }
 }

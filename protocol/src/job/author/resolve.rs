@@ -51,7 +51,8 @@ pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSp
         inputs: Vec::new(),
         outputs: Vec::new(),
     };
-    let spec = resolver.files(spec, form.inputs.unwrap_or_default(), form.outputs.unwrap_or_default());
+    let mut spec = resolver.files(spec, form.inputs.unwrap_or_default(), form.outputs.unwrap_or_default());
+    resolver.folders(&mut spec);
     let problems = resolver.finish(&spec);
     (spec, problems)
 }

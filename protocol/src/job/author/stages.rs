@@ -11,6 +11,8 @@ use crate::job::author::form::{JobForm, NamedSource, Source, SweepEntry, SweepFo
 use crate::job::author::read::{Fields, Node, Reader};
 use crate::job::author::read_job::JOB_FIELDS;
 use crate::job::author::resolve;
+use crate::job::problem::quoted;
+use crate::job::validate_files::STAGE_SCHEME;
 use crate::job::workflow::unknown;
 use crate::job::{AfterSpec, JobSpec, OnSpec, Problem, StageSpec, WorkflowSpec, limits};
 
@@ -37,6 +39,8 @@ struct AfterForm {
     path: String,
     on: OnForm,
     rule: Rule,
+    /// Of groups: how many are one; else as many as the sizes allow.
+    width: Option<u64>,
 }
 
 enum OnForm {
@@ -115,7 +119,7 @@ impl Reader<'_> {
         let path = node.path.clone();
         if !node.value.is_mapping() {
             let Value::String(name) = node.value else { return self.refuse(node, AFTER_EXPECTED) };
-            return Some(AfterForm { path, on: OnForm::Stage(name.clone()), rule: Rule::All });
+            return Some(AfterForm { path, on: OnForm::Stage(name.clone()), rule: Rule::All, width: None });
         }
         let mut fields = self.fields(node, &["stage", "job", "tasks"], AFTER_EXPECTED)?;
         let rule = match fields.take("tasks") {
@@ -134,7 +138,7 @@ impl Reader<'_> {
                 "write `tasks: all` or `same`",
             );
         }
-        Some(AfterForm { path, on, rule })
+        Some(AfterForm { path, on, rule, width: None })
     }
 
     fn reduce(&mut self, node: &Node<'_>) -> Option<ReduceForm> {
@@ -205,6 +209,7 @@ fn resolve_all(forms: Vec<StageForm>, common: &Common<'_>) -> (WorkflowSpec, Vec
                     path: reduce.path,
                     on: OnForm::Stage(reduce.stage),
                     rule: Rule::Groups,
+                    width: reduce.every,
                 });
             }
             if let Some(reduce) = form.reduce.take() {
@@ -212,8 +217,10 @@ fn resolve_all(forms: Vec<StageForm>, common: &Common<'_>) -> (WorkflowSpec, Vec
                     path: reduce.path,
                     on: OnForm::Stage(reduce.stage),
                     rule: Rule::All,
+                    width: None,
                 });
             }
+            take_from_stages(&mut form, &names, &mut problems);
             let (job, found) = resolve::resolve(form.job, &common.name, common.base_dir);
             problems.extend(found.into_iter().map(|problem| placed(problem, &form.path, &form.own)));
             jobs.insert(at, job.clone());
@@ -237,7 +244,43 @@ fn resolve_all(forms: Vec<StageForm>, common: &Common<'_>) -> (WorkflowSpec, Vec
     if problems.is_empty() {
         problems.extend(workflow.check_edges());
     }
+    if problems.is_empty() {
+        problems.extend(workflow.check_files());
+    }
     (workflow, problems)
+}
+
+/// Finds out of which entries of `after` inputs like `stage:NAME/PATH` are.
+fn take_from_stages(form: &mut StageForm, names: &[String], problems: &mut Vec<Problem>) {
+    for (n, input) in form.job.inputs.iter_mut().flatten().enumerate() {
+        let Some(rest) = input.from.strip_prefix(STAGE_SCHEME) else { continue };
+        let path = match form.own.iter().any(|field| field == "inputs") && !form.path.is_empty() {
+            true => format!("{}.inputs[{n}]", form.path),
+            false => format!("inputs[{n}]"),
+        };
+        let is_of = |name: &&String| {
+            rest.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let Some(name) = names.iter().filter(is_of).max_by_key(|name| name.len()) else {
+            let name = rest.split('/').next().unwrap_or(rest);
+            problems.push(unknown(path, "stage", name, names.iter().map(String::as_str)));
+            (input.from, input.after) = (rest.to_owned(), vec![0]);
+            continue;
+        };
+        let is_on = |after: &AfterForm| matches!(&after.on, OnForm::Stage(on) if on == name);
+        let entries = form.after.iter().enumerate().filter(|(_, after)| is_on(after));
+        input.after = entries.map(|(at, _)| at).collect();
+        if input.after.is_empty() {
+            let found = format!("a file of stage {}, after which this one does not come", quoted(name));
+            let expected = format!("write `after: {name}`, or {{stage: {name}, tasks: …}}, too");
+            problems.push(Problem::new(path, found, expected));
+            // It is no file of here, and nothing else is to be said of it.
+            input.after = vec![0];
+        }
+        let file = rest[name.len()..].trim_start_matches('/');
+        // The stage alone stands for all that it leaves.
+        input.from = if file.is_empty() { "**".to_owned() } else { file.to_owned() };
+    }
 }
 
 /// Gives stages their edges.
@@ -247,7 +290,7 @@ fn connect(
     names: &[String],
     problems: &mut Vec<Problem>,
 ) {
-    for (at, AfterForm { path, on, rule }) in edges {
+    for (at, AfterForm { path, on, rule, width }) in edges {
         let Some(n_tasks) = stages.get(at).map(|stage| stage.job.sweep.n_tasks()) else { continue };
         let (on, n_on) = match on {
             OnForm::Job(job) => (OnSpec::Job(JobId(job)), n_tasks),
@@ -262,7 +305,7 @@ fn connect(
         let edges = match rule {
             Rule::All => Edges::All,
             Rule::Same => Edges::Same,
-            Rule::Groups => Edges::Groups(n_on.div_ceil(n_tasks.max(1)).max(1)),
+            Rule::Groups => Edges::Groups(width.unwrap_or(n_on.div_ceil(n_tasks.max(1))).max(1)),
             Rule::Spread => Edges::Spread((n_tasks / n_on.max(1)).max(1)),
         };
         if let Some(stage) = stages.get_mut(at) {

@@ -6,16 +6,19 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use scheduler::edges::{EdgeProblem, Edges, Listed, Shape, check};
 
-use crate::job::author::form::{NamedSource, ResourcesForm, Source, SweepEntry, SweepForm};
+use crate::job::author::form::{
+    InputForm, JobForm, NamedSource, OutputForm, ResourcesForm, Source, SweepEntry, SweepForm,
+};
 use crate::job::author::read::{Node, Reader};
 use crate::job::author::resolve;
 use crate::job::author::stages::Common;
 use crate::job::problem::quoted;
 use crate::job::workflow::{circle, unknown};
-use crate::job::{AfterSpec, CommandLine, OnSpec, Problem, StageSpec, WorkflowSpec, limits};
+use crate::job::{AfterSpec, CommandLine, OnSpec, Problem, StageSpec, WorkflowSpec, limits, safe_relative};
 use crate::units::parse_duration_ms;
 
-const TASK_FIELDS: [&str; 7] = ["name", "command", "after", "inputs", "outputs", "resources", "time_limit"];
+pub(super) const TASK_FIELDS: [&str; 7] =
+    ["name", "command", "after", "inputs", "outputs", "resources", "time_limit"];
 const TASKS_EXPECTED: &str = "write a list of tasks like `- {name: a, command: [./a]}`";
 
 /// One task as it is written.
@@ -50,7 +53,8 @@ impl Reader<'_> {
             let expected = format!("give 1 to {} of them", limits::N_TEXTS_MAX);
             problems.push(Problem::new("tasks", format!("{} tasks", items.len()), expected));
         }
-        let before = edges(&tasks, common, &mut problems);
+        let found = edges(&tasks, common, &mut problems);
+        let before = found.before;
         let mut groups: Vec<(Needs, Vec<usize>)> = Vec::new();
         let mut known: BTreeMap<Needs, usize> = BTreeMap::new();
         let mut places: Vec<Place> = Vec::new();
@@ -67,8 +71,9 @@ impl Reader<'_> {
         for (group, (needs, members)) in groups.iter().enumerate() {
             let name = if n_groups == 1 { "tasks".to_owned() } else { format!("tasks-{}", group + 1) };
             let of_group: Vec<&TaskForm> = members.iter().map(|at| &tasks[*at]).collect();
-            let (job, found) = self.stage_of(&name, needs, &of_group, common);
-            problems.extend(found);
+            let files = found.files.as_ref().map(|files| members.iter().map(|at| &files[*at]).collect());
+            let (job, wrong) = self.stage_of(&name, needs, (&of_group, files), common);
+            problems.extend(wrong);
             let on_failed_dependency = common.on_failed_dependency;
             stages.push(StageSpec { name, job, after: Vec::new(), on_failed_dependency });
         }
@@ -77,7 +82,11 @@ impl Reader<'_> {
             let name = |place: Place| groups[place.0].1.get(place.1 as usize).map(|at| &tasks[*at]);
             problems.extend(find_circle(&stages, name));
         }
-        (WorkflowSpec { name: common.name.clone(), stages }, problems)
+        let workflow = WorkflowSpec { name: common.name.clone(), stages };
+        if problems.is_empty() {
+            problems.extend(workflow.check_files());
+        }
+        (workflow, problems)
     }
 
     fn task(&mut self, node: &Node<'_>, common: &Common<'_>) -> Option<TaskForm> {
@@ -105,7 +114,7 @@ impl Reader<'_> {
         let time_limit_ms =
             fields.take("time_limit").and_then(|node| self.quantity(&node, parse_duration_ms));
         let (name, command) = (self.text(&name?)?, self.command(&command?)?);
-        let line = shell_line(command, common);
+        let line = shell_line(command, &inputs, common);
         let needs = Needs { resources, time_limit_ms };
         Some(TaskForm { name, path: node.path.clone(), line, after, inputs, outputs, needs })
     }
@@ -122,7 +131,7 @@ impl Reader<'_> {
         &mut self,
         name: &str,
         needs: &Needs,
-        tasks: &[&TaskForm],
+        (tasks, files): (&[&TaskForm], Option<Vec<&TaskFiles<'_>>>),
         common: &Common<'_>,
     ) -> (crate::job::JobSpec, Vec<Problem>) {
         let top = Node { value: &serde_yaml::Value::Null, path: String::new() };
@@ -135,7 +144,10 @@ impl Reader<'_> {
             path: "tasks".to_owned(),
             source: Some(Source::List(tasks.iter().map(|task| of(task).to_owned()).collect())),
         };
-        let columns = vec![column("task", |task| &task.name), column("command", |task| &task.line)];
+        let mut columns = vec![column("task", |task| &task.name), column("command", |task| &task.line)];
+        if let Some(files) = files {
+            columns.extend(flow(&mut form, &files));
+        }
         form.sweep = Some(SweepForm { entries: vec![SweepEntry::Zip(columns)], sample: None });
         if let Some((cores, memory_bytes, gpus, generic)) = needs.resources.clone() {
             let generic = Some(generic);
@@ -151,8 +163,74 @@ impl Reader<'_> {
     }
 }
 
-/// What each task waits for, by positions in the file: tasks that it names, and those that make what it reads.
-fn edges(tasks: &[TaskForm], common: &Common<'_>, problems: &mut Vec<Problem>) -> Vec<Vec<usize>> {
+/// What the files of tasks say.
+struct Found<'t> {
+    /// What each task waits for, by positions in the file.
+    before: Vec<Vec<usize>>,
+    /// The files of each, where they are to be brought: tasks have no folder in common.
+    files: Option<Vec<TaskFiles<'t>>>,
+}
+
+/// The files of a task.
+#[derive(Default)]
+struct TaskFiles<'t> {
+    /// From the submitter's folder.
+    brought: Vec<&'t str>,
+    /// From other tasks.
+    taken: Vec<&'t str>,
+    /// For others, and for the submitter.
+    left: Vec<&'t str>,
+}
+
+/// Gives a stage what its tasks bring, take and leave, by parameters that list it.
+fn flow(form: &mut JobForm, files: &[&TaskFiles<'_>]) -> Vec<NamedSource> {
+    let mut columns = Vec::new();
+    let mut list = |name: &str, of: &dyn Fn(&TaskFiles<'_>) -> String| {
+        let lists: Vec<String> = files.iter().map(|files| of(files)).collect();
+        let is_any = lists.iter().any(|list| !list.is_empty());
+        if is_any {
+            let (name, path) = (name.to_owned(), "tasks".to_owned());
+            columns.push(NamedSource { name, path, source: Some(Source::List(lists)) });
+        }
+        is_any.then(|| format!("{{{name}}}"))
+    };
+    let brought = list("brought", &|files| lines(&files.brought)).map(|from| (from, Vec::new()));
+    // Of which entries of `after` is known when there are edges.
+    let taken = list("taken", &|files| lines(&files.taken)).map(|from| (from, vec![0]));
+    let inputs = brought.into_iter().chain(taken).map(|(from, after)| InputForm {
+        to: Some(from.clone()),
+        from,
+        after,
+        lines: true,
+        ..InputForm::default()
+    });
+    form.inputs.get_or_insert_default().extend(inputs);
+    let left = list("left", &|files| lines(&files.left));
+    let outputs = left.map(|from| OutputForm { from, lines: true, ..OutputForm::default() });
+    form.outputs.get_or_insert_default().extend(outputs);
+    columns
+}
+
+/// Each file once, a line each.
+fn lines(files: &[&str]) -> String {
+    let mut known = HashSet::new();
+    let new: Vec<&str> = files.iter().copied().filter(|file| known.insert(*file)).collect();
+    new.join("\n")
+}
+
+/// Whether tasks have no folder in common, so that their files are brought to each.
+fn is_apart(common: &Common<'_>) -> bool {
+    let mut fields = common.fields.clone();
+    match fields.take("workdir") {
+        Some(workdir) => workdir.value.as_str() == Some("scratch"),
+        None => fields.names().iter().any(|name| name == "inputs" || name == "outputs"),
+    }
+}
+
+/// What each task waits for: tasks that it names, and those that make what it reads.
+fn edges<'t>(tasks: &'t [TaskForm], common: &Common<'_>, problems: &mut Vec<Problem>) -> Found<'t> {
+    let is_apart = is_apart(common);
+    let mut files: Vec<TaskFiles<'_>> = Vec::new();
     let mut by_name: HashMap<&str, usize> = HashMap::new();
     let mut makers: HashMap<&str, usize> = HashMap::new();
     for (at, task) in tasks.iter().enumerate() {
@@ -165,6 +243,9 @@ fn edges(tasks: &[TaskForm], common: &Common<'_>, problems: &mut Vec<Problem>) -
             ));
         }
         for output in &task.outputs {
+            if is_apart && safe_relative(output).is_none() {
+                problems.push(outside(format!("{}.outputs", task.path), output));
+            }
             if let Some(other) = makers.insert(plain(output), at).filter(|other| *other != at) {
                 let found =
                     format!("{}, which task {} makes too", quoted(output), quoted(&tasks[other].name));
@@ -176,7 +257,9 @@ fn edges(tasks: &[TaskForm], common: &Common<'_>, problems: &mut Vec<Problem>) -
     let mut is_there: HashSet<&str> = HashSet::new();
     let mut all = Vec::new();
     for task in tasks {
-        let mut before = Vec::new();
+        let (mut before, mut own) = (Vec::new(), TaskFiles::default());
+        let outputs = task.outputs.iter().filter(|output| safe_relative(output).is_some());
+        own.left.extend(outputs.map(|output| plain(output)));
         for name in &task.after {
             match by_name.get(name.as_str()) {
                 Some(at) => before.push(*at),
@@ -187,10 +270,23 @@ fn edges(tasks: &[TaskForm], common: &Common<'_>, problems: &mut Vec<Problem>) -
             }
         }
         for input in &task.inputs {
+            let list = match makers.contains_key(plain(input)) {
+                true => &mut own.taken,
+                false => &mut own.brought,
+            };
             match makers.get(plain(input)) {
-                Some(at) => before.push(*at),
-                None if is_there.contains(plain(input)) => {}
-                None if common.base_dir.join(input).exists() => _ = is_there.insert(plain(input)),
+                _ if is_apart && safe_relative(input).is_none() => {
+                    problems.push(outside(format!("{}.inputs", task.path), input));
+                }
+                Some(at) => {
+                    list.push(plain(input));
+                    before.push(*at);
+                }
+                None if is_there.contains(plain(input)) => list.push(plain(input)),
+                None if common.base_dir.join(input).exists() => {
+                    list.push(plain(input));
+                    is_there.insert(plain(input));
+                }
                 None => {
                     let found = format!("{}, which no task makes and which is not there", quoted(input));
                     let expected = "check the path, or name it in the `outputs` of the task that makes it";
@@ -199,8 +295,14 @@ fn edges(tasks: &[TaskForm], common: &Common<'_>, problems: &mut Vec<Problem>) -
             }
         }
         all.push(before);
+        files.push(own);
     }
-    all
+    Found { before: all, files: is_apart.then_some(files) }
+}
+
+fn outside(path: String, found: &str) -> Problem {
+    let expected = "tasks have no folder in common here: a path below the file's folder is right";
+    Problem::new(path, quoted(found), expected)
 }
 
 /// `./a` is `a`.
@@ -230,6 +332,9 @@ fn connect(
                 Err(error) => problems.push(Problem::new("tasks", error.to_string(), "split the file")),
             }
         }
+        let n_entries = stage.after.len();
+        let taken = stage.job.inputs.iter_mut().filter(|input| input.lines && !input.after.is_empty());
+        taken.for_each(|input| input.after = (0..n_entries).collect());
     }
 }
 
@@ -257,15 +362,18 @@ fn find_circle<'t>(stages: &[StageSpec], task: impl Fn(Place) -> Option<&'t Task
 }
 
 /// A command as one line for the shell, which the program replaces.
-fn shell_line(command: CommandLine, common: &Common<'_>) -> String {
+fn shell_line(command: CommandLine, inputs: &[String], common: &Common<'_>) -> String {
     let args = match command {
         CommandLine::Shell(line) => return line,
         CommandLine::Args(args) => args,
     };
     let mut words: Vec<String> = args.iter().map(|arg| shell_word(arg)).collect();
     if let Some(program) = args.first().filter(|p| !p.starts_with('/') && p.contains('/')) {
-        // It is looked for beside the file, wherever the task runs.
-        words[0] = shell_word(&common.base_dir.join(plain(program)).display().to_string());
+        let is_brought = is_apart(common) && inputs.iter().any(|input| plain(input) == plain(program));
+        if !is_brought {
+            // It is looked for beside the file, wherever the task runs.
+            words[0] = shell_word(&common.base_dir.join(plain(program)).display().to_string());
+        }
     }
     format!("exec {}", words.join(" "))
 }

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use super::{load_file_text, load_job_file, load_job_text};
 
 mod bad_files;
+mod flow;
 mod workflows;
 
 /// A folder with what the job files of the tests name.
@@ -29,6 +30,9 @@ fn folder() -> TempDir {
     write("exact.txt", b"4.04e-161\n007\n1e5\n+1.10 \n");
     write("a.gz", b"");
     write("receptor.pdbqt", b"");
+    for name in ["a.fits", "b.fits", "c.fits", "region.hdr", "images.tbl"] {
+        write(name, b"");
+    }
     write("params.tsv", b"alpha\tbeta\n1\t2\n");
     write("empty.txt", b"\n\n");
     write("latin1.txt", b"one\ncaf\xe9\n");
@@ -260,7 +264,15 @@ fn schema_is_the_golden_one() {
 fn schema_and_reader_know_the_same_fields() {
     let schema = super::job_schema();
     let fields: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(fields, super::read_job::JOB_FIELDS);
+    let of_files = ["stages", "tasks", "after", "on_failed_dependency"];
+    let expected: Vec<&str> = super::read_job::JOB_FIELDS.into_iter().chain(of_files).collect();
+    assert_eq!(fields, expected);
+    let fields = |name: &str| -> Vec<&String> {
+        schema["$defs"][name]["properties"].as_object().unwrap().keys().collect()
+    };
+    let expected: Vec<&str> = super::read_job::JOB_FIELDS.into_iter().chain(super::STAGE_FIELDS).collect();
+    assert_eq!(fields("Stage"), expected);
+    assert_eq!(fields("Task"), super::tasks::TASK_FIELDS);
 }
 
 #[test]

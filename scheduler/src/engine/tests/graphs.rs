@@ -310,3 +310,28 @@ fn what_waits_and_what_was_given_up_say_for_which_task() {
         "it waited for task 1.0, which failed for good; `pilotfish retry-failed` for that one opens it again";
     assert_eq!(why, [expected]);
 }
+
+#[test]
+fn what_a_task_has_waited_for_is_told_by_each_entry_of_after() {
+    let mut scene = Scene::new();
+    let after = vec![
+        (On::Stage(0), Edges::Groups(2)),
+        (On::Stage(0), listed(&[&[], &[1, 3]])),
+        (On::Stage(1), Edges::All),
+    ];
+    let jobs = scene.submit_all(vec![stage(5, vec![]), stage(2, vec![]), stage(3, after)]);
+    let told = |scene: &mut Scene, index: u64| {
+        let task = TaskId { job: jobs[2], index };
+        match scene.say(|request| Event::Asked { request, query: Query::WaitedFor(task) }) {
+            Some(Answer::WaitedFor(all)) => {
+                all.iter().map(|(job, tasks)| format!("{job}: {tasks}")).collect::<Vec<_>>().join(", ")
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(told(&mut scene, 1), "1: 2-3, 1: 1,3, 2: 0-1");
+    assert_eq!(told(&mut scene, 2), "1: 4, 1: , 2: 0-1");
+    let none = scene
+        .say(|request| Event::Asked { request, query: Query::WaitedFor(TaskId { job: jobs[2], index: 3 }) });
+    assert!(matches!(none, Some(Answer::Refused(Refusal::NoTask(..)))), "{none:?}");
+}

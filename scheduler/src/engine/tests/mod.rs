@@ -31,7 +31,7 @@ use super::{
 use crate::{
     explain::Reason,
     ids::{JobId, PilotId, TaskId},
-    pull::{NodeFacts, PilotCommand, Pull, PullAnswer, Registration, TaskNeeds},
+    pull::{MovedBytes, NodeFacts, PilotCommand, Pull, PullAnswer, Registration, TaskNeeds},
     ranges::TaskSet,
     resources::Resources,
     results::{Failure, FailureKind, JobReport, Report, Successes, Usage},

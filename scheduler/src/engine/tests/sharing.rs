@@ -322,3 +322,28 @@ fn what_tasks_need_beside_cores_is_learned_from_pulls_and_kept() {
         assert_eq!(job_type(&two), Some(expected), "{counts_as}");
     }
 }
+
+#[test]
+fn bytes_that_move_are_known_at_once_and_after_a_restart() {
+    let mut scene = Scene::new();
+    let id = scene.submit(job(4));
+    let pilots = [scene.pilot(1), scene.pilot(1)];
+    let moved = |cached| MovedBytes { cached, to_manager: 5, ..MovedBytes::default() };
+    for pilot in pilots {
+        scene.take(pilot);
+        // Of jobs that nobody knows nothing is kept.
+        scene.pull(pilot, Pull { moved: vec![(id, moved(7)), (JobId(99), moved(1))], ..hungry() });
+    }
+    let told = |scene: &mut Scene| match scene.say(|request| Event::Asked { request, query: Query::Job(id) })
+    {
+        Some(Answer::Job(view)) => view.moved,
+        other => panic!("{other:?}"),
+    };
+    let both = MovedBytes { cached: 14, to_manager: 10, ..MovedBytes::default() };
+    assert_eq!(told(&mut scene), both);
+    assert!(scene.engine.durable().jobs()[&id].moved.is_none(), "nothing is written yet");
+    scene.wait_awake(11);
+    assert_eq!((told(&mut scene), scene.engine.durable().jobs()[&id].moved), (both, both));
+    let again = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    assert_eq!(again.durable().jobs()[&id].moved, both);
+}

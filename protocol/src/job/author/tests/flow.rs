@@ -1,0 +1,269 @@
+//! Files that flow between stages and tasks: as they are written, and what is refused.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::job::author::{JobFile, load_file_text};
+use crate::job::{OutputTarget, TakenFiles, WorkflowSpec};
+
+/// Loads a file in a folder with some files.
+fn load(text: &str) -> Result<WorkflowSpec, String> {
+    let folder = TempDir::new().unwrap();
+    for name in ["a.txt", "b.txt", "split"] {
+        std::fs::write(folder.path().join(name), name).unwrap();
+    }
+    match load_file_text(text, "flow.yaml", folder.path()) {
+        Ok(JobFile::Workflow(workflow)) => Ok(workflow),
+        Ok(JobFile::Job(_)) => panic!("it is one job"),
+        Err(problems) => Err(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
+    }
+}
+
+fn taken(workflow: &WorkflowSpec, stage: usize, task: u64) -> Vec<TakenFiles> {
+    workflow.stages[stage].job.compile().unwrap().taken(0, task).unwrap()
+}
+
+const MOSAIC: &str = "
+name: mosaic
+stages:
+  project:
+    command: project {image} out.fits
+    sweep: {image: [a.txt, b.txt]}
+    inputs: [\"{image}\"]
+    outputs: [{from: out.fits, to: \"projected/{image.stem}.fits\"}]
+  smooth:
+    command: smooth in.fits out.fits
+    sweep: {image: [a.txt, b.txt]}
+    after: {stage: project, tasks: same}
+    inputs: [{from: \"stage:project/projected/{image.stem}.fits\", to: in.fits}]
+    outputs: [{from: out.fits, to: \"smooth/{image.stem}.fits\"}]
+  add:
+    command: add smooth images
+    reduce: smooth
+    inputs: [\"stage:smooth/smooth/*.fits\", {from: stage:project, to: images}]
+    after: project
+";
+
+#[test]
+fn stages_take_what_others_leave_by_name_or_pattern() {
+    let workflow = load(MOSAIC).unwrap();
+    let [one] = &taken(&workflow, 1, 1)[..] else { panic!("not one file") };
+    assert_eq!((one.from.as_str(), one.is_pattern), ("projected/b.fits", false));
+    assert_eq!((one.to.as_path(), one.after.as_slice()), (Path::new("in.fits"), &[0][..]));
+    let [smooth, project] = &taken(&workflow, 2, 0)[..] else { panic!("not two") };
+    assert_eq!(smooth.target("smooth/b.fits"), Some(PathBuf::from("smooth/b.fits")));
+    assert_eq!(smooth.target("projected/b.fits"), None);
+    assert_eq!(project.target("projected/b.fits"), Some(PathBuf::from("images/projected/b.fits")));
+    let on = |taken: &TakenFiles| workflow.stages[2].after[taken.after[0]].on;
+    assert_ne!(on(smooth), on(project));
+    // Whatever it is read by, it is the same again.
+    let again: WorkflowSpec = serde_json::from_str(&serde_json::to_string(&workflow).unwrap()).unwrap();
+    assert_eq!((again.validate(), &again), (Vec::new(), &workflow));
+}
+
+#[test]
+fn files_that_cannot_come_are_refused_with_their_line() {
+    let cases = [
+        (
+            "stage:project/projected/{image.stem}.fits",
+            "stage:projekt/x",
+            "flow.yaml:13: stages.smooth.inputs[0]: found no stage `projekt`; did you mean `project`?",
+        ),
+        (
+            "stage:project/projected/{image.stem}.fits",
+            "stage:project/{image.stem}.fits",
+            "flow.yaml:13: stages.smooth.inputs[0]: found `a.fits`, which no task leaves that smooth.0 waits for; stage `project` leaves `projected/{image.stem}.fits`",
+        ),
+        (
+            "stage:project/projected/{image.stem}.fits",
+            "stage:project/projected/b.fits",
+            "flow.yaml:13: stages.smooth.inputs[0]: found `projected/b.fits`, which project.1 leaves, for which smooth.0 does not wait; see `tasks` of its `after`, or take another file",
+        ),
+        (
+            "stage:project/projected/{image.stem}.fits",
+            "stage:project/../x",
+            "flow.yaml:13: stages.smooth.inputs[0].from: found `../x`; a path below the folder is right",
+        ),
+        (
+            "stage:project/projected/{image.stem}.fits",
+            "stage:project/{job}",
+            "flow.yaml:13: stages.smooth.inputs[0].from: found {job} in the path of another task's file",
+        ),
+        (
+            "stage:smooth/smooth/*.fits",
+            "stage:smooth/*.fits",
+            "flow.yaml:18: stages.add.inputs[0]: found `*.fits`, of which no task leaves any that add waits for; stage `smooth` leaves `smooth/{image.stem}.fits`",
+        ),
+        (
+            "    after: project\n",
+            "",
+            "flow.yaml:18: stages.add.inputs[1]: found a file of stage `project`, after which this one does not come; write `after: project`, or {stage: project, tasks: …}, too",
+        ),
+        ("to: images", "to: .", ""),
+        (
+            "{from: stage:project, to: images}",
+            "{from: stage:project/**, to: .}, {from: stage:project, to: .}",
+            "flow.yaml:18: stages.add.inputs[2]: found `projected/a.fits` a second time for task add; two files cannot have one name; say `to`",
+        ),
+        (
+            "smooth/{image.stem}.fits\"}",
+            "projected/{image.stem}.fits\"}",
+            "flow.yaml:14: stages.smooth.outputs: found `projected/a.fits`, which task project.0 leaves too; one would overwrite the other; give them different names",
+        ),
+        (
+            "projected/{image.stem}.fits\"}",
+            "projected/{image.stem}.fits\", optional: true}",
+            "flow.yaml:13: stages.smooth.inputs[0]: found `projected/a.fits`, which project.0 may not leave; write `optional: true` here, too, or not there",
+        ),
+        (
+            "to: in.fits}",
+            "to: in.fits, shared: true}",
+            "flow.yaml:13: stages.smooth.inputs[0]: found `shared` or `sha256` beside another task's file",
+        ),
+        (
+            "inputs: [\"{image}\"]",
+            "inputs: [{from: \"{image}\", optional: true}]",
+            "flow.yaml:7: stages.project.inputs[0].optional: found true of a file that is no other task's",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        assert!(MOSAIC.contains(from), "{from}");
+        let found = load(&MOSAIC.replacen(from, to, 1));
+        match (found, expected) {
+            (Ok(_), "") => {}
+            (Err(said), expected) if !expected.is_empty() && said.starts_with(expected) => {
+                assert_eq!(said.lines().count(), 1, "{said}");
+            }
+            (found, expected) => panic!("{to}\n{found:?}\n{expected}"),
+        }
+    }
+    let alone = load_file_text("command: x\ninputs: [stage:a/b]\n", "job.yaml", Path::new("/"));
+    let said = alone.unwrap_err()[0].to_string();
+    assert_eq!(
+        said,
+        "job.yaml:2: inputs[0]: found `stage:a/b`; only stages take files from others; name a file"
+    );
+}
+
+const TASKS: &str = "
+workdir: scratch
+tasks:
+  - {name: split, command: [./split, a.txt], inputs: [split, ./a.txt, a.txt], outputs: [left, right]}
+  - {name: left, command: sort left > left.sorted, inputs: left, outputs: left.sorted}
+  - {name: right, command: sort right, inputs: [right, b.txt], outputs: right.sorted, time_limit: 1m}
+  - {name: merge, command: [cat], inputs: [left.sorted, right.sorted], outputs: all}
+";
+
+#[test]
+fn tasks_without_a_common_folder_bring_take_and_leave_their_own_files() {
+    let workflow = load(TASKS).unwrap();
+    assert_eq!(workflow.stages.len(), 2);
+    let compiled = workflow.stages[0].job.compile().unwrap();
+    let brought = |task: u64| -> Vec<PathBuf> {
+        compiled.inputs(0, task).unwrap().into_iter().map(|input| input.to).collect()
+    };
+    assert_eq!((brought(0), brought(1)), (vec!["split".into(), "a.txt".into()], Vec::new()));
+    assert_eq!(compiled.local_files().len(), 2);
+    let names = |task: u64| -> Vec<String> {
+        compiled.taken(0, task).unwrap().into_iter().map(|taken| taken.from).collect()
+    };
+    assert_eq!(names(2), ["left.sorted", "right.sorted"]);
+    assert_eq!((names(0).len(), names(1)), (0, vec!["left".to_owned()]));
+    let left = |task: u64| compiled.outputs(0, task).unwrap();
+    assert_eq!(left(0)[1].to, OutputTarget::Home("right".into()));
+    // A program that is brought is run where it is.
+    assert_eq!(compiled.task(0, 0).argv[2], "exec ./split a.txt");
+    assert_eq!(workflow.validate(), []);
+    for (from, to, expected) in [
+        (
+            "outputs: all",
+            "outputs: /all",
+            "flow.yaml:7: tasks[3].outputs: found `/all`; tasks have no folder in common",
+        ),
+        (
+            "b.txt",
+            "c.txt",
+            "flow.yaml:6: tasks[2].inputs: found `c.txt`, which no task makes and which is not there",
+        ),
+        (
+            "b.txt",
+            "../b.txt",
+            "flow.yaml:6: tasks[2].inputs: found `../b.txt`; tasks have no folder in common",
+        ),
+    ] {
+        let said = load(&TASKS.replacen(from, to, 1)).unwrap_err();
+        assert!(said.starts_with(expected), "{said}");
+    }
+    // Where they have one, nothing is brought.
+    let shared = load(&TASKS.replacen("workdir: scratch\n", "", 1)).unwrap();
+    assert!(shared.stages.iter().all(|stage| stage.job.inputs.is_empty() && stage.job.outputs.is_empty()));
+}
+
+#[test]
+fn each_task_of_a_list_gets_the_objects_of_its_own_files() {
+    let mut workflow = load(
+        "workdir: scratch\ntasks:\n\
+         - {name: x, command: [a], outputs: x}\n\
+         - {name: y, command: [a], inputs: [a.txt, x, b.txt]}\n\
+         - {name: z, command: [a], inputs: [b.txt]}\n",
+    )
+    .unwrap();
+    let job = &mut workflow.stages[0].job;
+    let files = job.compile().unwrap().local_files();
+    let digest =
+        |path: &Path| scheduler::digest::Digest([path.to_string_lossy().ends_with("b.txt") as u8; 32]);
+    job.inputs[0].objects.sha256 = files.iter().map(|file| digest(&file.path)).collect();
+    job.inputs[0].objects.bytes = vec![5; files.len()];
+    assert_eq!(job.validate_objects(), []);
+    let compiled = job.compile().unwrap();
+    for task in 0..3 {
+        for input in compiled.inputs(1, task).unwrap() {
+            assert_eq!(input.sha256, Some(digest(&input.to)), "{input:?} of task {task}");
+        }
+    }
+    assert_eq!(compiled.inputs(1, 1).unwrap().len(), 2);
+}
+
+#[test]
+fn a_folder_is_brought_whole_and_nothing_that_is_not_in_it() {
+    let folder = TempDir::new().unwrap();
+    let write = |name: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, name).unwrap();
+    };
+    ["data/a/one", "data/a/in/.two", "data/b/three", "outside"].into_iter().for_each(write);
+    std::os::unix::fs::symlink("in/.two", folder.path().join("data/a/link")).unwrap();
+    let load = |inputs: &str| {
+        let text = format!("command: [echo]\nsweep: {{n: [a, b]}}\ninputs: {inputs}\n");
+        match load_file_text(&text, "job.yaml", folder.path()) {
+            Ok(JobFile::Job(job)) => Ok(job.compile().unwrap()),
+            Ok(JobFile::Workflow(_)) => panic!("it is no workflow"),
+            Err(problems) => Err(problems[0].to_string()),
+        }
+    };
+    let of = |inputs: &str, task: u64| -> Vec<(String, String)> {
+        let inputs = load(inputs).unwrap().inputs(0, task).unwrap();
+        inputs.into_iter().map(|input| (input.from, input.to.to_string_lossy().into_owned())).collect()
+    };
+    let pair = |from: &str, to: &str| (from.to_owned(), to.to_owned());
+    let found = of("[\"data/{n}/\"]", 0);
+    assert_eq!(
+        found,
+        ["in/.two", "link", "one"].map(|name| pair(&format!("data/a/{name}"), &format!("data/a/{name}")))
+    );
+    assert_eq!(of("[{from: \"data/{n}\", to: .}]", 1), [pair("data/b/three", "three")]);
+    std::os::unix::fs::symlink("../outside", folder.path().join("data/link")).unwrap();
+    let said = load("[data]").unwrap_err();
+    assert!(said.contains("/data/link`, which is no file of the folder"), "{said}");
+    let said = load("[\"data/{n}\", {from: \"{n}\", to: z}]").unwrap_err();
+    assert!(said.contains("/a`: no such file"), "{said}");
+}
+
+#[test]
+fn a_task_that_reduces_so_many_waits_for_those_and_no_others() {
+    let text = "stages:\n  a: {command: x, sweep: {n: {range: [1, 24]}}}\n  b: {command: x, reduce: {stage: a, every: 10}}\n";
+    let workflow = load(text).unwrap();
+    assert_eq!(workflow.stages[1].after[0].edges, scheduler::edges::Edges::Groups(10));
+}

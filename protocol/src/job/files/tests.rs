@@ -1,0 +1,131 @@
+//! Tests of what files are for one task.
+
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use scheduler::digest::Digest;
+
+use super::{Input, Output, OutputTarget, Source, safe_relative};
+use crate::job::{CommandLine, JobSpec, WorkDirPolicy};
+use crate::sweep::{Dimension, IntegerRange, Sample, Sweep, Values};
+
+fn input(from: &str, to: &str) -> Input {
+    Input { from: from.to_owned(), to: to.to_owned(), ..Input::default() }
+}
+
+fn job(inputs: Vec<Input>, lengths: &[u64]) -> JobSpec {
+    let command = CommandLine::Args(vec!["cat".to_owned()]);
+    let dimension = |(n, len): (usize, &u64)| {
+        let range = IntegerRange { from: 0, step: 1, n: *len };
+        Dimension::column(["a", "b", "c"][n], Values::Integers(vec![range]))
+    };
+    let dimensions = lengths.iter().enumerate().map(dimension).collect();
+    JobSpec {
+        inputs,
+        workdir: WorkDirPolicy::Scratch,
+        sweep: Sweep { dimensions, sample: None },
+        ..JobSpec::new(command, PathBuf::from("/home/ada"))
+    }
+}
+
+#[test]
+fn files_are_counted_by_what_their_names_mention() {
+    let inputs = vec![
+        input("receptor", "receptor"),
+        input("{b}.txt", "b"),
+        input("{c}/{a}", "ca"),
+        input("{index}", "index"),
+    ];
+    let compiled = job(inputs, &[2, 3, 5]).compile().unwrap();
+    let counts: Vec<u64> = (0..4).map(|n| compiled.n_objects(n)).collect();
+    assert_eq!(counts, [1, 3, 10, 30]);
+    assert_eq!(compiled.local_files().len(), 44);
+}
+
+#[test]
+fn sources_are_told_apart_by_their_beginning() {
+    let mut shared = input("/data/{a}", "1");
+    shared.shared = true;
+    let inputs =
+        vec![shared, input("file:///data/{a}", "2"), input("https://host/{a}", "3"), input("http/{a}", "4")];
+    let compiled = job(inputs, &[2]).compile().unwrap();
+    let found: Vec<(Source, String)> =
+        compiled.inputs(1, 1).unwrap().into_iter().map(|input| (input.source, input.from)).collect();
+    let expected = [
+        (Source::Shared, "/data/1"),
+        (Source::Shared, "/data/1"),
+        (Source::Url, "https://host/1"),
+        (Source::Home, "http/1"),
+    ];
+    assert_eq!(found, expected.map(|(source, from)| (source, from.to_owned())));
+}
+
+#[test]
+fn nothing_is_outside_of_its_folder() {
+    let below = |text: &str| safe_relative(text).map(|path| path.to_string_lossy().into_owned());
+    assert_eq!(below("./a/./b"), Some("a/b".to_owned()));
+    for text in ["", ".", "/a", "..", "a/../b", "a/", "a/.", "a\0b"] {
+        assert_eq!(below(text), None, "{text}");
+    }
+    // A value may lead out where the name that it stands in does not; whoever runs it looks again.
+    let mut job = job(vec![input("x", "{a}")], &[2]);
+    job.sweep = Sweep::from_lists(vec![("a".to_owned(), vec!["in".to_owned(), "../out".to_owned()])]);
+    let problems = job.validate();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].to_string().starts_with("inputs[0].to: found `../out`"), "{}", problems[0]);
+}
+
+#[test]
+fn outputs_go_below_the_folder_or_where_nodes_see_them() {
+    let output = |from: &str, to: &str| Output { from: from.into(), to: to.into(), ..Output::default() };
+    let mut job = job(Vec::new(), &[2]);
+    job.outputs = vec![output("out", "out/{a}"), output("out", "file:///data/{a}")];
+    let found = job.compile().unwrap().outputs(1, 1).unwrap();
+    assert_eq!(found[0].to, OutputTarget::Home("out/1".into()));
+    assert_eq!(found[1].to, OutputTarget::File("/data/1".into()));
+}
+
+#[test]
+fn a_program_that_is_brought_is_run_where_it_is() {
+    let mut job = job(vec![input("dock.sh", "dock.sh")], &[1]);
+    job.command = CommandLine::Args(vec!["./dock.sh".to_owned()]);
+    assert_eq!(job.compile().unwrap().task(1, 0).argv, ["./dock.sh"]);
+    job.inputs[0].to = "other.sh".to_owned();
+    assert_eq!(job.compile().unwrap().task(1, 0).argv, ["/home/ada/./dock.sh"]);
+}
+
+proptest! {
+    /// Whatever a name mentions of whatever sweep: the object of a task's input is that of its file.
+    #[test]
+    fn each_task_gets_the_object_of_its_file(
+        lengths in prop::collection::vec(1..5_u64, 0..4),
+        mentioned in prop::collection::vec(0..4_usize, 0..4),
+        n_sampled in prop::option::of(1..20_u64),
+    ) {
+        let names: Vec<&str> = ["{a}", "{b}", "{c}"][..lengths.len().min(3)].to_vec();
+        let lengths = &lengths[..lengths.len().min(3)];
+        let mut from = "f".to_owned();
+        for n in mentioned {
+            from += "-";
+            from += names.get(n).copied().unwrap_or("{index}");
+        }
+        let mut job = job(vec![input(&from, "in")], lengths);
+        let n_all: u64 = lengths.iter().product();
+        job.sweep.sample = n_sampled.map(|n| Sample { n: n.min(n_all), seed: 7 });
+        let files = job.compile().unwrap().local_files();
+        // The digest of each tells its place among them.
+        let digest = |n: usize| Digest(std::array::from_fn(|k| (n >> (8 * (k % 4))) as u8));
+        job.inputs[0].objects.sha256 = (0..files.len()).map(digest).collect();
+        job.inputs[0].objects.bytes = vec![1; files.len()];
+        prop_assert_eq!(job.validate_objects(), []);
+        let compiled = job.compile().unwrap();
+        for index in 0..compiled.n_tasks() {
+            let input = &compiled.inputs(9, index).unwrap()[0];
+            let place = files.iter().position(|file| file.path == Path::new("/home/ada").join(&input.from));
+            let place = place.expect("its file is among them");
+            let sha256 = input.sha256.expect("it is known");
+            let of_place = files.iter().enumerate().filter(|(n, _)| digest(*n) == sha256);
+            prop_assert!(of_place.into_iter().any(|(_, file)| file.path == files[place].path));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Files that tasks leave for those that wait for them. They are known by where they go below their submitter's
+//! folder; who has them and what they hold, the manager knows when the task is about to begin.
+
+use std::path::PathBuf;
+
+use crate::job::{Input, safe_relative};
+
+/// What a task takes of what those leave that it waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenFiles {
+    /// Which input of the job it is.
+    pub input: usize,
+    /// Entries of its stage's `after`: of whose tasks.
+    pub after: Vec<usize>,
+    /// Where the file goes below the submitter's folder, or a pattern of that.
+    pub from: String,
+    /// Whether it is a pattern: `*` is any characters of a name, `?` is one of them, and `**` any characters.
+    pub is_pattern: bool,
+    /// Where it goes below the task's folder; of a pattern the folder, which may be that itself.
+    pub to: PathBuf,
+    /// The task may begin without it.
+    pub optional: bool,
+    /// The task may change it.
+    pub writable: bool,
+}
+
+impl TakenFiles {
+    /// `Err`: the field that is wrong, and what it is for this task.
+    pub(super) fn new(
+        number: usize,
+        input: &Input,
+        from: &str,
+        to: &str,
+    ) -> Result<TakenFiles, (&'static str, String)> {
+        // A value with a star in it means that very file.
+        let is_pattern = is_pattern(&input.from);
+        let plain = |path: PathBuf| path.to_string_lossy().into_owned();
+        let source = safe_relative(from).map(plain).ok_or_else(|| ("from", from.to_owned()))?;
+        let target = match is_pattern {
+            true => folder(to),
+            false => safe_relative(to),
+        };
+        let target = target.ok_or_else(|| ("to", to.to_owned()))?;
+        let (optional, writable) = (input.optional, input.writable);
+        let after = input.after.clone();
+        Ok(TakenFiles { input: number, after, from: source, is_pattern, to: target, optional, writable })
+    }
+
+    /// Where a file goes in the task's folder that goes to `path` below the submitter's; `None`: another one is meant.
+    pub fn target(&self, path: &str) -> Option<PathBuf> {
+        if !self.is_pattern {
+            return (self.from == path).then(|| self.to.clone());
+        }
+        let fixed = fixed_folder(&self.from);
+        let name = path.strip_prefix(fixed).filter(|_| matches(&self.from, path))?;
+        safe_relative(name).map(|name| self.to.join(name))
+    }
+}
+
+/// Whether a template names files by a pattern.
+pub(super) fn is_pattern(from: &str) -> bool {
+    from.contains(['*', '?'])
+}
+
+/// The folder of a pattern before anything in it may differ: `a/` of `a/b*/c`.
+pub(super) fn fixed_folder(pattern: &str) -> &str {
+    let first = pattern.find(['*', '?']).unwrap_or(pattern.len());
+    let end = pattern[..first].rfind('/').map_or(0, |slash| slash + 1);
+    &pattern[..end]
+}
+
+/// A folder below another, or (`.`) that one itself.
+fn folder(text: &str) -> Option<PathBuf> {
+    match text.trim_end_matches('/') {
+        "." => Some(PathBuf::new()),
+        text => safe_relative(text),
+    }
+}
+
+/// Whether a path is of a pattern. O(pattern × path).
+fn matches(pattern: &str, path: &str) -> bool {
+    let parts = parts(pattern);
+    // How much of the pattern may be over.
+    let mut over = vec![false; parts.len() + 1];
+    over[0] = true;
+    pass(&parts, &mut over);
+    for found in path.chars() {
+        let mut next = vec![false; parts.len() + 1];
+        for (at, part) in parts.iter().enumerate().filter(|(at, _)| over[*at]) {
+            match part {
+                Part::Any => next[at] = true,
+                Part::OfName if found != '/' => next[at] = true,
+                Part::One if found != '/' => next[at + 1] = true,
+                Part::Is(wanted) if *wanted == found => next[at + 1] = true,
+                Part::OfName | Part::One | Part::Is(_) => {}
+            }
+        }
+        pass(&parts, &mut next);
+        over = next;
+    }
+    over[parts.len()]
+}
+
+/// What may be nothing may be over.
+fn pass(parts: &[Part], over: &mut [bool]) {
+    for (at, part) in parts.iter().enumerate() {
+        if over[at] && matches!(part, Part::Any | Part::OfName) {
+            over[at + 1] = true;
+        }
+    }
+}
+
+/// A part of a pattern.
+#[derive(Clone, Copy)]
+enum Part {
+    /// `**`
+    Any,
+    /// `*`
+    OfName,
+    /// `?`
+    One,
+    Is(char),
+}
+
+fn parts(pattern: &str) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for found in pattern.chars() {
+        match (found, parts.last_mut()) {
+            ('*', Some(last @ (Part::OfName | Part::Any))) => *last = Part::Any,
+            ('*', _) => parts.push(Part::OfName),
+            ('?', _) => parts.push(Part::One),
+            (other, _) => parts.push(Part::Is(other)),
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{TakenFiles, fixed_folder, matches};
+    use crate::job::Input;
+
+    #[test]
+    fn patterns_match_as_shells_have_it() {
+        for (pattern, path, expected) in [
+            ("a/*.fits", "a/x.fits", true),
+            ("a/*.fits", "a/.fits", true),
+            ("a/*.fits", "a/b/x.fits", false),
+            ("a/**.fits", "a/b/x.fits", true),
+            ("**", "a/b/x", true),
+            ("a?c", "abc", true),
+            ("a?c", "a/c", false),
+            ("a?c", "ac", false),
+            ("*a*b*", "xxaxxbxx", true),
+            ("*a*b*", "xxbxxaxx", false),
+        ] {
+            assert_eq!(matches(pattern, path), expected, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn files_of_a_pattern_keep_their_names_from_where_these_may_differ() {
+        let taken = |from: &str, to: &str| {
+            TakenFiles::new(0, &Input { from: from.into(), ..Input::default() }, from, to).unwrap()
+        };
+        assert_eq!(fixed_folder("a/b*/c"), "a/");
+        assert_eq!(taken("a/b*/c", "in/").target("a/b1/c").as_deref(), Some(Path::new("in/b1/c")));
+        assert_eq!(taken("**", ".").target("a/b1/c").as_deref(), Some(Path::new("a/b1/c")));
+        assert_eq!(taken("a/b", "c").target("a/b").as_deref(), Some(Path::new("c")));
+        assert_eq!(taken("a/b", "c").target("a/bc"), None);
+        let wrong = TakenFiles::new(0, &Input { from: "*".into(), ..Input::default() }, "*", "../x");
+        assert_eq!(wrong, Err(("to", "../x".to_owned())));
+    }
+}
