@@ -7,6 +7,7 @@ mod error;
 mod exchange;
 mod files;
 mod suspects;
+mod tails;
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -27,7 +28,11 @@ use scheduler::{
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub use self::error::DriverError;
-use self::{files::Files, suspects::Suspects};
+use self::{
+    files::Files,
+    suspects::Suspects,
+    tails::{Tails, Told},
+};
 use crate::{
     arrival::{self, Arrival},
     client::{Client, ClientError},
@@ -67,11 +72,14 @@ enum News {
     Registered(Box<RegisterAnswer>),
     NotRegistered(ClientError),
     Moved(Moved),
+    /// What tasks write was told, or it is time to tell more of it.
+    Told(Option<Told>),
 }
 
 /// A task that has begun.
 struct Running {
     task: TaskId,
+    attempt: u32,
     /// Its own, or that of the task that it waits for.
     place: Arc<Place>,
     scratch: Option<PathBuf>,
@@ -100,6 +108,7 @@ struct Driver {
     efforts: BTreeMap<JobId, Effort>,
     tokens: HashMap<TaskId, u64>,
     next_token: u64,
+    tails: Tails,
     spool: Spool,
     /// Before the folders that it writes to: what is dropped first writes no more.
     files: Files,
@@ -178,6 +187,7 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         efforts: BTreeMap::new(),
         tokens: HashMap::new(),
         next_token: 1,
+        tails: Tails::default(),
         spool,
         scratch,
         files: Files::new(cache),
@@ -378,10 +388,14 @@ impl Driver {
             PilotAction::Stage { task } => return self.stage(task),
             PilotAction::Unstage { task } => self.unstage(task),
             PilotAction::Deliver { task } => return self.deliver(task),
-            PilotAction::Keep(report) => self.spool.keep(report, self.away_since.is_some()),
+            PilotAction::Keep(report) => {
+                self.tails.note_report(report.seq);
+                self.spool.keep(report, self.away_since.is_some());
+            }
             PilotAction::Drop { acknowledged } => self.spool.acknowledge(acknowledged),
             PilotAction::Pull { lane, pull, report } => self.pull(lane, *pull, report),
             PilotAction::Forget { job } => self.forget(job),
+            PilotAction::Show => self.show(),
             PilotAction::Leave { reason } => self.leaving = Some(reason),
         }
         None
@@ -421,6 +435,7 @@ impl Driver {
         };
         let running = Running {
             task,
+            attempt: number,
             place,
             scratch: begun.scratch,
             files,
@@ -468,6 +483,7 @@ impl Driver {
         let n_running = self.core.n_running();
         let Some(running) = self.running.remove(&exit.token) else { return };
         self.tokens.remove(&running.task);
+        self.tails.forget(exit.token);
         self.note_effort(&running, &exit);
         self.leave(running.place);
         self.files.left(running.task, running.scratch, running.files);

@@ -1,5 +1,8 @@
 //! `pilotfish logs`: what tasks wrote.
 
+mod feed;
+mod follow;
+
 use std::io::Write;
 
 use clap::Args;
@@ -11,6 +14,7 @@ use scheduler::{
     ranges::TaskSet,
 };
 
+use self::follow::What;
 use crate::{
     client::{Client, OutputStream},
     failure::{Failure, Outcome},
@@ -24,6 +28,7 @@ Examples:
   pilotfish logs 3                    of all tasks, with headings
   pilotfish logs 3.17                 of one task, byte for byte
   pilotfish logs last --failed --stderr
+  pilotfish logs 3 --follow           as it comes, until the job is over
   pilotfish logs 3 --stdout --raw     without headings, for other programs";
 
 /// Of which tasks, and what.
@@ -42,9 +47,12 @@ pub struct LogsArgs {
     /// Only of tasks that failed
     #[arg(long)]
     failed: bool,
-    /// Without headings
+    /// Without headings, and without tasks before their lines
     #[arg(long)]
     raw: bool,
+    /// Go on with what comes, of running tasks too, until all is over; with --json one value a line
+    #[arg(short, long)]
+    follow: bool,
     #[command(flatten)]
     view: ViewArgs,
 }
@@ -58,6 +66,9 @@ pub async fn run(args: LogsArgs) -> Result<Outcome, Failure> {
     let reader = Reader::open(&args.view.place).await?;
     let client = &reader.client;
     let job = target.resolve_one(client).await?;
+    if args.follow {
+        return follow::follow(&reader, &What { job, tasks: target.tasks }, &args).await;
+    }
     let single = target.tasks.as_ref().filter(|tasks| tasks.len() == 1).and_then(TaskSet::first);
     match single {
         Some(index) if !args.view.json && !args.failed => {

@@ -243,7 +243,7 @@ fn selected(selection: &TaskSelection) -> Result<Option<TaskSet>, ApiError> {
 }
 
 /// A set of tasks as people write it: `0-9,12,20-29`, both ends included.
-fn parse_tasks(text: &str) -> Result<TaskSet, String> {
+pub(super) fn parse_tasks(text: &str) -> Result<TaskSet, String> {
     if text.split(',').count() > N_RANGES_MAX {
         return Err(format!("tasks: found more than {N_RANGES_MAX} ranges; select fewer at a time"));
     }

@@ -9,8 +9,10 @@ mod crowd;
 mod error;
 mod events;
 mod extract;
+mod follow;
 mod jobs;
 mod listener;
+mod live;
 mod metrics;
 mod objects;
 mod openapi;
@@ -49,6 +51,7 @@ use cache::{JobCache, JobFacts};
 use error::ApiError;
 use extract::User;
 pub use listener::serve;
+use live::Live;
 use room::Room;
 pub(crate) use routes::AGENT_PATH;
 
@@ -140,6 +143,8 @@ struct Context {
     to_pilots: Room,
     /// Event streams that may still begin.
     streams: Arc<Semaphore>,
+    /// What running tasks write, while somebody follows it.
+    live: Live,
     /// Files by their contents.
     objects: Objects,
     /// Files that may still be on their way at a time.
@@ -154,6 +159,7 @@ impl Context {
         let room = || Room::new(room_bytes, patience);
         Context {
             freed: parking::Freed::default(),
+            live: Live::default(),
             objects: Objects::in_folder(&state.folder),
             transfers: Arc::new(Semaphore::new(objects::N_TRANSFERS_MAX)),
             state,

@@ -3,6 +3,7 @@
 //! It knows records and tables, not what they mean: `docs/store.md` explains the tables.
 //! Acknowledged means durable: a commit has returned only when its records survive a loss of power.
 
+mod arrivals;
 mod error;
 mod files;
 mod frames;
@@ -22,6 +23,7 @@ use std::{
     time::Duration,
 };
 
+pub use arrivals::{Arrivals, Arrived};
 pub use error::{Holder, StoreError};
 pub use reader::{AttemptRow, Reader};
 use rusqlite::{Connection, OpenFlags};

@@ -12,12 +12,14 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 use scheduler::{
     digest::Digest,
     ids::{JobId, PilotId, TaskId},
+    ranges::TaskSet,
     results::{FailureKind, OutputFile, TaskOutput, Usage},
     time::{Span, Time},
 };
 
 use super::{
     Access,
+    arrivals::{self, Arrivals},
     error::{Fault, StoreError},
     files, page,
 };
@@ -107,6 +109,23 @@ impl Reader {
         limit_bytes: u64,
     ) -> Result<Vec<(u64, TaskOutput)>, StoreError> {
         self.read("read outputs from", |snapshot| page::outputs(snapshot, job, range, limit_bytes))
+    }
+
+    /// What attempts of a job wrote, all or those of some tasks, in the order in which it was kept: after row
+    /// `after`, as many as have about `limit_bytes` together. Says up to which row it has looked, and whether
+    /// there are more.
+    ///
+    /// Errors: the file cannot be read. Cost: O(rows that are looked at), a bounded number.
+    pub fn arrivals(
+        &self,
+        job: JobId,
+        tasks: Option<&TaskSet>,
+        after: u64,
+        limit_bytes: u64,
+    ) -> Result<Arrivals, StoreError> {
+        self.read("read outputs from", |snapshot| {
+            arrivals::after(snapshot, job, tasks, after, limit_bytes)
+        })
     }
 
     /// Files that a job's tasks have left, or one of them, with the number of their row: `limit` at most, after

@@ -1,5 +1,7 @@
 //! Users: they submit, cancel, pause, retry, and ask again when nobody answers.
 
+use std::collections::BTreeSet;
+
 use scheduler::{
     engine::interface::{Answer, Caller, Event, JobChange, PlatformChange, PlatformMode, Refusal},
     ids::{AllocationId, JobId},
@@ -93,6 +95,14 @@ impl World<'_> {
                     allocation,
                     is_urgent,
                 });
+            }
+            Act::Follow(n, tasks) => {
+                if let Some(job) = self.user.job(n) {
+                    let span = self.network_delay();
+                    let event = Box::new(Event::TailsWanted { job, tasks, except: BTreeSet::new() });
+                    self.after(span, Happening::Arrives { event, epoch: None });
+                }
+                self.settle(act);
             }
             Act::Change(n, change) => {
                 let Some(job) = self.user.job(n) else {
