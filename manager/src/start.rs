@@ -20,6 +20,7 @@ use tokio::{
 use crate::{
     agent_file::AgentFile,
     api::{self, ApiState, ConnectionLimits},
+    budgets::Budgets,
     attach::{Attacher, Reload, make_join, surroundings},
     clock::Clock,
     collect,
@@ -234,7 +235,11 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let settings = numbers.told(Settings { store_id: store.id(), grace, ..config.settings });
     let reader = store.reader();
     let mut records = Vec::new();
-    store.replay(|record| records.push(record))?;
+    let mut budgets = Budgets::default();
+    store.replay(|record| {
+        budgets.note(&record);
+        records.push(record);
+    })?;
     let clock = Clock::start(records.iter().map(Record::at).max().unwrap_or_default());
     let engine = Engine::restore(settings, store.epoch(), clock.now(), records);
     let Listening { listener, address, url, identity } = listen(&config)?;
@@ -309,7 +314,7 @@ fn serve(
 
 fn start_threads<Driving: Future<Output = ()>>(
     drive: impl FnOnce(SyncSender<Pending>) -> Driving + Send + 'static,
-    (store, numbers): (Store, Numbers),
+    (store, kept): (Store, (Numbers, Budgets)),
     mut performer: Performer,
     end: watch::Sender<End>,
 ) -> Result<Vec<std::thread::JoinHandle<()>>, StartError> {
@@ -324,7 +329,7 @@ fn start_threads<Driving: Future<Output = ()>>(
         .name("commit".into())
         .spawn(move || {
             let perform = |committed, replies: Vec<_>| performer.perform(committed, replies);
-            let result = commit::run(store, numbers, committing, perform);
+            let result = commit::run(store, kept, committing, perform);
             if let Err(error) = &result {
                 tracing::error!(%error, "the store failed: nothing more is acknowledged");
             }

@@ -20,7 +20,10 @@ use scheduler::{
     time::{Span, Time},
 };
 
-use crate::job::{JobSpec, WorkflowSpec};
+use crate::{
+    follow::TaskRange,
+    job::{JobSpec, WorkflowSpec},
+};
 pub use crate::pilot::{ErrorAnswer, ErrorBody};
 
 /// Where the API begins.
@@ -308,6 +311,9 @@ pub struct TaskDetail {
 pub struct Outputs {
     /// Ascending by task.
     pub outputs: Vec<OutputRow>,
+    /// Tasks of which something is damaged in the store, and left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<TaskRange>,
     /// Ask for `from` this index for the next page; absent: there is none.
     pub next: Option<u64>,
 }

@@ -29,12 +29,25 @@ pub struct Followed {
     pub since: u64,
     /// What attempts wrote that have ended, all of it that is kept, in the order in which it came.
     pub ended: Vec<EndedOutput>,
+    /// Tasks of which something is damaged in the store, and left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<TaskRange>,
     /// To ask for what comes later.
     pub after: u64,
     /// More has ended already: ask for it at once.
     pub is_more: bool,
     /// Nothing of what is followed is open any more.
     pub is_over: bool,
+}
+
+/// Tasks from a first to a last one, which is one of them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TaskRange {
+    /// The first.
+    pub first: u64,
+    /// The last.
+    pub last: u64,
 }
 
 /// Which of a task's two streams.

@@ -3,11 +3,11 @@
 mod feed;
 mod follow;
 
-use std::io::Write;
+use std::{collections::BTreeSet, io::Write};
 
 use clap::Args;
 
-use protocol::api::OutputRow;
+use protocol::{api::OutputRow, follow::TaskRange};
 use scheduler::{
     engine::interface::TaskFilter,
     ids::{JobId, TaskId},
@@ -19,7 +19,7 @@ use crate::{
     client::{Client, OutputStream},
     failure::{Failure, Outcome},
     select::Target,
-    show::{Ink, Screen},
+    show::{Ink, Screen, format::bytes},
     view::{Reader, ViewArgs},
 };
 
@@ -104,12 +104,13 @@ async fn one(client: &Client, task: TaskId, args: &LogsArgs) -> Result<(), Failu
 async fn many(client: &Client, job: JobId, tasks: Option<&TaskSet>, args: &LogsArgs) -> Result<(), Failure> {
     let state = if args.failed { TaskFilter::Failed } else { TaskFilter::All };
     let screen = Screen::stdout();
-    let mut printer = Printer { args, screen, n_shown: 0, is_at_line_start: true };
+    let mut printer = Printer { args, damaged: BTreeSet::new(), screen, n_shown: 0, is_at_line_start: true };
     let mut from = tasks.and_then(TaskSet::first).unwrap_or(0);
     let last = tasks.and_then(|tasks| tasks.iter().last()).map_or(u64::MAX, |range| range.end - 1);
     printer.begin()?;
     loop {
         let page = client.outputs(job, state, from).await?;
+        printer.damage(job, &page.damaged);
         for row in &page.outputs {
             if tasks.is_none_or(|tasks| tasks.contains(row.index)) {
                 printer.row(job, row)?;
@@ -120,11 +121,31 @@ async fn many(client: &Client, job: JobId, tasks: Option<&TaskSet>, args: &LogsA
             _ => break,
         }
     }
-    printer.end(job)
+    printer.end(job)?;
+    tell_budget(client, job, args).await
+}
+
+/// Says why output of some tasks may be missing.
+async fn tell_budget(client: &Client, job: JobId, args: &LogsArgs) -> Result<(), Failure> {
+    let spent = client.job(job).await?.output_budget_spent;
+    if let Some(n_bytes) = spent.filter(|_| !args.view.quiet) {
+        crate::show::say(&format!(
+            "the output budget of job {job} ({}, results.budget) is used up; what its tasks wrote since is not kept",
+            bytes(n_bytes)
+        ));
+    }
+    Ok(())
+}
+
+/// That something is damaged in the store.
+fn damage_line(job: JobId, TaskRange { first, last }: &TaskRange) -> String {
+    let tasks = if first == last { format!("task {job}.{first}") } else { format!("tasks {job}.{first}-{last}") };
+    format!("output of {tasks} is damaged in the store and left out: a checksum is wrong")
 }
 
 struct Printer<'a> {
     args: &'a LogsArgs,
+    damaged: BTreeSet<TaskRange>,
     screen: Screen,
     n_shown: u64,
     is_at_line_start: bool,
@@ -133,6 +154,15 @@ struct Printer<'a> {
 impl Printer<'_> {
     fn begin(&mut self) -> Result<(), Failure> {
         if self.args.view.json { crate::show::print("[") } else { Ok(()) }
+    }
+
+    /// Says once of each what is left out.
+    fn damage(&mut self, job: JobId, damaged: &[TaskRange]) {
+        for range in damaged {
+            if self.damaged.insert(*range) {
+                crate::show::say(&damage_line(job, range));
+            }
+        }
     }
 
     fn row(&mut self, job: JobId, row: &OutputRow) -> Result<(), Failure> {

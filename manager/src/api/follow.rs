@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use axum::{extract::State, http::StatusCode, response::Response};
-use protocol::follow::{EndedOutput, FollowQuery, Followed, Written};
+use protocol::follow::{EndedOutput, FollowQuery, Followed, TaskRange, Written};
 use scheduler::{
     engine::{
         interface::{Event, TaskFilter},
@@ -60,6 +60,7 @@ pub(super) async fn follow(
         since,
         after: arrivals.after,
         is_more: arrivals.is_more,
+        damaged: arrivals.damaged.into_iter().map(|(first, last)| TaskRange { first, last }).collect(),
         ended: arrivals.arrived.into_iter().map(ended).collect(),
         is_over,
     };

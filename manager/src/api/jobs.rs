@@ -71,7 +71,9 @@ pub(super) async fn show(
     _user: User,
     InPath(id): InPath<JobId>,
 ) -> Result<Response, ApiError> {
-    Ok(json(StatusCode::OK, &context.job(id).await?))
+    let mut view = context.job(id).await?;
+    view.output_budget_spent = context.output_budget_spent(id).await?;
+    Ok(json(StatusCode::OK, &view))
 }
 
 /// What the job runs.

@@ -45,7 +45,7 @@ use scheduler::{
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::{
-    agent_file::AgentFile, attach::Reload, handle::Handle, objects::Objects, store::Reader, tokens::Tokens,
+    agent_file::AgentFile, attach::Reload, budgets::budget_of, handle::Handle, objects::Objects, store::Reader, tokens::Tokens,
 };
 use cache::{JobCache, JobFacts};
 use error::ApiError;
@@ -224,6 +224,14 @@ impl Context {
         })
         .await?;
         Ok(self.jobs.keep(id, facts))
+    }
+
+    /// The job's budget for output, in bytes, if that is used up.
+    async fn output_budget_spent(&self, id: JobId) -> Result<Option<u64>, ApiError> {
+        let budget = budget_of(&*self.spec(id).await?);
+        let reader = self.state.reader.clone();
+        let n_bytes = blocking(move || Ok(reader.output_bytes(id)?)).await?;
+        Ok((n_bytes >= budget).then_some(budget))
     }
 
     /// Ends when the API is to end.

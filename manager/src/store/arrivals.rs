@@ -19,6 +19,8 @@ const FAILURES: &str = "SELECT task_index, attempt, retry_at IS NULL FROM failur
 pub struct Arrivals {
     /// In the order in which it was kept.
     pub arrived: Vec<Arrived>,
+    /// First and last tasks of rows that are damaged.
+    pub damaged: Vec<(u64, u64)>,
     /// The last row that was looked at.
     pub after: u64,
     /// Whether there are more rows.
@@ -89,8 +91,11 @@ impl Page<'_> {
         let mut bytes = row.get_ref(5)?.as_blob().map_err(rusqlite::Error::from)?;
         let (mut n_bytes, mut open) = (0, goes_on.then_some(first));
         while !bytes.is_empty() {
-            // What is behind damage cannot be found; `logs` says that there is some.
-            let Ok(frame) = frames::take_frame(&mut bytes) else { break };
+            let Ok(frame) = frames::take_frame(&mut bytes) else {
+                // What is behind it cannot be found.
+                self.found.damaged.push((first, last));
+                break;
+            };
             if tasks.is_some_and(|tasks| !tasks.contains(frame.index)) {
                 continue;
             }

@@ -51,6 +51,15 @@ pub struct AttemptRow {
     pub ended_at: Time,
 }
 
+/// Outputs, some of which may be damaged.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OutputPage {
+    /// As [`Reader::outputs`] gives them.
+    pub found: Vec<(u64, TaskOutput)>,
+    /// First and last tasks of rows that are damaged.
+    pub damaged: Vec<(u64, u64)>,
+}
+
 /// Reads what was committed. Cheap to clone; each call blocks while it reads.
 #[derive(Clone, Debug)]
 pub struct Reader {
@@ -109,6 +118,27 @@ impl Reader {
         limit_bytes: u64,
     ) -> Result<Vec<(u64, TaskOutput)>, StoreError> {
         self.read("read outputs from", |snapshot| page::outputs(snapshot, job, range, limit_bytes))
+    }
+
+    /// The same where rows may be damaged: says of which tasks something may be missing.
+    ///
+    /// Errors: the file cannot be read. Cost: as for [`Reader::outputs`].
+    pub fn outputs_around_damage(
+        &self,
+        job: JobId,
+        range: Range<u64>,
+        limit_bytes: u64,
+    ) -> Result<OutputPage, StoreError> {
+        self.read("read outputs from", |snapshot| {
+            page::outputs_around_damage(snapshot, job, range, limit_bytes)
+        })
+    }
+
+    /// How many bytes of output are kept of a job.
+    ///
+    /// Errors: the file cannot be read. Cost: O(rows of outputs of the job).
+    pub fn output_bytes(&self, job: JobId) -> Result<u64, StoreError> {
+        self.read("read outputs from", |snapshot| page::output_bytes(snapshot, job))
     }
 
     /// What attempts of a job wrote, all or those of some tasks, in the order in which it was kept: after row

@@ -1,7 +1,7 @@
 //! `pilotfish logs --follow`: what tasks write, as they write it, until all is over.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::Write,
     time::{Duration, Instant},
 };
@@ -16,8 +16,9 @@ use scheduler::{
 };
 
 use super::{
-    LogsArgs,
+    LogsArgs, damage_line,
     feed::{Feed, Said},
+    tell_budget,
 };
 use crate::{
     client::{Client, state_word},
@@ -66,7 +67,7 @@ async fn show_all(reader: &Reader, what: &What, args: &LogsArgs) -> Result<(), F
     let tasks = what.tasks.as_ref().map(TaskSet::to_string);
     let mut query = FollowQuery { tasks, ..FollowQuery::default() };
     let (mut feed, mut printer) = (Feed::default(), Printer::new(what, args));
-    let mut over_since = None;
+    let (mut over_since, mut damaged) = (None, BTreeSet::new());
     loop {
         let mut followed = asked(client, what.job, &query).await?;
         (query.since, query.after) = (followed.since, followed.after);
@@ -75,6 +76,9 @@ async fn show_all(reader: &Reader, what: &What, args: &LogsArgs) -> Result<(), F
             followed.ended.retain(|ended| ended.is_final_failure);
         }
         let Followed { is_more, is_over, .. } = followed;
+        for range in followed.damaged.iter().filter(|range| damaged.insert(**range)) {
+            show::say(&damage_line(what.job, range));
+        }
         for said in feed.take(&mut followed) {
             printer.take(said)?;
         }
@@ -95,7 +99,8 @@ async fn show_all(reader: &Reader, what: &What, args: &LogsArgs) -> Result<(), F
         tokio::time::sleep(INTERVAL).await;
     }
     printer.end()?;
-    tell_end(client, what, args).await
+    tell_end(client, what, args).await?;
+    tell_budget(client, what.job, args).await
 }
 
 /// Asks, again and again while a manager restarts.
