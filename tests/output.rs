@@ -54,7 +54,9 @@ fn many_tasks_are_followed_each_with_its_name_also_as_json() {
     let command = format!("echo begin {{n}}; {}; printf \"end {{n}}\"; echo oh >&2", waits_for("go"));
     sandbox.write(
         "job.yaml",
-        &format!("name: many\ncommand: '{command}'\nsweep: {{n: {{range: [1, 4]}}}}\nresources: {{cores: 1}}\n"),
+        &format!(
+            "name: many\ncommand: '{command}'\nsweep: {{n: {{range: [1, 4]}}}}\nresources: {{cores: 1}}\n"
+        ),
     );
     let manager = serve(&sandbox);
     sandbox.ok(&["submit", "job.yaml"]);
@@ -88,7 +90,10 @@ fn many_tasks_are_followed_each_with_its_name_also_as_json() {
     let of_third = values.iter().filter(|value| value["index"] == 2 && value["stream"] == "stdout");
     let written: String = of_third.filter_map(|value| value["written"]["text"].as_str()).collect();
     assert_eq!(written, "begin 3\nend 3");
-    assert_eq!(values.last().map(|last| (&last["is_over"], &last["state"])), Some((&true.into(), &"done".into())));
+    assert_eq!(
+        values.last().map(|last| (&last["is_over"], &last["state"])),
+        Some((&true.into(), &"done".into()))
+    );
     sandbox.ok(&["stop"]);
     manager.wait();
 }
@@ -117,7 +122,10 @@ fn following_goes_on_when_manager_and_agent_are_killed() {
     sandbox.write("go-2", "");
     assert_eq!(follower.wait(), Some(0));
     let shown = sandbox.read("follow.out");
-    assert_eq!(shown, "1.0 | begin 1\n1.0 | more\n1.0 | begin 2\n1.0 | more\n", "each line of each life once");
+    assert_eq!(
+        shown, "1.0 | begin 1\n1.0 | more\n1.0 | begin 2\n1.0 | more\n",
+        "each line of each life once"
+    );
     assert!(sandbox.read("follow.err").contains("begins again"), "{}", sandbox.read("follow.err"));
     sandbox.ok(&["stop"]);
     manager.wait();
@@ -127,10 +135,8 @@ fn following_goes_on_when_manager_and_agent_are_killed() {
 fn what_was_written_stays_when_tasks_are_cancelled_or_take_too_long() {
     let sandbox = Sandbox::new();
     sandbox.write("cancelled.yaml", "name: cancelled\ncommand: 'echo before; touch begun; sleep 1000'\n");
-    sandbox.write(
-        "long.yaml",
-        "name: long\ncommand: 'echo before; echo too >&2; sleep 1000'\ntime_limit: 1s\n",
-    );
+    sandbox
+        .write("long.yaml", "name: long\ncommand: 'echo before; echo too >&2; sleep 1000'\ntime_limit: 1s\n");
     let manager = serve(&sandbox);
     sandbox.ok(&["submit", "cancelled.yaml"]);
     let follower = sandbox.start("follow", &["logs", "1.0", "--follow"]);
@@ -168,7 +174,11 @@ fn a_budget_for_output_bounds_what_is_kept_and_nothing_else() {
         });
         assert!((35..=37).contains(&unkept.count()));
         assert!(sandbox.ok(&["job", "1"]).contains("used up"), "{}", sandbox.ok(&["job", "1"]));
-        assert!(sandbox.ok(&["explain", "1"]).contains("results.budget"), "{}", sandbox.ok(&["explain", "1"]));
+        assert!(
+            sandbox.ok(&["explain", "1"]).contains("results.budget"),
+            "{}",
+            sandbox.ok(&["explain", "1"])
+        );
     };
     told_of(&sandbox);
     manager.signal(Signal::SIGKILL);

@@ -66,9 +66,18 @@ const SILENCE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// What happened outside.
 enum News {
-    Answered { lane: Lane, answer: Box<PullAnswer> },
-    Trouble { lane: Lane, report: Option<u64>, error: ClientError },
-    RetryDue { lane: Lane },
+    Answered {
+        lane: Lane,
+        answer: Box<PullAnswer>,
+    },
+    Trouble {
+        lane: Lane,
+        report: Option<u64>,
+        error: ClientError,
+    },
+    RetryDue {
+        lane: Lane,
+    },
     Registered(Box<RegisterAnswer>),
     NotRegistered(ClientError),
     Moved(Moved),

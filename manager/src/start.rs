@@ -20,8 +20,8 @@ use tokio::{
 use crate::{
     agent_file::AgentFile,
     api::{self, ApiState, ConnectionLimits},
-    budgets::Budgets,
     attach::{Attacher, Reload, make_join, surroundings},
+    budgets::Budgets,
     clock::Clock,
     collect,
     commit::{self, Pending},
@@ -250,7 +250,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let (performer, policies) = performer(&orders, &handle, &end)?;
     let (stop_engine, is_engine_stopped) = watch::channel(false);
     let drive = move |pending| driver::run(engine, queue, pending, clock, is_engine_stopped);
-    let mut threads = start_threads(drive, (store, numbers), performer, end)?;
+    let mut threads = start_threads(drive, (store, (numbers, budgets)), performer, end)?;
     threads.push(policies);
     tokio::spawn(platforms::dispatch(for_platforms));
 

@@ -20,11 +20,11 @@ use scheduler::{
     time::{Span, Time},
 };
 
+pub use crate::pilot::{ErrorAnswer, ErrorBody};
 use crate::{
     follow::TaskRange,
     job::{JobSpec, WorkflowSpec},
 };
-pub use crate::pilot::{ErrorAnswer, ErrorBody};
 
 /// Where the API begins.
 pub const PREFIX: &str = "/api/v1";

@@ -3,7 +3,9 @@
 
 use protocol::{
     codec::{CodecError, Format},
-    pilot::{LeaveRequest, PullRequest, RegisterAnswer, RegisterRequest},
+    pilot::{
+        LeaveRequest, PullRequest, RegisterAnswer, RegisterRequest, Tail, TailsAnswer, TailsRequest, Wanted,
+    },
 };
 use scheduler::{
     digest::Digest,

@@ -297,7 +297,10 @@ impl fmt::Display for Reason {
         match self {
             Reason::OutputBudgetSpent { n_bytes } => {
                 let mib = n_bytes.div_ceil(1 << 20);
-                write!(f, "its budget for output ({mib} MiB) is used up; what tasks write is kept no more (results.budget)")
+                write!(
+                    f,
+                    "its budget for output ({mib} MiB) is used up; what tasks write is kept no more (results.budget)"
+                )
             }
             Reason::JobPaused { job } => {
                 write!(f, "job {job} is paused; `pilotfish resume {job}` lets it go on")

@@ -139,7 +139,8 @@ async fn tell_budget(client: &Client, job: JobId, args: &LogsArgs) -> Result<(),
 
 /// That something is damaged in the store.
 fn damage_line(job: JobId, TaskRange { first, last }: &TaskRange) -> String {
-    let tasks = if first == last { format!("task {job}.{first}") } else { format!("tasks {job}.{first}-{last}") };
+    let tasks =
+        if first == last { format!("task {job}.{first}") } else { format!("tasks {job}.{first}-{last}") };
     format!("output of {tasks} is damaged in the store and left out: a checksum is wrong")
 }
 

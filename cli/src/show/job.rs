@@ -41,7 +41,8 @@ pub fn facts(job: &JobView) -> Facts {
     if job.n_failed_attempts > 0 {
         facts.add("failed", counted(job.n_failed_attempts, "attempt"));
     }
-    let spent = |n| format!("budget ({}, results.budget) used up: what tasks write is kept no more", bytes(n));
+    let spent =
+        |n| format!("budget ({}, results.budget) used up: what tasks write is kept no more", bytes(n));
     facts.add_some("output", job.output_budget_spent.map(spent));
     facts
 }

@@ -198,11 +198,8 @@ impl Live {
         if !is_void {
             request.tails.into_iter().for_each(|tail| state.hold(request.pilot, tail));
         }
-        let wanted = |(job, watch): (&JobId, &Watch)| Wanted {
-            watch: watch.number,
-            job: *job,
-            tasks: watch.tasks(),
-        };
+        let wanted =
+            |(job, watch): (&JobId, &Watch)| Wanted { watch: watch.number, job: *job, tasks: watch.tasks() };
         TailsAnswer { is_void, wanted: state.watches.iter().map(wanted).collect() }
     }
 }
@@ -277,9 +274,10 @@ impl State {
 
 impl Watch {
     fn wish(&mut self, tasks: Option<&TaskSet>, now: Instant) {
+        let n = self.wishes.len();
         match self.wishes.iter_mut().find(|(wish, _)| wish.as_ref() == tasks) {
             Some((_, asked_at)) => *asked_at = now,
-            None if self.wishes.len() < N_WISHES_MAX => self.wishes.push((tasks.cloned(), now)),
+            None if n < N_WISHES_MAX => self.wishes.push((tasks.cloned(), now)),
             None => self.wishes = vec![(None, now)],
         }
     }

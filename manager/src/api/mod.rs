@@ -45,7 +45,8 @@ use scheduler::{
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::{
-    agent_file::AgentFile, attach::Reload, budgets::budget_of, handle::Handle, objects::Objects, store::Reader, tokens::Tokens,
+    agent_file::AgentFile, attach::Reload, budgets::budget_of, handle::Handle, objects::Objects,
+    store::Reader, tokens::Tokens,
 };
 use cache::{JobCache, JobFacts};
 use error::ApiError;

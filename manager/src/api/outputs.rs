@@ -171,7 +171,11 @@ fn page(reader: &Reader, job: JobId, tasks: &TaskSet, query: &OutputsQuery) -> R
             from = *last + 1;
             for (index, output) in found {
                 if outputs.len() as u64 >= query.limit {
-                    return Ok(Outputs { outputs, damaged: damaged.into_iter().collect(), next: Some(index) });
+                    return Ok(Outputs {
+                        outputs,
+                        damaged: damaged.into_iter().collect(),
+                        next: Some(index),
+                    });
                 }
                 n_bytes += (output.stdout.len() + output.stderr.len()) as u64;
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

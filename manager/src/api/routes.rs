@@ -17,11 +17,11 @@ use protocol::{
         ShutDown, ShutdownRequest, Status, StreamEvent, SubmitRequest, Submitted, TaskDetail, TaskSelection,
         Tasks, TasksQuery, VersionInfo, WorkflowRequest, WorkflowSubmitted,
     },
+    follow::{FollowQuery, Followed},
     job::{
         JobSpec,
         limits::{RESULT_LIMIT_BYTES_MAX, SPEC_BYTES_MAX},
     },
-    follow::{FollowQuery, Followed},
     objects::{Files, FilesQuery, Missing, MissingRequest, PILOT_OBJECTS_PATH, Stored},
     pilot,
 };
@@ -33,8 +33,8 @@ use scheduler::engine::{
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
-    Shared, error::ApiError, events, extract::User, follow, jobs, metrics, objects, openapi, operators, outputs,
-    pilots, policies, show, tasks, workflows,
+    Shared, error::ApiError, events, extract::User, follow, jobs, metrics, objects, openapi, operators,
+    outputs, pilots, policies, show, tasks, workflows,
 };
 
 /// Before the hash of the agent that servers of clouds fetch.

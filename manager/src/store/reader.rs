@@ -153,9 +153,7 @@ impl Reader {
         after: u64,
         limit_bytes: u64,
     ) -> Result<Arrivals, StoreError> {
-        self.read("read outputs from", |snapshot| {
-            arrivals::after(snapshot, job, tasks, after, limit_bytes)
-        })
+        self.read("read outputs from", |snapshot| arrivals::after(snapshot, job, tasks, after, limit_bytes))
     }
 
     /// Files that a job's tasks have left, or one of them, with the number of their row: `limit` at most, after

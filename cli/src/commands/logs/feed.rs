@@ -73,8 +73,7 @@ impl Feed {
     fn comes_after(&self, piece: &Piece, ended: &[EndedOutput]) -> bool {
         let is_known = self.seen.get(&piece.index).is_some_and(|seen| seen.run == (piece.pilot, piece.run));
         let is_before = |ended: &EndedOutput| {
-            ended.index == piece.index
-                && ended.failed_attempt.is_some_and(|attempt| attempt != piece.attempt)
+            ended.index == piece.index && ended.failed_attempt.is_some_and(|attempt| attempt != piece.attempt)
         };
         !is_known && ended.iter().any(is_before)
     }
@@ -84,7 +83,8 @@ impl Feed {
         let run = (pilot, run);
         let seen = self.seen.entry(index).or_insert(Seen { attempt, run, shown: [0; 2] });
         if seen.run != run {
-            let what = format!("begins again, on pilot {pilot}: what came before is of an attempt that is lost");
+            let what =
+                format!("begins again, on pilot {pilot}: what came before is of an attempt that is lost");
             said.push(Said::Note { index, what });
             *seen = Seen { attempt, run, shown: [0; 2] };
         }
@@ -211,10 +211,7 @@ mod tests {
     fn what_is_missing_and_what_is_lost_is_said() {
         let mut feed = Feed::default();
         shown(&mut feed, vec![piece(3, (1, 5), 0, "ab")], vec![]);
-        assert_eq!(
-            shown(&mut feed, vec![piece(3, (1, 5), 9, "x")], vec![]),
-            "(7 bytes were not followed)x"
-        );
+        assert_eq!(shown(&mut feed, vec![piece(3, (1, 5), 9, "x")], vec![]), "(7 bytes were not followed)x");
         let again = shown(&mut feed, vec![piece(3, (2, 6), 0, "ab")], vec![]);
         assert!(again.starts_with("(begins again, on pilot 1") && again.ends_with(")ab"), "{again}");
     }
