@@ -175,9 +175,9 @@ fn a_budget_for_output_bounds_what_is_kept_and_nothing_else() {
         assert!((35..=37).contains(&unkept.count()));
         assert!(sandbox.ok(&["job", "1"]).contains("used up"), "{}", sandbox.ok(&["job", "1"]));
         assert!(
-            sandbox.ok(&["explain", "1"]).contains("results.budget"),
+            sandbox.ok(&["explain", "job", "1"]).contains("results.budget"),
             "{}",
-            sandbox.ok(&["explain", "1"])
+            sandbox.ok(&["explain", "job", "1"])
         );
     };
     told_of(&sandbox);
@@ -212,6 +212,32 @@ fn output_of_many_tasks_takes_few_files() {
     assert!(n_files(&folder) <= before + 8, "{before} files became {}", n_files(&folder));
     let out = sandbox.ok(&["logs", "1", "--raw"]);
     assert_eq!(out.lines().count(), 3000);
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+#[test]
+fn what_a_killed_pilots_tasks_had_written_is_on_its_disk() {
+    let sandbox = Sandbox::new();
+    sandbox.write("job.yaml", "name: slow\ncommand: 'if test -e second; then exit 0; fi; echo so far; sleep 1000'\ncrash_limit: 9\n");
+    let manager = serve(&sandbox);
+    sandbox.ok(&["submit", "job.yaml"]);
+    let pilots = sandbox.path().join("home/.pilotfish/default/pilots");
+    let folders = || fs::read_dir(&pilots).into_iter().flatten().flatten().map(|entry| entry.path());
+    let shown = || -> String {
+        let all = folders().map(|folder| sandbox.run(&["agent", "output", &folder.to_string_lossy()]));
+        all.map(|output| text(&output.stdout)).collect()
+    };
+    until("it is on the disk while the task runs", || shown().contains("so far"));
+    assert_eq!(shown(), "==> 1.0 attempt 1 stdout <==\nso far\n");
+    sandbox.write("second", "");
+    // The worker first: without its guard it would end in order.
+    let agents = sandbox.agents();
+    for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+        agents.iter().rev().for_each(|pid| signal_pid(*pid, signal));
+    }
+    until("another pilot has done it", || counts(&sandbox, "1")["done"] == 1);
+    assert_eq!(shown(), "==> 1.0 attempt 1 stdout <==\nso far\n", "it is there after the kill");
     sandbox.ok(&["stop"]);
     manager.wait();
 }

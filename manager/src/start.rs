@@ -221,6 +221,16 @@ fn connection_limits() -> ConnectionLimits {
     ConnectionLimits { n_connections_max, ..limits }
 }
 
+/// What the store has kept.
+fn past(store: &Store) -> Result<(Vec<Record>, Budgets), StoreError> {
+    let (mut records, mut budgets) = (Vec::new(), Budgets::default());
+    store.replay(|record| {
+        budgets.note(&record);
+        records.push(record);
+    })?;
+    Ok((records, budgets))
+}
+
 /// Starts a manager in its folder. It answers when this returns.
 pub async fn start(config: Config) -> Result<Manager, StartError> {
     raise_file_limit();
@@ -234,12 +244,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let numbers = Numbers::open(&config.folder, store.id());
     let settings = numbers.told(Settings { store_id: store.id(), grace, ..config.settings });
     let reader = store.reader();
-    let mut records = Vec::new();
-    let mut budgets = Budgets::default();
-    store.replay(|record| {
-        budgets.note(&record);
-        records.push(record);
-    })?;
+    let (records, budgets) = past(&store)?;
     let clock = Clock::start(records.iter().map(Record::at).max().unwrap_or_default());
     let engine = Engine::restore(settings, store.epoch(), clock.now(), records);
     let Listening { listener, address, url, identity } = listen(&config)?;

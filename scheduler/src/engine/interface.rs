@@ -332,8 +332,7 @@ pub enum Event {
     Guided { guide: Box<Guide> },
     /// The manager is to end: pilots drain, or stop at once.
     ShutdownAsked { request: RequestId, is_urgent: bool },
-    /// Somebody follows what running tasks of a job write, all or these: the pilots that hold them are to tell it,
-    /// except those that do so already.
+    /// Somebody follows what tasks write: the pilots that hold them are to tell it, except those that do already.
     TailsWanted { job: JobId, tasks: Option<TaskSet>, except: BTreeSet<PilotId> },
     /// A time asked for by [`super::Engine::next_wakeup`] has come.
     TimerFired,

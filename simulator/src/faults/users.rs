@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use scheduler::{
     engine::interface::{Answer, Caller, Event, JobChange, PlatformChange, PlatformMode, Refusal},
     ids::{AllocationId, JobId},
+    ranges::TaskSet,
     time::Span,
 };
 
@@ -97,11 +98,7 @@ impl World<'_> {
                 });
             }
             Act::Follow(n, tasks) => {
-                if let Some(job) = self.user.job(n) {
-                    let span = self.network_delay();
-                    let event = Box::new(Event::TailsWanted { job, tasks, except: BTreeSet::new() });
-                    self.after(span, Happening::Arrives { event, epoch: None });
-                }
+                self.follow(n, tasks);
                 self.settle(act);
             }
             Act::Change(n, change) => {
@@ -119,6 +116,13 @@ impl World<'_> {
                 });
             }
         }
+    }
+
+    fn follow(&mut self, n: usize, tasks: Option<TaskSet>) {
+        let Some(job) = self.user.job(n) else { return };
+        let span = self.network_delay();
+        let event = Box::new(Event::TailsWanted { job, tasks, except: BTreeSet::new() });
+        self.after(span, Happening::Arrives { event, epoch: None });
     }
 
     fn settle(&mut self, act: usize) {

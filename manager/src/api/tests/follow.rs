@@ -73,7 +73,8 @@ async fn who_may_not_follow_and_what_is_too_much_is_refused() {
     let mut scene = Scene::start().await;
     let pilot = scene.pilot().await;
     let id = scene.submit(&echo(2)).await;
-    for (query, word) in [("tasks=0-5", "tasks 0 to 1"), ("tasks=x", "tasks: found `x`"), ("from=1", "from")] {
+    for (query, word) in [("tasks=0-5", "tasks 0 to 1"), ("tasks=x", "tasks: found `x`"), ("from=1", "from")]
+    {
         let reply = scene.get(&format!("/api/v1/jobs/{id}/follow?{query}")).await;
         assert!(reply.status == 400 && reply.message().contains(word), "{query}: {}", reply.message());
     }
