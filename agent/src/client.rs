@@ -13,7 +13,7 @@ use protocol::{
     codec::{CodecError, Format, MESSAGE_BYTES_MAX},
     pilot::{
         ErrorAnswer, LEAVE_PATH, LeaveAnswer, LeaveRequest, PULL_PATH, PullRequest, REGISTER_PATH,
-        RegisterAnswer, RegisterRequest, VERSION,
+        RegisterAnswer, RegisterRequest, TAILS_PATH, TailsAnswer, TailsRequest, VERSION,
     },
 };
 use reqwest::{StatusCode, header};
@@ -199,6 +199,14 @@ impl Client {
     /// See [`ClientError`].
     pub async fn leave(&self, session: &str, request: &LeaveRequest) -> Result<LeaveAnswer, ClientError> {
         self.exchange(LEAVE_PATH, session, request, Span::ZERO, SMALL_BYTES_MAX).await
+    }
+
+    /// Tells what running tasks write.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn tails(&self, session: &str, request: &TailsRequest) -> Result<TailsAnswer, ClientError> {
+        self.exchange(TAILS_PATH, session, request, Span::ZERO, SMALL_BYTES_MAX).await
     }
 
     async fn exchange<Q: Serialize, A: DeserializeOwned>(

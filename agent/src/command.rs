@@ -13,6 +13,7 @@ use protocol::{pilot::JoinDocument, units::parse_duration_ms};
 use scheduler::time::Span;
 
 use crate::{
+    archive,
     client::ClientError,
     driver::{self, DriverError},
     join::{self, JoinError},
@@ -54,6 +55,11 @@ pub enum AgentCommand {
         /// Process ids as `start` and `list` print them
         #[arg(required = true)]
         pids: Vec<i32>,
+    },
+    /// Show what tasks had written that ran when their pilot was killed
+    Output {
+        /// The pilot's folder, or its output file there
+        path: PathBuf,
     },
     /// Lead pilots that come to this host to the manager's tunnel; prints its name and the port where they are to come
     Relay(RelayArgs),
@@ -114,6 +120,10 @@ enum CommandError {
     Relay(#[from] RelayError),
     #[error("output: {0}")]
     Output(#[source] io::Error),
+    #[error("{path:?} cannot be read: {source}")]
+    NotRead { path: PathBuf, source: io::Error },
+    #[error("{0:?} does not begin like a file of what tasks wrote")]
+    NoOutput(PathBuf),
     #[error(transparent)]
     Driver(#[from] DriverError),
 }
@@ -125,6 +135,7 @@ pub fn run(command: AgentCommand) -> i32 {
         AgentCommand::Start(args) => start_pilot(&args).map(|()| EXIT_LEFT),
         AgentCommand::List { tag_prefix } => list(&tag_prefix).map(|()| EXIT_LEFT),
         AgentCommand::Cancel { pids } => cancel(&pids).map(|()| EXIT_LEFT),
+        AgentCommand::Output { path } => show_output(&path).map(|()| EXIT_LEFT),
         AgentCommand::Relay(args) => start_relay(&args).map(|()| EXIT_LEFT),
         AgentCommand::RelayRun { folder } => {
             relay::run(&folder).map(|()| EXIT_LEFT).map_err(|error| RelayError::Start(error).into())
@@ -137,6 +148,36 @@ pub fn run(command: AgentCommand) -> i32 {
             _ => EXIT_FAILED,
         }
     })
+}
+
+/// What a pilot's file has of its running tasks, each stream of each attempt in one piece.
+fn show_output(path: &Path) -> Result<(), CommandError> {
+    let unread = |path: &Path| {
+        let path = path.to_owned();
+        move |source| CommandError::NotRead { path, source }
+    };
+    let mut out = io::stdout().lock();
+    for file in archive::files(path).map_err(unread(path))? {
+        let bytes = fs::read(&file).map_err(unread(&file))?;
+        let contents = archive::read(&bytes).ok_or_else(|| CommandError::NoOutput(file.clone()))?;
+        for (heading, text) in contents.streams() {
+            writeln!(out, "==> {heading} <==").map_err(CommandError::Output)?;
+            out.write_all(&text).map_err(CommandError::Output)?;
+            if !text.ends_with(b"\n") {
+                writeln!(out).map_err(CommandError::Output)?;
+            }
+        }
+        if contents.n_damaged > 0 {
+            // Where nobody can be told, the rest is shown all the same.
+            let _ = writeln!(
+                io::stderr(),
+                "{} bytes of {} are damaged or torn and left out",
+                contents.n_damaged,
+                file.display()
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The last line of whoever fails, without the system's error numbers.

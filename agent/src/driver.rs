@@ -5,8 +5,11 @@
 
 mod error;
 mod exchange;
+mod exits;
 mod files;
+mod outputs;
 mod suspects;
+mod tails;
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -16,18 +19,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-use protocol::pilot::{JoinDocument, RegisterAnswer};
+use protocol::pilot::{JoinDocument, RegisterAnswer, Tail};
 use scheduler::{
     ids::{JobId, PilotId, TaskId},
     pilot::{Ending, Lane, PilotAction, PilotCore, PilotEvent, PilotLimits},
     pull::{Effort, LeaveReason, PullAnswer},
-    results::{FailureKind, TaskOutput, Usage},
+    results::{FailureKind, Usage},
     time::{Span, Time},
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub use self::error::DriverError;
-use self::{files::Files, suspects::Suspects};
+use self::{
+    files::Files,
+    outputs::Outputs,
+    suspects::Suspects,
+    tails::{Tails, Told},
+};
 use crate::{
     arrival::{self, Arrival},
     client::{Client, ClientError},
@@ -36,7 +44,7 @@ use crate::{
     scratch::Scratch,
     signals::Signals,
     slots::{Place, Slots},
-    spawn::{Exit, Outcome, Spawner},
+    spawn::{Exit, Spawner},
     spool::Spool,
     staging::Moved,
     tasks::{Attempt, LearnedJob, Surroundings, Work},
@@ -61,17 +69,33 @@ const SILENCE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// What happened outside.
 enum News {
-    Answered { lane: Lane, answer: Box<PullAnswer> },
-    Trouble { lane: Lane, report: Option<u64>, error: ClientError },
-    RetryDue { lane: Lane },
+    Answered {
+        lane: Lane,
+        answer: Box<PullAnswer>,
+    },
+    Trouble {
+        lane: Lane,
+        report: Option<u64>,
+        error: ClientError,
+    },
+    RetryDue {
+        lane: Lane,
+    },
     Registered(Box<RegisterAnswer>),
     NotRegistered(ClientError),
     Moved(Moved),
+    /// What tasks write was told, or it is time to tell more of it.
+    Told(Option<Told>),
+    /// What tasks have written since, by their tokens.
+    Wrote(Vec<(u64, Tail)>),
 }
 
 /// A task that has begun.
 struct Running {
     task: TaskId,
+    attempt: u32,
+    /// When it was handed to the spawner.
+    since: Instant,
     /// Its own, or that of the task that it waits for.
     place: Arc<Place>,
     scratch: Option<PathBuf>,
@@ -100,6 +124,8 @@ struct Driver {
     efforts: BTreeMap<JobId, Effort>,
     tokens: HashMap<TaskId, u64>,
     next_token: u64,
+    tails: Tails,
+    outputs: Outputs,
     spool: Spool,
     /// Before the folders that it writes to: what is dropped first writes no more.
     files: Files,
@@ -178,6 +204,8 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         efforts: BTreeMap::new(),
         tokens: HashMap::new(),
         next_token: 1,
+        tails: Tails::default(),
+        outputs: Outputs::new(&folder, pilot),
         spool,
         scratch,
         files: Files::new(cache),
@@ -226,6 +254,7 @@ impl Driver {
         loop {
             if let Some(reason) = self.leaving {
                 self.say_goodbye(reason).await;
+                self.outputs.remove();
                 return Ok(reason);
             }
             self.limit_farewell();
@@ -267,7 +296,8 @@ impl Driver {
             self.away_since.filter(|_| self.arrival.walltime_end.is_none()).map(|since| since + SILENCE_MAX);
         let held = self.held.as_ref().map(|(until, _)| *until);
         let suspects = self.suspects.until();
-        [core, self.stop_at, self.give_up_at, silence, held, suspects].into_iter().flatten().min()
+        let outputs = self.outputs.due_at();
+        [core, outputs, self.stop_at, self.give_up_at, silence, held, suspects].into_iter().flatten().min()
     }
 
     fn on_wakeup(&mut self) -> Result<(), DriverError> {
@@ -282,7 +312,9 @@ impl Driver {
             self.stop();
             return Ok(());
         }
-        if self.suspects.until().is_some_and(|until| now >= until) {
+        if self.outputs.due_at().is_some_and(|at| now >= at) {
+            self.keep_outputs();
+        } else if self.suspects.until().is_some_and(|until| now >= until) {
             self.judge_suspects();
         } else if self.held.as_ref().is_some_and(|(until, _)| now >= *until) {
             self.release();
@@ -378,10 +410,14 @@ impl Driver {
             PilotAction::Stage { task } => return self.stage(task),
             PilotAction::Unstage { task } => self.unstage(task),
             PilotAction::Deliver { task } => return self.deliver(task),
-            PilotAction::Keep(report) => self.spool.keep(report, self.away_since.is_some()),
+            PilotAction::Keep(report) => {
+                self.tails.note_report(report.seq);
+                self.spool.keep(report, self.away_since.is_some());
+            }
             PilotAction::Drop { acknowledged } => self.spool.acknowledge(acknowledged),
             PilotAction::Pull { lane, pull, report } => self.pull(lane, *pull, report),
             PilotAction::Forget { job } => self.forget(job),
+            PilotAction::Show => self.show(),
             PilotAction::Leave { reason } => self.leaving = Some(reason),
         }
         None
@@ -421,6 +457,8 @@ impl Driver {
         };
         let running = Running {
             task,
+            attempt: number,
+            since: begun_at,
             place,
             scratch: begun.scratch,
             files,
@@ -429,78 +467,13 @@ impl Driver {
             begun_at: after.is_none().then_some(begun_at),
         };
         self.running.insert(token, running);
+        self.outputs.arm();
         self.tokens.insert(task, token);
         match begun.work {
             Work::Launch(launch) => self.spawner.launch(*launch),
             Work::Ask(ask) => self.spawner.ask(*ask),
         }
         None
-    }
-
-    fn on_news_of(&mut self, exit: Exit) {
-        // On a host without a batch system nobody signals tasks with their pilot.
-        let is_certain = self.is_signalled || self.arrival.node.batch_id.is_none();
-        let certain = if is_certain { Some(exit) } else { self.suspects.pass(exit) };
-        if let Some(exit) = certain {
-            self.on_exit(exit);
-        }
-    }
-
-    /// Whether the pilot was signalled too is known now.
-    fn judge_suspects(&mut self) {
-        for exit in self.suspects.take() {
-            self.on_exit(exit);
-        }
-    }
-
-    /// Of those that waited in the slot of another one nobody knows how long they took to begin: nothing is said.
-    fn note_effort(&mut self, running: &Running, exit: &Exit) {
-        let Some(begun_at) = running.begun_at else { return };
-        let job = running.task.job;
-        let effort = self.efforts.entry(job).or_insert(Effort { job, n: 0, io_bytes: 0, prepared_us: 0 });
-        let prepared = exit.started.saturating_duration_since(begun_at);
-        effort.n += 1;
-        effort.io_bytes = effort.io_bytes.saturating_add(exit.read_bytes.saturating_add(exit.write_bytes));
-        effort.prepared_us += u64::try_from(prepared.as_micros()).unwrap_or(u64::MAX);
-    }
-
-    fn on_exit(&mut self, exit: Exit) {
-        let n_running = self.core.n_running();
-        let Some(running) = self.running.remove(&exit.token) else { return };
-        self.tokens.remove(&running.task);
-        self.note_effort(&running, &exit);
-        self.leave(running.place);
-        self.files.left(running.task, running.scratch, running.files);
-        let usage = Usage {
-            started_us: time_of(self.started, exit.started).0,
-            wall_us: exit.wall_us,
-            cpu_us: exit.cpu_us,
-            memory_bytes: exit.peak_memory_bytes,
-        };
-        let task = running.task;
-        let code = match exit.outcome {
-            Outcome::Code(code) => Some(code),
-            _ => None,
-        };
-        let kept = self.jobs.get(&task.job).map(|job| job.kept_output(code));
-        let output = TaskOutput {
-            index: task.index,
-            stdout: if kept.is_none_or(|kept| kept.stdout) { exit.stdout } else { Vec::new() },
-            stderr: if kept.is_none_or(|kept| kept.stderr) { exit.stderr } else { Vec::new() },
-        };
-        let is_the_platforms = self.is_signalled
-            && self.arrival.node.batch_id.is_some()
-            && suspects::may_be_the_platforms(&exit.outcome);
-        let ending = match is_the_platforms {
-            true => Ending::Failed(FailureKind::Preempted),
-            false => ending(exit.outcome, running.time_limit, running.resources_bytes),
-        };
-        self.handle(PilotEvent::Ended { task, ending, usage, output: Some(output) });
-        self.clean_left(task);
-        if self.core.n_running() < n_running {
-            // A slot is idle: the manager must know at once.
-            self.release();
-        }
     }
 
     /// A place is free when nobody waits for it any more.
@@ -524,22 +497,6 @@ impl Driver {
 /// The end of a task that was not begun.
 fn killed(task: TaskId) -> PilotEvent {
     PilotEvent::Ended { task, ending: Ending::Killed, usage: Usage::default(), output: None }
-}
-
-/// How a process's end looks to the core.
-fn ending(outcome: Outcome, time_limit: Option<Span>, limit_bytes: u64) -> Ending {
-    match outcome {
-        Outcome::Code(code) => Ending::Exited(code),
-        Outcome::Signal(signal) => Ending::Failed(FailureKind::Signal { signal }),
-        Outcome::TimeLimit => {
-            Ending::Failed(FailureKind::TimeLimit { limit: time_limit.unwrap_or(Span::ZERO) })
-        }
-        Outcome::MemoryLimit => Ending::Failed(FailureKind::MemoryLimit { limit_bytes }),
-        Outcome::Killed => Ending::Killed,
-        Outcome::BadAnswer { what } => Ending::Failed(FailureKind::BadAnswer { what }),
-        Outcome::StartFailed { what, node: true } => Ending::Failed(FailureKind::Node { what }),
-        Outcome::StartFailed { what, node: false } => Ending::Failed(FailureKind::Start { what }),
-    }
 }
 
 /// How long tasks may run on after the batch system's signal: a third of its notice, for they need time to

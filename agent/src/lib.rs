@@ -3,6 +3,7 @@
 //! Reading order: [`driver`] (the loop), [`client`] (the manager), [`spawn`] (processes), [`tasks`]
 //! (from a template to a process), [`keeper`] (no orphans), [`node`] (what there is), [`spool`].
 
+pub mod archive;
 mod arrival;
 pub mod client;
 pub mod command;

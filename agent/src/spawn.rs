@@ -166,9 +166,31 @@ impl Exit {
     }
 }
 
+/// What a running program has written so far is wanted, from some place on.
+pub struct Peek {
+    /// The launch's number.
+    pub token: u64,
+    /// The launch's slot.
+    pub slot: usize,
+    /// From which byte of standard output and of standard error on.
+    pub from: [u64; 2],
+    /// Bytes of each at most.
+    pub n_max: usize,
+    /// Is given what there is, on one of the threads; not called if the program does not run.
+    pub tell: Box<dyn FnOnce(Peeked) + Send>,
+}
+
+/// What a running program has written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peeked {
+    /// Standard output and standard error: which byte is the first one here, and the bytes.
+    pub streams: [(u64, Vec<u8>); 2],
+}
+
 enum Order {
     Launch(Box<Launch>),
     Ask(Box<Ask>),
+    Peek(Box<Peek>),
     Kill { token: u64, grace: Duration },
     Withdraw { token: u64 },
     StopResident { resident: u64 },
@@ -250,6 +272,11 @@ impl Spawner {
         self.inbox(ask.resident).send(Order::Ask(Box::new(ask)));
     }
 
+    /// Looks at what a running program has written to archived streams. Costs it nothing.
+    pub fn peek(&self, peek: Peek) {
+        self.inbox(peek.slot as u64).send(Order::Peek(Box::new(peek)));
+    }
+
     /// Starts a program no more that waits for its slot; one that has begun goes on.
     pub fn withdraw(&self, token: u64) {
         for inbox in &self.inboxes {
@@ -322,6 +349,7 @@ fn serve(mut processes: Processes, inbox: &Inbox, sink: &dyn Fn(Vec<Exit>)) {
                     turns.enter(ask.token, Line::Resident(ask.resident));
                     processes.ask(*ask);
                 }
+                Order::Peek(peek) => processes.peek(*peek),
                 Order::Kill { token, .. } | Order::Withdraw { token } if turns.withdraw(token) => {
                     processes.exits.push(Exit::new(token, Outcome::Killed, Instant::now()));
                 }

@@ -7,6 +7,7 @@ use scheduler::engine::interface::{Answer, Effect, RequestId, Step};
 use tokio::sync::oneshot;
 
 use crate::{
+    budgets::Budgets,
     numbers::Numbers,
     store::{Store, StoreError},
 };
@@ -38,7 +39,7 @@ pub(crate) fn channel() -> (SyncSender<Pending>, Receiver<Pending>) {
 /// Commits what has arrived, again and again, until the engine is gone or the store fails.
 pub(crate) fn run(
     mut store: Store,
-    mut numbers: Numbers,
+    (mut numbers, mut budgets): (Numbers, Budgets),
     pending: Receiver<Pending>,
     mut perform: impl FnMut(Committed, Vec<(RequestId, oneshot::Sender<Answer>)>),
 ) -> Result<(), StoreError> {
@@ -52,6 +53,7 @@ pub(crate) fn run(
             replies.extend(next.replies);
         }
         if !records.is_empty() {
+            budgets.cut(&mut records, &store)?;
             store.commit(&records)?;
             numbers.note(&records);
         }

@@ -3,6 +3,7 @@
 pub mod agent_file;
 pub mod api;
 mod attach;
+mod budgets;
 pub mod clock;
 mod collect;
 mod commit;

@@ -21,6 +21,7 @@ use crate::{
     agent_file::AgentFile,
     api::{self, ApiState, ConnectionLimits},
     attach::{Attacher, Reload, make_join, surroundings},
+    budgets::Budgets,
     clock::Clock,
     collect,
     commit::{self, Pending},
@@ -220,6 +221,16 @@ fn connection_limits() -> ConnectionLimits {
     ConnectionLimits { n_connections_max, ..limits }
 }
 
+/// What the store has kept.
+fn past(store: &Store) -> Result<(Vec<Record>, Budgets), StoreError> {
+    let (mut records, mut budgets) = (Vec::new(), Budgets::default());
+    store.replay(|record| {
+        budgets.note(&record);
+        records.push(record);
+    })?;
+    Ok((records, budgets))
+}
+
 /// Starts a manager in its folder. It answers when this returns.
 pub async fn start(config: Config) -> Result<Manager, StartError> {
     raise_file_limit();
@@ -233,8 +244,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let numbers = Numbers::open(&config.folder, store.id());
     let settings = numbers.told(Settings { store_id: store.id(), grace, ..config.settings });
     let reader = store.reader();
-    let mut records = Vec::new();
-    store.replay(|record| records.push(record))?;
+    let (records, budgets) = past(&store)?;
     let clock = Clock::start(records.iter().map(Record::at).max().unwrap_or_default());
     let engine = Engine::restore(settings, store.epoch(), clock.now(), records);
     let Listening { listener, address, url, identity } = listen(&config)?;
@@ -245,7 +255,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let (performer, policies) = performer(&orders, &handle, &end)?;
     let (stop_engine, is_engine_stopped) = watch::channel(false);
     let drive = move |pending| driver::run(engine, queue, pending, clock, is_engine_stopped);
-    let mut threads = start_threads(drive, (store, numbers), performer, end)?;
+    let mut threads = start_threads(drive, (store, (numbers, budgets)), performer, end)?;
     threads.push(policies);
     tokio::spawn(platforms::dispatch(for_platforms));
 
@@ -309,7 +319,7 @@ fn serve(
 
 fn start_threads<Driving: Future<Output = ()>>(
     drive: impl FnOnce(SyncSender<Pending>) -> Driving + Send + 'static,
-    (store, numbers): (Store, Numbers),
+    (store, kept): (Store, (Numbers, Budgets)),
     mut performer: Performer,
     end: watch::Sender<End>,
 ) -> Result<Vec<std::thread::JoinHandle<()>>, StartError> {
@@ -324,7 +334,7 @@ fn start_threads<Driving: Future<Output = ()>>(
         .name("commit".into())
         .spawn(move || {
             let perform = |committed, replies: Vec<_>| performer.perform(committed, replies);
-            let result = commit::run(store, numbers, committing, perform);
+            let result = commit::run(store, kept, committing, perform);
             if let Err(error) = &result {
                 tracing::error!(%error, "the store failed: nothing more is acknowledged");
             }

@@ -20,8 +20,11 @@ use scheduler::{
     time::{Span, Time},
 };
 
-use crate::job::{JobSpec, WorkflowSpec};
 pub use crate::pilot::{ErrorAnswer, ErrorBody};
+use crate::{
+    follow::TaskRange,
+    job::{JobSpec, WorkflowSpec},
+};
 
 /// Where the API begins.
 pub const PREFIX: &str = "/api/v1";
@@ -308,6 +311,9 @@ pub struct TaskDetail {
 pub struct Outputs {
     /// Ascending by task.
     pub outputs: Vec<OutputRow>,
+    /// Tasks of which something is damaged in the store, and left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<TaskRange>,
     /// Ask for `from` this index for the next page; absent: there is none.
     pub next: Option<u64>,
 }

@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod codec;
+pub mod follow;
 pub mod job;
 pub mod objects;
 pub mod pilot;

@@ -1,16 +1,17 @@
 //! The pilot protocol, version 1: what travels between a pilot and the manager. See docs/protocol.md.
 //!
-//! Three exchanges over HTTP, always begun by the pilot. Bodies are postcard, or JSON when the
-//! content type says so. `register` is authorised by the join token, `pull` and `leave` by the
+//! Four exchanges over HTTP, always begun by the pilot. Bodies are postcard, or JSON when the
+//! content type says so. `register` is authorised by the join token, the others by the
 //! session that `register` gave, both as `Authorization: Bearer …`.
 
 use serde::{Deserialize, Serialize};
 
 use scheduler::{
-    ids::PilotId,
+    ids::{JobId, PilotId},
     pull::{LeaveReason, Pull, Registered, Registration},
+    ranges::TaskSet,
     resources::Resources,
-    results::Report,
+    results::{Report, TaskOutput},
     time::Span,
 };
 
@@ -22,6 +23,12 @@ pub const REGISTER_PATH: &str = "/pilot/v1/register";
 pub const PULL_PATH: &str = "/pilot/v1/pull";
 /// `LeaveRequest` → `LeaveAnswer`.
 pub const LEAVE_PATH: &str = "/pilot/v1/leave";
+/// `TailsRequest` → `TailsAnswer`.
+pub const TAILS_PATH: &str = "/pilot/v1/tails";
+/// Tasks of which a pilot tells at a time, at most.
+pub const N_TAILS_MAX: usize = 256;
+/// Bytes that a pilot tells at a time, of all tasks and both streams.
+pub const TAILS_BYTES_MAX: usize = 512 << 10;
 
 /// What a pilot needs to find its way home. Given to it on standard input or in a file of mode 0600,
 /// never in its arguments.
@@ -89,6 +96,55 @@ pub struct LeaveRequest {
 /// Good-bye.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LeaveAnswer {}
+
+/// A pilot tells what running tasks have written, because somebody follows it. Nothing is decided by it and
+/// nothing of it is kept: what counts comes with the task's report.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TailsRequest {
+    /// Who tells.
+    pub pilot: PilotId,
+    /// The number of its last report when it began to look: of tasks that ended since, this is old.
+    pub n_reports: u64,
+    /// What was written since the last time.
+    pub tails: Vec<Tail>,
+}
+
+/// What a running task has written from some place on.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Tail {
+    /// The task's job.
+    pub job: JobId,
+    /// Which attempt of the task it is.
+    pub attempt: u32,
+    /// The pilot's own number for this attempt: larger for what it began later.
+    pub run: u64,
+    /// So many bytes of standard output were written before; they were told, or left out.
+    pub stdout_at: u64,
+    /// The same of standard error.
+    pub stderr_at: u64,
+    /// The task, and what it has written.
+    pub written: TaskOutput,
+}
+
+/// Of which tasks somebody follows what they write.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TailsAnswer {
+    /// What was told is to be told again: a report came sooner.
+    pub is_void: bool,
+    /// None: nobody does, and nothing more is to be told.
+    pub wanted: Vec<Wanted>,
+}
+
+/// Somebody follows a job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Wanted {
+    /// When it is another one than before, nothing is known of what was told before.
+    pub watch: u64,
+    /// The job.
+    pub job: JobId,
+    /// Its tasks; `None`: all.
+    pub tasks: Option<TaskSet>,
+}
 
 /// Any refusal, always as JSON, with a status of 4xx or 5xx.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

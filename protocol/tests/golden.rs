@@ -3,7 +3,9 @@
 
 use protocol::{
     codec::{CodecError, Format},
-    pilot::{LeaveRequest, PullRequest, RegisterAnswer, RegisterRequest},
+    pilot::{
+        LeaveRequest, PullRequest, RegisterAnswer, RegisterRequest, Tail, TailsAnswer, TailsRequest, Wanted,
+    },
 };
 use scheduler::{
     digest::Digest,
@@ -113,6 +115,12 @@ fn leave() -> LeaveRequest {
     LeaveRequest { pilot: PilotId(7), report: None, reason: LeaveReason::Walltime }
 }
 
+fn tails() -> TailsRequest {
+    let written = TaskOutput { index: 3, stdout: b"step 1\n".to_vec(), stderr: b"\xff".to_vec() };
+    let tail = Tail { job: JobId(4), attempt: 1, run: 9, stdout_at: 70, stderr_at: 0, written };
+    TailsRequest { pilot: PilotId(7), n_reports: 12, tails: vec![tail] }
+}
+
 /// The message reads back from both forms, and both forms are those of the golden files.
 fn check<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(name: &str, message: &T) {
     let bytes = Format::Postcard.encode(message).expect("it is written");
@@ -141,6 +149,10 @@ fn messages_of_version_1_are_what_they_always_were() {
     check("leave", &leave());
     // Since 2026-11: nobody who does not know it is told so.
     check("offer", &PilotCommand::Offer { cores: 6 });
+    check("show", &PilotCommand::Show);
+    check("tails", &tails());
+    let wanted = Wanted { watch: 3, job: JobId(4), tasks: Some(TaskSet::from(0..5)) };
+    check("tails-answer", &TailsAnswer { is_void: false, wanted: vec![wanted] });
 }
 
 #[test]

@@ -31,6 +31,9 @@ pub enum Reason {
     JobPaused {
         job: JobId,
     },
+    OutputBudgetSpent {
+        n_bytes: u64,
+    },
     JobOver {
         job: JobId,
         state: String,
@@ -300,6 +303,13 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Reason::OutputBudgetSpent { n_bytes } => {
+                let mib = n_bytes.div_ceil(1 << 20);
+                write!(
+                    f,
+                    "its budget for output ({mib} MiB) is used up; what tasks write is kept no more (results.budget)"
+                )
+            }
             Reason::JobPaused { job } => {
                 write!(f, "job {job} is paused; `pilotfish resume {job}` lets it go on")
             }
@@ -527,6 +537,7 @@ impl Reason {
             }
             Reason::Profiling { platform, pilot, jobs } => write_profiling(f, platform, *pilot, jobs),
             Reason::JobPaused { .. }
+            | Reason::OutputBudgetSpent { .. }
             | Reason::JobOver { .. }
             | Reason::JobRuns { .. }
             | Reason::JobBacksOff { .. }

@@ -121,6 +121,8 @@ pub enum PilotAction {
     Pull { lane: Lane, pull: Box<Pull>, report: Option<u64> },
     /// A job is over: end its resident processes, forget its template.
     Forget { job: JobId },
+    /// Tell what running tasks write, for as long as the manager wants to hear it.
+    Show,
     /// All is reported: say good-bye and end.
     Leave { reason: LeaveReason },
 }
@@ -401,6 +403,7 @@ impl PilotCore {
             PilotCommand::Drain => self.drain(LeaveReason::Told, actions),
             PilotCommand::Stop => self.stop(LeaveReason::Told, actions),
             PilotCommand::Offer { cores } => self.offer(cores),
+            PilotCommand::Show => actions.push(PilotAction::Show),
         }
     }
 

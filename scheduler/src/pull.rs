@@ -230,6 +230,8 @@ pub enum PilotCommand {
         /// Cores.
         cores: u32,
     },
+    /// Somebody follows what tasks write while they run: ask of which ones, and tell it, beside the pulls.
+    Show,
 }
 
 /// One numbered portion of what a pilot is sent.

@@ -46,6 +46,8 @@ impl Driver {
             }
             News::NotRegistered(error) if error.is_final() => return Err(error.into()),
             News::Moved(moved) => self.on_moved(moved),
+            News::Told(told) => self.on_told(told),
+            News::Wrote(pieces) => self.on_wrote(pieces),
             // The next failed pull tries it again.
             News::NotRegistered(_) => self.is_registering = false,
         }

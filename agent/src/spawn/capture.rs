@@ -47,6 +47,21 @@ impl HeadTail {
         }
     }
 
+    /// What was written from byte `from` on as far as it is kept, `n_max` bytes at most, and which byte is its
+    /// first: a later one than `from` if that is not kept any more.
+    pub(crate) fn since(&self, from: u64, n_max: usize) -> (u64, Vec<u8>) {
+        let head = self.head.get(usize::try_from(from).unwrap_or(usize::MAX)..).unwrap_or_default();
+        if !head.is_empty() {
+            return (from, head[..head.len().min(n_max)].to_vec());
+        }
+        let first = self.n_bytes - self.tail.len() as u64;
+        let at = from.clamp(first, self.n_bytes);
+        let skipped = usize::try_from(at - first).unwrap_or(usize::MAX);
+        let (late, early) = self.tail.split_at(self.next);
+        let bytes = early.iter().chain(late).skip(skipped).take(n_max);
+        (at, bytes.copied().collect())
+    }
+
     /// What was kept, and whether something was left out.
     pub(crate) fn finish(self) -> (Vec<u8>, bool) {
         let mut kept = self.head;
@@ -126,6 +141,12 @@ impl Pipes {
                 Err(_) => return,
             }
         }
+    }
+
+    /// What was written so far from some byte on: see [`HeadTail::since`].
+    pub(super) fn since(&self, slot: PipeSlot, from: u64, n_max: usize) -> (u64, Vec<u8>) {
+        let open = self.slots.get(slot.0).and_then(Option::as_ref);
+        open.map_or((from, Vec::new()), |open| open.kept.since(from, n_max))
     }
 
     /// What was kept so far, and whether something was left out; starts anew.
@@ -208,6 +229,19 @@ mod tests {
         let expected = "abc\n[pilotfish: 4 bytes left out]\nhij".to_string();
         assert_eq!(kept(6, &["abcdefg", "hij"]), (expected, true));
         assert_eq!(kept(0, &["ab"]), ("\n[pilotfish: 2 bytes left out]\n".into(), true));
+    }
+
+    #[test]
+    fn what_came_since_is_told_piece_by_piece_and_says_where_it_begins() {
+        let mut kept = HeadTail::new(6);
+        assert_eq!(kept.since(0, 9), (0, vec![]));
+        kept.push(b"abcde");
+        assert_eq!(kept.since(0, 9), (0, b"abc".to_vec()), "the head first");
+        assert_eq!((kept.since(1, 1), kept.since(3, 9)), ((1, b"b".to_vec()), (3, b"de".to_vec())));
+        assert_eq!(kept.since(5, 9), (5, vec![]));
+        kept.push(b"fghij");
+        assert_eq!(kept.since(3, 9), (7, b"hij".to_vec()), "what was left out is passed over");
+        assert_eq!((kept.since(8, 1), kept.since(99, 9)), ((8, b"i".to_vec()), (10, vec![])));
     }
 
     proptest! {

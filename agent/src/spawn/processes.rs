@@ -18,7 +18,7 @@ use std::{
 };
 
 use super::{
-    Environment, Exit, Launch, Outcome,
+    Environment, Exit, Launch, Outcome, Peek, Peeked,
     capture::{PipeSlot, Pipes},
     ending::{Ending, Lingering, Then},
     family::{Family, kill_group},
@@ -232,6 +232,19 @@ impl Processes {
             Some(child) => child.end(Ending::Killed, grace),
             None => self.kill_asked(token),
         }
+    }
+
+    /// Tells what a task's program has written so far.
+    pub(super) fn peek(&mut self, peek: Peek) {
+        let role = Role::Task { token: peek.token };
+        let Some(child) = self.children.values().find(|child| child.role == role) else { return };
+        let slots = [child.stdout, child.stderr];
+        let streams = [0, 1].map(|n| {
+            let Some(slot) = slots[n] else { return (peek.from[n], Vec::new()) };
+            self.pipes.read(slot, &mut self.buffer);
+            self.pipes.since(slot, peek.from[n], peek.n_max)
+        });
+        (peek.tell)(Peeked { streams });
     }
 
     /// Waits until something ends, somebody rings the bell, or `timeout` is over.

@@ -16,6 +16,7 @@ use protocol::{
         Status, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo, WorkflowRequest,
         WorkflowSubmitted,
     },
+    follow::{FollowQuery, Followed},
     job::JobSpec,
     objects::{Files, Missing, MissingRequest, Stored},
 };
@@ -243,6 +244,13 @@ impl Client {
     /// A page of what a job's tasks wrote.
     pub async fn outputs(&self, job: JobId, state: TaskFilter, from: u64) -> Result<Outputs, ClientError> {
         self.get(&format!("/jobs/{job}/outputs?state={}&from={from}", state_word(state))).await
+    }
+
+    /// What a job's tasks have written since.
+    pub async fn follow(&self, job: JobId, query: &FollowQuery) -> Result<Followed, ClientError> {
+        let FollowQuery { tasks, since, after } = query;
+        let tasks = tasks.as_ref().map(|tasks| format!("&tasks={tasks}")).unwrap_or_default();
+        self.get(&format!("/jobs/{job}/follow?since={since}&after={after}{tasks}")).await
     }
 
     /// Pilots; those that have ended only on request.

@@ -9,6 +9,8 @@ use crate::{
     view::{Reader, ViewArgs, WatchArgs},
 };
 
+/// Jobs that are asked for one by one.
+const N_ASKED_MAX: usize = 20;
 const EXAMPLES: &str = "\
 Examples:
   pilotfish job 3
@@ -48,6 +50,10 @@ pub async fn run(args: JobArgs) -> Result<Outcome, Failure> {
         let mut jobs = client.jobs().await?;
         let chosen = selector.among(&jobs)?;
         jobs.retain(|job| chosen.contains(&job.id));
+        // Of one by one more is known than of all.
+        for job in jobs.iter_mut().take(N_ASKED_MAX) {
+            *job = client.job(job.id).await?;
+        }
         if args.view.json {
             return match &jobs[..] {
                 [only] => show::json(only),

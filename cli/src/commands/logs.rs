@@ -1,21 +1,25 @@
 //! `pilotfish logs`: what tasks wrote.
 
-use std::io::Write;
+mod feed;
+mod follow;
+
+use std::{collections::BTreeSet, io::Write};
 
 use clap::Args;
 
-use protocol::api::OutputRow;
+use protocol::{api::OutputRow, follow::TaskRange};
 use scheduler::{
     engine::interface::TaskFilter,
     ids::{JobId, TaskId},
     ranges::TaskSet,
 };
 
+use self::follow::What;
 use crate::{
     client::{Client, OutputStream},
     failure::{Failure, Outcome},
     select::Target,
-    show::{Ink, Screen},
+    show::{Ink, Screen, format::bytes},
     view::{Reader, ViewArgs},
 };
 
@@ -24,6 +28,7 @@ Examples:
   pilotfish logs 3                    of all tasks, with headings
   pilotfish logs 3.17                 of one task, byte for byte
   pilotfish logs last --failed --stderr
+  pilotfish logs 3 --follow           as it comes, until the job is over
   pilotfish logs 3 --stdout --raw     without headings, for other programs";
 
 /// Of which tasks, and what.
@@ -42,9 +47,12 @@ pub struct LogsArgs {
     /// Only of tasks that failed
     #[arg(long)]
     failed: bool,
-    /// Without headings
+    /// Without headings, and without tasks before their lines
     #[arg(long)]
     raw: bool,
+    /// Go on with what comes, of running tasks too, until all is over; with --json one value a line
+    #[arg(short, long)]
+    follow: bool,
     #[command(flatten)]
     view: ViewArgs,
 }
@@ -58,6 +66,9 @@ pub async fn run(args: LogsArgs) -> Result<Outcome, Failure> {
     let reader = Reader::open(&args.view.place).await?;
     let client = &reader.client;
     let job = target.resolve_one(client).await?;
+    if args.follow {
+        return follow::follow(&reader, &What { job, tasks: target.tasks }, &args).await;
+    }
     let single = target.tasks.as_ref().filter(|tasks| tasks.len() == 1).and_then(TaskSet::first);
     match single {
         Some(index) if !args.view.json && !args.failed => {
@@ -93,12 +104,13 @@ async fn one(client: &Client, task: TaskId, args: &LogsArgs) -> Result<(), Failu
 async fn many(client: &Client, job: JobId, tasks: Option<&TaskSet>, args: &LogsArgs) -> Result<(), Failure> {
     let state = if args.failed { TaskFilter::Failed } else { TaskFilter::All };
     let screen = Screen::stdout();
-    let mut printer = Printer { args, screen, n_shown: 0, is_at_line_start: true };
+    let mut printer = Printer { args, damaged: BTreeSet::new(), screen, n_shown: 0, is_at_line_start: true };
     let mut from = tasks.and_then(TaskSet::first).unwrap_or(0);
     let last = tasks.and_then(|tasks| tasks.iter().last()).map_or(u64::MAX, |range| range.end - 1);
     printer.begin()?;
     loop {
         let page = client.outputs(job, state, from).await?;
+        printer.damage(job, &page.damaged);
         for row in &page.outputs {
             if tasks.is_none_or(|tasks| tasks.contains(row.index)) {
                 printer.row(job, row)?;
@@ -109,11 +121,32 @@ async fn many(client: &Client, job: JobId, tasks: Option<&TaskSet>, args: &LogsA
             _ => break,
         }
     }
-    printer.end(job)
+    printer.end(job)?;
+    tell_budget(client, job, args).await
+}
+
+/// Says why output of some tasks may be missing.
+async fn tell_budget(client: &Client, job: JobId, args: &LogsArgs) -> Result<(), Failure> {
+    let spent = client.job(job).await?.output_budget_spent;
+    if let Some(n_bytes) = spent.filter(|_| !args.view.quiet) {
+        crate::show::say(&format!(
+            "the output budget of job {job} ({}, results.budget) is used up; what its tasks wrote since is not kept",
+            bytes(n_bytes)
+        ));
+    }
+    Ok(())
+}
+
+/// That something is damaged in the store.
+fn damage_line(job: JobId, TaskRange { first, last }: &TaskRange) -> String {
+    let tasks =
+        if first == last { format!("task {job}.{first}") } else { format!("tasks {job}.{first}-{last}") };
+    format!("output of {tasks} is damaged in the store and left out: a checksum is wrong")
 }
 
 struct Printer<'a> {
     args: &'a LogsArgs,
+    damaged: BTreeSet<TaskRange>,
     screen: Screen,
     n_shown: u64,
     is_at_line_start: bool,
@@ -122,6 +155,15 @@ struct Printer<'a> {
 impl Printer<'_> {
     fn begin(&mut self) -> Result<(), Failure> {
         if self.args.view.json { crate::show::print("[") } else { Ok(()) }
+    }
+
+    /// Says once of each what is left out.
+    fn damage(&mut self, job: JobId, damaged: &[TaskRange]) {
+        for range in damaged {
+            if self.damaged.insert(*range) {
+                crate::show::say(&damage_line(job, range));
+            }
+        }
     }
 
     fn row(&mut self, job: JobId, row: &OutputRow) -> Result<(), Failure> {

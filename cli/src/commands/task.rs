@@ -81,7 +81,7 @@ fn facts(detail: &TaskDetail) -> Facts {
         facts.add(format!("attempt {}", row.attempt), attempt(row, now));
     }
     if row.state == TaskFilter::Cancelled && row.attempt == 0 {
-        facts.add("attempts", "cancelled while waiting or running; nothing of it was kept");
+        facts.add("attempts", "cancelled while waiting or running; of what ran then, what it wrote is kept");
     }
     facts
 }

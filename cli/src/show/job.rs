@@ -52,6 +52,9 @@ pub fn facts(job: &JobView) -> Facts {
         "delivered",
         moved_text(&[(to_manager, "to the manager"), (to_shared, "where nodes see it")]),
     );
+    let spent =
+        |n| format!("budget ({}, results.budget) used up: what tasks write is kept no more", bytes(n));
+    facts.add_some("output", job.output_budget_spent.map(spent));
     facts
 }
 

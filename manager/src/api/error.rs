@@ -111,6 +111,15 @@ impl ApiError {
         ApiError::internal(format!("failed to read the kept job {job}: {what}"))
     }
 
+    /// Output that is not what was written.
+    pub(super) fn damaged_output(task: TaskId) -> ApiError {
+        ApiError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "damaged",
+            format!("the output of task {task} is damaged in the store: a checksum is wrong"),
+        )
+    }
+
     /// The engine said something that answers another question.
     pub(super) fn unexpected(answer: &Answer) -> ApiError {
         let word = format!("{answer:?}");

@@ -71,7 +71,9 @@ pub(super) async fn show(
     _user: User,
     InPath(id): InPath<JobId>,
 ) -> Result<Response, ApiError> {
-    Ok(json(StatusCode::OK, &context.job(id).await?))
+    let mut view = context.job(id).await?;
+    view.output_budget_spent = context.output_budget_spent(id).await?;
+    Ok(json(StatusCode::OK, &view))
 }
 
 /// What the job runs.
@@ -255,7 +257,7 @@ fn selected(selection: &TaskSelection) -> Result<Option<TaskSet>, ApiError> {
 }
 
 /// A set of tasks as people write it: `0-9,12,20-29`, both ends included.
-fn parse_tasks(text: &str) -> Result<TaskSet, String> {
+pub(super) fn parse_tasks(text: &str) -> Result<TaskSet, String> {
     if text.split(',').count() > N_RANGES_MAX {
         return Err(format!("tasks: found more than {N_RANGES_MAX} ranges; select fewer at a time"));
     }

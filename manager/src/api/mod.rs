@@ -9,8 +9,10 @@ mod crowd;
 mod error;
 mod events;
 mod extract;
+mod follow;
 mod jobs;
 mod listener;
+mod live;
 mod metrics;
 mod objects;
 mod openapi;
@@ -44,12 +46,14 @@ use scheduler::{
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::{
-    agent_file::AgentFile, attach::Reload, handle::Handle, objects::Objects, store::Reader, tokens::Tokens,
+    agent_file::AgentFile, attach::Reload, budgets::budget_of, handle::Handle, objects::Objects,
+    store::Reader, tokens::Tokens,
 };
 use cache::{JobCache, JobFacts};
 use error::ApiError;
 use extract::User;
 pub use listener::serve;
+use live::Live;
 use room::Room;
 pub(crate) use routes::AGENT_PATH;
 
@@ -141,6 +145,8 @@ struct Context {
     to_pilots: Room,
     /// Event streams that may still begin.
     streams: Arc<Semaphore>,
+    /// What running tasks write, while somebody follows it.
+    live: Live,
     /// Files by their contents.
     objects: Objects,
     /// Files that may still be on their way at a time.
@@ -155,6 +161,7 @@ impl Context {
         let room = || Room::new(room_bytes, patience);
         Context {
             freed: parking::Freed::default(),
+            live: Live::default(),
             objects: Objects::in_folder(&state.folder),
             transfers: Arc::new(Semaphore::new(objects::N_TRANSFERS_MAX)),
             state,
@@ -219,6 +226,14 @@ impl Context {
         })
         .await?;
         Ok(self.jobs.keep(id, facts))
+    }
+
+    /// The job's budget for output, in bytes, if that is used up.
+    async fn output_budget_spent(&self, id: JobId) -> Result<Option<u64>, ApiError> {
+        let budget = budget_of(&*self.spec(id).await?);
+        let reader = self.state.reader.clone();
+        let n_bytes = blocking(move || Ok(reader.output_bytes(id)?)).await?;
+        Ok((n_bytes >= budget).then_some(budget))
     }
 
     /// Ends when the API is to end.

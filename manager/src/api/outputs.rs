@@ -1,5 +1,7 @@
 //! What tasks wrote: many as JSON, one as it is.
 
+use std::collections::BTreeSet;
+
 use axum::{
     extract::State,
     http::{StatusCode, header},
@@ -7,7 +9,9 @@ use axum::{
 };
 use protocol::{
     api::{OutputRow, Outputs, OutputsQuery},
+    follow::TaskRange,
     job::{Keep, Sink},
+    units::show_bytes,
 };
 use scheduler::{
     engine::{interface::TaskFilter, views::TaskView},
@@ -23,7 +27,7 @@ use super::{
     extract::{InPath, InQuery, User},
     tasks::{OUTPUT_BYTES_MAX, check_limit},
 };
-use crate::store::Reader;
+use crate::store::{OutputPage, Reader};
 
 /// Reads of the store for one page: a set of many single tasks takes several pages.
 const N_READS_MAX: usize = 2000;
@@ -78,8 +82,14 @@ async fn raw(
     let facts = context.facts(job).await?;
     let reader = context.state.reader.clone();
     let found = blocking(move || {
-        let found = reader.outputs(job, index..index + 1, u64::MAX)?;
-        found.into_iter().next().map_or_else(|| nothing_kept(&facts, &view, stream), |(_, output)| Ok(output))
+        let OutputPage { found, damaged } = reader.outputs_around_damage(job, index..index + 1, u64::MAX)?;
+        if !damaged.is_empty() {
+            return Err(ApiError::damaged_output(view.id));
+        }
+        match found.into_iter().next() {
+            Some((_, output)) => Ok(output),
+            None => nothing_kept(&facts, &view, stream, reader.output_bytes(job)?),
+        }
     });
     let TaskOutput { stdout, stderr, .. } = found.await?;
     let bytes = match stream {
@@ -92,7 +102,12 @@ async fn raw(
 }
 
 /// Whether that means that the task wrote nothing, or else why there is nothing.
-fn nothing_kept(facts: &JobFacts, view: &TaskView, stream: Stream) -> Result<TaskOutput, ApiError> {
+fn nothing_kept(
+    facts: &JobFacts,
+    view: &TaskView,
+    stream: Stream,
+    n_bytes: u64,
+) -> Result<TaskOutput, ApiError> {
     let id = view.id;
     let command = facts.compiled.task(id.job.0, id.index);
     let (name, sink) = match stream {
@@ -115,7 +130,14 @@ fn nothing_kept(facts: &JobFacts, view: &TaskView, stream: Stream) -> Result<Tas
             )));
         }
     }
-    match facts.compiled.spec().results.keep {
+    let results = &facts.compiled.spec().results;
+    if n_bytes >= results.budget_bytes {
+        let budget = show_bytes(results.budget_bytes);
+        return Err(ApiError::no_output(format!(
+            "task {id} has no output that is kept: the job's budget for output ({budget}, results.budget) is used up"
+        )));
+    }
+    match results.keep {
         Keep::None => {
             Err(ApiError::no_output(format!("the job keeps no output (results.keep); task {id} has none")))
         }
@@ -133,20 +155,27 @@ fn nothing_kept(facts: &JobFacts, view: &TaskView, stream: Stream) -> Result<Tas
 
 fn page(reader: &Reader, job: JobId, tasks: &TaskSet, query: &OutputsQuery) -> Result<Outputs, ApiError> {
     let mut outputs = Vec::new();
+    let mut damaged = BTreeSet::new();
     let (mut n_bytes, mut n_reads) = (0, 0);
     for range in tasks.iter().filter(|range| range.end > query.from) {
         let mut from = range.start.max(query.from);
         while from < range.end {
             if n_bytes >= OUTPUT_BYTES_MAX || n_reads >= N_READS_MAX || outputs.len() as u64 >= query.limit {
-                return Ok(Outputs { outputs, next: Some(from) });
+                return Ok(Outputs { outputs, damaged: damaged.into_iter().collect(), next: Some(from) });
             }
             n_reads += 1;
-            let found = reader.outputs(job, from..range.end, OUTPUT_BYTES_MAX - n_bytes)?;
+            let read = reader.outputs_around_damage(job, from..range.end, OUTPUT_BYTES_MAX - n_bytes)?;
+            let OutputPage { found, damaged: spoilt } = read;
+            damaged.extend(spoilt.into_iter().map(|(first, last)| TaskRange { first, last }));
             let Some((last, _)) = found.last() else { break };
             from = *last + 1;
             for (index, output) in found {
                 if outputs.len() as u64 >= query.limit {
-                    return Ok(Outputs { outputs, next: Some(index) });
+                    return Ok(Outputs {
+                        outputs,
+                        damaged: damaged.into_iter().collect(),
+                        next: Some(index),
+                    });
                 }
                 n_bytes += (output.stdout.len() + output.stderr.len()) as u64;
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -154,5 +183,5 @@ fn page(reader: &Reader, job: JobId, tasks: &TaskSet, query: &OutputsQuery) -> R
             }
         }
     }
-    Ok(Outputs { outputs, next: None })
+    Ok(Outputs { outputs, damaged: damaged.into_iter().collect(), next: None })
 }

@@ -1,5 +1,7 @@
-//! The pilots' routes: register, pull, leave. Bodies are postcard or JSON by their content type, and
+//! The pilots' routes: register, pull, leave, and what tasks write. Bodies are postcard or JSON by their content type, and
 //! are answered in kind; refusals are always JSON.
+
+use std::time::Instant;
 
 use axum::{
     extract::{Request, State},
@@ -9,7 +11,10 @@ use axum::{
 use futures_util::FutureExt;
 use protocol::{
     codec::{Format, MESSAGE_BYTES_MAX},
-    pilot::{LeaveAnswer, LeaveRequest, PullRequest, RegisterAnswer, RegisterRequest, VERSION},
+    pilot::{
+        LeaveAnswer, LeaveRequest, N_TAILS_MAX, PullRequest, RegisterAnswer, RegisterRequest,
+        TAILS_BYTES_MAX, TailsRequest, VERSION,
+    },
 };
 use scheduler::{
     engine::interface::{Answer, Event, RequestId},
@@ -67,6 +72,9 @@ pub(super) async fn pull(State(context): State<Shared>, request: Request) -> Res
     let (session, format, body) = session_body(&context, request).await?;
     let PullRequest { pilot, mut pull } = decode(format, body).await?;
     pull.session_nonce = Some(check_session(session, pilot)?);
+    if let Some(report) = &pull.report {
+        context.live.note_report(pilot, report, Instant::now());
+    }
     let lot = lot.filter(|_| pull.wait > Span::ZERO);
     // What waits is kept small: see the figure for idle pilots in docs/performance.md.
     let pull = Box::new(pull);
@@ -94,6 +102,22 @@ pub(super) async fn leave(State(context): State<Shared>, request: Request) -> Re
         Answer::Left => answer(format, &LeaveAnswer {}),
         other => Err(ApiError::unexpected(&other)),
     }
+}
+
+/// A pilot shows what its tasks write; nothing is kept of it.
+pub(super) async fn tails(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
+    let (session, format, body) = session_body(&context, request).await?;
+    let request: TailsRequest = decode(format, body).await?;
+    check_session(session, request.pilot)?;
+    let n_bytes: usize =
+        request.tails.iter().map(|tail| tail.written.stdout.len() + tail.written.stderr.len()).sum();
+    if request.tails.len() > N_TAILS_MAX || n_bytes > TAILS_BYTES_MAX {
+        let found = request.tails.len();
+        return Err(ApiError::bad_request(format!(
+            "found {n_bytes} bytes of {found} tasks; {TAILS_BYTES_MAX} of {N_TAILS_MAX} are the most at a time"
+        )));
+    }
+    answer(format, &context.live.take(request, Instant::now()))
 }
 
 /// Asks the engine until the API ends: then nobody stays parked, and the pilot asks the next manager.

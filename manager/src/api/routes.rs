@@ -17,6 +17,7 @@ use protocol::{
         ShutDown, ShutdownRequest, Status, StreamEvent, SubmitRequest, Submitted, TaskDetail, TaskSelection,
         Tasks, TasksQuery, VersionInfo, WorkflowRequest, WorkflowSubmitted,
     },
+    follow::{FollowQuery, Followed},
     job::{
         JobSpec,
         limits::{RESULT_LIMIT_BYTES_MAX, SPEC_BYTES_MAX},
@@ -32,8 +33,8 @@ use scheduler::engine::{
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
-    Shared, error::ApiError, events, extract::User, jobs, metrics, objects, openapi, operators, outputs,
-    pilots, policies, show, taken, tasks, workflows,
+    Shared, error::ApiError, events, extract::User, follow, jobs, metrics, objects, openapi, operators,
+    outputs, pilots, policies, show, taken, tasks, workflows,
 };
 
 /// Before the hash of the agent that servers of clouds fetch.
@@ -45,11 +46,12 @@ const PAGE_BYTES: usize = 64 << 20;
 const OUTPUT_BYTES: usize = 2 * RESULT_LIMIT_BYTES_MAX as usize;
 
 /// What may be large, and the memory set aside for it while it is made.
-pub(super) const LARGE: [(&str, usize); 8] = [
+pub(super) const LARGE: [(&str, usize); 9] = [
     ("/jobs", PAGE_BYTES),
     ("/jobs/{id}/spec", SPEC_BYTES_MAX),
     ("/jobs/{id}/tasks", PAGE_BYTES),
     ("/jobs/{id}/outputs", PAGE_BYTES),
+    ("/jobs/{id}/follow", PAGE_BYTES),
     ("/jobs/{id}/tasks/{index}/stdout", OUTPUT_BYTES),
     ("/jobs/{id}/tasks/{index}/stderr", OUTPUT_BYTES),
     ("/pilots", PAGE_BYTES),
@@ -148,6 +150,13 @@ fn routes_of_jobs() -> Vec<Route> {
         ),
         get("/jobs/{id}/outputs", "A page of what the job's tasks wrote.", json::<Outputs>(), outputs::list)
             .query::<OutputsQuery>(),
+        get(
+            "/jobs/{id}/follow",
+            "What the job's tasks have written since, those that run too. Ask again and again.",
+            json::<Followed>(),
+            follow::follow,
+        )
+        .query::<FollowQuery>(),
     ]
 }
 
@@ -332,6 +341,7 @@ pub(super) fn router(context: Shared) -> Router {
         .route(pilot::REGISTER_PATH, routing::post(pilots::register))
         .route(pilot::PULL_PATH, routing::post(pilots::pull))
         .route(pilot::LEAVE_PATH, routing::post(pilots::leave))
+        .route(pilot::TAILS_PATH, routing::post(pilots::tails))
         .route(
             &format!("{PILOT_OBJECTS_PATH}/{{sha256}}"),
             routing::put(objects::put_by_pilot).get(objects::get_by_pilot),

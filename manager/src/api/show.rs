@@ -12,6 +12,7 @@ use protocol::{
 };
 use scheduler::{
     engine::interface::{Answer, Event, Query},
+    explain::Reason,
     ids::{AllocationId, JobId, PilotId, TaskId},
 };
 use tokio::time::timeout;
@@ -98,7 +99,10 @@ pub(super) async fn explain_job(
     InPath(job): InPath<JobId>,
 ) -> Result<Response, ApiError> {
     context.own_job(&user, job).await?;
-    explain(&context, Query::ExplainJob(job)).await
+    let mut reasons = context.reasons(Query::ExplainJob(job)).await?;
+    let spent = context.output_budget_spent(job).await?;
+    reasons.extend(spent.map(|n_bytes| Reason::OutputBudgetSpent { n_bytes }));
+    Ok(explanation(reasons))
 }
 
 /// Why a task is where it is.
@@ -169,12 +173,19 @@ pub(super) async fn shutdown(
 }
 
 async fn explain(context: &Context, query: Query) -> Result<Response, ApiError> {
-    match context.query(query).await? {
-        Answer::Reasons(reasons) => {
-            let row = |reason: scheduler::explain::Reason| ReasonRow { text: reason.to_string(), reason };
-            let reasons = reasons.into_iter().map(row).collect();
-            Ok(json(StatusCode::OK, &Explanation { reasons }))
+    Ok(explanation(context.reasons(query).await?))
+}
+
+fn explanation(reasons: Vec<Reason>) -> Response {
+    let row = |reason: Reason| ReasonRow { text: reason.to_string(), reason };
+    json(StatusCode::OK, &Explanation { reasons: reasons.into_iter().map(row).collect() })
+}
+
+impl Context {
+    async fn reasons(&self, query: Query) -> Result<Vec<Reason>, ApiError> {
+        match self.query(query).await? {
+            Answer::Reasons(reasons) => Ok(reasons),
+            other => Err(ApiError::unexpected(&other)),
         }
-        other => Err(ApiError::unexpected(&other)),
     }
 }

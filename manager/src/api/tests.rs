@@ -1,6 +1,7 @@
 //! The API over real connections, with a real engine and a real store; pilots are played by the tests.
 
 mod connections;
+mod follow;
 mod pilots;
 mod policies;
 mod refusals;

@@ -54,6 +54,13 @@ pub(super) fn pack_outputs(outputs: &[TaskOutput]) -> Vec<Chunk> {
     chunks
 }
 
+/// How many bytes an output takes when it is packed; of one that is several frames a few less.
+pub(super) fn packed_len(output: &TaskOutput) -> u64 {
+    let len = |n: u64| u64::from((u64::BITS - (n | 1).leading_zeros()).div_ceil(7));
+    let (stdout, stderr) = (output.stdout.len() as u64, output.stderr.len() as u64);
+    len(output.index) + len(stdout) + len(stderr) + stdout + stderr + 4
+}
+
 fn put_frame(chunks: &mut Vec<Chunk>, frame: Frame<'_>) {
     let mut bytes = Vec::with_capacity(FRAME_HEAD_BYTES_MAX + frame.stdout.len() + frame.stderr.len());
     put_varint(frame.index, &mut bytes);
@@ -131,6 +138,14 @@ mod tests {
         assert!(chunks.iter().all(|chunk| chunk.frames.len() <= CHUNK_BYTES_MAX));
         let [a, b, c] = outputs;
         assert_eq!(unpack(&chunks), [b, a, c]);
+    }
+
+    #[test]
+    fn what_an_output_takes_is_known_before() {
+        for output in [output(7, 30, 20), output(0, 0, 1), output(1 << 40, 127, 128), output(127, 20_000, 0)]
+        {
+            assert_eq!(pack_outputs(&[output.clone()])[0].frames.len() as u64, packed_len(&output));
+        }
     }
 
     #[test]

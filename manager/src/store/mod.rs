@@ -3,6 +3,7 @@
 //! It knows records and tables, not what they mean: `docs/store.md` explains the tables.
 //! Acknowledged means durable: a commit has returned only when its records survive a loss of power.
 
+mod arrivals;
 mod error;
 mod files;
 mod frames;
@@ -22,10 +23,11 @@ use std::{
     time::Duration,
 };
 
+pub use arrivals::{Arrivals, Arrived};
 pub use error::{Holder, StoreError};
-pub use reader::{AttemptRow, Reader};
+pub use reader::{AttemptRow, OutputPage, Reader};
 use rusqlite::{Connection, OpenFlags};
-use scheduler::engine::record::Record;
+use scheduler::{engine::record::Record, ids::JobId, results::TaskOutput};
 
 /// The store's file in its folder. SQLite keeps two more beside it while the store is open.
 pub const FILE: &str = "store.sqlite";
@@ -39,6 +41,11 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const NEVER_WRITES: i64 = i64::MAX;
 /// More than there are different statements.
 const STATEMENTS_MAX: usize = 32;
+
+/// How many bytes of the store an output takes.
+pub(crate) fn packed_len(output: &TaskOutput) -> u64 {
+    frames::packed_len(output)
+}
 
 /// The store of one manager, open for writing. Dropping it closes the file and frees the folder.
 #[derive(Debug)]
@@ -196,6 +203,13 @@ impl Store {
                 Err(fault.at(&self.path, "commit records to"))
             }
         }
+    }
+
+    /// How many bytes of output are kept of a job.
+    ///
+    /// Errors: the file cannot be read. Cost: O(rows of outputs of the job).
+    pub fn output_bytes(&self, job: JobId) -> Result<u64, StoreError> {
+        page::output_bytes(&self.connection, job).map_err(|fault| fault.at(&self.path, "read outputs from"))
     }
 
     /// Reads beside the writer what was committed.

@@ -11,7 +11,7 @@ use std::{
     ops::Range,
 };
 
-use rusqlite::{Row, Transaction, params};
+use rusqlite::{Connection, Row, Transaction, params};
 use scheduler::{
     ids::{JobId, PilotId, TaskId},
     results::{FailureKind, TaskOutput, Usage},
@@ -22,6 +22,7 @@ use super::{
     INDEX_MAX,
     error::Fault,
     frames, pack,
+    reader::OutputPage,
     replay::{amount, damaged, read_kind},
 };
 
@@ -140,13 +141,51 @@ pub(super) fn outputs(
     range: Range<u64>,
     limit_bytes: u64,
 ) -> Result<Vec<(u64, TaskOutput)>, Fault> {
+    outputs_unless(snapshot, job, (range, limit_bytes), |row, what| Err(damaged(row, what)))
+}
+
+/// See [`super::Reader::outputs_around_damage`].
+pub(super) fn outputs_around_damage(
+    snapshot: &Transaction<'_>,
+    job: JobId,
+    range: Range<u64>,
+    limit_bytes: u64,
+) -> Result<OutputPage, Fault> {
+    let mut spoilt = Vec::new();
+    let found = outputs_unless(snapshot, job, (range, limit_bytes), |row, _| {
+        spoilt.push((amount(row, 1)?, amount(row, 3)?));
+        Ok(())
+    })?;
+    Ok(OutputPage { found, damaged: spoilt })
+}
+
+/// See [`super::Store::output_bytes`].
+pub(super) fn output_bytes(connection: &Connection, job: JobId) -> Result<u64, Fault> {
+    let mut statement =
+        connection.prepare_cached("SELECT coalesce(sum(length(frames)), 0) FROM outputs WHERE job = ?1")?;
+    Ok(statement.query_row([job.0.cast_signed()], |row| row.get::<_, i64>(0))?.cast_unsigned())
+}
+
+/// Outputs, and what `on_damage` says where a row is damaged: what is behind the damage in it cannot be found.
+fn outputs_unless(
+    snapshot: &Transaction<'_>,
+    job: JobId,
+    (range, limit_bytes): (Range<u64>, u64),
+    mut on_damage: impl FnMut(&Row<'_>, &'static str) -> Result<(), Fault>,
+) -> Result<Vec<(u64, TaskOutput)>, Fault> {
     let mut page: BTreeMap<u64, (i64, TaskOutput)> = BTreeMap::new();
     let (mut n_bytes, mut end) = (0u64, range.end);
     sweep(snapshot, &OUTPUTS, job, range.clone(), |row| {
         let seq: i64 = row.get(0)?;
         let mut frames = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
         while !frames.is_empty() {
-            let frame = frames::take_frame(&mut frames).map_err(|what| damaged(row, what))?;
+            let frame = match frames::take_frame(&mut frames) {
+                Ok(frame) => frame,
+                Err(what) => {
+                    on_damage(row, what)?;
+                    break;
+                }
+            };
             if (range.start..end).contains(&frame.index) {
                 n_bytes = add_frame(&mut page, seq, &frame, n_bytes);
             }
@@ -213,9 +252,9 @@ const REPORTS: Source = Source {
 };
 
 const OUTPUTS: Source = Source {
-    across: "SELECT seq, first_index, frames FROM outputs \
+    across: "SELECT seq, first_index, frames, last_index FROM outputs \
         WHERE job = ?1 AND level = ?2 AND first_index >= ?3 AND first_index < ?4 AND last_index >= ?4",
-    within: "SELECT seq, first_index, frames FROM outputs \
+    within: "SELECT seq, first_index, frames, last_index FROM outputs \
         WHERE job = ?1 AND first_index >= ?2 AND first_index < ?3 ORDER BY first_index, id",
 };
 

@@ -12,12 +12,14 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 use scheduler::{
     digest::Digest,
     ids::{JobId, PilotId, TaskId},
+    ranges::TaskSet,
     results::{FailureKind, OutputFile, TaskOutput, Usage},
     time::{Span, Time},
 };
 
 use super::{
     Access,
+    arrivals::{self, Arrivals},
     error::{Fault, StoreError},
     files, page,
 };
@@ -47,6 +49,15 @@ pub struct AttemptRow {
     pub is_final: bool,
     /// When it ended, on the manager's clock; of a task that was lost with its pilot: when that was known.
     pub ended_at: Time,
+}
+
+/// Outputs, some of which may be damaged.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OutputPage {
+    /// As [`Reader::outputs`] gives them.
+    pub found: Vec<(u64, TaskOutput)>,
+    /// First and last tasks of rows that are damaged.
+    pub damaged: Vec<(u64, u64)>,
 }
 
 /// Reads what was committed. Cheap to clone; each call blocks while it reads.
@@ -107,6 +118,42 @@ impl Reader {
         limit_bytes: u64,
     ) -> Result<Vec<(u64, TaskOutput)>, StoreError> {
         self.read("read outputs from", |snapshot| page::outputs(snapshot, job, range, limit_bytes))
+    }
+
+    /// The same where rows may be damaged: says of which tasks something may be missing.
+    ///
+    /// Errors: the file cannot be read. Cost: as for [`Reader::outputs`].
+    pub fn outputs_around_damage(
+        &self,
+        job: JobId,
+        range: Range<u64>,
+        limit_bytes: u64,
+    ) -> Result<OutputPage, StoreError> {
+        self.read("read outputs from", |snapshot| {
+            page::outputs_around_damage(snapshot, job, range, limit_bytes)
+        })
+    }
+
+    /// How many bytes of output are kept of a job.
+    ///
+    /// Errors: the file cannot be read. Cost: O(rows of outputs of the job).
+    pub fn output_bytes(&self, job: JobId) -> Result<u64, StoreError> {
+        self.read("read outputs from", |snapshot| page::output_bytes(snapshot, job))
+    }
+
+    /// What attempts of a job wrote, all or those of some tasks, in the order in which it was kept: after row
+    /// `after`, as many as have about `limit_bytes` together. Says up to which row it has looked, and whether
+    /// there are more.
+    ///
+    /// Errors: the file cannot be read. Cost: O(rows that are looked at), a bounded number.
+    pub fn arrivals(
+        &self,
+        job: JobId,
+        tasks: Option<&TaskSet>,
+        after: u64,
+        limit_bytes: u64,
+    ) -> Result<Arrivals, StoreError> {
+        self.read("read outputs from", |snapshot| arrivals::after(snapshot, job, tasks, after, limit_bytes))
     }
 
     /// Files that a job's tasks have left, or one of them, with the number of their row: `limit` at most, after

@@ -65,6 +65,10 @@ pub const EXTRACTED_BYTES_MAX: usize = 64 << 10;
 pub const RESULT_LIMIT_BYTES_DEFAULT: u64 = 1 << 20;
 /// Bytes that may be kept of each stream of each task: 64 MiB, so that both fit into one message.
 pub const RESULT_LIMIT_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of output kept of all tasks of a job when it says nothing: 1 GiB.
+pub const RESULT_BUDGET_BYTES_DEFAULT: u64 = 1 << 30;
+/// Bytes that may be kept: 1 TiB.
+pub const RESULT_BUDGET_BYTES_MAX: u64 = 1 << 40;
 /// Bytes of a job file; lists longer than that belong into a file of their own.
 pub const JOB_FILE_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of a file of lines or a CSV file.

@@ -137,6 +137,9 @@ pub struct Results {
     pub keep: Keep,
     /// Bytes kept of each stream of each task.
     pub limit_bytes: u64,
+    /// Bytes kept of all tasks together.
+    #[serde(default = "budget_default", skip_serializing_if = "is_budget_default")]
+    pub budget_bytes: u64,
     /// Columns taken from standard output, in the user's order.
     pub extract: Vec<Extract>,
 }
@@ -206,8 +209,21 @@ impl Default for Stdio {
 
 impl Default for Results {
     fn default() -> Results {
-        Results { keep: Keep::All, limit_bytes: limits::RESULT_LIMIT_BYTES_DEFAULT, extract: Vec::new() }
+        Results {
+            keep: Keep::All,
+            limit_bytes: limits::RESULT_LIMIT_BYTES_DEFAULT,
+            budget_bytes: limits::RESULT_BUDGET_BYTES_DEFAULT,
+            extract: Vec::new(),
+        }
     }
+}
+
+fn budget_default() -> u64 {
+    limits::RESULT_BUDGET_BYTES_DEFAULT
+}
+
+fn is_budget_default(n_bytes: &u64) -> bool {
+    *n_bytes == limits::RESULT_BUDGET_BYTES_DEFAULT
 }
 
 /// The application of a job that names none: the program's file name, or `shell` for a shell line.

@@ -129,6 +129,7 @@ fn sizes_beyond_the_limits_are_refused() {
         ("65536", &|job| job.cores = u32::MAX),
         ("1 to 1000", &|job| job.crash_limit = u32::MAX),
         ("64MiB", &|job| job.results.limit_bytes = u64::MAX),
+        ("1TiB", &|job| job.results.budget_bytes = u64::MAX),
         ("absolute", &|job| job.base_dir = PathBuf::from("relative")),
     ] {
         let text = refused_with(change);

@@ -358,6 +358,11 @@ impl Check {
             let expected = format!("write 1B to {max}, or keep: none to keep nothing");
             self.add("results.limit", show_bytes(results.limit_bytes), expected);
         }
+        if results.budget_bytes == 0 || results.budget_bytes > limits::RESULT_BUDGET_BYTES_MAX {
+            let max = show_bytes(limits::RESULT_BUDGET_BYTES_MAX);
+            let expected = format!("write 1B to {max}, or keep: none to keep nothing");
+            self.add("results.budget", show_bytes(results.budget_bytes), expected);
+        }
         self.count("results.extract", results.extract.len(), limits::N_EXTRACT_MAX, "columns");
         let mut names = BTreeSet::new();
         for extract in &results.extract {

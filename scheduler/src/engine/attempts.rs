@@ -148,9 +148,13 @@ impl Turn<'_> {
             .filter(|failure| seen.insert(failure.index))
             .map(|failure| self.judge_failure(pilot, part.job, failure))
             .collect();
-        let finished = |index| accepted.contains(index) || seen.contains(index);
-        let outputs: Vec<_> = part.outputs.into_iter().filter(|output| finished(output.index)).collect();
-        if accepted.is_empty() && failures.is_empty() {
+        // What was killed because somebody cancelled it has written something too, and nothing else comes of it.
+        let is_kept = |index| {
+            let was_killed = || job.cancelled.contains(index) && part.returned.contains(index);
+            accepted.contains(index) || seen.contains(index) || was_killed()
+        };
+        let outputs: Vec<_> = part.outputs.into_iter().filter(|output| is_kept(output.index)).collect();
+        if accepted.is_empty() && failures.is_empty() && outputs.is_empty() {
             return None;
         }
         let mut has_files = TaskSet::new();

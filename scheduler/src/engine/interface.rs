@@ -1,6 +1,6 @@
 //! All that the engine hears and says: one closed enum of events, one of effects.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -332,6 +332,8 @@ pub enum Event {
     Guided { guide: Box<Guide> },
     /// The manager is to end: pilots drain, or stop at once.
     ShutdownAsked { request: RequestId, is_urgent: bool },
+    /// Somebody follows what tasks write: the pilots that hold them are to tell it, except those that do already.
+    TailsWanted { job: JobId, tasks: Option<TaskSet>, except: BTreeSet<PilotId> },
     /// A time asked for by [`super::Engine::next_wakeup`] has come.
     TimerFired,
 }

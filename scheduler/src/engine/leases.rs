@@ -278,6 +278,16 @@ impl Volatile {
         holders.filter_map(|id| Some((*id, self.pilots.get(id)?.leases.get(&job)?.clone()))).collect()
     }
 
+    /// Who holds any of a job's tasks, or of these of them: `n_max` pilots at most.
+    pub fn holders(&self, job: JobId, tasks: Option<&TaskSet>, n_max: usize) -> Vec<PilotId> {
+        let holders = self.jobs.get(&job).into_iter().flat_map(|leases| &leases.holders).copied();
+        let is_meant = |id: &PilotId| {
+            let held = self.pilots.get(id).and_then(|pilot| pilot.leases.get(&job));
+            held.is_some_and(|held| tasks.is_none_or(|tasks| !tasks.intersection(held).is_empty()))
+        };
+        holders.filter(is_meant).take(n_max).collect()
+    }
+
     /// Who holds a task.
     pub fn holder(&self, task: TaskId) -> Option<PilotId> {
         let mut holders = self.jobs.get(&task.job)?.holders.iter().copied();

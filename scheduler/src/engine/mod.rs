@@ -204,6 +204,7 @@ impl Turn<'_> {
             }
             Event::Guided { guide } => self.guided(*guide),
             Event::ShutdownAsked { request, is_urgent } => self.shut_down(request, is_urgent),
+            Event::TailsWanted { job, tasks, except } => self.want_tails(job, tasks.as_ref(), &except),
             Event::TimerFired => {}
         }
     }

@@ -21,6 +21,9 @@ use crate::{
     time::Span,
 };
 
+/// So many pilots of a job tell what its tasks write at most: nobody reads what more of them write.
+const N_SHOWING_MAX: usize = 64;
+
 impl Turn<'_> {
     pub(super) fn register_pilot(&mut self, request: RequestId, registration: Registration) {
         let Registration { tag, nonce, node, uptime } = registration;
@@ -201,6 +204,19 @@ impl Turn<'_> {
         if let Some(state) = self.volatile.pilots.get_mut(&id) {
             state.commands.push(command);
             self.volatile.commanded.insert(id);
+        }
+    }
+
+    /// Has pilots tell what their tasks write. One that was told so and has not confirmed it is not told again.
+    pub(super) fn want_tails(&mut self, job: JobId, tasks: Option<&TaskSet>, except: &BTreeSet<PilotId>) {
+        for id in self.volatile.holders(job, tasks, N_SHOWING_MAX) {
+            let is_told = self.volatile.pilots.get(&id).is_some_and(|state| {
+                let unconfirmed = state.unconfirmed.iter().flat_map(|part| &part.commands);
+                unconfirmed.chain(&state.commands).any(|command| *command == PilotCommand::Show)
+            });
+            if !is_told && !except.contains(&id) {
+                self.command(id, PilotCommand::Show);
+            }
         }
     }
 

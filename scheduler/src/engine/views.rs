@@ -78,6 +78,9 @@ pub struct JobView {
     /// The jobs whose tasks its own wait for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<JobId>,
+    /// Its budget for output, in bytes, if that is used up. Said of one job by whoever reads the store too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_budget_spent: Option<u64>,
 }
 
 /// A task as readers see it. What finished attempts used is in the store.
@@ -336,6 +339,7 @@ impl<'a> Reader<'a> {
             cancel_cause: job.cancel_cause.as_ref().map(cancel_words),
             workflow: job.request.workflow,
             after: job.request.after.iter().map(|dependence| dependence.on).collect(),
+            output_budget_spent: None,
         }
     }
 

@@ -50,7 +50,7 @@ impl PilotCore {
             Ending::Failed(kind) => Some(kind),
             Ending::Killed if killed_for.is_none() => {
                 gathered.returned.insert(task.index);
-                return;
+                return self.gather_output(task.job, output);
             }
             Ending::Killed => killed_for,
         };

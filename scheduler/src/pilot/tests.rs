@@ -359,3 +359,18 @@ fn a_wide_task_behind_a_straggler_does_not_keep_all_others_from_beginning() {
     let has_begun_or_gone = core.running.len() == 2 || !core.jobs[&JobId(1)].queued.contains(8);
     assert!(has_begun_or_gone, "a core is idle for an hour");
 }
+
+#[test]
+fn what_a_killed_task_had_written_is_reported_too() {
+    let mut core = pilot(2, None);
+    core.handle(Time(1), answered(vec![part(1, 0..1)]));
+    let tasks = TaskSet::from(0..1);
+    let commands = vec![PilotCommand::Kill { job: JobId(1), tasks }, PilotCommand::Show];
+    let actions = core.handle(Time(2), answered(vec![Part { number: 2, commands, ..Part::default() }]));
+    assert!(actions.contains(&PilotAction::Show));
+    let output = TaskOutput { index: 0, stdout: b"so far".to_vec(), stderr: Vec::new() };
+    let (task, usage) = (TaskId { job: JobId(1), index: 0 }, Usage::default());
+    let event = PilotEvent::Ended { task, ending: Ending::Killed, usage, output: Some(output.clone()) };
+    let report = report(&core.handle(Time(3), event)).unwrap();
+    assert_eq!((&report.jobs[0].returned.to_string(), &report.jobs[0].outputs), (&"0".into(), &vec![output]));
+}

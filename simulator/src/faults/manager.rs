@@ -338,6 +338,7 @@ fn request_of(event: &Event) -> Option<RequestId> {
         | Event::PlatformLoaded { .. }
         | Event::RatiosAnswered { .. }
         | Event::Guided { .. }
+        | Event::TailsWanted { .. }
         | Event::TimerFired => None,
     }
 }

@@ -72,6 +72,8 @@ pub(crate) enum Act {
         number: u64,
         is_urgent: bool,
     },
+    /// What the job of that position writes is to be told while it runs: all, or of its first tasks.
+    Follow(usize, Option<TaskSet>),
 }
 
 impl Act {
@@ -83,7 +85,8 @@ impl Act {
             Act::Change(..)
             | Act::Shutdown { .. }
             | Act::ChangePlatform(..)
-            | Act::CancelAllocation { .. } => 0,
+            | Act::CancelAllocation { .. }
+            | Act::Follow(..) => 0,
         }
     }
 }
@@ -163,6 +166,7 @@ impl Plan {
         let mut plan = Plan::draw_fifth(seed);
         plan.add_graph(&mut Luck::of(seed, &[12]));
         plan.add_files(&mut Luck::of(seed, &[13]));
+        plan.add_followers(&mut Luck::of(seed, &[14]));
         plan
     }
 
@@ -245,6 +249,16 @@ impl Plan {
 }
 
 impl Plan {
+    /// Who follows what tasks write; nobody insists on it.
+    fn add_followers(&mut self, luck: &mut Luck) {
+        let n_jobs: usize = self.acts.iter().map(|(_, act)| act.n_jobs()).sum();
+        for _ in 0..luck.pick(&[0, 0, 2, 20]) {
+            let tasks = luck.one_in(2).then(|| TaskSet::from(0..luck.between(1, 9)));
+            let act = Act::Follow(luck.below(n_jobs as u64) as usize, tasks);
+            self.acts.push((Span(luck.below(self.faults_last.0)), act));
+        }
+    }
+
     /// What an operator allows of the sites, and asks of them.
     fn add_operator(&mut self, luck: &mut Luck) {
         for site in &mut self.sites {

@@ -1,8 +1,11 @@
 //! Users: they submit, cancel, pause, retry, and ask again when nobody answers.
 
+use std::collections::BTreeSet;
+
 use scheduler::{
     engine::interface::{Answer, Caller, Event, JobChange, PlatformChange, PlatformMode, Refusal},
     ids::{AllocationId, JobId},
+    ranges::TaskSet,
     time::Span,
 };
 
@@ -94,6 +97,10 @@ impl World<'_> {
                     is_urgent,
                 });
             }
+            Act::Follow(n, tasks) => {
+                self.follow(n, tasks);
+                self.settle(act);
+            }
             Act::Change(n, change) => {
                 let Some(job) = self.user.job(n) else {
                     return match matters && !self.is_faulty() {
@@ -109,6 +116,13 @@ impl World<'_> {
                 });
             }
         }
+    }
+
+    fn follow(&mut self, n: usize, tasks: Option<TaskSet>) {
+        let Some(job) = self.user.job(n) else { return };
+        let span = self.network_delay();
+        let event = Box::new(Event::TailsWanted { job, tasks, except: BTreeSet::new() });
+        self.after(span, Happening::Arrives { event, epoch: None });
     }
 
     fn settle(&mut self, act: usize) {

@@ -224,7 +224,10 @@ impl Pilot {
                         return Err("it was told to kill or to leave".into());
                     }
                     // What is to be withdrawn has ended by now.
-                    PilotAction::Learn(_) | PilotAction::Forget { .. } | PilotAction::Withdraw { .. } => {}
+                    PilotAction::Learn(_)
+                    | PilotAction::Forget { .. }
+                    | PilotAction::Withdraw { .. }
+                    | PilotAction::Show => {}
                     PilotAction::Stage { .. } | PilotAction::Unstage { .. } | PilotAction::Deliver { .. } => {
                         return Err("it was given tasks with files".into());
                     }

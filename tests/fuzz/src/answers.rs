@@ -161,6 +161,7 @@ impl Scene {
                 | PilotAction::Drop { .. }
                 | PilotAction::Pull { .. }
                 | PilotAction::Forget { .. }
+                | PilotAction::Show
                 | PilotAction::Leave { .. } => {}
             }
         }

@@ -17,12 +17,13 @@ use manager::{
 use protocol::{
     api::{ErrorAnswer, SubmitRequest},
     codec::Format,
-    pilot::{LeaveRequest, PullRequest, RegisterRequest, VERSION},
+    pilot::{LeaveRequest, PullRequest, RegisterRequest, Tail, TailsRequest, VERSION},
 };
 use scheduler::{
     engine::interface::{Effect, Event},
-    ids::PilotId,
+    ids::{JobId, PilotId},
     pull::LeaveReason,
+    results::TaskOutput,
     time::Span,
 };
 use serde_json::{Value, json};
@@ -73,6 +74,9 @@ pub const TARGET: Target = Target {
         "/stdout",
         "/stderr",
         "/outputs",
+        "/follow",
+        "?since=",
+        "&after=",
         "/pilots",
         "/platforms",
         "/explain/",
@@ -258,6 +262,8 @@ fn seeds() -> Vec<Vec<u8>> {
         "/jobs/1/tasks/0/stdout",
         "/jobs/1/tasks/2/stderr",
         "/jobs/1/outputs?limit=5&from=0&state=all",
+        "/jobs/1/follow?since=0&after=0",
+        "/jobs/1/follow?tasks=0-2,5&since=9&after=1",
         "/jobs/1/files?limit=5",
         "/pilots?ended=true",
         "/platforms",
@@ -321,6 +327,9 @@ fn seeds() -> Vec<Vec<u8>> {
     reporting.pull.report = Some(world::report(2, 8));
     let leave =
         LeaveRequest { pilot: PilotId(1), report: Some(world::report(2, 8)), reason: LeaveReason::Told };
+    let written = TaskOutput { index: 0, stdout: b"step 1\n".to_vec(), stderr: Vec::new() };
+    let tail = Tail { job: JobId(1), attempt: 1, run: 1, stdout_at: 0, stderr_at: 0, written };
+    let tails = TailsRequest { pilot: PilotId(1), n_reports: 0, tails: vec![tail] };
     let tag = World::new().tags[0].clone();
     let register = RegisterRequest { version: VERSION, registration: world::registration(&tag, 9) };
     for (word, format) in [("json", Format::Json), ("postcard", Format::Postcard)] {
@@ -328,6 +337,7 @@ fn seeds() -> Vec<Vec<u8>> {
             (format!("join {word} /pilot/v1/register"), format.encode(&register)),
             (format!("session {word} /pilot/v1/pull"), format.encode(&pull)),
             (format!("session {word} /pilot/v1/pull"), format.encode(&reporting)),
+            (format!("session {word} /pilot/v1/tails"), format.encode(&tails)),
             (format!("session {word} /pilot/v1/leave"), format.encode(&leave)),
         ] {
             seeds.push([format!("POST {target}\n").as_bytes(), &message.expect("a message")].concat());

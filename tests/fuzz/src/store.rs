@@ -176,6 +176,9 @@ fn use_store(folder: &Path) {
         // What is damaged there is refused there.
         drop(store.reader().finished(job, 0..u64::MAX, 100));
         drop(store.reader().outputs(job, 0..u64::MAX, 1000));
+        drop(store.reader().outputs_around_damage(job, 0..u64::MAX, 1000));
+        drop(store.reader().output_bytes(job));
+        drop(store.reader().arrivals(job, None, 0, 1000));
         (0..4).for_each(|index| drop(store.reader().attempts(TaskId { job, index })));
     }
     let mut records = Vec::new();

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use scheduler::{
     engine::record::{Blamed, FailedAttempt, Record, Verdict},
     ids::{JobId, PilotId, TaskId},
+    ranges::TaskSet,
     results::{FailureKind, TaskOutput, Usage},
     time::{Span, Time},
 };
@@ -261,6 +262,83 @@ fn a_damaged_output_is_refused_and_says_where() {
     let refused = store.reader().outputs(JobId(1), 0..9, 100).unwrap_err();
     assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
     assert!(refused.to_string().contains("record 1: a frame's checksum is wrong"), "{refused}");
+}
+
+fn written(index: u64, text: &str) -> TaskOutput {
+    TaskOutput { index, stdout: text.into(), stderr: Vec::new() }
+}
+
+#[test]
+fn around_a_damaged_output_the_others_are_read_and_it_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path());
+    for (seq, outputs) in [
+        (1, vec![written(1, "good")]),
+        (2, vec![written(2, "good"), written(3, "spoilt"), written(4, "behind it")]),
+        (3, vec![written(5, "good")]),
+    ] {
+        let mut one = result(1, vec![], vec![]);
+        one.outputs = outputs;
+        store.commit(&[reported(1, seq, vec![one])]).unwrap();
+    }
+    let damage = "UPDATE outputs SET frames = CAST(replace(frames, 'spoilt', 'spOilt') AS BLOB)";
+    store.connection.execute(damage, []).unwrap();
+    let page = store.reader().outputs_around_damage(JobId(1), 0..9, 100).unwrap();
+    let indices = |found: &[(u64, TaskOutput)]| found.iter().map(|(index, _)| *index).collect::<Vec<_>>();
+    assert_eq!((indices(&page.found), page.damaged), (vec![1, 2, 5], vec![(2, 4)]));
+    let arrivals = store.reader().arrivals(JobId(1), None, 0, 1000).unwrap();
+    let arrived: Vec<u64> = arrivals.arrived.iter().map(|arrived| arrived.output.index).collect();
+    assert_eq!((arrived, arrivals.damaged), (vec![1, 2, 5], vec![(2, 4)]));
+}
+
+#[test]
+fn arrivals_come_in_order_and_page_by_page_with_the_attempts_that_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path());
+    let failure = |index, attempt, verdict| FailedAttempt {
+        index,
+        attempt,
+        kind: FailureKind::Exit { code: 1 },
+        usage: Usage::default(),
+        verdict,
+    };
+    let long = "x".repeat(700_000);
+    let retry = Verdict::Retry { at: Time(9) };
+    for (seq, job, failures, outputs) in [
+        (1, 1, vec![failure(7, 1, retry)], vec![written(7, "first"), written(9, &long)]),
+        (2, 2, vec![], vec![written(7, "of another job")]),
+        (3, 1, vec![failure(7, 2, Verdict::Final)], vec![written(7, "last")]),
+    ] {
+        let mut one = result(job, vec![], failures);
+        one.outputs = outputs;
+        store.commit(&[reported(1, seq, vec![one])]).unwrap();
+    }
+    let reader = store.reader();
+    let shown = |arrivals: &crate::store::Arrivals| {
+        let one = |a: &crate::store::Arrived| {
+            (a.output.index, a.output.stdout.len(), a.failed_attempt, a.is_final_failure)
+        };
+        arrivals.arrived.iter().map(one).collect::<Vec<_>>()
+    };
+    let (first, large, last) = ((7, 5, Some(1), false), (9, 700_000, None, false), (7, 4, Some(2), true));
+    let all = reader.arrivals(JobId(1), None, 0, u64::MAX).unwrap();
+    assert_eq!((shown(&all), all.is_more), (vec![first, large, last], false));
+    let (mut after, mut pages) = (0, Vec::new());
+    loop {
+        let page = reader.arrivals(JobId(1), None, after, 1).unwrap();
+        pages.push(shown(&page));
+        after = page.after;
+        if !page.is_more {
+            break;
+        }
+    }
+    // The long one begins in the row of the first, and goes on in others.
+    assert_eq!(pages, [vec![first, large], vec![last]], "a long output is not cut between two answers");
+    assert_eq!(after, all.after);
+    let only = reader.arrivals(JobId(1), Some(&TaskSet::from(7..8)), 0, u64::MAX).unwrap();
+    assert_eq!(shown(&only), [first, last]);
+    assert_eq!(reader.arrivals(JobId(1), None, all.after, 1).unwrap().arrived, []);
+    assert!(reader.output_bytes(JobId(1)).unwrap() > 700_009);
 }
 
 #[test]

@@ -121,6 +121,9 @@ pub(super) struct ResultsForm {
     /// Bytes kept of each stream of each task: 64KiB; default 1MiB.
     #[schemars(rename = "limit", with = "Option<BytesSchema>")]
     pub limit_bytes: Option<u64>,
+    /// Bytes kept of all tasks together: 10GiB; default 1GiB.
+    #[schemars(rename = "budget", with = "Option<BytesSchema>")]
+    pub budget_bytes: Option<u64>,
     /// Columns from standard output: a name and a regular expression each; the first group of the first match is taken.
     #[schemars(with = "Option<BTreeMap<String, String>>", extend("examples" = [{"affinity": "^\\s+1\\s+(-?[0-9.]+)"}]))]
     pub extract: Option<Vec<Extract>>,

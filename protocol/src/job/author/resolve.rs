@@ -45,6 +45,7 @@ pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSp
         results: Results {
             keep: results.keep.unwrap_or(absent_results.keep),
             limit_bytes: results.limit_bytes.unwrap_or(absent_results.limit_bytes),
+            budget_bytes: results.budget_bytes.unwrap_or(absent_results.budget_bytes),
             extract: results.extract.unwrap_or_default(),
         },
         resident: form.resident.unwrap_or(absent.resident),

@@ -329,3 +329,21 @@ fn a_result_that_another_has_the_lease_for_is_answered_before_the_task_comes_aga
     scene.fail(lost, job, 0, FailureKind::Exit { code: 1 });
     assert_eq!(scene.counts(job), "active w0 p1 d0 f0 c0");
 }
+
+#[test]
+fn what_cancelled_tasks_had_written_is_kept_and_of_those_that_run_again_it_is_not() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(3));
+    let pilot = scene.pilot(3);
+    scene.take(pilot);
+    scene.change(job, JobChange::Cancel(Some(set("0"))));
+    let output = |index| TaskOutput { index, stdout: b"so far".to_vec(), stderr: Vec::new() };
+    let outputs = vec![output(0), output(1), output(2)];
+    scene.report(pilot, JobReport { returned: set("0-1"), outputs, ..JobReport::new(job) });
+    let results = scene.records.iter().filter_map(|record| match record {
+        Record::Reported { results, .. } => Some(results),
+        _ => None,
+    });
+    let kept: Vec<u64> = results.flatten().flat_map(|r| r.outputs.iter().map(|o| o.index)).collect();
+    assert_eq!(kept, [0]);
+}

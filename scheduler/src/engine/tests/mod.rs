@@ -34,7 +34,7 @@ use crate::{
     pull::{MovedBytes, NodeFacts, PilotCommand, Pull, PullAnswer, Registration, TaskNeeds},
     ranges::TaskSet,
     resources::Resources,
-    results::{Failure, FailureKind, JobReport, Report, Successes, Usage},
+    results::{Failure, FailureKind, JobReport, Report, Successes, TaskOutput, Usage},
     time::{Span, Time},
 };
 

@@ -303,3 +303,34 @@ fn a_shutdown_does_not_wait_for_a_platform_that_is_not_attached() {
     let answer = scene.say(|request| Event::ShutdownAsked { request, is_urgent: false });
     assert_eq!(answer, Some(Answer::ShutDown));
 }
+
+#[test]
+fn those_who_hold_what_is_followed_are_told_once_to_show_it_and_nothing_is_kept_of_that() {
+    let mut scene = Scene::new();
+    let job = scene.submit(job(2));
+    let (holder, other) = (scene.pilot(2), scene.pilot(2));
+    scene.take(holder);
+    let n_records = scene.records.len();
+    let wanted = |tasks: Option<&str>, except: &[PilotId]| {
+        let (tasks, except) = (tasks.map(set), except.iter().copied().collect());
+        move |_| Event::TailsWanted { job, tasks, except }
+    };
+    let mut told = |wishes: Vec<(Option<&str>, &[PilotId])>| {
+        for (tasks, except) in wishes {
+            scene.say(wanted(tasks, except));
+        }
+        [holder, other].map(|pilot| commands(&scene.pull(pilot, hungry()).unwrap_or_default()).len())
+    };
+    assert_eq!(told(vec![(None, &[]), (None, &[])]), [1, 0], "once, until it has confirmed that");
+    assert_eq!(told(vec![(Some("1"), &[])]), [1, 0]);
+    assert_eq!(told(vec![(Some("7"), &[]), (None, &[holder])]), [0, 0], "not held, and known to show it");
+    assert_eq!(scene.records.len(), n_records);
+    // A parked pull is answered by it.
+    assert_eq!(scene.pull(holder, Pull { wait: Span::from_secs(20), ..hungry() }), None);
+    scene.say(wanted(None, &[]));
+    let is_told = |effect: &Effect| match effect {
+        Effect::Answer { answer: Answer::Pull(answer), .. } => commands(answer) == [PilotCommand::Show],
+        _ => false,
+    };
+    assert!(scene.effects.iter().any(is_told), "{:?}", scene.effects);
+}

@@ -74,6 +74,8 @@ impl Auditor {
             if let PilotCommand::Kill { job, tasks } = command {
                 self.taken_away(pilot, *job, tasks);
             }
+            let is_for_nobody = *command == PilotCommand::Show && !self.is_followed;
+            ensure!(!is_for_nobody, "pilot {pilot} is to tell what tasks write, and nobody follows that");
         }
         for bundle in &part.bundles {
             self.bundle_sent(bundle, now)?;

@@ -8,7 +8,7 @@ use scheduler::{
     edges::Edges,
     engine::{
         interface::{JobRequest, On, PlatformMode, PlatformSpec},
-        record::{Record, Verdict},
+        record::{FailedAttempt, Record, Verdict},
     },
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
     ranges::TaskSet,
@@ -125,6 +125,8 @@ pub(super) struct Auditor {
     n_failures: BTreeMap<TaskId, u32>,
     /// The newest part that each pilot has been sent: the manager's epoch and the part's number.
     newest_part: BTreeMap<PilotId, (u64, u64)>,
+    /// Whether anybody has ever wanted to follow what tasks write.
+    is_followed: bool,
     manager_started: Time,
     /// Until when tasks are withheld for those who ran them before it started.
     grace_end: Time,
@@ -170,6 +172,7 @@ impl Auditor {
             n_failures_by: BTreeMap::new(),
             n_failures: BTreeMap::new(),
             newest_part: BTreeMap::new(),
+            is_followed: false,
             manager_started: Time(0),
             grace_end: Time(0),
             asked_of: BTreeMap::new(),
@@ -457,6 +460,18 @@ impl Auditor {
                 ensure!(book.done.insert(index), "task {task} was counted twice");
                 ensure!(!book.failed.contains(index), "task {task} had failed before it was done");
                 ensure!(!book.cancelled.contains(index), "task {task} had been cancelled before it was done");
+            }
+            for output in &result.outputs {
+                let (index, has_failed) = (output.index, |f: &FailedAttempt| f.index == output.index);
+                let has_ended =
+                    result.successes.tasks.contains(index) || result.failures.iter().any(has_failed);
+                let is_cancelled =
+                    || self.books.get(&result.job).is_some_and(|book| book.cancelled.contains(index));
+                ensure!(
+                    has_ended || is_cancelled(),
+                    "output of task {}.{index} is kept, which is still open",
+                    result.job
+                );
             }
             for failure in &result.failures {
                 let task = TaskId { job: result.job, index: failure.index };

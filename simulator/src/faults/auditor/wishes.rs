@@ -46,6 +46,7 @@ impl Auditor {
                 (*last, *before) = (now, if *last < now { *last } else { *before });
             }
             Event::JobChangeAsked { job, change, .. } => self.asks(*job, change, now),
+            Event::TailsWanted { .. } => self.is_followed = true,
             _ => {}
         }
     }

@@ -408,6 +408,8 @@ impl World<'_> {
             PilotAction::Stage { task } => self.files_are_wanted(node, life, task, None),
             PilotAction::Deliver { task } => self.files_are_left(node, life, task),
             PilotAction::Unstage { task } => self.files_are_dropped(node, task),
+            // What is told then is beside all that decides.
+            PilotAction::Show => {}
         }
         Ok(())
     }

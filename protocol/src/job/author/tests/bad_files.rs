@@ -111,6 +111,7 @@ fn fields_of_another_form_are_explained() {
         "stdio: {stdout: discrad, stdin: archive, sterr: x}",
         "results: {keep: fialed, limit: 0, extract: {a: \"(\"}}",
         "results: {limit: 1TiB, kept: all}",
+        "results: {budget: 0}",
         "stdio: discard\nresults: {extract: {a: b}}",
         "resident: yes",
         "resident: true\nstdio: {stdin: a.txt}",

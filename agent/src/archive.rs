@@ -1,0 +1,286 @@
+//! What running tasks have written, on the node's disk: for who looks after a pilot that was killed.
+//!
+//! One file a pilot, append-only: a header, then records of a mark, length, CRC-32 and payload (postcard), each a
+//! piece of one attempt's output with its place. It holds what no report has brought yet, of tasks that run for
+//! longer than a moment; it is emptied when nothing of that runs any more, and removed when the pilot has left.
+//! Read it at any time: a record that was torn or changed is told and passed over.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use protocol::{codec::Format, pilot::Tail};
+
+use scheduler::ids::TaskId;
+
+use crate::private;
+
+/// Starts each file; the last byte is the format's version.
+const MAGIC: &[u8; 8] = b"PFWROTE\x01";
+/// Begins each record, so that the next one is found behind one that is damaged.
+const MARK: &[u8; 4] = b"\xf5PF\xa7";
+/// Mark, length and checksum.
+const HEAD_BYTES: usize = 12;
+/// No longer file: then it is begun anew, with what is still known of what runs.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// How files are named: the number of the pilot stands between.
+const NAME: [&str; 2] = ["output-", ".pf"];
+
+/// The file of one pilot, made with its first record.
+#[derive(Debug)]
+pub struct OutputFile {
+    path: PathBuf,
+    file: Option<File>,
+    end: u64,
+    has_failed: bool,
+}
+
+/// What a file holds.
+#[derive(Debug, Default, PartialEq)]
+pub struct Contents {
+    /// Pieces, in the order in which they were written.
+    pub pieces: Vec<Tail>,
+    /// Bytes between them that are no whole record.
+    pub n_damaged: usize,
+}
+
+impl Contents {
+    /// Each stream of each attempt with a heading, in the order of tasks.
+    pub fn streams(&self) -> Vec<(String, Vec<u8>)> {
+        let mut streams: BTreeMap<(TaskId, u64, &str), (u32, u64, Vec<u8>)> = BTreeMap::new();
+        for Tail { job, attempt, run, stdout_at, stderr_at, written } in &self.pieces {
+            let task = TaskId { job: *job, index: written.index };
+            for (name, at, bytes) in
+                [("stdout", *stdout_at, &written.stdout), ("stderr", *stderr_at, &written.stderr)]
+            {
+                if bytes.is_empty() {
+                    continue;
+                }
+                let (_, end, text) = streams.entry((task, *run, name)).or_insert((*attempt, 0, Vec::new()));
+                if at > *end {
+                    let line = format!("\n[pilotfish: {} bytes left out]\n", at - *end);
+                    text.extend_from_slice(line.as_bytes());
+                }
+                text.extend_from_slice(bytes);
+                *end = at.saturating_add(bytes.len() as u64);
+            }
+        }
+        let shown = |((task, _, name), (attempt, _, text)): ((TaskId, u64, &str), (u32, u64, Vec<u8>))| {
+            (format!("{task} attempt {attempt} {name}"), text)
+        };
+        streams.into_iter().map(shown).collect()
+    }
+}
+
+impl OutputFile {
+    /// That of a pilot in its folder. Nothing is made yet.
+    pub fn new(folder: &Path, pilot: u64) -> OutputFile {
+        let [before, after] = NAME;
+        let path = folder.join(format!("{before}{pilot}{after}"));
+        OutputFile { path, file: None, end: 0, has_failed: false }
+    }
+
+    /// Appends pieces. Says false when the file was full and is empty now: what still runs is to come again, from
+    /// its beginning. A disk that takes nothing costs nothing but this.
+    pub fn append(&mut self, pieces: &[Tail]) -> bool {
+        if pieces.is_empty() {
+            return true;
+        }
+        let mut bytes = Vec::new();
+        for piece in pieces {
+            match record(piece) {
+                Ok(record) => bytes.extend(record),
+                Err(error) => tracing::warn!(%error, "a piece of output has no form"),
+            }
+        }
+        let is_full = self.end + bytes.len() as u64 > FILE_BYTES_MAX;
+        if is_full {
+            self.empty();
+        }
+        if let Err(error) = self.write(&bytes) {
+            if !self.has_failed {
+                tracing::warn!(%error, path = %self.path.display(), "what running tasks write is not kept here");
+            }
+            self.has_failed = true;
+        }
+        !is_full
+    }
+
+    /// Nothing of what is in it runs any more.
+    pub fn empty(&mut self) {
+        if let Some(file) = self.file.as_ref().filter(|_| self.end > MAGIC.len() as u64) {
+            // What is left in it is only read when the pilot is killed.
+            let _ = file.set_len(MAGIC.len() as u64);
+            self.end = MAGIC.len() as u64;
+        }
+    }
+
+    /// The pilot has told all that it had to tell.
+    pub fn remove(&mut self) {
+        if self.file.take().is_some() {
+            // One that stays does no harm.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            place => {
+                let file = private::file_options().write(true).truncate(true).open(&self.path)?;
+                file.write_all_at(MAGIC, 0)?;
+                self.end = MAGIC.len() as u64;
+                place.insert(file)
+            }
+        };
+        // On failure `end` stays, so that the next record takes the place of the torn one.
+        file.write_all_at(bytes, self.end)?;
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+fn record(piece: &Tail) -> io::Result<Vec<u8>> {
+    let payload = Format::Postcard.encode(piece).map_err(io::Error::other)?;
+    let length = u32::try_from(payload.len()).map_err(io::Error::other)?.to_le_bytes();
+    let crc = crc32fast::hash(&[&length[..], &payload].concat()).to_le_bytes();
+    Ok([&MARK[..], &length, &crc, &payload].concat())
+}
+
+/// Whole records of bytes that should begin like a file of this kind; `None` if they do not.
+pub fn read(bytes: &[u8]) -> Option<Contents> {
+    let mut rest = bytes.strip_prefix(MAGIC)?;
+    let mut contents = Contents::default();
+    while !rest.is_empty() {
+        match take(rest) {
+            Some((piece, n)) => {
+                contents.pieces.push(piece);
+                rest = &rest[n..];
+            }
+            None => {
+                let next = (1..rest.len()).find(|at| rest[*at..].starts_with(MARK)).unwrap_or(rest.len());
+                contents.n_damaged += next;
+                rest = &rest[next..];
+            }
+        }
+    }
+    Some(contents)
+}
+
+/// The record that bytes begin with, and its length.
+fn take(bytes: &[u8]) -> Option<(Tail, usize)> {
+    let head = bytes.get(..HEAD_BYTES).filter(|head| head.starts_with(MARK))?;
+    let number = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
+    let (length, crc) = (usize::try_from(number(4)?).ok()?, number(8)?);
+    let payload = bytes.get(HEAD_BYTES..)?.get(..length)?;
+    let is_whole = crc32fast::hash(&[&head[4..8], payload].concat()) == crc;
+    let piece = is_whole.then(|| Format::Postcard.decode(payload).ok()).flatten()?;
+    Some((piece, HEAD_BYTES + length))
+}
+
+/// The files of this kind in a folder, or the file itself.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let [before, after] = NAME;
+    let is_one = |name: &str| name.starts_with(before) && name.ends_with(after);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if is_one(&entry.file_name().to_string_lossy()) {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use scheduler::{ids::JobId, results::TaskOutput};
+
+    use super::*;
+
+    fn piece(index: u64, at: u64, text: &str) -> Tail {
+        let written = TaskOutput { index, stdout: text.into(), stderr: Vec::new() };
+        Tail { job: JobId(1), attempt: 1, run: index, stdout_at: at, stderr_at: 0, written }
+    }
+
+    fn written(pieces: &[Tail]) -> (tempfile::TempDir, PathBuf, OutputFile) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = OutputFile::new(folder.path(), 7);
+        pieces.iter().for_each(|piece| assert!(file.append(std::slice::from_ref(piece))));
+        let path = files(folder.path()).unwrap().remove(0);
+        (folder, path, file)
+    }
+
+    #[test]
+    fn it_is_read_while_it_grows_and_is_gone_with_its_pilot() {
+        let pieces = [piece(3, 0, "ab"), piece(4, 0, "x"), piece(3, 2, "c")];
+        let (folder, path, mut file) = written(&pieces);
+        crate::private::testing::assert_private(&path);
+        let contents = read(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!(contents, Contents { pieces: pieces.to_vec(), n_damaged: 0 });
+        file.empty();
+        file.append(&[piece(5, 0, "new")]);
+        assert_eq!(read(&fs::read(&path).unwrap()).unwrap().pieces, [piece(5, 0, "new")]);
+        file.remove();
+        assert_eq!(files(folder.path()).unwrap(), Vec::<PathBuf>::new());
+        assert_eq!(read(b"something else"), None);
+    }
+
+    #[test]
+    fn streams_are_put_together_and_say_what_is_missing() {
+        let contents =
+            Contents { pieces: vec![piece(3, 0, "ab"), piece(4, 0, "x"), piece(3, 5, "f")], n_damaged: 0 };
+        let text = |text: &str| text.as_bytes().to_vec();
+        let expected = [
+            ("1.3 attempt 1 stdout".to_owned(), text("ab\n[pilotfish: 3 bytes left out]\nf")),
+            ("1.4 attempt 1 stdout".to_owned(), text("x")),
+        ];
+        assert_eq!(contents.streams(), expected);
+    }
+
+    #[test]
+    fn it_is_read_up_to_the_last_whole_record_wherever_it_is_cut() {
+        let pieces = [piece(3, 0, "ab"), piece(4, 0, "x"), piece(3, 2, "c")];
+        let (_folder, path, _file) = written(&pieces);
+        let whole = fs::read(&path).unwrap();
+        for cut in MAGIC.len()..whole.len() {
+            let contents = read(&whole[..cut]).unwrap();
+            let n = contents.pieces.len();
+            assert!(n < 3 && contents.pieces == pieces[..n], "cut at {cut}");
+            let n_whole: usize = pieces[..n].iter().map(|piece| record(piece).unwrap().len()).sum();
+            assert_eq!(contents.n_damaged, cut - MAGIC.len() - n_whole);
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_costs_the_record_that_it_is_in_and_is_told() {
+        let pieces = [piece(3, 0, "ab"), piece(4, 0, "x"), piece(3, 2, "c")];
+        let (_folder, path, _file) = written(&pieces);
+        let whole = fs::read(&path).unwrap();
+        let mut ends = vec![MAGIC.len()];
+        for piece in &pieces {
+            ends.push(ends[ends.len() - 1] + record(piece).unwrap().len());
+        }
+        for bit in MAGIC.len() * 8..whole.len() * 8 {
+            let mut damaged = whole.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let hit = ends.iter().filter(|end| **end <= bit / 8).count() - 1;
+            let contents = read(&damaged).unwrap();
+            let mut expected = pieces.to_vec();
+            expected.remove(hit);
+            assert_eq!(contents.pieces, expected, "bit {bit}");
+            assert_eq!(contents.n_damaged, ends[hit + 1] - ends[hit], "bit {bit}");
+        }
+    }
+}

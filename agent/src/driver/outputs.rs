@@ -1,0 +1,112 @@
+//! What running tasks have written is also put on the node's disk once a second, for who looks after a pilot
+//! that was killed. Tasks of less than a second cost nothing here.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use protocol::pilot::Tail;
+use scheduler::{ids::PilotId, results::TaskOutput};
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::{Driver, News};
+use crate::{
+    archive::OutputFile,
+    spawn::{Peek, Peeked},
+};
+
+/// How often, and how long a task must have run.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Bytes of one stream at a time, at most.
+const PIECE_BYTES_MAX: usize = 64 << 10;
+
+/// See the module.
+pub(super) struct Outputs {
+    file: OutputFile,
+    /// How far each running task's streams are on the disk.
+    known: HashMap<u64, [u64; 2]>,
+    due_at: Option<Instant>,
+}
+
+impl Outputs {
+    /// Of a pilot in its folder.
+    pub(super) fn new(folder: &Path, pilot: PilotId) -> Outputs {
+        Outputs { file: OutputFile::new(folder, pilot.0), known: HashMap::new(), due_at: None }
+    }
+
+    /// A task has begun.
+    pub(super) fn arm(&mut self) {
+        self.due_at.get_or_insert_with(|| Instant::now() + INTERVAL);
+    }
+
+    /// When to look next.
+    pub(super) fn due_at(&self) -> Option<Instant> {
+        self.due_at
+    }
+
+    /// That task has ended: its report has all that it wrote.
+    pub(super) fn forget(&mut self, token: u64) {
+        if self.known.remove(&token).is_some() && self.known.is_empty() {
+            self.file.empty();
+        }
+    }
+
+    /// All is told.
+    pub(super) fn remove(&mut self) {
+        self.file.remove();
+    }
+}
+
+impl Driver {
+    /// Looks at what tasks have written that have run for a while.
+    pub(super) fn keep_outputs(&mut self) {
+        self.outputs.due_at = None;
+        let now = Instant::now();
+        let (tell, mut peeked) = unbounded_channel::<(u64, Tail)>();
+        for (token, running) in &self.running {
+            if now.duration_since(running.since) < INTERVAL {
+                continue;
+            }
+            let (token, task, attempt, tell) = (*token, running.task, running.attempt, tell.clone());
+            let from = self.outputs.known.get(&token).copied().unwrap_or_default();
+            let tell = Box::new(move |Peeked { streams: [(stdout_at, stdout), (stderr_at, stderr)] }| {
+                let written = TaskOutput { index: task.index, stdout, stderr };
+                let tail = Tail { job: task.job, attempt, run: token, stdout_at, stderr_at, written };
+                // Nobody hears it only when the pilot has ended.
+                let _ = tell.send((token, tail));
+            });
+            self.spawner.peek(Peek { token, slot: running.place.slot, from, n_max: PIECE_BYTES_MAX, tell });
+        }
+        drop(tell);
+        let news = self.news.clone();
+        tokio::spawn(async move {
+            let mut pieces = Vec::new();
+            while let Some((token, tail)) = peeked.recv().await {
+                if tail.written.stdout.len() + tail.written.stderr.len() > 0 {
+                    pieces.push((token, tail));
+                }
+            }
+            // As above.
+            let _ = news.send(News::Wrote(pieces));
+        });
+    }
+
+    /// Puts that on the disk, unless its task has ended meanwhile.
+    pub(super) fn on_wrote(&mut self, mut pieces: Vec<(u64, Tail)>) {
+        pieces.retain(|(token, _)| self.running.contains_key(token));
+        for (token, tail) in &pieces {
+            let end = |at: u64, bytes: &[u8]| at.saturating_add(bytes.len() as u64);
+            let ends = [end(tail.stdout_at, &tail.written.stdout), end(tail.stderr_at, &tail.written.stderr)];
+            self.outputs.known.insert(*token, ends);
+        }
+        let pieces: Vec<Tail> = pieces.into_iter().map(|(_, tail)| tail).collect();
+        if !self.outputs.file.append(&pieces) {
+            self.outputs.known.clear();
+        }
+        if !self.running.is_empty() {
+            self.outputs.arm();
+        }
+    }
+}

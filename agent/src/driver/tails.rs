@@ -1,0 +1,197 @@
+//! What running tasks have written so far, told to the manager for as long as somebody follows it there.
+//!
+//! Beside reports and pulls: nothing waits for it, and it may be lost. It begins when the manager says so and
+//! ends when the manager's answer wants nothing more, so that it costs nothing where nobody follows.
+
+use std::{collections::HashMap, time::Duration};
+
+use protocol::pilot::{N_TAILS_MAX, TAILS_BYTES_MAX, Tail, TailsAnswer, TailsRequest, Wanted};
+use scheduler::results::TaskOutput;
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::{Driver, News, Running};
+use crate::spawn::{Peek, Peeked};
+
+/// How often it is told.
+const INTERVAL: Duration = Duration::from_millis(300);
+/// … while there is more than fits at a time.
+const INTERVAL_BUSY: Duration = Duration::from_millis(100);
+/// Bytes of one stream at a time, at most.
+const PIECE_BYTES_MAX: usize = 64 << 10;
+/// The longest character of UTF-8.
+const CHAR_BYTES_MAX: usize = 4;
+
+/// What is being told.
+#[derive(Default)]
+pub(super) struct Tails {
+    is_telling: bool,
+    wanted: Vec<Wanted>,
+    /// How far the manager knows each running task's streams, for which watch.
+    known: HashMap<u64, (u64, [u64; 2])>,
+    /// Tasks were looked at up to this one: with many, each has its turn.
+    last_token: u64,
+    n_reports: u64,
+}
+
+/// What came of telling.
+pub(super) struct Told {
+    /// How far each task's streams are known if the answer does not say that it is void.
+    known: HashMap<u64, (u64, [u64; 2])>,
+    /// The manager's answer; `None`: it gave none that can be used.
+    answer: Option<TailsAnswer>,
+    is_more: bool,
+}
+
+impl Tails {
+    /// A report was made, of tasks that have ended.
+    pub(super) fn note_report(&mut self, seq: u64) {
+        self.n_reports = self.n_reports.max(seq);
+    }
+
+    /// That task has ended.
+    pub(super) fn forget(&mut self, token: u64) {
+        self.known.remove(&token);
+    }
+
+    /// For which watch a task's output is wanted.
+    fn watch_of(&self, running: &Running) -> Option<u64> {
+        let is_meant = |wanted: &&Wanted| {
+            let tasks = wanted.tasks.as_ref();
+            wanted.job == running.task.job && tasks.is_none_or(|tasks| tasks.contains(running.task.index))
+        };
+        self.wanted.iter().find(is_meant).map(|wanted| wanted.watch)
+    }
+
+    /// Where to go on with a task.
+    fn known_of(&self, token: u64, watch: u64) -> [u64; 2] {
+        let known = self.known.get(&token).filter(|(of, _)| *of == watch);
+        known.map_or([0; 2], |(_, known)| *known)
+    }
+}
+
+impl Driver {
+    /// The manager wants to know what tasks write: of which ones it answers.
+    pub(super) fn show(&mut self) {
+        if !self.tails.is_telling {
+            self.tails.is_telling = true;
+            self.tell_tails();
+        }
+    }
+
+    /// What was told has arrived or has not; or (`None`) more may be told now.
+    pub(super) fn on_told(&mut self, told: Option<Told>) {
+        let Some(told) = told else { return self.tell_tails() };
+        let answer = told.answer.filter(|answer| !answer.wanted.is_empty());
+        let Some(TailsAnswer { is_void, wanted }) = answer else {
+            // Whoever wants to know says so again.
+            self.tails = Tails { n_reports: self.tails.n_reports, ..Tails::default() };
+            return;
+        };
+        let is_first = self.tails.wanted.is_empty();
+        self.tails.wanted = wanted;
+        if !is_void {
+            let is_running = |token: &u64| self.running.contains_key(token);
+            let known = told.known.into_iter().filter(|(token, _)| is_running(token));
+            self.tails.known.extend(known);
+        }
+        if is_first {
+            return self.tell_tails();
+        }
+        let news = self.news.clone();
+        let wait = if told.is_more { INTERVAL_BUSY } else { INTERVAL };
+        tokio::spawn(async move {
+            tokio::time::sleep(wait).await;
+            // Nobody hears it only when the pilot has ended.
+            let _ = news.send(News::Told(None));
+        });
+    }
+
+    /// Looks at what tasks have written and tells it.
+    fn tell_tails(&mut self) {
+        let mut chosen: Vec<(u64, u64)> = self
+            .running
+            .iter()
+            .filter_map(|(token, running)| Some((*token, self.tails.watch_of(running)?)))
+            .collect();
+        let last = self.tails.last_token;
+        chosen.sort_unstable_by_key(|(token, _)| (*token <= last, *token));
+        let mut is_more = chosen.len() > N_TAILS_MAX;
+        chosen.truncate(N_TAILS_MAX);
+        self.tails.last_token = if is_more { chosen.last().map_or(0, |(token, _)| *token) } else { 0 };
+        let (tell, mut peeked) = unbounded_channel::<(u64, u64, Tail)>();
+        for (token, watch) in chosen {
+            let Some(running) = self.running.get(&token) else { continue };
+            let (task, attempt, tell) = (running.task, running.attempt, tell.clone());
+            let from = self.tails.known_of(token, watch);
+            let tell = Box::new(move |Peeked { streams: [(stdout_at, stdout), (stderr_at, stderr)] }| {
+                let written = TaskOutput { index: task.index, stdout, stderr };
+                let tail = Tail { job: task.job, attempt, run: token, stdout_at, stderr_at, written };
+                // Nobody hears it only when the pilot has ended.
+                let _ = tell.send((token, watch, tail));
+            });
+            self.spawner.peek(Peek { token, slot: running.place.slot, from, n_max: PIECE_BYTES_MAX, tell });
+        }
+        drop(tell);
+        let (client, news, session) = (self.client.clone(), self.news.clone(), self.session.clone());
+        let mut request = TailsRequest { pilot: self.pilot, n_reports: self.tails.n_reports, tails: vec![] };
+        tokio::spawn(async move {
+            let (mut known, mut n_bytes) = (HashMap::new(), 0);
+            while let Some((token, watch, mut tail)) = peeked.recv().await {
+                is_more |= trim(&mut tail.written.stdout) | trim(&mut tail.written.stderr);
+                let n = tail.written.stdout.len() + tail.written.stderr.len();
+                if n == 0 || n_bytes + n > TAILS_BYTES_MAX {
+                    is_more |= n > 0;
+                    continue;
+                }
+                n_bytes += n;
+                let end = |at: u64, bytes: &[u8]| at + bytes.len() as u64;
+                let ends =
+                    [end(tail.stdout_at, &tail.written.stdout), end(tail.stderr_at, &tail.written.stderr)];
+                known.insert(token, (watch, ends));
+                request.tails.push(tail);
+            }
+            let answer = client.tails(&session, &request).await;
+            let answer = answer.inspect_err(|error| tracing::debug!(%error, "nobody heard what tasks write"));
+            // As above.
+            let _ = news.send(News::Told(Some(Told { known, answer: answer.ok(), is_more })));
+        });
+    }
+}
+
+/// Leaves the beginning of a character for the next time; says whether the piece is a full one.
+fn trim(bytes: &mut Vec<u8>) -> bool {
+    let is_full = bytes.len() >= PIECE_BYTES_MAX;
+    let from = bytes.len().saturating_sub(CHAR_BYTES_MAX - 1);
+    let start = (from..bytes.len()).rev().find(|at| bytes[*at] >= 0xc0);
+    if let Some(start) = start.filter(|start| is_begun(&bytes[*start..])) {
+        bytes.truncate(start);
+    }
+    is_full
+}
+
+/// Whether that is the beginning of a character.
+fn is_begun(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::trim;
+
+    #[test]
+    fn a_character_is_told_as_a_whole_and_what_is_none_goes_as_it_is() {
+        let trimmed = |bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            trim(&mut bytes);
+            bytes
+        };
+        let text = "aé€𝄞".as_bytes();
+        let ends = [1, 3, 6, 10];
+        for n in 1..=text.len() {
+            let whole = ends.iter().copied().filter(|end| *end <= n).max().unwrap();
+            assert_eq!(trimmed(&text[..n]), &text[..whole], "{n} bytes");
+        }
+        assert_eq!(trimmed(b"ab\xff"), b"ab\xff");
+        assert_eq!(trimmed(b"\x80\x80\x80\x80"), b"\x80\x80\x80\x80");
+    }
+}

@@ -1,0 +1,229 @@
+//! From what the manager says while tasks are followed to what is to be shown: each byte once, in order.
+//!
+//! A running attempt's output comes in pieces; when it has ended all that is kept of it comes once more, of
+//! which only the rest is new. Pieces may be missing: the manager keeps them in memory only.
+
+use std::collections::HashMap;
+
+use protocol::follow::{EndedOutput, Followed, Piece, StreamName};
+use scheduler::ids::PilotId;
+
+/// What the agent puts where it leaves bytes out, before and after their number.
+const LEFT_OUT: [&[u8]; 2] = [b"\n[pilotfish: ", b" bytes left out]\n"];
+/// No number is longer.
+const DIGITS_MAX: usize = 20;
+
+/// What is to be shown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Said {
+    /// Something that a task wrote.
+    Bytes {
+        /// The task.
+        index: u64,
+        /// Where.
+        stream: StreamName,
+        /// What.
+        bytes: Vec<u8>,
+    },
+    /// Something about a task.
+    Note {
+        /// The task.
+        index: u64,
+        /// In words.
+        what: String,
+    },
+    /// An attempt of a task has written all that it wrote.
+    Ended {
+        /// The task.
+        index: u64,
+    },
+}
+
+/// How far running attempts have been shown.
+#[derive(Default)]
+pub(super) struct Feed {
+    seen: HashMap<u64, Seen>,
+}
+
+struct Seen {
+    attempt: u32,
+    run: (PilotId, u64),
+    shown: [u64; 2],
+}
+
+impl Feed {
+    /// Whether attempts were shown whose end is not known.
+    pub(super) fn is_any_open(&self) -> bool {
+        !self.seen.is_empty()
+    }
+
+    /// What is new in an answer.
+    pub(super) fn take(&mut self, followed: &mut Followed) -> Vec<Said> {
+        let mut said = Vec::new();
+        let pieces = std::mem::take(&mut followed.pieces);
+        // Those of an attempt that began after one that has ended here.
+        let (later, now): (Vec<Piece>, Vec<Piece>) =
+            pieces.into_iter().partition(|piece| self.comes_after(piece, &followed.ended));
+        now.into_iter().for_each(|piece| self.piece(piece, &mut said));
+        std::mem::take(&mut followed.ended).into_iter().for_each(|ended| self.ended(ended, &mut said));
+        later.into_iter().for_each(|piece| self.piece(piece, &mut said));
+        said
+    }
+
+    fn comes_after(&self, piece: &Piece, ended: &[EndedOutput]) -> bool {
+        let is_known = self.seen.get(&piece.index).is_some_and(|seen| seen.run == (piece.pilot, piece.run));
+        let is_before = |ended: &EndedOutput| {
+            ended.index == piece.index && ended.failed_attempt.is_some_and(|attempt| attempt != piece.attempt)
+        };
+        !is_known && ended.iter().any(is_before)
+    }
+
+    fn piece(&mut self, piece: Piece, said: &mut Vec<Said>) {
+        let Piece { index, attempt, pilot, run, stream, at, written } = piece;
+        let run = (pilot, run);
+        let seen = self.seen.entry(index).or_insert(Seen { attempt, run, shown: [0; 2] });
+        if seen.run != run {
+            let what =
+                format!("begins again, on pilot {pilot}: what came before is of an attempt that is lost");
+            said.push(Said::Note { index, what });
+            *seen = Seen { attempt, run, shown: [0; 2] };
+        }
+        let shown = &mut seen.shown[stream as usize];
+        let mut bytes = written.into_bytes();
+        let end = at.saturating_add(bytes.len() as u64);
+        if end <= *shown {
+            return;
+        }
+        if at > *shown {
+            let what = format!("{} bytes were not followed", at - *shown);
+            said.push(Said::Note { index, what });
+        }
+        let known = usize::try_from(shown.saturating_sub(at)).unwrap_or(usize::MAX);
+        bytes.drain(..known.min(bytes.len()));
+        *shown = end;
+        said.push(Said::Bytes { index, stream, bytes });
+    }
+
+    fn ended(&mut self, ended: EndedOutput, said: &mut Vec<Said>) {
+        let EndedOutput { index, failed_attempt, stdout, stderr, .. } = ended;
+        let is_it = |seen: &Seen| failed_attempt.is_none_or(|attempt| attempt == seen.attempt);
+        let shown = match self.seen.get(&index).is_some_and(is_it) {
+            true => self.seen.remove(&index).map_or([0; 2], |seen| seen.shown),
+            false => [0; 2],
+        };
+        let streams = [(StreamName::Stdout, stdout, shown[0]), (StreamName::Stderr, stderr, shown[1])];
+        for (stream, written, shown) in streams {
+            let bytes = rest(&written.into_bytes(), shown);
+            if !bytes.is_empty() {
+                said.push(Said::Bytes { index, stream, bytes });
+            }
+        }
+        said.push(Said::Ended { index });
+    }
+}
+
+/// What of a stream is new when its first `shown` bytes were shown. What is kept may be its head and its tail only,
+/// with a line between that says how much is missing.
+fn rest(kept: &[u8], shown: u64) -> Vec<u8> {
+    let from = |bytes: &[u8], n: u64| {
+        let n = usize::try_from(n).unwrap_or(usize::MAX);
+        bytes.get(n..).unwrap_or_default().to_vec()
+    };
+    let Some((head, n_left_out, tail)) = parts(kept) else { return from(kept, shown) };
+    let n_head = head.len() as u64;
+    let n_before_tail = n_head.saturating_add(n_left_out);
+    if shown >= n_before_tail {
+        return from(tail, shown - n_before_tail);
+    }
+    let n_missing = n_before_tail - shown.max(n_head);
+    let line = [LEFT_OUT[0], n_missing.to_string().as_bytes(), LEFT_OUT[1]].concat();
+    [from(head, shown), line, tail.to_vec()].concat()
+}
+
+/// Head, number of bytes left out, tail; `None` if all is there.
+fn parts(kept: &[u8]) -> Option<(&[u8], u64, &[u8])> {
+    let [before, after] = LEFT_OUT;
+    (0..kept.len()).find_map(|at| {
+        let number = kept[at..].strip_prefix(before)?;
+        let n_digits = number.iter().take(DIGITS_MAX).take_while(|byte| byte.is_ascii_digit()).count();
+        let (digits, rest) = number.split_at(n_digits);
+        let tail = rest.strip_prefix(after)?;
+        Some((&kept[..at], std::str::from_utf8(digits).ok()?.parse().ok()?, tail))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::follow::Written;
+
+    use super::*;
+
+    fn piece(index: u64, (attempt, run): (u32, u64), at: u64, text: &str) -> Piece {
+        let written = Written { text: text.into(), is_binary: false };
+        Piece { index, attempt, pilot: PilotId(1), run, stream: StreamName::Stdout, at, written }
+    }
+
+    fn ended(index: u64, failed_attempt: Option<u32>, text: &str) -> EndedOutput {
+        let stdout = Written { text: text.into(), is_binary: false };
+        EndedOutput { index, failed_attempt, is_final_failure: false, stdout, stderr: Written::default() }
+    }
+
+    /// What is shown, as one text: `|` where an attempt ends, `(…)` for notes.
+    fn shown(feed: &mut Feed, pieces: Vec<Piece>, ended: Vec<EndedOutput>) -> String {
+        let said = feed.take(&mut Followed { pieces, ended, ..Followed::default() });
+        let text = |said: Said| match said {
+            Said::Bytes { bytes, .. } => String::from_utf8(bytes).unwrap(),
+            Said::Note { what, .. } => format!("({what})"),
+            Said::Ended { .. } => "|".to_owned(),
+        };
+        said.into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn each_byte_is_shown_once_whatever_comes_twice() {
+        let mut feed = Feed::default();
+        let run = (1, 5);
+        assert_eq!(shown(&mut feed, vec![piece(3, run, 0, "ab"), piece(3, run, 1, "bc")], vec![]), "abc");
+        assert_eq!(shown(&mut feed, vec![piece(3, run, 0, "abc")], vec![]), "");
+        assert!(feed.is_any_open());
+        assert_eq!(shown(&mut feed, vec![piece(3, run, 3, "d")], vec![ended(3, None, "abcdef")]), "def|");
+        assert!(!feed.is_any_open());
+        assert_eq!(shown(&mut feed, vec![], vec![ended(4, None, "whole")]), "whole|");
+    }
+
+    #[test]
+    fn attempts_are_told_apart() {
+        let mut feed = Feed::default();
+        shown(&mut feed, vec![piece(3, (1, 5), 0, "ab")], vec![]);
+        // The second attempt has begun when the end of the first is heard of.
+        let both = shown(&mut feed, vec![piece(3, (2, 9), 0, "new")], vec![ended(3, Some(1), "abc")]);
+        assert_eq!(both, "c|new");
+        assert_eq!(shown(&mut feed, vec![], vec![ended(3, Some(2), "newer")]), "er|");
+        // Nothing was seen of the first one.
+        let both = shown(&mut feed, vec![piece(8, (2, 9), 0, "new")], vec![ended(8, Some(1), "abc")]);
+        assert_eq!(both, "abc|new");
+        // Its end comes with its pieces.
+        let both = shown(&mut feed, vec![piece(9, (2, 9), 0, "ne")], vec![ended(9, Some(2), "new")]);
+        assert_eq!(both, "new|");
+    }
+
+    #[test]
+    fn what_is_missing_and_what_is_lost_is_said() {
+        let mut feed = Feed::default();
+        shown(&mut feed, vec![piece(3, (1, 5), 0, "ab")], vec![]);
+        assert_eq!(shown(&mut feed, vec![piece(3, (1, 5), 9, "x")], vec![]), "(7 bytes were not followed)x");
+        let again = shown(&mut feed, vec![piece(3, (2, 6), 0, "ab")], vec![]);
+        assert!(again.starts_with("(begins again, on pilot 1") && again.ends_with(")ab"), "{again}");
+    }
+
+    #[test]
+    fn the_rest_of_what_was_cut_is_found() {
+        let kept = b"abc\n[pilotfish: 4 bytes left out]\nhij";
+        let rest_of = |shown| String::from_utf8(rest(kept, shown)).unwrap();
+        assert_eq!(rest_of(0), "abc\n[pilotfish: 4 bytes left out]\nhij");
+        assert_eq!(rest_of(2), "c\n[pilotfish: 4 bytes left out]\nhij");
+        assert_eq!(rest_of(5), "\n[pilotfish: 2 bytes left out]\nhij");
+        assert_eq!((rest_of(7), rest_of(8), rest_of(10)), ("hij".into(), "ij".into(), String::new()));
+        assert_eq!(rest(b"no \n[pilotfish: x", 2), b" \n[pilotfish: x");
+    }
+}
