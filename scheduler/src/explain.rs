@@ -2,6 +2,7 @@
 //! it. `Display` is the only place that makes sentences of them.
 
 mod graphs;
+mod pilots;
 mod policies;
 
 use std::fmt;
@@ -515,97 +516,6 @@ impl Reason {
             ),
             other => other.write_about_pilots(f),
         }
-    }
-
-    /// The sentences about pilots as they are. All other reasons were told before: a new one belongs here or there.
-    fn write_about_pilots(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Reason::PilotKeeps { pilot, job, needs, free } => write!(
-                f,
-                "pilot {pilot} begins nothing else until a task of job {job} fits: it needs {needs}; free so far: {free}",
-            ),
-            Reason::PilotDrains { why } => write!(f, "it drains: {why}"),
-            Reason::PilotEnded { why } => write!(f, "it is gone: {why}"),
-            Reason::PilotUnsynced => write!(f, "it has not yet said what it holds since the manager started"),
-            Reason::PilotWorks { n_running, n_queued, used, capacity } => write!(
-                f,
-                "it runs {n_running} task{} and holds {n_queued} more; {used} of {capacity} are promised",
-                plural(*n_running)
-            ),
-            Reason::PilotIdle { since, timeout } => {
-                write!(f, "it has had nothing to do for {since}; after {timeout} it is sent away")
-            }
-            Reason::Profiling { platform, pilot, jobs } => write_profiling(f, platform, *pilot, jobs),
-            Reason::JobPaused { .. }
-            | Reason::OutputBudgetSpent { .. }
-            | Reason::JobOver { .. }
-            | Reason::JobRuns { .. }
-            | Reason::JobBacksOff { .. }
-            | Reason::JobRate { .. }
-            | Reason::TaskDone
-            | Reason::TaskFailed { .. }
-            | Reason::TaskCancelled { .. }
-            | Reason::TaskRuns { .. }
-            | Reason::TaskQueued { .. }
-            | Reason::TaskBacksOff { .. }
-            | Reason::TaskBehind { .. }
-            | Reason::InGrace { .. }
-            | Reason::NoPlatform
-            | Reason::FitsNowhere { .. }
-            | Reason::NoPilot { .. }
-            | Reason::PlatformFails { .. }
-            | Reason::PilotsTooShort { .. }
-            | Reason::PilotsAway { .. }
-            | Reason::SoonServed { .. }
-            | Reason::PilotsBusy { .. }
-            | Reason::BehindJob { .. }
-            | Reason::PilotNext { .. }
-            | Reason::ShuttingDown
-            | Reason::PlatformHas { .. }
-            | Reason::AllocationUnknown { .. }
-            | Reason::PlatformUnlisted { .. }
-            | Reason::PlatformRests { .. }
-            | Reason::QueueFull { .. }
-            | Reason::AskedOften { .. }
-            | Reason::BudgetSpent { .. }
-            | Reason::MoneySpent { .. }
-            | Reason::UserBudgetSpent { .. }
-            | Reason::NoWeights { .. }
-            | Reason::Weights { .. }
-            | Reason::WeightOf { .. }
-            | Reason::WeightMoved { .. }
-            | Reason::LeftToOthers { .. }
-            | Reason::FailsThere { .. }
-            | Reason::ShareOf { .. }
-            | Reason::PlacedWith { .. }
-            | Reason::AskedFor { .. }
-            | Reason::NodeMeantFor { .. }
-            | Reason::VcpusOfCore { .. }
-            | Reason::NotScaled { .. }
-            | Reason::JobBlocked { .. }
-            | Reason::TaskBlocked { .. }
-            | Reason::TaskForsaken { .. }
-            | Reason::Allocated { .. } => Ok(()),
-        }
-    }
-}
-
-/// Which node a profiling run has, and what of it goes on there.
-fn write_profiling(
-    f: &mut fmt::Formatter<'_>,
-    platform: &str,
-    pilot: Option<PilotId>,
-    jobs: &[(JobId, u64)],
-) -> fmt::Result {
-    let node = pilot.map_or_else(
-        || format!("waits for a node of {platform}"),
-        |pilot| format!("has pilot {pilot} of {platform} for itself"),
-    );
-    let jobs: Vec<String> =
-        jobs.iter().map(|(job, n)| format!("{n} task{} of job {job}", plural(*n))).collect();
-    match jobs.is_empty() {
-        true => write!(f, "a profiling run {node}, for some seconds more"),
-        false => write!(f, "a profiling run {node}: {} at a time", jobs.join(" and ")),
     }
 }
 

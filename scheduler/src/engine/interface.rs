@@ -90,8 +90,7 @@ pub struct PlatformLimits {
     pub n_queued_max: Option<u32>,
     /// Allocations asked for within any minute.
     pub n_submissions_per_minute: Option<u32>,
-    /// Cores × time of all allocations, those that have ended and, with their whole walltime, those that
-    /// are there. Nothing is asked for without a walltime.
+    /// Cores × time of allocations that ended, and of those there with their walltime: none is asked for without.
     pub core_time_max: Option<Span>,
     /// Cores × time of the tasks of any one user: what those took that pilots have reported, and what those are
     /// expected to take that pilots hold. No more of them begin than it allows.
@@ -135,8 +134,7 @@ pub struct PlatformSpec {
     /// Whether a submission may take effect although its manager has gone: until `Settings::submit_limit` is over.
     #[serde(default)]
     pub submits_late: bool,
-    /// Whether the token by which its pilot joins may be read by whatever runs beside it: it serves once, and who
-    /// comes with it later is no agent that was started again.
+    /// Whether a pilot's token may be read by what runs beside it: it serves once, and not for one started again.
     #[serde(default)]
     pub joins_once: bool,
     /// Pilots wanted even when there is nothing to do.
@@ -515,7 +513,7 @@ pub enum Answer {
     Spec(Arc<str>),
     /// Tasks.
     Tasks(TaskSet),
-    /// Of each entry of the job's `after`, in its order: whose tasks, and which.
+    /// Of each entry of `after`: whose tasks, and which.
     WaitedFor(Vec<(JobId, TaskSet)>),
     /// No.
     Refused(Refusal),
