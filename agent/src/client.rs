@@ -11,6 +11,7 @@ use std::{
 
 use protocol::{
     codec::{CodecError, Format, MESSAGE_BYTES_MAX},
+    peers::{PEERS_PATH, PeersAnswer, PeersRequest},
     pilot::{
         ErrorAnswer, LEAVE_PATH, LeaveAnswer, LeaveRequest, PULL_PATH, PullRequest, REGISTER_PATH,
         RegisterAnswer, RegisterRequest, VERSION,
@@ -199,6 +200,14 @@ impl Client {
     /// See [`ClientError`].
     pub async fn leave(&self, session: &str, request: &LeaveRequest) -> Result<LeaveAnswer, ClientError> {
         self.exchange(LEAVE_PATH, session, request, Span::ZERO, SMALL_BYTES_MAX).await
+    }
+
+    /// Tells what this pilot has, and asks for the others of its platform.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn peers(&self, session: &str, request: &PeersRequest) -> Result<PeersAnswer, ClientError> {
+        self.exchange(PEERS_PATH, session, request, Span::ZERO, SMALL_BYTES_MAX).await
     }
 
     async fn exchange<Q: Serialize, A: DeserializeOwned>(

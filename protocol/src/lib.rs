@@ -4,6 +4,7 @@ pub mod api;
 pub mod codec;
 pub mod job;
 pub mod objects;
+pub mod peers;
 pub mod pilot;
 pub mod policies;
 pub mod sweep;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ids::{JobId, PilotId},
+    policy::stealing::PilotStealing,
     ranges::TaskSet,
     resources::Resources,
     results::Report,
@@ -157,6 +158,9 @@ pub struct Bundle {
     pub tasks: TaskSet,
     /// Those of them that have been tried before: index, and the number of the attempt that begins now.
     pub tried: Vec<(u64, u32)>,
+    /// Whether another pilot gave them to this one, which gives them to nobody.
+    #[serde(default)]
+    pub is_given: bool,
 }
 
 /// What a pilot is told to do. All are idempotent: an answer may come twice.
@@ -189,6 +193,11 @@ pub enum PilotCommand {
     Offer {
         /// Cores.
         cores: u32,
+    },
+    /// What it may take of other pilots of its platform, and they of it. Until it is said: nothing.
+    Steal {
+        /// By this policy.
+        policy: PilotStealing,
     },
 }
 

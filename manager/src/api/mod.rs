@@ -18,6 +18,7 @@ mod operators;
 mod outputs;
 mod parking;
 mod patience;
+mod peers;
 mod pilots;
 mod policies;
 mod room;
@@ -43,7 +44,8 @@ use scheduler::{
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::{
-    agent_file::AgentFile, attach::Reload, handle::Handle, objects::Objects, store::Reader, tokens::Tokens,
+    agent_file::AgentFile, attach::Reload, handle::Handle, objects::Objects, peers::Peers, store::Reader,
+    tokens::Tokens,
 };
 use cache::{JobCache, JobFacts};
 use error::ApiError;
@@ -144,6 +146,8 @@ struct Context {
     objects: Objects,
     /// Files that may still be on their way at a time.
     transfers: Arc<Semaphore>,
+    /// Where pilots find each other.
+    peers: Peers,
 }
 
 type Shared = Arc<Context>;
@@ -156,6 +160,7 @@ impl Context {
             freed: parking::Freed::default(),
             objects: Objects::in_folder(&state.folder),
             transfers: Arc::new(Semaphore::new(objects::N_TRANSFERS_MAX)),
+            peers: Peers::default(),
             state,
             jobs: JobCache::default(),
             from_users: room(),

@@ -22,6 +22,7 @@ use protocol::{
         limits::{RESULT_LIMIT_BYTES_MAX, SPEC_BYTES_MAX},
     },
     objects::{Files, FilesQuery, Missing, MissingRequest, PILOT_OBJECTS_PATH, Stored},
+    peers::PEERS_PATH,
     pilot,
 };
 use scheduler::engine::{
@@ -33,7 +34,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
     Shared, error::ApiError, events, extract::User, jobs, metrics, objects, openapi, operators, outputs,
-    pilots, policies, show, tasks, workflows,
+    peers, pilots, policies, show, tasks, workflows,
 };
 
 /// Before the hash of the agent that servers of clouds fetch.
@@ -332,6 +333,7 @@ pub(super) fn router(context: Shared) -> Router {
         .route(pilot::REGISTER_PATH, routing::post(pilots::register))
         .route(pilot::PULL_PATH, routing::post(pilots::pull))
         .route(pilot::LEAVE_PATH, routing::post(pilots::leave))
+        .route(PEERS_PATH, routing::post(peers::exchange))
         .route(
             &format!("{PILOT_OBJECTS_PATH}/{{sha256}}"),
             routing::put(objects::put_by_pilot).get(objects::get_by_pilot),

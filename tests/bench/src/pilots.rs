@@ -225,7 +225,13 @@ impl Pilot {
                     }
                     // What is to be withdrawn has ended by now.
                     PilotAction::Learn(_) | PilotAction::Forget { .. } | PilotAction::Withdraw { .. } => {}
-                    PilotAction::Stage { .. } | PilotAction::Unstage { .. } | PilotAction::Deliver { .. } => {
+                    PilotAction::Stage { .. }
+                    | PilotAction::Unstage { .. }
+                    | PilotAction::Deliver { .. }
+                    | PilotAction::Gave { .. }
+                    | PilotAction::Meet { .. }
+                    | PilotAction::Look { .. }
+                    | PilotAction::Hunt => {
                         return Err("it was given tasks with files".into());
                     }
                 }
