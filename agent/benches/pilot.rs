@@ -105,7 +105,12 @@ impl Manager {
             };
             let spec = serde_json::to_string(&self.spec).expect("JSON");
             part.templates.push(Template { job: JobId(1), needs, spec });
-            part.bundles.push(Bundle { job: JobId(1), tasks: TaskSet::from(0..self.n_tasks), tried: vec![] });
+            part.bundles.push(Bundle {
+                job: JobId(1),
+                tasks: TaskSet::from(0..self.n_tasks),
+                tried: vec![],
+                is_given: false,
+            });
         } else {
             self.wait();
             part.commands.push(PilotCommand::Drain);

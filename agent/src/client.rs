@@ -11,6 +11,7 @@ use std::{
 
 use protocol::{
     codec::{CodecError, Format, MESSAGE_BYTES_MAX},
+    peers::{PEERS_PATH, PeersAnswer, PeersRequest},
     pilot::{
         ErrorAnswer, LEAVE_PATH, LeaveAnswer, LeaveRequest, PULL_PATH, PullRequest, REGISTER_PATH,
         RegisterAnswer, RegisterRequest, TAILS_PATH, TailsAnswer, TailsRequest, VERSION,
@@ -207,6 +208,14 @@ impl Client {
     /// See [`ClientError`].
     pub async fn tails(&self, session: &str, request: &TailsRequest) -> Result<TailsAnswer, ClientError> {
         self.exchange(TAILS_PATH, session, request, Span::ZERO, SMALL_BYTES_MAX).await
+    }
+
+    /// Tells what this pilot has, and asks for the others of its platform.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn peers(&self, session: &str, request: &PeersRequest) -> Result<PeersAnswer, ClientError> {
+        self.exchange(PEERS_PATH, session, request, Span::ZERO, SMALL_BYTES_MAX).await
     }
 
     async fn exchange<Q: Serialize, A: DeserializeOwned>(

@@ -386,6 +386,7 @@ impl Driver {
                 events.extend(self.perform(action));
             }
         }
+        self.files.set_n_to_take(&self.core);
     }
 
     /// Does one thing; returns what came of it at once.
@@ -410,6 +411,10 @@ impl Driver {
             PilotAction::Stage { task } => return self.stage(task),
             PilotAction::Unstage { task } => self.unstage(task),
             PilotAction::Deliver { task } => return self.deliver(task),
+            PilotAction::Meet { is_wanted } => self.meet(is_wanted),
+            PilotAction::Look { job, tasks } => return self.look(job, tasks),
+            PilotAction::Hunt => return self.hunt(),
+            PilotAction::Gave { thief, n_tasks } => self.gave(thief, n_tasks),
             PilotAction::Keep(report) => {
                 self.tails.note_report(report.seq);
                 self.spool.keep(report, self.away_since.is_some());

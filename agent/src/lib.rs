@@ -12,6 +12,7 @@ mod join;
 pub mod keeper;
 pub mod leftovers;
 pub mod node;
+pub mod peers;
 pub mod pin;
 mod private;
 pub mod relay;

@@ -5,6 +5,7 @@
 //! many tasks wait for, the bound on transfers at a time, and the cache.
 
 pub mod cache;
+mod near;
 mod place;
 mod transfer;
 
@@ -13,7 +14,7 @@ use std::{
     fs::File,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
 };
@@ -25,21 +26,27 @@ use protocol::{
 use ring::digest::{SHA256, digest};
 use scheduler::{
     digest::Digest,
-    ids::{JobId, TaskId},
+    ids::{JobId, PilotId, TaskId},
+    pilot::ReadBy,
     pull::MovedBytes,
+    ranges::TaskSet,
     results::{FailureKind, OutputFile},
 };
 use tokio::{
-    sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore, mpsc},
+    sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore, mpsc, oneshot},
     task::JoinHandle,
     time::sleep,
 };
 
+pub use self::transfer::Ways;
 use self::{
     cache::{Cache, CachePlace, FetchLock, Pin},
-    transfer::{Trouble, Ways},
+    transfer::Trouble,
 };
-use crate::client::backoff;
+use crate::{
+    client::{Client, backoff},
+    peers::{Directory, Host, Origin},
+};
 
 /// Transfers at a time: enough to fill a node's line, too few to take it from what tasks do themselves.
 const N_TRANSFERS: usize = 4;
@@ -55,6 +62,12 @@ pub enum Moved {
     Staged { task: TaskId, token: u64, result: Result<(), FailureKind> },
     /// They are where they go, or will not be.
     Delivered { task: TaskId, token: u64, result: Result<Vec<OutputFile>, FailureKind> },
+    /// Who has what queued tasks read.
+    Seen { job: JobId, tasks: TaskSet, read: Vec<(u64, Vec<ReadBy>)>, bytes_per_s: u64 },
+    /// Others were asked for tasks, and so many are on their way.
+    Hunted { n_tasks: u64 },
+    /// Another pilot asks for tasks.
+    AskedFor { thief: PilotId, answer: oneshot::Sender<u64> },
 }
 
 /// What a task needs.
@@ -73,6 +86,7 @@ pub struct Stager {
     thread: Option<thread::JoinHandle<()>>,
     session: Arc<Mutex<String>>,
     moved: Arc<Sums>,
+    peers: Option<(Arc<Directory>, Host)>,
 }
 
 /// Bytes that have moved, by job.
@@ -92,6 +106,13 @@ enum Order {
         outputs: Vec<TaskOutputFile>,
         folder: PathBuf,
     },
+    Look {
+        job: JobId,
+        tasks: TaskSet,
+        /// What each of them reads that the manager has.
+        reads: Vec<(u64, Vec<(Digest, u64)>)>,
+    },
+    Hunt,
     /// The files of that token are not needed any more, or not wanted.
     Release {
         token: u64,
@@ -107,6 +128,8 @@ pub struct StagerSettings {
     pub certificate_sha256: Option<String>,
     /// The cache.
     pub cache: CachePlace,
+    /// Who this pilot is for others of its platform; `None`: it has nothing to do with them.
+    pub pilot: Option<PilotId>,
 }
 
 impl Stager {
@@ -123,34 +146,46 @@ impl Stager {
         let moved: Arc<Sums> = Arc::default();
         let ways = Ways::new(&settings.url, settings.certificate_sha256.as_deref())
             .map_err(|error| io::Error::other(error.to_string()))?;
-        let cache = Cache::open(&settings.cache)?;
+        let cache = Arc::new(Cache::open(&settings.cache)?);
         tracing::info!(folder = %settings.cache.folder.display(), bytes_max = cache.bytes_max(), "cache");
+        // Without others all comes from the manager.
+        let tell: Tell = Arc::new(tell);
+        let peers = near::join(settings, &lock(&session), &cache, &tell).unwrap_or_else(|error| {
+            tracing::warn!(%error, "no files from other pilots, nor for them");
+            None
+        });
+        let near = peers.as_ref().map(|(directory, client, _)| (Arc::clone(directory), client.clone()));
         let mover = Arc::new(Mover {
             cache,
             ways,
+            near,
             url: settings.url.clone(),
             session: Arc::clone(&session),
             moved: Arc::clone(&moved),
             places: Semaphore::new(N_TRANSFERS),
             fetches: Mutex::default(),
-            tell: Box::new(tell),
+            tell,
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (orders, orders_in) = mpsc::unbounded_channel();
         let thread = thread::Builder::new()
             .name("pilotfish-files".into())
             .spawn(move || runtime.block_on(serve(mover, orders_in)))?;
-        Ok(Stager { orders: Some(orders), thread: Some(thread), session, moved })
+        let peers = peers.map(|(directory, _, host)| (directory, host));
+        Ok(Stager { orders: Some(orders), thread: Some(thread), session, moved, peers })
     }
 
     /// Bytes that have moved since this was asked last, by job.
     pub fn take_moved(&self) -> Vec<(JobId, MovedBytes)> {
-        std::mem::take(&mut *self.moved.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect()
+        std::mem::take(&mut *lock(&self.moved)).into_iter().collect()
     }
 
     /// The pilot has a new session.
-    pub fn set_session(&self, session: &str) {
-        session.clone_into(&mut self.session.lock().unwrap_or_else(PoisonError::into_inner));
+    pub fn set_session(&self, pilot: PilotId, session: &str) {
+        session.clone_into(&mut lock(&self.session));
+        if let Some((directory, _)) = &self.peers {
+            directory.set_session(pilot, session);
+        }
     }
 
     /// Brings files into a task's folder.
@@ -161,6 +196,23 @@ impl Stager {
     /// Delivers files out of a task's folder.
     pub fn deliver(&self, task: TaskId, token: u64, outputs: Vec<TaskOutputFile>, folder: PathBuf) {
         self.order(Order::Deliver { task, token, outputs, folder });
+    }
+
+    /// Finds out who has what these tasks read.
+    pub fn look(&self, job: JobId, tasks: TaskSet, reads: Vec<(u64, Vec<(Digest, u64)>)>) {
+        self.order(Order::Look { job, tasks, reads });
+    }
+
+    /// Asks other pilots for tasks.
+    pub fn hunt(&self) {
+        self.order(Order::Hunt);
+    }
+
+    /// Others may take so many tasks here.
+    pub fn set_n_to_take(&self, n: u64) {
+        if let Some((directory, _)) = &self.peers {
+            directory.set_n_to_take(n);
+        }
     }
 
     /// Ends what is done for this token, and keeps nothing in the cache for it any more.
@@ -178,6 +230,7 @@ impl Stager {
 
 impl Drop for Stager {
     fn drop(&mut self) {
+        self.peers = None;
         self.orders = None;
         if let Some(thread) = self.thread.take() {
             // If it panicked, the next agent removes what it left.
@@ -210,6 +263,14 @@ async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
                 });
                 works.insert(token, (Arc::default(), work));
             }
+            Order::Look { job, tasks, reads } => {
+                let mover = Arc::clone(&mover);
+                tokio::spawn(async move { mover.look(job, tasks, reads).await });
+            }
+            Order::Hunt => {
+                let mover = Arc::clone(&mover);
+                tokio::spawn(async move { mover.hunt().await });
+            }
             Order::Release { token } => {
                 let Some((pins, work)) = works.remove(&token) else { continue };
                 work.abort();
@@ -223,20 +284,24 @@ async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
 }
 
 struct Mover {
-    cache: Cache,
+    cache: Arc<Cache>,
     ways: Ways,
+    /// The others of the platform, and the way to hear of them.
+    near: Option<(Arc<Directory>, Client)>,
     url: String,
     session: Arc<Mutex<String>>,
     places: Semaphore,
     /// One fetch at a time of each object, in this agent.
     fetches: Mutex<HashMap<Digest, Arc<AsyncMutex<()>>>>,
     moved: Arc<Sums>,
-    tell: Box<dyn Fn(Moved) + Send + Sync>,
+    tell: Tell,
 }
+
+type Tell = Arc<dyn Fn(Moved) + Send + Sync>;
 
 impl Mover {
     fn session(&self) -> String {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.session).clone()
     }
 
     async fn stage(
@@ -377,13 +442,12 @@ impl Mover {
         pins: &Mutex<Vec<Pin>>,
     ) -> Result<Pin, Trouble> {
         let found = |pin: Pin| {
-            // What is pinned does not go.
-            let n_bytes = std::fs::metadata(&pin.path).map_or(0, |facts| facts.len());
-            self.has_moved(job, |moved| moved.cached += n_bytes);
+            self.has_moved(job, |moved| moved.cached += size_of_pinned(&pin));
             pin
         };
         let _turn = self.turn(key).await;
         if let Some(pin) = self.known(input, key, pins)? {
+            self.note_here(&pin.sha256, input.bytes);
             return Ok(found(pin));
         }
         let _lock = self.lock(key).await?;
@@ -391,8 +455,17 @@ impl Mover {
         if let Some(pin) = self.known(input, key, pins)? {
             return Ok(found(pin));
         }
+        let is_of_manager = input.source != Source::Url;
+        if let Some(sha256) = input.sha256.filter(|_| is_of_manager)
+            && self.came_from_near(&sha256, input.bytes.unwrap_or(0)).await.map_err(Trouble::Disk)?
+            && let Some(pin) = self.pinned(&sha256, pins)?
+        {
+            self.has_moved(job, |moved| moved.from_peers += size_of_pinned(&pin));
+            return Ok(pin);
+        }
         // It is never closed.
         let _place = self.places.acquire().await;
+        let fetching = self.near.as_ref().zip(input.sha256).map(|((near, _), sha256)| near.fetching(&sha256));
         let part = match (input.source, input.sha256) {
             (Source::Url, _) => self.ways.object_at(&input.from, &self.cache).await?,
             (_, Some(sha256)) => {
@@ -408,6 +481,10 @@ impl Mover {
             Source::Url => moved.from_urls += n_bytes,
             Source::Home | Source::Shared | Source::Tasks => moved.from_manager += n_bytes,
         });
+        if is_of_manager {
+            self.note_came(Origin::Manager, &sha256, n_bytes);
+        }
+        drop(fetching);
         if input.sha256.is_none() {
             self.cache.note_at(key, &sha256);
         }
@@ -534,6 +611,16 @@ fn input_of(file: TakenFile) -> Result<TaskInput, FailureKind> {
         bytes: Some(bytes),
         writable,
     })
+}
+
+/// What is pinned does not go.
+fn size_of_pinned(pin: &Pin) -> u64 {
+    std::fs::metadata(&pin.path).map_or(0, |facts| facts.len())
+}
+
+/// Whoever panicked with it had not begun to change it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn digest_of(bytes: &[u8]) -> Digest {

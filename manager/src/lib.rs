@@ -13,6 +13,7 @@ mod farewell;
 pub mod handle;
 mod numbers;
 pub mod objects;
+mod peers;
 mod perform;
 pub mod place;
 mod platforms;

@@ -5,6 +5,7 @@ pub mod codec;
 pub mod follow;
 pub mod job;
 pub mod objects;
+pub mod peers;
 pub mod pilot;
 pub mod policies;
 pub mod sweep;

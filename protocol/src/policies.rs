@@ -7,7 +7,7 @@ use crate::{api::LayerView, job::nearest};
 
 /// Policies of the papers that the engine does not compose, by layer, and why; `pilotfish reproduce` runs them, each in
 /// the world of its paper.
-const NOT_COMPOSED: [(&str, &[&str], &str); 3] = [
+const NOT_COMPOSED: [(&str, &[&str], &str); 2] = [
     (
         "matching",
         &["soonest"],
@@ -17,11 +17,6 @@ const NOT_COMPOSED: [(&str, &[&str], &str); 3] = [
         "placement",
         &["ai2"],
         "which would be `fastest-first` here: unlike the paper's rigid jobs, tasks fit wherever a core is free",
-    ),
-    (
-        "stealing",
-        &["mlb", "mdl", "rlds", "flds", "lend"],
-        "which the engine does not compose yet: its pilots take nothing from each other",
     ),
 ];
 
@@ -161,6 +156,7 @@ mod tests {
         assert_eq!(words("matching"), ["turns", "fifo", "alstb", "ni", "min-min", "max-std", "sufferage"]);
         assert_eq!(words("bundling"), ["guided", "single", "fixed-N", "bin-packing"]);
         assert_eq!(words("mapping"), ["none", "all-core", "random", "ca-rr", "maf"]);
+        assert_eq!(words("stealing"), ["none", "mlb", "mdl", "rlds", "flds", "lend"]);
         let policies = with(Policies::default(), "matching", "fifo").unwrap();
         let only = Policies { matching: Matching::Fifo, bundling: Bundling::Guided, ..Policies::default() };
         assert_eq!(policies, only);
@@ -224,6 +220,5 @@ mod tests {
         }
         let refused = with(Policies::default(), "matching", "soonest-revised").unwrap_err();
         assert!(refused.found.contains("estimates"), "{refused:?}");
-        assert!(with(Policies::default(), "stealing", "none").is_ok());
     }
 }

@@ -63,6 +63,7 @@ fn report() -> Report {
             index: 10,
             files: vec![OutputFile { to: "out/10".into(), sha256: Digest([7; 32]), bytes: 9 }],
         }],
+        given: vec![(PilotId(9), TaskSet::from(34..40))],
     };
     Report { seq: 4, jobs: vec![job] }
 }
@@ -99,7 +100,12 @@ fn answer() -> PullAnswer {
     let part = Part {
         number: 3,
         templates: vec![Template { job: JobId(1), needs, spec: "{\"name\":\"sweep\"}".into() }],
-        bundles: vec![Bundle { job: JobId(1), tasks: TaskSet::from(100..200), tried: vec![(150, 2)] }],
+        bundles: vec![Bundle {
+            job: JobId(1),
+            tasks: TaskSet::from(100..200),
+            tried: vec![(150, 2)],
+            is_given: false,
+        }],
         commands: vec![
             PilotCommand::Return { job: JobId(2), tasks: TaskSet::from(0..5) },
             PilotCommand::Kill { job: JobId(3), tasks: TaskSet::from(1..2) },
@@ -174,6 +180,7 @@ fn no_cut_or_flipped_message_makes_the_reader_panic() {
 
 #[test]
 fn a_thousand_tasks_travel_in_tens_of_bytes() {
-    let bundle = Bundle { job: JobId(1), tasks: TaskSet::from(123_000..124_000), tried: vec![] };
+    let bundle =
+        Bundle { job: JobId(1), tasks: TaskSet::from(123_000..124_000), tried: vec![], is_given: false };
     assert!(Format::Postcard.encode(&bundle).expect("it is written").len() < 16);
 }

@@ -5,6 +5,9 @@
 
 mod ahead;
 mod cores;
+mod giving;
+mod hunting;
+mod interface;
 mod queue;
 mod staging;
 mod telling;
@@ -14,18 +17,21 @@ use std::{
     ops::RangeInclusive,
 };
 
+pub use self::interface::{Ending, Lane, PilotAction, PilotEvent, PilotLimits, ReadBy};
 use self::{
     ahead::Ahead,
+    hunting::Hunting,
     queue::JobQueue,
     staging::{Delivering, Staged},
 };
 
 use crate::{
-    ids::{JobId, TaskId},
-    pull::{Bundle, LeaveReason, Part, PilotCommand, Pull, PullAnswer, Template},
+    ids::{JobId, PilotId, TaskId},
+    policy::stealing::PilotStealing,
+    pull::{Bundle, LeaveReason, Part, PilotCommand, PullAnswer},
     ranges::TaskSet,
     resources::Resources,
-    results::{Failure, FailureKind, JobReport, OutputFile, Report, TaskFiles, TaskOutput, Usage},
+    results::{Failure, FailureKind, JobReport, Report, TaskFiles, TaskOutput, Usage},
     time::{Span, Time},
 };
 
@@ -35,97 +41,6 @@ const N_RESULTS_MAX: u64 = 4096;
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
 /// For longer than this no free core waits behind a task: it was sent as one that ends soon.
 const LATE: Span = Span(1_000_000);
-
-/// What a pilot is and may do.
-#[derive(Clone, Debug)]
-pub struct PilotLimits {
-    /// What tasks may use.
-    pub capacity: Resources,
-    /// When the pilot ends, if that is known.
-    pub walltime_end: Option<Time>,
-    /// What ends before the walltime by less than this is not begun, and what still runs then is killed.
-    pub walltime_margin: Span,
-    /// How long a pull may be parked at the manager.
-    pub poll_wait: Span,
-}
-
-/// The two pulls that may be on their way: one that reports, one that listens.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lane {
-    /// Carries results; answered at once.
-    Report,
-    /// Parked at the manager until there is news.
-    Listen,
-}
-
-/// How a task's process ended.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Ending {
-    /// By itself, with this code.
-    Exited(i32),
-    /// Otherwise; the shell knows why.
-    Failed(FailureKind),
-    /// Because [`PilotAction::Kill`] said so.
-    Killed,
-}
-
-/// What happened to the pilot.
-#[derive(Clone, PartialEq, Debug)]
-#[allow(missing_docs)] // The fields say it.
-pub enum PilotEvent {
-    /// The pilot is registered; reports up to this number are durable.
-    Registered { acknowledged: u64 },
-    /// A pull was answered.
-    Answered { lane: Lane, answer: Box<PullAnswer> },
-    /// A pull was not answered, and the shell has waited as long as it wants to before the next.
-    PullFailed { lane: Lane },
-    /// A task's process has ended.
-    Ended { task: TaskId, ending: Ending, usage: Usage, output: Option<TaskOutput> },
-    /// The files of a task that was to be staged are in its folder, or cannot be had.
-    Staged { task: TaskId, result: Result<(), FailureKind> },
-    /// The files that a task left have arrived where they go, or will not.
-    Delivered { task: TaskId, result: Result<Vec<OutputFile>, FailureKind> },
-    /// The platform or a person wants the pilot to go: drain.
-    Signalled,
-    /// … now: kill what runs.
-    StopAsked,
-    /// A time asked for by [`PilotCore::next_wakeup`] has come.
-    TimerFired,
-}
-
-/// What the shell must do, in order.
-#[derive(Clone, PartialEq, Debug)]
-#[allow(missing_docs)] // The fields say it.
-pub enum PilotAction {
-    /// Remember how to run a job's tasks.
-    Learn(Template),
-    /// Start a task's process. With `after`: in the place of that running task, once it and those that
-    /// wait there already have ended.
-    Start { task: TaskId, attempt: u32, after: Option<TaskId> },
-    /// Start a task no more that waits for its place: `Ended` with `Killed` follows. Nothing, if it has begun.
-    Withdraw { task: TaskId },
-    /// End a task's process; `Ended` with `Killed` follows.
-    Kill { task: TaskId },
-    /// Bring the files that a task needs; `Staged` follows, unless `Unstage` comes before.
-    Stage { task: TaskId },
-    /// The task will not begin here, or what it left is not wanted: bring and deliver nothing more for it.
-    /// Nothing is heard of that any more, not even if the task comes again.
-    Unstage { task: TaskId },
-    /// Deliver the files that a task left; `Delivered` follows, unless `Unstage` comes before.
-    Deliver { task: TaskId },
-    /// Keep a sealed report until it is acknowledged.
-    Keep(Report),
-    /// Reports up to this number are durable at the manager.
-    Drop { acknowledged: u64 },
-    /// Send a pull. With `report`: put the kept report of that number into it.
-    Pull { lane: Lane, pull: Box<Pull>, report: Option<u64> },
-    /// A job is over: end its resident processes, forget its template.
-    Forget { job: JobId },
-    /// Tell what running tasks write, for as long as the manager wants to hear it.
-    Show,
-    /// All is reported: say good-bye and end.
-    Leave { reason: LeaveReason },
-}
 
 /// The pilot's state.
 #[derive(Clone, Debug)]
@@ -163,6 +78,8 @@ pub struct PilotCore {
     /// Tasks have begun that the manager does not know to be running.
     is_news_untold: bool,
     has_left: bool,
+    /// What it takes from others and they from it.
+    hunting: Hunting,
 }
 
 #[derive(Clone, Debug)]
@@ -185,6 +102,7 @@ struct Gathered {
     returned: TaskSet,
     outputs: Vec<TaskOutput>,
     files: Vec<TaskFiles>,
+    given: BTreeMap<PilotId, TaskSet>,
 }
 
 #[derive(Clone, Debug)]
@@ -222,6 +140,7 @@ impl PilotCore {
             leaving: None,
             is_news_untold: false,
             has_left: false,
+            hunting: Hunting::default(),
         }
     }
 
@@ -232,7 +151,7 @@ impl PilotCore {
             PilotEvent::Registered { acknowledged } => self.seq = self.seq.max(acknowledged),
             PilotEvent::Answered { lane, answer } => {
                 self.in_flight[lane as usize] = false;
-                self.take_answer(*answer, &mut actions);
+                self.take_answer(now, *answer, &mut actions);
             }
             PilotEvent::PullFailed { lane } => self.in_flight[lane as usize] = false,
             PilotEvent::Ended { task, ending, usage, output } => {
@@ -249,14 +168,22 @@ impl PilotCore {
             }
             PilotEvent::Signalled => self.drain(LeaveReason::Signalled, &mut actions),
             PilotEvent::StopAsked => self.stop(LeaveReason::Signalled, &mut actions),
+            PilotEvent::AskedFor { thief } => self.asked_for(thief, &mut actions),
+            PilotEvent::Hunted { n_tasks } => self.hunted(now, n_tasks),
+            PilotEvent::Seen { job, tasks, read, bytes_per_s } => {
+                self.seen(job, &tasks, read, bytes_per_s);
+                self.forget_if_idle(job, &mut actions);
+            }
             PilotEvent::TimerFired => {}
         }
         self.end_by_walltime(now, &mut actions);
+        self.relieve(now);
         self.take_back_stuck(now, &mut actions);
         self.begin_tasks(now, &mut actions);
         self.hand_on(now, &mut actions);
         self.stage_next(&mut actions);
         self.pull(&mut actions);
+        self.hunt(now, &mut actions);
         self.leave_if_done(&mut actions);
         actions
     }
@@ -267,7 +194,9 @@ impl PilotCore {
         let is_over = matches!(self.leaving, Some(LeaveReason::Walltime)) || self.has_left;
         let late_at = self.running.values().map(|running| running.since + LATE).min();
         let late_at = late_at.filter(|_| self.is_kept);
-        self.last_moment().filter(|_| !is_over).into_iter().chain(self.stuck_at()).chain(late_at).min()
+        let last_moment = self.last_moment().filter(|_| !is_over);
+        let others = [late_at, self.hunting.wakeup().filter(|_| !self.has_left)];
+        last_moment.into_iter().chain(self.stuck_at()).chain(others.into_iter().flatten()).min()
     }
 
     /// Whether tasks wait here for a slot.
@@ -313,7 +242,7 @@ impl PilotCore {
         Some(Time(end.0.saturating_sub(self.limits.walltime_margin.0)))
     }
 
-    fn take_answer(&mut self, answer: PullAnswer, actions: &mut Vec<PilotAction>) {
+    fn take_answer(&mut self, now: Time, answer: PullAnswer, actions: &mut Vec<PilotAction>) {
         if answer.epoch < self.epoch {
             return; // Delayed from before the manager's restart: all in it is void.
         }
@@ -323,6 +252,10 @@ impl PilotCore {
             self.told = 0;
         }
         self.must_tell = answer.resync.or(self.must_tell);
+        if answer.resync.is_some() {
+            // It is told anew what it may take from others.
+            self.obey_stealing(PilotStealing::None, actions);
+        }
         while self.sealed.front().is_some_and(|sealed| sealed.seq <= answer.acknowledged) {
             self.sealed.pop_front();
         }
@@ -332,12 +265,12 @@ impl PilotCore {
         for part in answer.parts.into_iter().filter(|_| !is_void) {
             if part.number > self.part_seen {
                 self.part_seen = part.number;
-                self.take_part(part, actions);
+                self.take_part(now, part, actions);
             }
         }
     }
 
-    fn take_part(&mut self, part: Part, actions: &mut Vec<PilotAction>) {
+    fn take_part(&mut self, now: Time, part: Part, actions: &mut Vec<PilotAction>) {
         // Commands are about what came before this part.
         for command in part.commands {
             self.obey(command, actions);
@@ -359,7 +292,7 @@ impl PilotCore {
         let in_hand = sets(self.running.keys().chain(self.ahead.keys()).chain(self.delivering.keys()));
         let mut n_bundles = BTreeMap::<JobId, usize>::new();
         part.bundles.iter().for_each(|bundle| *n_bundles.entry(bundle.job).or_default() += 1);
-        for Bundle { job, mut tasks, tried } in part.bundles {
+        for Bundle { job, mut tasks, tried, is_given } in part.bundles {
             // Cancelled and opened again while its process is still dying: not two at a time.
             let dying = in_hand.get(&job).map_or_else(TaskSet::new, |in_hand| in_hand.intersection(&tasks));
             tasks.remove_all(&dying);
@@ -369,6 +302,9 @@ impl PilotCore {
                         tasks.remove_all(&staging::of_job(&self.staged, job));
                     }
                     queue.add(&tasks, tried, n_bundles[&job] > 1);
+                    queue.note_given(&tasks, is_given);
+                    self.hunting.work_came(now, is_given);
+                    self.look_at(job, &tasks, is_given, actions);
                     dying
                 }
                 None => tasks,
@@ -404,6 +340,7 @@ impl PilotCore {
             PilotCommand::Stop => self.stop(LeaveReason::Told, actions),
             PilotCommand::Offer { cores } => self.offer(cores),
             PilotCommand::Show => actions.push(PilotAction::Show),
+            PilotCommand::Steal { policy } => self.obey_stealing(policy, actions),
         }
     }
 
@@ -431,26 +368,6 @@ impl PilotCore {
         let in_hand = self.running.keys().chain(self.ahead.keys());
         actions.extend(in_hand.map(|task| PilotAction::Kill { task: *task }));
         self.deliver_no_more(None, None, actions);
-    }
-
-    fn give_back_all(&mut self, actions: &mut Vec<PilotAction>) {
-        let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
-        for job in jobs {
-            self.give_back(job, &TaskSet::from(0..u64::MAX), actions);
-        }
-    }
-
-    /// Gives back those of the tasks that have not begun.
-    fn give_back(&mut self, job: JobId, tasks: &TaskSet, actions: &mut Vec<PilotAction>) {
-        self.withdraw(job, tasks, actions);
-        self.unstage(job, tasks, actions);
-        let Some(queue) = self.jobs.get_mut(&job) else { return };
-        let returned = queue.queued.intersection(tasks);
-        if !returned.is_empty() {
-            queue.queued.remove_all(&returned);
-            queue.tried.retain(|index, _| !returned.contains(*index));
-            self.gathered.entry(job).or_default().returned.insert_all(&returned);
-        }
     }
 
     /// Near the end of the walltime: nothing new begins, what runs is killed, and that is not its fault.
@@ -563,9 +480,10 @@ impl PilotCore {
     }
 
     fn has_gathered(&self) -> bool {
-        self.gathered
-            .values()
-            .any(|g| !g.attempts.is_empty() || !g.failures.is_empty() || !g.returned.is_empty())
+        self.gathered.values().any(|g| {
+            let has_ended = !g.attempts.is_empty() || !g.failures.is_empty();
+            has_ended || !g.returned.is_empty() || !g.given.is_empty()
+        })
     }
 
     fn leave_if_done(&mut self, actions: &mut Vec<PilotAction>) {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ids::{JobId, PilotId},
+    policy::stealing::PilotStealing,
     ranges::TaskSet,
     resources::Resources,
     results::Report,
@@ -88,6 +89,9 @@ pub struct MovedBytes {
     pub cached: u64,
     /// They came from the manager.
     pub from_manager: u64,
+    /// They came from other pilots.
+    #[serde(default)]
+    pub from_peers: u64,
     /// They came from addresses of the network.
     pub from_urls: u64,
     /// They went to the manager.
@@ -104,10 +108,11 @@ impl MovedBytes {
 
     /// More of them.
     pub fn add(&mut self, more: &MovedBytes) {
-        let MovedBytes { cached, from_manager, from_urls, to_manager, to_shared } = more;
+        let MovedBytes { cached, from_manager, from_peers, from_urls, to_manager, to_shared } = more;
         for (sum, n) in [
             (&mut self.cached, cached),
             (&mut self.from_manager, from_manager),
+            (&mut self.from_peers, from_peers),
             (&mut self.from_urls, from_urls),
             (&mut self.to_manager, to_manager),
             (&mut self.to_shared, to_shared),
@@ -197,6 +202,9 @@ pub struct Bundle {
     pub tasks: TaskSet,
     /// Those of them that have been tried before: index, and the number of the attempt that begins now.
     pub tried: Vec<(u64, u32)>,
+    /// Whether another pilot gave them to this one, which gives them to nobody.
+    #[serde(default)]
+    pub is_given: bool,
 }
 
 /// What a pilot is told to do. All are idempotent: an answer may come twice.
@@ -232,6 +240,11 @@ pub enum PilotCommand {
     },
     /// Somebody follows what tasks write while they run: ask of which ones, and tell it, beside the pulls.
     Show,
+    /// What it may take of other pilots of its platform, and they of it. Until it is said: nothing.
+    Steal {
+        /// By this policy.
+        policy: PilotStealing,
+    },
 }
 
 /// One numbered portion of what a pilot is sent.

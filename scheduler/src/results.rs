@@ -2,7 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{digest::Digest, ids::JobId, ranges::TaskSet, time::Span};
+use crate::{
+    digest::Digest,
+    ids::{JobId, PilotId},
+    ranges::TaskSet,
+    time::Span,
+};
 
 /// What one attempt used. Times are on the pilot's own clock, counted from its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -322,6 +327,9 @@ pub struct JobReport {
     /// Files that they left, of successes only.
     #[serde(default)]
     pub files: Vec<TaskFiles>,
+    /// Tasks given back that have not begun, for these pilots: they go there if they may.
+    #[serde(default)]
+    pub given: Vec<(PilotId, TaskSet)>,
 }
 
 impl JobReport {
@@ -334,6 +342,7 @@ impl JobReport {
             returned: TaskSet::new(),
             outputs: Vec::new(),
             files: Vec::new(),
+            given: Vec::new(),
         }
     }
 
@@ -341,6 +350,7 @@ impl JobReport {
     pub fn tasks(&self) -> TaskSet {
         let mut tasks = self.successes.tasks.clone();
         tasks.insert_all(&self.returned);
+        self.given.iter().for_each(|(_, given)| tasks.insert_all(given));
         tasks.extend_indices(self.failures.iter().map(|failure| failure.index));
         tasks
     }
@@ -368,6 +378,7 @@ impl Report {
                 let successes = std::mem::take(&mut job.successes);
                 job.returned.insert_all(&successes.tasks);
                 job.returned.extend_indices(job.failures.drain(..).map(|failure| failure.index));
+                job.given.drain(..).for_each(|(_, given)| job.returned.insert_all(&given));
             }
         }
         (less != *self).then_some(less)
@@ -377,7 +388,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::{Failure, FailureKind, JobReport, Report, Successes, TaskOutput, Usage};
-    use crate::ids::JobId;
+    use crate::ids::{JobId, PilotId};
 
     #[test]
     fn columns_keep_each_attempt_with_its_index() {
@@ -398,13 +409,14 @@ mod tests {
         job.failures =
             vec![Failure { index: 3, kind: FailureKind::Exit { code: 1 }, usage: Usage::default() }];
         job.returned = [4].into_iter().collect();
+        job.given = vec![(PilotId(7), [5].into_iter().collect())];
         job.outputs = vec![TaskOutput { index: 2, stdout: vec![7], stderr: vec![] }];
         let whole = Report { seq: 5, jobs: vec![job.clone()] };
         let without_outputs = whole.reduced().unwrap();
         job.outputs.clear();
         assert_eq!(without_outputs, Report { seq: 5, jobs: vec![job] });
         let mut given_back = JobReport::new(JobId(1));
-        given_back.returned = [2, 3, 4].into_iter().collect();
+        given_back.returned = [2, 3, 4, 5].into_iter().collect();
         let last = without_outputs.reduced().unwrap();
         assert_eq!(last, Report { seq: 5, jobs: vec![given_back] });
         assert_eq!(last.reduced(), None);

@@ -75,7 +75,7 @@ fn bad_scenarios_are_explained_and_good_ones_run() {
     assert!(png.starts_with(b"\x89PNG") && png.len() > 5_000, "{} bytes", png.len());
     for (title, right, wrong) in [
         ("no policy", "users:", "policies: {matching: lifo}\nusers:"),
-        ("a policy that is not composed yet", "users:", "policies: {stealing: flds}\nusers:"),
+        ("a policy that is not composed yet", "users:", "policies: {placement: ai2}\nusers:"),
         ("negative cores", "cores: 2", "cores: -2"),
         ("an unknown application", "application: docking, tasks: 2,", "application: dokcing, tasks: 2,"),
         ("a policy that needs estimates", "users:", "policies: {matching: soonest}\nusers:"),
@@ -99,7 +99,7 @@ fn bad_scenarios_are_explained_and_good_ones_run() {
             "comparing a layer of the papers",
             &["simulate", "good.yaml", "--compare", "policy.allocation=equal,paf-0"],
         ),
-        ("comparing one that is not composed yet", &["simulate", "good.yaml", "--compare", "stealing=flds"]),
+        ("comparing one that is not composed yet", &["simulate", "good.yaml", "--compare", "placement=ai2"]),
         ("bundles of no size", &["simulate", "good.yaml", "--compare", "bundling=guided,fixed"]),
         ("comparing faults", &["simulate", "--faults", "--compare", "matching=turns"]),
         ("a figure that is none", &["simulate", "good.yaml", "--plot", "busy.gif"]),

@@ -112,8 +112,8 @@ impl Driver {
 
     pub(super) fn registered(&mut self, answer: &RegisterAnswer) {
         self.session = answer.session.clone();
-        self.files.set_session(&answer.session);
         self.pilot = answer.registered.pilot;
+        self.files.set_session(self.pilot, &answer.session);
         // Numbers that a pilot before us has used are used up.
         let used = self.spool.numbers().last().unwrap_or(0);
         self.handle(PilotEvent::Registered { acknowledged: answer.registered.acknowledged.max(used) });

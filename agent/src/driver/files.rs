@@ -5,18 +5,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::{pilot::JoinDocument, units::parse_bytes};
+use protocol::{job::TaskInput, pilot::JoinDocument, units::parse_bytes};
 use scheduler::{
-    ids::{JobId, TaskId},
-    pilot::PilotEvent,
+    ids::{JobId, PilotId, TaskId},
+    pilot::{PilotCore, PilotEvent},
     pull::MovedBytes,
+    ranges::TaskSet,
     results::FailureKind,
 };
+use tokio::sync::oneshot;
 
 use super::{Driver, News};
-use crate::staging::{Inputs, Moved, Stager, StagerSettings, cache::CachePlace};
+use crate::{
+    staging::{Inputs, Moved, Stager, StagerSettings, cache::CachePlace},
+    tasks::LearnedJob,
+};
 
-/// Names the folder of the cache, for all pilots of a user on the node.
+/// Names the folder of the cache, for all pilots of a user on the node; `{tag}` in it is each pilot's own.
 const FOLDER_VARIABLE: &str = "PILOTFISH_CACHE";
 /// Names its bound, like 50GiB.
 const SIZE_VARIABLE: &str = "PILOTFISH_CACHE_SIZE";
@@ -32,7 +37,7 @@ pub(super) fn cache_place(
     let is_of_tag = own.file_name().is_some_and(|name| name == join.tag.as_str());
     let around = own.parent().filter(|_| is_of_tag).unwrap_or(own);
     let beside = || around.join(format!("cache-{place}"));
-    let said = variable(FOLDER_VARIABLE).map(PathBuf::from);
+    let said = variable(FOLDER_VARIABLE).map(|folder| PathBuf::from(folder.replace("{tag}", &join.tag)));
     let said = said.filter(|folder| {
         if !folder.is_absolute() {
             tracing::warn!(?folder, "{FOLDER_VARIABLE} is no absolute path: the cache is beside the pilot");
@@ -57,6 +62,10 @@ pub(super) struct Files {
     n_ever: u64,
     /// Files that were brought, or are, and where to: by the stager's number for it.
     staged: HashMap<TaskId, (u64, PathBuf)>,
+    /// Whether others may ask for tasks.
+    meets_others: bool,
+    /// Who has asked for some, and waits for an answer.
+    asked: Option<oneshot::Sender<u64>>,
     /// Folders of tasks that have just ended, and of those whose files are on their way.
     left: HashMap<TaskId, Left>,
 }
@@ -71,7 +80,8 @@ struct Left {
 
 impl Files {
     pub(super) fn new(cache: CachePlace) -> Files {
-        Files { cache, stager: None, n_ever: 0, staged: HashMap::new(), left: HashMap::new() }
+        let (staged, left) = (HashMap::new(), HashMap::new());
+        Files { cache, stager: None, n_ever: 0, staged, meets_others: false, asked: None, left }
     }
 
     /// The folder of a task that begins, and the stager's number for its files.
@@ -91,10 +101,17 @@ impl Files {
         self.stager.as_ref().map(Stager::take_moved).unwrap_or_default()
     }
 
+    /// Others may have changed what can be taken here.
+    pub(super) fn set_n_to_take(&self, core: &PilotCore) {
+        if let Some(stager) = self.stager.as_ref().filter(|_| self.meets_others) {
+            stager.set_n_to_take(core.n_to_take());
+        }
+    }
+
     /// The pilot has a new session.
-    pub(super) fn set_session(&self, session: &str) {
+    pub(super) fn set_session(&self, pilot: PilotId, session: &str) {
         if let Some(stager) = &self.stager {
-            stager.set_session(session);
+            stager.set_session(pilot, session);
         }
     }
 }
@@ -109,6 +126,7 @@ impl Driver {
                     url: self.join.url.clone(),
                     certificate_sha256: self.join.certificate_sha256.clone(),
                     cache: self.files.cache.clone(),
+                    pilot: Some(self.pilot),
                 };
                 let news = self.news.clone();
                 let tell = move |moved| {
@@ -179,6 +197,51 @@ impl Driver {
         }
     }
 
+    /// Others may ask for tasks from now on, or none of them does any more.
+    pub(super) fn meet(&mut self, is_wanted: bool) {
+        self.files.meets_others = is_wanted;
+        if is_wanted && let Err(error) = self.stager() {
+            tracing::warn!(%error, "no tasks from other pilots, nor for them");
+        }
+    }
+
+    /// Finds out who has what these tasks read.
+    pub(super) fn look(&mut self, job: JobId, tasks: TaskSet) -> Option<PilotEvent> {
+        let file = |input: TaskInput| Some((input.sha256?, input.bytes.unwrap_or(0)));
+        let of_task = |learned: &LearnedJob, index| {
+            let inputs = learned.inputs(index).unwrap_or_default();
+            (index, inputs.into_iter().filter_map(file).collect())
+        };
+        let learned = self.jobs.get(&job);
+        let reads = learned.map(|learned| tasks.indices().map(|index| of_task(learned, index)).collect());
+        match (reads, self.stager()) {
+            (Some(reads), Ok((stager, _))) => {
+                stager.look(job, tasks, reads);
+                None
+            }
+            _ => Some(PilotEvent::Seen { job, tasks, read: Vec::new(), bytes_per_s: 0 }),
+        }
+    }
+
+    pub(super) fn hunt(&mut self) -> Option<PilotEvent> {
+        match self.stager() {
+            Ok((stager, _)) => {
+                stager.hunt();
+                None
+            }
+            Err(_) => Some(PilotEvent::Hunted { n_tasks: 0 }),
+        }
+    }
+
+    /// Who has asked for tasks is told how many are on their way.
+    pub(super) fn gave(&mut self, thief: PilotId, n_tasks: u64) {
+        tracing::debug!(%thief, n_tasks, "gave tasks to another pilot");
+        if let Some(answer) = self.files.asked.take() {
+            // Whoever is not there any more gets them all the same.
+            let _ = answer.send(n_tasks);
+        }
+    }
+
     pub(super) fn unstage(&mut self, task: TaskId) {
         if let Some((token, folder)) = self.files.staged.remove(&task) {
             self.clean(Some(folder), Some(token));
@@ -225,6 +288,14 @@ impl Driver {
                 self.unstage(task);
                 self.handle(PilotEvent::Delivered { task, result });
             }
+            Moved::Seen { job, tasks, read, bytes_per_s } => {
+                self.handle(PilotEvent::Seen { job, tasks, read, bytes_per_s });
+            }
+            Moved::Hunted { n_tasks } => self.handle(PilotEvent::Hunted { n_tasks }),
+            Moved::AskedFor { thief, answer } => {
+                self.files.asked = Some(answer);
+                self.handle(PilotEvent::AskedFor { thief });
+            }
         }
         // The slot that waited for it, or the manager for the result.
         self.release();
@@ -256,6 +327,8 @@ mod tests {
         let said = [("PILOTFISH_CACHE", "/local/ada"), ("PILOTFISH_CACHE_SIZE", "2GiB")];
         let found = place("/w/mine", &said);
         assert_eq!((found.folder.as_path(), found.bytes_max), (Path::new("/local/ada"), Some(2 << 30)));
+        let said = [("PILOTFISH_CACHE", "/local/{tag}/cache")];
+        assert_eq!(place("/w/mine", &said).folder, Path::new("/local/pf1-2/cache"));
         let said = [("PILOTFISH_CACHE", "local"), ("PILOTFISH_CACHE_SIZE", "much")];
         let found = place("/w/mine", &said);
         assert_eq!((found.folder.as_path(), found.bytes_max), (Path::new("/w/mine/cache-node7"), None));

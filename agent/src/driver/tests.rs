@@ -74,7 +74,8 @@ fn part(number: u64, spec: &JobSpec, n_tasks: u64) -> Part {
         ..TaskNeeds::default()
     };
     let template = Template { job: JobId(1), needs, spec: serde_json::to_string(spec).unwrap() };
-    let bundles = vec![Bundle { job: JobId(1), tasks: TaskSet::from(0..n_tasks), tried: vec![] }];
+    let bundles =
+        vec![Bundle { job: JobId(1), tasks: TaskSet::from(0..n_tasks), tried: vec![], is_given: false }];
     Part { number, templates: vec![template], bundles, commands: vec![] }
 }
 

@@ -108,7 +108,7 @@ impl Scene {
         let (url, manager) = manager();
         let folder = tempfile::tempdir().unwrap();
         let cache = CachePlace { folder: folder.path().join("cache"), bytes_max: Some(1 << 20) };
-        let settings = StagerSettings { url, certificate_sha256: None, cache };
+        let settings = StagerSettings { url, certificate_sha256: None, cache, pilot: None };
         let (tell, heard) = mpsc::channel();
         let tell = Mutex::new(tell);
         let stager = Stager::start(&settings, "session", move |moved| {
@@ -148,7 +148,7 @@ impl Scene {
     fn staged(&self) -> Result<u64, FailureKind> {
         match self.hear() {
             Moved::Staged { token, result, .. } => result.map(|()| token),
-            Moved::Delivered { .. } => panic!("nothing is to be delivered"),
+            other => panic!("nothing else was asked for: {other:?}"),
         }
     }
 
@@ -228,7 +228,7 @@ fn outputs_are_delivered_and_those_that_are_missing_are_told_by_name() {
     let deliver = |token, outputs| stager.deliver(task(1), token, outputs, scene.folder.path().to_owned());
     let result = || match scene.hear() {
         Moved::Delivered { result, .. } => result,
-        Moved::Staged { .. } => panic!("nothing is to be staged"),
+        other => panic!("nothing else was asked for: {other:?}"),
     };
     deliver(1, outputs);
     let files = result().unwrap();

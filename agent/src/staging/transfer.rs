@@ -1,12 +1,19 @@
 //! One file over the network: from the manager or an address into the cache, from a folder to the manager.
 //! Streams; whether to try again is for who asks.
 
-use std::{fs::File, io, io::Read, time::Duration};
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{self, Read},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use protocol::{
     codec::MESSAGE_BYTES_MAX,
     job::limits::OBJECT_BYTES_MAX,
     objects::{PILOT_OBJECTS_PATH, PILOT_TASKS_PATH, TakenFrom, TakenPage},
+    peers::{PEER_OBJECTS_PATH, Peer},
     pilot::ErrorAnswer,
 };
 use reqwest::{Body, Response, StatusCode, header};
@@ -22,6 +29,11 @@ use crate::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Whoever sends nothing for so long sends no more.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// The same of pilots of the platform, who are near: else there are others.
+const PEER_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const PEER_READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pilots to which connections are kept at most.
+const N_PEERS_MAX: usize = 64;
 /// What is read of a refusal.
 const REFUSAL_BYTES_MAX: usize = 16 << 10;
 /// A file goes in pieces of this size.
@@ -42,11 +54,26 @@ pub enum Trouble {
     Disk(io::Error),
 }
 
+/// Why another pilot does not give an object.
+#[derive(Debug)]
+pub enum NoGift {
+    /// It serves enough others now.
+    Busy,
+    /// It has it no more, or does not know us.
+    None,
+    /// It cannot be reached, or broke off.
+    Away(String),
+    /// This node's disk.
+    Disk(io::Error),
+}
+
 /// The ways to the manager and to the world.
 pub struct Ways {
     manager: reqwest::Client,
     world: Result<reqwest::Client, String>,
     url: String,
+    /// By their certificates.
+    peers: Mutex<HashMap<Digest, reqwest::Client>>,
 }
 
 impl Ways {
@@ -66,7 +93,7 @@ impl Ways {
         let _ = rustls::crypto::ring::default_provider().install_default();
         // Where a node has no authorities to trust, only what needs them fails.
         let world = builder().build().map_err(|error| cause(&error));
-        Ok(Ways { manager, world, url })
+        Ok(Ways { manager, world, url, peers: Mutex::default() })
     }
 
     fn object(&self, sha256: &Digest) -> String {
@@ -112,6 +139,54 @@ impl Ways {
             }
         }
         serde_json::from_slice(&body).map_err(|error| Trouble::Brief(error.to_string()))
+    }
+
+    /// What another pilot has under this digest.
+    ///
+    /// # Errors
+    /// See [`NoGift`].
+    pub async fn object_of_peer(
+        &self,
+        (peer, token): (&Peer, &str),
+        sha256: &Digest,
+        cache: &Cache,
+        n_expected: u64,
+    ) -> Result<Part, NoGift> {
+        let client = self.peer(peer).map_err(|error| NoGift::Away(cause(&error)))?;
+        let request = client.get(format!("{}{PEER_OBJECTS_PATH}/{sha256}", peer.url)).bearer_auth(token);
+        let response = request.send().await.map_err(|error| NoGift::Away(cause(&error)))?;
+        match response.status() {
+            StatusCode::OK => {}
+            StatusCode::SERVICE_UNAVAILABLE => return Err(NoGift::Busy),
+            _ => return Err(NoGift::None),
+        }
+        stream(response, cache, n_expected).await.map_err(|trouble| match trouble {
+            Trouble::Disk(error) => NoGift::Disk(error),
+            Trouble::Away(what) | Trouble::Brief(what) | Trouble::Lasting(what) => NoGift::Away(what),
+        })
+    }
+
+    /// The way to another pilot.
+    ///
+    /// # Errors
+    /// There can be no client.
+    pub fn peer(&self, peer: &Peer) -> reqwest::Result<reqwest::Client> {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = peers.get(&peer.certificate_sha256) {
+            return Ok(client.clone());
+        }
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .connect_timeout(PEER_CONNECT_TIMEOUT)
+            .read_timeout(PEER_READ_TIMEOUT)
+            .redirect(reqwest::redirect::Policy::none())
+            .tls_backend_preconfigured(pin::tls_config(peer.certificate_sha256.0))
+            .build()?;
+        if peers.len() >= N_PEERS_MAX {
+            peers.clear();
+        }
+        peers.insert(peer.certificate_sha256, client.clone());
+        Ok(client)
     }
 
     /// What is at an address.

@@ -41,9 +41,10 @@ pub fn facts(job: &JobView) -> Facts {
     if job.n_failed_attempts > 0 {
         facts.add("failed", counted(job.n_failed_attempts, "attempt"));
     }
-    let MovedBytes { cached, from_manager, from_urls, to_manager, to_shared } = job.moved;
+    let MovedBytes { cached, from_manager, from_peers, from_urls, to_manager, to_shared } = job.moved;
     let came = [
         (from_manager, "from the manager"),
+        (from_peers, "from other nodes"),
         (from_urls, "from the network"),
         (cached, "from caches of nodes"),
     ];

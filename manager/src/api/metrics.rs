@@ -43,6 +43,18 @@ pub(super) async fn show(State(context): State<Shared>, _user: User) -> Result<R
     let moved = [("in", n_in), ("out", n_out)].map(|(way, n)| (vec![("direction", way)], n as f64));
     let help = "Bytes of files that submitters and pilots have brought, and fetched, since the start.";
     page.metric(("counter", "file_bytes_total", help), moved);
+    let moved = context.peers.moved();
+    let n_taken = moved.n_taken as f64;
+    page.one(
+        "counter",
+        "tasks_taken_total",
+        "Tasks that idle pilots took from others, as they have told.",
+        n_taken,
+    );
+    let moved = [("cache", moved.from_cache), ("peers", moved.from_peers), ("manager", moved.from_manager)];
+    let moved = moved.map(|(from, n)| (vec![("from", from)], n as f64));
+    let help = "Bytes of inputs by where pilots have found them, as far as they have told since the start.";
+    page.metric(("counter", "input_bytes_total", help), moved);
     page.totals(&status);
     page.platforms(&platforms);
     page.weights(&weights);

@@ -20,6 +20,7 @@ mod operators;
 mod outputs;
 mod parking;
 mod patience;
+mod peers;
 mod pilots;
 mod policies;
 mod room;
@@ -47,7 +48,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::{
     agent_file::AgentFile, attach::Reload, budgets::budget_of, handle::Handle, objects::Objects,
-    store::Reader, tokens::Tokens,
+    peers::Peers, store::Reader, tokens::Tokens,
 };
 use cache::{JobCache, JobFacts};
 use error::ApiError;
@@ -151,6 +152,8 @@ struct Context {
     objects: Objects,
     /// Files that may still be on their way at a time.
     transfers: Arc<Semaphore>,
+    /// Where pilots find each other.
+    peers: Peers,
 }
 
 type Shared = Arc<Context>;
@@ -164,6 +167,7 @@ impl Context {
             live: Live::default(),
             objects: Objects::in_folder(&state.folder),
             transfers: Arc::new(Semaphore::new(objects::N_TRANSFERS_MAX)),
+            peers: Peers::default(),
             state,
             jobs: JobCache::default(),
             from_users: room(),

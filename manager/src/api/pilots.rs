@@ -99,7 +99,10 @@ pub(super) async fn leave(State(context): State<Shared>, request: Request) -> Re
     let session_nonce = Some(check_session(session, pilot)?);
     let event = |request| Event::PilotLeft { request, pilot, session_nonce, report, reason };
     match ask(&context, event).await? {
-        Answer::Left => answer(format, &LeaveAnswer {}),
+        Answer::Left => {
+            context.peers.forget(pilot);
+            answer(format, &LeaveAnswer {})
+        }
         other => Err(ApiError::unexpected(&other)),
     }
 }
@@ -132,7 +135,7 @@ async fn ask(context: &Context, event: impl FnOnce(RequestId) -> Event) -> Resul
     }
 }
 
-async fn session_body(
+pub(super) async fn session_body(
     context: &Context,
     request: Request,
 ) -> Result<((PilotId, u64), Format, Received), ApiError> {
@@ -146,7 +149,7 @@ async fn session_body(
 }
 
 /// Whether the session is this pilot's; gives its nonce.
-fn check_session((session, nonce): (PilotId, u64), pilot: PilotId) -> Result<u64, ApiError> {
+pub(super) fn check_session((session, nonce): (PilotId, u64), pilot: PilotId) -> Result<u64, ApiError> {
     if session == pilot {
         return Ok(nonce);
     }
@@ -157,13 +160,16 @@ fn format_of(headers: &HeaderMap) -> Format {
     Format::of_content_type(headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()))
 }
 
-async fn decode<T: DeserializeOwned + Send + 'static>(format: Format, body: Received) -> Result<T, ApiError> {
+pub(super) async fn decode<T: DeserializeOwned + Send + 'static>(
+    format: Format,
+    body: Received,
+) -> Result<T, ApiError> {
     if body.bytes.len() <= DECODE_HERE_BYTES_MAX {
         return Ok(format.decode(&body.bytes)?);
     }
     blocking(move || Ok(format.decode(&body.bytes)?)).await
 }
 
-fn answer<T: Serialize>(format: Format, message: &T) -> Result<Response, ApiError> {
+pub(super) fn answer<T: Serialize>(format: Format, message: &T) -> Result<Response, ApiError> {
     Ok(([(header::CONTENT_TYPE, format.content_type())], format.encode(message)?).into_response())
 }

@@ -23,6 +23,7 @@ use protocol::{
         limits::{RESULT_LIMIT_BYTES_MAX, SPEC_BYTES_MAX},
     },
     objects::{Files, FilesQuery, Missing, MissingRequest, PILOT_OBJECTS_PATH, PILOT_TASKS_PATH, Stored},
+    peers::PEERS_PATH,
     pilot,
 };
 use scheduler::engine::{
@@ -34,7 +35,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
     Shared, error::ApiError, events, extract::User, follow, jobs, metrics, objects, openapi, operators,
-    outputs, pilots, policies, show, taken, tasks, workflows,
+    outputs, peers, pilots, policies, show, taken, tasks, workflows,
 };
 
 /// Before the hash of the agent that servers of clouds fetch.
@@ -342,6 +343,7 @@ pub(super) fn router(context: Shared) -> Router {
         .route(pilot::PULL_PATH, routing::post(pilots::pull))
         .route(pilot::LEAVE_PATH, routing::post(pilots::leave))
         .route(pilot::TAILS_PATH, routing::post(pilots::tails))
+        .route(PEERS_PATH, routing::post(peers::exchange))
         .route(
             &format!("{PILOT_OBJECTS_PATH}/{{sha256}}"),
             routing::put(objects::put_by_pilot).get(objects::get_by_pilot),

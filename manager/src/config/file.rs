@@ -309,9 +309,8 @@ mod tests {
                  pa-rr",
             ),
             (
-                "policies: {stealing: flds}",
-                "1: policies.stealing: found `flds`, which the engine does not compose yet: its pilots take nothing \
-                 from each other; the policies of stealing here are none",
+                "policies: {stealing: fifo}",
+                "1: policies.stealing: found `fifo`; the policies of stealing here are none, mlb, mdl, rlds, flds, lend",
             ),
             ("policies: {placement: [tla]}", "1: policies.placement: found a list; write a string"),
         ] {

@@ -175,6 +175,25 @@ impl Allocation {
     }
 }
 
+/// What a platform's listing shows of one of our allocations.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ListedAllocation {
+    /// How many tasks of it are there, if it is a job array.
+    pub n_nodes: Option<u32>,
+    /// The tag we gave it.
+    pub tag: String,
+    /// The platform's own id.
+    pub batch_id: String,
+    /// Whether it has ended and is only remembered.
+    pub is_ended: bool,
+    /// Whether it runs, so that its pilot should come.
+    pub is_running: bool,
+    /// What is wrong with it, in the platform's words.
+    pub trouble: Option<String>,
+    /// Whether that is only that there is no room for it.
+    pub lacks_room: bool,
+}
+
 /// How a submission to a platform went.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SubmitOutcome {

@@ -36,6 +36,7 @@ impl Turn<'_> {
         let mut results = Vec::new();
         let mut returned = Vec::new();
         let mut answered = Vec::new();
+        let mut given = Vec::new();
         let mut seen = BTreeSet::new();
         for part in report.jobs {
             if !part.successes.is_well_formed() || !seen.insert(part.job) {
@@ -48,6 +49,7 @@ impl Turn<'_> {
             back.insert_all(&self.doubtful_failures(pilot, &part));
             returned.push((part.job, back));
             answered.push((part.job, part.tasks()));
+            given.extend(part.given.iter().map(|(to, tasks)| (*to, part.job, tasks.clone())));
             results.extend(self.judge(pilot, part));
         }
         let jobs: Vec<JobId> = results.iter().map(|result| result.job).collect();
@@ -60,14 +62,7 @@ impl Turn<'_> {
         self.record(Record::Reported { pilot, seq: report.seq, results, at: self.now });
         self.note_news(pilot, &failed, &returned);
         for (job, tasks) in closed {
-            let taken = self.unlease(pilot, job, &tasks);
-            if taken.len() < tasks.len() {
-                // What it did not hold any more may be ready, or another's.
-                self.revoke(job, &tasks, Some(pilot));
-            }
-            if !tasks.is_empty() {
-                self.note_node_success(pilot);
-            }
+            self.follow_successes(pilot, job, &tasks);
         }
         for (job, failures) in failed {
             self.follow_failures(pilot, job, failures);
@@ -76,6 +71,7 @@ impl Turn<'_> {
             let taken = self.unlease(pilot, job, &tasks);
             self.make_ready(job, &taken);
         }
+        let gifts = self.take_gifts(pilot, given);
         for (job, tasks) in answered {
             self.note_answered(pilot, job, &tasks);
         }
@@ -91,6 +87,7 @@ impl Turn<'_> {
             self.close_if_over(job);
             self.notify(Notice::JobChanged(job));
         }
+        self.hand_over(pilot, gifts);
         // What these let begin may go to this pilot at once.
         self.settle_graph();
     }
@@ -205,6 +202,17 @@ impl Turn<'_> {
         }
         let delay = first_delay.times(1 << n_before.min(20)).min(self.settings.retry_delay_max);
         Verdict::Retry { at: self.now + delay }
+    }
+
+    fn follow_successes(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
+        let taken = self.unlease(pilot, job, tasks);
+        if taken.len() < tasks.len() {
+            // What it did not hold any more may be ready, or another's.
+            self.revoke(job, tasks, Some(pilot));
+        }
+        if !tasks.is_empty() {
+            self.note_node_success(pilot);
+        }
     }
 
     /// Leases end, tasks wait for their retry, watchers hear, black holes are drained.

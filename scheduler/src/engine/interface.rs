@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 pub use super::{
-    allocation::SubmitOutcome,
+    allocation::{ListedAllocation, SubmitOutcome},
     load::QueueLoad,
     scaling::{ScalingSpec, ScalingWay},
     workflows::{On, Stage},
@@ -183,25 +183,6 @@ pub struct Caller {
     pub is_operator: bool,
 }
 
-/// What a platform's listing shows of one of our allocations.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct ListedAllocation {
-    /// How many tasks of it are there, if it is a job array.
-    pub n_nodes: Option<u32>,
-    /// The tag we gave it.
-    pub tag: String,
-    /// The platform's own id.
-    pub batch_id: String,
-    /// Whether it has ended and is only remembered.
-    pub is_ended: bool,
-    /// Whether it runs, so that its pilot should come.
-    pub is_running: bool,
-    /// What is wrong with it, in the platform's words.
-    pub trouble: Option<String>,
-    /// Whether that is only that there is no room for it.
-    pub lacks_room: bool,
-}
-
 /// What a reader wants to know.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Query {
@@ -247,6 +228,8 @@ pub enum Query {
     ExplainAllocation(AllocationId),
     /// The job's spec as JSON.
     Spec(JobId),
+    /// The platform of a live pilot with that nonce.
+    PlatformOf(PilotId, u64),
     /// Tasks of the job in a state, as ranges.
     TasksIn(JobId, TaskFilter),
     /// What a task waits for, or has waited for.
@@ -454,7 +437,7 @@ pub enum Refusal {
 /// What whoever asked is told.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Answer {
-    /// The platform is attached.
+    /// The platform is attached, or the one that was asked for.
     Attached(PlatformId),
     /// The job is kept; it had been submitted before when `is_repeat`.
     Submitted {

@@ -23,6 +23,7 @@ pub mod by_size;
 pub mod declared;
 mod divide;
 pub mod facts;
+mod gifts;
 pub mod guide;
 mod guiding;
 mod invariants;

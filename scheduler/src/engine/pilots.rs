@@ -13,7 +13,7 @@ use super::{
 use crate::{
     ids::{JobId, PilotId},
     pull::{
-        Held, Holdings, LeaveReason, NodeFacts, Part, PilotCommand, Pull, PullAnswer, Registered,
+        Bundle, Held, Holdings, LeaveReason, NodeFacts, Part, PilotCommand, Pull, PullAnswer, Registered,
         Registration, Template,
     },
     ranges::TaskSet,
@@ -57,6 +57,7 @@ impl Turn<'_> {
         self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
         self.want_guide();
         self.tell_slots(id);
+        self.tell_stealing(id);
         self.arm_scaling(platform);
         if let Some(before) = before {
             self.lose_pilot(before, "its process was started again");
@@ -178,6 +179,11 @@ impl Turn<'_> {
     /// Puts new tasks and commands for the pilot into a part of their own, to be sent until confirmed.
     pub(super) fn feed(&mut self, id: PilotId) {
         let bundles = self.fill(id);
+        self.send_part(id, bundles);
+    }
+
+    /// Puts these tasks and the commands of before into a part.
+    pub(super) fn send_part(&mut self, id: PilotId, bundles: Vec<Bundle>) {
         self.volatile.note_crew(self.durable, id, self.now);
         let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
         let commands = std::mem::take(&mut state.commands);
@@ -270,6 +276,7 @@ impl Turn<'_> {
             }
         }
         self.tell_slots(id);
+        self.tell_stealing(id);
         if self.durable.pilots().get(&id).is_some_and(|pilot| pilot.drain.is_some()) {
             self.command(id, PilotCommand::Drain);
         }

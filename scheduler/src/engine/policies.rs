@@ -81,6 +81,9 @@ impl Turn<'_> {
             let configured = self.settings.policies;
             self.record(Record::PoliciesSet { by, configured, before, policies, at: self.now });
             self.volatile.drop_guide();
+            if policies.stealing != before.stealing {
+                self.tell_all_stealing(policies.stealing);
+            }
             if policies.bundling != before.bundling {
                 self.volatile.jobs.values_mut().for_each(|leases| leases.by_size = None);
             }

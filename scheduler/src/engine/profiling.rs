@@ -203,7 +203,7 @@ impl Turn<'_> {
         }
         self.volatile.lease(self.settings, self.durable, id, job_id, &tasks);
         self.volatile.note_turn(id, job_id);
-        Some(Bundle { job: job_id, tried: job.tried(&tasks), tasks })
+        Some(Bundle { job: job_id, tried: job.tried(&tasks), tasks, is_given: false })
     }
 
     /// A job is over: its run is, too, unless another one comes soon.

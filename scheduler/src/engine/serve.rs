@@ -86,6 +86,7 @@ impl Turn<'_> {
                 job: id_of_job,
                 tried: tried(&tasks),
                 tasks,
+                is_given: false,
             }));
             choice.n_ready -= n_tasks;
             choices.extend(goes_on(volatile, &offer, choice));
@@ -100,7 +101,7 @@ impl Turn<'_> {
         bundles
     }
 
-    fn takes_tasks(&self, id: PilotId) -> bool {
+    pub(super) fn takes_tasks(&self, id: PilotId) -> bool {
         let state = self.volatile.pilots.get(&id);
         state.is_some_and(|state| state.is_hungry && state.is_synced && state.takes_part) && self.gives_out()
     }
@@ -167,9 +168,14 @@ impl Turn<'_> {
         };
         let Some(before) = n_parts(self.volatile) else { return };
         self.feed(id);
-        if n_parts(self.volatile) != Some(before)
-            && let Some(request) = self.volatile.unpark(id)
-        {
+        if n_parts(self.volatile) != Some(before) {
+            self.answer_parked(id);
+        }
+    }
+
+    /// Answers the pilot's parked pull, if it has one, with what it was sent and has not confirmed.
+    pub(super) fn answer_parked(&mut self, id: PilotId) {
+        if let Some(request) = self.volatile.unpark(id) {
             // Its connection was open until now.
             if let Some(state) = self.volatile.pilots.get_mut(&id) {
                 state.last_heard = self.now;

@@ -290,6 +290,11 @@ impl<'a> Reader<'a> {
             Query::ExplainAllocation(id) => Answer::Reasons(self.explain_allocation(id)?),
             Query::ExplainPlatform(name) => Answer::Reasons(self.explain_platform(&name)?),
             Query::Spec(id) => Answer::Spec(self.known_job(id)?.request.spec.clone()),
+            Query::PlatformOf(id, nonce) => {
+                let pilot = self.durable.pilots().get(&id).filter(|pilot| pilot.is_live());
+                let pilot = pilot.filter(|pilot| pilot.nonce == nonce);
+                Answer::Attached(pilot.ok_or(Refusal::NoPilot(id))?.platform)
+            }
             Query::TasksIn(id, filter) => Answer::Tasks(self.tasks_in(id, self.known_job(id)?, filter)),
             Query::WaitedFor(task) => Answer::WaitedFor(self.waited_for(task)?),
         })

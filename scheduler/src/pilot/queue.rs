@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::{pull::TaskNeeds, ranges::TaskSet};
+use crate::{
+    policy::stealing::{queues::ReadyQueues, relief::Relief},
+    pull::TaskNeeds,
+    ranges::TaskSet,
+};
 
 #[derive(Clone, Debug)]
 pub(super) struct JobQueue {
@@ -12,6 +16,16 @@ pub(super) struct JobQueue {
     ranks: VecDeque<TaskSet>,
     /// Queued tasks whose next attempt is not their first, and its number.
     pub(super) tried: BTreeMap<u64, u32>,
+    /// Tasks that another pilot gave to this one, some perhaps begun.
+    given: TaskSet,
+    /// Tasks that this one gave to another.
+    gone: TaskSet,
+    /// Tasks of which it is asked who has what they read; none of them begins before that is known.
+    unseen: TaskSet,
+    /// Tasks of which that is known, by what they read; some perhaps not queued any more.
+    pub(super) ready: ReadyQueues<u64>,
+    /// How long those may be that stay with their files.
+    pub(super) relief: Option<Relief>,
     /// How long its tasks take, the latest counting most; `None`: none has ended here.
     pub(super) mean_us: Option<u64>,
     /// The manager has said that nothing more of it will come.
@@ -21,7 +35,19 @@ pub(super) struct JobQueue {
 impl JobQueue {
     pub(super) fn new(needs: TaskNeeds) -> JobQueue {
         let (queued, ranks, tried) = (TaskSet::new(), VecDeque::new(), BTreeMap::new());
-        JobQueue { needs, queued, ranks, tried, mean_us: None, is_over: false }
+        JobQueue {
+            needs,
+            queued,
+            ranks,
+            tried,
+            given: TaskSet::new(),
+            gone: TaskSet::new(),
+            unseen: TaskSet::new(),
+            ready: ReadyQueues::new(),
+            relief: None,
+            mean_us: None,
+            is_over: false,
+        }
     }
 
     /// `is_ranked`: what comes later of the same answer begins later.
@@ -35,6 +61,77 @@ impl JobQueue {
         }
         self.queued.insert_all(tasks);
         self.tried.extend(tried);
+    }
+
+    /// Those of the tasks that are queued; nothing is known of them any more.
+    pub(super) fn remove(&mut self, tasks: &TaskSet) -> TaskSet {
+        let removed = self.queued.intersection(tasks);
+        if !removed.is_empty() {
+            self.queued.remove_all(&removed);
+            self.tried.retain(|index, _| !removed.contains(*index));
+            self.forget_begun();
+        }
+        removed
+    }
+
+    /// These have come from another pilot, or from nobody.
+    pub(super) fn note_given(&mut self, tasks: &TaskSet, is_given: bool) {
+        match is_given {
+            true => self.given.insert_all(tasks),
+            false => self.given.remove_all(tasks),
+        }
+    }
+
+    /// It is asked who has what these read.
+    pub(super) fn is_asked_of(&mut self, tasks: &TaskSet) {
+        self.unseen.insert_all(tasks);
+    }
+
+    /// That is known of these, or will not be; gives those that are still queued.
+    pub(super) fn are_seen(&mut self, tasks: &TaskSet) -> TaskSet {
+        let seen = self.unseen.intersection(tasks).intersection(&self.queued);
+        self.unseen.remove_all(tasks);
+        seen
+    }
+
+    /// Of what is not queued any more nothing need be known.
+    fn forget_begun(&mut self) {
+        if self.queued.is_empty() {
+            self.ready = ReadyQueues::new();
+        }
+    }
+
+    /// The next of those whose files are known that is still queued.
+    fn next_ready(&mut self) -> Option<u64> {
+        while let Some(index) = self.ready.begin() {
+            if self.queued.remove(index) {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// These went to another pilot. Should they come again, that one could not have them.
+    pub(super) fn note_gone(&mut self, tasks: &TaskSet) {
+        self.gone.insert_all(tasks);
+    }
+
+    /// Whether a task may be sent to who has its files.
+    pub(super) fn may_go_to_its_files(&self, index: u64) -> bool {
+        !self.gone.contains(index) && !self.given.contains(index)
+    }
+
+    /// Those that may go to another pilot: what has been given once stays, or two could give it to each other for
+    /// ever.
+    pub(super) fn may_go(&self) -> TaskSet {
+        let mut tasks = self.queued.clone();
+        tasks.remove_all(&self.given);
+        tasks
+    }
+
+    /// How many those are.
+    pub(super) fn n_may_go(&self) -> u64 {
+        if self.given.is_empty() { self.queued.len() } else { self.may_go().len() }
     }
 
     /// Those that are to begin next; nothing is queued of them any more.
@@ -57,8 +154,17 @@ impl JobQueue {
 
     /// Those that are to begin next, each with the number of its attempt.
     pub(super) fn take_with_attempts(&mut self, n: u64) -> Vec<(u64, u32)> {
-        let taken = self.take_first(n);
-        taken.indices().map(|index| (index, self.tried.remove(&index).unwrap_or(1))).collect()
+        let mut taken: Vec<u64> = (0..n).map_while(|_| self.next_ready()).collect();
+        let n_more = n.saturating_sub(taken.len() as u64);
+        if n_more > 0 {
+            let unseen = std::mem::take(&mut self.unseen).intersection(&self.queued);
+            self.queued.remove_all(&unseen);
+            taken.extend(self.take_first(n_more).indices());
+            self.queued.insert_all(&unseen);
+            self.unseen = unseen;
+        }
+        self.forget_begun();
+        taken.into_iter().map(|index| (index, self.tried.remove(&index).unwrap_or(1))).collect()
     }
 }
 

@@ -78,6 +78,8 @@ impl PilotCore {
             report.successes = Successes::from_attempts(gathered.attempts);
             all.insert_all(&report.successes.tasks);
             all.extend_indices(gathered.failures.iter().map(|failure| failure.index));
+            gathered.given.values().for_each(|tasks| all.insert_all(tasks));
+            report.given = gathered.given.into_iter().collect();
             report.failures = gathered.failures;
             report.returned = gathered.returned;
             report.outputs = gathered.outputs;
@@ -150,6 +152,7 @@ impl PilotCore {
         for (job, gathered) in &self.gathered {
             let unreported = &mut entry(&mut held, *job).unreported;
             unreported.insert_all(&gathered.returned);
+            gathered.given.values().for_each(|tasks| unreported.insert_all(tasks));
             unreported.extend_indices(gathered.attempts.iter().map(|(index, ..)| *index));
             unreported.extend_indices(gathered.failures.iter().map(|failure| failure.index));
         }

@@ -1,13 +1,15 @@
 //! What must hold of a pilot, one behaviour a test.
 
 mod ahead;
+mod giving;
+mod hunting;
 mod staging;
 
 use super::*;
 
 use crate::{
     ids::JobId,
-    pull::{Holdings, TaskNeeds},
+    pull::{Holdings, Pull, TaskNeeds, Template},
 };
 
 fn pilot(cores: u32, walltime_end: Option<Time>) -> PilotCore {
@@ -32,7 +34,7 @@ fn template(job: u64, time_limit: Option<Span>) -> Template {
 }
 
 fn part(number: u64, tasks: std::ops::Range<u64>) -> Part {
-    let bundles = vec![Bundle { job: JobId(1), tasks: tasks.into(), tried: vec![] }];
+    let bundles = vec![Bundle { job: JobId(1), tasks: tasks.into(), tried: vec![], is_given: false }];
     let templates = if number == 1 { vec![template(1, None)] } else { vec![] };
     Part { number, templates, bundles, commands: vec![] }
 }
@@ -206,7 +208,7 @@ fn a_task_that_cannot_end_before_the_walltime_is_given_back() {
     let mut core = pilot(1, Some(Time(100_000_000)));
     // It would end before the walltime, but not before the margin in which all is killed.
     let templates = vec![template(1, Some(Span::from_secs(45)))];
-    let bundles = vec![Bundle { job: JobId(1), tasks: (0..2).into(), tried: vec![] }];
+    let bundles = vec![Bundle { job: JobId(1), tasks: (0..2).into(), tried: vec![], is_given: false }];
     let part = Part { number: 1, templates, bundles, commands: vec![] };
     let actions = core.handle(Time(50_000_000), answered(vec![part]));
     assert!(started(&actions).is_empty());
@@ -317,7 +319,7 @@ fn jobs_take_turns_and_a_wide_one_is_not_passed_by() {
     let mut wide = template(2, None);
     wide.needs.resources = Resources::cores(2);
     let narrow = part(1, 0..9);
-    let bundle = Bundle { job: JobId(2), tasks: (0..1).into(), tried: vec![] };
+    let bundle = Bundle { job: JobId(2), tasks: (0..1).into(), tried: vec![], is_given: false };
     let other = Part { number: 2, templates: vec![wide], bundles: vec![bundle], commands: vec![] };
     assert_eq!(started(&core.handle(Time(0), answered(vec![narrow, other]))), [0, 1]);
     assert!(started(&core.handle(Time(1), ended(0, Ending::Exited(0)))).is_empty());
@@ -331,7 +333,7 @@ fn jobs_take_turns_and_a_wide_one_is_not_passed_by() {
 #[test]
 fn a_job_whose_tasks_take_longer_gets_no_more_cores_for_it() {
     let mut core = pilot(2, None);
-    let bundle = Bundle { job: JobId(2), tasks: (0..9).into(), tried: vec![] };
+    let bundle = Bundle { job: JobId(2), tasks: (0..9).into(), tried: vec![], is_given: false };
     let long =
         Part { number: 2, templates: vec![template(2, None)], bundles: vec![bundle], commands: vec![] };
     core.handle(Time(0), answered(vec![part(1, 0..9)]));
@@ -350,7 +352,7 @@ fn a_wide_task_behind_a_straggler_does_not_keep_all_others_from_beginning() {
     let mut core = pilot(2, None);
     let mut wide = template(2, None);
     wide.needs.resources = Resources::cores(2);
-    let bundle = Bundle { job: JobId(2), tasks: (0..1).into(), tried: vec![] };
+    let bundle = Bundle { job: JobId(2), tasks: (0..1).into(), tried: vec![], is_given: false };
     let other = Part { number: 2, templates: vec![wide], bundles: vec![bundle], commands: vec![] };
     core.handle(Time(0), answered(vec![part(1, 0..9), other]));
     core.handle(Time(10_000), ended(0, Ending::Exited(0)));

@@ -15,7 +15,7 @@ use scheduler::{
     luck::Luck,
     policy::{
         Policies, allocation::Allocation, bundling::Bundling, distribution::Distribution, mapping::Mapping,
-        matching::Matching, placement::pilots::PilotPlacement, scaling::Scaling,
+        matching::Matching, placement::pilots::PilotPlacement, scaling::Scaling, stealing::PilotStealing,
     },
     pull::{Staging, TaskNeeds},
     ranges::TaskSet,
@@ -111,6 +111,8 @@ pub(crate) struct Plan {
     pub(crate) manager_deaths: Vec<Span>,
     /// When the manager stands still, and for how long.
     pub(crate) manager_stalls: Vec<(Span, Span)>,
+    /// Idle pilots ask others for tasks: each is asked again after so long at most; `None`: never.
+    pub(crate) asks: Option<Span>,
     /// Whether what is asked of a site is carried out one after the other, as managers do.
     pub(crate) is_asked_in_turn: bool,
     /// How long the manager is away after a death, at most.
@@ -163,6 +165,17 @@ impl Nature {
 impl Plan {
     /// All that a seed means.
     pub(crate) fn draw(seed: u64) -> Plan {
+        let mut plan = Plan::draw_sixth(seed);
+        let luck = &mut Luck::of(seed, &[14]);
+        plan.asks = luck.pick(&[None, Some(200_000), Some(20_000_000)]).map(Span);
+        let laws = [PilotStealing::Mlb, PilotStealing::Mdl, PilotStealing::Flds, PilotStealing::Lend];
+        let is_any = plan.asks.is_some() || luck.one_in(4);
+        plan.settings.policies.stealing = if is_any { luck.pick(&laws) } else { PilotStealing::None };
+        plan
+    }
+
+    /// What seeds meant before pilots gave each other tasks.
+    pub(crate) fn draw_sixth(seed: u64) -> Plan {
         let mut plan = Plan::draw_fifth(seed);
         plan.add_graph(&mut Luck::of(seed, &[12]));
         plan.add_files(&mut Luck::of(seed, &[13]));
@@ -229,6 +242,7 @@ impl Plan {
             acts: acts(faults_last, &mut luck),
             profiled: BTreeMap::new(),
             manager_stalls: Vec::new(),
+            asks: None,
             is_asked_in_turn: false,
             manager_deaths: (0..n_deaths).map(|_| Span(luck.below(faults_last.0))).collect(),
             absence_max: Span::from_secs(luck.pick(&[1, 30, 3600])),

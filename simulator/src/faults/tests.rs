@@ -20,6 +20,9 @@ const ONCE_FAILED_NOW: [u64; 7] = [935, 1551, 7437, 53124, 55180, 57534, 514753]
 /// And before tasks waited for others; whoever draws more keeps a drawing without it for them.
 const ONCE_FAILED_TODAY: [u64; 2] = [2102, 8141];
 
+/// And since pilots give each other tasks: what was given waited for a pull, and was over or its pilot lost before.
+const ONCE_FAILED_GIVING: [u64; 5] = [95, 276, 996, 1031, 1214];
+
 #[test]
 fn under_any_faults_every_rule_holds() {
     let mut total = Outcome::default();
@@ -44,7 +47,8 @@ fn seeds_that_once_failed_hold() {
     let last = ONCE_FAILED_LAST.map(|seed| (seed, Plan::draw_third(seed)));
     let now = ONCE_FAILED_NOW.map(|seed| (seed, Plan::draw_fourth(seed)));
     let today = ONCE_FAILED_TODAY.map(|seed| (seed, Plan::draw_fifth(seed)));
-    for (seed, plan) in plans.into_iter().chain(since).chain(last).chain(now).chain(today) {
+    let giving = ONCE_FAILED_GIVING.map(|seed| (seed, Plan::draw(seed)));
+    for (seed, plan) in plans.into_iter().chain(since).chain(last).chain(now).chain(today).chain(giving) {
         if let Err(violation) = run_plan(seed, plan, None) {
             panic!("seed {seed}: {violation}");
         }

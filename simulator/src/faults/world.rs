@@ -118,6 +118,12 @@ pub(super) enum Happening {
         task: TaskId,
         number: u64,
     },
+    /// Another pilot asks for tasks; how often that was so.
+    AskedFor {
+        node: usize,
+        life: u64,
+        n: u64,
+    },
     PilotDies {
         node: usize,
         life: u64,
@@ -183,6 +189,8 @@ pub(crate) struct World<'t> {
     /// What a scenario says beyond its plan, and what it comes to.
     pub(crate) scene: Option<Scene>,
     pub(super) asked: BTreeMap<RequestId, Asker>,
+    /// What the pilot gave that was asked last.
+    pub(super) gave: u64,
     n_requests: u64,
     trace: Option<&'t mut dyn FnMut(fmt::Arguments<'_>)>,
     /// Is told how far a scenario is.
@@ -220,6 +228,7 @@ impl<'t> World<'t> {
             auditor: scene.as_ref().is_none_or(|scene| scene.is_audited).then(|| Auditor::new(budgets)),
             scene,
             asked: BTreeMap::new(),
+            gave: 0,
             n_requests: 0,
             plan,
             trace,
@@ -296,6 +305,7 @@ impl<'t> World<'t> {
             Happening::FilesMoved { node, life, task, number } => {
                 return self.files_are_moved(node, life, task, number);
             }
+            Happening::AskedFor { node, life, n } => return self.pilot_is_asked(node, life, n),
             Happening::PilotDies { node, life } => self.pilot_dies(node, life),
             Happening::PilotStalls { node, life, span } => self.pilot_stalls(node, life, span),
             Happening::PilotPreempted { node, life } => {

@@ -64,6 +64,7 @@ pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
         acts,
         manager_stalls: Vec::new(),
         is_asked_in_turn: false,
+        asks: None,
         manager_deaths: faults.manager_deaths.clone(),
         absence_max: faults.manager_away,
     };

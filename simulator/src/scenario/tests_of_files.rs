@@ -54,8 +54,8 @@ fn mistakes_are_told_with_line_and_field() {
         ),
         (
             "users:",
-            "policies: {stealing: flds}\nusers:",
-            ":5: policies.stealing: found `flds`, which the engine does not compose yet: its pilots take nothing from each other; the policies of stealing here are none",
+            "policies: {placement: ai2}\nusers:",
+            ":5: policies.placement: found `ai2`, which would be `fastest-first` here: unlike the paper's rigid jobs, tasks fit wherever a core is free; the policies of placement here are none, best-fit, fastest-first, tla",
         ),
         (
             "time: 10s",

@@ -228,7 +228,13 @@ impl Pilot {
                     | PilotAction::Forget { .. }
                     | PilotAction::Withdraw { .. }
                     | PilotAction::Show => {}
-                    PilotAction::Stage { .. } | PilotAction::Unstage { .. } | PilotAction::Deliver { .. } => {
+                    PilotAction::Stage { .. }
+                    | PilotAction::Unstage { .. }
+                    | PilotAction::Deliver { .. }
+                    | PilotAction::Gave { .. }
+                    | PilotAction::Meet { .. }
+                    | PilotAction::Look { .. }
+                    | PilotAction::Hunt => {
                         return Err("it was given tasks with files".into());
                     }
                 }

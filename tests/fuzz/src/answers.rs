@@ -157,6 +157,10 @@ impl Scene {
                 PilotAction::Stage { .. }
                 | PilotAction::Unstage { .. }
                 | PilotAction::Deliver { .. }
+                | PilotAction::Gave { .. }
+                | PilotAction::Meet { .. }
+                | PilotAction::Look { .. }
+                | PilotAction::Hunt
                 | PilotAction::Keep(_)
                 | PilotAction::Drop { .. }
                 | PilotAction::Pull { .. }
@@ -194,7 +198,7 @@ fn seeds() -> Vec<Vec<u8>> {
     };
     let spec = serde_json::to_string(&world::spec()).expect("JSON");
     let template = Template { job: JobId(1), needs, spec };
-    let bundle = Bundle { job: JobId(1), tasks: TaskSet::from(0..20), tried: vec![(3, 2)] };
+    let bundle = Bundle { job: JobId(1), tasks: TaskSet::from(0..20), tried: vec![(3, 2)], is_given: false };
     let part = |number, commands| Part {
         number,
         templates: vec![template.clone()],

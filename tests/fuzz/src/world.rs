@@ -123,6 +123,7 @@ pub(crate) fn report(seq: u64, from: u64) -> Report {
         returned: TaskSet::from(from + 3..from + 4),
         outputs: vec![TaskOutput { index: from, stdout: b"energy 7.5\n".to_vec(), stderr: b"slow".to_vec() }],
         files: Vec::new(),
+        given: vec![(PilotId(2), TaskSet::from(from + 4..from + 5))],
     };
     Report { seq, jobs: vec![job] }
 }

@@ -3,6 +3,7 @@
 
 mod attempts;
 mod dividing;
+mod gifts;
 mod graphs;
 mod guiding;
 mod hostile;

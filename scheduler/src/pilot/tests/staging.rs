@@ -63,7 +63,7 @@ fn a_task_begins_when_its_files_are_here_and_those_of_two_a_slot_are_brought() {
 fn while_files_are_brought_the_tasks_of_other_jobs_run() {
     let mut core = pilot(1, None);
     core.handle(Time(1), given(WITH_INPUTS, 0..9));
-    let bundles = vec![Bundle { job: JobId(2), tasks: (0..1).into(), tried: vec![] }];
+    let bundles = vec![Bundle { job: JobId(2), tasks: (0..1).into(), tried: vec![], is_given: false }];
     let other = Part { number: 2, templates: vec![template(2, None)], bundles, commands: vec![] };
     let actions = core.handle(Time(2), answered(vec![other]));
     assert!(actions.contains(&PilotAction::Start {

@@ -7,6 +7,9 @@ pub const PAUSE_FIRST: Span = Span::from_millis(1);
 /// Above it a pilot no longer tries by itself.
 pub const PAUSE_MAX: Span = Span::from_secs(50);
 
+/// It waits no longer once tasks have come: there is work about.
+const PAUSE_AFTER_WORK: Span = Span::from_millis(64);
+
 /// How an idle pilot's search goes. One for each pilot.
 #[derive(Clone, Debug)]
 pub struct Hunt {
@@ -32,6 +35,11 @@ impl Hunt {
     /// A try brought nothing: the wait doubles.
     pub fn failed(&mut self) {
         self.pause = self.pause.times(2);
+    }
+
+    /// Tasks have come from elsewhere.
+    pub fn work_came(&mut self) {
+        self.pause = self.pause.min(PAUSE_AFTER_WORK);
     }
 
     /// Somebody has begun to share: who has given up tries again. Without it nobody would take what FLDS moves

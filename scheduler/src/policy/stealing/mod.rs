@@ -50,14 +50,44 @@ pub enum Stealing {
     Lend,
 }
 
-/// The policies of this layer in the running manager, whose pilots take nothing from each other yet.
+/// The policies of this layer in the running manager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PilotStealing {
     /// What a pilot holds stays with it: see `none.rs`.
     #[default]
     None,
+    /// [`Stealing::Mlb`]
+    Mlb,
+    /// [`Stealing::Mdl`]
+    Mdl,
+    /// [`Stealing::Rlds`]
+    Rlds,
+    /// [`Stealing::Flds`]
+    Flds,
+    /// [`Stealing::Lend`]
+    Lend,
 }
+
+impl PilotStealing {
+    /// What it says.
+    pub fn law(self) -> Stealing {
+        match self {
+            PilotStealing::None => Stealing::None,
+            PilotStealing::Mlb => Stealing::Mlb,
+            PilotStealing::Mdl => Stealing::Mdl,
+            PilotStealing::Rlds => Stealing::Rlds { t_percent: T_PERCENT },
+            PilotStealing::Flds => Stealing::Flds { t_percent: T_PERCENT, tt_ms: TT_MS, is_adaptive: true },
+            PilotStealing::Lend => Stealing::Lend,
+        }
+    }
+}
+
+/// The paper's t of running pilots.
+const T_PERCENT: u32 = 50;
+/// Its tt there: a tenth of the paper's 10 s, as much less as pilots hold fewer tasks, of which most wait at the
+/// manager.
+const TT_MS: u64 = 1_000;
 
 /// A file or object that a task reads, and where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

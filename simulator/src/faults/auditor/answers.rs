@@ -108,7 +108,7 @@ impl Auditor {
     }
 
     fn bundle_sent(&self, bundle: &Bundle, now: Time) -> Result<(), Violation> {
-        let Bundle { job, tasks, tried } = bundle;
+        let Bundle { job, tasks, tried, .. } = bundle;
         let Some(book) = self.books.get(job) else {
             return Err(Violation(format!("tasks of job {job} were sent before it was durable")));
         };

@@ -221,6 +221,12 @@ impl Auditor {
         now: Time,
     ) -> Result<usize, Violation> {
         self.may_begin(task)?;
+        // Whoever gave it to that pilot, the manager has sent it there.
+        let is_sent = |pilot: &PilotId| {
+            self.given.get(&(*pilot, task.job)).is_some_and(|tasks| tasks.contains(task.index))
+        };
+        let mut of_place = self.pilots.iter().filter(|(_, held)| *held == place).map(|(pilot, _)| pilot);
+        ensure!(of_place.any(is_sent), "task {task} began on {place}, where nobody has sent it");
         let is_stray = self.is_stray(task, place, given);
         for other in self.executions.get(&task).into_iter().flatten() {
             let is_over = matches!(other.end, Some((_, End::Failure(_) | End::Killed)));

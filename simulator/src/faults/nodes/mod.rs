@@ -2,6 +2,7 @@
 //! outlives the agent. What the agent's shell does around the core is done here in the same order.
 
 mod files;
+mod gifts;
 mod pace;
 pub(crate) mod tasks;
 
@@ -179,6 +180,7 @@ impl World<'_> {
             alarm: Time(0),
         });
         self.after(Span(1_000), Happening::Arriving { node, life });
+        self.is_asked_later(node, life, 0);
         let rates = self.plan.rates.clone();
         let within = self.scene.as_ref().map_or(TROUBLE_WITHIN, |scene| scene.trouble_within);
         let span = Span(self.luck.below(within.0));
@@ -391,6 +393,7 @@ impl World<'_> {
             }
             PilotAction::Kill { task } => self.task_is_killed(node, life, task),
             PilotAction::Keep(report) => {
+                let report = self.with_gifts_doubled(node, report);
                 self.nodes[node].spool.insert(report.seq, report);
             }
             PilotAction::Drop { acknowledged } => {
@@ -410,6 +413,10 @@ impl World<'_> {
             PilotAction::Unstage { task } => self.files_are_dropped(node, task),
             // What is told then is beside all that decides.
             PilotAction::Show => {}
+            PilotAction::Gave { n_tasks, .. } => self.gave = n_tasks,
+            PilotAction::Look { job, tasks } => self.pilot_looks(node, life, job, tasks),
+            PilotAction::Hunt => return self.pilot_hunts(node, life),
+            PilotAction::Meet { .. } => {}
         }
         Ok(())
     }

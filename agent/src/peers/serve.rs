@@ -1,0 +1,271 @@
+//! What other pilots may have of this one: objects of its cache, over TLS with a certificate of its own that they know
+//! from the manager, for the platform's token.
+
+use std::{
+    convert::Infallible,
+    fs::File,
+    io::{self, Read},
+    net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket},
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use futures_util::TryStreamExt;
+use http_body_util::{BodyExt, Empty, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Bytes, Frame, Incoming},
+    header,
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use protocol::peers::{PEER_LOAD_PATH, PEER_OBJECTS_PATH, PEER_STEAL_PATH};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use scheduler::{digest::Digest, ids::PilotId};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+
+use super::{Asks, Directory};
+use crate::staging::cache::Cache;
+
+/// Objects that are given out at a time: who finds no place looks elsewhere.
+const N_TRANSFERS: usize = 4;
+/// Connections at a time.
+const N_CONNECTIONS: usize = 256;
+/// Until a handshake is over.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Until a request's header is there, also between requests.
+const HEADER: Duration = Duration::from_secs(120);
+/// Until the pilot's loop has answered, or a short body is there.
+const ANSWER: Duration = Duration::from_secs(1);
+/// A pilot's number is no longer.
+const WORD_BYTES_MAX: usize = 32;
+/// A file goes in pieces of this size.
+const PIECE_BYTES: usize = 128 << 10;
+
+type Body = UnsyncBoxBody<Bytes, io::Error>;
+
+/// A socket that others reach, and the certificate that it shows.
+pub struct Endpoint {
+    listener: std::net::TcpListener,
+    acceptor: TlsAcceptor,
+    url: String,
+    certificate_sha256: Digest,
+}
+
+impl Endpoint {
+    /// Listens on a free port of the address by which this host reaches the manager.
+    ///
+    /// # Errors
+    /// There is no such address, no port, or no certificate can be made.
+    pub fn open(manager_url: &str) -> io::Result<Endpoint> {
+        let listener = std::net::TcpListener::bind((own_address(manager_url)?, 0))?;
+        listener.set_nonblocking(true)?;
+        let url = format!("https://{}", listener.local_addr()?);
+        let made = rcgen::generate_simple_self_signed(vec!["pilotfish".into()]).map_err(io::Error::other)?;
+        let certificate = made.cert.der().clone();
+        let mut certificate_sha256 = Digest::default();
+        let digest = ring::digest::digest(&ring::digest::SHA256, &certificate);
+        certificate_sha256.0.copy_from_slice(digest.as_ref());
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+        let config =
+            rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .and_then(|config| config.with_no_client_auth().with_single_cert(vec![certificate], key))
+                .map_err(io::Error::other)?;
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        Ok(Endpoint { listener, acceptor, url, certificate_sha256 })
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What it shows.
+    pub fn certificate_sha256(&self) -> Digest {
+        self.certificate_sha256
+    }
+
+    /// Answers others. Does not end.
+    pub(super) async fn serve(self, directory: Arc<Directory>, cache: Arc<Cache>, asks: Asks) {
+        let listener = match TcpListener::from_std(self.listener) {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::warn!(%error, "other pilots cannot fetch files here");
+                return std::future::pending().await;
+            }
+        };
+        let transfers = Arc::new(Semaphore::new(N_TRANSFERS));
+        let host = Arc::new(Serving { directory, cache, asks, transfers });
+        let connections = Arc::new(Semaphore::new(N_CONNECTIONS));
+        loop {
+            // It is never closed.
+            let Ok(place) = Arc::clone(&connections).acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let (host, acceptor) = (Arc::clone(&host), self.acceptor.clone());
+                    tokio::spawn(async move {
+                        connection(stream, acceptor, host).await;
+                        drop(place);
+                    });
+                }
+                // Too many files open: those that end make room.
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, acceptor: TlsAcceptor, host: Arc<Serving>) {
+    // Without it answers are a little later.
+    let _ = stream.set_nodelay(true);
+    let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
+    let service = service_fn(move |request| {
+        let host = Arc::clone(&host);
+        async move { Ok::<_, Infallible>(host.answer(request).await) }
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADER);
+    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!(%error, "a connection of another pilot broke");
+    }
+}
+
+/// The address by which this host reaches the manager.
+fn own_address(manager_url: &str) -> io::Result<IpAddr> {
+    let no_address = || io::Error::other(format!("{manager_url} has no address"));
+    let authority = manager_url.split_once("://").map_or(manager_url, |(_, rest)| rest);
+    let authority = authority.split('/').next().unwrap_or(authority);
+    let manager = authority.to_socket_addrs()?.next().ok_or_else(no_address)?;
+    let any: SocketAddr = match manager {
+        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+        SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
+    };
+    // Nothing is sent: it only says which way it would go.
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(manager)?;
+    Ok(socket.local_addr()?.ip())
+}
+
+struct Serving {
+    directory: Arc<Directory>,
+    cache: Arc<Cache>,
+    asks: Asks,
+    transfers: Arc<Semaphore>,
+}
+
+impl Serving {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+        let shown = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let shown = shown.and_then(|value| value.strip_prefix("Bearer "));
+        if !shown.is_some_and(|token| self.directory.knows_token(token)) {
+            return bare(StatusCode::UNAUTHORIZED);
+        }
+        let path = request.uri().path();
+        let object = path.strip_prefix(PEER_OBJECTS_PATH).and_then(|rest| rest.strip_prefix('/'));
+        match (request.method(), object.and_then(|sha256| sha256.parse::<Digest>().ok())) {
+            (&Method::GET, Some(sha256)) => self.object(sha256).await,
+            (&Method::GET, None) if path == PEER_LOAD_PATH => {
+                text(self.directory.n_to_take.load(Ordering::Relaxed))
+            }
+            (&Method::POST, None) if path == PEER_STEAL_PATH => self.steal(request.into_body()).await,
+            _ => bare(StatusCode::NOT_FOUND),
+        }
+    }
+
+    /// Another pilot wants tasks: the pilot's loop says how many it gets.
+    async fn steal(self: Arc<Self>, body: Incoming) -> Response<Body> {
+        let body = timeout(ANSWER, Limited::new(body, WORD_BYTES_MAX).collect()).await;
+        let word = body.ok().and_then(Result::ok).map(|body| body.to_bytes());
+        let word = word.as_deref().and_then(|word| std::str::from_utf8(word).ok());
+        let Some(thief) = word.and_then(|word| word.trim().parse().ok()).map(PilotId) else {
+            return bare(StatusCode::BAD_REQUEST);
+        };
+        let (answer, answered) = oneshot::channel();
+        (self.asks)(thief, answer);
+        match timeout(ANSWER, answered).await {
+            Ok(Ok(n_tasks)) => text(n_tasks),
+            _ => bare(StatusCode::SERVICE_UNAVAILABLE),
+        }
+    }
+
+    /// An object of the cache. Whoever comes while enough others are served is to look elsewhere.
+    async fn object(self: Arc<Self>, sha256: Digest) -> Response<Body> {
+        let Ok(place) = Arc::clone(&self.transfers).try_acquire_owned() else {
+            return bare(StatusCode::SERVICE_UNAVAILABLE);
+        };
+        let serving = Arc::clone(&self);
+        let opened = tokio::task::spawn_blocking(move || serving.open(&sha256, place)).await;
+        match opened.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            Ok(Some((giving, n_bytes))) => {
+                let pieces = futures_util::stream::try_unfold(giving, next_piece).map_ok(Frame::data);
+                let mut response = Response::new(StreamBody::new(pieces).boxed_unsync());
+                response.headers_mut().insert(header::CONTENT_LENGTH, n_bytes.into());
+                response
+            }
+            Ok(None) => {
+                self.directory.lost(&sha256);
+                bare(StatusCode::NOT_FOUND)
+            }
+            Err(error) => {
+                tracing::warn!(%error, %sha256, "a file cannot be given to another pilot");
+                bare(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+        }
+    }
+
+    fn open(
+        self: &Arc<Self>,
+        sha256: &Digest,
+        place: OwnedSemaphorePermit,
+    ) -> io::Result<Option<(Giving, u64)>> {
+        let Some(pin) = self.cache.pin(sha256)? else { return Ok(None) };
+        let pinned = Pinned(Arc::clone(&self.cache), *sha256);
+        let file = File::open(&pin.path)?;
+        let n_bytes = file.metadata()?.len();
+        Ok(Some((Giving { file, _pinned: pinned, _place: place }, n_bytes)))
+    }
+}
+
+/// A file on its way to another pilot.
+struct Giving {
+    file: File,
+    _pinned: Pinned,
+    _place: OwnedSemaphorePermit,
+}
+
+struct Pinned(Arc<Cache>, Digest);
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        self.0.unpin(&self.1);
+    }
+}
+
+async fn next_piece(giving: Giving) -> io::Result<Option<(Bytes, Giving)>> {
+    let read = tokio::task::spawn_blocking(move || {
+        let mut giving = giving;
+        let mut piece = vec![0; PIECE_BYTES];
+        let n = giving.file.read(&mut piece)?;
+        piece.truncate(n);
+        Ok((n > 0).then(|| (Bytes::from(piece), giving)))
+    });
+    read.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+fn text(number: u64) -> Response<Body> {
+    let body = Full::new(Bytes::from(number.to_string()));
+    Response::new(body.map_err(|never: Infallible| match never {}).boxed_unsync())
+}
+
+fn bare(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Empty::new().map_err(|never: Infallible| match never {}).boxed_unsync());
+    *response.status_mut() = status;
+    response
+}

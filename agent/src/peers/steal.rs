@@ -1,0 +1,83 @@
+//! An idle pilot asks others for tasks (paper 004): some of them how much they have, and the one with most for half.
+//! The tasks themselves come from the manager.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use protocol::peers::{PEER_LOAD_PATH, PEER_STEAL_PATH, Peer};
+use scheduler::{
+    luck::Luck,
+    policy::stealing::hunt::{victim, whom_to_ask},
+};
+
+use super::Directory;
+use crate::{
+    client::{Client, random},
+    staging::Ways,
+};
+
+/// Who does not answer in this time is not asked again for a while.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// For so long it is believed who is there.
+const KNOWN: Duration = Duration::from_secs(1);
+
+/// Asks others for tasks; how many are on their way here.
+pub async fn hunt(directory: &Directory, client: &Client, ways: &Ways) -> u64 {
+    let is_old = directory.state().known_at.is_none_or(|at| at.elapsed() > KNOWN);
+    if is_old && directory.exchange(client, Vec::new(), Vec::new()).await.is_err() {
+        return 0;
+    }
+    let asked = directory.some_peers(&mut Luck::new(random()));
+    let loads = join_all(asked.iter().map(|peer| ask(directory, ways, peer, None))).await;
+    let loads = loads.into_iter().enumerate().map(|(at, load)| (at, load.unwrap_or(0) as usize));
+    let Some(victim) = victim(loads) else { return 0 };
+    let thief = directory.state().pilot.0;
+    let n_tasks = ask(directory, ways, &asked[victim], Some(thief)).await.unwrap_or(0);
+    directory.note_taken(n_tasks);
+    n_tasks
+}
+
+/// Asks how much there is, or for some of it.
+async fn ask(directory: &Directory, ways: &Ways, peer: &Peer, thief: Option<u64>) -> Option<u64> {
+    let token = directory.token()?;
+    let answer = async {
+        let client = ways.peer(peer)?;
+        let request = match thief {
+            None => client.get(format!("{}{PEER_LOAD_PATH}", peer.url)),
+            Some(thief) => client.post(format!("{}{PEER_STEAL_PATH}", peer.url)).body(thief.to_string()),
+        };
+        request.bearer_auth(token).timeout(PATIENCE).send().await?.error_for_status()?.text().await
+    };
+    match answer.await {
+        Ok(word) => word.trim().parse().ok(),
+        Err(error) => {
+            tracing::debug!(pilot = %peer.pilot, %error, "another pilot does not say what it has");
+            directory.avoid(peer.pilot);
+            None
+        }
+    }
+}
+
+impl Directory {
+    /// As many others as are asked in one try.
+    fn some_peers(&self, luck: &mut Luck) -> Vec<Peer> {
+        let state = self.state();
+        let now = Instant::now();
+        let is_there = |peer: &&Peer| state.avoided.get(&peer.pilot).is_none_or(|until| *until <= now);
+        let there: Vec<&Peer> = state.peers.iter().filter(is_there).collect();
+        let n = usize::try_from(state.n_peers).unwrap_or(usize::MAX);
+        // Of all, but only some are known here.
+        let n_asked = whom_to_ask(n, 0, luck).count();
+        let drawn: std::collections::BTreeSet<usize> =
+            (0..n_asked).filter_map(|_| Some(luck.below(there.len() as u64) as usize)).collect();
+        drawn.into_iter().filter_map(|at| there.get(at).map(|peer| (*peer).clone())).collect()
+    }
+
+    fn note_taken(&self, n_tasks: u64) {
+        if n_tasks > 0 {
+            let moved = &mut self.state().moved;
+            moved.n_taken = moved.n_taken.saturating_add(n_tasks);
+            self.has_news.notify_one();
+        }
+    }
+}

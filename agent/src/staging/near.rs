@@ -1,0 +1,136 @@
+//! Files that other pilots of the platform have: from there before from the manager, so that what many need goes through
+//! the manager once. The first who wants a file fetches it there, the others wait for it and fetch it from each other.
+//! What comes from them is checked as everything is; whoever gives something else is not asked for it again.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use scheduler::{digest::Digest, ids::JobId, pilot::ReadBy, ranges::TaskSet};
+use tokio::time::sleep;
+
+use super::{Moved, Mover, StagerSettings, Tell, cache::Cache, transfer::NoGift};
+use crate::{
+    client::{Client, random},
+    peers::{self, Asks, Directory, Endpoint, Host, Origin},
+};
+
+/// Smaller ones come from the manager sooner than it is known where else they are.
+const BYTES_MIN: u64 = 64 << 10;
+/// How long who fetches it, or who serves others, is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The first wait until it is asked again; it doubles up to the longest.
+const PAUSE_FIRST: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// Makes this pilot known to the others of its platform, where it is one.
+pub(super) fn join(
+    settings: &StagerSettings,
+    session: &str,
+    cache: &Arc<Cache>,
+    tell: &Tell,
+) -> io::Result<Option<(Arc<Directory>, Client, Host)>> {
+    let Some(pilot) = settings.pilot else { return Ok(None) };
+    let client = || {
+        let client = Client::new(&settings.url, settings.certificate_sha256.as_deref());
+        client.map_err(|error| io::Error::other(error.to_string()))
+    };
+    let endpoint = Endpoint::open(&settings.url)?;
+    let directory = Arc::new(Directory::new(&endpoint, pilot, session));
+    // A client each, as its connections end with the loop that made them.
+    let tell = Arc::clone(tell);
+    let asks: Asks = Arc::new(move |thief, answer| tell(Moved::AskedFor { thief, answer }));
+    let host = Host::start(endpoint, client()?, Arc::clone(&directory), Arc::clone(cache), asks)?;
+    Ok(Some((directory, client()?, host)))
+}
+
+impl Mover {
+    /// An object was found here.
+    pub(super) fn note_here(&self, sha256: &Digest, n_bytes: Option<u64>) {
+        self.note_came(Origin::Cache, sha256, n_bytes.unwrap_or(0));
+    }
+
+    pub(super) fn note_came(&self, from: Origin, sha256: &Digest, n_bytes: u64) {
+        if let Some((directory, _)) = &self.near {
+            directory.note_moved(from, n_bytes);
+            directory.gained(sha256);
+        }
+    }
+
+    /// Whether the object is in the cache now because another pilot had it.
+    ///
+    /// # Errors
+    /// This node's disk.
+    pub(super) async fn came_from_near(&self, sha256: &Digest, n_expected: u64) -> io::Result<bool> {
+        let Some((directory, client)) = self.near.as_ref().filter(|_| n_expected >= BYTES_MIN) else {
+            return Ok(false);
+        };
+        let (until, mut pause) = (Instant::now() + PATIENCE, PAUSE_FIRST);
+        loop {
+            let Ok(Some(mut place)) = directory.find(client, sha256).await else { return Ok(false) };
+            let Some(token) = directory.token() else { return Ok(false) };
+            let mut is_busy = false;
+            while !place.at.is_empty() {
+                let peer = place.at.swap_remove((random() % place.at.len() as u64) as usize);
+                let begun = Instant::now();
+                let fetched = {
+                    // It is never closed.
+                    let _place = self.places.acquire().await;
+                    self.ways.object_of_peer((&peer, &token), sha256, &self.cache, n_expected).await
+                };
+                match fetched {
+                    Ok(part) => match self.cache.finish(part, Some(sha256))? {
+                        Ok((_, n_bytes)) => {
+                            directory.note_fetched(n_bytes, begun.elapsed());
+                            self.note_came(Origin::Peer, sha256, n_bytes);
+                            return Ok(true);
+                        }
+                        Err(found) => {
+                            tracing::warn!(pilot = %peer.pilot, %sha256, %found, "another pilot gave another file");
+                            directory.distrust(peer.pilot, sha256);
+                        }
+                    },
+                    Err(NoGift::Busy) => is_busy = true,
+                    Err(NoGift::None) => directory.distrust(peer.pilot, sha256),
+                    Err(NoGift::Away(what)) => {
+                        tracing::info!(pilot = %peer.pilot, what, "another pilot cannot be reached");
+                        directory.avoid(peer.pilot);
+                    }
+                    Err(NoGift::Disk(error)) => return Err(error),
+                }
+            }
+            if !(place.is_coming || is_busy) || Instant::now() > until {
+                return Ok(false);
+            }
+            sleep(pause).await;
+            pause = (2 * pause).min(PAUSE_MAX);
+        }
+    }
+
+    /// Says who has what these tasks read.
+    pub(super) async fn look(&self, job: JobId, tasks: TaskSet, reads: Vec<(u64, Vec<(Digest, u64)>)>) {
+        let all: BTreeSet<Digest> =
+            reads.iter().flat_map(|(_, files)| files).map(|(sha256, _)| *sha256).collect();
+        let (at, bytes_per_s) = match &self.near {
+            Some((directory, client)) => {
+                (directory.who_has(client, all.into_iter().collect()).await, directory.bytes_per_s())
+            }
+            None => (HashMap::new(), 0),
+        };
+        let file = |(sha256, bytes): &(Digest, u64)| ReadBy { at: at.get(sha256).copied(), bytes: *bytes };
+        let read = reads.iter().map(|(index, files)| (*index, files.iter().map(file).collect())).collect();
+        (self.tell)(Moved::Seen { job, tasks, read, bytes_per_s });
+    }
+
+    /// Asks others for tasks.
+    pub(super) async fn hunt(&self) {
+        let n_tasks = match &self.near {
+            Some((directory, client)) => peers::hunt(directory, client, &self.ways).await,
+            None => 0,
+        };
+        (self.tell)(Moved::Hunted { n_tasks });
+    }
+}

@@ -1,0 +1,95 @@
+//! Tasks that pilots give to each other. The giver takes them from its queue and says in a report whose they are
+//! to be. They are leased to that pilot at once and sent with the answer to its parked pull, so nobody begins what
+//! nobody has sent to him, and it is always known here who holds what, whoever dies on the way. What that pilot may
+//! not have is ready for all.
+
+use std::collections::BTreeSet;
+
+use super::{Turn, limits, offer::Offer, serve::has_room_for_templates};
+use crate::{
+    ids::{JobId, PilotId},
+    policy::stealing::PilotStealing,
+    pull::{Bundle, PilotCommand},
+    ranges::TaskSet,
+};
+
+/// Tasks that their holder wants another pilot to have.
+pub(super) type Gift = (PilotId, JobId, TaskSet);
+
+impl Turn<'_> {
+    /// A pilot that begins anew takes nothing from others, nor they from it, until it is told that it may.
+    pub(super) fn tell_stealing(&mut self, id: PilotId) {
+        let policy = self.policies().stealing;
+        if policy != PilotStealing::None {
+            self.command(id, PilotCommand::Steal { policy });
+        }
+    }
+
+    /// The policy is another one.
+    pub(super) fn tell_all_stealing(&mut self, policy: PilotStealing) {
+        let pilots: Vec<PilotId> = self.volatile.pilots.keys().copied().collect();
+        for id in pilots {
+            self.command(id, PilotCommand::Steal { policy });
+        }
+    }
+
+    /// The giver holds these no more; gives those that it held until now.
+    pub(super) fn take_gifts(&mut self, giver: PilotId, given: Vec<Gift>) -> Vec<Gift> {
+        let taken = given.into_iter().map(|(to, job, tasks)| {
+            let taken = self.unlease(giver, job, &tasks);
+            self.make_ready(job, &taken);
+            (to, job, taken)
+        });
+        taken.collect()
+    }
+
+    /// Leases tasks that have just become ready to whom they were given, as far as they may be had there.
+    pub(super) fn hand_over(&mut self, giver: PilotId, gifts: Vec<Gift>) {
+        let mut takers = BTreeSet::new();
+        let mut is_any_left = false;
+        for (to, job_id, tasks) in gifts.into_iter().filter(|(_, _, tasks)| !tasks.is_empty()) {
+            let passed = self.that_may_go(giver, to, job_id, &tasks).unwrap_or_default();
+            is_any_left |= passed.len() < tasks.len();
+            let Some(job) = self.durable.jobs().get(&job_id).filter(|_| !passed.is_empty()) else { continue };
+            let tried = job.tried(&passed);
+            self.volatile.not_ready(job_id, &passed);
+            self.lease(to, job_id, &passed);
+            self.send_part(to, vec![Bundle { job: job_id, tasks: passed, tried, is_given: true }]);
+            takers.insert(to);
+        }
+        if is_any_left {
+            self.want_guide();
+        }
+        takers.into_iter().for_each(|to| self.answer_parked(to));
+    }
+
+    /// Those of these tasks that the pilot may have from the giver: on the same platform, so that what users,
+    /// applications and policies have there stays as it is.
+    fn that_may_go(&self, giver: PilotId, to: PilotId, job_id: JobId, tasks: &TaskSet) -> Option<TaskSet> {
+        let (durable, volatile) = (&*self.durable, &*self.volatile);
+        let platform = durable.pilots().get(&giver)?.platform;
+        let (state, job) = (volatile.pilots.get(&to)?, durable.jobs().get(&job_id)?);
+        let leases = volatile.jobs.get(&job_id).filter(|leases| leases.profiled_on.is_none())?;
+        let offer = Offer::new(self.settings, durable, volatile, self.now, to)?;
+        let is_for_others = state.keeps_for.is_some_and(|kept| kept.job != job_id);
+        // What is not sent at once might be over, or its pilot lost with it, before it is.
+        let is_listening = state.parked.is_some();
+        let takes = giver != to && is_listening && self.takes_tasks(to) && !is_for_others && !job.is_paused;
+        if !takes || offer.pilot.platform != platform || !offer.could_run(job) {
+            return None;
+        }
+        let none = Bundle { job: job_id, tasks: TaskSet::new(), tried: Vec::new(), is_given: true };
+        if !has_room_for_templates(self.settings, durable, volatile, to, &[none]) {
+            return None;
+        }
+        let mut ready = tasks.intersection(&leases.ready);
+        if let Some(revoked) = state.revoked.get(&job_id) {
+            ready.remove_all(revoked);
+        }
+        // As many as would be sent to it of the shortest ones.
+        let n_most = self.n_slots(to, job_id).saturating_mul(self.settings.prefetch_tasks_max.max(1));
+        let n_held = state.leases.get(&job_id).map_or(0, TaskSet::len);
+        let n_allowed = limits::n_allowed(durable, volatile, platform, job);
+        Some(ready.take_first(n_most.saturating_sub(n_held).min(n_allowed)))
+    }
+}

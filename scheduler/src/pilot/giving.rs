@@ -1,0 +1,37 @@
+//! What goes back to the manager before it has begun, and what goes to other pilots by way of it: a report says
+//! whose it is to be, and the manager sends it there.
+
+use super::{PilotAction, PilotCore};
+use crate::{
+    ids::{JobId, PilotId},
+    ranges::TaskSet,
+};
+
+impl PilotCore {
+    pub(super) fn give_back_all(&mut self, actions: &mut Vec<PilotAction>) {
+        let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
+        for job in jobs {
+            self.give_back(job, &TaskSet::from(0..u64::MAX), actions);
+        }
+    }
+
+    /// Gives back those of the tasks that have not begun.
+    pub(super) fn give_back(&mut self, job: JobId, tasks: &TaskSet, actions: &mut Vec<PilotAction>) {
+        self.withdraw(job, tasks, actions);
+        self.unstage(job, tasks, actions);
+        let Some(returned) = self.jobs.get_mut(&job).map(|queue| queue.remove(tasks)) else { return };
+        if !returned.is_empty() {
+            self.gathered.entry(job).or_default().returned.insert_all(&returned);
+        }
+    }
+
+    /// Gives those of the tasks that are queued to another pilot.
+    pub(super) fn give(&mut self, to: PilotId, job: JobId, tasks: &TaskSet) {
+        let Some(queue) = self.jobs.get_mut(&job) else { return };
+        let given = queue.remove(tasks);
+        if !given.is_empty() {
+            queue.note_gone(&given);
+            self.gathered.entry(job).or_default().given.entry(to).or_default().insert_all(&given);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What idle pilots take from others, and where tasks wait that read files.
+
+use super::*;
+
+const THIEF: PilotId = PilotId(7);
+
+/// A pilot of a core that steals by this policy and listens.
+fn thief(policy: PilotStealing) -> PilotCore {
+    let mut core = pilot(1, None);
+    let commands = vec![PilotCommand::Steal { policy }];
+    let part = Part { number: 1, commands, ..Part::default() };
+    let actions = core.handle(Time(1), answered(vec![part]));
+    assert_eq!(actions[1..2], [PilotAction::Meet { is_wanted: policy != PilotStealing::None }]);
+    core
+}
+
+fn hunts(actions: &[PilotAction]) -> bool {
+    actions.contains(&PilotAction::Hunt)
+}
+
+#[test]
+fn an_idle_pilot_asks_after_a_millisecond_and_ever_more_rarely() {
+    let mut core = thief(PilotStealing::Mlb);
+    let mut now = core.next_wakeup().expect("it wants to try");
+    assert_eq!(now, Time(1_001));
+    for pause in [2_000, 4_000, 8_000] {
+        assert!(!hunts(&core.handle(Time(now.0 - 1), PilotEvent::TimerFired)));
+        assert!(hunts(&core.handle(now, PilotEvent::TimerFired)));
+        assert_eq!(core.next_wakeup(), None, "one try at a time");
+        core.handle(now, PilotEvent::Hunted { n_tasks: 0 });
+        assert_eq!(core.next_wakeup(), Some(now + Span(pause)));
+        now = now + Span(pause);
+    }
+}
+
+#[test]
+fn what_was_promised_is_waited_for_and_what_comes_ends_the_search() {
+    let mut core = thief(PilotStealing::Mlb);
+    core.handle(Time(1_001), PilotEvent::TimerFired);
+    core.handle(Time(2_000), PilotEvent::Hunted { n_tasks: 3 });
+    assert_eq!(core.next_wakeup(), Some(Time(1_002_000)));
+    let mut given = Part { number: 2, ..part(1, 0..1) };
+    given.bundles[0].is_given = true;
+    assert_eq!(started(&core.handle(Time(3_000), answered(vec![given]))), [0]);
+    assert_eq!(core.next_wakeup(), None);
+}
+
+#[test]
+fn nobody_who_has_work_or_is_not_told_to_asks_others() {
+    for (policy, tasks) in [(PilotStealing::None, 0..0), (PilotStealing::Lend, 0..3)] {
+        let mut core = pilot(1, None);
+        let commands = vec![PilotCommand::Steal { policy }];
+        core.handle(Time(1), answered(vec![Part { commands, ..part(1, tasks) }]));
+        assert_eq!(core.next_wakeup(), None, "{policy:?}");
+        assert!(!hunts(&core.handle(Time(9_000_000), PilotEvent::TimerFired)));
+    }
+}
+
+#[test]
+fn what_is_begun_within_the_margin_is_not_given_away() {
+    let mut core = thief(PilotStealing::Mlb);
+    core.handle(Time(2), answered(vec![Part { number: 2, ..part(1, 0..41) }]));
+    assert_eq!(core.n_to_take(), 40, "nothing is known of how long they take");
+    // A task takes a millisecond: ten of them stay for each slot.
+    let usage = Usage { wall_us: 1_000, ..Usage::default() };
+    let task = TaskId { job: JobId(1), index: 0 };
+    core.handle(Time(3), PilotEvent::Ended { task, ending: Ending::Exited(0), usage, output: None });
+    let n_queued: u64 = core.jobs.values().map(|queue| queue.queued.len()).sum();
+    assert_eq!(core.n_to_take(), n_queued - 10);
+    let n_expected = core.n_to_take().div_ceil(2);
+    let actions = core.handle(Time(4), PilotEvent::AskedFor { thief: THIEF });
+    assert!(actions.contains(&PilotAction::Gave { thief: THIEF, n_tasks: n_expected }), "{actions:?}");
+}
+
+/// A pilot that has tasks 0 to 7 of a job with files, all of them queued.
+fn with_files(policy: PilotStealing) -> PilotCore {
+    let mut core = thief(policy);
+    let mut template = template(1, None);
+    template.needs.staging.inputs = true;
+    let part = Part { number: 2, templates: vec![template], ..part(2, 0..8) };
+    let actions = core.handle(Time(2), answered(vec![part]));
+    assert!(actions.contains(&PilotAction::Look { job: JobId(1), tasks: (0..8).into() }), "{actions:?}");
+    assert!(!staged(&actions).iter().any(|_| true), "nothing is brought before it is known where it is");
+    core
+}
+
+fn staged(actions: &[PilotAction]) -> Vec<u64> {
+    let staged = actions.iter().filter_map(|action| match action {
+        PilotAction::Stage { task } => Some(task.index),
+        _ => None,
+    });
+    staged.collect()
+}
+
+fn seen(read: Vec<(u64, Vec<ReadBy>)>) -> PilotEvent {
+    PilotEvent::Seen { job: JobId(1), tasks: (0..8).into(), read, bytes_per_s: 125_000_000 }
+}
+
+fn file(at: Option<u64>, bytes: u64) -> ReadBy {
+    ReadBy { at: at.map(PilotId), bytes }
+}
+
+/// Tasks 0 to 3 read what another pilot has, 4 and 5 what is here, 6 and 7 nothing.
+fn mixed() -> PilotEvent {
+    let there = (0..4).map(|index| (index, vec![file(Some(9), 5_000_000), file(None, 1_000)]));
+    let here = (4..6).map(|index| (index, vec![file(None, 5_000_000 + index)]));
+    seen(there.chain(here).collect())
+}
+
+#[test]
+fn tasks_go_to_who_has_their_files_where_the_policy_wants_it() {
+    for (policy, expected) in [
+        (PilotStealing::Mdl, vec![(9, "0-3".to_owned())]),
+        (PilotStealing::Lend, vec![(9, "0-3".to_owned())]),
+        (PilotStealing::Mlb, vec![]),
+    ] {
+        let mut core = with_files(policy);
+        let actions = core.handle(Time(3), mixed());
+        let jobs = report(&actions).map_or_else(Vec::new, |report| report.jobs);
+        let given = jobs.iter().flat_map(|job| job.given.iter().map(|(to, tasks)| (to.0, tasks.to_string())));
+        assert_eq!(given.collect::<Vec<_>>(), expected, "{policy:?}");
+    }
+}
+
+#[test]
+fn own_tasks_come_before_shared_ones_and_those_with_most_data_first() {
+    let mut core = with_files(PilotStealing::Mdl);
+    assert_eq!(staged(&core.handle(Time(3), mixed())), [5, 4]);
+    // Those that stay are nobody's to take: one of the two others is.
+    let actions = core.handle(Time(4), PilotEvent::AskedFor { thief: THIEF });
+    assert!(actions.contains(&PilotAction::Gave { thief: THIEF, n_tasks: 1 }), "{actions:?}");
+}
+
+#[test]
+fn a_task_that_comes_back_is_not_sent_to_its_files_again() {
+    let mut core = with_files(PilotStealing::Mdl);
+    core.handle(Time(3), mixed());
+    let again = Part { number: 3, templates: vec![], ..part(2, 0..4) };
+    core.handle(Time(4), answered(vec![again]));
+    let actions = core.handle(Time(5), mixed());
+    assert!(report(&actions).is_none_or(|report| report.jobs.iter().all(|job| job.given.is_empty())));
+    let n_held: u64 = core.holds().iter().map(|held| held.queued.len()).sum();
+    assert_eq!(n_held, 8);
+}
+
+#[test]
+fn a_pilot_that_is_asked_what_it_holds_takes_nothing_until_it_is_told_again() {
+    let mut core = thief(PilotStealing::Mlb);
+    let answer = Box::new(PullAnswer { epoch: 2, resync: Some(1), ..PullAnswer::default() });
+    let actions = core.handle(Time(2), PilotEvent::Answered { lane: Lane::Listen, answer });
+    assert!(actions.contains(&PilotAction::Meet { is_wanted: false }));
+    assert_eq!((core.next_wakeup(), core.n_to_take()), (None, 0));
+}

@@ -1,0 +1,268 @@
+//! Pilots of a platform that have something of each other: files, with real managers, pilots and connections.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use nix::sys::signal::Signal;
+use tests::{Running, Sandbox, signal_pid, until};
+
+/// Bytes that compress to nothing but themselves.
+fn noise(n: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(n).collect()
+}
+
+/// A manager with so many pilots of a core, each with a cache of its own.
+fn serve(sandbox: &Sandbox, n_pilots: usize) -> Running {
+    sandbox.write(
+        "manager.yaml",
+        &format!(
+            "platforms: [{{name: here, adapter: local, cores: 1, pilots_min: {n_pilots}, pilots_max: {n_pilots}}}]\n"
+        ),
+    );
+    let mut command = sandbox.command(&["serve", "--config", "manager.yaml"]);
+    command.env("PILOTFISH_CACHE", sandbox.path().join("caches/{tag}"));
+    let manager = sandbox.serve(command);
+    until("all pilots are there", || sandbox.json(&["platform", "show", "here"])["n_pilots"] == n_pilots);
+    manager
+}
+
+/// The value of a metric with these labels.
+fn figure(sandbox: &Sandbox, name: &str) -> u64 {
+    let metrics = sandbox.ok(&["metrics"]);
+    let line = metrics.lines().find(|line| line.starts_with(&format!("pilotfish_{name} ")));
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
+}
+
+fn from(sandbox: &Sandbox, place: &str) -> u64 {
+    figure(sandbox, &format!("input_bytes_total{{from=\"{place}\"}}"))
+}
+
+/// Files that agents have in their caches.
+fn cached(sandbox: &Sandbox) -> Vec<PathBuf> {
+    let folders = fs::read_dir(sandbox.path().join("caches")).into_iter().flatten().flatten();
+    let objects =
+        folders.flat_map(|folder| fs::read_dir(folder.path().join("objects")).into_iter().flatten());
+    objects.flatten().map(|entry| entry.path()).collect()
+}
+
+fn counts_are(sandbox: &Sandbox, job: &str, word: &str, n: u64) -> bool {
+    sandbox.json(&["job", job])["counts"][word] == n
+}
+
+/// Each task has one accepted attempt, and left the sum of the input.
+fn all_right(sandbox: &Sandbox, job: &str, n: u64, folder: &str, input: &Path) {
+    let counts = sandbox.json(&["job", job])["counts"].clone();
+    assert_eq!((&counts["done"], &counts["failed"]), (&n.into(), &0.into()), "{counts}");
+    let right = std::process::Command::new("cksum").stdin(fs::File::open(input).expect("the input")).output();
+    let right = tests::text(&right.expect("a sum").stdout);
+    let sums: Vec<PathBuf> = fs::read_dir(sandbox.path().join(folder))
+        .expect("the sums have come home")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    assert_eq!(sums.len() as u64, n);
+    for sum in sums {
+        assert_eq!(fs::read_to_string(&sum).expect("a sum"), right, "{}", sum.display());
+    }
+}
+
+fn what_all_need_leaves_the_manager_once(n_pilots: usize) {
+    const N_BYTES: usize = 5 << 20;
+    let sandbox = Sandbox::new();
+    let input = sandbox.path().join("shared.bin");
+    fs::write(&input, noise(N_BYTES, 1)).expect("the input");
+    sandbox.write(
+        "job.yaml",
+        "command: 'cksum < shared.bin > sum; sleep 0.1'\nsweep: {n: {range: [1, 200]}}\n\
+         inputs: [shared.bin]\noutputs: [{from: sum, to: \"sums/{n}\"}]\n",
+    );
+    let manager = serve(&sandbox, n_pilots);
+    sandbox.ok(&["submit", "--wait", "job.yaml"]);
+    all_right(&sandbox, "1", 200, "sums", &input);
+    let n_caches = cached(&sandbox).len() as u64;
+    assert!(n_caches >= 2, "{n_caches} pilots have had tasks");
+    assert_eq!(from(&sandbox, "manager"), N_BYTES as u64, "once");
+    until("all have told what they fetched", || from(&sandbox, "peers") == (n_caches - 1) * N_BYTES as u64);
+    sandbox.ok(&["stop"]);
+    manager.wait();
+    until("nothing is left running", || sandbox.processes().is_empty());
+}
+
+#[test]
+fn what_two_pilots_need_leaves_the_manager_once() {
+    what_all_need_leaves_the_manager_once(2);
+}
+
+#[test]
+fn what_eight_pilots_need_leaves_the_manager_once() {
+    what_all_need_leaves_the_manager_once(8);
+}
+
+/// Of two pilots one has the input, and is busy until a file `go` is there.
+fn one_has_it(n_bytes: usize) -> (Sandbox, Running, PathBuf) {
+    let sandbox = Sandbox::new();
+    let input = sandbox.path().join("shared.bin");
+    fs::write(&input, noise(n_bytes, 7)).expect("the input");
+    let go = sandbox.path().join("go").display().to_string();
+    sandbox.write(
+        "first.yaml",
+        &format!(
+            "command: 'cksum < shared.bin > sum; until test -e {go}; do sleep 0.05; done'\ncrash_limit: 9\n\
+             inputs: [shared.bin]\noutputs: [{{from: sum, to: first/sum}}]\n"
+        ),
+    );
+    sandbox.write(
+        "then.yaml",
+        "command: 'cksum < shared.bin > sum'\nsweep: {n: {range: [1, 20]}}\ncrash_limit: 9\n\
+         inputs: [shared.bin]\noutputs: [{from: sum, to: \"then/{n}\"}]\n",
+    );
+    let manager = serve(&sandbox, 2);
+    sandbox.ok(&["submit", "first.yaml"]);
+    until("one pilot has it", || counts_are(&sandbox, "1", "running", 1) && cached(&sandbox).len() == 1);
+    (sandbox, manager, input)
+}
+
+#[test]
+fn a_corrupted_file_of_another_pilot_is_not_taken() {
+    let (sandbox, manager, input) = one_has_it(5 << 20);
+    // As a bad disk does it: nothing says that it was written to.
+    let object = cached(&sandbox).pop().expect("it is there");
+    let marked = fs::metadata(&object).and_then(|facts| facts.modified()).expect("its time");
+    assert!(marked < SystemTime::now() - Duration::from_secs(3600));
+    fs::set_permissions(&object, fs::Permissions::from_mode(0o700)).expect("it can be written");
+    let file = fs::OpenOptions::new().write(true).open(&object).expect("it is opened");
+    std::os::unix::fs::FileExt::write_all_at(&file, b"rot", 1 << 20).expect("it is written");
+    file.set_modified(marked).expect("its time");
+    sandbox.ok(&["submit", "--wait", "then.yaml"]);
+    all_right(&sandbox, "2", 20, "then", &input);
+    assert_eq!((from(&sandbox, "peers"), from(&sandbox, "manager")), (0, 2 * (5 << 20)));
+    sandbox.write("go", "");
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+#[test]
+fn a_pilot_killed_while_it_serves_another_costs_nothing_but_its_own_task() {
+    let (sandbox, manager, input) = one_has_it(120 << 20);
+    let holder = cached(&sandbox)[0].ancestors().nth(2).expect("its cache").to_owned();
+    let tag = holder.file_name().expect("its tag").to_string_lossy().into_owned();
+    sandbox.ok(&["submit", "then.yaml"]);
+    let is_part = |path: &Path| path.to_string_lossy().contains("/part-");
+    let parts = |folder: &Path| {
+        let users = fs::read_dir(folder.join("users")).into_iter().flatten().flatten();
+        let files = users.flat_map(|user| fs::read_dir(user.path()).into_iter().flatten().flatten());
+        files.filter(|file| is_part(&file.path())).count()
+    };
+    until("the other fetches it", || {
+        let caches = fs::read_dir(sandbox.path().join("caches")).into_iter().flatten().flatten();
+        caches.map(|cache| cache.path()).any(|cache| cache != holder && parts(&cache) > 0)
+    });
+    for (pid, command) in sandbox.processes() {
+        if command.contains(&tag) {
+            signal_pid(pid, Signal::SIGKILL);
+        }
+    }
+    sandbox.write("go", "");
+    for (job, n) in [("1", 1), ("2", 20)] {
+        until("all is done", || counts_are(&sandbox, job, "done", n));
+        sandbox.ok(&["fetch", job]);
+    }
+    all_right(&sandbox, "2", 20, "then", &input);
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+/// Two pilots of which one holds nearly all tasks of job 2 and the other has nothing to do: its own is over.
+fn one_is_idle(policy: &str) -> (Sandbox, Running) {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "manager.yaml",
+        &format!(
+            "platforms: [{{name: here, adapter: local, cores: 1, pilots_min: 2, pilots_max: 2}}]\n\
+             policies: {{stealing: {policy}}}\nlimits: {{prefetch: 1h}}\n"
+        ),
+    );
+    let go = sandbox.path().join("go").display().to_string();
+    sandbox.write("first.yaml", &format!("command: 'until test -e {go}; do sleep 0.05; done'\n"));
+    sandbox.write(
+        "many.yaml",
+        "command: 'sleep 0.1; echo {n} > out'\nsweep: {n: {range: [1, 150]}}\ncrash_limit: 9\n\
+         outputs: [{from: out, to: \"out/{n}\"}]\n",
+    );
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    until("both pilots are there", || sandbox.json(&["platform", "show", "here"])["n_pilots"] == 2);
+    sandbox.ok(&["submit", "first.yaml"]);
+    until("one pilot is busy", || counts_are(&sandbox, "1", "running", 1));
+    sandbox.ok(&["submit", "many.yaml"]);
+    until("the other has the rest", || counts_are(&sandbox, "2", "waiting", 0));
+    sandbox.write("go", "");
+    (sandbox, manager)
+}
+
+fn ends_well(sandbox: &Sandbox, manager: Running) {
+    until("all is done", || counts_are(sandbox, "2", "done", 150));
+    assert!(counts_are(sandbox, "2", "failed", 0));
+    sandbox.ok(&["fetch", "2"]);
+    for n in 1..=150 {
+        assert_eq!(sandbox.read(&format!("out/{n}")), format!("{n}\n"));
+    }
+    sandbox.ok(&["stop"]);
+    manager.wait();
+    until("nothing is left running", || sandbox.processes().is_empty());
+}
+
+#[test]
+fn an_idle_pilot_takes_half_of_what_waits_at_another() {
+    let (sandbox, manager) = one_is_idle("mlb");
+    until("tasks are taken", || figure(&sandbox, "tasks_taken_total") > 0);
+    until("both run some", || counts_are(&sandbox, "2", "running", 2));
+    ends_well(&sandbox, manager);
+}
+
+#[test]
+fn nothing_is_taken_unless_the_policy_says_so() {
+    let (sandbox, manager) = one_is_idle("none");
+    until("most is done", || sandbox.json(&["job", "2"])["counts"]["done"].as_u64() > Some(100));
+    assert_eq!(figure(&sandbox, "tasks_taken_total"), 0);
+    ends_well(&sandbox, manager);
+}
+
+/// Kills the agent that holds most tasks, or the other one.
+fn kill_one(sandbox: &Sandbox, is_thief: bool) {
+    let pilots = sandbox.json(&["pilots"]);
+    let pilots = pilots.as_array().expect("pilots");
+    // Whoever came by its tasks from the other holds fewer.
+    let held = |pilot: &&serde_json::Value| {
+        pilot["n_queued"].as_u64().unwrap_or(0) + pilot["n_running"].as_u64().unwrap_or(0)
+    };
+    let chosen = match is_thief {
+        true => pilots.iter().min_by_key(held),
+        false => pilots.iter().max_by_key(held),
+    };
+    let pid = chosen.expect("a pilot")["batch_id"].as_str().expect("its process").parse().expect("a number");
+    signal_pid(pid, Signal::SIGKILL);
+}
+
+#[test]
+fn a_pilot_killed_after_it_took_tasks_loses_none_of_them() {
+    let (sandbox, manager) = one_is_idle("lend");
+    until("tasks are taken", || figure(&sandbox, "tasks_taken_total") > 0);
+    kill_one(&sandbox, true);
+    ends_well(&sandbox, manager);
+}
+
+#[test]
+fn a_pilot_killed_after_it_gave_tasks_loses_none_of_them() {
+    let (sandbox, manager) = one_is_idle("flds");
+    until("tasks are taken", || figure(&sandbox, "tasks_taken_total") > 0);
+    kill_one(&sandbox, false);
+    ends_well(&sandbox, manager);
+}
