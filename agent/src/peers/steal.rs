@@ -69,7 +69,7 @@ impl Directory {
         // Of all, but only some are known here.
         let n_asked = whom_to_ask(n, 0, luck).count();
         let drawn: std::collections::BTreeSet<usize> =
-            (0..n_asked).filter_map(|_| Some(luck.below(there.len() as u64) as usize)).collect();
+            (0..n_asked).map(|_| luck.below(there.len() as u64) as usize).collect();
         drawn.into_iter().filter_map(|at| there.get(at).map(|peer| (*peer).clone())).collect()
     }
 

@@ -27,8 +27,11 @@ fn two() -> (Scene, JobId, PilotId, PilotId) {
     (scene, id, giver, other)
 }
 
+/// A job, its tasks, how many templates came along, and the attempts that are not first ones.
+type Sent = (u64, String, usize, Vec<(u64, u32)>);
+
 /// What was sent in this step as given by another pilot, with the templates and attempts that came along.
-fn sent(scene: &Scene) -> Vec<(u64, String, usize, Vec<(u64, u32)>)> {
+fn sent(scene: &Scene) -> Vec<Sent> {
     let answers = scene.effects.iter().filter_map(|effect| match effect {
         Effect::Answer { answer: Answer::Pull(answer), .. } => Some(answer),
         _ => None,

@@ -37,6 +37,10 @@ impl World<'_> {
             return Ok(());
         }
         self.is_asked_later(node, life, n + 1);
+        // Who only delivers what another process left runs nothing yet.
+        if self.nodes[node].process.as_ref().is_none_or(|process| process.is_heir) {
+            return Ok(());
+        }
         let mut luck = self.luck_of_gifts(node, 2 * n + 1);
         for _ in 0..luck.between(1, 2) {
             let thief = self.any_pilot(&mut luck);
@@ -72,7 +76,8 @@ impl World<'_> {
         let site = self.nodes[node].batch_job.0;
         let is_of_site = |other: &usize| {
             let held = &self.nodes[*other];
-            held.batch_job.0 == site && held.process.as_ref().is_some_and(|process| process.id.is_some())
+            held.batch_job.0 == site
+                && held.process.as_ref().is_some_and(|process| process.id.is_some() && !process.is_heir)
         };
         let pilots: Vec<usize> = (0..self.nodes.len()).filter(is_of_site).collect();
         let here = pilots.iter().position(|other| *other == node);
