@@ -39,6 +39,12 @@ pub struct OutputFile {
     has_failed: bool,
 }
 
+/// One of the streams of an attempt: the task, the run, `stdout` or `stderr`.
+type Stream<'a> = (TaskId, u64, &'a str);
+
+/// Which attempt it is, where the next piece should begin, and what there is so far.
+type Gathered = (u32, u64, Vec<u8>);
+
 /// What a file holds.
 #[derive(Debug, Default, PartialEq)]
 pub struct Contents {
@@ -51,7 +57,7 @@ pub struct Contents {
 impl Contents {
     /// Each stream of each attempt with a heading, in the order of tasks.
     pub fn streams(&self) -> Vec<(String, Vec<u8>)> {
-        let mut streams: BTreeMap<(TaskId, u64, &str), (u32, u64, Vec<u8>)> = BTreeMap::new();
+        let mut streams: BTreeMap<Stream<'_>, Gathered> = BTreeMap::new();
         for Tail { job, attempt, run, stdout_at, stderr_at, written } in &self.pieces {
             let task = TaskId { job: *job, index: written.index };
             for (name, at, bytes) in
@@ -69,7 +75,7 @@ impl Contents {
                 *end = at.saturating_add(bytes.len() as u64);
             }
         }
-        let shown = |((task, _, name), (attempt, _, text)): ((TaskId, u64, &str), (u32, u64, Vec<u8>))| {
+        let shown = |((task, _, name), (attempt, _, text)): (Stream<'_>, Gathered)| {
             (format!("{task} attempt {attempt} {name}"), text)
         };
         streams.into_iter().map(shown).collect()

@@ -5,13 +5,13 @@
 //! many tasks wait for, the bound on transfers at a time, and the cache.
 
 pub mod cache;
+mod home;
 mod near;
 mod place;
 mod transfer;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fs::File,
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -20,7 +20,7 @@ use std::{
 };
 
 use protocol::{
-    job::{OutputTarget, Source, TaskInput, TaskOutputFile, safe_relative},
+    job::{Source, TaskInput, TaskOutputFile, safe_relative},
     objects::{TakenFile, TakenFrom, TakenPage},
 };
 use ring::digest::{SHA256, digest};
@@ -522,79 +522,6 @@ impl Mover {
                 return Ok(lock);
             }
             sleep(LOCK_PAUSE).await;
-        }
-    }
-
-    async fn deliver(
-        &self,
-        job: JobId,
-        outputs: &[TaskOutputFile],
-        folder: &Path,
-    ) -> Result<Vec<OutputFile>, FailureKind> {
-        let mut files = Vec::with_capacity(outputs.len());
-        for output in outputs {
-            let path = folder.join(&output.from);
-            match std::fs::metadata(&path) {
-                Ok(facts) if facts.is_file() => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound && output.optional => continue,
-                _ => {
-                    return Err(FailureKind::OutputMissing {
-                        file: output.from.to_string_lossy().into_owned(),
-                    });
-                }
-            }
-            let (to, (sha256, bytes)) = match &output.to {
-                OutputTarget::Home(to) => {
-                    (to.to_string_lossy().into_owned(), self.bring_home(&path, &output.from).await?)
-                }
-                OutputTarget::File(to) => {
-                    let delivered = place::deliver(&path, to);
-                    let shown = to.to_string_lossy();
-                    (
-                        format!("file://{shown}"),
-                        delivered.map_err(|error| transfer(&shown, &error.to_string()))?,
-                    )
-                }
-            };
-            self.has_moved(job, |moved| match output.to {
-                OutputTarget::Home(_) => moved.to_manager += bytes,
-                OutputTarget::File(_) => moved.to_shared += bytes,
-            });
-            files.push(OutputFile { to, sha256, bytes });
-        }
-        Ok(files)
-    }
-
-    /// To the manager, for as long as that is away; what it does not take is tried a few times.
-    async fn bring_home(&self, path: &Path, name: &Path) -> Result<(Digest, u64), FailureKind> {
-        let shown = name.to_string_lossy();
-        let (mut n_failed, mut n_away) = (0, 0);
-        loop {
-            let opened = File::open(path).and_then(|file| Ok((cache::hash_of(&file)?, File::open(path)?)));
-            let (facts, file) = opened.map_err(|error| node(&shown, &error))?;
-            let sent = {
-                // It is never closed.
-                let _place = self.places.acquire().await;
-                self.ways.to_manager(&self.session(), file, facts).await
-            };
-            match sent {
-                Ok(()) => return Ok(facts),
-                Err(Trouble::Away(what)) => {
-                    n_away += 1;
-                    tracing::debug!(what, %shown, "an output waits for the manager");
-                    sleep(backoff(n_away)).await;
-                }
-                Err(Trouble::Lasting(what)) => return Err(transfer(&shown, &what)),
-                Err(Trouble::Disk(error)) => return Err(node(&shown, &error)),
-                Err(Trouble::Brief(what)) => {
-                    n_failed += 1;
-                    tracing::warn!(what, %shown, n_failed, "an output could not be delivered");
-                    if n_failed >= N_TRIES {
-                        return Err(transfer(&shown, &what));
-                    }
-                    sleep(backoff(n_failed + 4)).await;
-                }
-            }
         }
     }
 }

@@ -234,7 +234,7 @@ impl Context {
 
     /// The job's budget for output, in bytes, if that is used up.
     async fn output_budget_spent(&self, id: JobId) -> Result<Option<u64>, ApiError> {
-        let budget = budget_of(&*self.spec(id).await?);
+        let budget = budget_of(&self.spec(id).await?);
         let reader = self.state.reader.clone();
         let n_bytes = blocking(move || Ok(reader.output_bytes(id)?)).await?;
         Ok((n_bytes >= budget).then_some(budget))

@@ -144,7 +144,10 @@ mod tests {
     fn what_an_output_takes_is_known_before() {
         for output in [output(7, 30, 20), output(0, 0, 1), output(1 << 40, 127, 128), output(127, 20_000, 0)]
         {
-            assert_eq!(pack_outputs(&[output.clone()])[0].frames.len() as u64, packed_len(&output));
+            assert_eq!(
+                pack_outputs(std::slice::from_ref(&output))[0].frames.len() as u64,
+                packed_len(&output)
+            );
         }
     }
 

@@ -563,8 +563,7 @@ impl<'a> Reader<'a> {
                 (false, true) => status.n_jobs_paused += 1,
                 (false, false) => status.n_jobs_active += 1,
             }
-            let counts = self.counts(*id, job);
-            let sums = &mut status.counts;
+            let (counts, sums) = (self.counts(*id, job), &mut status.counts);
             for (sum, n) in [
                 (&mut sums.total, counts.total),
                 (&mut sums.waiting, counts.waiting),

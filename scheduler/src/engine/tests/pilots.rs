@@ -322,7 +322,9 @@ fn those_who_hold_what_is_followed_are_told_once_to_show_it_and_nothing_is_kept_
         [holder, other].map(|pilot| commands(&scene.pull(pilot, hungry()).unwrap_or_default()).len())
     };
     assert_eq!(told(vec![(None, &[]), (None, &[])]), [1, 0], "once, until it has confirmed that");
-    assert_eq!(told(vec![(Some("1"), &[])]), [1, 0]);
+    assert_eq!(told(vec![]), [0, 0], "it has confirmed that");
+    assert_eq!(told(vec![(Some("0"), &[])]), [1, 0]);
+    assert_eq!(told(vec![]), [0, 0]);
     assert_eq!(told(vec![(Some("7"), &[]), (None, &[holder])]), [0, 0], "not held, and known to show it");
     assert_eq!(scene.records.len(), n_records);
     // A parked pull is answered by it.
