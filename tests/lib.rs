@@ -74,6 +74,16 @@ pub fn program() -> PathBuf {
     program
 }
 
+/// Bytes that compress to nothing but themselves.
+pub fn noise(n: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(n).collect()
+}
+
 /// A folder of its own, home included, and whatever was started in it, killed at the end. No log in it may hold a
 /// secret: that is looked at when it goes out of scope.
 pub struct Sandbox {

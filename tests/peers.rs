@@ -8,17 +8,7 @@ use std::{
 };
 
 use nix::sys::signal::Signal;
-use tests::{Running, Sandbox, signal_pid, until};
-
-/// Bytes that compress to nothing but themselves.
-fn noise(n: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed;
-    let next = || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 56) as u8
-    };
-    std::iter::repeat_with(next).take(n).collect()
-}
+use tests::{Running, Sandbox, noise, signal_pid, until};
 
 /// A manager with so many pilots of a core, each with a cache of its own.
 fn serve(sandbox: &Sandbox, n_pilots: usize) -> Running {

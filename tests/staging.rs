@@ -13,23 +13,13 @@ use std::{
 };
 
 use nix::sys::signal::Signal;
-use tests::{Running, Sandbox, disk::Disk, signal_pid, text, until};
+use tests::{Running, Sandbox, disk::Disk, noise, signal_pid, text, until};
 
 const N_TASKS: u64 = 200;
 const SHARED_BYTES: usize = 5 << 20;
 
 fn serve(sandbox: &Sandbox) -> Running {
     sandbox.serve(sandbox.command(&["serve", "--cores", "2"]))
-}
-
-/// Bytes that compress to nothing but themselves.
-fn noise(n: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed;
-    let next = || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 56) as u8
-    };
-    std::iter::repeat_with(next).take(n).collect()
 }
 
 fn write_bytes(sandbox: &Sandbox, name: &str, bytes: &[u8]) {

@@ -120,10 +120,7 @@ impl fmt::Display for Left {
 /// # Errors
 /// None does: says where was looked, and what to do.
 pub async fn find_live(place: &Where) -> Result<(Client, Where), Failure> {
-    let mut looked = Vec::new();
-    let Some((folder, client)) = search(place, &mut looked).await? else {
-        return Err(not_found(place, &looked));
-    };
+    let (folder, client) = find_home(place).await?;
     let run = Path::new(RUN_FOLDER);
     if named_folder(place)?.is_some() || folder == run || !run.join(STORE_FILE).is_file() {
         return Ok((*client, place.clone()));

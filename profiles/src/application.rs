@@ -14,7 +14,7 @@ use crate::quantity::{Duration, Quantity};
 pub const NAME_BYTES_MAX: usize = 200;
 /// Platforms that a profile names.
 const N_PLATFORMS_MAX: usize = 1000;
-/// Tasks that a declared value counts for at most: measurements are forgotten after five hundred.
+/// Tasks that a declared value counts for at most.
 pub const COUNTS_AS_MAX: u32 = 10_000;
 
 /// What an application is said to be like.

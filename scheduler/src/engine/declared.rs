@@ -145,6 +145,11 @@ mod tests {
         assert_eq!(known(0), (Some(10.0), Some(1.0)));
         assert_eq!(known(10), (Some(15.0), Some(0.625)), "as many were measured");
         assert_eq!(known(30), (Some(17.5), Some(0.4375)));
+        let mut many = measured(29_999, 20);
+        many.learn(1, &Totals { n: 1, wall_us: 20_000_000, ..Totals::default() }, &[]);
+        let sure = Declared { counts_as: 10_000, ..declared.clone() };
+        let known = Known { declared: Some(&sure), measured: Some(&many) };
+        assert_eq!(known.runtime_s("here"), Some(17.5), "also where a mean forgets");
         let nothing = Known { declared: Some(&declared), measured: None };
         assert_eq!(nothing.runtime_s("there"), None);
         assert_eq!(Known { declared: None, measured: Some(&measured(1, 20)) }.runtime_s("there"), Some(20.0));

@@ -51,7 +51,7 @@ pub(super) fn quotas(question: &Question, policy: Distribution) -> (Quotas, BTre
         // Its weights go on from job to job.
         state.kinds.iter().for_each(|kind| _ = kinds.entry(kind.clone()).or_default());
     }
-    let mut rows: Vec<(Kind, Ready)> = kinds.into_iter().collect();
+    let mut rows: Vec<(Kind, Ready<'_>)> = kinds.into_iter().collect();
     if rows.len() > N_KINDS_MAX {
         rows.sort_by_key(|(_, ready)| std::cmp::Reverse(ready.n));
         rows.truncate(N_KINDS_MAX);
@@ -69,27 +69,27 @@ pub(super) fn quotas(question: &Question, policy: Distribution) -> (Quotas, BTre
 
 /// What is ready of a kind.
 #[derive(Default)]
-struct Ready {
+struct Ready<'a> {
     n: u64,
-    jobs: Vec<ReadyJob>,
+    jobs: Vec<ReadyJob<'a>>,
 }
 
 /// How much of it is a job's.
-struct ReadyJob {
+struct ReadyJob<'a> {
     id: JobId,
-    user: String,
+    user: &'a str,
     n: u64,
     /// It came since the quotas were made.
     is_new: bool,
 }
 
-fn kinds(question: &Question) -> BTreeMap<Kind, Ready> {
-    let mut kinds = BTreeMap::<Kind, Ready>::new();
+fn kinds(question: &Question) -> BTreeMap<Kind, Ready<'_>> {
+    let mut kinds = BTreeMap::<Kind, Ready<'_>>::new();
     for job in question.jobs.iter().filter(|job| !job.is_profiling && !job.is_paused) {
         let (application, needs) = (job.application.clone(), job.needs.clone());
         let ready = kinds.entry(Kind { application, needs }).or_default();
         ready.n = ready.n.saturating_add(job.n_ready);
-        ready.jobs.push(ReadyJob { id: job.id, user: job.user.clone(), n: job.n_ready, is_new: job.is_new });
+        ready.jobs.push(ReadyJob { id: job.id, user: &job.user, n: job.n_ready, is_new: job.is_new });
     }
     kinds
 }
@@ -147,7 +147,7 @@ impl<'a> Field<'a> {
     }
 
     /// Rows for these kinds with what is left of the quotas of before.
-    fn frame(&self, rows: &[(Kind, Ready)], before: &Quotas) -> Quotas {
+    fn frame(&self, rows: &[(Kind, Ready<'_>)], before: &Quotas) -> Quotas {
         let row = |(kind, _): &(Kind, Ready)| {
             let was = before.row_of(kind).map(|row| &before.rows[row]);
             let known = was.filter(|_| before.platforms == self.platforms);
@@ -171,9 +171,9 @@ impl<'a> Field<'a> {
     }
 
     /// Jobs that came since, by their numbers, with their rows and how much of each is ready.
-    fn new_jobs(&self, rows: &[(Kind, Ready)], before: &Quotas) -> Vec<(JobId, usize, u64)> {
+    fn new_jobs(&self, rows: &[(Kind, Ready<'_>)], before: &Quotas) -> Vec<(JobId, usize, u64)> {
         let is_anew = before.platforms != self.platforms;
-        let of_row = |(row, (_, ready)): (usize, &(Kind, Ready))| {
+        let of_row = |(row, (_, ready)): (usize, &(Kind, Ready<'_>))| {
             let new = ready.jobs.iter().filter(|job| is_anew || job.is_new);
             new.map(|job| (job.id, row, job.n)).collect::<Vec<_>>()
         };
@@ -183,7 +183,7 @@ impl<'a> Field<'a> {
     }
 
     /// All that is ready, so that all platforms end at nearly the same time.
-    fn divide_all(&self, rows: &[(Kind, Ready)], quotas: &mut Quotas, now: Time) {
+    fn divide_all(&self, rows: &[(Kind, Ready<'_>)], quotas: &mut Quotas, now: Time) {
         let n_ready: Vec<f64> = rows.iter().map(|(_, ready)| ready.n as f64).collect();
         quotas.rows.iter_mut().for_each(Row::shun);
         let mut rates = self.rates(quotas);
@@ -216,12 +216,12 @@ impl<'a> Field<'a> {
     /// Whether a kind's users would have begun all of it sooner, by more than a task takes, if each user with open tasks
     /// had the same part of all platforms, and nothing were meant for any. `rates`: tasks a second of the platforms. What
     /// suits all together is not to be at the cost of who wants little.
-    fn is_better_by_turns(&self, row: &Row, ready: &Ready, rates: &[f64]) -> bool {
+    fn is_better_by_turns(&self, row: &Row, ready: &Ready<'_>, rates: &[f64]) -> bool {
         let n_users = self.users.len();
         if n_users < 2 || ready.n == 0 {
             return false;
         }
-        let of_kind: BTreeSet<&str> = ready.jobs.iter().map(|job| job.user.as_str()).collect();
+        let of_kind: BTreeSet<&str> = ready.jobs.iter().map(|job| job.user).collect();
         let part = of_kind.len() as f64 / n_users as f64;
         let by_turns_s = ready.n as f64 / (rates.iter().sum::<f64>() * part);
         let parts = row.cells.iter().zip(rates).filter(|(cell, _)| cell.n_left > 0);
@@ -232,7 +232,7 @@ impl<'a> Field<'a> {
     /// Jobs that came since, by weights that say nothing of what was divided before.
     fn divide_new(
         &self,
-        rows: &[(Kind, Ready)],
+        rows: &[(Kind, Ready<'_>)],
         new: &[(JobId, usize, u64)],
         policy: Distribution,
         quotas: &mut Quotas,
@@ -264,7 +264,7 @@ impl<'a> Field<'a> {
     }
 
     /// That law for these kinds, or a new one.
-    fn law_of(&self, rows: &[(Kind, Ready)], profile: WeightMatrix) -> LawState {
+    fn law_of(&self, rows: &[(Kind, Ready<'_>)], profile: WeightMatrix) -> LawState {
         let kinds: Vec<Kind> = rows.iter().map(|(kind, _)| kind.clone()).collect();
         let platforms = self.platforms.clone();
         match self.law() {

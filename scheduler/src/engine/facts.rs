@@ -120,3 +120,38 @@ impl Facts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Arc, Experience, Facts, JobType, PlatformId};
+    use crate::{
+        engine::{interface::PlatformSpec, record::Totals, tests::platform},
+        resources::Resources,
+    };
+
+    #[test]
+    fn a_task_of_several_cores_has_the_memory_of_several() {
+        let type_of = |cores: u32| {
+            let capacity = Resources { memory_bytes: 400, ..Resources::cores(4) };
+            let spec = PlatformSpec { capacity, ..platform(1, 4) };
+            let mut known = Experience::default();
+            let totals = Totals {
+                n: 1,
+                wall_us: 10,
+                cpu_us: 10 * u64::from(cores),
+                memory_bytes_max: 90,
+                ..Totals::default()
+            };
+            known.learn(cores, &totals, &[]);
+            let learned = [(PlatformId(1), Arc::new([("fold".to_owned(), known)].into()))];
+            let facts = Facts {
+                platforms: Arc::new([(PlatformId(1), spec)].into()),
+                learned: Arc::new(learned.into()),
+                ..Facts::default()
+            };
+            facts.job_type("fold").map(|(found, _)| found)
+        };
+        assert_eq!(type_of(1), Some(JobType::MemoryBound), "90 of its core's 100");
+        assert_eq!(type_of(4), Some(JobType::CpuBound), "90 of its cores' 400");
+    }
+}

@@ -144,10 +144,10 @@ impl Quotas {
         };
         let found = self.rows.get(row).and_then(|row| Some((row, row.cells.get(column)?)));
         let Some((row, cell)) = found else { return Meant::Anything };
-        let has_waited = leases.waits_since.is_some_and(|since| now.since(since) >= row.patience);
         if row.goes_by_turns && !cell.is_shunned {
             return Meant::Quota(Quota { n_left: row.n_left().max(1), is_shunned: false });
         }
+        let has_waited = leases.waits_since.is_some_and(|since| now.since(since) >= row.patience);
         let is_free = has_waited || leases.is_barred;
         match !is_free && cell.is_late(now) || cell.is_shunned && cell.n_left == 0 {
             true => Meant::Nothing,

@@ -206,10 +206,11 @@ impl Reader<'_> {
         }
         let freest = offers.iter().max_by_key(|(_, offer)| needs.how_often_in(offer.free()));
         let free = freest.map_or_else(Resources::default, |(_, offer)| offer.free().clone());
-        let is_any_free = needs.how_often_in(&free) > 0;
-        let busy = Reason::PilotsBusy { n_pilots, free, needs: needs.clone() };
+        let mut reasons = Vec::new();
         // One with room has it for others, or is left alone: that is told below.
-        let mut reasons: Vec<Reason> = Some(busy).filter(|_| !is_any_free).into_iter().collect();
+        if needs.how_often_in(&free) == 0 {
+            reasons.push(Reason::PilotsBusy { n_pilots, free, needs: needs.clone() });
+        }
         reasons.extend(pilots.iter().find_map(|(id, pilot)| self.profiling_at(*id, pilot.platform)));
         let keeper = self.volatile.jobs.get(&id).and_then(|leases| leases.keepers.first());
         reasons.extend(keeper.and_then(|(_, pilot)| self.what_it_keeps(*pilot)));

@@ -154,6 +154,27 @@ fn who_waits_for_others_has_waited_though_platforms_come_and_go() {
 }
 
 #[test]
+fn tasks_that_are_lost_with_pilots_count_against_their_platform_unless_they_come_back() {
+    let mut two = dividing(Some(Distribution::Adaptive));
+    let job = two.scene.submit(of_user("ada", "docking", 100));
+    let id = two.scene.engine.durable().pilots()[&two.pilots[0]].platform;
+    let lost = |two: &Two| two.scene.engine.durable().facts().known(id, "docking").measured?.loss_rate();
+    two.scene.take(two.pilots[0]);
+    let held = two.held(0, job);
+    two.scene.pull(two.pilots[0], Pull { running: vec![(job, held.clone())], ..hungry() });
+    assert_eq!(lost(&two), Some(0.0));
+    two.scene.wait_awake(100);
+    assert!(lost(&two).is_some_and(|rate| rate > 0.2), "{:?}", lost(&two));
+    let answer = two.scene.pull(two.pilots[0], hungry()).expect("it is asked what it holds");
+    let asked = answer.resync.expect("a question");
+    let none = TaskSet::new;
+    let tasks = vec![crate::pull::Held { job, queued: none(), running: held, unreported: none() }];
+    let holds = Some(Holdings { asked, tasks, templates: vec![job] });
+    two.scene.pull(two.pilots[0], Pull { holds, ..hungry() });
+    assert_eq!(lost(&two), Some(0.0), "it still runs them");
+}
+
+#[test]
 fn who_may_not_run_where_it_is_fast_waits_for_nobody_there() {
     let mut two = dividing(Some(Distribution::Adaptive));
     let limits = PlatformLimits { user_core_time_max: Some(Span::from_secs(1)), ..PlatformLimits::default() };
@@ -330,6 +351,14 @@ fn a_platform_that_was_mended_is_tried_while_others_are_busy() {
         }
         // The other one has some that last.
         two.scene.take(two.pilots[1]);
+        if second == 12 {
+            let why = two.scene.explain(Query::ExplainJob(job));
+            assert!(
+                why.iter().any(|one| matches!(one, Reason::FailsThere { platform, .. } if platform == "a")),
+                "{why:?}"
+            );
+            assert!(!why.iter().any(|one| matches!(one, Reason::PilotsBusy { .. })), "one is idle: {why:?}");
+        }
         let end = two.scene.now + Span::from_secs(1);
         while let Some(due) = two.scene.engine.next_wakeup().filter(|due| *due <= end) {
             two.scene.now = two.scene.now.max(due);

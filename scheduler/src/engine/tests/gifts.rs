@@ -3,10 +3,6 @@
 use super::*;
 use crate::policy::{Policies, stealing::PilotStealing};
 
-fn parked() -> Pull {
-    Pull { wait: Span::from_secs(20), ..hungry() }
-}
-
 /// A report that gives these tasks to that pilot.
 fn gift(job: JobId, to: PilotId, tasks: &str) -> JobReport {
     JobReport { given: vec![(to, set(tasks))], ..JobReport::new(job) }

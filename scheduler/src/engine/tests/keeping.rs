@@ -13,10 +13,6 @@ fn bob(n_tasks: u64, cores: u32) -> JobRequest {
     JobRequest { user: "bob".into(), needs, ..job(n_tasks) }
 }
 
-fn parked() -> Pull {
-    Pull { wait: Span::from_secs(20), ..hungry() }
-}
-
 #[test]
 fn a_new_job_gets_in_beside_a_long_sweep_of_brief_tasks() {
     let mut scene = Scene::new();

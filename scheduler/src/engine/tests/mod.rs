@@ -10,6 +10,7 @@ mod hostile;
 mod jobs;
 mod keeping;
 mod limits;
+mod limits_of_users;
 mod mapping;
 mod nodes;
 mod packing;
@@ -76,7 +77,7 @@ fn job(n_tasks: u64) -> JobRequest {
     }
 }
 
-fn platform(n_pilots_max: u32, cores: u32) -> PlatformSpec {
+pub(super) fn platform(n_pilots_max: u32, cores: u32) -> PlatformSpec {
     PlatformSpec {
         name: "here".into(),
         adapter: "local".into(),
@@ -257,6 +258,11 @@ impl Scene {
 
 fn hungry() -> Pull {
     Pull { epoch: 1, part_seen: u64::MAX / 2, is_hungry: true, ..Pull::default() }
+}
+
+/// A pull that waits until there is something.
+fn parked() -> Pull {
+    Pull { wait: Span::from_secs(20), ..hungry() }
 }
 
 fn bundles(answer: &PullAnswer) -> Vec<(u64, String)> {
