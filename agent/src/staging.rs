@@ -23,7 +23,6 @@ use protocol::{
     job::{Source, TaskInput, TaskOutputFile, safe_relative},
     objects::{TakenFile, TakenFrom, TakenPage},
 };
-use ring::digest::{SHA256, digest};
 use scheduler::{
     digest::Digest,
     ids::{JobId, PilotId, TaskId},
@@ -46,6 +45,7 @@ use self::{
 use crate::{
     client::{Client, backoff},
     peers::{Directory, Host, Origin},
+    sha256,
 };
 
 /// Transfers at a time: enough to fill a node's line, too few to take it from what tasks do themselves.
@@ -395,7 +395,7 @@ impl Mover {
         // What an address holds may change from job to job, not for the tasks of one.
         let key = match input.sha256 {
             Some(sha256) => sha256,
-            None => digest_of(format!("{} {job} {}", self.url, input.from).as_bytes()),
+            None => sha256::of(format!("{} {job} {}", self.url, input.from).as_bytes()),
         };
         let (mut n_failed, mut n_away, mut was_full) = (0, 0, false);
         loop {
@@ -548,12 +548,6 @@ fn size_of_pinned(pin: &Pin) -> u64 {
 /// Whoever panicked with it had not begun to change it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn digest_of(bytes: &[u8]) -> Digest {
-    let mut found = Digest::default();
-    found.0.copy_from_slice(digest(&SHA256, bytes).as_ref());
-    found
 }
 
 fn is_full(error: &io::Error) -> bool {

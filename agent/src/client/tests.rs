@@ -98,8 +98,7 @@ fn unusable_addresses_are_refused_at_once() {
 async fn tls_manager() -> (String, String, mpsc::UnboundedReceiver<crate::testing::Request>) {
     let rcgen::CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(vec!["elsewhere.example".into()]).unwrap();
-    let digest = ring::digest::digest(&ring::digest::SHA256, cert.der());
-    let pin = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let pin = crate::sha256::of(cert.der()).to_string();
     let key = PrivateKeyDer::from_pem_slice(signing_key.serialize_pem().as_bytes()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)

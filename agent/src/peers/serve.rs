@@ -31,7 +31,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use super::{Asks, Directory};
-use crate::staging::cache::Cache;
+use crate::{sha256, staging::cache::Cache};
 
 /// Objects that are given out at a time: who finds no place looks elsewhere.
 const N_TRANSFERS: usize = 4;
@@ -69,9 +69,7 @@ impl Endpoint {
         let url = format!("https://{}", listener.local_addr()?);
         let made = rcgen::generate_simple_self_signed(vec!["pilotfish".into()]).map_err(io::Error::other)?;
         let certificate = made.cert.der().clone();
-        let mut certificate_sha256 = Digest::default();
-        let digest = ring::digest::digest(&ring::digest::SHA256, &certificate);
-        certificate_sha256.0.copy_from_slice(digest.as_ref());
+        let certificate_sha256 = sha256::of(&certificate);
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
         let config =
             rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))

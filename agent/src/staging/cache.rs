@@ -20,7 +20,7 @@ use std::{
 
 use scheduler::digest::Digest;
 
-use crate::{client::random, private};
+use crate::{client::random, private, sha256};
 
 /// Without another word the cache may have this, or a tenth of what is free.
 const BYTES_DEFAULT: u64 = 10 << 30;
@@ -210,7 +210,7 @@ impl Cache {
         };
         let path = self.own.join(format!("part-{number}"));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        Ok(Part { path, file, hash: ring::digest::Context::new(&ring::digest::SHA256), n_bytes: 0 })
+        Ok(Part { path, file, hash: sha256::begin(), n_bytes: 0 })
     }
 
     /// Removes what nobody uses, the longest unused first, until there is room for so much more. What is in use
@@ -241,8 +241,7 @@ impl Cache {
     /// # Errors
     /// The disk fails.
     pub fn finish(&self, part: Part, wanted: Option<&Digest>) -> io::Result<Result<(Digest, u64), Digest>> {
-        let mut found = Digest::default();
-        found.0.copy_from_slice(part.hash.clone().finish().as_ref());
+        let found = sha256::finished(part.hash.clone());
         if wanted.is_some_and(|wanted| *wanted != found) {
             return Ok(Err(found));
         }
@@ -312,7 +311,7 @@ fn mark() -> SystemTime {
 /// # Errors
 /// It cannot be read.
 pub fn hash_of(mut file: &File) -> io::Result<(Digest, u64)> {
-    let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
+    let mut hash = sha256::begin();
     let (mut piece, mut n_bytes) = (vec![0; 128 << 10], 0);
     loop {
         match file.read(&mut piece)? {
@@ -323,9 +322,7 @@ pub fn hash_of(mut file: &File) -> io::Result<(Digest, u64)> {
             }
         }
     }
-    let mut found = Digest::default();
-    found.0.copy_from_slice(hash.finish().as_ref());
-    Ok((found, n_bytes))
+    Ok((sha256::finished(hash), n_bytes))
 }
 
 /// Held for moments: by who counts, removes, comes.

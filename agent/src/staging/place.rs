@@ -12,7 +12,7 @@ use std::{
 
 use scheduler::digest::Digest;
 
-use crate::{client::random, private};
+use crate::{client::random, private, sha256};
 
 /// Gives a task a file of the cache, which it cannot write: by another name of it, or where the file systems
 /// are different, by a link to its name.
@@ -71,7 +71,7 @@ pub fn deliver(from: &Path, to: &Path) -> io::Result<(Digest, u64)> {
     let mut source = File::open(from)?;
     let mode = source.metadata()?.permissions().mode() & 0o777;
     let mut file = OpenOptions::new().write(true).create_new(true).open(&part.0)?;
-    let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
+    let mut hash = sha256::begin();
     let (mut piece, mut n_bytes) = (vec![0; 128 << 10], 0);
     loop {
         match source.read(&mut piece)? {
@@ -90,9 +90,7 @@ pub fn deliver(from: &Path, to: &Path) -> io::Result<(Digest, u64)> {
     }
     file.sync_all()?;
     fs::rename(&part.0, to)?;
-    let mut found = Digest::default();
-    found.0.copy_from_slice(hash.finish().as_ref());
-    Ok((found, n_bytes))
+    Ok((sha256::finished(hash), n_bytes))
 }
 
 /// A file that is not whole yet.

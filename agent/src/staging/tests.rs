@@ -17,7 +17,7 @@ use scheduler::{
     results::FailureKind,
 };
 
-use super::{Inputs, Moved, Stager, StagerSettings, cache::CachePlace, digest_of};
+use super::{Inputs, Moved, Stager, StagerSettings, cache::CachePlace};
 
 /// What it has, what was asked of it, and how many of the first answers go wrong.
 #[derive(Default)]
@@ -118,7 +118,7 @@ impl Scene {
     }
 
     fn keep(&self, contents: &[u8]) -> Digest {
-        let sha256 = digest_of(contents);
+        let sha256 = crate::sha256::of(contents);
         self.manager.lock().unwrap().objects.insert(sha256.to_string(), contents.to_vec());
         sha256
     }

@@ -166,11 +166,15 @@ impl Plan {
     /// All that a seed means.
     pub(crate) fn draw(seed: u64) -> Plan {
         let mut plan = Plan::draw_sixth(seed);
-        let luck = &mut Luck::of(seed, &[14]);
-        plan.asks = luck.pick(&[None, Some(200_000), Some(20_000_000)]).map(Span);
-        let laws = [PilotStealing::Mlb, PilotStealing::Mdl, PilotStealing::Flds, PilotStealing::Lend];
-        let is_any = plan.asks.is_some() || luck.one_in(4);
-        plan.settings.policies.stealing = if is_any { luck.pick(&laws) } else { PilotStealing::None };
+        plan.add_gifts(&mut Luck::of(seed, &[15]));
+        plan
+    }
+
+    /// What seeds meant while gifts and followers were one draw, so that some of the one never met some of the other.
+    #[cfg(test)]
+    pub(crate) fn draw_seventh(seed: u64) -> Plan {
+        let mut plan = Plan::draw_sixth(seed);
+        plan.add_gifts(&mut Luck::of(seed, &[14]));
         plan
     }
 
@@ -271,6 +275,14 @@ impl Plan {
             let act = Act::Follow(luck.below(n_jobs as u64) as usize, tasks);
             self.acts.push((Span(luck.below(self.faults_last.0)), act));
         }
+    }
+
+    /// Whether and how pilots take tasks from each other.
+    fn add_gifts(&mut self, luck: &mut Luck) {
+        self.asks = luck.pick(&[None, Some(200_000), Some(20_000_000)]).map(Span);
+        let laws = [PilotStealing::Mlb, PilotStealing::Mdl, PilotStealing::Flds, PilotStealing::Lend];
+        let is_any = self.asks.is_some() || luck.one_in(4);
+        self.settings.policies.stealing = if is_any { luck.pick(&laws) } else { PilotStealing::None };
     }
 
     /// What an operator allows of the sites, and asks of them.

@@ -47,7 +47,7 @@ fn seeds_that_once_failed_hold() {
     let last = ONCE_FAILED_LAST.map(|seed| (seed, Plan::draw_third(seed)));
     let now = ONCE_FAILED_NOW.map(|seed| (seed, Plan::draw_fourth(seed)));
     let today = ONCE_FAILED_TODAY.map(|seed| (seed, Plan::draw_fifth(seed)));
-    let giving = ONCE_FAILED_GIVING.map(|seed| (seed, Plan::draw(seed)));
+    let giving = ONCE_FAILED_GIVING.map(|seed| (seed, Plan::draw_seventh(seed)));
     for (seed, plan) in plans.into_iter().chain(since).chain(last).chain(now).chain(today).chain(giving) {
         if let Err(violation) = run_plan(seed, plan, None) {
             panic!("seed {seed}: {violation}");

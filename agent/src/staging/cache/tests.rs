@@ -180,11 +180,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let agents = [cache(folder.path(), 200), cache(folder.path(), 200)];
         let contents = |n: u8| vec![n; 10 + usize::from(n) * 5];
-        let digest = |n: u8| {
-            let mut found = Digest::default();
-            found.0.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, &contents(n)).as_ref());
-            found
-        };
+        let digest = |n: u8| crate::sha256::of(&contents(n));
         let mut pins: [Vec<(u8, super::Pin)>; 2] = [vec![], vec![]];
         for (what, second, n) in events {
             let (agent, pins) = (&agents[usize::from(second)], &mut pins[usize::from(second)]);
