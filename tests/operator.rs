@@ -355,3 +355,41 @@ fn a_policy_is_set_while_the_manager_runs_and_goes_on_until_the_configuration_sa
     assert_eq!(history[0]["is_over"], true, "{history}");
     ends(&sandbox, manager);
 }
+
+/// Ctrl-C for a command that waits, as soon as it would hear it; what it says then.
+fn interrupted(sandbox: &Sandbox, name: &str, arguments: &[&str]) -> String {
+    let waiting = sandbox.start(name, arguments);
+    let hears = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", waiting.pid())).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+        let caught = u64::from_str_radix(caught.trim(), 16).expect("hexadecimal digits");
+        caught & 1 << (Signal::SIGINT as u32 - 1) != 0
+    };
+    until("it listens for Ctrl-C", hears);
+    waiting.signal(Signal::SIGINT);
+    assert_eq!(waiting.wait(), Some(130));
+    sandbox.read(&format!("{name}.err"))
+}
+
+#[test]
+fn who_does_not_wait_any_more_is_told_what_goes_on() {
+    let sandbox = Sandbox::new();
+    let manager = sandbox.serve(sandbox.command(&["serve", "--cores", "1"]));
+    sandbox.write("job.yaml", "command: sleep 999\n");
+    sandbox.write(
+        "two.yaml",
+        "tasks: [{name: a, command: sleep 999}, {name: b, command: sleep 999, after: a}]\n",
+    );
+    sandbox.ok(&["submit", "job.yaml"]);
+    until("its task runs", || sandbox.json(&["job", "1"])["counts"]["running"] == 1);
+    for (name, words, again) in [
+        ("wait", &["wait", "1"][..], "`pilotfish wait 1` waits again"),
+        ("submit", &["submit", "--wait", "job.yaml"], "`pilotfish wait 2` waits again"),
+        ("tasks", &["submit", "--wait", "two.yaml"], "`pilotfish wait 3` waits again"),
+        ("stop", &["stop"], "`pilotfish stop --now` kills them"),
+    ] {
+        let said = interrupted(&sandbox, name, words);
+        assert!(said.contains(again), "{name}: {said}");
+    }
+    ends(&sandbox, manager);
+}

@@ -120,6 +120,15 @@ fn one_has_it(n_bytes: usize) -> (Sandbox, Running, PathBuf) {
     (sandbox, manager, input)
 }
 
+/// Whether a log below the folder has these words.
+fn is_said(folder: &Path, words: &str) -> bool {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|path| match path.is_dir() {
+        true => is_said(&path, words),
+        false => fs::read(&path).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(words)),
+    })
+}
+
 #[test]
 fn a_corrupted_file_of_another_pilot_is_not_taken() {
     let (sandbox, manager, input) = one_has_it(5 << 20);
@@ -134,6 +143,7 @@ fn a_corrupted_file_of_another_pilot_is_not_taken() {
     sandbox.ok(&["submit", "--wait", "then.yaml"]);
     all_right(&sandbox, "2", 20, "then", &input);
     assert_eq!((from(&sandbox, "peers"), from(&sandbox, "manager")), (0, 2 * (5 << 20)));
+    assert!(is_said(sandbox.path(), "another pilot gave another file"), "it was not even offered");
     sandbox.write("go", "");
     sandbox.ok(&["stop"]);
     manager.wait();

@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, show};
 
 /// What was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,26 @@ pub enum Interrupt {
     Insisted,
     /// Another one after that.
     Demanded,
+}
+
+/// What the work comes to; `None` when a signal came first. Then it is said what goes on without this command.
+///
+/// # Errors
+/// Those of the work.
+pub async fn unless_interrupted<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+    goes_on: &str,
+) -> Result<Option<T>, Failure> {
+    let mut interrupts = Interrupts::listen()?;
+    let result = tokio::select! {
+        result = work => Some(result?),
+        _ = interrupts.next() => None,
+    };
+    // The work is dropped by now, and with it the bar that it showed.
+    if result.is_none() {
+        show::say(goes_on);
+    }
+    Ok(result)
 }
 
 /// Listens for signals from its making on.

@@ -98,6 +98,15 @@ impl Voice {
     }
 }
 
+/// Whoever is interrupted leaves no bar behind.
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 impl Progress {
     /// Nothing is shown before the first update.
     pub fn new(verbosity: Verbosity) -> Progress {

@@ -21,12 +21,16 @@ use scheduler::{
 const SILENCE_MAX: Duration = Duration::from_secs(150);
 /// For so long others wait for who fetches an object and says no more.
 const PROMISE: Duration = Duration::from_secs(15);
+/// Who is silent is looked for so often.
+const LOOK: Duration = Duration::from_secs(1);
 /// Others that are named in an answer at most.
 const N_PEERS: usize = 64;
 /// Pilots that are named for an object at most.
 const N_HOLDERS: usize = 8;
 /// Objects × pilots that are remembered at most, of all platforms.
 const N_PLACES_MAX: usize = 1 << 20;
+/// Objects of a platform that others wait for at most; who wants more fetches them itself.
+const N_PROMISED_MAX: usize = 1 << 16;
 
 /// All platforms' pilots that have said where they can be reached.
 #[derive(Debug, Default)]
@@ -47,6 +51,7 @@ struct Group {
     holders: HashMap<Digest, BTreeSet<PilotId>>,
     /// Who fetches an object that nobody has, and until when that is believed.
     promised: HashMap<Digest, (PilotId, Instant)>,
+    looked_at: Option<Instant>,
     /// What those have moved that are not here any more.
     moved: Moved,
 }
@@ -135,7 +140,7 @@ impl Group {
         SystemRandom::new().fill(&mut secret)?;
         let token = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         let (members, holders, promised) = (BTreeMap::new(), HashMap::new(), HashMap::new());
-        Ok(Group { token, members, holders, promised, moved: Moved::default() })
+        Ok(Group { token, members, holders, promised, looked_at: None, moved: Moved::default() })
     }
 
     fn note(&mut self, peer: Peer, moved: Moved, now: Instant) {
@@ -189,6 +194,10 @@ impl Group {
     }
 
     fn forget_silent(&mut self, n_places: &mut usize, now: Instant) {
+        if self.looked_at.is_some_and(|at| now.saturating_duration_since(at) < LOOK) {
+            return;
+        }
+        self.looked_at = Some(now);
         let is_silent = |member: &Member| now.saturating_duration_since(member.heard_at) > SILENCE_MAX;
         let silent: Vec<PilotId> =
             self.members.iter().filter(|(_, member)| is_silent(member)).map(|(pilot, _)| *pilot).collect();
@@ -199,9 +208,9 @@ impl Group {
     /// Where a pilot finds an object that it wants. The first to want what nobody has is to fetch it.
     fn place(&mut self, me: PilotId, sha256: Digest, from: usize, now: Instant) -> Place {
         let at = self.holders(me, &sha256, from);
-        let by_other = self.promised.get(&sha256).is_some_and(|(by, _)| *by != me);
+        let by_other = self.promised.get(&sha256).is_some_and(|(by, until)| *by != me && *until > now);
         let is_coming = at.is_empty() && by_other;
-        if at.is_empty() && !by_other {
+        if at.is_empty() && !by_other && self.promised.len() < N_PROMISED_MAX {
             self.promised.insert(sha256, (me, now + PROMISE));
         }
         Place { sha256, at, is_coming }
@@ -238,6 +247,8 @@ fn add(sum: Moved, more: Moved) -> Moved {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const HERE: PlatformId = PlatformId(1);
@@ -320,5 +331,58 @@ mod tests {
         assert!(other.peers.is_empty() && other.token != first.token);
         let second = peers.exchange(HERE, request(3), now).expect("an answer");
         assert_eq!((second.peers.len(), second.n_peers, second.token == first.token), (1, 2, true));
+    }
+
+    fn digests() -> impl Strategy<Value = Vec<Digest>> {
+        prop::collection::vec((0..4_u8).prop_map(digest), 0..4)
+    }
+
+    proptest! {
+        /// Against what each has told: nobody is named who has not the object, nor to himself, and what is counted is
+        /// what is kept.
+        #[test]
+        fn only_those_are_named_who_say_that_they_have_it(
+            told in prop::collection::vec((0..4_u64, digests(), digests(), any::<bool>(), 0..60_u64), 1..60),
+        ) {
+            let peers = Peers::default();
+            let mut now = Instant::now();
+            let mut has = BTreeMap::<u64, (BTreeSet<Digest>, Instant)>::new();
+            for (pilot, gained, lost, is_all, seconds) in told {
+                now += Duration::from_secs(seconds);
+                has.retain(|_, (_, heard_at)| now.duration_since(*heard_at) <= SILENCE_MAX);
+                let (mine, heard_at) = has.entry(pilot).or_insert((BTreeSet::new(), now));
+                *heard_at = now;
+                if is_all {
+                    mine.clear();
+                }
+                mine.extend(&gained);
+                mine.retain(|sha256| !lost.contains(sha256));
+                let wanted = [0, 1, 2, 3].map(digest).to_vec();
+                let answer = peers.exchange(HERE, PeersRequest { gained, lost, is_all, wanted, ..request(pilot) }, now);
+                for place in answer.expect("an answer").places {
+                    let at: BTreeSet<u64> = place.at.iter().map(|peer| peer.pilot.0).collect();
+                    let holders = has.iter().filter(|(id, (mine, _))| **id != pilot && mine.contains(&place.sha256));
+                    prop_assert_eq!(&at, &holders.map(|(id, _)| *id).collect());
+                    prop_assert!(at.is_empty() || !place.is_coming);
+                }
+                let n_places: usize = has.values().map(|(mine, _)| mine.len()).sum();
+                prop_assert_eq!(peers.state().n_places, n_places);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_waited_for_is_bounded() {
+        let (peers, now) = (Peers::default(), Instant::now());
+        let other = |n: usize| {
+            let mut sha256 = digest(0);
+            sha256.0[..8].copy_from_slice(&n.to_le_bytes());
+            sha256
+        };
+        let wanted = (0..=N_PROMISED_MAX).map(other).collect();
+        peers.exchange(HERE, PeersRequest { wanted, ..request(1) }, now).expect("an answer");
+        assert_eq!(wants(&peers, 2, now), (vec![], false));
+        assert_eq!(wants(&peers, 3, now), (vec![], false), "each fetches it itself");
+        assert_eq!(peers.state().groups[&HERE].promised.len(), N_PROMISED_MAX);
     }
 }

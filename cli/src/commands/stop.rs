@@ -9,6 +9,7 @@ use crate::{
     access,
     client::{Client, ClientError},
     failure::{Failure, Outcome},
+    interrupts::unless_interrupted,
     show,
     view::ViewArgs,
 };
@@ -20,6 +21,9 @@ Examples:
 
 What is not done stays in the manager's folder; `pilotfish serve` goes on with it.";
 
+/// For who does not wait for it.
+const GOES_ON: &str = "no longer waiting; the manager ends when its running tasks have: `pilotfish stop` waits again, \
+                       `pilotfish stop --now` kills them";
 /// A manager without pilots needs milliseconds.
 const GONE_LIMIT: Duration = Duration::from_secs(30);
 const PROBE_EVERY: Duration = Duration::from_millis(50);
@@ -48,12 +52,16 @@ pub async fn run(args: StopArgs) -> Result<Outcome, Failure> {
         let tasks = show::format::counted(n_running, "running task");
         show::say(&format!("waiting for {tasks}; `pilotfish stop --now` kills instead"));
     }
-    match end(&client, &args).await {
-        // It may be gone before its answer is here.
-        Ok(()) | Err(ClientError::Unreachable { .. }) => {}
-        Err(error) => return Err(error.into()),
+    let gone = async {
+        match end(&client, &args).await {
+            // It may be gone before its answer is here.
+            Ok(()) | Err(ClientError::Unreachable { .. }) => wait_until_gone(&client).await,
+            Err(error) => Err(error.into()),
+        }
+    };
+    if unless_interrupted(gone, GOES_ON).await?.is_none() {
+        return Ok(Outcome::Interrupted);
     }
-    wait_until_gone(&client).await?;
     if args.view.json {
         show::print(&show::json(&serde_json::json!({ "stopped": client.access().url }))?)?;
     } else if !args.view.quiet {

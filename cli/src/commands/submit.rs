@@ -19,6 +19,7 @@ use crate::{
     failure::{Failure, Outcome},
     follow::follow,
     input::JobInput,
+    interrupts::unless_interrupted,
     progress::{Progress, Verbosity},
     show::{self, Screen, format::counted, job::end_line, preview},
     staging::{self, Sources},
@@ -98,10 +99,15 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
         return Ok(Outcome::Fine);
     }
     // A short job is over before it is known what it might have waited for.
-    let (job, ()) = tokio::join!(follow(&client, submitted.job, &mut progress), warned);
-    progress.finish(&place.flags());
-    let job = job?;
-    staging::fetch_home(&client, job.id, &request.spec, args.view.quiet || args.view.json).await?;
+    let over = async {
+        let (job, ()) = tokio::join!(follow(&client, submitted.job, &mut progress), warned);
+        progress.finish(&place.flags());
+        let job = job?;
+        staging::fetch_home(&client, job.id, &request.spec, args.view.quiet || args.view.json).await?;
+        Ok(job)
+    };
+    let again = wait::goes_on(&submitted.job.to_string(), &place.flags());
+    let Some(job) = unless_interrupted(over, &again).await? else { return Ok(Outcome::Interrupted) };
     if args.view.json {
         show::print(&show::json(&job)?)?;
     } else if !args.view.quiet {

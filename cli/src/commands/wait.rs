@@ -12,6 +12,7 @@ use crate::{
     commands::explain,
     failure::{Failure, Outcome},
     follow::follow,
+    interrupts::unless_interrupted,
     progress::{Progress, Verbosity, Voice},
     select::JobSelector,
     show::{self, format::count, job::end_line},
@@ -68,17 +69,18 @@ pub async fn run(args: WaitArgs) -> Result<Outcome, Failure> {
         jobs.extend(selector.resolve(client).await?);
     }
     look(&reader, &jobs).await?;
-    let all = all_over(client, &jobs, &args);
-    let ended = match timeout {
-        None => all.await?,
-        Some(timeout) => match tokio::time::timeout(timeout, all).await {
-            Ok(ended) => ended?,
-            Err(_) => {
-                let after = args.timeout.as_deref().unwrap_or_default();
-                tell_state(client, &jobs, after).await;
-                return Ok(Outcome::TimedOut);
-            }
-        },
+    let all = async {
+        let all = all_over(client, &jobs, &args);
+        match timeout {
+            None => all.await.map(Some),
+            Some(timeout) => tokio::time::timeout(timeout, all).await.ok().transpose(),
+        }
+    };
+    let again = goes_on(&args.jobs.join(" "), &args.view.place.flags());
+    let Some(ended) = unless_interrupted(all, &again).await? else { return Ok(Outcome::Interrupted) };
+    let Some(ended) = ended else {
+        tell_state(client, &jobs, args.timeout.as_deref().unwrap_or_default()).await;
+        return Ok(Outcome::TimedOut);
     };
     if args.view.json {
         show::print(&show::json(&ended)?)?;
@@ -88,6 +90,11 @@ pub async fn run(args: WaitArgs) -> Result<Outcome, Failure> {
         }
     }
     Ok(outcome(&ended))
+}
+
+/// For who waits no more: how to wait again.
+pub fn goes_on(jobs: &str, place: &str) -> String {
+    format!("no longer waiting; what was submitted goes on: `pilotfish wait {jobs}{place}` waits again")
 }
 
 /// Before it is waited: refuses what will not end without a manager, warns of what cannot begin.

@@ -14,6 +14,7 @@ use crate::{
     commands::{submit::until_answered, wait},
     failure::{Failure, Outcome},
     follow::follow,
+    interrupts::unless_interrupted,
     progress::{Progress, Verbosity},
     show::{
         self, Screen,
@@ -60,6 +61,23 @@ pub async fn submit(
     if !manner.waits {
         return Ok(Outcome::Fine);
     }
+    let numbers: Vec<String> = submitted.stages.iter().map(|stage| stage.job.to_string()).collect();
+    let again = wait::goes_on(&numbers.join(" "), manner.place);
+    let over = all_over(client, &submitted, request, &manner);
+    let Some(ended) = unless_interrupted(over, &again).await? else { return Ok(Outcome::Interrupted) };
+    if manner.json {
+        show::print(&show::json(&ended)?)?;
+    }
+    Ok(wait::outcome(&ended))
+}
+
+/// Follows each stage, brings home what it has left, and says how it ended.
+async fn all_over(
+    client: &Client,
+    submitted: &WorkflowSubmitted,
+    request: &WorkflowRequest,
+    manner: &Manner<'_>,
+) -> Result<Vec<JobView>, Failure> {
     let verbosity = match (manner.has_progress, manner.quiet) {
         (true, _) => Verbosity::All,
         (false, false) => Verbosity::Failures,
@@ -77,10 +95,7 @@ pub async fn submit(
         }
         ended.push(job);
     }
-    if manner.json {
-        show::print(&show::json(&ended)?)?;
-    }
-    Ok(wait::outcome(&ended))
+    Ok(ended)
 }
 
 /// `job 4: prepare (10 tasks)`, a line each.

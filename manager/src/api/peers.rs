@@ -15,6 +15,9 @@ use super::{
     pilots::{answer, check_session, decode, session_body},
 };
 
+/// A longer address is no pilot's; it would be told to all others.
+const URL_BYTES_MAX: usize = 300;
+
 /// A pilot says where it is and what it has, and is told of the others of its platform.
 pub(super) async fn exchange(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
     let (session, format, body) = session_body(&context, request).await?;
@@ -26,6 +29,12 @@ pub(super) async fn exchange(State(context): State<Shared>, request: Request) ->
     if n_told.iter().any(|n| *n > N_TOLD_MAX) {
         return Err(ApiError::bad_request(format!(
             "found {n_told:?} objects; at most {N_TOLD_MAX} are taken"
+        )));
+    }
+    if !request.me.url.starts_with("https://") || request.me.url.len() > URL_BYTES_MAX {
+        return Err(ApiError::bad_request(format!(
+            "found an address of {} bytes; others reach a pilot at https:// and at most {URL_BYTES_MAX} bytes",
+            request.me.url.len()
         )));
     }
     let platform = match context.query(Query::PlatformOf(pilot, nonce)).await? {

@@ -6,7 +6,9 @@ use std::collections::VecDeque;
 use protocol::{
     codec::Format,
     job::JobSpec,
-    pilot::{ErrorAnswer, LeaveAnswer, RegisterAnswer},
+    objects::TakenPage,
+    peers::PeersAnswer,
+    pilot::{ErrorAnswer, LeaveAnswer, RegisterAnswer, TailsAnswer},
 };
 use scheduler::{
     ids::{JobId, PilotId, TaskId},
@@ -103,6 +105,9 @@ impl Scene {
                 // It must only be read or refused.
                 drop(format.decode::<LeaveAnswer>(bytes));
                 drop(format.decode::<ErrorAnswer>(bytes));
+                drop(format.decode::<TailsAnswer>(bytes));
+                drop(format.decode::<PeersAnswer>(bytes));
+                drop(format.decode::<TakenPage>(bytes));
             }
             FAILED => self.handle(PilotEvent::PullFailed { lane }),
             WAIT => {

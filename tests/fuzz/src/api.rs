@@ -17,6 +17,7 @@ use manager::{
 use protocol::{
     api::{ErrorAnswer, SubmitRequest},
     codec::Format,
+    peers::{Peer, PeersRequest},
     pilot::{LeaveRequest, PullRequest, RegisterRequest, Tail, TailsRequest, VERSION},
 };
 use scheduler::{
@@ -95,6 +96,9 @@ pub const TARGET: Target = Target {
         "\"times\":",
         "\"policy\":",
         "\"slots\":",
+        "\"gained\":",
+        "\"fetching\":",
+        "\"is_all\":",
         "?limit=",
         "?from=",
         "&state=failed",
@@ -330,6 +334,11 @@ fn seeds() -> Vec<Vec<u8>> {
     let written = TaskOutput { index: 0, stdout: b"step 1\n".to_vec(), stderr: Vec::new() };
     let tail = Tail { job: JobId(1), attempt: 1, run: 1, stdout_at: 0, stderr_at: 0, written };
     let tails = TailsRequest { pilot: PilotId(1), n_reports: 0, tails: vec![tail] };
+    let hello = HELLO.parse().expect("a digest");
+    let me = Peer { pilot: PilotId(1), url: "https://10.0.0.7:40123".into(), certificate_sha256: hello };
+    let (gained, is_all, moved) = (vec![hello], true, Default::default());
+    let (wanted, asked) = (gained.clone(), gained.clone());
+    let peers = PeersRequest { me, is_all, gained, lost: vec![], fetching: vec![], wanted, asked, moved };
     let tag = World::new().tags[0].clone();
     let register = RegisterRequest { version: VERSION, registration: world::registration(&tag, 9) };
     for (word, format) in [("json", Format::Json), ("postcard", Format::Postcard)] {
@@ -338,6 +347,7 @@ fn seeds() -> Vec<Vec<u8>> {
             (format!("session {word} /pilot/v1/pull"), format.encode(&pull)),
             (format!("session {word} /pilot/v1/pull"), format.encode(&reporting)),
             (format!("session {word} /pilot/v1/tails"), format.encode(&tails)),
+            (format!("session {word} /pilot/v1/peers"), format.encode(&peers)),
             (format!("session {word} /pilot/v1/leave"), format.encode(&leave)),
         ] {
             seeds.push([format!("POST {target}\n").as_bytes(), &message.expect("a message")].concat());

@@ -11,6 +11,7 @@ pub mod frames;
 pub mod job_file;
 pub mod lives;
 pub mod mutate;
+pub mod output;
 pub mod spool;
 pub mod steps;
 pub mod store;
@@ -41,7 +42,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [&Target; 7] = [
+pub const TARGETS: [&Target; 8] = [
     &job_file::TARGET,
     &sweep::TARGET,
     &frames::TARGET,
@@ -49,6 +50,7 @@ pub const TARGETS: [&Target; 7] = [
     &api::TARGET,
     &store::TARGET,
     &spool::TARGET,
+    &output::TARGET,
 ];
 
 /// A target at work: its check, within its bound.

@@ -73,3 +73,8 @@ fn damaged_stores_are_used_or_refused() {
 fn damaged_spools_are_used_or_refused() {
     check(&fuzz::spool::TARGET);
 }
+
+#[test]
+fn damaged_files_of_output_are_read_or_passed_over() {
+    check(&fuzz::output::TARGET);
+}
