@@ -304,7 +304,7 @@ impl PilotCore {
                     queue.add(&tasks, tried, n_bundles[&job] > 1);
                     queue.note_given(&tasks, is_given);
                     self.hunting.work_came(now, is_given);
-                    self.look_at(job, &tasks, is_given, actions);
+                    self.look_at(job, &tasks, actions);
                     dying
                 }
                 None => tasks,

@@ -202,7 +202,7 @@ pub struct Bundle {
     pub tasks: TaskSet,
     /// Those of them that have been tried before: index, and the number of the attempt that begins now.
     pub tried: Vec<(u64, u32)>,
-    /// Whether another pilot gave them to this one, which gives them to nobody.
+    /// Whether another pilot gave them to this one, which gives all but one of them on to who asks.
     #[serde(default)]
     pub is_given: bool,
 }

@@ -79,17 +79,11 @@ impl PilotCore {
     }
 
     /// Tasks that have come and read files are looked at: who has those is where they are to wait. What another pilot
-    /// gave has been.
-    pub(super) fn look_at(
-        &mut self,
-        job: JobId,
-        tasks: &TaskSet,
-        is_given: bool,
-        actions: &mut Vec<PilotAction>,
-    ) {
+    /// gave is too: else nobody could take it any more, and who took half of everything would be the last to end.
+    pub(super) fn look_at(&mut self, job: JobId, tasks: &TaskSet, actions: &mut Vec<PilotAction>) {
         let law = self.hunting.law();
         let Some(queue) = self.jobs.get_mut(&job).filter(|queue| queue.needs.staging.inputs) else { return };
-        if law.steals() && !is_given && !tasks.is_empty() {
+        if law.steals() && !tasks.is_empty() {
             queue.is_asked_of(tasks);
             queue.relief = queue.relief.take().or_else(|| Relief::of(law));
             actions.push(PilotAction::Look { job, tasks: tasks.clone() });
@@ -197,11 +191,12 @@ impl PilotCore {
     fn n_to_take_of(&self, queue: &JobQueue) -> u64 {
         let n_slots = queue.needs.resources.how_often_in(&self.limits.capacity);
         let n_queued = queue.queued.len().saturating_sub(queue.n_margin(n_slots));
-        if n_queued == 0 || !queue.needs.staging.inputs {
-            return n_queued.min(queue.n_may_go());
+        let n_most = n_queued.min(queue.n_may_go());
+        if n_most == 0 || !queue.needs.staging.inputs {
+            return n_most;
         }
         let n_offered = queue.ready.n_offered(|n, bytes| self.may_leave(queue, n, bytes)) as u64;
-        n_queued.min(n_offered)
+        n_most.min(n_offered)
     }
 
     fn may_leave(&self, queue: &JobQueue, n_waiting: usize, bytes: u64) -> bool {
@@ -249,9 +244,9 @@ impl PilotCore {
     }
 }
 
-/// The last so many of those that may go.
+/// The last so many.
 fn last_of(queue: &JobQueue, n: u64) -> TaskSet {
-    let mut tasks = queue.may_go();
+    let mut tasks = queue.queued.clone();
     tasks.take_first(tasks.len().saturating_sub(n));
     tasks
 }

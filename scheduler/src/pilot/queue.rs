@@ -16,7 +16,8 @@ pub(super) struct JobQueue {
     ranks: VecDeque<TaskSet>,
     /// Queued tasks whose next attempt is not their first, and its number.
     pub(super) tried: BTreeMap<u64, u32>,
-    /// Tasks that another pilot gave to this one, some perhaps begun.
+    /// Tasks that another pilot gave to this one, some perhaps begun. They may be given on, but are not sent to who
+    /// has their files.
     given: TaskSet,
     /// Tasks that this one gave to another.
     gone: TaskSet,
@@ -121,17 +122,11 @@ impl JobQueue {
         !self.gone.contains(index) && !self.given.contains(index)
     }
 
-    /// Those that may go to another pilot: what has been given once stays, or two could give it to each other for
-    /// ever.
-    pub(super) fn may_go(&self) -> TaskSet {
-        let mut tasks = self.queued.clone();
-        tasks.remove_all(&self.given);
-        tasks
-    }
-
-    /// How many those are.
+    /// How many may go to another pilot: where some have been given, one stays, so that who had nothing and took them
+    /// still has something. Two that cannot begin them would else give them to each other for ever.
     pub(super) fn n_may_go(&self) -> u64 {
-        if self.given.is_empty() { self.queued.len() } else { self.may_go().len() }
+        let is_any_given = !self.given.is_empty() && !self.given.intersection(&self.queued).is_empty();
+        self.queued.len() - u64::from(is_any_given)
     }
 
     /// Those that are to begin next; nothing is queued of them any more.

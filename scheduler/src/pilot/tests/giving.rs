@@ -48,17 +48,58 @@ fn the_only_one_that_waits_goes_and_of_none_nothing() {
 }
 
 #[test]
-fn what_another_pilot_gave_is_given_to_nobody_until_it_comes_from_elsewhere() {
+fn what_another_pilot_gave_is_given_on_but_for_one() {
     let mut core = pilot(1, None);
-    let mut given = first(0..4);
-    given.bundles[0].is_given = true;
-    core.handle(Time(1), answered(vec![given]));
+    let mut taken = first(0..6);
+    taken.bundles[0].is_given = true;
+    core.handle(Time(1), answered(vec![taken]));
+    // Task 0 runs, and five wait.
+    let n_given = [2, 3, 4, 5].map(|at| gave(&core.handle(Time(at), PilotEvent::AskedFor { thief: THIEF })));
+    assert_eq!(n_given, [2, 1, 1, 0].map(Some));
+    assert_eq!(core.holds()[0].queued.to_string(), "1");
+}
+
+#[test]
+fn the_last_one_that_another_pilot_gave_goes_once_it_comes_from_elsewhere() {
+    let mut core = pilot(1, None);
+    let mut taken = first(0..2);
+    taken.bundles[0].is_given = true;
+    core.handle(Time(1), answered(vec![taken]));
     assert_eq!(gave(&core.handle(Time(2), PilotEvent::AskedFor { thief: THIEF })), Some(0));
-    let back = PilotCommand::Return { job: JobId(1), tasks: (1..4).into() };
-    let mut second = part(2, 1..4);
-    second.commands.push(back);
+    let mut second = part(2, 1..2);
+    second.commands.push(PilotCommand::Return { job: JobId(1), tasks: (1..2).into() });
     core.handle(Time(3), answered(vec![second]));
-    assert_eq!(gave(&core.handle(Time(4), PilotEvent::AskedFor { thief: THIEF })), Some(2));
+    assert_eq!(gave(&core.handle(Time(4), PilotEvent::AskedFor { thief: THIEF })), Some(1));
+}
+
+#[test]
+fn pilots_that_cannot_begin_what_they_take_do_not_pass_it_round_for_ever() {
+    // The core of each is at work for as long as this lasts; whoever has nothing that waits takes from who has most.
+    let mut pilots: Vec<(PilotCore, TaskSet)> = (0..5).map(|_| (pilot(1, None), TaskSet::new())).collect();
+    for (at, (core, _)) in pilots.iter_mut().enumerate() {
+        core.handle(Time(1), answered(vec![first(90 + at as u64..91 + at as u64)]));
+    }
+    // Fewer than pilots: somebody has always nothing.
+    pilots[0].0.handle(Time(2), answered(vec![part(2, 0..3)]));
+    pilots[0].1 = (0..3).into();
+    for turn in 3..100 {
+        let idle = pilots.iter().position(|(_, held)| held.is_empty()).expect("one of them");
+        let most = (0..5).max_by_key(|at| pilots[*at].0.n_to_take()).unwrap_or(0);
+        if pilots[most].0.n_to_take() == 0 {
+            let held: Vec<u64> = pilots.iter().map(|(_, held)| held.len()).collect();
+            assert_eq!(held, [0, 1, 1, 1, 0]);
+            return;
+        }
+        let (core, held) = &mut pilots[most];
+        let n_given = gave(&core.handle(Time(turn), PilotEvent::AskedFor { thief: THIEF })).unwrap_or(0);
+        let kept = held.take_first(held.len() - n_given);
+        let mut taken = Part { number: turn, ..part(2, 0..0) };
+        taken.bundles[0] = Bundle { job: JobId(1), tasks: held.clone(), tried: vec![], is_given: true };
+        let taken_by = std::mem::replace(held, kept);
+        pilots[idle].0.handle(Time(turn), answered(vec![taken]));
+        pilots[idle].1 = taken_by;
+    }
+    panic!("still going round: {:?}", pilots.iter().map(|(_, held)| held.to_string()).collect::<Vec<_>>());
 }
 
 #[test]

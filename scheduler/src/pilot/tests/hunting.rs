@@ -132,6 +132,23 @@ fn own_tasks_come_before_shared_ones_and_those_with_most_data_first() {
 }
 
 #[test]
+fn what_another_pilot_gave_is_shared_or_stays_with_its_files_as_the_policy_wants_it() {
+    for (policy, n_expected) in [(PilotStealing::Mlb, 3), (PilotStealing::Mdl, 0)] {
+        let mut core = thief(policy);
+        let mut template = template(1, None);
+        template.needs.staging.inputs = true;
+        let mut part = Part { number: 2, templates: vec![template], ..part(2, 0..8) };
+        part.bundles[0].is_given = true;
+        core.handle(Time(2), answered(vec![part]));
+        // Two are brought, and one of the others is the last to go.
+        let read = (0..8).map(|index| (index, vec![file(None, 5_000_000)]));
+        core.handle(Time(3), seen(read.collect()));
+        let actions = core.handle(Time(4), PilotEvent::AskedFor { thief: THIEF });
+        assert!(actions.contains(&PilotAction::Gave { thief: THIEF, n_tasks: n_expected }), "{actions:?}");
+    }
+}
+
+#[test]
 fn a_task_that_comes_back_is_not_sent_to_its_files_again() {
     let mut core = with_files(PilotStealing::Mdl);
     core.handle(Time(3), mixed());

@@ -1,4 +1,5 @@
-//! All layers at work: shares of users, weights of applications on platforms, matching by global importance. The
+//! All layers at work: shares of users, weights of applications on platforms, matching by global importance; in the
+//! last figures also bundles packed by estimates, clouds' slots, and tasks that pilots may take from each other. The
 //! engine alone, without sockets and disk: what a pull costs it.
 
 use std::{collections::BTreeMap, time::Duration};
@@ -6,13 +7,18 @@ use std::{collections::BTreeMap, time::Duration};
 use scheduler::{
     engine::{
         Engine,
-        interface::{Answer, Effect, Event, JobRequest, PlatformSpec, RequestId, Step, SubmitOutcome},
+        interface::{
+            Answer, Effect, Event, JobRequest, PlatformSpec, RequestId, ScalingSpec, ScalingWay, Step,
+            SubmitOutcome,
+        },
+        scaling::Ratio,
         settings::Settings,
     },
+    estimates::TaskEstimates,
     ids::{JobId, PilotId},
     policy::{
-        Policies, allocation::Allocation, distribution::Distribution, mapping::Mapping, matching::Matching,
-        placement::pilots::PilotPlacement,
+        Policies, allocation::Allocation, bundling::Bundling, distribution::Distribution, mapping::Mapping,
+        matching::Matching, placement::pilots::PilotPlacement, scaling::Scaling, stealing::PilotStealing,
     },
     pull::{NodeFacts, Pull, PullAnswer, Registration},
     results::{JobReport, Report, Successes, Usage},
@@ -37,16 +43,25 @@ const N_TASKS: u64 = 1_000_000;
 /// Pulls that are measured, each with the result of a task and for another one.
 const N_PULLS: usize = 20_000;
 /// Jobs of each user.
-const N_JOBS: [u64; 3] = [1, 2, 10];
+const N_JOBS: [(u64, Packing); 4] =
+    [(1, Packing::No), (2, Packing::No), (10, Packing::No), (1, Packing::Yes)];
+
+/// Whether tasks have estimates by which their bundles are packed, and the other layers of clouds and pilots are at work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Packing {
+    No,
+    Yes,
+}
 
 pub async fn measure() -> Result<Vec<Figure>, Trouble> {
     let mut figures = Vec::new();
-    for n_jobs in N_JOBS {
-        let mut scene = Scene::new(n_jobs)?;
+    for (n_jobs, packing) in N_JOBS {
+        let mut scene = Scene::new(n_jobs, packing)?;
         let (mut pulls, others) = scene.run()?;
         pulls.sort_unstable();
         let figure = |what: &str, value, unit, goal| {
-            Figure::new(LINE, format!("{} jobs: {what}", n_jobs * N_USERS), value, unit, goal)
+            let packed = if packing == Packing::Yes { ", packed" } else { "" };
+            Figure::new(LINE, format!("{} jobs{packed}: {what}", n_jobs * N_USERS), value, unit, goal)
         };
         let us = |span: Duration| span.as_secs_f64() * 1e6;
         let mean = us(pulls.iter().sum::<Duration>()) / pulls.len().max(1) as f64;
@@ -85,8 +100,8 @@ struct Scene {
     pilots: BTreeMap<PilotId, Held>,
 }
 
-fn settings() -> Settings {
-    let policies = Policies {
+fn settings(packing: Packing) -> Settings {
+    let mut policies = Policies {
         allocation: Some(Allocation::PaRr { unit_cores: 1 }),
         distribution: Some(Distribution::Adaptive),
         matching: Matching::Alstb,
@@ -94,7 +109,25 @@ fn settings() -> Settings {
         mapping: Some(Mapping::default()),
         ..Policies::default()
     };
+    if packing == Packing::Yes {
+        policies.bundling = Bundling::BinPacking;
+        policies.scaling = Scaling::Measured;
+        policies.stealing = PilotStealing::Flds;
+    }
     Settings { grace: Span::ZERO, policies, ..Settings::default() }
+}
+
+const SCALING: ScalingSpec = ScalingSpec {
+    by: ScalingWay::Slots,
+    ratio_max: Ratio(3000),
+    errors_max_permille: 50,
+    interval: Span::from_secs(5),
+};
+
+/// Of each task another one than of those beside it.
+fn estimates(packing: Packing) -> Option<TaskEstimates> {
+    let estimate = |n: u32| f64::from(10 + n * 37 % 91);
+    TaskEstimates::new(1, (0..91).map(estimate)).filter(|_| packing == Packing::Yes)
 }
 
 /// Seconds of a task: between 10 and 100, as unlike as can be.
@@ -103,9 +136,9 @@ fn wall_s(application: u64, platform: u64) -> u64 {
 }
 
 impl Scene {
-    fn new(n_jobs: u64) -> Result<Scene, Trouble> {
+    fn new(n_jobs: u64, packing: Packing) -> Result<Scene, Trouble> {
         let now = Time(1_000_000_000);
-        let engine = Engine::restore(settings(), 1, now, []);
+        let engine = Engine::restore(settings(packing), 1, now, []);
         let (applications, pilots) = (BTreeMap::new(), BTreeMap::new());
         let mut scene = Scene {
             engine,
@@ -118,13 +151,14 @@ impl Scene {
             pilots,
         };
         for platform in 0..N_PLATFORMS {
-            scene.attach(platform)?;
+            scene.attach(platform, packing)?;
         }
         for n in 0..n_jobs * N_USERS {
             let application = n % N_APPLICATIONS;
             let job = Box::new(JobRequest {
                 user: format!("user{}", n % N_USERS),
                 application: format!("application{application}"),
+                estimates: estimates(packing),
                 ..plain::job(N_TASKS)
             });
             let step = scene.say(|request| Event::JobSubmitted { request, job });
@@ -136,9 +170,14 @@ impl Scene {
         Ok(scene)
     }
 
-    fn attach(&mut self, platform: u64) -> Result<(), Trouble> {
+    fn attach(&mut self, platform: u64, packing: Packing) -> Result<(), Trouble> {
         let n_pilots = (N_PILOTS / N_PLATFORMS) as u32;
-        let spec = PlatformSpec { name: format!("platform{platform}"), ..plain::platform(n_pilots, CORES) };
+        let spec = PlatformSpec {
+            name: format!("platform{platform}"),
+            // Every other one is a cloud.
+            scaling: (packing == Packing::Yes && platform % 2 == 0).then_some(SCALING),
+            ..plain::platform(n_pilots, CORES)
+        };
         let step = self.say(|request| Event::PlatformAttached { request, spec });
         for effect in step.effects {
             let Effect::Submit { allocation, tag, .. } = effect else { continue };
