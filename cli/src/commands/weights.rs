@@ -166,7 +166,6 @@ async fn history(application: Option<&str>, view: &ViewArgs) -> Result<Outcome, 
 /// What differs from when the weights were noted last.
 fn why(cause: &WeightCause, kind: &KindView) -> String {
     let now = |platform: &str| kind.platforms.iter().find(|one| one.platform == platform);
-    let time = |time: Option<Span>| time.map_or_else(|| "unknown".to_owned(), span);
     match cause {
         WeightCause::First => "the first of its kind".to_owned(),
         WeightCause::Platforms { before } => format!("pilots were on {}", before.join(", ")),
@@ -174,9 +173,14 @@ fn why(cause: &WeightCause, kind: &KindView) -> String {
             let now = now(platform).map_or(0, |one| one.n_slots);
             format!("{platform} had {} slots, now {}", count(*before), count(now))
         }
-        WeightCause::Mean { platform, before } => {
-            let now = now(platform).and_then(|one| one.mean);
-            format!("a task took {} on {platform}, now {}", time(*before), time(now))
+        WeightCause::Mean { platform, before, guessed } => {
+            let now = now(platform).map_or_else(String::new, mean);
+            let time = |time: String| if time.is_empty() { "unknown".to_owned() } else { time };
+            format!(
+                "a task took {} on {platform}, now {}",
+                time(known_or_guess(*before, *guessed)),
+                time(now)
+            )
         }
         WeightCause::Errors { platform, before } => {
             let now = now(platform).map_or(0.0, |one| one.error_rate);
@@ -204,8 +208,12 @@ fn name(kind: &KindView, weights: &WeightsView) -> String {
 
 /// The mean time of a task; of what was only guessed with a sign of that.
 fn mean(platform: &WeightView) -> String {
-    let guess = platform.guess.map(|guess| format!("~{}", span(guess)));
-    platform.mean.map(span).or(guess).unwrap_or_default()
+    known_or_guess(platform.mean, platform.guess)
+}
+
+fn known_or_guess(mean: Option<Span>, guess: Option<Span>) -> String {
+    let guess = guess.map(|guess| format!("~{}", span(guess)));
+    mean.map(span).or(guess).unwrap_or_default()
 }
 
 fn numbers(platform: &WeightView) -> Vec<Cell> {

@@ -102,8 +102,9 @@ impl Reader<'_> {
                 tried: cell.tried_at.map(|at| self.now.since(at)),
             });
         }
-        let own = cell.runtime_s.filter(|_| cell.is_late(self.now))?;
-        let others = row.cells.iter().filter(|cell| cell.n_slots > 0).filter_map(|cell| cell.runtime_s);
+        // As it was decided: until one has succeeded.
+        let own = cell.success_s().filter(|_| cell.is_late(self.now))?;
+        let others = row.cells.iter().filter(|cell| cell.n_slots > 0).filter_map(Cell::success_s);
         Some(Reason::LeftToOthers {
             platform: self.platform_name(platform),
             takes: Span::from_secs_f64(own),

@@ -55,12 +55,15 @@ pub enum WeightCause {
         /// How many could.
         before: u64,
     },
-    /// A task takes another time, or it was not known.
+    /// A task takes another time, or it was not known, or is guessed otherwise.
     Mean {
         /// Where.
         platform: String,
-        /// How long it took.
+        /// How long it took, where one had run.
         before: Option<Span>,
+        /// What it was taken to be where none had.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        guessed: Option<Span>,
     },
     /// More attempts fail, or fewer.
     Errors {
@@ -217,8 +220,10 @@ fn causes(
         if before.n_slots != now.n_slots {
             causes.push(WeightCause::Slots { platform: platform(), before: before.n_slots });
         }
-        if is_other_time(before.mean, now.mean) {
-            causes.push(WeightCause::Mean { platform: platform(), before: before.mean });
+        let is_guessed_otherwise = now.mean.is_none() && is_other_time(before.guess, now.guess);
+        if is_other_time(before.mean, now.mean) || is_guessed_otherwise {
+            let (before, guessed) = (before.mean, before.guess);
+            causes.push(WeightCause::Mean { platform: platform(), before, guessed });
         }
         if (before.error_rate - now.error_rate).abs() >= LEAST_CAUSE {
             causes.push(WeightCause::Errors { platform: platform(), before: before.error_rate });

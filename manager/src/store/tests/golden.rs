@@ -229,7 +229,7 @@ pub(super) fn weights_moved(at: Time) -> Record {
         WeightCause::First,
         WeightCause::Platforms { before: vec!["here".into()] },
         WeightCause::Slots { platform: "here".into(), before: 2 },
-        WeightCause::Mean { platform: "here".into(), before: None },
+        WeightCause::Mean { platform: "here".into(), before: None, guessed: None },
         WeightCause::Errors { platform: "there".into(), before: 0.125 },
         WeightCause::Load { queued: vec![("here".into(), 9)], threshold: 4.5 },
         WeightCause::Work { before: 8 },

@@ -276,6 +276,23 @@ fn weights_are_explained_with_their_numbers() {
 }
 
 #[test]
+fn what_is_left_to_others_is_explained_with_the_failures_that_decided() {
+    let mut two = dividing(Some(Distribution::Adaptive));
+    let first = two.submit_all(&[("docking", 40)]);
+    two.scene.take(two.pilots[1]);
+    let failed = two.held(1, first[0]).first().expect("it takes some");
+    two.scene.fail(two.pilots[1], first[0], failed, FailureKind::Exit { code: 1 });
+    two.worked_off(&first);
+    let jobs = two.submit_all(&[("docking", 6)]);
+    let cell = two.scene.engine.volatile.guide.quotas.rows[0].cells[1];
+    assert!(cell.error_rate > 0.01 && !cell.is_shunned, "{cell:?}");
+    let decided = cell.success_s().map(Span::from_secs_f64).expect("it is known");
+    let said = two.scene.explain(Query::ExplainJob(jobs[0]));
+    let takes = |reason: &Reason| matches!(reason, Reason::LeftToOthers { takes, .. } if *takes == decided);
+    assert!(said.iter().any(takes), "{decided}: {said:?}");
+}
+
+#[test]
 fn a_platform_that_fails_loses_its_weight_and_regains_it() {
     let mut two = dividing(Some(Distribution::Adaptive));
     let request = JobRequest { retries: 10, ..of_user("ada", "docking", 10_000) };
@@ -468,6 +485,24 @@ fn how_weights_have_moved_and_why_outlives_the_manager() {
     assert_eq!(two.history()[..history.len()], history);
     let said = two.scene.explain(Query::ExplainWeight("docking".into()));
     assert!(said.iter().any(|reason| matches!(reason, Reason::WeightMoved { .. })), "{said:?}");
+}
+
+#[test]
+fn weights_that_a_guess_has_moved_say_so() {
+    let mut two = dividing(Some(Distribution::Adaptive));
+    declare(&mut two.scene, "docking", JobType::CpuBound, &[]);
+    declare(&mut two.scene, "search", JobType::IoBound, &[]);
+    declare(&mut two.scene, "scan", JobType::IoBound, &[("a", 8)]);
+    two.submit_all(&[("scan", 400)]);
+    two.scene.wait_awake(6);
+    assert_eq!(two.hundredths("scan"), Some(vec![20, 80]));
+    // The same time of it where it is known: the other is guessed by its type alone.
+    declare(&mut two.scene, "scan", JobType::CpuBound, &[("a", 8)]);
+    two.scene.wait_awake(40);
+    assert_eq!(two.hundredths("scan"), Some(vec![80, 20]));
+    let causes = two.history().pop().expect("one").causes;
+    let guess = WeightCause::Mean { platform: "b".into(), before: None, guessed: Some(Span::from_secs(2)) };
+    assert_eq!(causes, [guess]);
 }
 
 #[test]
