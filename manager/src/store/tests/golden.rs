@@ -390,7 +390,7 @@ lost with task 3.7: [PilotId(2)]
 platform 1: Draining
 platform 1: 2.5 by Placement, 0 known hosts: tasks leave CPU time unused, or few failed, and more wait (40 attempts ended, 1 of them failed, its CPUs 78 % of the time; tasks for 99 slots, 8 cores)
 ada set the allocation Some(PaRr { unit_cores: 4 })
-weights of blast: 0.75 of here and 0.25 of there, by [First, Platforms { before: ["here"] }, Slots { platform: "here", before: 2 }, Mean { platform: "here", before: None }, Errors { platform: "there", before: 0.125 }, Load { queued: [("here", 9)], threshold: 4.5 }, Work { before: 8 }]
+weights of blast: 0.75 of here and 0.25 of there, by [First, Platforms { before: ["here"] }, Slots { platform: "here", before: 2 }, Mean { platform: "here", before: None, guessed: None }, Errors { platform: "there", before: 0.125 }, Load { queued: [("here", 9)], threshold: 4.5 }, Work { before: 8 }]
 LOAD knows jobs to 2, threshold 5
 blast is said to be Some(IoBound) and to take {"here": Span(12000000)}
 montage beside Nobody: 1 of 7 s

@@ -175,7 +175,7 @@ impl Scene {
         let spec = PlatformSpec {
             name: format!("platform{platform}"),
             // Every other one is a cloud.
-            scaling: (packing == Packing::Yes && platform % 2 == 0).then_some(SCALING),
+            scaling: (packing == Packing::Yes && platform.is_multiple_of(2)).then_some(SCALING),
             ..plain::platform(n_pilots, CORES)
         };
         let step = self.say(|request| Event::PlatformAttached { request, spec });
