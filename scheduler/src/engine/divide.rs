@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     question::{Open, Question},
-    quotas::{Cell, Kind, LawState, Quotas, Row},
+    quotas::{Cell, Kind, LawState, Quotas, Row, SHUNNED_FROM},
     runtimes::Runtimes,
 };
 use crate::{
@@ -33,9 +33,7 @@ const PATIENCE: f64 = 2.0;
 const PATIENCE_LEAST: Span = Span::from_secs(2);
 /// … and no more.
 const PATIENCE_MOST: Span = Span::from_secs(60);
-/// A platform that fails more often than another, by so much, gets only as many as show whether it is mended …
-const SHUNNED_FROM: f64 = 0.25;
-/// … again and again after so long.
+/// A platform that fails more often than another is tried again after so long.
 const TRIED_EVERY: Span = Span::from_secs(5);
 
 /// Quotas of what is ready now, and the row of each job. O(open jobs + kinds × platforms).
@@ -328,8 +326,7 @@ impl<'a> Field<'a> {
 impl Row {
     /// Platforms that fail much more often than another count as if nearly all failed there.
     fn shun(&mut self) {
-        let errors = self.cells.iter().filter(|cell| cell.n_slots > 0).map(|cell| cell.error_rate);
-        let least = errors.fold(1.0, f64::min);
+        let least = Cell::least_errors(self.cells.iter());
         self.cells.iter_mut().for_each(|cell| cell.is_shunned = cell.error_rate > least + SHUNNED_FROM);
     }
 

@@ -126,7 +126,7 @@ impl Volatile {
             leases.divided = if is_paused { Divided::NotYet } else { place.divided };
             leases.user = place.user;
             let user = durable.jobs().get(id).map(|job| job.request.user.as_str());
-            leases.is_barred = user.is_some_and(|user| barred.contains(user));
+            leases.barred = user.and_then(|user| barred.get(user)).cloned().unwrap_or_default();
             leases.waits_since = match leases.divided {
                 _ if leases.ready.is_empty() => None,
                 Divided::In(_) => leases.waits_since.or(Some(now)),

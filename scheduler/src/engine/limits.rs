@@ -1,7 +1,7 @@
 //! What an operator allows of a platform: how many more allocations may be asked for, and what says so.
 //! Nothing here is volatile: a restarted manager counts the same from its records.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
     allocation::Census,
@@ -120,14 +120,16 @@ pub(super) fn n_allowed(durable: &Durable, volatile: &Volatile, id: PlatformId, 
     if is_first { n.max(1) } else { n }
 }
 
-/// Users who may begin nothing more on some platform. O(platforms × users).
-pub(super) fn barred(durable: &Durable) -> BTreeSet<&str> {
-    let limited = durable
-        .platforms()
-        .iter()
-        .filter_map(|(id, spec)| Some((durable.used(*id)?, spec.limits.user_core_time_max?)));
-    let spent = limited.flat_map(|(used, most)| used.iter().filter(move |(_, used)| **used >= most));
-    spent.map(|(user, _)| user.as_str()).collect()
+/// Users who may begin nothing more on some platforms, with those. O(platforms × users).
+pub(super) fn barred(durable: &Durable) -> BTreeMap<&str, Vec<PlatformId>> {
+    let mut barred = BTreeMap::<&str, Vec<PlatformId>>::new();
+    for (id, spec) in durable.platforms() {
+        let Some((used, most)) = durable.used(*id).zip(spec.limits.user_core_time_max) else { continue };
+        for (user, _) in used.iter().filter(|(_, used)| **used >= most) {
+            barred.entry(user).or_default().push(*id);
+        }
+    }
+    barred
 }
 
 /// Why no more tasks of the job may begin there, if that is for its user's budget.

@@ -20,6 +20,8 @@ pub struct Kind {
     pub needs: Resources,
 }
 
+/// A platform that fails more often than another, by so much, gets only as many as show whether it is mended.
+pub(super) const SHUNNED_FROM: f64 = 0.25;
 /// No error rate counts for more: a platform that is given nothing any more could not show that it has recovered.
 const ERROR_RATE_MOST: f64 = 0.95;
 
@@ -144,15 +146,24 @@ impl Quotas {
         };
         let found = self.rows.get(row).and_then(|row| Some((row, row.cells.get(column)?)));
         let Some((row, cell)) = found else { return Meant::Anything };
-        if row.goes_by_turns && !cell.is_shunned {
+        let is_shunned = cell.is_shunned && self.errs_more(row, column, &leases.barred);
+        if row.goes_by_turns && !is_shunned {
             return Meant::Quota(Quota { n_left: row.n_left().max(1), is_shunned: false });
         }
         let has_waited = leases.waits_since.is_some_and(|since| now.since(since) >= row.patience);
-        let is_free = has_waited || leases.is_barred;
-        match !is_free && cell.is_late(now) || cell.is_shunned && cell.n_left == 0 {
+        let is_free = has_waited || !leases.barred.is_empty();
+        match !is_free && cell.is_late(now) || is_shunned && cell.n_left == 0 {
             true => Meant::Nothing,
-            false => Meant::Quota(Quota { n_left: cell.n_left, is_shunned: cell.is_shunned }),
+            false => Meant::Quota(Quota { n_left: cell.n_left, is_shunned }),
         }
+    }
+
+    /// Whether tasks fail much more often there than on another platform, `barred` ones left out: what may not begin
+    /// where it would not fail waits for nothing.
+    fn errs_more(&self, row: &Row, column: usize, barred: &[PlatformId]) -> bool {
+        let open = row.cells.iter().zip(&self.platforms).filter(|(_, id)| !barred.contains(id));
+        let least = Cell::least_errors(open.map(|(cell, _)| cell));
+        row.cells.get(column).is_some_and(|cell| cell.error_rate > least + SHUNNED_FROM)
     }
 
     /// Whether the platform is one of those that should take some of the kind.
@@ -203,6 +214,11 @@ impl Cell {
     /// The part of attempts that succeed; not too little, so that it can show that it has recovered.
     pub fn success_rate(&self) -> f64 {
         1.0 - if self.is_shunned { ERROR_RATE_MOST } else { self.error_rate.min(ERROR_RATE_MOST) }
+    }
+
+    /// The smallest error rate of platforms that have room.
+    pub(super) fn least_errors<'a>(cells: impl Iterator<Item = &'a Cell>) -> f64 {
+        cells.filter(|cell| cell.n_slots > 0).map(|cell| cell.error_rate).fold(1.0, f64::min)
     }
 
     /// Seconds until one has succeeded, one attempt after the other.

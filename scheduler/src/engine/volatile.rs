@@ -131,8 +131,8 @@ pub struct JobLeases {
     pub profiled_on: Option<PlatformId>,
     /// Since when some of it is ready and no platform that may has taken any.
     pub waits_since: Option<Time>,
-    /// Its user may begin nothing more on some platform: it waits for none.
-    pub is_barred: bool,
+    /// Where its user may begin nothing more: where there are such platforms it waits for none.
+    pub barred: Vec<PlatformId>,
     /// Its user's place in the guide.
     pub user: Option<usize>,
     /// Its priority.

@@ -187,6 +187,28 @@ fn who_may_not_run_where_it_is_fast_waits_for_nobody_there() {
     assert_eq!(two.held(1, job).len(), 4);
 }
 
+#[test]
+fn who_may_not_run_where_nothing_fails_is_not_kept_from_where_much_does() {
+    let mut two = dividing(Some(Distribution::Adaptive));
+    let limits = PlatformLimits { user_core_time_max: Some(Span::from_secs(1)), ..PlatformLimits::default() };
+    two.scene.attach(PlatformSpec { name: "a".into(), n_pilots_min: 1, limits, ..platform(1, 4) });
+    let spent = two.submit_all(&[("docking", 1)])[0];
+    two.scene.take(two.pilots[0]);
+    took(&mut two.scene, two.pilots[0], spent, "0", 1);
+    let job = two.scene.submit(JobRequest { retries: 9, ..of_user("ada", "docking", 40) });
+    let mut n_begun = 0;
+    for _ in 0..6 {
+        two.scene.take(two.pilots[1]);
+        let held = two.held(1, job);
+        n_begun += held.len();
+        for index in held.indices() {
+            two.scene.fail(two.pilots[1], job, index, FailureKind::Exit { code: 1 });
+        }
+        two.scene.wait_awake(1);
+    }
+    assert!(n_begun >= 20, "{n_begun} of 24: a platform that is closed to its user fails less often");
+}
+
 fn declare(scene: &mut Scene, application: &str, job_type: JobType, times: &[(&str, u64)]) {
     let times = times.iter().map(|(platform, time_s)| ((*platform).to_owned(), Span::from_secs(*time_s)));
     let declared = Declared { job_type: Some(job_type), times: times.collect(), ..Declared::default() };

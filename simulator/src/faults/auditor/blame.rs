@@ -1,7 +1,7 @@
 //! Which tasks count as ones that a pilot was lost with. Rule 3.
 
 use scheduler::{
-    engine::record::{Blamed, Verdict},
+    engine::record::{Blamed, FailedAttempt, Verdict},
     ids::{JobId, PilotId, TaskId},
     ranges::TaskSet,
     results::FailureKind,
@@ -11,6 +11,13 @@ use scheduler::{
 use super::{Auditor, End, Violation};
 
 impl Auditor {
+    /// Whether a walltime ended an attempt that had less than half of the pilot's life: that says nothing of how long
+    /// the task takes, and does not count.
+    pub(super) fn was_cut_short(&self, pilot: PilotId, failure: &FailedAttempt) -> bool {
+        let life = self.lives.get(&pilot);
+        failure.kind == FailureKind::Walltime && life.is_none_or(|life| failure.usage.wall_us < life.0 / 2)
+    }
+
     /// A pilot is given up, and these tasks may be why.
     pub(super) fn pilot_lost(
         &mut self,

@@ -115,6 +115,8 @@ pub(super) struct Auditor {
     freed: BTreeMap<String, Time>,
     /// When pilots came.
     registered: BTreeMap<PilotId, Time>,
+    /// From their birth to the end of their walltimes.
+    lives: BTreeMap<PilotId, Span>,
     /// Pilots that are given up and not back.
     lost: BTreeSet<PilotId>,
     /// The lost pilots that a task is blamed for since it was last opened, and when they were.
@@ -167,6 +169,7 @@ impl Auditor {
             reported: BTreeMap::new(),
             freed: BTreeMap::new(),
             registered: BTreeMap::new(),
+            lives: BTreeMap::new(),
             lost: BTreeSet::new(),
             blamed: BTreeMap::new(),
             n_failures_by: BTreeMap::new(),
@@ -381,7 +384,9 @@ impl Auditor {
             Record::AllocationReleased { allocation, .. } => {
                 self.usage.released(*allocation, self.tags.get(allocation));
             }
-            Record::PilotRegistered { pilot, allocation, node, at, .. } => {
+            Record::PilotRegistered { pilot, allocation, node, born_at, at, .. } => {
+                let life = node.walltime_left.map(|left| at.since(*born_at) + left);
+                self.lives.extend(life.map(|life| (*pilot, life)));
                 self.heard.entry(*pilot).or_insert((*at, *at));
                 self.registered.insert(*pilot, *at);
                 self.usage.registered(*pilot, *allocation);
@@ -484,6 +489,7 @@ impl Auditor {
                 self.failed_once(task, failure.attempt)?;
                 match failure.verdict {
                     Verdict::Final => self.failed(task, &failure.kind)?,
+                    Verdict::Retry { .. } if self.was_cut_short(*pilot, failure) => {}
                     Verdict::Retry { .. } => self.may_retry(task, failure.kind.blame())?,
                 }
             }
