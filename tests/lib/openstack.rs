@@ -201,8 +201,10 @@ impl OpenStack {
 
     /// Somebody writes what a host has once more, as it is: whoever has read it before has an old generation of it.
     pub fn writing_inventories(&self, host: &str) -> impl FnOnce() + Send + use<> {
-        let (token, url) = (self.token_of("admin"), self.inventories_of(host));
+        let (mut asking, url) = (self.asking_for_token("admin"), self.inventories_of(host));
         move || {
+            // Only now: it may end before somebody is to write.
+            let token = token(&mut asking);
             let held = ask_with(&token, "GET", &url, "");
             let written = ask_with(&token, "PUT", &url, &held.to_string());
             assert!(written["resource_provider_generation"].is_u64(), "{written}");
@@ -261,6 +263,11 @@ impl OpenStack {
     }
 
     fn token_of(&self, cloud: &str) -> String {
+        token(&mut self.asking_for_token(cloud))
+    }
+
+    /// What asks Keystone for one.
+    fn asking_for_token(&self, cloud: &str) -> Command {
         let clouds = std::fs::read_to_string(self.clouds_file()).expect("clouds.yaml");
         let clouds: Value = serde_json::from_str(&clouds).expect("it is JSON, too");
         let auth = &clouds["clouds"][cloud]["auth"];
@@ -271,11 +278,15 @@ impl OpenStack {
         } });
         let mut curl = Command::new("curl");
         curl.args(["-si", "--noproxy", "*", "-H", "Content-Type: application/json", "-d", &body.to_string()]);
-        let said =
-            text(&curl.arg(self.url(0, "/v3/auth/tokens")).output().expect("curl is installed").stdout);
-        let header = said.lines().find_map(|line| line.strip_prefix("X-Subject-Token: "));
-        header.unwrap_or_else(|| panic!("no token: {said}")).trim().to_owned()
+        curl.arg(self.url(0, "/v3/auth/tokens"));
+        curl
     }
+}
+
+fn token(asking: &mut Command) -> String {
+    let said = text(&asking.output().expect("curl is installed").stdout);
+    let header = said.lines().find_map(|line| line.strip_prefix("X-Subject-Token: "));
+    header.unwrap_or_else(|| panic!("no token: {said}")).trim().to_owned()
 }
 
 impl Platform for OpenStack {
