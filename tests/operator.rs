@@ -383,7 +383,7 @@ fn who_does_not_wait_any_more_is_told_what_goes_on() {
     sandbox.ok(&["submit", "job.yaml"]);
     until("its task runs", || sandbox.json(&["job", "1"])["counts"]["running"] == 1);
     for (name, words, again) in [
-        ("wait", &["wait", "1"][..], "`pilotfish wait 1` waits again"),
+        ("wait", &["wait", "last"][..], "`pilotfish wait 1` waits again"),
         ("submit", &["submit", "--wait", "job.yaml"], "`pilotfish wait 2` waits again"),
         ("tasks", &["submit", "--wait", "two.yaml"], "`pilotfish wait 3` waits again"),
         ("stop", &["stop"], "`pilotfish stop --now` kills them"),

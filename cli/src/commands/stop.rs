@@ -21,9 +21,6 @@ Examples:
 
 What is not done stays in the manager's folder; `pilotfish serve` goes on with it.";
 
-/// For who does not wait for it.
-const GOES_ON: &str = "no longer waiting; the manager ends when its running tasks have: `pilotfish stop` waits again, \
-                       `pilotfish stop --now` kills them";
 /// A manager without pilots needs milliseconds.
 const GONE_LIMIT: Duration = Duration::from_secs(30);
 const PROBE_EVERY: Duration = Duration::from_millis(50);
@@ -59,7 +56,12 @@ pub async fn run(args: StopArgs) -> Result<Outcome, Failure> {
             Err(error) => Err(error.into()),
         }
     };
-    if unless_interrupted(gone, GOES_ON).await?.is_none() {
+    let place = args.view.place.flags();
+    let goes_on = format!(
+        "no longer waiting; the manager ends when its running tasks have: `pilotfish stop{place}` waits again, \
+         `pilotfish stop{place} --now` kills them"
+    );
+    if unless_interrupted(gone, &goes_on).await?.is_none() {
         return Ok(Outcome::Interrupted);
     }
     if args.view.json {

@@ -76,7 +76,12 @@ pub async fn run(args: WaitArgs) -> Result<Outcome, Failure> {
             Some(timeout) => tokio::time::timeout(timeout, all).await.ok().transpose(),
         }
     };
-    let again = goes_on(&args.jobs.join(" "), &args.view.place.flags());
+    // `last` may be another one by then.
+    let again = match jobs[..] {
+        [job] => job.to_string(),
+        _ => args.jobs.join(" "),
+    };
+    let again = goes_on(&again, &args.view.place.flags());
     let Some(ended) = unless_interrupted(all, &again).await? else { return Ok(Outcome::Interrupted) };
     let Some(ended) = ended else {
         tell_state(client, &jobs, args.timeout.as_deref().unwrap_or_default()).await;

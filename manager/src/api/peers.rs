@@ -24,19 +24,7 @@ pub(super) async fn exchange(State(context): State<Shared>, request: Request) ->
     let request: PeersRequest = decode(format, body).await?;
     let pilot = request.me.pilot;
     let nonce = check_session(session, pilot)?;
-    let PeersRequest { gained, lost, fetching, wanted, asked, .. } = &request;
-    let n_told = [gained, lost, fetching, wanted, asked].map(Vec::len);
-    if n_told.iter().any(|n| *n > N_TOLD_MAX) {
-        return Err(ApiError::bad_request(format!(
-            "found {n_told:?} objects; at most {N_TOLD_MAX} are taken"
-        )));
-    }
-    if !request.me.url.starts_with("https://") || request.me.url.len() > URL_BYTES_MAX {
-        return Err(ApiError::bad_request(format!(
-            "found an address of {} bytes; others reach a pilot at https:// and at most {URL_BYTES_MAX} bytes",
-            request.me.url.len()
-        )));
-    }
+    check(&request).map_err(ApiError::bad_request)?;
     let platform = match context.query(Query::PlatformOf(pilot, nonce)).await? {
         Answer::Attached(platform) => platform,
         other => return Err(ApiError::unexpected(&other)),
@@ -46,4 +34,57 @@ pub(super) async fn exchange(State(context): State<Shared>, request: Request) ->
         format,
         &told.map_err(|_| ApiError::broken(&std::io::Error::other("the system gives no random numbers")))?,
     )
+}
+
+/// What others would be told of it must be short.
+fn check(request: &PeersRequest) -> Result<(), String> {
+    let PeersRequest { me, gained, lost, fetching, wanted, asked, .. } = request;
+    let n_told = [gained, lost, fetching, wanted, asked].map(Vec::len);
+    if n_told.iter().any(|n| *n > N_TOLD_MAX) {
+        return Err(format!("found {n_told:?} objects; at most {N_TOLD_MAX} are taken"));
+    }
+    let n_bytes = me.url.len();
+    if !me.url.starts_with("https://") || n_bytes > URL_BYTES_MAX {
+        return Err(format!(
+            "found an address of {n_bytes} bytes; others reach a pilot at https:// and at most {URL_BYTES_MAX} bytes"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::peers::{Moved, Peer};
+    use scheduler::{digest::Digest, ids::PilotId};
+
+    use super::*;
+
+    fn said(url: &str, n_gained: usize) -> Result<(), String> {
+        let none = Vec::new;
+        let me = Peer { pilot: PilotId(1), url: url.into(), certificate_sha256: Digest::default() };
+        let gained = vec![Digest::default(); n_gained];
+        let (lost, fetching, wanted, asked) = (none(), none(), none(), none());
+        check(&PeersRequest {
+            me,
+            is_all: true,
+            gained,
+            lost,
+            fetching,
+            wanted,
+            asked,
+            moved: Moved::default(),
+        })
+    }
+
+    #[test]
+    fn what_others_would_be_told_at_length_is_refused() {
+        assert_eq!(said("https://10.0.0.7:40123", N_TOLD_MAX), Ok(()));
+        for (url, n_gained) in [
+            ("https://10.0.0.7:40123", N_TOLD_MAX + 1),
+            ("http://10.0.0.7:40123", 0),
+            (&format!("https://{}", "x".repeat(URL_BYTES_MAX)), 0),
+        ] {
+            assert!(said(url, n_gained).is_err(), "{n_gained} {url}");
+        }
+    }
 }

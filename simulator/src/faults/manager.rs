@@ -22,9 +22,6 @@ use super::{
     world::{Asker, Happening, Held, World},
 };
 
-/// Events after each of which the engine is looked at.
-const LOOKED_AT_EVERY: u64 = 4;
-
 #[derive(Default)]
 pub(super) struct Manager {
     /// None while the process is not there.
@@ -144,8 +141,7 @@ impl World<'_> {
             self.manager.n_events += 1;
             self.auditor.iter_mut().for_each(|auditor| auditor.hears(&event, now));
             steps.push(engine.handle(now, event));
-            // What is wrong stays wrong for a while, and a look at all of it takes as long as the event.
-            if self.auditor.is_some() && self.manager.n_events.is_multiple_of(LOOKED_AT_EVERY) {
+            if self.auditor.is_some() {
                 engine.check_invariants();
             }
         }

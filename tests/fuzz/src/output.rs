@@ -11,7 +11,7 @@ use crate::{Check, Target, bound::Bound};
 pub const TARGET: Target = Target {
     name: "output",
     seeds,
-    words: &["PFWROTE\u{1}", "\u{1}"],
+    words: &["PFWROTE\u{1}"],
     start,
     bound: Bound { constant: 1 << 20, factor: 128 },
     n_fast: 3_000,

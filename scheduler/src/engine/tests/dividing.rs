@@ -174,14 +174,20 @@ fn tasks_that_are_lost_with_pilots_count_against_their_platform_unless_they_come
     assert_eq!(lost(&two), Some(0.0), "it still runs them");
 }
 
-#[test]
-fn who_may_not_run_where_it_is_fast_waits_for_nobody_there() {
+/// Two platforms; on the first ada has used up what she may.
+fn with_nothing_left_on_the_first() -> Two {
     let mut two = dividing(Some(Distribution::Adaptive));
     let limits = PlatformLimits { user_core_time_max: Some(Span::from_secs(1)), ..PlatformLimits::default() };
     two.scene.attach(PlatformSpec { name: "a".into(), n_pilots_min: 1, limits, ..platform(1, 4) });
     let spent = two.submit_all(&[("docking", 1)])[0];
     two.scene.take(two.pilots[0]);
     took(&mut two.scene, two.pilots[0], spent, "0", 1);
+    two
+}
+
+#[test]
+fn who_may_not_run_where_it_is_fast_waits_for_nobody_there() {
+    let mut two = with_nothing_left_on_the_first();
     let job = two.submit_all(&[("docking", 6)])[0];
     two.scene.take(two.pilots[1]);
     assert_eq!(two.held(1, job).len(), 4);
@@ -189,12 +195,7 @@ fn who_may_not_run_where_it_is_fast_waits_for_nobody_there() {
 
 #[test]
 fn who_may_not_run_where_nothing_fails_is_not_kept_from_where_much_does() {
-    let mut two = dividing(Some(Distribution::Adaptive));
-    let limits = PlatformLimits { user_core_time_max: Some(Span::from_secs(1)), ..PlatformLimits::default() };
-    two.scene.attach(PlatformSpec { name: "a".into(), n_pilots_min: 1, limits, ..platform(1, 4) });
-    let spent = two.submit_all(&[("docking", 1)])[0];
-    two.scene.take(two.pilots[0]);
-    took(&mut two.scene, two.pilots[0], spent, "0", 1);
+    let mut two = with_nothing_left_on_the_first();
     let job = two.scene.submit(JobRequest { retries: 9, ..of_user("ada", "docking", 40) });
     let mut n_begun = 0;
     for _ in 0..6 {

@@ -1,6 +1,5 @@
-//! All layers at work: shares of users, weights of applications on platforms, matching by global importance; in the
-//! last figures also bundles packed by estimates, clouds' slots, and tasks that pilots may take from each other. The
-//! engine alone, without sockets and disk: what a pull costs it.
+//! Layers at work: shares of users, weights of applications on platforms, matching by global importance; at last all of
+//! them. The engine alone, without sockets and disk: what a pull costs it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -42,26 +41,28 @@ const CORES: u32 = 8;
 const N_TASKS: u64 = 1_000_000;
 /// Pulls that are measured, each with the result of a task and for another one.
 const N_PULLS: usize = 20_000;
-/// Jobs of each user.
-const N_JOBS: [(u64, Packing); 4] =
-    [(1, Packing::No), (2, Packing::No), (10, Packing::No), (1, Packing::Yes)];
+/// Jobs of each user, and with which layers.
+const RUNS: [(u64, Layers); 4] =
+    [(1, Layers::Dividing), (2, Layers::Dividing), (10, Layers::Dividing), (1, Layers::All)];
 
-/// Whether tasks have estimates by which their bundles are packed, and the other layers of clouds and pilots are at work.
+/// Which layers are at work.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Packing {
-    No,
-    Yes,
+enum Layers {
+    /// Those that say who gets what where.
+    Dividing,
+    /// Also bundles packed by estimates of all tasks, more slots on half of the platforms, stealing.
+    All,
 }
 
 pub async fn measure() -> Result<Vec<Figure>, Trouble> {
     let mut figures = Vec::new();
-    for (n_jobs, packing) in N_JOBS {
-        let mut scene = Scene::new(n_jobs, packing)?;
+    for (n_jobs, layers) in RUNS {
+        let mut scene = Scene::new(n_jobs, layers)?;
         let (mut pulls, others) = scene.run()?;
         pulls.sort_unstable();
         let figure = |what: &str, value, unit, goal| {
-            let packed = if packing == Packing::Yes { ", packed" } else { "" };
-            Figure::new(LINE, format!("{} jobs{packed}: {what}", n_jobs * N_USERS), value, unit, goal)
+            let more = if layers == Layers::All { ", all layers" } else { "" };
+            Figure::new(LINE, format!("{} jobs{more}: {what}", n_jobs * N_USERS), value, unit, goal)
         };
         let us = |span: Duration| span.as_secs_f64() * 1e6;
         let mean = us(pulls.iter().sum::<Duration>()) / pulls.len().max(1) as f64;
@@ -100,7 +101,7 @@ struct Scene {
     pilots: BTreeMap<PilotId, Held>,
 }
 
-fn settings(packing: Packing) -> Settings {
+fn settings(layers: Layers) -> Settings {
     let mut policies = Policies {
         allocation: Some(Allocation::PaRr { unit_cores: 1 }),
         distribution: Some(Distribution::Adaptive),
@@ -109,7 +110,7 @@ fn settings(packing: Packing) -> Settings {
         mapping: Some(Mapping::default()),
         ..Policies::default()
     };
-    if packing == Packing::Yes {
+    if layers == Layers::All {
         policies.bundling = Bundling::BinPacking;
         policies.scaling = Scaling::Measured;
         policies.stealing = PilotStealing::Flds;
@@ -125,9 +126,9 @@ const SCALING: ScalingSpec = ScalingSpec {
 };
 
 /// Of each task another one than of those beside it.
-fn estimates(packing: Packing) -> Option<TaskEstimates> {
+fn estimates(layers: Layers) -> Option<TaskEstimates> {
     let estimate = |n: u32| f64::from(10 + n * 37 % 91);
-    TaskEstimates::new(1, (0..91).map(estimate)).filter(|_| packing == Packing::Yes)
+    TaskEstimates::new(1, (0..91).map(estimate)).filter(|_| layers == Layers::All)
 }
 
 /// Seconds of a task: between 10 and 100, as unlike as can be.
@@ -136,9 +137,9 @@ fn wall_s(application: u64, platform: u64) -> u64 {
 }
 
 impl Scene {
-    fn new(n_jobs: u64, packing: Packing) -> Result<Scene, Trouble> {
+    fn new(n_jobs: u64, layers: Layers) -> Result<Scene, Trouble> {
         let now = Time(1_000_000_000);
-        let engine = Engine::restore(settings(packing), 1, now, []);
+        let engine = Engine::restore(settings(layers), 1, now, []);
         let (applications, pilots) = (BTreeMap::new(), BTreeMap::new());
         let mut scene = Scene {
             engine,
@@ -151,14 +152,14 @@ impl Scene {
             pilots,
         };
         for platform in 0..N_PLATFORMS {
-            scene.attach(platform, packing)?;
+            scene.attach(platform, layers)?;
         }
         for n in 0..n_jobs * N_USERS {
             let application = n % N_APPLICATIONS;
             let job = Box::new(JobRequest {
                 user: format!("user{}", n % N_USERS),
                 application: format!("application{application}"),
-                estimates: estimates(packing),
+                estimates: estimates(layers),
                 ..plain::job(N_TASKS)
             });
             let step = scene.say(|request| Event::JobSubmitted { request, job });
@@ -170,12 +171,12 @@ impl Scene {
         Ok(scene)
     }
 
-    fn attach(&mut self, platform: u64, packing: Packing) -> Result<(), Trouble> {
+    fn attach(&mut self, platform: u64, layers: Layers) -> Result<(), Trouble> {
         let n_pilots = (N_PILOTS / N_PLATFORMS) as u32;
         let spec = PlatformSpec {
             name: format!("platform{platform}"),
             // Every other one is a cloud.
-            scaling: (packing == Packing::Yes && platform.is_multiple_of(2)).then_some(SCALING),
+            scaling: (layers == Layers::All && platform.is_multiple_of(2)).then_some(SCALING),
             ..plain::platform(n_pilots, CORES)
         };
         let step = self.say(|request| Event::PlatformAttached { request, spec });
