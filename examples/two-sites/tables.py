@@ -217,8 +217,9 @@ def report(pilotfish, work, node_cores, *numbers):
         in_order("makespan", [m for m, _ in predicted], makespans_live),
     ]
     # Without shares, how fair a set is hangs on who asked first.
-    if len({policies.get("allocation") for policies in sets}) > 1:
-        claims.append(in_order("fairness", [f for _, f in predicted], fair))
+    shared = [n for n, policies in enumerate(sets) if policies.get("allocation", "none") != "none"]
+    if len(shared) > 1:
+        claims.append(in_order("fairness", [predicted[n][1] for n in shared], [fair[n] for n in shared]))
     claims.append(near(again, makespans_live, max(known.values())))
     for claim, holds in claims:
         print(f"{'holds' if holds else 'FAILS'}  {claim}")

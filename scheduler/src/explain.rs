@@ -241,6 +241,8 @@ pub enum Reason {
         n_slots: u64,
         mean: Option<Span>,
         #[serde(default)]
+        is_declared: bool,
+        #[serde(default)]
         guess: Option<Span>,
         error_rate: f64,
     },

@@ -27,8 +27,8 @@ Examples:
   pilotfish weights history              what moved them
 
 There are weights where two platforms or more have pilots and `policies.distribution` is not `none`.
-SLOTS: tasks that run there at a time. MEAN: what one takes there; with ~ none has run there, and it is
-guessed from what others take. A platform that has taken all that was meant for it takes over
+SLOTS: tasks that run there at a time. MEAN: what one takes there; where none has run, with = as `profiles`
+has been told, with ~ guessed from what others take. A platform that has taken all that was meant for it takes over
 from the others, but nothing that would end after all that they can do meanwhile (LATE).";
 
 /// What to do.
@@ -206,9 +206,10 @@ fn name(kind: &KindView, weights: &WeightsView) -> String {
     }
 }
 
-/// The mean time of a task; of what was only guessed with a sign of that.
+/// The mean time of a task; what was only said or guessed with a sign of that.
 fn mean(platform: &WeightView) -> String {
-    known_or_guess(platform.mean, platform.guess)
+    let sign = if platform.is_declared { "=" } else { "" };
+    sign.to_owned() + &known_or_guess(platform.mean, platform.guess)
 }
 
 fn known_or_guess(mean: Option<Span>, guess: Option<Span>) -> String {

@@ -82,10 +82,21 @@ impl BySize {
         }
     }
 
-    /// Whether both say the same of what is ready.
-    pub fn agrees_with(&self, other: &BySize) -> bool {
-        let n_ready = |all: &BySize| all.classes.iter().map(|class| class.n_ready).collect::<Vec<_>>();
-        self.work == other.work && self.open == other.open && n_ready(self) == n_ready(other)
+    /// Whether this is what one comes to that is made of these ready tasks anew. O(ready × log classes).
+    pub fn is_of(&self, ready: &TaskSet) -> bool {
+        let mut n_ready = vec![0; self.classes.len()];
+        let mut work = 0;
+        for index in ready.indices() {
+            let (place, millionths) = (self.place_of(index), self.estimates.millionths(index));
+            if self.classes.get(place).is_none_or(|class| class.millionths != millionths) {
+                return false;
+            }
+            n_ready[place] += 1;
+            work += u128::from(millionths);
+        }
+        let counts = self.classes.iter().map(|class| class.n_ready);
+        let open = (0..n_ready.len()).filter(|place| n_ready[*place] > 0);
+        self.work == work && counts.eq(n_ready.iter().copied()) && self.open.iter().copied().eq(open)
     }
 
     fn place_of(&self, index: u64) -> usize {

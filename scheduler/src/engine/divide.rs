@@ -136,9 +136,11 @@ impl<'a> Field<'a> {
             .map(|(capacity, n)| needs.how_often_in(capacity).min(u64::from(u32::MAX)).saturating_mul(*n));
         let platform = self.platforms[column];
         let measured = self.question.facts.known(platform, application).measured;
+        let runtime_s = self.question.facts.runtime_s(platform, application);
         Cell {
             n_slots: fitting.fold(0, u64::saturating_add),
-            runtime_s: self.question.facts.runtime_s(platform, application),
+            runtime_s,
+            is_declared: runtime_s.is_some() && measured.is_none_or(|known| known.mean().is_none()),
             error_rate: measured.and_then(|known| known.loss_rate()).unwrap_or(0.0),
             ..Cell::default()
         }

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     Engine,
     allocation::Census,
-    by_size::BySize,
     standby::Parked,
     volatile::{PilotState, Volatile},
 };
@@ -51,10 +50,11 @@ impl Engine {
                 leases.ready,
                 "a closed task of job {id} is ready"
             );
-            if let (Some(by_size), Some(estimates)) = (&leases.by_size, &job.request.estimates) {
-                let anew = BySize::new(estimates, job.request.n_tasks, &leases.ready);
-                assert!(by_size.agrees_with(&anew), "ready tasks of job {id} by their estimates");
-            }
+            let by_size = leases.by_size.as_ref();
+            assert!(
+                by_size.is_none_or(|by_size| by_size.is_of(&leases.ready)),
+                "ready tasks of job {id} by their estimates"
+            );
             self.check_no_task_is_lost(*id, &held);
         }
         for (id, job) in self.durable.jobs() {

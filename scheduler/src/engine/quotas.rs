@@ -94,6 +94,8 @@ pub struct Cell {
     pub n_slots: u64,
     /// Seconds that one takes there, as far as is known.
     pub runtime_s: Option<f64>,
+    /// … as was said of it: none has run there.
+    pub is_declared: bool,
     /// … by what others take there, where that is not known and was asked.
     pub guess_s: Option<f64>,
     /// The part of attempts there that fail, whoever's fault it is, 0 to 1.

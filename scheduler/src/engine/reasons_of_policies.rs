@@ -39,6 +39,7 @@ impl Reader<'_> {
                     weight: *weight,
                     n_slots: cell.n_slots,
                     mean: cell.runtime_s.map(Span::from_secs_f64),
+                    is_declared: cell.is_declared,
                     guess: cell.guess_s.map(Span::from_secs_f64),
                     error_rate: cell.error_rate,
                 });

@@ -57,8 +57,11 @@ pub struct WeightView {
     pub n_left: u64,
     /// Tasks that its pilots can run at a time.
     pub n_slots: u64,
-    /// The mean wall time of a task there, where one has run.
+    /// The mean wall time of a task there, where one has run or somebody has said it.
     pub mean: Option<Span>,
+    /// Whether that was said and none has run.
+    #[serde(default)]
+    pub is_declared: bool,
     /// What it is taken to be where none has: by what other applications take there.
     #[serde(default)]
     pub guess: Option<Span>,
@@ -99,6 +102,7 @@ pub(super) fn view(quotas: &Quotas, row: &Row, now: Time, name: &dyn Fn(Platform
         n_left: cell.n_left,
         n_slots: cell.n_slots,
         mean: cell.runtime_s.map(Span::from_secs_f64),
+        is_declared: cell.is_declared,
         guess: cell.guess_s.map(Span::from_secs_f64),
         error_rate: cell.error_rate,
         rate: cell.rate(),

@@ -33,11 +33,15 @@ impl Reason {
                     shares.join(", ")
                 )
             }
-            Reason::WeightOf { platform, weight, n_slots, mean, guess, error_rate } => {
-                let guess =
-                    guess.map_or_else(String::new, |guess| format!(", by what others take there {guess}"));
-                let takes =
-                    mean.map_or(format!("none has run there{guess}"), |mean| format!("a task takes {mean}"));
+            Reason::WeightOf { platform, weight, n_slots, mean, is_declared, guess, error_rate } => {
+                let takes = match (mean, guess) {
+                    (Some(mean), _) if *is_declared => {
+                        format!("none has run there, {mean} is said of a task")
+                    }
+                    (Some(mean), _) => format!("a task takes {mean}"),
+                    (None, Some(guess)) => format!("none has run there, by what others take there {guess}"),
+                    (None, None) => "none has run there".to_owned(),
+                };
                 write!(
                     f,
                     "{platform} has weight {}: {n_slots} task{} at a time, {takes}, {} fail",

@@ -217,6 +217,7 @@ pub(super) fn weights_moved(at: Time) -> Record {
         n_left: 3,
         n_slots: 4,
         mean: Some(Span::from_secs(7)),
+        is_declared: false,
         guess: None,
         error_rate: 0.25,
         rate: Some(0.5),

@@ -243,7 +243,14 @@ fn what_has_never_run_goes_where_it_is_said_to_be_fast() {
         declare(&mut two.scene, "fold", JobType::CpuBound, &[("a", 1), ("b", 4)]);
         declare(&mut two.scene, "scan", JobType::IoBound, &[("a", 4), ("b", 1)]);
         let jobs = two.submit_all(&[("fold", 40), ("scan", 40)]);
+        let said = |two: &mut Two| {
+            let why = two.scene.explain(Query::ExplainWeight("fold".into()));
+            why.iter().filter(|one| one.to_string().contains("is said of a task")).count()
+        };
+        assert_eq!(said(&mut two), 2, "none has run there");
         let (ran, n_seconds) = two.worked_off(&jobs);
+        let _again = two.submit_all(&[("fold", 40)]);
+        assert_eq!(said(&mut two), ran[0].iter().filter(|n| **n == 0).count());
         let expected = match law {
             Distribution::Adaptive => (vec![[40, 0], [0, 40]], 10),
             _ => (vec![[32, 8], [8, 32]], 16),
