@@ -21,7 +21,7 @@ fn n_done(sandbox: &Sandbox, job: &str) -> u64 {
 fn serve(sandbox: &Sandbox) -> Running {
     sandbox.write(
         "manager.yaml",
-        "platforms: [{name: here, adapter: local, cores: 1, pilots_max: 2, walltime: 1h}]\n",
+        "platforms: [{name: here, adapter: local, cores: 1, pilots_min: 2, pilots_max: 2, walltime: 1h}]\n",
     );
     sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]))
 }

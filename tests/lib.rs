@@ -43,6 +43,8 @@ pub mod slurm;
 pub mod sshd;
 #[path = "lib/sweep.rs"]
 pub mod sweep;
+#[path = "lib/swift.rs"]
+pub mod swift;
 #[path = "lib/witness.rs"]
 pub mod witness;
 

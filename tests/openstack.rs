@@ -201,7 +201,7 @@ fn what_becomes_of_servers_that_fail_is_told_and_nothing_is_left_of_them() {
         ("security_groups: [nobody]", "", "came home"),
     ] {
         configure(&sandbox, openstack, fields);
-        let (code, said) = probe(&sandbox, if fields.contains("hangs") { "6s" } else { "60s" });
+        let (code, said) = probe(&sandbox, if fields.contains("hangs") { "20s" } else { "60s" });
         let is_well = expected == "came home";
         assert!(said.contains(expected) && said.contains("nothing is left"), "{openstack} {fields}: {said}");
         assert_eq!(code, Some(if is_well { 0 } else { 3 }), "{said}");

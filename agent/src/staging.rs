@@ -455,7 +455,7 @@ impl Mover {
         if let Some(pin) = self.known(input, key, pins)? {
             return Ok(found(pin));
         }
-        let is_of_manager = input.source != Source::Url;
+        let is_of_manager = !matches!(input.source, Source::Url | Source::Store);
         if let Some(sha256) = input.sha256.filter(|_| is_of_manager)
             && self.came_from_near(&sha256, input.bytes.unwrap_or(0)).await.map_err(Trouble::Disk)?
             && let Some(pin) = self.pinned(&sha256, pins)?
@@ -468,6 +468,9 @@ impl Mover {
         let fetching = self.near.as_ref().zip(input.sha256).map(|((near, _), sha256)| near.fetching(&sha256));
         let part = match (input.source, input.sha256) {
             (Source::Url, _) => self.ways.object_at(&input.from, &self.cache).await?,
+            (Source::Store, _) => {
+                self.ways.object_in_store(&self.session(), (job, &input.from), &self.cache).await?
+            }
             (_, Some(sha256)) => {
                 let (session, n_expected) = (self.session(), input.bytes.unwrap_or(0));
                 self.ways.object_of_manager(&session, &sha256, &self.cache, n_expected).await?
@@ -478,7 +481,7 @@ impl Mover {
         let (sha256, n_bytes) = finished
             .map_err(|found| Trouble::Brief(format!("what came has the SHA-256 {found}, {key} is right")))?;
         self.has_moved(job, |moved| match input.source {
-            Source::Url => moved.from_urls += n_bytes,
+            Source::Url | Source::Store => moved.from_urls += n_bytes,
             Source::Home | Source::Shared | Source::Tasks => moved.from_manager += n_bytes,
         });
         if is_of_manager {

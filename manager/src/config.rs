@@ -13,6 +13,7 @@ use adapters::transport::{Asker, Nobody};
 use profiles::{
     platform::{PlatformError, PlatformProfile},
     site::Site,
+    store::StoreProfile,
 };
 use scheduler::{
     engine::{
@@ -46,6 +47,8 @@ pub struct Config {
     pub settings: Settings,
     /// Attached at the start, and how their pilots are asked for.
     pub platforms: Vec<(PlatformSpec, Site)>,
+    /// Stores that jobs may name.
+    pub stores: Vec<StoreProfile>,
     /// How the agent is run on this host.
     pub agent_command: Vec<String>,
     /// Who is asked for passphrases and second factors.
@@ -93,6 +96,7 @@ impl Config {
             user,
             settings: Settings::default(),
             platforms: Vec::new(),
+            stores: Vec::new(),
             agent_command: Vec::new(),
             asker: Arc::new(Nobody),
             pilots_die_with_us: false,
@@ -118,6 +122,7 @@ impl Config {
         self.tls = file.tls.unwrap_or(self.tls);
         self.settings.policies = file.policies.unwrap_or(self.settings.policies);
         file.limits.apply(&mut self.settings);
+        self.stores.extend(file.stores.iter().cloned());
         let margin = self.settings.walltime_margin;
         for platform in file.platforms.iter().flat_map(PlatformProfile::each) {
             let spec = platform.spec(host)?;

@@ -19,6 +19,7 @@ pub mod place;
 mod platforms;
 pub mod start;
 pub mod store;
+pub mod stores;
 pub mod tls;
 pub mod tokens;
 

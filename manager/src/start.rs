@@ -34,6 +34,7 @@ use crate::{
     perform::Performer,
     platforms::{self, Order},
     store::{Store, StoreError},
+    stores::{Stores, StoresError},
     tls::{Identity, TlsError},
     tokens::{Tokens, TokensError, write_private},
 };
@@ -88,6 +89,9 @@ pub enum StartError {
         /// What it says.
         found: String,
     },
+    /// A store that jobs may name.
+    #[error(transparent)]
+    Stores(#[from] StoresError),
     /// A thread.
     #[error("failed to start a thread: {0}")]
     Thread(#[source] std::io::Error),
@@ -234,6 +238,7 @@ fn past(store: &Store) -> Result<(Vec<Record>, Budgets), StoreError> {
 /// Starts a manager in its folder. It answers when this returns.
 pub async fn start(config: Config) -> Result<Manager, StartError> {
     raise_file_limit();
+    let stores = Stores::open(&config.stores, &config.asker)?;
     // Who only reads shares no secret with pilots or users: one of this process will do.
     let (store, tokens) = match config.is_offline {
         true => (Store::open_to_read(&config.folder)?, Tokens::draw()?),
@@ -276,6 +281,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         config_file: config.file.clone(),
         reload,
         agent: agent_file.clone(),
+        stores,
     };
     let api = serve(&config, (listener, identity), state);
     let access_path = if config.is_offline { None } else { Some(write_access(&config.folder, &access)?) };

@@ -1,4 +1,4 @@
-//! Profiles: what people say of platforms and of applications.
+//! Profiles: what people say of platforms, of applications and of stores.
 
 pub mod application;
 pub mod cloud;
@@ -7,3 +7,4 @@ pub mod price;
 pub mod quantity;
 pub mod scaling;
 pub mod site;
+pub mod store;

@@ -1,6 +1,6 @@
 //! Files by their contents: what travels to the manager's store of them and from it. See docs/protocol.md.
 
-use scheduler::digest::Digest;
+use scheduler::{digest::Digest, ids::JobId};
 use serde::{Deserialize, Serialize};
 
 /// `GET` and `PUT` of an object by a pilot, after its session; the digest follows.
@@ -8,6 +8,12 @@ pub const PILOT_OBJECTS_PATH: &str = "/pilot/v1/objects";
 
 /// What a pilot asks of a task's files: `JOB/INDEX/inputs` follow.
 pub const PILOT_TASKS_PATH: &str = "/pilot/v1/tasks";
+
+/// How a pilot reaches a file in a store: `?job=…&place=store://…&way=read|write` follow. See [`StoreWay`].
+pub const PILOT_STORES_PATH: &str = "/pilot/v1/stores";
+
+/// `GET` and `PUT` of such a file through the manager, with the same query.
+pub const PILOT_STORE_FILES_PATH: &str = "/pilot/v1/stores/file";
 
 /// Objects asked after in one request at most.
 pub const N_ASKED_MAX: usize = 10_000;
@@ -68,12 +74,64 @@ pub struct Files {
 pub struct FileRow {
     /// Which task.
     pub task: u64,
-    /// Where it goes: below the submitter's folder, or a `file:///` path where it already is.
+    /// Where it goes: below the submitter's folder; or the `file:///` path or the place in a store where it already is.
     pub to: String,
     /// What it holds.
     pub sha256: Digest,
     /// How much that is.
     pub bytes: u64,
+}
+
+/// A file in a store, for a job that names that store.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreQuery {
+    /// The job.
+    pub job: JobId,
+    /// `store://NAME/PATH`.
+    pub place: String,
+    /// What is to be done with it.
+    pub way: StoreAccess,
+}
+
+/// What is to be done with a file in a store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreAccess {
+    /// It is fetched.
+    Read,
+    /// It is brought.
+    Write,
+}
+
+/// How a pilot reaches a file in a store.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct StoreWay {
+    /// By `GET` or `PUT` at this address, for some minutes; absent: through the manager.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// Stores that a user's jobs may name.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Stores {
+    /// By name.
+    pub stores: Vec<StoreView>,
+}
+
+/// A store of objects, or a file server, that the manager knows.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StoreView {
+    /// As in `store://NAME/PATH`.
+    pub name: String,
+    /// `s3`, `swift` or `sftp`.
+    pub kind: String,
+    /// Where it is, for people.
+    pub at: String,
+    /// Whether files travel through the manager instead of from and to the store itself.
+    pub is_through_manager: bool,
 }
 
 /// Where a page of files begins that a task takes of what others have left.

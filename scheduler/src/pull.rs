@@ -92,12 +92,15 @@ pub struct MovedBytes {
     /// They came from other pilots.
     #[serde(default)]
     pub from_peers: u64,
-    /// They came from addresses of the network.
+    /// They came from addresses of the network, and from stores.
     pub from_urls: u64,
     /// They went to the manager.
     pub to_manager: u64,
     /// They went where nodes see them.
     pub to_shared: u64,
+    /// They went to stores.
+    #[serde(default)]
+    pub to_stores: u64,
 }
 
 impl MovedBytes {
@@ -108,7 +111,8 @@ impl MovedBytes {
 
     /// More of them.
     pub fn add(&mut self, more: &MovedBytes) {
-        let MovedBytes { cached, from_manager, from_peers, from_urls, to_manager, to_shared } = more;
+        let MovedBytes { cached, from_manager, from_peers, from_urls, to_manager, to_shared, to_stores } =
+            more;
         for (sum, n) in [
             (&mut self.cached, cached),
             (&mut self.from_manager, from_manager),
@@ -116,6 +120,7 @@ impl MovedBytes {
             (&mut self.from_urls, from_urls),
             (&mut self.to_manager, to_manager),
             (&mut self.to_shared, to_shared),
+            (&mut self.to_stores, to_stores),
         ] {
             *sum = sum.saturating_add(*n);
         }

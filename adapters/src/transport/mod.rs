@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use local::LocalShell;
-pub use ssh::{Asker, Nobody, Prompt, Ssh, SshError};
+pub use ssh::{Asker, Nobody, Prompt, Sftp, SftpError, Ssh, SshError};
 
 use crate::command::{Command, Output};
 

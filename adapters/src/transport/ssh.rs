@@ -6,6 +6,7 @@ mod line;
 mod login;
 mod pipe;
 mod route;
+mod sftp;
 mod wire;
 
 use std::{
@@ -23,6 +24,8 @@ use tokio::sync::{Mutex, oneshot};
 pub use asker::{Asker, Nobody, Prompt};
 use line::{Answer, Broken, Line, Order};
 use route::Hop;
+pub use sftp::{Sftp, SftpError};
+use wire::Wire;
 
 use super::{Transport, TransportError};
 use crate::{
@@ -244,17 +247,29 @@ fn after_mark(text: String) -> String {
 
 /// Goes the whole way to an address.
 fn open(address: &str, config: Option<&str>, asker: &dyn Asker) -> Result<Line, SshError> {
+    let (wire, before) = log_in(address, config, asker)?;
+    let broken =
+        |error: std::io::Error| SshError::Broken { host: address.to_owned(), what: error.to_string() };
+    Line::start(wire, before).map_err(broken)
+}
+
+/// A session at an address, and the connection that carries it.
+fn log_in(address: &str, config: Option<&str>, asker: &dyn Asker) -> Result<(Wire, Option<Line>), SshError> {
     let mut line: Option<Line> = None;
-    for hop in route::route(address, config)? {
+    let mut hops = route::route(address, config)?.into_iter().peekable();
+    while let Some(hop) = hops.next() {
         let socket = match &line {
             None => first_socket(&hop)?,
             Some(line) => next_socket(line, &hop)?,
         };
         let wire = login::log_in(socket, &hop, asker)?;
+        if hops.peek().is_none() {
+            return Ok((wire, line));
+        }
         let started = Line::start(wire, line);
         line = Some(started.map_err(|error| SshError::Broken { host: hop.host, what: error.to_string() })?);
     }
-    line.ok_or_else(|| SshError::Unresolved { address: address.to_owned(), why: "it names no host".into() })
+    Err(SshError::Unresolved { address: address.to_owned(), why: "it names no host".into() })
 }
 
 fn not_connected(hop: &Hop, why: impl ToString) -> SshError {

@@ -13,6 +13,15 @@ use tokio::time::sleep;
 use super::{Mover, N_TRIES, cache, node, place, transfer, transfer::Trouble};
 use crate::client::backoff;
 
+/// Where a file goes.
+#[derive(Clone, Copy)]
+enum Goal<'p> {
+    /// To the manager.
+    Home,
+    /// To this place in a store.
+    Store(JobId, &'p str),
+}
+
 impl Mover {
     pub(super) async fn deliver(
         &self,
@@ -33,9 +42,14 @@ impl Mover {
                 }
             }
             let (to, (sha256, bytes)) = match &output.to {
-                OutputTarget::Home(to) => {
-                    (to.to_string_lossy().into_owned(), self.bring_home(&path, &output.from).await?)
-                }
+                OutputTarget::Home(to) => (
+                    to.to_string_lossy().into_owned(),
+                    self.bring_out(&path, &output.from, Goal::Home).await?,
+                ),
+                OutputTarget::Store(to) => (
+                    to.to_string(),
+                    self.bring_out(&path, &output.from, Goal::Store(job, &to.to_string())).await?,
+                ),
                 OutputTarget::File(to) => {
                     let delivered = place::deliver(&path, to);
                     let shown = to.to_string_lossy();
@@ -48,14 +62,20 @@ impl Mover {
             self.has_moved(job, |moved| match output.to {
                 OutputTarget::Home(_) => moved.to_manager += bytes,
                 OutputTarget::File(_) => moved.to_shared += bytes,
+                OutputTarget::Store(_) => moved.to_stores += bytes,
             });
             files.push(OutputFile { to, sha256, bytes });
         }
         Ok(files)
     }
 
-    /// To the manager, for as long as that is away; what it does not take is tried a few times.
-    async fn bring_home(&self, path: &Path, name: &Path) -> Result<(Digest, u64), FailureKind> {
+    /// For as long as the manager is away; what is not taken is tried a few times.
+    async fn bring_out(
+        &self,
+        path: &Path,
+        name: &Path,
+        goal: Goal<'_>,
+    ) -> Result<(Digest, u64), FailureKind> {
         let shown = name.to_string_lossy();
         let (mut n_failed, mut n_away) = (0, 0);
         loop {
@@ -64,7 +84,12 @@ impl Mover {
             let sent = {
                 // It is never closed.
                 let _place = self.places.acquire().await;
-                self.ways.to_manager(&self.session(), file, facts).await
+                match goal {
+                    Goal::Home => self.ways.to_manager(&self.session(), file, facts).await,
+                    Goal::Store(job, place) => {
+                        self.ways.to_store(&self.session(), (job, place), (file, facts.1)).await
+                    }
+                }
             };
             match sent {
                 Ok(()) => return Ok(facts),

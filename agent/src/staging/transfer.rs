@@ -12,12 +12,19 @@ use std::{
 use protocol::{
     codec::MESSAGE_BYTES_MAX,
     job::limits::OBJECT_BYTES_MAX,
-    objects::{PILOT_OBJECTS_PATH, PILOT_TASKS_PATH, TakenFrom, TakenPage},
+    objects::{
+        PILOT_OBJECTS_PATH, PILOT_STORE_FILES_PATH, PILOT_STORES_PATH, PILOT_TASKS_PATH, StoreAccess,
+        StoreQuery, StoreWay, TakenFrom, TakenPage,
+    },
     peers::{PEER_OBJECTS_PATH, Peer},
     pilot::ErrorAnswer,
 };
-use reqwest::{Body, Response, StatusCode, header};
-use scheduler::{digest::Digest, ids::TaskId};
+use reqwest::{Body, Response, StatusCode, Url, header};
+use scheduler::{
+    digest::Digest,
+    ids::{JobId, TaskId},
+};
+use serde::de::DeserializeOwned;
 
 use super::cache::{Cache, Part};
 use crate::{
@@ -130,15 +137,76 @@ impl Ways {
         if response.status() == StatusCode::CONFLICT {
             return Err(Trouble::Away("the manager does not know whose task it is".to_owned()));
         }
-        let mut response = accepted(response, true).await?;
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| Trouble::Brief(cause(&error)))? {
-            body.extend_from_slice(&chunk);
-            if body.len() > MESSAGE_BYTES_MAX {
-                return Err(Trouble::Lasting("the list of its files has no end".to_owned()));
-            }
+        answer(accepted(response, true).await?).await
+    }
+
+    /// What is at a place in a store: from there, or by the manager.
+    ///
+    /// # Errors
+    /// See [`Trouble`].
+    pub async fn object_in_store(
+        &self,
+        session: &str,
+        (job, place): (JobId, &str),
+        cache: &Cache,
+    ) -> Result<Part, Trouble> {
+        let query = StoreQuery { job, place: place.to_owned(), way: StoreAccess::Read };
+        if let Some(url) = self.way(session, &query).await? {
+            return self.object_at(&url, cache).await;
         }
-        serde_json::from_slice(&body).map_err(|error| Trouble::Brief(error.to_string()))
+        let request = self.manager.get(self.store_file(&query)?).bearer_auth(session);
+        let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
+        stream(accepted(response, true).await?, cache, 0).await
+    }
+
+    /// Brings a file to a place in a store.
+    ///
+    /// # Errors
+    /// See [`Trouble`].
+    pub async fn to_store(
+        &self,
+        session: &str,
+        (job, place): (JobId, &str),
+        (file, n_bytes): (File, u64),
+    ) -> Result<(), Trouble> {
+        let query = StoreQuery { job, place: place.to_owned(), way: StoreAccess::Write };
+        let signed = self.way(session, &query).await?;
+        let is_manager = signed.is_none();
+        let request = match &signed {
+            Some(url) => self.world.as_ref().map_err(|what| Trouble::Lasting(what.clone()))?.put(url),
+            None => self.manager.put(self.store_file(&query)?).bearer_auth(session),
+        };
+        let request = request.header(header::CONTENT_LENGTH, n_bytes).body(pieces_of(file));
+        let response = request.send().await.map_err(|error| match is_manager {
+            true => Trouble::Away(cause(&error)),
+            false => Trouble::Brief(cause(&error)),
+        })?;
+        accepted(response, is_manager).await.map(drop)
+    }
+
+    /// The address by which the store itself gives or takes it; `None`: the manager does.
+    async fn way(&self, session: &str, query: &StoreQuery) -> Result<Option<String>, Trouble> {
+        let url = self.with_query(PILOT_STORES_PATH, query)?;
+        let request = self.manager.get(url).bearer_auth(session);
+        let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
+        let way: StoreWay = answer(accepted(response, true).await?).await?;
+        Ok(way.url)
+    }
+
+    fn store_file(&self, query: &StoreQuery) -> Result<Url, Trouble> {
+        self.with_query(PILOT_STORE_FILES_PATH, query)
+    }
+
+    fn with_query(&self, path: &str, query: &StoreQuery) -> Result<Url, Trouble> {
+        let StoreQuery { job, place, way } = query;
+        let way = match way {
+            StoreAccess::Read => "read",
+            StoreAccess::Write => "write",
+        };
+        let job = job.to_string();
+        let query = [("job", job.as_str()), ("place", place), ("way", way)];
+        Url::parse_with_params(&format!("{}{path}", self.url), query)
+            .map_err(|error| Trouble::Lasting(error.to_string()))
     }
 
     /// What another pilot has under this digest.
@@ -221,21 +289,36 @@ impl Ways {
                 return Ok(());
             }
         }
-        let pieces = futures_util::stream::try_unfold(file, |mut file| async {
-            let mut piece = vec![0; PIECE_BYTES];
-            let n = file.read(&mut piece)?;
-            piece.truncate(n);
-            Ok::<_, io::Error>((n > 0).then_some((piece, file)))
-        });
         let request = self
             .manager
             .put(&url)
             .bearer_auth(session)
             .header(header::CONTENT_LENGTH, n_bytes)
-            .body(Body::wrap_stream(pieces));
+            .body(pieces_of(file));
         let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
         accepted(response, true).await.map(drop)
     }
+}
+
+fn pieces_of(file: File) -> Body {
+    Body::wrap_stream(futures_util::stream::try_unfold(file, |mut file| async {
+        let mut piece = vec![0; PIECE_BYTES];
+        let n = file.read(&mut piece)?;
+        piece.truncate(n);
+        Ok::<_, io::Error>((n > 0).then_some((piece, file)))
+    }))
+}
+
+/// What the manager says, in JSON.
+async fn answer<T: DeserializeOwned>(mut response: Response) -> Result<T, Trouble> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| Trouble::Brief(cause(&error)))? {
+        body.extend_from_slice(&chunk);
+        if body.len() > MESSAGE_BYTES_MAX {
+            return Err(Trouble::Lasting("the manager's answer has no end".to_owned()));
+        }
+    }
+    serde_json::from_slice(&body).map_err(|error| Trouble::Brief(error.to_string()))
 }
 
 /// The response, if it is what was asked for.

@@ -18,7 +18,7 @@ use protocol::{
     },
     follow::{FollowQuery, Followed},
     job::JobSpec,
-    objects::{Files, Missing, MissingRequest, Stored},
+    objects::{Files, Missing, MissingRequest, Stored, Stores},
 };
 use scheduler::{
     digest::Digest,
@@ -277,6 +277,11 @@ impl Client {
     pub async fn set_policy(&self, layer: &str, policy: &str) -> Result<PoliciesAnswer, ClientError> {
         let request = PolicyRequest { layer: layer.to_owned(), policy: policy.to_owned() };
         self.post("/policies/set", &request).await
+    }
+
+    /// Stores that one's jobs may name.
+    pub async fn stores(&self) -> Result<Stores, ClientError> {
+        self.get("/stores").await
     }
 
     /// The weights and their history.

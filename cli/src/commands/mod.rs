@@ -31,6 +31,7 @@ mod serve;
 mod simulate;
 mod status;
 mod stop;
+mod stores;
 mod submit;
 mod task;
 mod tasks;
@@ -86,6 +87,8 @@ pub enum Command {
     Pilots(pilots::PilotsArgs),
     /// List platforms
     Platforms(platforms::PlatformsArgs),
+    /// List stores that jobs may take files from and leave them in
+    Stores(stores::StoresArgs),
     /// Show or set the policies that decide who runs what and where
     Policies(policies::PoliciesArgs),
     /// Show which share of what waits is meant for which platform
@@ -155,6 +158,7 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::RetryFailed(args) => retry_failed::run(args).await,
         Command::Pilots(args) => pilots::run(args).await,
         Command::Platforms(args) => platforms::run(args).await,
+        Command::Stores(args) => stores::run(args).await,
         Command::Policies(args) => policies::run(args).await,
         Command::Weights(args) => weights::run(args).await,
         Command::Profile(args) => profile::run(args).await,

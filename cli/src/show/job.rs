@@ -41,7 +41,8 @@ pub fn facts(job: &JobView) -> Facts {
     if job.n_failed_attempts > 0 {
         facts.add("failed", counted(job.n_failed_attempts, "attempt"));
     }
-    let MovedBytes { cached, from_manager, from_peers, from_urls, to_manager, to_shared } = job.moved;
+    let MovedBytes { cached, from_manager, from_peers, from_urls, to_manager, to_shared, to_stores } =
+        job.moved;
     let came = [
         (from_manager, "from the manager"),
         (from_peers, "from other nodes"),
@@ -51,7 +52,11 @@ pub fn facts(job: &JobView) -> Facts {
     facts.add_some("brought", moved_text(&came));
     facts.add_some(
         "delivered",
-        moved_text(&[(to_manager, "to the manager"), (to_shared, "where nodes see it")]),
+        moved_text(&[
+            (to_manager, "to the manager"),
+            (to_shared, "where nodes see it"),
+            (to_stores, "to stores"),
+        ]),
     );
     let spent =
         |n| format!("budget ({}, results.budget) used up: what tasks write is kept no more", bytes(n));

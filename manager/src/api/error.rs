@@ -63,6 +63,25 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_FOUND, "not-left", message)
     }
 
+    /// `why`: a sentence.
+    pub(super) fn no_such_store(name: &str, why: &str) -> ApiError {
+        ApiError::new(
+            StatusCode::NOT_FOUND,
+            "no-such-store",
+            format!("there is no store `{name}` here: {why}"),
+        )
+    }
+
+    /// Its files are not the manager's to bring.
+    pub(super) fn no_host() -> ApiError {
+        ApiError::bad_request("found a store that is reached by signed addresses; ask for one")
+    }
+
+    /// A store that does not answer as it should.
+    pub(super) fn store_broken(message: String) -> ApiError {
+        ApiError::new(StatusCode::BAD_GATEWAY, "store-broken", message)
+    }
+
     pub(super) fn no_output(message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::NOT_FOUND, "no-output", message)
     }

@@ -28,7 +28,7 @@ use super::{
     extract::{InBody, InPath, LargeBody, User},
     objects::check_objects,
 };
-use crate::objects::Objects;
+use crate::{objects::Objects, stores::Stores};
 
 /// Bytes of a submission key.
 const KEY_BYTES_MAX: usize = 200;
@@ -41,8 +41,8 @@ pub(super) async fn submit(
     user: User,
     LargeBody(body): LargeBody,
 ) -> Result<Response, ApiError> {
-    let objects = context.objects.clone();
-    let job = blocking(move || read_submission(&body.bytes, user, &objects)).await?;
+    let files = (context.objects.clone(), context.state.stores.clone());
+    let job = blocking(move || read_submission(&body.bytes, user, &files)).await?;
     let n_tasks = job.n_tasks;
     let event = |request| Event::JobSubmitted { request, job: Box::new(job) };
     match context.state.handle.ask(event).await? {
@@ -173,7 +173,7 @@ async fn change(context: &Context, user: User, job: JobId, change: JobChange) ->
 }
 
 /// The job as the engine takes it, after all checks: no client is trusted.
-fn read_submission(body: &Bytes, user: User, objects: &Objects) -> Result<JobRequest, ApiError> {
+fn read_submission(body: &Bytes, user: User, files: &(Objects, Stores)) -> Result<JobRequest, ApiError> {
     let SubmitRequest { spec, submission_key } = Format::Json.decode(body)?;
     check_key(submission_key.as_deref())?;
     let problems = spec.validate();
@@ -188,7 +188,7 @@ fn read_submission(body: &Bytes, user: User, objects: &Objects) -> Result<JobReq
         );
         return Err(ApiError::bad_job(&[problem]));
     }
-    check_files(&spec, objects)?;
+    check_files(&spec, &user.name, files)?;
     // Two users may well draw the same key.
     let submission_key = submission_key.map(|key| format!("{}\n{key}", user.name));
     let text = serde_json::to_string(&spec).map_err(|error| ApiError::broken(&error))?;
@@ -198,8 +198,15 @@ fn read_submission(body: &Bytes, user: User, objects: &Objects) -> Result<JobReq
     Ok(JobRequest { submission_key, ..request_of(spec, user.name, text.into()) })
 }
 
-/// The files of a job that is right otherwise: those that travel are here.
-pub(super) fn check_files(spec: &JobSpec, objects: &Objects) -> Result<(), ApiError> {
+/// The files of a job that is right otherwise: those that travel are here, and stores are known.
+pub(super) fn check_files(
+    spec: &JobSpec,
+    user: &str,
+    (objects, stores): &(Objects, Stores),
+) -> Result<(), ApiError> {
+    if let Some(problem) = stores.problem(&spec.stores(), user) {
+        return Err(ApiError::bad_request(problem));
+    }
     let problems = spec.validate_objects();
     if !problems.is_empty() {
         return Err(ApiError::bad_job(&problems));

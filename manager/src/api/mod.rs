@@ -26,6 +26,7 @@ mod policies;
 mod room;
 mod routes;
 mod show;
+mod stores;
 mod taken;
 mod tasks;
 #[cfg(test)]
@@ -48,7 +49,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::{
     agent_file::AgentFile, attach::Reload, budgets::budget_of, handle::Handle, objects::Objects,
-    peers::Peers, store::Reader, tokens::Tokens,
+    peers::Peers, store::Reader, stores::Stores, tokens::Tokens,
 };
 use cache::{JobCache, JobFacts};
 use error::ApiError;
@@ -82,6 +83,8 @@ pub struct ApiState {
     pub reload: mpsc::Sender<Reload>,
     /// What servers of clouds fetch.
     pub agent: AgentFile,
+    /// Stores that jobs may name.
+    pub stores: Stores,
 }
 
 /// Bounds on what connections may do. `docs/limits.md` lists them for operators.

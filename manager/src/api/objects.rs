@@ -144,7 +144,7 @@ pub(super) fn session(context: &Context, request: &Request) -> Result<PilotId, A
 }
 
 /// One of the few places for transfers.
-async fn a_place(context: &Context) -> Result<OwnedSemaphorePermit, ApiError> {
+pub(super) async fn a_place(context: &Context) -> Result<OwnedSemaphorePermit, ApiError> {
     let place = timeout(context.state.limits.patience, context.transfers.clone().acquire_owned());
     place.await.ok().and_then(Result::ok).ok_or_else(ApiError::crowded)
 }
@@ -185,13 +185,13 @@ async fn take_in(context: &Context, sha256: Digest, request: Request) -> Result<
 }
 
 /// A piece of a body, or its end. Without an end what came is thrown away.
-enum Piece {
+pub(super) enum Piece {
     Bytes(Bytes),
     End,
 }
 
 /// Reads a body. Errors: it is cut off, too slow, or (`None`) nobody takes it any more.
-async fn feed(
+pub(super) async fn feed(
     mut body: Body,
     pieces: mpsc::Sender<Piece>,
     patience: Duration,

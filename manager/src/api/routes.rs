@@ -22,7 +22,10 @@ use protocol::{
         JobSpec,
         limits::{RESULT_LIMIT_BYTES_MAX, SPEC_BYTES_MAX},
     },
-    objects::{Files, FilesQuery, Missing, MissingRequest, PILOT_OBJECTS_PATH, PILOT_TASKS_PATH, Stored},
+    objects::{
+        Files, FilesQuery, Missing, MissingRequest, PILOT_OBJECTS_PATH, PILOT_STORE_FILES_PATH,
+        PILOT_STORES_PATH, PILOT_TASKS_PATH, Stored, Stores,
+    },
     peers::PEERS_PATH,
     pilot,
 };
@@ -35,7 +38,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
     Shared, error::ApiError, events, extract::User, follow, jobs, metrics, objects, openapi, operators,
-    outputs, peers, pilots, policies, show, taken, tasks, workflows,
+    outputs, peers, pilots, policies, show, stores, taken, tasks, workflows,
 };
 
 /// Before the hash of the agent that servers of clouds fetch.
@@ -179,6 +182,7 @@ fn routes_of_files() -> Vec<Route> {
         )
         .status("201"),
         get("/objects/{sha256}", "A file by what it holds.", Answers::Bytes, objects::get),
+        get("/stores", "Stores that the user's jobs may name.", json::<Stores>(), stores::list),
         get("/jobs/{id}/files", "A page of files that the job's tasks have left.", json::<Files>(), objects::list)
             .query::<FilesQuery>(),
     ]
@@ -348,6 +352,8 @@ pub(super) fn router(context: Shared) -> Router {
             &format!("{PILOT_OBJECTS_PATH}/{{sha256}}"),
             routing::put(objects::put_by_pilot).get(objects::get_by_pilot),
         )
+        .route(PILOT_STORES_PATH, routing::get(stores::way))
+        .route(PILOT_STORE_FILES_PATH, routing::get(stores::read).put(stores::write))
         .route(&format!("{PILOT_TASKS_PATH}/{{job}}/{{index}}/inputs"), routing::get(taken::list))
         .route(&format!("{AGENT_PATH}/{{sha256}}"), routing::get(agent));
     for route in routes() {

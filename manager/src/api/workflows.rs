@@ -14,7 +14,7 @@ use super::{
     extract::{LargeBody, User},
     jobs::{check_files, check_key, request_of},
 };
-use crate::objects::Objects;
+use crate::{objects::Objects, stores::Stores};
 
 /// Keeps all jobs of a workflow. Costs the size of the jobs and of listed edges, not of sweeps.
 pub(super) async fn submit(
@@ -22,8 +22,8 @@ pub(super) async fn submit(
     user: User,
     LargeBody(body): LargeBody,
 ) -> Result<Response, ApiError> {
-    let objects = context.objects.clone();
-    let (names, stages) = blocking(move || read_submission(&body.bytes, user, &objects)).await?;
+    let files = (context.objects.clone(), context.state.stores.clone());
+    let (names, stages) = blocking(move || read_submission(&body.bytes, user, &files)).await?;
     let sizes: Vec<u64> = stages.iter().map(|stage| stage.job.n_tasks).collect();
     let event = |request| Event::WorkflowSubmitted { request, stages };
     match context.state.handle.ask(event).await? {
@@ -44,7 +44,7 @@ pub(super) async fn submit(
 fn read_submission(
     body: &Bytes,
     user: User,
-    objects: &Objects,
+    files: &(Objects, Stores),
 ) -> Result<(Vec<String>, Vec<Stage>), ApiError> {
     let WorkflowRequest { workflow, submission_key } = Format::Json.decode(body)?;
     check_key(submission_key.as_deref())?;
@@ -52,7 +52,7 @@ fn read_submission(
     if !problems.is_empty() {
         return Err(ApiError::bad_job(&problems));
     }
-    workflow.stages.iter().try_for_each(|stage| check_files(&stage.job, objects))?;
+    workflow.stages.iter().try_for_each(|stage| check_files(&stage.job, &user.name, files))?;
     let names = workflow.stages.iter().map(|stage| stage.name.clone()).collect();
     let key = |at: usize| submission_key.as_ref().map(|key| format!("{}\n{key}\n{at}", user.name));
     let stages = workflow.stages.into_iter().enumerate();

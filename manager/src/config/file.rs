@@ -14,6 +14,7 @@ use profiles::{
     application::ApplicationProfile,
     platform::{PlatformError, PlatformProfile},
     quantity::{Duration, Quantity},
+    store::StoreProfile,
 };
 use protocol::job::{Locator, Problem, in_file, parse_yaml};
 use scheduler::{engine::settings::Settings, policy::Policies};
@@ -61,6 +62,8 @@ pub struct ManagerFile {
     pub tls: Option<TlsMode>,
     /// Attached at the start.
     pub platforms: Vec<PlatformProfile>,
+    /// Stores that jobs may name.
+    pub stores: Vec<StoreProfile>,
     /// Which policy each layer uses.
     pub policies: Option<Policies>,
     /// Limits and intervals of the engine.
@@ -442,7 +445,7 @@ mod tests {
                 "7: platforms[0].adapter: found `slurmy`; the adapters are local, hosts, gridengine, loadleveler, pbs, slurm, openstack",
                 "7: platforms[0].memory: found `8`; give it a unit, like 8MiB or 8GiB",
                 "8: platforms[1]: found no `adapter`; it is needed",
-                "9: colour: found an unknown field; the fields here are listen, tls, platforms, policies, limits",
+                "9: colour: found an unknown field; the fields here are listen, tls, platforms, stores, policies, limits",
             ],
         );
     }

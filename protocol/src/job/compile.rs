@@ -140,6 +140,11 @@ impl Compiled {
         self.templates.files.inputs(&self.spec, job_id, index)
     }
 
+    /// Whether its tasks may want something of the store of that name.
+    pub fn names_store(&self, name: &str) -> bool {
+        self.spec.stores().contains(name)
+    }
+
     /// What the task at `index` takes of what tasks leave that it waits for.
     ///
     /// # Errors

@@ -4,12 +4,14 @@
 //! dimensions that its template names, so that a million tasks that take one of a hundred files each have a
 //! hundred digests.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use scheduler::digest::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::job::limits::{N_OBJECTS_MAX, N_TEXTS_MAX};
+use crate::job::store_place::{STORE_SCHEME, StorePlace, store_of};
 use crate::job::{JobSpec, Problem, TakenFiles};
 use crate::sweep::Value;
 use crate::template::{Scope, Source as Slot, Template};
@@ -19,8 +21,8 @@ use crate::template::{Scope, Source as Slot, Template};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Where it is; a template: a path from the base folder, `file:///…`, or `http(s)://…`. Of what other tasks leave,
-    /// where it goes below their base folder; with `*` or `?`, all that match.
+    /// Where it is; a template: a path from the base folder, `file:///…`, `http(s)://…`, or `store://NAME/…`. Of what
+    /// other tasks leave, where it goes below their base folder; with `*` or `?`, all that match.
     pub from: String,
     /// Tasks that this one waits for leave it: by these entries of its stage's `after`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -69,7 +71,7 @@ pub struct Objects {
 pub struct Output {
     /// A template of a path below the task's folder.
     pub from: String,
-    /// A template: a path below the base folder, or `file:///…`, which nodes see.
+    /// A template: a path below the base folder, `file:///…`, which nodes see, or `store://NAME/…`.
     pub to: String,
     /// `from` and `to` are one parameter: its values name files, a line each.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -88,6 +90,8 @@ pub enum Source {
     Shared,
     /// An address of HTTP.
     Url,
+    /// A store that the manager knows: [`StorePlace`].
+    Store,
     /// Other tasks leave it.
     Tasks,
 }
@@ -127,6 +131,8 @@ pub enum OutputTarget {
     Home(PathBuf),
     /// A path that nodes see.
     File(PathBuf),
+    /// A store that the manager knows.
+    Store(StorePlace),
 }
 
 /// A file of the submitter's that an input needs.
@@ -329,8 +335,11 @@ impl FileTemplates {
                         let object = input.objects.at(at);
                         object.map_or((None, None), |(sha256, bytes)| (Some(sha256), Some(bytes)))
                     }
-                    Source::Shared | Source::Url | Source::Tasks => (input.sha256, None),
+                    Source::Shared | Source::Url | Source::Store | Source::Tasks => (input.sha256, None),
                 };
+                if template.source == Source::Store {
+                    store_place(&from, &input.from, || format!("inputs[{n}].from"))?;
+                }
                 let (source, writable) = (template.source, input.writable);
                 let from = from.strip_prefix(FILE_SCHEME).map(str::to_owned).unwrap_or(from);
                 all.push(TaskInput { to, from, source, sha256, bytes, writable });
@@ -371,14 +380,7 @@ impl FileTemplates {
             let (from, to) = (render(from, spec, job_id, index), render(to, spec, job_id, index));
             for (from, to) in names(output.lines, &from).into_iter().zip(names(output.lines, &to)) {
                 let from = safe_relative(from).ok_or_else(|| outside(format!("outputs[{n}].from"), from))?;
-                let target = match to.strip_prefix(FILE_SCHEME) {
-                    Some(path) => OutputTarget::File(PathBuf::from(path)),
-                    None => {
-                        let home =
-                            safe_relative(to).ok_or_else(|| outside(format!("outputs[{n}].to"), to))?;
-                        OutputTarget::Home(home)
-                    }
-                };
+                let target = target_of(to, &output.to, || format!("outputs[{n}].to"))?;
                 all.push(TaskOutputFile { from, to: target, optional: output.optional });
             }
         }
@@ -402,6 +404,17 @@ impl FileTemplates {
         }
         files
     }
+}
+
+/// Where a file goes that a task leaves, by what a template has come to.
+fn target_of(to: &str, template: &str, field: impl Fn() -> String) -> Result<OutputTarget, Problem> {
+    if let Some(path) = to.strip_prefix(FILE_SCHEME) {
+        return Ok(OutputTarget::File(PathBuf::from(path)));
+    }
+    if to.starts_with(STORE_SCHEME) {
+        return store_place(to, template, field).map(OutputTarget::Store);
+    }
+    safe_relative(to).map(OutputTarget::Home).ok_or_else(|| outside(field(), to))
 }
 
 /// The first combination of the whole product that has this place in these dimensions.
@@ -437,6 +450,9 @@ fn source(spec: &JobSpec, from: &Template, input: &Input) -> Source {
 pub(super) fn kind_of(text: &str) -> Source {
     if text.starts_with(FILE_SCHEME) {
         return Source::Shared;
+    }
+    if text.starts_with(STORE_SCHEME) {
+        return Source::Store;
     }
     let is_url = text.starts_with("http://") || text.starts_with("https://");
     if is_url { Source::Url } else { Source::Home }
@@ -474,6 +490,15 @@ fn render_with(template: &Template, spec: &JobSpec, job_id: u64, index: u64, val
     template.render(&Scope { values, index, job_id, job_name: &spec.name, cores: spec.cores })
 }
 
+/// The place that a text names. Which stores a job needs is told by its templates.
+fn store_place(text: &str, template: &str, field: impl Fn() -> String) -> Result<StorePlace, Problem> {
+    let place = StorePlace::parse(text).filter(|_| store_of(template).is_some());
+    place.ok_or_else(|| {
+        let expected = "write store://NAME/PATH, the store's name in letters (`pilotfish stores` lists them)";
+        Problem::new(field(), crate::job::problem::quoted(text), expected)
+    })
+}
+
 fn outside(path: String, found: &str) -> Problem {
     let expected = "a path below the folder is right: not absolute, without `..`, and with a file's name";
     Problem::new(path, crate::job::problem::quoted(found), expected)
@@ -500,6 +525,13 @@ impl JobSpec {
             }
         }
         problems
+    }
+
+    /// The stores that its inputs and outputs name, each once.
+    pub fn stores(&self) -> BTreeSet<&str> {
+        let texts =
+            self.inputs.iter().map(|input| &input.from).chain(self.outputs.iter().map(|output| &output.to));
+        texts.filter_map(|text| store_of(text)).collect()
     }
 
     /// All objects that the job's inputs name, with their sizes.

@@ -15,6 +15,7 @@ mod flow;
 pub mod limits;
 mod problem;
 mod spec;
+mod store_place;
 mod suggest;
 mod taken;
 mod validate;
@@ -36,6 +37,7 @@ pub use problem::Problem;
 pub use spec::{
     CommandLine, Extract, JobSpec, Keep, Results, Retries, Stdio, Stream, WorkDirPolicy, default_application,
 };
+pub use store_place::{STORE_SCHEME, StorePlace, is_store_name};
 pub use suggest::nearest;
 pub use taken::TakenFiles;
 pub use workflow::{AfterSpec, OnSpec, StageSpec, WorkflowSpec};

@@ -17,8 +17,8 @@ pub(super) const STAGE_SCHEME: &str = "stage:";
 /// write is compared by the parameters in the template alone.
 const N_COMPARED: u64 = 100_000;
 
-/// Kinds of places that are known and not yet reached.
-const SCHEMES_PLANNED: [&str; 4] = ["s3://", "swift://", "sftp://", "ftp://"];
+/// Places that are reached by the name that the operator gave them only.
+const SCHEMES_OF_STORES: [&str; 4] = ["s3://", "swift://", "sftp://", "ftp://"];
 
 impl Check {
     /// What can be said without looking into templates.
@@ -40,8 +40,9 @@ impl Check {
             self.path(&format!("{path}.from"), from);
             self.path(&format!("{path}.to"), to);
             for text in [from, to] {
-                if let Some(scheme) = SCHEMES_PLANNED.iter().find(|scheme| text.starts_with(**scheme)) {
-                    let expected = "places are the job's folder, file:///… that nodes see, and https://…";
+                if let Some(scheme) = SCHEMES_OF_STORES.iter().find(|scheme| text.starts_with(**scheme)) {
+                    let expected = "places are the job's folder, file:///… that nodes see, https://…, and store://NAME/… \
+                                    of a store that the manager knows (`pilotfish stores`)";
                     self.add(&path, format!("the scheme {scheme}"), expected);
                 }
             }
@@ -121,7 +122,11 @@ impl Check {
                 self.add(format!("{path}.optional"), "true of a file that is no other task's", expected);
             }
             let is_one = templates.files.path_of(n).is_some_and(Template::is_same_for_all_tasks);
-            if source == Source::Url && input.sha256.is_some() && !is_one && job.sweep.n_tasks() > 1 {
+            if matches!(source, Source::Url | Source::Store)
+                && input.sha256.is_some()
+                && !is_one
+                && job.sweep.n_tasks() > 1
+            {
                 let expected = "one digest is of one file: take the parameter out of `from`, or leave it out";
                 self.add(format!("{path}.sha256"), "one digest for several files", expected);
             }
@@ -185,6 +190,9 @@ impl Check {
                     let key = match output.to {
                         OutputTarget::Home(path) => OutputKey { is_home: true, path },
                         OutputTarget::File(path) => OutputKey { is_home: false, path },
+                        OutputTarget::Store(place) => {
+                            OutputKey { is_home: false, path: place.to_string().into() }
+                        }
                     };
                     let shown = quoted(&key.path.to_string_lossy());
                     if let Some((other, task)) = written.insert(key, (n, index)) {

@@ -196,6 +196,7 @@ impl Scene {
             config_file: None,
             reload: mpsc::channel(1).0,
             agent: manager::agent_file::AgentFile::new(&[]),
+            stores: manager::stores::Stores::default(),
         });
         let answering = async {
             let Ok(response): Result<Response<Body>, _> = router.call(request).await;

@@ -111,6 +111,7 @@ impl Scene {
             config_file: None,
             reload: mpsc::channel(1).0,
             agent: crate::agent_file::AgentFile::new(&[]),
+            stores: crate::stores::Stores::default(),
         };
         let manager = Manager { engine, store, clock, notices: handle.notices().clone(), asked_for };
         tokio::spawn(manager.run(queue));

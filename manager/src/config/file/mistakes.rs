@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use profiles::{
     application::{self, ApplicationProfile},
     platform::PlatformProfile,
+    store::{self, StoreProfile},
 };
 use protocol::job::{Problem, nearest};
 use scheduler::policy::Policies;
@@ -14,7 +15,7 @@ use serde_yaml::{Mapping, Value};
 
 use super::{Limits, Listen, TlsMode};
 
-const FIELDS: [&str; 5] = ["listen", "tls", "platforms", "policies", "limits"];
+const FIELDS: [&str; 6] = ["listen", "tls", "platforms", "stores", "policies", "limits"];
 const LISTEN_FIELDS: [&str; 3] = ["host", "port", "name"];
 const POLICY_FIELDS: [&str; 9] = [
     "allocation",
@@ -94,6 +95,7 @@ pub(super) fn all(tree: &Value) -> Vec<Problem> {
             "limits" => section::<Limits>(name, value, (&LIMIT_FIELDS, &[]), &mut problems),
             "policies" => policies(value, &mut problems),
             "platforms" => platforms(value, &mut problems),
+            "stores" => stores(value, &mut problems),
             _ => problems.extend(refusal::<TlsMode>(name, value.clone())),
         }
     }
@@ -154,6 +156,31 @@ fn platforms(value: &Value, problems: &mut Vec<Problem>) {
         }
         if let Some(name) = text("name").filter(|name| !names.insert(*name)) {
             let found = format!("a second platform of the name `{name}`");
+            problems.push(Problem::new(format!("{path}.name"), found, "name them differently"));
+        }
+    }
+}
+
+fn stores(value: &Value, problems: &mut Vec<Problem>) {
+    let Value::Sequence(stores) = value else {
+        problems.extend(refusal::<Vec<StoreProfile>>("stores", value.clone()));
+        return;
+    };
+    let mut names = BTreeSet::new();
+    for (place, store) in stores.iter().enumerate() {
+        let path = format!("stores[{place}]");
+        let text = |field: &str| store.get(field).and_then(Value::as_str);
+        let kind = text("kind").unwrap_or("sftp");
+        let needed: &[&str] = match kind {
+            "s3" => &["bucket", "access_key", "secret_file"],
+            "swift" => &["endpoint", "container", "secret_file"],
+            _ => &["ssh"],
+        };
+        let mut others = vec![("name", "a".into()), ("kind", kind.into())];
+        others.extend(needed.iter().map(|field| (*field, "http://a".into())));
+        section::<StoreProfile>(&path, store, (&store::FIELDS, &others), problems);
+        if let Some(name) = text("name").filter(|name| !names.insert(*name)) {
+            let found = format!("a second store of the name `{name}`");
             problems.push(Problem::new(format!("{path}.name"), found, "name them differently"));
         }
     }

@@ -323,7 +323,7 @@ schema_only! {
             {
                 "type": "object",
                 "properties": {
-                    "from": { "type": "string", "description": "A path from the job file's folder, file:///… or https://…; in stages also stage:NAME/PATH, of what that stage leaves" },
+                    "from": { "type": "string", "description": "A path from the job file's folder, file:///…, https://… or store://NAME/…; in stages also stage:NAME/PATH, of what that stage leaves" },
                     "to": { "type": "string", "description": "Its name below the task's folder; default: the same." },
                     "sha256": { "type": "string", "description": "What a file of the network must hold.", "pattern": "^[0-9a-fA-F]{64}$" },
                     "shared": { "type": "boolean", "description": "All nodes see the path: it is linked, not copied." },
@@ -342,7 +342,7 @@ schema_only! {
                 "type": "object",
                 "properties": {
                     "from": { "type": "string", "description": "Its name below the task's folder." },
-                    "to": { "type": "string", "description": "Below the job file's folder (default: the same name), or file:///…" },
+                    "to": { "type": "string", "description": "Below the job file's folder (default: the same name), file:///… or store://NAME/…" },
                     "optional": { "type": "boolean", "description": "A task may succeed without it." },
                 },
                 "required": ["from"],

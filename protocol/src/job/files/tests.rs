@@ -1,11 +1,12 @@
 //! Tests of what files are for one task.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use scheduler::digest::Digest;
 
-use super::{Input, Output, OutputTarget, Source, safe_relative};
+use super::{Input, Output, OutputTarget, Source, StorePlace, safe_relative};
 use crate::job::{CommandLine, JobSpec, WorkDirPolicy};
 use crate::sweep::{Dimension, IntegerRange, Sample, Sweep, Values};
 
@@ -79,10 +80,34 @@ fn nothing_is_outside_of_its_folder() {
 fn outputs_go_below_the_folder_or_where_nodes_see_them() {
     let output = |from: &str, to: &str| Output { from: from.into(), to: to.into(), ..Output::default() };
     let mut job = job(Vec::new(), &[2]);
-    job.outputs = vec![output("out", "out/{a}"), output("out", "file:///data/{a}")];
+    job.outputs = vec![
+        output("out", "out/{a}"),
+        output("out", "file:///data/{a}"),
+        output("out", "store://lab/{job}/{a}"),
+    ];
     let found = job.compile().unwrap().outputs(1, 1).unwrap();
     assert_eq!(found[0].to, OutputTarget::Home("out/1".into()));
     assert_eq!(found[1].to, OutputTarget::File("/data/1".into()));
+    assert_eq!(found[2].to, OutputTarget::Store(StorePlace::parse("store://lab/1/1").unwrap()));
+    assert_eq!(job.stores(), BTreeSet::from(["lab"]));
+}
+
+#[test]
+fn a_store_is_named_in_letters_and_a_place_in_it_is_below_its_folder() {
+    let output = |to: &str| Output { from: "out".into(), to: to.into(), ..Output::default() };
+    let values = vec!["store://lab/1".to_owned(), "store://lab/2".to_owned()];
+    let found = |from: &str, to: &str| {
+        let mut job = job(vec![input(from, "in")], &[2]);
+        job.outputs = vec![output(to)];
+        job.sweep = Sweep::from_lists(vec![("a".to_owned(), values.clone())]);
+        job.validate().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let expected = "write store://NAME/PATH, the store's name in letters (`pilotfish stores` lists them)";
+    assert_eq!(found("store://lab/x", "store://lab/{index}"), [""; 0]);
+    assert_eq!(found("{a}", "{index}"), [format!("inputs[0].from: found `store://lab/1`; {expected}")]);
+    assert_eq!(found("x", "{a}"), [format!("outputs[0].to: found `store://lab/1`; {expected}")]);
+    let outside = "store://lab/../{index}";
+    assert_eq!(found("x", outside), [format!("outputs[0].to: found `store://lab/../0`; {expected}")]);
 }
 
 #[test]

@@ -1,0 +1,218 @@
+//! Files on a host reached by SSH, over connections that are kept. All of it blocks.
+
+use std::{
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use ssh2::{ErrorCode, OpenFlags, OpenType, RenameFlags};
+
+use super::{Asker, SshError, line::Line, log_in, wire::Wire};
+
+/// Connections that are kept while nobody uses them.
+const N_KEPT_MAX: usize = 4;
+/// A file travels in pieces of this size.
+const PIECE_BYTES: usize = 128 << 10;
+/// `SSH_FX_NO_SUCH_FILE`, `SSH_FX_PERMISSION_DENIED`.
+const NO_SUCH_FILE: ErrorCode = ErrorCode::SFTP(2);
+const PERMISSION_DENIED: ErrorCode = ErrorCode::SFTP(3);
+
+/// Why a file was not moved.
+#[derive(Debug, thiserror::Error)]
+pub enum SftpError {
+    /// The host was not reached.
+    #[error(transparent)]
+    NotConnected(#[from] SshError),
+    /// It has no such file.
+    #[error("{host} has no {}", path.display())]
+    None {
+        /// The host.
+        host: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// We may not.
+    #[error("{host} does not allow to {doing} {}", path.display())]
+    Denied {
+        /// The host.
+        host: String,
+        /// What was tried.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+    /// Something else; it may go better the next time.
+    #[error("failed to {doing} {} on {host}: {why}", path.display())]
+    Broken {
+        /// The host.
+        host: String,
+        /// What was tried.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// Whoever brings or takes it here gave up.
+    #[error("gave up: {0}")]
+    GivenUp(#[source] io::Error),
+}
+
+/// A host's files.
+pub struct Sftp {
+    address: String,
+    config: Option<String>,
+    asker: Arc<dyn Asker>,
+    kept: Mutex<Vec<Connected>>,
+}
+
+/// In the order in which they are to end.
+struct Connected {
+    sftp: ssh2::Sftp,
+    _wire: Wire,
+    _before: Option<Line>,
+}
+
+impl Sftp {
+    /// A host that is connected to once a file is to be moved. `address` and `config` as of [`super::Ssh`].
+    pub fn new(address: String, config: Option<String>, asker: Arc<dyn Asker>) -> Sftp {
+        Sftp { address, config, asker, kept: Mutex::default() }
+    }
+
+    /// Reads a file, piece by piece.
+    ///
+    /// # Errors
+    /// See [`SftpError`].
+    pub fn read(
+        &self,
+        path: &Path,
+        mut take: impl FnMut(Vec<u8>) -> io::Result<()>,
+    ) -> Result<(), SftpError> {
+        let connected = self.connected()?;
+        let mut file = connected.sftp.open(path).map_err(|error| self.failed("read", path, &error))?;
+        loop {
+            let mut piece = vec![0; PIECE_BYTES];
+            let n = file.read(&mut piece).map_err(|error| self.broken("read", path, &error))?;
+            piece.truncate(n);
+            if n == 0 {
+                break;
+            }
+            take(piece).map_err(SftpError::GivenUp)?;
+        }
+        drop(file);
+        self.keep(connected);
+        Ok(())
+    }
+
+    /// Writes a file, of the pieces that `next` gives until there are none. It has its name when it is whole; its folders
+    /// are made. Between taking one of that name away and giving it to the new one a reader may find none.
+    ///
+    /// # Errors
+    /// See [`SftpError`]; nothing is left then.
+    pub fn write<P: AsRef<[u8]>>(
+        &self,
+        path: &Path,
+        draft_mark: &str,
+        next: impl FnMut() -> io::Result<Option<P>>,
+    ) -> Result<u64, SftpError> {
+        let connected = self.connected()?;
+        let sftp = &connected.sftp;
+        let mut draft = path.as_os_str().to_owned();
+        draft.push(format!(".{draft_mark}.part"));
+        let draft = PathBuf::from(draft);
+        let written = self.write_draft(sftp, &draft, next).and_then(|n_bytes| {
+            let renamed = sftp.rename(&draft, path, Some(RenameFlags::all())).or_else(|_| {
+                // Version 3 renames onto nothing that is there.
+                let _ = sftp.unlink(path);
+                sftp.rename(&draft, path, Some(RenameFlags::all()))
+            });
+            renamed.map(|()| n_bytes).map_err(|error| self.failed("write", path, &error))
+        });
+        match written {
+            Ok(n_bytes) => {
+                self.keep(connected);
+                Ok(n_bytes)
+            }
+            Err(error) => {
+                // If the connection is lost it stays; nobody takes it for the file.
+                let _ = sftp.unlink(&draft);
+                Err(error)
+            }
+        }
+    }
+
+    fn write_draft<P: AsRef<[u8]>>(
+        &self,
+        sftp: &ssh2::Sftp,
+        draft: &Path,
+        mut next: impl FnMut() -> io::Result<Option<P>>,
+    ) -> Result<u64, SftpError> {
+        let folders: Vec<&Path> = draft.ancestors().skip(1).collect();
+        for folder in folders.into_iter().rev().filter(|folder| !folder.as_os_str().is_empty()) {
+            // Those that are there are no matter, and what is missing is told of the file.
+            let _ = sftp.mkdir(folder, 0o777);
+        }
+        let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE;
+        let opened = sftp.open_mode(draft, flags, 0o666, OpenType::File);
+        let mut file = opened.map_err(|error| self.failed("write", draft, &error))?;
+        let mut n_bytes = 0;
+        while let Some(piece) = next().map_err(SftpError::GivenUp)? {
+            file.write_all(piece.as_ref()).map_err(|error| self.broken("write", draft, &error))?;
+            n_bytes += piece.as_ref().len() as u64;
+        }
+        // Not every server can.
+        let _ = file.fsync();
+        let size = file.stat().map_err(|error| self.failed("write", draft, &error))?.size;
+        match size {
+            Some(found) if found != n_bytes => {
+                let why = format!("it has {found} bytes of {n_bytes}");
+                Err(SftpError::Broken {
+                    host: self.address.clone(),
+                    doing: "write",
+                    path: draft.to_owned(),
+                    why,
+                })
+            }
+            _ => Ok(n_bytes),
+        }
+    }
+
+    /// A connection that is kept and still there, or a new one.
+    fn connected(&self) -> Result<Connected, SftpError> {
+        let next = || self.kept.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        while let Some(kept) = next() {
+            if kept.sftp.realpath(Path::new(".")).is_ok() {
+                return Ok(kept);
+            }
+        }
+        let (wire, before) = log_in(&self.address, self.config.as_deref(), &*self.asker)?;
+        let opened = wire.session.sftp();
+        let sftp = opened.map_err(|error| SshError::Broken {
+            host: self.address.clone(),
+            what: format!("it serves no files (SFTP): {}", error.message()),
+        })?;
+        Ok(Connected { sftp, _wire: wire, _before: before })
+    }
+
+    fn keep(&self, connected: Connected) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < N_KEPT_MAX {
+            kept.push(connected);
+        }
+    }
+
+    fn failed(&self, doing: &'static str, path: &Path, error: &ssh2::Error) -> SftpError {
+        let (host, path) = (self.address.clone(), path.to_owned());
+        match error.code() {
+            NO_SUCH_FILE => SftpError::None { host, path },
+            PERMISSION_DENIED => SftpError::Denied { host, doing, path },
+            _ => SftpError::Broken { host, doing, path, why: error.message().to_owned() },
+        }
+    }
+
+    fn broken(&self, doing: &'static str, path: &Path, error: &io::Error) -> SftpError {
+        let (host, path) = (self.address.clone(), path.to_owned());
+        SftpError::Broken { host, doing, path, why: error.to_string() }
+    }
+}

@@ -1,0 +1,151 @@
+//! Files of stores, for pilots: a signed address, or the file itself where the store signs none.
+
+use std::{io, sync::Arc};
+
+use adapters::transport::SftpError;
+use axum::{
+    body::{Body, Bytes},
+    extract::{Request, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use protocol::{
+    job::StorePlace,
+    objects::{StoreAccess, StoreQuery, StoreWay, Stores as StoreList},
+};
+use tokio::sync::mpsc;
+
+use super::{
+    Context, Shared,
+    error::{ApiError, json},
+    extract::{InQuery, User},
+    objects::{Piece, a_place, feed, session},
+};
+use crate::stores::Store;
+
+/// Pieces of a file that wait to be taken.
+const N_PIECES: usize = 4;
+
+/// The stores that the user's jobs may name.
+pub(super) async fn list(State(context): State<Shared>, user: User) -> Response {
+    json(StatusCode::OK, &StoreList { stores: context.state.stores.views(&user.name) })
+}
+
+/// How a pilot reaches a file.
+pub(super) async fn way(
+    State(context): State<Shared>,
+    InQuery(query): InQuery<StoreQuery>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    session(&context, &request)?;
+    let (store, place) = find(&context, &query).await?;
+    let url = store.signed(&place.path, query.way).await.map_err(ApiError::store_broken)?;
+    Ok(json(StatusCode::OK, &StoreWay { url }))
+}
+
+/// A pilot fetches a file that its tasks need.
+pub(super) async fn read(
+    State(context): State<Shared>,
+    InQuery(query): InQuery<StoreQuery>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    session(&context, &request)?;
+    let (store, place) = on_host(&context, &query, StoreAccess::Read).await?;
+    let transfer = a_place(&context).await?;
+    let (pieces, mut taken) = mpsc::channel::<Result<Bytes, ApiError>>(N_PIECES);
+    tokio::task::spawn_blocking(move || {
+        let Some(host) = store.host() else { return };
+        let gone = |_| io::Error::other("nobody takes it any more");
+        let path = store.path_on_host(&place.path);
+        let read = host.read(&path, |piece| pieces.blocking_send(Ok(piece.into())).map_err(gone));
+        if let Err(error) = read {
+            // Who asked has gone, or hears why.
+            let _ = pieces.blocking_send(Err(error.into()));
+        }
+    });
+    // What is not there is said before anything is sent.
+    let first = taken.recv().await.transpose()?;
+    let rest = futures_util::stream::unfold((taken, transfer), |(mut taken, transfer)| async move {
+        let piece = taken.recv().await?;
+        Some((piece.map_err(|error| io::Error::other(error.message)), (taken, transfer)))
+    });
+    let first = futures_util::stream::iter(first.map(Ok));
+    let body = Body::from_stream(futures_util::StreamExt::chain(first, rest));
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
+}
+
+/// A pilot delivers a file that a task has left.
+pub(super) async fn write(
+    State(context): State<Shared>,
+    InQuery(query): InQuery<StoreQuery>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let pilot = session(&context, &request)?;
+    let (store, place) = on_host(&context, &query, StoreAccess::Write).await?;
+    let _transfer = a_place(&context).await?;
+    let (pieces, mut taken) = mpsc::channel(N_PIECES);
+    let writing = tokio::task::spawn_blocking(move || {
+        let host = store.host().ok_or_else(ApiError::no_host)?;
+        let next = || match taken.blocking_recv() {
+            Some(Piece::Bytes(bytes)) => Ok(Some(bytes)),
+            Some(Piece::End) => Ok(None),
+            None => Err(io::Error::other("the file was cut off on its way")),
+        };
+        let path = store.path_on_host(&place.path);
+        host.write(&path, &format!("pilotfish-{pilot}"), next).map_err(ApiError::from)
+    });
+    let fed = feed(request.into_body(), pieces, context.state.limits.body).await;
+    let written = writing.await.unwrap_or_else(|error| Err(ApiError::broken(&error)));
+    // A writer that has given up knows why; who is read from does not.
+    let bytes = match (fed, written) {
+        (Ok(()) | Err(None), written) => written?,
+        (Err(Some(error)), _) => return Err(error),
+    };
+    tracing::debug!(place = query.place, bytes, "brought to a store");
+    Ok(json(StatusCode::CREATED, &bytes))
+}
+
+/// The store of a place, if the job names it and its user may.
+async fn find(context: &Context, query: &StoreQuery) -> Result<(Arc<Store>, StorePlace), ApiError> {
+    let place = StorePlace::parse(&query.place).ok_or_else(|| {
+        ApiError::bad_request(format!("place: found `{}`; write store://NAME/PATH", query.place))
+    })?;
+    if !context.facts(query.job).await?.compiled.names_store(&place.store) {
+        return Err(ApiError::no_such_store(&place.store, &format!("job {} does not name it", query.job)));
+    }
+    let user = context.job(query.job).await?.user;
+    let store = context.state.stores.find(&place.store, &user);
+    let store = store.ok_or_else(|| {
+        ApiError::no_such_store(
+            &place.store,
+            &format!("the manager's configuration has none of that name for {user}"),
+        )
+    })?;
+    Ok((store, place))
+}
+
+async fn on_host(
+    context: &Context,
+    query: &StoreQuery,
+    way: StoreAccess,
+) -> Result<(Arc<Store>, StorePlace), ApiError> {
+    if query.way != way {
+        return Err(ApiError::bad_request("way: GET reads and PUT writes"));
+    }
+    let found = find(context, query).await?;
+    if found.0.host().is_none() { Err(ApiError::no_host()) } else { Ok(found) }
+}
+
+impl From<SftpError> for ApiError {
+    fn from(error: SftpError) -> ApiError {
+        let (status, code) = match &error {
+            SftpError::None { .. } => (StatusCode::NOT_FOUND, "not-in-store"),
+            SftpError::Denied { .. } => (StatusCode::FORBIDDEN, "not-allowed"),
+            SftpError::GivenUp(_) => (StatusCode::BAD_REQUEST, "bad-request"),
+            SftpError::NotConnected(_) | SftpError::Broken { .. } => {
+                (StatusCode::BAD_GATEWAY, "store-broken")
+            }
+        };
+        ApiError { status, code, message: error.to_string(), problems: Vec::new() }
+    }
+}

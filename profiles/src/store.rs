@@ -1,0 +1,246 @@
+//! Stores of objects and file servers, as `manager.yaml` names them for jobs.
+
+use std::path::PathBuf;
+
+use protocol::job::{is_store_name, safe_relative};
+use serde::Deserialize;
+
+/// The fields of a store.
+pub const FIELDS: [&str; 12] = [
+    "name",
+    "kind",
+    "users",
+    "folder",
+    "endpoint",
+    "region",
+    "bucket",
+    "access_key",
+    "container",
+    "secret_file",
+    "ssh",
+    "ssh_config",
+];
+
+/// A store that jobs may name.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(try_from = "StoreForm")]
+pub struct StoreProfile {
+    /// As in `store://NAME/PATH`.
+    pub name: String,
+    /// Whose jobs may; `None`: everybody's.
+    pub users: Option<Vec<String>>,
+    /// All paths are below it; empty: the store's top.
+    pub folder: String,
+    /// What it is.
+    pub kind: StoreKind,
+}
+
+/// What a store is, and how it is reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StoreKind {
+    /// A bucket.
+    S3 {
+        /// `https://…`; `None`: Amazon's.
+        endpoint: Option<String>,
+        /// Its region.
+        region: String,
+        /// Its name.
+        bucket: String,
+        /// The access key and the file with the secret one; `None`: as the environment of the manager says (`AWS_…`).
+        keys: Option<(String, PathBuf)>,
+    },
+    /// A container of OpenStack's.
+    Swift {
+        /// The account, as `https://…/v1/AUTH_…`.
+        endpoint: String,
+        /// Its name.
+        container: String,
+        /// The file with the account's Temp-URL-Key.
+        secret_file: PathBuf,
+    },
+    /// A host's files.
+    Sftp {
+        /// `[user@]host[:port]`.
+        ssh: String,
+        /// Instead of `~/.ssh/config`.
+        ssh_config: Option<String>,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    S3,
+    Swift,
+    Sftp,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoreForm {
+    name: String,
+    kind: Kind,
+    users: Option<Vec<String>>,
+    folder: Option<String>,
+    endpoint: Option<String>,
+    region: Option<String>,
+    bucket: Option<String>,
+    access_key: Option<String>,
+    container: Option<String>,
+    secret_file: Option<PathBuf>,
+    ssh: Option<String>,
+    ssh_config: Option<String>,
+}
+
+impl StoreKind {
+    /// Its word in `manager.yaml`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            StoreKind::S3 { .. } => "s3",
+            StoreKind::Swift { .. } => "swift",
+            StoreKind::Sftp { .. } => "sftp",
+        }
+    }
+}
+
+impl StoreProfile {
+    /// Where it is, for people.
+    pub fn at(&self) -> String {
+        let top = match &self.kind {
+            StoreKind::S3 { endpoint, bucket, .. } => {
+                format!("{}/{bucket}", endpoint.as_deref().unwrap_or("s3:/"))
+            }
+            StoreKind::Swift { endpoint, container, .. } => format!("{endpoint}/{container}"),
+            StoreKind::Sftp { ssh, .. } => format!("sftp://{ssh}"),
+        };
+        let slash = if self.folder.is_empty() || self.folder.starts_with('/') { "" } else { "/" };
+        format!("{top}{slash}{}", self.folder)
+    }
+
+    /// Whether this user's jobs may name it.
+    pub fn is_for(&self, user: &str) -> bool {
+        self.users.as_ref().is_none_or(|users| users.iter().any(|held| held == user))
+    }
+}
+
+impl TryFrom<StoreForm> for StoreProfile {
+    type Error = String;
+
+    fn try_from(form: StoreForm) -> Result<StoreProfile, String> {
+        let name = form.name.clone();
+        if !is_store_name(&name) {
+            return Err(format!("found name `{name}`; write 1 to 64 letters, digits, `-` and `_`"));
+        }
+        form.check_fields()?;
+        let folder = form.folder.unwrap_or_default();
+        // On a host an absolute one is meant, else what is below the home.
+        let below = if form.kind == Kind::Sftp { folder.trim_start_matches('/') } else { &folder };
+        if !below.is_empty() && safe_relative(below).is_none() {
+            let kind = if form.kind == Kind::Sftp { "a path" } else { "a path that does not begin with `/`" };
+            return Err(format!(
+                "found folder `{folder}` of `{name}`; write {kind}, without `..` and `/` at the end"
+            ));
+        }
+        let needed = |field: &str, value: Option<String>| {
+            value.ok_or_else(|| format!("found no `{field}` of `{name}`; it is needed"))
+        };
+        let address = |value: String| match value.starts_with("https://") || value.starts_with("http://") {
+            true => Ok(value.trim_end_matches('/').to_owned()),
+            false => Err(format!("found endpoint `{value}` of `{name}`; write an address like https://…")),
+        };
+        let kind = match form.kind {
+            Kind::S3 => StoreKind::S3 {
+                endpoint: form.endpoint.map(address).transpose()?,
+                region: form.region.unwrap_or_else(|| "us-east-1".to_owned()),
+                bucket: needed("bucket", form.bucket)?,
+                keys: match (form.access_key, form.secret_file) {
+                    (Some(key), Some(file)) => Some((key, file)),
+                    (None, None) => None,
+                    _ => {
+                        return Err(format!(
+                            "found one of `access_key` and `secret_file` of `{name}`; write both, or neither where \
+                             the manager's environment has AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+                        ));
+                    }
+                },
+            },
+            Kind::Swift => StoreKind::Swift {
+                endpoint: address(needed("endpoint", form.endpoint)?)?,
+                container: needed("container", form.container)?,
+                secret_file: form.secret_file.ok_or_else(|| {
+                    format!("found no `secret_file` of `{name}`; name a file with its Temp-URL-Key")
+                })?,
+            },
+            Kind::Sftp => StoreKind::Sftp { ssh: needed("ssh", form.ssh)?, ssh_config: form.ssh_config },
+        };
+        Ok(StoreProfile { name: form.name, users: form.users, folder, kind })
+    }
+}
+
+impl StoreForm {
+    /// Fields that stores of another kind have.
+    fn check_fields(&self) -> Result<(), String> {
+        let said = [
+            ("endpoint", self.endpoint.is_some(), &[Kind::S3, Kind::Swift][..]),
+            ("region", self.region.is_some(), &[Kind::S3]),
+            ("bucket", self.bucket.is_some(), &[Kind::S3]),
+            ("access_key", self.access_key.is_some(), &[Kind::S3]),
+            ("container", self.container.is_some(), &[Kind::Swift]),
+            ("secret_file", self.secret_file.is_some(), &[Kind::S3, Kind::Swift]),
+            ("ssh", self.ssh.is_some(), &[Kind::Sftp]),
+            ("ssh_config", self.ssh_config.is_some(), &[Kind::Sftp]),
+        ];
+        let wrong = said.iter().find(|(_, is_said, kinds)| *is_said && !kinds.contains(&self.kind));
+        match wrong {
+            Some((field, ..)) => Err(format!(
+                "found `{field}` of `{}`; stores of another kind have it: take it out",
+                self.name
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{StoreKind, StoreProfile};
+
+    fn read(text: &str) -> Result<StoreProfile, String> {
+        serde_yaml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn each_kind_has_its_fields() {
+        let bucket = read("{name: a, kind: s3, bucket: b, folder: runs/x, users: [ann]}").expect("a store");
+        assert_eq!((bucket.at().as_str(), bucket.kind.word()), ("s3://b/runs/x", "s3"));
+        assert!(bucket.is_for("ann") && !bucket.is_for("bob"));
+        let swift = "{name: a, kind: swift, endpoint: 'https://c/v1/AUTH_a/', container: b, secret_file: k}";
+        assert_eq!(read(swift).expect("a store").at(), "https://c/v1/AUTH_a/b");
+        let host = read("{name: a, kind: sftp, ssh: ann@host, folder: /data}").expect("a store");
+        assert!(matches!(host.kind, StoreKind::Sftp { .. }) && host.is_for("bob"));
+        assert_eq!(host.at(), "sftp://ann@host/data");
+    }
+
+    #[test]
+    fn mistakes_say_what_is_right() {
+        for (text, expected) in [
+            ("{name: a b, kind: s3, bucket: b}", "found name `a b`; write 1 to 64 letters"),
+            ("{name: a, kind: s3}", "found no `bucket` of `a`"),
+            ("{name: a, kind: s3, bucket: b, access_key: c}", "write both, or neither"),
+            ("{name: a, kind: s3, bucket: b, folder: /c}", "found folder `/c` of `a`"),
+            ("{name: a, kind: s3, bucket: b, endpoint: c}", "found endpoint `c` of `a`; write an address"),
+            (
+                "{name: a, kind: swift, endpoint: 'http://c', container: b}",
+                "name a file with its Temp-URL-Key",
+            ),
+            (
+                "{name: a, kind: sftp, ssh: h, bucket: b}",
+                "found `bucket` of `a`; stores of another kind have it",
+            ),
+            ("{name: a, kind: sftp, ssh: h, folder: /c/../d}", "found folder `/c/../d` of `a`"),
+        ] {
+            let said = read(text).expect_err("a mistake");
+            assert!(said.contains(expected), "{text}: {said}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Places in stores of objects or on file servers that the manager knows by a name: `store://NAME/PATH`.
+
+use std::fmt;
+
+use crate::job::files::safe_relative;
+
+/// How they begin.
+pub const STORE_SCHEME: &str = "store://";
+
+/// Letters of a store's name at most.
+const NAME_BYTES_MAX: usize = 64;
+
+/// A file in a store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StorePlace {
+    /// The store's name in `manager.yaml`.
+    pub store: String,
+    /// Below the folder that the operator gave; never absolute, and without `..`.
+    pub path: String,
+}
+
+impl StorePlace {
+    /// Reads `store://NAME/PATH`; `None`: it is none.
+    pub fn parse(text: &str) -> Option<StorePlace> {
+        let (store, path) = text.strip_prefix(STORE_SCHEME)?.split_once('/')?;
+        // As it is written: `a/./b` is another object than `a/b`.
+        let is_plain = safe_relative(path).is_some_and(|safe| safe.to_str() == Some(path));
+        (is_store_name(store) && is_plain)
+            .then(|| StorePlace { store: store.to_owned(), path: path.to_owned() })
+    }
+}
+
+impl fmt::Display for StorePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{STORE_SCHEME}{}/{}", self.store, self.path)
+    }
+}
+
+/// Whether a store may have this name.
+pub fn is_store_name(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_part)
+}
+
+/// The store that a template names, if it does so in letters.
+pub(super) fn store_of(template: &str) -> Option<&str> {
+    let (store, _) = template.strip_prefix(STORE_SCHEME)?.split_once('/')?;
+    is_store_name(store).then_some(store)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{StorePlace, store_of};
+
+    #[test]
+    fn a_place_has_a_store_and_a_path_below_its_folder() {
+        let place = StorePlace::parse("store://lab-1/runs/7/out.txt").expect("a place");
+        assert_eq!((place.store.as_str(), place.path.as_str()), ("lab-1", "runs/7/out.txt"));
+        assert_eq!(place.to_string(), "store://lab-1/runs/7/out.txt");
+        for text in [
+            "store://lab",
+            "store://lab/",
+            "store:///a",
+            "store://l b/a",
+            "store://lab/../a",
+            "store://lab//a",
+            "store://lab/a//b",
+            "store://lab/./a",
+            "store://lab/a/",
+            "lab/a",
+        ] {
+            assert_eq!(StorePlace::parse(text), None, "{text}");
+        }
+        assert_eq!(store_of("store://lab/{index}"), Some("lab"));
+        assert_eq!(store_of("store://{lab}/x"), None);
+    }
+}
