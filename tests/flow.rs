@@ -66,7 +66,7 @@ stages:
     sandbox.ok(&["submit", "work/flow.yaml"]);
     // Nobody sees the submitter's folder from now on.
     fs::rename(sandbox.path().join("work"), sandbox.path().join("away")).expect("it is moved");
-    until("two agents are there", || sandbox.agents().len() == 2);
+    until("two pilots are there", || sandbox.json(&["pilots"]).as_array().is_some_and(|all| all.len() == 2));
     until("some of it has run", || n_done(&sandbox, "2") > 3);
     signal_pid(sandbox.agents()[0], Signal::SIGKILL);
     until("more has run", || n_done(&sandbox, "2") > N as u64 / 2);

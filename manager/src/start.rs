@@ -235,6 +235,11 @@ fn past(store: &Store) -> Result<(Vec<Record>, Budgets), StoreError> {
     Ok((records, budgets))
 }
 
+/// A reader of the store waits for no pilot.
+fn grace(config: &Config) -> Span {
+    if config.is_offline { Span::ZERO } else { config.settings.grace }
+}
+
 /// Starts a manager in its folder. It answers when this returns.
 pub async fn start(config: Config) -> Result<Manager, StartError> {
     raise_file_limit();
@@ -244,10 +249,8 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         true => (Store::open_to_read(&config.folder)?, Tokens::draw()?),
         false => (Store::open(&config.folder)?, Tokens::open(&config.folder)?),
     };
-    // A reader of the store waits for no pilot.
-    let grace = if config.is_offline { Span::ZERO } else { config.settings.grace };
     let numbers = Numbers::open(&config.folder, store.id());
-    let settings = numbers.told(Settings { store_id: store.id(), grace, ..config.settings });
+    let settings = numbers.told(Settings { store_id: store.id(), grace: grace(&config), ..config.settings });
     let reader = store.reader();
     let (records, budgets) = past(&store)?;
     let clock = Clock::start(records.iter().map(Record::at).max().unwrap_or_default());
