@@ -80,7 +80,7 @@ pub(super) async fn write(
     InQuery(query): InQuery<StoreQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let pilot = session(&context, &request)?;
+    session(&context, &request)?;
     let (store, place) = on_host(&context, &query, StoreAccess::Write).await?;
     let _transfer = a_place(&context).await?;
     let (pieces, mut taken) = mpsc::channel(N_PIECES);
@@ -91,8 +91,7 @@ pub(super) async fn write(
             Some(Piece::End) => Ok(None),
             None => Err(io::Error::other("the file was cut off on its way")),
         };
-        let path = store.path_on_host(&place.path);
-        host.write(&path, &format!("pilotfish-{pilot}"), next).map_err(ApiError::from)
+        host.write(&store.path_on_host(&place.path), next).map_err(ApiError::from)
     });
     let fed = feed(request.into_body(), pieces, context.state.limits.body).await;
     let written = writing.await.unwrap_or_else(|error| Err(ApiError::broken(&error)));

@@ -3,7 +3,10 @@
 use std::{
     io::{self, Read, Write},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use ssh2::{ErrorCode, OpenFlags, OpenType, RenameFlags};
@@ -65,6 +68,8 @@ pub struct Sftp {
     config: Option<String>,
     asker: Arc<dyn Asker>,
     kept: Mutex<Vec<Connected>>,
+    /// No two files on their way to one place have one name.
+    n_drafts: AtomicU64,
 }
 
 /// In the order in which they are to end.
@@ -77,7 +82,7 @@ struct Connected {
 impl Sftp {
     /// A host that is connected to once a file is to be moved. `address` and `config` as of [`super::Ssh`].
     pub fn new(address: String, config: Option<String>, asker: Arc<dyn Asker>) -> Sftp {
-        Sftp { address, config, asker, kept: Mutex::default() }
+        Sftp { address, config, asker, kept: Mutex::default(), n_drafts: AtomicU64::new(0) }
     }
 
     /// Reads a file, piece by piece.
@@ -113,13 +118,13 @@ impl Sftp {
     pub fn write<P: AsRef<[u8]>>(
         &self,
         path: &Path,
-        draft_mark: &str,
         next: impl FnMut() -> io::Result<Option<P>>,
     ) -> Result<u64, SftpError> {
         let connected = self.connected()?;
         let sftp = &connected.sftp;
+        let n = self.n_drafts.fetch_add(1, Ordering::Relaxed);
         let mut draft = path.as_os_str().to_owned();
-        draft.push(format!(".{draft_mark}.part"));
+        draft.push(format!(".pilotfish-{}-{n}.part", std::process::id()));
         let draft = PathBuf::from(draft);
         let written = self.write_draft(sftp, &draft, next).and_then(|n_bytes| {
             let renamed = sftp.rename(&draft, path, Some(RenameFlags::all())).or_else(|_| {
