@@ -145,6 +145,29 @@ fn files_come_from_a_host_and_go_there_whole() {
 }
 
 #[test]
+fn a_secret_that_is_not_there_or_that_others_may_read_starts_no_manager() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path().join("key");
+    sandbox.write(
+        "manager.yaml",
+        &format!(
+            "stores: [{{name: a, kind: s3, bucket: b, access_key: k, secret_file: {}}}]\n",
+            file.display()
+        ),
+    );
+    for expected in ["failed to read", "found a secret that others may read in"] {
+        let refused = sandbox.run(&["serve", "--config", "manager.yaml"]);
+        let said = text(&refused.stderr);
+        assert!(
+            refused.status.code() == Some(2) && said.contains(expected) && said.contains("\"a\""),
+            "{said}"
+        );
+        sandbox.write("key", "secret");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("for all to read");
+    }
+}
+
+#[test]
 fn a_store_is_one_that_the_user_may_name() {
     let sandbox = Sandbox::new();
     let Some(sshd) = Sshd::start(&sandbox, "files-host", "Subsystem sftp internal-sftp") else { return };

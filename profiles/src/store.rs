@@ -142,7 +142,7 @@ impl TryFrom<StoreForm> for StoreProfile {
             ));
         }
         let needed = |field: &str, value: Option<String>| {
-            value.ok_or_else(|| format!("found no `{field}` of `{name}`; it is needed"))
+            value.ok_or_else(|| format!("found no `{field}`; it is needed"))
         };
         let address = |value: String| match value.starts_with("https://") || value.starts_with("http://") {
             true => Ok(value.trim_end_matches('/').to_owned()),
@@ -225,7 +225,7 @@ mod tests {
     fn mistakes_say_what_is_right() {
         for (text, expected) in [
             ("{name: a b, kind: s3, bucket: b}", "found name `a b`; write 1 to 64 letters"),
-            ("{name: a, kind: s3}", "found no `bucket` of `a`"),
+            ("{name: a, kind: s3}", "found no `bucket`; it is needed"),
             ("{name: a, kind: s3, bucket: b, access_key: c}", "write both, or neither"),
             ("{name: a, kind: s3, bucket: b, folder: /c}", "found folder `/c` of `a`"),
             ("{name: a, kind: s3, bucket: b, endpoint: c}", "found endpoint `c` of `a`; write an address"),

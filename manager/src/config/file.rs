@@ -433,6 +433,22 @@ mod tests {
     }
 
     #[test]
+    fn mistakes_in_stores_are_told_with_their_place_in_the_list() {
+        check_refused(
+            "stores:\n  - {name: a, kind: s4, bucket: b}\n  - {name: b, kind: sftp}\n  - {name: c, kind: s3, buckt: x}\n  \
+             - {name: b, kind: sftp, ssh: h, users: ann}\n  - {name: d, kind: sftp, ssh: h, bucket: b}",
+            &[
+                "2: stores[0].kind: found `s4`; write one of `s3`, `swift`, `sftp`",
+                "3: stores[1]: found no `ssh`; it is needed",
+                "4: stores[2].buckt: found an unknown field; did you mean `bucket`?",
+                "5: stores[3].name: found a second store of the name `b`; name them differently",
+                "5: stores[3].users: found the text \"ann\"; write a list",
+                "6: stores[4].bucket: found `bucket` of `d`; stores of another kind have it: take it out",
+            ],
+        );
+    }
+
+    #[test]
     fn all_mistakes_of_a_file_are_told() {
         check_refused(
             "lisen: {port: 1}\nplatfroms: []\nlimits:\n  grase: 1m\n  prefetch: 5\nplatforms:\n  - {nam: a, adapter: slurmy, memory: 8}\n  - {name: b}\ncolour: red",

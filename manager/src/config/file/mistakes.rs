@@ -174,9 +174,15 @@ fn stores(value: &Value, problems: &mut Vec<Problem>) {
         let needed: &[&str] = match kind {
             "s3" => &["bucket", "access_key", "secret_file"],
             "swift" => &["endpoint", "container", "secret_file"],
-            _ => &["ssh"],
+            "sftp" => &["ssh"],
+            // What it would need is not known.
+            other => {
+                let expected = "write one of `s3`, `swift`, `sftp`";
+                problems.push(Problem::new(format!("{path}.kind"), format!("`{other}`"), expected));
+                continue;
+            }
         };
-        let mut others = vec![("name", "a".into()), ("kind", kind.into())];
+        let mut others = vec![("name", text("name").unwrap_or("a").into()), ("kind", kind.into())];
         others.extend(needed.iter().map(|field| (*field, "http://a".into())));
         section::<StoreProfile>(&path, store, (&store::FIELDS, &others), problems);
         if let Some(name) = text("name").filter(|name| !names.insert(*name)) {
