@@ -7,6 +7,7 @@ mod policies;
 mod refusals;
 mod results;
 mod scene;
+mod stores;
 mod stream;
 mod taken;
 mod users;

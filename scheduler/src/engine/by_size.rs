@@ -83,11 +83,11 @@ impl BySize {
     }
 
     /// Whether this is what one comes to that is made of these ready tasks anew. O(ready × log classes).
-    pub fn is_of(&self, ready: &TaskSet) -> bool {
+    pub fn is_of(&self, estimates: &TaskEstimates, ready: &TaskSet) -> bool {
         let mut n_ready = vec![0; self.classes.len()];
         let mut work = 0;
         for index in ready.indices() {
-            let (place, millionths) = (self.place_of(index), self.estimates.millionths(index));
+            let (place, millionths) = (self.place_of(index), estimates.millionths(index));
             if self.classes.get(place).is_none_or(|class| class.millionths != millionths) {
                 return false;
             }

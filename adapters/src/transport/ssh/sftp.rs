@@ -17,9 +17,10 @@ use super::{Asker, SshError, line::Line, log_in, wire::Wire};
 const N_KEPT_MAX: usize = 4;
 /// A file travels in pieces of this size.
 const PIECE_BYTES: usize = 128 << 10;
-/// `SSH_FX_NO_SUCH_FILE`, `SSH_FX_PERMISSION_DENIED`.
+/// `SSH_FX_NO_SUCH_FILE`, `SSH_FX_PERMISSION_DENIED`, `SSH_FX_FAILURE`.
 const NO_SUCH_FILE: ErrorCode = ErrorCode::SFTP(2);
 const PERMISSION_DENIED: ErrorCode = ErrorCode::SFTP(3);
+const FAILURE: ErrorCode = ErrorCode::SFTP(4);
 
 /// Why a file was not moved.
 #[derive(Debug, thiserror::Error)]
@@ -127,9 +128,12 @@ impl Sftp {
         draft.push(format!(".pilotfish-{}-{n}.part", std::process::id()));
         let draft = PathBuf::from(draft);
         let written = self.write_draft(sftp, &draft, next).and_then(|n_bytes| {
-            let renamed = sftp.rename(&draft, path, Some(RenameFlags::all())).or_else(|_| {
-                // Version 3 renames onto nothing that is there.
-                let _ = sftp.unlink(path);
+            let renamed = sftp.rename(&draft, path, Some(RenameFlags::all())).or_else(|error| {
+                // Version 3 renames onto nothing that is there, and has no other word for that.
+                if error.code() != FAILURE || sftp.lstat(path).is_err() {
+                    return Err(error);
+                }
+                sftp.unlink(path)?;
                 sftp.rename(&draft, path, Some(RenameFlags::all()))
             });
             renamed.map(|()| n_bytes).map_err(|error| self.failed("write", path, &error))

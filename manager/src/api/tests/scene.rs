@@ -40,6 +40,7 @@ use crate::{
     clock::Clock,
     handle::{Asked, Handle},
     store::Store,
+    stores::Stores,
     tokens::Tokens,
 };
 
@@ -84,6 +85,13 @@ impl Reply {
     }
 }
 
+/// Two hosts that nobody connects to, for everybody's jobs.
+fn stores() -> Stores {
+    let said = "[{name: files, kind: sftp, ssh: a}, {name: others, kind: sftp, ssh: b}]";
+    let asker: Arc<dyn adapters::transport::Asker> = Arc::new(adapters::transport::Nobody);
+    Stores::open(&serde_yaml::from_str::<Vec<_>>(said).unwrap(), &asker).unwrap()
+}
+
 impl Scene {
     pub(super) async fn start() -> Scene {
         Scene::start_with(ConnectionLimits::default(), None).await
@@ -111,7 +119,7 @@ impl Scene {
             config_file: None,
             reload: mpsc::channel(1).0,
             agent: crate::agent_file::AgentFile::new(&[]),
-            stores: crate::stores::Stores::default(),
+            stores: stores(),
         };
         let manager = Manager { engine, store, clock, notices: handle.notices().clone(), asked_for };
         tokio::spawn(manager.run(queue));
