@@ -284,6 +284,7 @@ fn seeds() -> Vec<Vec<u8>> {
         "/policies",
         "/weights",
         "/profiles",
+        "/stores",
         "/events",
         "/events?job=1",
         "/nothing",
