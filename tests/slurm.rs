@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use tests::{
     Sandbox,
     disk::Disk,
-    scene::{Scene, dies_while_it_submits, held_up},
+    scene::{Platform, Scene, dies_while_it_submits, held_up},
     slurm::Cluster,
     text, until,
 };
@@ -81,8 +81,12 @@ fn a_controller_that_is_silent_and_dies_loses_nothing() {
     scene.platform.kill_controller();
     scene.until_executed(60);
     scene.platform.start_controller(&scene.sandbox);
-    // It may have died before it had kept that there are such jobs, and ends them.
-    scene.ends_well(4);
+    scene.until_done();
+    until("idle pilots have left", || !scene.platform.has_pilots(&scene.sandbox));
+    // It may have died before it had kept that there are such jobs, ends them, and gives their numbers to others.
+    let pilots = scene.sandbox.ok(&["pilots", "--all"]);
+    let n_ended = pilots.lines().skip(1).filter(|pilot| !pilot.contains("idle for")).count();
+    scene.ends_well(2 * n_ended);
 }
 
 #[test]
