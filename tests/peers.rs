@@ -180,6 +180,48 @@ fn a_pilot_killed_while_it_serves_another_costs_nothing_but_its_own_task() {
     manager.wait();
 }
 
+/// A stage of twelve tasks that leave a megabyte each, and one whose tasks take one of these each, by three pilots:
+/// how much of that came from the pilot's own cache, from other pilots and from the manager.
+fn passed_on(policy: &str) -> [u64; 3] {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "flow.yaml",
+        "stages:\n\
+         \x20 make:\n\
+         \x20   command: 'head -c 1000000 /dev/urandom > big; cksum < big > sum; sleep 0.1'\n\
+         \x20   sweep: {n: {range: [1, 12]}}\n\
+         \x20   outputs: [{from: big, to: 'big/{n}'}, {from: sum, to: 'made/{n}'}]\n\
+         \x20 use:\n\
+         \x20   command: 'cksum < big > sum; sleep 0.1'\n\
+         \x20   sweep: {n: {range: [1, 12]}}\n\
+         \x20   after: {stage: make, tasks: same}\n\
+         \x20   inputs: [{from: 'stage:make/big/{n}', to: big}]\n\
+         \x20   outputs: [{from: sum, to: 'used/{n}'}]\n",
+    );
+    let manager = serve(&sandbox, 3);
+    sandbox.ok(&["policies", "set", "stealing", policy]);
+    sandbox.ok(&["submit", "--wait", "flow.yaml"]);
+    for n in 1..=12 {
+        assert_eq!(sandbox.read(&format!("made/{n}")), sandbox.read(&format!("used/{n}")), "{n}");
+    }
+    let moved = sandbox.json(&["job", "2"])["moved"].clone();
+    let moved = ["cached", "from_peers", "from_manager"].map(|from| moved[from].as_u64().unwrap_or(0));
+    sandbox.ok(&["stop"]);
+    manager.wait();
+    moved
+}
+
+#[test]
+fn what_a_task_leaves_for_others_stays_where_it_was_made() {
+    let [cached, from_peers, from_manager] = passed_on("none");
+    assert_eq!((cached + from_peers, from_manager), (12_000_000, 0));
+}
+
+#[test]
+fn tasks_go_to_what_others_have_left_for_them() {
+    assert_eq!(passed_on("mdl"), [12_000_000, 0, 0]);
+}
+
 /// Two pilots of which one holds nearly all tasks of job 2 and the other has nothing to do: its own is over.
 fn one_is_idle(policy: &str) -> (Sandbox, Running) {
     let sandbox = Sandbox::new();

@@ -206,6 +206,13 @@ impl Directory {
         Fetching(Arc::clone(self), *sha256)
     }
 
+    /// Tells the manager what is new here, so that it is known when this returns; if it cannot, that is told later.
+    pub async fn tell(&self, client: &Client) {
+        if let Err(error) = self.exchange(client, Vec::new(), Vec::new()).await {
+            tracing::debug!(%error, "the manager does not hear of what is here");
+        }
+    }
+
     /// Where an object is, as the manager knows.
     ///
     /// # Errors
@@ -315,9 +322,7 @@ impl Directory {
     /// Tells the manager what is new whenever something is, and now and then that this pilot is there.
     async fn keep_known(&self, client: &Client) {
         loop {
-            if let Err(error) = self.exchange(client, Vec::new(), Vec::new()).await {
-                tracing::debug!(%error, "the manager does not hear of what is here");
-            }
+            self.tell(client).await;
             let is_fetching = !self.state().fetching.is_empty();
             let period = if is_fetching { PERIOD_FETCHING } else { PERIOD };
             if tokio::time::timeout(period, self.has_news.notified()).await.is_ok() {

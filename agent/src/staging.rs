@@ -79,6 +79,27 @@ pub struct Inputs {
     pub takes: bool,
 }
 
+/// What a task leaves.
+#[derive(Debug, Default)]
+pub struct Outputs {
+    /// Which files.
+    pub files: Vec<TaskOutputFile>,
+    /// Other tasks take them: they stay here, too.
+    pub is_taken: bool,
+}
+
+/// Of each task contents and bytes of what it reads.
+pub type TasksRead = Vec<(u64, Vec<(Digest, u64)>)>;
+
+/// What tasks read that the manager has.
+#[derive(Debug, Default)]
+pub struct Reads {
+    /// What their job names.
+    pub named: TasksRead,
+    /// They take what other tasks have left, too: the manager says what.
+    pub takes: bool,
+}
+
 /// Who brings and delivers, for one pilot.
 #[derive(Debug)]
 pub struct Stager {
@@ -103,14 +124,13 @@ enum Order {
     Deliver {
         task: TaskId,
         token: u64,
-        outputs: Vec<TaskOutputFile>,
+        outputs: Outputs,
         folder: PathBuf,
     },
     Look {
         job: JobId,
         tasks: TaskSet,
-        /// What each of them reads that the manager has.
-        reads: Vec<(u64, Vec<(Digest, u64)>)>,
+        reads: Reads,
     },
     Hunt,
     /// The files of that token are not needed any more, or not wanted.
@@ -194,12 +214,12 @@ impl Stager {
     }
 
     /// Delivers files out of a task's folder.
-    pub fn deliver(&self, task: TaskId, token: u64, outputs: Vec<TaskOutputFile>, folder: PathBuf) {
+    pub fn deliver(&self, task: TaskId, token: u64, outputs: Outputs, folder: PathBuf) {
         self.order(Order::Deliver { task, token, outputs, folder });
     }
 
     /// Finds out who has what these tasks read.
-    pub fn look(&self, job: JobId, tasks: TaskSet, reads: Vec<(u64, Vec<(Digest, u64)>)>) {
+    pub fn look(&self, job: JobId, tasks: TaskSet, reads: Reads) {
         self.order(Order::Look { job, tasks, reads });
     }
 

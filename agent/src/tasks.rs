@@ -148,6 +148,11 @@ impl LearnedJob {
         self.compiled.as_ref().is_ok_and(Compiled::takes)
     }
 
+    /// Whether others take what its tasks leave.
+    pub fn is_taken(&self) -> bool {
+        self.compiled.as_ref().is_ok_and(|compiled| compiled.spec().is_taken)
+    }
+
     /// The files that a task leaves.
     ///
     /// # Errors

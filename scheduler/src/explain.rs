@@ -164,6 +164,10 @@ pub enum Reason {
         since: Span,
         timeout: Span,
     },
+    PilotTook {
+        n_taken: u64,
+        n_given: u64,
+    },
     PlatformHas {
         n_live: u64,
         n_waiting: u64,

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use super::{Driver, News};
 use crate::{
-    staging::{Inputs, Moved, Stager, StagerSettings, cache::CachePlace},
+    staging::{Inputs, Moved, Outputs, Reads, Stager, StagerSettings, cache::CachePlace},
     tasks::LearnedJob,
 };
 
@@ -173,13 +173,13 @@ impl Driver {
 
     pub(super) fn deliver(&mut self, task: TaskId) -> Option<PilotEvent> {
         let failed = |kind| Some(PilotEvent::Delivered { task, result: Err(kind) });
-        let outputs = match self.jobs.get(&task.job).map(|job| job.outputs(task.index)) {
-            Some(Ok(outputs)) => outputs,
-            Some(Err(kind)) => return failed(kind),
-            None => {
-                let what = format!("the template of job {} is missing", task.job);
-                return failed(FailureKind::Start { what });
-            }
+        let Some(job) = self.jobs.get(&task.job) else {
+            let what = format!("the template of job {} is missing", task.job);
+            return failed(FailureKind::Start { what });
+        };
+        let outputs = match job.outputs(task.index) {
+            Ok(files) => Outputs { files, is_taken: job.is_taken() },
+            Err(kind) => return failed(kind),
         };
         let folder = self.files.left.get(&task).and_then(|left| left.folder.clone());
         let Some(folder) = folder else {
@@ -212,8 +212,10 @@ impl Driver {
             let inputs = learned.inputs(index).unwrap_or_default();
             (index, inputs.into_iter().filter_map(file).collect())
         };
-        let learned = self.jobs.get(&job);
-        let reads = learned.map(|learned| tasks.indices().map(|index| of_task(learned, index)).collect());
+        let reads = self.jobs.get(&job).map(|learned| Reads {
+            named: tasks.indices().map(|index| of_task(learned, index)).collect(),
+            takes: learned.takes(),
+        });
         match (reads, self.stager()) {
             (Some(reads), Ok((stager, _))) => {
                 stager.look(job, tasks, reads);

@@ -203,14 +203,54 @@ impl Cache {
     /// The disk fails or is full.
     pub fn begin(&self, n_expected: u64) -> io::Result<Part> {
         self.make_room(n_expected);
-        let number = {
-            let mut state = self.state();
-            state.n_ever += 1;
-            state.n_ever
-        };
-        let path = self.own.join(format!("part-{number}"));
+        let path = self.part_path();
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         Ok(Part { path, file, hash: sha256::begin(), n_bytes: 0 })
+    }
+
+    /// A name that nothing has.
+    fn part_path(&self) -> PathBuf {
+        let mut state = self.state();
+        state.n_ever += 1;
+        self.own.join(format!("part-{}", state.n_ever))
+    }
+
+    /// Takes in a file that a task has left and that was seen to have these contents; it keeps its name there. Nobody
+    /// can write it from now on, and it is read once more when it is first used. False: it stays no more than its
+    /// folder does, as it has other names, is larger than the cache or on another file system.
+    ///
+    /// # Errors
+    /// The disk fails or is full.
+    pub fn adopt(&self, path: &Path, n_bytes: u64, sha256: &Digest) -> io::Result<bool> {
+        if self.object(sha256).exists() {
+            return Ok(true);
+        }
+        let facts = fs::symlink_metadata(path)?;
+        if !facts.is_file() || facts.nlink() > 1 || n_bytes > self.bytes_max {
+            return Ok(false);
+        }
+        self.state().verified.remove(sha256);
+        self.make_room(n_bytes);
+        let part = self.part_path();
+        match fs::hard_link(path, &part) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        let kept = File::open(&part).and_then(|file| {
+            file.set_permissions(fs::Permissions::from_mode(0o500))?;
+            file.set_times(FileTimes::new().set_accessed(SystemTime::now()).set_modified(mark()))?;
+            fs::rename(&part, self.object(sha256))
+        });
+        if kept.is_err() {
+            // What stays goes with the folder.
+            let _ = fs::remove_file(&part);
+        }
+        kept?;
+        let mut state = self.state();
+        state.n_bytes = state.n_bytes.saturating_add(n_bytes);
+        state.n_uncounted += 1;
+        Ok(true)
     }
 
     /// Removes what nobody uses, the longest unused first, until there is room for so much more. What is in use

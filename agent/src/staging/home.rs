@@ -2,7 +2,7 @@
 
 use std::{fs::File, io, path::Path};
 
-use protocol::job::{OutputTarget, TaskOutputFile};
+use protocol::job::OutputTarget;
 use scheduler::{
     digest::Digest,
     ids::JobId,
@@ -10,7 +10,7 @@ use scheduler::{
 };
 use tokio::time::sleep;
 
-use super::{Mover, N_TRIES, cache, node, place, transfer, transfer::Trouble};
+use super::{Mover, N_TRIES, Outputs, cache, node, place, transfer, transfer::Trouble};
 use crate::client::backoff;
 
 /// Where a file goes.
@@ -26,11 +26,11 @@ impl Mover {
     pub(super) async fn deliver(
         &self,
         job: JobId,
-        outputs: &[TaskOutputFile],
+        outputs: &Outputs,
         folder: &Path,
     ) -> Result<Vec<OutputFile>, FailureKind> {
-        let mut files = Vec::with_capacity(outputs.len());
-        for output in outputs {
+        let (mut files, mut taken) = (Vec::with_capacity(outputs.files.len()), Vec::new());
+        for output in &outputs.files {
             let path = folder.join(&output.from);
             match std::fs::metadata(&path) {
                 Ok(facts) if facts.is_file() => {}
@@ -64,8 +64,12 @@ impl Mover {
                 OutputTarget::File(_) => moved.to_shared += bytes,
                 OutputTarget::Store(_) => moved.to_stores += bytes,
             });
+            if outputs.is_taken && matches!(output.to, OutputTarget::Home(_)) {
+                taken.push((path, sha256, bytes));
+            }
             files.push(OutputFile { to, sha256, bytes });
         }
+        self.keep(&taken).await;
         Ok(files)
     }
 

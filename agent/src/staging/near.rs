@@ -5,14 +5,22 @@
 use std::{
     collections::{BTreeSet, HashMap},
     io,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use scheduler::{digest::Digest, ids::JobId, pilot::ReadBy, ranges::TaskSet};
+use futures_util::{StreamExt, stream};
+use protocol::objects::TakenFrom;
+use scheduler::{
+    digest::Digest,
+    ids::{JobId, TaskId},
+    pilot::ReadBy,
+    ranges::TaskSet,
+};
 use tokio::time::sleep;
 
-use super::{Moved, Mover, StagerSettings, Tell, cache::Cache, transfer::NoGift};
+use super::{Moved, Mover, Reads, StagerSettings, TasksRead, Tell, cache::Cache, transfer::NoGift};
 use crate::{
     client::{Client, random},
     peers::{self, Asks, Directory, Endpoint, Host, Origin},
@@ -20,6 +28,8 @@ use crate::{
 
 /// Smaller ones come from the manager sooner than it is known where else they are.
 const BYTES_MIN: u64 = 64 << 10;
+/// Of so many tasks at a time it is asked what they take.
+const N_LOOKS: usize = 8;
 /// How long who fetches it, or who serves others, is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The first wait until it is asked again; it doubles up to the longest.
@@ -110,8 +120,36 @@ impl Mover {
         }
     }
 
+    /// Keeps files that a task has left for tasks that take them. Where they are is known before anybody hears that
+    /// such a task may begin.
+    pub(super) async fn keep(&self, left: &[(PathBuf, Digest, u64)]) {
+        let mut is_any_kept = false;
+        for (path, sha256, n_bytes) in left.iter().filter(|(_, _, n_bytes)| *n_bytes >= BYTES_MIN) {
+            match (self.cache.adopt(path, *n_bytes, sha256), &self.near) {
+                (Ok(true), Some((directory, _))) => {
+                    directory.gained(sha256);
+                    is_any_kept = true;
+                }
+                (Ok(_), _) => {}
+                // The manager has it.
+                (Err(error), _) => {
+                    tracing::warn!(%error, path = %path.display(), "a file does not stay in the cache");
+                }
+            }
+        }
+        if let Some((directory, client)) = self.near.as_ref().filter(|_| is_any_kept) {
+            directory.tell(client).await;
+        }
+    }
+
     /// Says who has what these tasks read.
-    pub(super) async fn look(&self, job: JobId, tasks: TaskSet, reads: Vec<(u64, Vec<(Digest, u64)>)>) {
+    pub(super) async fn look(&self, job: JobId, tasks: TaskSet, reads: Reads) {
+        let mut reads = match reads.takes {
+            true => self.with_taken(job, reads.named).await,
+            false => reads.named,
+        };
+        // It matters little where small ones are.
+        reads.iter_mut().for_each(|(_, files)| files.retain(|(_, n_bytes)| *n_bytes >= BYTES_MIN));
         let all: BTreeSet<Digest> =
             reads.iter().flat_map(|(_, files)| files).map(|(sha256, _)| *sha256).collect();
         let (at, bytes_per_s) = match &self.near {
@@ -123,6 +161,19 @@ impl Mover {
         let file = |(sha256, bytes): &(Digest, u64)| ReadBy { at: at.get(sha256).copied(), bytes: *bytes };
         let read = reads.iter().map(|(index, files)| (*index, files.iter().map(file).collect())).collect();
         (self.tell)(Moved::Seen { job, tasks, read, bytes_per_s });
+    }
+
+    /// What the tasks read that the manager has, with what they take of others: the first page of that says enough.
+    async fn with_taken(&self, job: JobId, named: TasksRead) -> TasksRead {
+        let of_task = async |(index, mut files): (u64, Vec<(Digest, u64)>)| {
+            let task = TaskId { job, index };
+            let page = self.ways.taken(&self.session(), task, TakenFrom::default()).await;
+            // Without an answer it waits where it is.
+            let taken = page.map(|page| page.files).unwrap_or_default();
+            files.extend(taken.iter().map(|file| (file.sha256, file.bytes)));
+            (index, files)
+        };
+        stream::iter(named).map(of_task).buffered(N_LOOKS).collect().await
     }
 
     /// Asks others for tasks.

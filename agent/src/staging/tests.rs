@@ -17,7 +17,7 @@ use scheduler::{
     results::FailureKind,
 };
 
-use super::{Inputs, Moved, Stager, StagerSettings, cache::CachePlace};
+use super::{Inputs, Moved, Outputs, Stager, StagerSettings, cache::CachePlace};
 
 /// What it has, what was asked of it, and how many of the first answers go wrong.
 #[derive(Default)]
@@ -225,7 +225,10 @@ fn outputs_are_delivered_and_those_that_are_missing_are_told_by_name() {
         output("more", home(), true),
     ];
     let stager = scene.stager.as_ref().unwrap();
-    let deliver = |token, outputs| stager.deliver(task(1), token, outputs, scene.folder.path().to_owned());
+    let deliver = |token, files| {
+        let outputs = Outputs { files, is_taken: false };
+        stager.deliver(task(1), token, outputs, scene.folder.path().to_owned());
+    };
     let result = || match scene.hear() {
         Moved::Delivered { result, .. } => result,
         other => panic!("nothing else was asked for: {other:?}"),
@@ -238,6 +241,29 @@ fn outputs_are_delivered_and_those_that_are_missing_are_told_by_name() {
     assert_eq!(fs::read(&shared).unwrap(), b"energy");
     deliver(2, vec![output("less", home(), false)]);
     assert_eq!(result(), Err(FailureKind::OutputMissing { file: "less".into() }));
+}
+
+#[test]
+fn what_others_take_is_delivered_and_stays_here() {
+    let scene = Scene::new();
+    let contents = vec![7; 100 << 10];
+    for name in ["out", "small"] {
+        fs::write(scene.at(name), &contents[..if name == "out" { contents.len() } else { 10 }]).unwrap();
+    }
+    let file = |from: &str| {
+        let to = OutputTarget::Home(from.into());
+        TaskOutputFile { from: from.into(), to, optional: false }
+    };
+    let outputs = Outputs { files: vec![file("out"), file("small")], is_taken: true };
+    let stager = scene.stager.as_ref().unwrap();
+    stager.deliver(task(1), 1, outputs, scene.folder.path().to_owned());
+    let Moved::Delivered { result: Ok(files), .. } = scene.hear() else { panic!("it is not delivered") };
+    assert_eq!(scene.manager.lock().unwrap().objects.len(), 2);
+    for (token, file, n_asked) in [(2, &files[0], 0), (3, &files[1], 1)] {
+        scene.stage(token, file.sha256);
+        scene.staged().unwrap();
+        assert_eq!(scene.asked(&format!("GET {}", &file.sha256.to_string()[..4])), n_asked, "{}", file.to);
+    }
 }
 
 #[test]

@@ -46,13 +46,14 @@ fn read_submission(
     user: User,
     files: &(Objects, Stores),
 ) -> Result<(Vec<String>, Vec<Stage>), ApiError> {
-    let WorkflowRequest { workflow, submission_key } = Format::Json.decode(body)?;
+    let WorkflowRequest { mut workflow, submission_key } = Format::Json.decode(body)?;
     check_key(submission_key.as_deref())?;
     let problems = workflow.validate();
     if !problems.is_empty() {
         return Err(ApiError::bad_job(&problems));
     }
     workflow.stages.iter().try_for_each(|stage| check_files(&stage.job, &user.name, files))?;
+    workflow.mark_taken();
     let names = workflow.stages.iter().map(|stage| stage.name.clone()).collect();
     let key = |at: usize| submission_key.as_ref().map(|key| format!("{}\n{key}\n{at}", user.name));
     let stages = workflow.stages.into_iter().enumerate();

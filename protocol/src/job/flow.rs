@@ -32,6 +32,20 @@ impl WorkflowSpec {
         }
         check.problems
     }
+
+    /// Marks the stages of which others take files.
+    pub fn mark_taken(&mut self) {
+        let by_input = |stage: &StageSpec| {
+            let entries = stage.job.inputs.iter().flat_map(|input| &input.after);
+            entries.filter_map(|at| on_stage(stage.after.get(*at))).collect::<Vec<_>>()
+        };
+        let taken: Vec<usize> = self.stages.iter().flat_map(by_input).collect();
+        taken.into_iter().for_each(|stage| {
+            if let Some(stage) = self.stages.get_mut(stage) {
+                stage.job.is_taken = true;
+            }
+        });
+    }
 }
 
 /// Who leaves a file.

@@ -65,6 +65,9 @@ pub struct JobSpec {
     /// Files that a task leaves, and where they go.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<Output>,
+    /// Tasks of its workflow take what it leaves. The manager says so when it accepts the workflow.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_taken: bool,
 }
 
 /// What a task runs.
@@ -197,6 +200,7 @@ impl JobSpec {
             resident: false,
             inputs: Vec::new(),
             outputs: Vec::new(),
+            is_taken: false,
         }
     }
 }

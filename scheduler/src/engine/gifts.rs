@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Turn, limits, offer::Offer, serve::has_room_for_templates};
+use super::{Turn, limits, offer::Offer, serve::has_room_for_templates, volatile::Volatile};
 use crate::{
     ids::{JobId, PilotId},
     policy::stealing::PilotStealing,
@@ -15,6 +15,18 @@ use crate::{
 
 /// Tasks that their holder wants another pilot to have.
 pub(super) type Gift = (PilotId, JobId, TaskSet);
+
+impl Volatile {
+    fn note_gift(&mut self, giver: PilotId, to: PilotId, n_tasks: u64) {
+        // Whoever is gone is not asked how many those were.
+        if let Some(giver) = self.pilots.get_mut(&giver) {
+            giver.n_given += n_tasks;
+        }
+        if let Some(taker) = self.pilots.get_mut(&to) {
+            taker.n_taken += n_tasks;
+        }
+    }
+}
 
 impl Turn<'_> {
     /// A pilot that begins anew takes nothing from others, nor they from it, until it is told that it may.
@@ -53,6 +65,7 @@ impl Turn<'_> {
             let Some(job) = self.durable.jobs().get(&job_id).filter(|_| !passed.is_empty()) else { continue };
             let tried = job.tried(&passed);
             self.volatile.not_ready(job_id, &passed);
+            self.volatile.note_gift(giver, to, passed.len());
             self.lease(to, job_id, &passed);
             self.send_part(to, vec![Bundle { job: job_id, tasks: passed, tried, is_given: true }]);
             takers.insert(to);

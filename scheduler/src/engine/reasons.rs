@@ -316,6 +316,10 @@ impl Reader<'_> {
                 capacity: pilot.node.capacity.clone(),
             }),
         }
+        if state.n_taken + state.n_given > 0 {
+            let (n_taken, n_given) = (state.n_taken, state.n_given);
+            reasons.push(Reason::PilotTook { n_taken, n_given });
+        }
         reasons.extend(self.what_it_keeps(id));
         reasons.extend(self.profiling_at(id, pilot.platform));
         reasons.extend(self.meant_for(id, pilot.platform));

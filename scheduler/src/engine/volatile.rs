@@ -188,6 +188,10 @@ pub struct PilotState {
     pub commands: Vec<PilotCommand>,
     /// Jobs whose templates it has been sent.
     pub templates: BTreeSet<JobId>,
+    /// Tasks that it has taken from other pilots, and that others have taken from it.
+    pub n_taken: u64,
+    #[allow(missing_docs)] // See above.
+    pub n_given: u64,
     /// Since when it holds nothing.
     pub idle_since: Option<Time>,
     /// Node failures in a row.

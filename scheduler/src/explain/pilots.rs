@@ -24,6 +24,11 @@ impl Reason {
             Reason::PilotIdle { since, timeout } => {
                 write!(f, "it has had nothing to do for {since}; after {timeout} it is sent away")
             }
+            Reason::PilotTook { n_taken, n_given } => write!(
+                f,
+                "{n_taken} task{} that waited at other pilots came to it since the manager started, and {n_given} went from it to others",
+                plural(*n_taken)
+            ),
             Reason::Profiling { platform, pilot, jobs } => write_profiling(f, platform, *pilot, jobs),
             Reason::JobPaused { .. }
             | Reason::OutputBudgetSpent { .. }

@@ -42,6 +42,12 @@ impl Api {
         Ok(submitted.stages.into_iter().map(|stage| stage.job).collect())
     }
 
+    /// Sets a layer's policy.
+    pub async fn set_policy(&mut self, layer: &str, policy: &str) -> Result<(), Trouble> {
+        let request = serde_json::json!({ "layer": layer, "policy": policy });
+        self.call("POST", "/policies/set", &serde_json::to_vec(&request)?).await.map(drop)
+    }
+
     /// One job.
     pub async fn job(&mut self, job: JobId) -> Result<JobView, Trouble> {
         let answer = self.call("GET", &format!("/jobs/{job}"), b"").await?;

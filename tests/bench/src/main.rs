@@ -2,6 +2,7 @@
 //! Asserts no time. `tests/bench/run` builds and starts it; `docs/performance.md` says what came out.
 
 mod api;
+mod company;
 mod events;
 mod figure;
 mod floor;

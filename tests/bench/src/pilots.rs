@@ -22,12 +22,13 @@ use scheduler::{
     time::{Span, Time},
 };
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::{Notify, mpsc, oneshot},
     task::JoinSet,
 };
 
 use crate::{
     Trouble,
+    company::{Company, Member},
     http::{Call, Connection},
     place::Place,
     serve,
@@ -44,6 +45,7 @@ pub struct Tally {
     n_begun: AtomicU64,
     n_acknowledged: AtomicU64,
     n_pulls: AtomicU64,
+    n_taken: AtomicU64,
     /// When the first task came since the last reset.
     first: Mutex<Option<Instant>>,
     changed: Notify,
@@ -62,13 +64,13 @@ impl Fleet {
     /// Pilots for the allocations number `from` to `to`, the last one excluded. They register all at
     /// once; this returns when all have.
     pub async fn join(place: &Place, from: u32, to: u32, cores: u32) -> Result<Fleet, Trouble> {
-        let tally = Arc::new(Tally::default());
+        let (tally, company) = (Arc::new(Tally::default()), Arc::new(Company::default()));
         let joins = place.joins(from, to)?;
         let began = Instant::now();
         let mut arriving = JoinSet::new();
         for (tag, token) in joins {
-            let (url, tally) = (place.access.url.clone(), tally.clone());
-            arriving.spawn(async move { Pilot::register(&url, tag, &token, cores, tally).await });
+            let (url, tally, company) = (place.access.url.clone(), tally.clone(), company.clone());
+            arriving.spawn(async move { Pilot::register(&url, tag, &token, cores, tally, company).await });
         }
         let mut pilots = Vec::new();
         while let Some(pilot) = arriving.join_next().await {
@@ -95,6 +97,11 @@ impl Fleet {
     /// How many pulls were sent.
     pub fn n_pulls(&self) -> u64 {
         self.tally.n_pulls.load(Ordering::Relaxed)
+    }
+
+    /// How many tasks pilots have taken from others.
+    pub fn n_taken(&self) -> u64 {
+        self.tally.n_taken.load(Ordering::Relaxed)
     }
 
     /// From the first task given out since the last time to the acknowledgement of result number
@@ -126,16 +133,25 @@ struct Pilot {
     first: Option<Connection>,
     /// To the connection of each lane, once there is one.
     lanes: [Option<mpsc::UnboundedSender<Vec<u8>>>; 2],
-    answers: mpsc::UnboundedSender<Answered>,
-    answered: mpsc::UnboundedReceiver<Answered>,
+    news: mpsc::UnboundedSender<Heard>,
+    heard: mpsc::UnboundedReceiver<Heard>,
     acknowledged: u64,
     kept: BTreeMap<u64, Report>,
     tally: Arc<Tally>,
+    company: Arc<Company>,
+    n_to_take: Arc<AtomicU64>,
+    /// Who has asked for tasks and waits for an answer.
+    asked: Option<oneshot::Sender<u64>>,
 }
 
-struct Answered {
-    lane: Lane,
-    answer: Result<Box<PullAnswer>, Trouble>,
+/// What a pilot hears.
+pub enum Heard {
+    /// From the manager.
+    Answered { lane: Lane, answer: Result<Box<PullAnswer>, Trouble> },
+    /// Another pilot has nothing to do; it is told how many tasks it gets.
+    AskedFor { thief: PilotId, answer: oneshot::Sender<u64> },
+    /// Others were asked for tasks, and so many are on their way.
+    Hunted { n_tasks: u64 },
 }
 
 impl Pilot {
@@ -145,6 +161,7 @@ impl Pilot {
         token: &str,
         cores: u32,
         tally: Arc<Tally>,
+        company: Arc<Company>,
     ) -> Result<Pilot, Trouble> {
         let started = Instant::now();
         let mut connection = Connection::new(url, token)?;
@@ -165,20 +182,25 @@ impl Pilot {
             walltime_margin: Span::ZERO,
             poll_wait: answer.poll_wait,
         };
-        let (answers, answered) = mpsc::unbounded_channel();
+        let (news, heard) = mpsc::unbounded_channel();
+        let (id, n_to_take) = (answer.registered.pilot, Arc::new(AtomicU64::new(0)));
+        company.join(Member { pilot: id, n_to_take: n_to_take.clone(), ask: news.clone() });
         let mut pilot = Pilot {
             started,
             core: PilotCore::new(limits),
-            id: answer.registered.pilot,
+            id,
             session: answer.session,
             url: url.to_owned(),
             first: Some(connection),
             lanes: [None, None],
-            answers,
-            answered,
+            news,
+            heard,
             acknowledged: 0,
             kept: BTreeMap::new(),
             tally,
+            company,
+            n_to_take,
+            asked: None,
         };
         pilot.acknowledged = answer.registered.acknowledged;
         Ok(pilot)
@@ -186,10 +208,20 @@ impl Pilot {
 
     async fn live(mut self) {
         self.hear(PilotEvent::Registered { acknowledged: self.acknowledged });
-        while let Some(Answered { lane, answer }) = self.answered.recv().await {
-            let event = match answer {
-                Ok(answer) => PilotEvent::Answered { lane, answer },
-                Err(_) => PilotEvent::PullFailed { lane },
+        loop {
+            let wakeup = self.core.next_wakeup().map(|at| self.started + Duration::from_micros(at.0));
+            let event = tokio::select! {
+                heard = self.heard.recv() => match heard {
+                    Some(Heard::Answered { lane, answer: Ok(answer) }) => PilotEvent::Answered { lane, answer },
+                    Some(Heard::Answered { lane, answer: Err(_) }) => PilotEvent::PullFailed { lane },
+                    Some(Heard::AskedFor { thief, answer }) => {
+                        self.asked = Some(answer);
+                        PilotEvent::AskedFor { thief }
+                    }
+                    Some(Heard::Hunted { n_tasks }) => PilotEvent::Hunted { n_tasks },
+                    None => return,
+                },
+                () = until(wakeup) => PilotEvent::TimerFired,
             };
             self.hear(event);
         }
@@ -227,20 +259,36 @@ impl Pilot {
                     PilotAction::Learn(_)
                     | PilotAction::Forget { .. }
                     | PilotAction::Withdraw { .. }
+                    | PilotAction::Meet { .. }
                     | PilotAction::Show => {}
+                    PilotAction::Gave { n_tasks, .. } => {
+                        // Whoever is not there any more gets them all the same.
+                        let _ = self.asked.take().map(|asked| asked.send(n_tasks));
+                    }
+                    PilotAction::Hunt => self.hunt(),
                     PilotAction::Stage { .. }
                     | PilotAction::Unstage { .. }
                     | PilotAction::Deliver { .. }
-                    | PilotAction::Gave { .. }
-                    | PilotAction::Meet { .. }
-                    | PilotAction::Look { .. }
-                    | PilotAction::Hunt => {
+                    | PilotAction::Look { .. } => {
                         return Err("it was given tasks with files".into());
                     }
                 }
             }
         }
+        self.n_to_take.store(self.core.n_to_take(), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Asks other pilots for tasks.
+    fn hunt(&self) {
+        let (company, tally, news) = (self.company.clone(), self.tally.clone(), self.news.clone());
+        let (pilot, seed) = (self.id, self.now().0 ^ self.id.0 << 40);
+        tokio::spawn(async move {
+            let n_tasks = company.hunt(pilot, seed).await;
+            tally.n_taken.fetch_add(n_tasks, Ordering::Relaxed);
+            // It has ended meanwhile.
+            let _ = news.send(Heard::Hunted { n_tasks });
+        });
     }
 
     /// The end of a task's process, if there were one.
@@ -282,7 +330,7 @@ impl Pilot {
                     None => Connection::new(&self.url, &self.session)?,
                 };
                 let (to_lane, requests) = mpsc::unbounded_channel();
-                tokio::spawn(converse(lane, connection, requests, self.answers.clone()));
+                tokio::spawn(converse(lane, connection, requests, self.news.clone()));
                 self.lanes[lane as usize].insert(to_lane)
             }
         };
@@ -295,7 +343,7 @@ async fn converse(
     lane: Lane,
     mut connection: Connection,
     mut requests: mpsc::UnboundedReceiver<Vec<u8>>,
-    answers: mpsc::UnboundedSender<Answered>,
+    news: mpsc::UnboundedSender<Heard>,
 ) {
     while let Some(body) = requests.recv().await {
         let answer = match connection.exchange(call(PULL_PATH), &body).await {
@@ -305,9 +353,16 @@ async fn converse(
                 Err(error)
             }
         };
-        if answers.send(Answered { lane, answer }).is_err() {
+        if news.send(Heard::Answered { lane, answer }).is_err() {
             return;
         }
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -55,6 +55,43 @@ fn an_object_is_here_whole_or_not_at_all_and_nobody_can_write_it() {
 }
 
 #[test]
+fn what_a_task_has_left_stays_where_it_was_made_and_is_looked_at_before_it_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(&folder.path().join("cache"), 100);
+    let left = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        let sha256 = hash_of(&fs::File::open(&path).unwrap()).unwrap().0;
+        (path, sha256)
+    };
+    let (path, poses) = left("poses", b"poses");
+    assert!(cache.adopt(&path, 5, &poses).unwrap());
+    fs::remove_file(&path).unwrap();
+    let pin = cache.pin(&poses).unwrap().unwrap();
+    assert_eq!(fs::read(&pin.path).unwrap(), b"poses");
+    assert_eq!(fs::metadata(&pin.path).unwrap().permissions().mode() & 0o777, 0o500);
+    // What is here already is not replaced, whatever that file holds by now.
+    let (again, _) = left("again", b"other");
+    assert!(cache.adopt(&again, 5, &poses).unwrap());
+    assert_eq!(fs::read(&cache.pin(&poses).unwrap().unwrap().path).unwrap(), b"poses");
+    // It is not what it was when it was looked at.
+    let (changed, scores) = left("changed", b"scores");
+    fs::write(&changed, b"s").unwrap();
+    assert!(cache.adopt(&changed, 6, &scores).unwrap());
+    assert_eq!(cache.pin(&scores).unwrap(), None);
+    // Others have it, too; it is no file; it is too large.
+    let (shared, sha256) = left("shared", b"shared");
+    fs::hard_link(&shared, folder.path().join("more")).unwrap();
+    assert!(!cache.adopt(&shared, 6, &sha256).unwrap());
+    assert_ne!(fs::metadata(&shared).unwrap().permissions().mode() & 0o200, 0);
+    std::os::unix::fs::symlink(&shared, folder.path().join("link")).unwrap();
+    assert!(!cache.adopt(&folder.path().join("link"), 6, &sha256).unwrap());
+    let (large, sha256) = left("large", &[1; 101]);
+    assert!(!cache.adopt(&large, 101, &sha256).unwrap());
+    assert_eq!(names(&folder.path().join("cache/users")).len(), 1);
+}
+
+#[test]
 fn the_longest_unused_goes_first_and_nothing_that_is_used() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 100);

@@ -51,6 +51,7 @@ pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSp
         resident: form.resident.unwrap_or(absent.resident),
         inputs: Vec::new(),
         outputs: Vec::new(),
+        is_taken: false,
     };
     let mut spec = resolver.files(spec, form.inputs.unwrap_or_default(), form.outputs.unwrap_or_default());
     resolver.folders(&mut spec);

@@ -46,6 +46,10 @@ fn a_given_task_is_its_new_holders_at_once_and_is_sent_to_its_parked_pull() {
     assert_eq!(bundles(&answer), []);
     assert_eq!(sent(&scene), [(id.0, "2-3".into(), 1, vec![])]);
     assert_eq!((holds(&scene, giver), holds(&scene, other)), ("0-1".into(), "2-3".into()));
+    for (pilot, n_taken, n_given) in [(giver, 0, 2), (other, 2, 0)] {
+        let reasons = scene.explain(Query::ExplainPilot(pilot));
+        assert!(reasons.contains(&Reason::PilotTook { n_taken, n_given }), "{reasons:?}");
+    }
     assert_eq!(scene.counts(id), "active w0 p4 d0 f0 c0");
     scene.done(giver, id, "0-1");
     scene.done(other, id, "2-3");

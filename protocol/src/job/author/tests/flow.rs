@@ -46,6 +46,14 @@ stages:
 ";
 
 #[test]
+fn stages_of_which_others_take_are_marked() {
+    let mut workflow = load(MOSAIC).unwrap();
+    workflow.mark_taken();
+    let marked: Vec<bool> = workflow.stages.iter().map(|stage| stage.job.is_taken).collect();
+    assert_eq!(marked, [true, true, false]);
+}
+
+#[test]
 fn stages_take_what_others_leave_by_name_or_pattern() {
     let workflow = load(MOSAIC).unwrap();
     let [one] = &taken(&workflow, 1, 1)[..] else { panic!("not one file") };
