@@ -239,7 +239,10 @@ fn one_is_idle(policy: &str) -> (Sandbox, Running) {
         "command: 'sleep 0.1; echo {n} > out'\nsweep: {n: {range: [1, 150]}}\ncrash_limit: 9\n\
          outputs: [{from: out, to: \"out/{n}\"}]\n",
     );
-    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    let mut command = sandbox.command(&["serve", "--config", "manager.yaml"]);
+    // Agents say when they give tasks away.
+    command.env("PILOTFISH_LOG", "debug");
+    let manager = sandbox.serve(command);
     until("both pilots are there", || sandbox.json(&["platform", "show", "here"])["n_pilots"] == 2);
     sandbox.ok(&["submit", "first.yaml"]);
     until("one pilot is busy", || counts_are(&sandbox, "1", "running", 1));
@@ -277,8 +280,8 @@ fn nothing_is_taken_unless_the_policy_says_so() {
     ends_well(&sandbox, manager);
 }
 
-/// Kills the agent that holds most tasks, or the other one.
-fn kill_one(sandbox: &Sandbox, is_thief: bool) {
+/// The agent that holds most tasks, or the other one.
+fn agent_of(sandbox: &Sandbox, is_thief: bool) -> u32 {
     let pilots = sandbox.json(&["pilots"]);
     let pilots = pilots.as_array().expect("pilots");
     // Whoever came by its tasks from the other holds fewer.
@@ -289,15 +292,25 @@ fn kill_one(sandbox: &Sandbox, is_thief: bool) {
         true => pilots.iter().min_by_key(held),
         false => pilots.iter().max_by_key(held),
     };
-    let pid = chosen.expect("a pilot")["batch_id"].as_str().expect("its process").parse().expect("a number");
-    signal_pid(pid, Signal::SIGKILL);
+    chosen.expect("a pilot")["batch_id"].as_str().expect("its process").parse().expect("a number")
+}
+
+#[test]
+fn a_pilot_killed_in_the_moment_of_a_steal_loses_nothing() {
+    for is_thief in [true, false] {
+        let (sandbox, manager) = one_is_idle("mlb");
+        let agent = agent_of(&sandbox, is_thief);
+        until("tasks are given away", || is_said(sandbox.path(), "gave tasks to another pilot"));
+        signal_pid(agent, Signal::SIGKILL);
+        ends_well(&sandbox, manager);
+    }
 }
 
 #[test]
 fn a_pilot_killed_after_it_took_tasks_loses_none_of_them() {
     let (sandbox, manager) = one_is_idle("lend");
     until("tasks are taken", || figure(&sandbox, "tasks_taken_total") > 0);
-    kill_one(&sandbox, true);
+    signal_pid(agent_of(&sandbox, true), Signal::SIGKILL);
     ends_well(&sandbox, manager);
 }
 
@@ -305,6 +318,6 @@ fn a_pilot_killed_after_it_took_tasks_loses_none_of_them() {
 fn a_pilot_killed_after_it_gave_tasks_loses_none_of_them() {
     let (sandbox, manager) = one_is_idle("flds");
     until("tasks are taken", || figure(&sandbox, "tasks_taken_total") > 0);
-    kill_one(&sandbox, false);
+    signal_pid(agent_of(&sandbox, false), Signal::SIGKILL);
     ends_well(&sandbox, manager);
 }

@@ -208,6 +208,11 @@ impl Cache {
         Ok(Part { path, file, hash: sha256::begin(), n_bytes: 0 })
     }
 
+    /// Whether the object is here, as far as names tell.
+    pub fn has(&self, sha256: &Digest) -> bool {
+        self.object(sha256).exists()
+    }
+
     /// A name that nothing has.
     fn part_path(&self) -> PathBuf {
         let mut state = self.state();
@@ -222,7 +227,7 @@ impl Cache {
     /// # Errors
     /// The disk fails or is full.
     pub fn adopt(&self, path: &Path, n_bytes: u64, sha256: &Digest) -> io::Result<bool> {
-        if self.object(sha256).exists() {
+        if self.has(sha256) {
             return Ok(true);
         }
         let facts = fs::symlink_metadata(path)?;
@@ -234,7 +239,7 @@ impl Cache {
         let part = self.part_path();
         match fs::hard_link(path, &part) {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => return Ok(false),
+            Err(error) if has_no_links(&error) => return Ok(false),
             Err(error) => return Err(error),
         }
         let kept = File::open(&part).and_then(|file| {
@@ -340,6 +345,12 @@ impl Drop for Part {
         // It has another name if it is whole.
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// The file cannot have another name there: other file systems, and those that know no such names.
+fn has_no_links(error: &io::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, Unsupported};
+    matches!(error.kind(), CrossesDevices | PermissionDenied | Unsupported)
 }
 
 fn mark() -> SystemTime {

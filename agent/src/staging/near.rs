@@ -28,7 +28,8 @@ use crate::{
 
 /// Smaller ones come from the manager sooner than it is known where else they are.
 const BYTES_MIN: u64 = 64 << 10;
-/// Of so many tasks at a time it is asked what they take.
+/// Of so many tasks of a bundle it is asked what they take, and of so many at a time. The others wait where they are.
+const N_LOOKED_AT: usize = 1_000;
 const N_LOOKS: usize = 8;
 /// How long who fetches it, or who serves others, is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -154,7 +155,9 @@ impl Mover {
             reads.iter().flat_map(|(_, files)| files).map(|(sha256, _)| *sha256).collect();
         let (at, bytes_per_s) = match &self.near {
             Some((directory, client)) => {
-                (directory.who_has(client, all.into_iter().collect()).await, directory.bytes_per_s())
+                // Other pilots of this node may have brought it.
+                let elsewhere = all.into_iter().filter(|sha256| !self.cache.has(sha256)).collect();
+                (directory.who_has(client, elsewhere).await, directory.bytes_per_s())
             }
             None => (HashMap::new(), 0),
         };
@@ -164,7 +167,8 @@ impl Mover {
     }
 
     /// What the tasks read that the manager has, with what they take of others: the first page of that says enough.
-    async fn with_taken(&self, job: JobId, named: TasksRead) -> TasksRead {
+    async fn with_taken(&self, job: JobId, mut named: TasksRead) -> TasksRead {
+        let others = named.split_off(named.len().min(N_LOOKED_AT));
         let of_task = async |(index, mut files): (u64, Vec<(Digest, u64)>)| {
             let task = TaskId { job, index };
             let page = self.ways.taken(&self.session(), task, TakenFrom::default()).await;
@@ -173,7 +177,9 @@ impl Mover {
             files.extend(taken.iter().map(|file| (file.sha256, file.bytes)));
             (index, files)
         };
-        stream::iter(named).map(of_task).buffered(N_LOOKS).collect().await
+        let mut reads: TasksRead = stream::iter(named).map(of_task).buffered(N_LOOKS).collect().await;
+        reads.extend(others);
+        reads
     }
 
     /// Asks others for tasks.
