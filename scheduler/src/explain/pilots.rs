@@ -24,11 +24,7 @@ impl Reason {
             Reason::PilotIdle { since, timeout } => {
                 write!(f, "it has had nothing to do for {since}; after {timeout} it is sent away")
             }
-            Reason::PilotTook { n_taken, n_given } => write!(
-                f,
-                "{n_taken} task{} that waited at other pilots came to it since the manager started, and {n_given} went from it to others",
-                plural(*n_taken)
-            ),
+            Reason::PilotTook { n_taken, n_given } => write_took(f, *n_taken, *n_given),
             Reason::Profiling { platform, pilot, jobs } => write_profiling(f, platform, *pilot, jobs),
             Reason::JobPaused { .. }
             | Reason::OutputBudgetSpent { .. }
@@ -82,6 +78,13 @@ impl Reason {
             | Reason::Allocated { .. } => Ok(()),
         }
     }
+}
+
+/// What came from other pilots and went to them.
+fn write_took(f: &mut fmt::Formatter<'_>, n_taken: u64, n_given: u64) -> fmt::Result {
+    let many = plural(n_taken);
+    write!(f, "{n_taken} task{many} that waited at other pilots came to it since the manager started, ")?;
+    write!(f, "and {n_given} went from it to others")
 }
 
 /// Which node a profiling run has, and what of it goes on there.
