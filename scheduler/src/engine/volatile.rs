@@ -188,9 +188,9 @@ pub struct PilotState {
     pub commands: Vec<PilotCommand>,
     /// Jobs whose templates it has been sent.
     pub templates: BTreeSet<JobId>,
-    /// Tasks that it has taken from other pilots, and that others have taken from it.
+    /// Tasks that came to it from other pilots since the manager started.
     pub n_taken: u64,
-    #[allow(missing_docs)] // See above.
+    /// Tasks that went from it to others since then.
     pub n_given: u64,
     /// Since when it holds nothing.
     pub idle_since: Option<Time>,
