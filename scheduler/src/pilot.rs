@@ -21,7 +21,7 @@ pub use self::interface::{Ending, Lane, PilotAction, PilotEvent, PilotLimits, Re
 use self::{
     ahead::Ahead,
     hunting::Hunting,
-    queue::JobQueue,
+    queue::{JobQueue, Next},
     staging::{Delivering, Staged},
 };
 
@@ -50,6 +50,8 @@ pub struct PilotCore {
     /// Cores that tasks have beyond those that are offered.
     n_cores_over: u32,
     jobs: BTreeMap<JobId, JobQueue>,
+    /// How long tasks of any job take, the latest counting most; `None`: none has ended here.
+    mean_us: Option<u64>,
     order: VecDeque<JobId>,
     /// Whether free cores wait until a task of the job whose turn it is fits.
     is_kept: bool,
@@ -119,6 +121,7 @@ impl PilotCore {
             limits,
             n_cores_over: 0,
             jobs: BTreeMap::new(),
+            mean_us: None,
             order: VecDeque::new(),
             is_kept: false,
             running: BTreeMap::new(),
@@ -171,7 +174,7 @@ impl PilotCore {
             PilotEvent::AskedFor { thief } => self.asked_for(thief, &mut actions),
             PilotEvent::Hunted { n_tasks } => self.hunted(now, n_tasks),
             PilotEvent::Seen { job, tasks, read, bytes_per_s } => {
-                self.seen(job, &tasks, read, bytes_per_s);
+                self.seen((job, &tasks), read, bytes_per_s, &mut actions);
                 self.forget_if_idle(job, &mut actions);
             }
             PilotEvent::TimerFired => {}
@@ -418,9 +421,9 @@ impl PilotCore {
             }
             let begun = match is_staged {
                 true => self.take_staged(job, n),
-                false => queue.take_with_attempts(n),
+                false => queue.take_next(n),
             };
-            for (index, attempt) in begun {
+            for Next { index, attempt, .. } in begun {
                 let task = TaskId { job, index };
                 self.free.take(&needs, 1);
                 self.running.insert(task, Running::new(needs.clone(), now, VecDeque::new()));

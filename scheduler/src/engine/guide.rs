@@ -38,10 +38,10 @@ pub struct Guide {
     pub(super) number: u64,
     /// When that was asked.
     pub(super) made_at: Option<Time>,
-    /// Where each job of that time stands, by their numbers.
-    pub(super) places: Vec<(JobId, Place)>,
-    /// Cores of each platform that are meant for each user.
-    shares: BTreeMap<PlatformId, BTreeMap<String, u64>>,
+    /// Each job's place in the quotas, of those of that time, by their numbers.
+    pub(super) places: Vec<(JobId, Divided)>,
+    /// Cores of each platform that are meant for each user, by their places.
+    shares: BTreeMap<PlatformId, Vec<u64>>,
     /// How much each platform should serve each application.
     scores: BTreeMap<PlatformId, BTreeMap<String, Score>>,
     /// The same by row of the quotas.
@@ -62,19 +62,15 @@ pub struct Guide {
 /// Whose favourite each platform was, of those users and platforms, for PAF.
 pub(super) type Favourites = (Vec<String>, Vec<PlatformId>, Table<bool>);
 
-/// A job's place in a guide.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Place {
-    /// In the quotas.
-    pub(super) divided: Divided,
-    /// Its user's.
-    pub(super) user: Option<usize>,
-}
-
 impl Guide {
     /// Cores of the platform that are meant for the user; `None`: as many as there are.
     pub fn share(&self, platform: PlatformId, user: &str) -> Option<u64> {
-        self.shares.get(&platform)?.get(user).copied()
+        self.shares.get(&platform)?.get(self.place_of(user)?).copied()
+    }
+
+    /// The user's place.
+    pub fn place_of(&self, user: &str) -> Option<usize> {
+        self.users.binary_search_by(|held| held.as_str().cmp(user)).ok()
     }
 
     /// How much the platform should serve the application; what nobody has scored comes last.
@@ -88,19 +84,20 @@ impl Guide {
         self.scores_by_row.get(&platform).map(Vec::as_slice)
     }
 
-    /// All users, by their places.
-    pub fn users(&self) -> &[String] {
-        &self.users
-    }
-
     /// Whether it divides platforms among users.
     pub fn has_shares(&self) -> bool {
         !self.shares.is_empty()
     }
 
-    /// Cores of the platform that are meant for each user.
-    pub fn shares(&self, platform: PlatformId) -> Option<&BTreeMap<String, u64>> {
-        self.shares.get(&platform)
+    /// Cores of the platform that are meant for each user, by their places; `None`: all have as many as there are.
+    pub fn shares(&self, platform: PlatformId) -> Option<&[u64]> {
+        self.shares.get(&platform).map(Vec::as_slice)
+    }
+
+    /// The same by name.
+    pub fn shares_by_name(&self, platform: PlatformId) -> BTreeMap<String, u64> {
+        let shares = self.shares(platform).unwrap_or_default();
+        self.users.iter().cloned().zip(shares.iter().copied()).collect()
     }
 }
 
@@ -133,7 +130,7 @@ impl Question {
             let score = |row: &Row| scores.get(&row.kind.application).copied().unwrap_or(none);
             guide.scores_by_row.insert(*id, guide.quotas.rows.iter().map(score).collect());
         }
-        guide.places = self.jobs.iter().map(|job| (job.id, guide.place(job, &divided))).collect();
+        guide.places = self.jobs.iter().map(|job| (job.id, place(job, &divided))).collect();
         let n_cells = scene.users.len() * scene.platforms.len() + guide.quotas.n_cells() * N_ROUNDS;
         guide.lasts = LASTS_AT_LEAST.times((self.jobs.len() + n_cells) as u64).min(LASTS_LONG);
         guide
@@ -150,20 +147,17 @@ impl Question {
         let demand = Demand { tasks: &tasks, cores: &scene.cores, affinity: &affinity, favourites };
         let shares = allocation.share(&demand);
         for (column, platform) in scene.platforms.iter().enumerate() {
-            let of_user = |(row, user): (usize, &String)| (user.clone(), shares.cores.at(row, column));
-            guide.shares.insert(*platform, guide.users.iter().enumerate().map(of_user).collect());
+            let of_users = (0..guide.users.len()).map(|row| shares.cores.at(row, column));
+            guide.shares.insert(*platform, of_users.collect());
         }
         let held = |table| Arc::new((guide.users.clone(), scene.platforms.clone(), table));
         guide.favourites = shares.favourites.map(held);
     }
 }
 
-impl Guide {
-    fn place(&self, job: &Open, divided: &BTreeMap<JobId, usize>) -> Place {
-        let left = if job.is_paused { Divided::NotYet } else { Divided::Left };
-        let divided = divided.get(&job.id).map_or(left, |row| Divided::In(*row));
-        Place { divided, user: self.users.binary_search(&job.user).ok() }
-    }
+fn place(job: &Open, divided: &BTreeMap<JobId, usize>) -> Divided {
+    let left = if job.is_paused { Divided::NotYet } else { Divided::Left };
+    divided.get(&job.id).map_or(left, |row| Divided::In(*row))
 }
 
 /// Users with open tasks, their applications, and platforms with pilots, there or on their way.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{
     Turn,
     durable::Durable,
-    guide::{Guide, Place},
+    guide::Guide,
     interface::Effect,
     limits,
     question::Question,
@@ -96,6 +96,7 @@ impl Volatile {
     /// What other policies have said, or will say, counts no more.
     pub fn drop_guide(&mut self) {
         self.guide = Guide::default();
+        self.jobs.values_mut().for_each(|leases| leases.user = None);
         self.guiding.pending = None;
         self.disarm_guide();
     }
@@ -116,16 +117,16 @@ impl Volatile {
     }
 
     /// Where each job stands now, and since when what is ready of it waits.
-    fn note_places(&mut self, durable: &Durable, places: Vec<(JobId, Place)>, now: Time) {
+    fn note_places(&mut self, durable: &Durable, places: Vec<(JobId, Divided)>, now: Time) {
         let mut places = places.into_iter().peekable();
         let barred = limits::barred(durable);
         for (id, leases) in &mut self.jobs {
             while places.next_if(|(place, _)| place < id).is_some() {}
-            let Some((_, place)) = places.next_if(|(place, _)| place == id) else { continue };
-            let is_paused = durable.jobs().get(id).is_none_or(|job| job.is_paused);
-            leases.divided = if is_paused { Divided::NotYet } else { place.divided };
-            leases.user = place.user;
             let user = durable.jobs().get(id).map(|job| job.request.user.as_str());
+            leases.user = user.and_then(|user| self.guide.place_of(user));
+            let Some((_, divided)) = places.next_if(|(place, _)| place == id) else { continue };
+            let is_paused = durable.jobs().get(id).is_none_or(|job| job.is_paused);
+            leases.divided = if is_paused { Divided::NotYet } else { divided };
             leases.barred = user.and_then(|user| barred.get(user)).cloned().unwrap_or_default();
             leases.waits_since = match leases.divided {
                 _ if leases.ready.is_empty() => None,

@@ -106,6 +106,7 @@ impl Engine {
             let (job, request) = (&self.durable.jobs()[id], &self.durable.jobs()[id].request);
             let fits = |s: &PilotState| s.takes_part && request.needs.resources.fits_in(&s.capacity);
             let n_fitting = pilots.values().filter(|state| fits(state)).count() as u64;
+            assert_eq!(leases.user, self.volatile.guide.place_of(&request.user), "the user of job {id}");
             assert_eq!(leases.n_fitting, n_fitting, "pilots that can run job {id} are counted wrong");
             let depth = job.depth(&self.settings);
             let held_cores = leases.n_leased.div_ceil(depth).max(leases.n_running)

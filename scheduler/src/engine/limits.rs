@@ -163,7 +163,7 @@ fn held_by(
 }
 
 /// Jobs of the user of which pilots of the platform hold tasks, and how many.
-fn held_there<'a>(
+pub(super) fn held_there<'a>(
     durable: &'a Durable,
     volatile: &'a Volatile,
     id: PlatformId,

@@ -26,6 +26,7 @@ pub mod facts;
 mod gifts;
 pub mod guide;
 mod guiding;
+mod here;
 mod invariants;
 pub mod job;
 mod jobs;

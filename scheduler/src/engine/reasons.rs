@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     allocation::AllocationState,
     durable::{Job, Pilot},
+    here::Here,
     interface::{PlatformMode, PlatformSpec, Refusal},
     limits,
     offer::{Offer, expected_duration, needed},
@@ -287,7 +288,8 @@ impl Reader<'_> {
     /// All that waits and the pilot may be given.
     fn all_choices(&self, pilot: PilotId, offer: &Offer<'_>) -> Vec<Choice<'_>> {
         let all = (self.durable, self.volatile);
-        choices(self.settings, offer, all, pilot, &mut self.volatile.ready.iter().copied())
+        let here = Here::of(self.settings, all, offer.pilot.platform, pilot);
+        choices(self.settings, (offer, &here), all, pilot, &mut self.volatile.ready.iter().copied())
     }
 
     pub(super) fn explain_pilot(&self, id: PilotId) -> Result<Vec<Reason>, Refusal> {

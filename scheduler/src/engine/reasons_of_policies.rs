@@ -4,8 +4,10 @@ use super::{
     allocation::Allocation,
     durable::Job,
     interface::Refusal,
+    limits::held_there,
     placing::{Floor, Prospect},
     quotas::{Cell, Divided, Meant, Row},
+    serve::cores_of,
     views::Reader,
 };
 use crate::{
@@ -181,8 +183,9 @@ impl Reader<'_> {
 
     /// Cores of a platform that a user's tasks hold.
     fn held_on(&self, platform: PlatformId, user: &str) -> u64 {
-        let held = super::serve::cores_held(self.settings, self.durable, self.volatile, platform);
-        held.get(user).copied().unwrap_or(0)
+        let held = held_there(self.durable, self.volatile, platform, user);
+        let cores = held.map(|(job, n_tasks)| cores_of(self.settings, job, n_tasks));
+        cores.fold(0, u64::saturating_add)
     }
 
     /// An allocation: what it is, and why.

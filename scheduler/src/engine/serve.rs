@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{
     Turn,
     durable::{Durable, Job},
+    here::Here,
     limits,
-    nodes::Remains,
     offer::{Offer, Wait},
     quotas::{Divided, Meant, Quota},
     settings::Settings,
@@ -14,7 +14,7 @@ use super::{
     volatile::{Keep, Volatile},
 };
 use crate::{
-    ids::{JobId, PilotId, PlatformId},
+    ids::{JobId, PilotId},
     policy::matching::{Candidate, Standing},
     pull::Bundle,
     ranges::TaskSet,
@@ -42,17 +42,19 @@ impl Turn<'_> {
         if kept.is_none() && offer.is_full() {
             return bundles;
         }
-        let shortlist = match offer.policies.matching.by_application().filter(|_| kept.is_none()) {
-            Some(_) => shortlist(settings, &offer, (durable, volatile), id),
-            None => None,
+        let is_by_score = offer.policies.matching.by_application().is_some();
+        let weigh_all = |offer: &Offer<'_>, here: &Here<'_>, volatile: &Volatile| {
+            choices(settings, (offer, here), (durable, volatile), id, &mut volatile.ready.iter().copied())
+        };
+        let here = Here::of(settings, (durable, volatile), offer.pilot.platform, id);
+        let shortlist = match is_by_score && kept.is_none() {
+            true => shortlist(&offer, &here, volatile),
+            false => None,
         };
         let mut is_short = shortlist.is_some();
-        let weigh = |offer: &Offer<'_>, volatile: &Volatile, jobs: &mut dyn Iterator<Item = JobId>| {
-            choices(settings, offer, (durable, volatile), id, jobs)
-        };
         let mut choices = match shortlist {
-            Some(jobs) => weigh(&offer, volatile, &mut jobs.into_iter()),
-            None => weigh(&offer, volatile, &mut volatile.ready.iter().copied()),
+            Some(jobs) => choices(settings, (&offer, &here), (durable, volatile), id, &mut jobs.into_iter()),
+            None => weigh_all(&offer, &here, volatile),
         };
         while bundles.len() < N_BUNDLES_MAX
             && has_room_for_templates(settings, durable, volatile, id, &bundles)
@@ -61,7 +63,8 @@ impl Turn<'_> {
             let mut best = next(volatile, &offer, &mut choices, (id, kept));
             if best.is_none() && std::mem::take(&mut is_short) && !volatile.keeps(id) && !offer.is_full() {
                 // Those that go first do not fill it.
-                choices = weigh(&offer, volatile, &mut volatile.ready.iter().copied());
+                let here = Here::of(settings, (durable, volatile), offer.pilot.platform, id);
+                choices = weigh_all(&offer, &here, volatile);
                 choices
                     .retain(|choice| !is_served(&bundles, choice.candidate.job) || offer.n_room(choice) == 0);
                 best = next(volatile, &offer, &mut choices, (id, kept));
@@ -277,7 +280,7 @@ impl Choice<'_> {
 
 pub(super) fn choices<'a>(
     settings: &Settings,
-    offer: &Offer<'_>,
+    (offer, here): (&Offer<'_>, &Here<'_>),
     (durable, volatile): (&'a Durable, &Volatile),
     id: PilotId,
     jobs: &mut dyn Iterator<Item = JobId>,
@@ -286,9 +289,7 @@ pub(super) fn choices<'a>(
     let (revoked, previous) = (state.map(|state| &state.revoked), state.and_then(|state| state.previous));
     let kept_cores = if volatile.n_keepers > 0 { kept_cores(durable, volatile) } else { BTreeMap::new() };
     let (guide, platform) = (&volatile.guide, offer.pilot.platform);
-    let held_here = cores_held_if_shared(settings, durable, volatile, platform);
     let column = guide.quotas.column(platform);
-    let node = Remains::of(settings, durable, volatile, id);
     let choice = |job_id: JobId| {
         let (job, leases) = (durable.jobs().get(&job_id)?, volatile.jobs.get(&job_id)?);
         let (request, user) = (&job.request, job.request.user.as_str());
@@ -306,9 +307,7 @@ pub(super) fn choices<'a>(
         let n_allowed = limits::n_allowed(durable, volatile, offer.pilot.platform, job);
         let n_ready = (leases.ready.len() - n_not_for_it).min(n_allowed);
         let depth = job.depth(settings);
-        let cores = request.needs.resources.cores.into();
-        let (standing, node_left) =
-            node.as_ref().map_or_else(Default::default, |node| node.standing(&request.application, cores));
+        let (standing, node_left) = here.standing(&request.application, request.needs.resources.cores);
         let kept = kept_cores.get(user).copied().unwrap_or(0);
         let kept_for_others = kept.saturating_sub(leases.kept_cores(job));
         let candidate = Candidate {
@@ -318,8 +317,8 @@ pub(super) fn choices<'a>(
             submitted_at: job.submitted_at,
             held_cores: leases.held_cores,
             user_held_cores: volatile.cores_of(user).saturating_add(kept_for_others),
-            user_held_here: held_here.get(user).copied().unwrap_or(0),
-            user_share: guide.share(platform, user),
+            user_held_here: here.held(leases),
+            user_share: here.share(leases),
             is_dry: quota.is_some_and(|quota| quota.n_left == 0),
             standing,
             is_previous: previous == Some(job_id),
@@ -401,36 +400,6 @@ fn n_of_quota(choice: &Choice<'_>) -> u64 {
 fn n_of_node(choice: &Choice<'_>) -> u64 {
     let n_slots = |left: u64| left / u64::from(choice.job.request.needs.resources.cores).max(1);
     choice.node_left.map_or(u64::MAX, |left| n_slots(left).saturating_mul(choice.depth))
-}
-
-/// Cores of a platform that each user's tasks hold, where anybody has a share of it.
-pub(super) fn cores_held_if_shared<'a>(
-    settings: &Settings,
-    durable: &'a Durable,
-    volatile: &Volatile,
-    platform: PlatformId,
-) -> BTreeMap<&'a str, u64> {
-    match volatile.guide.has_shares() {
-        true => cores_held(settings, durable, volatile, platform),
-        false => BTreeMap::new(),
-    }
-}
-
-/// Cores of a platform that each user's tasks hold. O(jobs that hold some).
-pub(super) fn cores_held<'a>(
-    settings: &Settings,
-    durable: &'a Durable,
-    volatile: &Volatile,
-    platform: PlatformId,
-) -> BTreeMap<&'a str, u64> {
-    let mut held = BTreeMap::<&str, u64>::new();
-    let there = volatile.held_on.range((platform, JobId(0))..=(platform, JobId(u64::MAX)));
-    for ((_, id), n_tasks) in there {
-        let Some(job) = durable.jobs().get(id) else { continue };
-        let cores = held.entry(&job.request.user).or_default();
-        *cores = cores.saturating_add(cores_of(settings, job, *n_tasks));
-    }
-    held
 }
 
 /// Cores that so many tasks of a job hold. Of those that are sent ahead a slot has several.

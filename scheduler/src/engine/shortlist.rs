@@ -3,16 +3,13 @@
 use std::cmp::{Ordering, Reverse};
 
 use super::{
-    durable::Durable,
-    nodes::Remains,
+    here::Here,
     offer::Offer,
-    quotas::{Divided, Kind, Meant, Row},
-    serve::cores_held_if_shared,
-    settings::Settings,
+    quotas::{Divided, Meant, Row},
     volatile::{JobLeases, Volatile},
 };
 use crate::{
-    ids::{JobId, PilotId},
+    ids::JobId,
     policy::matching::{Standing, application::Score},
 };
 
@@ -20,34 +17,20 @@ use crate::{
 const N_READY_MIN: usize = 8;
 
 /// By what matching compares first: priority, share, quota, node, and how much the platform should serve the application.
-type Rank = (Reverse<i32>, bool, bool, Standing, Reverse<Score>);
+type Rank = ((Reverse<i32>, bool, bool), (Standing, Reverse<Score>));
 
 /// Ready jobs that no other one goes before, on a platform where policies have said something of every one. `None`: all
 /// must be weighed. Pilots that keep cores change the order, so there must be none.
-pub(super) fn shortlist(
-    settings: &Settings,
-    offer: &Offer<'_>,
-    (durable, volatile): (&Durable, &Volatile),
-    id: PilotId,
-) -> Option<Vec<JobId>> {
+pub(super) fn shortlist(offer: &Offer<'_>, here: &Here<'_>, volatile: &Volatile) -> Option<Vec<JobId>> {
     let (platform, now) = (offer.pilot.platform, offer.now());
-    let guide = &volatile.guide;
-    let (column, scores) = (guide.quotas.column(platform)?, guide.scores_by_row(platform)?);
+    let quotas = &volatile.guide.quotas;
+    let (column, scores) = (quotas.column(platform)?, volatile.guide.scores_by_row(platform)?);
     if volatile.n_keepers > 0 || volatile.ready.len() < N_READY_MIN {
         return None;
     }
-    let held = cores_held_if_shared(settings, durable, volatile, platform);
-    let node = Remains::of(settings, durable, volatile, id);
-    let is_over = |user: &String| {
-        let held = held.get(user.as_str()).copied().unwrap_or(0);
-        guide.share(platform, user).is_some_and(|share| held >= share)
-    };
-    let over: Vec<bool> = guide.users().iter().map(is_over).collect();
-    let standing = |row: &Row| {
-        let Kind { application, needs } = &row.kind;
-        node.as_ref().map_or(Standing::Within, |node| node.standing(application, needs.cores.into()).0)
-    };
-    let standings: Vec<Standing> = guide.quotas.rows.iter().map(standing).collect();
+    let standing = |row: &Row| here.standing(&row.kind.application, row.kind.needs.cores).0;
+    // Of rows that are looked at.
+    let mut standings = vec![None; quotas.rows.len()];
     let mut best: Option<Rank> = None;
     let mut jobs = Vec::new();
     let may_be_had = |leases: &JobLeases| !leases.ready.is_empty() && leases.profiled_on.is_none();
@@ -57,14 +40,18 @@ pub(super) fn shortlist(
             Divided::Left => return None,
             Divided::In(row) => row,
         };
-        let quota = match guide.quotas.meant(Some(column), leases, now) {
+        let quota = match quotas.meant(Some(column), leases, now) {
             Meant::Nothing => continue,
             Meant::Anything => return None,
             Meant::Quota(quota) => quota,
         };
-        let is_over = *over.get(leases.user?)?;
-        let (standing, score) = (*standings.get(row)?, Reverse(*scores.get(row)?));
-        let rank = (Reverse(leases.priority), is_over, quota.n_left == 0, standing, score);
+        leases.user?;
+        let first = (Reverse(leases.priority), here.is_over(leases), quota.n_left == 0);
+        if best.as_ref().is_some_and(|(best, _)| first > *best) {
+            continue;
+        }
+        let standing = *standings.get_mut(row)?.get_or_insert_with(|| standing(&quotas.rows[row]));
+        let rank = (first, (standing, Reverse(*scores.get(row)?)));
         match best.as_ref().map_or(Ordering::Less, |best| rank.cmp(best)) {
             Ordering::Less => {
                 jobs.clear();

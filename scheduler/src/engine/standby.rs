@@ -181,8 +181,8 @@ impl Volatile {
         let needs = &job.request.needs.resources;
         let fitting = self.capacities.iter().filter(|((_, capacity), _)| needs.fits_in(capacity));
         let n_fitting = fitting.map(|(_, n)| n).sum();
-        let priority = job.request.priority;
-        self.jobs.entry(id).or_insert(JobLeases { n_fitting, priority, ..JobLeases::default() });
+        let (priority, user) = (job.request.priority, self.guide.place_of(&job.request.user));
+        self.jobs.entry(id).or_insert(JobLeases { n_fitting, priority, user, ..JobLeases::default() });
     }
 
     /// A job is over: nothing of it is ready or held.

@@ -500,7 +500,7 @@ impl<'a> Reader<'a> {
             core_time_spent: census.spent(),
             core_time_committed: census.committed(),
             core_time_used: self.durable.used(id).cloned().unwrap_or_default(),
-            shares: self.volatile.guide.shares(id).cloned().unwrap_or_default(),
+            shares: self.volatile.guide.shares_by_name(id),
             wait_mean: self.durable.waits(id).mean_s().map(Span::from_secs_f64),
             n_waits: self.durable.waits(id).n,
             scaling: self.scaling(id, spec),

@@ -180,8 +180,10 @@ impl PilotCore {
 
     /// Learns how long tasks of a job take.
     pub(super) fn note_wall(&mut self, job: JobId, wall_us: u64) {
+        let with = |mean_us: Option<u64>| mean_us.map_or(wall_us, |mean| mean - mean / 8 + wall_us / 8);
+        self.mean_us = Some(with(self.mean_us));
         if let Some(queue) = self.jobs.get_mut(&job) {
-            queue.mean_us = Some(queue.mean_us.map_or(wall_us, |mean| mean - mean / 8 + wall_us / 8));
+            queue.mean_us = Some(with(queue.mean_us));
         }
     }
 }

@@ -18,17 +18,20 @@ impl PilotCore {
     /// Gives back those of the tasks that have not begun.
     pub(super) fn give_back(&mut self, job: JobId, tasks: &TaskSet, actions: &mut Vec<PilotAction>) {
         self.withdraw(job, tasks, actions);
-        self.unstage(job, tasks, actions);
-        let Some(returned) = self.jobs.get_mut(&job).map(|queue| queue.remove(tasks)) else { return };
+        let mut returned = self.unstage(job, tasks, actions);
+        if let Some(queue) = self.jobs.get_mut(&job) {
+            returned.insert_all(&queue.remove(tasks));
+        }
         if !returned.is_empty() {
             self.gathered.entry(job).or_default().returned.insert_all(&returned);
         }
     }
 
-    /// Gives those of the tasks that are queued to another pilot.
-    pub(super) fn give(&mut self, to: PilotId, job: JobId, tasks: &TaskSet) {
+    /// Gives those of the tasks that have not begun to another pilot.
+    pub(super) fn give(&mut self, to: PilotId, job: JobId, tasks: &TaskSet, actions: &mut Vec<PilotAction>) {
+        let mut given = self.unstage(job, tasks, actions);
         let Some(queue) = self.jobs.get_mut(&job) else { return };
-        let given = queue.remove(tasks);
+        given.insert_all(&queue.remove(tasks));
         if !given.is_empty() {
             queue.note_gone(&given);
             self.gathered.entry(job).or_default().given.entry(to).or_default().insert_all(&given);

@@ -4,7 +4,9 @@
 use super::{PilotAction, PilotCore, interface::ReadBy, queue::JobQueue};
 use crate::{
     ids::{JobId, PilotId},
-    policy::stealing::{Input, Pace, PilotStealing, Ready, Spot, Stealing, hunt::Hunt, relief::Relief},
+    policy::stealing::{
+        Input, Pace, PilotStealing, Ready, Spot, Stealing, hunt::Hunt, queues::Place, relief::Relief,
+    },
     ranges::TaskSet,
     time::{Span, Time},
 };
@@ -51,18 +53,27 @@ impl Hunting {
     }
 }
 
-impl JobQueue {
-    fn tasks_per_s(&self, n_slots: u64) -> Option<f64> {
-        self.mean_us.map(|mean_us| n_slots.max(1) as f64 * 1e6 / mean_us.max(1) as f64)
-    }
-
-    /// Tasks that keep the slots busy for as long as it would take to take them.
-    fn n_margin(&self, n_slots: u64) -> u64 {
-        self.tasks_per_s(n_slots).map_or(0, |per_s| (per_s * MARGIN.as_secs_f64()).ceil() as u64)
-    }
+fn tasks_per_s(n_slots: u64, mean_us: u64) -> f64 {
+    n_slots.max(1) as f64 * 1e6 / mean_us.max(1) as f64
 }
 
 impl PilotCore {
+    /// How long a task of the job takes: as others of it did here, else as any did. What waits next of a graph is often
+    /// the first of its job.
+    fn expected_us(&self, queue: &JobQueue) -> Option<u64> {
+        queue.mean_us.or(self.mean_us)
+    }
+
+    fn tasks_per_s(&self, queue: &JobQueue) -> Option<f64> {
+        let n_slots = queue.needs.resources.how_often_in(&self.limits.capacity);
+        self.expected_us(queue).map(|mean_us| tasks_per_s(n_slots, mean_us))
+    }
+
+    /// Tasks that are begun before another pilot could have taken them.
+    fn n_margin(&self, queue: &JobQueue) -> u64 {
+        self.tasks_per_s(queue).map_or(0, |per_s| (per_s * MARGIN.as_secs_f64()) as u64)
+    }
+
     /// What others may take goes by this policy from now on.
     pub(super) fn obey_stealing(&mut self, policy: PilotStealing, actions: &mut Vec<PilotAction>) {
         if self.hunting.policy == policy {
@@ -93,19 +104,20 @@ impl PilotCore {
     /// It is known who has what these tasks read (paper 004, Algorithm 1).
     pub(super) fn seen(
         &mut self,
-        job: JobId,
-        tasks: &TaskSet,
+        (job, tasks): (JobId, &TaskSet),
         read: Vec<(u64, Vec<ReadBy>)>,
         bytes_per_s: u64,
+        actions: &mut Vec<PilotAction>,
     ) {
         self.hunting.bytes_per_s = bytes_per_s.max(1);
         let (law, mut gifts) = (self.hunting.law(), Vec::<(PilotId, u64)>::new());
+        let expected_us = self.jobs.get(&job).and_then(|queue| self.expected_us(queue));
         let Some(queue) = self.jobs.get_mut(&job) else { return };
         let mut left = queue.are_seen(tasks);
         if !law.steals() {
             return;
         }
-        let run_s = queue.mean_us.map_or(0.0, |mean_us| mean_us as f64 / 1e6);
+        let run_s = expected_us.map_or(0.0, |mean_us| mean_us as f64 / 1e6);
         for (index, read) in read {
             if !left.remove(index) {
                 continue;
@@ -122,7 +134,7 @@ impl PilotCore {
         }
         left.indices().for_each(|index| queue.ready.share(0, index));
         for (to, index) in gifts {
-            self.give(to, job, &TaskSet::from(index..index + 1));
+            self.give(to, job, &TaskSet::from(index..index + 1), actions);
         }
     }
 
@@ -139,7 +151,9 @@ impl PilotCore {
         self.hunting.relief_at = Some(now + RELIEF);
         for queue in self.jobs.values_mut() {
             let n_slots = queue.needs.resources.how_often_in(&self.limits.capacity);
-            let (n_own, per_s) = (queue.ready.n_own(), queue.tasks_per_s(n_slots).unwrap_or(0.0));
+            let mean_us = queue.mean_us.or(self.mean_us);
+            let (n_own, per_s) =
+                (queue.ready.n_own(), mean_us.map_or(0.0, |mean_us| tasks_per_s(n_slots, mean_us)));
             if let Some(relief) = &mut queue.relief {
                 let n = relief.n_to_share(n_own, per_s);
                 queue.ready.release(n);
@@ -185,13 +199,27 @@ impl PilotCore {
         if !self.hunting.law().steals() || self.leaving.is_some() {
             return 0;
         }
-        self.jobs.values().map(|queue| self.n_to_take_of(queue)).sum()
+        self.jobs
+            .iter()
+            .map(|(job, queue)| self.n_to_take_of(queue) + self.staged_to_take(*job).len() as u64)
+            .sum()
+    }
+
+    /// Tasks that another pilot may take although their files are here or on their way, in their order: where no core
+    /// is free they wait, and with them all that comes after them in a graph.
+    fn staged_to_take(&self, job: JobId) -> Vec<u64> {
+        let is_full = self.free.cores == 0 && !self.staged.is_empty();
+        let Some(queue) = self.jobs.get(&job).filter(|_| is_full) else { return Vec::new() };
+        let may_go =
+            |n_waiting: usize, place: Place| !place.is_own || self.may_leave(queue, n_waiting, place.bytes);
+        let waiting = (1..).zip(self.staged_of(job)).skip(self.n_margin(queue) as usize);
+        let to_take = waiting.filter(|(n, next)| next.place.is_some_and(|place| may_go(*n, place)));
+        to_take.map(|(_, next)| next.index).collect()
     }
 
     fn n_to_take_of(&self, queue: &JobQueue) -> u64 {
-        let n_slots = queue.needs.resources.how_often_in(&self.limits.capacity);
-        let n_queued = queue.queued.len().saturating_sub(queue.n_margin(n_slots));
-        let n_most = n_queued.min(queue.n_may_go());
+        let n_queued = queue.queued.len().saturating_sub(self.n_margin(queue));
+        let n_most = n_queued.min(queue.n_may_go(self.free.cores > 0));
         if n_most == 0 || !queue.needs.staging.inputs {
             return n_most;
         }
@@ -200,8 +228,7 @@ impl PilotCore {
     }
 
     fn may_leave(&self, queue: &JobQueue, n_waiting: usize, bytes: u64) -> bool {
-        let n_slots = queue.needs.resources.how_often_in(&self.limits.capacity);
-        let Some(tasks_per_s) = queue.tasks_per_s(n_slots) else { return false };
+        let Some(tasks_per_s) = self.tasks_per_s(queue) else { return false };
         let pace = Pace { tasks_per_s, bytes_per_s: self.hunting.bytes_per_s.max(1) as f64 };
         self.hunting.law().may_leave(n_waiting, bytes, &pace)
     }
@@ -215,9 +242,11 @@ impl PilotCore {
         for job in jobs.into_iter().filter(|_| n_all > 0) {
             let Some(queue) = self.jobs.get(&job) else { continue };
             let n = self.n_to_take_of(queue).min(n_left);
-            let tasks = if queue.needs.staging.inputs { self.half_of(job, n) } else { last_of(queue, n) };
+            let mut tasks = if queue.needs.staging.inputs { self.half_of(job, n) } else { last_of(queue, n) };
+            let n_more = usize::try_from(n_left - tasks.len()).unwrap_or(usize::MAX);
+            self.staged_to_take(job).into_iter().rev().take(n_more).for_each(|index| _ = tasks.insert(index));
             n_left -= tasks.len();
-            self.give(thief, job, &tasks);
+            self.give(thief, job, &tasks, actions);
             self.forget_if_idle(job, actions);
         }
         actions.push(PilotAction::Gave { thief, n_tasks: n_all.div_ceil(2) - n_left });

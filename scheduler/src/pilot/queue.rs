@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::{
-    policy::stealing::{queues::ReadyQueues, relief::Relief},
+    policy::stealing::{
+        queues::{Place, ReadyQueues},
+        relief::Relief,
+    },
     pull::TaskNeeds,
     ranges::TaskSet,
 };
@@ -31,6 +34,16 @@ pub(super) struct JobQueue {
     pub(super) mean_us: Option<u64>,
     /// The manager has said that nothing more of it will come.
     pub(super) is_over: bool,
+}
+
+/// A task that is to begin next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Next {
+    pub(super) index: u64,
+    /// The number of its attempt.
+    pub(super) attempt: u32,
+    /// Where it waited; `None`: it is not known where its files are.
+    pub(super) place: Option<Place>,
 }
 
 impl JobQueue {
@@ -103,13 +116,13 @@ impl JobQueue {
     }
 
     /// The next of those whose files are known that is still queued.
-    fn next_ready(&mut self) -> Option<u64> {
-        while let Some(index) = self.ready.begin() {
+    fn next_ready(&mut self) -> Option<(u64, Place)> {
+        loop {
+            let (index, place) = self.ready.begin()?;
             if self.queued.remove(index) {
-                return Some(index);
+                return Some((index, place));
             }
         }
-        None
     }
 
     /// These went to another pilot. Should they come again, that one could not have them.
@@ -122,10 +135,10 @@ impl JobQueue {
         !self.gone.contains(index) && !self.given.contains(index)
     }
 
-    /// How many may go to another pilot: where some have been given, one stays, so that who had nothing and took them
-    /// still has something. Two that cannot begin them would else give them to each other for ever.
-    pub(super) fn n_may_go(&self) -> u64 {
-        let is_any_given = !self.given.is_empty() && !self.given.intersection(&self.queued).is_empty();
+    /// How many may go to another pilot. Where some have been given and cores are free (`is_idle`), one stays: two that
+    /// have too few free to begin it would else give it to each other for ever.
+    pub(super) fn n_may_go(&self, is_idle: bool) -> u64 {
+        let is_any_given = is_idle && !self.given.intersection(&self.queued).is_empty();
         self.queued.len() - u64::from(is_any_given)
     }
 
@@ -147,19 +160,23 @@ impl JobQueue {
         taken
     }
 
-    /// Those that are to begin next, each with the number of its attempt.
-    pub(super) fn take_with_attempts(&mut self, n: u64) -> Vec<(u64, u32)> {
-        let mut taken: Vec<u64> = (0..n).map_while(|_| self.next_ready()).collect();
+    /// Those that are to begin next.
+    pub(super) fn take_next(&mut self, n: u64) -> Vec<Next> {
+        let known = |(index, place)| (index, Some(place));
+        let mut taken: Vec<(u64, Option<Place>)> =
+            (0..n).map_while(|_| self.next_ready()).map(known).collect();
         let n_more = n.saturating_sub(taken.len() as u64);
         if n_more > 0 {
             let unseen = std::mem::take(&mut self.unseen).intersection(&self.queued);
             self.queued.remove_all(&unseen);
-            taken.extend(self.take_first(n_more).indices());
+            taken.extend(self.take_first(n_more).indices().map(|index| (index, None)));
             self.queued.insert_all(&unseen);
             self.unseen = unseen;
         }
         self.forget_begun();
-        taken.into_iter().map(|index| (index, self.tried.remove(&index).unwrap_or(1))).collect()
+        let mut next =
+            |(index, place)| Next { index, attempt: self.tried.remove(&index).unwrap_or(1), place };
+        taken.into_iter().map(|taken| next(taken)).collect()
     }
 }
 

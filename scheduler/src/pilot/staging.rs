@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{PilotAction, PilotCore, all_of, sets};
+use super::{PilotAction, PilotCore, all_of, queue::Next, sets};
 use crate::{
     ids::{JobId, TaskId},
     ranges::TaskSet,
@@ -20,7 +20,7 @@ const N_STAGED_PER_SLOT: u64 = 2;
 /// A task that has not begun and whose files are here or on their way.
 #[derive(Clone, Debug)]
 pub(super) struct Staged {
-    attempt: u32,
+    next: Next,
     /// Whose turn was earlier begins earlier.
     number: u64,
     pub(super) is_here: bool,
@@ -32,6 +32,13 @@ pub(super) struct Delivering {
     pub(super) code: i32,
     pub(super) usage: Usage,
     pub(super) output: Option<TaskOutput>,
+}
+
+/// Whose turn is earlier first.
+fn in_order<'a>(staged: impl Iterator<Item = (&'a TaskId, &'a Staged)>) -> Vec<Next> {
+    let mut staged: Vec<&Staged> = staged.map(|(_, staged)| staged).collect();
+    staged.sort_unstable_by_key(|staged| staged.number);
+    staged.into_iter().map(|staged| staged.next).collect()
 }
 
 /// Those of a job, as a set.
@@ -67,27 +74,29 @@ impl PilotCore {
             let n_slots = queue.needs.resources.how_often_in(&self.limits.capacity).max(1);
             let n_here = self.staged.range(all_of(*job)).count() as u64;
             let n_more = n_slots.saturating_mul(N_STAGED_PER_SLOT).saturating_sub(n_here);
-            for (index, attempt) in queue.take_with_attempts(n_more) {
-                let task = TaskId { job: *job, index };
+            for next in queue.take_next(n_more) {
+                let task = TaskId { job: *job, index: next.index };
                 self.n_staged_ever += 1;
                 let number = self.n_staged_ever;
-                self.staged.insert(task, Staged { attempt, number, is_here: false });
+                self.staged.insert(task, Staged { next, number, is_here: false });
                 actions.push(PilotAction::Stage { task });
             }
         }
     }
 
-    /// Those of a job whose files are here, in their order, each with the number of its attempt.
-    pub(super) fn take_staged(&mut self, job: JobId, n: u64) -> Vec<(u64, u32)> {
-        let here = self.staged.range(all_of(job)).filter(|(_, staged)| staged.is_here);
-        let mut here: Vec<(u64, u64, u32)> =
-            here.map(|(task, staged)| (staged.number, task.index, staged.attempt)).collect();
-        here.sort_unstable();
+    /// Those of a job whose files are here, in their order.
+    pub(super) fn take_staged(&mut self, job: JobId, n: u64) -> Vec<Next> {
+        let mut here = in_order(self.staged.range(all_of(job)).filter(|(_, staged)| staged.is_here));
         here.truncate(usize::try_from(n).unwrap_or(usize::MAX));
-        for (_, index, _) in &here {
-            self.staged.remove(&TaskId { job, index: *index });
+        for next in &here {
+            self.staged.remove(&TaskId { job, index: next.index });
         }
-        here.into_iter().map(|(_, index, attempt)| (index, attempt)).collect()
+        here
+    }
+
+    /// Those of a job whose files are here or on their way, in their order.
+    pub(super) fn staged_of(&self, job: JobId) -> Vec<Next> {
+        in_order(self.staged.range(all_of(job)))
     }
 
     /// Files have come, or will not.
@@ -120,20 +129,18 @@ impl PilotCore {
         self.gather_output(task.job, output);
     }
 
-    /// Gives back those of the tasks that have not begun and whose files are here or on their way.
-    pub(super) fn unstage(&mut self, job: JobId, tasks: &TaskSet, actions: &mut Vec<PilotAction>) {
+    /// Those of the tasks that have not begun and whose files are here or on their way; these are brought no more.
+    pub(super) fn unstage(&mut self, job: JobId, tasks: &TaskSet, actions: &mut Vec<PilotAction>) -> TaskSet {
         if self.staged.is_empty() {
-            return;
+            return TaskSet::new();
         }
-        let returned = of_job(&self.staged, job).intersection(tasks);
-        for index in returned.indices() {
+        let unstaged = of_job(&self.staged, job).intersection(tasks);
+        for index in unstaged.indices() {
             let task = TaskId { job, index };
             self.staged.remove(&task);
             actions.push(PilotAction::Unstage { task });
         }
-        if !returned.is_empty() {
-            self.gathered.entry(job).or_default().returned.insert_all(&returned);
-        }
+        unstaged
     }
 
     /// What these tasks have left is not waited for, or what any has: they have failed of `kind`, or go back.

@@ -201,7 +201,7 @@ impl<'a> World<'a> {
     /// Threads that are free begin what is ready; when one stays free, the node looks for more.
     fn begin_what_can(&mut self, now: Time, node: u32) {
         while self.nodes[node as usize].n_free_threads > 0 {
-            let Some(task) = self.nodes[node as usize].queues.begin() else {
+            let Some((task, _)) = self.nodes[node as usize].queues.begin() else {
                 return self.hunt(now, node);
             };
             self.begin(now, node, task);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{
-    super::{offer::Offer, serve::choices, shortlist::shortlist},
+    super::{here::Here, offer::Offer, serve::choices, shortlist::shortlist},
     sharing::{Two, of_user, took},
     *,
 };
@@ -18,12 +18,13 @@ impl Two {
         let Engine { settings, durable, volatile } = &self.scene.engine;
         let id = self.pilots[place];
         let offer = Offer::new(settings, durable, volatile, self.scene.now, id).expect("a live pilot");
+        let here = Here::of(settings, (durable, volatile), offer.pilot.platform, id);
         let best = |jobs: &mut dyn Iterator<Item = JobId>| {
-            let choices = choices(settings, &offer, (durable, volatile), id, jobs);
+            let choices = choices(settings, (&offer, &here), (durable, volatile), id, jobs);
             let at = offer.policies.matching.choose(choices.iter().map(|choice| &choice.candidate));
             at.map(|at| choices[at].candidate.job)
         };
-        let list = shortlist(settings, &offer, (durable, volatile), id);
+        let list = shortlist(&offer, &here, volatile);
         (best(&mut volatile.ready.iter().copied()), list.map(|jobs| best(&mut jobs.into_iter())))
     }
 }

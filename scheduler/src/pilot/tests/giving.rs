@@ -47,23 +47,34 @@ fn the_only_one_that_waits_goes_and_of_none_nothing() {
     assert_eq!((gave(&actions), given(&actions)), (Some(0), vec![]));
 }
 
+/// A pilot of three cores and a part of tasks for it that take two: one runs, and the core that is left is of no use.
+fn with_a_core_left(tasks: std::ops::Range<u64>, is_given: bool) -> (PilotCore, Part) {
+    let mut part = first(tasks);
+    part.templates[0].needs.resources = Resources::cores(2);
+    part.bundles[0].is_given = is_given;
+    (pilot(3, None), part)
+}
+
 #[test]
-fn what_another_pilot_gave_is_given_on_but_for_one() {
-    let mut core = pilot(1, None);
-    let mut taken = first(0..6);
-    taken.bundles[0].is_given = true;
-    core.handle(Time(1), answered(vec![taken]));
-    // Task 0 runs, and five wait.
-    let n_given = [2, 3, 4, 5].map(|at| gave(&core.handle(Time(at), PilotEvent::AskedFor { thief: THIEF })));
-    assert_eq!(n_given, [2, 1, 1, 0].map(Some));
-    assert_eq!(core.holds()[0].queued.to_string(), "1");
+fn what_another_pilot_gave_is_given_on_but_for_one_where_cores_are_free() {
+    let (wide, taken) = with_a_core_left(0..6, true);
+    let mut full = first(0..6);
+    full.bundles[0].is_given = true;
+    for (mut core, taken, expected, left) in
+        [(wide, taken, [2, 1, 1, 0], "1"), (pilot(1, None), full, [3, 1, 1, 0], "")]
+    {
+        core.handle(Time(1), answered(vec![taken]));
+        // Task 0 runs, and five wait.
+        let gifts =
+            [2, 3, 4, 5].map(|at| gave(&core.handle(Time(at), PilotEvent::AskedFor { thief: THIEF })));
+        assert_eq!(gifts, expected.map(Some));
+        assert_eq!(core.holds()[0].queued.to_string(), left);
+    }
 }
 
 #[test]
 fn the_last_one_that_another_pilot_gave_goes_once_it_comes_from_elsewhere() {
-    let mut core = pilot(1, None);
-    let mut taken = first(0..2);
-    taken.bundles[0].is_given = true;
+    let (mut core, taken) = with_a_core_left(0..2, true);
     core.handle(Time(1), answered(vec![taken]));
     assert_eq!(gave(&core.handle(Time(2), PilotEvent::AskedFor { thief: THIEF })), Some(0));
     let mut second = part(2, 1..2);
@@ -74,11 +85,13 @@ fn the_last_one_that_another_pilot_gave_goes_once_it_comes_from_elsewhere() {
 
 #[test]
 fn pilots_that_cannot_begin_what_they_take_do_not_pass_it_round_for_ever() {
-    // The core of each is at work for as long as this lasts; whoever has nothing that waits takes from who has most.
-    let mut pilots: Vec<(PilotCore, TaskSet)> = (0..5).map(|_| (pilot(1, None), TaskSet::new())).collect();
-    for (at, (core, _)) in pilots.iter_mut().enumerate() {
-        core.handle(Time(1), answered(vec![first(90 + at as u64..91 + at as u64)]));
-    }
+    // What runs lasts for as long as this does; whoever has nothing that waits takes from who has most.
+    let begin = |at: u64| {
+        let (mut core, own) = with_a_core_left(90 + at..91 + at, false);
+        core.handle(Time(1), answered(vec![own]));
+        (core, TaskSet::new())
+    };
+    let mut pilots: Vec<(PilotCore, TaskSet)> = (0..5).map(begin).collect();
     // Fewer than pilots: somebody has always nothing.
     pilots[0].0.handle(Time(2), answered(vec![part(2, 0..3)]));
     pilots[0].1 = (0..3).into();

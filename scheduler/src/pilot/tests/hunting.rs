@@ -72,6 +72,40 @@ fn what_is_begun_within_the_margin_is_not_given_away() {
     assert!(actions.contains(&PilotAction::Gave { thief: THIEF, n_tasks: n_expected }), "{actions:?}");
 }
 
+#[test]
+fn what_waits_behind_a_long_task_goes_to_who_asks_where_the_policy_lets_it() {
+    for (policy, expected) in [
+        (PilotStealing::Mlb, [4, 2, 1, 0]),
+        (PilotStealing::Lend, [4, 2, 1, 0]),
+        (PilotStealing::Mdl, [0, 0, 0, 0]),
+    ] {
+        let mut core = with_files(policy);
+        // Those of an earlier job took half a second; how long these take nobody has seen.
+        core.note_wall(JobId(9), 500_000);
+        core.handle(Time(3), seen((0..8).map(|index| (index, vec![file(None, 5_000_000)])).collect()));
+        let task = TaskId { job: JobId(1), index: 0 };
+        core.handle(Time(4), PilotEvent::Staged { task, result: Ok(()) });
+        // Task 0 runs, files of 1 and 2 are brought, and five wait: half of all seven goes, again and again.
+        let gifts = expected.map(|_| core.handle(Time(5), PilotEvent::AskedFor { thief: THIEF }));
+        for (actions, n_tasks) in gifts.iter().zip(expected) {
+            assert!(
+                actions.contains(&PilotAction::Gave { thief: THIEF, n_tasks }),
+                "{policy:?}: {actions:?}"
+            );
+        }
+        let unstaged = gifts.iter().flatten().filter_map(|action| match action {
+            PilotAction::Unstage { task } => Some(task.index),
+            _ => None,
+        });
+        let held: u64 = core.holds().iter().map(|held| held.queued.len()).sum();
+        match policy {
+            PilotStealing::Mdl => assert_eq!((unstaged.count(), held), (0, 7)),
+            // 3 was to be brought in the place of 2.
+            _ => assert_eq!((unstaged.collect::<Vec<_>>(), held), (vec![2, 3, 1], 0)),
+        }
+    }
+}
+
 /// A pilot that has tasks 0 to 7 of a job with files, all of them queued.
 fn with_files(policy: PilotStealing) -> PilotCore {
     let mut core = thief(policy);

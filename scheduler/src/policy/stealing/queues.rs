@@ -13,6 +13,15 @@ pub struct ReadyQueues<T> {
     n_entered: u64,
 }
 
+/// Where a task waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What it was ordered by.
+    pub bytes: u64,
+    /// Whether it was to stay with its data.
+    pub is_own: bool,
+}
+
 /// Ascending: least data first, and of equal ones the last entered.
 type Queue<T> = BTreeMap<(u64, Reverse<u64>), T>;
 
@@ -34,10 +43,11 @@ impl<T> ReadyQueues<T> {
         self.shared.insert((bytes, Reverse(self.n_entered)), task);
     }
 
-    /// The task to begin: of its own before shared ones, with most data.
-    pub fn begin(&mut self) -> Option<T> {
-        let next = self.own.pop_last().or_else(|| self.shared.pop_last());
-        next.map(|(_, task)| task)
+    /// The task to begin, and where it waited: of its own before shared ones, with most data.
+    pub fn begin(&mut self) -> Option<(T, Place)> {
+        let own = self.own.pop_last().map(|next| (next, true));
+        let next = own.or_else(|| self.shared.pop_last().map(|next| (next, false)));
+        next.map(|(((bytes, _), task), is_own)| (task, Place { bytes, is_own }))
     }
 
     /// Gives a thief half of what it may take, with the bytes, rounded up so that a single task can be stolen:

@@ -11,7 +11,7 @@ fn never(_: usize, _: u64) -> bool {
 }
 
 fn begin_all<T>(mut queues: ReadyQueues<T>) -> Vec<T> {
-    std::iter::from_fn(|| queues.begin()).collect()
+    std::iter::from_fn(|| queues.begin()).map(|(task, _)| task).collect()
 }
 
 #[test]
@@ -113,7 +113,7 @@ proptest! {
                     let n_own = pilots[pilot].n_own();
                     let heaviest = if n_own > 0 { &pilots[pilot].own } else { &pilots[pilot].shared };
                     let heaviest = heaviest.values().map(|(bytes, _)| *bytes).max();
-                    let next = pilots[pilot].begin();
+                    let next = pilots[pilot].begin().map(|(task, _)| task);
                     prop_assert_eq!(next.map(|(bytes, _)| bytes), heaviest);
                     begun.extend(next);
                 }
