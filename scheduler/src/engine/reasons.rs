@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use super::{
     allocation::AllocationState,
     durable::{Job, Pilot},
-    here::Here,
     interface::{PlatformMode, PlatformSpec, Refusal},
     limits,
     offer::{Offer, expected_duration, needed},
     scaling::Ratio,
-    serve::{Choice, choices},
+    serve::all_choices,
     views::{Reader, cancel_words},
 };
 use crate::{
@@ -258,7 +257,7 @@ impl Reader<'_> {
 
     /// The job that the matching policy gives to a pilot before this one, if there is one.
     fn first_in_line(&self, id: JobId, pilot: PilotId, offer: &Offer<'_>) -> Option<Reason> {
-        let choices = self.all_choices(pilot, offer);
+        let choices = all_choices(self.settings, offer, (self.durable, self.volatile), pilot);
         let first = offer.policies.matching.choose(choices.iter().map(|choice| &choice.candidate))?;
         let (first, own) = (&choices[first].candidate, choices.iter().find(|own| own.candidate.job == id)?);
         (first.job != id).then(|| Reason::BehindJob {
@@ -273,7 +272,7 @@ impl Reader<'_> {
     /// What a pilot is given first of all that waits, and before what.
     fn next_of(&self, pilot: PilotId) -> Option<Reason> {
         let offer = Offer::new(self.settings, self.durable, self.volatile, self.now, pilot)?;
-        let mut choices = self.all_choices(pilot, &offer);
+        let mut choices = all_choices(self.settings, &offer, (self.durable, self.volatile), pilot);
         let matching = offer.policies.matching;
         let mut take_first = || {
             let first = matching.choose(choices.iter().map(|choice| &choice.candidate))?;
@@ -283,13 +282,6 @@ impl Reader<'_> {
         let before = second.map(|second| (second.job, matching.precedence(&first, &second)));
         let (job, user) = (first.job, first.user.to_owned());
         Some(Reason::PilotNext { job, user, policy: matching.word().to_owned(), before })
-    }
-
-    /// All that waits and the pilot may be given.
-    fn all_choices(&self, pilot: PilotId, offer: &Offer<'_>) -> Vec<Choice<'_>> {
-        let all = (self.durable, self.volatile);
-        let here = Here::of(self.settings, all, offer.pilot.platform, pilot);
-        choices(self.settings, (offer, &here), all, pilot, &mut self.volatile.ready.iter().copied())
     }
 
     pub(super) fn explain_pilot(&self, id: PilotId) -> Result<Vec<Reason>, Refusal> {

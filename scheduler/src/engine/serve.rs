@@ -42,20 +42,7 @@ impl Turn<'_> {
         if kept.is_none() && offer.is_full() {
             return bundles;
         }
-        let is_by_score = offer.policies.matching.by_application().is_some();
-        let weigh_all = |offer: &Offer<'_>, here: &Here<'_>, volatile: &Volatile| {
-            choices(settings, (offer, here), (durable, volatile), id, &mut volatile.ready.iter().copied())
-        };
-        let here = Here::of(settings, (durable, volatile), offer.pilot.platform, id);
-        let shortlist = match is_by_score && kept.is_none() {
-            true => shortlist(&offer, &here, volatile),
-            false => None,
-        };
-        let mut is_short = shortlist.is_some();
-        let mut choices = match shortlist {
-            Some(jobs) => choices(settings, (&offer, &here), (durable, volatile), id, &mut jobs.into_iter()),
-            None => weigh_all(&offer, &here, volatile),
-        };
+        let (mut choices, mut is_short) = first_choices(settings, &offer, (durable, volatile), id, kept);
         while bundles.len() < N_BUNDLES_MAX
             && has_room_for_templates(settings, durable, volatile, id, &bundles)
         {
@@ -63,8 +50,7 @@ impl Turn<'_> {
             let mut best = next(volatile, &offer, &mut choices, (id, kept));
             if best.is_none() && std::mem::take(&mut is_short) && !volatile.keeps(id) && !offer.is_full() {
                 // Those that go first do not fill it.
-                let here = Here::of(settings, (durable, volatile), offer.pilot.platform, id);
-                choices = weigh_all(&offer, &here, volatile);
+                choices = all_choices(settings, &offer, (durable, volatile), id);
                 choices
                     .retain(|choice| !is_served(&bundles, choice.candidate.job) || offer.n_room(choice) == 0);
                 best = next(volatile, &offer, &mut choices, (id, kept));
@@ -278,6 +264,37 @@ impl Choice<'_> {
     }
 }
 
+/// Jobs with ready tasks that the pilot can run: where that can be told at once those of which one goes first (`true`),
+/// else all.
+fn first_choices<'a>(
+    settings: &Settings,
+    offer: &Offer<'_>,
+    all: (&'a Durable, &Volatile),
+    id: PilotId,
+    kept: Option<Keep>,
+) -> (Vec<Choice<'a>>, bool) {
+    if offer.policies.matching.by_application().is_none() || kept.is_some() {
+        return (all_choices(settings, offer, all, id), false);
+    }
+    let here = Here::of(settings, all, offer.pilot.platform, id);
+    match shortlist(offer, &here, all.1) {
+        Some(jobs) => (choices(settings, (offer, &here), all, id, &mut jobs.into_iter()), true),
+        None => (choices(settings, (offer, &here), all, id, &mut all.1.ready.iter().copied()), false),
+    }
+}
+
+/// All jobs with ready tasks that the pilot can run.
+pub(super) fn all_choices<'a>(
+    settings: &Settings,
+    offer: &Offer<'_>,
+    all: (&'a Durable, &Volatile),
+    id: PilotId,
+) -> Vec<Choice<'a>> {
+    let here = Here::of(settings, all, offer.pilot.platform, id);
+    choices(settings, (offer, &here), all, id, &mut all.1.ready.iter().copied())
+}
+
+/// Those of the jobs.
 pub(super) fn choices<'a>(
     settings: &Settings,
     (offer, here): (&Offer<'_>, &Here<'_>),

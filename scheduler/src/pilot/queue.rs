@@ -174,9 +174,8 @@ impl JobQueue {
             self.unseen = unseen;
         }
         self.forget_begun();
-        let mut next =
-            |(index, place)| Next { index, attempt: self.tried.remove(&index).unwrap_or(1), place };
-        taken.into_iter().map(|taken| next(taken)).collect()
+        let next = |(index, place)| Next { index, attempt: self.tried.remove(&index).unwrap_or(1), place };
+        taken.into_iter().map(next).collect()
     }
 }
 
