@@ -47,17 +47,19 @@ impl BySize {
         let mut sorted: Vec<(u64, u64)> =
             (0..n_tasks).map(|index| (estimates.millionths(index), index)).collect();
         sorted.sort_unstable();
-        let mut end = 0;
+        let (mut end, mut work) = (0, 0);
         let class = |equal: &[(u64, u64)]| {
             let start = end;
             end += equal.len();
-            Class { millionths: equal[0].0, start, end, from: start, back: BTreeSet::new(), n_ready: 0 }
+            let millionths = equal[0].0;
+            let n_ready = equal.iter().filter(|(_, index)| ready.contains(*index)).count() as u64;
+            work += u128::from(millionths) * u128::from(n_ready);
+            Class { millionths, start, end, from: start, back: BTreeSet::new(), n_ready }
         };
-        let classes = sorted.chunk_by(|a, b| a.0 == b.0).map(class).collect();
+        let classes: Vec<Class> = sorted.chunk_by(|a, b| a.0 == b.0).map(class).collect();
         let order = sorted.into_iter().map(|(_, index)| index).collect();
-        let mut all = BySize { estimates: estimates.clone(), classes, order, open: BTreeSet::new(), work: 0 };
-        all.add(ready);
-        all
+        let open = (0..classes.len()).filter(|place| classes[*place].n_ready > 0).collect();
+        BySize { estimates: estimates.clone(), classes, order, open, work }
     }
 
     /// These are ready now, and were not.

@@ -48,6 +48,8 @@ pub struct Guide {
     scores_by_row: BTreeMap<PlatformId, Vec<Score>>,
     /// Users, by their places in [`super::volatile::JobLeases::user`].
     users: Vec<String>,
+    /// Which of them had tasks that waited: the others have no share.
+    pub(super) queued: Vec<bool>,
     /// How many tasks are meant for each platform.
     pub quotas: Quotas,
     /// Whose tasks each node is meant for.
@@ -136,12 +138,15 @@ impl Question {
         guide
     }
 
-    /// Divides platforms among users.
+    /// Divides platforms among users that have something queued (paper 000, section 5.3). What others still run comes
+    /// free for these.
     fn share(&self, scene: &Scene<'_>, guide: &mut Guide) {
         let Some(allocation) = self.policies.allocation else { return };
         let runtimes = scene.runtimes_of_users();
-        let tasks: Vec<u64> = scene.users.values().map(|user| user.cores_wanted).collect();
-        let affinity = self.policies.affinity.table(&runtimes, &vec![true; tasks.len()]);
+        guide.queued = scene.users.values().map(|user| user.is_queued).collect();
+        let wanted = |user: &User<'_>| if user.is_queued { user.cores_wanted } else { 0 };
+        let tasks: Vec<u64> = scene.users.values().map(wanted).collect();
+        let affinity = self.policies.affinity.table(&runtimes, &guide.queued);
         let same = |held: &&Arc<Favourites>| held.0 == guide.users && held.1 == scene.platforms;
         let favourites = self.before.favourites.as_ref().filter(same).map(|held| &held.2);
         let demand = Demand { tasks: &tasks, cores: &scene.cores, affinity: &affinity, favourites };
@@ -174,6 +179,8 @@ struct User<'a> {
     /// By application, cores that its open tasks would take if all ran at once.
     applications: BTreeMap<&'a str, u64>,
     cores_wanted: u64,
+    /// Some of them wait.
+    is_queued: bool,
 }
 
 impl<'a> Scene<'a> {
@@ -185,6 +192,7 @@ impl<'a> Scene<'a> {
             let of_application = user.applications.entry(&job.application).or_default();
             *of_application = of_application.saturating_add(wanted);
             user.cores_wanted = user.cores_wanted.saturating_add(wanted);
+            user.is_queued |= job.n_ready > 0;
         }
         let cores = |ground: &Ground| (ground.id, ground.n_live.saturating_mul(ground.offered.cores.into()));
         let (platforms, cores) = question.platforms.iter().map(cores).filter(|(_, cores)| *cores > 0).unzip();

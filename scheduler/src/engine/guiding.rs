@@ -33,6 +33,8 @@ pub struct Guiding {
     n_asked: u64,
     due_at: Option<Time>,
     pending: Option<Pending>,
+    /// A job has something queued that had nothing, or the other way round.
+    pub queues_changed: bool,
 }
 
 /// A question that is not answered yet, and what the answer will not know.
@@ -154,6 +156,13 @@ impl Turn<'_> {
     /// Something has changed that policies look at.
     pub(super) fn want_guide(&mut self) {
         self.volatile.want_guide(&self.policies(), self.now);
+    }
+
+    /// Who has nothing queued has no share, and whoever has something again has one (paper 000, section 5.3).
+    pub(super) fn note_queues(&mut self) {
+        if std::mem::take(&mut self.volatile.guiding.queues_changed) && self.policies().allocation.is_some() {
+            self.want_guide();
+        }
     }
 
     /// Asks the policies now, if they have not been asked in this life of the manager.

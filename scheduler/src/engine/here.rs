@@ -16,6 +16,8 @@ use crate::{
 pub(super) struct Here<'a> {
     /// Cores of the platform that are meant for each user, by their places in the guide; `None`: for nobody.
     shares: Option<&'a [u64]>,
+    /// Who had tasks that waited when these were meant.
+    queued: &'a [bool],
     /// Cores of it that tasks of each hold. Empty where nobody has a share.
     held: Vec<u64>,
     /// `None`: nobody says whom the node is meant for.
@@ -34,7 +36,12 @@ impl<'a> Here<'a> {
             Some(shares) => held_by_users(settings, durable, volatile, platform, shares.len()),
             None => Vec::new(),
         };
-        Here { shares, held, node: Remains::of(settings, durable, volatile, id) }
+        Here {
+            shares,
+            queued: &volatile.guide.queued,
+            held,
+            node: Remains::of(settings, durable, volatile, id),
+        }
     }
 
     /// Cores of the platform that tasks of the job's user hold; 0 where nobody has a share.
@@ -42,9 +49,10 @@ impl<'a> Here<'a> {
         leases.user.and_then(|user| self.held.get(user)).copied().unwrap_or(0)
     }
 
-    /// Cores of it that are meant for him; `None`: as many as there are.
+    /// Cores of it that are meant for him; `None`: as many as there are, or that is not known yet.
     pub(super) fn share(&self, leases: &JobLeases) -> Option<u64> {
-        self.shares?.get(leases.user?).copied()
+        let user = leases.user.filter(|user| self.queued.get(*user).is_some_and(|is_queued| *is_queued))?;
+        self.shares?.get(user).copied()
     }
 
     /// Whether he has all of them.

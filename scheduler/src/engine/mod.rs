@@ -53,6 +53,7 @@ mod standby;
 mod tests;
 mod volatile;
 pub mod waits;
+mod wanted;
 pub mod weight_history;
 pub mod weights;
 mod workflows;
@@ -126,9 +127,11 @@ impl Engine {
         };
         turn.dispatch(event);
         turn.settle_graph();
+        turn.note_queues();
         turn.fire_timers();
         turn.settle_graph();
         turn.serve_parked();
+        turn.note_queues();
         turn.finish_shutdown();
         turn.step
     }

@@ -10,10 +10,10 @@ use super::{
     interface::{PlatformMode, PlatformSpec},
     limits,
     offer::needed,
-    provision::{N_JOBS_LOOKED_AT, n_pilots},
     runtimes::Runtimes,
     settings::Settings,
     volatile::Volatile,
+    wanted::{N_JOBS_LOOKED_AT, n_pilots},
 };
 use crate::{
     ids::{JobId, PilotId, PlatformId},

@@ -358,7 +358,7 @@ impl Reader<'_> {
         let found = self.durable.platforms().iter().find(|(_, spec)| spec.name == name);
         let (id, spec) = found.ok_or_else(|| Refusal::NoPlatform(name.to_owned()))?;
         let live = || self.durable.allocations_there(*id).map(|(_, held)| held).filter(|held| held.is_live());
-        let (n_live, n_waiting) = super::provision::n_pilots(self.settings, self.durable, *id, self.now);
+        let (n_live, n_waiting) = super::wanted::n_pilots(self.settings, self.durable, *id, self.now);
         // What the work wants, whatever else binds: whole allocations.
         let room = (spec.n_pilots_max as usize).saturating_sub(self.durable.census(*id).n_there);
         let room = room - room.checked_rem(spec.n_nodes as usize).unwrap_or(0) + n_waiting;
@@ -368,7 +368,7 @@ impl Reader<'_> {
             Some((n_wanted, _)) => *n_wanted * u64::from(spec.n_nodes),
             None => {
                 let all = (self.settings, self.durable, self.volatile);
-                let n = super::provision::n_hypothetical(all.0, all.1, all.2, (*id, spec), room) as u64;
+                let n = super::wanted::n_hypothetical(all.0, all.1, all.2, (*id, spec), room) as u64;
                 n.saturating_sub(n_waiting)
             }
         };

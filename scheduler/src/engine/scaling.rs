@@ -11,9 +11,9 @@ use super::{
     Turn,
     durable::Durable,
     interface::{Effect, Notice, PlatformMode},
-    provision::N_JOBS_LOOKED_AT,
     record::{FailedAttempt, JobResult, Record},
     volatile::{Timer, Volatile},
+    wanted::N_JOBS_LOOKED_AT,
 };
 use crate::{
     ids::{JobId, PilotId, PlatformId},

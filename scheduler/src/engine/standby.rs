@@ -202,6 +202,7 @@ impl Volatile {
             new.remove_all(&leases.ready);
             by_size.add(&new);
         }
+        self.guiding.queues_changed |= leases.ready.is_empty();
         leases.ready.insert_all(tasks);
         match leases.profiled_on {
             Some(platform) => {
@@ -238,8 +239,8 @@ impl Volatile {
     /// Fewer tasks of the job are ready.
     pub(super) fn note_less_ready(&mut self, id: JobId) {
         let n_ready = self.jobs.get(&id).map_or(0, |leases| leases.ready.len());
-        if n_ready == 0 {
-            self.ready.remove(&id);
+        if n_ready == 0 && self.ready.remove(&id) {
+            self.guiding.queues_changed = true;
         }
         self.free_keepers(id, n_ready);
     }

@@ -1,5 +1,7 @@
 //! Policies that look at everything: shares of users, and what suits a platform.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::policy::{Policies, allocation::Allocation, matching::Matching};
 
@@ -115,19 +117,42 @@ fn a_platform_serves_what_it_is_best_at() {
     }
 }
 
+type OfUsers = BTreeMap<String, u64>;
+
+fn shares(two: &mut Two) -> Vec<OfUsers> {
+    match two.scene.say(|request| Event::Asked { request, query: Query::Platforms }) {
+        Some(Answer::Platforms(platforms)) => platforms.into_iter().map(|one| one.shares).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn of(shares: &[(&str, u64)]) -> OfUsers {
+    shares.iter().map(|(user, n)| ((*user).to_owned(), *n)).collect()
+}
+
+#[test]
+fn who_has_nothing_queued_has_no_share() {
+    let mut two = Two::new(policies(Some(Allocation::PaRr { unit_cores: 1 }), Matching::Turns));
+    let eve = two.scene.submit(of_user("eve", "sleep", 8));
+    for pilot in two.pilots {
+        assert_eq!(two.scene.take(pilot).len(), 1, "four tasks");
+    }
+    two.scene.submit(of_user("ada", "docking", 100));
+    let bob = two.scene.submit(of_user("bob", "search", 4));
+    two.scene.wait_awake(1);
+    let all = [("ada", 4), ("bob", 0), ("eve", 0)];
+    assert_eq!(shares(&mut two), [of(&all), of(&[("ada", 0), ("bob", 4), ("eve", 0)])]);
+    let given = two.scene.done(two.pilots[1], eve, "4-7");
+    assert_eq!(bundles(&given), [(bob.0, "0-3".to_owned())]);
+    two.scene.wait_awake(1);
+    assert_eq!(shares(&mut two), [of(&all), of(&[("ada", 4), ("bob", 0), ("eve", 0)])]);
+}
+
 #[test]
 fn who_comes_later_has_a_share_within_a_second() {
     let mut two = Two::new(policies(Some(Allocation::Equal), Matching::Turns));
     two.scene.submit(of_user("ada", "docking", 100));
     two.scene.wait(2);
-    let shares = |two: &mut Two| match two
-        .scene
-        .say(|request| Event::Asked { request, query: Query::Platforms })
-    {
-        Some(Answer::Platforms(platforms)) => platforms.into_iter().map(|one| one.shares).collect::<Vec<_>>(),
-        other => panic!("{other:?}"),
-    };
-    let of = |shares: &[(&str, u64)]| shares.iter().map(|(user, n)| ((*user).to_owned(), *n)).collect();
     assert_eq!(shares(&mut two), [of(&[("ada", 4)]), of(&[("ada", 4)])]);
     two.scene.submit(of_user("bob", "search", 100));
     two.scene.wait_awake(1);
