@@ -222,8 +222,8 @@ fn tasks_go_to_what_others_have_left_for_them() {
     assert_eq!(passed_on("mdl"), [12_000_000, 0, 0]);
 }
 
-/// Two pilots of which one holds nearly all tasks of job 2 and the other has nothing to do: its own is over.
-fn one_is_idle(policy: &str) -> (Sandbox, Running) {
+/// Two pilots of which one has the only task of job 1, until a file `go` is there.
+fn one_is_busy(policy: &str) -> (Sandbox, Running) {
     let sandbox = Sandbox::new();
     sandbox.write(
         "manager.yaml",
@@ -232,20 +232,27 @@ fn one_is_idle(policy: &str) -> (Sandbox, Running) {
              policies: {{stealing: {policy}}}\nlimits: {{prefetch: 1h}}\n"
         ),
     );
+    let mut command = sandbox.command(&["serve", "--config", "manager.yaml"]);
+    command.env("PILOTFISH_CACHE", sandbox.path().join("caches/{tag}"));
+    // Agents say when they give tasks away.
+    command.env("PILOTFISH_LOG", "debug");
+    let manager = sandbox.serve(command);
+    until("both pilots are there", || sandbox.json(&["platform", "show", "here"])["n_pilots"] == 2);
     let go = sandbox.path().join("go").display().to_string();
     sandbox.write("first.yaml", &format!("command: 'until test -e {go}; do sleep 0.05; done'\n"));
+    sandbox.ok(&["submit", "first.yaml"]);
+    until("one pilot is busy", || counts_are(&sandbox, "1", "running", 1));
+    (sandbox, manager)
+}
+
+/// Two pilots of which one holds nearly all tasks of job 2 and the other has nothing to do: its own is over.
+fn one_is_idle(policy: &str) -> (Sandbox, Running) {
+    let (sandbox, manager) = one_is_busy(policy);
     sandbox.write(
         "many.yaml",
         "command: 'sleep 0.1; echo {n} > out'\nsweep: {n: {range: [1, 150]}}\ncrash_limit: 9\n\
          outputs: [{from: out, to: \"out/{n}\"}]\n",
     );
-    let mut command = sandbox.command(&["serve", "--config", "manager.yaml"]);
-    // Agents say when they give tasks away.
-    command.env("PILOTFISH_LOG", "debug");
-    let manager = sandbox.serve(command);
-    until("both pilots are there", || sandbox.json(&["platform", "show", "here"])["n_pilots"] == 2);
-    sandbox.ok(&["submit", "first.yaml"]);
-    until("one pilot is busy", || counts_are(&sandbox, "1", "running", 1));
     sandbox.ok(&["submit", "many.yaml"]);
     until("the other has the rest", || counts_are(&sandbox, "2", "waiting", 0));
     sandbox.write("go", "");
@@ -270,6 +277,46 @@ fn an_idle_pilot_takes_half_of_what_waits_at_another() {
     until("tasks are taken", || figure(&sandbox, "tasks_taken_total") > 0);
     until("both run some", || counts_are(&sandbox, "2", "running", 2));
     ends_well(&sandbox, manager);
+}
+
+/// Behind a task that does not end the next one has its file already, and whoever is idle takes it nevertheless.
+fn what_waits_with_its_files_is_taken(policy: &str) {
+    let (sandbox, manager) = one_is_busy(policy);
+    let end = sandbox.path().join("end").display().to_string();
+    for n in 1..=3 {
+        fs::write(sandbox.path().join(format!("in-{n}")), noise(1000, n)).expect("the input");
+    }
+    sandbox.write(
+        "three.yaml",
+        &format!(
+            "command: 'sleep 0.1; test {{n}} != 2 || until test -e {end}; do sleep 0.05; done; cksum < in > sum'\n\
+             sweep: {{n: {{range: [1, 3]}}}}\n\
+             inputs: [{{from: 'in-{{n}}', to: in}}]\noutputs: [{{from: sum, to: 'sums/{{n}}'}}]\n"
+        ),
+    );
+    sandbox.ok(&["submit", "three.yaml"]);
+    // The first says how long a task takes: then there is one ahead of the second.
+    until("the files of all are there", || {
+        cached(&sandbox).len() == 3 && counts_are(&sandbox, "2", "done", 1)
+    });
+    sandbox.write("go", "");
+    until("the third is done", || counts_are(&sandbox, "2", "done", 2));
+    assert_eq!(figure(&sandbox, "tasks_taken_total"), 1);
+    assert!(counts_are(&sandbox, "2", "running", 1), "the second still runs");
+    sandbox.write("end", "");
+    until("all is done", || counts_are(&sandbox, "2", "done", 3));
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+#[test]
+fn what_waits_with_its_files_behind_a_long_task_is_taken() {
+    what_waits_with_its_files_is_taken("mlb");
+}
+
+#[test]
+fn what_waits_with_its_files_behind_a_long_task_is_lent() {
+    what_waits_with_its_files_is_taken("lend");
 }
 
 #[test]
