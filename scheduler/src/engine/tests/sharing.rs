@@ -149,6 +149,19 @@ fn who_has_nothing_queued_has_no_share() {
 }
 
 #[test]
+fn a_share_ends_with_the_pull_that_takes_the_last_task() {
+    let mut two = Two::new(policies(Some(Allocation::PaRr { unit_cores: 1 }), Matching::Turns));
+    two.scene.submit(of_user("ada", "docking", 100));
+    let bob = two.scene.submit(of_user("bob", "search", 4));
+    two.scene.wait_awake(1);
+    assert_eq!(shares(&mut two), [of(&[("ada", 4), ("bob", 0)]), of(&[("ada", 0), ("bob", 4)])]);
+    assert_eq!(two.scene.take(two.pilots[1]), [(bob.0, "0-3".to_owned())]);
+    two.scene.wait_awake(1);
+    let of_ada = of(&[("ada", 4), ("bob", 0)]);
+    assert_eq!(shares(&mut two), [of_ada.clone(), of_ada]);
+}
+
+#[test]
 fn who_comes_later_has_a_share_within_a_second() {
     let mut two = Two::new(policies(Some(Allocation::Equal), Matching::Turns));
     two.scene.submit(of_user("ada", "docking", 100));
