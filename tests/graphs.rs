@@ -1,10 +1,10 @@
 //! Tasks that wait for others, with real processes: what they write tells in which order they ran.
 
-use std::collections::BTreeMap;
-
-use tests::{Running, Sandbox, until};
+use std::{collections::BTreeMap, fs};
 
 use nix::sys::signal::Signal;
+use serde_json::Value;
+use tests::{Running, Sandbox, until};
 
 /// Where each line stands first in what the tasks wrote.
 fn order(sandbox: &Sandbox) -> BTreeMap<String, usize> {
@@ -52,6 +52,41 @@ fn a_diamond_of_files_runs_in_its_order_in_one_process() {
     sandbox.ok(&["run", "-q", "flow.yaml"]);
     assert_eq!(sandbox.read("order").lines().count(), 4);
     assert!(sandbox.processes().is_empty());
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn size_of(file: &Value) -> Option<(&str, u64)> {
+    Some((file["id"].as_str()?, file["sizeInBytes"].as_u64()?))
+}
+
+/// Stand-ins for tasks of WfCommons read what those before them have written, so that none can begin too early and
+/// succeed.
+#[test]
+fn instances_of_wfcommons_run_in_their_order() {
+    for name in ["montage", "blast", "epigenomics"] {
+        let sandbox = Sandbox::new();
+        let path = format!("{}/../examples/wfcommons/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let emulate = ["--emulate", "--speedup", "100000", "--shrink", "1000", "-o", "job.yaml"];
+        sandbox.ok(&[&["import", "wfcommons", &path], &emulate[..]].concat());
+        let instance: Value =
+            serde_json::from_str(&fs::read_to_string(&path).expect("it is there")).expect("JSON");
+        let specification = &instance["workflow"]["specification"];
+        let tasks = list(specification, "tasks");
+        let n_edges: usize = tasks.iter().map(|task| list(task, "parents").len()).sum();
+        let shown = sandbox.json(&["check", "job.yaml"]);
+        assert_eq!((&shown["n_tasks"], &shown["n_edges"]), (&tasks.len().into(), &n_edges.into()), "{name}");
+        let ended = sandbox.json(&["run", "-q", "-j", "4", "job.yaml"]);
+        assert_eq!(ended[0]["counts"]["done"], tasks.len(), "{name}: {ended}");
+        let sizes: BTreeMap<&str, u64> = list(specification, "files").iter().filter_map(size_of).collect();
+        let written = tasks.iter().flat_map(|task| list(task, "outputFiles")).filter_map(Value::as_str);
+        for file in written {
+            let found = fs::metadata(sandbox.path().join(file)).expect("it was written").len();
+            assert_eq!(found, sizes[file].div_ceil(1000), "{name}: {file}");
+        }
+    }
 }
 
 #[test]

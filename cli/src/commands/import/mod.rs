@@ -6,6 +6,7 @@ use std::{fs, path::PathBuf};
 
 use clap::{Args, Subcommand};
 
+use self::wfcommons::Emulation;
 use crate::{
     failure::{Failure, Outcome},
     show,
@@ -26,7 +27,7 @@ pub struct ImportArgs {
 /// What can be read.
 #[derive(Subcommand)]
 enum From {
-    /// An instance of WfCommons (WfFormat 1.3 to 1.5, JSON)
+    /// An instance of WfCommons (WfFormat 1.3 to 1.6, JSON)
     Wfcommons(WfcommonsArgs),
 }
 
@@ -37,12 +38,16 @@ struct WfcommonsArgs {
     /// The instance
     #[arg(value_name = "FILE.json")]
     file: PathBuf,
-    /// Instead of its command, let each task take as long as it took then and write files of the same sizes
+    /// Instead of its command, let each task read what those before it have written, take as long as it took then and
+    /// write files of the same sizes
     #[arg(long)]
     emulate: bool,
     /// Take so many times less long
     #[arg(long, value_name = "N", default_value_t = 1.0, requires = "emulate")]
     speedup: f64,
+    /// Write files so many times smaller
+    #[arg(long, value_name = "N", default_value_t = 1.0, requires = "emulate")]
+    shrink: f64,
     /// Write it here [default: standard output]
     #[arg(short, long, value_name = "JOB.yaml")]
     output: Option<PathBuf>,
@@ -54,16 +59,18 @@ struct WfcommonsArgs {
 /// A file that is none, or cannot be read or written.
 pub fn run(args: &ImportArgs) -> Result<Outcome, Failure> {
     let From::Wfcommons(args) = &args.from;
-    if !(args.speedup.is_finite() && args.speedup > 0.0) {
-        return Err(Failure::bad_input(format!("--speedup: found {}; give a number above 0", args.speedup)));
+    for (option, n) in [("speedup", args.speedup), ("shrink", args.shrink)] {
+        if !(n.is_finite() && n > 0.0) {
+            return Err(Failure::bad_input(format!("--{option}: found {n}; give a number above 0")));
+        }
     }
     let text = fs::read_to_string(&args.file).map_err(|error| Failure::file("read", &args.file, &error))?;
     let shown = args.file.display();
     let instance = serde_json::from_str(&text)
         .map_err(|error| Failure::bad_input(format!("{shown}: found no JSON ({error})")))?;
     let stem = args.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("workflow");
-    let speedup = args.emulate.then_some(args.speedup);
-    let job = wfcommons::job_file(&instance, stem, speedup)
+    let emulation = Emulation { speedup: args.speedup, shrink: args.shrink };
+    let job = wfcommons::job_file(&instance, stem, args.emulate.then_some(emulation))
         .map_err(|what| Failure::bad_input(format!("{shown}: {what}")))?;
     // JSON is YAML.
     let text = show::json(&job)?;
