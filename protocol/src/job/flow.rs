@@ -11,8 +11,8 @@ use crate::job::{
     AfterSpec, Compiled, OnSpec, OutputTarget, Problem, StageSpec, TakenFiles, WorkflowSpec, limits,
 };
 
-/// So many names are made and compared, of all stages together. What tasks beyond them take is not looked at before
-/// they begin.
+/// So many names that tasks leave, and that they take, are made and compared, of all stages together. What tasks beyond
+/// them take is not looked at before they begin.
 const N_COMPARED: u64 = 100_000;
 
 impl WorkflowSpec {
@@ -63,6 +63,8 @@ struct Check<'w> {
     left: HashMap<String, Left>,
     /// Of which stages all of that is known.
     is_known: Vec<bool>,
+    /// Names that were made of what is left, and of what is taken; a task without any counts as one.
+    n_left: u64,
     n_compared: u64,
     problems: Vec<Problem>,
 }
@@ -76,6 +78,7 @@ impl<'w> Check<'w> {
             compiled: workflow.stages.iter().map(compiled).collect(),
             left: HashMap::new(),
             is_known: vec![true; workflow.stages.len()],
+            n_left: 0,
             n_compared: 0,
             problems: Vec::new(),
         }
@@ -100,15 +103,20 @@ impl<'w> Check<'w> {
         let Some(compiled) = self.compiled.get(stage).and_then(Option::as_ref) else { return };
         // The number of the job is not known yet.
         let names_job = compiled.spec().outputs.iter().any(|output| output.to.contains("{job"));
+        if compiled.spec().outputs.is_empty() {
+            return;
+        }
         self.is_known[stage] = false;
         if names_job {
             return;
         }
         for task in 0..compiled.n_tasks() {
-            if self.left.len() as u64 >= N_COMPARED {
+            if self.n_left >= N_COMPARED {
                 return;
             }
-            for output in compiled.outputs(0, task).unwrap_or_default() {
+            let outputs = compiled.outputs(0, task).unwrap_or_default();
+            self.n_left += (outputs.len() as u64).max(1);
+            for output in outputs {
                 let OutputTarget::Home(path) = output.to else { continue };
                 let path = path.to_string_lossy().into_owned();
                 let left = Left { stage, task, optional: output.optional };
@@ -167,6 +175,7 @@ impl<'w> Check<'w> {
     fn take_one(&mut self, compiled: &Compiled, stage: usize, task: u64) -> Result<(), Problem> {
         let mut targets: BTreeMap<PathBuf, usize> = BTreeMap::new();
         let own = compiled.inputs(0, task).map_err(|problem| self.of_stage(stage, problem))?;
+        self.n_compared += 1 + own.len() as u64;
         targets.extend(own.into_iter().map(|input| (input.to, usize::MAX)));
         for taken in compiled.taken(0, task).map_err(|problem| self.of_stage(stage, problem))? {
             let found = match taken.is_pattern {
@@ -248,8 +257,9 @@ impl<'w> Check<'w> {
                     is_all = false;
                     break;
                 }
-                self.n_compared += 1;
-                for output in compiled.outputs(0, before).unwrap_or_default() {
+                let outputs = compiled.outputs(0, before).unwrap_or_default();
+                self.n_compared += (outputs.len() as u64).max(1);
+                for output in outputs {
                     let OutputTarget::Home(path) = output.to else { continue };
                     found.extend(taken.target(&path.to_string_lossy()));
                 }

@@ -70,6 +70,21 @@ fn stages_take_what_others_leave_by_name_or_pattern() {
     assert_eq!((again.validate(), &again), (Vec::new(), &workflow));
 }
 
+/// Without a bound this would take hours.
+#[test]
+fn of_a_billion_tasks_with_files_some_are_looked_at() {
+    let stage = |name: &str, more: &str| {
+        format!("  {name}: {{command: x, sweep: {{n: {{range: [1, 1000000000]}}}}, {more}}}\n")
+    };
+    let stages = [
+        stage("away", "outputs: [{from: a, to: 'file:///a/{n}'}]"),
+        stage("home", "outputs: [{from: b, to: 'b/{n}'}]"),
+        stage("use", "after: {stage: home, tasks: same}, inputs: [{from: 'stage:home/b/{n}', to: b}]"),
+    ];
+    let workflow = load(&format!("stages:\n{}", stages.concat())).unwrap();
+    assert_eq!(workflow.stages.len(), 3);
+}
+
 #[test]
 fn files_that_cannot_come_are_refused_with_their_line() {
     let cases = [
