@@ -26,16 +26,18 @@ pub(crate) async fn run(handle: Handle, reader: Reader, objects: Objects) {
     loop {
         tokio::time::sleep(INTERVAL).await;
         // Without knowing all that is in use nothing is removed.
-        let Some(mut in_use) = of_open_jobs(&handle).await else { continue };
+        let Some(in_use) = of_open_jobs(&handle).await else { continue };
         let (reader, objects) = (reader.clone(), objects.clone());
         let collected = tokio::task::spawn_blocking(move || {
-            in_use.append(&mut reader.digests().ok()?);
-            Some(objects.collect(&in_use, SystemTime::now() - UNUSED_KEPT))
+            objects.collect(&in_use, SystemTime::now() - UNUSED_KEPT, |asked| reader.left_by_none(asked))
         });
-        if let Ok(Some((n_files, n_bytes))) = collected.await
-            && n_files > 0
-        {
-            tracing::info!(n_files, n_bytes, "removed files that no job needs");
+        match collected.await {
+            Ok(Ok((n_files, n_bytes))) if n_files > 0 => {
+                tracing::info!(n_files, n_bytes, "removed files that no job needs");
+            }
+            Ok(Err(error)) => tracing::warn!(%error, "failed to look up which files are in use; they stay"),
+            // Nothing was old enough, or the manager ends.
+            Ok(Ok(_)) | Err(_) => {}
         }
     }
 }

@@ -1,17 +1,18 @@
 //! Files by their contents, in the manager's folder: what submitters bring, and what tasks leave.
 //!
 //! An object is there whole or not at all: it is written beside, hashed on the way, and gets its name once it
-//! is on the disk. Whatever a manager that was killed has left beside is removed by the next one. Nothing here
-//! knows of jobs; `collect` is told what is in use.
+//! is on the disk. Whatever a manager that was killed has left beside is removed by the next one. What turns out
+//! to be rotten while it is read loses its name, so that it is brought anew. Nothing here knows of jobs;
+//! `collect` is told what is in use.
 
 use std::{
     collections::BTreeSet,
     fs::{self, File, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    io::{self, Read, Write},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
@@ -24,6 +25,10 @@ use scheduler::digest::Digest;
 const RESERVED_BYTES: u64 = 64 << 20;
 /// What nobody uses stays for so long: a job that names it may be on its way, or tried once more.
 pub const UNUSED_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// So much of an object is read at a time.
+const PIECE_BYTES: usize = 128 << 10;
+/// Objects whose use is asked for at a time: some 20 MB, however many there are.
+const N_ASKED: usize = if cfg!(test) { 2 } else { 1 << 18 };
 
 /// Why an object was not taken, or is not there.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +51,9 @@ pub enum ObjectError {
         wanted: Digest,
     },
     /// It is not there.
-    #[error("there is no object {0}: it was never brought, or nobody has used it for a week")]
+    #[error(
+        "there is no object {0}: it was never brought, nobody has used it for a week, or it was found rotten"
+    )]
     None(Digest),
     /// The file system.
     #[error("failed to {doing} {}: {source}", path.display())]
@@ -71,6 +78,10 @@ pub struct Objects {
 struct Shared {
     objects: PathBuf,
     incoming: PathBuf,
+    /// What was set aside, for who looks into it.
+    rotten: PathBuf,
+    /// Held while an object gets its name or loses it: no good one loses it for what was there before.
+    naming: Mutex<()>,
     n_ever: AtomicU64,
     n_bytes_in: AtomicU64,
     n_bytes_out: AtomicU64,
@@ -85,6 +96,16 @@ pub struct Incoming {
     n_bytes: u64,
 }
 
+/// An object on its way out, checked as it is read. One that is not read to its end is not judged.
+pub struct Outgoing {
+    store: Objects,
+    sha256: Digest,
+    file: File,
+    hash: Context,
+    n_bytes: u64,
+    n_left: u64,
+}
+
 impl Objects {
     /// The store in a manager's folder. Nothing is made before something is brought.
     pub fn in_folder(folder: &Path) -> Objects {
@@ -92,6 +113,8 @@ impl Objects {
         let shared = Shared {
             objects: root.join("objects"),
             incoming: root.join("incoming"),
+            rotten: root.join("rotten"),
+            naming: Mutex::default(),
             n_ever: AtomicU64::new(0),
             n_bytes_in: AtomicU64::new(0),
             n_bytes_out: AtomicU64::new(0),
@@ -120,22 +143,63 @@ impl Objects {
         file.metadata().ok().map(|facts| facts.len())
     }
 
-    /// An object to read, and its size.
+    /// The same of an object that should have `wanted` bytes. If it has not, all of it is read, so that one that
+    /// is rotten is found out.
+    pub fn size_as(&self, sha256: &Digest, wanted: u64) -> Option<u64> {
+        let found = self.size(sha256)?;
+        if found == wanted {
+            return Some(found);
+        }
+        let mut object = self.open(sha256).ok()?;
+        // Who cannot read it cannot judge it either.
+        while object.read().is_ok_and(|piece| !piece.is_empty()) {}
+        self.size(sha256)
+    }
+
+    /// An object to read.
     ///
     /// # Errors
     /// It is not there, or cannot be opened.
-    pub fn open(&self, sha256: &Digest) -> Result<(File, u64), ObjectError> {
+    pub fn open(&self, sha256: &Digest) -> Result<Outgoing, ObjectError> {
         let path = self.path_of(sha256);
         let opened = File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
-        match opened {
-            Ok((n_bytes, file)) => {
-                // As above.
-                let _ = file.set_modified(SystemTime::now());
-                self.shared.n_bytes_out.fetch_add(n_bytes, Ordering::Relaxed);
-                Ok((file, n_bytes))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ObjectError::None(*sha256)),
-            Err(source) => Err(ObjectError::Io { doing: "open", path, source }),
+        let (n_bytes, file) = opened.map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => ObjectError::None(*sha256),
+            _ => ObjectError::Io { doing: "open", path, source },
+        })?;
+        // As above.
+        let _ = file.set_modified(SystemTime::now());
+        let (store, hash) = (self.clone(), Context::new(&SHA256));
+        let object = Outgoing { store, sha256: *sha256, file, hash, n_bytes, n_left: n_bytes };
+        // Of one without anything in it nobody reads a piece.
+        match n_bytes == 0 && !object.check() {
+            true => Err(ObjectError::None(*sha256)),
+            false => Ok(object),
+        }
+    }
+
+    /// Takes its name from an object that was read and is something else: it counts as not there.
+    fn set_aside(&self, sha256: &Digest, read: &File) {
+        let path = self.path_of(sha256);
+        let aside = self.shared.rotten.join(sha256.to_string());
+        let naming = self.shared.naming.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_that = |named: fs::Metadata| {
+            read.metadata().is_ok_and(|facts| (facts.dev(), facts.ino()) == (named.dev(), named.ino()))
+        };
+        // Somebody else may have found it out too, and it may have been brought anew since.
+        if !fs::metadata(&path).is_ok_and(is_that) {
+            return;
+        }
+        let moved = make_folder(&self.shared.rotten)
+            .and_then(|()| fs::rename(&path, &aside).map_err(|source| failed("set aside", &path, source)));
+        drop(naming);
+        match moved {
+            Ok(()) => tracing::error!(
+                %sha256,
+                aside = %aside.display(),
+                "an object is rotten and was set aside; look after the disk"
+            ),
+            Err(error) => tracing::error!(%sha256, %error, "an object is rotten and could not be set aside"),
         }
     }
 
@@ -163,23 +227,63 @@ impl Objects {
         (read(&self.shared.n_bytes_in), read(&self.shared.n_bytes_out))
     }
 
-    /// Removes objects that are not in use and that nobody has asked for since `before`. Says how many, and
-    /// how many bytes they had. What comes or is asked for meanwhile stays.
-    pub fn collect(&self, in_use: &BTreeSet<Digest>, before: SystemTime) -> (u64, u64) {
+    /// Removes objects that nobody has asked for since `before`, but for those in use: `in_use`, and what
+    /// `unused` does not leave of some that it is asked about. Says how many, and how many bytes they had. What
+    /// comes or is asked for meanwhile stays. What `unused` says is in use is asked about again only when it has
+    /// not been asked for as long once more.
+    ///
+    /// # Errors
+    /// Those of `unused`. Cost: O(objects), a fixed amount of memory.
+    pub fn collect<E>(
+        &self,
+        in_use: &BTreeSet<Digest>,
+        before: SystemTime,
+        mut unused: impl FnMut(BTreeSet<Digest>) -> Result<BTreeSet<Digest>, E>,
+    ) -> Result<(u64, u64), E> {
+        self.collect_rotten(before);
         let (mut n_removed, mut n_bytes) = (0, 0);
-        let folders = fs::read_dir(&self.shared.objects).into_iter().flatten().flatten();
-        let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
-        for entry in files {
-            let sha256 = entry.file_name().to_str().and_then(|name| name.parse::<Digest>().ok());
-            let Some(sha256) = sha256.filter(|sha256| !in_use.contains(sha256)) else { continue };
-            let Ok(facts) = entry.metadata() else { continue };
-            let is_old = facts.modified().is_ok_and(|at| at < before);
-            if is_old && fs::remove_file(self.path_of(&sha256)).is_ok() {
+        let mut idle = self.idle(before).filter(|sha256| !in_use.contains(sha256));
+        loop {
+            let asked: BTreeSet<Digest> = idle.by_ref().take(N_ASKED).collect();
+            if asked.is_empty() {
+                return Ok((n_removed, n_bytes));
+            }
+            let unused = unused(asked.clone())?;
+            for used in asked.difference(&unused) {
+                self.size(used);
+            }
+            for removed in unused.iter().filter_map(|sha256| self.remove(sha256, before)) {
                 n_removed += 1;
-                n_bytes += facts.len();
+                n_bytes += removed;
             }
         }
-        (n_removed, n_bytes)
+    }
+
+    /// Objects that nobody has asked for since `before`.
+    fn idle(&self, before: SystemTime) -> impl Iterator<Item = Digest> {
+        let folders = fs::read_dir(&self.shared.objects).into_iter().flatten().flatten();
+        let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
+        files.filter_map(move |entry| {
+            let sha256 = entry.file_name().to_str()?.parse().ok()?;
+            is_idle(&entry.metadata().ok()?, before).then_some(sha256)
+        })
+    }
+
+    /// Removes an object unless it was asked for just now. Says how many bytes it had.
+    fn remove(&self, sha256: &Digest, before: SystemTime) -> Option<u64> {
+        let path = self.path_of(sha256);
+        let facts = fs::metadata(&path).ok()?;
+        (is_idle(&facts, before) && fs::remove_file(&path).is_ok()).then_some(facts.len())
+    }
+
+    /// Nobody has looked into these for long enough.
+    fn collect_rotten(&self, before: SystemTime) {
+        for entry in fs::read_dir(&self.shared.rotten).into_iter().flatten().flatten() {
+            if entry.metadata().is_ok_and(|facts| is_idle(&facts, before)) {
+                // The next time, then.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 }
 
@@ -200,8 +304,7 @@ impl Incoming {
     /// # Errors
     /// It is not what was announced, or the disk fails; then nothing of it is left.
     pub fn finish(self, wanted: &Digest) -> Result<u64, ObjectError> {
-        let mut found = Digest::default();
-        found.0.copy_from_slice(self.hash.clone().finish().as_ref());
+        let found = digest_of(&self.hash);
         if found != *wanted {
             return Err(ObjectError::Mismatch { found, wanted: *wanted });
         }
@@ -209,7 +312,10 @@ impl Incoming {
         let path = self.store.path_of(wanted);
         let folder = path.parent().unwrap_or(&path);
         make_folder(folder)?;
-        fs::rename(&self.path, &path).map_err(|source| failed("name", &path, source))?;
+        {
+            let _naming = self.store.shared.naming.lock().unwrap_or_else(PoisonError::into_inner);
+            fs::rename(&self.path, &path).map_err(|source| failed("name", &path, source))?;
+        }
         let flushed = File::open(folder).and_then(|folder| folder.sync_all());
         flushed.map_err(|source| failed("flush", folder, source))?;
         self.store.shared.n_bytes_in.fetch_add(self.n_bytes, Ordering::Relaxed);
@@ -222,6 +328,56 @@ impl Drop for Incoming {
         // It has another name if it is whole.
         let _ = fs::remove_file(&self.path);
     }
+}
+
+impl Outgoing {
+    /// How many bytes it has.
+    pub fn n_bytes(&self) -> u64 {
+        self.n_bytes
+    }
+
+    /// The next piece; an empty one is the end. If the last one shows that the object is rotten, it is set aside
+    /// before anybody has that piece, and given all the same: whoever reads checks by himself.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn read(&mut self) -> io::Result<Vec<u8>> {
+        let n_max = usize::try_from(self.n_left).unwrap_or(usize::MAX).min(PIECE_BYTES);
+        if n_max == 0 {
+            return Ok(Vec::new());
+        }
+        let mut piece = vec![0; n_max];
+        let n = self.file.read(&mut piece)?;
+        piece.truncate(n);
+        self.hash.update(&piece);
+        // It may have become shorter since.
+        self.n_left = if n == 0 { 0 } else { self.n_left - n as u64 };
+        self.store.shared.n_bytes_out.fetch_add(n as u64, Ordering::Relaxed);
+        if self.n_left == 0 {
+            self.check();
+        }
+        Ok(piece)
+    }
+
+    /// Whether all that was read is what it should be; if not, it is set aside.
+    fn check(&self) -> bool {
+        let is_right = digest_of(&self.hash) == self.sha256;
+        if !is_right {
+            self.store.set_aside(&self.sha256, &self.file);
+        }
+        is_right
+    }
+}
+
+fn is_idle(facts: &fs::Metadata, before: SystemTime) -> bool {
+    facts.modified().is_ok_and(|at| at < before)
+}
+
+/// Of what was hashed up to now.
+fn digest_of(hash: &Context) -> Digest {
+    let mut found = Digest::default();
+    found.0.copy_from_slice(hash.clone().finish().as_ref());
+    found
 }
 
 fn failed(doing: &'static str, path: &Path, source: io::Error) -> ObjectError {
@@ -256,81 +412,4 @@ fn free_bytes(path: &Path) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{
-        collections::BTreeSet,
-        fs,
-        time::{Duration, SystemTime},
-    };
-
-    use ring::digest::{SHA256, digest};
-    use scheduler::digest::Digest;
-
-    use super::{ObjectError, Objects};
-
-    fn digest_of(bytes: &[u8]) -> Digest {
-        let mut found = Digest::default();
-        found.0.copy_from_slice(digest(&SHA256, bytes).as_ref());
-        found
-    }
-
-    fn bring(store: &Objects, bytes: &[u8], wanted: &Digest) -> Result<u64, ObjectError> {
-        let mut incoming = store.begin(bytes.len() as u64)?;
-        bytes.chunks(3).try_for_each(|chunk| incoming.write(chunk))?;
-        incoming.finish(wanted)
-    }
-
-    #[test]
-    fn an_object_is_there_whole_or_not_at_all() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Objects::in_folder(folder.path());
-        let sha256 = digest_of(b"molecules");
-        let mut torn = store.begin(9).unwrap();
-        torn.write(b"mole").unwrap();
-        assert_eq!(store.size(&sha256), None);
-        drop(torn);
-        assert!(matches!(bring(&store, b"molecule!", &sha256), Err(ObjectError::Mismatch { .. })));
-        assert_eq!(store.size(&sha256), None);
-        assert_eq!(fs::read_dir(folder.path().join("files/incoming")).unwrap().count(), 0);
-        for _ in 0..2 {
-            assert_eq!(bring(&store, b"molecules", &sha256).unwrap(), 9);
-            assert_eq!(store.size(&sha256), Some(9));
-        }
-    }
-
-    #[test]
-    fn what_a_killed_manager_left_half_is_removed_and_what_was_whole_is_there() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Objects::in_folder(folder.path());
-        let sha256 = digest_of(b"whole");
-        bring(&store, b"whole", &sha256).unwrap();
-        let mut torn = store.begin(9).unwrap();
-        torn.write(b"half").unwrap();
-        std::mem::forget(torn);
-        let next = Objects::in_folder(folder.path());
-        next.clean();
-        assert_eq!(fs::read_dir(folder.path().join("files/incoming")).unwrap().count(), 0);
-        assert_eq!(next.size(&sha256), Some(5));
-    }
-
-    #[test]
-    fn only_what_is_old_and_not_in_use_is_collected() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Objects::in_folder(folder.path());
-        let (used, old) = (digest_of(b"used"), digest_of(b"old"));
-        bring(&store, b"used", &used).unwrap();
-        bring(&store, b"old", &old).unwrap();
-        let in_use = BTreeSet::from([used]);
-        let now = SystemTime::now();
-        assert_eq!(store.collect(&in_use, now - Duration::from_secs(60)), (0, 0));
-        assert_eq!(store.collect(&in_use, now + Duration::from_secs(60)), (1, 3));
-        assert_eq!((store.size(&used), store.size(&old)), (Some(4), None));
-    }
-
-    #[test]
-    fn more_than_the_disk_has_is_refused_before_it_is_sent() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Objects::in_folder(folder.path());
-        assert!(matches!(store.begin(u64::MAX), Err(ObjectError::DiskFull { .. })));
-    }
-}
+mod tests;

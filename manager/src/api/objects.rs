@@ -1,7 +1,7 @@
 //! Files by their contents: brought by submitters and pilots, fetched by both; and which files tasks have left.
 //! Bodies are streamed to the disk and from it, so that the size of a file costs no memory.
 
-use std::{fs::File, io::Read, time::Duration};
+use std::time::Duration;
 
 use axum::{
     body::{Body, Bytes},
@@ -29,7 +29,7 @@ use super::{
     extract::{BODY_BYTES_PER_SECOND_MIN, InBody, InPath, InQuery, SMALL_BYTES_MAX, User, bearer},
 };
 use crate::{
-    objects::{ObjectError, Objects},
+    objects::{ObjectError, Objects, Outgoing},
     tokens::Bearer,
 };
 
@@ -37,8 +37,6 @@ use crate::{
 pub(super) const N_TRANSFERS_MAX: usize = 64;
 /// Pieces of a body that wait to be written.
 const N_PIECES: usize = 4;
-/// A file leaves in pieces of this size.
-const PIECE_BYTES: usize = 128 << 10;
 /// Rows of a page of files if nothing is said, and at most.
 const N_ROWS: u64 = 1_000;
 const N_ROWS_MAX: u64 = 10_000;
@@ -153,15 +151,21 @@ fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Streams a body to the disk. What is there already is not read again: the same contents are the same file.
+/// Streams a body to the disk. What is there already is not read again: the same contents are the same file, and
+/// one that has become shorter is found out.
 async fn take_in(context: &Context, sha256: Digest, request: Request) -> Result<Response, ApiError> {
-    let n_announced = announced(request.headers()).unwrap_or(0);
+    let announced = announced(request.headers());
+    let n_announced = announced.unwrap_or(0);
     if n_announced > OBJECT_BYTES_MAX {
         return Err(ApiError::too_large(usize::try_from(OBJECT_BYTES_MAX).unwrap_or(usize::MAX)));
     }
     let _place = a_place(context).await?;
     let objects = context.objects.clone();
-    let known = blocking(move || Ok(objects.size(&sha256))).await?;
+    let known = blocking(move || match announced {
+        Some(wanted) => Ok(objects.size_as(&sha256, wanted)),
+        None => Ok(objects.size(&sha256)),
+    });
+    let known = known.await?;
     if let Some(bytes) = known {
         // The connection can be used again only if what was sent has been read; of much it is not.
         if n_announced <= SMALL_BYTES_MAX as u64 {
@@ -237,27 +241,28 @@ fn write(
     }
 }
 
+/// Streams a file from the disk. What is rotten is given as it is, and is found out by who reads it and, at its
+/// last piece, here: the next one who asks is told that it is not there.
 async fn give_out(context: &Context, sha256: Digest) -> Result<Response, ApiError> {
     let place = a_place(context).await?;
     let objects = context.objects.clone();
-    let (file, n_bytes) = blocking(move || Ok(objects.open(&sha256)?)).await?;
-    let body = Body::from_stream(futures_util::stream::try_unfold((file, place), |(file, place)| async {
-        let read = tokio::task::spawn_blocking(move || read_piece(file)).await;
-        let (file, piece) = read.unwrap_or_else(|error| Err(std::io::Error::other(error)))?;
-        Ok::<_, std::io::Error>((!piece.is_empty()).then_some((piece, (file, place))))
-    }));
+    let object = blocking(move || Ok(objects.open(&sha256)?)).await?;
+    let n_bytes = object.n_bytes();
+    let body = futures_util::stream::try_unfold((object, place), |(object, place)| async {
+        let read = tokio::task::spawn_blocking(move || read_piece(object)).await;
+        let (object, piece) = read.unwrap_or_else(|error| Err(std::io::Error::other(error)))?;
+        Ok::<_, std::io::Error>((!piece.is_empty()).then_some((piece, (object, place))))
+    });
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
         (header::CONTENT_LENGTH, n_bytes.to_string()),
     ];
-    Ok((headers, body).into_response())
+    Ok((headers, Body::from_stream(body)).into_response())
 }
 
-fn read_piece(mut file: File) -> std::io::Result<(File, Bytes)> {
-    let mut piece = vec![0; PIECE_BYTES];
-    let n = file.read(&mut piece)?;
-    piece.truncate(n);
-    Ok((file, piece.into()))
+fn read_piece(mut object: Outgoing) -> std::io::Result<(Outgoing, Bytes)> {
+    let piece = object.read()?;
+    Ok((object, piece.into()))
 }
 
 /// Refusals of the store of files.
@@ -279,7 +284,7 @@ pub(super) fn check_objects(
     named: impl Iterator<Item = (Digest, u64)>,
 ) -> Result<(), ApiError> {
     for (sha256, bytes) in named {
-        let found = objects.size(&sha256);
+        let found = objects.size_as(&sha256, bytes);
         if found != Some(bytes) {
             let message = match found {
                 Some(found) => format!("found {bytes} bytes announced for object {sha256}; it has {found}"),

@@ -2,6 +2,7 @@
 
 mod connections;
 mod follow;
+mod objects;
 mod pilots;
 mod policies;
 mod refusals;
@@ -11,3 +12,4 @@ mod stores;
 mod stream;
 mod taken;
 mod users;
+mod workflows;

@@ -1,15 +1,20 @@
 //! Workflows: several jobs of which some wait for others, kept as a whole or not at all.
 
+use std::collections::BTreeSet;
+
 use axum::{body::Bytes, extract::State, http::StatusCode, response::Response};
 use protocol::{
     api::{StageSubmitted, WorkflowRequest, WorkflowSubmitted},
     codec::Format,
     job::{AfterSpec, OnSpec, StageSpec, limits::SPEC_BYTES_MAX},
 };
-use scheduler::engine::interface::{Answer, Event, JobRequest, On, Stage};
+use scheduler::{
+    edges::EdgeProblem,
+    engine::interface::{Answer, Event, JobRequest, On, Refusal, Stage},
+};
 
 use super::{
-    Shared, blocking,
+    Context, Shared, blocking,
     error::{ApiError, json},
     extract::{LargeBody, User},
     jobs::{check_files, check_key, request_of},
@@ -23,7 +28,9 @@ pub(super) async fn submit(
     LargeBody(body): LargeBody,
 ) -> Result<Response, ApiError> {
     let files = (context.objects.clone(), context.state.stores.clone());
-    let (names, stages) = blocking(move || read_submission(&body.bytes, user, &files)).await?;
+    let name = user.name.clone();
+    let (names, stages) = blocking(move || read_submission(&body.bytes, &name, &files)).await?;
+    check_awaited(&context, &user, &stages).await?;
     let sizes: Vec<u64> = stages.iter().map(|stage| stage.job.n_tasks).collect();
     let event = |request| Event::WorkflowSubmitted { request, stages };
     match context.state.handle.ask(event).await? {
@@ -40,10 +47,32 @@ pub(super) async fn submit(
     }
 }
 
+/// Who waits for a job learns how each of its tasks ends: it must be the user's own. Another's is answered as one
+/// that is not there.
+async fn check_awaited(context: &Context, user: &User, stages: &[Stage]) -> Result<(), ApiError> {
+    let mut awaited = BTreeSet::new();
+    for (at, stage) in stages.iter().enumerate() {
+        for (on, _) in &stage.after {
+            let On::Job(id) = *on else { continue };
+            if !awaited.insert(id) {
+                continue;
+            }
+            match context.own_job(user, id).await {
+                Ok(_) => {}
+                Err(error) if matches!(error.code, "no-such-job" | "not-yours") => {
+                    return Err(Refusal::Unfit(EdgeProblem::NoJob { stage: at, job: id }).into());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The stages as the engine takes them, after all checks, with their names.
 fn read_submission(
     body: &Bytes,
-    user: User,
+    user: &str,
     files: &(Objects, Stores),
 ) -> Result<(Vec<String>, Vec<Stage>), ApiError> {
     let WorkflowRequest { mut workflow, submission_key } = Format::Json.decode(body)?;
@@ -52,12 +81,12 @@ fn read_submission(
     if !problems.is_empty() {
         return Err(ApiError::bad_job(&problems));
     }
-    workflow.stages.iter().try_for_each(|stage| check_files(&stage.job, &user.name, files))?;
+    workflow.stages.iter().try_for_each(|stage| check_files(&stage.job, user, files))?;
     workflow.mark_taken();
     let names = workflow.stages.iter().map(|stage| stage.name.clone()).collect();
-    let key = |at: usize| submission_key.as_ref().map(|key| format!("{}\n{key}\n{at}", user.name));
+    let key = |at: usize| submission_key.as_ref().map(|key| format!("{user}\n{key}\n{at}"));
     let stages = workflow.stages.into_iter().enumerate();
-    let stages = stages.map(|(at, stage)| read_stage(stage, &user.name, key(at)));
+    let stages = stages.map(|(at, stage)| read_stage(stage, user, key(at)));
     Ok((names, stages.collect::<Result<_, _>>()?))
 }
 

@@ -50,14 +50,21 @@ pub(super) fn at_path(
     Ok(Some((amount(row, 0)?, file)))
 }
 
-pub(super) fn digests(snapshot: &Transaction<'_>) -> Result<BTreeSet<Digest>, Fault> {
-    let mut statement = snapshot.prepare_cached("SELECT DISTINCT sha256 FROM files")?;
+/// Those of these digests that no file has. All rows are read for it: an index by digest would be some 80 bytes a
+/// file on the disk and a page written at a random place for each, for what is asked in the background, once for
+/// very many.
+pub(super) fn of_none(
+    snapshot: &Transaction<'_>,
+    mut asked: BTreeSet<Digest>,
+) -> Result<BTreeSet<Digest>, Fault> {
+    let mut statement = snapshot.prepare_cached("SELECT sha256 FROM files")?;
     let mut rows = statement.query([])?;
-    let mut found = BTreeSet::new();
-    while let Some(row) = rows.next()? {
-        found.insert(digest(row, 0)?);
+    while !asked.is_empty()
+        && let Some(row) = rows.next()?
+    {
+        asked.remove(&digest(row, 0)?);
     }
-    Ok(found)
+    Ok(asked)
 }
 
 fn digest(row: &Row<'_>, column: usize) -> Result<Digest, Fault> {

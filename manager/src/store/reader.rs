@@ -177,11 +177,11 @@ impl Reader {
         self.read("read files from", |snapshot| files::at_path(snapshot, job, path))
     }
 
-    /// What all files hold that tasks have left.
+    /// Those of these digests that no file has which a task has left.
     ///
-    /// Errors: as for [`Reader::files`]. Cost: O(all files).
-    pub fn digests(&self) -> Result<BTreeSet<Digest>, StoreError> {
-        self.read("read files from", files::digests)
+    /// Errors: as for [`Reader::files`]. Cost: O(all files), in no more memory than what is asked about.
+    pub fn left_by_none(&self, asked: BTreeSet<Digest>) -> Result<BTreeSet<Digest>, StoreError> {
+        self.read("read files from", |snapshot| files::of_none(snapshot, asked))
     }
 
     /// How much disk the store takes, in bytes: its file and the log beside it.

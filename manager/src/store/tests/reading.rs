@@ -8,10 +8,11 @@ use std::{
 
 use proptest::prelude::*;
 use scheduler::{
+    digest::Digest,
     engine::record::{Blamed, FailedAttempt, Record, Verdict},
     ids::{JobId, PilotId, TaskId},
     ranges::TaskSet,
-    results::{FailureKind, TaskOutput, Usage},
+    results::{FailureKind, OutputFile, TaskFiles, TaskOutput, Usage},
     time::{Span, Time},
 };
 
@@ -339,6 +340,26 @@ fn arrivals_come_in_order_and_page_by_page_with_the_attempts_that_failed() {
     assert_eq!(shown(&only), [first, last]);
     assert_eq!(reader.arrivals(JobId(1), None, all.after, 1).unwrap().arrived, []);
     assert!(reader.output_bytes(JobId(1)).unwrap() > 700_009);
+}
+
+#[test]
+fn it_is_told_which_digests_no_file_has_that_was_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path());
+    store.commit(&beginning(10)).unwrap();
+    let file = |n: u8| OutputFile { to: format!("out/{n}"), sha256: Digest([n; 32]), bytes: 1 };
+    for (seq, n) in [(1, 7), (2, 9)] {
+        let mut left = result(1, vec![(seq, 0, Usage::default())], vec![]);
+        left.files = vec![TaskFiles { index: seq, files: vec![file(n), file(8)] }];
+        store.commit(&[reported(1, seq, vec![left])]).unwrap();
+    }
+    let left_by_none = |asked: &[u8]| {
+        let asked = asked.iter().map(|n| Digest([*n; 32])).collect();
+        let found = store.reader().left_by_none(asked).unwrap();
+        found.into_iter().map(|sha256| sha256.0[0]).collect::<Vec<_>>()
+    };
+    assert_eq!(left_by_none(&[5, 7, 8, 9, 11]), [5, 11]);
+    assert!(left_by_none(&[8]).is_empty() && left_by_none(&[]).is_empty());
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! Files by their contents, as users and pilots bring and fetch them.
+
+use std::{fs, path::PathBuf};
+
+use http_body_util::BodyExt;
+use hyper::Request;
+use protocol::job::{Input, JobSpec, Objects, WorkDirPolicy};
+use ring::digest::{SHA256, digest};
+use scheduler::digest::Digest;
+use serde_json::json;
+
+use super::scene::{Reply, Scene, echo};
+
+/// More than a few pieces, and no whole number of them.
+const N_BYTES: usize = 1_000_001;
+
+/// A file at the manager.
+struct Object {
+    sha256: Digest,
+    right: Vec<u8>,
+    path: String,
+    place: PathBuf,
+    rotten: PathBuf,
+}
+
+impl Object {
+    async fn new(scene: &Scene) -> Object {
+        let right: Vec<u8> = (0..N_BYTES).map(|n| (n % 251) as u8).collect();
+        let mut sha256 = Digest::default();
+        sha256.0.copy_from_slice(digest(&SHA256, &right).as_ref());
+        let status = scene.get("/api/v1/status").await.json();
+        let files = PathBuf::from(status["folder"].as_str().unwrap()).join("files");
+        let name = sha256.to_string();
+        let object = Object {
+            sha256,
+            right,
+            path: format!("/api/v1/objects/{name}"),
+            place: files.join("objects").join(&name[..2]).join(&name),
+            rotten: files.join("rotten").join(&name),
+        };
+        assert_eq!(object.put(scene).await.status, 201);
+        object
+    }
+
+    async fn put(&self, scene: &Scene) -> Reply {
+        scene.call("PUT", &self.path, &scene.ann(), self.right.clone()).await
+    }
+
+    /// It is there, and right.
+    async fn is_well(&self, scene: &Scene) -> bool {
+        let reply = scene.get(&self.path).await;
+        reply.status == 200 && reply.body == self.right && !self.rotten.exists()
+    }
+}
+
+#[tokio::test]
+async fn a_rotten_object_is_found_out_when_it_is_fetched_and_can_be_brought_anew() {
+    let scene = Scene::start().await;
+    let object = Object::new(&scene).await;
+    let mut wrong = object.right.clone();
+    wrong[700_000] ^= 1;
+    fs::write(&object.place, &wrong).unwrap();
+    assert_eq!(object.put(&scene).await.status, 200, "nobody has looked");
+    let given = scene.get(&object.path).await;
+    assert!(given.status == 200 && given.body == wrong, "it is not held back: who reads it checks");
+    assert_eq!(scene.get(&object.path).await.refusal(), (404, "no-such-object".into()));
+    assert!(fs::read(&object.rotten).unwrap() == wrong);
+    let missing = scene.post("/api/v1/objects/missing", json!({"sha256": [object.sha256]})).await.json();
+    assert_eq!(missing, json!({"sha256": [object.sha256]}));
+    assert_eq!(object.put(&scene).await.status, 201);
+    assert!(scene.get(&object.path).await.body == object.right);
+    assert!(scene.get(&object.path).await.body == object.right);
+}
+
+#[tokio::test]
+async fn a_good_object_stays_whatever_becomes_of_who_fetches_it() {
+    let mut scene = Scene::start().await;
+    let object = Object::new(&scene).await;
+    let session = scene.pilot().await.session;
+    let by_pilot = object.path.replace("/api/v1", "/pilot/v1");
+    for (path, token) in [(&object.path, scene.ann()), (&by_pilot, session)] {
+        let head = scene.call("HEAD", path, &token, "").await;
+        assert_eq!((head.status, head.body.len()), (200, 0));
+        let request = Request::get(path)
+            .header("host", "here")
+            .header("authorization", format!("Bearer {token}"))
+            .header("range", "bytes=5-9");
+        let mut cut_off = scene.open(request.body("".into()).unwrap()).await.into_body();
+        cut_off.frame().await.unwrap().unwrap();
+        drop(cut_off);
+        assert!(object.is_well(&scene).await);
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_has_become_shorter_is_found_out_by_who_knows_its_size() {
+    let scene = Scene::start().await;
+    let object = Object::new(&scene).await;
+    let spoil = |n: usize| fs::write(&object.place, &object.right[..n]).unwrap();
+    // One that is empty is not even given.
+    spoil(0);
+    assert_eq!(scene.get(&object.path).await.refusal(), (404, "no-such-object".into()));
+    assert_eq!(object.put(&scene).await.status, 201);
+    spoil(N_BYTES - 1);
+    assert_eq!(object.put(&scene).await.status, 201);
+    spoil(9);
+    let objects = Objects { sha256: vec![object.sha256], bytes: vec![N_BYTES as u64] };
+    let input = Input { from: "in".into(), to: "in".into(), objects, ..Input::default() };
+    let spec = JobSpec { workdir: WorkDirPolicy::Scratch, inputs: vec![input], ..echo(1) };
+    let submit = async || scene.post("/api/v1/jobs", json!({"spec": spec})).await;
+    let refused = submit().await;
+    assert_eq!(refused.refusal(), (409, "no-such-object".into()));
+    assert!(refused.message().ends_with("is not there; bring it first"), "{}", refused.message());
+    assert_eq!(object.put(&scene).await.status, 201);
+    assert_eq!(submit().await.status, 201);
+}
