@@ -120,7 +120,8 @@ impl<P: Platform> Scene<P> {
         executed.sort_unstable();
         executed.dedup();
         assert_eq!(executed.len() as u64, N_TASKS);
-        assert!(n_all - executed.len() <= n_again_max, "{n_all} executions");
+        let pilots = self.sandbox.ok(&["pilots", "--all"]);
+        assert!(n_all - executed.len() <= n_again_max, "{n_all} executions by\n{pilots}");
         until("idle pilots have left", || !self.platform.has_pilots(&self.sandbox));
         self.stops();
     }
