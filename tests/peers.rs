@@ -1,6 +1,7 @@
 //! Pilots of a platform that have something of each other: files, with real managers, pilots and connections.
 
 use std::{
+    collections::BTreeMap,
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -8,14 +9,24 @@ use std::{
 };
 
 use nix::sys::signal::Signal;
-use tests::{Running, Sandbox, noise, signal_pid, until};
+use serde_json::Value;
+use tests::{
+    Running, Sandbox, noise,
+    pilots::{PilotProcesses, pilots, signal_all},
+    sweep::Hit,
+    until,
+};
+
+/// What each task does first: so that it is known how often it was executed, and by whom.
+const SAY_WHO: &str = "echo $PILOTFISH_TASK_ID $PILOTFISH_PILOT_ID >> $PILOTFISH_SUBMIT_DIR/executions";
 
 /// A manager with so many pilots of a core, each with a cache of its own.
 fn serve(sandbox: &Sandbox, n_pilots: usize) -> Running {
     sandbox.write(
         "manager.yaml",
         &format!(
-            "platforms: [{{name: here, adapter: local, cores: 1, pilots_min: {n_pilots}, pilots_max: {n_pilots}}}]\n"
+            "platforms: [{{name: here, adapter: local, cores: 1, pilots_min: {n_pilots}, pilots_max: {n_pilots}, \
+             poll_interval: 1s}}]\n"
         ),
     );
     let mut command = sandbox.command(&["serve", "--config", "manager.yaml"]);
@@ -64,6 +75,49 @@ fn all_right(sandbox: &Sandbox, job: &str, n: u64, folder: &str, input: &Path) {
     }
 }
 
+/// Each of so many tasks was executed once, except for what pilots held that were killed: that once more at most.
+fn executed_once(sandbox: &Sandbox, n_tasks: usize, hits: &[Hit]) {
+    let mut executed: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for line in sandbox.read("executions").lines() {
+        let (task, pilot) = line.split_once(' ').expect("a task and a pilot");
+        executed.entry(task.to_owned()).or_default().push(pilot.parse().expect("a number"));
+    }
+    assert_eq!(executed.len(), n_tasks, "{executed:?}");
+    let mut n_again = 0;
+    for (task, by) in &executed {
+        let of_hit = |hit: &&Hit| by.iter().filter(|pilot| **pilot == hit.pilot).count() == 1;
+        let n_reasons = hits.iter().filter(of_hit).count();
+        assert!(by.len() - 1 <= n_reasons, "pilots {by:?} have executed task {task}; {hits:?}");
+        n_again += by.len() as u64 - 1;
+    }
+    let n_held: u64 = hits.iter().map(|hit| hit.n_held).sum();
+    assert!(n_again <= n_held, "{n_again} executions beyond one; {hits:?}");
+}
+
+/// What the manager shows of its pilots.
+fn views(sandbox: &Sandbox) -> Vec<Value> {
+    sandbox.json(&["pilots"]).as_array().expect("pilots").clone()
+}
+
+/// Tasks that the manager has given the pilot and has heard nothing of.
+fn n_held(view: &Value) -> u64 {
+    ["n_running", "n_queued"].iter().map(|of| view[*of].as_u64().expect("a number")).sum()
+}
+
+fn processes(sandbox: &Sandbox, allocation: &Value) -> PilotProcesses {
+    pilots(sandbox).into_iter().find(|pilot| *allocation == pilot.allocation).expect("its processes")
+}
+
+/// Kills guard and worker. From when they stand still nothing is executed any more of what is held then.
+fn kill(sandbox: &Sandbox, pilot: &PilotProcesses) -> Hit {
+    let both = [pilot.guard, pilot.worker];
+    signal_all(&both, Signal::SIGSTOP);
+    let view = views(sandbox).into_iter().find(|view| view["allocation"] == pilot.allocation);
+    signal_all(&both, Signal::SIGKILL);
+    let view = view.expect("the pilot");
+    Hit { pilot: view["id"].as_u64().expect("its number"), n_held: n_held(&view) }
+}
+
 fn what_all_need_leaves_the_manager_once(n_pilots: usize) {
     const N_BYTES: usize = 5 << 20;
     let sandbox = Sandbox::new();
@@ -71,12 +125,15 @@ fn what_all_need_leaves_the_manager_once(n_pilots: usize) {
     fs::write(&input, noise(N_BYTES, 1)).expect("the input");
     sandbox.write(
         "job.yaml",
-        "command: 'cksum < shared.bin > sum; sleep 0.1'\nsweep: {n: {range: [1, 200]}}\n\
-         inputs: [shared.bin]\noutputs: [{from: sum, to: \"sums/{n}\"}]\n",
+        &format!(
+            "command: '{SAY_WHO}; cksum < shared.bin > sum; sleep 0.1'\nsweep: {{n: {{range: [1, 200]}}}}\n\
+             inputs: [shared.bin]\noutputs: [{{from: sum, to: \"sums/{{n}}\"}}]\n"
+        ),
     );
     let manager = serve(&sandbox, n_pilots);
     sandbox.ok(&["submit", "--wait", "job.yaml"]);
     all_right(&sandbox, "1", 200, "sums", &input);
+    executed_once(&sandbox, 200, &[]);
     let n_caches = cached(&sandbox).len() as u64;
     assert!(n_caches >= 2, "{n_caches} pilots have had tasks");
     assert_eq!(from(&sandbox, "manager"), N_BYTES as u64, "once");
@@ -105,14 +162,17 @@ fn one_has_it(n_bytes: usize) -> (Sandbox, Running, PathBuf) {
     sandbox.write(
         "first.yaml",
         &format!(
-            "command: 'cksum < shared.bin > sum; until test -e {go}; do sleep 0.05; done'\ncrash_limit: 9\n\
+            "command: '{SAY_WHO}; cksum < shared.bin > sum; until test -e {go}; do sleep 0.05; done'\n\
+             crash_limit: 9\n\
              inputs: [shared.bin]\noutputs: [{{from: sum, to: first/sum}}]\n"
         ),
     );
     sandbox.write(
         "then.yaml",
-        "command: 'cksum < shared.bin > sum'\nsweep: {n: {range: [1, 20]}}\ncrash_limit: 9\n\
-         inputs: [shared.bin]\noutputs: [{from: sum, to: \"then/{n}\"}]\n",
+        &format!(
+            "command: '{SAY_WHO}; cksum < shared.bin > sum'\nsweep: {{n: {{range: [1, 20]}}}}\ncrash_limit: 9\n\
+             inputs: [shared.bin]\noutputs: [{{from: sum, to: \"then/{{n}}\"}}]\n"
+        ),
     );
     let manager = serve(&sandbox, 2);
     sandbox.ok(&["submit", "first.yaml"]);
@@ -144,6 +204,7 @@ fn a_corrupted_file_of_another_pilot_is_not_taken() {
     all_right(&sandbox, "2", 20, "then", &input);
     assert_eq!((from(&sandbox, "peers"), from(&sandbox, "manager")), (0, 2 * (5 << 20)));
     assert!(is_said(sandbox.path(), "another pilot gave another file"), "it was not even offered");
+    executed_once(&sandbox, 1 + 20, &[]);
     sandbox.write("go", "");
     sandbox.ok(&["stop"]);
     manager.wait();
@@ -154,6 +215,8 @@ fn a_pilot_killed_while_it_serves_another_costs_nothing_but_its_own_task() {
     let (sandbox, manager, input) = one_has_it(120 << 20);
     let holder = cached(&sandbox)[0].ancestors().nth(2).expect("its cache").to_owned();
     let tag = holder.file_name().expect("its tag").to_string_lossy().into_owned();
+    let allocation: u64 = tag.rsplit('-').next().and_then(|n| n.parse().ok()).expect("its number");
+    let pilot = processes(&sandbox, &allocation.into());
     sandbox.ok(&["submit", "then.yaml"]);
     let is_part = |path: &Path| path.to_string_lossy().contains("/part-");
     let parts = |folder: &Path| {
@@ -165,17 +228,14 @@ fn a_pilot_killed_while_it_serves_another_costs_nothing_but_its_own_task() {
         let caches = fs::read_dir(sandbox.path().join("caches")).into_iter().flatten().flatten();
         caches.map(|cache| cache.path()).any(|cache| cache != holder && parts(&cache) > 0)
     });
-    for (pid, command) in sandbox.processes() {
-        if command.contains(&tag) {
-            signal_pid(pid, Signal::SIGKILL);
-        }
-    }
+    let hit = kill(&sandbox, &pilot);
     sandbox.write("go", "");
     for (job, n) in [("1", 1), ("2", 20)] {
         until("all is done", || counts_are(&sandbox, job, "done", n));
         sandbox.ok(&["fetch", job]);
     }
     all_right(&sandbox, "2", 20, "then", &input);
+    executed_once(&sandbox, 1 + 20, &[hit]);
     sandbox.ok(&["stop"]);
     manager.wait();
 }
@@ -186,17 +246,19 @@ fn passed_on(policy: &str) -> [u64; 3] {
     let sandbox = Sandbox::new();
     sandbox.write(
         "flow.yaml",
-        "stages:\n\
-         \x20 make:\n\
-         \x20   command: 'head -c 1000000 /dev/urandom > big; cksum < big > sum; sleep 0.1'\n\
-         \x20   sweep: {n: {range: [1, 12]}}\n\
-         \x20   outputs: [{from: big, to: 'big/{n}'}, {from: sum, to: 'made/{n}'}]\n\
-         \x20 use:\n\
-         \x20   command: 'cksum < big > sum; sleep 0.1'\n\
-         \x20   sweep: {n: {range: [1, 12]}}\n\
-         \x20   after: {stage: make, tasks: same}\n\
-         \x20   inputs: [{from: 'stage:make/big/{n}', to: big}]\n\
-         \x20   outputs: [{from: sum, to: 'used/{n}'}]\n",
+        &format!(
+            "stages:\n\
+             \x20 make:\n\
+             \x20   command: '{SAY_WHO}; head -c 1000000 /dev/urandom > big; cksum < big > sum; sleep 0.1'\n\
+             \x20   sweep: {{n: {{range: [1, 12]}}}}\n\
+             \x20   outputs: [{{from: big, to: 'big/{{n}}'}}, {{from: sum, to: 'made/{{n}}'}}]\n\
+             \x20 use:\n\
+             \x20   command: '{SAY_WHO}; cksum < big > sum; sleep 0.1'\n\
+             \x20   sweep: {{n: {{range: [1, 12]}}}}\n\
+             \x20   after: {{stage: make, tasks: same}}\n\
+             \x20   inputs: [{{from: 'stage:make/big/{{n}}', to: big}}]\n\
+             \x20   outputs: [{{from: sum, to: 'used/{{n}}'}}]\n"
+        ),
     );
     let manager = serve(&sandbox, 3);
     sandbox.ok(&["policies", "set", "stealing", policy]);
@@ -204,6 +266,7 @@ fn passed_on(policy: &str) -> [u64; 3] {
     for n in 1..=12 {
         assert_eq!(sandbox.read(&format!("made/{n}")), sandbox.read(&format!("used/{n}")), "{n}");
     }
+    executed_once(&sandbox, 12 + 12, &[]);
     let moved = sandbox.json(&["job", "2"])["moved"].clone();
     let moved = ["cached", "from_peers", "from_manager"].map(|from| moved[from].as_u64().unwrap_or(0));
     sandbox.ok(&["stop"]);
@@ -228,7 +291,7 @@ fn one_is_busy(policy: &str) -> (Sandbox, Running) {
     sandbox.write(
         "manager.yaml",
         &format!(
-            "platforms: [{{name: here, adapter: local, cores: 1, pilots_min: 2, pilots_max: 2}}]\n\
+            "platforms: [{{name: here, adapter: local, cores: 1, pilots_min: 2, pilots_max: 2, poll_interval: 1s}}]\n\
              policies: {{stealing: {policy}}}\nlimits: {{prefetch: 1h}}\n"
         ),
     );
@@ -239,7 +302,7 @@ fn one_is_busy(policy: &str) -> (Sandbox, Running) {
     let manager = sandbox.serve(command);
     until("both pilots are there", || sandbox.json(&["platform", "show", "here"])["n_pilots"] == 2);
     let go = sandbox.path().join("go").display().to_string();
-    sandbox.write("first.yaml", &format!("command: 'until test -e {go}; do sleep 0.05; done'\n"));
+    sandbox.write("first.yaml", &format!("command: '{SAY_WHO}; until test -e {go}; do sleep 0.05; done'\n"));
     sandbox.ok(&["submit", "first.yaml"]);
     until("one pilot is busy", || counts_are(&sandbox, "1", "running", 1));
     (sandbox, manager)
@@ -250,8 +313,10 @@ fn one_is_idle(policy: &str) -> (Sandbox, Running) {
     let (sandbox, manager) = one_is_busy(policy);
     sandbox.write(
         "many.yaml",
-        "command: 'sleep 0.1; echo {n} > out'\nsweep: {n: {range: [1, 150]}}\ncrash_limit: 9\n\
-         outputs: [{from: out, to: \"out/{n}\"}]\n",
+        &format!(
+            "command: '{SAY_WHO}; sleep 0.1; echo {{n}} > out'\nsweep: {{n: {{range: [1, 150]}}}}\ncrash_limit: 9\n\
+             outputs: [{{from: out, to: \"out/{{n}}\"}}]\n"
+        ),
     );
     sandbox.ok(&["submit", "many.yaml"]);
     until("the other has the rest", || counts_are(&sandbox, "2", "waiting", 0));
@@ -259,13 +324,14 @@ fn one_is_idle(policy: &str) -> (Sandbox, Running) {
     (sandbox, manager)
 }
 
-fn ends_well(sandbox: &Sandbox, manager: Running) {
+fn ends_well(sandbox: &Sandbox, manager: Running, hits: &[Hit]) {
     until("all is done", || counts_are(sandbox, "2", "done", 150));
     assert!(counts_are(sandbox, "2", "failed", 0));
     sandbox.ok(&["fetch", "2"]);
     for n in 1..=150 {
         assert_eq!(sandbox.read(&format!("out/{n}")), format!("{n}\n"));
     }
+    executed_once(sandbox, 1 + 150, hits);
     sandbox.ok(&["stop"]);
     manager.wait();
     until("nothing is left running", || sandbox.processes().is_empty());
@@ -276,7 +342,7 @@ fn an_idle_pilot_takes_half_of_what_waits_at_another() {
     let (sandbox, manager) = one_is_idle("mlb");
     until("tasks are taken", || figure(&sandbox, "tasks_taken_total") > 0);
     until("both run some", || counts_are(&sandbox, "2", "running", 2));
-    ends_well(&sandbox, manager);
+    ends_well(&sandbox, manager, &[]);
 }
 
 /// Behind a task that does not end the next one has its file already, and whoever is idle takes it nevertheless.
@@ -289,7 +355,7 @@ fn what_waits_with_its_files_is_taken(policy: &str) {
     sandbox.write(
         "three.yaml",
         &format!(
-            "command: 'sleep 0.1; test {{n}} != 2 || until test -e {end}; do sleep 0.05; done; cksum < in > sum'\n\
+            "command: '{SAY_WHO}; test {{n}} != 2 || until test -e {end}; do sleep 0.05; done; cksum < in > sum'\n\
              sweep: {{n: {{range: [1, 3]}}}}\n\
              inputs: [{{from: 'in-{{n}}', to: in}}]\noutputs: [{{from: sum, to: 'sums/{{n}}'}}]\n"
         ),
@@ -305,6 +371,7 @@ fn what_waits_with_its_files_is_taken(policy: &str) {
     assert!(counts_are(&sandbox, "2", "running", 1), "the second still runs");
     sandbox.write("end", "");
     until("all is done", || counts_are(&sandbox, "2", "done", 3));
+    executed_once(&sandbox, 1 + 3, &[]);
     sandbox.ok(&["stop"]);
     manager.wait();
 }
@@ -324,32 +391,28 @@ fn nothing_is_taken_unless_the_policy_says_so() {
     let (sandbox, manager) = one_is_idle("none");
     until("most is done", || sandbox.json(&["job", "2"])["counts"]["done"].as_u64() > Some(100));
     assert_eq!(figure(&sandbox, "tasks_taken_total"), 0);
-    ends_well(&sandbox, manager);
+    ends_well(&sandbox, manager, &[]);
 }
 
-/// The agent that holds most tasks, or the other one.
-fn agent_of(sandbox: &Sandbox, is_thief: bool) -> u32 {
-    let pilots = sandbox.json(&["pilots"]);
-    let pilots = pilots.as_array().expect("pilots");
+/// The pilot that holds most tasks, or the other one.
+fn pilot_of(sandbox: &Sandbox, is_thief: bool) -> PilotProcesses {
+    let views = views(sandbox);
     // Whoever came by its tasks from the other holds fewer.
-    let held = |pilot: &&serde_json::Value| {
-        pilot["n_queued"].as_u64().unwrap_or(0) + pilot["n_running"].as_u64().unwrap_or(0)
-    };
     let chosen = match is_thief {
-        true => pilots.iter().min_by_key(held),
-        false => pilots.iter().max_by_key(held),
+        true => views.iter().min_by_key(|view| n_held(view)),
+        false => views.iter().max_by_key(|view| n_held(view)),
     };
-    chosen.expect("a pilot")["batch_id"].as_str().expect("its process").parse().expect("a number")
+    processes(sandbox, &chosen.expect("a pilot")["allocation"])
 }
 
 #[test]
 fn a_pilot_killed_in_the_moment_of_a_steal_loses_nothing() {
     for is_thief in [true, false] {
         let (sandbox, manager) = one_is_idle("mlb");
-        let agent = agent_of(&sandbox, is_thief);
+        let pilot = pilot_of(&sandbox, is_thief);
         until("tasks are given away", || is_said(sandbox.path(), "gave tasks to another pilot"));
-        signal_pid(agent, Signal::SIGKILL);
-        ends_well(&sandbox, manager);
+        let hit = kill(&sandbox, &pilot);
+        ends_well(&sandbox, manager, &[hit]);
     }
 }
 
@@ -357,14 +420,14 @@ fn a_pilot_killed_in_the_moment_of_a_steal_loses_nothing() {
 fn a_pilot_killed_after_it_took_tasks_loses_none_of_them() {
     let (sandbox, manager) = one_is_idle("lend");
     until("tasks are taken", || figure(&sandbox, "tasks_taken_total") > 0);
-    signal_pid(agent_of(&sandbox, true), Signal::SIGKILL);
-    ends_well(&sandbox, manager);
+    let hit = kill(&sandbox, &pilot_of(&sandbox, true));
+    ends_well(&sandbox, manager, &[hit]);
 }
 
 #[test]
 fn a_pilot_killed_after_it_gave_tasks_loses_none_of_them() {
     let (sandbox, manager) = one_is_idle("flds");
     until("tasks are taken", || figure(&sandbox, "tasks_taken_total") > 0);
-    signal_pid(agent_of(&sandbox, false), Signal::SIGKILL);
-    ends_well(&sandbox, manager);
+    let hit = kill(&sandbox, &pilot_of(&sandbox, false));
+    ends_well(&sandbox, manager, &[hit]);
 }

@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::TcpListener,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -13,7 +13,13 @@ use std::{
 };
 
 use nix::sys::signal::Signal;
-use tests::{Running, Sandbox, disk::Disk, noise, signal_pid, text, until};
+use tests::{
+    Running, Sandbox,
+    disk::Disk,
+    noise,
+    pilots::{PilotProcesses, pilots, signal_all},
+    signal_pid, text, until,
+};
 
 const N_TASKS: u64 = 200;
 const SHARED_BYTES: usize = 5 << 20;
@@ -377,6 +383,70 @@ fn kill_9_of_agents_and_manager_in_transfers_loses_nothing_and_brings_nothing_to
     }
     sandbox.ok(&["stop"]);
     manager.wait();
+}
+
+/// Files in caches of nodes, by how many names each has.
+fn cached(sandbox: &Sandbox) -> Vec<u64> {
+    let objects = files_with(sandbox, "/objects/").into_iter();
+    let cached = objects.filter(|path| path.to_string_lossy().contains("/cache-"));
+    cached.filter_map(|path| Some(fs::metadata(path).ok()?.nlink())).collect()
+}
+
+/// Folders in which pilots have those of their tasks.
+fn scratch_roots(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_root =
+        |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("scratch-"));
+    let of = |path: PathBuf| if is_root(&path) { vec![path] } else { scratch_roots(&path) };
+    entries.filter(|path| path.is_dir()).flat_map(of).collect()
+}
+
+/// A pilot is killed whose task has an input in its folder: the folder goes, and so does the input from the cache
+/// when that needs the room.
+fn what_a_killed_pilots_task_had_goes(killed: fn(&PilotProcesses) -> Vec<u32>) {
+    let sandbox = Sandbox::new();
+    let go = sandbox.path().join("go").display().to_string();
+    for (name, seed) in [("old", 1), ("new", 2)] {
+        write_bytes(&sandbox, &format!("{name}.bin"), &noise(SHARED_BYTES, seed));
+        let text = format!(
+            "command: 'cksum < {name}.bin > sum; until test -e {go}; do sleep 0.05; done'\ncrash_limit: 9\n\
+             inputs: [{name}.bin]\noutputs: [{{from: sum, to: \"sums/{name}\"}}]\n"
+        );
+        sandbox.write(&format!("{name}.yaml"), &text);
+    }
+    let mut command = sandbox.command(&["serve", "--cores", "1"]);
+    // Not enough for both.
+    command.env("PILOTFISH_CACHE_SIZE", "8MiB");
+    let manager = sandbox.serve(command);
+    sandbox.ok(&["submit", "old.yaml"]);
+    until("it runs", || sandbox.json(&["job", "1"])["counts"]["running"] == 1);
+    let left = scratch_roots(sandbox.path());
+    assert!(left.len() == 1 && cached(&sandbox).iter().all(|n_names| *n_names > 1), "{left:?}");
+    let processes: Vec<u32> = pilots(&sandbox).iter().flat_map(killed).collect();
+    // Stopped, neither sees the other's end.
+    for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+        signal_all(&processes, signal);
+    }
+    sandbox.write("go", "");
+    all_done(&sandbox, "1", 1);
+    until("its folder is gone", || left.iter().all(|root| !root.exists()));
+    until("nobody has the input any more", || cached(&sandbox) == [1]);
+    sandbox.ok(&["submit", "--wait", "new.yaml"]);
+    until("only the other input is kept", || cached(&sandbox) == [1]);
+    sandbox.ok(&["stop"]);
+    manager.wait();
+    until("nothing is left running", || sandbox.processes().is_empty());
+    assert_eq!(scratch_roots(sandbox.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn what_the_task_of_a_killed_worker_had_goes_and_the_cache_lets_go_of_it() {
+    what_a_killed_pilots_task_had_goes(|pilot| vec![pilot.worker]);
+}
+
+#[test]
+fn what_the_task_of_a_killed_guard_and_worker_had_goes_and_the_cache_lets_go_of_it() {
+    what_a_killed_pilots_task_had_goes(|pilot| vec![pilot.guard, pilot.worker]);
 }
 
 #[test]

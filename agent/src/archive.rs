@@ -25,8 +25,12 @@ const MAGIC: &[u8; 8] = b"PFWROTE\x01";
 const MARK: &[u8; 4] = b"\xf5PF\xa7";
 /// Mark, length and checksum.
 const HEAD_BYTES: usize = 12;
-/// No longer file: then it is begun anew, with what is still known of what runs.
+/// No longer file: then it is begun anew, with the last of what is still known of what runs.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of one stream in a record, at most.
+pub const PIECE_BYTES_MAX: usize = 64 << 10;
+/// A longer record is none: two streams, and what says whose they are.
+const RECORD_BYTES_MAX: usize = 2 * PIECE_BYTES_MAX + (1 << 10);
 /// How files are named: the number of the pilot stands between.
 const NAME: [&str; 2] = ["output-", ".pf"];
 
@@ -71,8 +75,9 @@ impl Contents {
                     let line = format!("\n[pilotfish: {} bytes left out]\n", at - *end);
                     text.extend_from_slice(line.as_bytes());
                 }
-                text.extend_from_slice(bytes);
-                *end = at.saturating_add(bytes.len() as u64);
+                let n_known = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
+                text.extend_from_slice(bytes.get(n_known..).unwrap_or_default());
+                *end = at.saturating_add(bytes.len() as u64).max(*end);
             }
         }
         let shown = |((task, _, name), (attempt, _, text)): (Stream<'_>, Gathered)| {
@@ -82,7 +87,23 @@ impl Contents {
     }
 }
 
+/// What became of pieces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Appended {
+    /// They are in the file.
+    Whole,
+    /// They are not, and may come again.
+    Not,
+    /// They are not, and nothing else is any more: the last of what runs is to come again.
+    Full,
+}
+
 impl OutputFile {
+    /// Bytes of each stream that the file has room for twice, if so many are written.
+    pub fn share(n_streams: u64) -> u64 {
+        FILE_BYTES_MAX / 2 / n_streams.max(1)
+    }
+
     /// That of a pilot in its folder. Nothing is made yet.
     pub fn new(folder: &Path, pilot: u64) -> OutputFile {
         let [before, after] = NAME;
@@ -90,11 +111,10 @@ impl OutputFile {
         OutputFile { path, file: None, end: 0, has_failed: false }
     }
 
-    /// Appends pieces. Says false when the file was full and is empty now: what still runs is to come again, from
-    /// its beginning. A disk that takes nothing costs nothing but this.
-    pub fn append(&mut self, pieces: &[Tail]) -> bool {
+    /// Appends pieces. A disk that takes nothing costs nothing but this.
+    pub fn append(&mut self, pieces: &[Tail]) -> Appended {
         if pieces.is_empty() {
-            return true;
+            return Appended::Whole;
         }
         let mut bytes = Vec::new();
         for piece in pieces {
@@ -103,17 +123,16 @@ impl OutputFile {
                 Err(error) => tracing::warn!(%error, "a piece of output has no form"),
             }
         }
-        let is_full = self.end + bytes.len() as u64 > FILE_BYTES_MAX;
-        if is_full {
+        if self.end + bytes.len() as u64 > FILE_BYTES_MAX {
             self.empty();
+            return Appended::Full;
         }
-        if let Err(error) = self.write(&bytes) {
-            if !self.has_failed {
-                tracing::warn!(%error, path = %self.path.display(), "what running tasks write is not kept here");
-            }
-            self.has_failed = true;
+        let Err(error) = self.write(&bytes) else { return Appended::Whole };
+        if !self.has_failed {
+            tracing::warn!(%error, path = %self.path.display(), "what running tasks write is not kept here");
         }
-        !is_full
+        self.has_failed = true;
+        Appended::Not
     }
 
     /// Nothing of what is in it runs any more.
@@ -153,8 +172,15 @@ impl OutputFile {
 fn record(piece: &Tail) -> io::Result<Vec<u8>> {
     let payload = Format::Postcard.encode(piece).map_err(io::Error::other)?;
     let length = u32::try_from(payload.len()).map_err(io::Error::other)?.to_le_bytes();
-    let crc = crc32fast::hash(&[&length[..], &payload].concat()).to_le_bytes();
+    let crc = checksum(&length, &payload).to_le_bytes();
     Ok([&MARK[..], &length, &crc, &payload].concat())
+}
+
+fn checksum(length: &[u8], payload: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(length);
+    hasher.update(payload);
+    hasher.finalize()
 }
 
 /// Whole records of bytes that should begin like a file of this kind; `None` if they do not.
@@ -182,8 +208,9 @@ fn take(bytes: &[u8]) -> Option<(Tail, usize)> {
     let head = bytes.get(..HEAD_BYTES).filter(|head| head.starts_with(MARK))?;
     let number = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
     let (length, crc) = (usize::try_from(number(4)?).ok()?, number(8)?);
-    let payload = bytes.get(HEAD_BYTES..)?.get(..length)?;
-    let is_whole = crc32fast::hash(&[&head[4..8], payload].concat()) == crc;
+    let payload =
+        bytes.get(HEAD_BYTES..)?.get(..length).filter(|payload| payload.len() <= RECORD_BYTES_MAX)?;
+    let is_whole = checksum(&head[4..8], payload) == crc;
     let piece = is_whole.then(|| Format::Postcard.decode(payload).ok()).flatten()?;
     Some((piece, HEAD_BYTES + length))
 }
@@ -223,8 +250,9 @@ mod tests {
     fn written(pieces: &[Tail]) -> (tempfile::TempDir, PathBuf, OutputFile) {
         let folder = tempfile::tempdir().unwrap();
         let mut file = OutputFile::new(folder.path(), 7);
-        pieces.iter().for_each(|piece| assert!(file.append(std::slice::from_ref(piece))));
-        let path = files(folder.path()).unwrap().remove(0);
+        let append = |piece| assert_eq!(file.append(std::slice::from_ref(piece)), Appended::Whole);
+        pieces.iter().for_each(append);
+        let path = file.path.clone();
         (folder, path, file)
     }
 
@@ -244,12 +272,30 @@ mod tests {
     }
 
     #[test]
+    fn a_full_file_is_begun_anew_and_what_was_to_come_last_may_come_again() {
+        let (_folder, path, mut file) = written(&[]);
+        let long = "x".repeat(PIECE_BYTES_MAX);
+        let n = FILE_BYTES_MAX / (PIECE_BYTES_MAX as u64 + 64);
+        for at in 0..n {
+            assert_eq!(file.append(&[piece(3, at * PIECE_BYTES_MAX as u64, &long)]), Appended::Whole, "{at}");
+        }
+        let last = piece(3, n * PIECE_BYTES_MAX as u64, &long);
+        let appended =
+            (0..9).map(|_| file.append(std::slice::from_ref(&last))).find(|a| *a != Appended::Whole);
+        assert_eq!(appended, Some(Appended::Full));
+        assert_eq!(read(&fs::read(&path).unwrap()).unwrap().pieces, []);
+        assert_eq!(file.append(&[piece(3, 7, "the last")]), Appended::Whole);
+        assert_eq!(read(&fs::read(&path).unwrap()).unwrap().pieces, [piece(3, 7, "the last")]);
+    }
+
+    #[test]
     fn streams_are_put_together_and_say_what_is_missing() {
-        let contents =
-            Contents { pieces: vec![piece(3, 0, "ab"), piece(4, 0, "x"), piece(3, 5, "f")], n_damaged: 0 };
+        let pieces =
+            vec![piece(3, 0, "ab"), piece(4, 0, "x"), piece(3, 5, "f"), piece(3, 4, "ef"), piece(3, 5, "fg")];
+        let contents = Contents { pieces, n_damaged: 0 };
         let text = |text: &str| text.as_bytes().to_vec();
         let expected = [
-            ("1.3 attempt 1 stdout".to_owned(), text("ab\n[pilotfish: 3 bytes left out]\nf")),
+            ("1.3 attempt 1 stdout".to_owned(), text("ab\n[pilotfish: 3 bytes left out]\nfg")),
             ("1.4 attempt 1 stdout".to_owned(), text("x")),
         ];
         assert_eq!(contents.streams(), expected);

@@ -11,7 +11,7 @@ use std::{
 
 use protocol::{
     codec::{CodecError, Format, MESSAGE_BYTES_MAX},
-    peers::{PEERS_PATH, PeersAnswer, PeersRequest},
+    peers::{HUNT_PATH, HuntAnswer, HuntRequest, PEERS_PATH, PeersAnswer, PeersRequest},
     pilot::{
         ErrorAnswer, LEAVE_PATH, LeaveAnswer, LeaveRequest, PULL_PATH, PullRequest, REGISTER_PATH,
         RegisterAnswer, RegisterRequest, TAILS_PATH, TailsAnswer, TailsRequest, VERSION,
@@ -216,6 +216,14 @@ impl Client {
     /// See [`ClientError`].
     pub async fn peers(&self, session: &str, request: &PeersRequest) -> Result<PeersAnswer, ClientError> {
         self.exchange(PEERS_PATH, session, request, Span::ZERO, SMALL_BYTES_MAX).await
+    }
+
+    /// Has the manager ask one of the others for tasks.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn hunt(&self, session: &str, request: &HuntRequest) -> Result<HuntAnswer, ClientError> {
+        self.exchange(HUNT_PATH, session, request, Span::ZERO, SMALL_BYTES_MAX).await
     }
 
     async fn exchange<Q: Serialize, A: DeserializeOwned>(

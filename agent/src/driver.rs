@@ -386,7 +386,7 @@ impl Driver {
                 events.extend(self.perform(action));
             }
         }
-        self.files.set_n_to_take(&self.core);
+        self.files.set_n_to_take(&self.core, self.now());
     }
 
     /// Does one thing; returns what came of it at once.

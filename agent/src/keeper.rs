@@ -2,14 +2,26 @@
 //!
 //! The guard is a child subreaper, so every descendant whose parent is gone becomes its child, also
 //! one in a session of its own. When the worker ends, for whatever reason, the guard kills what is
-//! left and then ends with the worker's code. When the guard is killed, the worker gets SIGTERM from
-//! the kernel. The guard makes no thread, opens no socket, and does nothing but wait.
+//! left, removes the tasks' folders that the worker could not remove, and then ends with the worker's
+//! code. When the guard is killed, the worker gets SIGTERM from the kernel. The guard makes no thread,
+//! opens no socket, and does nothing but wait before that.
 
 use std::{
     collections::HashMap,
-    fs, io, mem, process, ptr,
-    sync::atomic::{AtomicI32, Ordering},
+    ffi::OsStr,
+    fs::{self, File},
+    io::{self, Read, Write},
+    mem,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::Path,
+    process, ptr,
+    sync::{
+        OnceLock,
+        atomic::{AtomicI32, Ordering},
+    },
 };
+
+use crate::{scratch, spawn::pipe};
 
 /// The name by which a guard is known in `/proc/PID/comm` (15 characters at most).
 pub const GUARD_NAME: &str = "pilotfish-guard";
@@ -24,17 +36,21 @@ const FORWARDED: [libc::c_int; 6] =
 
 /// The guard of this process, if it is a worker; else 0.
 static GUARD: AtomicI32 = AtomicI32::new(0);
+/// The worker's end of a pipe to its guard: folders that are to go when it has ended, each with a NUL behind it.
+static LEFT: OnceLock<File> = OnceLock::new();
 
-/// Runs `worker` in a child process and waits for it; then kills all its descendants that are left.
+/// Runs `worker` in a child process and waits for it; then kills all its descendants that are left, and removes
+/// what it has left ([`leave_to_guard`]).
 ///
 /// Returns the worker's exit code in the guard (128 + the signal's number if one ended it); never in
 /// the worker, which ends with the code that `worker` returns. To be called before the process has
 /// any thread but its first.
 ///
 /// # Errors
-/// No process left for the worker.
+/// No process or descriptors left for the worker.
 pub fn guard(worker: impl FnOnce() -> i32) -> io::Result<i32> {
     set_name(GUARD_NAME);
+    let (heard, told) = pipe()?;
     let blocked = block_signals();
     // SAFETY: prctl without pointers; fork in a process with one thread.
     let pid = unsafe {
@@ -43,15 +59,20 @@ pub fn guard(worker: impl FnOnce() -> i32) -> io::Result<i32> {
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
         let guard = libc::getpid();
         match libc::fork() {
-            0 => become_worker(guard, &blocked.before, worker),
+            0 => {
+                drop(heard);
+                become_worker(guard, &blocked.before, told, worker)
+            }
             pid => pid,
         }
     };
     if pid < 0 {
         return Err(io::Error::last_os_error());
     }
+    drop(told);
     let status = wait_for_worker(pid, &blocked.now);
     kill_descendants();
+    remove_left(File::from(heard));
     Ok(match status {
         status if libc::WIFSIGNALED(status) => 128 + libc::WTERMSIG(status),
         status => libc::WEXITSTATUS(status),
@@ -63,6 +84,15 @@ pub fn living_guard() -> Option<i32> {
     let guard = GUARD.load(Ordering::Relaxed);
     // SAFETY: no memory is passed.
     (guard > 0 && unsafe { libc::getppid() } == guard).then_some(guard)
+}
+
+/// Has the guard remove this folder of tasks when the worker has ended without having done so: it was killed.
+pub fn leave_to_guard(folder: &Path) {
+    if let Some(mut told) = LEFT.get() {
+        let words = [folder.as_os_str().as_bytes(), b"\0"].concat();
+        // Without a guard it is for the next pilot.
+        let _ = told.write_all(&words);
+    }
 }
 
 /// Whether this process is a worker whose guard has been killed.
@@ -88,7 +118,12 @@ fn block_signals() -> Blocked {
     }
 }
 
-fn become_worker(guard: libc::pid_t, mask: &libc::sigset_t, worker: impl FnOnce() -> i32) -> ! {
+fn become_worker(
+    guard: libc::pid_t,
+    mask: &libc::sigset_t,
+    told: OwnedFd,
+    worker: impl FnOnce() -> i32,
+) -> ! {
     // SAFETY: calls without pointers, or with one to an initialised set.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM, 0, 0, 0);
@@ -101,6 +136,7 @@ fn become_worker(guard: libc::pid_t, mask: &libc::sigset_t, worker: impl FnOnce(
         libc::sigprocmask(libc::SIG_SETMASK, mask, ptr::null_mut());
     }
     GUARD.store(guard, Ordering::Relaxed);
+    LEFT.get_or_init(|| File::from(told));
     set_name(WORKER_NAME);
     process::exit(worker())
 }
@@ -143,6 +179,16 @@ fn kill_descendants() {
         if ended < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD) {
             return;
         }
+    }
+}
+
+/// Removes what the worker has told of. Nobody holds the pipe's other end any more, so that it ends.
+fn remove_left(mut heard: File) {
+    let mut words = Vec::new();
+    // What was not heard is for the next pilot.
+    let _ = heard.read_to_end(&mut words);
+    for word in words.split(|byte| *byte == 0).filter(|word| !word.is_empty()) {
+        scratch::remove_root(Path::new(OsStr::from_bytes(word)));
     }
 }
 
@@ -189,7 +235,7 @@ mod tests {
         process::Command,
     };
 
-    use super::{guard, is_unguarded, living_guard, parent_in_stat};
+    use super::{guard, is_unguarded, leave_to_guard, living_guard, parent_in_stat};
     use crate::spawn::pipe;
 
     /// A process that guards a worker, and what the worker and its tasks write.
@@ -220,7 +266,7 @@ mod tests {
     }
 
     /// Guards a worker that runs a shell script with the pipe as standard output, and then itself `after`.
-    fn guarded(script: &str, after: fn() -> i32) -> Guarded {
+    fn guarded(script: &str, after: impl FnOnce() -> i32) -> Guarded {
         let (read, write) = pipe().unwrap();
         // SAFETY: the child only starts another process and waits, and ends with _exit.
         match unsafe { libc::fork() } {
@@ -284,6 +330,20 @@ mod tests {
         kill(&pid, libc::SIGKILL);
         assert_eq!(worker.exit_code(), 128 + libc::SIGKILL);
         worker.wait_for_all();
+    }
+
+    #[test]
+    fn folders_of_a_killed_workers_tasks_go_with_its_guard() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("scratch-node-1-00000001");
+        fs::create_dir_all(root.join("1.0")).unwrap();
+        let worker = guarded("", || {
+            leave_to_guard(&root);
+            // SAFETY: no memory is passed.
+            unsafe { libc::raise(libc::SIGKILL) }
+        });
+        assert_eq!(worker.exit_code(), 128 + libc::SIGKILL);
+        assert!(folder.path().exists() && !root.exists());
     }
 
     #[test]

@@ -10,10 +10,15 @@ const VARIABLE: &str = "PILOTFISH_KEEPERS";
 /// Whoever forks faster than it is killed is left to the next look.
 const N_LOOKS_MAX: usize = 8;
 
-/// `PILOTFISH_KEEPERS=BOOT/NAMESPACE/PID:START[/PID:START]` for tasks of this process, which has that
-/// guard: where and when process ids mean these processes, and which they are. `None` if the system does
-/// not say; its tasks are then nobody's leftovers.
+/// `PILOTFISH_KEEPERS=` and [`keepers`], for tasks of this process, which has that guard. `None` if the system
+/// does not say; its tasks are then nobody's leftovers.
 pub fn mark(guard: Option<i32>) -> Option<CString> {
+    CString::new(format!("{VARIABLE}={}", keepers(guard)?)).ok()
+}
+
+/// `BOOT/NAMESPACE/PID:START[/PID:START]`, this process and that guard: where and when process ids mean these
+/// processes, and which they are. `None` if the system does not say.
+pub fn keepers(guard: Option<i32>) -> Option<String> {
     let proc = Path::new("/proc");
     let own = i32::try_from(std::process::id()).ok()?;
     let keeper = |pid: i32| Some(format!("{pid}:{}", Stat::read(proc, pid)?.start));
@@ -22,7 +27,14 @@ pub fn mark(guard: Option<i32>) -> Option<CString> {
         value.push('/');
         value.push_str(&guard);
     }
-    CString::new(format!("{VARIABLE}={value}")).ok()
+    Some(value)
+}
+
+/// Whether all [`keepers`] are dead; `None`: they are of another host, boot or container, of which nothing can be
+/// told here.
+pub fn are_dead(keepers: &str) -> Option<bool> {
+    let proc = Path::new("/proc");
+    all_dead(proc, &place(proc)?, keepers)
 }
 
 /// Kills this user's processes that a dead pilot has left here; returns how many.
@@ -89,7 +101,7 @@ fn find(proc: &Path, own: i32) -> Vec<i32> {
     let mut parents: HashMap<i32, i32> = HashMap::new();
     for pid in own_processes(proc).into_iter().filter(|pid| *pid != own) {
         let Some(mark) = mark_of(proc, pid).filter(|mark| Some(mark) != own_mark.as_ref()) else { continue };
-        let dead = *is_dead.entry(mark).or_insert_with_key(|mark| has_no_keeper(proc, &place, mark));
+        let dead = *is_dead.entry(mark).or_insert_with_key(|mark| all_dead(proc, &place, mark) == Some(true));
         if let (true, Some(stat)) = (dead, Stat::read(proc, pid).filter(|stat| !stat.is_dead)) {
             parents.insert(pid, stat.parent);
         }
@@ -152,18 +164,17 @@ fn mark_of(proc: &Path, pid: i32) -> Option<String> {
 }
 
 /// Whether all that a mark names are dead. One from another host, boot or container says nothing here.
-fn has_no_keeper(proc: &Path, place: &str, mark: &str) -> bool {
-    let Some(keepers) = mark.strip_prefix(place).and_then(|rest| rest.strip_prefix('/')) else {
-        return false;
-    };
-    keepers.split('/').all(|keeper| {
+fn all_dead(proc: &Path, place: &str, mark: &str) -> Option<bool> {
+    let keepers = mark.strip_prefix(place)?.strip_prefix('/')?;
+    let is_dead = |keeper: &str| {
         let named =
             keeper.split_once(':').and_then(|(pid, start)| Some((pid.parse().ok()?, start.parse().ok()?)));
         // What cannot be read may be alive.
         named.is_some_and(|(pid, start): (i32, u64)| {
             Stat::read(proc, pid).is_none_or(|stat| stat.is_dead || stat.start != start)
         })
-    })
+    };
+    Some(keepers.split('/').all(is_dead))
 }
 
 /// Where process ids mean the same: the boot, and the namespace. Without slash at its end.
@@ -229,7 +240,7 @@ mod tests {
     use std::path::Path;
 
     use super::{
-        Stat, find, mark, place,
+        Stat, are_dead, find, mark,
         testing::{LOOKER, Proc},
     };
 
@@ -292,9 +303,9 @@ mod tests {
             "{mark}"
         );
         let value = mark.strip_prefix("PILOTFISH_KEEPERS=").unwrap();
-        let place = place(Path::new("/proc")).unwrap();
-        assert!(!super::has_no_keeper(Path::new("/proc"), &place, value));
+        assert_eq!(are_dead(value), Some(false));
         let dead = value.replace(&format!(":{start}"), &format!(":{}", start + 1));
-        assert!(super::has_no_keeper(Path::new("/proc"), &place, &dead));
+        assert_eq!(are_dead(&dead), Some(true));
+        assert_eq!((are_dead(&format!("x{dead}")), are_dead("")), (None, None), "nobody knows");
     }
 }

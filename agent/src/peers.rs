@@ -3,6 +3,7 @@
 //! What is known of them is only where to look first. Whoever cannot be reached is left alone for a while; without
 //! any, all comes from the manager.
 
+mod patience;
 mod serve;
 mod steal;
 
@@ -21,7 +22,10 @@ use protocol::peers::{Moved, N_TOLD_MAX, Peer, PeersAnswer, PeersRequest, Place}
 use scheduler::{digest::Digest, ids::PilotId};
 use tokio::sync::{Notify, oneshot};
 
-pub use self::{serve::Endpoint, steal::hunt};
+pub use self::{
+    serve::Endpoint,
+    steal::{Hunted, ask_manager, hunt},
+};
 use crate::{
     client::{Client, ClientError},
     sha256,
@@ -36,6 +40,9 @@ const PERIOD_FETCHING: Duration = Duration::from_secs(5);
 const GATHERING: Duration = Duration::from_millis(10);
 /// Whoever cannot be reached is not asked for so long.
 const AVOIDED: Duration = Duration::from_secs(60);
+/// When so many files in a row could not be had as their pilots were not reached, nobody is asked for any for as long:
+/// nodes may not let each other through.
+const N_UNREACHED_MAX: u32 = 3;
 
 /// What is fetched in a second before any has been: the paper's network (004).
 const BYTES_PER_S: u64 = 125_000_000;
@@ -76,6 +83,9 @@ struct State {
     fetched: (u64, Duration),
     /// Who cannot be reached, until when.
     avoided: HashMap<PilotId, Instant>,
+    /// How many in a row could not be reached for a file, and until when nobody is asked for any.
+    n_unreached: u32,
+    alone_until: Option<Instant>,
     /// Who gave something else under that name.
     distrusted: HashSet<(PilotId, Digest)>,
 }
@@ -109,6 +119,8 @@ impl Directory {
             known_at: None,
             fetched: (0, Duration::ZERO),
             avoided: HashMap::new(),
+            n_unreached: 0,
+            alone_until: None,
             distrusted: HashSet::new(),
         };
         Directory {
@@ -213,11 +225,14 @@ impl Directory {
         }
     }
 
-    /// Where an object is, as the manager knows.
+    /// Where an object is, as the manager knows; `None` while nobody is asked for any.
     ///
     /// # Errors
     /// The manager cannot be asked.
     pub async fn find(&self, client: &Client, sha256: &Digest) -> Result<Option<Place>, ClientError> {
+        if self.is_alone() {
+            return Ok(None);
+        }
         let mut answer = self.exchange(client, vec![*sha256], Vec::new()).await?;
         let Some(mut place) = answer.places.pop() else { return Ok(None) };
         let state = self.state();
@@ -248,6 +263,26 @@ impl Directory {
         let now = Instant::now();
         state.avoided.retain(|_, until| *until > now);
         state.avoided.insert(pilot, now + AVOIDED);
+    }
+
+    /// It could not be reached for a file.
+    pub fn not_reached(&self, pilot: PilotId) {
+        self.avoid(pilot);
+        let mut state = self.state();
+        state.n_unreached += 1;
+        if state.n_unreached >= N_UNREACHED_MAX {
+            (state.n_unreached, state.alone_until) = (0, Some(Instant::now() + AVOIDED));
+        }
+    }
+
+    /// One could be.
+    pub fn reached(&self) {
+        self.state().n_unreached = 0;
+    }
+
+    /// Whether nobody is asked for files, as none of those who were asked last could be reached.
+    pub fn is_alone(&self) -> bool {
+        self.state().alone_until.is_some_and(|until| until > Instant::now())
     }
 
     /// What it gave under that name was something else.

@@ -1,49 +1,56 @@
 //! Private folders of tasks, removed afterwards.
 //!
-//! Removing may take long, so a thread does it. What a pilot that was killed has left is removed by
-//! the next one on the same host.
+//! Removing may take long, so a thread does it. What a pilot that was killed has left is removed by its guard; when
+//! that was killed, too, by the next pilot on the same host: inputs in it are names of files in the node's cache,
+//! which keeps them for as long. So all pilots of a platform have their roots side by side, where one look finds
+//! what was left, however many pilots there have been.
 
 use std::{
-    fs, io,
-    os::unix::fs::PermissionsExt,
+    ffi::OsStr,
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
-    sync::mpsc,
+    sync::{
+        OnceLock,
+        mpsc::{self, Receiver, TryRecvError},
+    },
     thread,
 };
 
-use crate::private;
+use crate::{client::random, keeper, leftovers, private};
 
 const PREFIX: &str = "scratch-";
+/// What a root has besides folders of tasks: says which processes keep it, and is locked while its pilot lives.
+const KEEPERS: &str = "keepers";
 
 /// Where this pilot's scratch folders are.
 #[derive(Debug)]
 pub struct Scratch {
+    /// Made with the first of them.
     root: PathBuf,
+    keepers: OnceLock<File>,
     remove: Option<mpsc::Sender<PathBuf>>,
     remover: Option<thread::JoinHandle<()>>,
 }
 
 impl Scratch {
-    /// Makes the root of all scratch folders in `folder`, and removes those of dead pilots of this host.
+    /// Those of the pilot with that folder; has those removed that dead pilots of this host have left.
     ///
     /// # Errors
-    /// The folder cannot be made, or no thread is left.
+    /// No thread is left.
     pub fn new(folder: &Path, place: &str) -> io::Result<Scratch> {
-        let prefix = format!("{PREFIX}{place}-");
-        let leftovers = leftovers(folder, &prefix);
-        let root = folder.join(format!("{prefix}{}", std::process::id()));
-        private::make_folder(&root)?;
+        let (around, place) = (around(folder).to_owned(), place.to_owned());
+        let name = format!("{PREFIX}{place}-{}-{:08x}", std::process::id(), random() >> 32);
+        let root = around.join(name);
         let (remove, removals) = mpsc::channel::<PathBuf>();
         let remover = thread::Builder::new().name("pilotfish-clean".into()).spawn(move || {
+            sweep(&around, &place, &removals);
             for path in removals {
                 remove_tree(&path);
             }
         })?;
-        let scratch = Scratch { root, remove: Some(remove), remover: Some(remover) };
-        for leftover in leftovers {
-            scratch.remove(leftover);
-        }
-        Ok(scratch)
+        Ok(Scratch { root, keepers: OnceLock::new(), remove: Some(remove), remover: Some(remover) })
     }
 
     /// Makes an empty folder of this name.
@@ -51,6 +58,12 @@ impl Scratch {
     /// # Errors
     /// The folder cannot be made: no space, or not ours to write in.
     pub fn make(&self, name: &str) -> io::Result<PathBuf> {
+        if self.keepers.get().is_none() {
+            private::make_folder(&self.root)?;
+            let keepers = keep(&self.root)?;
+            self.keepers.get_or_init(|| keepers);
+            keeper::leave_to_guard(&self.root);
+        }
         let path = self.root.join(name);
         private::make_folder(&path)?;
         Ok(path)
@@ -72,20 +85,124 @@ impl Drop for Scratch {
             // If it panicked, the root is removed all the same.
             let _ = remover.join();
         }
-        remove_tree(&self.root);
+        // Network file systems keep a file that is open, and with it the folder.
+        drop(self.keepers.take());
+        remove_root(&self.root);
     }
 }
 
-/// Roots of pilots of this host that are not there any more.
-fn leftovers(folder: &Path, prefix: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_dead = |entry: &fs::DirEntry| {
+/// Removes a root that nobody uses any more. Whoever is killed in that leaves a root of which can be told that.
+pub(crate) fn remove_root(root: &Path) {
+    task_folders(root).for_each(|folder| remove_tree(&folder));
+    remove_tree(root);
+}
+
+fn task_folders(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name() != KEEPERS).map(|entry| entry.path())
+}
+
+/// Where the roots are: beside the pilot's folder if it is named like a tag, as those of all pilots of its platform
+/// are then; else in it.
+fn around(folder: &Path) -> &Path {
+    let is_of_tag = folder.file_name().and_then(OsStr::to_str).is_some_and(is_tag);
+    folder.parent().filter(|_| is_of_tag).unwrap_or(folder)
+}
+
+/// Managers give tags like `pf12ab-34`: their store's number, and the allocation's.
+fn is_tag(name: &str) -> bool {
+    let numbers = name.strip_prefix("pf").and_then(|rest| rest.split_once('-'));
+    numbers.is_some_and(|(store, allocation)| {
+        u64::from_str_radix(store, 16).is_ok() && allocation.parse::<u64>().is_ok()
+    })
+}
+
+/// Says in a new root who keeps it, and locks that. Where it cannot be said nobody but we will remove it.
+fn keep(root: &Path) -> io::Result<File> {
+    let mut file = private::file_options().write(true).open(root.join(KEEPERS)).inspect_err(|_| {
+        // Nobody would know whose it is. If it stays, it is empty.
+        let _ = fs::remove_dir(root);
+    })?;
+    // First: one that says nothing is let alone, and one that is not locked might not be.
+    private::lock_patiently(&file);
+    let keepers = leftovers::keepers(keeper::living_guard()).unwrap_or_default();
+    // A full disk: that is no reason not to work.
+    let _ = file.write_all(keepers.as_bytes());
+    Ok(file)
+}
+
+/// Removes roots there that dead pilots of this host have left, and meanwhile what this pilot wants removed: its
+/// tasks need the room. Ends early when nothing more can be wanted; the rest is for the next pilot.
+fn sweep(around: &Path, place: &str, removals: &Receiver<PathBuf>) {
+    for (root, is_of_place) in roots_of_host(around, place) {
+        let Some(keepers) = take_over(&root, is_of_place) else { continue };
+        tracing::info!(path = %root.display(), "removing what a killed pilot has left");
+        for folder in task_folders(&root) {
+            if !remove_wanted(removals) {
+                return;
+            }
+            remove_tree(&folder);
+        }
+        // As above.
+        drop(keepers);
+        remove_tree(&root);
+    }
+}
+
+/// Removes what is wanted removed by now; false when no more can come.
+fn remove_wanted(removals: &Receiver<PathBuf>) -> bool {
+    loop {
+        match removals.try_recv() {
+            Ok(path) => remove_tree(&path),
+            Err(TryRecvError::Empty) => return true,
+            Err(TryRecvError::Disconnected) => return false,
+        }
+    }
+}
+
+/// This user's roots there whose names are of this host, and whether also of this place.
+fn roots_of_host(around: &Path, place: &str) -> Vec<(PathBuf, bool)> {
+    // SAFETY: no memory is passed.
+    let user = unsafe { libc::geteuid() };
+    let root = |entry: fs::DirEntry| {
         let name = entry.file_name();
-        let pid =
-            name.to_str().and_then(|name| name.strip_prefix(prefix)).and_then(|pid| pid.parse::<u32>().ok());
-        pid.is_some_and(|pid| pid != std::process::id() && !Path::new("/proc").join(pid.to_string()).exists())
+        let named = place_of(name.to_str()?).filter(|named| host(named) == host(place))?;
+        // Of a symbolic link itself: where it leads nothing is ours.
+        let facts = entry.metadata().ok()?;
+        (facts.is_dir() && facts.uid() == user).then(|| (entry.path(), named == place))
     };
-    entries.filter(is_dead).map(|entry| entry.path()).collect()
+    fs::read_dir(around).into_iter().flatten().flatten().filter_map(root).collect()
+}
+
+/// The place in a root's name, which is `scratch-PLACE-PID-NUMBER`.
+fn place_of(name: &str) -> Option<&str> {
+    let mut parts = name.strip_prefix(PREFIX)?.rsplitn(3, '-');
+    let (number, pid, place) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_root = u32::from_str_radix(number, 16).is_ok() && pid.parse::<u32>().is_ok();
+    is_root.then_some(place)
+}
+
+/// A place without the node's number in its job: the next job may number this host otherwise.
+fn host(place: &str) -> &str {
+    let numbered = place.rsplit_once('.').filter(|(_, number)| number.parse::<u32>().is_ok());
+    numbered.map_or(place, |(host, _)| host)
+}
+
+/// Locks a root against all others who would remove it, if its pilot is dead. Its processes say so, as far as they
+/// are of this boot and container. Else the kernel does, which has let go of the lock; where another host might have
+/// the name it does not, nor where locks say nothing.
+fn take_over(root: &Path, is_of_place: bool) -> Option<File> {
+    let mut file = open_keepers(root).filter(private::lock)?;
+    let mut keepers = String::new();
+    file.read_to_string(&mut keepers).ok()?;
+    let has_locks = || open_keepers(root).is_some_and(|again| !private::lock(&again));
+    let is_let_go = || is_of_place && !keepers.is_empty() && has_locks();
+    leftovers::are_dead(&keepers).unwrap_or_else(is_let_go).then_some(file)
+}
+
+fn open_keepers(root: &Path) -> Option<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(root.join(KEEPERS)).ok()
 }
 
 /// Removes all that is there, also folders that a task has closed to itself.
@@ -118,13 +235,43 @@ fn open_folders(path: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+    use std::{
+        fs::{self, File},
+        os::unix::fs::{PermissionsExt, symlink},
+        path::{Path, PathBuf},
+        sync::mpsc,
+        time::{Duration, Instant},
+    };
 
-    use super::{Scratch, open_folders};
+    use super::{Scratch, open_folders, open_keepers, place_of, sweep};
+    use crate::{leftovers, private};
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-        entries.map(|name| name.into_string().unwrap()).collect()
+        let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// Keepers of this boot and container: this process, and one that had its number before.
+    fn keepers() -> (String, String) {
+        let living = leftovers::keepers(None).unwrap();
+        let (before, start) = living.rsplit_once(':').unwrap();
+        let dead = format!("{before}:{}", start.parse::<u64>().unwrap() + 1);
+        (living, dead)
+    }
+
+    /// A root with a task's folder that these keep.
+    fn root(folder: &Path, name: &str, keepers: &str) -> PathBuf {
+        let root = folder.join(name);
+        fs::create_dir_all(root.join("1.0/in")).unwrap();
+        fs::write(root.join("keepers"), keepers).unwrap();
+        root
+    }
+
+    /// Its lock, as a living pilot has it.
+    fn locked(root: &Path) -> File {
+        open_keepers(root).filter(private::lock).unwrap()
     }
 
     #[test]
@@ -142,16 +289,77 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_pilot_left_is_removed_and_nothing_else() {
+    fn roots_are_beside_the_folders_of_a_platforms_pilots_and_else_in_the_pilots_own() {
         let folder = tempfile::tempdir().unwrap();
-        // Process 1 lives; 4294967295 cannot.
-        for name in ["scratch-node-4294967295", "scratch-node-1", "scratch-other-4294967295", "data"] {
-            fs::create_dir(folder.path().join(name)).unwrap();
+        for (own, around) in [("pf12ab-34", ""), ("pf-1", "pf-1"), ("pf1-", "pf1-"), ("mine", "mine")] {
+            let scratch = Scratch::new(&folder.path().join(own), "node").unwrap();
+            let made = scratch.make("1.0").unwrap();
+            assert_eq!(made, scratch.root.join("1.0"));
+            assert_eq!(scratch.root.parent().unwrap(), folder.path().join(around));
+            assert_eq!(place_of(scratch.root.file_name().unwrap().to_str().unwrap()), Some("node"));
+            let keepers = fs::read_to_string(scratch.root.join("keepers")).unwrap();
+            assert_eq!(leftovers::are_dead(&keepers), Some(false));
+            assert!(!private::lock(&open_keepers(&scratch.root).unwrap()), "it is held");
         }
-        drop(Scratch::new(folder.path(), "node").unwrap());
-        let mut left = names(folder.path());
-        left.sort();
-        assert_eq!(left, ["data", "scratch-node-1", "scratch-other-4294967295"]);
+    }
+
+    #[test]
+    fn what_a_killed_pilot_left_is_removed_and_nothing_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let (living, dead) = keepers();
+        let make = |name: &str, keepers: &str| root(folder.path(), name, keepers);
+        let left = make("scratch-node-7-00000001", &dead);
+        fs::create_dir(folder.path().join("data")).unwrap();
+        fs::write(folder.path().join("data/kept"), "x").unwrap();
+        symlink(folder.path().join("data"), left.join("1.0/in/data")).unwrap();
+        symlink(folder.path().join("data"), left.join("data")).unwrap();
+        make("scratch-node.1-7-00000001", &dead);
+        make("scratch-node-7-00000002", "another boot of this host/1/7:7");
+        let held = [("scratch-node-7-00000003", &dead[..]), ("scratch-node-7-00000004", "a container/1/7:7")];
+        let _locks = held.map(|(name, keepers)| locked(&make(name, keepers)));
+        make("scratch-node-7-00000005", &living);
+        make("scratch-node-7-00000006", "");
+        make("scratch-node.1-7-00000007", "another boot of this host/1/7:7");
+        make("scratch-other-7-00000008", &dead);
+        make("scratch-node-9-7-00000009", &dead);
+        make("scratch-node-7", &dead);
+        make("elsewhere", &dead);
+        symlink(folder.path().join("elsewhere"), folder.path().join("scratch-node-7-0000000a")).unwrap();
+        let gone = ["scratch-node-7-00000001", "scratch-node.1-7-00000001", "scratch-node-7-00000002"];
+        let mut expected = names(folder.path());
+        expected.retain(|name| !gone.contains(&name.as_str()));
+        let (_remove, removals) = mpsc::channel();
+        sweep(folder.path(), "node", &removals);
+        assert_eq!(names(folder.path()), expected);
+        let kept = ["elsewhere/1.0/in", "data/kept", "scratch-node-7-00000005/1.0/in"];
+        assert!(kept.iter().all(|path| folder.path().join(path).exists()));
+    }
+
+    #[test]
+    fn what_the_pilot_wants_removed_does_not_wait_nor_does_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = root(folder.path(), "scratch-node-7-00000001", &keepers().1);
+        let wanted = root(folder.path(), "wanted", "");
+        let (remove, removals) = mpsc::channel();
+        remove.send(wanted.clone()).unwrap();
+        drop(remove);
+        sweep(folder.path(), "node", &removals);
+        assert!(!wanted.exists());
+        assert_eq!(names(&left), ["1.0", "keepers"], "for the next pilot");
+    }
+
+    #[test]
+    fn a_new_pilot_removes_what_a_killed_one_has_left_beside_its_work() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = root(folder.path(), "scratch-node-7-00000001", &keepers().1);
+        let scratch = Scratch::new(&folder.path().join("pf1-2"), "node").unwrap();
+        let begun = Instant::now();
+        while left.exists() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it stays");
+            std::thread::yield_now();
+        }
+        drop(scratch);
+        assert_eq!(names(folder.path()), [""; 0]);
     }
 
     #[test]

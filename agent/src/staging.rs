@@ -5,6 +5,8 @@
 //! many tasks wait for, the bound on transfers at a time, and the cache.
 
 pub mod cache;
+mod fetch;
+mod held;
 mod home;
 mod near;
 mod place;
@@ -14,7 +16,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
     thread,
     time::Duration,
 };
@@ -32,28 +34,31 @@ use scheduler::{
     results::{FailureKind, OutputFile},
 };
 use tokio::{
-    sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore, mpsc, oneshot},
+    sync::{Mutex as AsyncMutex, Semaphore, mpsc, oneshot},
     task::JoinHandle,
     time::sleep,
 };
 
 pub use self::transfer::Ways;
 use self::{
-    cache::{Cache, CachePlace, FetchLock, Pin},
+    cache::{Cache, CachePlace, Pin},
+    held::{Held, beside},
     transfer::Trouble,
 };
 use crate::{
     client::{Client, backoff},
-    peers::{Directory, Host, Origin},
-    sha256,
+    peers::{Directory, Host},
 };
 
 /// Transfers at a time: enough to fill a node's line, too few to take it from what tasks do themselves.
 const N_TRANSFERS: usize = 4;
+/// Files that are read or copied at a time on a node's own disks, and as many where all nodes see them: hashing takes
+/// time from tasks, and disks become slower with each.
+const N_AT_DISK: usize = 4;
 /// How often a transfer is tried here before the task is to be tried elsewhere.
 const N_TRIES: u32 = 4;
-/// How often it is looked whether another agent has fetched what is wanted.
-const LOCK_PAUSE: Duration = Duration::from_millis(50);
+/// How long an agent that ends waits for who is in the middle of a file: a piece of it may take long on a slow disk.
+const SHUTDOWN: Duration = Duration::from_secs(10);
 
 /// What became of a task's files.
 #[derive(Debug)]
@@ -64,8 +69,8 @@ pub enum Moved {
     Delivered { task: TaskId, token: u64, result: Result<Vec<OutputFile>, FailureKind> },
     /// Who has what queued tasks read.
     Seen { job: JobId, tasks: TaskSet, read: Vec<(u64, Vec<ReadBy>)>, bytes_per_s: u64 },
-    /// Others were asked for tasks, and so many are on their way.
-    Hunted { n_tasks: u64 },
+    /// Others were asked for tasks: so many are on their way, or the manager has passed it on to one of them.
+    Hunted { n_tasks: u64, is_passed_on: bool },
     /// Another pilot asks for tasks.
     AskedFor { thief: PilotId, answer: oneshot::Sender<u64> },
 }
@@ -105,9 +110,16 @@ pub struct Reads {
 pub struct Stager {
     orders: Option<mpsc::UnboundedSender<Order>>,
     thread: Option<thread::JoinHandle<()>>,
-    session: Arc<Mutex<String>>,
+    who: Arc<Mutex<Who>>,
     moved: Arc<Sums>,
     peers: Option<(Arc<Directory>, Host)>,
+}
+
+/// Who this pilot is for the manager.
+#[derive(Clone, Debug)]
+struct Who {
+    pilot: Option<PilotId>,
+    session: String,
 }
 
 /// Bytes that have moved, by job.
@@ -162,37 +174,43 @@ impl Stager {
         session: &str,
         tell: impl Fn(Moved) + Send + Sync + 'static,
     ) -> io::Result<Stager> {
-        let session = Arc::new(Mutex::new(session.to_owned()));
+        let who = Arc::new(Mutex::new(Who { pilot: settings.pilot, session: session.to_owned() }));
         let moved: Arc<Sums> = Arc::default();
         let ways = Ways::new(&settings.url, settings.certificate_sha256.as_deref())
             .map_err(|error| io::Error::other(error.to_string()))?;
         let cache = Arc::new(Cache::open(&settings.cache)?);
         tracing::info!(folder = %settings.cache.folder.display(), bytes_max = cache.bytes_max(), "cache");
-        // Without others all comes from the manager.
         let tell: Tell = Arc::new(tell);
-        let peers = near::join(settings, &lock(&session), &cache, &tell).unwrap_or_else(|error| {
+        let client = settings.pilot.map(|_| near::client(settings)).transpose()?;
+        // Without others all comes from the manager.
+        let peers = near::join(settings, session, &cache, &tell).unwrap_or_else(|error| {
             tracing::warn!(%error, "no files from other pilots, nor for them");
             None
         });
-        let near = peers.as_ref().map(|(directory, client, _)| (Arc::clone(directory), client.clone()));
+        let near = peers.as_ref().zip(client.as_ref());
+        let near = near.map(|((directory, _), client)| (Arc::clone(directory), client.clone()));
         let mover = Arc::new(Mover {
             cache,
             ways,
             near,
+            client,
             url: settings.url.clone(),
-            session: Arc::clone(&session),
+            who: Arc::clone(&who),
             moved: Arc::clone(&moved),
             places: Semaphore::new(N_TRANSFERS),
+            disks: Arc::new(Semaphore::new(N_AT_DISK)),
+            shares: Arc::new(Semaphore::new(N_AT_DISK)),
             fetches: Mutex::default(),
+            is_full_told: AtomicBool::new(false),
             tell,
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (orders, orders_in) = mpsc::unbounded_channel();
-        let thread = thread::Builder::new()
-            .name("pilotfish-files".into())
-            .spawn(move || runtime.block_on(serve(mover, orders_in)))?;
-        let peers = peers.map(|(directory, _, host)| (directory, host));
-        Ok(Stager { orders: Some(orders), thread: Some(thread), session, moved, peers })
+        let thread = thread::Builder::new().name("pilotfish-files".into()).spawn(move || {
+            runtime.block_on(serve(mover, orders_in));
+            runtime.shutdown_timeout(SHUTDOWN);
+        })?;
+        Ok(Stager { orders: Some(orders), thread: Some(thread), who, moved, peers })
     }
 
     /// Bytes that have moved since this was asked last, by job.
@@ -202,7 +220,7 @@ impl Stager {
 
     /// The pilot has a new session.
     pub fn set_session(&self, pilot: PilotId, session: &str) {
-        session.clone_into(&mut lock(&self.session));
+        *lock(&self.who) = Who { pilot: Some(pilot), session: session.to_owned() };
         if let Some((directory, _)) = &self.peers {
             directory.set_session(pilot, session);
         }
@@ -259,29 +277,30 @@ impl Drop for Stager {
     }
 }
 
-/// Pins of a token, and who works for it.
-type Works = HashMap<u64, (Arc<Mutex<Vec<Pin>>>, JoinHandle<()>)>;
+/// What is held for a token, and who works for it.
+type Works = HashMap<u64, (Arc<Held>, JoinHandle<()>)>;
 
 async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
     let mut works: Works = HashMap::new();
     while let Some(order) = orders.recv().await {
         match order {
             Order::Stage { task, token, inputs, folder } => {
-                let pins = Arc::new(Mutex::new(Vec::new()));
-                let (mover, held) = (Arc::clone(&mover), Arc::clone(&pins));
+                let held = Arc::new(Held::new(&mover.cache));
+                let (mover, its) = (Arc::clone(&mover), Arc::clone(&held));
                 let work = tokio::spawn(async move {
-                    let result = mover.stage(task, &inputs, &folder, &held).await;
+                    let result = mover.stage(task, &inputs, &folder, &its).await;
                     (mover.tell)(Moved::Staged { task, token, result });
                 });
-                works.insert(token, (pins, work));
+                works.insert(token, (held, work));
             }
             Order::Deliver { task, token, outputs, folder } => {
-                let mover = Arc::clone(&mover);
+                let held = Arc::new(Held::new(&mover.cache));
+                let (mover, its) = (Arc::clone(&mover), Arc::clone(&held));
                 let work = tokio::spawn(async move {
-                    let result = mover.deliver(task.job, &outputs, &folder).await;
+                    let result = mover.deliver(task.job, &outputs, &folder, &its).await;
                     (mover.tell)(Moved::Delivered { task, token, result });
                 });
-                works.insert(token, (Arc::default(), work));
+                works.insert(token, (held, work));
             }
             Order::Look { job, tasks, reads } => {
                 let mover = Arc::clone(&mover);
@@ -292,15 +311,15 @@ async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
                 tokio::spawn(async move { mover.hunt().await });
             }
             Order::Release { token } => {
-                let Some((pins, work)) = works.remove(&token) else { continue };
+                let Some((held, work)) = works.remove(&token) else { continue };
+                held.end();
                 work.abort();
-                // It ends at its next pause: none of its steps is under way after this.
+                // It ends at its next pause. Whoever is in the middle of a file for it holds the pins until then.
                 let _ = work.await;
-                let pins = std::mem::take(&mut *pins.lock().unwrap_or_else(PoisonError::into_inner));
-                pins.iter().for_each(|pin| mover.cache.unpin(&pin.sha256));
             }
         }
     }
+    works.values().for_each(|(held, _)| held.end());
 }
 
 struct Mover {
@@ -308,11 +327,19 @@ struct Mover {
     ways: Ways,
     /// The others of the platform, and the way to hear of them.
     near: Option<(Arc<Directory>, Client)>,
+    /// The way to have the manager ask others, for a pilot that others may know.
+    client: Option<Client>,
     url: String,
-    session: Arc<Mutex<String>>,
+    who: Arc<Mutex<Who>>,
     places: Semaphore,
+    /// Who reads or copies files of this node, and who those that all nodes see, which may be slow: neither keeps
+    /// transfers waiting, nor the other.
+    disks: Arc<Semaphore>,
+    shares: Arc<Semaphore>,
     /// One fetch at a time of each object, in this agent.
     fetches: Mutex<HashMap<Digest, Arc<AsyncMutex<()>>>>,
+    /// It was said that the manager has no room: once is enough.
+    is_full_told: AtomicBool,
     moved: Arc<Sums>,
     tell: Tell,
 }
@@ -321,7 +348,7 @@ type Tell = Arc<dyn Fn(Moved) + Send + Sync>;
 
 impl Mover {
     fn session(&self) -> String {
-        lock(&self.session).clone()
+        lock(&self.who).session.clone()
     }
 
     async fn stage(
@@ -329,14 +356,14 @@ impl Mover {
         task: TaskId,
         inputs: &Inputs,
         folder: &Path,
-        pins: &Mutex<Vec<Pin>>,
+        held: &Arc<Held>,
     ) -> Result<(), FailureKind> {
-        self.stage_some(task.job, &inputs.named, folder, pins).await?;
+        self.stage_some(task.job, &inputs.named, folder, held).await?;
         let mut next = inputs.takes.then(TakenFrom::default);
         while let Some(from) = next {
             let page = self.page_of_taken(task, from).await?;
             let taken: Result<Vec<TaskInput>, FailureKind> = page.files.into_iter().map(input_of).collect();
-            self.stage_some(task.job, &taken?, folder, pins).await?;
+            self.stage_some(task.job, &taken?, folder, held).await?;
             next = page.next;
         }
         Ok(())
@@ -353,7 +380,7 @@ impl Mover {
             };
             match asked {
                 Ok(page) => return Ok(page),
-                Err(Trouble::Away(what)) => {
+                Err(Trouble::Away(what) | Trouble::Full(what)) => {
                     n_away += 1;
                     tracing::debug!(what, %task, "its files wait for the manager");
                     sleep(backoff(n_away)).await;
@@ -376,29 +403,17 @@ impl Mover {
         job: JobId,
         inputs: &[TaskInput],
         folder: &Path,
-        pins: &Mutex<Vec<Pin>>,
+        held: &Arc<Held>,
     ) -> Result<(), FailureKind> {
         for input in inputs {
             let target = folder.join(&input.to);
             if input.source == Source::Shared {
-                place::share(Path::new(&input.from), &target)
-                    .map_err(|error| transfer(&input.from, &error.to_string()))?;
+                let shared = self.share(PathBuf::from(&input.from), target).await;
+                shared.map_err(|error| transfer(&input.from, &error.to_string()))?;
                 continue;
             }
-            let pin = self.bring(job, input, pins).await?;
-            let place = || match input.writable {
-                true => place::copy(&pin.path, &target),
-                false => place::link(&pin.path, &target),
-            };
-            let placed = place().or_else(|error| {
-                if !is_full(&error) {
-                    return Err(error);
-                }
-                self.cache.drop_unused();
-                // Half a copy is none; if there is none it cannot be removed.
-                let _ = std::fs::remove_file(&target);
-                place()
-            });
+            let pin = self.bring(job, input, held).await?;
+            let placed = self.place(pin, target, input.writable, held).await;
             placed.map_err(|error| {
                 let shown = input.to.to_string_lossy();
                 match error.kind() {
@@ -410,142 +425,33 @@ impl Mover {
         Ok(())
     }
 
-    /// The object of an input, pinned; tries several times.
-    async fn bring(&self, job: JobId, input: &TaskInput, pins: &Mutex<Vec<Pin>>) -> Result<Pin, FailureKind> {
-        // What an address holds may change from job to job, not for the tasks of one.
-        let key = match input.sha256 {
-            Some(sha256) => sha256,
-            None => sha256::of(format!("{} {job} {}", self.url, input.from).as_bytes()),
+    /// Gives a task a file that all nodes see.
+    async fn share(&self, path: PathBuf, target: PathBuf) -> io::Result<()> {
+        beside(Some(&self.shares), move || place::share(&path, &target)).await
+    }
+
+    /// Gives a task a file of the cache; if the disk is full, what nobody uses makes room for it.
+    async fn place(&self, pin: Pin, target: PathBuf, is_writable: bool, held: &Arc<Held>) -> io::Result<()> {
+        let (cache, held) = (Arc::clone(&self.cache), Arc::clone(held));
+        let put = move || match is_writable {
+            true => place::copy(&pin.path, &target, held.stop()),
+            false => place::link(&pin.path, &target, held.stop()),
         };
-        let (mut n_failed, mut n_away, mut was_full) = (0, 0, false);
-        loop {
-            let trouble = match self.try_once(job, input, &key, pins).await {
-                Ok(pin) => return Ok(pin),
-                Err(trouble) => trouble,
-            };
-            match trouble {
-                Trouble::Away(what) => {
-                    n_away += 1;
-                    tracing::debug!(what, from = input.from, "a file waits for the manager");
-                    sleep(backoff(n_away)).await;
-                    continue;
+        let work = move || {
+            put().or_else(|error| {
+                if !is_full(&error) {
+                    return Err(error);
                 }
-                Trouble::Lasting(what) => return Err(transfer(&input.from, &what)),
-                Trouble::Disk(error) if was_full || !is_full(&error) => {
-                    return Err(node(&input.from, &error));
-                }
-                Trouble::Disk(_) => {
-                    was_full = true;
-                    self.cache.drop_unused();
-                }
-                Trouble::Brief(what) => {
-                    n_failed += 1;
-                    tracing::warn!(what, from = input.from, n_failed, "a file could not be brought");
-                    if n_failed >= N_TRIES {
-                        return Err(transfer(&input.from, &what));
-                    }
-                    sleep(backoff(n_failed + 2)).await;
-                }
-            }
-        }
+                cache.drop_unused();
+                put()
+            })
+        };
+        // Another name takes no time.
+        beside(is_writable.then_some(&self.disks), work).await
     }
 
     fn has_moved(&self, job: JobId, add: impl FnOnce(&mut MovedBytes)) {
-        add(self.moved.lock().unwrap_or_else(PoisonError::into_inner).entry(job).or_default());
-    }
-
-    async fn try_once(
-        &self,
-        job: JobId,
-        input: &TaskInput,
-        key: &Digest,
-        pins: &Mutex<Vec<Pin>>,
-    ) -> Result<Pin, Trouble> {
-        let found = |pin: Pin| {
-            self.has_moved(job, |moved| moved.cached += size_of_pinned(&pin));
-            pin
-        };
-        let _turn = self.turn(key).await;
-        if let Some(pin) = self.known(input, key, pins)? {
-            self.note_here(&pin.sha256, input.bytes);
-            return Ok(found(pin));
-        }
-        let _lock = self.lock(key).await?;
-        // Another agent may have fetched it meanwhile.
-        if let Some(pin) = self.known(input, key, pins)? {
-            return Ok(found(pin));
-        }
-        let is_of_manager = !matches!(input.source, Source::Url | Source::Store);
-        if let Some(sha256) = input.sha256.filter(|_| is_of_manager)
-            && self.came_from_near(&sha256, input.bytes.unwrap_or(0)).await.map_err(Trouble::Disk)?
-            && let Some(pin) = self.pinned(&sha256, pins)?
-        {
-            self.has_moved(job, |moved| moved.from_peers += size_of_pinned(&pin));
-            return Ok(pin);
-        }
-        // It is never closed.
-        let _place = self.places.acquire().await;
-        let fetching = self.near.as_ref().zip(input.sha256).map(|((near, _), sha256)| near.fetching(&sha256));
-        let part = match (input.source, input.sha256) {
-            (Source::Url, _) => self.ways.object_at(&input.from, &self.cache).await?,
-            (Source::Store, _) => {
-                self.ways.object_in_store(&self.session(), (job, &input.from), &self.cache).await?
-            }
-            (_, Some(sha256)) => {
-                let (session, n_expected) = (self.session(), input.bytes.unwrap_or(0));
-                self.ways.object_of_manager(&session, &sha256, &self.cache, n_expected).await?
-            }
-            (_, None) => return Err(Trouble::Lasting("the job does not say what it holds".to_owned())),
-        };
-        let finished = self.cache.finish(part, input.sha256.as_ref()).map_err(Trouble::Disk)?;
-        let (sha256, n_bytes) = finished
-            .map_err(|found| Trouble::Brief(format!("what came has the SHA-256 {found}, {key} is right")))?;
-        self.has_moved(job, |moved| match input.source {
-            Source::Url | Source::Store => moved.from_urls += n_bytes,
-            Source::Home | Source::Shared | Source::Tasks => moved.from_manager += n_bytes,
-        });
-        if is_of_manager {
-            self.note_came(Origin::Manager, &sha256, n_bytes);
-        }
-        drop(fetching);
-        if input.sha256.is_none() {
-            self.cache.note_at(key, &sha256);
-        }
-        let pin = self.pinned(&sha256, pins)?;
-        pin.ok_or_else(|| Trouble::Brief("it was removed from the cache at once".to_owned()))
-    }
-
-    fn known(&self, input: &TaskInput, key: &Digest, pins: &Mutex<Vec<Pin>>) -> Result<Option<Pin>, Trouble> {
-        match input.sha256.or_else(|| self.cache.known_at(key)) {
-            Some(sha256) => self.pinned(&sha256, pins),
-            None => Ok(None),
-        }
-    }
-
-    fn pinned(&self, sha256: &Digest, pins: &Mutex<Vec<Pin>>) -> Result<Option<Pin>, Trouble> {
-        let pin = self.cache.pin(sha256).map_err(Trouble::Disk)?;
-        pins.lock().unwrap_or_else(PoisonError::into_inner).extend(pin.clone());
-        Ok(pin)
-    }
-
-    /// One at a time of this agent.
-    async fn turn(&self, key: &Digest) -> OwnedMutexGuard<()> {
-        let turn = {
-            let mut fetches = self.fetches.lock().unwrap_or_else(PoisonError::into_inner);
-            fetches.retain(|_, turn| Arc::strong_count(turn) > 1);
-            Arc::clone(fetches.entry(*key).or_default())
-        };
-        turn.lock_owned().await
-    }
-
-    /// One at a time of this node.
-    async fn lock(&self, key: &Digest) -> Result<FetchLock, Trouble> {
-        loop {
-            if let Some(lock) = self.cache.try_lock(key).map_err(Trouble::Disk)? {
-                return Ok(lock);
-            }
-            sleep(LOCK_PAUSE).await;
-        }
+        add(lock(&self.moved).entry(job).or_default());
     }
 }
 
@@ -561,11 +467,6 @@ fn input_of(file: TakenFile) -> Result<TaskInput, FailureKind> {
         bytes: Some(bytes),
         writable,
     })
-}
-
-/// What is pinned does not go.
-fn size_of_pinned(pin: &Pin) -> u64 {
-    std::fs::metadata(&pin.path).map_or(0, |facts| facts.len())
 }
 
 /// Whoever panicked with it had not begun to change it.

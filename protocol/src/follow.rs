@@ -87,6 +87,9 @@ pub struct Piece {
 pub struct EndedOutput {
     /// The task.
     pub index: u64,
+    /// Who ran it.
+    #[serde(default)]
+    pub pilot: Option<PilotId>,
     /// Which failed attempt; absent: it succeeded, or was killed.
     pub failed_attempt: Option<u32>,
     /// Whether the task has failed for good by it.

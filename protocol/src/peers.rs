@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// `PeersRequest` → `PeersAnswer`, by a pilot's session.
 pub const PEERS_PATH: &str = "/pilot/v1/peers";
+/// `HuntRequest` → `HuntAnswer`, by the session of a pilot that has nothing to do and cannot reach all others.
+pub const HUNT_PATH: &str = "/pilot/v1/hunt";
 /// `GET` of an object from a pilot; the digest follows.
 pub const PEER_OBJECTS_PATH: &str = "/peer/v1/objects";
 /// `GET`: how many tasks could be taken from a pilot, as a number.
@@ -59,6 +61,20 @@ pub struct PeersRequest {
     pub asked: Vec<Digest>,
     /// Sums for the manager's figures.
     pub moved: Moved,
+}
+
+/// A pilot wants some of what waits at others, of whom it cannot reach all: the manager asks one for it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HuntRequest {
+    /// Who.
+    pub pilot: PilotId,
+}
+
+/// What the one gives that is asked comes as all tasks do.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HuntAnswer {
+    /// Whether one is: tasks wait there.
+    pub is_any_asked: bool,
 }
 
 /// Where a wanted object is.

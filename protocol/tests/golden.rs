@@ -156,6 +156,7 @@ fn messages_of_version_1_are_what_they_always_were() {
     // Since 2026-11: nobody who does not know it is told so.
     check("offer", &PilotCommand::Offer { cores: 6 });
     check("show", &PilotCommand::Show);
+    check("give", &PilotCommand::Give { to: PilotId(9) });
     check("tails", &tails());
     let wanted = Wanted { watch: 3, job: JobId(4), tasks: Some(TaskSet::from(0..5)) };
     check("tails-answer", &TailsAnswer { is_void: false, wanted: vec![wanted] });

@@ -171,8 +171,11 @@ impl PilotCore {
             }
             PilotEvent::Signalled => self.drain(LeaveReason::Signalled, &mut actions),
             PilotEvent::StopAsked => self.stop(LeaveReason::Signalled, &mut actions),
-            PilotEvent::AskedFor { thief } => self.asked_for(thief, &mut actions),
-            PilotEvent::Hunted { n_tasks } => self.hunted(now, n_tasks),
+            PilotEvent::AskedFor { thief } => {
+                let n_tasks = self.give_half(now, thief, &mut actions);
+                actions.push(PilotAction::Gave { thief, n_tasks });
+            }
+            PilotEvent::Hunted { n_tasks, is_passed_on } => self.hunted(now, n_tasks, is_passed_on),
             PilotEvent::Seen { job, tasks, read, bytes_per_s } => {
                 self.seen((job, &tasks), read, bytes_per_s, &mut actions);
                 self.forget_if_idle(job, &mut actions);
@@ -276,7 +279,7 @@ impl PilotCore {
     fn take_part(&mut self, now: Time, part: Part, actions: &mut Vec<PilotAction>) {
         // Commands are about what came before this part.
         for command in part.commands {
-            self.obey(command, actions);
+            self.obey(now, command, actions);
         }
         for template in part.templates {
             let mut needs = template.needs.clone();
@@ -321,7 +324,7 @@ impl PilotCore {
         }
     }
 
-    fn obey(&mut self, command: PilotCommand, actions: &mut Vec<PilotAction>) {
+    fn obey(&mut self, now: Time, command: PilotCommand, actions: &mut Vec<PilotAction>) {
         match command {
             PilotCommand::Return { job, tasks } => self.give_back(job, &tasks, actions),
             PilotCommand::Kill { job, tasks } => {
@@ -344,6 +347,7 @@ impl PilotCore {
             PilotCommand::Offer { cores } => self.offer(cores),
             PilotCommand::Show => actions.push(PilotAction::Show),
             PilotCommand::Steal { policy } => self.obey_stealing(policy, actions),
+            PilotCommand::Give { to } => _ = self.give_half(now, to, actions),
         }
     }
 

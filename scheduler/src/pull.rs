@@ -250,6 +250,11 @@ pub enum PilotCommand {
         /// By this policy.
         policy: PilotStealing,
     },
+    /// Another pilot of its platform has nothing to do and cannot ask by itself: give it some of what waits.
+    Give {
+        /// Which.
+        to: PilotId,
+    },
 }
 
 /// One numbered portion of what a pilot is sent.

@@ -23,9 +23,10 @@ use nix::{
 
 use crate::{luck::Luck, sweep::pause, text, until};
 
-/// The manager's end; the pilots' is the next address.
+/// The manager's end.
 pub const NEAR: &str = "10.77.0.1";
-const FAR: &str = "10.77.0.2";
+/// The pilots'.
+pub const FAR: &str = "10.77.0.2";
 /// How soon the cable notices that it is not needed any more.
 const LOOK: Duration = Duration::from_millis(50);
 const PACKET_BYTES_MAX: usize = 2048;

@@ -4,25 +4,25 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tests::{
-    cable::{Cable, NEAR, Weather},
+    cable::{Cable, FAR, NEAR, Weather},
     site::Site,
     sweep::Hit,
+    until,
 };
 
 use crate::surroundings;
 
 const N_TASKS: u64 = 3_000;
+const TWO_PILOTS: &str =
+    "platforms: [{name: here, adapter: local, cores: 1, pilots_max: 2, poll_interval: 1s}]\n";
 /// Pilots have nothing left to do when none of their tasks has run for so long.
 const SILENCE: Duration = Duration::from_millis(700);
 
 /// A manager at one end of a cable; pilots that start now are at the other one.
-fn site(seed: u64, limits: &str) -> Option<(Site, Cable)> {
+fn site(seed: u64, yaml: &str) -> Option<(Site, Cable)> {
     let cable = Cable::plug_in(seed)?;
     cable.near.enter().expect("the test goes where its manager is");
-    let yaml = format!(
-        "listen: {{host: {NEAR}}}\ntls: off\nlimits: {{{limits}}}\n\
-         platforms: [{{name: here, adapter: local, cores: 1, pilots_max: 2, poll_interval: 1s}}]\n"
-    );
+    let yaml = format!("listen: {{host: {NEAR}}}\ntls: off\n{yaml}");
     let mut site = Site::new("state", N_TASKS, &yaml);
     site.sandbox.write("network", &cable.far.path());
     site.environment = surroundings(&site.sandbox, &[("TEST_NETWORK", "network")]);
@@ -36,7 +36,7 @@ fn repeats_nothing(site: &mut Site) {
 
 #[test]
 fn bad_weather_delays_and_repeats_nothing() {
-    let Some((mut site, cable)) = site(1, "") else { return };
+    let Some((mut site, cable)) = site(1, TWO_PILOTS) else { return };
     let ms = Duration::from_millis;
     site.serve();
     site.submit(1);
@@ -56,7 +56,7 @@ fn bad_weather_delays_and_repeats_nothing() {
 
 #[test]
 fn short_cuts_repeat_nothing() {
-    let Some((mut site, cable)) = site(2, "") else { return };
+    let Some((mut site, cable)) = site(2, TWO_PILOTS) else { return };
     site.serve();
     site.submit(2);
     let rule = |verb: &str| {
@@ -84,7 +84,8 @@ fn short_cuts_repeat_nothing() {
 
 #[test]
 fn a_long_cut_costs_what_was_held_and_late_results_count_once() {
-    let Some((mut site, cable)) = site(3, "heartbeat_limit: 4s, poll_wait_max: 1s") else { return };
+    let yaml = format!("{TWO_PILOTS}limits: {{heartbeat_limit: 4s, poll_wait_max: 1s}}\n");
+    let Some((mut site, cable)) = site(3, &yaml) else { return };
     site.serve();
     site.submit(3);
     site.until_executed(N_TASKS / 3);
@@ -111,4 +112,36 @@ fn a_long_cut_costs_what_was_held_and_late_results_count_once() {
     cable.set(Weather::default());
     let (audit, _) = site.close(&held);
     println!("{audit:?}");
+}
+
+#[test]
+fn pilots_that_cannot_reach_each_other_balance_by_way_of_the_manager() {
+    let yaml = "platforms: [{name: here, adapter: local, cores: 1, pilots_min: 2, pilots_max: 2}]\n\
+                policies: {stealing: mlb}\nlimits: {prefetch: 1h}\n";
+    let Some((mut site, cable)) = site(4, yaml) else { return };
+    let words = ["-p", "tcp", "-d", FAR, "-j", "REJECT", "--reject-with", "tcp-reset"];
+    cable.far.run(&[&["iptables", "-A", "OUTPUT"], &words[..]].concat()).expect("iptables");
+    site.serve();
+    let sandbox = &site.sandbox;
+    let show = |words: &[&str]| sandbox.json(&[words, &["--dir", "state"]].concat());
+    let submit = |name: &str, job: &str| {
+        sandbox.write(name, job);
+        sandbox.ok(&["submit", name, "--dir", "state"]);
+    };
+    let count = |job, word: &str| show(&["job", job])["counts"][word].clone();
+    until("both pilots are there", || show(&["platform", "show", "here"])["n_pilots"] == 2);
+    let go = sandbox.path().join("go").display().to_string();
+    submit("first.yaml", &format!("command: 'until test -e {go}; do sleep 0.05; done'\n"));
+    until("one pilot is busy", || count("1", "running") == 1);
+    submit("many.yaml", "command: 'sleep 0.1; echo {n} >> ran'\nsweep: {n: {range: [1, 100]}}\n");
+    until("the other has the rest", || count("2", "waiting") == 0);
+    sandbox.write("go", "");
+    until("both have some", || count("2", "running") == 2);
+    until("all is done", || count("2", "done") == 100);
+    let ran = sandbox.read("ran");
+    assert_eq!(ran.lines().collect::<std::collections::BTreeSet<_>>().len(), ran.lines().count());
+    let metrics = sandbox.ok(&["metrics", "--dir", "state"]);
+    assert!(metrics.contains("pilotfish_tasks_taken_total 0\n"), "they did reach each other");
+    sandbox.ok(&["stop", "--dir", "state"]);
+    assert_eq!(site.manager_ends().0, Some(0));
 }

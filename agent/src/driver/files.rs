@@ -12,6 +12,7 @@ use scheduler::{
     pull::MovedBytes,
     ranges::TaskSet,
     results::FailureKind,
+    time::Time,
 };
 use tokio::sync::oneshot;
 
@@ -102,9 +103,9 @@ impl Files {
     }
 
     /// Others may have changed what can be taken here.
-    pub(super) fn set_n_to_take(&self, core: &PilotCore) {
+    pub(super) fn set_n_to_take(&self, core: &PilotCore, now: Time) {
         if let Some(stager) = self.stager.as_ref().filter(|_| self.meets_others) {
-            stager.set_n_to_take(core.n_to_take());
+            stager.set_n_to_take(core.n_to_take(now));
         }
     }
 
@@ -231,7 +232,7 @@ impl Driver {
                 stager.hunt();
                 None
             }
-            Err(_) => Some(PilotEvent::Hunted { n_tasks: 0 }),
+            Err(_) => Some(PilotEvent::Hunted { n_tasks: 0, is_passed_on: false }),
         }
     }
 
@@ -293,7 +294,9 @@ impl Driver {
             Moved::Seen { job, tasks, read, bytes_per_s } => {
                 self.handle(PilotEvent::Seen { job, tasks, read, bytes_per_s });
             }
-            Moved::Hunted { n_tasks } => self.handle(PilotEvent::Hunted { n_tasks }),
+            Moved::Hunted { n_tasks, is_passed_on } => {
+                self.handle(PilotEvent::Hunted { n_tasks, is_passed_on });
+            }
             Moved::AskedFor { thief, answer } => {
                 self.files.asked = Some(answer);
                 self.handle(PilotEvent::AskedFor { thief });

@@ -13,14 +13,12 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::{Driver, News};
 use crate::{
-    archive::OutputFile,
+    archive::{Appended, OutputFile, PIECE_BYTES_MAX},
     spawn::{Peek, Peeked},
 };
 
 /// How often, and how long a task must have run.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Bytes of one stream at a time, at most.
-const PIECE_BYTES_MAX: usize = 64 << 10;
 
 /// See the module.
 pub(super) struct Outputs {
@@ -28,16 +26,26 @@ pub(super) struct Outputs {
     /// How far each running task's streams are on the disk.
     known: HashMap<u64, [u64; 2]>,
     due_at: Option<Instant>,
+    /// It is being looked what they have written since.
+    is_looking: bool,
 }
 
 impl Outputs {
     /// Of a pilot in its folder.
     pub(super) fn new(folder: &Path, pilot: PilotId) -> Outputs {
-        Outputs { file: OutputFile::new(folder, pilot.0), known: HashMap::new(), due_at: None }
+        Outputs {
+            file: OutputFile::new(folder, pilot.0),
+            known: HashMap::new(),
+            due_at: None,
+            is_looking: false,
+        }
     }
 
     /// A task has begun.
     pub(super) fn arm(&mut self) {
+        if self.is_looking {
+            return;
+        }
         self.due_at.get_or_insert_with(|| Instant::now() + INTERVAL);
     }
 
@@ -62,7 +70,7 @@ impl Outputs {
 impl Driver {
     /// Looks at what tasks have written that have run for a while.
     pub(super) fn keep_outputs(&mut self) {
-        self.outputs.due_at = None;
+        (self.outputs.due_at, self.outputs.is_looking) = (None, true);
         let now = Instant::now();
         let (tell, mut peeked) = unbounded_channel::<(u64, Tail)>();
         for (token, running) in &self.running {
@@ -95,15 +103,23 @@ impl Driver {
 
     /// Puts that on the disk, unless its task has ended meanwhile.
     pub(super) fn on_wrote(&mut self, mut pieces: Vec<(u64, Tail)>) {
+        self.outputs.is_looking = false;
         pieces.retain(|(token, _)| self.running.contains_key(token));
-        for (token, tail) in &pieces {
-            let end = |at: u64, bytes: &[u8]| at.saturating_add(bytes.len() as u64);
-            let ends = [end(tail.stdout_at, &tail.written.stdout), end(tail.stderr_at, &tail.written.stderr)];
-            self.outputs.known.insert(*token, ends);
-        }
-        let pieces: Vec<Tail> = pieces.into_iter().map(|(_, tail)| tail).collect();
-        if !self.outputs.file.append(&pieces) {
-            self.outputs.known.clear();
+        let (tokens, pieces): (Vec<u64>, Vec<Tail>) = pieces.into_iter().unzip();
+        match self.outputs.file.append(&pieces) {
+            Appended::Whole => {
+                let end = |at: u64, bytes: &[u8]| at.saturating_add(bytes.len() as u64);
+                let ends = |tail: &Tail| {
+                    [end(tail.stdout_at, &tail.written.stdout), end(tail.stderr_at, &tail.written.stderr)]
+                };
+                self.outputs.known.extend(tokens.into_iter().zip(pieces.iter().map(ends)));
+            }
+            Appended::Not => {}
+            Appended::Full => {
+                let share = OutputFile::share(2 * self.outputs.known.len() as u64);
+                let ends = self.outputs.known.values_mut().flatten();
+                ends.for_each(|end| *end = end.saturating_sub(share));
+            }
         }
         if !self.running.is_empty() {
             self.outputs.arm();

@@ -3,7 +3,10 @@
 //! Beside reports and pulls: nothing waits for it, and it may be lost. It begins when the manager says so and
 //! ends when the manager's answer wants nothing more, so that it costs nothing where nobody follows.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use protocol::pilot::{N_TAILS_MAX, TAILS_BYTES_MAX, Tail, TailsAnswer, TailsRequest, Wanted};
 use scheduler::results::TaskOutput;
@@ -30,6 +33,8 @@ pub(super) struct Tails {
     known: HashMap<u64, (u64, [u64; 2])>,
     /// Tasks were looked at up to this one: with many, each has its turn.
     last_token: u64,
+    /// There was no room for what these have written: they come first.
+    left_out: HashSet<u64>,
     n_reports: u64,
 }
 
@@ -39,6 +44,7 @@ pub(super) struct Told {
     known: HashMap<u64, (u64, [u64; 2])>,
     /// The manager's answer; `None`: it gave none that can be used.
     answer: Option<TailsAnswer>,
+    left_out: HashSet<u64>,
     is_more: bool,
 }
 
@@ -87,6 +93,7 @@ impl Driver {
             self.tails = Tails { n_reports: self.tails.n_reports, ..Tails::default() };
             return;
         };
+        self.tails.left_out = told.left_out;
         let is_first = self.tails.wanted.is_empty();
         self.tails.wanted = wanted;
         if !is_void {
@@ -113,8 +120,8 @@ impl Driver {
             .iter()
             .filter_map(|(token, running)| Some((*token, self.tails.watch_of(running)?)))
             .collect();
-        let last = self.tails.last_token;
-        chosen.sort_unstable_by_key(|(token, _)| (*token <= last, *token));
+        let Tails { last_token: last, left_out, .. } = &self.tails;
+        chosen.sort_unstable_by_key(|(token, _)| (!left_out.contains(token), token <= last, *token));
         let mut is_more = chosen.len() > N_TAILS_MAX;
         chosen.truncate(N_TAILS_MAX);
         self.tails.last_token = if is_more { chosen.last().map_or(0, |(token, _)| *token) } else { 0 };
@@ -135,12 +142,12 @@ impl Driver {
         let (client, news, session) = (self.client.clone(), self.news.clone(), self.session.clone());
         let mut request = TailsRequest { pilot: self.pilot, n_reports: self.tails.n_reports, tails: vec![] };
         tokio::spawn(async move {
-            let (mut known, mut n_bytes) = (HashMap::new(), 0);
+            let (mut known, mut left_out, mut n_bytes) = (HashMap::new(), HashSet::new(), 0);
             while let Some((token, watch, mut tail)) = peeked.recv().await {
                 is_more |= trim(&mut tail.written.stdout) | trim(&mut tail.written.stderr);
                 let n = tail.written.stdout.len() + tail.written.stderr.len();
                 if n == 0 || n_bytes + n > TAILS_BYTES_MAX {
-                    is_more |= n > 0;
+                    left_out.extend((n > 0).then_some(token));
                     continue;
                 }
                 n_bytes += n;
@@ -153,7 +160,8 @@ impl Driver {
             let answer = client.tails(&session, &request).await;
             let answer = answer.inspect_err(|error| tracing::debug!(%error, "nobody heard what tasks write"));
             // As above.
-            let _ = news.send(News::Told(Some(Told { known, answer: answer.ok(), is_more })));
+            let is_more = is_more || !left_out.is_empty();
+            let _ = news.send(News::Told(Some(Told { known, answer: answer.ok(), left_out, is_more })));
         });
     }
 }

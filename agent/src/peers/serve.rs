@@ -5,7 +5,7 @@ use std::{
     convert::Infallible,
     fs::File,
     io::{self, Read},
-    net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket},
+    net::{IpAddr, SocketAddr, UdpSocket},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -21,6 +21,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use protocol::peers::{PEER_LOAD_PATH, PEER_OBJECTS_PATH, PEER_STEAL_PATH};
+use reqwest::Url;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use scheduler::{digest::Digest, ids::PilotId};
 use tokio::{
@@ -30,7 +31,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::{Asks, Directory};
+use super::{Asks, Directory, patience::Patient};
 use crate::{sha256, staging::cache::Cache};
 
 /// Objects that are given out at a time: who finds no place looks elsewhere.
@@ -43,6 +44,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const HEADER: Duration = Duration::from_secs(120);
 /// Until the pilot's loop has answered, or a short body is there.
 const ANSWER: Duration = Duration::from_secs(1);
+/// Whoever takes nothing of what is sent for so long does not want it.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// A pilot's number is no longer.
 const WORD_BYTES_MAX: usize = 32;
 /// A file goes in pieces of this size.
@@ -123,6 +126,7 @@ impl Endpoint {
 async fn connection(stream: TcpStream, acceptor: TlsAcceptor, host: Arc<Serving>) {
     // Without it answers are a little later.
     let _ = stream.set_nodelay(true);
+    let stream = Patient::new(stream, PATIENCE);
     let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
     let service = service_fn(move |request| {
         let host = Arc::clone(&host);
@@ -138,9 +142,9 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, host: Arc<Serving>
 /// The address by which this host reaches the manager.
 fn own_address(manager_url: &str) -> io::Result<IpAddr> {
     let no_address = || io::Error::other(format!("{manager_url} has no address"));
-    let authority = manager_url.split_once("://").map_or(manager_url, |(_, rest)| rest);
-    let authority = authority.split('/').next().unwrap_or(authority);
-    let manager = authority.to_socket_addrs()?.next().ok_or_else(no_address)?;
+    // Where it names no port, that is the scheme's.
+    let url = Url::parse(manager_url).map_err(io::Error::other)?;
+    let manager = url.socket_addrs(|| None)?.into_iter().next().ok_or_else(no_address)?;
     let any: SocketAddr = match manager {
         SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
@@ -266,4 +270,19 @@ fn bare(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Empty::new().map_err(|never: Infallible| match never {}).boxed_unsync());
     *response.status_mut() = status;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::own_address;
+
+    #[test]
+    fn the_way_to_the_manager_is_found_with_and_without_a_port() {
+        for url in ["http://127.0.0.1:8440", "https://127.0.0.1", "http://127.0.0.1/"] {
+            assert_eq!(own_address(url).unwrap(), IpAddr::V4(Ipv4Addr::LOCALHOST), "{url}");
+        }
+        assert!(own_address("127.0.0.1").is_err());
+    }
 }

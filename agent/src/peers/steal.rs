@@ -1,11 +1,12 @@
 //! An idle pilot asks others for tasks (paper 004): some of them how much they have, and the one with most for half.
-//! The tasks themselves come from the manager.
+//! The tasks themselves come from the manager, and where others cannot be reached it asks one of them.
 
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use protocol::peers::{PEER_LOAD_PATH, PEER_STEAL_PATH, Peer};
+use protocol::peers::{HuntRequest, PEER_LOAD_PATH, PEER_STEAL_PATH, Peer};
 use scheduler::{
+    ids::PilotId,
     luck::Luck,
     policy::stealing::hunt::{victim, whom_to_ask},
 };
@@ -21,30 +22,52 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// For so long it is believed who is there.
 const KNOWN: Duration = Duration::from_secs(1);
 
-/// Asks others for tasks; how many are on their way here.
-pub async fn hunt(directory: &Directory, client: &Client, ways: &Ways) -> u64 {
+/// What came of asking others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Hunted {
+    /// So many tasks are on their way here.
+    pub n_tasks: u64,
+    /// The manager has asked one of them.
+    pub is_passed_on: bool,
+}
+
+/// Asks others for tasks.
+pub async fn hunt(directory: &Directory, client: &Client, ways: &Ways) -> Hunted {
     let is_old = directory.state().known_at.is_none_or(|at| at.elapsed() > KNOWN);
     if is_old && directory.exchange(client, Vec::new(), Vec::new()).await.is_err() {
-        return 0;
+        return Hunted::default();
     }
     let asked = directory.some_peers(&mut Luck::new(random()));
     let loads = join_all(asked.iter().map(|peer| ask(directory, ways, peer, None))).await;
     let loads = loads.into_iter().enumerate().map(|(at, load)| (at, load.unwrap_or(0) as usize));
-    let Some(victim) = victim(loads) else { return 0 };
-    let thief = directory.state().pilot.0;
-    let n_tasks = ask(directory, ways, &asked[victim], Some(thief)).await.unwrap_or(0);
-    directory.note_taken(n_tasks);
-    n_tasks
+    let (thief, session) = directory.who_asks();
+    match victim(loads) {
+        Some(victim) => {
+            let n_tasks = ask(directory, ways, &asked[victim], Some(thief)).await.unwrap_or(0);
+            directory.note_taken(n_tasks);
+            Hunted { n_tasks, is_passed_on: false }
+        }
+        None if directory.reaches_all() => Hunted::default(),
+        None => ask_manager(client, &session, thief).await,
+    }
+}
+
+/// Has the manager ask one of the others.
+pub async fn ask_manager(client: &Client, session: &str, pilot: PilotId) -> Hunted {
+    let answer = client.hunt(session, &HuntRequest { pilot }).await;
+    let answer =
+        answer.inspect_err(|error| tracing::debug!(%error, "the manager does not ask others for tasks"));
+    Hunted { n_tasks: 0, is_passed_on: answer.is_ok_and(|answer| answer.is_any_asked) }
 }
 
 /// Asks how much there is, or for some of it.
-async fn ask(directory: &Directory, ways: &Ways, peer: &Peer, thief: Option<u64>) -> Option<u64> {
+async fn ask(directory: &Directory, ways: &Ways, peer: &Peer, thief: Option<PilotId>) -> Option<u64> {
     let token = directory.token()?;
     let answer = async {
         let client = ways.peer(peer)?;
         let request = match thief {
             None => client.get(format!("{}{PEER_LOAD_PATH}", peer.url)),
-            Some(thief) => client.post(format!("{}{PEER_STEAL_PATH}", peer.url)).body(thief.to_string()),
+            Some(thief) => client.post(format!("{}{PEER_STEAL_PATH}", peer.url)).body(thief.0.to_string()),
         };
         request.bearer_auth(token).timeout(PATIENCE).send().await?.error_for_status()?.text().await
     };
@@ -71,6 +94,19 @@ impl Directory {
         let drawn: std::collections::BTreeSet<usize> =
             (0..n_asked).map(|_| luck.below(there.len() as u64) as usize).collect();
         drawn.into_iter().filter_map(|at| there.get(at).map(|peer| (*peer).clone())).collect()
+    }
+
+    fn who_asks(&self) -> (PilotId, String) {
+        let state = self.state();
+        (state.pilot, state.session.clone())
+    }
+
+    /// Whether the others that the manager told of can be reached, as far as they were asked.
+    fn reaches_all(&self) -> bool {
+        let state = self.state();
+        let now = Instant::now();
+        let is_avoided = |peer: &Peer| state.avoided.get(&peer.pilot).is_some_and(|until| *until > now);
+        !state.peers.iter().any(is_avoided)
     }
 
     fn note_taken(&self, n_tasks: u64) {

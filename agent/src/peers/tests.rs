@@ -97,3 +97,15 @@ async fn what_is_not_there_any_more_is_told_to_the_manager() {
     let (_, request) = scene.directory.request(vec![], vec![]);
     assert_eq!((request.gained, request.lost), (vec![], vec![gone]));
 }
+
+#[tokio::test(flavor = "current_thread")]
+async fn nobody_is_asked_for_files_for_a_while_when_three_in_a_row_were_not_reached() {
+    let Scene { directory, .. } = Scene::new();
+    let fail = |n: u64| (0..n).for_each(|pilot| directory.not_reached(PilotId(pilot)));
+    fail(2);
+    directory.reached();
+    fail(2);
+    assert!(!directory.is_alone());
+    fail(1);
+    assert!(directory.is_alone());
+}

@@ -78,7 +78,7 @@ pub struct Pin {
 
 /// Held while an object is fetched, against all other agents here.
 #[derive(Debug)]
-pub struct FetchLock(#[allow(dead_code)] File);
+pub struct FetchLock(File);
 
 /// A file that is being fetched. Dropped before it is whole, nothing of it is left.
 pub struct Part {
@@ -192,9 +192,17 @@ impl Cache {
     /// # Errors
     /// No lock file can be made.
     pub fn try_lock(&self, key: &Digest) -> io::Result<Option<FetchLock>> {
-        let path = self.root.join("locks").join((key.0[0] % N_LOCKS).to_string());
-        let file = private::file_options().write(true).open(path)?;
+        let file = private::file_options().write(true).open(self.lock_path(key))?;
         Ok(private::lock(&file).then_some(FetchLock(file)))
+    }
+
+    /// Differs whenever the one who has the right to fetch the object has shown life.
+    pub fn life_of(&self, key: &Digest) -> Option<SystemTime> {
+        fs::metadata(self.lock_path(key)).and_then(|facts| facts.modified()).ok()
+    }
+
+    fn lock_path(&self, key: &Digest) -> PathBuf {
+        self.root.join("locks").join((key.0[0] % N_LOCKS).to_string())
     }
 
     /// Begins a file of which so much is expected, and makes room for it.
@@ -211,6 +219,11 @@ impl Cache {
     /// Whether the object is here, as far as names tell.
     pub fn has(&self, sha256: &Digest) -> bool {
         self.object(sha256).exists()
+    }
+
+    /// Whether it was read since this agent started, and seen to be what it should be.
+    pub fn is_verified(&self, sha256: &Digest) -> bool {
+        self.state().verified.contains(sha256)
     }
 
     /// A name that nothing has.
@@ -281,7 +294,8 @@ impl Cache {
         (state.n_bytes, state.n_uncounted, state.is_counted) = (n_bytes, 0, true);
     }
 
-    /// Takes in a file that is whole, if it is what is wanted; says what it is.
+    /// Takes in a file that is whole, if it is what is wanted; says what it is. Makes room for it, as it may be larger
+    /// than was expected.
     ///
     /// # Errors
     /// The disk fails.
@@ -293,6 +307,7 @@ impl Cache {
         // Programs among the inputs can be run, and nothing can be written.
         part.file.set_permissions(fs::Permissions::from_mode(0o500))?;
         part.file.set_times(FileTimes::new().set_accessed(SystemTime::now()).set_modified(mark()))?;
+        self.make_room(part.n_bytes);
         fs::rename(&part.path, self.object(&found))?;
         let mut state = self.state();
         state.verified.insert(found);
@@ -319,6 +334,14 @@ impl Drop for Cache {
     fn drop(&mut self) {
         // What stays is removed by the next agent.
         let _ = fs::remove_dir_all(&self.own);
+    }
+}
+
+impl FetchLock {
+    /// Shows those who wait for it that its agent goes on.
+    pub fn show_life(&self) {
+        // Without it others do not wait for long.
+        let _ = self.0.set_modified(SystemTime::now());
     }
 }
 

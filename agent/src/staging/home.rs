@@ -1,6 +1,11 @@
 //! Files that tasks have left, on their way to where they go.
 
-use std::{fs::File, io, path::Path};
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::Ordering},
+};
 
 use protocol::job::OutputTarget;
 use scheduler::{
@@ -10,7 +15,12 @@ use scheduler::{
 };
 use tokio::time::sleep;
 
-use super::{Mover, N_TRIES, Outputs, cache, node, place, transfer, transfer::Trouble};
+use super::{
+    Mover, N_TRIES, Outputs, cache,
+    held::{Held, beside},
+    node, place, transfer,
+    transfer::Trouble,
+};
 use crate::client::backoff;
 
 /// Where a file goes.
@@ -28,6 +38,7 @@ impl Mover {
         job: JobId,
         outputs: &Outputs,
         folder: &Path,
+        held: &Arc<Held>,
     ) -> Result<Vec<OutputFile>, FailureKind> {
         let (mut files, mut taken) = (Vec::with_capacity(outputs.files.len()), Vec::new());
         for output in &outputs.files {
@@ -51,7 +62,7 @@ impl Mover {
                     self.bring_out(&path, &output.from, Goal::Store(job, &to.to_string())).await?,
                 ),
                 OutputTarget::File(to) => {
-                    let delivered = place::deliver(&path, to);
+                    let delivered = self.to_shared(path.clone(), to.clone(), held).await;
                     let shown = to.to_string_lossy();
                     (
                         format!("file://{shown}"),
@@ -73,7 +84,23 @@ impl Mover {
         Ok(files)
     }
 
-    /// For as long as the manager is away; what is not taken is tried a few times.
+    /// Copies a file to where all nodes see it.
+    pub(super) async fn to_shared(
+        &self,
+        from: PathBuf,
+        to: PathBuf,
+        held: &Arc<Held>,
+    ) -> io::Result<(Digest, u64)> {
+        let held = Arc::clone(held);
+        beside(Some(&self.shares), move || place::deliver(&from, &to, held.stop())).await
+    }
+
+    /// What a file holds.
+    pub(super) async fn hashed(&self, path: PathBuf) -> io::Result<(Digest, u64)> {
+        beside(Some(&self.disks), move || cache::hash_of(&File::open(path)?)).await
+    }
+
+    /// For as long as the manager is away or has no room; what is not taken is tried a few times.
     async fn bring_out(
         &self,
         path: &Path,
@@ -81,10 +108,17 @@ impl Mover {
         goal: Goal<'_>,
     ) -> Result<(Digest, u64), FailureKind> {
         let shown = name.to_string_lossy();
-        let (mut n_failed, mut n_away) = (0, 0);
+        let on_disk = |error: io::Error| node(&shown, &error);
+        let (mut n_failed, mut n_away, mut known) = (0, 0, None);
         loop {
-            let opened = File::open(path).and_then(|file| Ok((cache::hash_of(&file)?, File::open(path)?)));
-            let (facts, file) = opened.map_err(|error| node(&shown, &error))?;
+            let opened = File::open(path).and_then(|file| Ok((file.metadata()?.modified()?, file)));
+            let (written_at, file) = opened.map_err(on_disk)?;
+            // It may have to wait for hours, and is not read for each try.
+            let facts = match known {
+                Some((at, facts)) if at == written_at => facts,
+                _ => self.hashed(path.to_owned()).await.map_err(on_disk)?,
+            };
+            known = Some((written_at, facts));
             let sent = {
                 // It is never closed.
                 let _place = self.places.acquire().await;
@@ -97,6 +131,13 @@ impl Mover {
             };
             match sent {
                 Ok(()) => return Ok(facts),
+                Err(Trouble::Full(what)) => {
+                    n_away += 1;
+                    if !self.is_full_told.swap(true, Ordering::Relaxed) {
+                        tracing::warn!(what, %shown, "outputs wait until the manager has room for them");
+                    }
+                    sleep(backoff(n_away)).await;
+                }
                 Err(Trouble::Away(what)) => {
                     n_away += 1;
                     tracing::debug!(what, %shown, "an output waits for the manager");

@@ -8,18 +8,42 @@ use std::{
         unix::fs::{OpenOptionsExt, PermissionsExt, symlink},
     },
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use scheduler::digest::Digest;
 
 use crate::{client::random, private, sha256};
 
+/// So much is copied before it is looked whether it is still wanted.
+const PIECE_BYTES: u64 = 64 << 20;
+
+/// Says to who is in the middle of a file that nobody wants it any more.
+#[derive(Debug, Default)]
+pub struct Stop(AtomicBool);
+
+impl Stop {
+    /// From now on.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match self.0.load(Ordering::Relaxed) {
+            true => Err(io::Error::other("it is not wanted any more")),
+            false => Ok(()),
+        }
+    }
+}
+
 /// Gives a task a file of the cache, which it cannot write: by another name of it, or where the file systems
 /// are different, by a link to its name.
 ///
 /// # Errors
-/// The folder cannot be written.
-pub fn link(object: &Path, target: &Path) -> io::Result<()> {
+/// The folder cannot be written, or nobody wants it any more.
+pub fn link(object: &Path, target: &Path, stop: &Stop) -> io::Result<()> {
+    // Its folder may be gone.
+    stop.check()?;
     make_parent(target)?;
     match fs::hard_link(object, target) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
@@ -30,18 +54,31 @@ pub fn link(object: &Path, target: &Path) -> io::Result<()> {
 }
 
 /// Gives a task a file of its own that it may change; where the file system can, it shares what is not changed.
+/// It is there as a whole or not at all.
 ///
 /// # Errors
-/// The disk fails or is full.
-pub fn copy(object: &Path, target: &Path) -> io::Result<()> {
+/// The disk fails or is full, or nobody wants it any more.
+pub fn copy(object: &Path, target: &Path, stop: &Stop) -> io::Result<()> {
+    stop.check()?;
     make_parent(target)?;
     let from = File::open(object)?;
     let to = OpenOptions::new().write(true).create_new(true).mode(0o700).open(target)?;
+    let copied = copy_contents(&from, &to, stop);
+    if copied.is_err() {
+        // What stays goes with the task's folder.
+        let _ = fs::remove_file(target);
+    }
+    copied
+}
+
+fn copy_contents(from: &File, mut to: &File, stop: &Stop) -> io::Result<()> {
     // SAFETY: two descriptors of ours.
     if unsafe { libc::ioctl(to.as_raw_fd(), libc::FICLONE, from.as_raw_fd()) } == 0 {
         return Ok(());
     }
-    io::copy(&mut &from, &mut &to)?;
+    while io::copy(&mut from.take(PIECE_BYTES), &mut to)? > 0 {
+        stop.check()?;
+    }
     Ok(())
 }
 
@@ -62,8 +99,8 @@ fn make_parent(target: &Path) -> io::Result<()> {
 /// Copies a file to where nodes see it: it is there whole, under its name, or not at all. Says what it holds.
 ///
 /// # Errors
-/// One of them cannot be read or written.
-pub fn deliver(from: &Path, to: &Path) -> io::Result<(Digest, u64)> {
+/// One of them cannot be read or written, or nobody wants it any more.
+pub fn deliver(from: &Path, to: &Path, stop: &Stop) -> io::Result<(Digest, u64)> {
     let folder = to.parent().unwrap_or(Path::new("/"));
     // For others to read, unlike what is ours: as programs make their folders.
     fs::create_dir_all(folder)?;
@@ -74,6 +111,7 @@ pub fn deliver(from: &Path, to: &Path) -> io::Result<(Digest, u64)> {
     let mut hash = sha256::begin();
     let (mut piece, mut n_bytes) = (vec![0; 128 << 10], 0);
     loop {
+        stop.check()?;
         match source.read(&mut piece)? {
             0 => break,
             n => {
@@ -89,6 +127,8 @@ pub fn deliver(from: &Path, to: &Path) -> io::Result<(Digest, u64)> {
         file.set_permissions(fs::Permissions::from_mode(mode))?;
     }
     file.sync_all()?;
+    // That may have taken long, and others may have brought it since.
+    stop.check()?;
     fs::rename(&part.0, to)?;
     Ok((sha256::finished(hash), n_bytes))
 }
@@ -105,18 +145,25 @@ impl Drop for Beside {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::MetadataExt};
+    use std::{
+        fs::{self, OpenOptions},
+        io::Write,
+        os::unix::fs::MetadataExt,
+        thread,
+    };
 
-    use super::{copy, deliver, link, share};
+    use super::{Stop, copy, deliver, link, share};
+    use crate::staging::tests::make_pipe;
 
     #[test]
     fn what_a_task_may_change_is_its_own_and_the_rest_is_shared() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("object"), "abc").unwrap();
-        link(&at("object"), &at("task/in/a")).unwrap();
+        let stop = Stop::default();
+        link(&at("object"), &at("task/in/a"), &stop).unwrap();
         assert_eq!(fs::metadata(at("object")).unwrap().nlink(), 2);
-        copy(&at("object"), &at("task/b")).unwrap();
+        copy(&at("object"), &at("task/b"), &stop).unwrap();
         fs::write(at("task/b"), "xyz").unwrap();
         assert_eq!(fs::read_to_string(at("object")).unwrap(), "abc");
         share(&at("object"), &at("task/c")).unwrap();
@@ -130,12 +177,37 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         fs::write(at("out"), "abc").unwrap();
         for _ in 0..2 {
-            let (sha256, n_bytes) = deliver(&at("out"), &at("shared/results/1")).unwrap();
+            let (sha256, n_bytes) = deliver(&at("out"), &at("shared/results/1"), &Stop::default()).unwrap();
             assert_eq!(n_bytes, 3);
             assert!(sha256.to_string().starts_with("ba7816bf"));
         }
         assert_eq!(fs::read_dir(at("shared/results")).unwrap().count(), 1);
-        assert!(deliver(&at("missing"), &at("shared/results/2")).is_err());
+        assert!(deliver(&at("missing"), &at("shared/results/2"), &Stop::default()).is_err());
         assert_eq!(fs::read_dir(at("shared/results")).unwrap().count(), 1);
+    }
+
+    /// A pipe is full before its reader has read all: whoever reads it then is in the middle of a file.
+    #[test]
+    fn of_what_is_not_wanted_any_more_nothing_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["copied", "delivered"] {
+            let (pipe, target, stop) =
+                (at(&format!("{name}-from")), at(&format!("{name}/to")), Stop::default());
+            make_pipe(&pipe);
+            let result = thread::scope(|scope| {
+                let work = scope.spawn(|| match name {
+                    "copied" => copy(&pipe, &target, &stop),
+                    _ => deliver(&pipe, &target, &stop).map(drop),
+                });
+                let mut writer = OpenOptions::new().write(true).open(&pipe).unwrap();
+                writer.write_all(&vec![7; 1 << 20]).unwrap();
+                stop.set();
+                drop(writer);
+                work.join().unwrap()
+            });
+            assert_eq!(result.unwrap_err().to_string(), "it is not wanted any more", "{name}");
+            assert_eq!(fs::read_dir(at(name)).unwrap().count(), 0, "{name}");
+        }
     }
 }

@@ -1,10 +1,14 @@
 //! The stager against a manager of a few lines, which counts, lies and breaks off.
 
+mod mover;
+
 use std::{
     collections::BTreeMap,
+    ffi::CString,
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, mpsc},
     time::Duration,
@@ -17,7 +21,7 @@ use scheduler::{
     results::FailureKind,
 };
 
-use super::{Inputs, Moved, Outputs, Stager, StagerSettings, cache::CachePlace};
+use super::{Inputs, Moved, N_TRIES, Outputs, Reads, Stager, StagerSettings, cache::CachePlace};
 
 /// What it has, what was asked of it, and how many of the first answers go wrong.
 #[derive(Default)]
@@ -28,9 +32,18 @@ struct Manager {
     n_torn: u32,
     /// Answers with other contents.
     n_false: u32,
+    /// Objects for which there is no room.
+    n_full: u32,
 }
 
 type Shared = Arc<Mutex<Manager>>;
+
+/// A file that nobody can open or read before somebody else writes to it.
+pub(super) fn make_pipe(path: &Path) {
+    let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+    // SAFETY: a path that ends with NUL.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0, "{path:?}");
+}
 
 fn named(input: TaskInput) -> Inputs {
     Inputs { named: vec![input], takes: false }
@@ -72,6 +85,10 @@ fn answer(stream: TcpStream, state: &Shared) {
     state.asked.push(format!("{method} {}", &name[..4]));
     let found = state.objects.get(&name).cloned();
     let (status, mut contents) = match (method, found) {
+        ("PUT", _) if state.n_full > 0 => {
+            state.n_full -= 1;
+            ("507 Insufficient Storage", Vec::new())
+        }
         ("PUT", _) => {
             state.objects.insert(name, body);
             ("201 Created", b"{}".to_vec())
@@ -241,6 +258,33 @@ fn outputs_are_delivered_and_those_that_are_missing_are_told_by_name() {
     assert_eq!(fs::read(&shared).unwrap(), b"energy");
     deliver(2, vec![output("less", home(), false)]);
     assert_eq!(result(), Err(FailureKind::OutputMissing { file: "less".into() }));
+}
+
+#[test]
+fn outputs_wait_for_as_long_as_the_manager_has_no_room() {
+    let scene = Scene::new();
+    scene.manager.lock().unwrap().n_full = N_TRIES;
+    fs::write(scene.at("out"), "energy").unwrap();
+    let to = OutputTarget::Home("out".into());
+    let files = vec![TaskOutputFile { from: "out".into(), to, optional: false }];
+    let outputs = Outputs { files, is_taken: false };
+    scene.stager.as_ref().unwrap().deliver(task(1), 1, outputs, scene.folder.path().to_owned());
+    let Moved::Delivered { result, .. } = scene.hear() else { panic!("nothing else was asked for") };
+    let sha256 = result.unwrap()[0].sha256;
+    assert_eq!(scene.manager.lock().unwrap().objects[&sha256.to_string()], b"energy");
+    assert_eq!(scene.asked("PUT"), N_TRIES as usize + 1);
+}
+
+#[test]
+fn what_tasks_take_is_told_of_some_while_it_is_asked_of_others() {
+    let scene = Scene::new();
+    let reads = Reads { named: (0..130).map(|index| (index, Vec::new())).collect(), takes: true };
+    scene.stager.as_ref().unwrap().look(JobId(1), (0..130).into(), reads);
+    let seen = || match scene.hear() {
+        Moved::Seen { tasks, .. } => tasks.to_string(),
+        other => panic!("nothing else was asked for: {other:?}"),
+    };
+    assert_eq!([seen(), seen(), seen()], ["0-63", "64-127", "128-129"]);
 }
 
 #[test]

@@ -53,6 +53,8 @@ const ASKED_BYTES_MIN: u64 = 1 << 20;
 pub enum Trouble {
     /// The manager is not there, or has no time: no fault of the transfer.
     Away(String),
+    /// The manager has no room for it, which somebody will have to make.
+    Full(String),
     /// It may go better the next time.
     Brief(String),
     /// It will not.
@@ -156,7 +158,9 @@ impl Ways {
         }
         let request = self.manager.get(self.store_file(&query)?).bearer_auth(session);
         let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
-        stream(accepted(response, true).await?, cache, 0).await
+        let response = accepted(response, true).await?;
+        let n_expected = response.content_length().unwrap_or(0);
+        stream(response, cache, n_expected).await
     }
 
     /// Brings a file to a place in a store.
@@ -230,7 +234,9 @@ impl Ways {
         }
         stream(response, cache, n_expected).await.map_err(|trouble| match trouble {
             Trouble::Disk(error) => NoGift::Disk(error),
-            Trouble::Away(what) | Trouble::Brief(what) | Trouble::Lasting(what) => NoGift::Away(what),
+            Trouble::Away(what) | Trouble::Full(what) | Trouble::Brief(what) | Trouble::Lasting(what) => {
+                NoGift::Away(what)
+            }
         })
     }
 
@@ -339,8 +345,9 @@ async fn accepted(mut response: Response, is_manager: bool) -> Result<Response, 
         _ => format!("the server answers {status}"),
     };
     Err(match status {
-        // It restarts, or the session is being made anew; a full disk is another matter.
+        // It restarts, or the session is being made anew.
         StatusCode::UNAUTHORIZED | StatusCode::SERVICE_UNAVAILABLE if is_manager => Trouble::Away(words),
+        StatusCode::INSUFFICIENT_STORAGE if is_manager => Trouble::Full(words),
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS | StatusCode::TOO_EARLY => {
             Trouble::Brief(words)
         }

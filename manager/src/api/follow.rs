@@ -25,6 +25,7 @@ use crate::store::Arrived;
 
 /// What has come since. Three looks, in this order: at what runs, whether all is over, and at what has ended. So
 /// of an attempt whose pieces are in the answer none before it can be missing, and where all is over all is there.
+/// While more has ended than fits into an answer, what runs waits for the last of these.
 pub(super) async fn follow(
     State(context): State<Shared>,
     user: User,
@@ -48,8 +49,10 @@ pub(super) async fn follow(
     let reader = context.state.reader.clone();
     let arrivals =
         blocking(move || Ok(reader.arrivals(id, tasks.as_ref(), query.after, OUTPUT_BYTES_MAX)?)).await?;
+    let (pieces, since) = if arrivals.is_more { (Vec::new(), query.since) } else { (pieces, since) };
     let ended = |arrived: Arrived| EndedOutput {
         index: arrived.output.index,
+        pilot: arrived.pilot,
         failed_attempt: arrived.failed_attempt,
         is_final_failure: arrived.is_final_failure,
         stdout: Written::of(arrived.output.stdout),

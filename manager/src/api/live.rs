@@ -40,6 +40,10 @@ const TAIL_BYTES_MAX: usize = 512 << 10;
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// Bytes held of all tasks.
 const LIVE_BYTES_MAX: usize = 32 << 20;
+/// What a piece takes beside its text.
+const PIECE_BYTES: usize = size_of::<HeldPiece>() + 16;
+/// Attempts that are remembered to be older than the one of which output is held.
+const N_OLDER_MAX: usize = 8;
 
 /// All that is followed.
 pub(super) struct Live {
@@ -72,6 +76,8 @@ struct Held {
     attempt: u32,
     pilot: PilotId,
     run: u64,
+    /// Those before it, by pilot and run: what they still tell comes too late.
+    older: VecDeque<(PilotId, u64)>,
     /// How far each stream is known.
     ends: [u64; 2],
     pieces: VecDeque<HeldPiece>,
@@ -235,17 +241,22 @@ impl State {
             attempt: number,
             pilot,
             run: tail.run,
+            older: VecDeque::new(),
             ends: [0; 2],
             pieces: VecDeque::new(),
             n_bytes: 0,
         };
         let held = watch.tails.entry(index).or_insert_with(|| anew(tail.attempt));
-        if (held.pilot, held.run) > (pilot, tail.run) {
+        let (known, told) = ((held.pilot, held.run), (pilot, tail.run));
+        if held.older.contains(&told) || known.0 == pilot && known.1 > tail.run {
             return;
         }
-        if (held.pilot, held.run) != (pilot, tail.run) {
+        if known != told {
             self.n_bytes -= held.n_bytes;
-            *held = anew(tail.attempt);
+            let mut older = std::mem::take(&mut held.older);
+            older.push_front(known);
+            older.truncate(N_OLDER_MAX);
+            *held = Held { older, ..anew(tail.attempt) };
         }
         let n_before = held.n_bytes;
         let streams = [
@@ -334,7 +345,7 @@ impl Held {
         bytes.drain(..known);
         at = at.saturating_add(known as u64);
         self.ends[n] = at.saturating_add(bytes.len() as u64);
-        self.n_bytes += bytes.len();
+        self.n_bytes += bytes.len() + PIECE_BYTES;
         self.pieces.push_back(HeldPiece { number, stream, at, bytes });
         1
     }
@@ -343,7 +354,7 @@ impl Held {
         while self.n_bytes > n_bytes_max
             && let Some(piece) = self.pieces.pop_front()
         {
-            self.n_bytes -= piece.bytes.len();
+            self.n_bytes -= piece.bytes.len() + PIECE_BYTES;
         }
     }
 }
@@ -404,6 +415,29 @@ mod tests {
     }
 
     #[test]
+    fn a_lost_pilots_task_is_shown_where_it_runs_again_whatever_the_number_of_that_pilot() {
+        let (live, now) = (Live::default(), Instant::now());
+        live.follow(JOB, None, 0, now).unwrap();
+        let told = |pilot, run, text: &str| {
+            live.take(
+                TailsRequest { pilot: PilotId(pilot), n_reports: 0, tails: vec![tail(3, run, 0, text)] },
+                now,
+            );
+            live.follow(JOB, None, 0, now)
+                .unwrap()
+                .pieces
+                .pop()
+                .map(|piece| (piece.pilot.0, piece.written.text))
+        };
+        assert_eq!(told(5, 7, "first"), Some((5, "first".into())));
+        assert_eq!(told(3, 2, "second"), Some((3, "second".into())));
+        // What the first one had sent before it was lost comes late.
+        assert_eq!(told(5, 7, "first of all"), Some((3, "second".into())));
+        assert_eq!(told(3, 1, "older"), Some((3, "second".into())));
+        assert_eq!(told(3, 4, "third"), Some((3, "third".into())));
+    }
+
+    #[test]
     fn nothing_is_held_where_nobody_follows_and_not_more_than_fits() {
         let (live, now) = (Live::default(), Instant::now());
         let piece = "x".repeat(TAIL_BYTES_MAX / 2);
@@ -417,6 +451,13 @@ mod tests {
                 assert!(all <= LIVE_BYTES_MAX && of_it <= TAIL_BYTES_MAX, "{all} {of_it}");
             }
         }
+        // Many short pieces take more than their text.
+        for n in 0..2 * TAIL_BYTES_MAX / PIECE_BYTES {
+            told(&live, 0, vec![tail(500, 1, n as u64, ".")], now);
+        }
+        assert!(
+            live.state.lock().unwrap().watches[&JOB].tails[&500].pieces.len() <= TAIL_BYTES_MAX / PIECE_BYTES
+        );
         for other in 0..N_WATCHES_MAX as u64 - 1 {
             assert!(live.follow(JobId(100 + other), None, 0, now).is_some());
         }

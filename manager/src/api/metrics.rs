@@ -48,7 +48,7 @@ pub(super) async fn show(State(context): State<Shared>, _user: User) -> Result<R
     page.one(
         "counter",
         "tasks_taken_total",
-        "Tasks that idle pilots took from others, as they have told.",
+        "Tasks that idle pilots took from others by themselves, as they have told.",
         n_taken,
     );
     let moved = [("cache", moved.from_cache), ("peers", moved.from_peers), ("manager", moved.from_manager)];

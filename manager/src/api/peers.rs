@@ -6,13 +6,13 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
-use protocol::peers::{N_TOLD_MAX, PeersRequest};
-use scheduler::engine::interface::{Answer, Query};
+use protocol::peers::{HuntAnswer, HuntRequest, N_TOLD_MAX, PeersRequest};
+use scheduler::engine::interface::{Answer, Event, Query};
 
 use super::{
     Shared,
     error::ApiError,
-    pilots::{answer, check_session, decode, session_body},
+    pilots::{answer, ask, check_session, decode, session_body},
 };
 
 /// A longer address is no pilot's; it would be told to all others.
@@ -34,6 +34,17 @@ pub(super) async fn exchange(State(context): State<Shared>, request: Request) ->
         format,
         &told.map_err(|_| ApiError::broken(&std::io::Error::other("the system gives no random numbers")))?,
     )
+}
+
+/// A pilot that cannot reach all others has one of them asked for tasks.
+pub(super) async fn hunt(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
+    let (session, format, body) = session_body(&context, request).await?;
+    let HuntRequest { pilot } = decode(format, body).await?;
+    let session_nonce = Some(check_session(session, pilot)?);
+    match ask(&context, |request| Event::HuntAsked { request, pilot, session_nonce }).await? {
+        Answer::HuntPassedOn { is_any_asked } => answer(format, &HuntAnswer { is_any_asked }),
+        other => Err(ApiError::unexpected(&other)),
+    }
 }
 
 /// What others would be told of it must be short.

@@ -124,7 +124,10 @@ pub(super) async fn tails(State(context): State<Shared>, request: Request) -> Re
 }
 
 /// Asks the engine until the API ends: then nobody stays parked, and the pilot asks the next manager.
-async fn ask(context: &Context, event: impl FnOnce(RequestId) -> Event) -> Result<Answer, ApiError> {
+pub(super) async fn ask(
+    context: &Context,
+    event: impl FnOnce(RequestId) -> Event,
+) -> Result<Answer, ApiError> {
     tokio::select! {
         biased;
         answer = context.state.handle.ask(event) => match answer? {

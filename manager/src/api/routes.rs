@@ -26,7 +26,7 @@ use protocol::{
         Files, FilesQuery, Missing, MissingRequest, PILOT_OBJECTS_PATH, PILOT_STORE_FILES_PATH,
         PILOT_STORES_PATH, PILOT_TASKS_PATH, Stored, Stores,
     },
-    peers::PEERS_PATH,
+    peers::{HUNT_PATH, PEERS_PATH},
     pilot,
 };
 use scheduler::engine::{
@@ -348,6 +348,7 @@ pub(super) fn router(context: Shared) -> Router {
         .route(pilot::LEAVE_PATH, routing::post(pilots::leave))
         .route(pilot::TAILS_PATH, routing::post(pilots::tails))
         .route(PEERS_PATH, routing::post(peers::exchange))
+        .route(HUNT_PATH, routing::post(peers::hunt))
         .route(
             &format!("{PILOT_OBJECTS_PATH}/{{sha256}}"),
             routing::put(objects::put_by_pilot).get(objects::get_by_pilot),

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Row, Transaction, params};
-use scheduler::{ids::JobId, ranges::TaskSet, results::TaskOutput};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
+use scheduler::{
+    ids::{JobId, PilotId},
+    ranges::TaskSet,
+    results::TaskOutput,
+};
 
 use super::{error::Fault, frames, replay::amount};
 
@@ -12,6 +16,7 @@ const N_ROWS_MAX: u64 = 4096;
 
 const ROWS: &str = "SELECT id, job, seq, first_index, last_index, frames FROM outputs NOT INDEXED \
     WHERE id > ?1 ORDER BY id";
+const PILOT: &str = "SELECT pilot FROM reports WHERE seq = ?1";
 const FAILURES: &str = "SELECT task_index, attempt, retry_at IS NULL FROM failures WHERE seq = ?1";
 
 /// What was kept after some row.
@@ -32,6 +37,8 @@ pub struct Arrivals {
 pub struct Arrived {
     /// The task, and what it wrote.
     pub output: TaskOutput,
+    /// Who ran it, if that is still known.
+    pub pilot: Option<PilotId>,
     /// Which failed attempt it was; `None`: it succeeded, or was killed.
     pub failed_attempt: Option<u32>,
     /// Whether the task has failed for good by it.
@@ -87,7 +94,7 @@ impl Page<'_> {
         if tasks.is_some_and(|tasks| tasks.intersection(&TaskSet::from(first..last + 1)).is_empty()) {
             return Ok(0);
         }
-        let failed = self.failed(seq)?;
+        let (failed, pilot) = (self.failed(seq)?, self.pilot(seq)?);
         let mut bytes = row.get_ref(5)?.as_blob().map_err(rusqlite::Error::from)?;
         let (mut n_bytes, mut open) = (0, goes_on.then_some(first));
         while !bytes.is_empty() {
@@ -110,6 +117,7 @@ impl Page<'_> {
                     let failure = failed.get(&frame.index);
                     self.found.arrived.push(Arrived {
                         output: TaskOutput { index: frame.index, stdout, stderr },
+                        pilot,
                         failed_attempt: failure.map(|(attempt, _)| *attempt),
                         is_final_failure: failure.is_some_and(|(_, is_final)| *is_final),
                     });
@@ -118,6 +126,13 @@ impl Page<'_> {
             open = Some(frame.index);
         }
         Ok(n_bytes)
+    }
+
+    /// Who made a report.
+    fn pilot(&self, seq: i64) -> Result<Option<PilotId>, Fault> {
+        let mut statement = self.snapshot.prepare_cached(PILOT)?;
+        let pilot = statement.query_row([seq], |row| row.get::<_, i64>(0)).optional()?;
+        Ok(pilot.map(|pilot| PilotId(pilot.cast_unsigned())))
     }
 
     /// The failures that a report brought.

@@ -3,24 +3,38 @@
 //! nobody has sent to him, and it is always known here who holds what, whoever dies on the way. What that pilot may
 //! not have is ready for all.
 
-use std::collections::BTreeSet;
+use std::{cmp::Reverse, collections::BTreeSet, ops::Bound};
 
-use super::{Turn, limits, offer::Offer, serve::has_room_for_templates, volatile::Volatile};
+use super::{
+    Turn,
+    interface::{Answer, Refusal, RequestId},
+    limits,
+    offer::Offer,
+    serve::has_room_for_templates,
+    volatile::{PilotState, Volatile},
+};
 use crate::{
-    ids::{JobId, PilotId},
+    ids::{JobId, PilotId, PlatformId},
     policy::stealing::PilotStealing,
     pull::{Bundle, PilotCommand},
     ranges::TaskSet,
+    time::Span,
 };
 
 /// Tasks that their holder wants another pilot to have.
 pub(super) type Gift = (PilotId, JobId, TaskSet);
+
+/// So many pilots are looked at where somebody wants to know at which of them most waits.
+const N_LOOKED_AT: usize = 1_000;
+/// … and not sooner again on the same platform.
+const HUNT_PAUSE: Span = Span::from_millis(10);
 
 impl Volatile {
     fn note_gift(&mut self, giver: PilotId, to: PilotId, n_tasks: u64) {
         // Whoever is gone is not asked how many those were.
         if let Some(giver) = self.pilots.get_mut(&giver) {
             giver.n_given += n_tasks;
+            giver.n_asked_in_vain = 0;
         }
         if let Some(taker) = self.pilots.get_mut(&to) {
             taker.n_taken += n_tasks;
@@ -28,7 +42,51 @@ impl Volatile {
     }
 }
 
+/// How many tasks wait at a pilot, as far as can be told; 0 of one that is asked for some already.
+fn n_waiting(state: &PilotState) -> u64 {
+    let unconfirmed = state.unconfirmed.iter().flat_map(|part| &part.commands);
+    let is_give = |command: &PilotCommand| matches!(command, PilotCommand::Give { .. });
+    if unconfirmed.chain(&state.commands).any(is_give) {
+        return 0;
+    }
+    let n_running: u64 = state.running.values().map(TaskSet::len).sum();
+    state.n_leased().saturating_sub(n_running)
+}
+
 impl Turn<'_> {
+    /// Asks in the place of a pilot with nothing to do that cannot reach all others: the one at which most waits, which
+    /// gives as much as if it had been asked by itself.
+    pub(super) fn pass_hunt_on(&mut self, request: RequestId, thief: PilotId, session_nonce: Option<u64>) {
+        let known = self.pilot_of_session(thief, session_nonce).filter(|pilot| pilot.is_live());
+        let Some(platform) = known.map(|pilot| pilot.platform) else {
+            return self.refuse(request, Refusal::NoPilot(thief));
+        };
+        let victim = self.where_most_waits(platform, thief);
+        if let Some(state) = victim.and_then(|victim| self.volatile.pilots.get_mut(&victim)) {
+            state.n_asked_in_vain = state.n_asked_in_vain.saturating_add(1);
+        }
+        victim.inspect(|victim| self.command(*victim, PilotCommand::Give { to: thief }));
+        self.answer(request, Answer::HuntPassedOn { is_any_asked: victim.is_some() });
+    }
+
+    /// Of those that come next after the one that asks; who was asked in vain comes after all others. Not for everybody
+    /// who asks at the same moment: pulls would wait.
+    fn where_most_waits(&mut self, platform: PlatformId, thief: PilotId) -> Option<PilotId> {
+        let now = self.now;
+        let state = self.volatile.platforms.get_mut(&platform)?;
+        if state.hunted_at.is_some_and(|at| now < at + HUNT_PAUSE) {
+            return None;
+        }
+        state.hunted_at = Some(now);
+        let pilots = &self.volatile.pilots;
+        let after = pilots.range((Bound::Excluded(thief), Bound::Unbounded));
+        let is_there =
+            |id: &PilotId| self.durable.pilots().get(id).is_some_and(|one| one.platform == platform);
+        let there = after.chain(pilots.range(..thief)).filter(|(id, _)| is_there(id)).take(N_LOOKED_AT);
+        let waiting = there.map(|(id, state)| (Reverse(state.n_asked_in_vain), n_waiting(state), *id));
+        waiting.filter(|(_, n, _)| *n > 0).max().map(|(.., id)| id)
+    }
+
     /// A pilot that begins anew takes nothing from others, nor they from it, until it is told that it may.
     pub(super) fn tell_stealing(&mut self, id: PilotId) {
         let policy = self.policies().stealing;

@@ -67,6 +67,18 @@ impl Volatile {
         }
     }
 
+    /// Whether others have something queued than when the guide was made. O(jobs with tasks that are ready).
+    fn queued_are_others(&self) -> bool {
+        let mut queued = vec![false; self.guide.queued.len()];
+        for leases in self.ready.iter().filter_map(|id| self.jobs.get(id)) {
+            match leases.user.and_then(|user| queued.get_mut(user)) {
+                Some(is_queued) => *is_queued = true,
+                None => return true,
+            }
+        }
+        queued != self.guide.queued
+    }
+
     /// A pilot of the platform has taken so many tasks of the job.
     pub fn take_quota(&mut self, platform: PlatformId, job: JobId, n_tasks: u64, now: Time) {
         if let Some(pending) = &mut self.guiding.pending {
@@ -160,7 +172,8 @@ impl Turn<'_> {
 
     /// Who has nothing queued has no share, and whoever has something again has one (paper 000, section 5.3).
     pub(super) fn note_queues(&mut self) {
-        if std::mem::take(&mut self.volatile.guiding.queues_changed) && self.policies().allocation.is_some() {
+        let may_differ = std::mem::take(&mut self.volatile.guiding.queues_changed);
+        if may_differ && self.policies().allocation.is_some() && self.volatile.queued_are_others() {
             self.want_guide();
         }
     }

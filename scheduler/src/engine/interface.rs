@@ -297,6 +297,9 @@ pub enum Event {
         report: Option<Report>,
         reason: LeaveReason,
     },
+    /// A pilot with nothing to do cannot reach all others of its platform: one of those is to give it some of what
+    /// waits. The nonce is that of [`Pull::session_nonce`].
+    HuntAsked { request: RequestId, pilot: PilotId, session_nonce: Option<u64> },
     /// A platform answered a submission.
     AllocationAnswered { allocation: AllocationId, outcome: SubmitOutcome },
     /// A platform's listing, asked for at that time.
@@ -464,6 +467,11 @@ pub enum Answer {
     Pull(PullAnswer),
     /// The pilot may go.
     Left,
+    /// Another pilot is asked, if tasks wait at any.
+    HuntPassedOn {
+        /// Whether one is.
+        is_any_asked: bool,
+    },
     /// All pilots are gone.
     ShutDown,
     /// Answers to queries.

@@ -127,7 +127,6 @@ impl Engine {
         };
         turn.dispatch(event);
         turn.settle_graph();
-        turn.note_queues();
         turn.fire_timers();
         turn.settle_graph();
         turn.serve_parked();
@@ -196,6 +195,9 @@ impl Turn<'_> {
             Event::HungUp { request } => self.unpark(request),
             Event::PilotLeft { request, pilot, session_nonce, report, reason } => {
                 self.pilot_leaves(request, (pilot, session_nonce), report, reason);
+            }
+            Event::HuntAsked { request, pilot, session_nonce } => {
+                self.pass_hunt_on(request, pilot, session_nonce);
             }
             Event::AllocationAnswered { allocation, outcome } => {
                 self.allocation_answered(allocation, outcome)

@@ -92,7 +92,7 @@ impl Turn<'_> {
     }
 
     /// The pilot of that number, unless the session is of another registration.
-    fn pilot_of_session(&self, id: PilotId, session_nonce: Option<u64>) -> Option<&Pilot> {
+    pub(super) fn pilot_of_session(&self, id: PilotId, session_nonce: Option<u64>) -> Option<&Pilot> {
         let pilot = self.durable.pilots().get(&id)?;
         session_nonce.is_none_or(|nonce| nonce == pilot.nonce).then_some(pilot)
     }
@@ -199,7 +199,9 @@ impl Turn<'_> {
             }
         }
         let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
-        state.has_unseen_tasks |= !bundles.is_empty();
+        if !bundles.is_empty() {
+            (state.has_unseen_tasks, state.n_asked_in_vain) = (true, 0);
+        }
         state.n_parts = state.n_parts.saturating_add(1);
         let part = Part { number: state.n_parts, templates, bundles, commands };
         state.unconfirmed.push(part);

@@ -192,6 +192,8 @@ pub struct PilotState {
     pub n_taken: u64,
     /// Tasks that went from it to others since then.
     pub n_given: u64,
+    /// How often it was asked for tasks in the name of others since it last gave or got some.
+    pub n_asked_in_vain: u32,
     /// Since when it holds nothing.
     pub idle_since: Option<Time>,
     /// Node failures in a row.
@@ -226,6 +228,8 @@ pub struct PlatformState {
     pub unlisted: Option<String>,
     /// When its timer is due.
     pub timer_at: Option<Time>,
+    /// When it was last looked at which of its pilots most tasks wait.
+    pub hunted_at: Option<Time>,
     /// When its listing was last asked for.
     pub listed_at: Option<Time>,
     /// How busy it is, by its own word, and when it said so.

@@ -11,10 +11,15 @@ use crate::{
     time::{Span, Time},
 };
 
-/// So much work stays with who is asked: to take it would take as long.
+/// What is begun so soon stays with who is asked: to take it would take as long.
 const MARGIN: Span = Span::from_millis(10);
-/// Tasks that were promised are waited for so long.
+/// Tasks that were promised are waited for so long, …
 const ON_THEIR_WAY: Span = Span::from_secs(1);
+/// … and what another pilot may give that the manager asks.
+const PASSED_ON: Span = Span::from_millis(100);
+/// Others are asked after this time at the latest: tasks may have come to one of them meanwhile. (The paper's pilots
+/// give up: all their tasks are there from the beginning.)
+const PAUSE_LONGEST: Span = Span::from_secs(8);
 /// How often it is looked whether a queue has grown too long (paper 004: every second).
 const RELIEF: Span = Span::from_secs(1);
 
@@ -30,6 +35,8 @@ pub(super) struct Hunting {
     /// Not before this time.
     not_before: Time,
     relief_at: Option<Time>,
+    /// When more can be taken here, though nothing happens until then.
+    more_at: Option<Time>,
     /// What is fetched in a second from others.
     bytes_per_s: u64,
 }
@@ -37,7 +44,7 @@ pub(super) struct Hunting {
 impl Hunting {
     /// When something is to be done.
     pub(super) fn wakeup(&self) -> Option<Time> {
-        self.due_at.into_iter().chain(self.relief_at).min()
+        [self.due_at, self.relief_at, self.more_at].into_iter().flatten().min()
     }
 
     /// Tasks have come.
@@ -69,9 +76,41 @@ impl PilotCore {
         self.expected_us(queue).map(|mean_us| tasks_per_s(n_slots, mean_us))
     }
 
-    /// Tasks that are begun before another pilot could have taken them.
-    fn n_margin(&self, queue: &JobQueue) -> u64 {
-        self.tasks_per_s(queue).map_or(0, |per_s| (per_s * MARGIN.as_secs_f64()) as u64)
+    /// Until when running tasks are expected to end, by what others of their jobs took, and which cores that frees.
+    fn ends_expected(&self) -> impl Iterator<Item = (Time, u64)> {
+        let mean_us =
+            |job: &JobId| self.jobs.get(job).and_then(|queue: &JobQueue| queue.mean_us).or(self.mean_us);
+        let running = self.running.iter();
+        running.filter_map(move |(task, running)| {
+            let end = running.since + Span(mean_us(&task.job)?);
+            Some((end, u64::from(running.needs.cores)))
+        })
+    }
+
+    /// Cores that come free in a moment. Who runs on though its like have ended may do so for long.
+    fn n_cores_soon(&self, now: Time) -> u64 {
+        let soon = self.ends_expected().filter(|(end, _)| end.0.abs_diff(now.0) < MARGIN.0);
+        soon.map(|(_, n_cores)| n_cores).sum()
+    }
+
+    /// When the next of those has run on for so long that what waits for its cores may be taken.
+    fn more_at(&self, now: Time) -> Option<Time> {
+        let is_any_to_take = self.hunting.law().steals() && self.has_queued();
+        let ends = is_any_to_take.then(|| self.ends_expected()).into_iter().flatten();
+        ends.map(|(end, _)| end + MARGIN).filter(|at| *at > now).min()
+    }
+
+    /// Tasks that are begun on the cores that come free soon, before another pilot could have taken them: on each slot
+    /// the next one, and those that end meanwhile.
+    fn n_margin(&self, queue: &JobQueue, n_cores_soon: u64) -> u64 {
+        let needs = &queue.needs.resources;
+        let free = u64::from(self.free.cores);
+        // What has cores enough waits for something else.
+        let n_cores = if u64::from(needs.cores) > free { n_cores_soon + free } else { n_cores_soon };
+        let n_slots =
+            (n_cores / u64::from(needs.cores.max(1))).min(needs.how_often_in(&self.limits.capacity));
+        let margin = |mean_us: u64| n_slots + n_slots.saturating_mul(MARGIN.0) / mean_us.max(1);
+        self.expected_us(queue).map_or(0, margin)
     }
 
     /// What others may take goes by this policy from now on.
@@ -163,6 +202,7 @@ impl PilotCore {
 
     /// Asks others for tasks, when there has been nothing to begin for long enough.
     pub(super) fn hunt(&mut self, now: Time, actions: &mut Vec<PilotAction>) {
+        self.hunting.more_at = self.more_at(now);
         let listens = self.in_flight[super::Lane::Listen as usize];
         let is_idle = self.leaving.is_none() && self.free.cores > 0 && listens && !self.has_queued();
         let hunting = &mut self.hunting;
@@ -170,11 +210,8 @@ impl PilotCore {
             hunting.due_at = None;
             return;
         }
-        let due_at = match (hunting.due_at, hunting.hunt.pause()) {
-            (Some(due_at), _) => due_at,
-            (None, Some(pause)) => (now + pause).max(hunting.not_before),
-            (None, None) => return,
-        };
+        let pause = hunting.hunt.pause().map_or(PAUSE_LONGEST, |pause| pause.min(PAUSE_LONGEST));
+        let due_at = hunting.due_at.unwrap_or((now + pause).max(hunting.not_before));
         let is_due = now >= due_at;
         hunting.due_at = Some(due_at).filter(|_| !is_due);
         if is_due {
@@ -183,42 +220,46 @@ impl PilotCore {
         }
     }
 
-    /// Others were asked for tasks, and so many are on their way.
-    pub(super) fn hunted(&mut self, now: Time, n_tasks: u64) {
+    /// Others were asked for tasks, and so many are on their way, or the manager has asked one (`is_passed_on`).
+    pub(super) fn hunted(&mut self, now: Time, n_tasks: u64, is_passed_on: bool) {
         self.hunting.is_out = false;
         if n_tasks > 0 {
             self.hunting.hunt.succeeded();
             self.hunting.not_before = now + ON_THEIR_WAY;
         } else {
             self.hunting.hunt.failed();
+            if is_passed_on {
+                self.hunting.not_before = now + PASSED_ON;
+            }
         }
     }
 
     /// How many tasks another pilot could take here, or somewhat more; 0 only if none.
-    pub fn n_to_take(&self) -> u64 {
+    pub fn n_to_take(&self, now: Time) -> u64 {
         if !self.hunting.law().steals() || self.leaving.is_some() {
             return 0;
         }
-        self.jobs
-            .iter()
-            .map(|(job, queue)| self.n_to_take_of(queue) + self.staged_to_take(*job).len() as u64)
-            .sum()
+        let soon = self.n_cores_soon(now);
+        let of_job = |(job, queue): (&JobId, &JobQueue)| {
+            self.n_to_take_of(queue, soon) + self.staged_to_take(*job, soon).len() as u64
+        };
+        self.jobs.iter().map(of_job).sum()
     }
 
     /// Tasks that another pilot may take although their files are here or on their way, in their order: where no core
     /// is free they wait, and with them all that comes after them in a graph.
-    fn staged_to_take(&self, job: JobId) -> Vec<u64> {
+    fn staged_to_take(&self, job: JobId, n_cores_soon: u64) -> Vec<u64> {
         let is_full = self.free.cores == 0 && !self.staged.is_empty();
         let Some(queue) = self.jobs.get(&job).filter(|_| is_full) else { return Vec::new() };
         let may_go =
             |n_waiting: usize, place: Place| !place.is_own || self.may_leave(queue, n_waiting, place.bytes);
-        let waiting = (1..).zip(self.staged_of(job)).skip(self.n_margin(queue) as usize);
+        let waiting = (1..).zip(self.staged_of(job)).skip(self.n_margin(queue, n_cores_soon) as usize);
         let to_take = waiting.filter(|(n, next)| next.place.is_some_and(|place| may_go(*n, place)));
         to_take.map(|(_, next)| next.index).collect()
     }
 
-    fn n_to_take_of(&self, queue: &JobQueue) -> u64 {
-        let n_queued = queue.queued.len().saturating_sub(self.n_margin(queue));
+    fn n_to_take_of(&self, queue: &JobQueue, n_cores_soon: u64) -> u64 {
+        let n_queued = queue.queued.len().saturating_sub(self.n_margin(queue, n_cores_soon));
         let n_most = n_queued.min(queue.n_may_go(self.free.cores > 0));
         if n_most == 0 || !queue.needs.staging.inputs {
             return n_most;
@@ -233,23 +274,27 @@ impl PilotCore {
         self.hunting.law().may_leave(n_waiting, bytes, &pace)
     }
 
-    /// Gives a pilot half of what it may take, one of one: those that it costs least.
-    pub(super) fn asked_for(&mut self, thief: PilotId, actions: &mut Vec<PilotAction>) {
-        let n_all = self.n_to_take();
+    /// Gives a pilot half of what it may take, one of one: those that it costs least. Returns how many.
+    pub(super) fn give_half(&mut self, now: Time, thief: PilotId, actions: &mut Vec<PilotAction>) -> u64 {
+        let (n_all, soon) = (self.n_to_take(now), self.n_cores_soon(now));
         let mut n_left = n_all.div_ceil(2);
         let jobs: Vec<JobId> = self.order.iter().rev().copied().collect();
         // Those first whose turn comes last.
         for job in jobs.into_iter().filter(|_| n_all > 0) {
             let Some(queue) = self.jobs.get(&job) else { continue };
-            let n = self.n_to_take_of(queue).min(n_left);
+            let n = self.n_to_take_of(queue, soon).min(n_left);
             let mut tasks = if queue.needs.staging.inputs { self.half_of(job, n) } else { last_of(queue, n) };
             let n_more = usize::try_from(n_left - tasks.len()).unwrap_or(usize::MAX);
-            self.staged_to_take(job).into_iter().rev().take(n_more).for_each(|index| _ = tasks.insert(index));
+            self.staged_to_take(job, soon)
+                .into_iter()
+                .rev()
+                .take(n_more)
+                .for_each(|index| _ = tasks.insert(index));
             n_left -= tasks.len();
             self.give(thief, job, &tasks, actions);
             self.forget_if_idle(job, actions);
         }
-        actions.push(PilotAction::Gave { thief, n_tasks: n_all.div_ceil(2) - n_left });
+        n_all.div_ceil(2) - n_left
     }
 
     /// Tasks of those whose files are known, so many at most; they are queued by nothing else any more.
@@ -258,13 +303,10 @@ impl PilotCore {
         let Some(mut ready) = self.jobs.get_mut(&job).map(|queue| std::mem::take(&mut queue.ready)) else {
             return taken;
         };
-        let Some(queue) = self.jobs.get(&job) else { return taken };
-        let half = ready.give_half(|n, bytes| self.may_leave(queue, n, bytes));
-        for (bytes, index) in half {
-            match taken.len() < n_most && queue.queued.contains(index) {
-                true => _ = taken.insert(index),
-                false => ready.share(bytes, index),
-            }
+        if let Some(queue) = self.jobs.get(&job) {
+            let n_most = usize::try_from(n_most).unwrap_or(usize::MAX);
+            let half = ready.give_half(n_most, |n, bytes| self.may_leave(queue, n, bytes));
+            taken.extend_indices(half.into_iter().map(|(_, index)| index));
         }
         if let Some(queue) = self.jobs.get_mut(&job) {
             queue.ready = ready;

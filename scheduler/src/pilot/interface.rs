@@ -64,8 +64,8 @@ pub enum PilotEvent {
     StopAsked,
     /// Another pilot of the platform has nothing to do and wants some of what waits here.
     AskedFor { thief: PilotId },
-    /// Other pilots were asked for tasks: so many are on their way here.
-    Hunted { n_tasks: u64 },
+    /// Other pilots were asked for tasks: so many are on their way here. `is_passed_on`: the manager has asked one.
+    Hunted { n_tasks: u64, is_passed_on: bool },
     /// What [`PilotAction::Look`] asked for. `read`: of tasks that read something, by index. `bytes_per_s`: what is
     /// fetched in a second from others.
     Seen { job: JobId, tasks: TaskSet, read: Vec<(u64, Vec<ReadBy>)>, bytes_per_s: u64 },

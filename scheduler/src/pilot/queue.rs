@@ -26,7 +26,7 @@ pub(super) struct JobQueue {
     gone: TaskSet,
     /// Tasks of which it is asked who has what they read; none of them begins before that is known.
     unseen: TaskSet,
-    /// Tasks of which that is known, by what they read; some perhaps not queued any more.
+    /// Tasks of which that is known, by what they read.
     pub(super) ready: ReadyQueues<u64>,
     /// How long those may be that stay with their files.
     pub(super) relief: Option<Relief>,
@@ -83,6 +83,7 @@ impl JobQueue {
         if !removed.is_empty() {
             self.queued.remove_all(&removed);
             self.tried.retain(|index, _| !removed.contains(*index));
+            self.ready.retain(|index| !removed.contains(*index));
             self.forget_begun();
         }
         removed

@@ -332,6 +332,7 @@ fn request_of(event: &Event) -> Option<RequestId> {
         | Event::Pulled { request, .. }
         | Event::HungUp { request }
         | Event::PilotLeft { request, .. }
+        | Event::HuntAsked { request, .. }
         | Event::ShutdownAsked { request, .. } => Some(*request),
         Event::AllocationAnswered { .. }
         | Event::PlatformListed { .. }

@@ -283,7 +283,7 @@ impl<'a> World<'a> {
     fn take(&mut self, now: Time, node: u32, from: u32) {
         let (policy, pace) = (self.setting.policy, &self.pace);
         let may_leave = |n_waiting, bytes| policy.may_leave(n_waiting, bytes, pace);
-        let tasks = self.nodes[from as usize].queues.give_half(may_leave);
+        let tasks = self.nodes[from as usize].queues.give_half(usize::MAX, may_leave);
         if tasks.is_empty() {
             return self.failed(now + self.setting.latency, node);
         }

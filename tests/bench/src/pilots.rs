@@ -218,7 +218,7 @@ impl Pilot {
                         self.asked = Some(answer);
                         PilotEvent::AskedFor { thief }
                     }
-                    Some(Heard::Hunted { n_tasks }) => PilotEvent::Hunted { n_tasks },
+                    Some(Heard::Hunted { n_tasks }) => PilotEvent::Hunted { n_tasks, is_passed_on: false },
                     None => return,
                 },
                 () = until(wakeup) => PilotEvent::TimerFired,
@@ -275,7 +275,7 @@ impl Pilot {
                 }
             }
         }
-        self.n_to_take.store(self.core.n_to_take(), Ordering::Relaxed);
+        self.n_to_take.store(self.core.n_to_take(self.now()), Ordering::Relaxed);
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use manager::{
 use protocol::{
     api::{ErrorAnswer, SubmitRequest},
     codec::Format,
-    peers::{Peer, PeersRequest},
+    peers::{HuntRequest, Peer, PeersRequest},
     pilot::{LeaveRequest, PullRequest, RegisterRequest, Tail, TailsRequest, VERSION},
 };
 use scheduler::{
@@ -341,6 +341,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let (gained, is_all, moved) = (vec![hello], true, Default::default());
     let (wanted, asked) = (gained.clone(), gained.clone());
     let peers = PeersRequest { me, is_all, gained, lost: vec![], fetching: vec![], wanted, asked, moved };
+    let hunt = HuntRequest { pilot: PilotId(1) };
     let tag = World::new().tags[0].clone();
     let register = RegisterRequest { version: VERSION, registration: world::registration(&tag, 9) };
     for (word, format) in [("json", Format::Json), ("postcard", Format::Postcard)] {
@@ -350,6 +351,7 @@ fn seeds() -> Vec<Vec<u8>> {
             (format!("session {word} /pilot/v1/pull"), format.encode(&reporting)),
             (format!("session {word} /pilot/v1/tails"), format.encode(&tails)),
             (format!("session {word} /pilot/v1/peers"), format.encode(&peers)),
+            (format!("session {word} /pilot/v1/hunt"), format.encode(&hunt)),
             (format!("session {word} /pilot/v1/leave"), format.encode(&leave)),
         ] {
             seeds.push([format!("POST {target}\n").as_bytes(), &message.expect("a message")].concat());

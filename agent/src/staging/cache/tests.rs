@@ -10,7 +10,7 @@ use std::{
 use proptest::prelude::*;
 use scheduler::digest::Digest;
 
-use super::{Cache, CachePlace, FileTimes, hash_of, mark};
+use super::{Cache, CachePlace, FetchLock, FileTimes, hash_of, mark};
 
 fn cache(folder: &Path, bytes_max: u64) -> Cache {
     Cache::open(&CachePlace { folder: folder.to_owned(), bytes_max: Some(bytes_max) }).unwrap()
@@ -112,6 +112,18 @@ fn the_longest_unused_goes_first_and_nothing_that_is_used() {
 }
 
 #[test]
+fn what_was_not_expected_to_be_large_makes_room_when_it_has_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), 100);
+    let [_, second] = [b'a', b'b'].map(|letter| {
+        let mut part = cache.begin(0).unwrap();
+        part.write(&[letter; 60]).unwrap();
+        cache.finish(part, None).unwrap().unwrap().0
+    });
+    assert_eq!(names(&folder.path().join("objects")), [second.to_string()]);
+}
+
+#[test]
 fn what_is_used_stays_even_if_it_is_more_than_the_bound() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 50);
@@ -191,6 +203,10 @@ fn one_agent_at_a_time_fetches_an_object() {
     let key = Digest([9; 32]);
     let lock = first.try_lock(&key).unwrap();
     assert!(lock.is_some() && second.try_lock(&key).unwrap().is_none());
+    let life = second.life_of(&key);
+    assert_eq!(second.life_of(&key), life);
+    lock.iter().for_each(FetchLock::show_life);
+    assert_ne!(second.life_of(&key), life);
     drop(lock);
     assert!(second.try_lock(&key).unwrap().is_some());
 }

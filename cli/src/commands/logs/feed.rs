@@ -83,9 +83,7 @@ impl Feed {
         let run = (pilot, run);
         let seen = self.seen.entry(index).or_insert(Seen { attempt, run, shown: [0; 2] });
         if seen.run != run {
-            let what =
-                format!("begins again, on pilot {pilot}: what came before is of an attempt that is lost");
-            said.push(Said::Note { index, what });
+            said.push(Said::Note { index, what: lost(Some(pilot)) });
             *seen = Seen { attempt, run, shown: [0; 2] };
         }
         let shown = &mut seen.shown[stream as usize];
@@ -105,11 +103,20 @@ impl Feed {
     }
 
     fn ended(&mut self, ended: EndedOutput, said: &mut Vec<Said>) {
-        let EndedOutput { index, failed_attempt, stdout, stderr, .. } = ended;
-        let is_it = |seen: &Seen| failed_attempt.is_none_or(|attempt| attempt == seen.attempt);
-        let shown = match self.seen.get(&index).is_some_and(is_it) {
-            true => self.seen.remove(&index).map_or([0; 2], |seen| seen.shown),
-            false => [0; 2],
+        let EndedOutput { index, pilot, failed_attempt, stdout, stderr, .. } = ended;
+        let is_it = |seen: &Seen| {
+            let is_attempt = failed_attempt.is_none_or(|attempt| attempt == seen.attempt);
+            is_attempt && pilot.is_none_or(|pilot| pilot == seen.run.0)
+        };
+        let shown = match self.seen.get(&index) {
+            Some(seen) if is_it(seen) => self.seen.remove(&index).map_or([0; 2], |seen| seen.shown),
+            // One that succeeded or was killed is the last: what was shown was of an attempt that is lost.
+            Some(_) if failed_attempt.is_none() => {
+                self.seen.remove(&index);
+                said.push(Said::Note { index, what: lost(pilot) });
+                [0; 2]
+            }
+            _ => [0; 2],
         };
         let streams = [(StreamName::Stdout, stdout, shown[0]), (StreamName::Stderr, stderr, shown[1])];
         for (stream, written, shown) in streams {
@@ -120,6 +127,12 @@ impl Feed {
         }
         said.push(Said::Ended { index });
     }
+}
+
+/// What was shown is void.
+fn lost(pilot: Option<PilotId>) -> String {
+    let on = pilot.map_or_else(String::new, |pilot| format!(", on pilot {pilot}"));
+    format!("begins again{on}: what came before is of an attempt that is lost")
 }
 
 /// What of a stream is new when its first `shown` bytes were shown. What is kept may be its head and its tail only,
@@ -165,7 +178,15 @@ mod tests {
 
     fn ended(index: u64, failed_attempt: Option<u32>, text: &str) -> EndedOutput {
         let stdout = Written { text: text.into(), is_binary: false };
-        EndedOutput { index, failed_attempt, is_final_failure: false, stdout, stderr: Written::default() }
+        let pilot = Some(PilotId(1));
+        EndedOutput {
+            index,
+            pilot,
+            failed_attempt,
+            is_final_failure: false,
+            stdout,
+            stderr: Written::default(),
+        }
     }
 
     /// What is shown, as one text: `|` where an attempt ends, `(…)` for notes.
@@ -214,6 +235,16 @@ mod tests {
         assert_eq!(shown(&mut feed, vec![piece(3, (1, 5), 9, "x")], vec![]), "(7 bytes were not followed)x");
         let again = shown(&mut feed, vec![piece(3, (2, 6), 0, "ab")], vec![]);
         assert!(again.starts_with("(begins again, on pilot 1") && again.ends_with(")ab"), "{again}");
+    }
+
+    #[test]
+    fn the_end_of_an_attempt_of_which_nothing_was_shown_is_shown_whole() {
+        let mut feed = Feed::default();
+        shown(&mut feed, vec![piece(3, (1, 5), 0, "ab")], vec![]);
+        let elsewhere = EndedOutput { pilot: Some(PilotId(2)), ..ended(3, None, "abc") };
+        let all = shown(&mut feed, vec![], vec![elsewhere]);
+        assert!(all.starts_with("(begins again, on pilot 2") && all.ends_with(")abc|"), "{all}");
+        assert!(!feed.is_any_open());
     }
 
     #[test]

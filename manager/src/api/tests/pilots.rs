@@ -2,6 +2,7 @@
 
 use protocol::{
     codec::Format,
+    peers::{HUNT_PATH, HuntAnswer, HuntRequest},
     pilot::{
         LEAVE_PATH, LeaveAnswer, LeaveRequest, PULL_PATH, PullRequest, REGISTER_PATH, RegisterAnswer,
         RegisterRequest, VERSION,
@@ -36,6 +37,24 @@ async fn a_pilot_registers_pulls_and_leaves_in_both_formats() {
         assert_eq!(scene.get("/api/v1/pilots").await.json()["pilots"], json!([]));
         let ended = scene.get("/api/v1/pilots?ended=true").await.json();
         assert_eq!(ended["pilots"][0]["state"], "ended");
+    }
+}
+
+#[tokio::test]
+async fn a_pilot_has_others_asked_for_tasks_only_in_its_own_name() {
+    let mut scene = Scene::start().await;
+    let pilot = scene.pilot().await;
+    for format in FORMATS {
+        for (named, session, refused) in [
+            (pilot.id, pilot.session.clone(), None),
+            (PilotId(99), pilot.session.clone(), Some((401, "unauthorized".to_owned()))),
+            (PilotId(99), scene.tokens.session(PilotId(99), 1), Some((404, "no-such-pilot".to_owned()))),
+        ] {
+            let message = HuntRequest { pilot: named };
+            let answer: Result<HuntAnswer, Reply> =
+                scene.exchange(HUNT_PATH, &session, format, &message).await;
+            assert_eq!(answer.err().map(|reply| reply.refusal()), refused);
+        }
     }
 }
 

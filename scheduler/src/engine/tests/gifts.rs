@@ -187,3 +187,62 @@ fn pilots_are_told_by_which_policy_they_steal_when_they_come_and_when_it_changes
     set(&mut scene, flds, PilotStealing::None);
     assert_eq!(told(&scene.pull(pilot, hungry()).expect("an answer")), [PilotStealing::None]);
 }
+
+/// Commands to give tasks to others.
+fn asked(answer: &PullAnswer) -> Vec<PilotId> {
+    let thieves = commands(answer).into_iter().filter_map(|command| match command {
+        PilotCommand::Give { to } => Some(to),
+        _ => None,
+    });
+    thieves.collect()
+}
+
+#[test]
+fn who_cannot_reach_others_has_the_one_asked_at_which_most_waits() {
+    let mut scene = Scene::new();
+    let [few, many, thief] = [1, 4, 1].map(|cores| scene.pilot(cores));
+    let id = scene.submit(job(5));
+    assert_eq!(scene.take(many), [(id.0, "0-3".to_owned())]);
+    assert_eq!(scene.take(few), [(id.0, "4".to_owned())]);
+    assert_eq!(scene.pull(thief, parked()), None);
+    let hunt = |scene: &mut Scene, pilot, nonce| {
+        scene.say(|request| Event::HuntAsked { request, pilot, session_nonce: nonce })
+    };
+    assert_eq!(hunt(&mut scene, thief, Some(12345)), Some(Answer::Refused(Refusal::NoPilot(thief))));
+    assert_eq!(hunt(&mut scene, PilotId(99), None), Some(Answer::Refused(Refusal::NoPilot(PilotId(99)))));
+    let passed_on = |is_any_asked| Some(Answer::HuntPassedOn { is_any_asked });
+    assert_eq!(hunt(&mut scene, thief, None), passed_on(true));
+    assert_eq!(hunt(&mut scene, thief, None), passed_on(false), "not twice in a moment");
+    scene.now = scene.now + Span::from_millis(10);
+    assert_eq!(hunt(&mut scene, thief, None), passed_on(true));
+    // The second time the other one: who has not heard of the first is not asked again.
+    let told = |scene: &mut Scene, pilot| asked(&scene.pull(pilot, hungry()).expect("an answer"));
+    assert_eq!((told(&mut scene, many), told(&mut scene, few)), (vec![thief], vec![thief]));
+    // Where both were asked in vain, the one at which more waits is asked again.
+    scene.now = scene.now + Span::from_millis(10);
+    let confirm = |scene: &mut Scene, pilot| scene.pull(pilot, Pull { part_seen: 2, ..hungry() });
+    for pilot in [many, few] {
+        confirm(&mut scene, pilot);
+    }
+    assert_eq!(hunt(&mut scene, thief, None), passed_on(true));
+    assert_eq!(asked(&confirm(&mut scene, many).expect("an answer")), [thief]);
+    scene.now = scene.now + Span::from_millis(10);
+    // Of tasks that run nothing can be given.
+    for (pilot, running) in [(many, "0-3"), (few, "4")] {
+        scene.pull(pilot, Pull { part_seen: 3, running: vec![(id, set(running))], ..hungry() });
+    }
+    assert_eq!(hunt(&mut scene, thief, None), passed_on(false));
+}
+
+#[test]
+fn nobody_of_another_platform_is_asked() {
+    let (mut scene, _, giver, _) = two();
+    scene.attach(PlatformSpec { name: "there".into(), n_pilots_min: 1, ..platform(1, 4) });
+    let (allocation, tag) = scene.submissions().pop().expect("a minimum of pilots is asked for");
+    let outcome = SubmitOutcome::Accepted("b9".into());
+    scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    let there = scene.register(&tag, NodeFacts { capacity: Resources::cores(4), ..NodeFacts::default() });
+    scene.pull(there, parked());
+    scene.say(|request| Event::HuntAsked { request, pilot: there, session_nonce: None });
+    assert_eq!(asked(&scene.pull(giver, hungry()).expect("an answer")), []);
+}

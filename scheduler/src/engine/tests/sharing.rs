@@ -162,6 +162,18 @@ fn a_share_ends_with_the_pull_that_takes_the_last_task() {
 }
 
 #[test]
+fn a_job_that_runs_dry_changes_nothing_for_who_has_others() {
+    let mut two = Two::new(policies(Some(Allocation::PaRr { unit_cores: 1 }), Matching::Turns));
+    two.scene.submit(of_user("ada", "docking", 100));
+    let last = two.scene.submit(JobRequest { priority: 1, ..of_user("ada", "docking", 1) });
+    two.scene.wait_awake(1);
+    let made = two.scene.engine.volatile.guide.number;
+    assert_eq!(two.scene.take(two.pilots[0])[0], (last.0, "0".to_owned()));
+    two.scene.wait_awake(1);
+    assert_eq!(two.scene.engine.volatile.guide.number, made);
+}
+
+#[test]
 fn who_comes_later_has_a_share_within_a_second() {
     let mut two = Two::new(policies(Some(Allocation::Equal), Matching::Turns));
     two.scene.submit(of_user("ada", "docking", 100));

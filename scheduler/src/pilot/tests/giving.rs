@@ -97,8 +97,8 @@ fn pilots_that_cannot_begin_what_they_take_do_not_pass_it_round_for_ever() {
     pilots[0].1 = (0..3).into();
     for turn in 3..100 {
         let idle = pilots.iter().position(|(_, held)| held.is_empty()).expect("one of them");
-        let most = (0..5).max_by_key(|at| pilots[*at].0.n_to_take()).unwrap_or(0);
-        if pilots[most].0.n_to_take() == 0 {
+        let most = (0..5).max_by_key(|at| pilots[*at].0.n_to_take(Time(turn))).unwrap_or(0);
+        if pilots[most].0.n_to_take(Time(turn)) == 0 {
             let held: Vec<u64> = pilots.iter().map(|(_, held)| held.len()).collect();
             assert_eq!(held, [0, 1, 1, 1, 0]);
             return;

@@ -27,7 +27,7 @@ fn an_idle_pilot_asks_after_a_millisecond_and_ever_more_rarely() {
         assert!(!hunts(&core.handle(Time(now.0 - 1), PilotEvent::TimerFired)));
         assert!(hunts(&core.handle(now, PilotEvent::TimerFired)));
         assert_eq!(core.next_wakeup(), None, "one try at a time");
-        core.handle(now, PilotEvent::Hunted { n_tasks: 0 });
+        core.handle(now, PilotEvent::Hunted { n_tasks: 0, is_passed_on: false });
         assert_eq!(core.next_wakeup(), Some(now + Span(pause)));
         now = now + Span(pause);
     }
@@ -37,7 +37,7 @@ fn an_idle_pilot_asks_after_a_millisecond_and_ever_more_rarely() {
 fn what_was_promised_is_waited_for_and_what_comes_ends_the_search() {
     let mut core = thief(PilotStealing::Mlb);
     core.handle(Time(1_001), PilotEvent::TimerFired);
-    core.handle(Time(2_000), PilotEvent::Hunted { n_tasks: 3 });
+    core.handle(Time(2_000), PilotEvent::Hunted { n_tasks: 3, is_passed_on: false });
     assert_eq!(core.next_wakeup(), Some(Time(1_002_000)));
     let mut given = Part { number: 2, ..part(1, 0..1) };
     given.bundles[0].is_given = true;
@@ -60,16 +60,90 @@ fn nobody_who_has_work_or_is_not_told_to_asks_others() {
 fn what_is_begun_within_the_margin_is_not_given_away() {
     let mut core = thief(PilotStealing::Mlb);
     core.handle(Time(2), answered(vec![Part { number: 2, ..part(1, 0..41) }]));
-    assert_eq!(core.n_to_take(), 40, "nothing is known of how long they take");
-    // A task takes a millisecond: ten of them stay for each slot.
+    assert_eq!(core.n_to_take(Time(2)), 40, "nothing is known of how long they take");
+    // A task takes a millisecond: the next one stays for the slot, and ten more.
     let usage = Usage { wall_us: 1_000, ..Usage::default() };
     let task = TaskId { job: JobId(1), index: 0 };
     core.handle(Time(3), PilotEvent::Ended { task, ending: Ending::Exited(0), usage, output: None });
     let n_queued: u64 = core.jobs.values().map(|queue| queue.queued.len()).sum();
-    assert_eq!(core.n_to_take(), n_queued - 10);
-    let n_expected = core.n_to_take().div_ceil(2);
+    assert_eq!(core.n_to_take(Time(3)), n_queued - 11);
+    let n_expected = core.n_to_take(Time(4)).div_ceil(2);
     let actions = core.handle(Time(4), PilotEvent::AskedFor { thief: THIEF });
     assert!(actions.contains(&PilotAction::Gave { thief: THIEF, n_tasks: n_expected }), "{actions:?}");
+}
+
+#[test]
+fn behind_a_task_that_runs_on_nothing_is_kept_for_the_margin() {
+    let mut core = thief(PilotStealing::Mlb);
+    core.handle(Time(2), answered(vec![Part { number: 2, ..part(1, 0..8) }]));
+    let usage = Usage { wall_us: 5_000, ..Usage::default() };
+    let task = TaskId { job: JobId(1), index: 0 };
+    core.handle(Time(3), PilotEvent::Ended { task, ending: Ending::Exited(0), usage, output: None });
+    let n_queued: u64 = core.jobs.values().map(|queue| queue.queued.len()).sum();
+    // It is expected to end at 5,003; then the next one begins, and two more within ten milliseconds.
+    assert_eq!(core.n_to_take(Time(14_000)), n_queued - 3);
+    assert_eq!(core.next_wakeup(), Some(Time(15_003)), "others are told when it has not");
+    assert_eq!(core.n_to_take(Time(15_003)), n_queued);
+    core.handle(Time(15_003), PilotEvent::TimerFired);
+    assert!(core.next_wakeup() > Some(Time(15_003)), "once is enough");
+}
+
+#[test]
+fn the_next_task_stays_with_a_core_that_comes_free_soon() {
+    let mut core = thief(PilotStealing::Mlb);
+    core.note_wall(JobId(1), 1_000_000);
+    core.handle(Time(2), answered(vec![Part { number: 2, ..part(1, 0..3) }]));
+    // It ends after a second, give or take a moment.
+    let n_to_take = [500_000, 995_000, 1_005_000, 1_020_000].map(|at| core.n_to_take(Time(at)));
+    assert_eq!(n_to_take, [2, 1, 1, 2]);
+}
+
+#[test]
+fn a_search_in_vain_goes_on_at_long_intervals() {
+    let mut core = thief(PilotStealing::Mlb);
+    let mut now = Time(0);
+    for _ in 0..30 {
+        now = core.next_wakeup().expect("it tries again");
+        assert!(hunts(&core.handle(now, PilotEvent::TimerFired)));
+        core.handle(now, PilotEvent::Hunted { n_tasks: 0, is_passed_on: false });
+    }
+    assert_eq!(core.next_wakeup(), Some(now + Span::from_secs(8)));
+    core.handle(now + Span::from_secs(8), PilotEvent::TimerFired);
+    let now = now + Span::from_secs(9);
+    core.handle(now, PilotEvent::Hunted { n_tasks: 0, is_passed_on: true });
+    let given = Part { number: 2, ..part(1, 0..1) };
+    core.handle(now, answered(vec![given]));
+    core.handle(now, ended(0, Ending::Exited(0)));
+    // Work has come: it is looked for sooner, but not before who was asked could have answered.
+    assert_eq!(core.next_wakeup(), Some(now + Span::from_millis(100)));
+}
+
+#[test]
+fn what_is_taken_back_is_offered_no_more() {
+    let mut core = with_files(PilotStealing::Mlb);
+    core.note_wall(JobId(9), 500_000);
+    core.handle(Time(3), seen((0..8).map(|index| (index, vec![file(None, 5_000_000)])).collect()));
+    let n_before = core.n_to_take(Time(4));
+    let commands = vec![PilotCommand::Return { job: JobId(1), tasks: (4..8).into() }];
+    core.handle(Time(4), answered(vec![Part { number: 3, commands, ..Part::default() }]));
+    assert_eq!(core.n_to_take(Time(4)), n_before - 4);
+}
+
+#[test]
+fn who_is_told_to_give_gives_as_much_as_if_it_had_been_asked() {
+    for (policy, expected) in [(PilotStealing::Mlb, 20), (PilotStealing::None, 0)] {
+        let mut core = pilot(1, None);
+        let steal = PilotCommand::Steal { policy };
+        core.handle(Time(1), answered(vec![Part { commands: vec![steal], ..part(1, 0..41) }]));
+        let commands = vec![PilotCommand::Give { to: THIEF }];
+        let actions = core.handle(Time(2), answered(vec![Part { number: 2, commands, ..Part::default() }]));
+        let given = actions.iter().filter_map(|action| match action {
+            PilotAction::Keep(report) => report.jobs[0].given.first(),
+            _ => None,
+        });
+        let given: u64 = given.map(|(to, tasks)| u64::from(*to == THIEF) * tasks.len()).sum();
+        assert_eq!(given, expected, "{policy:?}");
+    }
 }
 
 #[test]
@@ -200,5 +274,5 @@ fn a_pilot_that_is_asked_what_it_holds_takes_nothing_until_it_is_told_again() {
     let answer = Box::new(PullAnswer { epoch: 2, resync: Some(1), ..PullAnswer::default() });
     let actions = core.handle(Time(2), PilotEvent::Answered { lane: Lane::Listen, answer });
     assert!(actions.contains(&PilotAction::Meet { is_wanted: false }));
-    assert_eq!((core.next_wakeup(), core.n_to_take()), (None, 0));
+    assert_eq!((core.next_wakeup(), core.n_to_take(Time(9))), (None, 0));
 }

@@ -50,17 +50,23 @@ impl<T> ReadyQueues<T> {
         next.map(|(((bytes, _), task), is_own)| (task, Place { bytes, is_own }))
     }
 
-    /// Gives a thief half of what it may take, with the bytes, rounded up so that a single task can be stolen:
-    /// shared ones first, and those with least data, which cost it least.
+    /// Gives a thief half of what it may take, with the bytes, rounded up so that a single task can be stolen, and
+    /// `n_most` at most: shared ones first, and those with least data, which cost it least.
     ///
     /// `may_leave`: whether a task of its own may go, by how many wait here and the task's bytes; asked in
     /// ascending order until the first no. O(k log n), where k may be taken.
-    pub fn give_half(&mut self, may_leave: impl Fn(usize, u64) -> bool) -> Vec<(u64, T)> {
+    pub fn give_half(&mut self, n_most: usize, may_leave: impl Fn(usize, u64) -> bool) -> Vec<(u64, T)> {
         let n_own = self.own.len();
         let lent = self.own.keys().enumerate().take_while(|(n, (bytes, _))| may_leave(n_own - n, *bytes));
         let n = (self.shared.len() + lent.count()).div_ceil(2);
         let given = std::iter::from_fn(|| self.shared.pop_first().or_else(|| self.own.pop_first()));
-        given.take(n).map(|((bytes, _), task)| (bytes, task)).collect()
+        given.take(n.min(n_most)).map(|((bytes, _), task)| (bytes, task)).collect()
+    }
+
+    /// Forgets all others.
+    pub fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
+        self.own.retain(|_, task| is_kept(task));
+        self.shared.retain(|_, task| is_kept(task));
     }
 
     /// What to tell an idle pilot that asks: how many shared tasks there are, and all of its own when the one

@@ -2,16 +2,20 @@
 //! gone, or that never was. What is drawn comes from a stream of its own, so that plans without it go as they did.
 
 use scheduler::{
+    engine::interface::Event,
     ids::{JobId, PilotId},
     luck::Luck,
     pilot::{PilotEvent, ReadBy},
     policy::stealing::hunt::{victim, whom_to_ask},
     ranges::TaskSet,
     results::Report,
-    time::Span,
+    time::{Span, Time},
 };
 
-use super::super::world::{Happening, Held, World};
+use super::{
+    super::world::{Asker, Happening, Held, World},
+    Process,
+};
 
 /// Marks the stream of this luck.
 const STREAM: u64 = 0x9f75;
@@ -19,6 +23,8 @@ const STREAM: u64 = 0x9f75;
 const BYTES_PER_S: u64 = 125_000_000;
 /// Once in so many a report says of gifts that they are another one's too.
 const DOUBLES: u64 = 10;
+/// Once in so many a pilot cannot reach any other, and has the manager ask.
+const CUT_OFF: u64 = 4;
 
 impl World<'_> {
     fn luck_of_gifts(&self, node: usize, n: u64) -> Luck {
@@ -71,8 +77,29 @@ impl World<'_> {
         report
     }
 
-    /// Asks as many pilots of the site as the policy says, and the one that has most for half of it.
+    /// Asks as many pilots of the site as the policy says, and the one that has most for half of it; or has the manager
+    /// ask.
     pub(super) fn pilot_hunts(&mut self, node: usize, life: u64) -> Held {
+        self.gave = 0;
+        let is_cut_off = self.luck_of_gifts(node, !self.now.0).one_in(CUT_OFF);
+        match self.pilot_of(node, life) {
+            Some(pilot) if is_cut_off => {
+                let hunt = |request| Event::HuntAsked { request, pilot, session_nonce: None };
+                self.send(Asker::Nobody, hunt);
+            }
+            Some(thief) => self.most_laden_is_asked(node, thief)?,
+            None => {}
+        }
+        let event = Box::new(PilotEvent::Hunted {
+            n_tasks: std::mem::take(&mut self.gave),
+            is_passed_on: is_cut_off,
+        });
+        let span = Span(self.luck_of_gifts(node, self.now.0).between(200, 5_000));
+        self.after(span, Happening::Heard { node, life, event });
+        Ok(())
+    }
+
+    fn most_laden_is_asked(&mut self, node: usize, thief: PilotId) -> Held {
         let site = self.nodes[node].batch_job.0;
         let is_of_site = |other: &usize| {
             let held = &self.nodes[*other];
@@ -84,20 +111,14 @@ impl World<'_> {
         let mut luck = self.luck_of_gifts(node, self.now.0);
         let load = |at: usize| {
             let process = self.nodes[pilots[at]].process.as_ref();
-            (at, process.map_or(0, |process| process.core.n_to_take() as usize))
+            let clock = |process: &Process| Time(self.now.since(process.born).0);
+            (at, process.map_or(0, |process| process.core.n_to_take(clock(process)) as usize))
         };
         let asked =
             here.into_iter().flat_map(|here| whom_to_ask(pilots.len(), here, &mut luck).collect::<Vec<_>>());
-        let victim = victim(asked.map(load)).map(|at| pilots[at]);
-        self.gave = 0;
-        if let Some((victim, thief)) = victim.zip(self.pilot_of(node, life)) {
-            let its_life = self.nodes[victim].life;
-            self.pilot_hears(victim, its_life, PilotEvent::AskedFor { thief })?;
-        }
-        let event = Box::new(PilotEvent::Hunted { n_tasks: std::mem::take(&mut self.gave) });
-        let span = Span(luck.between(200, 5_000));
-        self.after(span, Happening::Heard { node, life, event });
-        Ok(())
+        let Some(victim) = victim(asked.map(load)).map(|at| pilots[at]) else { return Ok(()) };
+        let life = self.nodes[victim].life;
+        self.pilot_hears(victim, life, PilotEvent::AskedFor { thief })
     }
 
     /// Says who has what tasks read: anybody, and of some tasks nothing is known.

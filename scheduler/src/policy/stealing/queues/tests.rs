@@ -32,12 +32,13 @@ fn half_is_given_rounded_up_and_the_lightest_of_it() {
         let mut queues = ReadyQueues::new();
         (0..n).for_each(|task| queues.share(task, task));
         queues.keep(0, 99);
-        (queues.give_half(never).len(), queues.n_shared(), queues.n_own())
+        (queues.give_half(usize::MAX, never).len(), queues.n_shared(), queues.n_own())
     };
     assert_eq!([0, 1, 2, 5, 1000].map(n_given), [(0, 0, 1), (1, 0, 1), (1, 1, 1), (3, 2, 1), (500, 500, 1)]);
     let mut queues = ReadyQueues::new();
     [(7, 'a'), (3, 'b'), (5, 'c')].into_iter().for_each(|(bytes, task)| queues.share(bytes, task));
-    assert_eq!(queues.give_half(never), [(3, 'b'), (5, 'c')]);
+    assert_eq!(queues.clone().give_half(1, never), [(3, 'b')]);
+    assert_eq!(queues.give_half(usize::MAX, never), [(3, 'b'), (5, 'c')]);
 }
 
 #[test]
@@ -52,9 +53,9 @@ fn what_may_leave_is_lent_after_what_is_shared() {
         .for_each(|(n, task)| queues.keep(n, task));
     assert_eq!((queues.n_offered(may_leave), queues.n_offered(never)), (6, 1));
     // One is shared and two may leave: half of three.
-    assert_eq!(queues.give_half(may_leave), [(99, 's'), (0, 'a')]);
-    assert_eq!(queues.give_half(may_leave), [(10, 'b')]);
-    assert_eq!((queues.give_half(may_leave), queues.n_offered(may_leave)), (vec![], 0));
+    assert_eq!(queues.give_half(usize::MAX, may_leave), [(99, 's'), (0, 'a')]);
+    assert_eq!(queues.give_half(usize::MAX, may_leave), [(10, 'b')]);
+    assert_eq!((queues.give_half(usize::MAX, may_leave), queues.n_offered(may_leave)), (vec![], 0));
 }
 
 #[test]
@@ -63,7 +64,7 @@ fn the_lightest_of_its_own_are_released() {
     [(7, 'a'), (3, 'b'), (5, 'c')].into_iter().for_each(|(bytes, task)| queues.keep(bytes, task));
     queues.release(2);
     assert_eq!((queues.n_own(), queues.n_shared()), (1, 2));
-    assert_eq!(queues.give_half(never), [(3, 'b')]);
+    assert_eq!(queues.give_half(usize::MAX, never), [(3, 'b')]);
     queues.release(9);
     assert_eq!((queues.n_own(), queues.n_shared()), (0, 2));
 }
@@ -103,7 +104,7 @@ proptest! {
                     let n_before = pilots[victim].n_shared();
                     let may_leave = |n_waiting, bytes| is_lent && Stealing::Lend.may_leave(n_waiting, bytes, &pace);
                     let n_offered = pilots[victim].n_offered(may_leave);
-                    let stolen = pilots[victim].give_half(may_leave);
+                    let stolen = pilots[victim].give_half(usize::MAX, may_leave);
                     prop_assert!(stolen.len() >= n_before.div_ceil(2) && stolen.len() <= n_offered.div_ceil(2));
                     prop_assert_eq!(stolen.is_empty(), n_offered == 0);
                     stolen.into_iter().for_each(|(bytes, task)| pilots[thief].share(bytes, task));

@@ -1,0 +1,229 @@
+//! What tasks wait for, into the cache: it is here, or another pilot has it, or it comes from the manager or from where
+//! its address leads. One fetch for all who wait, in this agent and on this node.
+
+use std::{
+    io,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use protocol::job::{Source, TaskInput};
+use scheduler::{digest::Digest, ids::JobId, results::FailureKind};
+use tokio::{
+    sync::OwnedMutexGuard,
+    time::{sleep, timeout},
+};
+
+use super::{
+    Mover, N_TRIES,
+    cache::{FetchLock, Part, Pin},
+    held::{Held, beside},
+    is_full, lock, node, transfer,
+    transfer::Trouble,
+};
+use crate::{client::backoff, peers::Origin, sha256};
+
+/// How often it is looked whether another agent has fetched what is wanted.
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+/// Whoever has the right to fetch and shows no life for so long stands still: others do not wait for it any more.
+pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(30);
+/// How often it shows some.
+const LIFE_PERIOD: Duration = Duration::from_secs(5);
+
+impl Mover {
+    /// The object of an input, pinned; tries several times.
+    pub(super) async fn bring(
+        &self,
+        job: JobId,
+        input: &TaskInput,
+        held: &Arc<Held>,
+    ) -> Result<Pin, FailureKind> {
+        // What an address holds may change from job to job, not for the tasks of one.
+        let key = match input.sha256 {
+            Some(sha256) => sha256,
+            None => sha256::of(format!("{} {job} {}", self.url, input.from).as_bytes()),
+        };
+        let (mut n_failed, mut n_away, mut was_full) = (0, 0, false);
+        loop {
+            let trouble = match self.try_once(job, input, &key, held).await {
+                Ok(pin) => return Ok(pin),
+                Err(trouble) => trouble,
+            };
+            match trouble {
+                Trouble::Away(what) | Trouble::Full(what) => {
+                    n_away += 1;
+                    tracing::debug!(what, from = input.from, "a file waits for the manager");
+                    sleep(backoff(n_away)).await;
+                }
+                Trouble::Lasting(what) => return Err(transfer(&input.from, &what)),
+                Trouble::Disk(error) if was_full || !is_full(&error) => {
+                    return Err(node(&input.from, &error));
+                }
+                Trouble::Disk(_) => {
+                    was_full = true;
+                    self.cache.drop_unused();
+                }
+                Trouble::Brief(what) => {
+                    n_failed += 1;
+                    tracing::warn!(what, from = input.from, n_failed, "a file could not be brought");
+                    if n_failed >= N_TRIES {
+                        return Err(transfer(&input.from, &what));
+                    }
+                    sleep(backoff(n_failed + 2)).await;
+                }
+            }
+        }
+    }
+
+    async fn try_once(
+        &self,
+        job: JobId,
+        input: &TaskInput,
+        key: &Digest,
+        held: &Arc<Held>,
+    ) -> Result<Pin, Trouble> {
+        let found = |pin: Pin| {
+            self.has_moved(job, |moved| moved.cached += size_of_pinned(&pin));
+            pin
+        };
+        let _turn = self.turn(key).await;
+        if let Some(pin) = self.known(input, key, held).await? {
+            self.note_here(&pin.sha256, input.bytes);
+            return Ok(found(pin));
+        }
+        let lock = self.lock(input, key, LOCK_PATIENCE).await?;
+        // Another agent may have fetched it meanwhile.
+        if let Some(pin) = self.known(input, key, held).await? {
+            return Ok(found(pin));
+        }
+        showing_life(lock, self.fetch(job, input, key, held)).await
+    }
+
+    /// From who has it.
+    async fn fetch(
+        &self,
+        job: JobId,
+        input: &TaskInput,
+        key: &Digest,
+        held: &Arc<Held>,
+    ) -> Result<Pin, Trouble> {
+        // What has just come was hashed on its way: to pin it reads nothing.
+        let pinned = |sha256: &Digest| held.pin(sha256).map_err(Trouble::Disk);
+        let is_of_manager = !matches!(input.source, Source::Url | Source::Store);
+        if let Some(sha256) = input.sha256.filter(|_| is_of_manager)
+            && self.came_from_near(&sha256, input.bytes.unwrap_or(0)).await.map_err(Trouble::Disk)?
+            && let Some(pin) = pinned(&sha256)?
+        {
+            self.has_moved(job, |moved| moved.from_peers += size_of_pinned(&pin));
+            return Ok(pin);
+        }
+        // It is never closed.
+        let _place = self.places.acquire().await;
+        let fetching = self.near.as_ref().zip(input.sha256).map(|((near, _), sha256)| near.fetching(&sha256));
+        let part = self.part(job, input).await?;
+        let finished = self.cache.finish(part, input.sha256.as_ref()).map_err(Trouble::Disk)?;
+        let (sha256, n_bytes) = finished
+            .map_err(|found| Trouble::Brief(format!("what came has the SHA-256 {found}, {key} is right")))?;
+        self.has_moved(job, |moved| match input.source {
+            Source::Url | Source::Store => moved.from_urls += n_bytes,
+            Source::Home | Source::Shared | Source::Tasks => moved.from_manager += n_bytes,
+        });
+        if is_of_manager {
+            self.note_came(Origin::Manager, &sha256, n_bytes);
+        }
+        drop(fetching);
+        if input.sha256.is_none() {
+            self.cache.note_at(key, &sha256);
+        }
+        pinned(&sha256)?.ok_or_else(|| Trouble::Brief("it was removed from the cache at once".to_owned()))
+    }
+
+    /// From the manager, or from where its address leads.
+    async fn part(&self, job: JobId, input: &TaskInput) -> Result<Part, Trouble> {
+        match (input.source, input.sha256) {
+            (Source::Url, _) => self.ways.object_at(&input.from, &self.cache).await,
+            (Source::Store, _) => {
+                self.ways.object_in_store(&self.session(), (job, &input.from), &self.cache).await
+            }
+            (_, Some(sha256)) => {
+                let (session, n_expected) = (self.session(), input.bytes.unwrap_or(0));
+                self.ways.object_of_manager(&session, &sha256, &self.cache, n_expected).await
+            }
+            (_, None) => Err(Trouble::Lasting("the job does not say what it holds".to_owned())),
+        }
+    }
+
+    async fn known(&self, input: &TaskInput, key: &Digest, held: &Arc<Held>) -> Result<Option<Pin>, Trouble> {
+        match self.wanted(input, key) {
+            Some(sha256) => self.pinned(sha256, held).await.map_err(Trouble::Disk),
+            None => Ok(None),
+        }
+    }
+
+    /// What it holds, as far as that is known.
+    fn wanted(&self, input: &TaskInput, key: &Digest) -> Option<Digest> {
+        input.sha256.or_else(|| self.cache.known_at(key))
+    }
+
+    /// The object, if it is here. It is read as a whole when it is used for the first time.
+    pub(super) async fn pinned(&self, sha256: Digest, held: &Arc<Held>) -> io::Result<Option<Pin>> {
+        let is_long = self.cache.has(&sha256) && !self.cache.is_verified(&sha256);
+        let held = Arc::clone(held);
+        beside(is_long.then_some(&self.disks), move || held.pin(&sha256)).await
+    }
+
+    /// One at a time of this agent.
+    async fn turn(&self, key: &Digest) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut fetches = lock(&self.fetches);
+            fetches.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(fetches.entry(*key).or_default())
+        };
+        turn.lock_owned().await
+    }
+
+    /// One at a time of this node. None: what is wanted has come meanwhile, or whoever has the right stands still. Then
+    /// it is fetched beside that one: an object gets its name only when it is whole.
+    pub(super) async fn lock(
+        &self,
+        input: &TaskInput,
+        key: &Digest,
+        patience: Duration,
+    ) -> Result<Option<FetchLock>, Trouble> {
+        let (mut life, mut since) = (None, Instant::now());
+        loop {
+            if let Some(lock) = self.cache.try_lock(key).map_err(Trouble::Disk)? {
+                return Ok(Some(lock));
+            }
+            if self.wanted(input, key).is_some_and(|sha256| self.cache.has(&sha256)) {
+                return Ok(None);
+            }
+            let shown = self.cache.life_of(key);
+            if shown != life {
+                (life, since) = (shown, Instant::now());
+            }
+            if since.elapsed() >= patience {
+                tracing::warn!(from = input.from, "another agent that fetches files here stands still");
+                return Ok(None);
+            }
+            sleep(LOCK_PAUSE).await;
+        }
+    }
+}
+
+/// Does it, and shows those who wait for the right to do it that it goes on.
+async fn showing_life<T>(lock: Option<FetchLock>, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    loop {
+        match timeout(LIFE_PERIOD, work.as_mut()).await {
+            Ok(done) => return done,
+            Err(_) => lock.iter().for_each(FetchLock::show_life),
+        }
+    }
+}
+
+/// What is pinned does not go.
+fn size_of_pinned(pin: &Pin) -> u64 {
+    std::fs::metadata(&pin.path).map_or(0, |facts| facts.len())
+}

@@ -1,0 +1,78 @@
+//! What is held for a token while anybody works for it, and the work that keeps a disk busy: it is done beside the loop,
+//! which goes on with transfers meanwhile.
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+};
+
+use scheduler::digest::Digest;
+use tokio::{sync::Semaphore, task::spawn_blocking};
+
+use super::{
+    cache::{Cache, Pin},
+    lock,
+    place::Stop,
+};
+
+/// The pins of a token. Who works for it beside the loop holds this too, and cannot be ended from outside: what it reads
+/// stays until it has stopped by itself.
+pub(super) struct Held {
+    cache: Arc<Cache>,
+    pins: Mutex<Vec<Pin>>,
+    stop: Stop,
+}
+
+impl Held {
+    pub(super) fn new(cache: &Arc<Cache>) -> Held {
+        Held { cache: Arc::clone(cache), pins: Mutex::default(), stop: Stop::default() }
+    }
+
+    /// The object, if it is here and what it should be, for as long as this is held.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub(super) fn pin(&self, sha256: &Digest) -> io::Result<Option<Pin>> {
+        let pin = self.cache.pin(sha256)?;
+        lock(&self.pins).extend(pin.clone());
+        Ok(pin)
+    }
+
+    /// Nobody wants it any more.
+    pub(super) fn end(&self) {
+        self.stop.set();
+    }
+
+    /// What says so to who is in the middle of a file.
+    pub(super) fn stop(&self) -> &Stop {
+        &self.stop
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        lock(&self.pins).iter().for_each(|pin| self.cache.unpin(&pin.sha256));
+    }
+}
+
+/// Does what blocks beside the loop, where it is likely to take long in one of a few places. Goes on if it is not
+/// waited for any more, and keeps its place.
+///
+/// # Errors
+/// Those of the work.
+pub(super) async fn beside<T: Send + 'static>(
+    places: Option<&Arc<Semaphore>>,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let place = match places {
+        // It is never closed.
+        Some(places) => Arc::clone(places).acquire_owned().await.ok(),
+        None => None,
+    };
+    let done = spawn_blocking(move || {
+        let done = work();
+        drop(place);
+        done
+    });
+    done.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
