@@ -311,10 +311,13 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::OutputBudgetSpent { n_bytes } => {
-                let mib = n_bytes.div_ceil(1 << 20);
+                let (n, unit) = match n_bytes.div_ceil(1 << 10) {
+                    kib if kib.is_multiple_of(1 << 10) => (kib >> 10, "MiB"),
+                    kib => (kib, "KiB"),
+                };
                 write!(
                     f,
-                    "its budget for output ({mib} MiB) is used up; what tasks write is kept no more (results.budget)"
+                    "its budget for output ({n} {unit}) is used up; what tasks write is kept no more (results.budget)"
                 )
             }
             Reason::JobPaused { job } => {

@@ -53,7 +53,8 @@ struct ShowArgs {
 /// Which.
 #[derive(Args)]
 struct SetArgs {
-    /// The layer: allocation, affinity, distribution, placement, matching, bundling, mapping or scaling
+    /// The layer: allocation, affinity, distribution, placement, matching, bundling, mapping,
+    /// scaling or stealing
     #[arg(value_name = "LAYER")]
     layer: String,
     /// Its policy

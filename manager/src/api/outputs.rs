@@ -114,9 +114,21 @@ fn nothing_kept(
         Stream::Stdout => ("standard output", command.stdout),
         Stream::Stderr => ("standard error", command.stderr),
     };
-    let is_over = matches!(view.state, TaskFilter::Done | TaskFilter::Failed);
-    if !is_over && view.n_failed_attempts == 0 {
-        return Err(ApiError::no_output(format!("task {id} has no output yet: no attempt of it has ended")));
+    if view.n_failed_attempts == 0 {
+        match view.state {
+            TaskFilter::Done | TaskFilter::Failed => {}
+            TaskFilter::Cancelled => {
+                let why =
+                    format!("task {id} has no output: it was cancelled, and nothing that it wrote was kept");
+                return Err(ApiError::no_output(why));
+            }
+            _ => {
+                return Err(ApiError::no_output(format!(
+                    "task {id} has no output yet: no attempt of it has ended; `pilotfish logs {id} --follow` \
+                     shows what it writes"
+                )));
+            }
+        }
     }
     match sink {
         Sink::Archive => {}
