@@ -199,8 +199,11 @@ pub struct TaskRow {
     /// Who holds the task now; looked up for the first 256 queued and running tasks of a page.
     #[serde(default)]
     pub held_by: Option<PilotId>,
-    /// When it began.
+    /// When it began; absent of one that never did, or whose pilot was lost: nobody told, and nothing else of it.
     pub started_at: Option<Time>,
+    /// When it ended, or was known to be lost.
+    #[serde(default)]
+    pub ended_at: Option<Time>,
     /// Wall time.
     pub wall: Option<Span>,
     /// CPU time.

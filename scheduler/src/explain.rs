@@ -79,6 +79,11 @@ pub enum Reason {
     TaskCancelled {
         cause: String,
     },
+    /// The first of a job's tasks that has failed for good.
+    FirstFailed {
+        task: TaskId,
+        kind: FailureKind,
+    },
     TaskRuns {
         pilot: PilotId,
     },
@@ -348,6 +353,7 @@ impl fmt::Display for Reason {
                 )
             }
             Reason::TaskCancelled { cause } => write!(f, "it was cancelled: {cause}"),
+            Reason::FirstFailed { task, kind } => write!(f, "task {task} has failed for good: {kind}"),
             Reason::TaskRuns { pilot } => write!(f, "it runs on pilot {pilot}"),
             Reason::TaskQueued { pilot, n_ahead } => {
                 write!(

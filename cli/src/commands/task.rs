@@ -92,13 +92,17 @@ fn attempt(row: &TaskRow, now: Time) -> String {
         Some(failure) => format!("failed: {}", failure.text),
         None => "done".to_owned(),
     };
+    let when = match (row.started_at, row.ended_at) {
+        (Some(at), _) => Some(format!("began {}", clock(at, now))),
+        (None, at) => at.map(|at| format!("known at {}", clock(at, now))),
+    };
     let parts = [
         Some(outcome),
         row.wall.map(|wall| format!("took {}", span(wall))),
         row.cpu.map(|cpu| format!("{} CPU", span(cpu))),
         row.memory_bytes.filter(|n| *n > 0).map(bytes),
         row.pilot.map(|pilot| format!("pilot {pilot}")),
-        row.started_at.map(|at| format!("began {}", clock(at, now))),
+        when,
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

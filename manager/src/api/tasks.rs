@@ -16,6 +16,7 @@ use scheduler::{
     },
     ids::{JobId, PilotId, TaskId},
     ranges::TaskSet,
+    results::Usage,
     time::Span,
 };
 
@@ -288,6 +289,7 @@ fn row_of(index: u64, state: TaskFilter, attempt: Option<AttemptRow>) -> TaskRow
         pilot: None,
         held_by: None,
         started_at: None,
+        ended_at: None,
         wall: None,
         cpu: None,
         memory_bytes: None,
@@ -299,10 +301,13 @@ fn row_of(index: u64, state: TaskFilter, attempt: Option<AttemptRow>) -> TaskRow
         row.attempt = attempt.attempt;
         row.exit_code = attempt.exit_code;
         row.pilot = Some(attempt.pilot);
-        row.started_at = Some(attempt.started_at);
-        row.wall = Some(Span(attempt.usage.wall_us));
-        row.cpu = Some(Span(attempt.usage.cpu_us));
-        row.memory_bytes = Some(attempt.usage.memory_bytes);
+        row.ended_at = Some(attempt.ended_at);
+        if attempt.usage != Usage::default() {
+            row.started_at = Some(attempt.started_at);
+            row.wall = Some(Span(attempt.usage.wall_us));
+            row.cpu = Some(Span(attempt.usage.cpu_us));
+            row.memory_bytes = Some(attempt.usage.memory_bytes);
+        }
         row.failure = attempt.failure.map(|kind| FailureRow {
             word: kind.word().to_owned(),
             text: kind.to_string(),

@@ -36,10 +36,11 @@ pub struct AttemptRow {
     pub attempt: u32,
     /// Who ran it.
     pub pilot: PilotId,
-    /// When it began, on the manager's clock. Not known of a task that was lost with its pilot:
-    /// then it is `ended_at`.
+    /// When it began, on the manager's clock. Not known of a task that was lost with its pilot, and of one that never
+    /// began: then it is `ended_at`.
     pub started_at: Time,
-    /// What it used, for successes to the nearest 0.1 ms and KiB. All 0 of a task that was lost with its pilot.
+    /// What it used, for successes to the nearest 0.1 ms and KiB. All 0 of a task that was lost with its pilot
+    /// or never began.
     pub usage: Usage,
     /// The program's exit code, if it ended by itself.
     pub exit_code: Option<i32>,
@@ -244,6 +245,8 @@ impl Births<'_> {
         let born_at = self.born_at(found.pilot)?;
         let (started_at, ended_at) = match (found.usage, born_at) {
             (None, _) => (found.at, found.at),
+            // It failed before it could begin, when its files were brought, say.
+            (Some(usage), _) if usage == Usage::default() => (found.at, found.at),
             (Some(usage), Some(born_at)) => {
                 let started_at = born_at + Span(usage.started_us);
                 (started_at, started_at + Span(usage.wall_us))

@@ -318,6 +318,16 @@ impl FileTemplates {
     }
 
     pub(super) fn inputs(&self, spec: &JobSpec, job_id: u64, index: u64) -> Result<Vec<TaskInput>, Problem> {
+        Ok(self.inputs_by_entry(spec, job_id, index)?.into_iter().map(|(_, input)| input).collect())
+    }
+
+    /// The same, each with the number of the job's input that it is of: lists and folders have more than one.
+    pub(super) fn inputs_by_entry(
+        &self,
+        spec: &JobSpec,
+        job_id: u64,
+        index: u64,
+    ) -> Result<Vec<(usize, TaskInput)>, Problem> {
         let mut all = Vec::with_capacity(self.inputs.len());
         for (n, (template, input)) in self.inputs.iter().zip(&spec.inputs).enumerate() {
             if template.source == Source::Tasks {
@@ -342,7 +352,7 @@ impl FileTemplates {
                 }
                 let (source, writable) = (template.source, input.writable);
                 let from = from.strip_prefix(FILE_SCHEME).map(str::to_owned).unwrap_or(from);
-                all.push(TaskInput { to, from, source, sha256, bytes, writable });
+                all.push((n, TaskInput { to, from, source, sha256, bytes, writable }));
             }
         }
         Ok(all)

@@ -183,7 +183,7 @@ impl Check {
         written: &mut BTreeMap<OutputKey, (usize, u64)>,
     ) -> Option<u64> {
         let n_before = written.len();
-        let files = templates.files.inputs(job, 0, index);
+        let files = templates.files.inputs_by_entry(job, 0, index);
         let inputs = match files.and_then(|inputs| Ok((inputs, templates.files.outputs(job, 0, index)?))) {
             Ok((inputs, outputs)) => {
                 for (n, output) in outputs.into_iter().enumerate() {
@@ -213,7 +213,7 @@ impl Check {
             }
         };
         let mut taken: BTreeMap<PathBuf, usize> = BTreeMap::new();
-        for (n, input) in inputs.into_iter().enumerate() {
+        for (n, input) in inputs {
             let is_kind_kept = input.source == Source::Shared || kind_of(&input.from) == input.source;
             if !is_kind_kept {
                 let expected = "all values of a parameter here are addresses, or none is";

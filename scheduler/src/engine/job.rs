@@ -161,8 +161,10 @@ impl Job {
         match (self.ended_at.is_some(), self.is_paused) {
             (false, true) => "paused",
             (false, false) => "active",
-            (true, _) if !self.cancelled.is_empty() => "cancelled",
+            // What waited for a failure was not meant to be cancelled.
+            (true, _) if self.cancelled.len() > self.forsaken.len() => "cancelled",
             (true, _) if !self.failed.is_empty() => "failed",
+            (true, _) if !self.cancelled.is_empty() => "cancelled",
             (true, _) => "done",
         }
     }

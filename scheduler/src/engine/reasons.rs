@@ -34,8 +34,9 @@ impl Reader<'_> {
                 n_failed,
                 n_cancelled,
             });
-            reasons
-                .extend(job.cancel_cause.as_ref().map(|c| Reason::TaskCancelled { cause: cancel_words(c) }));
+            reasons.extend(first_failed(id, job));
+            let cause = job.cancel_cause.as_ref().filter(|_| job.state() == "cancelled");
+            reasons.extend(cause.map(|cause| Reason::TaskCancelled { cause: cancel_words(cause) }));
             return reasons;
         }
         let (n_running, n_queued, n_ready) = (counts.running, counts.queued, counts.waiting);
@@ -385,4 +386,10 @@ impl Reader<'_> {
         reasons.extend(self.vcpus(*id, spec));
         Ok(reasons)
     }
+}
+
+fn first_failed(id: JobId, job: &Job) -> Option<Reason> {
+    let index = job.failed.indices().next()?;
+    let kind = job.troubled.get(&index)?.last.clone()?;
+    Some(Reason::FirstFailed { task: TaskId { job: id, index }, kind })
 }

@@ -16,11 +16,13 @@ impl Reason {
             Reason::PilotDrains { why } => write!(f, "it drains: {why}"),
             Reason::PilotEnded { why } => write!(f, "it is gone: {why}"),
             Reason::PilotUnsynced => write!(f, "it has not yet said what it holds since the manager started"),
-            Reason::PilotWorks { n_running, n_queued, used, capacity } => write!(
-                f,
-                "it runs {n_running} task{} and holds {n_queued} more; {used} of {capacity} are promised",
-                plural(*n_running)
-            ),
+            Reason::PilotWorks { n_running: n, n_queued, used, capacity } => {
+                let s = plural(*n);
+                write!(
+                    f,
+                    "it runs {n} task{s} and holds {n_queued} more, which need {used}; it has {capacity}"
+                )
+            }
             Reason::PilotIdle { since, timeout } => {
                 write!(f, "it has had nothing to do for {since}; after {timeout} it is sent away")
             }
@@ -35,6 +37,7 @@ impl Reason {
             | Reason::TaskDone
             | Reason::TaskFailed { .. }
             | Reason::TaskCancelled { .. }
+            | Reason::FirstFailed { .. }
             | Reason::TaskRuns { .. }
             | Reason::TaskQueued { .. }
             | Reason::TaskBacksOff { .. }

@@ -262,6 +262,7 @@ pub(super) mod tests {
             pilot: Some(PilotId(2)),
             held_by: None,
             started_at: Some(Time(1_700_000_000_250_000)),
+            ended_at: Some(Time(1_700_000_001_750_000)),
             wall: Some(Span::from_millis(1500)),
             cpu: Some(Span::from_millis(1250)),
             memory_bytes: Some(4096),

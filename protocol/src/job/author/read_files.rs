@@ -10,7 +10,9 @@ const INPUT_EXPECTED: &str = "write paths, or {from: …, to: …}";
 impl Reader<'_> {
     pub(super) fn inputs(&mut self, node: &Node<'_>) -> Option<Vec<InputForm>> {
         let items = self.items(node, "write a list like [receptor.pdbqt, \"ligands/{ligand}\"]")?;
-        Some(items.iter().filter_map(|item| self.input(item)).collect())
+        let read: Vec<Option<InputForm>> = items.iter().map(|item| self.input(item)).collect();
+        // Without one of them the others would be told of by wrong numbers.
+        read.into_iter().collect()
     }
 
     fn input(&mut self, node: &Node<'_>) -> Option<InputForm> {
@@ -38,7 +40,9 @@ impl Reader<'_> {
 
     pub(super) fn outputs(&mut self, node: &Node<'_>) -> Option<Vec<OutputForm>> {
         let items = self.items(node, "write a list like [\"out-{index}.pdbqt\"]")?;
-        Some(items.iter().filter_map(|item| self.output(item)).collect())
+        let read: Vec<Option<OutputForm>> = items.iter().map(|item| self.output(item)).collect();
+        // As above.
+        read.into_iter().collect()
     }
 
     fn output(&mut self, node: &Node<'_>) -> Option<OutputForm> {

@@ -101,6 +101,20 @@ fn listed_tasks_wait_for_all_that_are_listed() {
 }
 
 #[test]
+fn a_job_of_which_tasks_waited_for_a_failure_has_failed() {
+    let mut scene = Scene::new();
+    let jobs = scene.submit_all(vec![stage(3, vec![(On::Stage(0), listed(&[&[], &[0], &[]]))])]);
+    let pilot = scene.pilot(8);
+    scene.take(pilot);
+    scene.fail(pilot, jobs[0], 0, FailureKind::Exit { code: 3 });
+    scene.done(pilot, jobs[0], "2");
+    assert_eq!(scene.counts(jobs[0]), "failed w0 p0 d1 f1 c1");
+    let said: Vec<String> =
+        scene.explain(Query::ExplainJob(jobs[0])).iter().map(ToString::to_string).collect();
+    assert_eq!(said[1..], ["task 1.0 has failed for good: exit code 3"]);
+}
+
+#[test]
 fn what_waits_for_a_failure_is_cancelled_and_opened_again_with_it() {
     let mut scene = Scene::new();
     let jobs = scene.submit_all(vec![

@@ -207,6 +207,13 @@ fn templates_that_cannot_be_filled_are_explained() {
 }
 
 #[test]
+fn where_an_input_cannot_be_read_no_other_is_told_of_by_its_number() {
+    let inputs = "- {form: a, to: x}\n- {from: ../zzz, to: y, shared: true}\n";
+    let said = shown(folder().path(), &format!("command: [echo]\ninputs:\n{inputs}"));
+    assert!(said.contains(":3: inputs[0].form") && !said.contains("zzz"), "{said}");
+}
+
+#[test]
 fn one_problem_hides_no_other_and_begets_none() {
     let text = told(&[
         "command: [vina, \"{ligand}\", \"{alpha}\", \"{box:.2}\"]\nsweep:\n  ligand: {files: none/*.x}\n  \

@@ -277,6 +277,8 @@ fn a_folder_is_brought_whole_and_nothing_that_is_not_in_it() {
         ["in/.two", "link", "one"].map(|name| pair(&format!("data/a/{name}"), &format!("data/a/{name}")))
     );
     assert_eq!(of("[{from: \"data/{n}\", to: .}]", 1), [pair("data/b/three", "three")]);
+    let said = load("[{from: data/a, to: .}, outside, {from: outside, to: one}]").unwrap_err();
+    assert!(said.contains("inputs[2]: found `one` also of inputs[0]"), "{said}");
     std::os::unix::fs::symlink("../outside", folder.path().join("data/link")).unwrap();
     let said = load("[data]").unwrap_err();
     assert!(said.contains("/data/link`, which is no file of the folder"), "{said}");
