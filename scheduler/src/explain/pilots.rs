@@ -3,7 +3,10 @@
 use std::fmt;
 
 use super::{Reason, plural};
-use crate::ids::{JobId, PilotId};
+use crate::{
+    ids::{JobId, PilotId},
+    resources::Resources,
+};
 
 impl Reason {
     /// The sentences about pilots as they are. All other reasons were told before: a new one belongs here or there.
@@ -16,12 +19,8 @@ impl Reason {
             Reason::PilotDrains { why } => write!(f, "it drains: {why}"),
             Reason::PilotEnded { why } => write!(f, "it is gone: {why}"),
             Reason::PilotUnsynced => write!(f, "it has not yet said what it holds since the manager started"),
-            Reason::PilotWorks { n_running: n, n_queued, used, capacity } => {
-                let s = plural(*n);
-                write!(
-                    f,
-                    "it runs {n} task{s} and holds {n_queued} more, which need {used}; it has {capacity}"
-                )
+            Reason::PilotWorks { n_running, n_queued, used, capacity } => {
+                write_works(f, [*n_running, *n_queued], used, capacity)
             }
             Reason::PilotIdle { since, timeout } => {
                 write!(f, "it has had nothing to do for {since}; after {timeout} it is sent away")
@@ -81,6 +80,17 @@ impl Reason {
             | Reason::Allocated { .. } => Ok(()),
         }
     }
+}
+
+/// What a pilot has to do, running and ahead of that, and what it could do at a time.
+fn write_works(
+    f: &mut fmt::Formatter<'_>,
+    [n_running, n_queued]: [u64; 2],
+    used: &Resources,
+    capacity: &Resources,
+) -> fmt::Result {
+    let s = plural(n_running);
+    write!(f, "it runs {n_running} task{s} and holds {n_queued} more, which need {used}; it has {capacity}")
 }
 
 /// What came from other pilots and went to them.
