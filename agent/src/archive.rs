@@ -123,7 +123,9 @@ impl OutputFile {
                 Err(error) => tracing::warn!(%error, "a piece of output has no form"),
             }
         }
-        if self.end + bytes.len() as u64 > FILE_BYTES_MAX {
+        // Into an empty one goes whatever comes at a time: it would never fit better.
+        let is_any_there = self.end > MAGIC.len() as u64;
+        if is_any_there && self.end + bytes.len() as u64 > FILE_BYTES_MAX {
             self.empty();
             return Appended::Full;
         }
@@ -284,6 +286,9 @@ mod tests {
             (0..9).map(|_| file.append(std::slice::from_ref(&last))).find(|a| *a != Appended::Whole);
         assert_eq!(appended, Some(Appended::Full));
         assert_eq!(read(&fs::read(&path).unwrap()).unwrap().pieces, []);
+        let all = vec![last; FILE_BYTES_MAX as usize / PIECE_BYTES_MAX + 1];
+        assert_eq!(file.append(&all), Appended::Whole, "more than a file at a time");
+        assert_eq!(file.append(&[piece(3, 6, "more")]), Appended::Full);
         assert_eq!(file.append(&[piece(3, 7, "the last")]), Appended::Whole);
         assert_eq!(read(&fs::read(&path).unwrap()).unwrap().pieces, [piece(3, 7, "the last")]);
     }

@@ -24,7 +24,7 @@ use tokio::sync::{Notify, oneshot};
 
 pub use self::{
     serve::Endpoint,
-    steal::{Hunted, ask_manager, hunt},
+    steal::{ask_manager, hunt},
 };
 use crate::{
     client::{Client, ClientError},

@@ -28,7 +28,7 @@ use protocol::{
 use scheduler::{
     digest::Digest,
     ids::{JobId, PilotId, TaskId},
-    pilot::ReadBy,
+    pilot::{Hunted, ReadBy},
     pull::MovedBytes,
     ranges::TaskSet,
     results::{FailureKind, OutputFile},
@@ -69,8 +69,8 @@ pub enum Moved {
     Delivered { task: TaskId, token: u64, result: Result<Vec<OutputFile>, FailureKind> },
     /// Who has what queued tasks read.
     Seen { job: JobId, tasks: TaskSet, read: Vec<(u64, Vec<ReadBy>)>, bytes_per_s: u64 },
-    /// Others were asked for tasks: so many are on their way, or the manager has passed it on to one of them.
-    Hunted { n_tasks: u64, is_passed_on: bool },
+    /// Others were asked for tasks.
+    Hunted(Hunted),
     /// Another pilot asks for tasks.
     AskedFor { thief: PilotId, answer: oneshot::Sender<u64> },
 }

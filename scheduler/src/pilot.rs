@@ -17,7 +17,7 @@ use std::{
     ops::RangeInclusive,
 };
 
-pub use self::interface::{Ending, Lane, PilotAction, PilotEvent, PilotLimits, ReadBy};
+pub use self::interface::{Ending, Hunted, Lane, PilotAction, PilotEvent, PilotLimits, ReadBy};
 use self::{
     ahead::Ahead,
     hunting::Hunting,
@@ -175,7 +175,7 @@ impl PilotCore {
                 let n_tasks = self.give_half(now, thief, &mut actions);
                 actions.push(PilotAction::Gave { thief, n_tasks });
             }
-            PilotEvent::Hunted { n_tasks, is_passed_on } => self.hunted(now, n_tasks, is_passed_on),
+            PilotEvent::Hunted(hunted) => self.hunted(now, hunted),
             PilotEvent::Seen { job, tasks, read, bytes_per_s } => {
                 self.seen((job, &tasks), read, bytes_per_s, &mut actions);
                 self.forget_if_idle(job, &mut actions);

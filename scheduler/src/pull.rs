@@ -212,7 +212,8 @@ pub struct Bundle {
     pub is_given: bool,
 }
 
-/// What a pilot is told to do. All are idempotent: an answer may come twice.
+/// What a pilot is told to do. An answer may come twice: each part is obeyed once, and all but [`PilotCommand::Give`]
+/// are idempotent besides.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum PilotCommand {
     /// Give these back unless they have begun.

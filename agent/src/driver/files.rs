@@ -8,7 +8,7 @@ use std::{
 use protocol::{job::TaskInput, pilot::JoinDocument, units::parse_bytes};
 use scheduler::{
     ids::{JobId, PilotId, TaskId},
-    pilot::{PilotCore, PilotEvent},
+    pilot::{Hunted, PilotCore, PilotEvent},
     pull::MovedBytes,
     ranges::TaskSet,
     results::FailureKind,
@@ -232,7 +232,7 @@ impl Driver {
                 stager.hunt();
                 None
             }
-            Err(_) => Some(PilotEvent::Hunted { n_tasks: 0, is_passed_on: false }),
+            Err(_) => Some(PilotEvent::Hunted(Hunted::InVain)),
         }
     }
 
@@ -294,9 +294,7 @@ impl Driver {
             Moved::Seen { job, tasks, read, bytes_per_s } => {
                 self.handle(PilotEvent::Seen { job, tasks, read, bytes_per_s });
             }
-            Moved::Hunted { n_tasks, is_passed_on } => {
-                self.handle(PilotEvent::Hunted { n_tasks, is_passed_on });
-            }
+            Moved::Hunted(hunted) => self.handle(PilotEvent::Hunted(hunted)),
             Moved::AskedFor { thief, answer } => {
                 self.files.asked = Some(answer);
                 self.handle(PilotEvent::AskedFor { thief });

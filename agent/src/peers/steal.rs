@@ -8,6 +8,7 @@ use protocol::peers::{HuntRequest, PEER_LOAD_PATH, PEER_STEAL_PATH, Peer};
 use scheduler::{
     ids::PilotId,
     luck::Luck,
+    pilot::Hunted,
     policy::stealing::hunt::{victim, whom_to_ask},
 };
 
@@ -22,20 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// For so long it is believed who is there.
 const KNOWN: Duration = Duration::from_secs(1);
 
-/// What came of asking others.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Hunted {
-    /// So many tasks are on their way here.
-    pub n_tasks: u64,
-    /// The manager has asked one of them.
-    pub is_passed_on: bool,
-}
-
 /// Asks others for tasks.
 pub async fn hunt(directory: &Directory, client: &Client, ways: &Ways) -> Hunted {
     let is_old = directory.state().known_at.is_none_or(|at| at.elapsed() > KNOWN);
     if is_old && directory.exchange(client, Vec::new(), Vec::new()).await.is_err() {
-        return Hunted::default();
+        return Hunted::InVain;
     }
     let asked = directory.some_peers(&mut Luck::new(random()));
     let loads = join_all(asked.iter().map(|peer| ask(directory, ways, peer, None))).await;
@@ -45,9 +37,9 @@ pub async fn hunt(directory: &Directory, client: &Client, ways: &Ways) -> Hunted
         Some(victim) => {
             let n_tasks = ask(directory, ways, &asked[victim], Some(thief)).await.unwrap_or(0);
             directory.note_taken(n_tasks);
-            Hunted { n_tasks, is_passed_on: false }
+            if n_tasks > 0 { Hunted::Promised } else { Hunted::InVain }
         }
-        None if directory.reaches_all() => Hunted::default(),
+        None if directory.reaches_all() => Hunted::InVain,
         None => ask_manager(client, &session, thief).await,
     }
 }
@@ -57,7 +49,7 @@ pub async fn ask_manager(client: &Client, session: &str, pilot: PilotId) -> Hunt
     let answer = client.hunt(session, &HuntRequest { pilot }).await;
     let answer =
         answer.inspect_err(|error| tracing::debug!(%error, "the manager does not ask others for tasks"));
-    Hunted { n_tasks: 0, is_passed_on: answer.is_ok_and(|answer| answer.is_any_asked) }
+    if answer.is_ok_and(|answer| answer.is_any_asked) { Hunted::PassedOn } else { Hunted::InVain }
 }
 
 /// Asks how much there is, or for some of it.

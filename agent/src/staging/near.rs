@@ -16,7 +16,7 @@ use protocol::{objects::TakenFrom, peers::Peer};
 use scheduler::{
     digest::Digest,
     ids::{JobId, TaskId},
-    pilot::ReadBy,
+    pilot::{Hunted, ReadBy},
     ranges::TaskSet,
 };
 use tokio::time::sleep;
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     client::{Client, random},
-    peers::{self, Asks, Directory, Endpoint, Host, Hunted, Origin},
+    peers::{self, Asks, Directory, Endpoint, Host, Origin},
 };
 
 /// Smaller ones come from the manager sooner than it is known where else they are.
@@ -247,9 +247,8 @@ impl Mover {
         let hunted = match (&self.near, &self.client, pilot) {
             (Some((directory, client)), _, _) => peers::hunt(directory, client, &self.ways).await,
             (None, Some(client), Some(pilot)) => peers::ask_manager(client, &session, pilot).await,
-            (None, _, _) => Hunted::default(),
+            (None, _, _) => Hunted::InVain,
         };
-        let Hunted { n_tasks, is_passed_on } = hunted;
-        (self.tell)(Moved::Hunted { n_tasks, is_passed_on });
+        (self.tell)(Moved::Hunted(hunted));
     }
 }

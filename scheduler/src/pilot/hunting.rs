@@ -1,7 +1,11 @@
 //! Data-aware stealing (paper 004): where queued tasks wait that read files, what an idle pilot takes from others, and
 //! what it leaves to those who ask. Whom to ask, and where files are, the shell finds out.
 
-use super::{PilotAction, PilotCore, interface::ReadBy, queue::JobQueue};
+use super::{
+    PilotAction, PilotCore,
+    interface::{Hunted, ReadBy},
+    queue::JobQueue,
+};
 use crate::{
     ids::{JobId, PilotId},
     policy::stealing::{
@@ -76,7 +80,7 @@ impl PilotCore {
         self.expected_us(queue).map(|mean_us| tasks_per_s(n_slots, mean_us))
     }
 
-    /// Until when running tasks are expected to end, by what others of their jobs took, and which cores that frees.
+    /// When running tasks are expected to end, by what others of their jobs took, and how many cores that frees.
     fn ends_expected(&self) -> impl Iterator<Item = (Time, u64)> {
         let mean_us =
             |job: &JobId| self.jobs.get(job).and_then(|queue: &JobQueue| queue.mean_us).or(self.mean_us);
@@ -220,17 +224,20 @@ impl PilotCore {
         }
     }
 
-    /// Others were asked for tasks, and so many are on their way, or the manager has asked one (`is_passed_on`).
-    pub(super) fn hunted(&mut self, now: Time, n_tasks: u64, is_passed_on: bool) {
-        self.hunting.is_out = false;
-        if n_tasks > 0 {
-            self.hunting.hunt.succeeded();
-            self.hunting.not_before = now + ON_THEIR_WAY;
-        } else {
-            self.hunting.hunt.failed();
-            if is_passed_on {
-                self.hunting.not_before = now + PASSED_ON;
+    /// Others were asked for tasks.
+    pub(super) fn hunted(&mut self, now: Time, hunted: Hunted) {
+        let Hunting { hunt, is_out, not_before, .. } = &mut self.hunting;
+        *is_out = false;
+        match hunted {
+            Hunted::Promised => {
+                hunt.succeeded();
+                *not_before = now + ON_THEIR_WAY;
             }
+            Hunted::PassedOn => {
+                hunt.failed();
+                *not_before = now + PASSED_ON;
+            }
+            Hunted::InVain => hunt.failed(),
         }
     }
 

@@ -42,6 +42,17 @@ pub enum Ending {
     Killed,
 }
 
+/// What came of asking other pilots for tasks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hunted {
+    /// Some are on their way here.
+    Promised,
+    /// The manager has asked one of them, which may give some.
+    PassedOn,
+    /// Nobody has any, as far as is known.
+    InVain,
+}
+
 /// What happened to the pilot.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs)] // The fields say it.
@@ -64,8 +75,8 @@ pub enum PilotEvent {
     StopAsked,
     /// Another pilot of the platform has nothing to do and wants some of what waits here.
     AskedFor { thief: PilotId },
-    /// Other pilots were asked for tasks: so many are on their way here. `is_passed_on`: the manager has asked one.
-    Hunted { n_tasks: u64, is_passed_on: bool },
+    /// Other pilots were asked for tasks.
+    Hunted(Hunted),
     /// What [`PilotAction::Look`] asked for. `read`: of tasks that read something, by index. `bytes_per_s`: what is
     /// fetched in a second from others.
     Seen { job: JobId, tasks: TaskSet, read: Vec<(u64, Vec<ReadBy>)>, bytes_per_s: u64 },

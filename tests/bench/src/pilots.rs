@@ -16,7 +16,7 @@ use protocol::{
 };
 use scheduler::{
     ids::{PilotId, TaskId},
-    pilot::{Ending, Lane, PilotAction, PilotCore, PilotEvent, PilotLimits},
+    pilot::{Ending, Hunted, Lane, PilotAction, PilotCore, PilotEvent, PilotLimits},
     pull::{NodeFacts, Pull, PullAnswer, Registration},
     results::{Report, Usage},
     time::{Span, Time},
@@ -218,7 +218,9 @@ impl Pilot {
                         self.asked = Some(answer);
                         PilotEvent::AskedFor { thief }
                     }
-                    Some(Heard::Hunted { n_tasks }) => PilotEvent::Hunted { n_tasks, is_passed_on: false },
+                    Some(Heard::Hunted { n_tasks }) => {
+                        PilotEvent::Hunted(if n_tasks > 0 { Hunted::Promised } else { Hunted::InVain })
+                    }
                     None => return,
                 },
                 () = until(wakeup) => PilotEvent::TimerFired,

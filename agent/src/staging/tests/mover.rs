@@ -18,7 +18,7 @@ use protocol::{
     job::{Source, TaskInput},
     peers::{HuntAnswer, Peer, PeersAnswer, Place},
 };
-use scheduler::{digest::Digest, ids::PilotId};
+use scheduler::{digest::Digest, ids::PilotId, pilot::Hunted};
 use tokio::sync::Semaphore;
 
 use super::{make_pipe, manager};
@@ -171,6 +171,6 @@ async fn a_pilot_that_others_do_not_know_has_the_manager_ask_them() {
     let (mover, heard) = mover(folder.path(), &url);
     mover.hunt().await;
     let hunted = heard.recv().unwrap();
-    assert!(matches!(hunted, Moved::Hunted { n_tasks: 0, is_passed_on: true }), "{hunted:?}");
+    assert!(matches!(hunted, Moved::Hunted(Hunted::PassedOn)), "{hunted:?}");
     assert_eq!(manager.lock().unwrap().asked, ["POST hunt"]);
 }

@@ -21,6 +21,9 @@ pub struct Emulation {
     pub shrink: f64,
 }
 
+/// What each task writes, by its name.
+type Written<'t> = HashMap<&'t str, HashSet<&'t str>>;
+
 /// A task of an instance.
 #[derive(Default)]
 struct Task {
@@ -50,10 +53,13 @@ pub fn job_file(instance: &Value, name: &str, emulation: Option<Emulation>) -> R
     if tasks.is_empty() {
         return Err("found no tasks in `workflow`".to_owned());
     }
-    let written =
-        |task: &Task| task.outputs.iter().map(|(file, _)| file.clone()).collect::<HashSet<String>>();
-    let written: HashMap<&str, HashSet<String>> =
-        tasks.iter().map(|task| (task.name.as_str(), written(task))).collect();
+    let written: Written<'_> = tasks
+        .iter()
+        .map(|task| {
+            let files = task.outputs.iter().map(|(file, _)| file.as_str());
+            (task.name.as_str(), files.collect())
+        })
+        .collect();
     let command = |task: &Task| match emulation {
         Some(emulation) => stand_in(task, &written, emulation).map(Value::from),
         None if task.argv.is_empty() => {
@@ -187,14 +193,10 @@ fn entry(task: &Task, command: Value, is_stand_in: bool) -> Value {
 
 /// A shell line that reads what the tasks before it have written (as many files as have room), takes as long as the task
 /// did and writes files as large as its own.
-fn stand_in(
-    task: &Task,
-    written: &HashMap<&str, HashSet<String>>,
-    emulation: Emulation,
-) -> Result<String, String> {
+fn stand_in(task: &Task, written: &Written<'_>, emulation: Emulation) -> Result<String, String> {
     let is_written = |file: &&String| {
         let mut parents = task.parents.iter().filter_map(|parent| written.get(parent.as_str()));
-        parents.any(|files| files.contains(*file))
+        parents.any(|files| files.contains(file.as_str()))
     };
     let mut n_bytes = 0;
     let read = task.inputs.iter().filter(is_written).map(|file| flat(file)).take_while(|file| {

@@ -27,7 +27,7 @@ fn an_idle_pilot_asks_after_a_millisecond_and_ever_more_rarely() {
         assert!(!hunts(&core.handle(Time(now.0 - 1), PilotEvent::TimerFired)));
         assert!(hunts(&core.handle(now, PilotEvent::TimerFired)));
         assert_eq!(core.next_wakeup(), None, "one try at a time");
-        core.handle(now, PilotEvent::Hunted { n_tasks: 0, is_passed_on: false });
+        core.handle(now, PilotEvent::Hunted(Hunted::InVain));
         assert_eq!(core.next_wakeup(), Some(now + Span(pause)));
         now = now + Span(pause);
     }
@@ -37,7 +37,7 @@ fn an_idle_pilot_asks_after_a_millisecond_and_ever_more_rarely() {
 fn what_was_promised_is_waited_for_and_what_comes_ends_the_search() {
     let mut core = thief(PilotStealing::Mlb);
     core.handle(Time(1_001), PilotEvent::TimerFired);
-    core.handle(Time(2_000), PilotEvent::Hunted { n_tasks: 3, is_passed_on: false });
+    core.handle(Time(2_000), PilotEvent::Hunted(Hunted::Promised));
     assert_eq!(core.next_wakeup(), Some(Time(1_002_000)));
     let mut given = Part { number: 2, ..part(1, 0..1) };
     given.bundles[0].is_given = true;
@@ -105,12 +105,12 @@ fn a_search_in_vain_goes_on_at_long_intervals() {
     for _ in 0..30 {
         now = core.next_wakeup().expect("it tries again");
         assert!(hunts(&core.handle(now, PilotEvent::TimerFired)));
-        core.handle(now, PilotEvent::Hunted { n_tasks: 0, is_passed_on: false });
+        core.handle(now, PilotEvent::Hunted(Hunted::InVain));
     }
     assert_eq!(core.next_wakeup(), Some(now + Span::from_secs(8)));
     core.handle(now + Span::from_secs(8), PilotEvent::TimerFired);
     let now = now + Span::from_secs(9);
-    core.handle(now, PilotEvent::Hunted { n_tasks: 0, is_passed_on: true });
+    core.handle(now, PilotEvent::Hunted(Hunted::PassedOn));
     let given = Part { number: 2, ..part(1, 0..1) };
     core.handle(now, answered(vec![given]));
     core.handle(now, ended(0, Ending::Exited(0)));
@@ -119,14 +119,17 @@ fn a_search_in_vain_goes_on_at_long_intervals() {
 }
 
 #[test]
-fn what_is_taken_back_is_offered_no_more() {
+fn what_was_taken_back_is_in_nobodys_way() {
     let mut core = with_files(PilotStealing::Mlb);
     core.note_wall(JobId(9), 500_000);
     core.handle(Time(3), seen((0..8).map(|index| (index, vec![file(None, 5_000_000)])).collect()));
-    let n_before = core.n_to_take(Time(4));
+    // Those that would be given first.
     let commands = vec![PilotCommand::Return { job: JobId(1), tasks: (4..8).into() }];
     core.handle(Time(4), answered(vec![Part { number: 3, commands, ..Part::default() }]));
-    assert_eq!(core.n_to_take(Time(4)), n_before - 4);
+    let queued = |core: &PilotCore| core.holds().iter().map(|held| held.queued.len()).sum::<u64>();
+    let n_before = queued(&core);
+    core.handle(Time(5), PilotEvent::AskedFor { thief: THIEF });
+    assert!(queued(&core) < n_before, "{n_before} tasks wait, and none was given");
 }
 
 #[test]

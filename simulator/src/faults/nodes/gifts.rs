@@ -5,7 +5,7 @@ use scheduler::{
     engine::interface::Event,
     ids::{JobId, PilotId},
     luck::Luck,
-    pilot::{PilotEvent, ReadBy},
+    pilot::{Hunted, PilotEvent, ReadBy},
     policy::stealing::hunt::{victim, whom_to_ask},
     ranges::TaskSet,
     results::Report,
@@ -81,6 +81,7 @@ impl World<'_> {
     /// ask.
     pub(super) fn pilot_hunts(&mut self, node: usize, life: u64) -> Held {
         self.gave = 0;
+        // Beside what the try itself draws of this moment.
         let is_cut_off = self.luck_of_gifts(node, !self.now.0).one_in(CUT_OFF);
         match self.pilot_of(node, life) {
             Some(pilot) if is_cut_off => {
@@ -90,10 +91,12 @@ impl World<'_> {
             Some(thief) => self.most_laden_is_asked(node, thief)?,
             None => {}
         }
-        let event = Box::new(PilotEvent::Hunted {
-            n_tasks: std::mem::take(&mut self.gave),
-            is_passed_on: is_cut_off,
-        });
+        let hunted = match std::mem::take(&mut self.gave) {
+            0 if is_cut_off => Hunted::PassedOn,
+            0 => Hunted::InVain,
+            _ => Hunted::Promised,
+        };
+        let event = Box::new(PilotEvent::Hunted(hunted));
         let span = Span(self.luck_of_gifts(node, self.now.0).between(200, 5_000));
         self.after(span, Happening::Heard { node, life, event });
         Ok(())
