@@ -211,26 +211,25 @@ fn who_cannot_reach_others_has_the_one_asked_at_which_most_waits() {
     assert_eq!(hunt(&mut scene, thief, Some(12345)), Some(Answer::Refused(Refusal::NoPilot(thief))));
     assert_eq!(hunt(&mut scene, PilotId(99), None), Some(Answer::Refused(Refusal::NoPilot(PilotId(99)))));
     let passed_on = |is_any_asked| Some(Answer::HuntPassedOn { is_any_asked });
+    let later = |scene: &mut Scene| scene.now = scene.now + Span::from_millis(10);
+    let pull = |scene: &mut Scene, pilot, part_seen| scene.pull(pilot, Pull { part_seen, ..hungry() });
+    let told = |answer: Option<PullAnswer>| asked(&answer.expect("an answer"));
     assert_eq!(hunt(&mut scene, thief, None), passed_on(true));
+    assert_eq!(told(pull(&mut scene, many, 1)), [thief]);
     assert_eq!(hunt(&mut scene, thief, None), passed_on(false), "not twice in a moment");
-    scene.now = scene.now + Span::from_millis(10);
+    // That one has given nothing: the other one is next.
+    pull(&mut scene, many, 2);
+    later(&mut scene);
     assert_eq!(hunt(&mut scene, thief, None), passed_on(true));
-    // The second time the other one: who has not heard of the first is not asked again.
-    let told = |scene: &mut Scene, pilot| asked(&scene.pull(pilot, hungry()).expect("an answer"));
-    assert_eq!((told(&mut scene, many), told(&mut scene, few)), (vec![thief], vec![thief]));
-    // Where both were asked in vain, the one at which more waits is asked again.
-    scene.now = scene.now + Span::from_millis(10);
-    let confirm = |scene: &mut Scene, pilot| scene.pull(pilot, Pull { part_seen: 2, ..hungry() });
-    for pilot in [many, few] {
-        confirm(&mut scene, pilot);
-    }
+    assert_eq!(told(pull(&mut scene, few, 1)), [thief]);
+    // Both were asked in vain: again where more waits.
+    pull(&mut scene, few, 2);
+    later(&mut scene);
     assert_eq!(hunt(&mut scene, thief, None), passed_on(true));
-    assert_eq!(asked(&confirm(&mut scene, many).expect("an answer")), [thief]);
-    scene.now = scene.now + Span::from_millis(10);
-    // Of tasks that run nothing can be given.
-    for (pilot, running) in [(many, "0-3"), (few, "4")] {
-        scene.pull(pilot, Pull { part_seen: 3, running: vec![(id, set(running))], ..hungry() });
-    }
+    assert_eq!(told(pull(&mut scene, many, 2)), [thief]);
+    // Who has not confirmed that it was asked is not asked again, and of tasks that run nothing can be given.
+    later(&mut scene);
+    scene.pull(few, Pull { part_seen: 2, running: vec![(id, set("4"))], ..hungry() });
     assert_eq!(hunt(&mut scene, thief, None), passed_on(false));
 }
 
