@@ -1,6 +1,7 @@
 //! Ten thousand seeds of the fault simulation; `tests/faults` runs as many as one has patience for.
 
 use simulator::faults::run_many;
+use tests::Sandbox;
 
 const N_SEEDS: u64 = 10_000;
 
@@ -14,4 +15,14 @@ fn ten_thousand_seeds_hold() {
     });
     assert!(broken.is_empty(), "{} seeds broke a rule:\n{}", broken.len(), broken.join("\n"));
     assert_eq!(n_fine, N_SEEDS);
+}
+
+/// Nothing of it comes from the process: no address, no hash's seed, no clock.
+#[test]
+fn a_seed_is_the_same_in_another_process() {
+    let sandbox = Sandbox::new();
+    let trace = || sandbox.ok(&["simulate", "--faults", "--seed", "11", "--trace"]);
+    let first = trace();
+    assert!(first.lines().count() > 100, "{first}");
+    assert!(first == trace(), "two runs of a seed differ");
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs};
 
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tests::{Running, Sandbox, until};
 
 /// Where each line stands first in what the tasks wrote.
@@ -87,6 +87,81 @@ fn instances_of_wfcommons_run_in_their_order() {
             assert_eq!(found, sizes[file].div_ceil(1000), "{name}: {file}");
         }
     }
+}
+
+/// An instance of WfCommons with these tasks: a name, those it waits for, how long it took, and its command.
+fn instance(tasks: &[(&str, &[&str], f64, &[&str])]) -> String {
+    let specified =
+        tasks.iter().map(|(name, parents, ..)| json!({"name": name, "id": name, "parents": parents}));
+    let executed = tasks.iter().map(|(name, _, runtime_s, command)| {
+        let command = json!({"program": command[0], "arguments": command[1..]});
+        json!({"id": name, "runtimeInSeconds": runtime_s, "command": command})
+    });
+    let workflow = json!({
+        "specification": {"tasks": specified.collect::<Vec<_>>(), "files": []},
+        "execution": {"tasks": executed.collect::<Vec<_>>()},
+    });
+    json!({"name": "small", "schemaVersion": "1.5", "workflow": workflow}).to_string()
+}
+
+#[test]
+fn an_instance_of_wfcommons_runs_its_own_commands() {
+    let sandbox = Sandbox::new();
+    let text = instance(&[
+        ("tell", &["once", "twice"], 1.0, &["cat", "in", "one", "two"]),
+        ("twice", &["once"], 1.0, &["cp", "one", "two"]),
+        ("once", &[], 1.0, &["cp", "in", "one"]),
+    ]);
+    sandbox.write("small.json", &text);
+    sandbox.write("in", "x\n");
+    sandbox.ok(&["import", "wfcommons", "small.json", "-o", "job.yaml"]);
+    let manager = serve(&sandbox);
+    sandbox.ok(&["submit", "--wait", "job.yaml"]);
+    assert_eq!(sandbox.ok(&["logs", "1.0"]), "x\nx\nx\n");
+    end(&sandbox, manager);
+}
+
+#[test]
+fn stand_ins_take_no_less_time_than_the_tasks_did() {
+    let sandbox = Sandbox::new();
+    let text = instance(&[("a", &[], 0.5, &["a"]), ("b", &["a"], 0.5, &["b"])]);
+    sandbox.write("chain.json", &text);
+    sandbox.ok(&["import", "wfcommons", "chain.json", "--emulate", "-o", "job.yaml"]);
+    let manager = serve(&sandbox);
+    sandbox.ok(&["submit", "--wait", "job.yaml"]);
+    let rows = sandbox.json(&["tasks", "1"]);
+    let of = |task: usize, field: &str| rows[task][field].as_u64().expect("microseconds");
+    assert!([0, 1].iter().all(|task| of(*task, "wall") >= 500_000), "{rows}");
+    assert!(of(1, "ended_at") - of(0, "started_at") >= 1_000_000, "{rows}");
+    end(&sandbox, manager);
+}
+
+#[test]
+fn a_job_that_comes_after_one_of_before_waits_for_its_end() {
+    let sandbox = Sandbox::new();
+    sandbox.write("first.yaml", "command: 'until test -e go; do sleep 0.05; done; echo first >> order'\n");
+    sandbox.write("second.yaml", "command: 'echo second >> order'\nafter: {job: 1}\n");
+    let manager = serve(&sandbox);
+    let counts = |job: &str, fields: &[&str]| -> Vec<u64> {
+        let counts = sandbox.json(&["job", job])["counts"].clone();
+        fields.iter().map(|field| counts[field].as_u64().expect("a number")).collect()
+    };
+    sandbox.ok(&["submit", "first.yaml"]);
+    sandbox.ok(&["submit", "second.yaml"]);
+    until("the first runs", || counts("1", &["running"]) == [1]);
+    assert_eq!(counts("2", &["waiting", "blocked", "done"]), [1, 1, 0], "though a core is free");
+    let why = sandbox.ok(&["explain", "job", "2"]);
+    assert!(why.starts_with("1 task waits for others: job 1 has 1 open\n"), "{why}");
+    let why = sandbox.ok(&["explain", "task", "2.0"]);
+    assert_eq!(why, "it waits for 1 task of job 1, which is 1.0, running on pilot 1\n");
+    sandbox.write("go", "");
+    sandbox.ok(&["wait", "1-2"]);
+    assert_eq!(sandbox.read("order"), "first\nsecond\n");
+    assert_eq!([counts("1", &["done"]), counts("2", &["done"])], [[1], [1]]);
+    // What it would wait for has ended.
+    sandbox.ok(&["submit", "--wait", "second.yaml"]);
+    assert_eq!(sandbox.read("order"), "first\nsecond\nsecond\n");
+    end(&sandbox, manager);
 }
 
 #[test]

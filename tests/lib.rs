@@ -23,6 +23,8 @@ pub mod luck;
 pub mod openstack;
 #[path = "lib/pbs.rs"]
 pub mod pbs;
+#[path = "lib/peers.rs"]
+pub mod peers;
 #[path = "lib/pilots.rs"]
 pub mod pilots;
 #[path = "lib/plan.rs"]

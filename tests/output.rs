@@ -67,6 +67,8 @@ fn many_tasks_are_followed_each_with_its_name_also_as_json() {
     shows(&sandbox, "follow.out", "1.1 | begin 2\n");
     shows(&sandbox, "one.out", "begin 2\n");
     shows(&sandbox, "json.out", "begin 1");
+    let so_far = text(&sandbox.run(&["logs", "1"]).stderr);
+    assert!(so_far.contains("running tasks nothing is shown: `pilotfish logs 1 --follow` shows"), "{so_far}");
     let interrupted = sandbox.start("interrupted", &["logs", "1", "--follow"]);
     shows(&sandbox, "interrupted.out", "begin 1");
     interrupted.signal(Signal::SIGINT);
@@ -148,6 +150,47 @@ fn what_was_written_stays_when_tasks_are_cancelled_or_take_too_long() {
     assert!(!sandbox.run(&["submit", "--wait", "long.yaml"]).status.success());
     let output = sandbox.run(&["logs", "2.0"]);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("before\n".into(), "too\n".into()));
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+#[test]
+fn what_was_written_stays_when_the_pilots_walltime_ends() {
+    let sandbox = Sandbox::new();
+    let platform = "platforms: [{name: here, adapter: local, cores: 1, pilots_max: 1, walltime: 4s}]\n";
+    sandbox.write("manager.yaml", &format!("{platform}walltime_margin: 1s\n"));
+    sandbox.write("job.yaml", "name: long\ncommand: 'echo before; echo too >&2; sleep 1000'\n");
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    sandbox.ok(&["submit", "job.yaml"]);
+    // Of running tasks nothing is shown so: it is what the first pilot has told.
+    until("what it wrote is kept", || sandbox.run(&["logs", "1.0"]).stdout == b"before\n");
+    assert_eq!(text(&sandbox.run(&["logs", "1.0"]).stderr), "too\n");
+    assert!(sandbox.ok(&["task", "1.0"]).contains("walltime"), "{}", sandbox.ok(&["task", "1.0"]));
+    assert!(sandbox.ok(&["pilots", "--all"]).contains("its walltime ended"));
+    sandbox.ok(&["cancel", "1"]);
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+#[test]
+fn of_failed_tasks_alone_is_shown_what_they_wrote_where_that_is_asked_for() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "job.yaml",
+        "name: half\ncommand: 'echo out {n}; echo err {n} >&2; test {n} = 1'\nsweep: {n: [1, 2]}\n",
+    );
+    let manager = serve(&sandbox);
+    assert_eq!(sandbox.run(&["submit", "--wait", "job.yaml"]).status.code(), Some(1));
+    let shown = |arguments: &[&str]| sandbox.ok(&[&["logs"], arguments].concat());
+    let (out, err) = ("==> 1.1 stdout <==\nout 2\n", "==> 1.1 stderr <==\nerr 2\n");
+    assert_eq!(shown(&["1", "--failed"]), format!("{out}{err}"));
+    assert_eq!(shown(&["1", "--failed", "--stderr"]), err);
+    assert_eq!(shown(&["1", "--failed", "--stdout", "--raw"]), "out 2\n");
+    let rows = sandbox.json(&["logs", "1", "--failed"]);
+    assert_eq!(rows, serde_json::json!([{"index": 1, "stdout": "out 2\n", "stderr": "err 2\n"}]));
+    let of_done = sandbox.run(&["logs", "1.0", "--failed"]);
+    assert_eq!(of_done.stdout, b"", "it has not failed");
+    assert!(text(&of_done.stderr).contains("has kept no such output"), "{}", text(&of_done.stderr));
     sandbox.ok(&["stop"]);
     manager.wait();
 }

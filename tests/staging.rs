@@ -1,15 +1,12 @@
 //! Files of tasks, from the submitter's folder and back, with real managers, pilots and disks.
 
+#[path = "staging/network.rs"]
+mod network;
+
 use std::{
     fs,
-    io::{Read, Write},
-    net::TcpListener,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
 };
 
 use nix::sys::signal::Signal;
@@ -276,73 +273,6 @@ fn what_nodes_see_is_linked_and_written_there_at_once() {
     manager.wait();
 }
 
-/// A server of one file, which breaks off some answers in the middle; counts what it was asked.
-fn http(bytes: Vec<u8>, n_broken: u64) -> (String, Arc<AtomicU64>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}", listener.local_addr().expect("its address"));
-    let n_asked = Arc::new(AtomicU64::new(0));
-    let asked = Arc::clone(&n_asked);
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { return };
-            let mut head = [0; 4096];
-            let n = stream.read(&mut head).unwrap_or(0);
-            let is_missing = text(&head[..n]).starts_with("GET /missing");
-            let number = asked.fetch_add(1, Ordering::Relaxed);
-            let sent = if number < n_broken { bytes.len() / 2 } else { bytes.len() };
-            let status = if is_missing { "404 Not Found" } else { "200 OK" };
-            let head =
-                format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", bytes.len());
-            // Whoever breaks off has his reasons.
-            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&bytes[..sent]));
-        }
-    });
-    (url, n_asked)
-}
-
-#[test]
-fn a_file_of_the_network_is_fetched_once_a_node_whole_and_checked() {
-    let sandbox = Sandbox::new();
-    let bytes = noise(300_000, 9);
-    let (url, n_asked) = http(bytes.clone(), 1);
-    write_bytes(&sandbox, "same.bin", &bytes);
-    let right = text(
-        &std::process::Command::new("sha256sum")
-            .arg(sandbox.path().join("same.bin"))
-            .output()
-            .expect("a sum")
-            .stdout,
-    );
-    let right = right.split(' ').next().expect("a digest").to_owned();
-    sandbox.write(
-        "job.yaml",
-        &format!(
-            "command: 'cksum < data.bin > sum'\nsweep: {{n: {{range: [1, 20]}}}}\n\
-             inputs: [{{from: \"{url}/data.bin\", sha256: {right}}}]\noutputs: [{{from: sum, to: \"sums/{{n}}\"}}]\n"
-        ),
-    );
-    let manager = serve(&sandbox);
-    sandbox.ok(&["submit", "--wait", "job.yaml"]);
-    assert_eq!(n_asked.load(Ordering::Relaxed), 2, "one answer was cut off");
-    assert_eq!(files(&sandbox.path().join("sums")).len(), 20);
-    let wrong = format!("{}{}", if right.starts_with('0') { '1' } else { '0' }, &right[1..]);
-    for (from, sha256, expected) in [
-        (format!("{url}/data.bin"), format!(", sha256: {wrong}"), "is right"),
-        (format!("{url}/missing"), String::new(), "the server answers 404"),
-    ] {
-        sandbox.write(
-            "bad.yaml",
-            &format!("command: 'true'\ninputs: [{{from: \"{from}\", to: x{sha256}}}]\nretries: 5\n"),
-        );
-        let output = sandbox.run(&["submit", "--wait", "bad.yaml"]);
-        assert_eq!(output.status.code(), Some(1));
-        let failed = sandbox.ok(&["tasks", "last", "--failed"]);
-        assert!(failed.contains("a file could not be brought: ") && failed.contains(expected), "{failed}");
-    }
-    sandbox.ok(&["stop"]);
-    manager.wait();
-}
-
 #[test]
 fn kill_9_of_agents_and_manager_in_transfers_loses_nothing_and_brings_nothing_torn() {
     let sandbox = Sandbox::new();
@@ -381,6 +311,58 @@ fn kill_9_of_agents_and_manager_in_transfers_loses_nothing_and_brings_nothing_to
         let copy = fs::read(sandbox.path().join(format!("copies/{n}"))).expect("it came home");
         assert!(copy == fs::read(sandbox.path().join("big.bin")).expect("it is there"));
     }
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+/// Files on their way into a folder, or left there by who was killed.
+fn parts(folder: &Path) -> Vec<PathBuf> {
+    let is_part =
+        |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    files(folder).into_iter().filter(|path| is_part(path)).collect()
+}
+
+#[test]
+fn kill_9_of_a_fetch_leaves_files_whole_or_not_there_and_the_next_one_brings_all() {
+    const N_FILES: u64 = 6;
+    const N_LINES: usize = 2_000_000;
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "job.yaml",
+        &format!(
+            "command: 'yes line {{n}} | head -n {N_LINES} > out'\nsweep: {{n: {{range: [1, {N_FILES}]}}}}\n\
+             outputs: [{{from: out, to: \"out/{{n}}\"}}]\n"
+        ),
+    );
+    let manager = serve(&sandbox);
+    sandbox.ok(&["submit", "job.yaml"]);
+    all_done(&sandbox, "1", N_FILES);
+    let is_right = |path: &Path| {
+        let n = path.file_name().expect("a name").to_string_lossy().into_owned();
+        fs::read(path).expect("it is there") == format!("line {n}\n").repeat(N_LINES).into_bytes()
+    };
+    let mut n_fetches = 0;
+    until("a fetch is killed in the middle", || {
+        n_fetches += 1;
+        let name = format!("home-{n_fetches}");
+        let home = sandbox.path().join(&name);
+        fs::create_dir(&home).expect("a folder");
+        let mut fetch = sandbox.start("fetch", &["fetch", "1", "--to", &name]);
+        until("it writes, or is over", || {
+            parts(&home).iter().any(|part| fs::metadata(part).is_ok_and(|facts| facts.len() > 0))
+                || fetch.has_ended()
+        });
+        fetch.signal(Signal::SIGKILL);
+        fetch.wait();
+        let left = parts(&home);
+        let named = files(&home).into_iter().filter(|path| !left.contains(path));
+        assert!(named.into_iter().all(|path| is_right(&path)), "none that has its name is torn");
+        !left.is_empty()
+    });
+    let name = format!("home-{n_fetches}");
+    sandbox.ok(&["fetch", "1", "--to", &name]);
+    let out = sandbox.path().join(name).join("out");
+    assert!((1..=N_FILES).all(|n| is_right(&out.join(n.to_string()))));
     sandbox.ok(&["stop"]);
     manager.wait();
 }

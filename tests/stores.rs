@@ -2,8 +2,10 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
+use nix::sys::signal::Signal;
 use tests::{
     Running, Sandbox,
+    pilots::signal_all,
     sshd::Sshd,
     swift::{ACCESS_KEY, SECRET_KEY, Swift, TEMP_URL_KEY},
     text, until,
@@ -141,6 +143,43 @@ fn files_come_from_a_host_and_go_there_whole() {
     assert_eq!(sandbox.run(&["submit", "--wait", "bad.yaml"]).status.code(), Some(1));
     let why = sandbox.json(&["task", "3.0"]).to_string();
     assert!(why.contains("store://host/in/none.txt: the manager says: files-host has no"), "{why}");
+    ends(&sandbox, manager);
+}
+
+#[test]
+fn kill_9_of_an_agent_in_the_middle_of_a_file_leaves_that_right_and_no_part_of_it() {
+    const N_LINES: usize = 32 << 20;
+    let sandbox = Sandbox::new();
+    let Some(sshd) = Sshd::start(&sandbox, "files-host", "Subsystem sftp internal-sftp") else { return };
+    let manager = serve(&sandbox, &by_ssh(&sandbox, &sshd, ""));
+    sandbox.write(
+        "job.yaml",
+        &format!(
+            "command: 'yes | head -n {N_LINES} > out'\ncrash_limit: 9\n\
+             outputs: [{{from: out, to: 'store://host/{{job}}/out'}}]\n"
+        ),
+    );
+    let expected = "y\n".repeat(N_LINES);
+    let mut n_jobs = 0;
+    until("an agent is killed in the middle of a file", || {
+        n_jobs += 1;
+        let job = n_jobs.to_string();
+        let folder = sandbox.path().join("files").join(&job);
+        sandbox.ok(&["submit", "job.yaml"]);
+        until("the file is on its way", || n_files(&folder) > 0);
+        let agents = sandbox.agents();
+        // Stopped, neither sees the other's end.
+        signal_all(&agents, Signal::SIGSTOP);
+        // Less than half has come: the rest is not in some buffer already.
+        let is_on_its_way =
+            |entry: fs::DirEntry| entry.metadata().is_ok_and(|facts| facts.len() < expected.len() as u64 / 2);
+        let is_in_the_middle = fs::read_dir(&folder).into_iter().flatten().flatten().any(is_on_its_way);
+        signal_all(&agents, Signal::SIGKILL);
+        until("it is done", || sandbox.json(&["job", &job])["counts"]["done"] == 1);
+        assert!(sandbox.read(&format!("files/{job}/out")) == expected);
+        until("no part is left", || n_files(&folder) == 1);
+        is_in_the_middle
+    });
     ends(&sandbox, manager);
 }
 

@@ -1,10 +1,11 @@
 //! The network between a manager and its pilots: late, lossy, cut, refused, and back again.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, fs, time::Duration};
 
 use serde_json::Value;
 use tests::{
     cable::{Cable, FAR, NEAR, Weather},
+    noise,
     site::Site,
     sweep::Hit,
     until,
@@ -15,6 +16,8 @@ use crate::surroundings;
 const N_TASKS: u64 = 3_000;
 const TWO_PILOTS: &str =
     "platforms: [{name: here, adapter: local, cores: 1, pilots_max: 2, poll_interval: 1s}]\n";
+/// Of a file that two pilots need: so large that they would have it of each other.
+const N_BYTES: usize = 2_000_000;
 /// Pilots have nothing left to do when none of their tasks has run for so long.
 const SILENCE: Duration = Duration::from_millis(700);
 
@@ -114,13 +117,16 @@ fn a_long_cut_costs_what_was_held_and_late_results_count_once() {
     println!("{audit:?}");
 }
 
-#[test]
-fn pilots_that_cannot_reach_each_other_balance_by_way_of_the_manager() {
+/// Two pilots with a cache each, of whose packets to each other this becomes: tasks go from one to the other by way of
+/// the manager, which has their files, too.
+fn do_without_each_other(seed: u64, target: &[&str]) {
     let yaml = "platforms: [{name: here, adapter: local, cores: 1, pilots_min: 2, pilots_max: 2}]\n\
                 policies: {stealing: mlb}\nlimits: {prefetch: 1h}\n";
-    let Some((mut site, cable)) = site(4, yaml) else { return };
-    let words = ["-p", "tcp", "-d", FAR, "-j", "REJECT", "--reject-with", "tcp-reset"];
-    cable.far.run(&[&["iptables", "-A", "OUTPUT"], &words[..]].concat()).expect("iptables");
+    let Some((mut site, cable)) = site(seed, yaml) else { return };
+    let caches = site.sandbox.path().join("caches/{tag}").display().to_string();
+    site.environment.push(("PILOTFISH_CACHE".to_owned(), caches));
+    let rule = [&["iptables", "-A", "OUTPUT", "-p", "tcp", "-d", FAR], target].concat();
+    cable.far.run(&rule).expect("iptables, which tests/run installs");
     site.serve();
     let sandbox = &site.sandbox;
     let show = |words: &[&str]| sandbox.json(&[words, &["--dir", "state"]].concat());
@@ -130,18 +136,35 @@ fn pilots_that_cannot_reach_each_other_balance_by_way_of_the_manager() {
     };
     let count = |job, word: &str| show(&["job", job])["counts"][word].clone();
     until("both pilots are there", || show(&["platform", "show", "here"])["n_pilots"] == 2);
-    let go = sandbox.path().join("go").display().to_string();
+    let path = |name: &str| sandbox.path().join(name).display().to_string();
+    let (go, ran) = (path("go"), path("ran"));
+    fs::write(path("map"), noise(N_BYTES, seed)).expect("the file");
     submit("first.yaml", &format!("command: 'until test -e {go}; do sleep 0.05; done'\n"));
     until("one pilot is busy", || count("1", "running") == 1);
-    submit("many.yaml", "command: 'sleep 0.1; echo {n} >> ran'\nsweep: {n: {range: [1, 100]}}\n");
+    let command = format!("cmp map {} && sleep 0.1 && echo {{n}} >> {ran}", path("map"));
+    submit("many.yaml", &format!("command: '{command}'\nsweep: {{n: {{range: [1, 150]}}}}\ninputs: [map]\n"));
     until("the other has the rest", || count("2", "waiting") == 0);
     sandbox.write("go", "");
     until("both have some", || count("2", "running") == 2);
-    until("all is done", || count("2", "done") == 100);
+    until("all is done", || count("2", "done") == 150);
     let ran = sandbox.read("ran");
-    assert_eq!(ran.lines().collect::<std::collections::BTreeSet<_>>().len(), ran.lines().count());
-    let metrics = sandbox.ok(&["metrics", "--dir", "state"]);
-    assert!(metrics.contains("pilotfish_tasks_taken_total 0\n"), "they did reach each other");
+    assert_eq!(ran.lines().collect::<BTreeSet<_>>().len(), ran.lines().count(), "one was executed twice");
+    let is_told = |line: &str| sandbox.ok(&["metrics", "--dir", "state"]).contains(line);
+    let from_manager = format!("pilotfish_input_bytes_total{{from=\"manager\"}} {}\n", 2 * N_BYTES);
+    until("both have told where the file came from", || is_told(&from_manager));
+    for line in ["pilotfish_tasks_taken_total 0\n", "pilotfish_input_bytes_total{from=\"peers\"} 0\n"] {
+        assert!(is_told(line), "they did reach each other");
+    }
     sandbox.ok(&["stop", "--dir", "state"]);
     assert_eq!(site.manager_ends().0, Some(0));
+}
+
+#[test]
+fn pilots_that_refuse_each_other_balance_by_way_of_the_manager() {
+    do_without_each_other(4, &["-j", "REJECT", "--reject-with", "tcp-reset"]);
+}
+
+#[test]
+fn pilots_that_hear_nothing_of_each_other_balance_by_way_of_the_manager() {
+    do_without_each_other(5, &["-j", "DROP"]);
 }

@@ -75,7 +75,7 @@ async fn ask(directory: &Directory, ways: &Ways, peer: &Peer, thief: Option<Pilo
 
 impl Directory {
     /// As many others as are asked in one try.
-    fn some_peers(&self, luck: &mut Luck) -> Vec<Peer> {
+    pub(super) fn some_peers(&self, luck: &mut Luck) -> Vec<Peer> {
         let state = self.state();
         let now = Instant::now();
         let is_there = |peer: &&Peer| state.avoided.get(&peer.pilot).is_none_or(|until| *until <= now);

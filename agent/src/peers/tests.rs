@@ -1,50 +1,81 @@
 //! A pilot's endpoint over real connections.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
 use protocol::peers::{PEER_LOAD_PATH, PEER_OBJECTS_PATH, PEER_STEAL_PATH, Peer};
-use scheduler::{digest::Digest, ids::PilotId};
+use scheduler::{digest::Digest, ids::PilotId, luck::Luck, pilot::Hunted};
 
-use super::{Asks, Directory, Endpoint};
-use crate::staging::{
-    Ways,
-    cache::{Cache, CachePlace},
+use super::{Asks, Directory, Endpoint, hunt};
+use crate::{
+    client::Client,
+    staging::{
+        Ways,
+        cache::{Cache, CachePlace},
+    },
 };
+
+/// Nobody is there.
+const MANAGER: &str = "http://127.0.0.1:1";
 
 struct Scene {
     peer: Peer,
     directory: Arc<Directory>,
     ways: Ways,
     sha256: Digest,
+    /// Who has asked for tasks.
+    thieves: Arc<Mutex<Vec<PilotId>>>,
     _folder: tempfile::TempDir,
 }
 
 impl Scene {
     /// A pilot that has an object and seven tasks to take; whoever asks for some gets twice its number.
     fn new() -> Scene {
+        Scene::of(PilotId(1), 7)
+    }
+
+    /// The same with another number and so many tasks.
+    fn of(pilot: PilotId, n_to_take: u64) -> Scene {
         let folder = tempfile::tempdir().unwrap();
         let place = CachePlace { folder: folder.path().join("cache"), bytes_max: Some(1 << 20) };
         let cache = Arc::new(Cache::open(&place).unwrap());
         let mut part = cache.begin(6).unwrap();
         part.write(b"energy").unwrap();
         let (sha256, _) = cache.finish(part, None).unwrap().unwrap();
-        let endpoint = Endpoint::open("http://127.0.0.1:1").unwrap();
-        let directory = Arc::new(Directory::new(&endpoint, PilotId(1), "session"));
+        let endpoint = Endpoint::open(MANAGER).unwrap();
+        let directory = Arc::new(Directory::new(&endpoint, pilot, "session"));
         directory.state().tokens = ["new".into(), "old".into()];
-        directory.set_n_to_take(7);
+        directory.set_n_to_take(n_to_take);
         let (url, certificate_sha256) = (endpoint.url().to_owned(), endpoint.certificate_sha256());
-        let asks: Asks = Arc::new(|thief, answer| {
+        let thieves = Arc::<Mutex<Vec<PilotId>>>::default();
+        let noted = Arc::clone(&thieves);
+        let asks: Asks = Arc::new(move |thief, answer| {
+            noted.lock().unwrap().push(thief);
             let _ = answer.send(thief.0 * 2);
         });
         tokio::spawn(endpoint.serve(Arc::clone(&directory), cache, asks));
-        let ways = Ways::new("http://127.0.0.1:1", None).unwrap();
-        Scene {
-            peer: Peer { pilot: PilotId(1), url, certificate_sha256 },
-            directory,
-            ways,
-            sha256,
-            _folder: folder,
-        }
+        let ways = Ways::new(MANAGER, None).unwrap();
+        let peer = Peer { pilot, url, certificate_sha256 };
+        Scene { peer, directory, ways, sha256, thieves, _folder: folder }
+    }
+
+    /// It knows these, and that there are so many in all: it need not ask the manager for a while.
+    fn knows(&self, others: &[Scene], n_peers: u64) {
+        let mut state = self.directory.state();
+        state.peers = others.iter().map(|other| other.peer.clone()).collect();
+        (state.n_peers, state.known_at) = (n_peers, Some(Instant::now() + Duration::from_secs(600)));
+    }
+
+    /// It has nothing to do. The manager is not there, so it is for the others alone to help.
+    async fn hunts(&self) -> Hunted {
+        hunt(&self.directory, &Client::new(MANAGER, None).unwrap(), &self.ways).await
+    }
+
+    fn was_asked_by(&self) -> Vec<PilotId> {
+        self.thieves.lock().unwrap().clone()
     }
 
     async fn get(&self, token: &str, path: &str) -> (u16, String) {
@@ -54,10 +85,10 @@ impl Scene {
         (response.status().as_u16(), response.text().await.unwrap())
     }
 
-    async fn steal(&self, word: &'static str) -> (u16, String) {
+    async fn steal(&self, token: &str, word: &'static str) -> (u16, String) {
         let client = self.ways.peer(&self.peer).unwrap();
         let request =
-            client.post(format!("{}{PEER_STEAL_PATH}", self.peer.url)).bearer_auth("new").body(word);
+            client.post(format!("{}{PEER_STEAL_PATH}", self.peer.url)).bearer_auth(token).body(word);
         let response = request.send().await.unwrap();
         (response.status().as_u16(), response.text().await.unwrap())
     }
@@ -79,12 +110,23 @@ async fn whoever_shows_the_platforms_token_or_the_one_before_is_served_and_nobod
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn whoever_shows_another_token_gets_no_tasks_and_the_pilot_does_not_hear_of_it() {
+    let scene = Scene::new();
+    for token in ["wrong", "", "session", "newer"] {
+        assert_eq!(scene.steal(token, "21").await, (401, String::new()), "{token:?}");
+    }
+    assert_eq!(scene.was_asked_by(), []);
+    assert_eq!(scene.steal("old", "21").await, (200, "42".into()));
+    assert_eq!(scene.was_asked_by(), [PilotId(21)]);
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn who_asks_is_told_how_much_there_is_and_how_much_is_on_its_way() {
     let scene = Scene::new();
     assert_eq!(scene.get("new", PEER_LOAD_PATH).await, (200, "7".into()));
-    assert_eq!(scene.steal("21").await, (200, "42".into()));
-    assert_eq!(scene.steal("all").await.0, 400);
-    assert_eq!(scene.steal("123456789012345678901234567890123456789").await.0, 400);
+    assert_eq!(scene.steal("new", "21").await, (200, "42".into()));
+    assert_eq!(scene.steal("new", "all").await.0, 400);
+    assert_eq!(scene.steal("new", "123456789012345678901234567890123456789").await.0, 400);
     assert_eq!(scene.get("new", "/").await.0, 404);
 }
 
@@ -108,4 +150,47 @@ async fn nobody_is_asked_for_files_for_a_while_when_three_in_a_row_were_not_reac
     assert!(!directory.is_alone());
     fail(1);
     assert!(directory.is_alone());
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn an_idle_pilot_robs_the_one_that_has_most() {
+    let idle = Scene::of(PilotId(9), 0);
+    for loads in [[3, 8, 5], [8, 3, 5], [0, 0, 1]] {
+        let others: Vec<Scene> = (1..).zip(loads).map(|(n, load)| Scene::of(PilotId(n), load)).collect();
+        // As one of a million it asks a thousand times, and leaves out none of the three.
+        idle.knows(&others, 1_000_000);
+        assert_eq!(idle.hunts().await, Hunted::Promised);
+        for (other, load) in others.iter().zip(loads) {
+            let is_robbed = Some(load) == loads.into_iter().max();
+            assert_eq!(other.was_asked_by(), vec![PilotId(9); usize::from(is_robbed)], "{load} of {loads:?}");
+        }
+    }
+    assert_eq!(idle.directory.moved().n_taken, 3 * 18, "each gave it as many as it said");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn where_nobody_has_any_nobody_is_robbed() {
+    let (idle, others) = (Scene::of(PilotId(9), 0), [1, 2].map(|n| Scene::of(PilotId(n), 0)));
+    idle.knows(&others, 1_000_000);
+    assert_eq!(idle.hunts().await, Hunted::InVain);
+    assert!(others.iter().all(|other| other.was_asked_by().is_empty()));
+    assert_eq!(idle.directory.moved().n_taken, 0);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn as_many_as_the_square_root_of_all_are_asked_and_nobody_who_is_avoided() {
+    let (idle, others) = (Scene::of(PilotId(9), 0), [1, 2, 3, 4, 5].map(|n| Scene::of(PilotId(n), 0)));
+    let drawn = |n_peers: u64| {
+        idle.knows(&others, n_peers);
+        let draw = |seed| idle.directory.some_peers(&mut Luck::new(seed));
+        let drawn: Vec<Vec<Peer>> = (0..200).map(draw).collect();
+        let who: BTreeSet<PilotId> = drawn.iter().flatten().map(|peer| peer.pilot).collect();
+        (drawn.iter().map(Vec::len).max().unwrap_or(0), who)
+    };
+    let numbers = |all: &[u64]| all.iter().copied().map(PilotId).collect::<BTreeSet<PilotId>>();
+    assert_eq!(drawn(1), (0, numbers(&[])), "it is alone");
+    assert_eq!(drawn(3), (1, numbers(&[1, 2, 3, 4, 5])));
+    assert_eq!(drawn(15), (3, numbers(&[1, 2, 3, 4, 5])));
+    idle.directory.avoid(PilotId(4));
+    assert_eq!(drawn(15), (3, numbers(&[1, 2, 3, 5])));
 }

@@ -19,7 +19,10 @@ use crate::{
     client::{Client, OutputStream},
     failure::{Failure, Outcome},
     select::Target,
-    show::{Ink, Screen, format::bytes},
+    show::{
+        Ink, Screen,
+        format::{bytes, counted},
+    },
     view::{Reader, ViewArgs},
 };
 
@@ -122,7 +125,8 @@ async fn many(client: &Client, job: JobId, tasks: Option<&TaskSet>, args: &LogsA
         }
     }
     printer.end(job)?;
-    tell_budget(client, job, args).await
+    tell_budget(client, job, args).await?;
+    tell_running(client, job, args).await
 }
 
 /// Says why output of some tasks may be missing.
@@ -132,6 +136,18 @@ async fn tell_budget(client: &Client, job: JobId, args: &LogsArgs) -> Result<(),
         crate::show::say(&format!(
             "the output budget of job {job} ({}, results.budget) is used up; what its tasks wrote since is not kept",
             bytes(n_bytes)
+        ));
+    }
+    Ok(())
+}
+
+/// Says how to see what is not told of yet.
+async fn tell_running(client: &Client, job: JobId, args: &LogsArgs) -> Result<(), Failure> {
+    let n_running = client.job(job).await?.counts.running;
+    if n_running > 0 && !args.view.quiet && !args.failed {
+        let running = counted(n_running, "running task");
+        crate::show::say(&format!(
+            "of {running} nothing is shown: `pilotfish logs {job} --follow` shows what they write"
         ));
     }
     Ok(())

@@ -21,9 +21,14 @@ use crate::{
         facts::Facts,
         format::{count, counted},
         job::end_line,
+        preview,
+        table::shortened,
     },
     staging,
 };
+
+/// Letters of a command that are shown beside others.
+const COMMAND_WIDTH: usize = 100;
 
 /// How a submission is told of, and whether its end is waited for.
 #[derive(Clone, Copy)]
@@ -115,8 +120,8 @@ struct Preview<'a> {
     workflow: &'a WorkflowSpec,
 }
 
-/// Shows a workflow that is right: its stages, how many tasks and edges, and how many tasks must run one after the
-/// other.
+/// Shows a workflow that is right: its stages with the command of their first task, how many tasks and edges, and how many
+/// tasks must run one after the other.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -141,6 +146,8 @@ pub fn preview(workflow: &WorkflowSpec, as_json: bool) -> Result<Outcome, Failur
             lines.push(format!("brings {} from here, {}", counted(n_files, "file"), show_bytes(n_bytes)));
         }
         lines.extend(stage.job.inputs.iter().filter_map(|input| taken_text(workflow, stage, input)));
+        let first = preview::first_command(&stage.job);
+        lines.extend(first.map(|line| format!("runs {}", shortened(&line, COMMAND_WIDTH))));
         facts.add(format!("  {}", stage.name), lines.join("\n"));
     }
     show::print(&facts.render(&Screen::stdout()))?;

@@ -74,6 +74,12 @@ pub fn text(job: &Compiled, indices: Range<u64>, screen: &Screen) -> String {
     facts.render(screen)
 }
 
+/// The command of a job's first task, as it would run; of a job that is wrong none.
+pub fn first_command(spec: &JobSpec) -> Option<String> {
+    let job = spec.compile().ok().filter(|job| job.n_tasks() > 0)?;
+    Some(quote::command_line(&job.task(JOB_ID, 0).argv))
+}
+
 /// `3 values: a, b, c`, `1 to 1000 (1,000 values)`
 fn values_text(values: &Values) -> String {
     let n_values = counted(values.len(), "value");

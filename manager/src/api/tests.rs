@@ -11,5 +11,6 @@ mod scene;
 mod stores;
 mod stream;
 mod taken;
+mod transfers;
 mod users;
 mod workflows;

@@ -69,6 +69,8 @@ pub const RESULT_LIMIT_BYTES_MAX: u64 = 64 << 20;
 pub const RESULT_BUDGET_BYTES_DEFAULT: u64 = 1 << 30;
 /// Bytes that may be kept: 1 TiB.
 pub const RESULT_BUDGET_BYTES_MAX: u64 = 1 << 40;
+/// Files that the tasks of a job write together when it says nothing: more are seldom meant, and file systems suffer.
+pub const RESULT_FILES_DEFAULT: u64 = 1_000_000;
 /// Bytes of a job file; lists longer than that belong into a file of their own.
 pub const JOB_FILE_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of a file of lines or a CSV file.

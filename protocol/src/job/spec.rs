@@ -143,6 +143,9 @@ pub struct Results {
     /// Bytes kept of all tasks together.
     #[serde(default = "budget_default", skip_serializing_if = "is_budget_default")]
     pub budget_bytes: u64,
+    /// How many files the tasks may write together: streams that are files, and outputs.
+    #[serde(default = "files_default", skip_serializing_if = "is_files_default")]
+    pub files: u64,
     /// Columns taken from standard output, in the user's order.
     pub extract: Vec<Extract>,
 }
@@ -217,6 +220,7 @@ impl Default for Results {
             keep: Keep::All,
             limit_bytes: limits::RESULT_LIMIT_BYTES_DEFAULT,
             budget_bytes: limits::RESULT_BUDGET_BYTES_DEFAULT,
+            files: limits::RESULT_FILES_DEFAULT,
             extract: Vec::new(),
         }
     }
@@ -228,6 +232,14 @@ fn budget_default() -> u64 {
 
 fn is_budget_default(n_bytes: &u64) -> bool {
     *n_bytes == limits::RESULT_BUDGET_BYTES_DEFAULT
+}
+
+fn files_default() -> u64 {
+    limits::RESULT_FILES_DEFAULT
+}
+
+fn is_files_default(n: &u64) -> bool {
+    *n == limits::RESULT_FILES_DEFAULT
 }
 
 /// The application of a job that names none: the program's file name, or `shell` for a shell line.

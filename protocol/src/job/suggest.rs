@@ -18,6 +18,27 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
+/// What other systems call the fields of a job file.
+#[cfg(feature = "author")]
+const OTHER_WORDS: [(&str, &[&str]); 8] = [
+    ("after", &["needs", "depends_on", "dependson", "depends", "dependencies", "requires"]),
+    ("command", &["cmd", "script", "run", "exec", "executable", "program"]),
+    ("cores", &["cpus", "ncpus", "threads", "ppn", "cpus_per_task"]),
+    ("env", &["environment", "variables"]),
+    ("memory", &["mem", "ram"]),
+    ("sweep", &["params", "parameters", "matrix", "array", "foreach"]),
+    ("time_limit", &["walltime", "timeout", "time", "duration_max"]),
+    ("workdir", &["cwd", "chdir", "directory", "working_directory"]),
+];
+
+/// The known field that is called so elsewhere.
+#[cfg(feature = "author")]
+pub(super) fn called_elsewhere<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let word = word.to_lowercase().replace('-', "_");
+    let (field, _) = OTHER_WORDS.iter().find(|(_, words)| words.contains(&word.as_str()))?;
+    known.iter().copied().find(|known| known == field)
+}
+
 /// The least number of insertions, deletions, replacements and swaps of neighbours.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());

@@ -130,6 +130,9 @@ fn sizes_beyond_the_limits_are_refused() {
         ("1 to 1000", &|job| job.crash_limit = u32::MAX),
         ("64MiB", &|job| job.results.limit_bytes = u64::MAX),
         ("1TiB", &|job| job.results.budget_bytes = u64::MAX),
+        ("0 are allowed", &|job| {
+            (job.stdio.stdout, job.results.files) = (Stream::File("out/{index}".to_owned()), 0);
+        }),
         ("absolute", &|job| job.base_dir = PathBuf::from("relative")),
     ] {
         let text = refused_with(change);

@@ -46,6 +46,7 @@ impl JobSpec {
         }
         check.stdio(self);
         check.results(self);
+        check.n_files(self);
         check.files(self);
         check.problems
     }
@@ -382,6 +383,22 @@ impl Check {
         if !results.extract.is_empty() && discards && !job.resident {
             let expected = "extract reads the archived output; set stdio.stdout to archive";
             self.add("results.extract", "standard output that is not archived", expected);
+        }
+    }
+
+    /// Nobody's file system gets millions of files by surprise.
+    fn n_files(&mut self, job: &JobSpec) {
+        let is_file = |stream: &&Stream| matches!(stream, Stream::File(path) if !path.starts_with("/dev/"));
+        let streams = [&job.stdio.stdout, &job.stdio.stderr].into_iter().filter(is_file).count();
+        let n_each = (streams + job.outputs.len()) as u128;
+        let n_tasks = u128::from(job.sweep.n_tasks());
+        let n = n_each * n_tasks;
+        if n > u128::from(job.results.files) {
+            let expected = format!(
+                "at most {} are allowed; archived output needs none; if all are meant, write `results: {{files: {n}}}`",
+                job.results.files
+            );
+            self.add("results.files", format!("{n} files ({n_tasks} tasks × {n_each})"), expected);
         }
     }
 

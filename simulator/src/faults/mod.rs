@@ -35,6 +35,10 @@ pub struct Outcome {
     pub n_executions: u64,
     /// Processes beyond the first of a task.
     pub n_repeated: u64,
+    /// Tasks that pilots have given to others, which were sent them.
+    pub n_given: u64,
+    /// How often the manager told a pilot to give to one that cannot reach it.
+    pub n_passed_on: u64,
     /// Starts of the manager.
     pub n_starts: u64,
     /// Pilots' processes.

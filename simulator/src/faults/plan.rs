@@ -165,6 +165,16 @@ impl Nature {
 impl Plan {
     /// All that a seed means.
     pub(crate) fn draw(seed: u64) -> Plan {
+        let mut plan = Plan::draw_eighth(seed);
+        let stealing = &mut plan.settings.policies.stealing;
+        if *stealing != PilotStealing::None && Luck::of(seed, &[16]).one_in(5) {
+            *stealing = PilotStealing::Rlds;
+        }
+        plan
+    }
+
+    /// What seeds meant while no pilot stole by RLDS.
+    pub(crate) fn draw_eighth(seed: u64) -> Plan {
         let mut plan = Plan::draw_sixth(seed);
         plan.add_gifts(&mut Luck::of(seed, &[15]));
         plan

@@ -474,6 +474,8 @@ impl<'t> World<'t> {
             n_tasks: audited.map_or(0, Auditor::n_tasks),
             n_executions: audited.map_or(0, |auditor| auditor.n_executions),
             n_repeated: audited.map_or(0, |auditor| auditor.n_repeated),
+            n_given: audited.map_or(0, |auditor| auditor.n_given),
+            n_passed_on: audited.map_or(0, |auditor| auditor.n_passed_on),
             n_starts: self.manager.epoch,
             n_pilots: self.nodes.iter().map(|node| node.life).sum(),
             latest: audited.map_or(Span::ZERO, |auditor| auditor.latest),

@@ -61,6 +61,11 @@ pub fn resident_bytes(pid: u32) -> u64 {
     status_bytes(pid, "VmRSS:")
 }
 
+/// Resident memory of a process without what is mapped from files, in bytes: code that was read in is no pilot's.
+pub fn own_bytes(pid: u32) -> u64 {
+    status_bytes(pid, "RssAnon:")
+}
+
 /// The most resident memory that a process has had, in bytes.
 pub fn peak_bytes(pid: u32) -> u64 {
     status_bytes(pid, "VmHWM:")

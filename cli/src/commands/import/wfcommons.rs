@@ -7,6 +7,9 @@ use serde_json::{Map, Value, json};
 
 use crate::show::quote::quoted;
 
+/// Versions of the format that can be read.
+const VERSIONS: [&str; 4] = ["1.3", "1.4", "1.5", "1.6"];
+
 /// A command line has room for 128 KiB; names of files that are read have half of it, …
 const READ_BYTES_MAX: usize = 64 << 10;
 /// … and all together no more than this.
@@ -30,7 +33,7 @@ struct Task {
     name: String,
     parents: Vec<String>,
     argv: Vec<String>,
-    runtime_s: f64,
+    runtime_s: Option<f64>,
     cores: u64,
     memory_bytes: u64,
     /// Files that it reads.
@@ -49,9 +52,17 @@ pub fn job_file(instance: &Value, name: &str, emulation: Option<Emulation>) -> R
     if !workflow.is_object() {
         return Err("found no `workflow`; a WfFormat instance of WfCommons has one".to_owned());
     }
+    let version = instance["schemaVersion"].as_str();
+    if let Some(version) = version.filter(|version| !VERSIONS.contains(version)) {
+        return Err(format!("schemaVersion: found `{version}`; WfFormat 1.3 to 1.6 can be read"));
+    }
     let tasks = read(workflow)?;
     if tasks.is_empty() {
         return Err("found no tasks in `workflow`".to_owned());
+    }
+    let mut names = HashSet::new();
+    if let Some(task) = tasks.iter().find(|task| !names.insert(task.name.as_str())) {
+        return Err(format!("task `{}`: found two of this name and id; give each its own", task.name));
     }
     let written: Written<'_> = tasks
         .iter()
@@ -109,7 +120,7 @@ fn read(workflow: &Value) -> Result<Vec<Task>, String> {
             name: names.get(id).cloned().unwrap_or_else(|| id.to_owned()),
             parents: parents.ok_or_else(|| format!("task `{id}`: found a parent that is no task"))?,
             argv: argv(execution, task),
-            runtime_s: runtime.iter().find_map(|runtime| runtime.as_f64()).unwrap_or(0.0).max(0.0),
+            runtime_s: runtime.iter().find_map(|runtime| runtime.as_f64()).map(|runtime| runtime.max(0.0)),
             cores: [&execution["coreCount"], &execution["cores"]]
                 .iter()
                 .find_map(|cores| cores.as_f64())
@@ -208,7 +219,10 @@ fn stand_in(task: &Task, written: &Written<'_>, emulation: Emulation) -> Result<
     if !read.is_empty() {
         parts.push(format!("cat {} > /dev/null", read.join(" ")));
     }
-    parts.push(format!("sleep {:.3}", task.runtime_s / emulation.speedup));
+    let runtime_s = task.runtime_s.ok_or_else(|| {
+        format!("task `{}`: found no time that it took (runtimeInSeconds), which --emulate needs", task.name)
+    })?;
+    parts.push(format!("sleep {:.3}", runtime_s / emulation.speedup));
     for (file, size) in &task.outputs {
         let size = (*size as f64 / emulation.shrink).ceil() as u64;
         parts.push(format!("head -c {size} /dev/zero > {}", flat(file)));
@@ -307,9 +321,18 @@ mod tests {
                 "found a parent that is no task",
             ),
             (json!({"workflow": {"tasks": [{"name": "a"}]}}), "found no command"),
+            (json!({"schemaVersion": "2.0", "workflow": {"tasks": [{"name": "a"}]}}), "found `2.0`"),
+            (
+                json!({"workflow": {"tasks": [{"name": "a", "id": "1"}, {"name": "a", "id": "1"}]}}),
+                "found two",
+            ),
         ] {
             let error = job_file(&instance, "file", None).unwrap_err();
             assert!(error.contains(said), "{error}");
         }
+        let emulation = Some(Emulation { speedup: 1.0, shrink: 1.0 });
+        let error =
+            job_file(&json!({"workflow": {"tasks": [{"name": "a"}]}}), "file", emulation).unwrap_err();
+        assert!(error.contains("`a`: found no time that it took"), "{error}");
     }
 }

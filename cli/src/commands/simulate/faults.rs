@@ -109,6 +109,8 @@ fn add(total: &mut faults::Outcome, one: &faults::Outcome) {
     total.n_tasks += one.n_tasks;
     total.n_executions += one.n_executions;
     total.n_repeated += one.n_repeated;
+    total.n_given += one.n_given;
+    total.n_passed_on += one.n_passed_on;
     total.n_starts += one.n_starts;
     total.n_pilots += one.n_pilots;
     total.n_events += one.n_events;
@@ -151,6 +153,8 @@ fn as_json(seeds: Seeds, sums: &Sums) -> Result<String, Failure> {
         "n_tasks": total.n_tasks,
         "n_executions": total.n_executions,
         "n_repeated": total.n_repeated,
+        "n_given": total.n_given,
+        "n_passed_on": total.n_passed_on,
         "n_manager_starts": total.n_starts,
         "n_pilots": total.n_pilots,
         "n_events": total.n_events,

@@ -136,19 +136,36 @@ fn what_a_killed_process_acknowledged_is_kept() {
     }
 }
 
+/// Wherever a crash has cut the log, and whatever stands on the disk behind that.
 #[test]
-fn a_cut_log_loses_only_what_it_cuts() {
+fn a_torn_log_keeps_whole_commits() {
+    const FRAME_HEAD: usize = 24;
     let folder = tempfile::tempdir().unwrap();
     let mut store = open(folder.path());
-    store.commit(&beginning(9)).unwrap();
-    store.commit(&[one_report(1)]).unwrap();
-    let torn = tempfile::tempdir().unwrap();
-    let log = format!("{FILE}-wal");
-    std::fs::copy(folder.path().join(FILE), torn.path().join(FILE)).unwrap();
-    let mut bytes = std::fs::read(folder.path().join(&log)).unwrap();
-    bytes.truncate(bytes.len() - 100);
-    std::fs::write(torn.path().join(&log), bytes).unwrap();
-    assert_eq!(replayed(&open(torn.path())), beginning(9));
+    let (file, log) = (folder.path().join(FILE), format!("{FILE}-wal"));
+    let n_log = || std::fs::metadata(folder.path().join(&log)).unwrap().len() as usize;
+    let mut records = Vec::new();
+    let mut kept = Vec::new();
+    for commit in [beginning(9), vec![one_report(1)], vec![one_report(2), one_report(3)], vec![one_report(4)]]
+    {
+        store.commit(&commit).unwrap();
+        records.extend(commit.iter().map(without_columns));
+        kept.push((n_log(), records.clone()));
+    }
+    let (file, whole) = (std::fs::read(file).unwrap(), std::fs::read(folder.path().join(&log)).unwrap());
+    let n_page: i64 = store.connection.query_row("PRAGMA page_size", [], |row| row.get(0)).unwrap();
+    let n_begun = kept[0].0;
+    let frames = (n_begun..=whole.len()).step_by(FRAME_HEAD + n_page as usize);
+    let cuts = frames.flat_map(|end| [end - 1, end, end + 1, end + FRAME_HEAD, end + 100]);
+    for cut in cuts.filter(|cut| (n_begun..=whole.len()).contains(cut)) {
+        let (_, expected) = kept.iter().rfind(|(end, _)| *end <= cut).unwrap();
+        for behind in [Vec::new(), vec![0; whole.len() - cut], vec![0xa5; whole.len() - cut]] {
+            let torn = tempfile::tempdir().unwrap();
+            std::fs::write(torn.path().join(FILE), &file).unwrap();
+            std::fs::write(torn.path().join(&log), [&whole[..cut], &behind].concat()).unwrap();
+            assert_eq!(&replayed(&open(torn.path())), expected, "cut at {cut} of {}", whole.len());
+        }
+    }
 }
 
 #[test]

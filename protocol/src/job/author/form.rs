@@ -124,6 +124,8 @@ pub(super) struct ResultsForm {
     /// Bytes kept of all tasks together: 10GiB; default 1GiB.
     #[schemars(rename = "budget", with = "Option<BytesSchema>")]
     pub budget_bytes: Option<u64>,
+    /// How many files the tasks may write together (stdio by template, outputs); default 1000000.
+    pub files: Option<u64>,
     /// Columns from standard output: a name and a regular expression each; the first group of the first match is taken.
     #[schemars(with = "Option<BTreeMap<String, String>>", extend("examples" = [{"affinity": "^\\s+1\\s+(-?[0-9.]+)"}]))]
     pub extract: Option<Vec<Extract>>,

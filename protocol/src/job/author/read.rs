@@ -5,6 +5,7 @@ use serde_yaml::{Mapping, Value};
 
 use crate::job::author::locate::{Locator, join};
 use crate::job::problem::quoted;
+use crate::job::suggest::called_elsewhere;
 use crate::job::{Problem, nearest};
 use crate::units::UnitError;
 
@@ -220,7 +221,8 @@ impl<'l> Reader<'l> {
                 found.push((key, field));
                 continue;
             }
-            let expected = match nearest(&key, known.iter().copied()) {
+            let near = called_elsewhere(&key, known).or_else(|| nearest(&key, known.iter().copied()));
+            let expected = match near {
                 Some(near) => {
                     meant.push(near.to_owned());
                     format!("did you mean `{near}`?")

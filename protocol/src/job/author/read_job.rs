@@ -184,13 +184,14 @@ impl Reader<'_> {
     }
 
     fn results(&mut self, node: &Node<'_>) -> Option<ResultsForm> {
-        let known = ["keep", "limit", "budget", "extract"];
+        let known = ["keep", "limit", "budget", "files", "extract"];
         let mut fields = self.fields(node, &known, "write results like {keep: failed, limit: 64KiB}")?;
         let keep = [("all", Keep::All), ("failed", Keep::Failed), ("none", Keep::None)];
         Some(ResultsForm {
             keep: fields.take("keep").and_then(|node| self.word(&node, &keep)),
             limit_bytes: fields.take("limit").and_then(|node| self.quantity(&node, parse_bytes)),
             budget_bytes: fields.take("budget").and_then(|node| self.quantity(&node, parse_bytes)),
+            files: fields.take("files").and_then(|node| self.integer(&node, (0, i128::from(u64::MAX)))),
             extract: fields.take("extract").and_then(|node| self.extract(&node)),
         })
     }

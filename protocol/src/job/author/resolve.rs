@@ -46,6 +46,7 @@ pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSp
             keep: results.keep.unwrap_or(absent_results.keep),
             limit_bytes: results.limit_bytes.unwrap_or(absent_results.limit_bytes),
             budget_bytes: results.budget_bytes.unwrap_or(absent_results.budget_bytes),
+            files: results.files.unwrap_or(absent_results.files),
             extract: results.extract.unwrap_or_default(),
         },
         resident: form.resident.unwrap_or(absent.resident),

@@ -73,6 +73,26 @@ fn a_pipeline_goes_on_task_by_task_and_groups_as_they_are_full() {
 }
 
 #[test]
+fn a_job_goes_on_task_by_task_with_one_of_before() {
+    let mut scene = Scene::new();
+    let before = scene.submit(job(3));
+    let pilot = scene.pilot(8);
+    assert_eq!(scene.take(pilot), [(1, "0-2".into())]);
+    scene.done(pilot, before, "1");
+    let after = |n_tasks| vec![stage(n_tasks, vec![(On::Job(before), Edges::Same)])];
+    let bad = after(2);
+    let refused = scene.say(|request| Event::WorkflowSubmitted { request, stages: bad });
+    assert!(matches!(refused, Some(Answer::Refused(Refusal::Unfit(_)))), "{refused:?}");
+    let jobs = scene.submit_all(after(3));
+    assert_eq!(scene.take(pilot), [(2, "1".into())], "what it waited for had ended before it came");
+    assert_eq!(bundles(&scene.done(pilot, before, "2")), [(2, "2".into())]);
+    assert_eq!(bundles(&scene.done(pilot, jobs[0], "1-2")), []);
+    assert_eq!(bundles(&scene.done(pilot, before, "0")), [(2, "0".into())]);
+    scene.done(pilot, jobs[0], "0");
+    assert_eq!(scene.all_counts(&[before, jobs[0]]), ["done w0 p0 d3 f0 c0"; 2]);
+}
+
+#[test]
 fn a_billion_tasks_after_a_billion_others_cost_nothing() {
     let mut scene = Scene::new();
     let n = 1_000_000_000;

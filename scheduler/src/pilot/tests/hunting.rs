@@ -207,6 +207,13 @@ fn seen(read: Vec<(u64, Vec<ReadBy>)>) -> PilotEvent {
     PilotEvent::Seen { job: JobId(1), tasks: (0..8).into(), read, bytes_per_s: 125_000_000 }
 }
 
+/// What was given to whom.
+fn given(actions: &[PilotAction]) -> Vec<(u64, String)> {
+    let jobs = report(actions).map_or_else(Vec::new, |report| report.jobs);
+    let gifts = jobs.iter().flat_map(|job| job.given.iter().map(|(to, tasks)| (to.0, tasks.to_string())));
+    gifts.collect()
+}
+
 fn file(at: Option<u64>, bytes: u64) -> ReadBy {
     ReadBy { at: at.map(PilotId), bytes }
 }
@@ -227,10 +234,82 @@ fn tasks_go_to_who_has_their_files_where_the_policy_wants_it() {
     ] {
         let mut core = with_files(policy);
         let actions = core.handle(Time(3), mixed());
-        let jobs = report(&actions).map_or_else(Vec::new, |report| report.jobs);
-        let given = jobs.iter().flat_map(|job| job.given.iter().map(|(to, tasks)| (to.0, tasks.to_string())));
-        assert_eq!(given.collect::<Vec<_>>(), expected, "{policy:?}");
+        assert_eq!(given(&actions), expected, "{policy:?}");
     }
+}
+
+#[test]
+fn what_is_fetched_in_half_the_running_time_is_anybodys_and_one_byte_more_stays_with_its_file() {
+    for (mean_us, bytes_per_s, light) in
+        [(500_000, 125_000_000, 31_250_000), (500_000, 1_000_000, 250_000), (2_000_000, 1_000_000, 1_000_000)]
+    {
+        for policy in [PilotStealing::Rlds, PilotStealing::Flds] {
+            let mut core = with_files(policy);
+            core.note_wall(JobId(9), mean_us);
+            // Every other task reads the byte too many; the files of the first four are elsewhere.
+            let file_of = |index: u64| file((index < 4).then_some(9), light + index % 2);
+            let read = (0..8).map(|index| (index, vec![file_of(index)])).collect();
+            let event = PilotEvent::Seen { job: JobId(1), tasks: (0..8).into(), read, bytes_per_s };
+            let case = format!("{policy:?}, {light} bytes");
+            assert_eq!(given(&core.handle(Time(3), event)), [(9, "1,3".to_owned())], "{case}");
+            for n_tasks in [2, 1, 1, 0] {
+                let actions = core.handle(Time(4), PilotEvent::AskedFor { thief: THIEF });
+                assert!(
+                    actions.contains(&PilotAction::Gave { thief: THIEF, n_tasks }),
+                    "{case}: {actions:?}"
+                );
+            }
+            assert_eq!(core.holds()[0].queued.to_string(), "5,7", "{case}");
+        }
+    }
+}
+
+/// A pilot that has tasks 0 to 7 of a job, all of which stay with their files. The files of 6 and 7 are brought.
+fn with_kept(policy: PilotStealing, mean_us: Option<u64>) -> PilotCore {
+    let mut core = with_files(policy);
+    mean_us.into_iter().for_each(|mean_us| core.note_wall(JobId(9), mean_us));
+    let read = (0..8).map(|index| (index, vec![file(None, 500_000_000 + index)])).collect();
+    assert_eq!(staged(&core.handle(Time(3), seen(read))), [7, 6]);
+    core
+}
+
+/// How many can be taken so long after that.
+fn n_to_take_after(core: &mut PilotCore, span: Span) -> u64 {
+    let now = Time(3) + span;
+    core.handle(now, PilotEvent::TimerFired);
+    core.n_to_take(now)
+}
+
+#[test]
+fn of_tasks_that_stay_with_their_files_more_than_a_seconds_work_is_shared_where_the_policy_wants_it() {
+    for (policy, mean_us, n_shared, expected) in [
+        (PilotStealing::Flds, Some(500_000), 4, vec![(7, "0-1".to_owned())]),
+        // Six wait, and five are a second's work; then less than that.
+        (PilotStealing::Flds, Some(200_000), 1, vec![(7, "0".to_owned())]),
+        (PilotStealing::Flds, Some(199_999), 0, vec![]),
+        // Nobody knows how long they take.
+        (PilotStealing::Flds, None, 0, vec![]),
+        (PilotStealing::Rlds, Some(500_000), 0, vec![]),
+    ] {
+        let (mut core, case) = (with_kept(policy, mean_us), format!("{policy:?}, {mean_us:?}"));
+        assert_eq!(n_to_take_after(&mut core, Span(999_999)), 0, "{case}: it is looked once a second");
+        assert_eq!(n_to_take_after(&mut core, Span(1_000_000)), n_shared, "{case}");
+        let actions = core.handle(Time(1_000_004), PilotEvent::AskedFor { thief: THIEF });
+        assert_eq!(given(&actions), expected, "{case}");
+    }
+}
+
+#[test]
+fn after_a_move_twice_as_much_may_stay_and_as_much_as_before_once_nothing_had_to_move() {
+    let mut core = with_kept(PilotStealing::Flds, Some(500_000));
+    assert_eq!(core.next_wakeup(), Some(Time(1_000_003)));
+    assert_eq!(n_to_take_after(&mut core, Span::from_secs(1)), 4);
+    // One second's work has stayed, and as much more comes.
+    core.handle(Time(1_000_004), answered(vec![Part { number: 3, ..part(2, 8..10) }]));
+    let read = (8..10).map(|index| (index, vec![file(None, 500_000_000)])).collect();
+    let tasks = (8..10).into();
+    core.handle(Time(1_000_005), PilotEvent::Seen { job: JobId(1), tasks, read, bytes_per_s: 125_000_000 });
+    assert_eq!([2, 3, 4].map(|n| n_to_take_after(&mut core, Span::from_secs(n))), [4, 6, 6]);
 }
 
 #[test]

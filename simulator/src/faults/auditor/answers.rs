@@ -74,6 +74,7 @@ impl Auditor {
             if let PilotCommand::Kill { job, tasks } = command {
                 self.taken_away(pilot, *job, tasks);
             }
+            self.n_passed_on += u64::from(matches!(command, PilotCommand::Give { .. }));
             let is_for_nobody = *command == PilotCommand::Show && !self.is_followed;
             ensure!(!is_for_nobody, "pilot {pilot} is to tell what tasks write, and nobody follows that");
         }
@@ -82,6 +83,7 @@ impl Auditor {
             self.usage.may_send(pilot, bundle.job)?;
             self.given.entry((pilot, bundle.job)).or_default().insert_all(&bundle.tasks);
             self.given_to_another(bundle, now);
+            self.n_given += if bundle.is_given { bundle.tasks.len() } else { 0 };
         }
         Ok(())
     }

@@ -140,6 +140,10 @@ pub(super) struct Auditor {
     back_in_step: BTreeMap<PilotId, Time>,
     pub(super) n_executions: u64,
     pub(super) n_repeated: u64,
+    /// Tasks that pilots were sent because others gave them to those.
+    pub(super) n_given: u64,
+    /// How often a pilot was told to give to another.
+    pub(super) n_passed_on: u64,
     /// The longest time between a success and its being kept.
     pub(super) latest: Span,
 }
@@ -183,6 +187,8 @@ impl Auditor {
             back_in_step: BTreeMap::new(),
             n_executions: 0,
             n_repeated: 0,
+            n_given: 0,
+            n_passed_on: 0,
             latest: Span::ZERO,
         }
     }

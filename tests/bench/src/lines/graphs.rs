@@ -1,10 +1,13 @@
-//! Tasks that wait for each other: a chain, and one task before many before one. As processes by a real agent of two
+//! Tasks that wait for each other: a chain, one task before many before one, and a million edges. As processes by a real agent of two
 //! slots against the floor of the same run, and without processes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::job::{AfterSpec, OnSpec, StageSpec, WorkflowSpec};
-use scheduler::edges::{Edges, Listed, OnFailedDependency};
+use scheduler::{
+    edges::{Edges, Listed, OnFailedDependency},
+    ids::JobId,
+};
 
 use crate::{
     Trouble,
@@ -21,6 +24,10 @@ pub const LINE: &str = "graphs";
 
 const N_CHAIN: u64 = 10_000;
 const N_FAN: u64 = 100_000;
+/// Layers of so many tasks, of which each waits for so many of the layer before.
+const N_LAYER: u64 = 1_000;
+const N_EACH: u64 = 10;
+const N_EDGES: u64 = 1_000_000;
 const N_FLOOR: u64 = 2_000;
 const PAUSE: Duration = Duration::from_millis(20);
 /// Agents and their cores, where tasks are no processes.
@@ -62,12 +69,35 @@ pub async fn measure() -> Result<Vec<Figure>, Trouble> {
         figures.push(figure(&format!("{name}: a task"), us(took, n), "µs", Goal::None));
         figures.push(figure(&format!("{name}: manager CPU a task"), cpu, "µs", Goal::None));
     }
+    let (layers, n_tasks) = (layers()?, N_LAYER + N_EDGES / N_EACH);
+    let body = serde_json::to_vec(&layers)?.len();
+    let (memory, begun) = (measure::resident_bytes(place.pid()), Instant::now());
+    let jobs = api.submit_workflow(&layers).await?;
+    let accepted = begun.elapsed();
+    let more = measure::resident_bytes(place.pid()).saturating_sub(memory);
+    let took = over(&mut api, &jobs).await?;
+    figures.extend([
+        figure("a million edges: as they are sent", body as f64 / N_EDGES as f64, "bytes each", Goal::None),
+        figure("a million edges: accepted in", accepted.as_secs_f64() * 1e3, "ms", Goal::None),
+        figure(
+            "a million edges: memory of the manager",
+            more as f64 / N_EDGES as f64,
+            "bytes each",
+            Goal::None,
+        ),
+        figure("a million edges, no processes: a task", us(took, n_tasks), "µs", Goal::None),
+    ]);
     Ok(figures)
 }
 
 /// From the acceptance of a workflow to the end of its last stage, by the manager's own clock.
 async fn run(api: &mut Api, workflow: &WorkflowSpec) -> Result<Duration, Trouble> {
     let jobs = api.submit_workflow(workflow).await?;
+    over(api, &jobs).await
+}
+
+/// As above, of jobs that have been accepted.
+async fn over(api: &mut Api, jobs: &[JobId]) -> Result<Duration, Trouble> {
     let (Some(first), Some(last)) = (jobs.first(), jobs.last()) else { return Err("no stages".into()) };
     let ended = api.wait(*last, PAUSE).await?.ended_at.map_or(0, |ended| ended.0);
     Ok(Duration::from_micros(ended - api.job(*first).await?.submitted_at.0))
@@ -78,6 +108,19 @@ fn chain(n_tasks: u64) -> Result<WorkflowSpec, Trouble> {
     let listed = Listed::new((0..n_tasks).map(|task| task.checked_sub(1)))?;
     let links = AfterSpec { on: OnSpec::Stage(0), edges: Edges::Listed(listed) };
     Ok(workflow(vec![stage("links", n_tasks, vec![links])]))
+}
+
+/// Each task after ten of the layer before it, spread over that.
+fn layers() -> Result<WorkflowSpec, Trouble> {
+    let before = |task: u64| {
+        let n = if task < N_LAYER { 0 } else { N_EACH };
+        let layer = task - task % N_LAYER;
+        (0..n).map(move |k| layer - N_LAYER + (task + k * N_LAYER / N_EACH) % N_LAYER)
+    };
+    let n_tasks = N_LAYER + N_EDGES / N_EACH;
+    let listed = Listed::new((0..n_tasks).map(before))?;
+    let after = AfterSpec { on: OnSpec::Stage(0), edges: Edges::Listed(listed) };
+    Ok(workflow(vec![stage("layers", n_tasks, vec![after])]))
 }
 
 /// One task, then many, then one.

@@ -61,6 +61,7 @@ fn fields_of_another_form_are_explained() {
     let text = told(&[
         "name: x",
         "comand: [echo]\ntime-limit: 10m\nquux: 1",
+        "script: echo\nwalltime: 10m\nneeds: prepare\nresources: {mem: 2GiB, cpus: 2}",
         "command:",
         "command: []",
         "command: \"\"",
@@ -74,6 +75,7 @@ fn fields_of_another_form_are_explained() {
         "command: [./missing.sh]",
         "command: [./plain.sh]",
         "command: [./ligands]",
+        "command: echo {x}\nsweep: {x: [1, 2, 3]}\nresults: {files: 5}\nstdio: {stdout: \"o/{x}\", stderr: \"e/{x}\"}",
     ]);
     insta::assert_snapshot!(text);
     let fields = told_of_fields(&[
@@ -112,6 +114,7 @@ fn fields_of_another_form_are_explained() {
         "results: {keep: fialed, limit: 0, extract: {a: \"(\"}}",
         "results: {limit: 1TiB, kept: all}",
         "results: {budget: 0}",
+        "results: {files: some}",
         "stdio: discard\nresults: {extract: {a: b}}",
         "resident: yes",
         "resident: true\nstdio: {stdin: a.txt}",

@@ -74,7 +74,9 @@ fn stages_take_what_others_leave_by_name_or_pattern() {
 #[test]
 fn of_a_billion_tasks_with_files_some_are_looked_at() {
     let stage = |name: &str, more: &str| {
-        format!("  {name}: {{command: x, sweep: {{n: {{range: [1, 1000000000]}}}}, {more}}}\n")
+        format!(
+            "  {name}: {{command: x, sweep: {{n: {{range: [1, 1000000000]}}}}, results: {{files: 1000000000}}, {more}}}\n"
+        )
     };
     let stages = [
         stage("away", "outputs: [{from: a, to: 'file:///a/{n}'}]"),
