@@ -20,6 +20,10 @@ const ONCE_FAILED_NOW: [u64; 7] = [935, 1551, 7437, 53124, 55180, 57534, 514753]
 /// And before tasks waited for others; whoever draws more keeps a drawing without it for them.
 const ONCE_FAILED_TODAY: [u64; 2] = [2102, 8141];
 
+/// And by mistakes of the auditor since it knows who is blamed for a lost pilot, drawn as those before.
+const ONCE_FAILED_BLAMING: [u64; 13] =
+    [9326, 20685, 22514, 38325, 42629, 45425, 48070, 52747, 52751, 53605, 506836, 508533, 538546];
+
 /// And since pilots give each other tasks: what was given waited for a pull, and was over or its pilot lost before.
 const ONCE_FAILED_GIVING: [u64; 6] = [95, 276, 996, 1031, 1214, 5110];
 
@@ -54,10 +58,11 @@ fn seeds_that_once_failed_hold() {
     let last = ONCE_FAILED_LAST.map(|seed| (seed, Plan::draw_third(seed)));
     let now = ONCE_FAILED_NOW.map(|seed| (seed, Plan::draw_fourth(seed)));
     let today = ONCE_FAILED_TODAY.map(|seed| (seed, Plan::draw_fifth(seed)));
+    let blaming = ONCE_FAILED_BLAMING.map(|seed| (seed, Plan::draw_fifth(seed)));
     let giving = ONCE_FAILED_GIVING.map(|seed| (seed, Plan::draw_seventh(seed)));
     let lately = ONCE_FAILED_LATELY.map(|seed| (seed, Plan::draw_eighth(seed)));
     let former = plans.into_iter().chain(since).chain(last).chain(now).chain(today);
-    for (seed, plan) in former.chain(giving).chain(lately) {
+    for (seed, plan) in former.chain(blaming).chain(giving).chain(lately) {
         if let Err(violation) = run_plan(seed, plan, None) {
             panic!("seed {seed}: {violation}");
         }
