@@ -158,7 +158,7 @@ fn what_was_written_stays_when_tasks_are_cancelled_or_take_too_long() {
 fn what_was_written_stays_when_the_pilots_walltime_ends() {
     let sandbox = Sandbox::new();
     let platform = "platforms: [{name: here, adapter: local, cores: 1, pilots_max: 1, walltime: 4s}]\n";
-    sandbox.write("manager.yaml", &format!("{platform}walltime_margin: 1s\n"));
+    sandbox.write("manager.yaml", &format!("{platform}limits: {{walltime_margin: 1s}}\n"));
     sandbox.write("job.yaml", "name: long\ncommand: 'echo before; echo too >&2; sleep 1000'\n");
     let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
     sandbox.ok(&["submit", "job.yaml"]);

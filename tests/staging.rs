@@ -349,7 +349,7 @@ fn kill_9_of_a_fetch_leaves_files_whole_or_not_there_and_the_next_one_brings_all
         fs::create_dir(&home).expect("a folder");
         let mut fetch = sandbox.start("fetch", &["fetch", "1", "--to", &name]);
         until("it writes, or is over", || {
-            parts(&home).iter().any(|part| fs::metadata(part).is_ok_and(|facts| facts.len() > 0))
+            files(&home).iter().any(|file| fs::metadata(file).is_ok_and(|facts| facts.len() > 0))
                 || fetch.has_ended()
         });
         fetch.signal(Signal::SIGKILL);

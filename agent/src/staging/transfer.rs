@@ -79,7 +79,9 @@ pub enum NoGift {
 /// The ways to the manager and to the world.
 pub struct Ways {
     manager: reqwest::Client,
-    world: Result<reqwest::Client, String>,
+    world: reqwest::Client,
+    /// Why nobody can be trusted there, on a node where that is so.
+    distrust: Option<String>,
     url: String,
     /// By their certificates.
     peers: Mutex<HashMap<Digest, reqwest::Client>>,
@@ -101,8 +103,22 @@ impl Ways {
         // Another one that was chosen before does as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         // Where a node has no authorities to trust, only what needs them fails.
-        let world = builder().build().map_err(|error| cause(&error));
-        Ok(Ways { manager, world, url, peers: Mutex::default() })
+        let (world, distrust) = match builder().build() {
+            Ok(world) => (world, None),
+            Err(error) => {
+                let trusting_nobody = builder().tls_backend_preconfigured(pin::tls_config([0; 32]));
+                (trusting_nobody.build().map_err(ClientError::Setup)?, Some(cause(&error)))
+            }
+        };
+        Ok(Ways { manager, world, distrust, url, peers: Mutex::default() })
+    }
+
+    /// The way to an address of the world.
+    fn world(&self, url: &str) -> Result<&reqwest::Client, Trouble> {
+        match &self.distrust {
+            Some(why) if url.starts_with("https:") => Err(Trouble::Lasting(why.clone())),
+            _ => Ok(&self.world),
+        }
     }
 
     fn object(&self, sha256: &Digest) -> String {
@@ -177,7 +193,7 @@ impl Ways {
         let signed = self.way(session, &query).await?;
         let is_manager = signed.is_none();
         let request = match &signed {
-            Some(url) => self.world.as_ref().map_err(|what| Trouble::Lasting(what.clone()))?.put(url),
+            Some(url) => self.world(url)?.put(url),
             None => self.manager.put(self.store_file(&query)?).bearer_auth(session),
         };
         let request = request.header(header::CONTENT_LENGTH, n_bytes).body(pieces_of(file));
@@ -268,8 +284,7 @@ impl Ways {
     /// # Errors
     /// See [`Trouble`].
     pub async fn object_at(&self, url: &str, cache: &Cache) -> Result<Part, Trouble> {
-        let world = self.world.as_ref().map_err(|what| Trouble::Lasting(what.clone()))?;
-        let response = world.get(url).send().await.map_err(|error| match error.is_builder() {
+        let response = self.world(url)?.get(url).send().await.map_err(|error| match error.is_builder() {
             true => Trouble::Lasting(cause(&error)),
             false => Trouble::Brief(cause(&error)),
         })?;
