@@ -228,8 +228,10 @@ fn a_node_without_room_for_what_another_pilot_has_fails_tasks_and_others_do_them
     manager.wait();
 }
 
-/// A stage of twelve tasks that leave a megabyte each, and one whose tasks take one of these each, by three pilots:
-/// how much of that came from the pilot's own cache, from other pilots and from the manager.
+const N_PASSED_ON: u64 = 24;
+
+/// A stage of tasks that leave a megabyte each, and one whose tasks take one of these each, by three pilots: how many
+/// of these came from the pilot's own cache, from other pilots and from the manager.
 fn passed_on(policy: &str) -> [u64; 3] {
     let sandbox = Sandbox::new();
     sandbox.write(
@@ -238,11 +240,11 @@ fn passed_on(policy: &str) -> [u64; 3] {
             "stages:\n\
              \x20 make:\n\
              \x20   command: '{SAY_WHO}; head -c 1000000 /dev/urandom > big; cksum < big > sum; sleep 0.1'\n\
-             \x20   sweep: {{n: {{range: [1, 12]}}}}\n\
+             \x20   sweep: {{n: {{range: [1, {N_PASSED_ON}]}}}}\n\
              \x20   outputs: [{{from: big, to: 'big/{{n}}'}}, {{from: sum, to: 'made/{{n}}'}}]\n\
              \x20 use:\n\
              \x20   command: '{SAY_WHO}; cksum < big > sum; sleep 0.1'\n\
-             \x20   sweep: {{n: {{range: [1, 12]}}}}\n\
+             \x20   sweep: {{n: {{range: [1, {N_PASSED_ON}]}}}}\n\
              \x20   after: {{stage: make, tasks: same}}\n\
              \x20   inputs: [{{from: 'stage:make/big/{{n}}', to: big}}]\n\
              \x20   outputs: [{{from: sum, to: 'used/{{n}}'}}]\n"
@@ -251,12 +253,13 @@ fn passed_on(policy: &str) -> [u64; 3] {
     let manager = serve(&sandbox, 3, "", &[]);
     sandbox.ok(&["policies", "set", "stealing", policy]);
     sandbox.ok(&["submit", "--wait", "flow.yaml"]);
-    for n in 1..=12 {
+    for n in 1..=N_PASSED_ON {
         assert_eq!(sandbox.read(&format!("made/{n}")), sandbox.read(&format!("used/{n}")), "{n}");
     }
-    executed_once(&sandbox, 12 + 12, &[]);
+    executed_once(&sandbox, 2 * N_PASSED_ON as usize, &[]);
     let moved = sandbox.json(&["job", "2"])["moved"].clone();
-    let moved = ["cached", "from_peers", "from_manager"].map(|from| moved[from].as_u64().unwrap_or(0));
+    let moved =
+        ["cached", "from_peers", "from_manager"].map(|from| moved[from].as_u64().unwrap_or(0) / 1_000_000);
     sandbox.ok(&["stop"]);
     manager.wait();
     moved
@@ -265,10 +268,13 @@ fn passed_on(policy: &str) -> [u64; 3] {
 #[test]
 fn what_a_task_leaves_for_others_stays_where_it_was_made() {
     let [cached, from_peers, from_manager] = passed_on("none");
-    assert_eq!((cached + from_peers, from_manager), (12_000_000, 0));
+    assert_eq!((cached + from_peers, from_manager), (N_PASSED_ON, 0));
 }
 
 #[test]
 fn tasks_go_to_what_others_have_left_for_them() {
-    assert_eq!(passed_on("mdl"), [12_000_000, 0, 0]);
+    let [cached, from_peers, from_manager] = passed_on("mdl");
+    assert_eq!((cached + from_peers, from_manager), (N_PASSED_ON, 0));
+    // One whose pilot is just being sent something else stays where it is; by chance it would be one of three.
+    assert!(cached >= N_PASSED_ON * 2 / 3, "{cached} of {N_PASSED_ON} ran where their files were");
 }
