@@ -553,18 +553,20 @@ fn is_new(noted: &Held<BTreeSet<String>>, id: &str) -> bool {
     locked(noted).insert(id.to_owned())
 }
 
+/// An error and what is behind it.
+fn words(error: &reqwest::Error) -> String {
+    let mut words = String::new();
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        let separator = if words.is_empty() { "" } else { ": " };
+        words = format!("{words}{separator}{error}");
+        cause = error.source();
+    }
+    words
+}
+
 /// Sends it. Nothing that was not sent to its end was done; of what was, nobody knows.
 async fn sent(request: reqwest::RequestBuilder, method: &str) -> Result<Answer, Trouble> {
-    let words = |error: &reqwest::Error| {
-        let mut words = String::new();
-        let mut cause: Option<&dyn std::error::Error> = Some(error);
-        while let Some(error) = cause {
-            let separator = if words.is_empty() { "" } else { ": " };
-            words = format!("{words}{separator}{error}");
-            cause = error.source();
-        }
-        words
-    };
     let mut answer = request.send().await.map_err(|error| match error.is_connect() || method == "GET" {
         true => Trouble::Away(words(&error.without_url())),
         false => Trouble::Unknown(words(&error.without_url())),

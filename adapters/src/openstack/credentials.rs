@@ -50,7 +50,7 @@ pub(super) struct Credentials {
     pub(super) region: Option<String>,
     /// Which of a service's endpoints: `public`, `internal` or `admin`.
     pub(super) interface: String,
-    /// Whose certificates are trusted besides.
+    /// Whose certificates are trusted, instead of the system's.
     pub(super) ca_file: Option<PathBuf>,
     /// Whether the cloud must prove who it is.
     pub(super) verifies: bool,

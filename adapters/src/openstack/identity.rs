@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -12,6 +13,7 @@ use super::{
     credentials::{Credentials, Secret},
     sent,
     wire::{Answer, Call, Service, Trouble},
+    words,
 };
 
 /// The oldest API of Nova in which servers have tags from the beginning.
@@ -206,26 +208,34 @@ fn base(service: Service, url: &str) -> String {
 async fn client(credentials: &Credentials) -> Result<reqwest::Client, String> {
     // Whoever was first has installed one; the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = reqwest::Client::builder()
-        .connect_timeout(CONNECT_LIMIT)
-        .timeout(TIME_LIMIT)
-        // A token goes where the catalog says, and nowhere else.
-        .redirect(reqwest::redirect::Policy::none());
-    if let Some(path) = &credentials.ca_file {
-        let shown = path.display();
-        let bytes = tokio::fs::read(path)
-            .await
-            .map_err(|error| format!("failed to read the certificates {shown}: {error}"))?;
-        let found = reqwest::Certificate::from_pem_bundle(&bytes).unwrap_or_default();
-        if found.is_empty() {
-            return Err(format!("found no certificate in {shown}"));
-        }
-        for certificate in found {
-            builder = builder.add_root_certificate(certificate);
-        }
+    let builder = || {
+        reqwest::Client::builder()
+            .connect_timeout(CONNECT_LIMIT)
+            .timeout(TIME_LIMIT)
+            // A token goes where the catalog says, and nowhere else.
+            .redirect(reqwest::redirect::Policy::none())
+            .danger_accept_invalid_certs(!credentials.verifies)
+    };
+    let built = match &credentials.ca_file {
+        // Like other clients: these instead of the system's.
+        Some(path) => builder().tls_certs_only(certificates(path).await?).build(),
+        None => builder().build().or_else(|error| match credentials.auth_url.starts_with("http:") {
+            // A machine without authorities needs none for this.
+            true => builder().tls_certs_only([]).build(),
+            false => Err(error),
+        }),
+    };
+    built.map_err(|error| format!("TLS cannot be set up: {}", words(&error)))
+}
+
+async fn certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, String> {
+    let shown = path.display();
+    let bytes = tokio::fs::read(path)
+        .await
+        .map_err(|error| format!("failed to read the certificates {shown}: {error}"))?;
+    let found = reqwest::Certificate::from_pem_bundle(&bytes).unwrap_or_default();
+    match found.is_empty() {
+        true => Err(format!("found no certificate in {shown}")),
+        false => Ok(found),
     }
-    builder
-        .danger_accept_invalid_certs(!credentials.verifies)
-        .build()
-        .map_err(|error| format!("TLS cannot be set up: {error}"))
 }
