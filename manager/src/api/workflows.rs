@@ -6,12 +6,9 @@ use axum::{body::Bytes, extract::State, http::StatusCode, response::Response};
 use protocol::{
     api::{StageSubmitted, WorkflowRequest, WorkflowSubmitted},
     codec::Format,
-    job::{AfterSpec, OnSpec, StageSpec, limits::SPEC_BYTES_MAX},
+    job::{AfterSpec, OnSpec, Problem, StageSpec, limits::SPEC_BYTES_MAX},
 };
-use scheduler::{
-    edges::EdgeProblem,
-    engine::interface::{Answer, Event, JobRequest, On, Refusal, Stage},
-};
+use scheduler::engine::interface::{Answer, Event, JobRequest, On, Stage};
 
 use super::{
     Context, Shared, blocking,
@@ -30,7 +27,7 @@ pub(super) async fn submit(
     let files = (context.objects.clone(), context.state.stores.clone());
     let name = user.name.clone();
     let (names, stages) = blocking(move || read_submission(&body.bytes, &name, &files)).await?;
-    check_awaited(&context, &user, &stages).await?;
+    check_awaited(&context, &user, &names, &stages).await?;
     let sizes: Vec<u64> = stages.iter().map(|stage| stage.job.n_tasks).collect();
     let event = |request| Event::WorkflowSubmitted { request, stages };
     match context.state.handle.ask(event).await? {
@@ -49,9 +46,14 @@ pub(super) async fn submit(
 
 /// Who waits for a job learns how each of its tasks ends: it must be the user's own. Another's is answered as one
 /// that is not there.
-async fn check_awaited(context: &Context, user: &User, stages: &[Stage]) -> Result<(), ApiError> {
+async fn check_awaited(
+    context: &Context,
+    user: &User,
+    names: &[String],
+    stages: &[Stage],
+) -> Result<(), ApiError> {
     let mut awaited = BTreeSet::new();
-    for (at, stage) in stages.iter().enumerate() {
+    for (name, stage) in names.iter().zip(stages) {
         for (on, _) in &stage.after {
             let On::Job(id) = *on else { continue };
             if !awaited.insert(id) {
@@ -60,7 +62,10 @@ async fn check_awaited(context: &Context, user: &User, stages: &[Stage]) -> Resu
             match context.own_job(user, id).await {
                 Ok(_) => {}
                 Err(error) if matches!(error.code, "no-such-job" | "not-yours") => {
-                    return Err(Refusal::Unfit(EdgeProblem::NoJob { stage: at, job: id }).into());
+                    let found = format!("job {id}, and there is none of that number");
+                    let expected = "`pilotfish jobs` lists yours";
+                    let problem = Problem::new(format!("stages.{name}.after"), found, expected);
+                    return Err(ApiError::bad_job(&[problem]));
                 }
                 Err(error) => return Err(error),
             }

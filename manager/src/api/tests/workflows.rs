@@ -25,17 +25,21 @@ async fn only_its_owner_and_operators_wait_for_a_job() {
     };
     let of_bob = scene.call("POST", "/api/v1/jobs", &bob, json!({"spec": echo(5)}).to_string()).await.json();
     let of_bob = of_bob["job"].as_u64().unwrap();
-    let none =
-        |at: usize, job: u64| format!("stage {at} comes after job {job}, and there is none of that number");
+    let said = |reply: Reply| {
+        assert_eq!(reply.refusal(), (400, "bad-request".to_owned()), "{}", reply.message());
+        reply.json()["error"]["problems"].clone()
+    };
+    let none = |at: usize, job: u64| {
+        let found = format!("found job {job}, and there is none of that number");
+        json!([format!("stages.stage-{at}.after: {found}; `pilotfish jobs` lists yours")])
+    };
     // Whether it is there or not, whether it fits or not, and whatever else is wrong: bob hears the same.
     for job in [three, four, 99] {
-        let reply = submit(&bob, &[job]).await;
-        assert_eq!((reply.refusal(), reply.message()), ((400, "bad-request".to_owned()), none(0, job)));
-        assert_eq!(submit(&bob, &[98, job]).await.message(), none(0, 98));
-        assert_eq!(submit(&bob, &[of_bob, job]).await.message(), none(1, job));
+        assert_eq!(said(submit(&bob, &[job]).await), none(0, job));
+        assert_eq!(said(submit(&bob, &[98, job]).await), none(0, 98));
+        assert_eq!(said(submit(&bob, &[of_bob, job]).await), none(1, job));
     }
-    let reply = submit(&ann, &[99]).await;
-    assert_eq!((reply.refusal(), reply.message()), ((400, "bad-request".to_owned()), none(0, 99)));
+    assert_eq!(said(submit(&ann, &[99]).await), none(0, 99));
     for user in [&ann, &olga] {
         let reply = submit(user, &[three]).await;
         assert_eq!(reply.status, 201, "{}", reply.message());
