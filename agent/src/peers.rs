@@ -23,7 +23,7 @@ use scheduler::{digest::Digest, ids::PilotId};
 use tokio::sync::{Notify, oneshot};
 
 pub use self::{
-    serve::Endpoint,
+    serve::{Endpoint, Serving},
     steal::{ask_manager, hunt},
 };
 use crate::{
@@ -162,6 +162,15 @@ impl Directory {
         let mut state = self.state();
         state.pilot = pilot;
         session.clone_into(&mut state.session);
+    }
+
+    /// What others show of late, and we to them.
+    pub fn set_token(&self, token: &str) {
+        let mut state = self.state();
+        if state.tokens[0] != token {
+            let before = std::mem::replace(&mut state.tokens[0], token.to_owned());
+            state.tokens[1] = before;
+        }
     }
 
     /// What others want to see from us; `None` before the manager has answered.
@@ -313,13 +322,12 @@ impl Directory {
     ) -> Result<PeersAnswer, ClientError> {
         let (session, request) = self.request(wanted, asked);
         let answered = client.peers(&session, &request).await;
+        if let Ok(answer) = &answered {
+            self.set_token(&answer.token);
+        }
         let mut state = self.state();
         match &answered {
             Ok(answer) => {
-                if state.tokens[0] != answer.token {
-                    let before = std::mem::replace(&mut state.tokens[0], answer.token.clone());
-                    state.tokens[1] = before;
-                }
                 (state.peers, state.n_peers) = (answer.peers.clone(), answer.n_peers);
                 state.known_at = Some(Instant::now());
             }

@@ -25,6 +25,7 @@ use reqwest::Url;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use scheduler::{digest::Digest, ids::PilotId};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, oneshot},
     time::timeout,
@@ -102,8 +103,7 @@ impl Endpoint {
                 return std::future::pending().await;
             }
         };
-        let transfers = Arc::new(Semaphore::new(N_TRANSFERS));
-        let host = Arc::new(Serving { directory, cache, asks, transfers });
+        let host = Arc::new(Serving::new(directory, cache, asks));
         let connections = Arc::new(Semaphore::new(N_CONNECTIONS));
         loop {
             // It is never closed.
@@ -128,15 +128,7 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, host: Arc<Serving>
     let _ = stream.set_nodelay(true);
     let stream = Patient::new(stream, PATIENCE);
     let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
-    let service = service_fn(move |request| {
-        let host = Arc::clone(&host);
-        async move { Ok::<_, Infallible>(host.answer(request).await) }
-    });
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADER);
-    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
-        tracing::debug!(%error, "a connection of another pilot broke");
-    }
+    host.converse(stream).await;
 }
 
 /// The address by which this host reaches the manager.
@@ -155,7 +147,8 @@ fn own_address(manager_url: &str) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-struct Serving {
+/// What others are answered with.
+pub struct Serving {
     directory: Arc<Directory>,
     cache: Arc<Cache>,
     asks: Asks,
@@ -163,6 +156,24 @@ struct Serving {
 }
 
 impl Serving {
+    /// Files come from that cache, tasks by whom `asks` tells.
+    pub fn new(directory: Arc<Directory>, cache: Arc<Cache>, asks: Asks) -> Serving {
+        Serving { directory, cache, asks, transfers: Arc::new(Semaphore::new(N_TRANSFERS)) }
+    }
+
+    /// Answers what is asked over a connection, until that ends.
+    pub async fn converse(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin) {
+        let service = service_fn(move |request| {
+            let host = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(host.answer(request).await) }
+        });
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEADER);
+        if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+            tracing::debug!(%error, "a connection of another pilot broke");
+        }
+    }
+
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
         let shown = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let shown = shown.and_then(|value| value.strip_prefix("Bearer "));

@@ -12,6 +12,7 @@ pub mod job_file;
 pub mod lives;
 pub mod mutate;
 pub mod output;
+pub mod peers;
 pub mod spool;
 pub mod steps;
 pub mod store;
@@ -42,7 +43,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [&Target; 8] = [
+pub const TARGETS: [&Target; 9] = [
     &job_file::TARGET,
     &sweep::TARGET,
     &frames::TARGET,
@@ -51,6 +52,7 @@ pub const TARGETS: [&Target; 8] = [
     &store::TARGET,
     &spool::TARGET,
     &output::TARGET,
+    &peers::TARGET,
 ];
 
 /// A target at work: its check, within its bound.

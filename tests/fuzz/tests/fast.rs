@@ -78,3 +78,8 @@ fn damaged_spools_are_used_or_refused() {
 fn damaged_files_of_output_are_read_or_passed_over() {
     check(&fuzz::output::TARGET);
 }
+
+#[test]
+fn pilots_may_ask_each_other_anything() {
+    check(&fuzz::peers::TARGET);
+}
