@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use clap::Parser;
 use protocol::{pilot::JoinDocument, units::parse_duration_ms};
 use scheduler::time::Span;
 
@@ -126,6 +127,19 @@ enum CommandError {
     NoOutput(PathBuf),
     #[error(transparent)]
     Driver(#[from] DriverError),
+}
+
+/// A Pilotfish pilot: pulls tasks from a manager and runs them on this node.
+#[derive(clap::Parser)]
+#[command(name = "pilotfish-agent", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: AgentCommand,
+}
+
+/// The program `pilotfish-agent`, by its own arguments. Returns the exit code.
+pub fn main() -> i32 {
+    run(Arguments::parse().command)
 }
 
 /// Does what is asked; returns the exit code. To be called before the process has a second thread.
