@@ -56,6 +56,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::Mutex,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -309,11 +310,19 @@ pub fn skipped(why: &str) {
         .expect("the list is written");
 }
 
+/// The shortest and the longest pause between two questions.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
+
 /// Asks again and again until the answer is yes. A test that never gets it is ended by its runner.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = std::time::Instant::now();
-    while !is_so() {
+    let begun = Instant::now();
+    loop {
+        let asked = Instant::now();
+        if is_so() {
+            return;
+        }
         assert!(begun.elapsed().as_secs() < 240, "waited in vain until {what}");
-        std::thread::yield_now();
+        // Most of a core is for what is waited for, not for asking.
+        std::thread::park_timeout((asked.elapsed() * 2).clamp(PAUSES.0, PAUSES.1));
     }
 }
