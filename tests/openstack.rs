@@ -1,7 +1,7 @@
 //! Pilots on servers of a real OpenStack: sweeps complete whatever becomes of servers, services and the manager, and
 //! no server is left behind.
 
-use std::{fs, os::unix::fs::PermissionsExt, process::Command, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command, time::Duration};
 
 use serde_json::Value;
 use tests::{
@@ -258,24 +258,40 @@ fn what_becomes_of_servers_that_fail_is_told_and_nothing_is_left_of_them() {
     assert!(code == Some(3) && said.contains("the credential is refused: 401"), "{said}");
     assert!(!said.contains("no-such-secret"), "{said}");
     refused_credentials_are_tried_once(&sandbox, &cloud);
-    // Whose certificate nobody knows is not spoken to.
-    let certificate = sandbox.path().join("keystone.pem");
-    let tls = Between::start_with_tls(cloud.url(0, "").replace("http://", ""), &certificate);
-    let https = clouds.replace(&cloud.url(0, ""), &format!("https://{}", tls.address()));
-    let known = https
-        .replace("\"region_name\"", &format!("\"cacert\": \"{}\", \"region_name\"", certificate.display()));
-    for (clouds, expected) in [(https, "certificate"), (known, "found no flavor `p9.none`")] {
-        let file = sandbox.write("tls.yaml", &clouds).display().to_string();
-        let manager = manager.replace(&cloud.clouds_file().display().to_string(), &file);
-        sandbox.write("manager.yaml", &manager.replace(", server_group: ours", ", flavor: p9.none"));
-        let (code, said) = probe(&sandbox, "60s");
-        assert!(code == Some(3) && said.contains(expected), "{said}");
-    }
+    services_are_known_by_their_certificates(&sandbox, &cloud, &manager);
     // … or had one that was taken away.
     cloud.revoke();
     sandbox.write("manager.yaml", &manager);
     let (code, said) = probe(&sandbox, "60s");
     assert!(code == Some(3) && said.contains("the credential is refused: 404"), "{said}");
+}
+
+/// Whose certificate nobody knows is not spoken to. `manager`: manager.yaml of a cloud by plain http.
+fn services_are_known_by_their_certificates(sandbox: &Sandbox, cloud: &OpenStack, manager: &str) {
+    let (certificate, strange) = (sandbox.path().join("keystone.pem"), sandbox.path().join("strange.pem"));
+    Between::start_with_tls(cloud.nova(), &strange);
+    let tls = Between::start_with_tls(cloud.url(0, "").replace("http://", ""), &certificate);
+    let clouds = fs::read_to_string(cloud.clouds_file()).expect("clouds.yaml");
+    let https = clouds.replace(&cloud.url(0, ""), &format!("https://{}", tls.address()));
+    let trusting = |authority: &Path| {
+        https.replace("\"region_name\"", &format!("\"cacert\": \"{}\", \"region_name\"", authority.display()))
+    };
+    let (known, unknown) = ("found no flavor `p9.none`", "certificate");
+    for (clouds, of_system, expected) in [
+        (&https, &strange, unknown),
+        (&https, &certificate, known),
+        (&trusting(&certificate), &strange, known),
+        // It stands in place of the system's.
+        (&trusting(&strange), &certificate, unknown),
+    ] {
+        let file = sandbox.write("tls.yaml", clouds).display().to_string();
+        let manager = manager.replace(&cloud.clouds_file().display().to_string(), &file);
+        sandbox.write("manager.yaml", &manager.replace(", server_group: ours", ", flavor: p9.none"));
+        let mut check = sandbox.command(&["platform", "check", "cloud", "--config", "manager.yaml"]);
+        let output = check.env("SSL_CERT_FILE", of_system).output().expect("it is there");
+        let said = text(&output.stdout);
+        assert!(output.status.code() == Some(3) && said.contains(expected), "{said}");
+    }
 }
 
 /// What it was about to build has failed when Nova is there again.

@@ -76,7 +76,7 @@ pub(super) struct Session {
 impl Session {
     /// Signs in.
     pub(super) async fn begin(credentials: &Credentials, number: u64) -> Result<Session, Trouble> {
-        let http = client(credentials).await.map_err(Trouble::Refused)?;
+        let Ways { http, distrust } = Ways::open(credentials).await.map_err(Trouble::Refused)?;
         let url = format!("{}/auth/tokens", credentials.auth_url);
         let began = Instant::now();
         // A token that is lost costs nothing: whatever happened, it may be asked for again.
@@ -96,6 +96,9 @@ impl Session {
         };
         let seen = &body["token"];
         let endpoints = endpoints(&seen["catalog"], credentials).map_err(Trouble::Refused)?;
+        if let (Some(why), true) = (distrust, endpoints.iter().any(|(_, url)| url.starts_with("https:"))) {
+            return Err(Trouble::Refused(why));
+        }
         let name = |what: &str| seen[what]["name"].as_str().unwrap_or("?").to_owned();
         let whose = format!("{}, user {}, project {}", credentials.auth_url, name("user"), name("project"));
         let life = life(seen);
@@ -205,27 +208,40 @@ fn base(service: Service, url: &str) -> String {
     url.strip_suffix(version).unwrap_or(url).to_owned()
 }
 
-async fn client(credentials: &Credentials) -> Result<reqwest::Client, String> {
-    // Whoever was first has installed one; the same.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let builder = || {
-        reqwest::Client::builder()
-            .connect_timeout(CONNECT_LIMIT)
-            .timeout(TIME_LIMIT)
-            // A token goes where the catalog says, and nowhere else.
-            .redirect(reqwest::redirect::Policy::none())
-            .danger_accept_invalid_certs(!credentials.verifies)
-    };
-    let built = match &credentials.ca_file {
-        // Like other clients: these instead of the system's.
-        Some(path) => builder().tls_certs_only(certificates(path).await?).build(),
-        None => builder().build().or_else(|error| match credentials.auth_url.starts_with("http:") {
-            // A machine without authorities needs none for this.
-            true => builder().tls_certs_only([]).build(),
-            false => Err(error),
-        }),
-    };
-    built.map_err(|error| format!("TLS cannot be set up: {}", words(&error)))
+/// How services are reached.
+struct Ways {
+    http: reqwest::Client,
+    /// Why nobody can be trusted, where this machine has no authorities.
+    distrust: Option<String>,
+}
+
+impl Ways {
+    async fn open(credentials: &Credentials) -> Result<Ways, String> {
+        // Whoever was first has installed one; the same.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let builder = || {
+            reqwest::Client::builder()
+                .connect_timeout(CONNECT_LIMIT)
+                .timeout(TIME_LIMIT)
+                // A token goes where the catalog says, and nowhere else.
+                .redirect(reqwest::redirect::Policy::none())
+                .danger_accept_invalid_certs(!credentials.verifies)
+        };
+        let said = |error: reqwest::Error| format!("TLS cannot be set up: {}", words(&error));
+        if let Some(path) = &credentials.ca_file {
+            // As for other clients: these instead of the system's.
+            let http = builder().tls_certs_only(certificates(path).await?).build().map_err(said)?;
+            return Ok(Ways { http, distrust: None });
+        }
+        match builder().build() {
+            Ok(http) => Ok(Ways { http, distrust: None }),
+            Err(error) if credentials.auth_url.starts_with("http:") => {
+                let http = builder().tls_certs_only([]).build().map_err(said)?;
+                Ok(Ways { http, distrust: Some(said(error)) })
+            }
+            Err(error) => Err(said(error)),
+        }
+    }
 }
 
 async fn certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, String> {
