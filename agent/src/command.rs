@@ -130,14 +130,14 @@ enum CommandError {
 }
 
 /// A Pilotfish pilot: pulls tasks from a manager and runs them on this node.
-#[derive(clap::Parser)]
+#[derive(Parser)]
 #[command(name = "pilotfish-agent", version)]
 struct Arguments {
     #[command(subcommand)]
     command: AgentCommand,
 }
 
-/// The program `pilotfish-agent`, by its own arguments. Returns the exit code.
+/// The program `pilotfish-agent`, by its own arguments; returns the exit code. As for [`run`], of one thread.
 pub fn main() -> i32 {
     run(Arguments::parse().command)
 }

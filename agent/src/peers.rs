@@ -164,7 +164,7 @@ impl Directory {
         session.clone_into(&mut state.session);
     }
 
-    /// What others show of late, and we to them.
+    /// From now on others show this token, or the one before; and we this one.
     pub fn set_token(&self, token: &str) {
         let mut state = self.state();
         if state.tokens[0] != token {

@@ -168,7 +168,7 @@ impl Serving {
             async move { Ok::<_, Infallible>(host.answer(request).await) }
         });
         let mut builder = http1::Builder::new();
-        // Whoever has said all hears the answer still.
+        // Whoever has said all hears the answer still. That somebody is gone is so seen by what cannot be sent.
         builder.timer(TokioTimer::new()).header_read_timeout(HEADER).half_close(true);
         if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
             tracing::debug!(%error, "a connection of another pilot broke");

@@ -62,8 +62,8 @@ async fn check_awaited(
             match context.own_job(user, id).await {
                 Ok(_) => {}
                 Err(error) if matches!(error.code, "no-such-job" | "not-yours") => {
-                    let found = format!("job {id}, and there is none of that number");
-                    let expected = "`pilotfish jobs` lists yours";
+                    let found = format!("job {id}, which is none of yours");
+                    let expected = "`pilotfish jobs` lists them";
                     let problem = Problem::new(format!("stages.{name}.after"), found, expected);
                     return Err(ApiError::bad_job(&[problem]));
                 }
