@@ -1,4 +1,4 @@
-//! The design's rules on the state at rest. Tests and simulators check them after every event.
+//! The design's rules on the state at rest. Tests check them after every event, simulated faults after some.
 
 use std::collections::{BTreeMap, BTreeSet};
 

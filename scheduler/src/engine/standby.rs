@@ -1,5 +1,5 @@
 //! Indices over live pilots and open jobs, so that an event costs what it concerns and not what there
-//! is. Each has one owner here; `invariants.rs` compares them with a full scan after every event.
+//! is. Each has one owner here; in tests `invariants.rs` compares them with a full scan.
 
 use std::collections::{BTreeMap, BTreeSet};
 

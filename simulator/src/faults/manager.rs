@@ -22,7 +22,8 @@ use super::{
     world::{Asker, Happening, Held, World},
 };
 
-/// The engine's own check of itself after each event would be a quarter of the time; what it finds mostly stays wrong.
+/// The engine checks itself after so many events, after each one that is traced, before it dies and at the end: after
+/// all of them it would take a quarter of the time.
 const EVENTS_PER_CHECK: u64 = 4;
 
 #[derive(Default)]
@@ -76,6 +77,7 @@ impl World<'_> {
     }
 
     pub(super) fn manager_dies(&mut self) {
+        self.check_engine();
         if self.manager.engine.take().is_none() {
             return;
         }
@@ -90,6 +92,13 @@ impl World<'_> {
         }
         let absence = Span(self.luck.below(self.plan.absence_max.0));
         self.after(absence, Happening::ManagerStarts);
+    }
+
+    /// Panics when one of the engine's own rules is broken.
+    pub(super) fn check_engine(&self) {
+        if let (Some(engine), Some(_)) = (&self.manager.engine, &self.auditor) {
+            engine.check_invariants();
+        }
     }
 
     /// What arrives waits, and so do its clients.
@@ -144,7 +153,8 @@ impl World<'_> {
             self.manager.n_events += 1;
             self.auditor.iter_mut().for_each(|auditor| auditor.hears(&event, now));
             steps.push(engine.handle(now, event));
-            if self.auditor.is_some() && self.manager.n_events.is_multiple_of(EVENTS_PER_CHECK) {
+            let is_due = self.trace.is_some() || self.manager.n_events.is_multiple_of(EVENTS_PER_CHECK);
+            if self.auditor.is_some() && is_due {
                 engine.check_invariants();
             }
         }

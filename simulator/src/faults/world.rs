@@ -192,7 +192,7 @@ pub(crate) struct World<'t> {
     /// What the pilot gave that was asked last.
     pub(super) gave: u64,
     n_requests: u64,
-    trace: Option<&'t mut dyn FnMut(fmt::Arguments<'_>)>,
+    pub(super) trace: Option<&'t mut dyn FnMut(fmt::Arguments<'_>)>,
     /// Is told how far a scenario is.
     pub(crate) told: Option<&'t mut dyn FnMut(HowFar)>,
     /// Why a scenario was given up, if it was.
@@ -269,6 +269,7 @@ impl<'t> World<'t> {
             self.note(|_| format!("{happening:?}"));
             self.happen(happening)?;
             if self.is_over() {
+                self.check_engine();
                 return self.finish();
             }
         }
