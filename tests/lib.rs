@@ -1,5 +1,5 @@
 //! What end-to-end tests share: a sandbox with its own home, commands that are always reaped, and
-//! waiting by asking instead of sleeping. `tests/run` builds the binaries first.
+//! waiting by asking. `tests/run` builds the binaries first.
 
 #[path = "lib/apart.rs"]
 pub mod apart;
@@ -310,10 +310,12 @@ pub fn skipped(why: &str) {
         .expect("the list is written");
 }
 
-/// The shortest and the longest pause between two questions.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
+/// Between two questions, however quickly they are answered.
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+/// A wait that is over is noticed within so long.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// Asks again and again until the answer is yes. A test that never gets it is ended by its runner.
+/// Asks again and again until the answer is yes. A test that never gets it fails after four minutes.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     loop {
@@ -323,6 +325,6 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
         }
         assert!(begun.elapsed().as_secs() < 240, "waited in vain until {what}");
         // Most of a core is for what is waited for, not for asking.
-        std::thread::park_timeout((asked.elapsed() * 2).clamp(PAUSES.0, PAUSES.1));
+        std::thread::park_timeout((asked.elapsed() * 2).clamp(PAUSE_MIN, PAUSE_MAX));
     }
 }

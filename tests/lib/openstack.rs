@@ -83,13 +83,11 @@ impl OpenStack {
 
     /// What a service answers an administrator; `Null` where it says nothing.
     pub fn ask(&self, method: &str, url: &str, body: &str) -> Value {
-        let mut held = self.token.lock().expect("nobody panicked");
-        let token = match held.take() {
-            Some((since, token)) if since.elapsed() < SIGNED_IN => (since, token),
-            _ => (Instant::now(), self.token_of("admin")),
-        };
-        let answer = ask_with(&token.1, method, url, body);
-        *held = Some(token);
+        let token = || self.token.lock().expect("nobody panics who holds it");
+        let held = token().clone().filter(|(since, _)| since.elapsed() < SIGNED_IN);
+        let held = held.unwrap_or_else(|| (Instant::now(), self.token_of("admin")));
+        let answer = ask_with(&held.1, method, url, body);
+        *token() = Some(held).filter(|_| answer["error"]["code"] != 401);
         answer
     }
 
