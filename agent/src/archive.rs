@@ -30,7 +30,7 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of one stream in a record, at most.
 pub const PIECE_BYTES_MAX: usize = 64 << 10;
 /// A longer record is none: two streams, and what says whose they are.
-const RECORD_BYTES_MAX: usize = 2 * PIECE_BYTES_MAX + (1 << 10);
+pub const RECORD_BYTES_MAX: usize = 2 * PIECE_BYTES_MAX + (1 << 10);
 /// How files are named: the number of the pilot stands between.
 const NAME: [&str; 2] = ["output-", ".pf"];
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use agent::archive::{OutputFile, read};
+use agent::archive::{OutputFile, RECORD_BYTES_MAX, read};
 use protocol::pilot::Tail;
 use scheduler::{ids::JobId, results::TaskOutput};
 
@@ -34,8 +34,9 @@ fn start() -> Check {
         let streams: BTreeSet<_> = contents.pieces.iter().flat_map(streams).collect();
         assert_eq!(shown.len(), streams.len(), "a stream is not shown");
         assert!(shown.iter().all(|(_, text)| !text.is_empty()), "nothing of a stream is shown");
-        // Whatever else is in a file, what is appended to it is found.
-        let more = [&bytes[..], &written(&[piece(7, 3, b"behind")])[MAGIC_BYTES..]].concat();
+        // Whatever else is in a file, what is behind it is found: farther than a torn record might reach.
+        let behind = written(&[piece(7, 3, b"behind")]);
+        let more = [&bytes[..], &[0; RECORD_BYTES_MAX], &behind[MAGIC_BYTES..]].concat();
         let found = read(&more).expect("it begins as before").pieces;
         assert!(found.last() == Some(&piece(7, 3, b"behind")), "what is behind is not found");
     })
