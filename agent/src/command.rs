@@ -137,7 +137,8 @@ struct Arguments {
     command: AgentCommand,
 }
 
-/// The program `pilotfish-agent`, by its own arguments; returns the exit code. As for [`run`], of one thread.
+/// The program `pilotfish-agent`: does what its arguments ask; returns the exit code. To be called before the process
+/// has a second thread.
 pub fn main() -> i32 {
     run(Arguments::parse().command)
 }
