@@ -268,30 +268,37 @@ fn what_becomes_of_servers_that_fail_is_told_and_nothing_is_left_of_them() {
 
 /// Whose certificate nobody knows is not spoken to. `manager`: manager.yaml of a cloud by plain http.
 fn services_are_known_by_their_certificates(sandbox: &Sandbox, cloud: &OpenStack, manager: &str) {
-    let (certificate, strange) = (sandbox.path().join("keystone.pem"), sandbox.path().join("strange.pem"));
-    Between::start_with_tls(cloud.nova(), &strange);
-    let tls = Between::start_with_tls(cloud.url(0, "").replace("http://", ""), &certificate);
+    let (certificate, strange) = (sandbox.path().join("keystone.pem"), sandbox.path().join("nova.pem"));
+    let nova = Between::start_with_tls(cloud.nova(), &strange);
+    let keystone = Between::start_with_tls(cloud.url(0, "").replace("http://", ""), &certificate);
     let clouds = fs::read_to_string(cloud.clouds_file()).expect("clouds.yaml");
-    let https = clouds.replace(&cloud.url(0, ""), &format!("https://{}", tls.address()));
+    let https = clouds.replace(&cloud.url(0, ""), &format!("https://{}", keystone.address()));
     let trusting = |authority: &Path| {
         https.replace("\"region_name\"", &format!("\"cacert\": \"{}\", \"region_name\"", authority.display()))
     };
-    let (known, unknown) = ("found no flavor `p9.none`", "certificate");
-    for (clouds, of_system, expected) in [
-        (&https, &strange, unknown),
-        (&https, &certificate, known),
-        (&trusting(&certificate), &strange, known),
-        // It stands in place of the system's.
-        (&trusting(&strange), &certificate, unknown),
-    ] {
+    let told = |clouds: &str, of_system: &Path, expected: &str| {
         let file = sandbox.write("tls.yaml", clouds).display().to_string();
         let manager = manager.replace(&cloud.clouds_file().display().to_string(), &file);
         sandbox.write("manager.yaml", &manager.replace(", server_group: ours", ", flavor: p9.none"));
         let mut check = sandbox.command(&["platform", "check", "cloud", "--config", "manager.yaml"]);
-        let output = check.env("SSL_CERT_FILE", of_system).output().expect("it is there");
+        check.env("SSL_CERT_FILE", of_system).env("SSL_CERT_DIR", "");
+        let output = check.output().expect("it is there");
         let said = text(&output.stdout);
-        assert!(output.status.code() == Some(3) && said.contains(expected), "{said}");
-    }
+        assert!(output.status.code() == Some(3) && said.contains(expected), "not {expected}: {said}");
+    };
+    let (known, unknown) = ("found no flavor `p9.none`", "certificate");
+    told(&https, &strange, unknown);
+    told(&https, &certificate, known);
+    told(&trusting(&certificate), &strange, known);
+    // It stands in place of the system's.
+    told(&trusting(&strange), &certificate, unknown);
+    // Keystone by plain http says that Nova is not.
+    let nobody = sandbox.write("nobody.pem", "");
+    told(&clouds, &nobody, known);
+    cloud.lead("compute", &format!("https://{}/v2.1", nova.address()));
+    told(&clouds, &nobody, "TLS cannot be set up");
+    told(&clouds, &strange, known);
+    cloud.lead_to(&cloud.nova());
 }
 
 /// What it was about to build has failed when Nova is there again.
@@ -353,8 +360,9 @@ fn answers_that_are_lost_late_or_bad_cost_nothing_and_leave_no_server() {
     let Some(mut cloud) = OpenStack::start(&sandbox, &[]) else { return };
     // All here is plain http: a manager that trusts no authority needs none.
     let no_authority = sandbox.write("authorities.pem", "").display().to_string();
-    cloud.environment =
-        vec![("PILOTFISH_LOG".to_owned(), "trace".to_owned()), ("SSL_CERT_FILE".to_owned(), no_authority)];
+    cloud.environment = [("PILOTFISH_LOG", "trace"), ("SSL_CERT_FILE", &no_authority), ("SSL_CERT_DIR", "")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec();
     let between = Between::start(cloud.nova());
     cloud.lead_to(&between.address());
     let fields = cloud.fields("", "");
