@@ -103,7 +103,8 @@ pub struct Allocation {
     pub submitted_at: Option<Time>,
     /// The pilots that came, in order: one for each node, and again where an agent was started again.
     pub came: Vec<PilotId>,
-    /// When its first pilot was born, or before, by what was left of its walltime then.
+    /// When the first of its pilots was born, or before, by what was left of any one's walltime when it came: tasks of a
+    /// job array begin each for itself, and the last of them may be heard first.
     pub began_at: Option<Time>,
     /// When it ended.
     pub ended_at: Option<Time>,

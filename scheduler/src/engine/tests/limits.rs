@@ -284,6 +284,25 @@ fn an_agent_that_was_started_again_counts_from_the_beginning_of_its_batch_job() 
 }
 
 #[test]
+fn of_a_job_array_the_task_that_began_first_counts_also_when_it_is_heard_last() {
+    let mut scene = Scene::new();
+    let limits = PlatformLimits { n_queued_max: Some(1), ..core_hours_max(8) };
+    scene.attach(PlatformSpec { n_nodes: 2, is_array: true, ..limited(limits) });
+    scene.submit(job(100));
+    let (allocation, tag) = scene.submissions().remove(0);
+    scene.answered(allocation);
+    scene.wait(HOUR / 2);
+    for (rank, left) in [(1, HOUR), (0, HOUR / 2)] {
+        let (capacity, walltime_left) = (Resources::cores(2), Some(Span::from_secs(left)));
+        scene.register(&tag, NodeFacts { capacity, walltime_left, rank, ..NodeFacts::default() });
+    }
+    scene.listed(&[]);
+    scene.wait(1);
+    scene.listed(&[]);
+    assert_eq!(core_hours(scene.engine.durable().census(PlatformId(1)).spent()), "2");
+}
+
+#[test]
 fn without_a_walltime_a_budget_allows_nothing() {
     let mut scene = Scene::new();
     scene.attach(PlatformSpec { limits: core_hours_max(1000), ..platform(10, 2) });
