@@ -84,8 +84,9 @@ impl PilotCore {
         let n_ahead = queue.n_ahead().min(share);
         for (head, running) in self.running.range_mut(all_of(job)) {
             let n_waiting = running.followers.len() as u64;
+            let is_slow = now >= running.since + STUCK;
             // Several at a time, so that not every end of a task makes work here.
-            if running.is_stuck || n_waiting * 2 > n_ahead {
+            if is_slow || n_waiting * 2 > n_ahead {
                 continue;
             }
             for index in queue.take_first(n_ahead.saturating_sub(n_waiting)).indices() {

@@ -66,6 +66,17 @@ fn no_task_waits_behind_long_ones_nor_is_the_last_half_given_away() {
 }
 
 #[test]
+fn behind_a_task_that_has_taken_long_already_none_waits() {
+    let mut core = pilot(2, None);
+    core.handle(Time(1), answered(vec![part(1, 0..2)]));
+    core.handle(Time(2_501), took(0, 2_500));
+    let now = Time(1) + STUCK;
+    let actions = core.handle(now, answered(vec![part(2, 2..42)]));
+    assert_eq!(handed_on(&actions), [(3, 2), (4, 2), (5, 2), (6, 2)], "none behind task 1");
+    assert_eq!(core.next_wakeup(), Some(now + STUCK));
+}
+
+#[test]
 fn who_waits_behind_a_task_that_takes_long_begins_wherever_there_is_room() {
     let mut core = pilot_with_some_waiting(None);
     let due = core.next_wakeup().expect("the time to look again");
