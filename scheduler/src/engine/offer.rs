@@ -145,7 +145,8 @@ impl<'a> Offer<'a> {
 
     /// How the job's tasks are to be packed, into so many bins at most; `None`: they are counted.
     pub(super) fn taker(&self, choice: &Choice<'_>, n_bins_max: u64) -> Option<Taker> {
-        choice.job.request.estimates.as_ref().filter(|_| self.policies.bundling == Bundling::BinPacking)?;
+        let is_packed = self.policies.bundling == Bundling::BinPacking && !choice.job.is_careful();
+        choice.job.request.estimates.as_ref().filter(|_| is_packed)?;
         let n_bins = match self.n_startable(choice.job) {
             0 => self.n_room(choice).min(choice.n_slots),
             n_startable => n_startable,
@@ -191,6 +192,9 @@ impl<'a> Offer<'a> {
 
     /// How many tasks of the job a slot of this pilot should have, the running one included; 1 if they last.
     pub(super) fn depth(&self, job: &Job) -> u64 {
+        if job.is_careful() {
+            return 1;
+        }
         let mean = job.totals.wall_mean();
         let depth = job.depth(self.settings);
         match (mean, self.pilot.walltime_end()) {

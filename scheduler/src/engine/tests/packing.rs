@@ -79,4 +79,8 @@ fn short_tasks_fill_a_bin_for_as_long_as_is_sent_ahead() {
     // A hundred a second, and a quarter of a second ahead.
     let n: u64 = bundles(&answer).iter().map(|(_, tasks)| set(tasks).len()).sum();
     assert_eq!(n, 25);
+    scene.wait_awake(200);
+    let next = scene.pilot(1);
+    let n: u64 = scene.take(next).iter().map(|(_, tasks)| set(tasks).len()).sum();
+    assert_eq!(n, 1, "the other one was lost, and nobody knows with which of them");
 }
