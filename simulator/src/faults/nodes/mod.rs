@@ -22,6 +22,7 @@ use scheduler::{
 };
 
 use super::{
+    Violation,
     auditor::{End, place},
     plan::Nature,
     world::{Asker, Happening, Held, World},
@@ -289,7 +290,7 @@ impl World<'_> {
                 self.agent_exits(node, life);
                 Ok(())
             }
-            (asker, answer) => Err(super::Violation(format!("{asker:?} was answered by {answer:?}"))),
+            (asker, answer) => Err(Violation(format!("{asker:?} was answered by {answer:?}"))),
         }
     }
 
@@ -367,12 +368,18 @@ impl World<'_> {
         }
         let Some(process) = &mut self.nodes[node].process else { return Ok(()) };
         if let Some(due) = process.core.next_wakeup() {
-            let span = Span(due.since(clock).0.max(1));
-            // Among faults it is woken as often as it ever asked for it, which must harm nothing.
-            let is_awaited = self.scene.is_some() && (now.0 + 1..=now.0 + span.0).contains(&process.alarm.0);
+            if due <= clock {
+                return Err(Violation(format!(
+                    "at {clock:?} the pilot of node {node} asks to be woken at {due:?}"
+                )));
+            }
+            let at = now + due.since(clock);
+            // Among faults it is woken also when it does not ask for it any more, which must harm nothing.
+            let is_awaited =
+                process.alarm == at || self.scene.is_some() && process.alarm > now && process.alarm < at;
             if !is_awaited {
-                process.alarm = now + span;
-                self.after(span, Happening::PilotWakes { node, life });
+                process.alarm = at;
+                self.agenda.enter(at, Happening::PilotWakes { node, life });
             }
         }
         Ok(())
@@ -525,7 +532,7 @@ impl World<'_> {
             && !process.running.is_empty()
         {
             let tasks: TaskSet = process.running.keys().map(|task| task.index).collect();
-            return Err(super::Violation(format!("tasks {tasks} ran into the walltime of {}", held.place)));
+            return Err(Violation(format!("tasks {tasks} ran into the walltime of {}", held.place)));
         }
         self.end_process(node);
         Ok(())
