@@ -268,15 +268,15 @@ fn what_becomes_of_servers_that_fail_is_told_and_nothing_is_left_of_them() {
 
 /// Whose certificate nobody knows is not spoken to. `manager`: manager.yaml of a cloud by plain http.
 fn services_are_known_by_their_certificates(sandbox: &Sandbox, cloud: &OpenStack, manager: &str) {
-    let (certificate, strange) = (sandbox.path().join("keystone.pem"), sandbox.path().join("nova.pem"));
-    let nova = Between::start_with_tls(cloud.nova(), &strange);
-    let keystone = Between::start_with_tls(cloud.url(0, "").replace("http://", ""), &certificate);
+    let (of_keystone, of_nova) = (sandbox.path().join("keystone.pem"), sandbox.path().join("nova.pem"));
+    let nova = Between::start_with_tls(cloud.nova(), &of_nova);
+    let keystone = Between::start_with_tls(cloud.url(0, "").replace("http://", ""), &of_keystone);
     let clouds = fs::read_to_string(cloud.clouds_file()).expect("clouds.yaml");
     let https = clouds.replace(&cloud.url(0, ""), &format!("https://{}", keystone.address()));
     let trusting = |authority: &Path| {
         https.replace("\"region_name\"", &format!("\"cacert\": \"{}\", \"region_name\"", authority.display()))
     };
-    let told = |clouds: &str, of_system: &Path, expected: &str| {
+    let check_says = |clouds: &str, of_system: &Path, expected: &str| {
         let file = sandbox.write("tls.yaml", clouds).display().to_string();
         let manager = manager.replace(&cloud.clouds_file().display().to_string(), &file);
         sandbox.write("manager.yaml", &manager.replace(", server_group: ours", ", flavor: p9.none"));
@@ -287,17 +287,17 @@ fn services_are_known_by_their_certificates(sandbox: &Sandbox, cloud: &OpenStack
         assert!(output.status.code() == Some(3) && said.contains(expected), "not {expected}: {said}");
     };
     let (known, unknown) = ("found no flavor `p9.none`", "certificate");
-    told(&https, &strange, unknown);
-    told(&https, &certificate, known);
-    told(&trusting(&certificate), &strange, known);
+    check_says(&https, &of_nova, unknown);
+    check_says(&https, &of_keystone, known);
+    check_says(&trusting(&of_keystone), &of_nova, known);
     // It stands in place of the system's.
-    told(&trusting(&strange), &certificate, unknown);
+    check_says(&trusting(&of_nova), &of_keystone, unknown);
     // Keystone by plain http says that Nova is not.
-    let nobody = sandbox.write("nobody.pem", "");
-    told(&clouds, &nobody, known);
+    let no_authority = sandbox.write("none.pem", "");
+    check_says(&clouds, &no_authority, known);
     cloud.lead("compute", &format!("https://{}/v2.1", nova.address()));
-    told(&clouds, &nobody, "TLS cannot be set up");
-    told(&clouds, &strange, known);
+    check_says(&clouds, &no_authority, "TLS cannot be set up");
+    check_says(&clouds, &of_nova, known);
     cloud.lead_to(&cloud.nova());
 }
 

@@ -65,10 +65,8 @@ impl World<'_> {
         }
         let records = self.manager.disk.clone();
         let engine = Engine::restore(self.plan.settings, self.manager.epoch, self.now, records);
-        if self.auditor.is_some() {
-            engine.check_invariants();
-        }
         self.manager.engine = Some(engine);
+        self.check_engine();
         self.manager.alarm = None;
         for spec in self.plan.sites.iter().map(|site| site.spec.clone()).collect::<Vec<_>>() {
             let request = self.request(Asker::Nobody);
