@@ -7,7 +7,7 @@ use super::{
     durable::Trouble,
     experience::Experience,
     interface::Notice,
-    record::{Blamed, CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
+    record::{CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
 };
 use crate::{
     ids::{JobId, PilotId, TaskId},
@@ -15,9 +15,6 @@ use crate::{
     results::{Blame, Failure, FailureKind, JobReport, Report},
     time::Span,
 };
-
-/// Tasks of a job that a pilot is blamed for at most: more than any node runs at a time.
-const N_SUSPECTS_MAX: u64 = 1 << 16;
 
 impl Turn<'_> {
     /// Takes a report, once: what had been taken before is dropped. A report that does not follow on the
@@ -173,12 +170,12 @@ impl Turn<'_> {
         FailedAttempt { index, attempt: n_before + 1, kind, usage, verdict }
     }
 
-    fn trouble(&self, task: TaskId) -> Option<&Trouble> {
+    pub(super) fn trouble(&self, task: TaskId) -> Option<&Trouble> {
         self.durable.jobs().get(&task.job)?.troubled.get(&task.index)
     }
 
     /// What follows from one more failure of this kind: each kind draws on its own budget.
-    fn verdict(&self, task: TaskId, kind: &FailureKind) -> Verdict {
+    pub(super) fn verdict(&self, task: TaskId, kind: &FailureKind) -> Verdict {
         let Some(job) = self.durable.jobs().get(&task.job) else { return Verdict::Final };
         let none = Trouble::default();
         let trouble = job.troubled.get(&task.index).unwrap_or(&none);
@@ -211,6 +208,7 @@ impl Turn<'_> {
             self.revoke(job, tasks, Some(pilot));
         }
         if !tasks.is_empty() {
+            self.volatile.clear_suspects(job, tasks);
             self.note_node_success(pilot);
         }
     }
@@ -220,6 +218,7 @@ impl Turn<'_> {
         for failure in failures {
             let one = TaskSet::from(failure.index..failure.index + 1);
             self.unlease(pilot, job, &one);
+            self.volatile.clear_suspects(job, &one);
             self.make_ready(job, &one);
             self.note_node_failure(pilot, job, &failure.kind);
             let task = TaskId { job, index: failure.index };
@@ -258,26 +257,6 @@ impl Turn<'_> {
             let open = job.open.clone();
             self.cancel_tasks(id, open, CancelCause::MaxFailures { n_failed, limit });
         }
-    }
-
-    /// The tasks that may be why a pilot vanished: those known to run, or, if it got tasks since it
-    /// last told, those it would have begun first.
-    pub(super) fn blame(&self, pilot: PilotId) -> Vec<Blamed> {
-        let Some(state) = self.volatile.pilots.get(&pilot) else { return Vec::new() };
-        let is_told = state.running.values().any(|tasks| !tasks.is_empty());
-        let sets = if is_told || !state.has_unseen_tasks { &state.running } else { &state.leases };
-        let mut suspects: Vec<TaskId> = Vec::new();
-        for (job, tasks) in sets {
-            // No pilot runs more than it has slots, whatever it says.
-            let n_slots = self.n_slots(pilot, *job).min(N_SUSPECTS_MAX) as usize;
-            suspects.extend(tasks.indices().take(n_slots).map(|index| TaskId { job: *job, index }));
-        }
-        let blamed = |task: TaskId| Blamed {
-            task,
-            attempt: self.trouble(task).map_or(0, Trouble::n_attempts) + 1,
-            verdict: self.verdict(task, &FailureKind::PilotLost),
-        };
-        suspects.into_iter().map(blamed).collect()
     }
 
     /// How many tasks of the job the whole pilot could run at a time.

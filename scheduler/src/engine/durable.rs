@@ -296,8 +296,9 @@ impl Durable {
             self.note_use(pilot, result);
             self.learn(pilot, result);
             self.with_job(result.job, |job| {
-                job.note_done(&result.successes.tasks);
+                job.open.remove_all(&result.successes.tasks);
                 job.totals.add(&result.totals);
+                job.note_work(&result.successes.tasks);
                 for (failure, had_its_chance) in result.failures.iter().zip(chances) {
                     job.note_failure(pilot, failure.index, &failure.kind, failure.verdict, had_its_chance);
                 }
@@ -446,6 +447,8 @@ impl Durable {
                     let gone =
                         held.walltime.zip(node.walltime_left).map(|(all, left)| all.0.saturating_sub(left.0));
                     let since = gone.map_or(*born_at, |gone| Time(at.0.saturating_sub(gone)).min(*born_at));
+                    // A node's clock may be wrong.
+                    let since = since.max(held.intended_at);
                     held.began_at = Some(held.began_at.map_or(since, |before| before.min(since)));
                 });
             }

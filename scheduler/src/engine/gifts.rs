@@ -158,7 +158,8 @@ impl Turn<'_> {
             ready.remove_all(revoked);
         }
         // As many as would be sent to it of the shortest ones.
-        let n_most = self.n_slots(to, job_id).saturating_mul(self.settings.prefetch_tasks_max.max(1));
+        let depth = if offer.is_careful(job_id) { 1 } else { self.settings.prefetch_tasks_max.max(1) };
+        let n_most = self.n_slots(to, job_id).saturating_mul(depth);
         let n_held = state.leases.get(&job_id).map_or(0, TaskSet::len);
         let n_allowed = limits::n_allowed(durable, volatile, platform, job);
         Some(ready.take_first(n_most.saturating_sub(n_held).min(n_allowed)))

@@ -130,6 +130,8 @@ impl Engine {
         assert_eq!(self.volatile.knowing, knowing, "who knows which template");
         assert_eq!(self.volatile.user_cores, user_cores, "cores that users hold");
         assert_eq!(self.volatile.held_on, held_on, "tasks that are held on platforms");
+        let is_known = |(id, suspects): (&JobId, &TaskSet)| jobs.contains_key(id) && !suspects.is_empty();
+        assert!(self.volatile.suspects.iter().all(is_known), "suspects of jobs that are over");
         self.check_census();
     }
 

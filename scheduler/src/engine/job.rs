@@ -17,9 +17,6 @@ use crate::{
 
 /// Longer tasks are not sent to slots that are at work for the sake of their files.
 const STAGED_AHEAD_MAX: Span = Span(60_000_000);
-/// After a pilot was lost with tasks of the job, so many attempts are to end before any is sent ahead again: who holds many
-/// brief ones runs others than it last told, and those would be blamed.
-const N_CAREFUL: u64 = 1000;
 
 /// A job's durable state.
 #[derive(Clone, PartialEq, Debug)]
@@ -58,8 +55,6 @@ pub struct Job {
     pub n_failed_attempts: u64,
     /// Bytes of files that have moved for its tasks, as far as that is written down.
     pub moved: MovedBytes,
-    /// So many attempts are to end before tasks are sent ahead again.
-    n_careful: u64,
 }
 
 /// The failed attempts of one task.
@@ -116,20 +111,7 @@ impl Job {
             n_failed_before: 0,
             n_failed_attempts: 0,
             moved: MovedBytes::default(),
-            n_careful: 0,
         }
-    }
-
-    /// Whether a pilot gets no more than it can run, so that it is known what ran when it is lost.
-    pub(super) fn is_careful(&self) -> bool {
-        self.n_careful > 0
-    }
-
-    /// Tasks have succeeded.
-    pub(super) fn note_done(&mut self, tasks: &TaskSet) {
-        self.open.remove_all(tasks);
-        self.note_work(tasks);
-        self.n_careful = self.n_careful.saturating_sub(tasks.len());
     }
 
     /// Those of the tasks that have failed before: index, and the number of the attempt that comes next.
@@ -144,7 +126,7 @@ impl Job {
         is_known.then_some(self.work_done as f64 / self.totals.wall_us as f64)
     }
 
-    fn note_work(&mut self, done: &TaskSet) {
+    pub(super) fn note_work(&mut self, done: &TaskSet) {
         let Some(estimates) = &self.request.estimates else { return };
         let work = done.indices().map(|index| estimates.millionths(index));
         self.work_done = work.fold(self.work_done, u64::saturating_add);
@@ -210,15 +192,18 @@ impl Job {
         }
     }
 
-    /// How many of its tasks a slot should have, the running one included. While one runs, the files of the
-    /// next can be brought; but who waits behind a long one could begin elsewhere, and long tasks hide that
-    /// their files take a while.
+    /// How many of its tasks a slot should have, the running one included.
     pub(super) fn depth(&self, settings: &Settings) -> u64 {
+        settings.depth(self.totals.wall_mean()).max(self.depth_least())
+    }
+
+    /// How many of them at least. While one runs, the files of the next can be brought; but who waits behind a long one
+    /// could begin elsewhere, and long tasks hide that their files take a while.
+    pub(super) fn depth_least(&self) -> u64 {
         let mean = self.totals.wall_mean();
-        let depth = settings.depth(mean);
         let hides_transfers =
             self.request.needs.staging.inputs && mean.is_some_and(|mean| mean <= STAGED_AHEAD_MAX);
-        if hides_transfers { depth.max(2) } else { depth }
+        if hides_transfers { 2 } else { 1 }
     }
 
     /// `had_its_chance`: whether the attempt had most of its pilot's life.
@@ -231,8 +216,6 @@ impl Job {
         had_its_chance: bool,
     ) {
         self.n_failed_attempts += 1;
-        self.n_careful =
-            if kind.blame() == Blame::Crash { N_CAREFUL } else { self.n_careful.saturating_sub(1) };
         let trouble = self.troubled.entry(index).or_default();
         match kind.blame() {
             Blame::Program => trouble.n_program += 1,

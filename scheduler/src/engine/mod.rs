@@ -49,6 +49,7 @@ pub mod runtimes;
 mod serve;
 mod shortlist;
 mod standby;
+mod suspects;
 #[cfg(test)]
 mod tests;
 mod volatile;

@@ -9,7 +9,7 @@ use super::{
     volatile::Volatile,
 };
 use crate::{
-    ids::PilotId,
+    ids::{JobId, PilotId},
     policy::{
         Policies,
         bundling::{
@@ -32,6 +32,8 @@ pub(super) struct Offer<'a> {
     pub(super) pilot: &'a Pilot,
     facts: &'a Facts,
     now: Time,
+    /// Jobs of which nothing is sent to it ahead of need.
+    careful: Vec<JobId>,
     /// What its leases leave.
     free: Resources,
     /// What is free once the brief tasks that it holds have ended: its capacity less what lasts.
@@ -56,20 +58,21 @@ impl<'a> Offer<'a> {
         let (mut free, free_soon) = (capacity.clone(), capacity.clone());
         free.take(&state.used, 1);
         let policies = durable.policies(settings.policies);
-        let facts = durable.facts();
+        let (facts, careful) = (durable.facts(), volatile.careful_with(id));
+        let (load, longest) = (0.0, Span::ZERO);
         let mut offer =
-            Offer { settings, policies, pilot, facts, now, free, free_soon, load: 0.0, longest: Span::ZERO };
+            Offer { settings, policies, pilot, facts, now, careful, free, free_soon, load, longest };
         let held = || {
             let leases = state.leases.iter();
-            leases.filter_map(|(job, tasks)| Some((durable.jobs().get(job)?, tasks.len())))
+            leases.filter_map(|(id, tasks)| Some((*id, durable.jobs().get(id)?, tasks.len())))
         };
-        for (job, n_tasks) in held() {
-            if offer.depth(job) == 1 {
+        for (id, job, n_tasks) in held() {
+            if offer.depth((id, job)) == 1 {
                 offer.free_soon.take(&job.request.needs.resources, n_tasks);
             }
         }
-        for (job, n_tasks) in held() {
-            offer.load += offer.share(job, n_tasks);
+        for (id, job, n_tasks) in held() {
+            offer.load += offer.share((id, job), n_tasks);
             offer.longest = offer.longest.max(known_duration(job).unwrap_or(Span(u64::MAX)));
         }
         Some(offer)
@@ -145,7 +148,8 @@ impl<'a> Offer<'a> {
 
     /// How the job's tasks are to be packed, into so many bins at most; `None`: they are counted.
     pub(super) fn taker(&self, choice: &Choice<'_>, n_bins_max: u64) -> Option<Taker> {
-        let is_packed = self.policies.bundling == Bundling::BinPacking && !choice.job.is_careful();
+        let is_packed =
+            self.policies.bundling == Bundling::BinPacking && !self.is_careful(choice.candidate.job);
         choice.job.request.estimates.as_ref().filter(|_| is_packed)?;
         let n_bins = match self.n_startable(choice.job) {
             0 => self.n_room(choice).min(choice.n_slots),
@@ -187,13 +191,19 @@ impl<'a> Offer<'a> {
         if choice.depth == 1 {
             self.free_soon.take(needs, n_tasks);
         }
-        self.load += self.share(choice.job, n_tasks);
+        self.load += self.share((choice.candidate.job, choice.job), n_tasks);
+    }
+
+    /// Whether one of the job's tasks that wait, or are here, may take pilots down: then this one is to have no more than
+    /// it can run, so that it is known which it was.
+    pub(super) fn is_careful(&self, job: JobId) -> bool {
+        self.careful.contains(&job)
     }
 
     /// How many tasks of the job a slot of this pilot should have, the running one included; 1 if they last.
-    pub(super) fn depth(&self, job: &Job) -> u64 {
-        if job.is_careful() {
-            return 1;
+    pub(super) fn depth(&self, (id, job): (JobId, &Job)) -> u64 {
+        if self.is_careful(id) {
+            return job.depth_least();
         }
         let mean = job.totals.wall_mean();
         let depth = job.depth(self.settings);
@@ -204,8 +214,8 @@ impl<'a> Offer<'a> {
     }
 
     /// The share that so many tasks of a job make up of the brief ones that the pilot should hold.
-    fn share(&self, job: &Job, n_tasks: u64) -> f64 {
-        let depth = self.depth(job);
+    fn share(&self, (id, job): (JobId, &Job), n_tasks: u64) -> f64 {
+        let depth = self.depth((id, job));
         if depth == 1 {
             return 0.0;
         }

@@ -288,6 +288,11 @@ impl Turn<'_> {
     /// What a pilot still has that it was thought to be lost with was not why: the network was, or the manager's
     /// own standing still, and that uses up nobody's `crash_limit`.
     fn take_back_blame(&mut self, id: PilotId, holds: &Holdings) {
+        for held in &holds.tasks {
+            for tasks in [&held.queued, &held.running, &held.unreported] {
+                self.volatile.clear_suspects(held.job, tasks);
+            }
+        }
         let blamed = |held: &Held| {
             let job = self.durable.jobs().get(&held.job)?;
             let parts = [&held.queued, &held.running, &held.unreported];
@@ -374,6 +379,7 @@ impl Turn<'_> {
         }
         let blamed = self.blame(id);
         let n_blamed = blamed.len() as u64;
+        self.volatile.suspect_all_of(id, &blamed);
         self.record(Record::PilotLost {
             pilot: id,
             why: why.to_owned(),

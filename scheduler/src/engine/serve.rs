@@ -344,7 +344,7 @@ pub(super) fn choices<'a>(
             is_refill: leases.n_leased < leases.n_slots(depth).saturating_mul(depth),
             last_served: leases.last_served,
         };
-        let (depth, n_fitting) = (offer.depth(job), leases.n_fitting);
+        let (depth, n_fitting) = (offer.depth((job_id, job)), leases.n_fitting);
         (n_ready > 0).then_some(Choice {
             job,
             candidate,
@@ -403,7 +403,9 @@ fn take(volatile: &mut Volatile, offer: &Offer<'_>, choice: &Choice<'_>, id: Pil
         }
         None => {
             let n = offer.bundle_size(choice).min(n_others).min(n_quota);
-            vec![volatile.take_ready(job, n, &excluded)]
+            let mut tasks = volatile.take_suspects(job, n, &excluded);
+            tasks.insert_all(&volatile.take_ready(job, n - tasks.len(), &excluded));
+            vec![tasks]
         }
     }
 }

@@ -190,6 +190,7 @@ impl Volatile {
         self.jobs.remove(&id);
         self.graph.remove_job(id);
         self.owed.retain(|(job, _), _| *job != id);
+        self.suspects.remove(&id);
         self.ready.remove(&id);
         self.stirred.remove(&id);
     }

@@ -68,6 +68,9 @@ pub struct Volatile {
     pub user_cores: BTreeMap<String, u64>,
     /// Results that pilots have and have not reported, of tasks that another one held when they said so.
     pub owed: BTreeMap<(JobId, PilotId), TaskSet>,
+    /// Of each job what was held by pilots that were lost while tasks of it ran, and has not run elsewhere since: one of
+    /// them may have taken those down.
+    pub suspects: BTreeMap<JobId, TaskSet>,
     /// How many pilots keep cores for a job.
     pub n_keepers: usize,
     /// Tasks of each job that pilots of a platform hold.

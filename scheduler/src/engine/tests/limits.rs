@@ -303,6 +303,22 @@ fn of_a_job_array_the_task_that_began_first_counts_also_when_it_is_heard_last() 
 }
 
 #[test]
+fn no_allocation_began_before_it_was_asked_for_whatever_a_node_says() {
+    let mut scene = Scene::new();
+    scene.attach(limited(PlatformLimits { n_queued_max: Some(1), ..core_hours_max(8) }));
+    scene.submit(job(100));
+    let (allocation, tag) = scene.submissions().remove(0);
+    scene.answered(allocation);
+    scene.wait(HOUR / 4);
+    let walltime_left = Some(Span::from_secs(60));
+    scene.register(&tag, NodeFacts { capacity: Resources::cores(2), walltime_left, ..NodeFacts::default() });
+    scene.listed(&[]);
+    scene.wait(1);
+    scene.listed(&[]);
+    assert_eq!(core_hours(scene.engine.durable().census(PlatformId(1)).spent()), "0.5");
+}
+
+#[test]
 fn without_a_walltime_a_budget_allows_nothing() {
     let mut scene = Scene::new();
     scene.attach(PlatformSpec { limits: core_hours_max(1000), ..platform(10, 2) });

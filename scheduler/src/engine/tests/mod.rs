@@ -22,6 +22,7 @@ mod serving;
 mod sharing;
 mod shortlists;
 mod submitting;
+mod suspects;
 
 use super::{
     Engine,

@@ -79,8 +79,18 @@ fn short_tasks_fill_a_bin_for_as_long_as_is_sent_ahead() {
     // A hundred a second, and a quarter of a second ahead.
     let n: u64 = bundles(&answer).iter().map(|(_, tasks)| set(tasks).len()).sum();
     assert_eq!(n, 25);
+}
+
+#[test]
+fn suspects_are_not_packed_and_go_before_what_is_larger() {
+    let mut scene = packing();
+    let id = scene.submit(sized(&SIZES));
+    let lost = scene.pilot(1);
+    scene.take(lost);
+    scene.done(lost, id, "3");
+    assert!(scene.engine.durable().jobs()[&id].rate().is_some());
+    scene.pull(lost, Pull { running: vec![(id, set("5"))], ..hungry() });
     scene.wait_awake(200);
-    let next = scene.pilot(1);
-    let n: u64 = scene.take(next).iter().map(|(_, tasks)| set(tasks).len()).sum();
-    assert_eq!(n, 1, "the other one was lost, and nobody knows with which of them");
+    let next = scene.pilot(2);
+    assert_eq!(scene.take(next), [(1, "0,5".into())], "a task for each core, the suspect and the first");
 }

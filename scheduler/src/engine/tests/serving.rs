@@ -104,31 +104,6 @@ fn short_tasks_are_sent_ahead_and_long_ones_are_not() {
 }
 
 #[test]
-fn after_a_lost_pilot_nothing_is_sent_ahead_for_a_thousand_attempts_so_that_the_right_task_is_blamed() {
-    let mut scene = Scene::new();
-    let id = scene.submit(JobRequest { crash_limit: 5, ..job(10_000) });
-    let report = |tasks: &str| {
-        let usage = Usage { wall_us: 1000, ..Usage::default() };
-        let successes =
-            Successes::from_attempts(set(tasks).indices().map(|index| (index, 0, usage)).collect());
-        JobReport { successes, ..JobReport::new(id) }
-    };
-    let lost = scene.pilot(1);
-    scene.take(lost);
-    assert_eq!(bundles(&scene.report(lost, report("0"))), [(1, "1-251".into())]);
-    scene.pull(lost, Pull { running: vec![(id, set("7"))], ..hungry() });
-    scene.wait_awake(200);
-    let pilot = scene.pilot(1);
-    assert_eq!(scene.take(pilot), [(1, "1".into())]);
-    assert_eq!(bundles(&scene.report(pilot, report("1"))), [(1, "2".into())]);
-    let restored = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
-    assert!(restored.durable().jobs()[&id].is_careful());
-    let answer = scene.report(pilot, report("2-999"));
-    assert_eq!(bundles(&answer), [(1, "1000".into())], "one is left");
-    assert_eq!(bundles(&scene.report(pilot, report("1000"))), [(1, "1001-1251".into())]);
-}
-
-#[test]
 fn a_parked_pilot_is_answered_the_moment_there_is_work() {
     let mut scene = Scene::new();
     let pilot = scene.pilot(2);

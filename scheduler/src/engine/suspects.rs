@@ -1,0 +1,82 @@
+//! Tasks that may have taken a pilot down. Who holds many brief ones runs others than it last told when it is lost, so
+//! those it held are sent with care: no pilot gets more than it can run at a time, until each of them has ended somewhere.
+
+use std::collections::BTreeSet;
+
+use super::{Turn, durable::Trouble, record::Blamed, volatile::Volatile};
+use crate::{
+    ids::{JobId, PilotId, TaskId},
+    ranges::TaskSet,
+    results::FailureKind,
+};
+
+/// Tasks of a job that a pilot is blamed for at most: more than any node runs at a time.
+const N_SUSPECTS_MAX: u64 = 1 << 16;
+
+impl Turn<'_> {
+    /// The tasks that may be why a pilot vanished: those known to run, or, if it got tasks since it last told, those it
+    /// would have begun first; where nothing was sent ahead all that it has.
+    pub(super) fn blame(&self, pilot: PilotId) -> Vec<Blamed> {
+        let Some(state) = self.volatile.pilots.get(&pilot) else { return Vec::new() };
+        let is_told = state.running.values().any(|tasks| !tasks.is_empty());
+        let mut suspects: Vec<TaskId> = Vec::new();
+        for (job, held) in &state.leases {
+            let n_slots = self.n_slots(pilot, *job);
+            let is_careful = self.volatile.suspects.contains_key(job) && held.len() <= n_slots;
+            let is_known = !state.has_unseen_tasks || (is_told && !is_careful);
+            let tasks = if is_known { state.running.get(job) } else { Some(held) };
+            // No pilot runs more than it has slots, whatever it says.
+            let n_most = n_slots.min(N_SUSPECTS_MAX) as usize;
+            let indices = tasks.into_iter().flat_map(|tasks| tasks.indices()).take(n_most);
+            suspects.extend(indices.map(|index| TaskId { job: *job, index }));
+        }
+        let blamed = |task: TaskId| Blamed {
+            task,
+            attempt: self.trouble(task).map_or(0, Trouble::n_attempts) + 1,
+            verdict: self.verdict(task, &FailureKind::PilotLost),
+        };
+        suspects.into_iter().map(blamed).collect()
+    }
+}
+
+impl Volatile {
+    /// A pilot is lost: of the jobs whose tasks are blamed for that all that it holds is suspect.
+    pub fn suspect_all_of(&mut self, id: PilotId, blamed: &[Blamed]) {
+        let ran: BTreeSet<JobId> = blamed.iter().map(|blamed| blamed.task.job).collect();
+        let Some(state) = self.pilots.get(&id) else { return };
+        for (job, held) in state.leases.iter().filter(|(job, _)| ran.contains(job)) {
+            self.suspects.entry(*job).or_default().insert_all(held);
+        }
+    }
+
+    /// Tasks have ended, or their pilot is there after all.
+    pub fn clear_suspects(&mut self, job: JobId, tasks: &TaskSet) {
+        let Some(suspects) = self.suspects.get_mut(&job) else { return };
+        suspects.remove_all(tasks);
+        if suspects.is_empty() {
+            self.suspects.remove(&job);
+        }
+    }
+
+    /// Jobs of which the pilot is to have no more than it can run: suspects are ready, or it has some.
+    pub(super) fn careful_with(&self, id: PilotId) -> Vec<JobId> {
+        let held = |job| self.pilots.get(&id).and_then(|state| state.leases.get(job));
+        let ready = |job| self.jobs.get(job).map(|leases| &leases.ready);
+        let is_any_of = |suspects: &TaskSet, tasks: Option<&TaskSet>| {
+            tasks.is_some_and(|tasks| !suspects.intersection(tasks).is_empty())
+        };
+        let careful = self.suspects.iter();
+        let careful = careful.filter(|(job, all)| is_any_of(all, ready(job)) || is_any_of(all, held(job)));
+        careful.map(|(job, _)| *job).collect()
+    }
+
+    /// Takes so many ready suspects of a job, but none of those excluded.
+    pub fn take_suspects(&mut self, job: JobId, n: u64, excluded: &TaskSet) -> TaskSet {
+        let suspects = self.suspects.get(&job).zip(self.jobs.get(&job));
+        let Some((suspects, leases)) = suspects else { return TaskSet::new() };
+        let mut others = leases.ready.clone();
+        others.remove_all(suspects);
+        others.insert_all(excluded);
+        self.take_ready(job, n, &others)
+    }
+}

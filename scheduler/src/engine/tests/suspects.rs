@@ -1,0 +1,133 @@
+//! What a lost pilot held is sent with care.
+
+use super::*;
+use crate::pull::{Held, Holdings};
+
+/// They took a millisecond each: 250 more are sent ahead.
+fn brief(id: JobId, tasks: &str) -> JobReport {
+    let usage = Usage { wall_us: 1000, ..Usage::default() };
+    let successes = Successes::from_attempts(set(tasks).indices().map(|index| (index, 0, usage)).collect());
+    JobReport { successes, ..JobReport::new(id) }
+}
+
+/// A job of which a pilot of one core was lost with tasks 1 to 251, when it last said that it ran task 7.
+fn with_a_lost_pilot(scene: &mut Scene) -> (JobId, PilotId) {
+    let id = scene.submit(JobRequest { crash_limit: 5, ..job(10_000) });
+    let lost = scene.pilot(1);
+    scene.take(lost);
+    assert_eq!(bundles(&scene.report(lost, brief(id, "0"))), [(1, "1-251".into())]);
+    lose(scene, lost, id, "7");
+    (id, lost)
+}
+
+fn lose(scene: &mut Scene, pilot: PilotId, id: JobId, running: &str) {
+    scene.pull(pilot, Pull { running: vec![(id, set(running))], ..hungry() });
+    scene.wait_awake(200);
+    assert!(!scene.engine.durable().pilots()[&pilot].is_live());
+}
+
+fn n_sent(answer: &PullAnswer) -> u64 {
+    bundles(answer).iter().map(|(_, tasks)| set(tasks).len()).sum()
+}
+
+fn blamed(scene: &Scene, id: JobId) -> Vec<u64> {
+    scene.engine.durable().jobs()[&id].troubled.keys().copied().collect()
+}
+
+#[test]
+fn nothing_is_sent_ahead_until_all_that_a_lost_pilot_held_has_ended() {
+    let mut scene = Scene::new();
+    let (id, _) = with_a_lost_pilot(&mut scene);
+    let pilot = scene.pilot(1);
+    assert_eq!(scene.take(pilot), [(1, "1".into())]);
+    assert_eq!(bundles(&scene.report(pilot, brief(id, "1"))), [(1, "2".into())]);
+    assert_eq!(bundles(&scene.fail(pilot, id, 2, FailureKind::Exit { code: 1 })), [(1, "3".into())]);
+    assert_eq!(bundles(&scene.report(pilot, brief(id, "3-250"))), [(1, "251".into())]);
+    assert!(n_sent(&scene.report(pilot, brief(id, "251"))) > 200, "it goes on as before");
+}
+
+/// A job, and of two pilots of one core that held 250 brief tasks ahead one that is still there, with 252 to 502.
+fn with_a_lost_and_another_pilot(scene: &mut Scene) -> (JobId, PilotId) {
+    let id = scene.submit(JobRequest { crash_limit: 5, ..job(10_000) });
+    let (lost, other) = (scene.pilot(1), scene.pilot(1));
+    assert_eq!(scene.take(lost), [(1, "0".into())]);
+    assert_eq!(bundles(&scene.report(lost, brief(id, "0"))), [(1, "1-251".into())]);
+    assert_eq!(scene.take(other), [(1, "252-502".into())]);
+    scene.pull(lost, Pull { running: vec![(id, set("7"))], ..hungry() });
+    for _ in 0..10 {
+        scene.wait_awake(20);
+        scene.pull(other, hungry());
+    }
+    assert_eq!(blamed(scene, id), [7]);
+    (id, other)
+}
+
+#[test]
+fn who_has_much_already_gets_no_suspect_before_it_has_a_core_for_it() {
+    let mut scene = Scene::new();
+    let (id, other) = with_a_lost_and_another_pilot(&mut scene);
+    assert_eq!(bundles(&scene.report(other, brief(id, "252-501"))), [], "one is left, which may run");
+    assert_eq!(bundles(&scene.report(other, brief(id, "502"))), [(1, "1".into())]);
+}
+
+#[test]
+fn who_has_a_suspect_is_given_nothing_to_wait_behind_it() {
+    let mut scene = Scene::new();
+    let (id, giver) = with_a_lost_and_another_pilot(&mut scene);
+    let thief = scene.pilot(1);
+    assert_eq!(scene.take(thief), [(1, "1".into())]);
+    assert_eq!(scene.pull(thief, parked()), None);
+    scene.report(giver, JobReport { given: vec![(thief, set("400-502"))], ..JobReport::new(id) });
+    assert_eq!(scene.engine.volatile.pilots[&thief].leases[&id], set("1"));
+}
+
+#[test]
+fn of_suspects_the_one_is_blamed_that_was_sent_and_none_that_was_not() {
+    let mut scene = Scene::new();
+    let (id, _) = with_a_lost_pilot(&mut scene);
+    let pilot = scene.pilot(2);
+    assert_eq!(scene.take(pilot), [(1, "1-2".into())]);
+    scene.pull(pilot, Pull { running: vec![(id, set("1-2"))], ..hungry() });
+    // Its answer brings task 3, and nothing is heard of it any more.
+    let seq = *scene.seqs.entry(pilot).and_modify(|seq| *seq += 1).or_insert(1);
+    let report = Some(Report { seq, jobs: vec![brief(id, "1")] });
+    let answer = scene.pull(pilot, Pull { report, running: vec![(id, set("2"))], part_seen: 1, ..hungry() });
+    assert_eq!(bundles(&answer.unwrap_or_default()), [(1, "3".into())]);
+    scene.wait_awake(200);
+    assert_eq!(blamed(&scene, id), [2, 3, 7]);
+}
+
+#[test]
+fn who_comes_back_with_its_tasks_is_none() {
+    let mut scene = Scene::new();
+    let (id, lost) = with_a_lost_pilot(&mut scene);
+    let asked = scene.pull(lost, hungry()).and_then(|answer| answer.resync).expect("it is asked");
+    let held = Held { job: id, running: set("7"), queued: set("8-251"), unreported: set("1-6") };
+    let holds = Some(Holdings { asked, tasks: vec![held], templates: vec![] });
+    scene.pull(lost, Pull { holds, is_hungry: false, ..hungry() });
+    let answer = scene.report(lost, brief(id, "7-200"));
+    assert!(n_sent(&answer) > 100, "{answer:?}");
+}
+
+#[test]
+fn files_are_brought_ahead_for_one_task_a_core_all_the_same() {
+    let mut scene = Scene::new();
+    let mut needs = job(1).needs;
+    needs.staging.inputs = true;
+    let id = scene.submit(JobRequest { needs, ..job(100) });
+    let lost = scene.pilot(1);
+    scene.take(lost);
+    scene.done(lost, id, "0");
+    lose(&mut scene, lost, id, "1");
+    let pilot = scene.pilot(1);
+    assert_eq!(scene.take(pilot), [(1, "1-2".into())]);
+}
+
+#[test]
+fn no_suspects_of_a_job_are_left_when_it_is_over() {
+    let mut scene = Scene::new();
+    let (id, _) = with_a_lost_pilot(&mut scene);
+    assert_eq!(scene.engine.volatile.suspects[&id], set("1-251"));
+    scene.change(id, JobChange::Cancel(None));
+    assert!(scene.engine.volatile.suspects.is_empty());
+}
