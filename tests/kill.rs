@@ -121,6 +121,26 @@ fn guard_and_worker_killed_at_once_leave_nothing_of_their_tasks() {
 }
 
 #[test]
+fn a_task_that_takes_pilots_down_is_set_aside_and_none_beside_it_is_to_blame() {
+    let sandbox = Sandbox::new();
+    sandbox.write("manager.yaml", "platforms: [{name: here, adapter: local, cores: 1, poll_interval: 1s}]\n");
+    sandbox.write(
+        "job.yaml",
+        "command: 'if test {n} = 1500; then kill -9 $PPID; fi'\nsweep: {n: {range: [0, 1999]}}\ncrash_limit: 3\n",
+    );
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    assert_eq!(sandbox.run(&["submit", "job.yaml", "--wait"]).status.code(), Some(1));
+    let job = sandbox.json(&["job", "1"]);
+    assert_eq!(job["counts"]["done"], 1999, "{job}");
+    assert_eq!(job["counts"]["failed"], 1, "{job}");
+    // Of the first pilot it is not known what it ran just then; those after it have one task at a time.
+    let n_lost = job["n_failed_attempts"].as_u64();
+    assert!(n_lost.is_some_and(|n| (3..=4).contains(&n)), "{job}");
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+#[test]
 fn a_killed_run_leaves_nothing_running_and_continues() {
     let sandbox = Sandbox::new();
     job(&sandbox);
