@@ -1,5 +1,6 @@
 //! Tasks that may have taken a pilot down. Who holds many brief ones runs others than it last told when it is lost, so
-//! those it held are sent with care: no pilot gets more than it can run at a time, until each of them has ended somewhere.
+//! those it held are sent with care: while one of them waits, nobody gets more of the job than it can run at a time, nor
+//! does who has one.
 
 use std::collections::BTreeSet;
 
@@ -74,9 +75,10 @@ impl Volatile {
     pub fn take_suspects(&mut self, job: JobId, n: u64, excluded: &TaskSet) -> TaskSet {
         let suspects = self.suspects.get(&job).zip(self.jobs.get(&job));
         let Some((suspects, leases)) = suspects else { return TaskSet::new() };
-        let mut others = leases.ready.clone();
-        others.remove_all(suspects);
-        others.insert_all(excluded);
-        self.take_ready(job, n, &others)
+        let mut ready = suspects.intersection(&leases.ready);
+        ready.remove_all(excluded);
+        let taken = ready.take_first(n);
+        self.not_ready(job, &taken);
+        taken
     }
 }

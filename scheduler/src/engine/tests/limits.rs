@@ -267,55 +267,40 @@ fn what_may_have_run_unseen_counts_against_the_budget() {
     assert_eq!(spent_when_gone(restarted), 1.0);
 }
 
-#[test]
-fn an_agent_that_was_started_again_counts_from_the_beginning_of_its_batch_job() {
-    let mut scene = Scene::new();
-    scene.attach(limited(PlatformLimits { n_queued_max: Some(1), ..core_hours_max(8) }));
-    scene.submit(job(100));
-    let (allocation, tag) = scene.submissions().remove(0);
-    scene.answered(allocation);
-    scene.wait(HOUR / 2);
-    let walltime_left = Some(Span::from_secs(HOUR / 2));
-    scene.register(&tag, NodeFacts { capacity: Resources::cores(2), walltime_left, ..NodeFacts::default() });
-    scene.listed(&[]);
-    scene.wait(1);
-    scene.listed(&[]);
-    assert_eq!(core_hours(scene.engine.durable().census(PlatformId(1)).spent()), "1");
-}
-
-#[test]
-fn of_a_job_array_the_task_that_began_first_counts_also_when_it_is_heard_last() {
+/// What an allocation on such a platform took: it was asked for so long ago when its pilots, by rank, said in this order
+/// how much of their walltime was left, in seconds, and ended then.
+fn spent_by(spec: PlatformSpec, waited: u64, left: &[(u32, u64)]) -> String {
     let mut scene = Scene::new();
     let limits = PlatformLimits { n_queued_max: Some(1), ..core_hours_max(8) };
-    scene.attach(PlatformSpec { n_nodes: 2, is_array: true, ..limited(limits) });
+    scene.attach(PlatformSpec { limits, ..spec });
     scene.submit(job(100));
     let (allocation, tag) = scene.submissions().remove(0);
     scene.answered(allocation);
-    scene.wait(HOUR / 2);
-    for (rank, left) in [(1, HOUR), (0, HOUR / 2)] {
-        let (capacity, walltime_left) = (Resources::cores(2), Some(Span::from_secs(left)));
-        scene.register(&tag, NodeFacts { capacity, walltime_left, rank, ..NodeFacts::default() });
+    scene.wait(waited);
+    for (rank, left) in left {
+        let (capacity, walltime_left) = (Resources::cores(2), Some(Span::from_secs(*left)));
+        scene.register(&tag, NodeFacts { capacity, walltime_left, rank: *rank, ..NodeFacts::default() });
     }
     scene.listed(&[]);
     scene.wait(1);
     scene.listed(&[]);
-    assert_eq!(core_hours(scene.engine.durable().census(PlatformId(1)).spent()), "2");
+    core_hours(scene.engine.durable().census(PlatformId(1)).spent())
+}
+
+#[test]
+fn an_agent_that_was_started_again_counts_from_the_beginning_of_its_batch_job() {
+    assert_eq!(spent_by(limited(PlatformLimits::default()), HOUR / 2, &[(0, HOUR / 2)]), "1");
+}
+
+#[test]
+fn of_a_job_array_the_task_that_began_first_counts_also_when_it_is_heard_last() {
+    let spec = PlatformSpec { n_nodes: 2, is_array: true, ..limited(PlatformLimits::default()) };
+    assert_eq!(spent_by(spec, HOUR / 2, &[(1, HOUR), (0, HOUR / 2)]), "2");
 }
 
 #[test]
 fn no_allocation_began_before_it_was_asked_for_whatever_a_node_says() {
-    let mut scene = Scene::new();
-    scene.attach(limited(PlatformLimits { n_queued_max: Some(1), ..core_hours_max(8) }));
-    scene.submit(job(100));
-    let (allocation, tag) = scene.submissions().remove(0);
-    scene.answered(allocation);
-    scene.wait(HOUR / 4);
-    let walltime_left = Some(Span::from_secs(60));
-    scene.register(&tag, NodeFacts { capacity: Resources::cores(2), walltime_left, ..NodeFacts::default() });
-    scene.listed(&[]);
-    scene.wait(1);
-    scene.listed(&[]);
-    assert_eq!(core_hours(scene.engine.durable().census(PlatformId(1)).spent()), "0.5");
+    assert_eq!(spent_by(limited(PlatformLimits::default()), HOUR / 4, &[(0, 60)]), "0.5");
 }
 
 #[test]

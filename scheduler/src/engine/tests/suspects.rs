@@ -10,12 +10,18 @@ fn brief(id: JobId, tasks: &str) -> JobReport {
     JobReport { successes, ..JobReport::new(id) }
 }
 
-/// A job of which a pilot of one core was lost with tasks 1 to 251, when it last said that it ran task 7.
-fn with_a_lost_pilot(scene: &mut Scene) -> (JobId, PilotId) {
+/// A job, and a pilot of one core that has its tasks 1 to 251.
+fn with_much_ahead(scene: &mut Scene) -> (JobId, PilotId) {
     let id = scene.submit(JobRequest { crash_limit: 5, ..job(10_000) });
-    let lost = scene.pilot(1);
-    scene.take(lost);
-    assert_eq!(bundles(&scene.report(lost, brief(id, "0"))), [(1, "1-251".into())]);
+    let pilot = scene.pilot(1);
+    assert_eq!(scene.take(pilot), [(1, "0".into())]);
+    assert_eq!(bundles(&scene.report(pilot, brief(id, "0"))), [(1, "1-251".into())]);
+    (id, pilot)
+}
+
+/// The same when that pilot was lost, which last said that it ran task 7.
+fn with_a_lost_pilot(scene: &mut Scene) -> (JobId, PilotId) {
+    let (id, lost) = with_much_ahead(scene);
     lose(scene, lost, id, "7");
     (id, lost)
 }
@@ -46,12 +52,10 @@ fn nothing_is_sent_ahead_until_all_that_a_lost_pilot_held_has_ended() {
     assert!(n_sent(&scene.report(pilot, brief(id, "251"))) > 200, "it goes on as before");
 }
 
-/// A job, and of two pilots of one core that held 250 brief tasks ahead one that is still there, with 252 to 502.
+/// The same, and a pilot that is still there with tasks 252 to 502.
 fn with_a_lost_and_another_pilot(scene: &mut Scene) -> (JobId, PilotId) {
-    let id = scene.submit(JobRequest { crash_limit: 5, ..job(10_000) });
-    let (lost, other) = (scene.pilot(1), scene.pilot(1));
-    assert_eq!(scene.take(lost), [(1, "0".into())]);
-    assert_eq!(bundles(&scene.report(lost, brief(id, "0"))), [(1, "1-251".into())]);
+    let (id, lost) = with_much_ahead(scene);
+    let other = scene.pilot(1);
     assert_eq!(scene.take(other), [(1, "252-502".into())]);
     scene.pull(lost, Pull { running: vec![(id, set("7"))], ..hungry() });
     for _ in 0..10 {
