@@ -130,8 +130,14 @@ impl Engine {
         assert_eq!(self.volatile.knowing, knowing, "who knows which template");
         assert_eq!(self.volatile.user_cores, user_cores, "cores that users hold");
         assert_eq!(self.volatile.held_on, held_on, "tasks that are held on platforms");
-        let is_known = |(id, suspects): (&JobId, &TaskSet)| jobs.contains_key(id) && !suspects.is_empty();
-        assert!(self.volatile.suspects.iter().all(is_known), "suspects of jobs that are over");
+        for (id, suspects) in &self.volatile.suspects {
+            assert!(
+                jobs.contains_key(id) && !suspects.is_empty(),
+                "suspects of job {id}, which is over, or none"
+            );
+            let open = &self.durable.jobs()[id].open;
+            assert_eq!(*suspects, suspects.intersection(open), "suspects of job {id} that are not open");
+        }
         self.check_census();
     }
 

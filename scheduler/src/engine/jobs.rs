@@ -82,6 +82,7 @@ impl Turn<'_> {
             return 0;
         }
         self.record(Record::TasksCancelled { job: id, tasks: tasks.clone(), cause, at: self.now });
+        self.volatile.clear_suspects(id, &tasks);
         self.revoke(id, &tasks, None);
         self.close_if_over(id);
         n_tasks

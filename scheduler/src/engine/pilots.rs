@@ -379,13 +379,13 @@ impl Turn<'_> {
         }
         let blamed = self.blame(id);
         let n_blamed = blamed.len() as u64;
-        self.volatile.suspect_all_of(id, &blamed);
         self.record(Record::PilotLost {
             pilot: id,
             why: why.to_owned(),
             blamed: blamed.clone(),
             at: self.now,
         });
+        self.suspect_all_of(id, &blamed);
         for Blamed { task, verdict, .. } in blamed {
             let kind = crate::results::FailureKind::PilotLost;
             let is_final = verdict == super::record::Verdict::Final;

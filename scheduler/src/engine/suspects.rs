@@ -38,19 +38,27 @@ impl Turn<'_> {
         };
         suspects.into_iter().map(blamed).collect()
     }
+
+    /// A pilot was lost: of the jobs whose tasks are blamed for that all that it holds is suspect, but what is set aside
+    /// is none any more.
+    pub(super) fn suspect_all_of(&mut self, id: PilotId, blamed: &[Blamed]) {
+        let ran: BTreeSet<JobId> = blamed.iter().map(|blamed| blamed.task.job).collect();
+        for job in ran {
+            let held = self.volatile.pilots.get(&id).and_then(|state| state.leases.get(&job));
+            let open = self.durable.jobs().get(&job).map(|job| &job.open);
+            let Some((held, open)) = held.zip(open) else { continue };
+            let mut suspects = self.volatile.suspects.remove(&job).unwrap_or_default();
+            suspects.insert_all(held);
+            let suspects = suspects.intersection(open);
+            if !suspects.is_empty() {
+                self.volatile.suspects.insert(job, suspects);
+            }
+        }
+    }
 }
 
 impl Volatile {
-    /// A pilot is lost: of the jobs whose tasks are blamed for that all that it holds is suspect.
-    pub fn suspect_all_of(&mut self, id: PilotId, blamed: &[Blamed]) {
-        let ran: BTreeSet<JobId> = blamed.iter().map(|blamed| blamed.task.job).collect();
-        let Some(state) = self.pilots.get(&id) else { return };
-        for (job, held) in state.leases.iter().filter(|(job, _)| ran.contains(job)) {
-            self.suspects.entry(*job).or_default().insert_all(held);
-        }
-    }
-
-    /// Tasks have ended, or their pilot is there after all.
+    /// Tasks have ended or were cancelled, or their pilot is there after all.
     pub fn clear_suspects(&mut self, job: JobId, tasks: &TaskSet) {
         let Some(suspects) = self.suspects.get_mut(&job) else { return };
         suspects.remove_all(tasks);

@@ -135,3 +135,17 @@ fn no_suspects_of_a_job_are_left_when_it_is_over() {
     scene.change(id, JobChange::Cancel(None));
     assert!(scene.engine.volatile.suspects.is_empty());
 }
+
+#[test]
+fn what_is_set_aside_or_cancelled_is_none_any_more() {
+    let mut scene = Scene::new();
+    let id = scene.submit(JobRequest { crash_limit: 1, ..job(10_000) });
+    let lost = scene.pilot(1);
+    scene.take(lost);
+    scene.report(lost, brief(id, "0"));
+    lose(&mut scene, lost, id, "7");
+    assert_eq!(scene.engine.durable().jobs()[&id].failed, set("7"));
+    assert_eq!(scene.engine.volatile.suspects[&id], set("1-6,8-251"));
+    scene.change(id, JobChange::Cancel(Some(set("100-300"))));
+    assert_eq!(scene.engine.volatile.suspects[&id], set("1-6,8-99"));
+}
