@@ -1,6 +1,6 @@
 //! `pilotfish submit`: hands a job to the manager.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use clap::Args;
 
@@ -37,6 +37,8 @@ Examples:
 /// A submission whose answer got lost is repeated so often; its key makes the repetition harmless.
 const N_ATTEMPTS: u32 = 3;
 const ATTEMPT_DELAY: Duration = Duration::from_secs(1);
+/// Who waits for a job that is over by then is not kept with asking whether it can begin at all.
+const SOON: Duration = Duration::from_millis(100);
 /// Tasks shown by a dry run.
 const N_TASKS_SHOWN: u64 = 3;
 
@@ -98,9 +100,8 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
         warned.await;
         return Ok(Outcome::Fine);
     }
-    // A short job is over before it is known what it might have waited for.
     let over = async {
-        let (job, ()) = tokio::join!(follow(&client, submitted.job, &mut progress), warned);
+        let job = warned_unless_soon(follow(&client, submitted.job, &mut progress), warned).await;
         progress.finish(&place.flags());
         let job = job?;
         staging::fetch_home(&client, job.id, &request.spec, args.view.quiet || args.view.json).await?;
@@ -114,6 +115,14 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
         show::print(&format!("{}\n", end_line(&job)))?;
     }
     Ok(wait::outcome(&[job]))
+}
+
+async fn warned_unless_soon<T>(followed: impl Future<Output = T>, warned: impl Future<Output = ()>) -> T {
+    let mut followed = pin!(followed);
+    match tokio::time::timeout(SOON, &mut followed).await {
+        Ok(job) => job,
+        Err(_) => tokio::join!(followed, warned).0,
+    }
 }
 
 async fn run_workflow(args: &SubmitArgs, mut workflow: WorkflowSpec) -> Result<Outcome, Failure> {
