@@ -4,7 +4,7 @@ use std::{os::unix::fs::symlink, process::Command};
 
 use nix::sys::signal::Signal;
 use tests::{
-    Sandbox,
+    Running, Sandbox,
     disk::Disk,
     pilots::{pilots, signal_all},
     site::Site,
@@ -47,6 +47,25 @@ fn a_second_manager_is_refused_by_whatever_name() {
     is_refused(&site, &["serve"], "link");
     drop(bound);
     assert_eq!(site.close(&[]).0.n_again, 0);
+}
+
+#[test]
+fn of_several_that_begin_at_once_in_a_new_folder_one_serves_and_its_store_stays() {
+    let sandbox = Sandbox::new();
+    let start = |name: usize| {
+        sandbox.start(&format!("serve{name}"), &["serve", "-q", "--cores", "1", "--dir", "state"])
+    };
+    let mut managers: Vec<Running> = (0..6).map(start).collect();
+    until("all but one have given up", || {
+        managers.iter_mut().map(Running::has_ended).filter(|has_ended| !has_ended).count() == 1
+    });
+    let said = sandbox.ok(&["submit", "--dir", "state", "--wait", "--", "echo", "kept"]);
+    assert!(said.starts_with("job 1 "), "{said}");
+    sandbox.ok(&["stop", "--dir", "state"]);
+    until("it ends", || managers.iter_mut().all(Running::has_ended));
+    let codes: Vec<Option<i32>> = managers.into_iter().map(Running::wait).collect();
+    assert_eq!(codes.iter().filter(|code| **code == Some(3)).count(), 5, "{codes:?}");
+    assert_eq!(sandbox.json(&["job", "1", "--dir", "state"])["counts"]["done"], 1, "it is not in the store");
 }
 
 /// A copy of a store as it is.

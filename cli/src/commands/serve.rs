@@ -19,7 +19,7 @@ use scheduler::{resources::Resources, time::Span};
 use tokio::sync::mpsc;
 
 use crate::{
-    access::{self, DEFAULT_NAME, STORE_FILE, Standing, show_path},
+    access::{self, DEFAULT_NAME, Standing, show_path},
     failure::{Failure, Outcome, without_numbers},
     in_process,
     interrupts::Interrupts,
@@ -43,18 +43,6 @@ const IDLE_TIMEOUT: Span = Span::from_secs(600);
 
 /// To read the configuration again.
 const READ_LIMIT: Duration = Duration::from_secs(10);
-
-/// The files that a manager makes before it listens.
-const BEGINNINGS: [&str; 8] = [
-    STORE_FILE,
-    "store.sqlite-wal",
-    "store.sqlite-shm",
-    "lock",
-    "secret",
-    "certificate.pem",
-    "certificate.key",
-    "port",
-];
 
 /// Where, and with what.
 #[derive(Args, Clone)]
@@ -126,7 +114,8 @@ pub async fn run(mut args: ServeArgs) -> Result<Outcome, Failure> {
     let is_new = !folder.exists();
     let started = start(&args, folder.clone()).await;
     if started.is_err() && is_new {
-        remove_beginnings(&folder);
+        // Only if nothing is in it: what is may be of another manager that began at the same moment.
+        let _ = std::fs::remove_dir(&folder);
     }
     let (mut manager, listen_host, first) = started?;
     // Links may lead elsewhere by the time it is read again.
@@ -223,17 +212,6 @@ fn capacity(args: &ServeArgs) -> Result<Resources, Failure> {
     let mut host = in_process::host_capacity();
     host.generic.extend(in_process::offered("--offer", &args.offer)?);
     Ok(host)
-}
-
-/// Removes what a manager that did not start has made in a folder of its own: else its name would
-/// stand among the others. Whatever else is there stays, and the folder with it.
-fn remove_beginnings(folder: &Path) {
-    for name in BEGINNINGS {
-        // What is not there need not be removed, and what cannot be does no harm.
-        let _ = std::fs::remove_file(folder.join(name));
-    }
-    // Somebody else's files are in it, or it was never made.
-    let _ = std::fs::remove_dir(folder);
 }
 
 fn folder(args: &ServeArgs) -> Result<PathBuf, Failure> {
