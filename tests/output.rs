@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use nix::sys::signal::Signal;
+use nix::sys::{signal::Signal, stat::Mode};
 use tests::{Running, Sandbox, signal_pid, text, until};
 
 fn serve(sandbox: &Sandbox) -> Running {
@@ -44,6 +44,24 @@ fn a_running_task_is_followed_line_by_line_to_its_exit_code() {
     assert!(told.starts_with("oops\n") && told.contains("task 1.0 has failed: exit code 3"), "{told}");
     // Afterwards it is the same, and nobody waits.
     assert_eq!(sandbox.ok(&["logs", "1.0", "-f"]), "line 1\nline 2\nline 3\n");
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+#[test]
+fn a_named_pipe_as_input_fails_its_task_and_holds_up_no_other() {
+    let sandbox = Sandbox::new();
+    nix::unistd::mkfifo(&sandbox.path().join("pipe"), Mode::S_IRWXU).expect("a pipe");
+    sandbox.write("bad.yaml", "name: bad\ncommand: [cat]\nstdio: {stdin: pipe}\n");
+    sandbox.write("good.yaml", "name: good\ncommand: 'echo {n}'\nsweep: {n: {range: [1, 20]}}\n");
+    let manager = serve(&sandbox);
+    sandbox.ok(&["submit", "bad.yaml"]);
+    sandbox.ok(&["submit", "good.yaml"]);
+    until("the other job is done", || counts(&sandbox, "2")["done"] == 20);
+    until("the task has failed", || counts(&sandbox, "1")["failed"] == 1);
+    let task = sandbox.ok(&["task", "1.0"]);
+    let words = format!("standard input {:?} is a named pipe; name a file", sandbox.path().join("pipe"));
+    assert!(task.contains(&words), "{task}");
     sandbox.ok(&["stop"]);
     manager.wait();
 }

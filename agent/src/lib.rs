@@ -12,6 +12,7 @@ mod join;
 pub mod keeper;
 pub mod leftovers;
 pub mod node;
+mod opened;
 pub mod peers;
 pub mod pin;
 mod private;

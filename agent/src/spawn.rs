@@ -19,10 +19,14 @@ mod wake;
 
 use std::{
     collections::VecDeque,
+    convert::Infallible,
     ffi::CString,
     io, mem,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, RecvTimeoutError},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -218,12 +222,18 @@ impl Inbox {
     }
 }
 
+/// How long threads may take to end: they kill at once, but may be starting much. One that hangs (a file server that
+/// does not answer) must not keep the process; what it leaves running is the guard's.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
 /// Threads that start programs and wait for them.
 ///
 /// Dropping it kills what still runs.
 pub struct Spawner {
     inboxes: Vec<Arc<Inbox>>,
     threads: Vec<thread::JoinHandle<()>>,
+    /// Is closed when all threads have ended. Never locked: it lets threads share the spawner.
+    living: Mutex<mpsc::Receiver<Infallible>>,
 }
 
 impl Spawner {
@@ -239,10 +249,15 @@ impl Spawner {
         block_child_signal();
         let guard = keeper::living_guard();
         let sink = Arc::new(sink);
-        let mut spawner = Spawner { inboxes: Vec::new(), threads: Vec::new() };
+        let (lives, living) = mpsc::channel();
+        let mut spawner = Spawner { inboxes: Vec::new(), threads: Vec::new(), living: Mutex::new(living) };
+        // Ours goes before the spawner, which would wait for it where this fails.
+        let lives = lives;
         for _ in 0..n_threads.max(1) {
-            let (sink, (send, receive)) = (Arc::clone(&sink), std::sync::mpsc::channel());
+            let (sink, (send, receive)) = (Arc::clone(&sink), mpsc::channel());
+            let lives = lives.clone();
             let thread = thread::Builder::new().name("pilotfish-spawn".into()).spawn(move || {
+                let _lives = lives;
                 // The children belong to the thread that started them, so it makes the table itself.
                 match Processes::new(guard) {
                     Ok(processes) => {
@@ -305,14 +320,28 @@ impl Spawner {
     }
 }
 
-impl Drop for Spawner {
-    fn drop(&mut self) {
-        for inbox in &self.inboxes {
+impl Spawner {
+    /// Kills what still runs; whether all threads have ended by then.
+    fn end(&mut self, limit: Duration) -> bool {
+        for inbox in self.inboxes.drain(..) {
             inbox.send(Order::End);
+        }
+        let living = self.living.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if living.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            return false;
         }
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so; there is nothing left to end.
             let _ = thread.join();
+        }
+        true
+    }
+}
+
+impl Drop for Spawner {
+    fn drop(&mut self) {
+        if !self.end(END_LIMIT) {
+            tracing::warn!("a thread that starts tasks hangs; ending without it");
         }
     }
 }

@@ -15,6 +15,7 @@ use super::{
     program::{NotFound, Programs},
     start::{Image, NotStarted, Stack, Step, start},
 };
+use crate::opened;
 
 /// Why a launch failed.
 pub(super) struct Failed {
@@ -118,8 +119,8 @@ impl Prepared {
             stderr: Target::Null,
         };
         if let Some(path) = &launch.stdin {
-            let file = File::open(path).map_err(|error| on_file("standard input", path, &error))?;
-            prepared.stdin = Some(file.into());
+            let file = opened::open(OpenOptions::new().read(true), path);
+            prepared.stdin = Some(file.map_err(|error| on_file("standard input", path, &error))?.into());
         }
         // Files first: what fails after a pipe was taken would have to give it back.
         let both = [(&launch.stdout, "standard output"), (&launch.stderr, "standard error")];
@@ -195,7 +196,7 @@ impl Prepared {
 
 fn open_file(output: &Output, what: &str) -> Result<Target, Failed> {
     let Output::File(path) = output else { return Ok(Target::Null) };
-    let create = || OpenOptions::new().write(true).create(true).truncate(true).open(path);
+    let create = || opened::open(OpenOptions::new().write(true).create(true).truncate(true), path);
     let file = match create() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let made = path.parent().map_or(Ok(()), fs::create_dir_all);
@@ -251,6 +252,11 @@ pub(crate) fn words(error: &io::Error) -> String {
 }
 
 fn on_file(what: &str, path: &Path, error: &io::Error) -> Failed {
+    if error.raw_os_error() == Some(libc::ENXIO)
+        && let Some(refused) = opened::refused(path)
+    {
+        return Failed { what: format!("{what} {path:?} is {refused}"), node: false };
+    }
     let node = error.raw_os_error().is_some_and(is_nodes_fault);
     Failed { what: format!("{what} {path:?}: {}", words(error)), node }
 }

@@ -539,3 +539,4 @@ fn program_ends_with_the_thread_that_started_it() {
 }
 
 mod families;
+mod stuck;

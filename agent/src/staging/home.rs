@@ -1,7 +1,7 @@
 //! Files that tasks have left, on their way to where they go.
 
 use std::{
-    fs::File,
+    fs::{File, OpenOptions},
     io,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
@@ -21,7 +21,7 @@ use super::{
     node, place, transfer,
     transfer::Trouble,
 };
-use crate::client::backoff;
+use crate::{client::backoff, opened};
 
 /// Where a file goes.
 #[derive(Clone, Copy)]
@@ -111,7 +111,9 @@ impl Mover {
         let on_disk = |error: io::Error| node(&shown, &error);
         let (mut n_failed, mut n_away, mut known) = (0, 0, None);
         loop {
-            let opened = File::open(path).and_then(|file| Ok((file.metadata()?.modified()?, file)));
+            // Whoever shares the folder may have put something else there meanwhile.
+            let opened = opened::open(OpenOptions::new().read(true), path);
+            let opened = opened.and_then(|file| Ok((file.metadata()?.modified()?, file)));
             let (written_at, file) = opened.map_err(on_disk)?;
             // It may have to wait for hours, and is not read for each try.
             let facts = match known {

@@ -153,7 +153,7 @@ mod tests {
     };
 
     use super::{Stop, copy, deliver, link, share};
-    use crate::staging::tests::make_pipe;
+    use crate::opened::testing::make_pipe;
 
     #[test]
     fn what_a_task_may_change_is_its_own_and_the_rest_is_shared() {

@@ -4,13 +4,12 @@ mod mover;
 
 use std::{
     collections::BTreeMap,
-    ffi::CString,
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, mpsc},
+    thread,
     time::Duration,
 };
 
@@ -22,6 +21,7 @@ use scheduler::{
 };
 
 use super::{Inputs, Moved, N_TRIES, Outputs, Reads, Stager, StagerSettings, cache::CachePlace};
+use crate::opened::testing::make_pipe;
 
 /// What it has, what was asked of it, and how many of the first answers go wrong.
 #[derive(Default)]
@@ -37,13 +37,6 @@ struct Manager {
 }
 
 type Shared = Arc<Mutex<Manager>>;
-
-/// A file that nobody can open or read before somebody else writes to it.
-pub(super) fn make_pipe(path: &Path) {
-    let path = CString::new(path.as_os_str().as_bytes()).unwrap();
-    // SAFETY: a path that ends with NUL.
-    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0, "{path:?}");
-}
 
 fn named(input: TaskInput) -> Inputs {
     Inputs { named: vec![input], takes: false }
@@ -273,6 +266,24 @@ fn outputs_wait_for_as_long_as_the_manager_has_no_room() {
     let sha256 = result.unwrap()[0].sha256;
     assert_eq!(scene.manager.lock().unwrap().objects[&sha256.to_string()], b"energy");
     assert_eq!(scene.asked("PUT"), N_TRIES as usize + 1);
+}
+
+#[test]
+fn a_pipe_in_the_place_of_an_output_that_waits_holds_up_nobody() {
+    let scene = Scene::new();
+    scene.manager.lock().unwrap().n_full = u32::MAX;
+    fs::write(scene.at("out"), "energy").unwrap();
+    make_pipe(&scene.at("pipe"));
+    let to = OutputTarget::Home("out".into());
+    let files = vec![TaskOutputFile { from: "out".into(), to, optional: false }];
+    let outputs = Outputs { files, is_taken: false };
+    scene.stager.as_ref().unwrap().deliver(task(1), 1, outputs, scene.folder.path().to_owned());
+    while scene.asked("PUT") == 0 {
+        thread::yield_now();
+    }
+    fs::rename(scene.at("pipe"), scene.at("out")).unwrap();
+    let Moved::Delivered { result, .. } = scene.hear() else { panic!("nothing else was asked for") };
+    assert!(matches!(result, Err(FailureKind::Node { .. })), "{result:?}");
 }
 
 #[test]

@@ -21,9 +21,10 @@ use protocol::{
 use scheduler::{digest::Digest, ids::PilotId, pilot::Hunted};
 use tokio::sync::Semaphore;
 
-use super::{make_pipe, manager};
+use super::manager;
 use crate::{
     client::Client,
+    opened::testing::make_pipe,
     peers::{Directory, Endpoint},
     sha256,
     staging::{
