@@ -6,8 +6,9 @@
 //! It sees nothing of what it carries, which is encrypted between pilot and manager, and lets nobody in:
 //! the manager does.
 
+mod visitors;
+
 use std::{
-    convert::Infallible,
     fs::{self, File},
     io::{self, Write},
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
@@ -132,34 +133,20 @@ fn read(path: &Path) -> io::Result<u16> {
 /// # Errors
 /// There is no listener.
 pub fn run(folder: &Path) -> io::Result<()> {
-    raise_file_limit();
+    let n_visitors_max = visitors::n_places(raise_file_limit());
     let listener = TcpListener::from(io::stdin().as_fd().try_clone_to_owned()?);
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        serve(tokio::net::TcpListener::from_std(listener)?, &folder.join(TARGET_FILE)).await;
+        serve(tokio::net::TcpListener::from_std(listener)?, &folder.join(TARGET_FILE), n_visitors_max).await;
         Ok(())
     })
 }
 
-async fn serve(listener: tokio::net::TcpListener, target: &Path) {
+async fn serve(listener: tokio::net::TcpListener, target: &Path, n_visitors_max: usize) {
     tokio::select! {
         () = until_unneeded(target) => {}
-        never = accept(listener, target) => match never {},
-    }
-}
-
-async fn accept(listener: tokio::net::TcpListener, target: &Path) -> Infallible {
-    loop {
-        match listener.accept().await {
-            Ok((visitor, _)) => {
-                let target = target.to_owned();
-                // A connection that breaks is begun again by the pilot.
-                tokio::spawn(async move { carry(visitor, &target).await });
-            }
-            // Too many open at once: those that end make room.
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
+        never = visitors::accept(listener, target, n_visitors_max) => match never {},
     }
 }
 
@@ -177,12 +164,6 @@ async fn until_unneeded(target: &Path) {
     }
 }
 
-async fn carry(mut visitor: TcpStream, target: &Path) -> io::Result<()> {
-    let mut tunnel = connect(target).await?;
-    visitor.set_nodelay(true)?;
-    tokio::io::copy_bidirectional(&mut visitor, &mut tunnel).await.map(|_| ())
-}
-
 async fn connect(target: &Path) -> io::Result<TcpStream> {
     let port = read(target)?;
     let tunnel = TcpStream::connect((Ipv4Addr::LOCALHOST, port));
@@ -191,16 +172,19 @@ async fn connect(target: &Path) -> io::Result<TcpStream> {
     Ok(tunnel)
 }
 
-/// Two for each pilot: as many as may be.
-fn raise_file_limit() {
+/// Two for each pilot: as many as may be. Says how many.
+fn raise_file_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both take a structure of ours. Where it cannot be raised, fewer pilots fit.
     unsafe {
         if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
-            limit.rlim_cur = limit.rlim_max;
-            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+            let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &raised) == 0 {
+                limit = raised;
+            }
         }
     }
+    limit.rlim_cur
 }
 
 #[cfg(test)]
@@ -227,7 +211,7 @@ mod tests {
         let address = relay.local_addr().expect("its address");
         let file = target.clone();
         write(&target, 1).expect("the file");
-        let relay = tokio::spawn(async move { serve(relay, &file).await });
+        let relay = tokio::spawn(async move { serve(relay, &file, 16).await });
         for answer in ["first", "second"] {
             let manager = TcpListener::bind("127.0.0.1:0").expect("a port");
             write(&target, manager.local_addr().expect("its address").port()).expect("the file");
