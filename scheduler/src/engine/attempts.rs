@@ -209,6 +209,7 @@ impl Turn<'_> {
         }
         if !tasks.is_empty() {
             self.volatile.clear_suspects(job, tasks);
+            self.volatile.clear_last_chances(job, tasks);
             self.note_node_success(pilot);
         }
     }
@@ -219,6 +220,9 @@ impl Turn<'_> {
             let one = TaskSet::from(failure.index..failure.index + 1);
             self.unlease(pilot, job, &one);
             self.volatile.clear_suspects(job, &one);
+            if failure.verdict == Verdict::Final {
+                self.volatile.clear_last_chances(job, &one);
+            }
             self.make_ready(job, &one);
             self.note_node_failure(pilot, job, &failure.kind);
             let task = TaskId { job, index: failure.index };

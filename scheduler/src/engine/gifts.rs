@@ -154,9 +154,7 @@ impl Turn<'_> {
             return None;
         }
         let mut ready = tasks.intersection(&leases.ready);
-        if let Some(revoked) = state.revoked.get(&job_id) {
-            ready.remove_all(revoked);
-        }
+        ready.remove_all(&volatile.not_for(to, job_id));
         // As many as would be sent to it of the shortest ones.
         let depth = if offer.is_careful(job_id) { 1 } else { self.settings.prefetch_tasks_max.max(1) };
         let n_most = self.n_slots(to, job_id).saturating_mul(depth);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     Engine,
     allocation::Census,
+    durable::Job,
     standby::Parked,
     volatile::{PilotState, Volatile},
 };
@@ -138,6 +139,14 @@ impl Engine {
             let open = &self.durable.jobs()[id].open;
             assert_eq!(*suspects, suspects.intersection(open), "suspects of job {id} that are not open");
         }
+        let last =
+            |(id, job): (&JobId, &Job)| Some((*id, job.last_chances())).filter(|(_, last)| !last.is_empty());
+        let open = self.durable.jobs().iter().filter(|(id, _)| jobs.contains_key(id));
+        assert_eq!(
+            self.volatile.last_chances,
+            open.filter_map(last).collect(),
+            "what one more lost pilot sets aside"
+        );
         self.check_census();
     }
 

@@ -83,6 +83,7 @@ impl Turn<'_> {
         }
         self.record(Record::TasksCancelled { job: id, tasks: tasks.clone(), cause, at: self.now });
         self.volatile.clear_suspects(id, &tasks);
+        self.volatile.clear_last_chances(id, &tasks);
         self.revoke(id, &tasks, None);
         self.close_if_over(id);
         n_tasks

@@ -30,6 +30,7 @@ mod here;
 mod invariants;
 pub mod job;
 mod jobs;
+mod last_chances;
 mod leases;
 mod limits;
 mod load;

@@ -131,7 +131,9 @@ impl Turn<'_> {
         if pull.epoch == epoch {
             self.note_running(id, &pull.running);
             if let Some(state) = self.volatile.pilots.get_mut(&id) {
-                state.has_unseen_tasks &= !state.unconfirmed.is_empty();
+                if state.unconfirmed.is_empty() {
+                    state.unseen.clear();
+                }
             }
         }
         self.feed(id);
@@ -200,8 +202,9 @@ impl Turn<'_> {
         }
         let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
         if !bundles.is_empty() {
-            (state.has_unseen_tasks, state.n_asked_in_vain) = (true, 0);
+            state.n_asked_in_vain = 0;
         }
+        state.unseen.extend(bundles.iter().map(|bundle| bundle.job));
         state.n_parts = state.n_parts.saturating_add(1);
         let part = Part { number: state.n_parts, templates, bundles, commands };
         state.unconfirmed.push(part);
@@ -302,7 +305,9 @@ impl Turn<'_> {
         };
         let tasks: Vec<(JobId, TaskSet)> = holds.tasks.iter().filter_map(blamed).collect();
         if !tasks.is_empty() {
+            let jobs: Vec<JobId> = tasks.iter().map(|(job, _)| *job).collect();
             self.record(Record::BlameTakenBack { pilot: id, tasks, at: self.now });
+            jobs.into_iter().for_each(|job| self.note_last_chances(job));
         }
     }
 
@@ -386,6 +391,8 @@ impl Turn<'_> {
             at: self.now,
         });
         self.suspect_all_of(id, &blamed);
+        let jobs_blamed: BTreeSet<JobId> = blamed.iter().map(|blamed| blamed.task.job).collect();
+        jobs_blamed.into_iter().for_each(|job| self.note_last_chances(job));
         for Blamed { task, verdict, .. } in blamed {
             let kind = crate::results::FailureKind::PilotLost;
             let is_final = verdict == super::record::Verdict::Final;

@@ -278,8 +278,10 @@ fn first_choices<'a>(
     }
     let here = Here::of(settings, all, offer.pilot.platform, id);
     match shortlist(offer, &here, all.1) {
-        Some(jobs) => (choices(settings, (offer, &here), all, id, &mut jobs.into_iter()), true),
-        None => (choices(settings, (offer, &here), all, id, &mut all.1.ready.iter().copied()), false),
+        Some(jobs) if all.1.last_chances.is_empty() => {
+            (choices(settings, (offer, &here), all, id, &mut jobs.into_iter()), true)
+        }
+        _ => (choices(settings, (offer, &here), all, id, &mut all.1.ready.iter().copied()), false),
     }
 }
 
@@ -319,8 +321,13 @@ pub(super) fn choices<'a>(
             Meant::Anything => None,
             Meant::Quota(quota) => Some(quota),
         };
-        let revoked = revoked.and_then(|revoked| revoked.get(&job_id));
-        let n_not_for_it = revoked.map_or(0, |revoked| revoked.intersection(&leases.ready).len());
+        let is_any_not_for_it = volatile.last_chances.contains_key(&job_id)
+            || revoked.is_some_and(|revoked| revoked.contains_key(&job_id));
+        let n_not_for_it = if is_any_not_for_it {
+            volatile.not_for(id, job_id).intersection(&leases.ready).len()
+        } else {
+            0
+        };
         let n_allowed = limits::n_allowed(durable, volatile, offer.pilot.platform, job);
         let n_ready = (leases.ready.len() - n_not_for_it).min(n_allowed);
         let depth = job.depth(settings);
@@ -393,8 +400,7 @@ fn all_of(sets: &[TaskSet]) -> TaskSet {
 /// Takes tasks of the chosen job for the pilot: those that are to begin first, then others.
 fn take(volatile: &mut Volatile, offer: &Offer<'_>, choice: &Choice<'_>, id: PilotId) -> Vec<TaskSet> {
     let job = choice.candidate.job;
-    let revoked = volatile.pilots.get(&id).and_then(|state| state.revoked.get(&job)).cloned();
-    let excluded = revoked.unwrap_or_default();
+    let excluded = volatile.not_for(id, job);
     let (n_others, n_quota) = (n_of_share(choice).min(n_of_node(choice)), n_of_quota(choice));
     match offer.taker(choice, n_others.div_ceil(choice.depth.max(1))) {
         Some(taker) => {

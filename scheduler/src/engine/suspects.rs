@@ -15,17 +15,17 @@ use crate::{
 const N_SUSPECTS_MAX: u64 = 1 << 16;
 
 impl Turn<'_> {
-    /// The tasks that may be why a pilot vanished: those known to run, or, if it got tasks since it last told, those it
-    /// would have begun first; where nothing was sent ahead all that it has.
+    /// The tasks that may be why a pilot vanished: those known to run; of a job of which it got tasks since it last told,
+    /// and none is known to run, those it would have begun first; where nothing was sent ahead all that it has.
     pub(super) fn blame(&self, pilot: PilotId) -> Vec<Blamed> {
         let Some(state) = self.volatile.pilots.get(&pilot) else { return Vec::new() };
-        let is_told = state.running.values().any(|tasks| !tasks.is_empty());
         let mut suspects: Vec<TaskId> = Vec::new();
         for (job, held) in &state.leases {
             let n_slots = self.n_slots(pilot, *job);
             let is_careful = self.volatile.suspects.contains_key(job) && held.len() <= n_slots;
-            let is_known = !state.has_unseen_tasks || (is_told && !is_careful);
-            let tasks = if is_known { state.running.get(job) } else { Some(held) };
+            let running = state.running.get(job).filter(|running| !running.is_empty());
+            let is_known = !state.unseen.contains(job) || (running.is_some() && !is_careful);
+            let tasks = if is_known { running } else { Some(held) };
             // No pilot runs more than it has slots, whatever it says.
             let n_most = n_slots.min(N_SUSPECTS_MAX) as usize;
             let indices = tasks.into_iter().flat_map(|tasks| tasks.indices()).take(n_most);

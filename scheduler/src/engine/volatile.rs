@@ -71,6 +71,8 @@ pub struct Volatile {
     /// Of each job what was held by pilots that were lost while tasks of it ran, and has not run elsewhere since: one of
     /// them may have taken those down.
     pub suspects: BTreeMap<JobId, TaskSet>,
+    /// Open tasks of each job that one more lost pilot sets aside.
+    pub last_chances: BTreeMap<JobId, TaskSet>,
     /// How many pilots keep cores for a job.
     pub n_keepers: usize,
     /// Tasks of each job that pilots of a platform hold.
@@ -171,8 +173,8 @@ pub struct PilotState {
     pub running: BTreeMap<JobId, TaskSet>,
     /// Whose tasks are on its node, where that tells something.
     pub crew: Option<Box<Crew>>,
-    /// Whether it has got tasks since it last told what runs.
-    pub has_unseen_tasks: bool,
+    /// Jobs of which it has got tasks since it last told what runs.
+    pub unseen: BTreeSet<JobId>,
     /// What its leases leave of its capacity; 0 where they exceed it.
     pub used: Resources,
     /// Its parked pull and until when.

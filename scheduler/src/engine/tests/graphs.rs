@@ -24,7 +24,7 @@ impl Scene {
         }
     }
 
-    fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.engine = Engine::restore(Settings::default(), 1, self.now, self.records.clone());
         self.engine.check_invariants();
     }

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn lost_pilot_returns_its_leases() {
     let mut scene = Scene::new();
-    let job = scene.submit(job(2));
+    let job = scene.submit(JobRequest { crash_limit: 3, ..job(2) });
     let gone = scene.pilot(2);
     scene.take(gone);
     scene.wait_awake(74);

@@ -149,3 +149,54 @@ fn what_is_set_aside_or_cancelled_is_none_any_more() {
     scene.change(id, JobChange::Cancel(Some(set("100-300"))));
     assert_eq!(scene.engine.volatile.suspects[&id], set("1-6,8-99"));
 }
+
+#[test]
+fn a_job_that_was_just_sent_is_blamed_beside_another_that_runs() {
+    let mut scene = Scene::new();
+    let runs = scene.submit(job(1));
+    let pilot = scene.pilot(2);
+    assert_eq!(scene.take(pilot), [(1, "0".into())]);
+    let killer = scene.submit(job(1));
+    let answer = scene.pull(pilot, Pull { running: vec![(runs, set("0"))], ..hungry() });
+    assert_eq!(bundles(&answer.unwrap_or_default()), [(2, "0".into())]);
+    scene.wait_awake(200);
+    assert_eq!((blamed(&scene, runs), blamed(&scene, killer)), (vec![0], vec![0]));
+    assert_eq!(scene.engine.volatile.suspects[&killer], set("0"));
+}
+
+/// A job of four whose first two took a pilot down together: one more sets each aside.
+fn with_two_last_chances(scene: &mut Scene) -> JobId {
+    let id = scene.submit(JobRequest { crash_limit: 2, ..job(4) });
+    let lost = scene.pilot(2);
+    assert_eq!(scene.take(lost), [(1, "0-1".into())]);
+    lose(scene, lost, id, "0-1");
+    id
+}
+
+#[test]
+fn no_pilot_has_two_that_one_more_lost_pilot_sets_aside() {
+    let mut scene = Scene::new();
+    let id = with_two_last_chances(&mut scene);
+    let pilots = [scene.pilot(2), scene.pilot(2)];
+    assert_eq!(scene.take(pilots[0]), [(1, "0,2".into())]);
+    assert_eq!(scene.take(pilots[1]), [(1, "1,3".into())]);
+    scene.report(pilots[0], brief(id, "0,2"));
+    lose(&mut scene, pilots[1], id, "1,3");
+    assert_eq!(scene.engine.durable().jobs()[&id].failed, set("1"));
+}
+
+#[test]
+fn of_two_last_chances_the_second_waits_for_the_first_and_other_jobs_do_not() {
+    let mut scene = Scene::new();
+    let id = with_two_last_chances(&mut scene);
+    scene.change(id, JobChange::Cancel(Some(set("2-3"))));
+    scene.restart();
+    let pilot = scene.pilot(2);
+    assert_eq!(scene.take(pilot), [(1, "0".into())], "and after a restart, too");
+    let other = scene.submit(job(1));
+    assert_eq!(scene.take(pilot), [(other.0, "0".into())]);
+    assert_eq!(bundles(&scene.report(pilot, brief(other, "0"))), []);
+    assert_eq!(bundles(&scene.report(pilot, brief(id, "0"))), [(1, "1".into())]);
+    scene.report(pilot, brief(id, "1"));
+    assert!(scene.engine.volatile.last_chances.is_empty());
+}
