@@ -131,6 +131,12 @@ impl Engine {
         assert_eq!(self.volatile.knowing, knowing, "who knows which template");
         assert_eq!(self.volatile.user_cores, user_cores, "cores that users hold");
         assert_eq!(self.volatile.held_on, held_on, "tasks that are held on platforms");
+        self.check_blame();
+        self.check_census();
+    }
+
+    fn check_blame(&self) {
+        let jobs = &self.volatile.jobs;
         for (id, suspects) in &self.volatile.suspects {
             assert!(
                 jobs.contains_key(id) && !suspects.is_empty(),
@@ -147,7 +153,6 @@ impl Engine {
             open.filter_map(last).collect(),
             "what one more lost pilot sets aside"
         );
-        self.check_census();
     }
 
     fn check_census(&self) {
