@@ -130,10 +130,10 @@ impl Turn<'_> {
         // A new process that delivers what one before it left knows nothing of that one's tasks.
         if pull.epoch == epoch {
             self.note_running(id, &pull.running);
-            if let Some(state) = self.volatile.pilots.get_mut(&id) {
-                if state.unconfirmed.is_empty() {
-                    state.unseen.clear();
-                }
+            if let Some(state) = self.volatile.pilots.get_mut(&id)
+                && state.unconfirmed.is_empty()
+            {
+                state.unseen.clear();
             }
         }
         self.feed(id);
