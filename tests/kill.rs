@@ -148,13 +148,6 @@ fn a_task_that_takes_pilots_down_is_set_aside_and_none_beside_it_is_to_blame() {
 }
 
 #[test]
-fn those_that_run_beside_a_task_that_takes_pilots_down_are_not_set_aside_with_it() {
-    // Three or four pilots at least, of up to eight tasks each, and one for each that was blamed as often as it.
-    let n_lost = one_takes_pilots_down(8);
-    assert!(n_lost > 4, "no others ran beside it: {n_lost}");
-}
-
-#[test]
 fn a_killed_run_leaves_nothing_running_and_continues() {
     let sandbox = Sandbox::new();
     job(&sandbox);
