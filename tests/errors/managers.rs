@@ -164,7 +164,6 @@ fn managers_that_refuse_are_explained() {
     let port = safe_access["url"].as_str().and_then(|url| url.rsplit(':').next()).expect("a port").to_owned();
     let taken = page.sandbox.command(&["serve", "-q", "--dir", "third", "--port", &port]);
     page.case_as("a port that is taken", "serve -q --dir third --port [PORT]", taken, 3);
-    assert!(!page.sandbox.path().join("third/access.json").exists(), "it is found though it did not start");
     page.fails("an address that is not ours", &["serve", "-q", "--dir", "third", "--host", "192.0.2.1"]);
     drop(plain);
     page.close();

@@ -391,8 +391,6 @@ impl Turn<'_> {
             at: self.now,
         });
         self.suspect_all_of(id, &blamed);
-        let jobs_blamed: BTreeSet<JobId> = blamed.iter().map(|blamed| blamed.task.job).collect();
-        jobs_blamed.into_iter().for_each(|job| self.note_last_chances(job));
         for Blamed { task, verdict, .. } in blamed {
             let kind = crate::results::FailureKind::PilotLost;
             let is_final = verdict == super::record::Verdict::Final;

@@ -40,10 +40,11 @@ impl Turn<'_> {
     }
 
     /// A pilot was lost: of the jobs whose tasks are blamed for that all that it holds is suspect, but what is set aside
-    /// is none any more.
+    /// is none any more; and some may have their last chance now.
     pub(super) fn suspect_all_of(&mut self, id: PilotId, blamed: &[Blamed]) {
         let ran: BTreeSet<JobId> = blamed.iter().map(|blamed| blamed.task.job).collect();
         for job in ran {
+            self.note_last_chances(job);
             let held = self.volatile.pilots.get(&id).and_then(|state| state.leases.get(&job));
             let open = self.durable.jobs().get(&job).map(|job| &job.open);
             let Some((held, open)) = held.zip(open) else { continue };
