@@ -99,6 +99,10 @@ pub enum Reason {
     TaskBehind {
         n_ahead: u64,
     },
+    /// Ready tasks that no pilot gets for what it holds.
+    KeptApart {
+        n_tasks: u64,
+    },
     InGrace {
         left: Span,
         n_pilots: u64,

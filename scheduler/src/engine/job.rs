@@ -245,6 +245,13 @@ impl Job {
             .collect()
     }
 
+    /// Those of these tasks that may still run and that a pilot was lost with.
+    pub(super) fn blamed(&self, tasks: &TaskSet) -> TaskSet {
+        let troubled = tasks.iter().flat_map(|range| self.troubled.range(range));
+        let is_blamed = |index: u64, trouble: &Trouble| trouble.n_crash() > 0 && self.open.contains(index);
+        troubled.filter(|(index, trouble)| is_blamed(**index, trouble)).map(|(index, _)| *index).collect()
+    }
+
     /// The pilot was not lost with these tasks; those attempts failed by nobody's fault.
     pub(super) fn take_back_blame(&mut self, pilot: PilotId, tasks: &TaskSet) {
         for index in self.blamed_for(pilot, tasks).indices() {

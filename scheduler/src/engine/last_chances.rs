@@ -1,9 +1,13 @@
-//! Tasks that one more lost pilot sets aside. No pilot has two of them: those that are blamed together for one of them
-//! would be sent together again, and all set aside.
+//! Tasks that one more lost pilot sets aside. No pilot has one of them beside another task that may have taken a pilot
+//! down: if it is lost then, that one was not the innocent companion of the one to blame.
 
 use std::collections::BTreeMap;
 
-use super::{Turn, durable::Job, volatile::Volatile};
+use super::{
+    Turn,
+    durable::Job,
+    volatile::{PilotState, Volatile},
+};
 use crate::{
     ids::{JobId, PilotId},
     ranges::TaskSet,
@@ -46,26 +50,45 @@ impl Volatile {
         }
     }
 
-    /// Tasks of a job that the pilot is not to get: those taken from it that it has not answered for, and those of which
-    /// it has one already, or would have two.
+    /// Whether some of a job's tasks may be kept from a pilot for what it holds.
+    pub(super) fn keeps_apart(&self, job: JobId) -> bool {
+        !self.last_chances.is_empty()
+            && (self.last_chances.contains_key(&job) || self.suspects.contains_key(&job))
+    }
+
+    /// Tasks of a job that the pilot is not to get: those taken from it that it has not answered for, and those that it
+    /// would have beside one at its last chance, or that would have their last chance beside suspects.
     pub(super) fn not_for(&self, id: PilotId, job: JobId) -> TaskSet {
-        let state = self.pilots.get(&id);
-        let mut excluded = state.and_then(|state| state.revoked.get(&job)).cloned().unwrap_or_default();
-        let Some((mut last, state)) = self.last_chances.get(&job).cloned().zip(state) else {
-            return excluded;
-        };
-        if !holds_any(&state.leases, &self.last_chances) {
-            let ready =
-                self.jobs.get(&job).map(|leases| last.intersection(&leases.ready)).unwrap_or_default();
-            let first = ready.indices().find(|index| !excluded.contains(*index));
-            first.inspect(|index| _ = last.remove(*index));
+        let Some(state) = self.pilots.get(&id) else { return TaskSet::new() };
+        let mut excluded = state.revoked.get(&job).cloned().unwrap_or_default();
+        if self.keeps_apart(job) {
+            excluded.insert_all(&self.apart_from(state, job, &excluded));
         }
-        excluded.insert_all(&last);
         excluded
+    }
+
+    fn apart_from(&self, state: &PilotState, job: JobId, excluded: &TaskSet) -> TaskSet {
+        let last = self.last_chances.get(&job).cloned().unwrap_or_default();
+        let mut all = last.clone();
+        self.suspects.get(&job).inspect(|suspects| all.insert_all(suspects));
+        if holds_any(&state.leases, &self.last_chances) {
+            return all;
+        }
+        if holds_any(&state.leases, &self.suspects) {
+            return last;
+        }
+        let mut ready =
+            self.jobs.get(&job).map(|leases| last.intersection(&leases.ready)).unwrap_or_default();
+        ready.remove_all(excluded);
+        match ready.first() {
+            Some(first) => _ = all.remove(first),
+            None => return last,
+        }
+        all
     }
 }
 
-fn holds_any(held: &BTreeMap<JobId, TaskSet>, last_chances: &BTreeMap<JobId, TaskSet>) -> bool {
-    let last_of = |job| last_chances.get(job);
-    held.iter().any(|(job, held)| last_of(job).is_some_and(|last| !last.intersection(held).is_empty()))
+/// Whether some of these are held.
+fn holds_any(held: &BTreeMap<JobId, TaskSet>, tasks: &BTreeMap<JobId, TaskSet>) -> bool {
+    held.iter().any(|(job, held)| tasks.get(job).is_some_and(|tasks| !tasks.intersection(held).is_empty()))
 }

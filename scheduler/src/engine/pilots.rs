@@ -130,11 +130,6 @@ impl Turn<'_> {
         // A new process that delivers what one before it left knows nothing of that one's tasks.
         if pull.epoch == epoch {
             self.note_running(id, &pull.running);
-            if let Some(state) = self.volatile.pilots.get_mut(&id)
-                && state.unconfirmed.is_empty()
-            {
-                state.unseen.clear();
-            }
         }
         self.feed(id);
         let has_news = self.volatile.pilots.get(&id).is_some_and(|state| !state.unconfirmed.is_empty());
@@ -204,7 +199,6 @@ impl Turn<'_> {
         if !bundles.is_empty() {
             state.n_asked_in_vain = 0;
         }
-        state.unseen.extend(bundles.iter().map(|bundle| bundle.job));
         state.n_parts = state.n_parts.saturating_add(1);
         let part = Part { number: state.n_parts, templates, bundles, commands };
         state.unconfirmed.push(part);
@@ -291,11 +285,6 @@ impl Turn<'_> {
     /// What a pilot still has that it was thought to be lost with was not why: the network was, or the manager's
     /// own standing still, and that uses up nobody's `crash_limit`.
     fn take_back_blame(&mut self, id: PilotId, holds: &Holdings) {
-        for held in &holds.tasks {
-            for tasks in [&held.queued, &held.running, &held.unreported] {
-                self.volatile.clear_suspects(held.job, tasks);
-            }
-        }
         let blamed = |held: &Held| {
             let job = self.durable.jobs().get(&held.job)?;
             let parts = [&held.queued, &held.running, &held.unreported];
@@ -308,6 +297,15 @@ impl Turn<'_> {
             let jobs: Vec<JobId> = tasks.iter().map(|(job, _)| *job).collect();
             self.record(Record::BlameTakenBack { pilot: id, tasks, at: self.now });
             jobs.into_iter().for_each(|job| self.note_last_chances(job));
+        }
+        for Held { job, queued, running, unreported } in &holds.tasks {
+            let Some(held) = self.durable.jobs().get(job) else { continue };
+            for tasks in [queued, running, unreported] {
+                // Another pilot may have been lost with them as well.
+                let mut cleared = tasks.clone();
+                cleared.remove_all(&held.blamed(tasks));
+                self.volatile.clear_suspects(*job, &cleared);
+            }
         }
     }
 

@@ -193,7 +193,7 @@ impl Turn<'_> {
         let n_fitting = job.request.needs.resources.how_often_in(offer.free());
         let n_allowed = limits::n_allowed(self.durable, self.volatile, offer.pilot.platform, job);
         let n = n_slots.saturating_sub(n_held).min(n_fitting).min(n_allowed);
-        let excluded = state.revoked.get(&job_id).cloned().unwrap_or_default();
+        let excluded = self.volatile.not_for(id, job_id);
         if n == 0 || !offer.outlives(job) {
             return None;
         }

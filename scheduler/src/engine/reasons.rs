@@ -48,6 +48,7 @@ impl Reader<'_> {
         let n_blocked = self.volatile.graph.n_blocked(id);
         if n_ready > n_delayed + n_blocked {
             reasons.extend(self.why_waiting(id, job));
+            reasons.extend(self.why_apart(id, &job.open));
         }
         reasons.extend(self.why_blocked(job, n_blocked));
         if let Some(at) = delayed.map(|(_, trouble)| trouble.retry_at).min() {
@@ -99,6 +100,7 @@ impl Reader<'_> {
             return Ok(reasons);
         }
         reasons.extend(self.why_waiting(task.job, job));
+        reasons.extend(self.why_apart(task.job, &TaskSet::from(task.index..task.index.saturating_add(1))));
         if let Some(leases) = self.volatile.jobs.get(&task.job) {
             let n_ahead = leases.ready.intersection(&(0..task.index).into()).len();
             reasons.push(Reason::TaskBehind { n_ahead });
@@ -145,6 +147,17 @@ impl Reader<'_> {
     fn n_ahead_on(&self, pilot: PilotId, task: TaskId) -> u64 {
         let leases = self.volatile.pilots.get(&pilot).and_then(|state| state.leases.get(&task.job));
         leases.map_or(0, |leases| leases.intersection(&(0..task.index).into()).len())
+    }
+
+    /// Ready ones of these tasks that no pilot may have beside what it holds.
+    fn why_apart(&self, id: JobId, tasks: &TaskSet) -> Option<Reason> {
+        let pilots = self.volatile.pilots.iter().filter(|(_, state)| state.is_synced && state.takes_part);
+        let mut apart =
+            self.volatile.jobs.get(&id).filter(|_| self.volatile.keeps_apart(id))?.ready.intersection(tasks);
+        let n_pilots = pilots
+            .inspect(|(pilot, _)| apart = apart.intersection(&self.volatile.not_for(**pilot, id)))
+            .count();
+        (n_pilots > 0 && !apart.is_empty()).then(|| Reason::KeptApart { n_tasks: apart.len() })
     }
 
     /// Why the job's ready tasks are not being handed out.

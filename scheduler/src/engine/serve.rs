@@ -278,7 +278,8 @@ fn first_choices<'a>(
     }
     let here = Here::of(settings, all, offer.pilot.platform, id);
     match shortlist(offer, &here, all.1) {
-        Some(jobs) if all.1.last_chances.is_empty() => {
+        // Of the first in line nothing may be for this pilot.
+        Some(jobs) if !jobs.iter().any(|job| all.1.keeps_apart(*job)) => {
             (choices(settings, (offer, &here), all, id, &mut jobs.into_iter()), true)
         }
         _ => (choices(settings, (offer, &here), all, id, &mut all.1.ready.iter().copied()), false),
@@ -321,8 +322,8 @@ pub(super) fn choices<'a>(
             Meant::Anything => None,
             Meant::Quota(quota) => Some(quota),
         };
-        let is_any_not_for_it = volatile.last_chances.contains_key(&job_id)
-            || revoked.is_some_and(|revoked| revoked.contains_key(&job_id));
+        let is_any_not_for_it =
+            volatile.keeps_apart(job_id) || revoked.is_some_and(|revoked| revoked.contains_key(&job_id));
         let n_not_for_it = if is_any_not_for_it {
             volatile.not_for(id, job_id).intersection(&leases.ready).len()
         } else {

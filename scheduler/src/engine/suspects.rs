@@ -4,7 +4,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{Turn, durable::Trouble, record::Blamed, volatile::Volatile};
+use super::{
+    Turn,
+    durable::{Job, Trouble},
+    record::Blamed,
+    volatile::Volatile,
+};
 use crate::{
     ids::{JobId, PilotId, TaskId},
     ranges::TaskSet,
@@ -15,16 +20,18 @@ use crate::{
 const N_SUSPECTS_MAX: u64 = 1 << 16;
 
 impl Turn<'_> {
-    /// The tasks that may be why a pilot vanished: those known to run; of a job of which it got tasks since it last told,
-    /// and none is known to run, those it would have begun first; where nothing was sent ahead all that it has.
+    /// The tasks that may be why a pilot vanished: those known to run; of a job of which it was sent some and has not
+    /// confirmed them, where none is known to run, those it would have begun first, or all where none is sent ahead.
     pub(super) fn blame(&self, pilot: PilotId) -> Vec<Blamed> {
         let Some(state) = self.volatile.pilots.get(&pilot) else { return Vec::new() };
+        let sent: BTreeSet<JobId> =
+            state.unconfirmed.iter().flat_map(|part| &part.bundles).map(|bundle| bundle.job).collect();
         let mut suspects: Vec<TaskId> = Vec::new();
         for (job, held) in &state.leases {
             let n_slots = self.n_slots(pilot, *job);
             let is_careful = self.volatile.suspects.contains_key(job) && held.len() <= n_slots;
             let running = state.running.get(job).filter(|running| !running.is_empty());
-            let is_known = !state.unseen.contains(job) || (running.is_some() && !is_careful);
+            let is_known = !sent.contains(job) || (running.is_some() && !is_careful);
             let tasks = if is_known { running } else { Some(held) };
             // No pilot runs more than it has slots, whatever it says.
             let n_most = n_slots.min(N_SUSPECTS_MAX) as usize;
@@ -59,6 +66,14 @@ impl Turn<'_> {
 }
 
 impl Volatile {
+    /// Of what the pilots held that were lost before a restart only those are known that were blamed.
+    pub(super) fn suspect_blamed(&mut self, id: JobId, job: &Job) {
+        let blamed = job.blamed(&job.open);
+        if !blamed.is_empty() {
+            self.suspects.insert(id, blamed);
+        }
+    }
+
     /// Tasks have ended or were cancelled, or their pilot is there after all.
     pub fn clear_suspects(&mut self, job: JobId, tasks: &TaskSet) {
         let Some(suspects) = self.suspects.get_mut(&job) else { return };
@@ -80,11 +95,13 @@ impl Volatile {
         careful.map(|(job, _)| *job).collect()
     }
 
-    /// Takes so many ready suspects of a job, but none of those excluded.
+    /// Takes so many ready suspects of a job, or that at its last chance, but none of those excluded.
     pub fn take_suspects(&mut self, job: JobId, n: u64, excluded: &TaskSet) -> TaskSet {
-        let suspects = self.suspects.get(&job).zip(self.jobs.get(&job));
-        let Some((suspects, leases)) = suspects else { return TaskSet::new() };
-        let mut ready = suspects.intersection(&leases.ready);
+        let Some(leases) = self.jobs.get(&job) else { return TaskSet::new() };
+        let mut ready = TaskSet::new();
+        for doubted in [&self.suspects, &self.last_chances].into_iter().filter_map(|all| all.get(&job)) {
+            ready.insert_all(&doubted.intersection(&leases.ready));
+        }
         ready.remove_all(excluded);
         let taken = ready.take_first(n);
         self.not_ready(job, &taken);

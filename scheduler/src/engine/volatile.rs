@@ -173,8 +173,6 @@ pub struct PilotState {
     pub running: BTreeMap<JobId, TaskSet>,
     /// Whose tasks are on its node, where that tells something.
     pub crew: Option<Box<Crew>>,
-    /// Jobs of which it has got tasks since it last told what runs.
-    pub unseen: BTreeSet<JobId>,
     /// What its leases leave of its capacity; 0 where they exceed it.
     pub used: Resources,
     /// Its parked pull and until when.

@@ -26,6 +26,14 @@ impl Reason {
                 write!(f, "it has had nothing to do for {since}; after {timeout} it is sent away")
             }
             Reason::PilotTook { n_taken, n_given } => write_took(f, *n_taken, *n_given),
+            Reason::KeptApart { n_tasks } => {
+                let (s, are) = (plural(*n_tasks), if *n_tasks == 1 { "is" } else { "are" });
+                write!(
+                    f,
+                    "{n_tasks} task{s} that may have taken a pilot down {are} kept apart: one that the next lost pilot "
+                )?;
+                write!(f, "sets aside (`crash_limit`) runs beside none that a lost pilot had")
+            }
             Reason::Profiling { platform, pilot, jobs } => write_profiling(f, platform, *pilot, jobs),
             Reason::JobPaused { .. }
             | Reason::OutputBudgetSpent { .. }

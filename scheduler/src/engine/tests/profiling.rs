@@ -256,3 +256,18 @@ fn a_run_uses_no_more_than_its_users_budget() {
     let n_held: u64 = held(&mut scene, pilots[0]).iter().map(|(_, n)| n).sum();
     assert_eq!(n_held, 1, "a second one might take what is left, and more");
 }
+
+#[test]
+fn a_run_has_no_two_last_chances_at_a_time() {
+    let (mut scene, pilots) = scene(1);
+    let run = profile(&mut scene, "docking", 4, 4);
+    assert_eq!(held(&mut scene, pilots[0]), [(run, 4)]);
+    scene.pull(pilots[0], Pull { running: vec![(run, set("0-3"))], ..hungry() });
+    scene.wait_awake(200);
+    let pilot = scene.pilot(4);
+    assert_eq!(scene.engine.volatile.last_chances[&run], set("0-3"));
+    for _ in 0..4 {
+        assert_eq!(held(&mut scene, pilot), [(run, 1)]);
+        one_ends(&mut scene, pilot, run, 1);
+    }
+}

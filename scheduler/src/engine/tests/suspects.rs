@@ -118,7 +118,7 @@ fn files_are_brought_ahead_for_one_task_a_core_all_the_same() {
     let mut scene = Scene::new();
     let mut needs = job(1).needs;
     needs.staging.inputs = true;
-    let id = scene.submit(JobRequest { needs, ..job(100) });
+    let id = scene.submit(JobRequest { needs, crash_limit: 5, ..job(100) });
     let lost = scene.pilot(1);
     scene.take(lost);
     scene.done(lost, id, "0");
@@ -199,4 +199,97 @@ fn of_two_last_chances_the_second_waits_for_the_first_and_other_jobs_do_not() {
     assert_eq!(bundles(&scene.report(pilot, brief(id, "0"))), [(1, "1".into())]);
     scene.report(pilot, brief(id, "1"));
     assert!(scene.engine.volatile.last_chances.is_empty());
+}
+
+/// A job of which a pilot of two cores was lost with 2 to 501, and said last that it ran task 2; that has its last chance.
+fn with_one_last_chance(scene: &mut Scene) -> JobId {
+    let id = scene.submit(JobRequest { crash_limit: 2, ..job(10_000) });
+    let lost = scene.pilot(2);
+    assert_eq!(scene.take(lost), [(1, "0-1".into())]);
+    scene.report(lost, brief(id, "0-1"));
+    lose(scene, lost, id, "2");
+    assert_eq!(scene.engine.volatile.suspects[&id].first(), Some(2));
+    id
+}
+
+#[test]
+fn none_has_its_last_chance_beside_another_suspect() {
+    let mut scene = Scene::new();
+    let id = with_one_last_chance(&mut scene);
+    let other = 2 + scene.engine.volatile.suspects[&id].len();
+    let pilots = [scene.pilot(2), scene.pilot(2)];
+    assert_eq!(scene.take(pilots[0]), [(1, format!("2,{other}"))], "beside what no lost pilot had");
+    assert_eq!(scene.take(pilots[1]), [(1, "3-4".into())]);
+    let answer = scene.report(pilots[0], brief(id, &other.to_string()));
+    assert_eq!(bundles(&answer), [(1, (other + 1).to_string())], "nor does it get one later");
+    assert_eq!(bundles(&scene.report(pilots[0], brief(id, "2"))), [(1, "5".into())]);
+}
+
+#[test]
+fn a_last_chance_waits_until_a_pilot_has_no_suspect() {
+    let mut scene = Scene::new();
+    let id = with_one_last_chance(&mut scene);
+    let pilots = [scene.pilot(2), scene.pilot(2)];
+    assert_eq!(set(&scene.take(pilots[0])[0].1).first(), Some(2));
+    assert_eq!(scene.take(pilots[1]), [(1, "3-4".into())]);
+    let (pilot, reason) = (pilots[0], crate::pull::LeaveReason::Told);
+    scene.say(|request| Event::PilotLeft { request, pilot, session_nonce: None, report: None, reason });
+    assert_eq!(bundles(&scene.report(pilots[1], brief(id, "3"))), [(1, "5".into())]);
+    let apart = |reason: &Reason| matches!(reason, Reason::KeptApart { n_tasks: 1 });
+    assert!(scene.explain(Query::ExplainTask(TaskId { job: id, index: 2 })).iter().any(apart));
+    assert!(!scene.explain(Query::ExplainTask(TaskId { job: id, index: 6 })).iter().any(apart));
+    assert!(scene.explain(Query::ExplainJob(id)).iter().any(apart));
+    let others = scene.engine.volatile.suspects[&id].clone();
+    let jobs = vec![brief(id, "4-5")];
+    scene.pull(pilots[1], Pull { report: Some(Report { seq: 2, jobs }), is_hungry: false, ..hungry() });
+    assert_eq!(set(&scene.take(pilots[1])[0].1).intersection(&others), set("2"));
+}
+
+#[test]
+fn what_was_blamed_is_suspect_after_a_restart_too() {
+    let mut scene = Scene::new();
+    let id = scene.submit(JobRequest { crash_limit: 3, ..job(4) });
+    let lost = [scene.pilot(2), scene.pilot(2)];
+    lost.iter().for_each(|pilot| _ = scene.take(*pilot));
+    scene.wait_awake(200);
+    let last = scene.pilot(1);
+    assert_eq!(scene.take(last), [(1, "0".into())]);
+    lose(&mut scene, last, id, "0");
+    scene.restart();
+    assert_eq!(scene.engine.volatile.suspects[&id], set("0-3"));
+    let pilot = scene.pilot(2);
+    assert_eq!(scene.take(pilot), [(1, "0".into())], "it has its last chance, and all others are suspect");
+    assert_eq!(bundles(&scene.report(pilot, brief(id, "0"))), [(1, "1-2".into())]);
+}
+
+#[test]
+fn who_comes_back_with_what_another_was_lost_with_does_not_clear_it() {
+    let mut scene = Scene::new();
+    let id = scene.submit(JobRequest { crash_limit: 5, ..job(4) });
+    let mut lost = || {
+        let pilot = scene.pilot(2);
+        assert_eq!(scene.take(pilot), [(1, "0-1".into())]);
+        lose(&mut scene, pilot, id, "0-1");
+        pilot
+    };
+    let [_, back] = [lost(), lost()];
+    let asked = scene.pull(back, hungry()).and_then(|answer| answer.resync).expect("it is asked");
+    let held = Held { job: id, running: set("0-1"), queued: set(""), unreported: set("") };
+    let holds = Some(Holdings { asked, tasks: vec![held], templates: vec![] });
+    scene.pull(back, Pull { holds, is_hungry: false, ..hungry() });
+    assert_eq!(scene.engine.durable().jobs()[&id].troubled[&0].n_crash(), 1);
+    assert_eq!(scene.engine.volatile.suspects[&id], set("0-1"));
+}
+
+#[test]
+fn who_has_confirmed_its_tasks_and_runs_none_is_lost_by_none_whatever_else_it_was_told() {
+    let mut scene = Scene::new();
+    let (id, lost) = with_much_ahead(&mut scene);
+    scene.change(id, JobChange::Cancel(Some(set("250"))));
+    let answer = scene.pull(lost, Pull { part_seen: 1, ..hungry() }).unwrap_or_default();
+    assert_eq!(answer.parts.iter().map(|part| part.bundles.len()).collect::<Vec<_>>(), [1, 0]);
+    scene.pull(lost, Pull { part_seen: 2, ..hungry() });
+    scene.wait_awake(200);
+    assert!(!scene.engine.durable().pilots()[&lost].is_live());
+    assert!(blamed(&scene, id).is_empty());
 }
