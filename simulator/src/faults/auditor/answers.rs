@@ -65,6 +65,9 @@ impl Auditor {
         part: &Part,
         now: Time,
     ) -> Result<(), Violation> {
+        // Whoever has not confirmed it may run it from now on.
+        let jobs = part.bundles.iter().map(|bundle| (pilot, bundle.job));
+        self.given_at.extend(jobs.map(|of| (of, now)));
         let newest = self.newest_part.entry(pilot).or_default();
         if (epoch, part.number) <= *newest {
             return Ok(());
@@ -78,6 +81,7 @@ impl Auditor {
             let is_for_nobody = *command == PilotCommand::Show && !self.is_followed;
             ensure!(!is_for_nobody, "pilot {pilot} is to tell what tasks write, and nobody follows that");
         }
+        self.is_last_chance_alone(&part.bundles)?;
         for bundle in &part.bundles {
             self.bundle_sent(bundle, now)?;
             self.usage.may_send(pilot, bundle.job)?;

@@ -1,9 +1,16 @@
 //! Which tasks count as ones that a pilot was lost with. Rule 3.
 
+use std::collections::BTreeMap;
+
 use scheduler::{
-    engine::record::{Blamed, FailedAttempt, Verdict},
+    engine::{
+        record::{Blamed, FailedAttempt, Verdict},
+        scaling::Ratio,
+    },
     ids::{JobId, PilotId, TaskId},
+    pull::Bundle,
     ranges::TaskSet,
+    resources::Resources,
     results::FailureKind,
     time::Time,
 };
@@ -25,7 +32,8 @@ impl Auditor {
         blamed: &[Blamed],
         at: Time,
     ) -> Result<(), Violation> {
-        self.may_lose(pilot, blamed, at)?;
+        self.may_lose(pilot, at)?;
+        self.may_blame(pilot, blamed, at)?;
         self.lost.insert(pilot);
         self.pilot_gone(pilot, at);
         for blame in blamed {
@@ -44,6 +52,87 @@ impl Auditor {
             }
         }
         Ok(())
+    }
+
+    /// Rule 3: a pilot is given up that was silent for long, has come back as another, or is dead.
+    fn may_lose(&self, pilot: PilotId, at: Time) -> Result<(), Violation> {
+        let Some(held) = self.pilots.get(&pilot) else { return Ok(()) };
+        let heard = self.heard_before(pilot, at).max(self.manager_started);
+        let is_silent = at.since(heard) >= self.budgets.heartbeat_limit;
+        let is_back = self.pilot(held) != Some(pilot);
+        let is_dead = self.died.contains_key(held);
+        ensure!(
+            is_silent || is_back || is_dead,
+            "pilot {pilot} was given up at {at:?}; it was heard at {heard:?}"
+        );
+        Ok(())
+    }
+
+    /// When the pilot was last heard; what came in this very moment may have been taken after it.
+    fn heard_before(&self, pilot: PilotId, at: Time) -> Time {
+        let (last, before) = self.heard.get(&pilot).copied().unwrap_or_default();
+        if last < at { last } else { before }
+    }
+
+    /// Rule 3: only what ran there may be why a pilot is lost, or what it may have begun since it was last heard; and of
+    /// each job no more than it runs at a time.
+    fn may_blame(&self, pilot: PilotId, blamed: &[Blamed], at: Time) -> Result<(), Violation> {
+        let mut n_of_job = BTreeMap::<JobId, u64>::new();
+        let place = self.pilots.get(&pilot).map_or("", String::as_str);
+        for task in blamed.iter().map(|blame| blame.task) {
+            let of_job = (pilot, task.job);
+            let had = self.given.get(&of_job).is_some_and(|tasks| tasks.contains(task.index));
+            ensure!(had, "task {task} is blamed for pilot {pilot}, which never got it");
+            let Some(book) = self.books.get(&task.job) else { continue };
+            ensure!(!book.has_ended(task.index), "task {task} is blamed for pilot {pilot}; it was over");
+            let is_new =
+                self.given_at.get(&of_job).is_some_and(|given| *given >= self.heard_before(pilot, at));
+            let mut executions = self.executions.get(&task).into_iter().flatten();
+            let has_run = executions.any(|e| e.place == place);
+            ensure!(is_new || has_run, "task {task} is blamed for pilot {pilot}, where it never ran");
+            *n_of_job.entry(task.job).or_default() += 1;
+            let n_most = book.needs.how_often_in(&self.most_of(pilot));
+            ensure!(
+                n_of_job[&task.job] <= n_most,
+                "more than {n_most} tasks of job {} are blamed for pilot {pilot}, which runs no more",
+                task.job
+            );
+        }
+        Ok(())
+    }
+
+    /// What the pilot's node has ever stood for.
+    fn most_of(&self, pilot: PilotId) -> Resources {
+        let node = self.nodes.get(&pilot).cloned().unwrap_or_default();
+        let platform = self.usage.platform_of(pilot);
+        let ratio = platform.and_then(|platform| self.ratios.get(&platform)).copied().unwrap_or(Ratio::ONE);
+        Resources { cores: ratio.of_cores(node.cores), ..node }
+    }
+
+    /// Of what a pilot is sent at a time, nothing that the next lost pilot sets aside is beside another task that a pilot
+    /// was lost with and that has not run to an end since.
+    pub(super) fn is_last_chance_alone(&self, bundles: &[Bundle]) -> Result<(), Violation> {
+        let (mut is_any_last, mut suspects) = (false, Vec::new());
+        for Bundle { job, tasks, .. } in bundles {
+            let limit = self.books.get(job).map_or(0, |book| book.crash_limit as usize);
+            for task in tasks.indices().map(|index| TaskId { job: *job, index }) {
+                let Some(lost) = self.blamed.get(&task).filter(|lost| !lost.is_empty()) else { continue };
+                let is_last = lost.len() + 1 >= limit;
+                is_any_last |= is_last;
+                suspects.extend(Some(task).filter(|task| is_last || !self.has_ended_since(*task, lost)));
+            }
+        }
+        ensure!(
+            !is_any_last || suspects.len() < 2,
+            "{suspects:?} are sent together, some at their last chance"
+        );
+        Ok(())
+    }
+
+    fn has_ended_since(&self, task: TaskId, lost: &[(PilotId, Time)]) -> bool {
+        let last = lost.iter().map(|(_, at)| *at).max().unwrap_or_default();
+        let mut ends = self.executions.get(&task).into_iter().flatten().filter_map(|e| e.end.as_ref());
+        ends.any(|(at, end)| *at >= last && *end != End::Killed)
     }
 
     /// A pilot that died does not come back with its tasks.

@@ -9,9 +9,11 @@ use scheduler::{
     engine::{
         interface::{JobRequest, On, PlatformMode, PlatformSpec},
         record::{FailedAttempt, Record, Verdict},
+        scaling::Ratio,
     },
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
     ranges::TaskSet,
+    resources::Resources,
     results::{Blame, FailureKind},
     time::{Span, Time},
 };
@@ -59,6 +61,8 @@ pub(super) enum End {
 #[derive(Debug)]
 struct Book {
     n_tasks: u64,
+    /// What each of its tasks has to itself.
+    needs: Resources,
     retries: u32,
     crash_limit: u32,
     max_failures: Option<u64>,
@@ -102,6 +106,12 @@ pub(super) struct Auditor {
     heard: BTreeMap<PilotId, (Time, Time)>,
     /// What each pilot was ever sent of each job.
     given: BTreeMap<(PilotId, JobId), TaskSet>,
+    /// When it was last sent any.
+    given_at: BTreeMap<(PilotId, JobId), Time>,
+    /// What the nodes of pilots have.
+    nodes: BTreeMap<PilotId, Resources>,
+    /// The most vCPUs that a core of a platform has ever stood for.
+    ratios: BTreeMap<PlatformId, Ratio>,
     /// When pilots' processes were gone.
     died: BTreeMap<String, BTreeSet<Time>>,
     executions: BTreeMap<TaskId, Vec<Execution>>,
@@ -164,6 +174,9 @@ impl Auditor {
             asked: BTreeMap::new(),
             heard: BTreeMap::new(),
             given: BTreeMap::new(),
+            given_at: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            ratios: BTreeMap::new(),
             died: BTreeMap::new(),
             executions: BTreeMap::new(),
             tags: BTreeMap::new(),
@@ -361,6 +374,7 @@ impl Auditor {
         self.usage.accepted(job, request);
         let book = Book {
             n_tasks: request.n_tasks,
+            needs: request.needs.resources.clone(),
             retries: request.retries,
             crash_limit: request.crash_limit,
             max_failures: request.max_failures,
@@ -382,6 +396,10 @@ impl Auditor {
         match record {
             Record::JobAccepted { job, request, .. } => self.accepted(*job, request)?,
             Record::PlatformAttached { .. } | Record::PlatformModeSet { .. } => self.allowed(record),
+            Record::PlatformScaled { platform, change } => {
+                let most = self.ratios.entry(*platform).or_insert(Ratio::ONE);
+                *most = change.after.max(*most);
+            }
             Record::AllocationIntended { allocation, platform, tag, at, .. } => {
                 self.tags.insert(*allocation, tag.clone());
                 self.usage.asked_for(*allocation, *platform);
@@ -395,6 +413,7 @@ impl Auditor {
                 self.lives.extend(life.map(|life| (*pilot, life)));
                 self.heard.entry(*pilot).or_insert((*at, *at));
                 self.registered.insert(*pilot, *at);
+                self.nodes.insert(*pilot, node.capacity.clone());
                 self.usage.registered(*pilot, *allocation);
                 let tag = self.tags.get(allocation).cloned().unwrap_or_default();
                 self.pilots.insert(*pilot, place(&tag, &node.hostname));

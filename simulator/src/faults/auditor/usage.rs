@@ -45,6 +45,10 @@ impl Books {
         self.platforms.1.extend(self.platforms.0.get(&allocation).map(|platform| (pilot, *platform)));
     }
 
+    pub(super) fn platform_of(&self, pilot: PilotId) -> Option<PlatformId> {
+        self.platforms.1.get(&pilot).copied()
+    }
+
     pub(super) fn released(&mut self, allocation: AllocationId, tag: Option<&String>) {
         let has_come = self.pilots.contains(&allocation);
         self.unheard.extend(tag.filter(|_| !has_come).cloned());
@@ -52,7 +56,7 @@ impl Books {
 
     /// Attempts have ended, well or badly.
     pub(super) fn reported(&mut self, pilot: PilotId, result: &JobResult) {
-        let platform = self.platforms.1.get(&pilot).copied();
+        let platform = self.platform_of(pilot);
         let Some((platform, (user, cores))) = platform.zip(self.users.get(&result.job)) else { return };
         let failed = result.failures.iter().map(|failure| failure.usage.wall_us);
         let wall_us: u64 = result.successes.wall_us.iter().copied().chain(failed).sum();

@@ -3,9 +3,9 @@
 use scheduler::{
     engine::{
         interface::{Event, JobChange, JobRequest},
-        record::{Blamed, CancelCause},
+        record::CancelCause,
     },
-    ids::{JobId, PilotId, TaskId},
+    ids::JobId,
     ranges::TaskSet,
     time::Time,
 };
@@ -94,27 +94,6 @@ impl Auditor {
         self.asked_at(job, at).into_iter().for_each(|(_, retries)| unasked.remove_all(retries));
         let unasked = self.unforsaken(job, &unasked, tasks);
         ensure!(unasked.is_empty(), "tasks {unasked} of job {job} were opened again; nobody asked for it");
-        Ok(())
-    }
-
-    /// Rule 3: a pilot is given up that was silent for long, has come back as another, or is dead; and only what it
-    /// was sent may be why.
-    pub(super) fn may_lose(&self, pilot: PilotId, blamed: &[Blamed], at: Time) -> Result<(), Violation> {
-        let Some(held) = self.pilots.get(&pilot) else { return Ok(()) };
-        let (last, before) = self.heard.get(&pilot).copied().unwrap_or_default();
-        // What came in the same moment may have been taken after it.
-        let heard = if last < at { last } else { before }.max(self.manager_started);
-        let is_silent = at.since(heard) >= self.budgets.heartbeat_limit;
-        let is_back = self.pilot(held) != Some(pilot);
-        let is_dead = self.died.contains_key(held);
-        ensure!(
-            is_silent || is_back || is_dead,
-            "pilot {pilot} was given up at {at:?}; it was heard at {heard:?}"
-        );
-        for TaskId { job, index } in blamed.iter().map(|blame| blame.task) {
-            let had = self.given.get(&(pilot, job)).is_some_and(|tasks| tasks.contains(index));
-            ensure!(had, "task {job}.{index} is blamed for pilot {pilot}, which never got it");
-        }
         Ok(())
     }
 }
