@@ -120,10 +120,12 @@ fn guard_and_worker_killed_at_once_leave_nothing_of_their_tasks() {
     manager.wait();
 }
 
-#[test]
-fn a_task_that_takes_pilots_down_is_set_aside_and_none_beside_it_is_to_blame() {
+/// A thousand and more brief tasks of which one takes its pilot down; gives how many attempts failed.
+fn one_takes_pilots_down(n_cores: u32) -> u64 {
     let sandbox = Sandbox::new();
-    sandbox.write("manager.yaml", "platforms: [{name: here, adapter: local, cores: 1, poll_interval: 1s}]\n");
+    let platform =
+        format!("platforms: [{{name: here, adapter: local, cores: {n_cores}, poll_interval: 1s}}]\n");
+    sandbox.write("manager.yaml", &platform);
     sandbox.write(
         "job.yaml",
         "command: 'if test {n} = 1500; then kill -9 $PPID; fi'\nsweep: {n: {range: [0, 1999]}}\ncrash_limit: 3\n",
@@ -133,11 +135,23 @@ fn a_task_that_takes_pilots_down_is_set_aside_and_none_beside_it_is_to_blame() {
     let job = sandbox.json(&["job", "1"]);
     assert_eq!(job["counts"]["done"], 1999, "{job}");
     assert_eq!(job["counts"]["failed"], 1, "{job}");
-    // Of the first pilot it is not known what it ran just then; those after it have one task at a time.
-    let n_lost = job["n_failed_attempts"].as_u64();
-    assert!(n_lost.is_some_and(|n| (3..=4).contains(&n)), "{job}");
     sandbox.ok(&["stop"]);
     manager.wait();
+    job["n_failed_attempts"].as_u64().expect("a number")
+}
+
+#[test]
+fn a_task_that_takes_pilots_down_is_set_aside_and_none_beside_it_is_to_blame() {
+    // Of the first pilot it is not known what it ran just then; those after it have one task at a time.
+    let n_lost = one_takes_pilots_down(1);
+    assert!((3..=4).contains(&n_lost), "{n_lost}");
+}
+
+#[test]
+fn those_that_run_beside_a_task_that_takes_pilots_down_are_not_set_aside_with_it() {
+    // Three or four pilots, each with up to eight tasks.
+    let n_lost = one_takes_pilots_down(8);
+    assert!(n_lost > 4, "no others ran beside it: {n_lost}");
 }
 
 #[test]
