@@ -219,7 +219,7 @@ impl Turn<'_> {
         for failure in failures {
             let one = TaskSet::from(failure.index..failure.index + 1);
             self.unlease(pilot, job, &one);
-            self.volatile.clear_suspects(job, &one);
+            self.clear_unblamed(job, &one);
             if failure.verdict == Verdict::Final {
                 self.volatile.clear_last_chances(job, &one);
             }

@@ -145,6 +145,11 @@ impl Engine {
             let open = &self.durable.jobs()[id].open;
             assert_eq!(*suspects, suspects.intersection(open), "suspects of job {id} that are not open");
         }
+        for (id, job) in self.durable.jobs().iter().filter(|(id, _)| jobs.contains_key(id)) {
+            let mut blamed = job.blamed(&job.open);
+            self.volatile.suspects.get(id).inspect(|suspects| blamed.remove_all(suspects));
+            assert!(blamed.is_empty(), "tasks {blamed} of job {id} are blamed and not suspect");
+        }
         let last =
             |(id, job): (&JobId, &Job)| Some((*id, job.last_chances())).filter(|(_, last)| !last.is_empty());
         let open = self.durable.jobs().iter().filter(|(id, _)| jobs.contains_key(id));

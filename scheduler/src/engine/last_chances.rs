@@ -52,8 +52,7 @@ impl Volatile {
 
     /// Whether some of a job's tasks may be kept from a pilot for what it holds.
     pub(super) fn keeps_apart(&self, job: JobId) -> bool {
-        !self.last_chances.is_empty()
-            && (self.last_chances.contains_key(&job) || self.suspects.contains_key(&job))
+        !self.last_chances.is_empty() && self.suspects.contains_key(&job)
     }
 
     /// Tasks of a job that the pilot is not to get: those taken from it that it has not answered for, and those that it
@@ -69,8 +68,7 @@ impl Volatile {
 
     fn apart_from(&self, state: &PilotState, job: JobId, excluded: &TaskSet) -> TaskSet {
         let last = self.last_chances.get(&job).cloned().unwrap_or_default();
-        let mut all = last.clone();
-        self.suspects.get(&job).inspect(|suspects| all.insert_all(suspects));
+        let mut all = self.suspects.get(&job).cloned().unwrap_or_default();
         if holds_any(&state.leases, &self.last_chances) {
             return all;
         }
@@ -88,7 +86,7 @@ impl Volatile {
     }
 }
 
-/// Whether some of these are held.
+/// Whether some of the tasks are held.
 fn holds_any(held: &BTreeMap<JobId, TaskSet>, tasks: &BTreeMap<JobId, TaskSet>) -> bool {
     held.iter().any(|(job, held)| tasks.get(job).is_some_and(|tasks| !tasks.intersection(held).is_empty()))
 }

@@ -299,13 +299,7 @@ impl Turn<'_> {
             jobs.into_iter().for_each(|job| self.note_last_chances(job));
         }
         for Held { job, queued, running, unreported } in &holds.tasks {
-            let Some(held) = self.durable.jobs().get(job) else { continue };
-            for tasks in [queued, running, unreported] {
-                // Another pilot may have been lost with them as well.
-                let mut cleared = tasks.clone();
-                cleared.remove_all(&held.blamed(tasks));
-                self.volatile.clear_suspects(*job, &cleared);
-            }
+            [queued, running, unreported].into_iter().for_each(|tasks| self.clear_unblamed(*job, tasks));
         }
     }
 

@@ -63,6 +63,15 @@ impl Turn<'_> {
             }
         }
     }
+
+    /// Tasks have ended once, or their pilot is there after all: those of them are suspect still that are blamed for
+    /// another.
+    pub(super) fn clear_unblamed(&mut self, id: JobId, tasks: &TaskSet) {
+        let Some(job) = self.durable.jobs().get(&id) else { return };
+        let mut cleared = tasks.clone();
+        cleared.remove_all(&job.blamed(tasks));
+        self.volatile.clear_suspects(id, &cleared);
+    }
 }
 
 impl Volatile {
@@ -74,7 +83,7 @@ impl Volatile {
         }
     }
 
-    /// Tasks have ended or were cancelled, or their pilot is there after all.
+    /// Tasks have ended for good or were cancelled.
     pub fn clear_suspects(&mut self, job: JobId, tasks: &TaskSet) {
         let Some(suspects) = self.suspects.get_mut(&job) else { return };
         suspects.remove_all(tasks);
@@ -95,13 +104,11 @@ impl Volatile {
         careful.map(|(job, _)| *job).collect()
     }
 
-    /// Takes so many ready suspects of a job, or that at its last chance, but none of those excluded.
+    /// Takes so many ready suspects of a job, but none of those excluded.
     pub fn take_suspects(&mut self, job: JobId, n: u64, excluded: &TaskSet) -> TaskSet {
-        let Some(leases) = self.jobs.get(&job) else { return TaskSet::new() };
-        let mut ready = TaskSet::new();
-        for doubted in [&self.suspects, &self.last_chances].into_iter().filter_map(|all| all.get(&job)) {
-            ready.insert_all(&doubted.intersection(&leases.ready));
-        }
+        let suspects = self.suspects.get(&job).zip(self.jobs.get(&job));
+        let Some((suspects, leases)) = suspects else { return TaskSet::new() };
+        let mut ready = suspects.intersection(&leases.ready);
         ready.remove_all(excluded);
         let taken = ready.take_first(n);
         self.not_ready(job, &taken);

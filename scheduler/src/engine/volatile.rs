@@ -68,8 +68,8 @@ pub struct Volatile {
     pub user_cores: BTreeMap<String, u64>,
     /// Results that pilots have and have not reported, of tasks that another one held when they said so.
     pub owed: BTreeMap<(JobId, PilotId), TaskSet>,
-    /// Of each job what was held by pilots that were lost while tasks of it ran, and has not run elsewhere since: one of
-    /// them may have taken those down.
+    /// Of each job what was held by pilots that were lost while tasks of it ran: one of them may have taken those down.
+    /// What was only held is none any more once it has run elsewhere; what was blamed is one until it has ended.
     pub suspects: BTreeMap<JobId, TaskSet>,
     /// Open tasks of each job that one more lost pilot sets aside.
     pub last_chances: BTreeMap<JobId, TaskSet>,

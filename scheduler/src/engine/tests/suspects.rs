@@ -12,7 +12,7 @@ fn brief(id: JobId, tasks: &str) -> JobReport {
 
 /// A job, and a pilot of one core that has its tasks 1 to 251.
 fn with_much_ahead(scene: &mut Scene) -> (JobId, PilotId) {
-    let id = scene.submit(JobRequest { crash_limit: 5, ..job(10_000) });
+    let id = scene.submit(JobRequest { crash_limit: 5, retries: 1, ..job(10_000) });
     let pilot = scene.pilot(1);
     assert_eq!(scene.take(pilot), [(1, "0".into())]);
     assert_eq!(bundles(&scene.report(pilot, brief(id, "0"))), [(1, "1-251".into())]);
@@ -292,4 +292,19 @@ fn who_has_confirmed_its_tasks_and_runs_none_is_lost_by_none_whatever_else_it_wa
     scene.wait_awake(200);
     assert!(!scene.engine.durable().pilots()[&lost].is_live());
     assert!(blamed(&scene, id).is_empty());
+}
+
+#[test]
+fn what_was_blamed_is_suspect_until_it_is_over() {
+    let mut scene = Scene::new();
+    let (id, _) = with_a_lost_pilot(&mut scene);
+    assert_eq!(blamed(&scene, id), [7]);
+    let pilot = scene.pilot(1);
+    scene.take(pilot);
+    scene.report(pilot, brief(id, "1-6"));
+    scene.fail(pilot, id, 7, FailureKind::Exit { code: 1 });
+    assert_eq!(scene.engine.volatile.suspects[&id], set("7-251"));
+    scene.report(pilot, brief(id, "7"));
+    scene.fail(pilot, id, 8, FailureKind::Exit { code: 1 });
+    assert_eq!(scene.engine.volatile.suspects[&id], set("9-251"), "8 was only held");
 }

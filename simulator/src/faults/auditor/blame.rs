@@ -110,16 +110,15 @@ impl Auditor {
     }
 
     /// Of what a pilot is sent at a time, nothing that the next lost pilot sets aside is beside another task that a pilot
-    /// was lost with and that has not run to an end since.
+    /// was lost with.
     pub(super) fn is_last_chance_alone(&self, bundles: &[Bundle]) -> Result<(), Violation> {
         let (mut is_any_last, mut suspects) = (false, Vec::new());
         for Bundle { job, tasks, .. } in bundles {
             let limit = self.books.get(job).map_or(0, |book| book.crash_limit as usize);
             for task in tasks.indices().map(|index| TaskId { job: *job, index }) {
                 let Some(lost) = self.blamed.get(&task).filter(|lost| !lost.is_empty()) else { continue };
-                let is_last = lost.len() + 1 >= limit;
-                is_any_last |= is_last;
-                suspects.extend(Some(task).filter(|task| is_last || !self.has_ended_since(*task, lost)));
+                is_any_last |= lost.len() + 1 >= limit;
+                suspects.push(task);
             }
         }
         ensure!(
@@ -127,12 +126,6 @@ impl Auditor {
             "{suspects:?} are sent together, some at their last chance"
         );
         Ok(())
-    }
-
-    fn has_ended_since(&self, task: TaskId, lost: &[(PilotId, Time)]) -> bool {
-        let last = lost.iter().map(|(_, at)| *at).max().unwrap_or_default();
-        let mut ends = self.executions.get(&task).into_iter().flatten().filter_map(|e| e.end.as_ref());
-        ends.any(|(at, end)| *at >= last && *end != End::Killed)
     }
 
     /// A pilot that died does not come back with its tasks.
