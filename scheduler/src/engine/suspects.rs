@@ -79,7 +79,7 @@ impl Volatile {
     pub(super) fn suspect_blamed(&mut self, id: JobId, job: &Job) {
         let blamed = job.blamed(&job.open);
         if !blamed.is_empty() {
-            self.suspects.insert(id, blamed);
+            self.suspects.entry(id).or_default().insert_all(&blamed);
         }
     }
 

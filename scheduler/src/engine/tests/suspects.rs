@@ -308,3 +308,13 @@ fn what_was_blamed_is_suspect_until_it_is_over() {
     scene.fail(pilot, id, 8, FailureKind::Exit { code: 1 });
     assert_eq!(scene.engine.volatile.suspects[&id], set("9-251"), "8 was only held");
 }
+
+#[test]
+fn what_is_opened_again_leaves_others_suspect() {
+    let mut scene = Scene::new();
+    let id = with_one_last_chance(&mut scene);
+    let suspects = scene.engine.volatile.suspects[&id].clone();
+    scene.change(id, JobChange::Cancel(Some(set("9999"))));
+    scene.change(id, JobChange::Retry(Some(set("9999"))));
+    assert_eq!(scene.engine.volatile.suspects[&id], suspects);
+}
