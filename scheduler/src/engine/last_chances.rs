@@ -66,6 +66,8 @@ impl Volatile {
         excluded
     }
 
+    /// Those at their last chance and suspects that the pilot is not to get beside what it holds of any job; where it
+    /// holds none, one at its last chance goes before suspects.
     fn apart_from(&self, state: &PilotState, job: JobId, excluded: &TaskSet) -> TaskSet {
         let last = self.last_chances.get(&job).cloned().unwrap_or_default();
         let mut all = self.suspects.get(&job).cloned().unwrap_or_default();

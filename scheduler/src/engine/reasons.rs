@@ -151,13 +151,12 @@ impl Reader<'_> {
 
     /// Ready ones of these tasks that no pilot may have beside what it holds.
     fn why_apart(&self, id: JobId, tasks: &TaskSet) -> Option<Reason> {
+        let leases = self.volatile.jobs.get(&id).filter(|_| self.volatile.keeps_apart(id))?;
         let pilots = self.volatile.pilots.iter().filter(|(_, state)| state.is_synced && state.takes_part);
-        let mut apart =
-            self.volatile.jobs.get(&id).filter(|_| self.volatile.keeps_apart(id))?.ready.intersection(tasks);
-        let n_pilots = pilots
-            .inspect(|(pilot, _)| apart = apart.intersection(&self.volatile.not_for(**pilot, id)))
-            .count();
-        (n_pilots > 0 && !apart.is_empty()).then(|| Reason::KeptApart { n_tasks: apart.len() })
+        let not_for = pilots.map(|(pilot, _)| self.volatile.not_for(*pilot, id));
+        let apart = not_for.reduce(|apart, one| apart.intersection(&one))?;
+        let n_tasks = apart.intersection(&leases.ready).intersection(tasks).len();
+        (n_tasks > 0).then_some(Reason::KeptApart { n_tasks })
     }
 
     /// Why the job's ready tasks are not being handed out.

@@ -182,8 +182,6 @@ impl Volatile {
         let fitting = self.capacities.iter().filter(|((_, capacity), _)| needs.fits_in(capacity));
         let n_fitting = fitting.map(|(_, n)| n).sum();
         let (priority, user) = (job.request.priority, self.guide.place_of(&job.request.user));
-        self.suspect_blamed(id, job);
-        self.set_last_chances(id, job);
         self.jobs.entry(id).or_insert(JobLeases { n_fitting, priority, user, ..JobLeases::default() });
     }
 

@@ -75,11 +75,11 @@ impl Turn<'_> {
 }
 
 impl Volatile {
-    /// Of what the pilots held that were lost before a restart only those are known that were blamed.
+    /// After a restart: of what pilots held that were lost before it only that is known which was blamed.
     pub(super) fn suspect_blamed(&mut self, id: JobId, job: &Job) {
         let blamed = job.blamed(&job.open);
         if !blamed.is_empty() {
-            self.suspects.entry(id).or_default().insert_all(&blamed);
+            self.suspects.insert(id, blamed);
         }
     }
 

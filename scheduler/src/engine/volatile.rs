@@ -284,6 +284,8 @@ impl Volatile {
                 }
             }
             volatile.add_job(*id, job);
+            volatile.suspect_blamed(*id, job);
+            volatile.set_last_chances(*id, job);
             volatile.add_ready(*id, &ready);
         }
         for (id, _) in durable.pilots().iter().filter(|(_, pilot)| pilot.is_live()) {
