@@ -240,8 +240,7 @@ pub async fn standing(folder: &Path) -> Standing {
             access.version, access.manager_version
         ));
     }
-    let is_here = hostname().is_some_and(|host| host == access.host);
-    if is_here && !is_alive(access.pid) {
+    if has_ended(&access) {
         return Standing::Stale(format!("its process {} has ended", access.pid));
     }
     let client = match Client::new(access) {
@@ -255,6 +254,11 @@ pub async fn standing(folder: &Path) -> Standing {
         }
         Err(error) => Standing::Unusable(error.to_string()),
     }
+}
+
+/// Whether the process that wrote this is known to be no more; of another host nothing is known.
+pub fn has_ended(access: &AccessFile) -> bool {
+    hostname().is_some_and(|host| host == access.host) && !is_alive(access.pid)
 }
 
 /// A path as people write it.

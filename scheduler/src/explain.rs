@@ -349,28 +349,23 @@ impl fmt::Display for Reason {
                 write!(f, "a task takes {mean} ± {deviation} (measured on {n})")
             }
             Reason::TaskDone => write!(f, "it has succeeded"),
-            Reason::TaskFailed { kind, n_attempts } => {
-                write!(
-                    f,
-                    "it has failed for good after {n_attempts} attempt{}: {kind}",
-                    plural(u64::from(*n_attempts))
-                )
-            }
+            Reason::TaskFailed { kind, n_attempts } => write_failed(f, kind, *n_attempts),
             Reason::TaskCancelled { cause } => write!(f, "it was cancelled: {cause}"),
             Reason::FirstFailed { task, kind } => write!(f, "task {task} has failed for good: {kind}"),
             Reason::TaskRuns { pilot } => write!(f, "it runs on pilot {pilot}"),
             Reason::TaskQueued { pilot, n_ahead } => {
+                let (s, are) = are(*n_ahead);
                 write!(
                     f,
-                    "it was sent ahead to pilot {pilot}, where {n_ahead} task{} of its job are before it",
-                    plural(*n_ahead)
+                    "it was sent ahead to pilot {pilot}, where {n_ahead} task{s} of its job {are} before it"
                 )
             }
             Reason::TaskBacksOff { left, n_attempts, kind } => {
                 write!(f, "attempt {n_attempts} failed ({kind}); the next begins in {left} at the earliest")
             }
             Reason::TaskBehind { n_ahead } => {
-                write!(f, "{n_ahead} ready task{} of its job are before it", plural(*n_ahead))
+                let (s, are) = are(*n_ahead);
+                write!(f, "{n_ahead} ready task{s} of its job {are} before it")
             }
             Reason::InGrace { left, n_pilots } => write!(
                 f,
@@ -547,4 +542,21 @@ pub fn core_hours(core_time: Span) -> String {
 
 fn plural(n: u64) -> &'static str {
     if n == 1 { "" } else { "s" }
+}
+
+/// The noun's ending and its verb.
+fn are(n: u64) -> (&'static str, &'static str) {
+    (plural(n), if n == 1 { "is" } else { "are" })
+}
+
+fn write_failed(f: &mut fmt::Formatter<'_>, kind: &FailureKind, n_attempts: u32) -> fmt::Result {
+    let s = plural(u64::from(n_attempts));
+    write!(f, "it has failed for good after {n_attempts} attempt{s}: {kind}")?;
+    match kind {
+        FailureKind::PilotLost => write!(
+            f,
+            "; after `crash_limit` of those a task is set aside, `pilotfish retry-failed` runs it again"
+        ),
+        _ => Ok(()),
+    }
 }

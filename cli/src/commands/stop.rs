@@ -98,7 +98,8 @@ async fn what_is_left(client: &Client) -> Vec<String> {
 
 async fn wait_until_gone(client: &Client) -> Result<(), Failure> {
     let began = Instant::now();
-    while client.version(Duration::from_secs(2)).await.is_ok() {
+    // Another that waited for its folder may answer at the same address at once.
+    while !access::has_ended(client.access()) && client.version(Duration::from_secs(2)).await.is_ok() {
         if began.elapsed() > GONE_LIMIT {
             let access = client.access();
             return Err(Failure::infrastructure(format!(

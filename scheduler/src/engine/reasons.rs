@@ -46,7 +46,9 @@ impl Reader<'_> {
             .filter(|(index, trouble)| trouble.retry_at > self.now && job.open.contains(**index));
         let n_delayed = delayed.clone().count() as u64;
         let n_blocked = self.volatile.graph.n_blocked(id);
-        if n_ready > n_delayed + n_blocked {
+        if job.is_paused {
+            reasons.push(Reason::JobPaused { job: id });
+        } else if n_ready > n_delayed + n_blocked {
             reasons.extend(self.why_waiting(id, job));
             reasons.extend(self.why_apart(id, &job.open));
         }
@@ -96,6 +98,7 @@ impl Reader<'_> {
         }
         if let Some((trouble, kind)) = last.filter(|(trouble, _)| trouble.retry_at > self.now) {
             let left = trouble.retry_at.since(self.now);
+            reasons.extend(job.is_paused.then_some(Reason::JobPaused { job: task.job }));
             reasons.push(Reason::TaskBacksOff { left, n_attempts: trouble.n_attempts(), kind });
             return Ok(reasons);
         }

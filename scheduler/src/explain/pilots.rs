@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Reason, plural};
+use super::{Reason, are, plural};
 use crate::{
     ids::{JobId, PilotId},
     resources::Resources,
@@ -26,14 +26,7 @@ impl Reason {
                 write!(f, "it has had nothing to do for {since}; after {timeout} it is sent away")
             }
             Reason::PilotTook { n_taken, n_given } => write_took(f, *n_taken, *n_given),
-            Reason::KeptApart { n_tasks } => {
-                let (s, are) = (plural(*n_tasks), if *n_tasks == 1 { "is" } else { "are" });
-                write!(
-                    f,
-                    "{n_tasks} task{s} that may have taken a pilot down {are} kept apart: one that the next lost pilot "
-                )?;
-                write!(f, "sets aside (`crash_limit`) runs beside none that a lost pilot had")
-            }
+            Reason::KeptApart { n_tasks } => write_kept_apart(f, *n_tasks),
             Reason::Profiling { platform, pilot, jobs } => write_profiling(f, platform, *pilot, jobs),
             Reason::JobPaused { .. }
             | Reason::OutputBudgetSpent { .. }
@@ -99,6 +92,16 @@ fn write_works(
 ) -> fmt::Result {
     let s = plural(n_running);
     write!(f, "it runs {n_running} task{s} and holds {n_queued} more, which need {used}; it has {capacity}")
+}
+
+/// Ready tasks that no pilot gets for what it holds.
+fn write_kept_apart(f: &mut fmt::Formatter<'_>, n_tasks: u64) -> fmt::Result {
+    let (s, are) = are(n_tasks);
+    write!(
+        f,
+        "{n_tasks} task{s} that may have taken a pilot down {are} kept apart: one that the next lost pilot "
+    )?;
+    write!(f, "sets aside (`crash_limit`) runs beside none that a lost pilot had")
 }
 
 /// What came from other pilots and went to them.

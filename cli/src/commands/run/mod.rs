@@ -354,7 +354,8 @@ fn report(args: &RunArgs, before: &JobView, job: &JobView, elapsed: Span) {
 
 /// The flag that other commands need to find this run.
 fn place(args: &RunArgs) -> String {
-    if args.dir == Path::new(RUN_FOLDER) {
+    let looked_at = access::folder_of_environment().unwrap_or_else(|| PathBuf::from(RUN_FOLDER));
+    if args.dir == looked_at {
         String::new()
     } else {
         format!(" --dir {}", quoted(&args.dir.display().to_string()))

@@ -9,7 +9,7 @@ mod targets;
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use crate::{
     failure::{Failure, Outcome},
@@ -34,23 +34,20 @@ Examples:
 docs/simulate.md says what stands in a scenario, examples/scenarios has some. The same seed prints
 the same bytes.
 
-Exit codes: 0 it ran to its end, 1 nothing got done any more or a rule of the design did not hold (the
-seed is said), 2 the scenario or an option cannot be used, 3 a file or a store cannot be read or written,
-130 interrupted.";
+Exit codes: 0 it ran to its end, 1 nothing got done any more, or a rule of the design did not hold
+(the seed is said), 2 the scenario or an option cannot be used, 3 a file or a store cannot be read
+or written, 130 interrupted.";
 
 /// What to simulate.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
+#[command(group = ArgGroup::new("subject").args(["scenario", "what_if", "faults"]).required(true))]
 pub struct SimulateArgs {
     /// Platforms, users, jobs and policies, as YAML
-    #[arg(
-        value_name = "SCENARIO",
-        required_unless_present_any = ["faults", "what_if"],
-        conflicts_with_all = ["faults", "what_if"]
-    )]
+    #[arg(value_name = "SCENARIO")]
     scenario: Option<PathBuf>,
     /// What a manager or a run did, again: the folder with its store, which is only read
-    #[arg(long, value_name = "FOLDER", conflicts_with = "faults")]
+    #[arg(long, value_name = "FOLDER")]
     what_if: Option<PathBuf>,
     /// Manager, pilots and batch systems among faults drawn from a seed, with an auditor
     #[arg(long)]
@@ -59,7 +56,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// How many seeds; a scenario's measures are means over them
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     seeds: u64,
     /// Run with each of these policies of a layer; given again: with all combinations
     #[arg(long, value_name = "LAYER=POLICY,…", conflicts_with = "faults")]
@@ -76,6 +73,10 @@ pub struct SimulateArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+fn at_least_one(text: &str) -> Result<u64, String> {
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "a whole number from 1 on is needed".into())
 }
 
 /// Does it.

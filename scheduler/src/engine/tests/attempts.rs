@@ -78,6 +78,23 @@ fn a_retry_waits_twice_as_long_each_time() {
 }
 
 #[test]
+fn what_backs_off_in_a_paused_job_is_said_to_be_paused_first() {
+    let mut scene = Scene::new();
+    let job = scene.submit(JobRequest { retries: 1, ..job(1) });
+    let pilot = scene.pilot(1);
+    scene.take(pilot);
+    scene.fail(pilot, job, 0, FailureKind::Exit { code: 1 });
+    scene.change(job, JobChange::Pause);
+    for query in [Query::ExplainJob(job), Query::ExplainTask(TaskId { job, index: 0 })] {
+        let reasons = scene.explain(query);
+        assert_eq!(reasons[0], Reason::JobPaused { job });
+        let backs_off =
+            |reason: &Reason| matches!(reason, Reason::JobBacksOff { .. } | Reason::TaskBacksOff { .. });
+        assert!(backs_off(&reasons[1]), "{reasons:?}");
+    }
+}
+
+#[test]
 fn a_task_that_takes_pilots_down_is_quarantined_at_the_crash_limit() {
     let mut scene = Scene::new();
     let job = scene.submit(job(3));
@@ -90,6 +107,7 @@ fn a_task_that_takes_pilots_down_is_quarantined_at_the_crash_limit() {
     assert_eq!(scene.counts(job), "active w2 p0 d0 f1 c0");
     let reasons = scene.explain(Query::ExplainTask(TaskId { job, index: 0 }));
     assert_eq!(reasons, [Reason::TaskFailed { kind: FailureKind::PilotLost, n_attempts: 2 }]);
+    assert!(reasons[0].to_string().contains("`crash_limit`"), "{}", reasons[0]);
 }
 
 #[test]
