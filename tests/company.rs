@@ -72,6 +72,12 @@ fn a_run_names_what_it_leaves_and_finishes_what_comes_meanwhile() {
     assert_eq!(sandbox.run(&["wait", "3"]).status.code(), Some(1));
     sandbox.ok(&["stop"]);
     assert_eq!(served.wait(), Some(0), "{}", sandbox.read("served.err"));
+
+    let changed = sandbox.run(&["run", "--name", "first", "--", "true"]);
+    let changed = String::from_utf8_lossy(&changed.stderr);
+    let why =
+        "job 5 is a new one: job 1 of the same name has another command, other values or other settings";
+    assert!(changed.contains(why), "{changed}");
 }
 
 #[test]

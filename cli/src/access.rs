@@ -241,7 +241,11 @@ pub async fn standing(folder: &Path) -> Standing {
         ));
     }
     if has_ended(&access) {
-        return Standing::Stale(format!("its process {} has ended", access.pid));
+        // One that was stopped takes its access file with it.
+        return Standing::Stale(format!(
+            "its process {} has ended and was not stopped; pilots that it may have left wait for the next one",
+            access.pid
+        ));
     }
     let client = match Client::new(access) {
         Ok(client) => client,

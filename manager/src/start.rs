@@ -185,16 +185,17 @@ impl Manager {
         let _ = stop_api.send(true);
         // It ends within its own time limit.
         let _ = api.await;
+        // Before the store is free: whoever waits for it writes a file of its own.
+        if let Some(path) = access_path {
+            // It may be gone already.
+            let _ = std::fs::remove_file(path);
+        }
         // The engine may have ended already.
         let _ = stop_engine.send(true);
         let joined =
             tokio::task::spawn_blocking(move || threads.into_iter().for_each(|thread| drop(thread.join())));
         // A thread that panicked has said so itself.
         let _ = joined.await;
-        if let Some(path) = access_path {
-            // It may be gone already.
-            let _ = std::fs::remove_file(path);
-        }
     }
 }
 

@@ -71,6 +71,22 @@ fn paused_line(paused: &[&JobView], place: &str) -> Option<String> {
     ))
 }
 
+/// Says that this new job is not the one of its name that is left, which somebody may have meant to go on with.
+///
+/// # Errors
+/// The manager gives no answer.
+pub async fn tell_changed(client: &Client, own: &JobView) -> Result<(), Failure> {
+    let jobs = client.jobs().await?;
+    let is_like = |job: &&JobView| job.id != own.id && job.name == own.name && job.ended_at.is_none();
+    if let Some(left) = jobs.iter().rfind(is_like) {
+        show::say(&format!(
+            "job {} is a new one: job {} of the same name has another command, other values or other settings",
+            own.id, left.id
+        ));
+    }
+    Ok(())
+}
+
 /// `3 (waves, 12 tasks left)`
 fn named(job: &JobView) -> String {
     let counts = &job.counts;

@@ -306,6 +306,9 @@ async fn submit(
     let latecomers = company::tell_paused(client, &BTreeSet::from([submitted.job]), place.as_deref()).await?;
     let before = client.job(submitted.job).await?;
     if !submitted.is_repeat {
+        if !args.fresh && !args.quiet {
+            company::tell_changed(client, &before).await?;
+        }
         return Ok((before, latecomers));
     }
     if before.state == "paused" {

@@ -80,7 +80,7 @@ fn a_retry_waits_twice_as_long_each_time() {
 #[test]
 fn what_backs_off_in_a_paused_job_is_said_to_be_paused_first() {
     let mut scene = Scene::new();
-    let job = scene.submit(JobRequest { retries: 1, ..job(1) });
+    let job = scene.submit(JobRequest { retries: 1, retry_delay: Span::from_secs(4), ..job(1) });
     let pilot = scene.pilot(1);
     scene.take(pilot);
     scene.fail(pilot, job, 0, FailureKind::Exit { code: 1 });
