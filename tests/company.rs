@@ -75,8 +75,7 @@ fn a_run_names_what_it_leaves_and_finishes_what_comes_meanwhile() {
 
     let changed = sandbox.run(&["run", "--name", "first", "--", "true"]);
     let changed = String::from_utf8_lossy(&changed.stderr);
-    let why =
-        "job 5 is a new one: job 1 of the same name has another command, other values or other settings";
+    let why = "job 5 is a new one and not job 1 of the same name: a run goes on only where command, values, settings and input files are as they were";
     assert!(changed.contains(why), "{changed}");
 }
 

@@ -262,7 +262,12 @@ pub async fn standing(folder: &Path) -> Standing {
 
 /// Whether the process that wrote this is known to be no more; of another host nothing is known.
 pub fn has_ended(access: &AccessFile) -> bool {
-    hostname().is_some_and(|host| host == access.host) && !is_alive(access.pid)
+    is_here(access) && !is_alive(access.pid)
+}
+
+/// Whether it is of this host.
+pub fn is_here(access: &AccessFile) -> bool {
+    hostname().is_some_and(|host| host == access.host)
 }
 
 /// A path as people write it.
@@ -374,7 +379,13 @@ fn home_folder() -> Option<PathBuf> {
 fn is_alive(pid: u32) -> bool {
     let Ok(pid) = i32::try_from(pid) else { return false };
     // No signal: this only asks whether the process exists. One that we may not signal does.
-    !matches!(kill(Pid::from_raw(pid), None), Err(Errno::ESRCH))
+    !matches!(kill(Pid::from_raw(pid), None), Err(Errno::ESRCH)) && !is_zombie(pid)
+}
+
+/// Whether the process has ended and only its parent has not heard of it.
+fn is_zombie(pid: i32) -> bool {
+    let state = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('Z'));
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(state)
 }
 
 fn hostname() -> Option<String> {

@@ -173,7 +173,9 @@ impl Manager {
     /// After a shutdown it waits first until platforms have been told what is not wanted any more, and nothing
     /// of pilots is left on this host: for a limited time.
     pub async fn close(self) {
-        let Manager { access_path, ended, stop_api, stop_engine, api, threads, farewell, orders, .. } = self;
+        let Manager {
+            access, access_path, ended, stop_api, stop_engine, api, threads, farewell, orders, ..
+        } = self;
         let is_shut_down = matches!(*ended.borrow(), Some(Ok(())));
         if is_shut_down {
             platforms::leave(&orders).await;
@@ -185,10 +187,8 @@ impl Manager {
         let _ = stop_api.send(true);
         // It ends within its own time limit.
         let _ = api.await;
-        // Before the store is free: whoever waits for it writes a file of its own.
         if let Some(path) = access_path {
-            // It may be gone already.
-            let _ = std::fs::remove_file(path);
+            remove_access(&path, &access);
         }
         // The engine may have ended already.
         let _ = stop_engine.send(true);
@@ -458,6 +458,15 @@ fn write_access(folder: &Path, access: &AccessFile) -> Result<PathBuf, StartErro
     let text = serde_json::to_vec_pretty(access).map_err(|error| failed(error.into()))?;
     write_private(&path, &text).map_err(failed)?;
     Ok(path)
+}
+
+/// Whoever has the folder next writes a file of its own, and may have: a store that failed is free at once.
+fn remove_access(path: &Path, access: &AccessFile) {
+    let is_ours = |text: Vec<u8>| serde_json::to_vec_pretty(access).is_ok_and(|own| own == text);
+    if std::fs::read(path).is_ok_and(is_ours) {
+        // It may be gone already.
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 /// One listing shows the pilots of all platforms that are this host.

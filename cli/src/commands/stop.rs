@@ -23,6 +23,8 @@ What is not done stays in the manager's folder; `pilotfish serve` goes on with i
 
 /// A manager without pilots needs milliseconds.
 const GONE_LIMIT: Duration = Duration::from_secs(30);
+/// One that answers no more closes its store in milliseconds; a `run` may have files to bring home.
+const FREE_LIMIT: Duration = Duration::from_secs(10);
 const PROBE_EVERY: Duration = Duration::from_millis(50);
 /// Whoever waits for longer is told what for.
 const TELL_EVERY: Duration = Duration::from_secs(3);
@@ -107,6 +109,11 @@ async fn wait_until_gone(client: &Client) -> Result<(), Failure> {
                 access.url, access.pid, access.host
             )));
         }
+        tokio::time::sleep(PROBE_EVERY).await;
+    }
+    // Its folder is free for the next when its process has ended, which is not known of other hosts.
+    let is_free = || access::has_ended(client.access()) || !access::is_here(client.access());
+    while !is_free() && began.elapsed() < FREE_LIMIT {
         tokio::time::sleep(PROBE_EVERY).await;
     }
     Ok(())

@@ -13,6 +13,14 @@ use crate::{
     ranges::TaskSet,
 };
 
+/// The worst that a pilot holds.
+#[derive(Clone, Copy)]
+pub(super) enum Troubled {
+    LastChance,
+    Suspects,
+    Nothing,
+}
+
 impl Job {
     /// Its open tasks that have taken so many pilots down that one more sets them aside; none where the first does.
     pub(super) fn last_chances(&self) -> TaskSet {
@@ -58,24 +66,42 @@ impl Volatile {
     /// Tasks of a job that the pilot is not to get: those taken from it that it has not answered for, and those that it
     /// would have beside one at its last chance, or that would have their last chance beside suspects.
     pub(super) fn not_for(&self, id: PilotId, job: JobId) -> TaskSet {
-        let Some(state) = self.pilots.get(&id) else { return TaskSet::new() };
+        self.pilots
+            .get(&id)
+            .map_or_else(TaskSet::new, |state| self.not_beside(self.troubled(state), state, job))
+    }
+
+    /// The same where what the pilot holds is known.
+    pub(super) fn not_beside(&self, held: Troubled, state: &PilotState, job: JobId) -> TaskSet {
         let mut excluded = state.revoked.get(&job).cloned().unwrap_or_default();
         if self.keeps_apart(job) {
-            excluded.insert_all(&self.apart_from(state, job, &excluded));
+            excluded.insert_all(&self.apart_from(held, job, &excluded));
         }
         excluded
     }
 
+    /// What a pilot holds, of all jobs.
+    pub(super) fn troubled(&self, state: &PilotState) -> Troubled {
+        if self.last_chances.is_empty() {
+            // Nothing is kept apart: nobody asks.
+            return Troubled::Nothing;
+        }
+        match (holds_any(&state.leases, &self.last_chances), holds_any(&state.leases, &self.suspects)) {
+            (true, _) => Troubled::LastChance,
+            (false, true) => Troubled::Suspects,
+            (false, false) => Troubled::Nothing,
+        }
+    }
+
     /// Those at their last chance and suspects that the pilot is not to get beside what it holds of any job; where it
     /// holds none, one at its last chance goes before suspects.
-    fn apart_from(&self, state: &PilotState, job: JobId, excluded: &TaskSet) -> TaskSet {
+    fn apart_from(&self, held: Troubled, job: JobId, excluded: &TaskSet) -> TaskSet {
         let last = self.last_chances.get(&job).cloned().unwrap_or_default();
         let mut all = self.suspects.get(&job).cloned().unwrap_or_default();
-        if holds_any(&state.leases, &self.last_chances) {
-            return all;
-        }
-        if holds_any(&state.leases, &self.suspects) {
-            return last;
+        match held {
+            Troubled::LastChance => return all,
+            Troubled::Suspects => return last,
+            Troubled::Nothing => {}
         }
         let mut ready =
             self.jobs.get(&job).map(|leases| last.intersection(&leases.ready)).unwrap_or_default();

@@ -197,7 +197,7 @@ impl<'a> Offer<'a> {
     /// Whether one of the job's tasks that wait, or are here, may take pilots down: then this one is to have no more than
     /// it can run, so that it is known which it was.
     pub(super) fn is_careful(&self, job: JobId) -> bool {
-        self.careful.contains(&job)
+        self.careful.binary_search(&job).is_ok()
     }
 
     /// How many tasks of the job a slot of this pilot should have, the running one included; 1 if they last.

@@ -49,8 +49,7 @@ impl Reader<'_> {
         if job.is_paused {
             reasons.push(Reason::JobPaused { job: id });
         } else if n_ready > n_delayed + n_blocked {
-            reasons.extend(self.why_waiting(id, job));
-            reasons.extend(self.why_apart(id, &job.open));
+            reasons.extend(self.why_ready(id, job, &job.open));
         }
         reasons.extend(self.why_blocked(job, n_blocked));
         if let Some(at) = delayed.map(|(_, trouble)| trouble.retry_at).min() {
@@ -102,8 +101,8 @@ impl Reader<'_> {
             reasons.push(Reason::TaskBacksOff { left, n_attempts: trouble.n_attempts(), kind });
             return Ok(reasons);
         }
-        reasons.extend(self.why_waiting(task.job, job));
-        reasons.extend(self.why_apart(task.job, &TaskSet::from(task.index..task.index.saturating_add(1))));
+        let one = TaskSet::from(task.index..task.index.saturating_add(1));
+        reasons.extend(self.why_ready(task.job, job, &one));
         if let Some(leases) = self.volatile.jobs.get(&task.job) {
             let n_ahead = leases.ready.intersection(&(0..task.index).into()).len();
             reasons.push(Reason::TaskBehind { n_ahead });
@@ -152,14 +151,46 @@ impl Reader<'_> {
         leases.map_or(0, |leases| leases.intersection(&(0..task.index).into()).len())
     }
 
-    /// Ready ones of these tasks that no pilot may have beside what it holds.
-    fn why_apart(&self, id: JobId, tasks: &TaskSet) -> Option<Reason> {
-        let leases = self.volatile.jobs.get(&id).filter(|_| self.volatile.keeps_apart(id))?;
-        let pilots = self.volatile.pilots.iter().filter(|(_, state)| state.is_synced && state.takes_part);
-        let not_for = pilots.map(|(pilot, _)| self.volatile.not_for(*pilot, id));
-        let apart = not_for.reduce(|apart, one| apart.intersection(&one))?;
-        let n_tasks = apart.intersection(&leases.ready).intersection(tasks).len();
-        (n_tasks > 0).then_some(Reason::KeptApart { n_tasks })
+    /// Why these tasks of the job, of which some are ready, are not being handed out.
+    fn why_ready(&self, id: JobId, job: &Job, tasks: &TaskSet) -> Vec<Reason> {
+        let mut reasons = self.why_waiting(id, job);
+        let ready =
+            self.volatile.jobs.get(&id).map_or_else(TaskSet::new, |leases| leases.ready.intersection(tasks));
+        let n_tasks = self.n_apart(id, job, &ready);
+        if n_tasks > 0 {
+            if n_tasks == ready.len() {
+                // Room that there is is of no use to them.
+                reasons.retain(|reason| !matches!(reason, Reason::SoonServed { .. }));
+            }
+            reasons.push(Reason::KeptApart { n_tasks });
+        }
+        reasons
+    }
+
+    /// How many of the ready tasks no pilot that could run them may have beside what it holds.
+    fn n_apart(&self, id: JobId, job: &Job, ready: &TaskSet) -> u64 {
+        let Some(suspects) = self.volatile.suspects.get(&id).filter(|_| self.volatile.keeps_apart(id)) else {
+            return 0;
+        };
+        let pilots = self.pilots_for(job).into_iter();
+        let takes_part = |(pilot, _): &(PilotId, &Pilot)| {
+            self.volatile.pilots.get(pilot).is_some_and(|state| state.is_synced && state.takes_part)
+        };
+        let not_for = pilots.filter(takes_part).map(|(pilot, _)| self.volatile.not_for(pilot, id));
+        let ready = ready.intersection(suspects);
+        not_for
+            .reduce(|apart, one| apart.intersection(&one))
+            .map_or(0, |apart| apart.intersection(&ready).len())
+    }
+
+    /// Pilots that have room for a task of the job when they are free, where its user may have some.
+    fn pilots_for(&self, job: &Job) -> Vec<(PilotId, &Pilot)> {
+        let needs = &job.request.needs.resources;
+        let all = self.volatile.pilots.keys();
+        all.filter_map(|pilot| Some((*pilot, self.durable.pilots().get(pilot)?)))
+            .filter(|(_, pilot)| pilot.drain.is_none() && needs.fits_in(&pilot.node.capacity))
+            .filter(|(_, pilot)| limits::n_allowed(self.durable, self.volatile, pilot.platform, job) > 0)
+            .collect()
     }
 
     /// Why the job's ready tasks are not being handed out.
@@ -198,14 +229,7 @@ impl Reader<'_> {
     /// Why none of those pilots serves the job that may.
     fn why_not_served(&self, id: JobId, job: &Job) -> Vec<Reason> {
         let needs = &job.request.needs.resources;
-        let pilots: Vec<(PilotId, &Pilot)> = self
-            .volatile
-            .pilots
-            .keys()
-            .filter_map(|pilot| Some((*pilot, self.durable.pilots().get(pilot)?)))
-            .filter(|(_, pilot)| pilot.drain.is_none() && needs.fits_in(&pilot.node.capacity))
-            .filter(|(_, pilot)| limits::n_allowed(self.durable, self.volatile, pilot.platform, job) > 0)
-            .collect();
+        let pilots = self.pilots_for(job);
         if pilots.is_empty() {
             return self.why_no_pilot(job);
         }

@@ -310,6 +310,7 @@ pub(super) fn choices<'a>(
     let kept_cores = if volatile.n_keepers > 0 { kept_cores(durable, volatile) } else { BTreeMap::new() };
     let (guide, platform) = (&volatile.guide, offer.pilot.platform);
     let column = guide.quotas.column(platform);
+    let troubled = state.map(|state| (volatile.troubled(state), state));
     let choice = |job_id: JobId| {
         let (job, leases) = (durable.jobs().get(&job_id)?, volatile.jobs.get(&job_id)?);
         let (request, user) = (&job.request, job.request.user.as_str());
@@ -324,11 +325,9 @@ pub(super) fn choices<'a>(
         };
         let is_any_not_for_it =
             volatile.keeps_apart(job_id) || revoked.is_some_and(|revoked| revoked.contains_key(&job_id));
-        let n_not_for_it = if is_any_not_for_it {
-            volatile.not_for(id, job_id).intersection(&leases.ready).len()
-        } else {
-            0
-        };
+        let not_for_it = troubled.filter(|_| is_any_not_for_it);
+        let not_for_it = not_for_it.map(|(held, state)| volatile.not_beside(held, state, job_id));
+        let n_not_for_it = not_for_it.map_or(0, |not_for_it| not_for_it.intersection(&leases.ready).len());
         let n_allowed = limits::n_allowed(durable, volatile, offer.pilot.platform, job);
         let n_ready = (leases.ready.len() - n_not_for_it).min(n_allowed);
         let depth = job.depth(settings);

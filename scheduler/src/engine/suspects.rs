@@ -92,7 +92,7 @@ impl Volatile {
         }
     }
 
-    /// Jobs of which the pilot is to have no more than it can run: suspects are ready, or it has some.
+    /// Jobs of which the pilot is to have no more than it can run, in order: suspects are ready, or it has some.
     pub(super) fn careful_with(&self, id: PilotId) -> Vec<JobId> {
         let held = |job| self.pilots.get(&id).and_then(|state| state.leases.get(job));
         let ready = |job| self.jobs.get(job).map(|leases| &leases.ready);

@@ -80,7 +80,7 @@ pub async fn tell_changed(client: &Client, own: &JobView) -> Result<(), Failure>
     let is_like = |job: &&JobView| job.id != own.id && job.name == own.name && job.ended_at.is_none();
     if let Some(left) = jobs.iter().rfind(is_like) {
         show::say(&format!(
-            "job {} is a new one: job {} of the same name has another command, other values or other settings",
+            "job {} is a new one and not job {} of the same name: a run goes on only where command, values, settings and input files are as they were",
             own.id, left.id
         ));
     }

@@ -246,6 +246,21 @@ fn a_last_chance_waits_until_a_pilot_has_no_suspect() {
 }
 
 #[test]
+fn what_is_kept_apart_is_not_said_to_be_served_soon() {
+    let mut scene = Scene::new();
+    let needs = TaskNeeds { resources: Resources::cores(2), ..job(1).needs };
+    let id = scene.submit(JobRequest { crash_limit: 2, needs, ..job(2) });
+    let lost = scene.pilot(4);
+    assert_eq!(scene.take(lost), [(1, "0-1".into())]);
+    lose(&mut scene, lost, id, "0-1");
+    let (pilot, _too_small) = (scene.pilot(4), scene.pilot(1));
+    assert_eq!(scene.take(pilot), [(1, "0".into())]);
+    let reasons = scene.explain(Query::ExplainTask(TaskId { job: id, index: 1 }));
+    assert!(reasons.contains(&Reason::KeptApart { n_tasks: 1 }), "{reasons:?}");
+    assert!(!reasons.iter().any(|reason| matches!(reason, Reason::SoonServed { .. })), "{reasons:?}");
+}
+
+#[test]
 fn what_was_blamed_is_suspect_after_a_restart_too() {
     let mut scene = Scene::new();
     let id = scene.submit(JobRequest { crash_limit: 3, ..job(4) });
