@@ -240,7 +240,7 @@ pub async fn standing(folder: &Path) -> Standing {
             access.version, access.manager_version
         ));
     }
-    if has_ended(&access) {
+    if is_running(&access) == Some(false) {
         // One that was stopped takes its access file with it.
         return Standing::Stale(format!(
             "its process {} has ended and was not stopped; pilots that it may have left wait for the next one",
@@ -260,14 +260,10 @@ pub async fn standing(folder: &Path) -> Standing {
     }
 }
 
-/// Whether the process that wrote this is known to be no more; of another host nothing is known.
-pub fn has_ended(access: &AccessFile) -> bool {
-    is_here(access) && !is_alive(access.pid)
-}
-
-/// Whether it is of this host.
-pub fn is_here(access: &AccessFile) -> bool {
-    hostname().is_some_and(|host| host == access.host)
+/// Whether the process that wrote this is there; of another host nothing is known.
+pub fn is_running(access: &AccessFile) -> Option<bool> {
+    let is_here = hostname().is_some_and(|host| host == access.host);
+    is_here.then(|| is_alive(access.pid))
 }
 
 /// A path as people write it.

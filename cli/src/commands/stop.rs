@@ -99,11 +99,10 @@ async fn what_is_left(client: &Client) -> Vec<String> {
 }
 
 async fn wait_until_gone(client: &Client) -> Result<(), Failure> {
-    let began = Instant::now();
+    let (began, access) = (Instant::now(), client.access());
     // Another that waited for its folder may answer at the same address at once.
-    while !access::has_ended(client.access()) && client.version(Duration::from_secs(2)).await.is_ok() {
+    while access::is_running(access) != Some(false) && client.version(Duration::from_secs(2)).await.is_ok() {
         if began.elapsed() > GONE_LIMIT {
-            let access = client.access();
             return Err(Failure::infrastructure(format!(
                 "the manager at {} does not end; its process is {} on {}",
                 access.url, access.pid, access.host
@@ -111,9 +110,9 @@ async fn wait_until_gone(client: &Client) -> Result<(), Failure> {
         }
         tokio::time::sleep(PROBE_EVERY).await;
     }
-    // Its folder is free for the next when its process has ended, which is not known of other hosts.
-    let is_free = || access::has_ended(client.access()) || !access::is_here(client.access());
-    while !is_free() && began.elapsed() < FREE_LIMIT {
+    // Its folder is free for the next when its process has ended.
+    let silent = Instant::now();
+    while access::is_running(access) == Some(true) && silent.elapsed() < FREE_LIMIT {
         tokio::time::sleep(PROBE_EVERY).await;
     }
     Ok(())
