@@ -479,3 +479,28 @@ fn farewell(config: &Config, settings: Settings) -> Option<Farewell> {
     let adapter = adapters.find(|adapter| adapter.is_local())?;
     Some(Farewell { adapter, tag_prefix: settings.tag_prefix() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_access_file_is_removed_by_who_wrote_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let access = |pid| AccessFile {
+            version: 1,
+            url: "http://127.0.0.1:1".into(),
+            certificate_sha256: None,
+            user: "ann".into(),
+            token: "token".into(),
+            pid,
+            host: "here".into(),
+            manager_version: "0".into(),
+        };
+        let path = write_access(folder.path(), &access(2)).unwrap();
+        remove_access(&path, &access(1));
+        assert!(path.exists(), "it is of the next one");
+        remove_access(&path, &access(2));
+        assert!(!path.exists());
+    }
+}

@@ -357,15 +357,33 @@ fn report(args: &RunArgs, before: &JobView, job: &JobView, elapsed: Span) {
 
 /// The flag that other commands need to find this run.
 fn place(args: &RunArgs) -> String {
-    let looked_at = access::folder_of_environment().unwrap_or_else(|| PathBuf::from(RUN_FOLDER));
-    if args.dir == looked_at {
+    place_of(&args.dir, access::folder_of_environment())
+}
+
+/// The same of a folder, where they look first into a named one.
+fn place_of(dir: &Path, named: Option<PathBuf>) -> String {
+    if dir == named.unwrap_or_else(|| RUN_FOLDER.into()) {
         String::new()
     } else {
-        format!(" --dir {}", quoted(&args.dir.display().to_string()))
+        format!(" --dir {}", quoted(&dir.display().to_string()))
     }
 }
 
 fn n_ended(job: &JobView) -> u64 {
     let counts = &job.counts;
     counts.done.saturating_add(counts.failed).saturating_add(counts.cancelled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_named_where_other_commands_look_elsewhere() {
+        let named = || Some(PathBuf::from("state"));
+        assert_eq!(place_of(Path::new(RUN_FOLDER), None), "");
+        assert_eq!(place_of(Path::new(RUN_FOLDER), named()), " --dir .pilotfish");
+        assert_eq!(place_of(Path::new("state"), named()), "");
+        assert_eq!(place_of(Path::new("state"), None), " --dir state");
+    }
 }
