@@ -1,8 +1,9 @@
 //! Two managers and one folder: there is only ever one of them, by whatever name it is called.
 
-use std::{os::unix::fs::symlink, process::Command};
+use std::{fs, os::unix::fs::symlink, process::Command};
 
 use nix::sys::signal::Signal;
+use serde_json::Value;
 use tests::{
     Running, Sandbox,
     disk::Disk,
@@ -66,6 +67,34 @@ fn of_several_that_begin_at_once_in_a_new_folder_one_serves_and_its_store_stays(
     let codes: Vec<Option<i32>> = managers.into_iter().map(Running::wait).collect();
     assert_eq!(codes.iter().filter(|code| **code == Some(3)).count(), 5, "{codes:?}");
     assert_eq!(sandbox.json(&["job", "1", "--dir", "state"])["counts"]["done"], 1, "it is not in the store");
+}
+
+/// The next one has the same address, and answers there while `stop` still looks for the first.
+#[test]
+fn stop_returns_though_another_that_waited_takes_the_folder_at_once() {
+    let sandbox = Sandbox::new();
+    let serve = |name: &str| sandbox.start(name, &["serve", "-q", "--no-local", "--dir", "state"]);
+    let until_it_answers = |manager: &mut Running| {
+        until("the manager answers", || {
+            assert!(!manager.has_ended(), "{}{}", sandbox.read("first.err"), sandbox.read("next.err"));
+            let access: Value = serde_json::from_str(&sandbox.read("state/access.json")).unwrap_or_default();
+            access["pid"] == manager.pid()
+        });
+    };
+    let mut first = serve("first");
+    until_it_answers(&mut first);
+    // Who finds the access file gives up at once; who does not waits for the lock.
+    fs::create_dir(sandbox.path().join("there")).expect("a folder");
+    let path = |folder: &str| sandbox.path().join(folder).join("access.json");
+    fs::rename(path("state"), path("there")).expect("an access file");
+    let mut next = serve("next");
+    let threads = format!("/proc/{}/task", next.pid());
+    until("the next is at work", || fs::read_dir(&threads).is_ok_and(|threads| threads.count() > 1));
+    sandbox.ok(&["stop", "--dir", "there"]);
+    assert_eq!(first.wait(), Some(0), "{}", sandbox.read("first.err"));
+    until_it_answers(&mut next);
+    sandbox.ok(&["stop", "--dir", "state"]);
+    assert_eq!(next.wait(), Some(0), "{}", sandbox.read("next.err"));
 }
 
 /// A copy of a store as it is.
