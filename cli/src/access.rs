@@ -219,6 +219,10 @@ pub fn folder_of_name(name: &str) -> Result<PathBuf, Failure> {
 /// What is in a folder: whether a manager lives there.
 pub async fn standing(folder: &Path) -> Standing {
     let path = folder.join(ACCESS_FILE);
+    // A pipe would be waited for, and no signal end that.
+    if fs::metadata(&path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        return Standing::Unusable(format!("{ACCESS_FILE} is no plain file; remove it"));
+    }
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {

@@ -15,6 +15,8 @@ use scheduler::engine::{record::Record, settings::Settings};
 use serde::{Deserialize, Serialize};
 
 const FILE: &str = "numbers";
+/// Larger ones no manager has given: the file is damaged.
+const NUMBER_MAX: u64 = 1 << 53;
 
 /// See the module.
 pub(crate) struct Numbers {
@@ -30,12 +32,21 @@ struct Last {
     allocation: u64,
 }
 
+impl Last {
+    fn checked(self) -> io::Result<Last> {
+        match self.job.max(self.allocation) {
+            0..=NUMBER_MAX => Ok(self),
+            n => Err(io::Error::other(format!("it says {n}, at most {NUMBER_MAX} is right"))),
+        }
+    }
+}
+
 impl Numbers {
     /// Those of a folder's store; none where the file is missing, of another store, or cannot be read.
     pub(crate) fn open(folder: &Path, store: u64) -> Numbers {
         let path = folder.join(FILE);
         let read = match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice::<Last>(&bytes).map_err(io::Error::from),
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::from).and_then(Last::checked),
             Err(error) => Err(error),
         };
         let last = read.unwrap_or_else(|error| {
@@ -44,8 +55,14 @@ impl Numbers {
             }
             Last::default()
         });
-        let last = if last.store == store { last } else { Last { store, ..Last::default() } };
-        Numbers { path, last }
+        if last.store == store {
+            return Numbers { path, last };
+        }
+        if last != Last::default() {
+            let n_jobs = last.job;
+            tracing::warn!(path = %folder.display(), n_jobs, "the store of before is not here: another one is used");
+        }
+        Numbers { path, last: Last { store, ..Last::default() } }
     }
 
     /// With the last ones.
@@ -110,6 +127,9 @@ mod tests {
         assert_eq!((last(7), last(8)), ((0, 4), (0, 0)));
         numbers.note(&[Record::JobPaused { job: JobId(9), at: Time(1) }, intended(5)]);
         assert_eq!(last(7), (0, 5), "only what is given out");
+        std::fs::write(folder.path().join(FILE), r#"{"store":7,"job":9007199254740993,"allocation":5}"#)
+            .unwrap();
+        assert_eq!(last(7), (0, 0), "nobody has given so many");
         std::fs::write(folder.path().join(FILE), "torn").unwrap();
         assert_eq!(last(7), (0, 0));
     }

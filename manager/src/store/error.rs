@@ -167,6 +167,27 @@ pub enum StoreError {
         /// The store's file.
         path: PathBuf,
     },
+    /// Another manager has opened it since, past the locks: who opened it last goes on.
+    #[error(
+        "commit records to {}: another manager has opened the store since, and works with it; this one ends",
+        path.display()
+    )]
+    TakenOver {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// By another name its log would be another one, too.
+    #[error(
+        "open {}: the file has {n_names} names (hard links), and a manager that works with it by another one would \
+         not be noticed; put a copy of the file in its place",
+        path.display()
+    )]
+    HardLinked {
+        /// The store's file.
+        path: PathBuf,
+        /// How many names it has.
+        n_names: u64,
+    },
     /// An earlier commit failed; what is in memory is not what is on disk.
     #[error("commit records to {}: an earlier commit failed, so nothing more is taken; start again", path.display())]
     Broken {
@@ -204,6 +225,7 @@ pub(super) enum Fault {
     TooNew { found: i64, known: i64 },
     TooOld { found: i64 },
     NoWal,
+    TakenOver,
     TooLarge { what: &'static str, value: u64 },
     Encode(serde_json::Error),
 }
@@ -231,6 +253,7 @@ impl Fault {
             Fault::TooNew { found, known } => StoreError::TooNew { path, found, known },
             Fault::TooOld { found } => StoreError::TooOld { path, found },
             Fault::NoWal => StoreError::Filesystem { path },
+            Fault::TakenOver => StoreError::TakenOver { path },
             Fault::TooLarge { what, value } => StoreError::TooLarge { path, doing, what, value },
             Fault::Encode(source) => StoreError::Encode { path, doing, source },
         }

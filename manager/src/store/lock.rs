@@ -28,16 +28,32 @@ pub(super) struct FolderLock {
 impl FolderLock {
     /// Takes the folder, or says who has it.
     pub(super) fn take(folder: &Path) -> Result<FolderLock, StoreError> {
-        let path = folder.join(FILE);
-        let file = open_private(&path, "open the lock file")?;
+        FolderLock::take_file(folder, &folder.join(FILE))
+    }
+
+    /// The same of a store's file that is a link to one elsewhere, which may be in a manager's folder or be
+    /// linked from several. `None` where it is none.
+    pub(super) fn take_linked(store: &Path) -> Result<Option<FolderLock>, StoreError> {
+        if !store.is_symlink() {
+            return Ok(None);
+        }
+        let real = store.canonicalize().map_err(|source| folder_error(store, "follow the link", source))?;
+        let folder = real.parent().unwrap_or(Path::new("/"));
+        let lock =
+            if real.ends_with(super::FILE) { folder.join(FILE) } else { real.with_added_extension("lock") };
+        FolderLock::take_file(folder, &lock).map(Some)
+    }
+
+    fn take_file(folder: &Path, path: &Path) -> Result<FolderLock, StoreError> {
+        let file = open_private(path, "open the lock file")?;
         let mut file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) => file,
             Err((file, Errno::EWOULDBLOCK)) => {
                 return Err(StoreError::InUse { folder: folder.to_path_buf(), holder: read_holder(file) });
             }
-            Err((_, errno)) => return Err(folder_error(&path, "lock", errno.into())),
+            Err((_, errno)) => return Err(folder_error(path, "lock", errno.into())),
         };
-        write_holder(&mut file).map_err(|source| folder_error(&path, "write to the lock file", source))?;
+        write_holder(&mut file).map_err(|source| folder_error(path, "write to the lock file", source))?;
         Ok(FolderLock { _file: file })
     }
 }

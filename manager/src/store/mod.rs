@@ -59,7 +59,7 @@ pub struct Store {
     file_identity: Option<(u64, u64)>,
     reader: Reader,
     // Last, so that the folder is free only after the file is closed. A reader holds nothing.
-    lock: Option<lock::FolderLock>,
+    locks: Vec<lock::FolderLock>,
 }
 
 /// How a connection opens the store's file.
@@ -77,33 +77,30 @@ impl Store {
     /// Opens the store in a folder; creates what is missing, for its owner only, and migrates what is older.
     ///
     /// Errors: the folder is in use by another manager, cannot be written, holds something else,
-    /// a newer store or a damaged one. Cost: one read of a store up to 256 MiB, to check it.
+    /// a newer store, a damaged one, or one with several names. Cost: one read of a store up to 256 MiB, to check it.
     pub fn open(folder: &Path) -> Result<Store, StoreError> {
         Store::open_with(folder, schema::MIGRATIONS)
     }
 
     fn open_with(folder: &Path, migrations: &[schema::Migration]) -> Result<Store, StoreError> {
         lock::create_folder(folder)?;
-        let lock = lock::FolderLock::take(folder)?;
+        let mut locks = vec![lock::FolderLock::take(folder)?];
         let path = folder.join(FILE);
         // SQLite would create it with more rights; the files it puts beside it get those of this one.
-        drop(lock::open_private(&path, "open")?);
+        let file = lock::open_private(&path, "open")?;
+        locks.extend(lock::FolderLock::take_linked(&path)?);
+        let n_names = file.metadata().map_or(1, |metadata| metadata.nlink());
+        drop(file);
+        if n_names > 1 {
+            return Err(StoreError::HardLinked { path, n_names });
+        }
         let mut connection = connect(&path, Access::Write)?;
         let failed = |fault: error::Fault| fault.at(&path, "open");
         let identity = schema::prepare(&mut connection, migrations).map_err(failed)?;
         let next_seq = write::next_seq(&connection).map_err(failed)?;
         let reader = Reader::new(path.clone(), Access::Read);
         let file_identity = file_identity(&path);
-        Ok(Store {
-            connection,
-            path,
-            identity,
-            next_seq,
-            is_broken: false,
-            file_identity,
-            reader,
-            lock: Some(lock),
-        })
+        Ok(Store { connection, path, identity, next_seq, is_broken: false, file_identity, reader, locks })
     }
 
     /// Opens the store in a folder to read it, also where nothing can be written: takes no lock, makes
@@ -153,7 +150,7 @@ impl Store {
             is_broken: false,
             file_identity: None,
             reader,
-            lock: None,
+            locks: Vec::new(),
         }
     }
 
@@ -186,14 +183,14 @@ impl Store {
             return Err(StoreError::Broken { path: self.path.clone() });
         }
         // A reader's engine may say what it would record; nobody is told that it was kept.
-        if records.is_empty() || self.lock.is_none() {
+        if records.is_empty() || self.locks.is_empty() {
             return Ok(());
         }
         if file_identity(&self.path) != self.file_identity {
             self.is_broken = true;
             return Err(StoreError::Gone { path: self.path.clone() });
         }
-        match write::commit(&mut self.connection, self.next_seq, records) {
+        match write::commit(&mut self.connection, self.identity.epoch, self.next_seq, records) {
             Ok(next_seq) => {
                 self.next_seq = next_seq;
                 Ok(())
@@ -278,9 +275,10 @@ fn has_log(path: &Path) -> bool {
     std::fs::metadata(log_of(path)).is_ok_and(|log| log.len() > 0)
 }
 
-/// Where SQLite writes what it brings home later. It is there for as long as a manager runs.
+/// Where SQLite writes what it brings home later: beside the file itself, wherever links lead. It is there for as
+/// long as a manager runs.
 fn log_of(path: &Path) -> PathBuf {
-    let mut log = path.as_os_str().to_owned();
+    let mut log = path.canonicalize().unwrap_or_else(|_| path.to_owned()).into_os_string();
     log.push("-wal");
     log.into()
 }

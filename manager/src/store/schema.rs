@@ -219,10 +219,10 @@ fn put(connection: &Connection, name: &str, value: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-fn take(connection: &Connection, name: &str) -> Result<u64, Fault> {
-    let value: Option<String> = connection
-        .query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| row.get(0))
-        .optional()?;
+/// A number that the store says of itself.
+pub(super) fn take(connection: &Connection, name: &str) -> Result<u64, Fault> {
+    let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE name = ?1")?;
+    let value: Option<String> = statement.query_row([name], |row| row.get(0)).optional()?;
     let value = value.ok_or_else(|| Fault::Damaged(format!("meta has no {name}")))?;
     value.parse().map_err(|_| Fault::Damaged(format!("meta says {name} = {value:?}, a number is right")))
 }

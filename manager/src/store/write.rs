@@ -8,7 +8,7 @@ use scheduler::{
     time::Time,
 };
 
-use super::{INDEX_MAX, error::Fault, frames, pack};
+use super::{INDEX_MAX, error::Fault, frames, pack, schema};
 
 const JOURNAL: &str = "INSERT INTO journal VALUES (?1, ?2, ?3, ?4)";
 const REPORT: &str = "INSERT INTO reports \
@@ -29,9 +29,18 @@ pub(super) fn next_seq(connection: &Connection) -> Result<i64, Fault> {
     Ok(last.saturating_add(1))
 }
 
-/// Writes records from number `seq` on; says the number after them.
-pub(super) fn commit(connection: &mut Connection, seq: i64, records: &[Record]) -> Result<i64, Fault> {
+/// Writes records from number `seq` on, in the life of the store that this one is; says the number after them.
+pub(super) fn commit(
+    connection: &mut Connection,
+    epoch: u64,
+    seq: i64,
+    records: &[Record],
+) -> Result<i64, Fault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Whoever got past the locks has read the store as it is now: what would be added it would not know.
+    if schema::take(&transaction, "epoch")? != epoch {
+        return Err(Fault::TakenOver);
+    }
     let mut writer = Writer { transaction: &transaction, seq };
     for record in records {
         writer.put(record)?;

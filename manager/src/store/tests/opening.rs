@@ -4,12 +4,15 @@ use std::{
     cell::Cell,
     collections::BTreeSet,
     fs,
-    os::unix::{fs::PermissionsExt, process::CommandExt},
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        process::CommandExt,
+    },
     path::Path,
 };
 
 use rusqlite::Connection;
-use scheduler::ids::JobId;
+use scheduler::{engine::record::Record, ids::JobId, time::Time};
 
 use super::{
     super::{FILE, Store, StoreError, schema},
@@ -130,6 +133,57 @@ fn a_second_manager_is_refused_and_told_who_is_first() {
     assert_eq!(refusal(folder.path()), expected);
     drop(first);
     open(folder.path());
+}
+
+#[test]
+fn a_store_by_another_name_is_the_same_store() {
+    let base = tempfile::tempdir().unwrap();
+    let folder = |name: &str| {
+        let folder = base.path().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    };
+    let store = |name: &str| folder(name).join(FILE);
+    let is_in_use = |name: &str| matches!(Store::open(&folder(name)), Err(StoreError::InUse { .. }));
+    let first = open(&folder("a"));
+    symlink("../a/store.sqlite", store("b")).unwrap();
+    assert!(is_in_use("b"));
+    drop(first);
+    let second = open(&folder("b"));
+    assert!(is_in_use("a"), "nor the other way round");
+    drop(second);
+    // A file elsewhere, to which several lead and which is not there yet.
+    ["c", "d"].iter().for_each(|name| symlink("../big/disk", store(name)).unwrap());
+    folder("big");
+    let mut third = open(&folder("c"));
+    assert!(is_in_use("d"));
+    third.commit(&beginning(9)).unwrap();
+    let committed = replayed(&third);
+    assert_eq!(Store::read_once(&folder("d"), |store| Ok(replayed(store))).unwrap(), committed);
+    drop(third);
+    assert_eq!(replayed(&open(&folder("d"))), committed);
+    fs::hard_link(store("a"), folder("e").join(FILE)).unwrap();
+    let said = refusal(&folder("e"));
+    assert!(said.contains("FOLDER/store.sqlite: the file has 2 names (hard links)"), "{said}");
+}
+
+/// Its lock was removed. What the first had committed before is known to the second.
+#[test]
+fn who_has_opened_a_store_last_goes_on_and_the_other_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = open(folder.path());
+    first.commit(&beginning(9)).unwrap();
+    fs::remove_file(folder.path().join("lock")).unwrap();
+    let mut second = open(folder.path());
+    let before = replayed(&second);
+    assert_eq!(before, replayed(&first));
+    assert!(matches!(first.commit(&beginning(9)), Err(StoreError::TakenOver { .. })));
+    assert!(matches!(first.commit(&beginning(9)), Err(StoreError::Broken { .. })));
+    assert_eq!(replayed(&second), before);
+    let more = [Record::JobPaused { job: JobId(1), at: Time(9) }];
+    second.commit(&more).unwrap();
+    drop((first, second));
+    assert_eq!(replayed(&open(folder.path())), [before, more.to_vec()].concat());
 }
 
 #[test]
