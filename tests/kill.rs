@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 
 use nix::sys::signal::Signal;
-use tests::{Running, Sandbox, pilots::pilots, signal_pid, until};
+use tests::{
+    Running, Sandbox,
+    pilots::{pilots, signal_all},
+    signal_pid, until,
+};
 
 const N_TASKS: u64 = 5_000;
 
@@ -241,4 +245,23 @@ fn a_manager_that_is_away_finds_its_pilots_again() {
     audit(&sandbox, &sandbox.ok(&["export", "1", "--format", "csv"]), 0);
     sandbox.ok(&["stop"]);
     manager.wait();
+}
+
+/// It cannot hear that it is to go: it is given up, and then woken to end.
+#[test]
+fn stop_leaves_no_pilot_that_stands_still() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "manager.yaml",
+        "platforms: [{name: here, adapter: local, cores: 1}]\nlimits: {heartbeat_limit: 3s, poll_wait_max: 1s}\n",
+    );
+    let manager = sandbox.start("serve", &["serve", "--config", "manager.yaml"]);
+    sandbox.until_served();
+    sandbox.ok(&["submit", "--", "sleep", "600"]);
+    until("a task runs", || sandbox.json(&["job", "1"])["counts"]["running"] == 1);
+    let pilot = pilots(&sandbox).pop().expect("a pilot");
+    signal_all(&[pilot.guard, pilot.worker], Signal::SIGSTOP);
+    sandbox.ok(&["stop", "--now"]);
+    assert_eq!(manager.wait(), Some(0), "{}", sandbox.read("serve.err"));
+    assert_eq!(sandbox.processes(), []);
 }

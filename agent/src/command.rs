@@ -346,6 +346,9 @@ fn cancel(pids: &[i32]) -> Result<(), CommandError> {
                 return Err(CommandError::Signal { pid, source });
             }
         }
+        // One that stands still would hear of it only when somebody lets it go on.
+        // SAFETY: as above. It may have ended since.
+        unsafe { libc::kill(pid, libc::SIGCONT) };
     }
     Ok(())
 }

@@ -158,7 +158,11 @@ fn wait_for_worker(worker: libc::pid_t, signals: &libc::sigset_t) -> libc::c_int
         if FORWARDED.contains(&signal) {
             set_name(ENDING_NAME);
             // SAFETY: no memory is passed. The worker is our child and not reaped, so the number is its own.
-            unsafe { libc::kill(worker, signal) };
+            unsafe {
+                libc::kill(worker, signal);
+                // It may stand still, as we may have done.
+                libc::kill(worker, libc::SIGCONT);
+            }
         }
     }
 }
