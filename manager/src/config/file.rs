@@ -17,8 +17,11 @@ use profiles::{
     store::StoreProfile,
 };
 use protocol::job::{Locator, Problem, in_file, parse_yaml};
-use scheduler::{engine::settings::Settings, policy::Policies};
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use scheduler::{engine::settings::Settings, policy::Policies, time::Span};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error as _},
+};
 use serde_yaml::Value;
 
 use super::TlsMode;
@@ -87,6 +90,7 @@ pub struct Listen {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
+    #[serde(deserialize_with = "patience")]
     heartbeat_limit: Option<Duration>,
     poll_wait_max: Option<Duration>,
     grace: Option<Duration>,
@@ -202,6 +206,15 @@ fn host<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<IpAddr>, D:
     deserializer.deserialize_any(Quantity { wanted, parse }).map(Some)
 }
 
+/// In less no pilot can be heard again: all would be given up.
+fn patience<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let duration = Duration::deserialize(deserializer)?;
+    if duration.0 < Span::from_secs(1) {
+        return Err(D::Error::custom(format!("found {}; write 1s or more", duration.0)));
+    }
+    Ok(Some(duration))
+}
+
 #[cfg(test)]
 mod tests {
     use std::{collections::BTreeSet, path::Path};
@@ -297,6 +310,7 @@ mod tests {
                 "limits:\n  grace: 10 parsecs",
                 "2: limits.grace: found `10 parsecs`; `parsecs` is not a unit; the units are ms, s, m, h and d",
             ),
+            ("limits:\n  heartbeat_limit: 1ms", "2: limits.heartbeat_limit: found 1ms; write 1s or more"),
             (
                 "limits:\n  node_retries: many",
                 "2: limits.node_retries: found the text \"many\"; write a whole number, not negative",
