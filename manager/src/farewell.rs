@@ -30,9 +30,13 @@ impl Farewell {
                 return;
             }
             let left = self.left().await;
+            if left.is_empty() {
+                return;
+            }
             tracing::warn!(n_left = left.len(), "pilots on this host do not end: they are cancelled");
-            if let Err(error) = LocalShell.run(&self.adapter.cancel(&left)).await {
-                tracing::warn!(%error, "pilots on this host cannot be cancelled");
+            let cancelled = LocalShell.run(&self.adapter.cancel(&left)).await;
+            if !cancelled.as_ref().is_ok_and(|output| output.code == Some(0)) {
+                tracing::warn!(?cancelled, "pilots on this host cannot be cancelled");
             }
         }
         if tokio::time::timeout(LIMIT, self.wait_for_all()).await.is_err() {

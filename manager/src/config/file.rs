@@ -208,11 +208,11 @@ fn host<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<IpAddr>, D:
 
 /// In less no pilot can be heard again: all would be given up.
 fn patience<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    let duration = Duration::deserialize(deserializer)?;
-    if duration.0 < Span::from_secs(1) {
-        return Err(D::Error::custom(format!("found {}; write 1s or more", duration.0)));
+    let limit = Option::<Duration>::deserialize(deserializer)?;
+    match limit.filter(|limit| limit.0 < Span::from_secs(1)) {
+        Some(short) => Err(D::Error::custom(format!("found {}; write 1s or more", short.0))),
+        None => Ok(limit),
     }
-    Ok(Some(duration))
 }
 
 #[cfg(test)]

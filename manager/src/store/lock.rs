@@ -12,7 +12,10 @@ use nix::{
     fcntl::{Flock, FlockArg},
 };
 
-use super::error::{Holder, StoreError};
+use super::{
+    error::{Holder, StoreError},
+    file_identity,
+};
 
 /// The lock file's name in the store's folder.
 const FILE: &str = "lock";
@@ -32,8 +35,8 @@ impl FolderLock {
     }
 
     /// The same of a store's file that is a link to one elsewhere, which may be in a manager's folder or be
-    /// linked from several. `None` where it is none.
-    pub(super) fn take_linked(store: &Path) -> Result<Option<FolderLock>, StoreError> {
+    /// linked from several. `None` where it is none, or where the folder's lock is a link to that lock.
+    pub(super) fn take_linked(own: &Path, store: &Path) -> Result<Option<FolderLock>, StoreError> {
         if !store.is_symlink() {
             return Ok(None);
         }
@@ -41,6 +44,9 @@ impl FolderLock {
         let folder = real.parent().unwrap_or(Path::new("/"));
         let lock =
             if real.ends_with(super::FILE) { folder.join(FILE) } else { real.with_added_extension("lock") };
+        if file_identity(&lock).is_some_and(|lock| Some(lock) == file_identity(&own.join(FILE))) {
+            return Ok(None);
+        }
         FolderLock::take_file(folder, &lock).map(Some)
     }
 

@@ -88,7 +88,7 @@ impl Store {
         let path = folder.join(FILE);
         // SQLite would create it with more rights; the files it puts beside it get those of this one.
         let file = lock::open_private(&path, "open")?;
-        locks.extend(lock::FolderLock::take_linked(&path)?);
+        locks.extend(lock::FolderLock::take_linked(folder, &path)?);
         let n_names = file.metadata().map_or(1, |metadata| metadata.nlink());
         drop(file);
         if n_names > 1 {

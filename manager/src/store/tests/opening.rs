@@ -152,6 +152,12 @@ fn a_store_by_another_name_is_the_same_store() {
     let second = open(&folder("b"));
     assert!(is_in_use("a"), "nor the other way round");
     drop(second);
+    // Where all is links, the lock is one, too.
+    symlink("../a/store.sqlite", store("links")).unwrap();
+    symlink("../a/lock", folder("links").join("lock")).unwrap();
+    let linked = open(&folder("links"));
+    assert!(is_in_use("a") && is_in_use("b"));
+    drop(linked);
     // A file elsewhere, to which several lead and which is not there yet.
     ["c", "d"].iter().for_each(|name| symlink("../big/disk", store(name)).unwrap());
     folder("big");
