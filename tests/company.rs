@@ -59,7 +59,9 @@ fn a_run_names_what_it_leaves_and_finishes_what_comes_meanwhile() {
 
     // Both ways on are true ones.
     let third = sandbox.start("third", &[&["run", "--name", "third"][..], &WAITS].concat());
-    until("the third run's task has begun", || has_begun(&sandbox, "4"));
+    // What comes before it has looked round is none that came meanwhile.
+    let has_looked = || sandbox.read("third.err").contains("(first, 1 task left) stays paused");
+    until("the third run's task has begun", || has_looked() && has_begun(&sandbox, "4"));
     sandbox.ok(&["retry-failed", "3"]);
     open("gate");
     let waits = "also finishing job 3 late, resumed meanwhile";
