@@ -10,7 +10,7 @@ use scheduler::{
 };
 
 use crate::{
-    client::{Client, ClientError, OutputStream},
+    client::{Client, ClientError, EventStream, OutputStream},
     failure::Failure,
     progress::Progress,
 };
@@ -27,10 +27,23 @@ const TICK: Duration = Duration::from_secs(1);
 /// # Errors
 /// No such job, or the manager stays away for too long.
 pub async fn follow(client: &Client, job: JobId, progress: &mut Progress) -> Result<JobView, Failure> {
+    follow_from(client, None, job, progress).await
+}
+
+/// The same from a stream on, which was opened before the job was submitted: nothing is missed.
+///
+/// # Errors
+/// As there.
+pub async fn follow_from(
+    client: &Client,
+    mut news: Option<EventStream>,
+    job: JobId,
+    progress: &mut Progress,
+) -> Result<JobView, Failure> {
     let mut away_since: Option<Instant> = None;
     let mut is_told = false;
     loop {
-        let error = match follow_stream(client, job, progress, &mut away_since).await {
+        let error = match follow_stream((client, news.take()), job, progress, &mut away_since).await {
             Ok(Some(view)) => return Ok(view),
             // The manager has ended the stream: it goes, or we were too slow.
             Ok(None) => None,
@@ -61,12 +74,15 @@ pub async fn follow(client: &Client, job: JobId, progress: &mut Progress) -> Res
 
 /// Follows one stream of events; `None` when it ends before the job does.
 async fn follow_stream(
-    client: &Client,
+    (client, news): (&Client, Option<EventStream>),
     job: JobId,
     progress: &mut Progress,
     away_since: &mut Option<Instant>,
 ) -> Result<Option<JobView>, ClientError> {
-    let mut events = client.events(job).await?;
+    let mut events = match news {
+        Some(news) => news,
+        None => client.events(job).await?,
+    };
     let mut tick = tokio::time::interval(TICK);
     loop {
         let event = tokio::select! {

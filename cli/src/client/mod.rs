@@ -398,7 +398,16 @@ impl Client {
 
     /// News of a job from now on, its present state first.
     pub async fn events(&self, job: JobId) -> Result<EventStream, ClientError> {
-        let response = self.accepted(self.request(Method::GET, &format!("/events?job={job}"))).await?;
+        self.news(&format!("/events?job={job}")).await
+    }
+
+    /// News of all jobs from now on, first the present state of those that are not over.
+    pub async fn all_events(&self) -> Result<EventStream, ClientError> {
+        self.news("/events").await
+    }
+
+    async fn news(&self, path: &str) -> Result<EventStream, ClientError> {
+        let response = self.accepted(self.request(Method::GET, path)).await?;
         Ok(EventStream::new(response, self.access.url.clone()))
     }
 

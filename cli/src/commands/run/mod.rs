@@ -22,7 +22,7 @@ use scheduler::{engine::views::JobView, resources::Resources, time::Span};
 
 use crate::{
     access::{self, RUN_FOLDER, Standing, show_path},
-    client::Client,
+    client::{Client, EventStream},
     commands::wait,
     failure::{Failure, Outcome},
     in_process,
@@ -165,19 +165,24 @@ async fn in_session(
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
     let began = Instant::now();
-    let (before, mut latecomers) = tokio::select! {
+    let (before, news, mut latecomers) = tokio::select! {
         before = submit(args, (request, sources), session.client) => before?,
         _ = session.interrupts.next() => return Ok(Outcome::Interrupted),
     };
     let how_on = "the same command goes on, --fresh begins anew";
-    let Some(job) = follow(args, session, &before, how_on).await? else { return Ok(Outcome::Interrupted) };
+    let Some(job) = follow(args, session, (&before, news), how_on).await? else {
+        return Ok(Outcome::Interrupted);
+    };
     staging::fetch_home(session.client, job.id, &request.spec, args.quiet || args.json).await?;
     report(args, &before, &job, Span(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX)));
     let mut outcome = wait::outcome(&[job]);
     while let Some(late) = latecomers.next(session.client, capacity).await? {
         let how_on = format!("go on with `pilotfish resume {}{}` during another run", late.id, place(args));
-        let job =
-            if late.ended_at.is_some() { Some(late) } else { follow(args, session, &late, &how_on).await? };
+        let job = if late.ended_at.is_some() {
+            Some(late)
+        } else {
+            follow(args, session, (&late, None), &how_on).await?
+        };
         let Some(job) = job else { return Ok(Outcome::Interrupted) };
         if !args.quiet || job.counts.failed > 0 {
             show::say(&end_line(&job));
@@ -202,11 +207,11 @@ async fn in_session(
 async fn follow(
     args: &RunArgs,
     session: &mut Session<'_>,
-    before: &JobView,
+    (before, news): (&JobView, Option<EventStream>),
     how_on: &str,
 ) -> Result<Option<JobView>, Failure> {
     let mut progress = Progress::new(if args.quiet { Verbosity::Failures } else { Verbosity::All });
-    let end = session.follow(before.id, &mut progress).await;
+    let end = session.follow(before.id, news, &mut progress).await;
     progress.finish(&place(args));
     match end? {
         End::Over(job) => Ok(Some(*job)),
@@ -292,15 +297,17 @@ fn config(folder: &Path, capacity: Resources) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Submits the job, or finds it again, and sets it going; gives its state before that, and who
-/// else is there.
+/// Submits the job, or finds it again, and sets it going; gives its state before that, news of a new one
+/// from its beginning on, and who else is there.
 async fn submit(
     args: &RunArgs,
     (request, sources): (&SubmitRequest, &Sources),
     client: &Client,
-) -> Result<(JobView, Latecomers), Failure> {
+) -> Result<(JobView, Option<EventStream>, Latecomers), Failure> {
     company::pause_all(client).await?;
     sources.bring(client).await?;
+    // What fails at once is over before anybody could ask for news of it.
+    let news = client.all_events().await?;
     let submitted = client.submit(request).await?;
     let place = (!args.quiet).then(|| place(args));
     let latecomers = company::tell_paused(client, &BTreeSet::from([submitted.job]), place.as_deref()).await?;
@@ -309,7 +316,7 @@ async fn submit(
         if !args.fresh && !args.quiet {
             company::tell_changed(client, &before).await?;
         }
-        return Ok((before, latecomers));
+        return Ok((before, Some(news), latecomers));
     }
     if before.state == "paused" {
         client.change(before.id, "resume", None).await?;
@@ -320,7 +327,7 @@ async fn submit(
         // Named tasks are opened also when they were cancelled, as they are after too many failures.
         let all = format!("0-{}", counts.total.saturating_sub(1));
         client.change(before.id, "retry", Some(all)).await?;
-        return Ok((client.job(before.id).await?, latecomers));
+        return Ok((client.job(before.id).await?, None, latecomers));
     }
     if !args.quiet && n_ended(&before) > 0 {
         let hint = match (before.ended_at.is_some(), n_lost) {
@@ -331,7 +338,7 @@ async fn submit(
         let done = format!("{} of {} tasks are done", count(counts.done), count(counts.total));
         show::say(&format!("going on with job {}: {done}{hint}", before.id));
     }
-    Ok((before, latecomers))
+    Ok((before, None, latecomers))
 }
 
 fn report(args: &RunArgs, before: &JobView, job: &JobView, elapsed: Span) {

@@ -6,9 +6,9 @@ use manager::Manager;
 use scheduler::{engine::views::JobView, ids::JobId};
 
 use crate::{
-    client::Client,
+    client::{Client, EventStream},
     failure::{Failure, Outcome},
-    follow::follow,
+    follow::follow_from,
     interrupts::{Interrupt, Interrupts},
     progress::Progress,
     show,
@@ -44,13 +44,18 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Follows a job until it is over, or the user has stopped the manager.
+    /// Follows a job until it is over, or the user has stopped the manager; from `news` on, see [`follow_from`].
     ///
     /// # Errors
     /// The manager failed.
-    pub async fn follow(&mut self, job: JobId, progress: &mut Progress) -> Result<End, Failure> {
+    pub async fn follow(
+        &mut self,
+        job: JobId,
+        news: Option<EventStream>,
+        progress: &mut Progress,
+    ) -> Result<End, Failure> {
         let voice = progress.voice();
-        let mut following = pin!(follow(self.client, job, progress));
+        let mut following = pin!(follow_from(self.client, news, job, progress));
         let mut hopeless = pin!(hopeless(self.client));
         loop {
             tokio::select! {

@@ -51,7 +51,7 @@ pub(super) async fn in_session(
     let mut ended: Vec<JobView> = Vec::new();
     for (id, stage) in jobs.into_iter().zip(&request.workflow.stages) {
         let before = session.client.job(id).await?;
-        let Some(job) = follow(args, session, &before, how_on).await? else {
+        let Some(job) = follow(args, session, (&before, None), how_on).await? else {
             return Ok(Outcome::Interrupted);
         };
         staging::fetch_home(session.client, id, &stage.job, args.quiet || args.json).await?;
