@@ -59,8 +59,8 @@ impl Numbers {
             return Numbers { path, last };
         }
         if last != Last::default() {
-            let n_jobs = last.job;
-            tracing::warn!(path = %folder.display(), n_jobs, "the store of before is not here: another one is used");
+            let last_job = last.job;
+            tracing::warn!(path = %folder.display(), last_job, "the store of before is not here: another one is used");
         }
         Numbers { path, last: Last { store, ..Last::default() } }
     }
