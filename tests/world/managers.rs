@@ -50,6 +50,43 @@ fn a_second_manager_is_refused_by_whatever_name() {
     assert_eq!(site.close(&[]).0.n_again, 0);
 }
 
+/// It would be waited for, and no signal end that.
+#[test]
+fn a_pipe_in_the_place_of_the_access_file_holds_nobody_up() {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path().join("home/.pilotfish/default");
+    fs::create_dir_all(&folder).expect("a folder");
+    assert!(Command::new("mkfifo").arg(folder.join("access.json")).status().expect("coreutils").success());
+    let output = sandbox.run(&["jobs"]);
+    let said = tests::text(&output.stderr);
+    assert!(output.status.code() == Some(3) && said.contains("is no plain file"), "{said}");
+    // A manager writes it anew.
+    let manager = sandbox.serve(sandbox.command(&["serve", "--cores", "1"]));
+    sandbox.ok(&["stop"]);
+    assert_eq!(manager.wait(), Some(0));
+}
+
+#[test]
+fn whoever_finds_another_store_than_before_is_told() {
+    let sandbox = Sandbox::new();
+    sandbox.write("manager.yaml", ONE_PILOT);
+    let serve = || sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    let warns = || sandbox.read("serve.err").contains("the store of before is not here");
+    let manager = serve();
+    sandbox.ok(&["submit", "--", "true"]);
+    sandbox.ok(&["stop", "--now"]);
+    manager.wait();
+    let manager = serve();
+    assert!(!warns(), "it is the same");
+    sandbox.ok(&["stop"]);
+    manager.wait();
+    fs::remove_file(sandbox.path().join("home/.pilotfish/default/store.sqlite")).expect("a store");
+    let manager = serve();
+    assert!(warns(), "{}", sandbox.read("serve.err"));
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
 #[test]
 fn of_several_that_begin_at_once_in_a_new_folder_one_serves_and_its_store_stays() {
     let sandbox = Sandbox::new();

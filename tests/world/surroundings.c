@@ -1,5 +1,6 @@
 /* What managers and pilots are made to see, so that no test touches the machine. Loaded by LD_PRELOAD.
- * TEST_CLOCKS: a folder of files `manager` and `agent` that say by how much clocks are off at the moment.
+ * TEST_CLOCKS: a folder of files `manager` and `agent` that say by how much clocks are off at the moment, and which
+ * process is not to go on when it reads one.
  * TEST_NETWORK: a file that names the network that pilots which start now are in; empty: their manager's.
  * TEST_NO_LOCKS: managers find a file system without locks. */
 #define _GNU_SOURCE
@@ -19,8 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Nanoseconds to add: to the time of day, and to the clocks that only go forward. */
-struct shift { volatile int64_t wall, steady; };
+/* Nanoseconds to add: to the time of day, and to the clocks that only go forward. The process that stands still: no
+ * signal makes it go on. */
+struct shift { volatile int64_t wall, steady, held; };
 
 static const struct shift *shift;
 static int has_no_locks;
@@ -82,6 +84,10 @@ static int real_gettime(clockid_t id, struct timespec *time) {
 int clock_gettime(clockid_t id, struct timespec *time) {
     int result = real_gettime(id, time);
     if (result || !shift) return result;
+    if (shift->held == getpid()) {
+        while (shift->held == getpid()) usleep(1000);
+        return clock_gettime(id, time);
+    }
     if (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE) add(time, shift->wall);
     if (id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_RAW || id == CLOCK_MONOTONIC_COARSE || id == CLOCK_BOOTTIME)
         add(time, shift->steady);
