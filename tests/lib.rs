@@ -294,6 +294,18 @@ pub fn signal_pid(pid: u32, signal: Signal) {
     let _ = kill(Pid::from_raw(pid as i32), signal);
 }
 
+/// Ends all processes of a node at once: no pilot there sees a task die before it.
+pub fn lose_power(sandbox: &Sandbox, is_there: impl Fn(u32, &str) -> bool) {
+    let there = || sandbox.processes().into_iter().filter(|(pid, command)| is_there(*pid, command));
+    until("nothing runs there", || {
+        for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+            there().for_each(|(pid, _)| signal_pid(pid, signal));
+        }
+        // Whoever was started between the look and the signal is found by the next look.
+        there().next().is_none()
+    });
+}
+
 /// Bytes as text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

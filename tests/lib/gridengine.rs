@@ -10,7 +10,7 @@ use std::{
 
 use nix::{sys::signal::Signal, unistd::Uid};
 
-use crate::{Running, Sandbox, ports::free_ports, scene::Platform, signal_pid, text, until};
+use crate::{Running, Sandbox, lose_power, ports::free_ports, scene::Platform, text, until};
 
 /// Where Debian's packages put daemons and commands.
 const PROGRAMS: &str = "/usr/lib/gridengine";
@@ -76,12 +76,7 @@ impl Cell {
             let is_of_a_job = text(&environment).split('\0').any(|line| line.starts_with("JOB_ID="));
             is_of_a_job || pid == host.pid() || command.contains("sge_shepherd")
         };
-        let there = || sandbox.processes().into_iter().filter(|(pid, command)| is_there(*pid, command));
-        until("nothing runs there", || {
-            there().for_each(|(pid, _)| signal_pid(pid, Signal::SIGKILL));
-            // Whoever was started between the look and the signal is found by the next look.
-            there().next().is_none()
-        });
+        lose_power(sandbox, is_there);
         host.wait();
     }
 

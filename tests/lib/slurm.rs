@@ -9,7 +9,7 @@ use std::{
 
 use nix::{sys::signal::Signal, unistd::Uid};
 
-use crate::{Running, Sandbox, apart::Apart, ports::free_ports, scene::Platform, signal_pid, text, until};
+use crate::{Running, Sandbox, apart::Apart, lose_power, ports::free_ports, scene::Platform, text, until};
 
 /// Nodes of the cluster, named n1, n2.
 const N_NODES: u16 = 2;
@@ -112,12 +112,7 @@ impl Cluster {
             let is_of_a_job = text(&environment).split('\0').any(|line| line == "SLURMD_NODENAME=n1");
             is_of_a_job || pid == node.pid() || steps.iter().any(|step| command.starts_with(step))
         };
-        let there = || sandbox.processes().into_iter().filter(|(pid, command)| is_there(*pid, command));
-        until("nothing runs there", || {
-            there().for_each(|(pid, _)| signal_pid(pid, Signal::SIGKILL));
-            // Whoever was started between the look and the signal is found by the next look.
-            there().next().is_none()
-        });
+        lose_power(sandbox, is_there);
         node.wait();
         self.say("scontrol", &["update", "nodename=n1", "state=down", "reason=power"]);
     }
