@@ -247,7 +247,7 @@ fn a_manager_that_is_away_finds_its_pilots_again() {
     manager.wait();
 }
 
-/// It cannot hear that it is to go: it is given up, and then woken to end.
+/// It cannot hear that it is to go: it is given up, and then woken to end, and its task with it.
 #[test]
 fn stop_leaves_no_pilot_that_stands_still() {
     let sandbox = Sandbox::new();
@@ -261,6 +261,9 @@ fn stop_leaves_no_pilot_that_stands_still() {
     until("a task runs", || sandbox.json(&["job", "1"])["counts"]["running"] == 1);
     let pilot = pilots(&sandbox).pop().expect("a pilot");
     signal_all(&[pilot.guard, pilot.worker], Signal::SIGSTOP);
+    until("the manager has no pull that it could answer", || {
+        sandbox.json(&["pilots"])[0]["silent_for"].is_u64()
+    });
     sandbox.ok(&["stop", "--now"]);
     assert_eq!(manager.wait(), Some(0), "{}", sandbox.read("serve.err"));
     assert_eq!(sandbox.processes(), []);

@@ -298,8 +298,9 @@ pub fn signal_pid(pid: u32, signal: Signal) {
 pub fn lose_power(sandbox: &Sandbox, is_there: impl Fn(u32, &str) -> bool) {
     let there = || sandbox.processes().into_iter().filter(|(pid, command)| is_there(*pid, command));
     until("nothing runs there", || {
+        let pids: Vec<u32> = there().map(|(pid, _)| pid).collect();
         for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
-            there().for_each(|(pid, _)| signal_pid(pid, signal));
+            pids.iter().for_each(|pid| signal_pid(*pid, signal));
         }
         // Whoever was started between the look and the signal is found by the next look.
         there().next().is_none()

@@ -169,20 +169,22 @@ impl Manager {
         }
     }
 
-    /// Ends answering and closes the store. What pilots hold they keep, and come back to the next manager.
-    /// After a shutdown it waits first until platforms have been told what is not wanted any more, and nothing
-    /// of pilots is left on this host: for a limited time.
-    pub async fn close(self) {
-        let Manager {
-            access, access_path, ended, stop_api, stop_engine, api, threads, farewell, orders, ..
-        } = self;
-        let is_shut_down = matches!(*ended.borrow(), Some(Ok(())));
-        if is_shut_down {
-            platforms::leave(&orders).await;
+    /// After a shutdown: waits until platforms have been told what is not wanted any more, and nothing of pilots is
+    /// left on this host, for a limited time. Safe to be dropped while waiting.
+    pub async fn take_leave(&self) {
+        let is_shut_down = matches!(*self.ended.borrow(), Some(Ok(())));
+        if !is_shut_down {
+            return;
         }
-        if let (true, Some(farewell)) = (is_shut_down, farewell) {
+        platforms::leave(&self.orders).await;
+        if let Some(farewell) = &self.farewell {
             farewell.wait().await;
         }
+    }
+
+    /// Ends answering and closes the store. What pilots hold they keep, and come back to the next manager.
+    pub async fn close(self) {
+        let Manager { access, access_path, stop_api, stop_engine, api, threads, .. } = self;
         // The server may have ended already.
         let _ = stop_api.send(true);
         // It ends within its own time limit.

@@ -147,6 +147,10 @@ pub async fn run(mut args: ServeArgs) -> Result<Outcome, Failure> {
             }
         }
     };
+    tokio::select! {
+        () = manager.take_leave() => {}
+        _ = interrupts.next() => {}
+    }
     manager.close().await;
     outcome.map_err(|error| Failure::infrastructure(error.to_string()))?;
     Ok(Outcome::Fine)

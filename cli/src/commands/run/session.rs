@@ -101,7 +101,11 @@ impl Session<'_> {
                 },
             }
         }
-        if tokio::time::timeout(END_LIMIT, manager.close()).await.is_err() {
+        let closed = async {
+            manager.take_leave().await;
+            manager.close().await;
+        };
+        if tokio::time::timeout(END_LIMIT, closed).await.is_err() {
             show::say("the manager does not end by itself; nothing is lost");
         }
     }

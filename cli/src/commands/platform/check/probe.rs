@@ -61,6 +61,7 @@ pub(super) async fn run(
         steps.take("probe", with_what_is_known(came, &mut place, &asked_for).await);
     }
     let ended = end(&mut manager, &client, &mut place, &asked_for).await;
+    manager.take_leave().await;
     manager.close().await;
     if !is_interrupted || ended.is_err() {
         steps.take("end", ended);
