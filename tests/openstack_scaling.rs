@@ -71,6 +71,7 @@ fn a_clouds_hosts_have_more_vcpus_or_fewer_and_at_the_end_those_of_before() {
     let log = scene.sandbox.read("serve.err");
     assert!(log.contains("vCPUs of a core have changed") && log.contains("after=3"), "{log}");
 
+    // Of both who sign in, an administrator and a member, the tokens of then have ended after two renewals each.
     until("tokens are renewed", || identity.n_seen("POST /v3/auth/tokens") > n_signed_in + 3);
     assert_eq!(between.n_seen("HTTP/1.1 401"), 0, "no token had ended");
 
