@@ -110,7 +110,8 @@ fn one_has_it_in(
     );
     let manager = serve(sandbox, 2, more, environment);
     sandbox.ok(&["submit", "first.yaml"]);
-    until("one pilot has it", || counts_are(sandbox, "1", "running", 1) && cached(sandbox).len() == 1);
+    // A task is told to run before it has said who it is.
+    until("one pilot has it", || cached(sandbox).len() == 1 && pilots_of(sandbox, "1").len() == 1);
     (manager, input)
 }
 
