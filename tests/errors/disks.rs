@@ -54,6 +54,7 @@ fn a_full_disk_ends_a_run_that_goes_on_when_there_is_room() {
     assert_eq!(executed.len() as u64, N_TASKS, "tasks that never ran");
     // What had run and could not be reported.
     assert!(n_executions - executed.len() <= n_before, "{n_executions} executions");
+    drop(disk);
     page.close();
 }
 
@@ -85,6 +86,7 @@ fn a_full_disk_ends_a_manager_that_goes_on_when_there_is_room() {
     let mut executed = executions(&page.sandbox);
     executed.dedup();
     assert_eq!(executed.len() as u64, N_TASKS, "tasks that never ran");
+    drop(disk);
     page.close();
 }
 
@@ -114,5 +116,6 @@ fn read_only_disks_are_explained() {
     page.ends("tasks that write there", &["run", "-q", "--stdout", "disk/{index}.txt", "--", "echo"], 1);
     disk.change("rw");
     assert_eq!(page.sandbox.json(&["job", "1", "--dir", "disk/state"])["counts"]["done"], 2);
+    drop(disk);
     page.close();
 }
