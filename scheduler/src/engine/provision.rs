@@ -114,8 +114,12 @@ impl Turn<'_> {
     }
 
     /// Sends those away that have been idle for too long, the longest idle first, down to the minimum. A node
-    /// is only given back with its whole allocation: no pilot goes before all of them may.
+    /// is only given back with its whole allocation: no pilot goes before all of them may. Who gets nothing because
+    /// all is withheld after a restart is not idle.
     fn drain_idle(&mut self, id: PlatformId, spec: &PlatformSpec) {
+        if self.volatile.is_in_grace() {
+            return;
+        }
         let mut n_spare = self.durable.census(id).n_live.saturating_sub(self.n_pilots_min(id, spec));
         let longest_idle = self.volatile.idle.range((id, Time(0), PilotId(0))..);
         let is_long = |since: Time| self.now.since(since) >= spec.idle_timeout;

@@ -97,6 +97,32 @@ fn pilots_are_asked_for_by_demand_and_sent_away_when_idle() {
 }
 
 #[test]
+fn nobody_is_idle_while_tasks_are_withheld_after_a_restart() {
+    let mut scene = Scene::new();
+    scene.attach(platform(2, 2));
+    let job = scene.submit(job(9));
+    let asked = scene.submissions();
+    let pilots = asked.iter().map(|(allocation, tag)| {
+        let (allocation, outcome) = (*allocation, SubmitOutcome::Accepted(allocation.to_string()));
+        scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+        scene.register(tag, NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() })
+    });
+    let pilot = pilots.collect::<Vec<_>>()[0];
+    scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    scene.attach(platform(2, 2));
+    let of_new = |pull| Pull { epoch: 2, ..pull };
+    let asked = scene.pull(pilot, of_new(hungry())).and_then(|answer| answer.resync).expect("it is asked");
+    let holdings = crate::pull::Holdings { asked, tasks: vec![], templates: vec![] };
+    scene.pull(pilot, of_new(Pull { part_seen: 0, holds: Some(holdings), ..hungry() }));
+    for seconds in [19, 19, 19, 5] {
+        assert_eq!(scene.pull(pilot, of_new(parked())), None, "the other may hold all of it");
+        scene.wait_awake(seconds);
+        assert_eq!(scene.engine.durable().pilots()[&pilot].drain, None, "idle for more than ten seconds");
+    }
+    assert_ne!(scene.counts(job), "active w9 p0 d0 f0 c0", "what is no longer withheld is given out");
+}
+
+#[test]
 fn allocations_that_wait_for_work_that_is_gone_are_taken_back_in_time() {
     let mut scene = Scene::new();
     let poll_interval = Span::from_secs(2);
