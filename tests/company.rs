@@ -32,8 +32,10 @@ fn a_run_names_what_it_leaves_and_finishes_what_comes_meanwhile() {
         let mut gate = OpenOptions::new().write(true).open(sandbox.path().join(gate)).expect("the gate");
         writeln!(gate, "go").expect("somebody reads");
     };
+    // What comes before it has looked round is none that came meanwhile.
+    let has_looked = |run: &str| sandbox.read(run).contains("(first, 1 task left) stays paused");
     let second = sandbox.start("second", &named("second"));
-    until("the second run's task has begun", || has_begun(&sandbox, "2"));
+    until("the second run's task has begun", || has_looked("second.err") && has_begun(&sandbox, "2"));
     let late = "read line < late-gate; exit {}";
     sandbox.ok(&["submit", "--name", "late", "--", late, ":::", "3"]);
     open("gate");
@@ -59,9 +61,7 @@ fn a_run_names_what_it_leaves_and_finishes_what_comes_meanwhile() {
 
     // Both ways on are true ones.
     let third = sandbox.start("third", &[&["run", "--name", "third"][..], &WAITS].concat());
-    // What comes before it has looked round is none that came meanwhile.
-    let has_looked = || sandbox.read("third.err").contains("(first, 1 task left) stays paused");
-    until("the third run's task has begun", || has_looked() && has_begun(&sandbox, "4"));
+    until("the third run's task has begun", || has_looked("third.err") && has_begun(&sandbox, "4"));
     sandbox.ok(&["retry-failed", "3"]);
     open("gate");
     let waits = "also finishing job 3 late, resumed meanwhile";

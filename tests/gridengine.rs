@@ -57,11 +57,14 @@ fn a_sweep_runs_in_batch_jobs() {
 #[test]
 fn jobs_that_a_stranger_deletes_cost_what_ran_in_them() {
     let Some(scene) = start("parallel_environment: smp") else { return };
+    scene.write_job_that_waits(40);
     scene.sandbox.ok(&["submit", "job.yaml"]);
     scene.until_executed(20);
     let jobs = scene.platform.jobs("r");
     scene.platform.say("qdel", &jobs.iter().map(String::as_str).collect::<Vec<_>>());
-    ends_well(scene, 2 * jobs.len());
+    scene.go();
+    // The signal reaches tasks, too: others may begin in their place before their pilot has heard of it.
+    ends_well(scene, 4 * jobs.len());
 }
 
 #[test]
@@ -164,7 +167,9 @@ fn what_outlasts_a_pilot_is_run_again_by_the_next() {
     scene.until_done();
     let pilots = scene.sandbox.ok(&["pilots", "--all"]);
     let n_pilots = pilots.lines().count() - 1;
-    assert!(pilots.matches("its walltime ended").count() >= 2 && n_pilots > 2, "{pilots}");
+    // One that took long to start is ended by Grid Engine, which counts from the job's start.
+    let n_ended = pilots.lines().skip(1).filter(|pilot| !pilot.contains("idle for")).count();
+    assert!(pilots.contains("its walltime ended") && n_ended >= 2 && n_pilots > 2, "{pilots}");
     ends_well(scene, 2 * n_pilots);
 }
 
@@ -195,6 +200,7 @@ fn an_array_is_one_job_whose_tasks_begin_as_there_is_room() {
     let said = text(&checked.stdout) + &text(&checked.stderr);
     assert!(said.contains("came home") && said.contains("nothing is left there"), "{said}");
     assert_eq!(scene.platform.say("qstat", &[]), "");
+    scene.write_job_that_waits(40);
     scene.sandbox.ok(&["submit", "job.yaml"]);
     scene.until_executed(20);
     let said = scene.platform.say("qstat", &[]);
@@ -211,5 +217,6 @@ fn an_array_is_one_job_whose_tasks_begin_as_there_is_room() {
     until("the first is not counted any more", || n_there() == 2);
     let allocations = scene.sandbox.json(&["allocation", "list"]);
     assert_eq!(allocations.as_array().map_or(0, Vec::len), 1, "{allocations}");
-    ends_well(scene, 2);
+    scene.go();
+    ends_well(scene, 4);
 }

@@ -79,7 +79,8 @@ fn a_flood_of_connections_keeps_nobody_out_and_costs_little() {
     }
     // Users and pilots get on.
     sandbox.ok(&["submit", "--dir", "state", "--wait", "--name", "amid", "--", "true"]);
-    assert!(manager.n_files() > n / 2, "there is a flood: {} files", manager.n_files());
+    // Those that were silent for half a minute have been sent away.
+    assert!(manager.n_files() > n / 4, "there is a flood: {} files", manager.n_files());
     let cost = manager.peak_bytes() - before;
     println!("{n} connections cost {} bytes each", cost / n as u64);
     assert!(cost < (32 << 20) + 24 * 1024 * n as u64, "{cost} bytes for {n} connections");

@@ -221,7 +221,7 @@ fn a_slot_is_given_away_when_its_last_task_is_gone() {
     sandbox.write(
         "job.yaml",
         "command: 'if test {n} = 0; then timeout 600 sh sleeper; else sh look; fi; true'\n\
-         sweep: {n: {range: [0, 1]}}\ntime_limit: 3s\nretries: 0\n",
+         sweep: {n: {range: [0, 1]}}\ntime_limit: 8s\nretries: 0\n",
     );
     assert_eq!(sandbox.run(&["run", "job.yaml", "-j", "1"]).status.code(), Some(1), "a task failed");
     assert!(!sandbox.read("pid").is_empty());

@@ -201,7 +201,7 @@ fn what_becomes_of_servers_that_fail_is_told_and_nothing_is_left_of_them() {
         ("security_groups: [nobody]", "", "came home"),
     ] {
         configure(&sandbox, openstack, fields);
-        let (code, said) = probe(&sandbox, if fields.contains("hangs") { "20s" } else { "60s" });
+        let (code, said) = probe(&sandbox, if fields.contains("hangs") { "30s" } else { "120s" });
         let is_well = expected == "came home";
         assert!(said.contains(expected) && said.contains("nothing is left"), "{openstack} {fields}: {said}");
         assert_eq!(code, Some(if is_well { 0 } else { 3 }), "{said}");
@@ -326,7 +326,7 @@ fn refused_credentials_are_tried_once(sandbox: &Sandbox, cloud: &OpenStack) {
     let hangs = cloud.fields("", "setup: [echo it hangs, sleep 1000]");
     let locked = cloud.fields("", "").replace("name: cloud", "name: locked");
     let locked = locked.replace(&cloud.clouds_file().display().to_string(), &wrong);
-    let each = "cores: 2, poll_interval: 1s, idle_timeout: 1s";
+    let each = "cores: 2, poll_interval: 1s, idle_timeout: 3s";
     sandbox.write(
         "two.yaml",
         &format!(
@@ -348,8 +348,8 @@ fn refused_credentials_are_tried_once(sandbox: &Sandbox, cloud: &OpenStack) {
     let tag = cloud.servers()[0]["name"].as_str().expect("a name").to_owned();
     sandbox.ok(&["cancel", "1"]);
     until("it is taken back", || cloud.servers().is_empty());
-    let kept = sandbox.read(&format!("home/.pilotfish/default/pilots/{tag}/job.log"));
-    assert!(kept.contains("it hangs"), "{kept}");
+    let log = format!("home/.pilotfish/default/pilots/{tag}/job.log");
+    until("what it wrote is kept", || sandbox.read(&log).contains("it hangs"));
     sandbox.ok(&["stop"]);
     assert_eq!(manager.wait(), Some(0), "{}", sandbox.read("serve.err"));
 }
@@ -395,7 +395,7 @@ fn answers_that_are_lost_late_or_bad_cost_nothing_and_leave_no_server() {
     submit_held_up(&scene);
     until("a list comes slowly", || between.n_seen(list) > 0);
     scene.sandbox.write("rest", "");
-    until("the cloud asks for patience", || failure(&scene).contains("wants no request for"));
+    until("the cloud asks for patience", || scene.sandbox.read("serve.err").contains("wants no request for"));
     until("both servers are there", || {
         scene.sandbox.json(&["pilots"]).as_array().is_some_and(|all| all.len() == 2)
     });
@@ -461,6 +461,9 @@ fn what_nobody_knows_of_is_found(scene: &mut Scene<OpenStack>, between: &Between
     until("it is on its way", || between.n_seen(post) > n_before);
     scene.kill_manager();
     let n_lists = between.n_seen(list);
+    // By then it is long there, however slow the cloud is.
+    let configuration = scene.sandbox.read("manager.yaml").replace("submit_limit: 10s", "submit_limit: 60s");
+    scene.sandbox.write("manager.yaml", &configuration);
     scene.serve();
     until("nothing is there yet", || between.n_seen(list) > n_lists + 1);
     assert!(scene.platform.servers().is_empty());
@@ -532,7 +535,7 @@ fn a_real_machine_boots_fetches_the_agent_works_and_turns_itself_off() {
     let fields = fields.replace("memory: 300MiB", "memory: 100MiB").replace("pilots_max: 2", "pilots_max: 1");
     sandbox.write(
         "manager.yaml",
-        &format!("listen: {{port: {port}}}\nplatforms: [{{cores: 1, poll_interval: 1s, idle_timeout: 1s, {fields}}}]\n"),
+        &format!("listen: {{port: {port}}}\nplatforms: [{{cores: 1, poll_interval: 1s, idle_timeout: 5s, {fields}}}]\n"),
     );
     let serve = sandbox.command_of(&program, &["serve", "--config", "manager.yaml"]);
     let manager = sandbox.serve(serve);
@@ -542,8 +545,10 @@ fn a_real_machine_boots_fetches_the_agent_works_and_turns_itself_off() {
     let tag = sandbox.json(&["allocation", "list", "--all"])[0]["tag"].as_str().expect("a tag").to_owned();
     assert!(said.starts_with(&tag), "the machine has its server's name: {said}");
     until("it has turned itself off and is deleted", || cloud.servers().is_empty());
-    let wrote = sandbox.read(&format!("home/.pilotfish/default/pilots/{tag}/job.log"));
-    assert!(wrote.contains(": OK") && wrote.contains("registered"), "its console is kept: {wrote}");
+    until("its console is kept", || {
+        let wrote = sandbox.read(&format!("home/.pilotfish/default/pilots/{tag}/job.log"));
+        wrote.contains(": OK") && wrote.contains("registered")
+    });
     sandbox.ok(&["stop"]);
     assert_eq!(manager.wait(), Some(0), "{}", sandbox.read("serve.err"));
 }

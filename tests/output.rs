@@ -35,7 +35,7 @@ fn a_running_task_is_followed_line_by_line_to_its_exit_code() {
         shows(&sandbox, "follow.out", &format!("line {n}\n"));
         let so_far: String = (1..=n).map(|n| format!("line {n}\n")).collect();
         assert_eq!(sandbox.read("follow.out"), so_far);
-        assert_eq!(counts(&sandbox, "1")["running"], 1, "it still runs");
+        until("it still runs", || counts(&sandbox, "1")["running"] == 1);
         sandbox.write(&format!("go-{n}"), "");
     }
     assert_eq!(follower.wait(), Some(0));
@@ -85,8 +85,10 @@ fn many_tasks_are_followed_each_with_its_name_also_as_json() {
     shows(&sandbox, "follow.out", "1.1 | begin 2\n");
     shows(&sandbox, "one.out", "begin 2\n");
     shows(&sandbox, "json.out", "begin 1");
-    let so_far = text(&sandbox.run(&["logs", "1"]).stderr);
-    assert!(so_far.contains("running tasks nothing is shown: `pilotfish logs 1 --follow` shows"), "{so_far}");
+    until("that nothing of running tasks is shown is said", || {
+        let said = text(&sandbox.run(&["logs", "1"]).stderr);
+        said.contains("running tasks nothing is shown: `pilotfish logs 1 --follow` shows")
+    });
     let interrupted = sandbox.start("interrupted", &["logs", "1", "--follow"]);
     shows(&sandbox, "interrupted.out", "begin 1");
     interrupted.signal(Signal::SIGINT);
@@ -156,7 +158,7 @@ fn what_was_written_stays_when_tasks_are_cancelled_or_take_too_long() {
     let sandbox = Sandbox::new();
     sandbox.write("cancelled.yaml", "name: cancelled\ncommand: 'echo before; sleep 1000'\n");
     sandbox
-        .write("long.yaml", "name: long\ncommand: 'echo before; echo too >&2; sleep 1000'\ntime_limit: 1s\n");
+        .write("long.yaml", "name: long\ncommand: 'echo before; echo too >&2; sleep 1000'\ntime_limit: 4s\n");
     let manager = serve(&sandbox);
     sandbox.ok(&["submit", "cancelled.yaml"]);
     let follower = sandbox.start("follow", &["logs", "1.0", "--follow"]);
@@ -184,9 +186,8 @@ fn what_was_written_stays_when_the_pilots_walltime_ends() {
     until("what it wrote is kept", || sandbox.run(&["logs", "1.0"]).stdout == b"before\n");
     assert_eq!(text(&sandbox.run(&["logs", "1.0"]).stderr), "too\n");
     assert!(sandbox.ok(&["task", "1.0"]).contains("walltime"), "{}", sandbox.ok(&["task", "1.0"]));
-    assert!(sandbox.ok(&["pilots", "--all"]).contains("its walltime ended"));
-    sandbox.ok(&["cancel", "1"]);
-    sandbox.ok(&["stop"]);
+    until("the pilot has left", || sandbox.ok(&["pilots", "--all"]).contains("its walltime ended"));
+    sandbox.ok(&["stop", "--now"]);
     manager.wait();
 }
 

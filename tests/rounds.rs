@@ -67,11 +67,11 @@ fn a_manager_that_forgets_is_noticed() {
     copy_store(&site, "", "old-");
     site.serve();
     site.until_done();
-    testimony.ask(&site.api, 0);
+    testimony.ask_until_answered(&site.api, 0);
     site.kill_manager();
     copy_store(&site, "old-", "");
     site.serve();
-    testimony.ask(&site.api, 0);
+    testimony.ask_until_answered(&site.api, 0);
     assert!(
         panic::catch_unwind(|| testimony.holds(&[])).is_err(),
         "nobody noticed that results were forgotten"

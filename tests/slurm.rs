@@ -52,6 +52,7 @@ fn one_batch_job_has_a_pilot_on_each_of_its_nodes() {
     let sandbox = Sandbox::new();
     let Some(cluster) = Cluster::start(&sandbox) else { return };
     let mut scene = Scene::start(sandbox, cluster, &format!("{FIELDS}, nodes: 2"));
+    scene.write_job_that_waits(40);
     scene.sandbox.ok(&["submit", "job.yaml"]);
     scene.until_executed(20);
     assert_eq!(scene.platform.jobs("RUNNING").len(), 1, "of two nodes");
@@ -62,11 +63,14 @@ fn one_batch_job_has_a_pilot_on_each_of_its_nodes() {
 #[test]
 fn jobs_that_a_stranger_cancels_cost_what_ran_in_them() {
     let Some(mut scene) = start() else { return };
+    scene.write_job_that_waits(40);
     scene.sandbox.ok(&["submit", "job.yaml"]);
     scene.until_executed(20);
     let jobs = scene.platform.jobs("RUNNING");
     scene.platform.say("scancel", &jobs.iter().map(String::as_str).collect::<Vec<_>>());
-    scene.ends_well(2 * jobs.len());
+    scene.go();
+    // The signal reaches tasks, too: others may begin in their place before their pilot has heard of it.
+    scene.ends_well(4 * jobs.len());
 }
 
 #[test]
@@ -115,8 +119,9 @@ fn managers_killed_before_and_after_a_submission_ask_for_no_more_than_they_may()
         let mut scene = Scene::start_with(sandbox, cluster, FIELDS, "submit_limit: 40s");
         dies_while_it_submits(&mut scene);
         assert!(scene.platform.jobs("PENDING,RUNNING").len() <= 2, "those of before are known");
+        let n_asked = scene.sandbox.read("asked").lines().count();
         scene.ends_well(0);
-        assert_eq!(scene.sandbox.read("asked").lines().count(), 2, "killed {moment} the submission");
+        assert_eq!(n_asked, 2, "killed {moment} the submission");
     }
 }
 
@@ -144,8 +149,7 @@ fn what_outlasts_a_pilot_is_run_again_by_the_next() {
 fn jobs_whose_walltime_slurm_ends_first_cost_what_ran_in_them() {
     let Some(mut scene) = start() else { return };
     // SLURM looks at walltimes every half minute: until then there is something to do.
-    let go = scene.sandbox.path().join("go").display().to_string();
-    scene.write_job(&format!("sleep 0.1; [ {{n}} -lt 30 ] || until [ -e {go} ]; do sleep 0.05; done"));
+    scene.write_job_that_waits(30);
     scene.sandbox.ok(&["submit", "job.yaml"]);
     scene.until_executed(20);
     let jobs = scene.platform.jobs("RUNNING");
@@ -154,7 +158,7 @@ fn jobs_whose_walltime_slurm_ends_first_cost_what_ran_in_them() {
     }
     let ended = || scene.platform.jobs("TIMEOUT");
     until("SLURM has ended them", || jobs.iter().all(|job| ended().contains(job)));
-    scene.sandbox.write("go", "");
+    scene.go();
     // The signal reaches tasks, too: others may begin in their place before their pilot has heard of it.
     scene.ends_well(4 * jobs.len());
 }
@@ -259,7 +263,10 @@ fn a_platform_is_tried_before_it_is_used() {
         platform("readonly", "partition: batch, folder: /proc/pilots"),
         platform("odd", "partition: batch, setup: [echo oops, exit 3]"),
     ];
-    sandbox.write("manager.yaml", &format!("platforms:\n{}", platforms.concat()));
+    sandbox.write(
+        "manager.yaml",
+        &format!("limits: {{platform_delay: 1m}}\nplatforms:\n{}", platforms.concat()),
+    );
     scancel_that_fails_once(&sandbox, &mut cluster);
     let check = |name: &str, more: &[&str]| {
         let mut command = sandbox.command(&["platform", "check", name]);
@@ -297,8 +304,8 @@ fn a_platform_is_tried_before_it_is_used() {
     let busy = cluster
         .say("sbatch", &["-p", "batch", "-N", "2", "-n", "4", "-o", "/dev/null", "--wrap", "sleep 1000"]);
     until("the nodes are busy", || cluster.jobs("RUNNING").len() == 1);
-    let (code, out, _) = check("good", &["--wait", "1s", "--json"]);
-    assert!(code == Some(3) && out.contains("not home after 1.0s"), "{busy}{code:?} {out}");
+    let (code, out, _) = check("good", &["--wait", "5s", "--json"]);
+    assert!(code == Some(3) && out.contains("not home after 5.0s"), "{busy}{code:?} {out}");
     assert!(out.contains("; slurm says: Resources"), "{out}");
     assert!(sandbox.path().join("refused").exists(), "the first scancel failed");
     assert!(cluster.jobs("PENDING").is_empty(), "the probe is taken back");

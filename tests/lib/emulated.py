@@ -8,7 +8,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(sys.argv[0])))
 FORM = open(f"{ROOT}/form").read().strip()
 USER = pwd.getpwuid(os.getuid()).pw_name
 NODES = {"n1": 2, "n2": 2}
-KILL_DELAY = 2
+KILL_DELAY = 10
 
 
 class Kept:

@@ -339,7 +339,7 @@ const QUEUE: [(&str, &str); 34] = [
     ("suspend_method", "NONE"),
     ("resume_method", "NONE"),
     ("terminate_method", "NONE"),
-    ("notify", "00:00:03"),
+    ("notify", "00:00:12"),
     ("owner_list", "NONE"),
     ("user_lists", "NONE"),
     ("xuser_lists", "NONE"),

@@ -40,8 +40,8 @@ impl<P: Platform> Scene<P> {
     pub fn start_with(sandbox: Sandbox, platform: P, fields: &str, limits: &str) -> Scene<P> {
         let submit_limit = if limits.contains("submit_limit") { "" } else { "submit_limit: 10s, " };
         let configuration = format!(
-            "platforms: [{{cores: 2, poll_interval: 1s, idle_timeout: 1s, {fields}}}]\n\
-             limits: {{platform_delay_max: 2s, grace: 10s, {submit_limit}{limits}}}\n"
+            "platforms: [{{cores: 2, poll_interval: 1s, idle_timeout: 3s, {fields}}}]\n\
+             limits: {{platform_delay_max: 2s, grace: 30s, {submit_limit}{limits}}}\n"
         );
         sandbox.write("manager.yaml", &configuration);
         let mut scene = Scene { manager: None, platform, sandbox };
@@ -55,7 +55,18 @@ impl<P: Platform> Scene<P> {
         self.write_job_of(N_TASKS, command);
     }
 
-    /// The same with so many tasks.
+    /// The same, and there is something to do until [`Scene::go`]: tasks from this one on wait for it.
+    pub fn write_job_that_waits(&self, from: u64) {
+        let go = self.sandbox.path().join("go").display().to_string();
+        self.write_job(&format!("sleep 0.1; [ {{n}} -lt {from} ] || until [ -e {go} ]; do sleep 0.05; done"));
+    }
+
+    /// What waits for it goes on.
+    pub fn go(&self) {
+        self.sandbox.write("go", "");
+    }
+
+    /// The same as [`Scene::write_job`] with so many tasks.
     pub fn write_job_of(&self, n_tasks: u64, command: &str) {
         let executions = self.sandbox.path().join("executions");
         let job = format!(
@@ -85,7 +96,8 @@ impl<P: Platform> Scene<P> {
         until("tasks have been executed", || self.sandbox.read("executions").lines().count() >= n);
     }
 
-    /// Waits until the first allocation has a pilot at work on each of its nodes, and gives it back.
+    /// Waits until the first allocation has a pilot at work on each of its nodes, and gives it back. There must be
+    /// something to do for all of them.
     pub fn until_nodes_work(&self, n_nodes: u64) {
         let held = || self.sandbox.json(&["allocation", "show", "1"]);
         let n_pilots = || held()["pilots"].as_array().map_or(0, |pilots| pilots.len() as u64);
@@ -96,9 +108,10 @@ impl<P: Platform> Scene<P> {
         );
         until("all of them work", || {
             let pilots = self.sandbox.json(&["pilots"]);
-            pilots.as_array().is_some_and(|pilots| pilots.iter().all(|pilot| pilot["n_done"] != 0))
+            pilots.as_array().is_some_and(|pilots| pilots.iter().all(|pilot| pilot["n_running"] != 0))
         });
         self.sandbox.ok(&["allocation", "cancel", "1"]);
+        self.go();
     }
 
     /// Waits until every task has its result.
@@ -182,7 +195,7 @@ pub fn dies_while_it_submits<P: Platform>(scene: &mut Scene<P>) {
     let n_before = n_lines(scene, "listed");
     // What was accepted begins meanwhile, and may be over before there were so many listings.
     until("the platform was looked at again and again, or pilots are there", || {
-        n_lines(scene, "listed") >= n_before + 5 || n_lines(scene, "executions") > 0
+        n_lines(scene, "listed") >= n_before + 3 || n_lines(scene, "executions") > 0
     });
     scene.sandbox.write("go", "");
     scene.until_executed(20);

@@ -201,8 +201,8 @@ fn configuration(folder: &Path, host: &str) -> String {
          ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSwitchType=switch/none\nMpiDefault=none\n\
          SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nSlurmdParameters=config_overrides\n\
          PropagateResourceLimits=NONE\nSchedulerParameters=batch_sched_delay=0,sched_interval=1\n\
-         PriorityType=priority/basic\nEnforcePartLimits=ALL\nReturnToService=2\nMinJobAge=30\nKillWait=2\n\
-         SlurmdTimeout=10\nMessageTimeout=5\nAccountingStorageType=accounting_storage/none\n",
+         PriorityType=priority/basic\nEnforcePartLimits=ALL\nReturnToService=2\nMinJobAge=30\nKillWait=10\n\
+         SlurmdTimeout=20\nMessageTimeout=5\nAccountingStorageType=accounting_storage/none\n",
         ports[0]
     );
     for n in 1..=N_NODES {

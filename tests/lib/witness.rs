@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{api::Api, luck::Luck};
+use crate::{api::Api, luck::Luck, until};
 
 /// Rows in one question.
 const N_ROWS: u64 = 50;
@@ -70,6 +70,15 @@ impl Drop for Witness {
 }
 
 impl Testimony {
+    /// The same until both questions are answered, however busy the machine is.
+    pub fn ask_until_answered(&mut self, api: &Api, from: u64) {
+        until("the count and tasks are told", || {
+            let before = self.n_answers;
+            self.ask(api, from);
+            self.n_answers == before + 2
+        });
+    }
+
     /// Asks for the count, for tasks from this one on, and for something that was told long ago.
     pub fn ask(&mut self, api: &Api, from: u64) {
         if let Some(job) = api.get("/jobs/1") {

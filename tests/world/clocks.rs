@@ -74,8 +74,12 @@ fn site(yaml: &str) -> (Site, Clocks) {
 
 /// Seconds of the day that the manager reads, from now on.
 fn manager_now_s(site: &Site) -> i64 {
-    let job = site.api.get("/jobs/1").expect("the job");
-    job["now"].as_i64().expect("a time") / 1_000_000
+    let mut job = None;
+    until("it is answered", || {
+        job = site.api.get("/jobs/1");
+        job.is_some()
+    });
+    job.expect("the job")["now"].as_i64().expect("a time") / 1_000_000
 }
 
 fn now_s() -> i64 {

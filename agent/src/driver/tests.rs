@@ -316,7 +316,7 @@ async fn pilot_ends_with_the_process_it_watches() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn end_of_walltime_kills_what_runs_without_blame() {
-    let mut pilot = pilot(|join| join.walltime = Some(Span::from_millis(4500))).await;
+    let mut pilot = pilot(|join| join.walltime = Some(Span::from_secs(8))).await;
     let spec = shell("sleep 600", pilot.folder.path());
     pilot.work(&spec, 1).await;
     let reports = pilot.ended(1).await;

@@ -188,7 +188,7 @@ fn more_output_than_a_pipe_holds_is_cut_in_the_middle_and_delays_nobody() {
 
 #[test]
 fn endless_output_does_not_outlive_its_time_limit() {
-    let limit = Some(Duration::from_millis(300));
+    let limit = Some(Duration::from_secs(1));
     let exit = run(Launch { time_limit: limit, ..launch(1, &["yes"]) });
     assert_eq!(exit.outcome, Outcome::TimeLimit);
     assert!(exit.is_stdout_truncated && exit.stdout.len() < 5100);
@@ -196,13 +196,13 @@ fn endless_output_does_not_outlive_its_time_limit() {
 
 #[test]
 fn time_limit_asks_first_and_then_kills() {
-    let limit = Some(Duration::from_millis(200));
+    let limit = Some(Duration::from_secs(2));
     let polite = run(Launch { time_limit: limit, ..shell("trap 'echo bye; exit 0' TERM; sleep 600 & wait") });
     assert_eq!((polite.outcome, polite.stdout), (Outcome::TimeLimit, b"bye\n".to_vec()));
     let grace = Duration::from_millis(200);
     let deaf = run(Launch { time_limit: limit, grace, ..shell("trap '' TERM; while :; do sleep 600; done") });
     assert_eq!(deaf.outcome, Outcome::TimeLimit);
-    assert!(deaf.wall_us >= 400_000, "{}", deaf.wall_us);
+    assert!(deaf.wall_us >= 2_200_000, "{}", deaf.wall_us);
 }
 
 #[test]

@@ -138,6 +138,10 @@ impl Cache {
         }
         let file = File::open(&path)?;
         let is_marked = file.metadata()?.modified()? == mark();
+        // Marked before it is read: whoever writes to it from now on takes the mark away. Whoever cannot mark it reads
+        // it all the same; then it goes earlier, or is read once more.
+        let used = FileTimes::new().set_accessed(SystemTime::now());
+        let _ = file.set_times(if is_marked { used } else { used.set_modified(mark()) });
         if !is_marked || !self.state().verified.contains(sha256) {
             if hash_of(&file)?.0 != *sha256 {
                 tracing::warn!(%sha256, "a file in the cache was not what it should be and is fetched again");
@@ -151,8 +155,6 @@ impl Cache {
             }
             self.state().verified.insert(*sha256);
         }
-        // Whoever cannot mark it reads it all the same; then it goes earlier, or is read once more.
-        let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()).set_modified(mark()));
         Ok(Some(Pin { sha256: *sha256, path }))
     }
 

@@ -93,7 +93,7 @@ fn time_limit_takes_all_too_and_asks_first() {
     );
     fs::write(names.folder.path().join("polite"), polite).unwrap();
     let script = format!("trap '' TERM; timeout 600 sh {}/polite; true", names.folder.path().display());
-    let limit = Some(Duration::from_secs(2));
+    let limit = Some(Duration::from_secs(5));
     bench.spawner.launch(Launch { time_limit: limit, grace: PATIENCE * 2, ..names.task(7, 0, &script) });
     let (pid, exit) = (names.next(), bench.next());
     assert_eq!((exit.outcome, exit.stdout), (Outcome::TimeLimit, b"bye\n".to_vec()));
