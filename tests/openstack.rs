@@ -393,9 +393,10 @@ fn answers_that_are_lost_late_or_bad_cost_nothing_and_leave_no_server() {
     let none = "{\"servers\": []}";
     let mut scene = Scene::start(sandbox, cloud, &fields);
     submit_held_up(&scene);
+    // Which was the last failure changes within moments.
+    until("the cloud asks for patience", || scene.sandbox.read("serve.err").contains("wants no request for"));
     until("a list comes slowly", || between.n_seen(list) > 0);
     scene.sandbox.write("rest", "");
-    until("the cloud asks for patience", || scene.sandbox.read("serve.err").contains("wants no request for"));
     until("both servers are there", || {
         scene.sandbox.json(&["pilots"]).as_array().is_some_and(|all| all.len() == 2)
     });

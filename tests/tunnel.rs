@@ -155,6 +155,7 @@ fn a_manager_that_is_killed_finds_its_pilots_again() {
     scene.until_executed(40);
     scene.kill_manager();
     let before = pilots(&scene.sandbox);
+    assert!(!before.is_empty(), "they outlive it");
     scene.serve();
     scene.until_executed(80);
     assert_eq!(pilots(&scene.sandbox), before, "those of before go on");

@@ -138,12 +138,8 @@ impl Cache {
         }
         let file = File::open(&path)?;
         let is_marked = file.metadata()?.modified()? == mark();
-        // Marked before it is read: whoever writes to it from now on takes the mark away. Whoever cannot mark it reads
-        // it all the same; then it goes earlier, or is read once more.
-        let used = FileTimes::new().set_accessed(SystemTime::now());
-        let _ = file.set_times(if is_marked { used } else { used.set_modified(mark()) });
         if !is_marked || !self.state().verified.contains(sha256) {
-            if hash_of(&file)?.0 != *sha256 {
+            if !is_right(&file, is_marked, sha256)? {
                 tracing::warn!(%sha256, "a file in the cache was not what it should be and is fetched again");
                 self.state().verified.remove(sha256);
                 // Others may have removed it; it must not be found again by anybody.
@@ -155,6 +151,8 @@ impl Cache {
             }
             self.state().verified.insert(*sha256);
         }
+        // Whoever may not note its use reads it all the same; then it goes earlier.
+        let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()));
         Ok(Some(Pin { sha256: *sha256, path }))
     }
 
@@ -376,6 +374,19 @@ impl Drop for Part {
 fn has_no_links(error: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, Unsupported};
     matches!(error.kind(), CrossesDevices | PermissionDenied | Unsupported)
+}
+
+/// Reads an object as a whole, and marks it if it is right and nobody has written to it meanwhile: until then it has
+/// a time of its own, by which no other agent takes it for read.
+fn is_right(file: &File, is_marked: bool, sha256: &Digest) -> io::Result<bool> {
+    let time = if is_marked { mark() } else { mark() - Duration::from_secs(1 + random() % MARK_S) };
+    // Whoever may not set it reads the object at each use.
+    let _ = file.set_modified(time);
+    let is_right = hash_of(file)?.0 == *sha256;
+    if is_right && file.metadata()?.modified()? == time {
+        let _ = file.set_modified(mark());
+    }
+    Ok(is_right)
 }
 
 fn mark() -> SystemTime {

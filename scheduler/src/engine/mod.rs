@@ -243,6 +243,11 @@ impl Turn<'_> {
     }
 
     fn fire_timers(&mut self) {
+        // Before others that are due, too: they may find that somebody got nothing.
+        let grace = (self.volatile.grace_until, Timer::Grace);
+        if grace.0 <= self.now && self.volatile.timers.remove(&grace) {
+            self.withhold_nothing();
+        }
         while let Some((at, timer)) = self.volatile.timers.first().copied() {
             if at > self.now {
                 return;

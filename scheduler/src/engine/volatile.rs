@@ -248,8 +248,6 @@ pub struct PlatformState {
 /// What a timer is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Timer {
-    /// The grace period after a restart ends: before others, which may find that somebody got nothing.
-    Grace,
     /// A task may be tried again.
     Retry(TaskId),
     /// A parked pull ends, or a pilot has been silent too long.
@@ -264,6 +262,8 @@ pub enum Timer {
     Profiling(PlatformId),
     /// How many vCPUs a platform's cores stand for is decided.
     Scaling(PlatformId),
+    /// The grace period after a restart ends.
+    Grace,
 }
 
 impl Volatile {

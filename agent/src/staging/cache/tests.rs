@@ -159,6 +159,17 @@ fn what_was_written_to_or_rotted_is_found_out_and_never_given_to_a_task() {
 }
 
 #[test]
+fn what_one_agent_finds_spoilt_no_other_takes_for_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] = [cache(folder.path(), 1000), cache(folder.path(), 1000)];
+    let sha256 = bring(&first, b"molecules");
+    let pins = [&first, &second].map(|cache| cache.pin(&sha256).unwrap().unwrap());
+    fs::set_permissions(&pins[0].path, fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(&pins[0].path, b"molecular").unwrap();
+    assert_eq!([first.pin(&sha256).unwrap(), second.pin(&sha256).unwrap()], [None, None]);
+}
+
+#[test]
 fn a_use_that_is_still_going_on_keeps_its_file_when_the_object_is_found_bad() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 1000);
