@@ -43,7 +43,7 @@ fn what_slurm_says_of_its_load_is_compared_where_pilots_are_placed() {
     until("it says how busy it is", || busy().contains(" cores are free, 0 jobs wait for 0"));
     let why = scene.sandbox.ok(&["explain", "allocation", "1"]);
     assert!(why.contains("by placement (tla) what waited would have ended on average"), "{why}");
-    scene.sandbox.write("go", "");
+    scene.go();
     scene.ends_well(0);
 }
 

@@ -70,15 +70,6 @@ impl Drop for Witness {
 }
 
 impl Testimony {
-    /// The same until both questions are answered, however busy the machine is.
-    pub fn ask_until_answered(&mut self, api: &Api, from: u64) {
-        until("the count and tasks are told", || {
-            let before = self.n_answers;
-            self.ask(api, from);
-            self.n_answers == before + 2
-        });
-    }
-
     /// Asks for the count, for tasks from this one on, and for something that was told long ago.
     pub fn ask(&mut self, api: &Api, from: u64) {
         if let Some(job) = api.get("/jobs/1") {
@@ -98,6 +89,15 @@ impl Testimony {
         if let Some(page) = api.get(&format!("/jobs/1/tasks?from={first}&limit=1")) {
             page["tasks"].as_array().into_iter().flatten().for_each(|row| self.hear_again(row));
         }
+    }
+
+    /// The same until both questions are answered, however busy the machine is.
+    pub fn ask_until_answered(&mut self, api: &Api, from: u64) {
+        until("the count and tasks are told", || {
+            let before = self.n_answers;
+            self.ask(api, from);
+            self.n_answers == before + 2
+        });
     }
 
     fn hear(&mut self, row: &Value) {

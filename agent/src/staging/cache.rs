@@ -376,10 +376,13 @@ fn has_no_links(error: &io::Error) -> bool {
     matches!(error.kind(), CrossesDevices | PermissionDenied | Unsupported)
 }
 
-/// Reads an object as a whole, and marks it if it is right and nobody has written to it meanwhile: until then it has
-/// a time of its own, by which no other agent takes it for read.
+/// Reads an object as a whole. One without the mark gets it if it is right and nobody has written to it meanwhile:
+/// until then it has a time of its own, by which no other agent takes it for read.
 fn is_right(file: &File, is_marked: bool, sha256: &Digest) -> io::Result<bool> {
-    let time = if is_marked { mark() } else { mark() - Duration::from_secs(1 + random() % MARK_S) };
+    if is_marked {
+        return Ok(hash_of(file)?.0 == *sha256);
+    }
+    let time = mark() - Duration::from_secs(1 + random() % MARK_S);
     // Whoever may not set it reads the object at each use.
     let _ = file.set_modified(time);
     let is_right = hash_of(file)?.0 == *sha256;
