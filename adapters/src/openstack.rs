@@ -5,6 +5,7 @@
 //! metadata say so as well. One that is over takes room until it is deleted: whoever lists deletes those.
 
 mod choice;
+mod clear;
 mod console;
 #[cfg(test)]
 mod contract;
@@ -58,9 +59,9 @@ const WAIT_MAX: Duration = Duration::from_secs(600);
 const REFUSED_FOR: Duration = Duration::from_secs(300);
 /// A token that could not be renewed is used on, and renewed after that.
 const RENEW_AGAIN: Duration = Duration::from_secs(30);
-/// To delete all servers, with pauses.
-const CLEAR_LIMIT: Duration = Duration::from_secs(50);
-const CLEAR_PAUSE: Duration = Duration::from_secs(1);
+/// A server that is on its way out so long is deleted again: if its host is down by then, Nova forgets it. Not sooner:
+/// a request that meets one that Nova fails to delete just then leaves it on its way out for ever.
+const DELETE_AGAIN: Duration = Duration::from_secs(60);
 
 /// A project in a cloud.
 pub struct OpenStack {
@@ -87,6 +88,8 @@ pub struct OpenStack {
     there: Held<BTreeMap<String, String>>,
     /// Servers that had failed when nobody said why yet: Nova says it a moment later.
     unexplained: Held<BTreeSet<String>>,
+    /// Servers that Nova was asked to delete, or was seen to, and when: it may fail to, whatever it said.
+    deleted: Held<BTreeMap<String, Instant>>,
 }
 
 /// What a server leaves when it is over.
@@ -138,6 +141,7 @@ impl OpenStack {
             read: Held::default(),
             there: Held::default(),
             unexplained: Held::default(),
+            deleted: Held::default(),
         })
     }
 
@@ -190,7 +194,7 @@ impl OpenStack {
         // Nova has filtered by tags; what is deleted is looked at again.
         servers.retain(|server| server.tag.starts_with(tag_prefix));
         self.add_unlisted(&mut servers).await?;
-        self.forget_all_but(&servers);
+        self.note(&servers);
         for server in servers.iter_mut().filter(|server| server.is_unexplained()) {
             // A list does not say it of those that were on no host.
             let path = format!("/servers/{}", server.id);
@@ -198,11 +202,16 @@ impl OpenStack {
                 self.get(servers::SERVICE, path).await.ok().and_then(|it| servers::fault(&it["server"]));
         }
         let mut remains = Vec::new();
-        for server in servers.iter().filter(|server| server.is_over() && !server.is_leaving) {
+        for server in servers.iter().filter(|server| self.is_to_go(server)) {
             if server.is_unexplained() && is_new(&self.unexplained, &server.id) {
                 continue;
             }
-            match self.console(&server.id).await {
+            let console = match server.is_over() {
+                true => self.console(&server.id).await,
+                // What it wrote was read before it was deleted the first time.
+                false => Console::ReadBefore,
+            };
+            match console {
                 Console::Read(console) => {
                     let Server { id, tag, fault, .. } = server.clone();
                     remains.push(Remains { tag, id, fault, console });
@@ -225,7 +234,7 @@ impl OpenStack {
             Ok(ours) => ours,
             Err(why) => return (remains, Err(why)),
         };
-        for server in ours {
+        for server in ours.into_iter().filter(|server| !self.is_going(server)) {
             remains.extend(self.last_words(&server).await);
             failed = failed.or(self.delete(&server.id).await.err());
         }
@@ -249,37 +258,6 @@ impl OpenStack {
         let mut servers = self.servers(None).await?;
         servers.retain(|server| ids.contains(&server.id));
         Ok(servers)
-    }
-
-    /// Deletes all servers of the manager whose tags begin so: it ends, and nobody lists them after it.
-    ///
-    /// # Errors
-    /// Some may be there still: the last reason.
-    pub async fn clear(&self, tag_prefix: &str) -> Result<(), String> {
-        let began = Instant::now();
-        loop {
-            let done = self.try_to_clear(tag_prefix).await;
-            if done.is_ok() || self.is_refused() || began.elapsed() > CLEAR_LIMIT {
-                return done;
-            }
-            tokio::time::sleep(self.wait().unwrap_or(CLEAR_PAUSE).min(CLEAR_LIMIT / 10)).await;
-        }
-    }
-
-    /// Whether the credentials were refused that were tried last, and are not tried again yet.
-    fn is_refused(&self) -> bool {
-        locked(&self.refused).as_ref().is_some_and(|(_, until)| Instant::now() < *until)
-    }
-
-    async fn try_to_clear(&self, tag_prefix: &str) -> Result<(), String> {
-        let mut servers = self.servers(Some(tag_prefix)).await?;
-        servers
-            .retain(|server| server.tag.starts_with(tag_prefix) && !server.is_leaving && !server.is_gone());
-        let mut done = Ok(());
-        for server in servers {
-            done = self.delete(&server.id).await.and(done);
-        }
-        done
     }
 
     /// Looks at everything that a pilot needs, and changes nothing; ends with the first thing that is wrong.
@@ -424,14 +402,32 @@ impl OpenStack {
         Ok(())
     }
 
-    /// Of servers that are not there any more nothing need be known.
-    fn forget_all_but(&self, servers: &[Server]) {
+    /// Of servers that are not there any more nothing need be known; of those on their way out, since when they are.
+    fn note(&self, servers: &[Server]) {
         let there: BTreeSet<&str> = servers.iter().map(|server| server.id.as_str()).collect();
         locked(&self.read).retain(|id, _| there.contains(id.as_str()));
         locked(&self.unexplained).retain(|id| there.contains(id.as_str()));
+        let mut deleted = locked(&self.deleted);
+        deleted.retain(|id, _| there.contains(id.as_str()));
+        for server in servers.iter().filter(|server| server.is_leaving) {
+            deleted.entry(server.id.clone()).or_insert_with(Instant::now);
+        }
+    }
+
+    /// Whether it is to be deleted now: it is over, or was to be deleted and is there still.
+    fn is_to_go(&self, server: &Server) -> bool {
+        let is_wanted_no_more = server.is_over() || locked(&self.deleted).contains_key(&server.id);
+        is_wanted_no_more && !server.is_gone() && !self.is_going(server)
+    }
+
+    /// Whether Nova is deleting it, and has not been for long.
+    fn is_going(&self, server: &Server) -> bool {
+        let asked_at = locked(&self.deleted).get(&server.id).copied();
+        server.is_leaving && asked_at.is_none_or(|at| at.elapsed() < DELETE_AGAIN)
     }
 
     async fn delete(&self, id: &str) -> Result<(), String> {
+        locked(&self.deleted).insert(id.to_owned(), Instant::now());
         match self.call(Call::delete(servers::SERVICE, format!("/servers/{id}"))).await {
             Ok(_) | Err(Trouble::Gone(_)) => Ok(()),
             Err(trouble) => Err(format!("server {id}: {trouble}")),

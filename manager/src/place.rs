@@ -338,8 +338,8 @@ impl Place {
         }
     }
 
-    /// The manager was shut down, and all its pilots have left: ends the relay, if there is one, and deletes servers
-    /// that are turning themselves off.
+    /// The manager was shut down, and all its pilots have left: ends the relay, if there is one, and waits until no
+    /// server is there, of those that turn themselves off, too.
     ///
     /// # Errors
     /// What is wrong, in words.

@@ -133,6 +133,11 @@ impl OpenStack {
         assert_eq!(made["keypair"]["name"], name, "{made}");
     }
 
+    /// What a service has written down.
+    pub fn log(&self, service: &str) -> String {
+        fs::read_to_string(self.state.join("log").join(service).with_extension("log")).expect("a log")
+    }
+
     /// What a server has written.
     pub fn console(&self, id: &str) -> String {
         let url = self.url(1, &format!("/v2.1/servers/{id}/action"));

@@ -210,7 +210,8 @@ pub(super) fn read_page(page: &Value) -> Result<Vec<Server>, String> {
             continue;
         }
         let task_state = &server["OS-EXT-STS:task_state"];
-        let (is_leaving, is_busy) = (task_state == "deleting", !task_state.is_null());
+        let is_leaving = task_state == "deleting" || task_state == "soft-deleting";
+        let is_busy = !task_state.is_null();
         let was_active = !server["OS-SRV-USG:launched_at"].is_null();
         let (tag, fault) = (tag.to_owned(), fault(server));
         ours.push(Server { id, tag, status, is_leaving, is_busy, was_active, fault });

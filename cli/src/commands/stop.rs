@@ -21,8 +21,9 @@ Examples:
 
 What is not done stays in the manager's folder; `pilotfish serve` goes on with it.";
 
-/// A manager without pilots needs milliseconds.
-const GONE_LIMIT: Duration = Duration::from_secs(30);
+/// A manager without pilots needs milliseconds; a minute if a cloud is slow to delete servers, and some more for
+/// processes of its host that do not end.
+const GONE_LIMIT: Duration = Duration::from_secs(90);
 /// One that answers no more closes its store in milliseconds; a `run` may have files to bring home.
 const FREE_LIMIT: Duration = Duration::from_secs(10);
 const PROBE_EVERY: Duration = Duration::from_millis(50);
@@ -54,7 +55,7 @@ pub async fn run(args: StopArgs) -> Result<Outcome, Failure> {
     let gone = async {
         match end(&client, &args).await {
             // It may be gone before its answer is here.
-            Ok(()) | Err(ClientError::Unreachable { .. }) => wait_until_gone(&client).await,
+            Ok(()) | Err(ClientError::Unreachable { .. }) => wait_until_gone(&client, args.view.quiet).await,
             Err(error) => Err(error.into()),
         }
     };
@@ -98,8 +99,8 @@ async fn what_is_left(client: &Client) -> Vec<String> {
     there.map(|one| format!("waiting for platform {}: {}", one.name, platform::left(one))).collect()
 }
 
-async fn wait_until_gone(client: &Client) -> Result<(), Failure> {
-    let (began, access) = (Instant::now(), client.access());
+async fn wait_until_gone(client: &Client, is_quiet: bool) -> Result<(), Failure> {
+    let (began, access, mut is_told) = (Instant::now(), client.access(), is_quiet);
     // Another that waited for its folder may answer at the same address at once.
     while access::is_running(access) != Some(false) && client.version(Duration::from_secs(2)).await.is_ok() {
         if began.elapsed() > GONE_LIMIT {
@@ -107,6 +108,10 @@ async fn wait_until_gone(client: &Client) -> Result<(), Failure> {
                 "the manager at {} does not end; its process is {} on {}",
                 access.url, access.pid, access.host
             )));
+        }
+        if !is_told && began.elapsed() > TELL_EVERY {
+            show::say("its pilots have left; waiting until nothing of them is there");
+            is_told = true;
         }
         tokio::time::sleep(PROBE_EVERY).await;
     }

@@ -61,7 +61,6 @@ pub(super) async fn run(
         steps.take("probe", with_what_is_known(came, &mut place, &asked_for).await);
     }
     let ended = end(&mut manager, &client, &mut place, &asked_for).await;
-    manager.take_leave().await;
     manager.close().await;
     if !is_interrupted || ended.is_err() {
         steps.take("end", ended);
@@ -133,6 +132,7 @@ async fn end(
     let _ = client.shut_down(true).await;
     // One that does not end may have been refused a cancellation: the listing tells.
     let ended = tokio::time::timeout(END_LIMIT, manager.wait()).await;
+    manager.take_leave().await;
     let limit = if ended.is_ok() { END_LIMIT } else { Duration::ZERO };
     there::are_gone(place, asked_for, limit).await?;
     there::remove(place, asked_for).await?;
