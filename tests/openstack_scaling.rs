@@ -16,8 +16,8 @@ fn scaling(scene: &Scene<OpenStack>) -> String {
 #[test]
 fn a_clouds_hosts_have_more_vcpus_or_fewer_and_at_the_end_those_of_before() {
     let sandbox = Sandbox::new();
-    // Tokens end while it runs, and are renewed before: with ten seconds left, which Nova may need of one.
-    let Some(cloud) = OpenStack::start(&sandbox, &[("OPENSTACK_TEST_TOKEN_SECONDS", "40")]) else { return };
+    // Tokens end while it runs, and are renewed before: with 15 s left, which Nova may need of one.
+    let Some(cloud) = OpenStack::start(&sandbox, &[("OPENSTACK_TEST_TOKEN_SECONDS", "60")]) else { return };
     cloud.add_aggregate("pilots", "compute1");
     let identity = Between::start(cloud.url(0, "").replace("http://", ""));
     let clouds_file = cloud.clouds_file().display().to_string();
