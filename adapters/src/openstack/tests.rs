@@ -1,21 +1,24 @@
 //! Against what real services of release 2025.1 said: `transcripts/openstack`.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Instant};
 
 use profiles::{
     cloud::{Cloud, Networks},
     site::Site,
 };
+use scheduler::resources::Resources;
 use serde_json::{Value, json};
 
 use super::{
+    DELETE_AGAIN, OpenStack,
     choice::{choose, choose_flavor, choose_networks, in_use, n_servers_max, read_flavors},
     credentials::{Credentials, Surroundings},
     identity::{Microversion, endpoints, life},
+    locked,
     placement::read_provider,
     servers::{
-        AgentSource, Choice, NetworkChoice, asked, list_path, next_page, read_asked, read_known, read_page,
-        user_data, without_tokens,
+        AgentSource, Choice, NetworkChoice, Server, asked, list_path, next_page, read_asked, read_known,
+        read_page, user_data, without_tokens,
     },
     wire::{Answer, Service, Trouble, words_of},
 };
@@ -91,6 +94,37 @@ fn server(status: &str, tag: &str) -> Value {
         "id": "5d", "status": status, "metadata": { "pilotfish-allocation": tag },
         "tags": ["pilotfish", "pf1", tag], "OS-EXT-STS:task_state": null,
     })
+}
+
+/// What is known of one that has run.
+fn known(status: &str, task_state: Option<&str>) -> Server {
+    let mut server = server(status, "pf1-2");
+    server["OS-EXT-STS:task_state"] = task_state.into();
+    server["OS-SRV-USG:launched_at"] = "2026-11-27T21:30:26.000000".into();
+    read_known(&server, "5d".to_owned(), "pf1-2".to_owned())
+}
+
+#[test]
+fn what_was_to_be_deleted_is_deleted_again_but_for_a_minute_while_it_is_on_its_way_out() {
+    let site = Site { cloud: Some(cloud()), ..Site::default() };
+    let project = || OpenStack::new(&site, &Resources::default()).expect("a project");
+    let over = project();
+    assert!(over.is_to_go(&known("SHUTOFF", None)));
+    assert!(!over.is_to_go(&known("ERROR", None)), "its pilot may work on");
+    for task_state in ["deleting", "soft-deleting"] {
+        let (cloud, leaving) = (project(), known("ACTIVE", Some(task_state)));
+        assert!(cloud.is_going(&leaving), "whoever has it deleted");
+        cloud.note(std::slice::from_ref(&leaving));
+        assert!(cloud.is_going(&leaving) && !cloud.is_to_go(&leaving));
+        assert!(cloud.is_to_go(&known("ERROR", None)), "Nova has failed to");
+        assert!(!cloud.is_to_go(&known("SOFT_DELETED", None)));
+        let long_ago = Instant::now().checked_sub(DELETE_AGAIN).expect("the host has run for longer");
+        locked(&cloud.deleted).insert("5d".to_owned(), long_ago);
+        cloud.note(std::slice::from_ref(&leaving));
+        assert!(cloud.is_to_go(&leaving), "it is on its way out for too long");
+        cloud.note(&[]);
+        assert!(!cloud.is_to_go(&known("ERROR", None)), "nothing is kept of one that is gone");
+    }
 }
 
 #[test]
