@@ -208,7 +208,7 @@ impl OpenStack {
             }
             let console = match server.is_over() {
                 true => self.console(&server.id).await,
-                // What it wrote was read before it was deleted the first time.
+                // Its deletion has failed. If it was we who asked for that, what it wrote was read before.
                 false => Console::ReadBefore,
             };
             match console {
