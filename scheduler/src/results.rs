@@ -346,6 +346,12 @@ impl JobReport {
         }
     }
 
+    /// Whether a pilot may say this: whole columns, and of no task that its pilot was lost, which the manager finds.
+    pub fn is_well_formed(&self) -> bool {
+        let is_lost = |failure: &Failure| failure.kind == FailureKind::PilotLost;
+        self.successes.is_well_formed() && !self.failures.iter().any(is_lost)
+    }
+
     /// All tasks that it is about.
     pub fn tasks(&self) -> TaskSet {
         let mut tasks = self.successes.tasks.clone();

@@ -36,7 +36,7 @@ impl Turn<'_> {
         let mut given = Vec::new();
         let mut seen = BTreeSet::new();
         for part in report.jobs {
-            if !part.successes.is_well_formed() || !seen.insert(part.job) {
+            if !part.is_well_formed() || !seen.insert(part.job) {
                 // A faulty pilot: nothing of it is believed, and the job is taken from it.
                 returned.push((part.job, TaskSet::from(0..u64::MAX)));
                 answered.push((part.job, TaskSet::from(0..u64::MAX)));

@@ -102,6 +102,19 @@ fn a_pilot_is_blamed_for_no_more_than_it_has_slots_for() {
 }
 
 #[test]
+fn no_pilot_says_of_itself_that_it_was_lost() {
+    let mut scene = Scene::new();
+    let job = scene.submit(JobRequest { crash_limit: 1, ..job(3) });
+    let pilot = scene.pilot(2);
+    scene.take(pilot);
+    let answer = scene.fail(pilot, job, 0, FailureKind::PilotLost);
+    assert_eq!(answer.acknowledged, 1, "else it would be sent again for ever");
+    assert!(scene.engine.durable().jobs()[&job].troubled.is_empty(), "what it says is not believed");
+    let counts = scene.counts(job);
+    assert!(counts.ends_with("d0 f0 c0"), "{counts}");
+}
+
+#[test]
 fn no_record_takes_a_jobs_sets_apart() {
     let mut scene = Scene::new();
     let id = scene.submit(job(10));
