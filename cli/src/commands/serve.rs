@@ -205,7 +205,7 @@ async fn start(args: &ServeArgs, folder: PathBuf) -> Result<(Manager, IpAddr, Ma
         let platform = in_process::local_platform(host, args.pilots_max, IDLE_TIMEOUT);
         config.platforms.push((platform, Default::default()));
     }
-    logging::start(Some(if args.quiet { "warn" } else { "info" }));
+    logging::start(Some(if args.quiet { "warn" } else { "info" }))?;
     let listen_host = config.listen_host;
     let (manager, _) = in_process::start(config).await?;
     Ok((manager, listen_host, without_platforms(file)))

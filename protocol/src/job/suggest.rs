@@ -12,8 +12,8 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     known
         .into_iter()
         .map(|candidate| (distance(&lower, &candidate.to_lowercase()), candidate))
-        // Replacing every letter is not a typing mistake.
-        .filter(|(n_edits, candidate)| *n_edits <= n_edits_max && *n_edits < candidate.chars().count())
+        // Replacing most letters is not a typing mistake.
+        .filter(|(n_edits, candidate)| *n_edits <= n_edits_max && 2 * n_edits <= candidate.chars().count())
         .min_by_key(|(n_edits, _)| *n_edits)
         .map(|(_, candidate)| candidate)
 }
@@ -66,13 +66,13 @@ mod tests {
 
     #[test]
     fn typing_mistakes_find_what_was_meant() {
-        let known = ["seed", "ligand", "box", "x", "time_limit"];
+        let known = ["seed", "ligand", "box", "all", "x", "time_limit"];
         for (typed, meant) in
             [("sead", "seed"), ("lignad", "ligand"), ("SEED", "seed"), ("timelimit", "time_limit")]
         {
             assert_eq!(nearest(typed, known), Some(meant));
         }
-        for unrelated in ["", "charge", "y", "toolong"] {
+        for unrelated in ["", "charge", "y", "abc", "toolong"] {
             assert_eq!(nearest(unrelated, known), None, "{unrelated}");
         }
     }

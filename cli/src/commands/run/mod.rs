@@ -123,7 +123,7 @@ pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
         refuse_what_cannot_run(spec, &capacity)?;
     }
     refuse_company(&args.dir).await?;
-    logging::start(None);
+    logging::start(None)?;
     let config = config(&args.dir, capacity.clone())?;
     let work = match (spec, stages) {
         (Some(mut spec), _) => {

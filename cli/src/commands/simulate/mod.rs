@@ -53,10 +53,10 @@ pub struct SimulateArgs {
     #[arg(long)]
     faults: bool,
     /// The seed, or the first of --seeds; default: the scenario's, or 1; 0 for --faults
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     seed: Option<u64>,
     /// How many seeds; a scenario's measures are means over them
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1, value_parser = at_least_one)]
     seeds: u64,
     /// Run with each of these policies of a layer; given again: with all combinations
     #[arg(long, value_name = "LAYER=POLICY,…", conflicts_with = "faults")]
