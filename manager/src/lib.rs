@@ -11,6 +11,7 @@ pub mod config;
 mod driver;
 mod farewell;
 pub mod handle;
+pub mod memory;
 mod numbers;
 pub mod objects;
 mod peers;
