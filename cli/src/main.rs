@@ -38,10 +38,7 @@ fn main() -> ExitCode {
     };
     // A command that only asks is done sooner without threads to hand its questions to.
     let mut threads = match command.hosts_manager() {
-        true => {
-            manager::memory::share_one_heap();
-            tokio::runtime::Builder::new_multi_thread()
-        }
+        true => tokio::runtime::Builder::new_multi_thread(),
         false => tokio::runtime::Builder::new_current_thread(),
     };
     let result = match threads.worker_threads(N_WORKERS).enable_all().build() {

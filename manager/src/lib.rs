@@ -11,7 +11,6 @@ pub mod config;
 mod driver;
 mod farewell;
 pub mod handle;
-pub mod memory;
 mod numbers;
 pub mod objects;
 mod peers;

@@ -23,8 +23,6 @@ use tokio::{
     time::timeout,
 };
 
-use crate::memory;
-
 /// A wait that is over sooner is not worth the change.
 const PARKED_AFTER: Duration = Duration::from_millis(20);
 /// Stands for the request whose answer was waited for. It reaches no handler.
@@ -55,7 +53,11 @@ impl Freed {
     /// Gives free memory back to the system. Takes milliseconds.
     pub(super) fn give_back(&self) {
         self.0.store(0, Ordering::Relaxed);
-        memory::give_back();
+        #[cfg(target_env = "gnu")]
+        // SAFETY: it touches only memory that the allocator holds free.
+        unsafe {
+            nix::libc::malloc_trim(0);
+        }
     }
 }
 

@@ -21,7 +21,6 @@ const N_WORKERS: usize = 2;
 
 /// Serves until it is killed. Writes the beginning of its allocations' tags to the file `ready`.
 pub fn serve(folder: PathBuf, expected: Expected) -> Result<(), Trouble> {
-    manager::memory::share_one_heap();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(N_WORKERS).enable_all().build()?;
     runtime.block_on(async {
