@@ -98,7 +98,7 @@ fn one_line(text: &str) -> String {
     }
     parts.truncate(2);
     parts.push("see `--help`".to_owned());
-    parts.join("; ").replace("invalid digit found in string", "write a whole number")
+    parts.join("; ").replace("invalid digit found in string", "write a whole number, 0 or more")
 }
 
 #[cfg(test)]

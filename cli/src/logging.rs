@@ -1,4 +1,4 @@
-//! Logs on standard error, for `serve` always and for others when PILOTFISH_LOG asks for them.
+//! Logs on standard error, for `serve` always and for `run` when PILOTFISH_LOG asks for them.
 
 use std::env::VarError;
 
@@ -10,16 +10,20 @@ use crate::failure::Failure;
 const VARIABLE: &str = "PILOTFISH_LOG";
 const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
-/// Logs what PILOTFISH_LOG says; without it what `default` says, which may be nothing.
+/// Logs what PILOTFISH_LOG says; without it, or where it is empty, what `default` says, which may be nothing.
 ///
 /// # Errors
 /// PILOTFISH_LOG says what cannot be understood.
 pub fn start(default: Option<&str>) -> Result<(), Failure> {
-    let filter = match (std::env::var(VARIABLE), default) {
-        (Ok(text), _) => filter(&text)?,
-        (Err(VarError::NotUnicode(text)), _) => return Err(refused(&text.to_string_lossy(), "")),
-        (Err(VarError::NotPresent), Some(default)) => EnvFilter::new(default),
-        (Err(VarError::NotPresent), None) => return Ok(()),
+    let asked = match std::env::var(VARIABLE) {
+        Ok(text) => text,
+        Err(VarError::NotPresent) => String::new(),
+        Err(VarError::NotUnicode(text)) => return Err(refused(&text.to_string_lossy(), "")),
+    };
+    let filter = match (filter(&asked)?, default) {
+        (Some(filter), _) => filter,
+        (None, Some(default)) => EnvFilter::new(default),
+        (None, None) => return Ok(()),
     };
     // A log whose disk is full must not end the manager: to complain of it would be a panic.
     let subscriber = tracing_subscriber::fmt()
@@ -32,16 +36,22 @@ pub fn start(default: Option<&str>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn filter(text: &str) -> Result<EnvFilter, Failure> {
-    for word in text.split(',').map(str::trim) {
-        // To the filter a level that is mistyped is a module of that name, which logs nothing.
-        if word.parse::<LevelFilter>().is_err()
-            && let Some(near) = nearest(word, LEVELS)
-        {
-            return Err(refused(word, &format!("did you mean `{near}`? ")));
+/// What is asked for, if anything is.
+fn filter(text: &str) -> Result<Option<EnvFilter>, Failure> {
+    let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+    for word in &words {
+        // To `EnvFilter` a level that is mistyped is a module of that name, which logs nothing.
+        let is_level = word.parse::<LevelFilter>().is_ok();
+        let is_of_module = word.contains('[') || word.contains('=') && !word.contains(char::is_whitespace);
+        if !is_level && !is_of_module {
+            let hint = nearest(word, LEVELS).map(|near| format!("did you mean `{near}`? "));
+            return Err(refused(word, &hint.unwrap_or_default()));
         }
     }
-    EnvFilter::try_new(text).map_err(|_| refused(text, ""))
+    match words.is_empty() {
+        true => Ok(None),
+        false => EnvFilter::try_new(words.join(",")).map(Some).map_err(|_| refused(text, "")),
+    }
 }
 
 fn refused(found: &str, hint: &str) -> Failure {
@@ -53,16 +63,41 @@ fn refused(found: &str, hint: &str) -> Failure {
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> String {
+        match filter(text) {
+            Ok(Some(filter)) => filter.to_string(),
+            Ok(None) => String::new(),
+            Err(failure) => failure.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_log_is_as_it_is_asked_for() {
+        for (text, meant) in [
+            ("", ""),
+            (" ", ""),
+            (" debug ", "debug"),
+            ("WARN", "warn"),
+            ("info, hyper=warn", "hyper=warn,info"),
+            ("m=debug", "m=debug"),
+            ("off", "off"),
+        ] {
+            assert_eq!(read(text), meant, "{text}");
+        }
+    }
+
     #[test]
     fn a_mistyped_level_is_refused() {
-        for good in ["", "debug", "WARN", "info,hyper=warn", "manager", "off"] {
-            assert!(filter(good).is_ok(), "{good}");
-        }
-        for (bad, hint) in
-            [("debgu", "`debug`?"), ("info, hyper=wrn", "MODULE=LEVEL"), ("inof,hyper=warn", "`info`?")]
-        {
-            let said = filter(bad).err().map(|failure| failure.to_string()).unwrap_or_default();
-            assert!(said.contains("PILOTFISH_LOG: found `") && said.contains(hint), "{bad}: {said}");
+        for (text, said) in [
+            ("debgu", "found `debgu`; did you mean `debug`?"),
+            ("warning", "found `warning`; did you mean `warn`?"),
+            ("inof,hyper=warn", "found `inof`; did you mean `info`?"),
+            ("verbose", "found `verbose`; write error"),
+            ("hyper=wrn", "found `hyper=wrn`; write error"),
+            ("info hyper=warn", "found `info hyper=warn`; write error"),
+            ("\u{a0}a=b=c", "found `\u{a0}a=b=c`; write error"),
+        ] {
+            assert!(read(text).contains(&format!("PILOTFISH_LOG: {said}")), "{text}: {}", read(text));
         }
     }
 }

@@ -52,6 +52,10 @@ fn bad_commands_and_flags_are_explained() {
         ("status: folder and manager", &["status", "--dir", "x", "--manager", "y"]),
         ("completions: no such shell", &["completions", "cmd"]),
         ("schema: of nothing", &["schema", "task"]),
+        ("check: a task before the first", &["check", "job.yaml", "--task", "-1"]),
+        ("serve: fewer cores than none", &["serve", "--cores", "-1"]),
+        ("simulate: a seed below 0", &["simulate", "--faults", "--seed", "-1"]),
+        ("simulate: fewer seeds than none", &["simulate", "--faults", "--seeds", "-1"]),
         ("agent: no join document", &["agent", "run"]),
         ("agent: no duration", &["agent", "run", "--join", "x", "--walltime", "4"]),
     ];

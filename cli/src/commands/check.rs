@@ -31,10 +31,10 @@ pub struct CheckArgs {
     #[command(flatten)]
     input: JobInput,
     /// Show this task
-    #[arg(long, value_name = "INDEX", conflicts_with = "limit")]
+    #[arg(long, value_name = "INDEX", allow_negative_numbers = true, conflicts_with = "limit")]
     task: Option<u64>,
     /// Show so many of the first tasks
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 3)]
     limit: u64,
     /// Show JSON, for programs
     #[arg(long)]

@@ -65,7 +65,7 @@ pub struct ReproduceArgs {
     #[arg(long)]
     quick: bool,
     /// For all that is drawn by lot
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1)]
     seed: u64,
     /// A folder with workload logs in SWF, for tla
     #[arg(long, value_name = "FOLDER")]

@@ -67,10 +67,10 @@ pub struct ServeArgs {
     #[arg(long, value_enum)]
     tls: Option<TlsArg>,
     /// Cores of each pilot on this machine [default: all this process may use]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     cores: Option<u32>,
     /// Pilots on this machine at most
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1)]
     pilots_max: u32,
     /// An amount of another resource of each pilot on this machine; may be repeated
     #[arg(long, value_name = "NAME=N")]

@@ -12,8 +12,12 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     known
         .into_iter()
         .map(|candidate| (distance(&lower, &candidate.to_lowercase()), candidate))
-        // Replacing most letters is not a typing mistake.
-        .filter(|(n_edits, candidate)| *n_edits <= n_edits_max && 2 * n_edits <= candidate.chars().count())
+        .filter(|(n_edits, candidate)| {
+            let n_letters = candidate.chars().count();
+            // Where most of its letters are missing it was not meant.
+            let n_kept = name.chars().count().max(n_letters).saturating_sub(*n_edits);
+            *n_edits <= n_edits_max && 2 * n_kept >= n_letters
+        })
         .min_by_key(|(n_edits, _)| *n_edits)
         .map(|(_, candidate)| candidate)
 }
@@ -67,9 +71,13 @@ mod tests {
     #[test]
     fn typing_mistakes_find_what_was_meant() {
         let known = ["seed", "ligand", "box", "all", "x", "time_limit"];
-        for (typed, meant) in
-            [("sead", "seed"), ("lignad", "ligand"), ("SEED", "seed"), ("timelimit", "time_limit")]
-        {
+        for (typed, meant) in [
+            ("sead", "seed"),
+            ("lignad", "ligand"),
+            ("SEED", "seed"),
+            ("timelimit", "time_limit"),
+            ("seednr", "seed"),
+        ] {
             assert_eq!(nearest(typed, known), Some(meant));
         }
         for unrelated in ["", "charge", "y", "abc", "toolong"] {

@@ -85,7 +85,7 @@ pub struct RunArgs {
     #[command(flatten)]
     input: JobInput,
     /// Use so many cores [default: all this process may use]
-    #[arg(short, long, value_name = "N", help_heading = "This run")]
+    #[arg(short, long, value_name = "N", allow_negative_numbers = true, help_heading = "This run")]
     jobs: Option<u32>,
     /// The folder for what is kept
     #[arg(long, value_name = "FOLDER", default_value = RUN_FOLDER, help_heading = "This run")]
