@@ -91,6 +91,22 @@ pub struct BatchJob {
     pub state: BatchState,
     /// How many of its tasks are there, if it is a job array.
     pub n_tasks: Option<u32>,
+    /// Why it waits, in the platform's words, made by [`reason`]; `None` where it does not wait or the listing
+    /// does not say.
+    pub reason: Option<String>,
+}
+
+/// Words of a platform as a reason: one line without control characters, of at most 200 characters; `None` if
+/// nothing is left.
+pub fn reason(words: &str) -> Option<String> {
+    const CHARACTERS_MAX: usize = 200;
+    let words = words.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let line = words.collect::<Vec<_>>().join(" ");
+    let shown: String = match line.chars().count() > CHARACTERS_MAX {
+        true => line.chars().take(CHARACTERS_MAX - 1).chain(['…']).collect(),
+        false => line,
+    };
+    (!shown.is_empty()).then_some(shown)
 }
 
 /// A queue, partition or class, as a platform describes it.
@@ -132,5 +148,18 @@ impl Output {
             (true, Some(code)) => format!("exit code {code} without a word"),
             (true, None) => "ended by a signal without a word".into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_one_short_line_without_control_characters() {
+        assert_eq!(reason("Not Running:\n\tno \u{1b}[31mnodes\n"), Some("Not Running: no [31mnodes".into()));
+        assert_eq!(reason(" \n\u{7} "), None);
+        let long = reason(&"ü".repeat(1000)).unwrap_or_default();
+        assert_eq!((long.chars().count(), long.ends_with("ü…")), (200, true));
     }
 }

@@ -66,14 +66,16 @@ printf "-l %s=%.0f%s\n", name, is_of_cores ? total / cores : total, unit
 }
 "#;
 
-/// The jobs; of those that could not be started the reason, too, which is in no listing.
+/// The jobs; of ours that wait or could not be started the reasons, too, which are in no listing. It asks for
+/// those of the first ones only, as each answer has all that was submitted with a job.
 const LIST: &str = r#"jobs=$(ask qstat -xml -u "$(id -un)") || exit
 printf '%s\n' "$jobs"
-failed=$(printf '%s\n' "$jobs" | awk -F '[<>]' -v prefix="$1" '
+waiting=$(printf '%s\n' "$jobs" | awk -F '[<>]' -v prefix="$1" '
 $2 == "JB_job_number" { id = $3 }
 $2 == "JB_name" { is_ours = index($3, prefix) == 1 }
-$2 == "state" && is_ours && $3 ~ /E/ { printf "%s%s", comma, id; comma = "," }')
-[ -z "$failed" ] || { echo "$next"; ask qstat -xml -j "$failed"; }
+$2 == "state" && is_ours && $3 ~ /E/ && n_failed++ < 50 { printf "%s%s", comma, id; comma = "," }
+$2 == "state" && is_ours && $3 ~ /^h?qw$/ && n_waiting++ < 20 { printf "%s%s", comma, id; comma = "," }')
+[ -z "$waiting" ] || { echo "$next"; ask qstat -xml -j "$waiting"; }
 exit 0"#;
 
 /// `qdel` complains of jobs that are gone, on standard output, like of everything else.

@@ -84,7 +84,7 @@ fn read_line(line: &str) -> Result<BatchJob, AdapterError> {
         "running" => BatchState::Running,
         other => BatchState::Unknown(other.to_owned()),
     };
-    Ok(BatchJob { id: id.to_owned(), tag: tag.to_owned(), state, n_tasks: None })
+    Ok(BatchJob { id: id.to_owned(), tag: tag.to_owned(), state, n_tasks: None, reason: None })
 }
 
 #[cfg(test)]
@@ -131,7 +131,13 @@ mod tests {
             local().read_list(&output(0, "12 pf1-2 running\n13 pf1-3 zombie\n", "")).unwrap_or_default();
         assert_eq!(
             jobs[0],
-            BatchJob { id: "12".into(), tag: "pf1-2".into(), state: BatchState::Running, n_tasks: None }
+            BatchJob {
+                id: "12".into(),
+                tag: "pf1-2".into(),
+                state: BatchState::Running,
+                n_tasks: None,
+                reason: None
+            }
         );
         assert_eq!(jobs[1].state, BatchState::Unknown("zombie".into()));
     }

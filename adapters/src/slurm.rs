@@ -9,7 +9,8 @@ use scheduler::{resources::Resources, time::Span};
 use crate::{
     Adapter, Surroundings,
     command::{
-        AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, Output, Queue, QueueLoad,
+        self, AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, Output, Queue,
+        QueueLoad,
     },
     script::script,
 };
@@ -218,7 +219,10 @@ fn read_job(line: &str) -> Result<BatchJob, AdapterError> {
         return Err(AdapterError::NotUnderstood(line.to_owned()));
     };
     let state = state_of(state, reason);
-    Ok(BatchJob { id: id.to_owned(), tag: tag.to_owned(), state, n_tasks: None })
+    let is_waiting = !matches!(state, BatchState::Running | BatchState::Ended);
+    let reason = Some(reason).filter(|reason| is_waiting && !matches!(*reason, "None" | "(null)"));
+    let reason = reason.and_then(command::reason);
+    Ok(BatchJob { id: id.to_owned(), tag: tag.to_owned(), state, n_tasks: None, reason })
 }
 
 fn state_of(state: &str, reason: &str) -> BatchState {

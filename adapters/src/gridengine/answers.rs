@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use roxmltree::{Document, Node, ParsingOptions};
 use scheduler::{resources::Resources, time::Span};
 
-use crate::command::{BatchId, BatchJob, BatchState, Queue, QueueLoad};
+use crate::command::{self, BatchId, BatchJob, BatchState, Queue, QueueLoad};
 
 /// Between the jobs and the reasons why some of them could not be started.
 pub(super) const NEXT: &str = "--";
@@ -22,12 +22,12 @@ const LETTERS: &str = "qwhErtRsSTdz";
 pub(super) fn jobs(text: &str) -> Option<Vec<BatchJob>> {
     let (text, details) = text.split_once(&format!("\n{NEXT}\n")).unwrap_or((text, ""));
     // A job that has ended meanwhile makes them something else: the listing stands for itself.
-    let reasons = reasons(details).unwrap_or_default();
+    let (failures, waits) = details_of(details).unwrap_or_default();
     let document = listing(text)?;
     let mut jobs: Vec<BatchJob> = Vec::new();
     let mut places: HashMap<BatchId, usize> = HashMap::new();
     for entry in all(document.root_element(), "job_list") {
-        let job = read_job(entry, &reasons)?;
+        let job = read_job(entry, &failures, &waits)?;
         // Tasks of an array have entries of their own, or share one as long as they wait.
         match places.get(&job.id).map(|place| &mut jobs[*place]) {
             Some(known) => {
@@ -56,14 +56,19 @@ fn weight(state: &BatchState) -> u8 {
     }
 }
 
-fn read_job(job: Node, reasons: &HashMap<String, String>) -> Option<BatchJob> {
+fn read_job(job: Node, failures: &Reasons, waits: &Reasons) -> Option<BatchJob> {
     let number = field(job, "JB_job_number").filter(|id| id.bytes().all(|byte| byte.is_ascii_digit()))?;
     let state = field(job, "state")?;
     let tag = field(job, "JB_name")?.to_owned();
+    let failure = failures.get(number).map(String::as_str);
+    let state = state_of(state, failure);
+    let is_waiting = !matches!(state, BatchState::Running | BatchState::Ended);
+    let why = failure.or(waits.get(number).map(String::as_str));
     Some(BatchJob {
         id: number.to_owned(),
         tag,
-        state: state_of(state, reasons.get(number).map(String::as_str)),
+        state,
+        reason: why.filter(|_| is_waiting).and_then(command::reason),
         n_tasks: field(job, "tasks").and_then(n_tasks).and_then(|n| u32::try_from(n).ok()),
     })
 }
@@ -90,8 +95,12 @@ pub(super) fn state_of(letters: &str, reason: Option<&str>) -> BatchState {
     }
 }
 
-/// By job, why it could not be started.
-fn reasons(text: &str) -> Option<HashMap<String, String>> {
+/// Words by the number of the job.
+type Reasons = HashMap<String, String>;
+
+/// Why jobs could not be started, and what the scheduler says of those that wait. What it says of the whole
+/// cluster counts for each job of which it says nothing else; clusters may keep all of this to themselves.
+fn details_of(text: &str) -> Option<(Reasons, Reasons)> {
     let document = parse(text, "detailed_job_info")?;
     let of = |job: Node| {
         let number = field(job, "JB_job_number")?;
@@ -99,7 +108,23 @@ fn reasons(text: &str) -> Option<HashMap<String, String>> {
         Some((number.to_owned(), reason.trim().to_owned()))
     };
     let jobs = document.root_element().children().find(|node| node.has_tag_name("djob_info"))?;
-    Some(jobs.children().filter_map(of).collect())
+    let failures: Reasons = jobs.children().filter_map(of).collect();
+    let messages = |list: &'static str| {
+        let lists = all(document.root_element(), list).flat_map(|list| list.children());
+        lists.filter_map(|message| Some((message, field(message, "MES_message")?)))
+    };
+    let general = messages("SME_global_message_list").map(|(_, words)| words).collect::<Vec<_>>().join("; ");
+    let numbers = jobs.children().filter_map(|job| field(job, "JB_job_number"));
+    let mut waits: Reasons = numbers.map(|number| (number.to_owned(), String::new())).collect();
+    for (message, words) in messages("SME_message_list") {
+        for number in all(message, "ULNG_value").filter_map(|number| number.text()) {
+            let Some(said) = waits.get_mut(number.trim()) else { continue };
+            said.push_str(if said.is_empty() { "" } else { "; " });
+            said.push_str(words);
+        }
+    }
+    waits.values_mut().filter(|said| said.is_empty()).for_each(|said| said.clone_from(&general));
+    Some((failures, waits))
 }
 
 /// The queues of `qstat -f -xml -F mem_total,h_rt,gpu`: an entry there is a queue on a host.

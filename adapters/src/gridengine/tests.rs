@@ -358,6 +358,27 @@ fn why_a_job_could_not_be_started_comes_with_the_listing() {
 }
 
 #[test]
+fn why_a_job_waits_comes_with_the_listing() {
+    let jobs = good(&in_listing("").replace(
+        "<job_info></job_info>",
+        "<job_info><job_list>\n<JB_job_number>5</JB_job_number>\n<JB_name>pfa-4</JB_name>\n<state>qw</state>\n</job_list>\
+         <job_list>\n<JB_job_number>6</JB_job_number>\n<JB_name>pfa-5</JB_name>\n<state>hqw</state>\n</job_list>\
+         <job_list>\n<JB_job_number>7</JB_job_number>\n<JB_name>other</JB_name>\n<state>qw</state>\n</job_list></job_info>",
+    ));
+    let details = "<detailed_job_info><djob_info><element><JB_job_number>5</JB_job_number></element>\
+        <element><JB_job_number>6</JB_job_number></element></djob_info><messages><element><SME_message_list><element>\
+        <MES_job_number_list><ulong_sublist><ULNG_value>5</ULNG_value></ulong_sublist></MES_job_number_list>\
+        <MES_message>cannot run in PE \"smp\"\nbecause it only offers 0 slots</MES_message></element></SME_message_list>\
+        <SME_global_message_list><element><MES_message>queue instance full</MES_message></element>\
+        </SME_global_message_list></element></messages></detailed_job_info>";
+    let said = run(&qstat(&jobs, details), &grid_engine().list("pfa-"));
+    let listed = grid_engine().read_list(&said).expect("a listing");
+    let reasons: Vec<Option<&str>> = listed.iter().map(|job| job.reason.as_deref()).collect();
+    let of_5 = "cannot run in PE \"smp\" because it only offers 0 slots";
+    assert_eq!(reasons, [Some(of_5), Some("queue instance full"), None], "{said:?}");
+}
+
+#[test]
 fn names_are_whole_and_an_array_is_one_job() {
     let running = steps(include_str!("../../transcripts/gridengine/running.txt"));
     let jobs = grid_engine().read_list(&of(&running, "qstat -xml")[0].output).expect("a listing");
@@ -366,6 +387,7 @@ fn names_are_whole_and_an_array_is_one_job() {
         tag: "a.very.long.name.that.is.cut".into(),
         state: BatchState::Running,
         n_tasks: None,
+        reason: None,
     };
     assert_eq!(jobs, [expected]);
     let array = steps(include_str!("../../transcripts/gridengine/array.txt"));

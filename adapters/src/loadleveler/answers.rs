@@ -4,7 +4,7 @@
 use scheduler::{resources::Resources, time::Span};
 
 use super::file;
-use crate::command::{BatchJob, BatchState, Queue, QueueLoad};
+use crate::command::{self, BatchJob, BatchState, Queue, QueueLoad};
 
 /// Between what two commands of one call print.
 pub(super) const NEXT: &str = "--";
@@ -108,8 +108,9 @@ fn is_odd(letter: char) -> bool {
 pub(super) fn jobs(text: &str) -> Option<Vec<BatchJob>> {
     let (text, evaluations) = text.split_once(&format!("\n{NEXT}\n")).unwrap_or((text, ""));
     let job = |step: Step| {
-        let state = state_of(step.state, &evaluation(evaluations, step.id));
-        Some(BatchJob { id: step.id.to_owned(), tag: file::tag(step.name?), state, n_tasks: None })
+        let evaluation = evaluation(evaluations, step.id);
+        let (state, reason) = (state_of(step.state, &evaluation), command::reason(&evaluation));
+        Some(BatchJob { id: step.id.to_owned(), tag: file::tag(step.name?), state, n_tasks: None, reason })
     };
     steps(text)?.into_iter().map(job).collect()
 }

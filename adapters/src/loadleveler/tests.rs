@@ -179,7 +179,7 @@ fn submissions_are_ids_or_refusals_that_say_why() {
 }
 
 fn job(id: &str, tag: &str, state: BatchState) -> BatchJob {
-    BatchJob { id: id.into(), tag: tag.into(), state, n_tasks: None }
+    BatchJob { id: id.into(), tag: tag.into(), state, n_tasks: None, reason: None }
 }
 
 #[test]
@@ -463,6 +463,7 @@ fn a_job() -> impl Strategy<Value = (String, BatchJob)> {
                     tag: name.replace('_', "-"),
                     state: answers::state_of(state, ""),
                     n_tasks: None,
+                    reason: None,
                 },
             )
         },

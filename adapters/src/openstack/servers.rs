@@ -279,7 +279,7 @@ impl Server {
             | "SHELVED" | "SHELVED_OFFLOADED" | "PASSWORD" | "REBUILD" => BatchState::Running,
             other => BatchState::Unknown(other.to_owned()),
         };
-        BatchJob { id: self.id, tag: self.tag, state, n_tasks: None }
+        BatchJob { id: self.id, tag: self.tag, state, n_tasks: None, reason: None }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the states of jobs mean, in which OpenPBS and TORQUE agree.
 
 use super::records::Record;
-use crate::command::{BatchJob, BatchState};
+use crate::command::{self, BatchJob, BatchState};
 
 /// Comments of queued jobs that never start unless somebody changes something.
 const HOPELESS: [&str; 2] = ["Can Never Run", "Not Running: Queue not started"];
@@ -14,7 +14,10 @@ pub(super) fn job(record: &Record) -> Option<BatchJob> {
         record.attribute("Hold_Types").unwrap_or(""),
     );
     let tag = record.attribute("Job_Name")?.to_owned();
-    Some(BatchJob { id: record.name.clone(), tag, state, n_tasks: None })
+    // The comment of a job that runs says since when.
+    let is_waiting = !matches!(state, BatchState::Running | BatchState::Ended);
+    let reason = record.attribute("comment").filter(|_| is_waiting).and_then(command::reason);
+    Some(BatchJob { id: record.name.clone(), tag, state, n_tasks: None, reason })
 }
 
 pub(super) fn state_of(letter: &str, comment: &str, holds: &str) -> BatchState {

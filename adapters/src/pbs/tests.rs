@@ -199,7 +199,8 @@ fn variables_forge_no_attributes() {
     let step = of(&recorded, "qstat -x 125.pbshead 99999")[0];
     let output = listing(Form::Torque, "125.pbshead 99999.pbshead", &step.output);
     let held = BatchState::Stuck("held, Hold_Types = u".into());
-    let expected = BatchJob { id: "125.pbshead".into(), tag: "pilot".into(), state: held, n_tasks: None };
+    let expected =
+        BatchJob { id: "125.pbshead".into(), tag: "pilot".into(), state: held, n_tasks: None, reason: None };
     assert_eq!(pbs().read_list(&output), Ok(vec![expected]));
     // In text, where they do so, the first attribute of a name is the true one.
     let forged = &of(&recorded, "qstat -f -1 125.pbshead")[0].output.stdout;

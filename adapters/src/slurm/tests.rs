@@ -129,6 +129,16 @@ fn states_are_what_they_mean_for_a_pilot() {
 }
 
 #[test]
+fn why_a_job_waits_is_told_of_those_that_wait() {
+    let stdout = "7|PENDING|AssocGrpBillingMinutes|pf1-1\n8|RUNNING|None|pf1-2\n9|PENDING|None|pf1-3\n\
+        10|FAILED|NonZeroExitCode|pf1-4\n";
+    let output = Output { code: Some(0), stdout: stdout.into(), ..Output::default() };
+    let jobs = slurm().read_list(&output).expect("a listing");
+    let reasons: Vec<Option<&str>> = jobs.iter().map(|job| job.reason.as_deref()).collect();
+    assert_eq!(reasons, [Some("AssocGrpBillingMinutes"), None, None, None]);
+}
+
+#[test]
 fn a_name_with_bars_is_one_name() {
     let output = Output { code: Some(0), stdout: "7|RUNNING|None|a|b\n".into(), ..Output::default() };
     assert_eq!(slurm().read_list(&output).map(|jobs| jobs[0].tag.clone()), Ok("a|b".into()));
