@@ -11,7 +11,7 @@ use std::{
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::Value;
-use tests::{Running, Sandbox, until};
+use tests::{Running, Sandbox, hang_limit, until};
 
 /// A manager and its address and token.
 struct Manager {
@@ -33,7 +33,7 @@ fn serve(sandbox: &Sandbox, arguments: &[&str]) -> Manager {
 impl Manager {
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).expect("a connection");
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("it is a setting");
+        stream.set_read_timeout(Some(hang_limit(Duration::from_secs(600)))).expect("it is a setting");
         stream
     }
 

@@ -15,6 +15,8 @@ pub mod disk;
 pub mod emulated;
 #[path = "lib/gridengine.rs"]
 pub mod gridengine;
+#[path = "lib/hang.rs"]
+mod hang;
 #[path = "lib/loadleveler.rs"]
 pub mod loadleveler;
 #[path = "lib/luck.rs"]
@@ -59,6 +61,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use hang::hang_limit;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -327,16 +330,19 @@ pub fn skipped(why: &str) {
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 /// A wait that is over is noticed within so long.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// A wait for longer is a hang.
+const UNTIL_MAX: Duration = Duration::from_secs(600);
 
-/// Asks again and again until the answer is yes. A test that never gets it fails after four minutes.
+/// Asks again and again until the answer is yes. A test that never gets it fails after ten minutes, or longer on a
+/// machine that `tests/run` found to be slow.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let (begun, limit) = (Instant::now(), hang_limit(UNTIL_MAX));
     loop {
         let asked = Instant::now();
         if is_so() {
             return;
         }
-        assert!(begun.elapsed().as_secs() < 240, "waited in vain until {what}");
+        assert!(begun.elapsed() < limit, "waited in vain until {what}");
         // Most of a core is for what is waited for, not for asking.
         std::thread::park_timeout((asked.elapsed() * 2).clamp(PAUSE_MIN, PAUSE_MAX));
     }

@@ -19,7 +19,7 @@ use tests::{
     until,
 };
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(1200);
 
 fn command(argv: &[&str], stdin: &[u8]) -> Command {
     let argv = argv.iter().map(|word| (*word).to_owned()).collect();

@@ -11,7 +11,7 @@ use std::{
 
 const AGENT: &str = env!("CARGO_BIN_EXE_pilotfish-agent");
 /// Only a failing test waits so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 fn agent(arguments: &[&str]) -> Output {
     Command::new(AGENT).args(arguments).output().unwrap()

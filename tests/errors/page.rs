@@ -13,7 +13,7 @@ use regex::Regex;
 use tests::{Running, Sandbox, text, until};
 
 /// A command that takes longer hangs.
-const LIMIT_S: &str = "120";
+const LIMIT_S: &str = "1200";
 /// What nobody may be shown for a mistake of their own.
 const NEVER: [&str; 4] = ["panicked", "RUST_BACKTRACE", "bug in pilotfish", "stack backtrace"];
 

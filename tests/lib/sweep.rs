@@ -11,13 +11,13 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{Sandbox, api::Api, until};
+use crate::{Sandbox, api::Api, hang_limit, until};
 
 /// What a task appends its line to.
 const EXECUTIONS: &str = "executions";
-/// Nothing that is to happen takes longer without any execution or result: the grace period and the
-/// longest wait before a pilot tries again are over by then.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// A sweep without any execution or result for so long hangs: the grace period and the longest wait before a pilot
+/// tries again are over by then.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Writes the job file of so many tasks.
 pub fn write_job(sandbox: &Sandbox, n_tasks: u64) {
@@ -63,7 +63,7 @@ impl Trace {
 
     /// Waits for so many more, or until nothing is executed any more for so long.
     pub fn waits(&mut self, n_more: u64, or_silent_for: Duration) {
-        self.waits_at_most(n_more, or_silent_for, PATIENCE);
+        self.waits_at_most(n_more, or_silent_for, hang_limit(PATIENCE));
     }
 
     /// The same, and no longer than that.
@@ -80,7 +80,10 @@ impl Trace {
         self.heard = Instant::now();
         while !is_so() {
             self.count();
-            assert!(self.heard.elapsed() < PATIENCE, "nothing happens any more, in vain waited until {what}");
+            assert!(
+                self.heard.elapsed() < hang_limit(PATIENCE),
+                "nothing happens any more, in vain waited until {what}"
+            );
             pause();
         }
     }

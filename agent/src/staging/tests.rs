@@ -152,7 +152,7 @@ impl Scene {
     }
 
     fn hear(&self) -> Moved {
-        self.heard.recv_timeout(Duration::from_secs(60)).unwrap()
+        self.heard.recv_timeout(Duration::from_secs(600)).unwrap()
     }
 
     fn staged(&self) -> Result<u64, FailureKind> {

@@ -11,7 +11,7 @@ use rustls::pki_types::ServerName;
 use scheduler::{pull::Pull, time::Span};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     time::timeout,
 };
 use tokio_rustls::TlsConnector;
@@ -180,8 +180,12 @@ async fn where_everybody_is_known_newcomers_are_told_at_once() {
 async fn who_asks_and_does_not_read_is_cut_off() {
     let limits = ConnectionLimits { answer: Duration::from_millis(50), ..ConnectionLimits::default() };
     let scene = Scene::start_with(limits, None).await;
-    let mut stream = TcpStream::connect(scene.address).await.unwrap();
-    let asking = async { while stream.write_all(REQUEST.as_bytes()).await.is_ok() {} };
+    // Long answers and a small buffer, so that few answers fill what lies between the two.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(scene.address).await.unwrap();
+    let request = REQUEST.replace("version", "openapi.json");
+    let asking = async { while stream.write_all(request.as_bytes()).await.is_ok() {} };
     timeout(PATIENCE, asking).await.expect("an end in time");
     assert_eq!(scene.get("/api/v1/jobs").await.status, 200);
 }
