@@ -1,5 +1,7 @@
 //! Finding a manager: by its access file, in the folders where managers are.
 
+pub mod last;
+
 use std::{
     fmt, fs, io,
     path::{Path, PathBuf},
@@ -33,7 +35,7 @@ const PROBE_TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Which manager is meant.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Where {
-    /// The manager's folder [default: this folder's, else the one that is running; environment: PILOTFISH_DIR]
+    /// The manager's folder [default: that of this folder's last job, else the one that is running; environment: PILOTFISH_DIR]
     #[arg(long, value_name = "FOLDER", help_heading = "Which manager", conflicts_with = "manager")]
     pub dir: Option<PathBuf>,
     /// The manager's name, as given to `pilotfish serve --name`
@@ -67,8 +69,8 @@ pub enum Standing {
 
 /// What the search of a command that names jobs came to.
 pub enum Found {
-    /// A manager that answers.
-    Live(Box<Client>),
+    /// A manager that answers, and its folder.
+    Live(Box<Client>, PathBuf),
     /// Nobody, but a store that can be read.
     Store(Left),
 }
@@ -114,23 +116,30 @@ impl fmt::Display for Left {
     }
 }
 
-/// The manager that is meant and answers, for commands that name no job. Also gives how other
-/// commands find it, and says which it is where those would look elsewhere.
+/// A manager that answers, and how other commands find it.
+pub struct Living {
+    /// The way to it.
+    pub client: Client,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The flags with which other commands find it.
+    pub place: Where,
+}
+
+/// The manager that is meant and answers, for commands that name no job. Says which it is in the folder of a run
+/// that is over.
 ///
 /// # Errors
 /// None does: says where was looked, and what to do.
-pub async fn find_live(place: &Where) -> Result<(Client, Where), Failure> {
+pub async fn find_live(place: &Where) -> Result<Living, Failure> {
     let (folder, client) = find_home(place).await?;
     let run = Path::new(RUN_FOLDER);
     if named_folder(place)?.is_some() || folder == run || !run.join(STORE_FILE).is_file() {
-        return Ok((*client, place.clone()));
+        return Ok(Living { client: *client, folder, place: place.clone() });
     }
     let name = name_of(&folder).unwrap_or_default();
-    crate::show::say(&format!(
-        "no manager is running in {}; using the manager `{name}` (commands that name its jobs need --manager {name} here)",
-        show_path(run)
-    ));
-    Ok((*client, Where { dir: None, manager: Some(name) }))
+    crate::show::say(&format!("no manager is running in {}; using the manager `{name}`", show_path(run)));
+    Ok(Living { client: *client, folder, place: Where { dir: None, manager: Some(name) } })
 }
 
 /// The folder of a manager that answers, and the way to it.
@@ -146,22 +155,19 @@ pub async fn find_home(place: &Where) -> Result<(PathBuf, Box<Client>), Failure>
 /// change have the same rule, so that a job's number means the same job to both.
 ///
 /// # Errors
-/// Neither is there: says where was looked, and what to do.
+/// Neither is there, or several can be meant: says where was looked, and what to do.
 pub async fn find(place: &Where) -> Result<Found, Failure> {
     let mut looked = Vec::new();
     let named = named_folder(place)?;
-    let run = PathBuf::from(RUN_FOLDER);
-    if named.is_none() && run.join(STORE_FILE).is_file() {
-        // Who names jobs beside the store of a run means that run's, whatever managers there are elsewhere.
-        return Ok(match look(&run, &mut looked).await? {
-            Some(client) => Found::Live(client),
-            None => Found::Store(Left { folder: run, other: living_name().await }),
-        });
+    if named.is_none()
+        && let Some(found) = find_here(&mut looked).await?
+    {
+        return Ok(found);
     }
-    if let Some((_, client)) = search(place, &mut looked).await? {
-        return Ok(Found::Live(client));
+    if let Some((folder, client)) = search(place, &mut looked).await? {
+        return Ok(Found::Live(client, folder));
     }
-    // Here is none of a run, or it was taken above: then the default manager's.
+    // Nothing of this folder is there: then the default manager's store.
     let folder = named.or_else(|| home_folder().map(|home| home.join(DEFAULT_NAME)));
     match folder.filter(|folder| folder.join(STORE_FILE).is_file()) {
         Some(folder) => Ok(Found::Store(Left { folder, other: None })),
@@ -169,13 +175,70 @@ pub async fn find(place: &Where) -> Result<Found, Failure> {
     }
 }
 
+/// The manager that the last job of this folder went to, or the run that is kept here; `None`: neither.
+///
+/// # Errors
+/// It cannot be told which of two is meant, or the one that is meant is gone: an older job would be taken for
+/// the last one.
+async fn find_here(looked: &mut Vec<String>) -> Result<Option<Found>, Failure> {
+    let run = PathBuf::from(RUN_FOLDER);
+    let has_run = run.join(STORE_FILE).is_file();
+    let last = last::recall();
+    let Some(folder) = last.clone().filter(|folder| *folder != run) else {
+        if !has_run {
+            return Ok(None);
+        }
+        if let Some(client) = look(&run, looked).await? {
+            return Ok(Some(Found::Live(client, run)));
+        }
+        let other = living_name().await;
+        return match (last, other) {
+            (None, Some(name)) => Err(Failure::bad_input(format!(
+                "two managers can be meant here: the run in {}, and the manager `{name}`, which is running; \
+                 say which with --dir {RUN_FOLDER} or --manager {name}",
+                show_path(&run)
+            ))),
+            (_, other) => Ok(Some(Found::Store(Left { folder: run, other }))),
+        };
+    };
+    let shown = show_path(&folder);
+    let client = look(&folder, looked).await?;
+    let is_gone = client.is_none() && !folder.join(STORE_FILE).is_file();
+    if is_gone && has_run {
+        return Err(Failure::bad_input(format!(
+            "the last job of this folder went to the manager in {shown}, which is gone; \
+             --dir {RUN_FOLDER} shows the run that is kept here"
+        )));
+    }
+    if is_gone {
+        return Ok(None);
+    }
+    if has_run {
+        crate::show::say(&format!(
+            "the last job of this folder went to the manager in {shown}, which is meant here; --dir {RUN_FOLDER} means the run"
+        ));
+    }
+    Ok(Some(match client {
+        Some(client) => Found::Live(client, folder),
+        None => Found::Store(Left { folder, other: living_name().await }),
+    }))
+}
+
 /// The manager whose jobs are meant and that can change them.
 ///
 /// # Errors
 /// It is not running, though its store may be there: says what to do.
 pub async fn find_for_change(place: &Where) -> Result<Client, Failure> {
+    find_for_jobs(place).await.map(|(client, _)| client)
+}
+
+/// The same with its folder, for commands that submit jobs to the manager whose jobs are meant.
+///
+/// # Errors
+/// As there.
+pub async fn find_for_jobs(place: &Where) -> Result<(Client, PathBuf), Failure> {
     match find(place).await? {
-        Found::Live(client) => Ok(*client),
+        Found::Live(client, folder) => Ok((*client, folder)),
         Found::Store(left) => Err(left.refusal()),
     }
 }
@@ -283,10 +346,7 @@ pub fn show_path(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// A manager that answers, and its folder.
-type Living = (PathBuf, Box<Client>);
-
-async fn search(place: &Where, looked: &mut Vec<String>) -> Result<Option<Living>, Failure> {
+async fn search(place: &Where, looked: &mut Vec<String>) -> Result<Option<(PathBuf, Box<Client>)>, Failure> {
     if let Some(folder) = named_folder(place)? {
         return Ok(look(&folder, looked).await?.map(|client| (folder, client)));
     }

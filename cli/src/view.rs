@@ -55,7 +55,7 @@ impl Reader {
     /// Neither is there.
     pub async fn open(place: &Where) -> Result<Reader, Failure> {
         match access::find(place).await? {
-            Found::Live(client) => Ok(Reader { client: *client, left: None, _manager: None }),
+            Found::Live(client, _) => Ok(Reader { client: *client, left: None, _manager: None }),
             Found::Store(left) => {
                 show::say(&left.to_string());
                 let (manager, client) = in_process::open_store(left.folder.clone()).await?;

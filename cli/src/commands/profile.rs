@@ -74,11 +74,12 @@ pub struct ProfileArgs {
 /// Nothing is known of an application or a platform, a refusal, or no manager.
 pub async fn run(args: ProfileArgs) -> Result<Outcome, Failure> {
     let mut interrupts = Interrupts::listen()?;
-    let client = access::find_for_change(&args.view.place).await?;
+    let (client, folder) = access::find_for_jobs(&args.view.place).await?;
     let jobs = client.jobs().await?;
     let subjects = Arc::new(subjects(&client, &jobs, &args.subjects)?);
     let sites = sites(&client, &args.platforms).await?;
     check_alone(&jobs, &sites)?;
+    access::last::remember(&folder);
     let (open, stop) = (Arc::new(Mutex::new(BTreeSet::new())), Arc::new(AtomicBool::new(false)));
     let mut runs = JoinSet::new();
     for site in &sites {

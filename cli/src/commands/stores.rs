@@ -30,7 +30,7 @@ pub struct StoresArgs {
 /// # Errors
 /// No running manager.
 pub async fn run(args: StoresArgs) -> Result<Outcome, Failure> {
-    let (client, _) = access::find_live(&args.view.place).await?;
+    let client = access::find_live(&args.view.place).await?.client;
     let stores = client.stores().await?.stores;
     if args.view.json {
         show::print(&show::json(&stores)?)?;

@@ -10,7 +10,7 @@ use protocol::{
 };
 
 use crate::{
-    access,
+    access::{self, Living, last},
     client::ClientError,
     commands::{
         explain, wait,
@@ -76,10 +76,11 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     if args.dry_run {
         return dry_run(&spec, args.view.json);
     }
-    let (client, place) = access::find_live(&args.view.place).await?;
+    let Living { client, folder, place } = access::find_live(&args.view.place).await?;
     Sources::read(&mut spec)?.bring(&client).await?;
     let request = SubmitRequest { spec, submission_key: Some(random_key()?) };
     let submitted = until_answered(async || client.submit(&request).await).await?;
+    last::remember(&folder);
     if args.view.json && !args.wait && !args.progress {
         show::print(&show::json(&submitted)?)?;
     } else if args.view.quiet {
@@ -129,7 +130,7 @@ async fn run_workflow(args: &SubmitArgs, mut workflow: WorkflowSpec) -> Result<O
     if args.dry_run {
         return workflow::preview(&workflow, args.view.json);
     }
-    let (client, place) = access::find_live(&args.view.place).await?;
+    let Living { client, folder, place } = access::find_live(&args.view.place).await?;
     for stage in &mut workflow.stages {
         Sources::read(&mut stage.job)?.bring(&client).await?;
     }
@@ -141,7 +142,7 @@ async fn run_workflow(args: &SubmitArgs, mut workflow: WorkflowSpec) -> Result<O
         quiet: args.view.quiet,
         place: &place.flags(),
     };
-    workflow::submit(&client, &request, manner).await
+    workflow::submit((&client, &folder), &request, manner).await
 }
 
 /// Submits what has a key, again when the answer got lost.

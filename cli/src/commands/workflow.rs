@@ -1,5 +1,7 @@
 //! What `submit`, `check` and `run` say and do of workflows: several jobs of which some wait for others.
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use protocol::{
@@ -10,6 +12,7 @@ use protocol::{
 use scheduler::{edges::Edges, engine::views::JobView};
 
 use crate::{
+    access::last,
     client::Client,
     commands::{submit::until_answered, wait},
     failure::{Failure, Outcome},
@@ -45,16 +48,17 @@ pub struct Manner<'a> {
     pub place: &'a str,
 }
 
-/// Submits a workflow, and waits for it if that is wanted.
+/// Submits a workflow to the manager in `folder`, and waits for it if that is wanted.
 ///
 /// # Errors
 /// A refusal, or a manager that stays away.
 pub async fn submit(
-    client: &Client,
+    (client, folder): (&Client, &Path),
     request: &WorkflowRequest,
     manner: Manner<'_>,
 ) -> Result<Outcome, Failure> {
     let submitted = until_answered(async || client.submit_workflow(request).await).await?;
+    last::remember(folder);
     if manner.json && !manner.waits {
         show::print(&show::json(&submitted)?)?;
     } else if manner.quiet {

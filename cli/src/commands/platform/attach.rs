@@ -25,7 +25,7 @@ use serde_yaml::{Mapping, Value};
 
 use super::{check, entry, reload, told};
 use crate::{
-    access::{self, Where},
+    access::{self, Living, Where},
     failure::{Failure, Outcome},
     in_process,
     interrupts::Interrupts,
@@ -176,7 +176,7 @@ pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
 
 /// Has the manager that runs take it up, if there is one; what became of that.
 async fn told_to_a_manager(args: &AttachArgs, config: &str) -> String {
-    let Ok((client, _)) = access::find_live(&args.place).await else {
+    let Ok(Living { client, .. }) = access::find_live(&args.place).await else {
         return format!(
             "`pilotfish serve --config {config}` starts a manager with it; one that runs with that file takes it \
              up by `pilotfish platform reload`."

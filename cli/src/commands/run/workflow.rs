@@ -7,6 +7,7 @@ use scheduler::{engine::views::JobView, ids::JobId};
 
 use super::{RunArgs, company, follow, key, n_ended, place, refuse_what_cannot_run, session::Session};
 use crate::{
+    access::last,
     client::Client,
     commands::wait,
     failure::{Failure, Outcome},
@@ -86,6 +87,7 @@ async fn submit(
         sources.bring(client).await?;
     }
     let submitted = client.submit_workflow(request).await?;
+    last::remember(&args.dir);
     let jobs: Vec<JobId> = submitted.stages.iter().map(|stage| stage.job).collect();
     let own: BTreeSet<JobId> = jobs.iter().copied().collect();
     let place = (!args.quiet).then(|| place(args));

@@ -1,0 +1,133 @@
+//! Two stores beside each other: commands mean the one that was used last here, or refuse.
+
+use tests::{Running, Sandbox, text, until};
+
+const DEFAULT: &str = "home/.pilotfish/default";
+
+/// A manager in this folder that answers.
+fn serve(sandbox: &Sandbox, folder: &str, more: &[&str]) -> Running {
+    let manager = sandbox.start("serve", &[&["serve", "-q", "--dir", folder], more].concat());
+    until("the manager answers", || {
+        let output = sandbox.run(&["status", "--json", "--dir", folder]);
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        status["pid"].is_u64()
+    });
+    manager
+}
+
+/// A sandbox with an old run, whose only task has written "old".
+fn with_an_old_run() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["run", "-q", "--name", "old", "--", "echo", "old"]);
+    sandbox
+}
+
+/// Asserts that each command that shows jobs shows this one, and none of the others.
+fn all_show(sandbox: &Sandbox, name: &str, more: &[&str]) {
+    let ok = |arguments: &[&str]| sandbox.ok(&[arguments, more].concat());
+    assert_eq!(ok(&["logs", "last", "--raw"]), format!("{name}\n"), "logs");
+    for command in ["jobs", "job"] {
+        let shown = ok(&[command, "last", "--json"]);
+        assert!(shown.contains(&format!("\"name\": \"{name}\"")), "{command}: {shown}");
+    }
+    for command in [&["export", "last"][..], &["tasks", "last", "--json"]] {
+        let shown = ok(command);
+        assert!(shown.contains(name), "{command:?}: {shown}");
+    }
+}
+
+/// Asserts that a command is refused, and gives what it says.
+fn refused(sandbox: &Sandbox, arguments: &[&str]) -> String {
+    let output = sandbox.run(arguments);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    assert_eq!(text(&output.stdout), "", "{arguments:?}");
+    said
+}
+
+#[test]
+fn commands_mean_the_manager_that_the_last_job_of_the_folder_went_to() {
+    let sandbox = Sandbox::new();
+    let echo = |words: &str, name: &str| {
+        let mut all: Vec<&str> = words.split(' ').collect();
+        all.extend(["-q", "--name", name, "--", "echo", "{}", ":::", name]);
+        sandbox.ok(&all);
+    };
+    echo("run", "old");
+    all_show(&sandbox, "old", &[]);
+    let manager = serve(&sandbox, DEFAULT, &["--cores", "1"]);
+    all_show(&sandbox, "old", &[]);
+    echo("submit --wait", "new");
+    all_show(&sandbox, "new", &[]);
+    all_show(&sandbox, "old", &["--dir", ".pilotfish"]);
+    echo("run", "newer");
+    all_show(&sandbox, "newer", &[]);
+    echo("run --dir state", "aside");
+    all_show(&sandbox, "aside", &[]);
+    echo("submit --wait --manager default", "named");
+    all_show(&sandbox, "named", &[]);
+    sandbox.ok(&["stop", "--manager", "default"]);
+    assert_eq!(manager.wait(), Some(0));
+    // The store of a manager that has ended is as good.
+    all_show(&sandbox, "named", &[]);
+    echo("run", "newest");
+    all_show(&sandbox, "newest", &[]);
+}
+
+#[test]
+fn changes_go_to_the_manager_that_the_last_job_of_the_folder_went_to() {
+    let sandbox = with_an_old_run();
+    let _manager = serve(&sandbox, DEFAULT, &["--no-local"]);
+    sandbox.ok(&["submit", "-q", "--", "true"]);
+    sandbox.ok(&["cancel", "last"]);
+    assert_eq!(sandbox.json(&["job", "1", "--manager", "default"])["counts"]["cancelled"], 1);
+    assert_eq!(sandbox.json(&["job", "1", "--dir", ".pilotfish"])["counts"]["cancelled"], 0);
+}
+
+#[test]
+fn other_folders_are_not_concerned() {
+    let sandbox = with_an_old_run();
+    let _manager = serve(&sandbox, DEFAULT, &["--cores", "1"]);
+    let elsewhere = sandbox.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).expect("a folder");
+    let mut command = sandbox.command(&["submit", "--wait", "--name", "new", "--", "echo", "new"]);
+    assert!(command.current_dir(&elsewhere).status().expect("it runs").success());
+    assert_eq!(sandbox.json(&["job", "last"])["name"], "old");
+    let output = sandbox.command(&["jobs", "--json"]).current_dir(&elsewhere).output().expect("it runs");
+    assert!(text(&output.stdout).contains("\"new\""), "{output:?}");
+}
+
+#[test]
+fn ambiguity_is_refused_where_nothing_is_known_of_the_last_job() {
+    let sandbox = with_an_old_run();
+    std::fs::remove_dir_all(sandbox.path().join("home/.pilotfish/.last")).expect("there is a record");
+    // One store alone is not ambiguous.
+    assert_eq!(sandbox.json(&["job", "last"])["name"], "old");
+    let _manager = serve(&sandbox, DEFAULT, &["--no-local"]);
+    for command in [&["jobs"][..], &["export", "last"], &["cancel", "last"]] {
+        let said = refused(&sandbox, command);
+        assert!(said.contains("--dir .pilotfish or --manager default"), "{said}");
+    }
+    assert_eq!(sandbox.json(&["job", "last", "--dir", ".pilotfish"])["name"], "old");
+}
+
+#[test]
+fn older_job_is_not_shown_when_the_last_manager_is_gone() {
+    let sandbox = with_an_old_run();
+    sandbox.ok(&["run", "-q", "--dir", "state", "--", "echo", "new"]);
+    std::fs::remove_dir_all(sandbox.path().join("state")).expect("it is there");
+    let said = refused(&sandbox, &["export", "last"]);
+    assert!(said.contains("went to the manager in ./state, which is gone"), "{said}");
+    assert_eq!(sandbox.json(&["job", "last", "--dir", ".pilotfish"])["name"], "old");
+}
+
+#[test]
+fn submission_is_not_refused_where_nothing_can_be_recorded() {
+    let sandbox = with_an_old_run();
+    let _manager = serve(&sandbox, "m", &["--cores", "1"]);
+    std::fs::remove_dir_all(sandbox.path().join("home/.pilotfish/.last")).expect("there is a record");
+    sandbox.write("home/.pilotfish/.last", "a file in the place of the folder");
+    let output = sandbox.run(&["submit", "--dir", "m", "--wait", "--", "true"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("commands about this job need --dir"), "{}", text(&output.stderr));
+}
