@@ -176,28 +176,50 @@ fn kind_of(column: &SweepColumn) -> Kind {
 fn kind_of_text(text: &str) -> Kind {
     // `007` and `+1` are texts that a number would not give back.
     let is_integer = text.parse::<i64>().is_ok_and(|number| number.to_string() == text);
-    let is_number = || {
-        let first = text.trim_start_matches('-').chars().next();
-        first.is_some_and(|c| c.is_ascii_digit() || c == '.')
-            && text.parse().is_ok_and(|number| is_held(number, text))
-    };
-    let has_leading_zero = || {
-        let digits = text.trim_start_matches('-');
-        digits.starts_with('0') && digits[1..].starts_with(|c: char| c.is_ascii_digit())
-    };
-    match (is_integer, is_number() && !has_leading_zero()) {
+    match (is_integer, number_of(text)) {
         (true, _) => Kind::Integer,
-        (false, true) => Kind::Float,
-        (false, false) => Kind::Text,
+        (false, Some(_)) => Kind::Float,
+        (false, None) => Kind::Text,
     }
 }
 
-/// Whether this is the number of the text, and not what was left of one too large, small or long.
+/// The number that a program wrote, also as C, Fortran and others write what is not finite (`nan`, `-inf`,
+/// `Infinity`), signs (`+1.5`) and double precision (`1.0D-03`). `None`: a text, or a number that `f64` cannot hold.
+fn number_of(text: &str) -> Option<f64> {
+    let (is_negative, is_signed, body) = match text.split_at_checked(1) {
+        Some(("-", body)) => (true, false, body),
+        Some(("+", body)) => (false, true, body),
+        _ => (false, false, text),
+    };
+    let is_word = |word: &str| body.eq_ignore_ascii_case(word);
+    if is_word("nan") {
+        return Some(f64::NAN);
+    }
+    if is_word("inf") || is_word("infinity") {
+        return Some(if is_negative { f64::NEG_INFINITY } else { f64::INFINITY });
+    }
+    // Fortran always writes a point before its D: `1d5` may be part of a name.
+    let body = match body.split_once(['d', 'D']) {
+        Some((mantissa, exponent)) if mantissa.contains('.') => format!("{mantissa}e{exponent}"),
+        Some(_) => return None,
+        None => body.to_owned(),
+    };
+    let is_whole = !body.contains(['.', 'e', 'E']);
+    let has_leading_zero = body.starts_with('0') && body[1..].starts_with(|c: char| c.is_ascii_digit());
+    let begins_well = body.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    if !begins_well || has_leading_zero || (is_signed && is_whole) {
+        return None;
+    }
+    let number: f64 = body.parse().ok().filter(|number| is_held(*number, &body))?;
+    Some(if is_negative { -number } else { number })
+}
+
+/// Whether this is the number of the unsigned text, and not what was left of one too large, small or long.
 fn is_held(number: f64, text: &str) -> bool {
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
-    let is_zero = mantissa.bytes().all(|byte| matches!(byte, b'0' | b'.' | b'-'));
+    let is_zero = mantissa.bytes().all(|byte| matches!(byte, b'0' | b'.'));
     let is_whole = !text.contains(['.', 'e', 'E']);
-    number.is_finite() && (number != 0.0 || is_zero) && (!is_whole || number.abs() < WHOLE_MAX)
+    number.is_finite() && (number != 0.0 || is_zero) && (!is_whole || number < WHOLE_MAX)
 }
 
 /// The type that holds both.
@@ -213,9 +235,9 @@ fn as_kind(text: String, kind: Kind) -> Value {
     let kind = if kind == Kind::Loose { kind_of_text(&text) } else { kind };
     match kind {
         Kind::Integer => text.parse().map_or(Value::Missing, Value::Integer),
-        Kind::Float => match text.parse() {
-            Ok(number) => Value::Written { number, text },
-            Err(_) => Value::Missing,
+        Kind::Float => match number_of(&text).or_else(|| text.parse().ok()) {
+            Some(number) => Value::Written { number, text },
+            None => Value::Missing,
         },
         Kind::Loose | Kind::Text | Kind::Time => Value::Text(text),
     }
@@ -236,7 +258,7 @@ pub(super) mod tests {
         time::{Span, Time},
     };
 
-    use super::{Columns, Kind, Value, kind_of_text};
+    use super::{Columns, Kind, Value, kind_of_text, number_of};
 
     /// A job with a parameter of each kind and one extract.
     pub fn job() -> JobSpec {
@@ -297,10 +319,54 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_what_reads_back_alike_is_a_number() {
-        let kinds = ["7", "-7", "007", "1e-3", "-.5", "00.5", "nan", "inf", "", "+1", "1 "].map(kind_of_text);
+    fn texts_that_a_number_would_not_give_back_are_texts() {
+        let kinds =
+            ["7", "-7", "007", "1e-3", "-.5", "00.5", "", "+1", "1 ", "--1", "-", "+", "."].map(kind_of_text);
         let (i, f, t) = (Kind::Integer, Kind::Float, Kind::Text);
-        assert_eq!(kinds, [i, i, t, f, f, t, t, t, t, t, t]);
+        assert_eq!(kinds, [i, i, t, f, f, t, t, t, t, t, t, t, t]);
+    }
+
+    #[test]
+    fn numbers_are_understood_as_c_and_fortran_write_them() {
+        let infinity = f64::INFINITY;
+        for (text, number) in [
+            ("1.0D-03", 0.001),
+            ("-0.25d+02", -25.0),
+            (".1D1", 1.0),
+            ("+1.5", 1.5),
+            ("+1.0E+00", 1.0),
+            ("inf", infinity),
+            ("-inf", -infinity),
+            ("Inf", infinity),
+            ("+Infinity", infinity),
+            ("-INFINITY", -infinity),
+        ] {
+            assert_eq!((number_of(text), kind_of_text(text)), (Some(number), Kind::Float), "{text}");
+        }
+        for text in ["nan", "NaN", "-nan", "+NAN"] {
+            assert!(number_of(text).is_some_and(f64::is_nan), "{text}");
+            assert_eq!(kind_of_text(text), Kind::Float, "{text}");
+        }
+        for text in
+            ["1D5", "3d", "2D", "1.0D", "1.0Dx", "D-03", "info", "nano", "1.5dB", "1.0D-03D1", "1.0e5d2", "é"]
+        {
+            assert_eq!(kind_of_text(text), Kind::Text, "{text}");
+        }
+    }
+
+    #[test]
+    fn column_with_numbers_that_are_not_finite_is_a_column_of_numbers() {
+        let settled = |values: &[&str]| {
+            let mut columns = Columns::of(&job());
+            for value in values {
+                columns.learn(&row(0, Some(value)));
+            }
+            columns.settle();
+            columns.all()[13].kind
+        };
+        assert_eq!(settled(&["1.5", "nan", "-2e3", "1.0D-03"]), Kind::Float);
+        assert_eq!(settled(&["1", "inf"]), Kind::Float);
+        assert_eq!(settled(&["nan", "none"]), Kind::Text);
     }
 
     #[test]

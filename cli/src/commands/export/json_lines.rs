@@ -1,4 +1,5 @@
-//! JSON Lines: an object a row; what is missing is null.
+//! JSON Lines: an object a row; what is missing is null, and so is NaN, which JSON has no form for. An infinite
+//! number is `1e999`: right JSON that pandas, DuckDB and Python read as infinite.
 
 use std::io::{self, Write};
 
@@ -34,6 +35,8 @@ impl<W: Write> RowWriter for JsonLines<W> {
             match value {
                 // As it was written, which a number that was read would not keep.
                 Value::Written { text, .. } if is_json(&text) => self.to.write_all(text.as_bytes())?,
+                Value::Written { number: f64::INFINITY, .. } => self.to.write_all(b"1e999")?,
+                Value::Written { number: f64::NEG_INFINITY, .. } => self.to.write_all(b"-1e999")?,
                 value => serde_json::to_writer(&mut self.to, &json(value))?,
             }
         }
@@ -71,7 +74,7 @@ mod tests {
     };
 
     #[test]
-    fn numbers_are_shown_as_they_were_written_where_json_knows_the_form() {
+    fn numbers_are_shown_as_they_were_written_where_json_has_the_form() {
         let shown = |text: &str| {
             let of_job = Columns::of(&columns::job());
             let mut written = Vec::new();
@@ -80,8 +83,9 @@ mod tests {
             file.finish().unwrap();
             String::from_utf8(written).unwrap().rsplit_once(':').unwrap().1.trim_end_matches("}\n").to_owned()
         };
-        let texts = ["4.04e-161", "1e5", "1.10", "-7.0", ".5", "007"].map(shown);
-        assert_eq!(texts, ["4.04e-161", "1e5", "1.10", "-7.0", "0.5", "\"007\""]);
+        let texts = ["4.04e-161", "1e5", "1.10", "-7.0", ".5", "007", "1.0D-03", "+1.5"].map(shown);
+        assert_eq!(texts, ["4.04e-161", "1e5", "1.10", "-7.0", "0.5", "\"007\"", "0.001", "1.5"]);
+        assert_eq!(["nan", "-inf", "Infinity"].map(shown), ["null", "-1e999", "1e999"]);
     }
 
     #[test]

@@ -186,21 +186,26 @@ mod tests {
         columns::{Columns, tests as columns},
     };
 
+    /// The rows of a file with these values of `affinity`.
+    fn rows_read_back(values: &[Option<&str>]) -> Vec<Vec<(String, Field)>> {
+        let mut of_job = Columns::of(&columns::job());
+        for value in values {
+            of_job.learn(&columns::row(0, *value));
+        }
+        of_job.settle();
+        let file = tempfile::tempfile().unwrap();
+        let mut writer = Box::new(ParquetFile::new(&of_job, file.try_clone().unwrap()).unwrap());
+        for (n, value) in values.iter().enumerate() {
+            writer.row(of_job.values(columns::row(n as u64, *value))).unwrap();
+        }
+        writer.finish().unwrap();
+        let reader = SerializedFileReader::new(file).unwrap();
+        reader.get_row_iter(None).unwrap().map(|row| row.unwrap().into_columns()).collect()
+    }
+
     #[test]
     fn what_is_written_is_read_back_with_its_types() {
-        let mut of_job = Columns::of(&columns::job());
-        of_job.learn(&columns::row(0, Some("-7.2")));
-        of_job.settle();
-        let path = std::env::temp_dir().join(format!("pilotfish-parquet-test-{}", std::process::id()));
-        let file = std::fs::File::create(&path).unwrap();
-        let mut writer = Box::new(ParquetFile::new(&of_job, file).unwrap());
-        writer.row(of_job.values(columns::row(0, Some("-7.2")))).unwrap();
-        writer.row(of_job.values(columns::row(1, None))).unwrap();
-        writer.finish().unwrap();
-        let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
-        let rows: Vec<_> =
-            reader.get_row_iter(None).unwrap().map(|row| row.unwrap().into_columns()).collect();
-        std::fs::remove_file(&path).unwrap();
+        let rows = rows_read_back(&[Some("-7.2"), None]);
         assert_eq!(rows.len(), 2);
         assert_eq!(rows[1][0], ("index".to_owned(), Field::Long(1)));
         assert_eq!(rows[0][5].1, Field::TimestampMicros(1_700_000_000_250_000));
@@ -208,5 +213,19 @@ mod tests {
         assert_eq!((&rows[0][11].1, &rows[0][13].1), (&Field::Double(0.5), &Field::Double(-7.2)));
         assert!(matches!(&rows[0][12].1, Field::Str(text) if text == "a,b"));
         assert_eq!(rows[1][13].1, Field::Null);
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_and_those_of_fortran_are_numbers() {
+        let rows = rows_read_back(&[Some("1.5"), Some("nan"), Some("-inf"), Some("1.0D-03")]);
+        let numbers: Vec<f64> = rows
+            .iter()
+            .map(|row| match row[13].1 {
+                Field::Double(number) => number,
+                ref other => panic!("no number: {other:?}"),
+            })
+            .collect();
+        assert!(numbers[1].is_nan(), "{numbers:?}");
+        assert_eq!([numbers[0], numbers[2], numbers[3]], [1.5, f64::NEG_INFINITY, 0.001]);
     }
 }
