@@ -147,6 +147,14 @@ async fn hosts_are_who_they_are_known_to_be() {
     let unknown = refused().await;
     assert!(matches!(unknown, SshError::UnknownHostKey { .. }), "{unknown}");
     assert!(unknown.to_string().contains("SHA256:"), "{unknown}");
+    for mark in ["@revoked * ", "@revoked "] {
+        sshd.be_known(&["ed25519"]);
+        let known = std::fs::read_to_string(sshd.file("known_hosts")).expect("known hosts");
+        let (_, key) = known.split_once(' ').expect("a name and a key");
+        let revoked = if mark.contains('*') { format!("{mark}{key}") } else { format!("{mark}{known}") };
+        std::fs::write(sshd.file("known_hosts"), format!("{revoked}{known}")).expect("known hosts");
+        assert!(matches!(refused().await, SshError::RevokedHostKey { .. }), "{revoked}");
+    }
     std::fs::copy(other.file("host_ed25519.pub"), sshd.file("host_ed25519.pub")).expect("a wrong key");
     sshd.be_known(&["ed25519"]);
     assert!(matches!(refused().await, SshError::WrongHostKey { .. }));
@@ -170,9 +178,18 @@ async fn who_is_not_let_in_learns_what_was_tried() {
     {
         let error =
             to(&sandbox, "host", &keys(key), Arc::new(Nobody)).run(&sh("echo in")).await.expect_err(key);
-        assert!(matches!(error, TransportError::NotConnected(SshError::Refused { .. })), "{error}");
+        let needs_person = matches!(error, TransportError::NotConnected(SshError::NeedsPerson { .. }));
+        // The host takes answers to questions beside keys; of those nothing comes without a person.
+        assert!(
+            needs_person || matches!(error, TransportError::NotConnected(SshError::Refused { .. })),
+            "{error}"
+        );
+        assert!(needs_person || key != "locked", "{error}");
         assert!(error.to_string().contains(word), "{error}");
     }
+    let wrong = person(&["open", "sesame", "open says me"]);
+    let error = to(&sandbox, "host", &keys("locked"), wrong).run(&sh("echo in")).await.expect_err("locked");
+    assert!(error.to_string().contains("the passphrase is wrong"), "{error}");
     let typed = person(&["open sesame"]);
     let said = to(&sandbox, "host", &keys("locked"), typed.clone()).run(&sh("echo in")).await;
     assert_eq!(said.expect("an answer").stdout, "in\n");

@@ -1,12 +1,16 @@
 //! Runs commands on a host reached by SSH, over one connection that is kept and made again when it is lost.
 
+mod address;
 mod asker;
 mod exec;
+mod key_file;
+mod known_hosts;
 mod line;
 mod login;
 mod pipe;
 mod route;
 mod sftp;
+mod tokens;
 mod wire;
 
 use std::{
@@ -91,6 +95,28 @@ pub enum SshError {
         port: u16,
         /// The key that it showed.
         fingerprint: String,
+    },
+    /// Somebody has said that this key is not to be trusted any more.
+    #[error(
+        "the key of {host} port {port}, {fingerprint}, is revoked in known_hosts; ask the site for its new key"
+    )]
+    RevokedHostKey {
+        /// The host.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// The key that it showed.
+        fingerprint: String,
+    },
+    /// The host asks for something that only a person can give.
+    #[error("{host} does not let {user} in without a person; tried: {why}")]
+    NeedsPerson {
+        /// The host.
+        host: String,
+        /// As whom.
+        user: String,
+        /// By what, and why it failed.
+        why: String,
     },
     /// The host does not take us.
     #[error("{host} does not let {user} in; tried: {tried}")]

@@ -2,14 +2,14 @@
 
 use std::{cell::Cell, path::Path};
 
-use base64::{Engine, engine::general_purpose::STANDARD, engine::general_purpose::STANDARD_NO_PAD};
-use ssh2::{
-    CheckResult, HashType, KeyboardInteractivePrompt, KnownHostFileKind, KnownHosts, MethodType, Session,
-};
+use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
+use ssh2::{ErrorCode, HashType, KeyboardInteractivePrompt, MethodType, Session};
 
 use super::{
     SshError,
     asker::{Asker, Prompt},
+    key_file::{self, KeyFile},
+    known_hosts::{self, Known, Names, kind_of},
     route::Hop,
     wire::{CALL_LIMIT_MS, Wire},
 };
@@ -33,13 +33,11 @@ pub(super) fn log_in(socket: std::os::fd::OwnedFd, hop: &Hop, asker: &dyn Asker)
     let broken = |what: String| SshError::Broken { host: hop.host.clone(), what };
     let mut session = Session::new().map_err(|error| broken(error.to_string()))?;
     session.set_timeout(u32::from(CALL_LIMIT_MS));
-    let known = known_hosts(&session, hop)?;
-    let types = known_types(&known, hop);
-    if !types.is_empty() {
-        // Of a host with several keys, the one that is known.
-        let wanted = types.join(",");
-        session.method_pref(MethodType::HostKey, &wanted).map_err(|error| broken(error.to_string()))?;
-    }
+    let known = known_of(hop)?;
+    let types = known_types(&known);
+    // Of a host with several keys, the one that is known; never a certificate, which nothing here checks.
+    let wanted = if types.is_empty() { KEY_TYPES.join(",") } else { types.join(",") };
+    session.method_pref(MethodType::HostKey, &wanted).map_err(|error| broken(error.to_string()))?;
     let ours = socket.try_clone().map_err(|error| broken(error.to_string()))?;
     session.set_tcp_stream(ours);
     session.handshake().map_err(|error| match types.is_empty() {
@@ -51,56 +49,60 @@ pub(super) fn log_in(socket: std::os::fd::OwnedFd, hop: &Hop, asker: &dyn Asker)
     Ok(Wire { session, socket })
 }
 
-fn known_hosts(session: &Session, hop: &Hop) -> Result<KnownHosts, SshError> {
+/// Reads what the files say of the host. One that cannot be read may have the line that forbids its key.
+fn known_of(hop: &Hop) -> Result<Known, SshError> {
     let failed = |what: String| SshError::Broken { host: hop.host.clone(), what };
-    let mut known = session.known_hosts().map_err(|error| failed(error.to_string()))?;
+    let mut texts = Vec::new();
     for file in hop.known_hosts.iter().filter(|file| file.exists()) {
+        let text = std::fs::read(file);
+        texts.push(text.map_err(|error| failed(format!("failed to read {}: {error}", file.display())))?);
+    }
+    let names = Names::new(&hop.host, hop.port, hop.alias.as_deref());
+    let mut known = known_hosts::read(texts.iter().map(Vec::as_slice), &names);
+    if let Some(file) = &hop.revoked_keys {
+        let revoked = key_file::revoked(file);
         known
-            .read_file(file, KnownHostFileKind::OpenSSH)
-            .map_err(|error| failed(format!("failed to read {}: {}", file.display(), error.message())))?;
+            .revoked
+            .extend(revoked.map_err(|why| failed(format!("RevokedHostKeys {}: {why}", file.display())))?);
     }
     Ok(known)
 }
 
-/// The kinds of keys that are known of the host: each entry is asked whether it is of it, as its name may be
-/// a hash.
-fn known_types(known: &KnownHosts, hop: &Hop) -> Vec<&'static str> {
-    let keys = known.hosts().unwrap_or_default();
-    let keys = keys.iter().filter_map(|entry| STANDARD.decode(entry.key()).ok());
-    let of_host = keys.filter(|key| matches!(known.check_port(&hop.host, hop.port, key), CheckResult::Match));
-    let kinds: Vec<String> = of_host.filter_map(|key| kind_of(&key)).collect();
+/// The kinds of keys that are known of the host and not revoked, the best first.
+fn known_types(known: &Known) -> Vec<&'static str> {
+    let trusted = known.keys.iter().filter(|key| !known.revoked.contains(key));
+    let kinds: Vec<String> = trusted.filter_map(|key| kind_of(key)).collect();
     let is_known = |kind: &str| kinds.iter().any(|known| known == kind);
     let is_rsa = |kind: &str| kind.starts_with("rsa-sha2-");
     let all = KEY_TYPES.into_iter();
     all.filter(|kind| is_known(kind) || (is_rsa(kind) && is_known("ssh-rsa"))).collect()
 }
 
-/// A key begins with its kind and that word's length.
-fn kind_of(key: &[u8]) -> Option<String> {
-    let (length, rest) = key.split_first_chunk::<4>()?;
-    let kind = rest.get(..usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
-    String::from_utf8(kind.to_vec()).ok()
-}
-
-fn check_host(session: &Session, known: &KnownHosts, hop: &Hop) -> Result<(), SshError> {
+fn check_host(session: &Session, known: &Known, hop: &Hop) -> Result<(), SshError> {
     let (key, _) = session
         .host_key()
         .ok_or_else(|| SshError::Broken { host: hop.host.clone(), what: "it showed no key".into() })?;
     let hash = session.host_key_hash(HashType::Sha256).unwrap_or_default();
     let fingerprint = format!("SHA256:{}", STANDARD_NO_PAD.encode(hash));
     let (host, port) = (hop.host.clone(), hop.port);
-    match known.check_port(&hop.host, hop.port, key) {
-        CheckResult::Match => Ok(()),
-        CheckResult::Mismatch => Err(SshError::WrongHostKey { host, port, fingerprint }),
-        CheckResult::NotFound | CheckResult::Failure => {
-            Err(SshError::UnknownHostKey { host, port, fingerprint })
-        }
+    let is_listed = |keys: &[Vec<u8>]| keys.iter().any(|listed| listed == key);
+    match () {
+        () if is_listed(&known.revoked) => Err(SshError::RevokedHostKey { host, port, fingerprint }),
+        () if is_listed(&known.keys) => Ok(()),
+        () if !known.keys.is_empty() => Err(SshError::WrongHostKey { host, port, fingerprint }),
+        () if known.has_authority => Err(SshError::Broken {
+            host,
+            what: "known_hosts vouches for its key by @cert-authority, which the transport libssh2 cannot check; \
+                   write `transport: openssh`"
+                .into(),
+        }),
+        () => Err(SshError::UnknownHostKey { host, port, fingerprint }),
     }
 }
 
 /// Tries what the host takes: keys, then questions (a second factor may follow a key), then a password.
 fn authenticate(session: &Session, hop: &Hop, asker: &dyn Asker) -> Result<(), SshError> {
-    let mut login = Login { session, hop, asker, tried: Vec::new() };
+    let mut login = Login { session, hop, asker, tried: Vec::new(), is_unanswered: false };
     for method in ["publickey", "keyboard-interactive", "password"] {
         // What is taken changes with what was given: a key, then a second factor.
         let taken = session.auth_methods(&hop.user).unwrap_or("").to_owned();
@@ -115,7 +117,18 @@ fn authenticate(session: &Session, hop: &Hop, asker: &dyn Asker) -> Result<(), S
             return Ok(());
         }
     }
-    Err(SshError::Refused { host: hop.host.clone(), user: hop.user.clone(), tried: login.tried.join("; ") })
+    let taken = session.auth_methods(&hop.user).unwrap_or("").to_owned();
+    for (method, what) in [("gssapi", "Kerberos (GSSAPI)"), ("hostbased", "keys of hosts")] {
+        if taken.contains(method) {
+            login.tried.push(format!("{what}: the transport libssh2 cannot, `transport: openssh` can"));
+        }
+    }
+    let Login { tried, is_unanswered, .. } = login;
+    let (host, user, tried) = (hop.host.clone(), hop.user.clone(), tried.join("; "));
+    match is_unanswered {
+        true => Err(SshError::NeedsPerson { host, user, why: tried }),
+        false => Err(SshError::Refused { host, user, tried }),
+    }
 }
 
 struct Login<'a> {
@@ -124,37 +137,111 @@ struct Login<'a> {
     asker: &'a dyn Asker,
     /// What was tried, and why it failed.
     tried: Vec<String>,
+    /// Whether a person could have answered, and nobody was there.
+    is_unanswered: bool,
 }
 
 impl Login<'_> {
     fn by_keys(&mut self) {
-        let user = &self.hop.user;
-        if self.hop.asks_agent
-            && std::env::var_os("SSH_AUTH_SOCK").is_some()
-            && let Err(error) = self.session.userauth_agent(user)
-        {
-            self.tried.push(format!("the agent's keys: {}", error.message()));
-        }
-        for key in self.hop.keys.iter().filter(|key| key.exists()) {
+        let keys: Vec<(&Path, KeyFile)> =
+            self.hop.keys.iter().map(|path| (path.as_path(), key_file::look(path))).collect();
+        self.by_agent(&keys);
+        for (path, key) in &keys {
             if self.session.authenticated() {
                 return;
             }
-            let phrase = match is_locked(key) {
-                true => self.ask("", &format!("Passphrase of {}: ", key.display())),
+            self.by_key(path, key);
+        }
+        if keys.iter().all(|(_, key)| *key == KeyFile::None) {
+            self.tried.push("no file of a key is there".into());
+        }
+    }
+
+    /// Tries the agent's keys: those that files name, and the others unless IdentitiesOnly is set.
+    fn by_agent(&mut self, keys: &[(&Path, KeyFile)]) {
+        let Some(socket) = &self.hop.agent else { return };
+        let named: Vec<&[u8]> = keys.iter().filter_map(|(_, key)| key.public()).collect();
+        let failed = |error: ssh2::Error| format!("the agent's keys: {}", error.message());
+        let listed = self.session.agent().and_then(|mut agent| {
+            agent.set_identity_path(socket)?;
+            agent.connect()?;
+            agent.list_identities()?;
+            Ok((agent.identities()?, agent))
+        });
+        let (mut identities, agent) = match listed {
+            Ok(listed) => listed,
+            Err(error) => return self.tried.push(failed(error)),
+        };
+        let is_named = |identity: &ssh2::PublicKey| named.contains(&identity.blob());
+        identities.retain(|identity| is_named(identity) || !self.hop.is_files_only);
+        identities.sort_by_key(|identity| !is_named(identity));
+        for identity in &identities {
+            if let Err(error) = agent.userauth(&self.hop.user, identity) {
+                self.tried.push(failed(error));
+            }
+            if self.session.authenticated() {
+                return;
+            }
+        }
+    }
+
+    fn by_key(&mut self, path: &Path, key: &KeyFile) {
+        let shown = path.display();
+        let KeyFile::Private { is_locked, kind, .. } = key else {
+            match key {
+                KeyFile::Public(_) => {
+                    self.tried.push(format!("{shown}: a public key, and the agent has none that fits"))
+                }
+                KeyFile::Unreadable(why) => self.tried.push(format!("{shown}: {why}")),
+                KeyFile::None | KeyFile::Private { .. } => {}
+            }
+            return;
+        };
+        if kind.as_ref().is_some_and(|kind| kind.starts_with("sk-")) {
+            let why = "a security key (FIDO): the transport libssh2 cannot, `transport: openssh` can";
+            return self.tried.push(format!("{shown}: {why}"));
+        }
+        let mut beside = path.as_os_str().to_owned();
+        beside.push("-cert.pub");
+        let beside = std::path::PathBuf::from(beside);
+        let public = key.public();
+        let is_of_key =
+            |path: &&std::path::PathBuf| key_file::certified(path).as_deref() == public && public.is_some();
+        let certificates: Vec<_> = self.hop.certificates.iter().chain([&beside]).filter(is_of_key).collect();
+        for _ in 0..if *is_locked { TRIES } else { 1 } {
+            let phrase = match is_locked {
+                true => self.ask("", &format!("Passphrase of {shown}: ")),
                 false => Some(String::new()),
             };
             let Some(phrase) = phrase else {
-                self.tried
-                    .push(format!("{}: it has a passphrase, and nobody is there to type it", key.display()));
-                continue;
+                self.is_unanswered = true;
+                return self
+                    .tried
+                    .push(format!("{shown}: it has a passphrase, and nobody is there to type it"));
             };
             let phrase = (!phrase.is_empty()).then_some(phrase.as_str());
-            if let Err(error) = self.session.userauth_pubkey_file(user, None, key, phrase) {
-                self.tried.push(format!("{}: {}", key.display(), error.message()));
+            let mut is_wrong_phrase = false;
+            for certificate in certificates.iter().map(|path| Some(path.as_path())).chain([None]) {
+                match self.session.userauth_pubkey_file(&self.hop.user, certificate, path, phrase) {
+                    Ok(()) => return,
+                    // `LIBSSH2_ERROR_FILE`: it was not unlocked. The host has seen nothing of it.
+                    Err(error) if *is_locked && error.code() == ErrorCode::Session(-16) => {
+                        is_wrong_phrase = true
+                    }
+                    Err(error) => {
+                        let with =
+                            certificate.map(|path| format!(" with {}", path.display())).unwrap_or_default();
+                        self.tried.push(format!("{shown}{with}: {}", error.message()));
+                    }
+                }
+                if self.session.authenticated() {
+                    return;
+                }
             }
-        }
-        if !self.hop.keys.iter().any(|key| key.exists()) {
-            self.tried.push("no file of a key is there".into());
+            if !is_wrong_phrase {
+                return;
+            }
+            self.tried.push(format!("{shown}: the passphrase is wrong"));
         }
     }
 
@@ -167,6 +254,7 @@ impl Login<'_> {
                 return;
             }
             if !questions.is_answered.get() {
+                self.is_unanswered = true;
                 self.tried.push("the host asks questions, and nobody is there to answer".into());
                 return;
             }
@@ -177,6 +265,7 @@ impl Login<'_> {
     fn by_password(&mut self) {
         for _ in 0..TRIES {
             let Some(password) = self.ask("", "Password: ") else {
+                self.is_unanswered = true;
                 self.tried.push("a password, and nobody is there to type it".into());
                 return;
             };
@@ -215,16 +304,4 @@ impl KeyboardInteractivePrompt for Questions<'_> {
         self.is_answered.set(answers.is_some());
         answers.unwrap_or_default()
     }
-}
-
-/// Whether a private key's file wants a passphrase, by its form.
-fn is_locked(path: &Path) -> bool {
-    let Ok(text) = std::fs::read_to_string(path) else { return false };
-    if text.contains("ENCRYPTED") {
-        return true;
-    }
-    let body: String = text.lines().filter(|line| !line.starts_with('-')).collect();
-    let Ok(bytes) = STANDARD.decode(body) else { return false };
-    // OpenSSH's form: this word, then the name of the cipher.
-    bytes.strip_prefix(b"openssh-key-v1\0").and_then(kind_of).is_some_and(|cipher| cipher != "none")
 }

@@ -1,30 +1,41 @@
-//! Where an address leads: what the account's own configuration of OpenSSH says of it, asked of `ssh -G`,
-//! which knows all its rules.
+//! Finds where an address leads: asks `ssh -G` what the account's own configuration of OpenSSH says of it.
 
-use std::{path::PathBuf, process::Command};
+use std::{io::ErrorKind, path::PathBuf, process::Command};
 
-use super::SshError;
+use super::{
+    SshError,
+    address::Address,
+    tokens::{self, Values},
+};
 
 /// Jump hosts that have jump hosts: more is a loop.
 const DEPTH_MAX: usize = 8;
 
 /// A host to log in to, from here or from the one before it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Hop {
     pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) user: String,
-    /// Files of private keys, in the order in which they are tried.
+    /// The name by which known_hosts files know it, if it is another (HostKeyAlias).
+    pub(crate) alias: Option<String>,
+    /// Files of private keys, or of public keys whose private ones an agent has, in the order in which they are tried.
     pub(crate) keys: Vec<PathBuf>,
-    /// Whether the agent's keys are tried too.
-    pub(crate) asks_agent: bool,
+    /// Files of user certificates.
+    pub(crate) certificates: Vec<PathBuf>,
+    /// Whether keys of the agent that no file names are left out.
+    pub(crate) is_files_only: bool,
+    /// The agent's socket; `None`: no agent is asked.
+    pub(crate) agent: Option<PathBuf>,
     /// Files that say which keys hosts have.
     pub(crate) known_hosts: Vec<PathBuf>,
+    /// A file of keys that no host may show.
+    pub(crate) revoked_keys: Option<PathBuf>,
     /// What carries the connection instead of TCP.
     pub(crate) proxy_command: Option<String>,
 }
 
-/// The hosts on the way to `[user@]host[:port]`, that one last; `config`: instead of `~/.ssh/config`.
+/// Returns the hosts on the way to `[user@]host[:port]`, that one last; `config`: instead of `~/.ssh/config`.
 pub(crate) fn route(address: &str, config: Option<&str>) -> Result<Vec<Hop>, SshError> {
     let mut hops = Vec::new();
     add_route(&mut hops, address, config, 0)?;
@@ -36,81 +47,125 @@ fn add_route(hops: &mut Vec<Hop>, address: &str, config: Option<&str>, depth: us
     if depth > DEPTH_MAX {
         return Err(unresolved("its jump hosts lead in a circle".into()));
     }
-    let mut command = Command::new("ssh");
-    command.arg("-G").args(config.into_iter().flat_map(|config| ["-F", config]));
-    // As a URI, so that it can be no option.
-    let output = command.arg(format!("ssh://{address}")).output();
-    let output = output.map_err(|error| unresolved(format!("failed to run ssh -G: {error}")))?;
-    if !output.status.success() {
-        return Err(unresolved(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
-    }
-    let said = Said(String::from_utf8_lossy(&output.stdout).into_owned());
+    let destination = Address::read(address).map_err(unresolved)?;
+    let said = match said(&destination, config) {
+        Ok(said) => said,
+        Err(Unsaid::NoProgram) => {
+            let hop = without_program(&destination, config).map_err(unresolved)?;
+            hops.push(hop);
+            return Ok(());
+        }
+        Err(Unsaid::Other(why)) => return Err(unresolved(why)),
+    };
     let jumps = said.all("proxyjump").find(|jumps| *jumps != "none").unwrap_or("");
     for jump in jumps.split(',').filter(|jump| !jump.is_empty()) {
         add_route(hops, jump, config, depth + 1)?;
     }
-    let hop = said.hop().ok_or_else(|| unresolved("ssh -G named no host, port or user".into()))?;
+    let hop = said.hop(&destination.host).map_err(unresolved)?;
     hops.push(hop);
     Ok(())
 }
 
+/// Why `ssh -G` said nothing.
+pub(super) enum Unsaid {
+    /// There is no program `ssh`.
+    NoProgram,
+    Other(String),
+}
+
+/// Asks `ssh -G` what the configuration says of an address.
+pub(super) fn said(address: &Address, config: Option<&str>) -> Result<Said, Unsaid> {
+    let mut command = Command::new("ssh");
+    command.arg("-G").args(config.into_iter().flat_map(|config| ["-F", config])).args(address.words());
+    let output = command.output().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Unsaid::NoProgram,
+        _ => Unsaid::Other(format!("failed to run ssh -G: {error}")),
+    })?;
+    if !output.status.success() {
+        return Err(Unsaid::Other(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    }
+    Ok(Said(String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+/// What OpenSSH would do by default. A configuration is refused, as only `ssh -G` reads it.
+fn without_program(address: &Address, config: Option<&str>) -> Result<Hop, String> {
+    let home = std::env::home_dir().ok_or("found no home folder")?;
+    let own = home.join(".ssh/config");
+    let config = config.map(PathBuf::from).or_else(|| own.exists().then_some(own));
+    if let Some(config) = config {
+        return Err(format!(
+            "found {} and no program `ssh`, which reads it; install OpenSSH's client",
+            config.display()
+        ));
+    }
+    let user = address.user.clone().or_else(|| std::env::var("USER").ok());
+    let below_home =
+        |names: &[&str]| names.iter().map(|name| home.join(".ssh").join(name)).collect::<Vec<_>>();
+    let mut known_hosts = below_home(&["known_hosts", "known_hosts2"]);
+    known_hosts.extend(["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"].map(PathBuf::from));
+    Ok(Hop {
+        host: address.host.clone(),
+        port: address.port.unwrap_or(22),
+        user: user.ok_or("found no user; write the address as user@host")?,
+        keys: below_home(&["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"]),
+        agent: std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from),
+        known_hosts,
+        ..Hop::default()
+    })
+}
+
 /// What `ssh -G` prints: a word of the configuration and its value a line.
-struct Said(String);
+pub(super) struct Said(pub(super) String);
 
 impl Said {
-    fn all<'s>(&'s self, word: &str) -> impl Iterator<Item = &'s str> {
+    pub(super) fn all<'s>(&'s self, word: &str) -> impl Iterator<Item = &'s str> {
         let lines = self.0.lines().filter_map(|line| line.split_once(' '));
         lines.filter(move |(first, _)| *first == word).map(|(_, value)| value.trim())
     }
 
-    fn hop(&self) -> Option<Hop> {
-        let one = |word: &str| self.all(word).next();
-        let (host, port, user) = (one("hostname")?, one("port")?, one("user")?);
-        let proxy = one("proxycommand").filter(|command| *command != "none");
-        let agent = one("identityagent").unwrap_or("SSH_AUTH_SOCK");
-        Some(Hop {
-            host: host.to_owned(),
-            port: port.parse().ok()?,
-            user: user.to_owned(),
-            keys: self.all("identityfile").map(in_home).collect(),
-            asks_agent: one("identitiesonly") != Some("yes") && agent == "SSH_AUTH_SOCK",
-            known_hosts: self
-                .all("userknownhostsfile")
-                .chain(self.all("globalknownhostsfile"))
-                .flat_map(str::split_whitespace)
-                .map(in_home)
-                .collect(),
-            proxy_command: proxy.map(|command| filled(command, host, port, user)),
-        })
+    pub(super) fn one(&self, word: &str) -> Option<&str> {
+        self.all(word).next()
     }
-}
 
-/// A proxy's command line with its `%h`, `%p` and `%r` filled in.
-fn filled(command: &str, host: &str, port: &str, user: &str) -> String {
-    let mut parts = command.split('%');
-    let mut line = parts.next().unwrap_or("").to_owned();
-    while let Some(part) = parts.next() {
-        let value = match part.chars().next() {
-            Some('h' | 'n') => host,
-            Some('p') => port,
-            Some('r') => user,
-            // `%%`
-            _ => {
-                line.push('%');
-                line.push_str(parts.next().unwrap_or(""));
-                continue;
-            }
+    /// What it says of a host that was called `name`.
+    fn hop(&self, name: &str) -> Result<Hop, String> {
+        let needed = |word: &str| self.one(word).ok_or(format!("ssh -G named no {word}"));
+        let (host, port, user) = (needed("hostname")?, needed("port")?, needed("user")?);
+        let set = |word: &str| self.one(word).filter(|value| *value != "none");
+        let alias = set("hostkeyalias");
+        let values = Values { name, host, port, user, alias, jump: set("proxyjump") };
+        let path = |text: &str| values.path(text);
+        let paths = |word: &str| -> Result<Vec<PathBuf>, String> {
+            self.all(word).filter(|text| *text != "none").map(path).collect()
         };
-        line.push_str(value);
-        line.push_str(&part[1..]);
-    }
-    line
-}
-
-fn in_home(path: &str) -> PathBuf {
-    match (path.strip_prefix("~/"), std::env::home_dir()) {
-        (Some(rest), Some(home)) => home.join(rest),
-        _ => path.into(),
+        let mut known_hosts = Vec::new();
+        for text in self.all("userknownhostsfile").chain(self.all("globalknownhostsfile")) {
+            for text in tokens::split_paths(text, |text| path(text).is_ok_and(|path| path.exists())) {
+                known_hosts.push(path(&text)?);
+            }
+        }
+        let agent = match self.one("identityagent").unwrap_or("SSH_AUTH_SOCK") {
+            "none" => None,
+            "SSH_AUTH_SOCK" => std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from),
+            text => match text.strip_prefix('$').filter(|name| !name.starts_with('{')) {
+                Some(name) => std::env::var_os(name).map(PathBuf::from),
+                None => Some(path(text)?),
+            },
+        };
+        let proxy = set("proxycommand").map(|command| values.filled(command)).transpose()?;
+        Ok(Hop {
+            host: host.to_owned(),
+            port: port.parse().map_err(|_| format!("ssh -G named port {port}"))?,
+            user: user.to_owned(),
+            alias: alias.map(str::to_owned),
+            keys: paths("identityfile")?,
+            certificates: paths("certificatefile")?,
+            is_files_only: self.one("identitiesonly") == Some("yes"),
+            agent,
+            known_hosts,
+            revoked_keys: paths("revokedhostkeys")?.into_iter().next(),
+            proxy_command: proxy,
+        })
     }
 }
 
@@ -128,20 +183,60 @@ mod tests {
     #[test]
     fn what_the_configuration_says_of_a_host_holds() {
         let lines = "Host centre\n HostName login.centre.org\n User ada\n Port 2222\n IdentityFile /keys/a\n \
-            IdentitiesOnly yes\n UserKnownHostsFile /known/a /known/b\n GlobalKnownHostsFile none\n";
+            IdentitiesOnly yes\n UserKnownHostsFile /known/a /known/b\n GlobalKnownHostsFile none\n \
+            HostKeyAlias farm\n CertificateFile /keys/%r-cert.pub\n IdentityAgent /run/%u/agent\n \
+            RevokedHostKeys /known/revoked\n";
         let hops = routed("centre", lines).expect("a route");
+        let local = tokens::local_user();
         let expected = Hop {
             host: "login.centre.org".into(),
             port: 2222,
             user: "ada".into(),
+            alias: Some("farm".into()),
             keys: vec!["/keys/a".into()],
-            asks_agent: false,
+            certificates: vec!["/keys/ada-cert.pub".into()],
+            is_files_only: true,
+            agent: Some(format!("/run/{local}/agent").into()),
             known_hosts: vec!["/known/a".into(), "/known/b".into(), "none".into()],
+            revoked_keys: Some("/known/revoked".into()),
             proxy_command: None,
         };
         assert_eq!(hops, [expected]);
         let hops = routed("bob@centre:23", lines).expect("a route");
         assert_eq!((hops[0].user.as_str(), hops[0].port), ("bob", 23), "what is said here goes first");
+    }
+
+    #[test]
+    fn addresses_of_ipv6_lead_there() {
+        for (address, port) in [("ada@[::1]:2222", 2222), ("ada@[::1]", 22), ("ada@::1", 22)] {
+            let hops = routed(address, "").expect(address);
+            assert_eq!((hops[0].host.as_str(), hops[0].port, hops[0].user.as_str()), ("::1", port, "ada"));
+        }
+    }
+
+    #[test]
+    fn tokens_and_variables_in_paths_are_filled_in() {
+        let home = std::env::home_dir().expect("a home").display().to_string();
+        let lines = "Host in\n HostName in.org\n User ada\n IdentityFile ~/%n/%r@%h-%p\n \
+            IdentityFile ${HOME}/key%%\n IdentityFile %d/key\n";
+        let hops = routed("in:23", lines).expect("a route");
+        let expected = [format!("{home}/in/ada@in.org-23"), format!("{home}/key%"), format!("{home}/key")];
+        assert_eq!(hops[0].keys, expected.map(PathBuf::from));
+        let error = routed("in", "IdentityFile ${NO_SUCH_VARIABLE_HERE}/a\n").expect_err("no variable");
+        assert!(error.contains("NO_SUCH_VARIABLE_HERE"), "{error}");
+    }
+
+    #[test]
+    fn paths_with_blanks_are_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let blank = folder.path().join("my files");
+        std::fs::create_dir(&blank).expect("a folder");
+        std::fs::write(blank.join("kh"), "").expect("a file");
+        let file = blank.join("kh");
+        let lines =
+            format!("UserKnownHostsFile \"{}\" /known/b\nGlobalKnownHostsFile none\n", file.display());
+        let hops = routed("host", &lines).expect("a route");
+        assert_eq!(hops[0].known_hosts, [file, "/known/b".into(), "none".into()]);
     }
 
     #[test]
@@ -155,9 +250,10 @@ mod tests {
 
     #[test]
     fn a_proxy_is_told_who_is_meant() {
-        let hops = routed("ada@inner", "Host inner\n HostName in.org\n ProxyCommand nc -x %r%%a%%:1 %h %p\n");
+        let hops =
+            routed("ada@inner", "Host inner\n HostName in.org\n ProxyCommand nc -x %r%%a%%:1 %h %p %n\n");
         let proxy = hops.expect("a route")[0].proxy_command.clone();
-        assert_eq!(proxy.as_deref(), Some("nc -x ada%a%:1 in.org 22"));
+        assert_eq!(proxy.as_deref(), Some("nc -x ada%a%:1 in.org 22 inner"));
     }
 
     #[test]

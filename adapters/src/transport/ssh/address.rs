@@ -1,0 +1,73 @@
+//! Addresses as operators write them: `[user@]host[:port]`, where the host may be a word of the configuration, or a
+//! number of IPv6 with or without brackets.
+
+/// Where an address leads, in its parts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Address {
+    pub(super) user: Option<String>,
+    pub(super) host: String,
+    pub(super) port: Option<u16>,
+}
+
+impl Address {
+    /// Reads it. Errors: what is wrong with it, in words.
+    pub(super) fn read(text: &str) -> Result<Address, String> {
+        let text = text.strip_prefix("ssh://").unwrap_or(text).trim_end_matches('/');
+        let (user, rest) = match text.rsplit_once('@') {
+            Some((user, rest)) => (Some(user.to_owned()), rest),
+            None => (None, text),
+        };
+        let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, "")) => (host, None),
+            Some((host, port)) => (host, Some(port.strip_prefix(':').unwrap_or(port))),
+            None => match rest.split_once(':') {
+                // Several colons are a number of IPv6.
+                Some((host, port)) if !port.contains(':') => (host, Some(port)),
+                _ => (rest, None),
+            },
+        };
+        let port = port.map(|port| match port.parse::<u16>() {
+            Ok(port) if port > 0 => Ok(port),
+            _ => Err(format!("found port `{port}`; write a number from 1 to 65535")),
+        });
+        if host.is_empty() || host.starts_with('-') || user.as_ref().is_some_and(String::is_empty) {
+            return Err("write a host like `ada@login.centre.org` or a word of ~/.ssh/config".to_owned());
+        }
+        Ok(Address { user, host: host.to_owned(), port: port.transpose()? })
+    }
+
+    /// The words by which `ssh` is told of it. None of it can be taken for an option.
+    pub(super) fn words(&self) -> Vec<String> {
+        let port = self.port.iter().flat_map(|port| ["-p".to_owned(), port.to_string()]);
+        let user = self.user.iter().flat_map(|user| ["-l".to_owned(), user.clone()]);
+        port.chain(user).chain(["--".to_owned(), self.host.clone()]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_their_parts() {
+        for (text, user, host, port) in [
+            ("centre", None, "centre", None),
+            ("ada@centre:23", Some("ada"), "centre", Some(23)),
+            ("ada@lab.org@centre", Some("ada@lab.org"), "centre", None),
+            ("ada@[::1]:23", Some("ada"), "::1", Some(23)),
+            ("[fe80::1%eth0]", None, "fe80::1%eth0", None),
+            ("ada@2001:db8::1", Some("ada"), "2001:db8::1", None),
+            ("ssh://ada@centre:23", Some("ada"), "centre", Some(23)),
+        ] {
+            let expected = Address { user: user.map(str::to_owned), host: host.to_owned(), port };
+            assert_eq!(Address::read(text), Ok(expected), "{text}");
+        }
+        for text in
+            ["", "ada@", "@centre", "ada@-oProxyCommand=id", "centre:", "centre:0", "centre:70000", "[::1]x"]
+        {
+            assert!(Address::read(text).is_err(), "{text}");
+        }
+        let words = Address::read("ada@[::1]:23").expect("an address").words();
+        assert_eq!(words, ["-p", "23", "-l", "ada", "--", "::1"]);
+    }
+}
