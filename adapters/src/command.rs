@@ -130,6 +130,9 @@ pub enum AdapterError {
     /// The platform said no: nothing was submitted.
     #[error("refused: {0}")]
     Refused(String),
+    /// The platform takes no more jobs of the account at present: nothing was submitted, and later it may be.
+    #[error("refused by a limit on jobs: {0}")]
+    NoRoom(String),
     /// The answer says neither yes nor no.
     #[error("not understood: {0}")]
     NotUnderstood(String),
@@ -138,11 +141,19 @@ pub enum AdapterError {
 impl Output {
     /// What it said for people: standard error, else standard output, in one line of moderate length.
     pub fn words(&self) -> String {
-        const CHARACTERS_MAX: usize = 500;
+        self.in_a_line(500)
+    }
+
+    /// The same at a length that has room for all that a site's filters say of a refusal.
+    pub fn all_words(&self) -> String {
+        self.in_a_line(2000)
+    }
+
+    fn in_a_line(&self, n_characters_max: usize) -> String {
         let text = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let plain = |c: char| if c.is_control() { ' ' } else { c };
-        let shown: String = line.chars().map(plain).take(CHARACTERS_MAX).collect();
+        let shown: String = line.chars().map(plain).take(n_characters_max).collect();
         match (shown.is_empty(), self.code) {
             (false, _) => shown,
             (true, Some(code)) => format!("exit code {code} without a word"),

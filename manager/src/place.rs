@@ -230,6 +230,7 @@ impl Place {
         match answer {
             Ok(batch_id) => SubmitOutcome::Accepted(batch_id),
             Err(error @ AdapterError::Refused(_)) => SubmitOutcome::Refused(error.to_string()),
+            Err(error @ AdapterError::NoRoom(_)) => SubmitOutcome::NoRoom(error.to_string()),
             Err(error @ AdapterError::NotUnderstood(_)) => SubmitOutcome::Unknown(error.to_string()),
         }
     }

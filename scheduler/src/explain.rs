@@ -121,6 +121,11 @@ pub enum Reason {
         retry_in: Span,
         what: String,
     },
+    PlatformFull {
+        platform: String,
+        retry_in: Span,
+        what: String,
+    },
     PilotsTooShort {
         needed: Span,
         n_pilots: u64,
@@ -401,6 +406,16 @@ impl Reason {
                     f,
                     "platform {platform} has failed {n_failures} time{} in a row ({what}); it is tried again {when}",
                     plural(u64::from(*n_failures))
+                )
+            }
+            Reason::PlatformFull { platform, retry_in, what } => {
+                let when = match *retry_in {
+                    Span::ZERO => "when a pilot is needed".to_owned(),
+                    time => format!("in {time}"),
+                };
+                write!(
+                    f,
+                    "platform {platform} takes no more jobs of this account ({what}); it is asked again {when}"
                 )
             }
             Reason::ShuttingDown => write!(f, "the manager is shutting down: nothing new begins"),

@@ -202,6 +202,8 @@ pub enum SubmitOutcome {
     Accepted(String),
     /// It is not there, for this reason.
     Refused(String),
+    /// It is not there, as the platform takes no more jobs of the account at present: its limit, in its words.
+    NoRoom(String),
     /// Nobody knows; only a listing by tag will tell.
     Unknown(String),
 }

@@ -12,6 +12,7 @@ use super::{
     limits,
     record::{DrainCause, Record},
     settings::Settings,
+    volatile::PlatformState,
     wanted::{n_hypothetical, n_pilots},
 };
 use crate::{
@@ -29,6 +30,9 @@ const STRAYS_INTERVAL: Span = Span::from_secs(600);
 
 /// … and when it has not answered that.
 const STRAYS_AGAIN: Span = Span::from_secs(60);
+
+/// So many times the wait after a first failure a platform is left alone that takes no more jobs: a minute.
+const FULL_DELAY_FACTOR: u64 = 60;
 
 /// How long a submission may go on after the manager that gave it.
 pub(super) fn last_words(settings: &Settings, spec: &PlatformSpec) -> Span {
@@ -204,7 +208,8 @@ impl Turn<'_> {
             Some(policy) => self.n_placed(policy, id).min(wanted),
             None => wanted,
         };
-        let is_failing = self.volatile.platforms.get(&id).is_some_and(|state| state.n_failures > 0);
+        let is_failing = |state: &PlatformState| state.n_failures > 0 || state.full.is_some();
+        let is_failing = self.volatile.platforms.get(&id).is_some_and(is_failing);
         let n_max = if is_failing { room.n.min(1) } else { room.n };
         let wanted = wanted.max(missing.div_ceil(n_nodes));
         let because = Because {
@@ -238,6 +243,9 @@ impl Turn<'_> {
         let platform = allocation.platform;
         match outcome {
             SubmitOutcome::Accepted(batch_id) => {
+                if let Some(state) = self.volatile.platforms.get_mut(&platform) {
+                    state.full = None;
+                }
                 self.record(Record::AllocationSubmitted { allocation: id, batch_id, at: self.now });
                 if self.winding_up(platform).is_some() && self.durable.allocations()[&id].is_unused() {
                     self.cancel_allocations(platform, &[id]);
@@ -246,6 +254,10 @@ impl Turn<'_> {
             SubmitOutcome::Refused(why) => {
                 self.record(Record::AllocationEnded { allocation: id, why: why.clone(), at: self.now });
                 self.note_platform_failure(platform, why);
+            }
+            SubmitOutcome::NoRoom(why) => {
+                self.record(Record::AllocationEnded { allocation: id, why: why.clone(), at: self.now });
+                self.note_full(platform, why);
             }
             SubmitOutcome::Unknown(what) => {
                 self.record(Record::AllocationUnknown { allocation: id, what: what.clone(), at: self.now });
@@ -268,11 +280,20 @@ impl Turn<'_> {
             SubmitOutcome::Accepted(batch_id) => {
                 self.step.effects.push(Effect::Cancel { platform, batch_ids: vec![batch_id] });
             }
-            SubmitOutcome::Refused(why) if is_awaited => {
+            SubmitOutcome::Refused(why) | SubmitOutcome::NoRoom(why) if is_awaited => {
                 self.record(Record::AllocationEnded { allocation: id, why, at: self.now });
             }
-            SubmitOutcome::Refused(_) | SubmitOutcome::Unknown(_) => {}
+            SubmitOutcome::Refused(_) | SubmitOutcome::NoRoom(_) | SubmitOutcome::Unknown(_) => {}
         }
+    }
+
+    /// A platform works and takes no more jobs: a while later it is asked for one, which tells whether it does again.
+    fn note_full(&mut self, id: PlatformId, why: String) {
+        let settings = self.settings;
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let delay = settings.platform_delay.times(FULL_DELAY_FACTOR).min(settings.platform_delay_max);
+        state.blocked_until = state.blocked_until.max(self.now + delay);
+        state.full = Some(why);
     }
 
     fn note_platform_failure(&mut self, id: PlatformId, what: String) {

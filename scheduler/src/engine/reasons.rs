@@ -374,9 +374,15 @@ impl Reader<'_> {
             retry_in: state.blocked_until.since(self.now),
             what: state.last_failure.clone().unwrap_or_default(),
         });
+        let full = state.full.as_ref().filter(|_| self.durable.mode(id) == PlatformMode::Active);
+        let full = full.map(|what| Reason::PlatformFull {
+            platform: platform(),
+            retry_in: state.blocked_until.since(self.now),
+            what: what.clone(),
+        });
         let unlisted = state.unlisted.clone();
         let unlisted = unlisted.map(|what| Reason::PlatformUnlisted { platform: platform(), what });
-        unlisted.into_iter().chain(fails).collect()
+        unlisted.into_iter().chain(fails).chain(full).collect()
     }
 
     /// How many vCPUs its cores stand for, and why.

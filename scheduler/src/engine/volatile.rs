@@ -227,6 +227,8 @@ pub struct PlatformState {
     pub blocked_until: Time,
     /// The last failure, in the platform's words.
     pub last_failure: Option<String>,
+    /// The limit by which it took no more jobs when it was last asked, in its words.
+    pub full: Option<String>,
     /// Why its last listing failed; `None`: it did not.
     pub unlisted: Option<String>,
     /// When its timer is due.

@@ -47,6 +47,7 @@ impl Reason {
             | Reason::FitsNowhere { .. }
             | Reason::NoPilot { .. }
             | Reason::PlatformFails { .. }
+            | Reason::PlatformFull { .. }
             | Reason::PilotsTooShort { .. }
             | Reason::PilotsAway { .. }
             | Reason::SoonServed { .. }

@@ -185,6 +185,36 @@ fn a_refusing_platform_is_tried_again_later_with_one_allocation() {
 }
 
 #[test]
+fn a_limit_on_jobs_is_no_failure_and_is_tried_again_with_one_allocation() {
+    let mut scene = Scene::new();
+    scene.attach(platform(3, 1));
+    let job = scene.submit(job(9));
+    let full = |scene: &mut Scene, allocation| {
+        let outcome = SubmitOutcome::NoRoom("QOSMaxSubmitJobPerUserLimit".into());
+        scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    };
+    for (allocation, _) in scene.submissions() {
+        full(&mut scene, allocation);
+    }
+    let reasons = scene.explain(Query::ExplainJob(job));
+    let is_full =
+        |reason: &Reason| matches!(reason, Reason::PlatformFull { what, .. } if what.contains("QOSMax"));
+    assert!(reasons.iter().any(is_full), "{reasons:?}");
+    assert!(!reasons.iter().any(|reason| matches!(reason, Reason::PlatformFails { .. })), "{reasons:?}");
+    assert_eq!(scene.submissions(), []);
+    scene.wait(61);
+    let again = scene.submissions();
+    assert_eq!(again.len(), 1);
+    full(&mut scene, again[0].0);
+    scene.wait(61);
+    let again = scene.submissions();
+    assert_eq!(again.len(), 1, "the wait does not grow");
+    let (allocation, outcome) = (again[0].0, SubmitOutcome::Accepted("b1".into()));
+    scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    assert_eq!(scene.submissions().len(), 2, "there is room again");
+}
+
+#[test]
 fn an_unknown_outcome_is_resolved_by_the_listing() {
     let mut scene = Scene::new();
     scene.attach(platform(1, 1));
