@@ -66,6 +66,17 @@ pub trait Adapter: Send + Sync {
         Err(AdapterError::NotUnderstood(output.words()))
     }
 
+    /// What lists the accounts that our user may name; `None` where no command says it.
+    fn accounts(&self) -> Option<Command> {
+        None
+    }
+
+    /// Their names, of an answer that succeeded: one in each line.
+    fn read_accounts(&self, output: &Output) -> Vec<String> {
+        let names = output.stdout.lines().map(str::trim).filter(|name| !name.is_empty());
+        names.map(str::to_owned).collect()
+    }
+
     /// What asks how busy the account's queue is; `None` where nobody waits.
     fn load(&self) -> Option<Command> {
         None
@@ -106,6 +117,14 @@ pub const NAMES: &[&str] =
 
 /// What the tags of all managers begin with.
 pub const TAG_PREFIX: &str = "pf";
+
+/// Whether a word may be a tag of a manager: what cannot be read in a listing is left out only if it has none.
+fn looks_like_ours(word: &str) -> bool {
+    let rest = word.trim().strip_prefix(TAG_PREFIX);
+    rest.is_some_and(|rest| {
+        rest.contains('-') && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    })
+}
 
 /// All words by which platforms name what they are.
 pub fn all_names() -> impl Iterator<Item = &'static str> {

@@ -203,7 +203,7 @@ fn words(output: &Output) -> String {
     let is_reason = |line: &&&str| !NOT_SUBMITTED.iter().any(|words| line.contains(words));
     let reasons: Vec<&str> = lines.iter().filter(is_reason).copied().collect();
     let said = if reasons.is_empty() { lines } else { reasons };
-    Output { stderr: said.join("\n"), ..output.clone() }.words()
+    Output { stderr: said.join("\n"), ..output.clone() }.all_words()
 }
 
 #[cfg(test)]

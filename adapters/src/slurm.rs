@@ -1,9 +1,9 @@
 //! `slurm`: pilots as batch jobs of SLURM, by its text forms, which lie least: its JSON of 22.05 ignores
 //! filters and says that nothing is there when the controller is down.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use profiles::site::Site;
+use profiles::site::{self, Site};
 use scheduler::{resources::Resources, time::Span};
 
 use crate::{
@@ -12,7 +12,8 @@ use crate::{
         self, AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, Output, Queue,
         QueueLoad,
     },
-    script::script,
+    looks_like_ours,
+    script::{quoted, script},
 };
 
 pub(crate) const NAME: &str = "slurm";
@@ -20,11 +21,38 @@ pub(crate) const NAME: &str = "slurm";
 /// Three times SLURM's own `MessageTimeout`: it gives up earlier, and says why.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// Options in the environment change what the commands do and print.
-const CLEAN: &str = r#"for v in $(env | sed -nE 's/^((SBATCH|SQUEUE|SINFO|SCANCEL|SLURM)_[A-Za-z0-9_]+)=.*/\1/p'); do
+/// Options in the environment change what the commands do and print. The cluster that it names is kept, and each
+/// command is told the same one: a command that is told none asks the local cluster, where our ids may be those
+/// of other jobs.
+const CLEAN: &str = r#"cluster=${cluster:-$SLURM_CLUSTERS}
+for v in $(env | sed -nE 's/^((SBATCH|SQUEUE|SINFO|SCANCEL|SLURM)_[A-Za-z0-9_]+)=.*/\1/p'); do
 [ "$v" = SLURM_CONF ] || unset "$v"
 done
 export LC_ALL=C
+case $cluster in
+*,*|all) echo "SLURM_CLUSTERS names several clusters: $cluster; name one by options: [--clusters=NAME]" >&2; exit 2 ;;
+esac
+on() { if [ -n "$cluster" ]; then command=$1; shift; "$command" --clusters="$cluster" "$@"; else "$@"; fi; }
+"#;
+
+/// Submits, and says on which cluster the job is. A site may send it to another one than we ask, where no listing
+/// of ours would show it: such a job is cancelled at once.
+const SUBMIT: &str = r#"answer=$(on "$@") || exit
+last=$(printf '%s\n' "$answer" | tail -n 1)
+id=${last%%;*} there=
+case $last in *';'*) there=${last#*;} ;; esac
+lower() { printf '%s' "$1" | tr '[:upper:]' '[:lower:]'; }
+if [ -n "$there" ] && [ "$(lower "$there")" != "$(lower "$cluster")" ]; then
+scancel --clusters="$there" "$id"
+echo "the job went to the cluster $there and was cancelled there; say options: [--clusters=$there]" >&2
+exit 1
+fi
+printf '%s\n' "$id${cluster:+;$cluster}"
+"#;
+
+/// Our user's jobs, and before them the cluster that they are on.
+const LIST: &str = r#"[ -z "$cluster" ] || echo "CLUSTER: $cluster"
+on "$@" --user="$(id -un)"
 "#;
 
 /// What `squeue` is to print of a job; a name may hold `|`, so it comes last.
@@ -63,16 +91,31 @@ const OPEN: [&str; 4] = [
 pub(crate) struct Slurm {
     agent_command: Vec<String>,
     site: Site,
+    /// The cluster that the options name; `None`: the one that the environment names, or the local one.
+    cluster: Option<String>,
 }
 
 impl Slurm {
     pub(crate) fn new(surroundings: &Surroundings, site: &Site) -> Slurm {
-        Slurm { agent_command: surroundings.agent_command.clone(), site: site.clone() }
+        let mut site = site.clone();
+        let cluster = site.options.iter().find_map(|option| site::slurm_cluster(option).map(str::to_owned));
+        site.options.retain(|option| site::slurm_cluster(option).is_none());
+        Slurm { agent_command: surroundings.agent_command.clone(), site, cluster }
     }
 
-    /// Runs `line`, in which `"$@"` are the words.
-    fn shell(line: &str, words: Vec<String>, stdin: Vec<u8>) -> Command {
-        Command::shell(&format!("{CLEAN}{line}"), words, stdin, TIME_LIMIT)
+    /// Runs `lines`, in which `"$@"` are the words and `on` runs a command on the cluster.
+    fn shell(&self, lines: &str, words: Vec<String>, stdin: Vec<u8>) -> Command {
+        let cluster = quoted(self.cluster.as_deref().unwrap_or(""));
+        Command::shell(&format!("cluster={cluster}\n{CLEAN}{lines}"), words, stdin, TIME_LIMIT)
+    }
+
+    /// Whether the site's options say one of these themselves; Slurm takes options that are shortened.
+    fn says(&self, long: &[&str]) -> bool {
+        let is_one = |option: &String| {
+            let word = option.split('=').next().unwrap_or(option);
+            word.len() > 4 && long.iter().any(|long| long.starts_with(word))
+        };
+        self.site.options.iter().any(is_one)
     }
 
     /// Words that name the account's partition.
@@ -100,10 +143,10 @@ impl Adapter for Slurm {
         ]);
         words.extend(self.partition());
         words.extend(self.site.account.iter().map(|account| format!("--account={account}")));
-        if capacity.memory_bytes > 0 {
+        if capacity.memory_bytes > 0 && !self.says(&["--mem", "--mem-per-cpu", "--mem-per-gpu"]) {
             words.push(format!("--mem={}M", capacity.memory_bytes.div_ceil(1 << 20)));
         }
-        if capacity.gpus > 0 {
+        if capacity.gpus > 0 && !self.says(&["--gres", "--gpus", "--gpus-per-node", "--gpus-per-task"]) {
             words.push(format!("--gres=gpu:{}", capacity.gpus));
         }
         words.extend(walltime.map(|span| format!("--time={}", minutes(span))));
@@ -115,21 +158,23 @@ impl Adapter for Slurm {
         let launcher: Vec<String> = launcher.map(str::to_owned).into_iter().chain([cores]).collect();
         let launcher = if *n_nodes > 1 { &launcher[..] } else { &[] };
         let script = script(&self.site, &self.agent_command, launcher, request);
-        Slurm::shell("exec \"$@\"", words, script)
+        self.shell(SUBMIT, words, script)
     }
 
     fn read_submit(&self, output: &Output) -> Result<BatchId, AdapterError> {
         if output.code != Some(0) {
-            let words = last_error(output);
+            let words = errors(output);
             let is_open = output.code.is_none() || OPEN.iter().any(|open| output.stderr.contains(open));
             return Err(match is_open {
                 true => AdapterError::NotUnderstood(words),
+                false if is_limit_on_jobs(&words) => AdapterError::NoRoom(words),
                 false => AdapterError::Refused(words),
             });
         }
         // `ID` or `ID;CLUSTER`, after whatever a site's plugin prints.
-        let id = output.stdout.lines().next_back().and_then(|line| line.split(';').next()).unwrap_or("");
-        match !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()) {
+        let id = output.stdout.lines().next_back().unwrap_or("");
+        let (number, cluster) = on_cluster(id);
+        match is_number(number) && cluster.is_none_or(|cluster| !cluster.is_empty()) {
             true => Ok(id.to_owned()),
             false => Err(AdapterError::NotUnderstood(output.words())),
         }
@@ -137,42 +182,51 @@ impl Adapter for Slurm {
 
     fn list(&self, _tag_prefix: &str) -> Command {
         let words = ["squeue", "--noheader", "--all", "--array", "--states=all", "--format", JOB];
-        let line = "exec \"$@\" --user=\"$(id -un)\"";
-        Slurm::shell(line, words.map(str::to_owned).into(), Vec::new())
+        self.shell(LIST, words.map(str::to_owned).into(), Vec::new())
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
         if output.code != Some(0) {
-            return Err(AdapterError::NotUnderstood(last_error(output)));
+            return Err(AdapterError::NotUnderstood(errors(output)));
         }
-        output.stdout.lines().filter(|line| !line.trim().is_empty()).map(read_job).collect()
+        read_jobs(&output.stdout)
     }
 
     fn cancel(&self, ids: &[BatchId]) -> Command {
-        let words = ["scancel".to_owned()].into_iter().chain(ids.iter().cloned()).collect();
-        Slurm::shell("exec \"$@\"", words, Vec::new())
+        let mut by_cluster: BTreeMap<Option<&str>, Vec<&str>> = BTreeMap::new();
+        for (number, cluster) in ids.iter().map(|id| on_cluster(id)) {
+            by_cluster.entry(cluster).or_default().push(number);
+        }
+        let line = |(cluster, numbers): (&Option<&str>, &Vec<&str>)| {
+            let numbers = numbers.iter().map(|number| quoted(number)).collect::<Vec<_>>().join(" ");
+            format!("{} {numbers} || code=$?\n", with_cluster("scancel", *cluster))
+        };
+        let lines: String = by_cluster.iter().map(line).collect();
+        self.shell(&format!("code=0\n{lines}exit $code"), Vec::new(), Vec::new())
     }
 
     fn why_it_waits(&self, id: &str) -> Option<Command> {
-        let words = ["squeue", "--noheader", "--all", "--format=%r", "--jobs", id].map(str::to_owned);
-        Some(Slurm::shell("exec \"$@\"", words.into(), Vec::new()))
+        let (number, cluster) = on_cluster(id);
+        let line = format!("{} \"$@\"", with_cluster("squeue", cluster));
+        let words = ["--noheader", "--all", "--format=%r", "--jobs", number].map(str::to_owned);
+        Some(self.shell(&line, words.into(), Vec::new()))
     }
 
     fn version(&self) -> Option<Command> {
-        Some(Slurm::shell("exec \"$@\"", ["sbatch", "--version"].map(str::to_owned).into(), Vec::new()))
+        Some(self.shell("exec \"$@\"", ["sbatch", "--version"].map(str::to_owned).into(), Vec::new()))
     }
 
     fn describe(&self) -> Option<Command> {
         let words = ["sinfo", "--noheader", "--all", "--format", NODES].map(str::to_owned).into();
-        Some(Slurm::shell("exec \"$@\"", words, Vec::new()))
+        Some(self.shell("on \"$@\"", words, Vec::new()))
     }
 
     fn read_describe(&self, output: &Output) -> Result<Vec<Queue>, AdapterError> {
         if output.code != Some(0) {
-            return Err(AdapterError::NotUnderstood(last_error(output)));
+            return Err(AdapterError::NotUnderstood(errors(output)));
         }
         let mut queues: Vec<Queue> = Vec::new();
-        for line in output.stdout.lines().filter(|line| !line.trim().is_empty()) {
+        for line in output.stdout.lines().filter(|line| !line.trim().is_empty() && !is_head(line)) {
             let queue = read_queue(line).ok_or_else(|| AdapterError::NotUnderstood(line.to_owned()))?;
             match queues.iter_mut().find(|known| known.name == queue.name) {
                 Some(known) => known.nodes.extend(queue.nodes),
@@ -182,16 +236,22 @@ impl Adapter for Slurm {
         Ok(queues)
     }
 
+    fn accounts(&self) -> Option<Command> {
+        let line = r#"exec sacctmgr --noheader --parsable2 show associations user="$(id -un)" format=account ${cluster:+cluster="$cluster"}"#;
+        Some(self.shell(line, Vec::new(), Vec::new()))
+    }
+
     fn load(&self) -> Option<Command> {
         let line = format!(
-            "sinfo --noheader --format=%C \"$@\" && echo {NEXT} && exec squeue --noheader --all --array --states=PENDING --format=%C \"$@\""
+            "on sinfo --noheader --all --format=%C \"$@\" && echo {NEXT} && on squeue --noheader --all --array \
+             --states=PENDING --format=%C \"$@\""
         );
-        Some(Slurm::shell(&line, self.partition(), Vec::new()))
+        Some(self.shell(&line, self.partition(), Vec::new()))
     }
 
     fn read_load(&self, output: &Output) -> Result<QueueLoad, AdapterError> {
         if output.code != Some(0) {
-            return Err(AdapterError::NotUnderstood(last_error(output)));
+            return Err(AdapterError::NotUnderstood(errors(output)));
         }
         read_load(&output.stdout).ok_or_else(|| AdapterError::NotUnderstood(output.words()))
     }
@@ -202,27 +262,89 @@ fn minutes(span: Span) -> u64 {
     span.0.div_ceil(60_000_000).max(1)
 }
 
-/// The last line of standard error has the cause, without the program's name before it; behind that may be
-/// one that recommends the manual.
-fn last_error(output: &Output) -> String {
+/// All lines of standard error: the name of a limit, or what a site has to say, stands before the last one. The
+/// name of the program and a recommendation of the manual are left out.
+fn errors(output: &Output) -> String {
     let has_cause = |line: &&str| !line.trim().is_empty() && !line.starts_with("Try \"");
-    let line = output.stderr.lines().rev().find(has_cause);
-    let line = line.map(|line| line.trim_start_matches("sbatch: ").trim_start_matches("error: "));
-    line.map_or_else(|| output.words(), |line| Output { stderr: line.to_owned(), ..output.clone() }.words())
+    let lines = output.stderr.lines().filter(has_cause);
+    let lines: Vec<&str> = lines
+        .map(|line| line.trim().trim_start_matches("sbatch: ").trim_start_matches("error: ").trim_start())
+        .collect();
+    Output { stderr: lines.join("; "), ..output.clone() }.all_words()
 }
 
-fn read_job(line: &str) -> Result<BatchJob, AdapterError> {
-    let mut fields = line.trim().splitn(4, '|');
-    let (Some(id), Some(state), Some(reason), Some(tag)) =
-        (fields.next(), fields.next(), fields.next(), fields.next())
-    else {
-        return Err(AdapterError::NotUnderstood(line.to_owned()));
+/// Limits on how many jobs are submitted, by their names: `QOSMaxSubmitJobPerUserLimit`, `AssocGrpSubmitJobsLimit`.
+fn is_limit_on_jobs(words: &str) -> bool {
+    let names = words.split(|c: char| !c.is_ascii_alphanumeric());
+    let is_limit = |name: &str| {
+        (name.starts_with("QOS") || name.starts_with("Assoc"))
+            && name.contains("Submit")
+            && name.ends_with("Limit")
     };
+    names.into_iter().any(is_limit)
+}
+
+/// The number of a job, and the cluster that it is on if that is known.
+fn on_cluster(id: &str) -> (&str, Option<&str>) {
+    id.split_once(';').map_or((id, None), |(number, cluster)| (number, Some(cluster)))
+}
+
+/// A command on that cluster, or where commands go else.
+fn with_cluster(command: &str, cluster: Option<&str>) -> String {
+    match cluster {
+        Some(cluster) => format!("{command} --clusters={}", quoted(cluster)),
+        None => format!("on {command}"),
+    }
+}
+
+fn is_number(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// What stands before the jobs or partitions of a cluster.
+fn is_head(line: &str) -> bool {
+    line.starts_with("CLUSTER: ")
+}
+
+/// The jobs of a listing. A name may have line ends: lines that are no job are taken for the rest of the name of
+/// the one before, unless they may be of a job of ours.
+fn read_jobs(text: &str) -> Result<Vec<BatchJob>, AdapterError> {
+    let (mut jobs, mut cluster) = (Vec::new(), None);
+    let is_cut_off = !text.is_empty() && !text.ends_with('\n');
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let is_last = lines.peek().is_none();
+        if line.trim().is_empty() {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix("CLUSTER: ") {
+            cluster = Some(name.trim());
+            continue;
+        }
+        match read_job(line, cluster) {
+            Some(job) => jobs.push(job),
+            None if jobs.is_empty() || (is_last && is_cut_off) || line.split('|').any(looks_like_ours) => {
+                return Err(AdapterError::NotUnderstood(line.to_owned()));
+            }
+            None => {}
+        }
+    }
+    Ok(jobs)
+}
+
+/// `ID|STATE|REASON|NAME`.
+fn read_job(line: &str, cluster: Option<&str>) -> Option<BatchJob> {
+    let mut fields = line.trim().splitn(4, '|');
+    let (id, state, reason, tag) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+    if !is_number(id) {
+        return None;
+    }
+    let id = cluster.map_or_else(|| id.to_owned(), |cluster| format!("{id};{cluster}"));
     let state = state_of(state, reason);
     let is_waiting = !matches!(state, BatchState::Running | BatchState::Ended);
     let reason = Some(reason).filter(|reason| is_waiting && !matches!(*reason, "None" | "(null)"));
     let reason = reason.and_then(command::reason);
-    Ok(BatchJob { id: id.to_owned(), tag: tag.to_owned(), state, n_tasks: None, reason })
+    Some(BatchJob { id, tag: tag.to_owned(), state, n_tasks: None, reason })
 }
 
 fn state_of(state: &str, reason: &str) -> BatchState {
@@ -251,9 +373,11 @@ fn read_queue(line: &str) -> Option<Queue> {
     let fields: Vec<&str> = line.trim().split('|').collect();
     let [name, state, limit, n_nodes, cores, memory, gres] = fields[..] else { return None };
     let number = |text: &str| text.trim_end_matches('+').parse::<u64>().ok();
+    // Where a site does not say how much memory its nodes have, SLURM takes it for 1 MB.
+    let mebibytes = number(memory).filter(|mebibytes| *mebibytes > 1);
     let node = Resources {
         cores: u32::try_from(number(cores)?).ok()?,
-        memory_bytes: number(memory)?.checked_mul(1 << 20)?,
+        memory_bytes: mebibytes.map_or(Some(0), |mebibytes| mebibytes.checked_mul(1 << 20))?,
         gpus: gpus(gres),
         ..Resources::default()
     };
@@ -266,14 +390,17 @@ fn read_queue(line: &str) -> Option<Queue> {
     })
 }
 
-/// GPUs of `gpu:2`, `gpu:a100:2(S:0-1)` and lists of such.
+/// GPUs of `gpu`, `gpu:2`, `gpu:a100:2(S:0-1,3)` and lists of such: of one type or of several. Without a number it
+/// is one.
 fn gpus(gres: &str) -> u32 {
     let of = |entry: &str| {
         let entry = entry.split('(').next()?;
-        let number = entry.strip_prefix("gpu:")?.rsplit(':').next()?;
-        number.parse::<u32>().ok()
+        let mut words = entry.trim().split(':');
+        words.next().filter(|name| *name == "gpu")?;
+        let mut counts = words.filter_map(|word| word.parse::<u32>().ok());
+        counts.next_back().or(Some(1))
     };
-    gres.split(',').filter_map(of).sum()
+    gres.split(',').filter_map(of).fold(0, u32::saturating_add)
 }
 
 /// `infinite`, `30:00`, `1:00:00`, `2-00:00:00`.
@@ -296,13 +423,14 @@ fn read_limit(text: &str) -> Option<Option<Span>> {
 fn read_load(text: &str) -> Option<QueueLoad> {
     let (nodes, jobs) = text.split_once(&format!("{NEXT}\n"))?;
     let mut load = QueueLoad::default();
-    for line in nodes.lines() {
+    let is_said = |line: &&str| !line.trim().is_empty() && !is_head(line);
+    for line in nodes.lines().filter(is_said) {
         let counts: Option<Vec<u64>> = line.trim().split('/').map(|count| count.parse().ok()).collect();
         let [allocated, idle, _, _] = counts?[..] else { return None };
         load.free_cores += idle;
         load.cores += allocated + idle;
     }
-    for line in jobs.lines().filter(|line| !line.trim().is_empty()) {
+    for line in jobs.lines().filter(is_said) {
         load.n_waiting += 1;
         load.waiting_cores += line.trim().parse::<u64>().ok()?;
     }

@@ -24,6 +24,8 @@ pub const N_PILOTS_MAX: u32 = 100_000;
 
 /// The adapter whose pilots are processes of this host.
 const LOCAL: &str = "local";
+const PBS: &str = "pbs";
+const SLURM: &str = "slurm";
 /// The adapter whose platforms have names for what a core, memory and GPUs are asked for by.
 const GRID_ENGINE: &str = "gridengine";
 /// The adapter whose options are keywords, and which has no word for GPUs.
@@ -315,11 +317,23 @@ impl PlatformForm {
             true => !site::is_of_the_site(option),
             false => site::is_said_by_us(adapter, option),
         };
-        match options.iter().find(is_ours) {
-            Some(option) => Err(format!(
+        if let Some(option) = options.iter().find(is_ours) {
+            return Err(format!(
                 "found option `{option}` of `{name}`; leave it out, it is one that Pilotfish says itself"
+            ));
+        }
+        let queue = self.queue.iter().map(|queue| format!("-q {queue}")).filter(|_| adapter == PBS);
+        for option in options.iter().cloned().chain(queue) {
+            if let Some(why) = site::leads_astray(adapter, &option) {
+                return Err(format!("found option `{option}` of `{name}`; {why}"));
+            }
+        }
+        let clusters = options.iter().filter(|option| site::slurm_cluster(option).is_some());
+        match adapter == SLURM && clusters.count() > 1 {
+            true => Err(format!(
+                "found several options of `{name}` that name a cluster; name one cluster: each is a platform of its own"
             )),
-            None => Ok(()),
+            false => Ok(()),
         }
     }
 

@@ -96,8 +96,70 @@ pub(crate) fn reach<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     }
 }
 
+/// The cluster that an option of Slurm names, shortened or not: `--clusters=NAME`, `-M NAME`; `None`: it is another
+/// option.
+pub fn slurm_cluster(option: &str) -> Option<&str> {
+    if let Some((word, value)) = option.split_once('=').filter(|(word, _)| word.starts_with("--")) {
+        // `--cluster-constraint` is another, and `--c` may be many.
+        return (word.len() > 3 && "--clusters".starts_with(word)).then_some(value.trim());
+    }
+    let (letter, value) = short_options(option, SLURM_FLAGS).pop()?;
+    (letter == 'M').then_some(value?.trim())
+}
+
+/// Letters of `sbatch` that take no value.
+const SLURM_FLAGS: &str = "hHkOQsuvVWX";
+/// Those of `qsub`.
+const PBS_FLAGS: &str = "fhIVxXz";
+
+/// The letters of `-QMhpc2` or `-N 4`, of which the last one may have a value.
+fn short_options<'o>(option: &'o str, flags: &str) -> Vec<(char, Option<&'o str>)> {
+    let letters = option.strip_prefix('-').filter(|letters| !letters.starts_with('-')).unwrap_or("");
+    let mut found = Vec::new();
+    for (place, letter) in letters.char_indices() {
+        let is_flag = flags.contains(letter);
+        let value = letters.get(place + letter.len_utf8()..).filter(|_| !is_flag);
+        found.push((letter, value));
+        if !is_flag {
+            break;
+        }
+    }
+    found
+}
+
+/// Why an option cannot be used though it is none of ours: its jobs would be where no listing shows them.
+pub(crate) fn leads_astray(adapter: &str, option: &str) -> Option<&'static str> {
+    let is_name = |name: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain)
+    };
+    let has_at = |option: &str| {
+        short_options(option, PBS_FLAGS)
+            .iter()
+            .any(|(letter, value)| *letter == 'q' && value.is_some_and(|queue| queue.contains('@')))
+    };
+    match adapter {
+        "slurm" if slurm_cluster(option).is_some_and(|name| !is_name(name) || name == "all") => {
+            Some("name one cluster, like `--clusters=hpc2`; each cluster is a platform of its own")
+        }
+        "pbs" if has_at(option) => {
+            Some("name no server; set PBS_DEFAULT where the commands are run, so that all of them ask it")
+        }
+        "loadleveler"
+            if option
+                .split('=')
+                .next()
+                .is_some_and(|word| word.trim().eq_ignore_ascii_case("cluster_list")) =>
+        {
+            Some("run the commands on that cluster, by `ssh`: listings show the jobs of one cluster")
+        }
+        _ => None,
+    }
+}
+
 /// Whether an option of a batch system's submission is one by which pilots are found again or counted: another
-/// name, several jobs of one, several nodes, another script.
+/// name, several jobs of one, several nodes, another script; or one that submits nothing or waits for the job's end.
+/// Slurm takes long options that are shortened.
 pub(crate) fn is_said_by_us(adapter: &str, option: &str) -> bool {
     let ours: &[&str] = match adapter {
         "slurm" => &[
@@ -108,19 +170,39 @@ pub(crate) fn is_said_by_us(adapter: &str, option: &str) -> bool {
             "--wrap",
             "--output",
             "--error",
+            "--test-only",
+            "--wait",
+            "--help",
+            "--usage",
+            "--version",
             "-J",
             "-a",
             "-N",
             "-n",
+            "-W",
+            "-h",
+            "-V",
         ],
-        "pbs" => &["-N", "-J", "-t", "-I"],
-        "gridengine" => &["-N", "-t", "-sync", "-now"],
+        "pbs" => &["-N", "-J", "-t", "-I", "-z"],
+        "gridengine" => &["-N", "-t", "-sync", "-now", "-verify", "-help"],
         _ => &[],
     };
     let word = option.split([' ', '=']).next().unwrap_or(option);
-    // What belongs to a letter may follow it at once, but not with Grid Engine, whose words have one dash too.
-    let has_letters = adapter != "gridengine" && !word.starts_with("--");
-    ours.iter().any(|ours| word == *ours || has_letters && ours.len() == 2 && word.starts_with(ours))
+    if word.starts_with("--") {
+        // A beginning of one of ours; whole options that are such a beginning there are none.
+        return word.len() > 2 && ours.iter().any(|ours| ours.starts_with(word));
+    }
+    if adapter == "gridengine" {
+        // Its words have one dash, too.
+        return ours.contains(&word);
+    }
+    let flags = if adapter == "slurm" { SLURM_FLAGS } else { PBS_FLAGS };
+    let letters = short_options(option, flags);
+    let blocks = adapter == "pbs"
+        && letters
+            .iter()
+            .any(|(letter, value)| *letter == 'W' && value.is_some_and(|value| value.contains("block")));
+    blocks || letters.iter().any(|(letter, _)| ours.contains(&format!("-{letter}").as_str()))
 }
 
 /// The name of a queue or an account, as it goes into a command line.
@@ -333,15 +415,33 @@ mod tests {
             ("slurm", "-Jmine"),
             ("slurm", "-N 4"),
             ("slurm", "--array=1-9"),
+            ("slurm", "--arr=0-2"),
+            ("slurm", "--job=mine"),
+            ("slurm", "--nod=4"),
+            ("slurm", "--test-only"),
+            ("slurm", "-vHJmine"),
+            ("slurm", "-W"),
             ("pbs", "-Nmine"),
             ("pbs", "-J 1-9"),
+            ("pbs", "-zV"),
+            ("pbs", "-VNmine"),
+            ("pbs", "-W block=true"),
         ] {
             let error = options(adapter, option).expect_err(option);
             assert!(error.contains("Pilotfish says itself"), "{error}");
         }
-        for (adapter, option) in
-            [("slurm", "--nice=5"), ("slurm", "--no-requeue"), ("slurm", "-A lab"), ("pbs", "-Wumask=022")]
-        {
+        for (adapter, option) in [
+            ("slurm", "--nice=5"),
+            ("slurm", "--no-requeue"),
+            ("slurm", "-A lab"),
+            ("slurm", "-pJna"),
+            ("slurm", "--wait-all-nodes=1"),
+            ("slurm", "--ntasks-per-core=1"),
+            ("slurm", "--clusters=hpc2"),
+            ("slurm", "--cluster-constraint=fast"),
+            ("pbs", "-Wumask=022"),
+            ("pbs", "-q express"),
+        ] {
             assert_eq!(options(adapter, option).expect(option).site().options, [option]);
         }
         let of_grid_engine = |option: &str| {
@@ -359,6 +459,30 @@ mod tests {
             let error = options("loadleveler", option).expect_err(option);
             assert!(error.contains("write options"), "{error}");
         }
+    }
+
+    #[test]
+    fn options_that_hide_jobs_from_listings_are_refused() {
+        for (adapter, option, words) in [
+            ("slurm", "--clusters=a,b", "name one cluster"),
+            ("slurm", "--clus=all", "name one cluster"),
+            ("slurm", "-M a,b", "name one cluster"),
+            ("slurm", "-QM", "name one cluster"),
+            ("pbs", "-q batch@other", "PBS_DEFAULT"),
+            ("loadleveler", "Cluster_List = other", "one cluster"),
+        ] {
+            let error = platform(adapter, &format!("options: ['{option}']")).expect_err(option);
+            assert!(error.contains(words) && error.contains(option), "{option}: {error}");
+        }
+        let error = platform("pbs", "queue: batch@other").expect_err("another server");
+        assert!(error.contains("PBS_DEFAULT"), "{error}");
+        let error = platform("slurm", "options: [--clusters=a, -Mb]").expect_err("two clusters");
+        assert!(error.contains("one cluster"), "{error}");
+        let clusters =
+            ["--clusters=a", "--clu=a", "--cluster=a", "-Ma", "-M a", "-QMa", "-M=a"].map(slurm_cluster);
+        assert_eq!(clusters, [Some("a"), Some("a"), Some("a"), Some("a"), Some("a"), Some("a"), Some("=a")]);
+        let others = ["--cluster-constraint=a", "--c=a", "-AM", "--comment=-M", "-p M"].map(slurm_cluster);
+        assert_eq!(others, [None; 5]);
     }
 
     #[test]

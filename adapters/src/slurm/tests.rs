@@ -52,7 +52,7 @@ fn accepted_submissions_are_numbers() {
     let recorded = steps(include_str!("../../transcripts/slurm/submit-ok.txt"));
     for step in of(&recorded, "sbatch --parsable").into_iter().filter(|step| step.output.code == Some(0)) {
         let id = slurm().read_submit(&step.output);
-        let number = id.as_ref().ok().and_then(|id| id.parse::<u64>().ok());
+        let number = id.as_ref().ok().and_then(|id| on_cluster(id).0.parse::<u64>().ok());
         assert!(number.is_some(), "{}: {id:?}", step.command);
     }
 }
@@ -60,13 +60,20 @@ fn accepted_submissions_are_numbers() {
 #[test]
 fn refused_submissions_say_why() {
     let recorded = steps(include_str!("../../transcripts/slurm/submit-rejected.txt"));
+    let limit = "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: Job violates \
+        accounting/QOS policy (job submit limit, user's size and/or time limits)\n";
+    let output = Output { code: Some(1), stderr: limit.into(), ..Output::default() };
+    let answer = slurm().read_submit(&output);
+    assert!(
+        matches!(&answer, Err(AdapterError::NoRoom(why)) if why.starts_with("QOSMaxSubmitJobPerUserLimit; "))
+    );
     let refused: Vec<&Step> =
         of(&recorded, "sbatch").into_iter().filter(|s| s.output.code != Some(0)).collect();
     assert!(refused.len() > 10, "{}", refused.len());
     for step in &refused {
         let answer = slurm().read_submit(&step.output);
         assert!(
-            matches!(&answer, Err(AdapterError::Refused(why)) if why.len() > 10),
+            matches!(&answer, Err(AdapterError::Refused(why) | AdapterError::NoRoom(why)) if why.len() > 10),
             "{}: {answer:?}",
             step.command
         );
@@ -76,7 +83,7 @@ fn refused_submissions_say_why() {
         slurm().read_submit(&step.output).map_err(|error| error.to_string())
     };
     let first = slurm().read_submit(&refused[0].output).map_err(|error| error.to_string());
-    let partition = "refused: Batch job submission failed: Invalid partition name specified";
+    let partition = "refused: invalid partition specified: nosuch; Batch job submission failed: Invalid partition name specified";
     assert_eq!(first, Err(partition.to_owned()));
     let option = "refused: unrecognized option '--nosuchoption'";
     assert_eq!(said("--nosuchoption"), Err(option.to_owned()));
@@ -136,6 +143,145 @@ fn why_a_job_waits_is_told_of_those_that_wait() {
     let jobs = slurm().read_list(&output).expect("a listing");
     let reasons: Vec<Option<&str>> = jobs.iter().map(|job| job.reason.as_deref()).collect();
     assert_eq!(reasons, [Some("AssocGrpBillingMinutes"), None, None, None]);
+}
+
+fn lists(stdout: &str) -> Result<Vec<(String, String)>, AdapterError> {
+    let output = Output { code: Some(0), stdout: stdout.into(), ..Output::default() };
+    Ok(slurm().read_list(&output)?.into_iter().map(|job| (job.id, job.tag)).collect())
+}
+
+#[test]
+fn a_job_of_others_that_cannot_be_read_hides_none_of_ours() {
+    let ours = "7|PENDING|Resources|pf1-2\n";
+    let of = |id: &str, tag: &str| (id.to_owned(), tag.to_owned());
+    let odd = "900|RUNNING|None|two\nlines\n\r\n12|x\n\u{fffd}|\u{1b}\n";
+    assert_eq!(lists(&format!("{odd}{ours}{odd}")).map(|jobs| jobs.len()), Ok(3));
+    assert_eq!(lists(&format!("{ours}{odd}")).map(|jobs| jobs[0].clone()), Ok(of("7", "pf1-2")));
+    for unread in
+        ["what?\n", "8|PENDING|pf1-3\n", "8|PENDING|None|pf1-3\n9|PEND", "PENDING|Resources|pf1-2\n"]
+    {
+        assert!(lists(&format!("{ours}{unread}")).is_err() || unread == "what?\n", "{unread}");
+        assert!(lists(unread).is_err(), "{unread}");
+    }
+}
+
+#[test]
+fn jobs_of_a_cluster_have_its_name() {
+    let of = |id: &str, tag: &str| (id.to_owned(), tag.to_owned());
+    let jobs = lists("CLUSTER: hpc2\n\n1001|PENDING|Resources|pf1-2\n");
+    assert_eq!(jobs, Ok(vec![of("1001;hpc2", "pf1-2")]));
+    assert_eq!(lists("CLUSTER: hpc2\n"), Ok(vec![]));
+}
+
+/// Runs a command with these programs, as shell functions that write how they were called.
+fn run(programs: &str, environment: &[(&str, &str)], command: &Command) -> Output {
+    let mut argv = command.argv.clone();
+    argv[2] = format!("{programs}\n{}", argv[2]);
+    let mut shell = std::process::Command::new(&argv[0]);
+    shell.args(&argv[1..]).env_remove("SLURM_CLUSTERS").envs(environment.iter().copied());
+    let output = shell.stdin(std::process::Stdio::null()).output().expect("a shell");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Output { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+}
+
+const PROGRAMS: &str = r#"
+sbatch() { echo "sbatch $*" >&2; echo "1001;hpc2"; }
+squeue() { echo "squeue $*" >&2; echo "1001|PENDING|Resources|pf1-2"; }
+scancel() { echo "scancel $*" >&2; }
+sinfo() { echo "sinfo $*" >&2; }
+"#;
+
+#[test]
+fn every_command_names_the_cluster() {
+    let by_options = |option: &str| Slurm::new(&surroundings(), &site("batch", &[option]));
+    let cases = [
+        (by_options("--clusters=hpc2"), None),
+        (by_options("--cl=HPC2"), None),
+        (by_options("-Mhpc2"), None),
+        (by_options("-M hpc2"), None),
+        (by_options("-QMhpc2"), None),
+        (slurm(), Some(("SLURM_CLUSTERS", "hpc2"))),
+    ];
+    for (slurm, environment) in &cases {
+        let name = slurm.cluster.as_deref().unwrap_or("hpc2");
+        let run = |command: &Command| run(PROGRAMS, environment.as_slice(), command);
+        let submitted = run(&slurm.submit(&request(1)));
+        let id = slurm.read_submit(&submitted).expect("an id");
+        assert_eq!(id, format!("1001;{name}"), "{submitted:?}");
+        assert!(
+            submitted.stderr.starts_with(&format!("sbatch --clusters={name} --parsable")),
+            "{submitted:?}"
+        );
+        assert_eq!(submitted.stderr.matches("hpc2").count() + submitted.stderr.matches("HPC2").count(), 1);
+        let listed = slurm.read_list(&run(&slurm.list("pf1-"))).expect("a listing");
+        assert_eq!(listed[0].id, id);
+        let others = [slurm.list("pf1-"), slurm.cancel(&[id.clone()]), slurm.why_it_waits(&id).expect("one")];
+        for command in others.iter().chain(&slurm.describe()).chain(&slurm.load()) {
+            let said = run(command).stderr;
+            let is_told = said.lines().all(|line| line.contains(&format!(" --clusters={name} ")));
+            assert!(is_told && !said.is_empty(), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_job_is_cancelled_where_it_is() {
+    let command = slurm().cancel(&["7".into(), "1001;hpc2".into(), "8".into(), "1002;hpc3".into()]);
+    let said = run(PROGRAMS, &[], &command);
+    let expected = "scancel 7 8\nscancel --clusters=hpc2 1001\nscancel --clusters=hpc3 1002\n";
+    assert_eq!((said.stderr.as_str(), said.code), (expected, Some(0)));
+    let failing = PROGRAMS.replace("scancel $*\" >&2;", "scancel $*\" >&2; [ $# -gt 1 ];");
+    assert_eq!(run(&failing, &[], &slurm().cancel(&["7".into()])).code, Some(1));
+}
+
+#[test]
+fn a_job_that_a_site_sends_to_another_cluster_is_taken_back() {
+    let said = run(PROGRAMS, &[], &slurm().submit(&request(1)));
+    let answer = slurm().read_submit(&said);
+    assert!(matches!(&answer, Err(AdapterError::Refused(why)) if why.contains("options: [--clusters=hpc2]")));
+    assert!(said.stderr.contains("\nscancel --clusters=hpc2 1001\n"), "{said:?}");
+    let several = run(PROGRAMS, &[("SLURM_CLUSTERS", "a,b")], &slurm().list("pf"));
+    assert!(slurm().read_list(&several).is_err_and(|error| error.to_string().contains("several clusters")));
+}
+
+#[test]
+fn all_of_a_refusal_is_told() {
+    let stderr = "sbatch: error: lua: Please ask for memory by core (--mem-per-cpu), not by node\n\
+        sbatch: error: cli_filter plugin terminated with error\n";
+    let output = Output { code: Some(1), stderr: stderr.into(), ..Output::default() };
+    let why = "lua: Please ask for memory by core (--mem-per-cpu), not by node; cli_filter plugin terminated with error";
+    assert_eq!(slurm().read_submit(&output), Err(AdapterError::Refused(why.into())));
+}
+
+#[test]
+fn what_a_site_says_of_memory_and_gpus_stands_in_place_of_ours() {
+    let words = |options: &[&str]| {
+        let slurm = Slurm::new(&surroundings(), &site("batch", options));
+        slurm.submit(&request(1)).argv[4..].join(" ")
+    };
+    let both = words(&[]);
+    assert!(both.contains("--mem=3072M") && both.contains("--gres=gpu:2"), "{both}");
+    for option in ["--mem-per-cpu=4G", "--mem=0", "--mem-per-gpu=1G", "--mem-per-c=4G"] {
+        let words = words(&[option]);
+        assert!(!words.contains("--mem=3072M") && words.contains(option), "{words}");
+    }
+    for option in ["--gres=gpu:a100:2", "--gpus=a100:2", "--gpus-per-node=2"] {
+        let words = words(&[option]);
+        assert!(!words.contains("--gres=gpu:2") && words.contains(option), "{words}");
+    }
+}
+
+#[test]
+fn nodes_have_what_sinfo_says_of_them() {
+    let node = |memory: &str, gres: &str| {
+        let queue = read_queue(&format!("batch*|up|1:00:00|2|2|{memory}|{gres}")).expect("a queue");
+        (queue.nodes[0].1.memory_bytes >> 20, queue.nodes[0].1.gpus)
+    };
+    assert_eq!(node("1", "(null)"), (0, 0), "RealMemory is not set");
+    assert_eq!(node("1+", "gpu"), (0, 1));
+    assert_eq!(node("4000", "gpu:a100:2(S:0-1,3),gpu:v100:1,shard:8"), (4000, 3));
+    assert_eq!(node("4000", "gpu:a100"), (4000, 1));
+    assert_eq!(node("4000", "gpu:a100:no_consume:4"), (4000, 4));
 }
 
 #[test]
