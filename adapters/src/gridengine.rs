@@ -92,6 +92,9 @@ const END: &str = "PILOTFISH-SCRIPT";
 /// Exit codes after which nothing was submitted: refused, bad arguments, no script, too many jobs; no `qsub`.
 const REFUSED: [i32; 8] = [1, 2, 4, 7, 14, 25, 126, 127];
 
+/// The one of too many jobs.
+const TOO_MANY: i32 = 25;
+
 /// Words of a submission whose fate is open: the master may have taken it and not said so.
 const OPEN: [&str; 4] =
     ["unable to send message to qmaster", "commlib error", "got select error", "reading answer list"];
@@ -204,6 +207,9 @@ impl Adapter for GridEngine {
             let is_open = OPEN.iter().any(|open| output.stderr.contains(open));
             let words = words(output);
             return Err(match is_refused && !is_open {
+                true if output.code == Some(TOO_MANY) || words.contains("jobs are allowed per") => {
+                    AdapterError::NoRoom(words)
+                }
                 true => AdapterError::Refused(words),
                 false => AdapterError::NotUnderstood(words),
             });
@@ -243,6 +249,10 @@ impl Adapter for GridEngine {
         understood(output, |text| answers::queues(text, self.gpu_resource()))
     }
 
+    fn accounts(&self) -> Option<Command> {
+        Some(GridEngine::shell("ask qconf -sprjl", Vec::new(), Vec::new()))
+    }
+
     fn load(&self) -> Option<Command> {
         let mut words: Vec<String> = ["qstat", "-f", "-xml", "-u", "*", "-s", "p"].map(str::to_owned).into();
         words.extend(self.queue());
@@ -267,7 +277,7 @@ fn words(output: &Output) -> String {
     }
     let text = output.stderr.trim().trim_end_matches("Exiting.").trim_end();
     let text = text.strip_prefix("Unable to run job: ").unwrap_or(text);
-    Output { stderr: text.to_owned(), ..output.clone() }.words()
+    Output { stderr: text.to_owned(), ..output.clone() }.all_words()
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
 //! What Grid Engine's listings mean. Each is read as a whole: one that ends early, or is something else,
 //! says nothing.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use roxmltree::{Document, Node, ParsingOptions};
 use scheduler::{resources::Resources, time::Span};
 
-use crate::command::{self, BatchId, BatchJob, BatchState, Queue, QueueLoad};
+use crate::{
+    command::{self, BatchId, BatchJob, BatchState, Queue, QueueLoad},
+    looks_like_ours,
+};
 
 /// Between the jobs and the reasons why some of them could not be started.
 pub(super) const NEXT: &str = "--";
@@ -23,11 +26,19 @@ pub(super) fn jobs(text: &str) -> Option<Vec<BatchJob>> {
     let (text, details) = text.split_once(&format!("\n{NEXT}\n")).unwrap_or((text, ""));
     // A job that has ended meanwhile makes them something else: the listing stands for itself.
     let (failures, waits) = details_of(details).unwrap_or_default();
-    let document = listing(text)?;
+    let text = without_unreadable_jobs(text)?;
+    let document = listing(&text)?;
     let mut jobs: Vec<BatchJob> = Vec::new();
     let mut places: HashMap<BatchId, usize> = HashMap::new();
     for entry in all(document.root_element(), "job_list") {
-        let job = read_job(entry, &failures, &waits)?;
+        let Some(job) = read_job(entry, &failures, &waits) else {
+            // One of others; one that may be ours must not be taken for gone.
+            let name = entry.children().find(|child| child.has_tag_name("JB_name"))?;
+            if name.text().is_some_and(looks_like_ours) {
+                return None;
+            }
+            continue;
+        };
         // Tasks of an array have entries of their own, or share one as long as they wait.
         match places.get(&job.id).map(|place| &mut jobs[*place]) {
             Some(known) => {
@@ -43,6 +54,31 @@ pub(super) fn jobs(text: &str) -> Option<Vec<BatchJob>> {
         }
     }
     Some(jobs)
+}
+
+/// A listing without the jobs whose XML cannot be parsed, as when a name has bytes that no XML may have. `None`:
+/// one of those may be ours. What stands around jobs is left as it is.
+fn without_unreadable_jobs(text: &str) -> Option<Cow<'_, str>> {
+    const END: &str = "</job_list>";
+    if parse(text, "job_info").is_some() {
+        return Some(Cow::Borrowed(text));
+    }
+    let (mut kept, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, job)) = rest.find("<job_list").and_then(|place| rest.split_at_checked(place)) {
+        let (job, after) = job.find(END).and_then(|place| job.split_at_checked(place + END.len()))?;
+        kept.push_str(before);
+        if parse(job, "job_list").is_some() {
+            kept.push_str(job);
+        } else {
+            let name = job.split_once("<JB_name>")?.1;
+            if name.lines().next().is_some_and(|name| looks_like_ours(name.split('<').next().unwrap_or(""))) {
+                return None;
+            }
+        }
+        rest = after;
+    }
+    kept.push_str(rest);
+    Some(Cow::Owned(kept))
 }
 
 /// Which state of its tasks is that of an array: there is one of these.
@@ -174,7 +210,8 @@ fn add(known: &mut Queue, queue: Queue) {
 /// How busy it is, from `qstat -f -xml -s p`: queues on hosts with their slots, and all jobs that wait.
 pub(super) fn load(text: &str) -> Option<QueueLoad> {
     let mut load = QueueLoad::default();
-    let document = listing(text)?;
+    let text = without_unreadable_jobs(text)?;
+    let document = listing(&text)?;
     for part in all(document.root_element(), "Queue-List") {
         let total = number(part, "slots_total")?;
         let taken = number(part, "slots_used")?.saturating_add(number(part, "slots_resv").unwrap_or(0));

@@ -197,7 +197,7 @@ fn check_submission(step: &Step) {
         (Some(0), Ok(id)) => assert!(is_number && id.parse::<u32>().is_ok(), "{step:?}: {id}"),
         // Forms that are not ours: no id alone in the last line.
         (Some(0), Err(AdapterError::NotUnderstood(_))) => assert!(!is_number, "{step:?}"),
-        (Some(1 | 2 | 4 | 7 | 14 | 25), Err(AdapterError::Refused(why))) => {
+        (Some(1 | 2 | 4 | 7 | 14 | 25), Err(AdapterError::Refused(why) | AdapterError::NoRoom(why))) => {
             assert!(why.len() > 10 && !why.contains("Exiting"), "{step:?}: {why}")
         }
         (Some(code), Err(AdapterError::NotUnderstood(_))) => {
@@ -275,7 +275,7 @@ fn refusals_are_told_in_grid_engines_own_words() {
     assert_eq!(refusal(&recorded[0]), Err(AdapterError::Refused(why.into())));
     let full = recorded.iter().find(|step| step.output.code == Some(25)).expect("too many jobs");
     let why = "job rejected: only 2 jobs are allowed per user (current job count: 2)";
-    assert_eq!(refusal(full), Err(AdapterError::Refused(why.into())));
+    assert_eq!(refusal(full), Err(AdapterError::NoRoom(why.into())));
 }
 
 #[test]
@@ -455,6 +455,37 @@ fn the_load_is_free_cores_and_waiting_ones() {
 }
 
 #[test]
+fn a_job_of_others_that_cannot_be_read_hides_none_of_ours() {
+    let job = |number: &str, name: &str, state: &str| {
+        format!(
+            "<job_list state=\"running\">\n<JB_job_number>{number}</JB_job_number>\n<JB_name>{name}</JB_name>\n\
+             <state>{state}</state>\n</job_list>\n"
+        )
+    };
+    let ours = job("7", "pf1-2", "r");
+    let ids = |jobs: &str| {
+        let listed = grid_engine().read_list(&good(&in_listing(jobs))).ok()?;
+        Some(listed.into_iter().map(|job| job.id).collect::<Vec<_>>())
+    };
+    for (number, name) in [
+        ("8", "\u{1}\u{1b}x"),
+        ("8", "a & b"),
+        ("8", "&#1;"),
+        ("8", "<b>"),
+        ("8", "two\nlines & more"),
+        ("x", "theirs"),
+        ("8", ""),
+    ] {
+        let odd = job(number, name, "r");
+        assert_eq!(ids(&format!("{odd}{ours}{odd}")), Some(vec!["7".to_owned()]), "{name:?}");
+    }
+    assert_eq!(ids(&job("8", "two\nlines", "r")), Some(vec!["8".to_owned()]));
+    for unread in [job("x", "pf1-3", "r"), job("8", "pf1-3", "&"), "<job_list><JB_name>a".to_owned()] {
+        assert_eq!(ids(&format!("{ours}{unread}")), None, "{unread}");
+    }
+}
+
+#[test]
 fn hostile_output_is_an_error() {
     let whole = recorded("qstat -xml -u pilot").stdout;
     let half: String = whole.chars().take(whole.len() / 2).collect();
@@ -472,7 +503,6 @@ fn hostile_output_is_an_error() {
         entities.to_owned(),
         in_listing(&job.replace("<JB_job_number>1", "<JB_job_number>1; rm -rf")),
         in_listing(&job.replace("<state>r</state>", "")),
-        in_listing(&job.replace("pf1-1", "")),
         format!("{whole}{whole}"),
         in_listing(&deep),
         in_listing(&"<a/>".repeat(4_100_000)),
