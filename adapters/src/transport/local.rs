@@ -3,6 +3,10 @@
 use std::{io, process::Stdio};
 
 use async_trait::async_trait;
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 use super::{OUTPUT_BYTES_MAX, Transport, TransportError};
@@ -21,8 +25,12 @@ impl Transport for LocalShell {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true)
+            // What it begins belongs to its group, and goes with it: a shell's `$(qstat)` outlives the shell else.
+            .process_group(0)
             .spawn()
             .map_err(|source| TransportError::NotStarted { program: program.to_owned(), source })?;
+        // It is dropped before the child, whose number is nobody else's as long as nobody has waited for it.
+        let mut group = Group(child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw));
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let say = async {
             if let Some(mut stdin) = stdin {
@@ -34,7 +42,9 @@ impl Transport for LocalShell {
         let talk = async {
             // Whoever writes without end ends it: the child is killed when this is dropped.
             let ((), stdout, stderr) = tokio::try_join!(say, bounded(stdout), bounded(stderr))?;
-            Ok((child.wait().await?.code(), stdout, stderr))
+            let code = child.wait().await?.code();
+            group.0 = None;
+            Ok((code, stdout, stderr))
         };
         let (code, stdout, stderr) = tokio::time::timeout(command.time_limit, talk)
             .await
@@ -45,6 +55,18 @@ impl Transport for LocalShell {
             })?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok(Output { code, stdout: text(&stdout), stderr: text(&stderr) })
+    }
+}
+
+/// The process group of a command that has not ended: killed when its command is given up.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0 {
+            // Those that have ended meanwhile need no signal.
+            let _ = killpg(leader, Signal::SIGKILL);
+        }
     }
 }
 
@@ -90,6 +112,41 @@ mod tests {
     async fn a_command_that_hangs_has_an_unknown_outcome() {
         let result = LocalShell.run(&sh("exec sleep 1000", Duration::from_millis(50))).await;
         assert!(matches!(result, Err(TransportError::TimedOut { .. })));
+    }
+
+    /// Whether a process of that number is there and no zombie.
+    fn runs(pid: &str) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+    }
+
+    #[tokio::test]
+    async fn a_command_that_is_given_up_leaves_no_process() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("pids");
+        let pids = || std::fs::read_to_string(&file).unwrap_or_default();
+        // A shell, one in `$(…)`, and what that runs.
+        let line = format!(
+            "echo $$ > {0}; x=$(sh -c 'echo $$ >> {0}; sleep 1000 & echo $! >> {0}; wait'); echo $x",
+            file.display()
+        );
+        let command = sh(&line, Duration::from_secs(600));
+        let hangs = LocalShell.run(&command);
+        let are_there = async {
+            while pids().lines().count() < 3 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            result = hangs => panic!("{result:?}"),
+            () = are_there => {}
+        }
+        let begun = pids();
+        for pid in begun.lines() {
+            while runs(pid) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
     }
 
     #[tokio::test]
