@@ -6,6 +6,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use adapters::{
     Adapter, Surroundings, adapter,
     command::{AllocationRequest, BatchState, Command, Output, QueueLoad},
+    transport::{LocalShell, Transport},
 };
 use profiles::site::Site;
 use scheduler::{resources::Resources, time::Span};
@@ -213,6 +214,95 @@ fn queues_load_and_refusals_are_told() {
         assert!(adapter.read_list(&run(&cluster, &adapter.list("pfa"))).is_err());
         assert_ne!(run(&cluster, &adapter.cancel(&[id])).code, Some(0));
     }
+}
+
+#[test]
+fn among_thousands_of_other_jobs_a_listing_costs_a_few_connections() {
+    for system in System::EMULATED {
+        let sandbox = Sandbox::new();
+        let cluster = Cluster::start(&sandbox, system);
+        let adapter = writing_adapter(&sandbox);
+        cluster.have_strangers(1000, 5000);
+        cluster.start_queue(false);
+        let answer = run(&cluster, &adapter.submit(&request(1, 1)));
+        let id = adapter.read_submit(&answer).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
+        let n = cluster.connections(|| {
+            let answer = run(&cluster, &adapter.list("pfa"));
+            let jobs =
+                adapter.read_list(&answer).unwrap_or_else(|error| panic!("{error}: {}", answer.stderr));
+            assert_eq!(jobs.len(), 1001, "{system:?}");
+            let ours = jobs.iter().find(|job| job.id == id).expect("ours is among them");
+            assert_eq!(ours.reason.as_deref(), Some("Not Running: Queue not started."), "{system:?}");
+        });
+        assert!(n <= 4, "{system:?}: {n} connections");
+        let n = cluster.connections(|| {
+            let answer = run(&cluster, &adapter.load().expect("a command"));
+            let load =
+                adapter.read_load(&answer).unwrap_or_else(|error| panic!("{error}: {}", answer.stderr));
+            assert_eq!((load.n_waiting, load.waiting_cores), (3001, 3001), "{system:?}");
+        });
+        assert!(n <= 4, "{system:?}: {n} connections");
+    }
+}
+
+#[test]
+fn a_sweep_runs_among_many_other_jobs_of_the_user() {
+    for system in System::EMULATED {
+        let mut scene = start(system);
+        scene.platform.have_strangers(300, 1000);
+        scene.sandbox.ok(&["submit", "job.yaml"]);
+        scene.until_executed(10);
+        scene.ends_well(0);
+    }
+}
+
+#[test]
+fn an_old_torque_is_understood_and_ends_are_seen() {
+    let sandbox = Sandbox::new();
+    let cluster = Cluster::start(&sandbox, System::Torque);
+    cluster.mark("old", true);
+    let adapter = writing_adapter(&sandbox);
+    let list = || {
+        let answer = run(&cluster, &adapter.list("pfa"));
+        let jobs = adapter.read_list(&answer).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
+        jobs.into_iter().map(|job| job.state).collect::<Vec<_>>()
+    };
+    assert_eq!(list(), []);
+    for _ in 0..2 {
+        assert!(adapter.read_submit(&run(&cluster, &adapter.submit(&request(1, 1)))).is_ok());
+    }
+    until("both have ended and are listed for a while", || list() == [BatchState::Ended, BatchState::Ended]);
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_leaves_no_command_behind() {
+    for system in System::EMULATED {
+        let sandbox = Sandbox::new();
+        let cluster = Cluster::start(&sandbox, system);
+        cluster.mark("hang", true);
+        let list = writing_adapter(&sandbox).list("pfa");
+        let begins = ["env".to_owned(), cluster.environment[0].0.clone() + "=" + &cluster.environment[0].1];
+        let command = Command { argv: begins.into_iter().chain(list.argv).collect(), ..list };
+        let programs = cluster.folder().join("bin/q").display().to_string();
+        let hanging = || processes_that_ask(&programs);
+        let given_up = tokio::select! {
+            answer = LocalShell.run(&command) => panic!("{answer:?}"),
+            () = async { while hanging() == 0 { tokio::task::yield_now().await } } => hanging(),
+        };
+        assert!(given_up > 0);
+        until("nothing of it is left", || hanging() == 0);
+    }
+}
+
+/// How many processes of these programs ask the server.
+fn processes_that_ask(programs: &str) -> usize {
+    let entries = fs::read_dir("/proc").expect("processes").flatten();
+    let command_lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let asks = |line: &Vec<u8>| {
+        let line = String::from_utf8_lossy(line);
+        line.contains(programs) && !line.contains("--version")
+    };
+    command_lines.filter(asks).count()
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod queues;
 mod records;
 mod states;
+mod table;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,9 +14,11 @@ use profiles::site::Site;
 use crate::{
     Adapter, Surroundings,
     command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad},
+    looks_like_ours,
     script::{script, script_by_file},
 };
 use records::{Record, of_text, of_xml};
+use table::Row;
 
 pub(crate) const NAME: &str = "pbs";
 
@@ -36,15 +39,33 @@ case $version in
 esac
 "#;
 
-/// Our own jobs, less arrays, which are not ours and for which TORQUE lists everybody's.
-const LIST: &str = r#"ids=$(qselect -u "$(id -un)") || exit
-ids=$(printf '%s\n' "$ids" | grep -v '\[')
-echo "form=$form"
-echo asked= $ids
-case $form in openpbs) show=-f ;; torque) show=-x ;; esac
-[ -z "$ids" ] || qstat $show $ids
-printf '\nexit=%s\n' $?
+/// Our user's jobs by one connection, whatever their number: `qstat` with ids makes a connection and proves who it
+/// is for each of them. Only of the first of ours that wait the rest is asked for, which says why. Releases
+/// that cannot show whole names in a table are asked for all of everybody's jobs.
+const LIST: &str = r#"user=$(id -un)
+case $form in openpbs) wide=-w full=-f ;; torque) wide= full=-x ;; esac
+of=user jobs=$(qstat $wide -u "$user")
+code=$?
+narrow=$(printf '%s\n' "$jobs" | awk '/^-----+ +-----/ && length($4) < 15 { print "narrow"; exit }')
+if [ $code -eq 2 ] || [ -n "$narrow" ]; then
+of=all jobs=$(qstat $full)
+code=$?
+fi
+[ $code -eq 0 ] || exit $code
+ids=$(printf '%s\n' "$jobs" | awk -v prefix="$1" '
+/^-----+ +-----/ { width = length($1) }
+width && NF > 10 && index($4, prefix) == 1 && $(NF - 1) ~ /^[QHWT]$/ && n++ < 20 {
+id = $1
+if (length(id) >= width) sub(/\..*/, "", id)
+print id
+}')
+printf 'form=%s\nof=%s %s\n%s\n%s\n' "$form" "$of" "$user" "$jobs" "$details"
+[ -z "$ids" ] || qstat $full $ids 2>/dev/null
+printf '\nexit=0\n'
 "#;
+
+/// Between the jobs of a listing and what else is said of some of them.
+const DETAILS: &str = "--pilotfish-details--";
 
 /// Of several ids each that is not there, or not any more, is told in a line of its own.
 const CANCEL: &str = r#"words=$(qdel "$@" 2>&1 >/dev/null)
@@ -56,24 +77,29 @@ printf '%s\n' "$rest" >&2
 exit $code
 "#;
 
+/// What is said where a server has no nodes yet is no failure.
+const NODES: &str = r#"nodes() {
+said=$(pbsnodes -a 2>&1) && { printf '%s\n' "$said"; return; }
+case $said in *'no node list'*) echo; return 0 ;; esac
+printf '%s\n' "$said" >&2
+return 1
+}
+"#;
+
 const DESCRIBE: &str = r#"echo "form=$form"
-qstat -Bf && echo -- && qstat -Qf && echo -- && pbsnodes -a
+qstat -Bf && echo -- && qstat -Qf && echo -- && nodes
 printf '\nexit=%s\n' $?
 "#;
 
-/// The nodes, then the jobs of anybody that wait in the queue.
-const LOAD: &str = r#"ids=$(qselect -s Q "$@") || exit
-case $form in openpbs) show=-f ;; torque) show=-x ;; esac
+/// The nodes, how many jobs wait in the queue, and those jobs: of anybody, where a server shows them.
+const LOAD: &str = r#"case $form in openpbs) wide=-w ;; torque) wide= ;; esac
 echo "form=$form"
-pbsnodes -a && echo -- && { [ -z "$ids" ] || qstat $show $ids; }
+nodes && echo -- && qstat -Qf "$@" && echo -- && qstat $wide -i "$@"
 printf '\nexit=%s\n' $?
 "#;
 
 /// Between what two commands of one call print.
 const NEXT: &str = "\n--\n";
-
-/// `qstat` of several jobs, one of which has gone meanwhile: unknown, or in OpenPBS finished.
-const GONE: [i32; 3] = [0, 153, 35];
 
 /// Words of a submission whose fate is open: the server may have taken it and not said so, or cannot say.
 const OPEN: [&str; 8] = [
@@ -87,15 +113,13 @@ const OPEN: [&str; 8] = [
     "timed out",
 ];
 
+/// Words of a refusal because of jobs that are there already.
+const LIMITS_ON_JOBS: [&str; 3] =
+    ["would exceed", "Maximum number of jobs already in queue", "limit on the number of jobs"];
+
 pub(crate) struct Pbs {
     agent_command: Vec<String>,
     site: Site,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Form {
-    OpenPbs,
-    Torque,
 }
 
 impl Pbs {
@@ -108,7 +132,7 @@ impl Pbs {
         Command::shell(&format!("{BEGINNING}{lines}"), words, stdin, TIME_LIMIT)
     }
 
-    /// Words that name the account's queue.
+    /// Options that name the account's queue.
     fn queue(&self) -> Vec<String> {
         self.site.queue.iter().flat_map(|queue| ["-q".to_owned(), queue.clone()]).collect()
     }
@@ -147,6 +171,9 @@ impl Adapter for Pbs {
             let is_open = output.code.is_none() || OPEN.iter().any(|open| output.stderr.contains(open));
             return Err(match is_open {
                 true => AdapterError::NotUnderstood(refusal(output)),
+                false if LIMITS_ON_JOBS.iter().any(|words| output.stderr.contains(words)) => {
+                    AdapterError::NoRoom(refusal(output))
+                }
                 false => AdapterError::Refused(refusal(output)),
             });
         }
@@ -159,8 +186,9 @@ impl Adapter for Pbs {
         }
     }
 
-    fn list(&self, _tag_prefix: &str) -> Command {
-        Pbs::shell(LIST, Vec::new(), Vec::new())
+    fn list(&self, tag_prefix: &str) -> Command {
+        let lines = format!("details={DETAILS}\n{LIST}");
+        Pbs::shell(&lines, vec![tag_prefix.to_owned()], Vec::new())
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
@@ -175,8 +203,13 @@ impl Adapter for Pbs {
         Some(Pbs::shell(WHY_IT_WAITS, vec![id.to_owned()], Vec::new()))
     }
 
+    fn version(&self) -> Option<Command> {
+        let line = r#"printf '%s\n' "$version" | head -n 1"#;
+        Some(Pbs::shell(line, Vec::new(), Vec::new()))
+    }
+
     fn describe(&self) -> Option<Command> {
-        Some(Pbs::shell(DESCRIBE, Vec::new(), Vec::new()))
+        Some(Pbs::shell(&format!("{NODES}{DESCRIBE}"), Vec::new(), Vec::new()))
     }
 
     fn read_describe(&self, output: &Output) -> Result<Vec<Queue>, AdapterError> {
@@ -189,13 +222,14 @@ impl Adapter for Pbs {
     }
 
     fn load(&self) -> Option<Command> {
-        Some(Pbs::shell(LOAD, self.queue(), Vec::new()))
+        Some(Pbs::shell(&format!("{NODES}{LOAD}"), self.site.queue.iter().cloned().collect(), Vec::new()))
     }
 
     fn read_load(&self, output: &Output) -> Result<QueueLoad, AdapterError> {
-        let load = answer(output).filter(|answer| GONE.contains(&answer.code)).and_then(|answer| {
-            let (nodes, jobs) = answer.text.split_once(NEXT)?;
-            queues::load(nodes, &jobs_of(answer.form, jobs)?)
+        let load = answer(output).filter(|answer| answer.code == 0).and_then(|answer| {
+            let (nodes, rest) = answer.text.split_once(NEXT)?;
+            let (queues, jobs) = rest.split_once(NEXT)?;
+            queues::load(nodes, queues, &waiting(jobs)?)
         });
         load.ok_or_else(|| AdapterError::NotUnderstood(refusal(output)))
     }
@@ -249,7 +283,6 @@ fn is_id(id: &str) -> bool {
 
 /// What a call of ours printed between its own lines.
 struct Answer<'o> {
-    form: Form,
     text: &'o str,
     code: i32,
 }
@@ -257,43 +290,94 @@ struct Answer<'o> {
 /// `None`: it did not come to its end.
 fn answer(output: &Output) -> Option<Answer<'_>> {
     let (form, rest) = output.stdout.strip_prefix("form=")?.split_once('\n')?;
-    let form = match form {
-        "openpbs" => Form::OpenPbs,
-        "torque" => Form::Torque,
-        _ => return None,
-    };
+    if !matches!(form, "openpbs" | "torque") {
+        return None;
+    }
     let (text, code) = rest.strip_suffix('\n')?.rsplit_once("\nexit=")?;
-    Some(Answer { form, text, code: code.parse().ok()? })
+    Some(Answer { text, code: code.parse().ok()? })
 }
 
-fn jobs_of(form: Form, text: &str) -> Option<Vec<Record>> {
-    match form {
-        Form::OpenPbs => of_text(text, "Job Id: "),
-        Form::Torque => of_xml(text),
+/// The jobs of a table, or of what says all of them.
+enum Jobs<'t> {
+    Rows(Vec<Row<'t>>),
+    Records(Vec<Record>),
+}
+
+/// Jobs in whichever form they are shown. `None`: of no form.
+fn jobs_of(text: &str) -> Option<Jobs<'_>> {
+    let text = text.trim_matches('\n');
+    match text.trim_start() {
+        "" => Some(Jobs::Rows(Vec::new())),
+        xml if xml.starts_with('<') => of_xml(xml).map(Jobs::Records),
+        records if records.starts_with(JOB) => of_text(records, JOB).map(Jobs::Records),
+        _ => table::rows(text).map(Jobs::Rows),
     }
 }
 
-/// The jobs asked for, except those of which it is said that they are gone. An id of which nothing is said
-/// makes an answer none: the code is that of any of them, and of the last one in TORQUE.
+/// What begins a job in `qstat -f`.
+const JOB: &str = "Job Id: ";
+
+/// Cores that each job of a table of waiting ones waits for; at least one.
+fn waiting(text: &str) -> Option<Vec<u64>> {
+    Some(match jobs_of(text)? {
+        Jobs::Rows(rows) => {
+            let waiting = rows.into_iter().filter(|row| row.state == "Q");
+            waiting.map(|row| row.n_cores.unwrap_or(1).max(1)).collect()
+        }
+        Jobs::Records(jobs) => {
+            let waiting = jobs.iter().filter(|job| job.attribute("job_state") == Some("Q"));
+            waiting.map(queues::cores_asked).collect()
+        }
+    })
+}
+
+/// The number of a job, without its server.
+fn number(id: &str) -> &str {
+    id.split('.').next().unwrap_or(id)
+}
+
+/// The jobs of our user. A job of others that cannot be read is left out; one that may be ours makes the listing
+/// one that is not understood, as a job that is not shown counts as ended.
 fn read_list(output: &Output) -> Option<Vec<BatchJob>> {
     let answer = answer(output)?;
-    let (asked, text) = answer.text.strip_prefix("asked=")?.split_once('\n')?;
-    let records = jobs_of(answer.form, text)?;
-    let by_id: BTreeMap<&str, &Record> = records.iter().map(|job| (job.name.as_str(), job)).collect();
-    let is_gone = |id: &str| {
-        let of_it = |line: &&str| line.split_whitespace().any(|word| word == id);
-        let said = output.stderr.lines().find(of_it);
-        said.is_some_and(|line| line.contains("Unknown Job Id") || line.contains("Job has finished"))
-    };
-    let mut jobs = Vec::new();
-    for id in asked.split_whitespace() {
-        match by_id.get(id) {
-            Some(record) => jobs.push(states::job(record)?),
-            None if is_gone(id) => {}
-            None => return None,
+    let (of, text) = answer.text.strip_prefix("of=")?.split_once('\n')?;
+    let (of, user) = of.split_once(' ')?;
+    let (jobs, details) = text.split_once(DETAILS)?;
+    let records = match jobs_of(jobs)? {
+        Jobs::Records(records) => {
+            let owner = |job: &Record| job.attribute("Job_Owner")?.split('@').next().map(str::to_owned);
+            let is_listed = |job: &&Record| of == "user" || owner(job).is_none_or(|owner| owner == user);
+            let listed = records.iter().filter(is_listed);
+            let read: Option<Vec<Option<BatchJob>>> = listed.map(read_job).collect();
+            return read.map(|jobs| jobs.into_iter().flatten().collect());
         }
+        Jobs::Rows(rows) => rows,
+    };
+    let details = match jobs_of(details) {
+        Some(Jobs::Records(details)) => details,
+        // Some may have ended meanwhile; the listing stands for itself.
+        _ => Vec::new(),
+    };
+    let details: BTreeMap<&str, &Record> = details.iter().map(|job| (number(&job.name), job)).collect();
+    let job = |row: Row<'_>| {
+        let more = |name| details.get(number(row.id)).and_then(|job| job.attribute(name)).unwrap_or("");
+        states::job(row.id, row.name, row.state, more("comment"), more("Hold_Types"))
+    };
+    Some(records.into_iter().map(job).collect())
+}
+
+/// A job of a record: no job if it is another's and cannot be read; `None` if one that may be ours cannot be read.
+fn read_job(record: &Record) -> Option<Option<BatchJob>> {
+    let name = record.attribute("Job_Name");
+    let attribute = |name| record.attribute(name).unwrap_or("");
+    match (name, record.attribute("job_state")) {
+        (Some(name), Some(state)) if is_id(&record.name) => {
+            let (comment, holds) = (attribute("comment"), attribute("Hold_Types"));
+            Some(Some(states::job(&record.name, name.to_owned(), state, comment, holds)))
+        }
+        (Some(name), _) if !looks_like_ours(name) => Some(None),
+        _ => None,
     }
-    Some(jobs)
 }
 
 /// Why not, without the names of programs and without the usage that may follow.
@@ -303,7 +387,7 @@ fn refusal(output: &Output) -> String {
         line.strip_prefix("submit error (").and_then(|rest| rest.strip_suffix(')')).unwrap_or(line)
     });
     let stderr = lines.collect::<Vec<_>>().join("\n");
-    Output { stderr, ..output.clone() }.words()
+    Output { stderr, ..output.clone() }.all_words()
 }
 
 #[cfg(test)]

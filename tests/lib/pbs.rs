@@ -69,9 +69,29 @@ impl Cluster {
         self.say("qmgr", &["-c", &format!("set queue batch started = {started}")]);
     }
 
+    /// Has our user so many other jobs, and others so many.
+    pub fn have_strangers(&self, n_of_our_user: usize, n_of_others: usize) {
+        let numbers = format!("{n_of_our_user} {n_of_others}");
+        std::fs::write(self.folder().join("strangers"), numbers).expect("a file");
+    }
+
+    /// How many connections to the server `run` makes.
+    pub fn connections(&self, run: impl FnOnce()) -> usize {
+        let made =
+            || std::fs::read_to_string(self.folder().join("connections")).unwrap_or_default().lines().count();
+        let before = made();
+        run();
+        made() - before
+    }
+
     /// The ids of our jobs in these states.
     pub fn jobs(&self, states: &str) -> Vec<String> {
-        self.say("qselect", &["-u", &user(), "-s", states]).lines().map(str::to_owned).collect()
+        let ids = self.say("qselect", &["-u", &user(), "-s", states]);
+        // Strangers have long numbers.
+        ids.lines()
+            .filter(|id| id.split('.').next().is_some_and(|n| n.len() < 6))
+            .map(str::to_owned)
+            .collect()
     }
 }
 

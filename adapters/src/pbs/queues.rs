@@ -26,7 +26,11 @@ fn queue(record: &Record, default: &str, nodes: &[Record]) -> Option<Queue> {
     // A node belongs to all queues unless it names one.
     let is_theirs = |node: &&Record| node.attribute("queue").is_none_or(|queue| queue == record.name);
     for node in nodes.iter().filter(is_theirs) {
-        let node = resources(node)?;
+        let node = resources(node);
+        // Nothing is known of it.
+        if node.cores == 0 {
+            continue;
+        }
         match kinds.iter_mut().find(|(_, known)| *known == node) {
             Some((n_nodes, _)) => *n_nodes += 1,
             None => kinds.push((1, node)),
@@ -42,44 +46,48 @@ fn queue(record: &Record, default: &str, nodes: &[Record]) -> Option<Queue> {
 }
 
 /// What a node has. OpenPBS tells it as resources, TORQUE as slots and in the words of its `status`.
-fn resources(node: &Record) -> Option<Resources> {
+fn resources(node: &Record) -> Resources {
     let number = |ours: &str, theirs: &str| node.attribute(ours).or(node.attribute(theirs));
     let status = node.attribute("status").unwrap_or("");
     let physical = status.split(',').find_map(|word| word.strip_prefix("physmem="));
     let memory = node.attribute("resources_available.mem").or(physical);
-    Some(Resources {
-        cores: cores(node)?,
-        memory_bytes: memory.map_or(Some(0), bytes)?,
-        gpus: number("resources_available.ngpus", "gpus").map_or(Some(0), |gpus| gpus.parse().ok())?,
+    let gpus = number("resources_available.ngpus", "gpus");
+    Resources {
+        cores: cores(node),
+        memory_bytes: memory.and_then(bytes).unwrap_or(0),
+        gpus: gpus.and_then(|gpus| gpus.parse().ok()).unwrap_or(0),
         ..Resources::default()
-    })
+    }
 }
 
-fn cores(node: &Record) -> Option<u32> {
+/// A node that was never up has not said how many cores it has; one that is made of several says `<various>`.
+fn cores(node: &Record) -> u32 {
     let cores = node.attribute("resources_available.ncpus").or(node.attribute("np"));
-    // A node that was never up has not said how many.
-    cores.map_or(Some(0), |cores| cores.parse().ok())
+    cores.and_then(|cores| cores.parse().ok()).unwrap_or(0)
 }
 
-/// How busy the nodes are, with these jobs waiting; `None`: not of their form.
-pub(super) fn load(nodes: &str, waiting: &[Record]) -> Option<QueueLoad> {
+/// How busy the nodes are, with jobs waiting for so many cores each. A server may show our own jobs only, and
+/// still counts those of everybody in its queues. `None`: not of their form.
+pub(super) fn load(nodes: &str, queues: &str, waiting: &[u64]) -> Option<QueueLoad> {
     let mut load = QueueLoad::default();
     for node in of_text(nodes, "")? {
         let state = node.attribute("state").unwrap_or("unknown");
         if USELESS.iter().any(|useless| state.contains(useless)) {
             continue;
         }
-        let cores = u64::from(cores(&node)?);
+        let cores = u64::from(cores(&node));
         load.cores += cores;
         // Nodes can be full by other words than their number of cores.
         if state == "free" {
-            load.free_cores += cores.saturating_sub(cores_in_use(&node)?);
+            load.free_cores += cores.saturating_sub(cores_in_use(&node).unwrap_or(cores));
         }
     }
-    for job in waiting {
-        load.n_waiting += 1;
-        load.waiting_cores = load.waiting_cores.saturating_add(cores_asked(job));
-    }
+    let n_shown = waiting.len() as u64;
+    let n_counted = of_text(queues, "Queue: ")?.iter().map(n_queued).fold(0, u64::saturating_add);
+    load.n_waiting = n_shown.max(n_counted);
+    // Each job that is not shown waits for one core at least.
+    let cores = waiting.iter().copied().fold(0, u64::saturating_add);
+    load.waiting_cores = cores.saturating_add(load.n_waiting - n_shown);
     Some(load)
 }
 
@@ -99,8 +107,14 @@ fn cores_in_use(node: &Record) -> Option<u64> {
     jobs.split(',').filter(|part| !part.trim().is_empty()).map(slots).sum()
 }
 
+/// How many jobs wait in a queue, of `state_count = Transit:0 Queued:2 Held:0 …`.
+fn n_queued(queue: &Record) -> u64 {
+    let counts = queue.attribute("state_count").unwrap_or("").split_whitespace();
+    counts.filter_map(|count| count.strip_prefix("Queued:")?.parse::<u64>().ok()).sum()
+}
+
 /// Cores that a job waits for; at least the one that each gets.
-fn cores_asked(job: &Record) -> u64 {
+pub(super) fn cores_asked(job: &Record) -> u64 {
     let number = |name| job.attribute(name).and_then(|number| number.parse::<u64>().ok());
     let of_nodes = || job.attribute("Resource_List.nodes").map(cores_of_nodes);
     number("Resource_List.ncpus").or(number("Resource_List.procs")).or_else(of_nodes).unwrap_or(1)

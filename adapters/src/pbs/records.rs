@@ -16,59 +16,112 @@ impl Record {
     }
 }
 
-/// Records of text, each begun by a line at the margin that begins so. Lines are folded within words, and go
-/// on after a tab. `None`: something is there that is no record.
+/// Records of text, each begun by a line at the margin that begins so. Long values go on in the next line, after a
+/// tab; values that have line ends of their own, like a shell function among a job's variables, go on in lines
+/// that begin in any way. `None`: the first line is no record's.
 pub(super) fn of_text(text: &str, beginning: &str) -> Option<Vec<Record>> {
     let mut records: Vec<Record> = Vec::new();
+    let mut is_after_blank = true;
     for line in text.lines() {
+        let name =
+            line.strip_prefix(beginning).filter(|_| is_after_blank && is_at_margin(line)).map(str::trim);
+        is_after_blank = line.trim().is_empty();
+        if let Some(name) = name {
+            records.push(Record { name: name.to_owned(), attributes: Vec::new() });
+            continue;
+        }
+        if is_after_blank && records.is_empty() {
+            continue;
+        }
+        let attributes = &mut records.last_mut()?.attributes;
         if let Some(folded) = line.strip_prefix('\t') {
-            let (_, value) = records.last_mut()?.attributes.last_mut()?;
-            value.push_str(folded);
-        } else if line.starts_with(' ') {
-            let (name, value) = line.split_once(" =")?;
-            let value = value.strip_prefix(' ').unwrap_or(value);
-            records.last_mut()?.attributes.push((name.trim().to_owned(), value.to_owned()));
-        } else if !line.is_empty() {
-            let name = line.strip_prefix(beginning)?.trim().to_owned();
-            records.push(Record { name, attributes: Vec::new() });
+            // Without an attribute before it there is nothing that it could continue.
+            attributes.last_mut()?.1.push_str(folded);
+        } else if let Some((name, value)) = attribute(line) {
+            attributes.push((name.to_owned(), value.to_owned()));
+        } else if let Some((_, value)) = attributes.last_mut() {
+            value.push('\n');
+            value.push_str(line);
+        } else if !is_after_blank {
+            return None;
         }
     }
     Some(records)
 }
 
-/// Jobs of TORQUE's XML. Text is escaped in it, so that no value looks like the end of its element; what
-/// else makes XML well-formed it does not keep to.
+fn is_at_margin(line: &str) -> bool {
+    !line.is_empty() && !line.starts_with([' ', '\t'])
+}
+
+/// `    name = value`, indented by four blanks, of nodes by five.
+fn attribute(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.strip_prefix("    ")?.split_once(" =")?;
+    let name = name.strip_prefix(' ').unwrap_or(name);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_plain);
+    is_name.then_some((name, value.strip_prefix(' ').unwrap_or(value)))
+}
+
+/// Jobs of TORQUE's XML: one document of all jobs, or one of each job that was asked for, with a declaration or
+/// without, as releases differ. Text is escaped in it, so that no value looks like the end of its element; what
+/// else makes XML well-formed it does not keep to. `None`: something is there that is no document.
 pub(super) fn of_xml(text: &str) -> Option<Vec<Record>> {
-    let text = text.trim();
-    if text.is_empty() {
-        return Some(Vec::new());
-    }
-    let (_declaration, rest) = text.split_once("?>")?;
-    let mut rest = rest.trim_start().strip_prefix("<Data>")?.strip_suffix("</Data>")?;
     let mut records = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        if let Some(declared) = rest.strip_prefix("<?") {
+            rest = declared.split_once("?>")?.1.trim_start();
+        }
+        let (data, after) = rest.strip_prefix("<Data>")?.split_once("</Data>")?;
+        records.extend(jobs_of_data(data)?);
+        rest = after.trim_start();
+    }
+    Some(records)
+}
+
+fn jobs_of_data(data: &str) -> Option<Vec<Record>> {
+    let mut records = Vec::new();
+    let mut rest = data.trim();
     while !rest.is_empty() {
         let (job, after) = rest.strip_prefix("<Job>")?.split_once("</Job>")?;
+        records.push(job_of_xml(job));
+        rest = after.trim_start();
+    }
+    Some(records)
+}
+
+/// A job whose elements cannot all be read has those that say which job it is, if they are there.
+fn job_of_xml(job: &str) -> Record {
+    let whole = || {
         let mut attributes = Vec::new();
         for (name, value) in elements(job)? {
             match value.starts_with('<') {
-                true => attributes.extend(
-                    elements(value)?
-                        .into_iter()
-                        .map(|(inner, value)| (format!("{name}.{inner}"), plain(value))),
-                ),
+                true => {
+                    let inner = elements(value)?.into_iter();
+                    attributes.extend(inner.map(|(inner, value)| (format!("{name}.{inner}"), plain(value))));
+                }
                 false => attributes.push((name.to_owned(), plain(value))),
             }
         }
-        let name = attributes.iter().find(|(name, _)| name == "Job_Id")?.1.clone();
-        records.push(Record { name, attributes });
-        rest = after;
-    }
-    Some(records)
+        Some(attributes)
+    };
+    let some = || {
+        let named = ["Job_Id", "Job_Name", "Job_Owner", "job_state"].into_iter();
+        let found = named.filter_map(|name| {
+            let (_, after) = job.split_once(&format!("<{name}>"))?;
+            let (value, _) = after.split_once(&format!("</{name}>"))?;
+            Some((name.to_owned(), plain(value)))
+        });
+        found.collect()
+    };
+    let attributes: Vec<(String, String)> = whole().unwrap_or_else(some);
+    let id = attributes.iter().find(|(name, _)| name == "Job_Id").map(|(_, id)| id.trim().to_owned());
+    Record { name: id.unwrap_or_default(), attributes }
 }
 
 /// Names and contents of elements that follow each other.
 fn elements(text: &str) -> Option<Vec<(&str, &str)>> {
-    let (mut found, mut rest) = (Vec::new(), text);
+    let (mut found, mut rest) = (Vec::new(), text.trim());
     while !rest.is_empty() {
         let (name, after) = rest.strip_prefix('<')?.split_once('>')?;
         let (value, after) = match name.strip_suffix('/') {
@@ -76,7 +129,7 @@ fn elements(text: &str) -> Option<Vec<(&str, &str)>> {
             None => after.split_once(&format!("</{name}>"))?,
         };
         found.push((name.trim_end_matches('/'), value));
-        rest = after;
+        rest = after.trim_start();
     }
     Some(found)
 }

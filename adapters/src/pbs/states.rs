@@ -1,23 +1,17 @@
 //! What the states of jobs mean, in which OpenPBS and TORQUE agree.
 
-use super::records::Record;
 use crate::command::{self, BatchJob, BatchState};
 
 /// Comments of queued jobs that never start unless somebody changes something.
 const HOPELESS: [&str; 2] = ["Can Never Run", "Not Running: Queue not started"];
 
-/// A job of a listing; `None`: its record is cut off.
-pub(super) fn job(record: &Record) -> Option<BatchJob> {
-    let state = state_of(
-        record.attribute("job_state")?,
-        record.attribute("comment").unwrap_or(""),
-        record.attribute("Hold_Types").unwrap_or(""),
-    );
-    let tag = record.attribute("Job_Name")?.to_owned();
+/// A job of a listing.
+pub(super) fn job(id: &str, tag: String, state: &str, comment: &str, holds: &str) -> BatchJob {
+    let state = state_of(state, comment, holds);
     // The comment of a job that runs says since when.
     let is_waiting = !matches!(state, BatchState::Running | BatchState::Ended);
-    let reason = record.attribute("comment").filter(|_| is_waiting).and_then(command::reason);
-    Some(BatchJob { id: record.name.clone(), tag, state, n_tasks: None, reason })
+    let reason = Some(comment).filter(|_| is_waiting).and_then(command::reason);
+    BatchJob { id: id.to_owned(), tag, state, n_tasks: None, reason }
 }
 
 pub(super) fn state_of(letter: &str, comment: &str, holds: &str) -> BatchState {
@@ -26,6 +20,7 @@ pub(super) fn state_of(letter: &str, comment: &str, holds: &str) -> BatchState {
     match letter {
         "Q" if HOPELESS.iter().any(|hopeless| comment.starts_with(hopeless)) => BatchState::Stuck(comment),
         "Q" | "W" | "T" => BatchState::Queued,
+        "H" if comment.is_empty() && holds.is_empty() => BatchState::Stuck("held".to_owned()),
         "H" if comment.is_empty() => BatchState::Stuck(format!("held, Hold_Types = {holds}")),
         "H" => BatchState::Stuck(format!("held: {comment}")),
         // Exiting: the node is ours until its output has been copied.

@@ -11,43 +11,35 @@ use crate::{
     transcripts::{Step, all_of, of, steps, text},
 };
 
-const SYSTEMS: [(&str, Form); 2] = [("openpbs", Form::OpenPbs), ("torque", Form::Torque)];
+const SYSTEMS: [&str; 2] = ["openpbs", "torque"];
 
 fn pbs() -> Pbs {
     Pbs::new(&surroundings(), &site("batch", &["-Wumask=022"]))
 }
 
-/// What our script makes of what was recorded, having asked for these jobs.
-fn listing(form: Form, asked: &str, recorded: &Output) -> Output {
-    let form = match form {
-        Form::OpenPbs => "openpbs",
-        Form::Torque => "torque",
-    };
-    let code = recorded.code.unwrap_or(1);
-    let stdout = format!("form={form}\nasked={asked}\n{}\nexit={code}\n", recorded.stdout);
-    Output { code: Some(0), stdout, ..recorded.clone() }
+/// What our script makes of a listing that says this.
+fn listing_of(of: &str, jobs: &str, details: &str) -> Output {
+    let stdout = format!("form=openpbs\nof={of}\n{jobs}\n{DETAILS}\n{details}\nexit=0\n");
+    Output { code: Some(0), stdout, ..Output::default() }
+}
+
+/// The same where one call said all.
+fn listing(jobs: &str) -> Output {
+    listing_of("user alice", jobs, "")
 }
 
 fn recorded(name: &str) -> String {
     text(&Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts").join(name))
 }
 
-/// The ids in a listing of that form.
-fn ids(form: Form, stdout: &str) -> String {
-    let records = jobs_of(form, stdout).expect(stdout);
-    records.iter().map(|record| record.name.as_str()).collect::<Vec<_>>().join(" ")
-}
-
-/// Listings of whole jobs as the adapter asks for them.
-fn listings(form: Form, recorded: &[Step]) -> Vec<&Step> {
+/// Listings of whole jobs.
+fn listings<'s>(system: &str, recorded: &'s [Step]) -> Vec<&'s Step> {
     let is_listing = |step: &&Step| {
         let command = &step.command;
-        let is_asked = match form {
+        let is_asked = match system {
             // Folded or not.
-            Form::OpenPbs => {
-                command.starts_with("qstat -") && command.split(' ').any(|word| word.contains('f'))
-            }
-            Form::Torque => command.starts_with("qstat ") && command.contains("-x"),
+            "openpbs" => command.starts_with("qstat -") && command.split(' ').any(|word| word.contains('f')),
+            _ => command.starts_with("qstat ") && command.contains("-x"),
         };
         is_asked && !["-F", "|", "-B", "-Q", "version"].iter().any(|other| command.contains(other))
     };
@@ -103,7 +95,7 @@ fn recorded_submissions_are_ids_or_refusals_that_say_why() {
                 if step.output.code == Some(0) {
                     assert_eq!(answer, Ok(step.output.stdout.trim().to_owned()), "{}", step.command);
                 } else {
-                    let is_refused = matches!(&answer, Err(AdapterError::Refused(why))
+                    let is_refused = matches!(&answer, Err(AdapterError::Refused(why) | AdapterError::NoRoom(why))
                         if why.len() > 10 && !why.starts_with("qsub:") && !why.contains("usage"));
                     assert!(is_refused, "{}: {answer:?}", step.command);
                     n_refused += 1;
@@ -125,6 +117,15 @@ fn refusals_are_in_the_systems_words() {
             other => panic!("{command}: {other:?}"),
         }
     };
+    for system in SYSTEMS {
+        let text = recorded(&format!("{system}/03-qsub-rejected.txt"));
+        let is_limit =
+            |why: &str| why.contains("per-user limit") || why.contains("already in queue for user");
+        let full = |step: &&Step| step.output.code != Some(0) && is_limit(&step.output.stderr);
+        let step = steps(&text).into_iter().find(|step| full(&step)).expect(system);
+        let answer = pbs().read_submit(&step.output);
+        assert!(matches!(&answer, Err(AdapterError::NoRoom(why)) if is_limit(why)), "{answer:?}");
+    }
     assert_eq!(why("openpbs", "qsub -q nosuch"), "Unknown queue");
     assert_eq!(why("openpbs", "qsub -N \"bad name\""), "illegal -N value");
     assert_eq!(why("torque", "qsub -q nosuch"), "Unknown queue MSG=requested queue not found");
@@ -138,7 +139,7 @@ fn refusals_are_in_the_systems_words() {
 
 #[test]
 fn a_server_that_is_away_leaves_everything_open() {
-    for (system, form) in SYSTEMS {
+    for system in SYSTEMS {
         let recorded = steps(&recorded(&format!("{system}/14-down.txt")));
         let is_failure = |step: &&Step| step.output.code != Some(0);
         let is_configured = |step: &&Step| !step.output.stderr.contains("pbsconf");
@@ -149,7 +150,8 @@ fn a_server_that_is_away_leaves_everything_open() {
             assert!(matches!(answer, Err(AdapterError::NotUnderstood(_))), "{}: {answer:?}", step.command);
         }
         for step in of(&recorded, "qstat").into_iter().filter(is_failure) {
-            let output = listing(form, "7.pbshead", &step.output);
+            // Our lines of shell end with the code of `qstat` then.
+            let output = Output { stdout: String::new(), ..step.output.clone() };
             assert!(pbs().read_list(&output).is_err(), "{}", step.command);
         }
     }
@@ -157,13 +159,11 @@ fn a_server_that_is_away_leaves_everything_open() {
 
 #[test]
 fn every_recorded_job_is_read() {
-    for (system, form) in SYSTEMS {
+    for system in SYSTEMS {
         let mut n_jobs = 0;
         let recorded = all_of(system);
-        for step in listings(form, &recorded) {
-            // The newline in a variable of one job is the reason not to read TORQUE's text.
-            let asked = ids(form, &step.output.stdout);
-            let jobs = pbs().read_list(&listing(form, &asked, &step.output)).expect(&step.command);
+        for step in listings(system, &recorded) {
+            let jobs = pbs().read_list(&listing(&step.output.stdout)).expect(&step.command);
             assert!(jobs.iter().all(|job| !matches!(job.state, BatchState::Unknown(_))), "{jobs:?}");
             n_jobs += jobs.len();
         }
@@ -173,9 +173,7 @@ fn every_recorded_job_is_read() {
         [("qstat-x-all", 6), ("qstat-x-complete", 1), ("qstat-x-running", 1), ("qstat-t-x-array", 13)]
     {
         let stdout = recorded(&format!("torque/{file}.xml"));
-        let output = Output { code: Some(0), stdout, ..Output::default() };
-        let asked = ids(Form::Torque, &output.stdout);
-        let jobs = pbs().read_list(&listing(Form::Torque, &asked, &output)).expect(file);
+        let jobs = pbs().read_list(&listing(&stdout)).expect(file);
         assert_eq!(jobs.len(), n_jobs, "{file}");
     }
 }
@@ -197,7 +195,7 @@ fn a_job_in_folded_lines_keeps_its_words() {
 fn variables_forge_no_attributes() {
     let recorded = steps(&recorded("torque/07-xml.txt"));
     let step = of(&recorded, "qstat -x 125.pbshead 99999")[0];
-    let output = listing(Form::Torque, "125.pbshead 99999.pbshead", &step.output);
+    let output = listing(&step.output.stdout);
     let held = BatchState::Stuck("held, Hold_Types = u".into());
     let expected =
         BatchJob { id: "125.pbshead".into(), tag: "pilot".into(), state: held, n_tasks: None, reason: None };
@@ -212,20 +210,121 @@ fn variables_forge_no_attributes() {
 }
 
 #[test]
-fn jobs_that_went_meanwhile_are_gone_and_those_of_which_nothing_is_said_are_not() {
-    let list = |form, asked: &str, stderr: &str| {
-        let output = Output { code: Some(153), stderr: stderr.into(), ..Output::default() };
-        pbs().read_list(&listing(form, asked, &output))
+fn tables_show_all_jobs_with_their_states() {
+    let torque = recorded("torque/04-states.txt");
+    let openpbs = recorded("openpbs/04-states.txt");
+    for (text, command, first, n_jobs) in [
+        (&openpbs, "qstat -w -n", "37.pbshead", 7),
+        (&openpbs, "qstat -u alice", "37.pbshead", 7),
+        (&torque, "qstat -a", "67.pbshead", 6),
+    ] {
+        let steps = steps(text);
+        let table = &of(&steps, command)[0].output.stdout;
+        let jobs = pbs().read_list(&listing(table)).expect(command);
+        assert_eq!(jobs.len(), n_jobs, "{command}: {jobs:?}");
+        let expected = BatchJob {
+            id: first.into(),
+            tag: "runs".into(),
+            state: BatchState::Running,
+            n_tasks: None,
+            reason: None,
+        };
+        assert_eq!(jobs[0], expected, "{command}");
+        assert!(jobs.iter().any(|job| job.state == BatchState::Stuck("held".into())), "{jobs:?}");
+    }
+    let nothing = pbs().read_list(&listing("\n"));
+    assert_eq!(nothing, Ok(vec![]), "TORQUE says nothing where there is nothing");
+}
+
+const HEAD: &str = "\npbshead: \n                                Req'd\n\
+    Job ID                         Username        Queue           Jobname         SessID   NDS  TSK   Memory Time  S Time\n\
+    ------------------------------ --------------- --------------- --------------- -------- ---- ----- ------ ----- - -----\n";
+
+#[test]
+fn a_job_of_others_that_cannot_be_read_hides_none_of_ours() {
+    let ours = "12.pbshead alice batch pf1-2 -- 1 2 -- 00:10 Q --\n";
+    let ids = |jobs: &str| {
+        let jobs = pbs().read_list(&listing(jobs)).ok()?;
+        Some(jobs.into_iter().map(|job| (job.id, job.tag)).collect::<Vec<_>>())
     };
-    assert_eq!(list(Form::OpenPbs, "9.pbshead", "qstat: Unknown Job Id 9.pbshead"), Ok(vec![]));
-    assert_eq!(list(Form::Torque, "9.pbshead", "qstat: Unknown Job Id Error 9.pbshead"), Ok(vec![]));
-    let finished = "qstat: 9.pbshead Job has finished, use -x or -H to obtain historical job information";
-    assert_eq!(list(Form::OpenPbs, "9.pbshead", finished), Ok(vec![]));
-    assert!(list(Form::OpenPbs, "9.pbshead 10.pbshead", finished).is_err());
-    assert!(list(Form::Torque, "9.pbshead", "qstat: End of File").is_err());
-    assert!(list(Form::OpenPbs, "9.pbshead", "qstat: Unauthorized Request  9.pbshead").is_err());
-    assert!(list(Form::OpenPbs, "9.pbshead", "qstat: Unknown Job Id 19.pbshead").is_err());
-    assert_eq!(list(Form::Torque, "", ""), Ok(vec![]));
+    let of = |id: &str, tag: &str| (id.to_owned(), tag.to_owned());
+    for odd in
+        ["13.pbshead alice\n", "\u{fffd}\u{1}\u{7f}\n", "   n1/0*2+n2/0*2\n", "second line of a name\n"]
+    {
+        let table = format!("{HEAD}{odd}{ours}{odd}");
+        assert_eq!(ids(&table), Some(vec![of("12.pbshead", "pf1-2")]), "{odd:?}");
+    }
+    let two_words = "14.pbshead alice batch two words -- 1 2 -- 00:10 R 00:01\n";
+    assert_eq!(ids(&format!("{HEAD}{two_words}")), Some(vec![of("14.pbshead", "two words")]));
+    let cut_off = "12.pbshead alice batch pf1-2 --\n";
+    assert_eq!(ids(&format!("{HEAD}{cut_off}")), None, "it may be one of ours");
+    let long = "123456789.a-very-long-server.o alice batch pf1-2 -- 1 2 -- 00:10 Q --\n";
+    assert_eq!(
+        ids(&format!("{HEAD}{long}")),
+        Some(vec![of("123456789", "pf1-2")]),
+        "an id that may be cut off"
+    );
+    // The same of XML and of `qstat -f`.
+    let job = |name: &str| format!("<Job><Job_Id>7.h</Job_Id>{name}<job_state>Q</job_state></Job>");
+    let (odd, good) = (job("<Job_Name>a</Job_Name><x>"), job("<Job_Name>pf1-2</Job_Name>"));
+    assert_eq!(ids(&format!("<Data>{odd}{good}</Data>")).map(|jobs| jobs.len()), Some(2));
+    let nameless = job("<x>");
+    assert_eq!(ids(&format!("<Data>{nameless}{good}</Data>")), None, "whose is it?");
+    let stateless =
+        "Job Id: 7.h\n    Job_Name = theirs\n\nJob Id: 8.h\n    Job_Name = pf1-2\n    job_state = Q\n";
+    assert_eq!(ids(stateless), Some(vec![of("8.h", "pf1-2")]));
+    assert_eq!(ids(&stateless.replace("theirs", "pf1-1")), None);
+}
+
+#[test]
+fn torque_prints_a_document_for_each_job_with_a_declaration_or_without() {
+    let job = |id: u32| {
+        format!(
+            "<Data><Job><Job_Id>{id}.h</Job_Id><Job_Name>pf1-{id}</Job_Name><job_state>C</job_state></Job></Data>"
+        )
+    };
+    for between in ["", "\n", "\n<?xml version=\"1.0\"?>\n"] {
+        let text = format!("{between}{}{between}{}\n", job(1), job(2));
+        let jobs = pbs().read_list(&listing(&text)).expect(&text);
+        assert_eq!(jobs.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["1.h", "2.h"], "{text}");
+        assert!(jobs.iter().all(|job| job.state == BatchState::Ended));
+    }
+    assert!(pbs().read_list(&listing(&format!("{}<Data><Job>", job(1)))).is_err(), "cut off");
+}
+
+#[test]
+fn values_of_several_lines_are_one_value() {
+    let text = "Job Id: 77.head\n    Job_Name = pf1-2\n    Job_Owner = u@head\n    job_state = Q\n    \
+        Variable_List = PBS_O_HOME=/home/u,\n\tBASH_FUNC_greet%%=() {  if true; then\n echo hello; else\n echo bye; fi\n\
+        \n}\n,PBS_O_QUEUE=batch\n    comment = Not Running: Queue not started.\n\n\
+        Job Id: 78.head\n    Job_Name = pf1-3\n    job_state = R\n\n";
+    let jobs = pbs().read_list(&listing(text)).expect("a listing");
+    let stopped = "Not Running: Queue not started.";
+    assert_eq!((jobs.len(), &jobs[0].state), (2, &BatchState::Stuck(stopped.into())));
+    let variables = of_text(text, JOB).expect("jobs")[0].attribute("Variable_List").map(str::to_owned);
+    assert!(variables.is_some_and(|list| list.ends_with("\n}\n,PBS_O_QUEUE=batch")));
+}
+
+#[test]
+fn why_ours_wait_comes_with_the_listing() {
+    let table = format!("{HEAD}12.pbshead alice batch pf1-2 -- 1 2 -- 00:10 Q --\n");
+    let details = "Job Id: 12.pbshead\n    Job_Name = pf1-2\n    job_state = Q\n    comment = Not Running: Insufficient am\n\
+        \tount of resource: ncpus\n\n";
+    let jobs = pbs().read_list(&listing_of("user alice", &table, details)).expect("a listing");
+    let why = "Not Running: Insufficient amount of resource: ncpus";
+    assert_eq!((&jobs[0].state, jobs[0].reason.as_deref()), (&BatchState::Queued, Some(why)));
+    let jobs = pbs().read_list(&listing_of("user alice", &table, "<half")).expect("it stands for itself");
+    assert_eq!((&jobs[0].state, &jobs[0].reason), (&BatchState::Queued, &None));
+}
+
+#[test]
+fn of_everybodys_jobs_only_our_users_are_taken() {
+    let job = |id: u32, owner: &str| {
+        format!("Job Id: {id}.h\n    Job_Name = pf1-{id}\n    Job_Owner = {owner}@h\n    job_state = Q\n\n")
+    };
+    let text = job(1, "alice") + &job(2, "bob");
+    let ids = |of: &str| pbs().read_list(&listing_of(of, &text, "")).map(|jobs| jobs.len());
+    assert_eq!((ids("all alice"), ids("user alice")), (Ok(1), Ok(2)));
 }
 
 #[test]
@@ -286,6 +385,15 @@ fn queues_are_described() {
             assert_eq!(queues[0].nodes.iter().map(|(n, _)| n).sum::<u32>(), n_nodes, "{owner}");
         }
         assert!(with("\nexit=0", "\nexit=1").is_err());
+        // Of one that was never up nothing is known, and one that is made of several says so.
+        for (theirs, ours) in
+            [("resources_available.ncpus = 4", "resources_available.ncpus = <various>"), ("np = 4", "np = ?")]
+        {
+            if output.stdout.contains(theirs) {
+                let queues = with(theirs, ours).expect(ours);
+                assert_eq!(queues[0].nodes.iter().map(|(n, _)| n).sum::<u32>(), 1, "{ours}");
+            }
+        }
         let renamed = output.stdout.replace("Queue: short", &format!("Queue: {default}"));
         let queues = pbs().read_describe(&Output {
             stdout: renamed.replace("started = True", "started = False"),
@@ -298,7 +406,11 @@ fn queues_are_described() {
 #[test]
 fn the_load_is_free_cores_and_waiting_ones() {
     for (system, waiting) in [("openpbs", "qstat -f 38.pbshead"), ("torque", "qstat -x 68.pbshead")] {
-        let parts = [("11-nodes.txt", "pbsnodes -a"), ("04-states.txt", waiting)];
+        let parts = [
+            ("11-nodes.txt", "pbsnodes -a"),
+            ("01-version.txt", "qstat -Qf short"),
+            ("04-states.txt", waiting),
+        ];
         let output = answer_of(system, &parts);
         let expected = QueueLoad { free_cores: 4, cores: 8, n_waiting: 1, waiting_cores: 8 };
         assert_eq!(pbs().read_load(&output), Ok(expected), "{system}");
@@ -309,8 +421,23 @@ fn the_load_is_free_cores_and_waiting_ones() {
         };
         assert_eq!(with("state = free", "state = down,offline"), Some((2, 4)), "{system}");
         assert_eq!(with("state = free", "state = job-exclusive"), Some((2, 8)), "{system}");
-        assert_eq!(with("\nexit=0", "\nexit=153"), Some((4, 8)), "a waiting job has gone meanwhile");
         assert_eq!(with("\nexit=0", "\nexit=255"), None);
+        // A server that shows our own jobs only counts those of others.
+        let counted =
+            output.stdout.replacen("state_count = Transit:0 Queued:0", "state_count = Transit:0 Queued:7", 1);
+        let load = pbs().read_load(&Output { stdout: counted, ..output.clone() }).expect("a load");
+        assert_eq!((load.n_waiting, load.waiting_cores), (7, 14), "{system}");
+    }
+    for (system, table, n_waiting, waiting_cores) in
+        [("openpbs", "qstat -w -n", 3, 10_009), ("torque", "qstat -i", 2, 9)]
+    {
+        let parts = [
+            ("11-nodes.txt", "pbsnodes -a"),
+            ("01-version.txt", "qstat -Qf short"),
+            ("04-states.txt", table),
+        ];
+        let load = pbs().read_load(&answer_of(system, &parts)).expect(system);
+        assert_eq!((load.n_waiting, load.waiting_cores), (n_waiting, waiting_cores), "{system}");
     }
 }
 
@@ -322,29 +449,31 @@ fn hostile_answers_are_errors_and_no_panic() {
             || pbs().read_load(output).is_ok()
     };
     let of_stdout = |stdout: String| Output { code: Some(0), stdout, ..Output::default() };
-    let deep = format!("form=torque\nasked=1\n<?xml?><Data>{}", "<a>".repeat(1 << 16));
+    let deep = format!("<?xml?><Data>{}", "<a>".repeat(1 << 16));
     let binary: String = (0..=255_u8).map(char::from).cycle().take(1 << 20).collect();
-    for stdout in
-        ["", "form=", "form=openpbs\nasked=1\nexit=0\n", "form=lsf\nasked=\nexit=0\n", &deep, &binary]
-    {
+    for stdout in ["", "form=", "form=lsf\nof=user a\n\nexit=0\n", &deep, &binary] {
         assert!(!is_read(&of_stdout(stdout.to_owned())), "{stdout}");
         assert!(pbs().read_submit(&of_stdout(stdout.to_owned())).is_err(), "{stdout}");
-        let framed = format!("form=openpbs\nasked=1.a\n{stdout}\nexit=0\n");
-        assert!(!is_read(&of_stdout(framed)), "{stdout}");
+        if !stdout.is_empty() {
+            assert!(!is_read(&listing(stdout)), "{stdout}");
+        }
     }
+    let endless = listing("").stdout.replace("\nexit=0\n", "");
+    assert!(!is_read(&of_stdout(endless)), "it did not come to its end");
     assert!(pbs().read_submit(&of_stdout("12.pbsh".into())).is_err(), "half a line");
-    // Whole files of every recording, in each form and cut off anywhere.
-    for (system, _) in SYSTEMS {
+    // Whole files of every recording, cut off anywhere.
+    for system in SYSTEMS {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts").join(system);
         for entry in folder.read_dir().expect("recordings") {
             let text: Vec<char> = text(&entry.expect("a recording").path()).chars().take(8192).collect();
             for length in (0..text.len()).step_by(509).chain([text.len()]) {
                 let half: String = text[..length].iter().collect();
                 assert!(!is_read(&of_stdout(half.clone())));
-                for form in ["openpbs", "torque"] {
-                    let framed = format!("form={form}\nasked=1.a\n{half}\nexit=0\n");
-                    assert!(!is_read(&of_stdout(framed)), "a job that is not there");
-                }
+                let jobs = pbs().read_list(&listing(&half));
+                assert!(
+                    jobs != Ok(vec![]) || half.trim().is_empty(),
+                    "what is not understood is not nothing"
+                );
             }
         }
     }

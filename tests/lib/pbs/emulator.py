@@ -4,6 +4,11 @@ It follows ../emulated.py, one program under those names, in the folder `bin`; b
 that its server is away. Options, outputs and exit codes are those of adapters/transcripts. There is no daemon:
 whoever calls schedules, and each job has a process that waits for it. Other than the real ones it lets root
 submit, and waits less before it kills (KILL_DELAY). Nothing here is OpenPBS's or TORQUE's own.
+
+Files beside it change what it does: `hang`, the server accepts connections and answers nobody; `old`, it is TORQUE 4,
+whose XML has no declaration; `strangers`, with two numbers: so many other jobs has our user, and so many have others;
+`closed`, the queues take no more jobs of our user. `connections` gets a line for each connection to the server, of
+which `qstat` makes one for each id.
 """
 IS_TORQUE = FORM == "torque"
 SERVER = "pbshead"
@@ -27,6 +32,26 @@ CODES = {
 def fail(code, words):
     print(words, file=sys.stderr)
     sys.exit(CODES[code][0 if IS_TORQUE else 1] if isinstance(code, str) else code)
+
+
+def strangers():
+    """Jobs that are none of ours, half of which wait: those of our user, then those of others."""
+    path = f"{ROOT}/strangers"
+    ours, others = map(int, open(path).read().split()) if os.path.exists(path) else (0, 0)
+    for n in range(ours + others):
+        yield f"{100000 + n}.{SERVER}", dict(
+            id=f"{100000 + n}.{SERVER}", name=f"stranger{n}", owner=USER if n < ours else "bob", queue="batch", cores=1,
+            nodes=1, walltime=3600, state="RQ"[n % 2], hold="n", workdir="/", created=0, arguments="", comment="",
+            on=["elsewhere"],
+        )
+
+
+def connect(n=1):
+    """A server with many jobs takes its time to let somebody in."""
+    with open(f"{ROOT}/connections", "a") as file:
+        file.write(f"{PROGRAM}\n" * n)
+    if os.path.exists(f"{ROOT}/strangers"):
+        time.sleep(0.1 * n)
 
 
 class Store(Kept):
@@ -148,6 +173,10 @@ def qsub():
         fail(6, "qsub: Cannot be used with select or place: nodes")
     if queue not in QUEUES:
         refuse("queue", "Unknown queue MSG=requested queue not found", "Unknown queue")
+    if os.path.exists(f"{ROOT}/closed"):
+        refuse(228 if IS_TORQUE else 38, "Maximum number of jobs already in queue for user MSG=total number of current user's "
+               f"jobs exceeds the queue limit: user {USER}@{SERVER}, queue {queue}",
+               f"would exceed queue {queue}'s per-user limit")
     if QUEUES[queue].get("enabled") == "False":
         refuse("disabled", f"Queue is not enabled MSG=queue is disabled: user {USER}@{SERVER}, queue {queue}",
                "Queue is not enabled")
@@ -182,7 +211,7 @@ def attributes(job):
     when = lambda moment: time.strftime("%a %b %e %H:%M:%S %Y", time.localtime(moment))
     runs = job["state"] not in "QHW"
     yield "Job_Name", job["name"]
-    yield "Job_Owner", f"{USER}@{SERVER}"
+    yield "Job_Owner", f"{job.get('owner', USER)}@{SERVER}"
     yield "job_state", job["state"]
     yield "queue", job["queue"]
     yield "server", SERVER
@@ -203,7 +232,11 @@ def attributes(job):
     yield "Resource_List.nodect", str(job["nodes"])
     yield "Resource_List.walltime", clock(job["walltime"])
     path = "/opt/torque/bin:/opt/torque/sbin:/usr/local/bin:/usr/bin:/bin" if IS_TORQUE else "/opt/pbs/bin:/usr/bin:/bin"
-    yield "Variable_List", f"PBS_O_HOME={os.environ['HOME']},PBS_O_LANG=C.UTF-8,PBS_O_LOGNAME={USER},PBS_O_PATH={path}"
+    # A shell function has line ends, which are shown as they are.
+    yield "Variable_List", (
+        f"PBS_O_HOME={os.environ['HOME']},PBS_O_LANG=C.UTF-8,PBS_O_LOGNAME={USER},PBS_O_PATH={path},"
+        "BASH_FUNC_greet%%=() {  if true; then\n echo hello; else\n echo bye; fi\n},PBS_O_QUEUE=batch"
+    )
     if job["comment"]:
         yield "comment", job["comment"]
     if "code" in job:
@@ -213,8 +246,10 @@ def attributes(job):
 
 def folded(name, value):
     """A line as `qstat -f` folds it: after a comma where there is one, else within words."""
-    line, lines = f"    {name} = " + value.replace("\n", "\n\t" if IS_TORQUE else "^J"), []
-    while len(line) > 79:
+    if name != "Variable_List":
+        value = value.replace("\n", "\n\t" if IS_TORQUE else "^J")
+    line, lines = f"    {name} = " + value, []
+    while "\n" not in line[:80] and len(line) > 79:
         cut = line.rfind(",", 1, 79) + 1 or 79
         lines.append(line[:cut])
         line = "\t" + line[cut:]
@@ -236,8 +271,8 @@ def as_xml(job):
 
 def qstat():
     if "--version" in sys.argv:
-        print("Version: master\nCommit: 34ff845417cc" if IS_TORQUE else "pbs_version = 23.06.06",
-              file=sys.stderr if IS_TORQUE else sys.stdout)
+        torque = "version: 4.2.10" if os.path.exists(f"{ROOT}/old") else "Version: master\nCommit: 34ff845417cc"
+        print(torque if IS_TORQUE else "pbs_version = 23.06.06", file=sys.stderr if IS_TORQUE else sys.stdout)
         return
     away()
     given, ids = options("aefinqrstu:xBQ1W:" if IS_TORQUE else "aefinqrstu:xBQ1wF:D:JpEHTGM", "qstat")
@@ -245,14 +280,50 @@ def qstat():
     if "-B" in flags:
         as_text("Server", SERVER, [("server_state", "Active"), ("default_queue", "batch")])
         return
+    by_id = not flags & {"-u", "-i", "-Q"} and bool(ids)
+    connect(len(ids) + 1 if by_id else 1)
     with Store() as store:
         store.schedule()
         if "-Q" in flags:
             for name, limits in QUEUES.items():
+                if ids and name not in ids:
+                    continue
                 started = "False" if name in store.state["stopped"] else "True"
-                as_text("Queue", name, {"queue_type": "Execution", "enabled": "True", "started": started, **limits}.items())
+                jobs = [*store.jobs.values(), *(job for _, job in strangers())]
+                n = sum(job["queue"] == name and job["state"] == "Q" for job in jobs)
+                count = f"Transit:0 Queued:{n} Held:0 Waiting:0 Running:0 Exiting:0 "
+                as_text("Queue", name, {"queue_type": "Execution", "enabled": "True", "started": started,
+                                        "state_count": count, **limits}.items())
             return
-        show(store, flags, ids)
+        if flags & {"-u", "-i"}:
+            table(store, dict(given), ids)
+        else:
+            show(store, flags, ids)
+
+
+def table(store, given, queues):
+    """`qstat -u USER` and `qstat -i`: of jobs that one may see."""
+    jobs = [
+        job for job in [*store.jobs.values(), *(job for _, job in strangers() if sees(job))]
+        if job["state"] != "F" and given.get("-u", job.get("owner", USER)) == job.get("owner", USER)
+        and (job["state"] in "QHW" or "-i" not in given) and (not queues or job["queue"] in queues)
+    ]
+    widths = [24, 11, 8, 16, 6, 5, 6, 9, 9, 1, 9] if IS_TORQUE else \
+        [30, 15, 15, 15, 8, 4, 5, 6, 5, 1, 5] if "-w" in given else [15, 8, 8, 10, 6, 3, 3, 6, 5, 1, 5]
+    if not jobs:
+        return
+    heads = ["Job ID", "Username", "Queue", "Jobname", "SessID", "NDS", "TSK", "Memory", "Time", "S", "Time"]
+    line = lambda fields: " ".join(f"{field[:width]:{width}}" for field, width in zip(fields, widths))
+    print(f"\n{SERVER}: \n{' ' * 60}Req'd  Req'd   Elap\n{line(heads)}\n{' '.join('-' * width for width in widths)}")
+    for job in jobs:
+        print(line([job["id"], job.get("owner", USER), job["queue"], job["name"], "--", str(job["nodes"]),
+                    str(job["nodes"] * job["cores"]), "--", clock(job["walltime"])[: 8 if IS_TORQUE else 5], job["state"],
+                    "--"]))
+
+
+def sees(job):
+    """TORQUE shows nobody the jobs of others, as long as `query_other_jobs` is not set."""
+    return not IS_TORQUE or job.get("owner", USER) == USER
 
 
 def show(store, flags, ids):
@@ -260,15 +331,18 @@ def show(store, flags, ids):
     if not IS_TORQUE and "-x" in flags:
         print("qstat: PBS is not configured to maintain job history " + " ".join(ids), file=sys.stderr)
         return
-    known = {id: job for id, job in store.jobs.items() if job["state"] != "F"}
+    known = {id: job for id, job in [*store.jobs.items(), *strangers()] if job["state"] != "F" and sees(job)}
     ids = [whole(id) for id in ids]
     unknown = [id for id in ids if id not in known]
     jobs = [known[id] for id in ids if id in known] if ids else list(known.values())
     for id in unknown:
         print(f"qstat: Unknown Job Id {'Error ' if IS_TORQUE else ''}{id}", file=sys.stderr)
     if IS_TORQUE and "-x" in flags:
-        if jobs or not ids:
-            print('<?xml version="1.0"?>\n<Data>' + "".join(map(as_xml, jobs)) + "</Data>")
+        # A document for each id, or one of all jobs; TORQUE 4 says nothing of none, and declares nothing.
+        is_old = os.path.exists(f"{ROOT}/old")
+        for part in ([[job] for job in jobs] if ids else [jobs] if jobs or not is_old else []):
+            print("" if is_old else '<?xml version="1.0"?>')
+            print("<Data>" + "".join(map(as_xml, part)) + "</Data>")
     else:
         for job in jobs:
             as_text("Job Id", job["id"], attributes(job))
@@ -284,12 +358,15 @@ def whole(id):
 def qselect():
     away()
     given = dict(options("a:A:c:h:l:N:p:q:r:s:u:x", "qstat")[0])
+    connect()
     with Store() as store:
         store.schedule()
-        for id, job in store.jobs.items():
+        for id, job in [*store.jobs.items(), *strangers()]:
+            # TORQUE lists jobs that have ended, too, for as long as it keeps them.
+            states = given.get("-s", "QRHWTEC" if IS_TORQUE else "QRHWTE")
             is_asked = (
-                job["state"] in given.get("-s", "QRHWTE") and given.get("-q", job["queue"]) == job["queue"]
-                and given.get("-u", USER) == USER
+                job["state"] in states and given.get("-q", job["queue"]) == job["queue"] and sees(job)
+                and given.get("-u", job.get("owner", USER)) == job.get("owner", USER)
             )
             if is_asked:
                 print(id)
@@ -298,6 +375,7 @@ def qselect():
 def qdel():
     away()
     ids, code = options("m:W:pxt:", "qdel")[1], 0
+    connect(len(ids))
     with Store() as store:
         for id in ids:
             job = store.jobs.get(whole(id))
@@ -361,6 +439,8 @@ def qmgr():
 
 
 def away():
+    if os.path.exists(f"{ROOT}/hang"):
+        time.sleep(3600)
     if not os.path.exists(f"{ROOT}/down"):
         return
     refused = "Connection refused"
