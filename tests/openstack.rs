@@ -68,10 +68,17 @@ fn a_sweep_runs_on_as_many_servers_as_the_quota_allows() {
     let wrote = scene.sandbox.read(&format!("home/.pilotfish/default/pilots/{tag}/job.log"));
     assert!(wrote.contains(": OK") && wrote.contains("registered"), "what the server wrote is kept: {wrote}");
 
-    // A manager that is stopped leaves nothing, whatever its servers do.
+    // A manager that is stopped leaves nothing, whatever its servers do, and whatever somebody does to their tags.
     scene.serve();
     scene.sandbox.ok(&["submit", "--", "sleep", "600"]);
-    until("a server works", || active(scene.platform.servers()).len() == 1);
+    let works = |scene: &Scene<OpenStack>| {
+        scene.sandbox.json(&["pilots"]).as_array().is_some_and(|pilots| pilots.len() == 1)
+    };
+    until("a server works", || works(&scene));
+    scene.platform.remove_tags(scene.platform.servers()[0]["id"].as_str().expect("an id"));
+    scene.kill_manager();
+    scene.serve();
+    until("its pilot is back", || works(&scene));
     scene.sandbox.ok(&["cancel", "2"]);
     scene.stops();
     assert_eq!(scene.platform.servers().len(), 0, "it has waited for them");

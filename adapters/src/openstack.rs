@@ -177,6 +177,12 @@ impl OpenStack {
         Ok(id)
     }
 
+    /// Takes note of servers that are ours, by their ids and the tags of their allocations. From then on they are
+    /// listed and deleted even if somebody removes the tags by which lists find them.
+    pub fn remember(&self, servers: impl IntoIterator<Item = (BatchId, String)>) {
+        locked(&self.there).extend(servers);
+    }
+
     /// All servers of all managers.
     ///
     /// # Errors
@@ -226,8 +232,8 @@ impl OpenStack {
         Ok((servers.into_iter().map(Server::into_job).collect(), remains))
     }
 
-    /// Deletes servers, if they are ours, and what those leave that have run: nobody else may know why no pilot
-    /// came. Errors, in the second place: not all could be deleted, the first reason.
+    /// Deletes servers of ours, and what those leave that have run: nobody else may know why no pilot came. Errors, in
+    /// the second place: not all could be deleted, the first reason.
     pub async fn cancel(&self, ids: &[BatchId]) -> (Vec<Remains>, Result<(), String>) {
         let (mut remains, mut failed) = (Vec::new(), None);
         let ours = match self.of_ids(ids).await {
@@ -253,11 +259,28 @@ impl OpenStack {
         Ok(written)
     }
 
-    /// Of these those that are ours.
+    /// Those of these servers that are there. They are ours: the manager knows their ids from Nova's answers to its
+    /// requests, or from lists. Servers that a list lacks are asked for one by one, since somebody may have removed
+    /// their tags.
     async fn of_ids(&self, ids: &[BatchId]) -> Result<Vec<Server>, String> {
         let mut servers = self.servers(None).await?;
         servers.retain(|server| ids.contains(&server.id));
+        let unlisted: Vec<_> =
+            ids.iter().filter(|id| servers.iter().all(|server| server.id != **id)).collect();
+        for id in unlisted {
+            let tag = locked(&self.there).get(id).cloned().unwrap_or_default();
+            servers.extend(self.known(id, tag).await?);
+        }
         Ok(servers)
+    }
+
+    /// A server of ours, asked for by its id; `None`: it is gone.
+    async fn known(&self, id: &str, tag: String) -> Result<Option<Server>, String> {
+        match self.call(Call::get(servers::SERVICE, format!("/servers/{}", escaped(id)))).await {
+            Ok(answer) => Ok(Some(servers::read_known(&answer["server"], id.to_owned(), tag))),
+            Err(Trouble::Gone(_)) => Ok(None),
+            Err(trouble) => Err(trouble.to_string()),
+        }
     }
 
     /// Looks at everything that a pilot needs, and changes nothing; ends with the first thing that is wrong.
@@ -385,16 +408,15 @@ impl OpenStack {
         Err(format!("the list of {what} has no end"))
     }
 
-    /// While one of Nova's cells is down, its servers are left out of lists: those that were there are asked for one
-    /// by one before they are taken for gone.
+    /// While one of Nova's cells is down, its servers are left out of lists, and a server whose tags somebody has
+    /// removed is found by no list: those that were there are asked for one by one before they are taken for gone.
     async fn add_unlisted(&self, servers: &mut Vec<Server>) -> Result<(), String> {
         let mut missing = locked(&self.there).clone();
         missing.retain(|id, _| !servers.iter().any(|server| server.id == *id));
         for (id, tag) in missing {
-            match self.call(Call::get(servers::SERVICE, format!("/servers/{id}"))).await {
-                Ok(answer) => servers.push(servers::read_known(&answer["server"], id, tag)),
-                Err(Trouble::Gone(_)) => _ = locked(&self.there).remove(&id),
-                Err(trouble) => return Err(trouble.to_string()),
+            match self.known(&id, tag).await? {
+                Some(server) => servers.push(server),
+                None => _ = locked(&self.there).remove(&id),
             }
         }
         let there = servers.iter().filter(|server| !server.is_gone());

@@ -96,9 +96,13 @@ impl Attacher {
             self.agent_file.offer();
             self.warn_of_loopback(spec, site);
         }
+        let place = Place::new(plan).ok_or_else(unknown)?;
+        if let Some(cloud) = place.cloud() {
+            cloud.remember(self.servers_of(&spec.name).await?);
+        }
         let worker = Box::new(Worker {
             spec: spec.clone(),
-            place: Place::new(plan).ok_or_else(unknown)?,
+            place,
             tag_prefix: self.settings.tag_prefix(),
             make_join: self.make_join.clone(),
             handle: self.handle.clone(),
@@ -113,6 +117,15 @@ impl Attacher {
         }
         self.note(spec, site);
         Ok(())
+    }
+
+    /// The ids that the store has of a platform's allocations that may be there still, with their tags.
+    async fn servers_of(&self, platform: &str) -> Result<Vec<(String, String)>, Ended> {
+        let query = Query::Allocations { with_ended: false };
+        let answer = self.handle.ask(|request| Event::Asked { request, query }).await?;
+        let Answer::Allocations(all) = answer else { return Ok(Vec::new()) };
+        let there = all.into_iter().filter(|held| held.platform == platform);
+        Ok(there.filter_map(|held| Some((held.batch_id?, held.tag))).collect())
     }
 
     /// Servers that are told to come to this host by a loopback address come to themselves.

@@ -126,6 +126,14 @@ impl OpenStack {
         made["server"]["id"].as_str().unwrap_or_else(|| panic!("no server: {made}")).to_owned()
     }
 
+    /// Somebody of the project removes all tags of a server.
+    pub fn remove_tags(&self, id: &str) {
+        self.ask_as("demo", "DELETE", &self.url(1, &format!("/v2.1/servers/{id}/tags")), "");
+        let is_bare =
+            |server: &Value| server["id"] == id && server["tags"].as_array().is_some_and(Vec::is_empty);
+        assert!(self.servers().iter().any(is_bare), "its tags are there still");
+    }
+
     /// A key pair of the project's user.
     pub fn add_key_pair(&self, name: &str) {
         let pair = serde_json::json!({ "keypair": { "name": name } });

@@ -37,6 +37,7 @@ impl OpenStack {
     /// How many are left, all of which Nova was asked to delete.
     async fn try_to_clear(&self, tag_prefix: &str) -> Result<usize, String> {
         let mut servers = self.servers(Some(tag_prefix)).await?;
+        self.add_unlisted(&mut servers).await?;
         servers.retain(|server| server.tag.starts_with(tag_prefix) && !server.is_gone());
         let mut left = Ok(servers.len());
         for server in servers.iter().filter(|server| !self.is_going(server)) {

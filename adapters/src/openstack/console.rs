@@ -45,7 +45,8 @@ impl OpenStack {
     /// What a server leaves that is about to be deleted, whatever it does; `None`: nothing, or it was read before.
     pub(super) async fn last_words(&self, server: &Server) -> Option<Remains> {
         let was_read = locked(&self.read).get(&server.id) == Some(&u8::MAX);
-        if was_read || server.is_leaving || !server.has_console() {
+        // Without a tag, nobody knows whose words they are.
+        if was_read || server.is_leaving || !server.has_console() || server.tag.is_empty() {
             return None;
         }
         let Server { id, tag, fault, .. } = server.clone();

@@ -195,8 +195,8 @@ pub(super) fn read_page(page: &Value) -> Result<Vec<Server>, String> {
     let servers = page["servers"].as_array().ok_or("the answer is no list of servers")?;
     let mut ours = Vec::new();
     for server in servers {
-        let id = server["id"].as_str().ok_or("a server without an id")?.to_owned();
-        let status = server["status"].as_str().ok_or("a server without a status")?.to_owned();
+        let id = server["id"].as_str().ok_or("a server without an id")?;
+        let status = server["status"].as_str().ok_or("a server without a status")?;
         let Some(metadata) = server["metadata"].as_object() else {
             return Err(format!(
                 "of server {id} no more is known than {status}: a part of the cloud is down"
@@ -209,29 +209,33 @@ pub(super) fn read_page(page: &Value) -> Result<Vec<Server>, String> {
         if !has_tag(OURS) || !has_tag(tag) {
             continue;
         }
-        let task_state = &server["OS-EXT-STS:task_state"];
-        let is_leaving = task_state == "deleting" || task_state == "soft-deleting";
-        let is_busy = !task_state.is_null();
-        let was_active = !server["OS-SRV-USG:launched_at"].is_null();
-        let (tag, fault) = (tag.to_owned(), fault(server));
-        ours.push(Server { id, tag, status, is_leaving, is_busy, was_active, fault });
+        ours.push(read_server(server, id.to_owned(), tag.to_owned()));
     }
     Ok(ours)
 }
 
-/// A server of ours that was asked for by itself. Of one whose cell is down no more is said than that it is there.
+/// A server that was asked for by its id, which we know to be ours. Its tags and metadata do not count: anybody in the
+/// project may have changed them. Of a server whose cell is down, Nova says little more than that it is there.
 pub(super) fn read_known(server: &Value, id: String, tag: String) -> Server {
-    let read = read_page(&json!({ "servers": [server] })).ok().and_then(|mut ours| ours.pop());
+    if server["metadata"].is_object() {
+        return read_server(server, id, tag);
+    }
     let status = server["status"].as_str().unwrap_or("UNKNOWN").to_owned();
-    read.unwrap_or(Server {
+    Server { id, tag, status, is_leaving: false, is_busy: true, was_active: true, fault: None }
+}
+
+/// The state of a server of which Nova knows everything.
+fn read_server(server: &Value, id: String, tag: String) -> Server {
+    let task_state = &server["OS-EXT-STS:task_state"];
+    Server {
         id,
         tag,
-        status,
-        is_leaving: false,
-        is_busy: true,
-        was_active: true,
-        fault: None,
-    })
+        status: server["status"].as_str().unwrap_or("UNKNOWN").to_owned(),
+        is_leaving: task_state == "deleting" || task_state == "soft-deleting",
+        is_busy: !task_state.is_null(),
+        was_active: !server["OS-SRV-USG:launched_at"].is_null(),
+        fault: fault(server),
+    }
 }
 
 /// Why it failed.

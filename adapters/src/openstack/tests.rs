@@ -183,6 +183,23 @@ fn servers_of_others_are_not_ours() {
 }
 
 #[test]
+fn a_server_whose_tags_a_stranger_removed_is_read_like_any_other_and_deleted_when_it_is_over() {
+    let mut stripped = server("SHUTOFF", "pf1-2");
+    stripped["OS-SRV-USG:launched_at"] = "2026-11-27T21:30:26.000000".into();
+    let listed = read_page(&json!({ "servers": [stripped] })).expect("a page").remove(0);
+    for (tags, metadata) in [
+        (json!([]), json!({ "pilotfish-allocation": "pf1-2" })),
+        (json!(["pilotfish", "pf1"]), json!({})),
+        (json!([]), json!({})),
+        (json!(["pilotfish", "pf9", "pf9-1"]), json!({ "pilotfish-allocation": "pf9-1" })),
+    ] {
+        (stripped["tags"], stripped["metadata"]) = (tags, metadata);
+        let known = read_known(&stripped, "5d".to_owned(), "pf1-2".to_owned());
+        assert!(known == listed && known.is_over(), "{stripped}");
+    }
+}
+
+#[test]
 fn states_are_read_and_what_is_not_known_is_not_gone() {
     let of = |status: &str| {
         let page = json!({ "servers": [server(status, "pf1-2")] });
@@ -212,7 +229,7 @@ fn states_are_read_and_what_is_not_known_is_not_gone() {
     let known = read_known(&little, "5d".into(), "pf1-7".into());
     assert!(known.tag == "pf1-7" && !known.is_over() && known.into_job().state == BatchState::Running);
     let active = read_known(&server("ACTIVE", "pf1-2"), "x".into(), "y".into());
-    assert_eq!((active.tag.as_str(), active.status.as_str()), ("pf1-2", "ACTIVE"));
+    assert_eq!((active.tag.as_str(), active.status.as_str()), ("y", "ACTIVE"));
     let unknown = json!({ "servers": [{ "id": "5d", "status": "UNKNOWN", "links": [] }] });
     assert!(read_page(&unknown).expect_err("no news").contains("a part of the cloud is down"));
     assert!(read_page(&json!({ "forbidden": {} })).is_err());
