@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use tests::Sandbox;
+use tests::{Sandbox, text};
 
 /// Every file below a folder with its bytes.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
@@ -48,6 +48,46 @@ fn no_token_is_found_outside_the_access_file() {
             let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
             assert!(!found, "{path} contains {secret}");
         }
+    }
+}
+
+#[test]
+fn a_password_in_an_address_is_refused_and_found_nowhere() {
+    const SECRET: &str = "hush-hush";
+    let sandbox = Sandbox::new();
+    let manager = sandbox.start("serve", &["serve", "--cores", "1"]);
+    sandbox.until_served();
+    sandbox.hide([SECRET.to_owned()]);
+    let address = format!("http://ann:{SECRET}@127.0.0.1:9/x");
+    sandbox.write("urls.txt", &format!("http://127.0.0.1:9/y\n{address}\n"));
+    for job in [
+        format!("inputs: [{{from: '{address}', to: x}}]"),
+        format!("inputs: ['{address}']"),
+        format!("inputs: [{{from: 'https://{SECRET}@host/x', to: x}}]"),
+        format!("sweep: {{user: [ann]}}\ninputs: [{{from: 'http://{{user}}:{SECRET}@host/x', to: x}}]"),
+        format!(
+            "sweep: {{url: ['http://127.0.0.1:9/y', '{address}']}}\ninputs: [{{from: '{{url}}', to: x}}]"
+        ),
+        "sweep: {url: {lines: urls.txt}}\ninputs: [{from: '{url}', to: x}]".to_owned(),
+        format!("outputs: [{{from: x, to: 'https://ann:{SECRET}@host/x'}}]"),
+    ] {
+        sandbox.write("job.yaml", &format!("command: 'true'\n{job}\n"));
+        for command in [&["check", "job.yaml"][..], &["submit", "job.yaml"], &["run", "job.yaml"]] {
+            let output = sandbox.run(command);
+            let said = text(&output.stdout) + &text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{job}: {said}");
+            assert!(
+                said.contains("job.yaml:") && said.contains("://…@") && !said.contains(SECRET),
+                "{job}: {said}"
+            );
+            assert!(said.contains("puts[0].") && said.contains("~/.netrc"), "{job}: {said}");
+        }
+    }
+    assert_eq!(sandbox.json(&["jobs"]).as_array().map(Vec::len), Some(0));
+    sandbox.ok(&["stop"]);
+    manager.wait();
+    for (path, bytes) in files(&sandbox.path().join("home")) {
+        assert!(!bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()), "{path}");
     }
 }
 

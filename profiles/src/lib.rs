@@ -1,5 +1,7 @@
 //! Profiles: what people say of platforms, of applications and of stores.
 
+pub use protocol::address;
+
 pub mod application;
 pub mod cloud;
 pub mod platform;

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use protocol::job::{is_store_name, safe_relative};
+use protocol::{
+    address::{has_user, shown},
+    job::{is_store_name, safe_relative},
+};
 use serde::Deserialize;
 
 /// The fields of a store.
@@ -145,8 +148,16 @@ impl TryFrom<StoreForm> for StoreProfile {
             value.ok_or_else(|| format!("found no `{field}`; it is needed"))
         };
         let address = |value: String| match value.starts_with("https://") || value.starts_with("http://") {
+            true if has_user(&value) => Err(format!(
+                "found endpoint `{}` of `{name}` with a user name or a password, which `pilotfish stores` would show; take \
+                 them out",
+                shown(&value)
+            )),
             true => Ok(value.trim_end_matches('/').to_owned()),
-            false => Err(format!("found endpoint `{value}` of `{name}`; write an address like https://…")),
+            false => Err(format!(
+                "found endpoint `{}` of `{name}`; write an address like https://…",
+                shown(&value)
+            )),
         };
         let kind = match form.kind {
             Kind::S3 => StoreKind::S3 {
@@ -229,6 +240,10 @@ mod tests {
             ("{name: a, kind: s3, bucket: b, access_key: c}", "write both, or neither"),
             ("{name: a, kind: s3, bucket: b, folder: /c}", "found folder `/c` of `a`"),
             ("{name: a, kind: s3, bucket: b, endpoint: c}", "found endpoint `c` of `a`; write an address"),
+            (
+                "{name: a, kind: s3, bucket: b, endpoint: 'https://ann:hush@c'}",
+                "found endpoint `https://…@c` of `a` with a user name or a password",
+            ),
             (
                 "{name: a, kind: swift, endpoint: 'http://c', container: b}",
                 "name a file with its Temp-URL-Key",

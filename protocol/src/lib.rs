@@ -1,5 +1,6 @@
 //! What travels: the job file and the sweep, the pilot protocol, the user API.
 
+pub mod address;
 pub mod api;
 pub mod codec;
 pub mod follow;

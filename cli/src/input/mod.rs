@@ -67,6 +67,7 @@ impl JobInput {
         // Otherwise the same mistake is named twice.
         if problems.is_empty() {
             problems = spec.validate();
+            problems.extend(spec.exposed_passwords());
         }
         if problems.is_empty() { Ok(spec) } else { Err(problems.into()) }
     }

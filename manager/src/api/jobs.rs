@@ -207,7 +207,8 @@ pub(super) fn check_files(
     if let Some(problem) = stores.problem(&spec.stores(), user) {
         return Err(ApiError::bad_request(problem));
     }
-    let problems = spec.validate_objects();
+    let mut problems = spec.validate_objects();
+    problems.extend(spec.exposed_passwords());
     if !problems.is_empty() {
         return Err(ApiError::bad_job(&problems));
     }

@@ -10,10 +10,11 @@ use std::path::PathBuf;
 use scheduler::digest::Digest;
 use serde::{Deserialize, Serialize};
 
+use crate::address::has_user;
 use crate::job::limits::{N_OBJECTS_MAX, N_TEXTS_MAX};
 use crate::job::store_place::{STORE_SCHEME, StorePlace, store_of};
 use crate::job::{JobSpec, Problem, TakenFiles};
-use crate::sweep::Value;
+use crate::sweep::{Value, Values};
 use crate::template::{Scope, Source as Slot, Template};
 
 /// A file, or one for each task, that is in a task's folder before it begins.
@@ -535,6 +536,27 @@ impl JobSpec {
             }
         }
         problems
+    }
+
+    /// Addresses with a user name or a password in them. Whoever submits a job checks this, and the manager does: the
+    /// job would stand in the store with the password. Jobs that are in a store already are left alone.
+    pub fn exposed_passwords(&self) -> Vec<Problem> {
+        let inputs = self.inputs.iter().map(|input| &input.from).enumerate();
+        let outputs = self.outputs.iter().map(|output| &output.to).enumerate();
+        let inputs = inputs.map(|(n, text)| (format!("inputs[{n}].from"), text));
+        let all = inputs.chain(outputs.map(|(n, text)| (format!("outputs[{n}].to"), text)));
+        let exposed = all.filter_map(|(field, text)| {
+            let named = self.sweep.columns().filter(|column| text.contains(&format!("{{{}", column.name)));
+            let values = named.filter_map(|column| match &column.values {
+                Values::Texts(texts) => Some(texts.iter().flat_map(str::lines)),
+                _ => None,
+            });
+            let address = std::iter::once(text.as_str()).chain(values.flatten()).find(|text| has_user(text))?;
+            let expected = "an address has no user name and no password, as all who see the job would see them: write them \
+                            into ~/.netrc where pilots run (`machine HOST login NAME password …`)";
+            Some(Problem::new(field, crate::job::problem::quoted(address), expected))
+        });
+        exposed.collect()
     }
 
     /// The stores that its inputs and outputs name, each once.

@@ -59,9 +59,10 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// A text as it is shown in a message: in backquotes, one line, not too long.
+/// A text as it is shown in a message: in backquotes, one line, not too long, without passwords of addresses.
 pub(crate) fn quoted(text: &str) -> String {
     const N_CHARS_MAX: usize = 60;
+    let text = crate::address::shown(text);
     let mut shown = String::new();
     for character in text.chars().take(N_CHARS_MAX) {
         match character {

@@ -86,6 +86,7 @@ impl Resolver<'_> {
         if !self.gaps.has_unknown_names {
             problems.extend(spec.validate_templates());
         }
+        problems.extend(spec.exposed_passwords());
         if problems.is_empty() && self.problems.is_empty() {
             problems.extend(files::missing(spec));
         }

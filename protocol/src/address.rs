@@ -1,0 +1,111 @@
+//! Addresses as people may see them: without the password and the tokens that they may hold.
+
+/// What stands where a secret was.
+const HIDDEN: &str = "…";
+/// What ends an address in a text.
+const ENDS: [char; 6] = [' ', '\n', '\t', '"', '\'', '`'];
+/// Parameters of a query whose names have one of these in them are secret.
+const SECRET_NAMES: [&str; 9] =
+    ["token", "sig", "secret", "pass", "pwd", "key", "credential", "auth", "session"];
+
+/// A text with all addresses in it as people may see them: without user name and password, and without the values of
+/// secret parameters (`?token=…`).
+pub fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + "://".len());
+        let (address, following) = after.split_at(after.find(ENDS).unwrap_or(after.len()));
+        shown += before;
+        let address = match user_end(address) {
+            Some(end) => {
+                shown += HIDDEN;
+                &address[end..]
+            }
+            None => address,
+        };
+        show_query(&mut shown, address);
+        rest = following;
+    }
+    shown + rest
+}
+
+/// Whether a text is an address of HTTP with a user name or a password in it.
+pub fn has_user(text: &str) -> bool {
+    let Some((scheme, rest)) = text.trim_start().split_once("://") else { return false };
+    let is_http = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    is_http && user_end(rest).is_some()
+}
+
+/// Of what follows `://`: where the `@` after user name and password is.
+fn user_end(rest: &str) -> Option<usize> {
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    if let Some(end) = authority.rfind('@') {
+        return Some(end);
+    }
+    // A password may have a `/` in it, as it should not: then what looks like a port is none.
+    let (_, port) = authority.rsplit_once(':')?;
+    let is_port =
+        port.bytes().all(|byte| byte.is_ascii_digit()) || port.starts_with('{') || port.ends_with(']');
+    if is_port { None } else { rest.rfind('@') }
+}
+
+/// Appends an address with the values of secret parameters hidden.
+fn show_query(shown: &mut String, address: &str) {
+    let Some((path, query)) = address.split_once('?') else { return *shown += address };
+    *shown += path;
+    for (n, part) in query.split('&').enumerate() {
+        shown.push(if n == 0 { '?' } else { '&' });
+        match part.split_once('=') {
+            Some((name, _)) if is_secret(name) => {
+                *shown += name;
+                shown.push('=');
+                *shown += HIDDEN;
+            }
+            _ => *shown += part,
+        }
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET_NAMES.iter().any(|part| name.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{has_user, shown};
+
+    #[test]
+    fn addresses_are_shown_without_passwords_and_tokens() {
+        for (text, expected) in [
+            ("https://ann:hush@host:8443/a/b?x=1", "https://…@host:8443/a/b?x=1"),
+            ("http://hush@host/a", "http://…@host/a"),
+            ("HTTPS://ann:hu@sh@host/a@b", "HTTPS://…@host/a@b"),
+            ("https://ann:hu/sh@host/a", "https://…@host/a"),
+            ("https://{user}:{hush}@host/{n}", "https://…@host/{n}"),
+            ("https://host:{port}/a@b", "https://host:{port}/a@b"),
+            ("https://host/~ann@lab/x", "https://host/~ann@lab/x"),
+            ("https://host:80/a@b", "https://host:80/a@b"),
+            ("https://[::1]:80/a@b https://[::1]/a@b", "https://[::1]:80/a@b https://[::1]/a@b"),
+            ("curl https://a:hush@h/x -o 'http://b:hush@i'", "curl https://…@h/x -o 'http://…@i'"),
+            (
+                "https://h/x?a=1&X-Amz-Signature=hush&sig=hush&access_token=hush#f",
+                "https://h/x?a=1&X-Amz-Signature=…&sig=…&access_token=…",
+            ),
+            ("no address: ann:hush@host", "no address: ann:hush@host"),
+        ] {
+            assert_eq!(shown(text), expected);
+        }
+    }
+
+    #[test]
+    fn only_addresses_of_http_with_a_user_have_one() {
+        for text in ["https://a:b@h/x", "http://a@h", "HTTP://a:b@h", "https://a:b/c@h/x", "https://{a}@h"] {
+            assert!(has_user(text), "{text}");
+        }
+        for text in ["https://h/a@b", "a:b@h", "store://a@b/c", "data/x@y", "https://h:1/a@b", ""] {
+            assert!(!has_user(text), "{text}");
+        }
+    }
+}
