@@ -9,6 +9,8 @@ mod fetch;
 mod held;
 mod home;
 mod near;
+mod netrc;
+mod packed;
 mod place;
 mod transfer;
 
@@ -24,6 +26,7 @@ use std::{
 use protocol::{
     job::{Source, TaskInput, TaskOutputFile, safe_relative},
     objects::{TakenFile, TakenFrom, TakenPage},
+    pack::N_PACKED_MAX,
 };
 use scheduler::{
     digest::Digest,
@@ -201,6 +204,7 @@ impl Stager {
             disks: Arc::new(Semaphore::new(N_AT_DISK)),
             shares: Arc::new(Semaphore::new(N_AT_DISK)),
             fetches: Mutex::default(),
+            packing: AsyncMutex::default(),
             is_full_told: AtomicBool::new(false),
             tell,
         });
@@ -338,6 +342,8 @@ struct Mover {
     shares: Arc<Semaphore>,
     /// One fetch at a time of each object, in this agent.
     fetches: Mutex<HashMap<Digest, Arc<AsyncMutex<()>>>>,
+    /// Held by who fetches packs.
+    packing: AsyncMutex<()>,
     /// It was said that the manager has no room: once is enough.
     is_full_told: AtomicBool,
     moved: Arc<Sums>,
@@ -385,9 +391,11 @@ impl Mover {
                     tracing::debug!(what, %task, "its files wait for the manager");
                     sleep(backoff(n_away)).await;
                 }
-                Err(Trouble::Lasting(what)) => return Err(FailureKind::Transfer { what }),
+                Err(Trouble::Lasting(what) | Trouble::Missing(what)) => {
+                    return Err(FailureKind::Transfer { what });
+                }
                 Err(Trouble::Disk(error)) => return Err(node("what it takes", &error)),
-                Err(Trouble::Brief(what)) => {
+                Err(Trouble::Brief(what) | Trouble::Silent { what, .. }) => {
                     n_failed += 1;
                     if n_failed >= N_TRIES {
                         return Err(FailureKind::Transfer { what });
@@ -405,11 +413,27 @@ impl Mover {
         folder: &Path,
         held: &Arc<Held>,
     ) -> Result<(), FailureKind> {
+        for some in inputs.chunks(N_PACKED_MAX) {
+            let is_given = self.give_small(job, some, folder, held).await?;
+            let others = some.iter().zip(is_given).filter(|(_, is_given)| !is_given);
+            self.stage_one_by_one(job, others.map(|(input, _)| input), folder, held).await?;
+        }
+        Ok(())
+    }
+
+    async fn stage_one_by_one<'i>(
+        &self,
+        job: JobId,
+        inputs: impl Iterator<Item = &'i TaskInput>,
+        folder: &Path,
+        held: &Arc<Held>,
+    ) -> Result<(), FailureKind> {
         for input in inputs {
             let target = folder.join(&input.to);
             if input.source == Source::Shared {
                 let shared = self.share(PathBuf::from(&input.from), target).await;
-                shared.map_err(|error| transfer(&input.from, &error.to_string()))?;
+                shared
+                    .map_err(|error| transfer(&protocol::address::shown(&input.from), &error.to_string()))?;
                 continue;
             }
             let pin = self.bring(job, input, held).await?;

@@ -13,6 +13,7 @@ use agent::staging::cache::hash_of;
 use protocol::{
     job::{JobSpec, LocalFile, Objects, safe_relative},
     objects::{FileRow, N_ASKED_MAX},
+    pack::{self, N_PACKED_MIN, PACKED_BYTES_MAX},
 };
 use scheduler::{digest::Digest, ids::JobId};
 use tokio::task::JoinSet;
@@ -88,21 +89,88 @@ impl Sources {
             missing.extend(client.missing_objects(asked).await?);
         }
         let mut shown = Shown::new("sending", missing.len() as u64);
-        let mut waiting = missing.into_iter().filter_map(|sha256| Some((sha256, self.files.get(&sha256)?)));
+        let mut waiting = self.portions(missing).into_iter();
         let mut under_way = JoinSet::new();
         loop {
             while under_way.len() < N_TRANSFERS
-                && let Some((sha256, (path, n_bytes))) = waiting.next()
+                && let Some(portion) = waiting.next()
             {
-                let (client, path, n_bytes) = (client.clone(), path.clone(), *n_bytes);
-                under_way.spawn(async move { send(&client, &path, sha256, n_bytes).await.map(|()| n_bytes) });
+                let client = client.clone();
+                under_way.spawn(async move { send_all(&client, &portion).await.map(|()| portion) });
             }
             let Some(sent) = under_way.join_next().await else { break };
-            shown.add(sent.map_err(|error| Failure::infrastructure(error.to_string()))??);
+            let sent = sent.map_err(|error| Failure::infrastructure(error.to_string()))??;
+            sent.iter().for_each(|(_, n_bytes)| shown.add(*n_bytes));
         }
         shown.end();
         Ok(())
     }
+}
+
+/// Files that go together, each with its size.
+type Portion = Vec<((Digest, PathBuf), u64)>;
+
+impl Sources {
+    /// What goes together: small files in packs, if there are enough of them, and each other file alone.
+    fn portions(&self, missing: Vec<Digest>) -> Vec<Portion> {
+        let known = missing.into_iter().filter_map(|sha256| {
+            let (path, n_bytes) = self.files.get(&sha256)?;
+            Some(((sha256, path.clone()), *n_bytes))
+        });
+        let (small, large): (Portion, Portion) = known.partition(|(_, n_bytes)| *n_bytes <= PACKED_BYTES_MAX);
+        let (packed, alone) = match small.len() >= N_PACKED_MIN {
+            true => (pack::divide(small), large),
+            false => (Vec::new(), [large, small].concat()),
+        };
+        packed.into_iter().chain(alone.into_iter().map(|file| vec![file])).collect()
+    }
+}
+
+/// Sends a pack, or a file. What the manager does not take as a pack goes file by file: it may be of an older version, and
+/// of a file that has changed it is said which it is.
+async fn send_all(client: &Client, portion: &Portion) -> Result<(), Failure> {
+    if portion.len() > 1 {
+        let files = portion.clone();
+        let read = tokio::task::spawn_blocking(move || read_all(&files)).await;
+        let pack = read.map_err(|error| Failure::infrastructure(error.to_string()))?;
+        if let Some(pack) = pack? {
+            let mut n_tries = 1;
+            loop {
+                match client.put_pack(pack.clone()).await {
+                    Ok(()) => return Ok(()),
+                    Err(error) if error.is_passing() && n_tries < N_TRIES => {
+                        tokio::time::sleep(PAUSE * n_tries).await;
+                        n_tries += 1;
+                    }
+                    Err(ClientError::Refused { status, .. })
+                        if matches!(status.as_u16(), 400 | 404 | 405 | 413 | 422) =>
+                    {
+                        break;
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+    }
+    for ((sha256, path), n_bytes) in portion {
+        send(client, path, *sha256, *n_bytes).await?;
+    }
+    Ok(())
+}
+
+/// The pack of these files; `None`: one of them has grown.
+fn read_all(files: &Portion) -> Result<Option<Vec<u8>>, Failure> {
+    let mut pack = Vec::new();
+    for ((sha256, path), n_bytes) in files {
+        let mut contents = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(n_bytes + 1).read_to_end(&mut contents));
+        read.map_err(|error| Failure::file("read", path, &error))?;
+        if contents.len() as u64 > *n_bytes {
+            return Ok(None);
+        }
+        pack::push(&mut pack, sha256, &contents);
+    }
+    Ok(Some(pack))
 }
 
 async fn send(client: &Client, path: &Path, sha256: Digest, n_bytes: u64) -> Result<(), Failure> {

@@ -8,7 +8,7 @@
 use std::{
     collections::BTreeSet,
     fs::{self, File, OpenOptions},
-    io::{self, Read, Write},
+    io::{self, Read, Seek, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
@@ -18,6 +18,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use protocol::pack::{self, CONTENTS_BYTES_MAX, PACKED_BYTES_MAX};
 use ring::digest::{Context, SHA256};
 use scheduler::digest::Digest;
 
@@ -96,12 +97,13 @@ pub struct Incoming {
     n_bytes: u64,
 }
 
-/// An object on its way out, checked as it is read. One that is not read to its end is not judged.
+/// An object on its way out, checked as it is read. One that is not read from its beginning to its end is not judged.
 pub struct Outgoing {
     store: Objects,
     sha256: Digest,
     file: File,
-    hash: Context,
+    /// `None`: it is not read from its beginning.
+    hash: Option<Context>,
     n_bytes: u64,
     n_left: u64,
 }
@@ -169,7 +171,7 @@ impl Objects {
         })?;
         // As above.
         let _ = file.set_modified(SystemTime::now());
-        let (store, hash) = (self.clone(), Context::new(&SHA256));
+        let (store, hash) = (self.clone(), Some(Context::new(&SHA256)));
         let object = Outgoing { store, sha256: *sha256, file, hash, n_bytes, n_left: n_bytes };
         // Of one without anything in it nobody reads a piece.
         match n_bytes == 0 && !object.check() {
@@ -219,6 +221,77 @@ impl Objects {
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
         let file = file.map_err(|source| failed("make", &path, source))?;
         Ok(Incoming { store: self.clone(), path, file, hash: Context::new(&SHA256), n_bytes: 0 })
+    }
+
+    /// Takes in small files that came in a pack. They are there from now on, whatever happens to this process or machine.
+    ///
+    /// # Errors
+    /// One is not what was announced, and none is taken in; or the disk is full or fails, and some may be there.
+    /// Cost: two flushes of the file system, however many there are.
+    pub fn take_in_pack(&self, files: &[(Digest, &[u8])]) -> Result<(), ObjectError> {
+        let incoming = &self.shared.incoming;
+        make_folder(incoming)?;
+        let n_bytes: u64 = files.iter().map(|(_, contents)| contents.len() as u64).sum();
+        let free = free_bytes(incoming);
+        if free < n_bytes.saturating_add(RESERVED_BYTES) {
+            return Err(ObjectError::DiskFull { free });
+        }
+        let mut parts = Vec::with_capacity(files.len());
+        for (sha256, contents) in files {
+            let mut hash = Context::new(&SHA256);
+            hash.update(contents);
+            let found = digest_of(&hash);
+            if found != *sha256 {
+                return Err(ObjectError::Mismatch { found, wanted: *sha256 });
+            }
+            // What is there already is the same; one that has become shorter is brought anew.
+            if self.size_as(sha256, contents.len() as u64) == Some(contents.len() as u64) {
+                continue;
+            }
+            let number = self.shared.n_ever.fetch_add(1, Ordering::Relaxed);
+            let part = Beside(incoming.join(format!("{}-{number}", std::process::id())));
+            let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part.0);
+            let written = file.and_then(|mut file| file.write_all(contents));
+            written.map_err(|source| failed("write", &part.0, source))?;
+            parts.push((sha256, part));
+        }
+        if parts.is_empty() {
+            return Ok(());
+        }
+        flush_all(incoming)?;
+        for (sha256, Beside(part)) in &parts {
+            let path = self.path_of(sha256);
+            make_folder(path.parent().unwrap_or(&path))?;
+            let _naming = self.shared.naming.lock().unwrap_or_else(PoisonError::into_inner);
+            fs::rename(part, &path).map_err(|source| failed("name", &path, source))?;
+        }
+        flush_all(incoming)?;
+        self.shared.n_bytes_in.fetch_add(n_bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// A pack of those of these objects that are here and small enough.
+    pub fn pack(&self, wanted: &[Digest]) -> Vec<u8> {
+        let mut pack = Vec::new();
+        for sha256 in wanted {
+            let Ok(mut object) = self.open(sha256) else { continue };
+            let n_bytes = object.n_bytes();
+            if n_bytes > PACKED_BYTES_MAX || pack.len() as u64 + n_bytes > CONTENTS_BYTES_MAX as u64 {
+                continue;
+            }
+            let (mut contents, mut is_whole) = (Vec::new(), false);
+            while let Ok(piece) = object.read() {
+                is_whole = piece.is_empty();
+                if is_whole {
+                    break;
+                }
+                contents.extend(piece);
+            }
+            if is_whole {
+                pack::push(&mut pack, sha256, &contents);
+            }
+        }
+        pack
     }
 
     /// Bytes that came and went since the start.
@@ -323,6 +396,16 @@ impl Incoming {
     }
 }
 
+/// A file that has no name yet.
+struct Beside(PathBuf);
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // It has another name if it is whole.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
 impl Drop for Incoming {
     fn drop(&mut self) {
         // It has another name if it is whole.
@@ -334,6 +417,18 @@ impl Outgoing {
     /// How many bytes it has.
     pub fn n_bytes(&self) -> u64 {
         self.n_bytes
+    }
+
+    /// The rest of it from there on, for whoever has what is before: he checks the whole.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn skip(mut self, n_bytes: u64) -> io::Result<Outgoing> {
+        if n_bytes > 0 {
+            self.file.seek(io::SeekFrom::Start(n_bytes))?;
+            (self.hash, self.n_left) = (None, self.n_bytes.saturating_sub(n_bytes));
+        }
+        Ok(self)
     }
 
     /// The next piece; an empty one is the end. If the last one shows that the object is rotten, it is set aside
@@ -349,7 +444,9 @@ impl Outgoing {
         let mut piece = vec![0; n_max];
         let n = self.file.read(&mut piece)?;
         piece.truncate(n);
-        self.hash.update(&piece);
+        if let Some(hash) = &mut self.hash {
+            hash.update(&piece);
+        }
         // It may have become shorter since.
         self.n_left = if n == 0 { 0 } else { self.n_left - n as u64 };
         self.store.shared.n_bytes_out.fetch_add(n as u64, Ordering::Relaxed);
@@ -361,7 +458,7 @@ impl Outgoing {
 
     /// Whether all that was read is what it should be; if not, it is set aside.
     fn check(&self) -> bool {
-        let is_right = digest_of(&self.hash) == self.sha256;
+        let is_right = self.hash.as_ref().is_none_or(|hash| digest_of(hash) == self.sha256);
         if !is_right {
             self.store.set_aside(&self.sha256, &self.file);
         }
@@ -401,6 +498,13 @@ fn make_folder(path: &Path) -> Result<(), ObjectError> {
         let _ = File::open(above).and_then(|folder| folder.sync_all());
     }
     Ok(())
+}
+
+/// Sees to it that all that was written to a folder's file system is on the disk: for many files at once it takes as
+/// long as for one.
+fn flush_all(folder: &Path) -> Result<(), ObjectError> {
+    let flushed = File::open(folder).and_then(|folder| Ok(nix::unistd::syncfs(folder)?));
+    flushed.map_err(|source| failed("flush", folder, source))
 }
 
 /// What the disk has left for us; everything, if it does not say.

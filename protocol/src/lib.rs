@@ -6,6 +6,7 @@ pub mod codec;
 pub mod follow;
 pub mod job;
 pub mod objects;
+pub mod pack;
 pub mod peers;
 pub mod pilot;
 pub mod policies;

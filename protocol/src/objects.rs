@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// `GET` and `PUT` of an object by a pilot, after its session; the digest follows.
 pub const PILOT_OBJECTS_PATH: &str = "/pilot/v1/objects";
 
+/// `POST` of a [`PackRequest`] by a pilot: the answer is a pack ([`crate::pack`]) of those files that the manager has.
+pub const PILOT_PACKS_PATH: &str = "/pilot/v1/packs";
+
 /// What a pilot asks of a task's files: `JOB/INDEX/inputs` follow.
 pub const PILOT_TASKS_PATH: &str = "/pilot/v1/tasks";
 
@@ -33,6 +36,22 @@ pub struct MissingRequest {
 pub struct Missing {
     /// Their digests, each once.
     pub sha256: Vec<Digest>,
+}
+
+/// Small files that are wanted in a pack.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PackRequest {
+    /// At most [`crate::pack::N_PACKED_MAX`].
+    pub sha256: Vec<Digest>,
+}
+
+/// The files of a pack are there.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Unpacked {
+    /// How many there were in the pack.
+    pub files: u64,
 }
 
 /// An object is there.

@@ -24,12 +24,18 @@ use crate::{client::random, private, sha256};
 
 /// Without another word the cache may have this, or a tenth of what is free.
 const BYTES_DEFAULT: u64 = 10 << 30;
-/// All is counted anew after so many objects: other agents bring some too.
-const N_UNCOUNTED_MAX: u32 = 64;
+/// All is counted anew after so many objects at least: other agents bring some too.
+const N_UNCOUNTED_MIN: u64 = 64;
+/// ... and only when there are so many more than there were, as parts of those, or so many more bytes: what counting
+/// costs, all together, grows as the objects do, and not with their square.
+const N_UNCOUNTED_PART: u64 = 2;
+const BYTES_UNCOUNTED_PART: u64 = 16;
 /// What is removed to make room goes below the bound by this part of it, so that it is not done for each object.
 const SPARE_PART: u64 = 10;
 /// The time that untouched objects are marked with, in seconds.
 const MARK_S: u64 = 1_000_000_000;
+/// The use of an object is noted once in this time: more says no more of which was not used for the longest.
+const USE_NOTED_AFTER: Duration = Duration::from_secs(60);
 /// Objects share so many locks for being fetched.
 const N_LOCKS: u8 = 64;
 
@@ -62,9 +68,47 @@ struct State {
     verified: HashSet<Digest>,
     /// What the objects have together, as last counted, and what came since.
     n_bytes: u64,
-    n_uncounted: u32,
-    is_counted: bool,
+    n_uncounted: u64,
+    bytes_uncounted: u64,
+    /// How many objects there were when they were counted; `None`: they never were.
+    n_counted: Option<u64>,
+    /// When they were counted, no room could be made, as all of them were in use.
+    is_stuck: bool,
     n_ever: u64,
+    /// How often an object was looked at to count it.
+    n_looks: u64,
+}
+
+/// What there is of objects.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    n_bytes: u64,
+    n_objects: u64,
+    n_looks: u64,
+}
+
+impl State {
+    /// An object has come.
+    fn add(&mut self, n_bytes: u64) {
+        self.n_bytes = self.n_bytes.saturating_add(n_bytes);
+        self.bytes_uncounted = self.bytes_uncounted.saturating_add(n_bytes);
+        self.n_uncounted += 1;
+    }
+
+    /// They were counted.
+    fn note(&mut self, count: Count) {
+        (self.n_bytes, self.n_counted) = (count.n_bytes, Some(count.n_objects));
+        (self.n_uncounted, self.bytes_uncounted) = (0, 0);
+        self.n_looks += count.n_looks;
+    }
+
+    /// Whether it is time to count them.
+    fn is_due(&self, bytes_max: u64) -> bool {
+        let Some(n_counted) = self.n_counted else { return true };
+        let is_many = self.n_uncounted >= N_UNCOUNTED_MIN.max(n_counted / N_UNCOUNTED_PART);
+        // Of one that is stuck there is more than there should be.
+        is_many || self.bytes_uncounted >= (bytes_max.max(self.n_bytes) / BYTES_UNCOUNTED_PART).max(1)
+    }
 }
 
 /// An object that cannot go while this is there.
@@ -265,33 +309,86 @@ impl Cache {
             let _ = fs::remove_file(&part);
         }
         kept?;
-        let mut state = self.state();
-        state.n_bytes = state.n_bytes.saturating_add(n_bytes);
-        state.n_uncounted += 1;
+        self.state().add(n_bytes);
         Ok(true)
+    }
+
+    /// Takes in a file that came in a pack, if it is what it should be. Whoever brings many makes room for all of them.
+    ///
+    /// # Errors
+    /// The disk fails or is full.
+    pub fn take_in(&self, contents: &[u8], sha256: &Digest) -> io::Result<bool> {
+        if crate::sha256::of(contents) != *sha256 {
+            return Ok(false);
+        }
+        let path = self.part_path();
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o500).open(&path)?;
+        let written = file.write_all(contents).and_then(|()| {
+            file.set_times(FileTimes::new().set_accessed(SystemTime::now()).set_modified(mark()))?;
+            fs::rename(&path, self.object(sha256))
+        });
+        if written.is_err() {
+            // What stays goes with the folder.
+            let _ = fs::remove_file(&path);
+        }
+        written?;
+        let mut state = self.state();
+        state.verified.insert(*sha256);
+        state.add(contents.len() as u64);
+        Ok(true)
+    }
+
+    /// Has an object put somewhere without a name of ours for it. False: it is not here or not what it should be, or cannot
+    /// be put there. Cost: as for [`Cache::pin`].
+    ///
+    /// # Errors
+    /// Something is there already, the disk is full, or nobody wants it any more.
+    pub fn give(&self, sha256: &Digest, put: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<bool> {
+        let object = self.object(sha256);
+        let Ok(facts) = fs::metadata(&object) else { return Ok(false) };
+        if facts.modified().ok() != Some(mark()) {
+            return Ok(false);
+        }
+        if !self.is_verified(sha256) {
+            if !File::open(&object).and_then(|file| is_right(&file, true, sha256)).unwrap_or(false) {
+                return Ok(false);
+            }
+            self.state().verified.insert(*sha256);
+        }
+        let is_old = facts.accessed().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > USE_NOTED_AFTER));
+        if is_old && let Ok(file) = File::open(&object) {
+            // Whoever may not note its use reads it all the same; then it goes earlier.
+            let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()));
+        }
+        match put(&object) {
+            Ok(()) => Ok(true),
+            Err(error) if has_no_links(&error) || error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::TooManyLinks => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Removes what nobody uses, the longest unused first, until there is room for so much more. What is in use
     /// stays, even if it alone is more than the bound: tasks need it.
-    fn make_room(&self, n_more: u64) {
+    pub fn make_room(&self, n_more: u64) {
         let mut state = self.state();
-        let is_known = state.is_counted && state.n_uncounted < N_UNCOUNTED_MAX;
-        if is_known && state.n_bytes.saturating_add(n_more) <= self.bytes_max {
+        let is_enough = state.is_stuck || state.n_bytes.saturating_add(n_more) <= self.bytes_max;
+        if is_enough && !state.is_due(self.bytes_max) {
             return;
         }
         let n_kept_max = (self.bytes_max - self.bytes_max / SPARE_PART).saturating_sub(n_more);
         let is_tight = |n_bytes: u64| n_bytes.saturating_add(n_more) > self.bytes_max;
         let Ok(_guard) = lock_all(&self.root) else { return };
-        let n_bytes = evict(&self.root.join("objects"), is_tight, n_kept_max);
-        (state.n_bytes, state.n_uncounted, state.is_counted) = (n_bytes, 0, true);
+        let count = evict(&self.root.join("objects"), is_tight, n_kept_max);
+        state.note(count);
+        state.is_stuck = is_tight(count.n_bytes);
     }
 
     /// Removes all that nobody uses: the disk is full.
     pub fn drop_unused(&self) {
         let Ok(_guard) = lock_all(&self.root) else { return };
-        let n_bytes = evict(&self.root.join("objects"), |_| true, 0);
-        let mut state = self.state();
-        (state.n_bytes, state.n_uncounted, state.is_counted) = (n_bytes, 0, true);
+        let count = evict(&self.root.join("objects"), |_| true, 0);
+        self.state().note(count);
     }
 
     /// Takes in a file that is whole, if it is what is wanted; says what it is. Makes room for it, as it may be larger
@@ -311,8 +408,7 @@ impl Cache {
         fs::rename(&part.path, self.object(&found))?;
         let mut state = self.state();
         state.verified.insert(found);
-        state.n_bytes = state.n_bytes.saturating_add(part.n_bytes);
-        state.n_uncounted += 1;
+        state.add(part.n_bytes);
         Ok(Ok((found, part.n_bytes)))
     }
 
@@ -323,10 +419,26 @@ impl Cache {
 
     /// Remembers that.
     pub fn note_at(&self, key: &Digest, sha256: &Digest) {
+        self.note(key, &sha256.to_string());
+    }
+
+    /// What was said of an address that has no file, if that was not longer ago.
+    pub fn missing_at(&self, key: &Digest, not_before: Duration) -> Option<String> {
+        let path = self.root.join("urls").join(key.to_string());
+        let is_new = fs::metadata(&path).ok()?.modified().ok()?.elapsed().is_ok_and(|age| age < not_before);
+        fs::read_to_string(path).ok().filter(|_| is_new)
+    }
+
+    /// Remembers that.
+    pub fn note_missing(&self, key: &Digest, what: &str) {
+        self.note(key, what);
+    }
+
+    fn note(&self, key: &Digest, text: &str) {
         let path = self.root.join("urls").join(key.to_string());
         let part = self.own.join(format!("url-{key}"));
         // Without it the file is fetched again.
-        let _ = fs::write(&part, sha256.to_string()).and_then(|()| fs::rename(&part, path));
+        let _ = fs::write(&part, text).and_then(|()| fs::rename(&part, path));
     }
 }
 
@@ -441,8 +553,8 @@ fn remove_dead(users: &Path) {
 }
 
 /// Counts objects, and if they are too many removes those without another name, the longest unused first,
-/// until they have `n_kept_max` bytes. Says what they have then.
-fn evict(objects: &Path, is_tight: impl Fn(u64) -> bool, n_kept_max: u64) -> u64 {
+/// until they have `n_kept_max` bytes. Says what there is of them then.
+fn evict(objects: &Path, is_tight: impl Fn(u64) -> bool, n_kept_max: u64) -> Count {
     let entries = fs::read_dir(objects).into_iter().flatten().flatten();
     let mut found: Vec<(SystemTime, PathBuf, u64, bool)> = entries
         .filter_map(|entry| {
@@ -451,9 +563,11 @@ fn evict(objects: &Path, is_tight: impl Fn(u64) -> bool, n_kept_max: u64) -> u64
             Some((used_at, entry.path(), facts.len(), facts.nlink() > 1))
         })
         .collect();
+    let n_looks = found.len() as u64;
     let mut n_bytes: u64 = found.iter().map(|(_, _, n_bytes, _)| n_bytes).sum();
+    let mut n_objects = n_looks;
     if !is_tight(n_bytes) {
-        return n_bytes;
+        return Count { n_bytes, n_objects, n_looks };
     }
     found.sort();
     for (_, path, size, is_used) in found {
@@ -463,9 +577,10 @@ fn evict(objects: &Path, is_tight: impl Fn(u64) -> bool, n_kept_max: u64) -> u64
         // Whoever takes a name for it in this moment has it, under that name.
         if !is_used && fs::remove_file(&path).is_ok() {
             n_bytes -= size;
+            n_objects -= 1;
         }
     }
-    n_bytes
+    Count { n_bytes, n_objects, n_looks }
 }
 
 fn free_bytes(path: &Path) -> u64 {

@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use protocol::job::{Source, TaskInput};
+use protocol::{
+    address::shown,
+    job::{Source, TaskInput},
+};
 use scheduler::{digest::Digest, ids::JobId, results::FailureKind};
 use tokio::{
     sync::OwnedMutexGuard,
@@ -20,16 +23,20 @@ use super::{
     cache::{FetchLock, Part, Pin},
     held::{Held, beside},
     is_full, lock, node, transfer,
-    transfer::Trouble,
+    transfer::{Download, N_SILENT_MAX, Partial, Trouble},
 };
 use crate::{client::backoff, peers::Origin, sha256};
 
 /// How often it is looked whether another agent has fetched what is wanted.
-const LOCK_PAUSE: Duration = Duration::from_millis(50);
+pub(super) const LOCK_PAUSE: Duration = Duration::from_millis(50);
 /// Whoever has the right to fetch and shows no life for so long stands still: others do not wait for it any more.
 pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 /// How often it shows some.
 const LIFE_PERIOD: Duration = Duration::from_secs(5);
+/// A try that brought so much more counts as none: who sends large files may break off often.
+const PROGRESS_BYTES: u64 = 1 << 20;
+/// A file that a server does not have is asked for again after that: somebody may have brought it there.
+const MISSING_FOR: Duration = Duration::from_secs(300);
 
 impl Mover {
     /// The object of an input, pinned; tries several times.
@@ -44,31 +51,47 @@ impl Mover {
             Some(sha256) => sha256,
             None => sha256::of(format!("{} {job} {}", self.url, input.from).as_bytes()),
         };
-        let (mut n_failed, mut n_away, mut was_full) = (0, 0, false);
+        let from = shown(&input.from);
+        let (mut n_failed, mut n_silent, mut n_away, mut was_full) = (0, 0, 0, false);
+        let (mut partial, mut n_before) = (None, 0);
         loop {
-            let trouble = match self.try_once(job, input, &key, held).await {
+            let trouble = match self.try_once(job, input, &key, held, &mut partial).await {
                 Ok(pin) => return Ok(pin),
                 Err(trouble) => trouble,
             };
+            let n_bytes = partial.as_ref().map_or(0, Partial::n_bytes);
+            if n_bytes >= n_before + PROGRESS_BYTES {
+                (n_failed, n_silent) = (0, 0);
+            }
+            n_before = n_bytes;
             match trouble {
                 Trouble::Away(what) | Trouble::Full(what) => {
                     n_away += 1;
-                    tracing::debug!(what, from = input.from, "a file waits for the manager");
+                    tracing::debug!(what, from, "a file waits for the manager");
                     sleep(backoff(n_away)).await;
                 }
-                Trouble::Lasting(what) => return Err(transfer(&input.from, &what)),
+                Trouble::Lasting(what) | Trouble::Missing(what) => return Err(transfer(&from, &what)),
                 Trouble::Disk(error) if was_full || !is_full(&error) => {
-                    return Err(node(&input.from, &error));
+                    return Err(node(&from, &error));
                 }
                 Trouble::Disk(_) => {
                     was_full = true;
                     self.cache.drop_unused();
                 }
+                Trouble::Silent { server, what } => {
+                    n_silent += 1;
+                    tracing::warn!(what, from, n_silent, "a server sends nothing");
+                    if n_silent >= N_SILENT_MAX || self.ways.is_silent(&server) {
+                        self.ways.note_silent(&server);
+                        return Err(transfer(&from, &what));
+                    }
+                    sleep(backoff(n_silent)).await;
+                }
                 Trouble::Brief(what) => {
                     n_failed += 1;
-                    tracing::warn!(what, from = input.from, n_failed, "a file could not be brought");
+                    tracing::warn!(what, from, n_failed, n_bytes, "a file could not be brought");
                     if n_failed >= N_TRIES {
-                        return Err(transfer(&input.from, &what));
+                        return Err(transfer(&from, &what));
                     }
                     sleep(backoff(n_failed + 2)).await;
                 }
@@ -82,6 +105,7 @@ impl Mover {
         input: &TaskInput,
         key: &Digest,
         held: &Arc<Held>,
+        partial: &mut Option<Partial>,
     ) -> Result<Pin, Trouble> {
         let found = |pin: Pin| {
             self.has_moved(job, |moved| moved.cached += size_of_pinned(&pin));
@@ -97,7 +121,19 @@ impl Mover {
         if let Some(pin) = self.known(input, key, held).await? {
             return Ok(found(pin));
         }
-        showing_life(lock, self.fetch(job, input, key, held)).await
+        if !is_elsewhere(input) {
+            return showing_life(lock, self.fetch(job, input, key, held, partial)).await;
+        }
+        // What a server does not have it is asked for once, for all tasks of a job that run here.
+        let place = sha256::of(format!("missing {} {job} {}", self.url, input.from).as_bytes());
+        if let Some(what) = self.cache.missing_at(&place, MISSING_FOR) {
+            return Err(Trouble::Missing(what));
+        }
+        let fetched = showing_life(lock, self.fetch(job, input, key, held, partial)).await;
+        if let Err(Trouble::Missing(what)) = &fetched {
+            self.cache.note_missing(&place, what);
+        }
+        fetched
     }
 
     /// From who has it.
@@ -107,10 +143,11 @@ impl Mover {
         input: &TaskInput,
         key: &Digest,
         held: &Arc<Held>,
+        partial: &mut Option<Partial>,
     ) -> Result<Pin, Trouble> {
         // What has just come was hashed on its way: to pin it reads nothing.
         let pinned = |sha256: &Digest| held.pin(sha256).map_err(Trouble::Disk);
-        let is_of_manager = !matches!(input.source, Source::Url | Source::Store);
+        let is_of_manager = !is_elsewhere(input);
         if let Some(sha256) = input.sha256.filter(|_| is_of_manager)
             && self.came_from_near(&sha256, input.bytes.unwrap_or(0)).await.map_err(Trouble::Disk)?
             && let Some(pin) = pinned(&sha256)?
@@ -121,7 +158,7 @@ impl Mover {
         // It is never closed.
         let _place = self.places.acquire().await;
         let fetching = self.near.as_ref().zip(input.sha256).map(|((near, _), sha256)| near.fetching(&sha256));
-        let part = self.part(job, input).await?;
+        let part = self.part(job, input, partial).await?;
         let finished = self.cache.finish(part, input.sha256.as_ref()).map_err(Trouble::Disk)?;
         let (sha256, n_bytes) = finished
             .map_err(|found| Trouble::Brief(format!("what came has the SHA-256 {found}, {key} is right")))?;
@@ -140,15 +177,21 @@ impl Mover {
     }
 
     /// From the manager, or from where its address leads.
-    async fn part(&self, job: JobId, input: &TaskInput) -> Result<Part, Trouble> {
+    async fn part(
+        &self,
+        job: JobId,
+        input: &TaskInput,
+        partial: &mut Option<Partial>,
+    ) -> Result<Part, Trouble> {
+        let download = Download { cache: &self.cache, is_known: input.sha256.is_some(), partial };
         match (input.source, input.sha256) {
-            (Source::Url, _) => self.ways.object_at(&input.from, &self.cache).await,
+            (Source::Url, _) => self.ways.object_at(&input.from, download).await,
             (Source::Store, _) => {
-                self.ways.object_in_store(&self.session(), (job, &input.from), &self.cache).await
+                self.ways.object_in_store(&self.session(), (job, &input.from), download).await
             }
             (_, Some(sha256)) => {
                 let (session, n_expected) = (self.session(), input.bytes.unwrap_or(0));
-                self.ways.object_of_manager(&session, &sha256, &self.cache, n_expected).await
+                self.ways.object_of_manager(&session, &sha256, n_expected, download).await
             }
             (_, None) => Err(Trouble::Lasting("the job does not say what it holds".to_owned())),
         }
@@ -204,7 +247,10 @@ impl Mover {
                 (life, since) = (shown, Instant::now());
             }
             if since.elapsed() >= patience {
-                tracing::warn!(from = input.from, "another agent that fetches files here stands still");
+                tracing::warn!(
+                    from = protocol::address::shown(&input.from),
+                    "another agent that fetches files here stands still"
+                );
                 return Ok(None);
             }
             sleep(LOCK_PAUSE).await;
@@ -212,8 +258,13 @@ impl Mover {
     }
 }
 
+/// Whether it comes from elsewhere than the manager.
+fn is_elsewhere(input: &TaskInput) -> bool {
+    matches!(input.source, Source::Url | Source::Store)
+}
+
 /// Does it, and shows those who wait for the right to do it that it goes on.
-async fn showing_life<T>(lock: Option<FetchLock>, work: impl Future<Output = T>) -> T {
+pub(super) async fn showing_life<T>(lock: Option<FetchLock>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     loop {
         match timeout(LIFE_PERIOD, work.as_mut()).await {

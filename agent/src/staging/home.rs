@@ -145,9 +145,9 @@ impl Mover {
                     tracing::debug!(what, %shown, "an output waits for the manager");
                     sleep(backoff(n_away)).await;
                 }
-                Err(Trouble::Lasting(what)) => return Err(transfer(&shown, &what)),
+                Err(Trouble::Lasting(what) | Trouble::Missing(what)) => return Err(transfer(&shown, &what)),
                 Err(Trouble::Disk(error)) => return Err(node(&shown, &error)),
-                Err(Trouble::Brief(what)) => {
+                Err(Trouble::Brief(what) | Trouble::Silent { what, .. }) => {
                     n_failed += 1;
                     tracing::warn!(what, %shown, n_failed, "an output could not be delivered");
                     if n_failed >= N_TRIES {

@@ -28,7 +28,9 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    fn check(&self) -> io::Result<()> {
+    /// # Errors
+    /// Nobody wants it any more.
+    pub fn check(&self) -> io::Result<()> {
         match self.0.load(Ordering::Relaxed) {
             true => Err(io::Error::other("it is not wanted any more")),
             false => Ok(()),

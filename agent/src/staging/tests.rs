@@ -1,19 +1,25 @@
 //! The stager against a manager of a few lines, which counts, lies and breaks off.
 
 mod mover;
+mod network;
 
 use std::{
     collections::BTreeMap,
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, mpsc},
     thread,
     time::Duration,
 };
 
-use protocol::job::{OutputTarget, Source, TaskInput, TaskOutputFile};
+use protocol::{
+    job::{OutputTarget, Source, TaskInput, TaskOutputFile},
+    objects::PackRequest,
+    pack,
+};
 use scheduler::{
     digest::Digest,
     ids::{JobId, TaskId},
@@ -34,6 +40,8 @@ struct Manager {
     n_false: u32,
     /// Objects for which there is no room.
     n_full: u32,
+    /// It is of a version that knows packs.
+    knows_packs: bool,
 }
 
 type Shared = Arc<Mutex<Manager>>;
@@ -85,6 +93,14 @@ fn answer(stream: TcpStream, state: &Shared) {
         ("PUT", _) => {
             state.objects.insert(name, body);
             ("201 Created", b"{}".to_vec())
+        }
+        ("POST", _) if state.knows_packs => {
+            let wanted: PackRequest = serde_json::from_slice(&body).unwrap();
+            let mut pack = Vec::new();
+            for sha256 in &wanted.sha256 {
+                pack::push(&mut pack, sha256, &state.objects[&sha256.to_string()]);
+            }
+            ("200 OK", pack)
         }
         (_, Some(contents)) => ("200 OK", contents),
         (_, None) => ("404 Not Found", Vec::new()),
@@ -181,6 +197,50 @@ fn what_many_tasks_wait_for_is_fetched_once_and_each_has_it() {
     assert_eq!(tokens, (0..20).collect::<Vec<_>>());
     assert!((0..20).all(|token| fs::read(scene.at(&format!("task{token}/in"))).unwrap() == b"molecules"));
     assert_eq!(scene.asked("GET"), 1);
+}
+
+#[test]
+fn many_small_files_come_in_a_pack_with_two_names_each_or_one_by_one_from_an_older_manager() {
+    const N: usize = 300;
+    for knows_packs in [true, false] {
+        let scene = Scene::new();
+        scene.manager.lock().unwrap().knows_packs = knows_packs;
+        let contents = |n: usize| format!("molecule {}", n / 2).into_bytes();
+        // Some are the same, some are a task's own, in several folders.
+        let input = |n: usize| TaskInput {
+            to: format!("in/{}/{n}", n % 3).into(),
+            from: format!("data/{n}"),
+            source: Source::Home,
+            sha256: Some(scene.keep(&contents(n))),
+            bytes: Some(contents(n).len() as u64),
+            writable: n % 10 == 9,
+        };
+        let named: Vec<TaskInput> = (0..N).map(input).collect();
+        for token in 0..2 {
+            let folder = scene.at(&format!("task{token}"));
+            fs::create_dir_all(&folder).unwrap();
+            let inputs = Inputs { named: named.clone(), takes: false };
+            scene.stager.as_ref().unwrap().stage(task(token), token, inputs, folder);
+        }
+        (0..2).for_each(|_| _ = scene.staged().unwrap());
+        for (n, input) in named.iter().enumerate() {
+            let path = scene.at("task1").join(&input.to);
+            assert_eq!(fs::read(&path).unwrap(), contents(n));
+        }
+        let asked = (scene.asked("POST"), scene.asked("GET"));
+        if !knows_packs {
+            assert!(asked.0 <= 2 && asked.1 == N / 2, "{asked:?}");
+            continue;
+        }
+        assert_eq!(asked, (1, 0), "both tasks need the same pack");
+        // Its name in the cache, and those in the folders of both tasks.
+        let facts = fs::metadata(scene.at("task1").join(&named[8].to)).unwrap();
+        assert_eq!(facts.nlink(), 3);
+        let size = |n: usize| contents(n).len() as u64;
+        let moved = scene.stager.as_ref().unwrap().take_moved()[0].1;
+        let (all, once): (u64, u64) = ((0..N).map(size).sum(), (0..N).step_by(2).map(size).sum());
+        assert_eq!((moved.from_manager, moved.cached), (once, 2 * all - once));
+    }
 }
 
 #[test]

@@ -5,28 +5,37 @@ use std::{
     collections::HashMap,
     fs::File,
     io::{self, Read},
+    path::PathBuf,
     sync::{Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use protocol::{
     codec::MESSAGE_BYTES_MAX,
     job::limits::OBJECT_BYTES_MAX,
     objects::{
-        PILOT_OBJECTS_PATH, PILOT_STORE_FILES_PATH, PILOT_STORES_PATH, PILOT_TASKS_PATH, StoreAccess,
-        StoreQuery, StoreWay, TakenFrom, TakenPage,
+        PILOT_OBJECTS_PATH, PILOT_PACKS_PATH, PILOT_STORE_FILES_PATH, PILOT_STORES_PATH, PILOT_TASKS_PATH,
+        PackRequest, StoreAccess, StoreQuery, StoreWay, TakenFrom, TakenPage,
     },
+    pack::PACK_BYTES_MAX,
     peers::{PEER_OBJECTS_PATH, Peer},
     pilot::ErrorAnswer,
 };
-use reqwest::{Body, Response, StatusCode, Url, header};
+use reqwest::{
+    Body, RequestBuilder, Response, StatusCode, Url,
+    header::{self, HeaderMap, HeaderValue},
+};
 use scheduler::{
     digest::Digest,
     ids::{JobId, TaskId},
 };
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
-use super::cache::{Cache, Part};
+use super::{
+    cache::{Cache, Part},
+    netrc,
+};
 use crate::{
     client::{ClientError, address_pin},
     pin,
@@ -36,6 +45,16 @@ use crate::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Whoever sends nothing for so long sends no more.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// The same of servers of the network, which are asked [`N_SILENT_MAX`] times.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often a server that sends nothing is asked for one file: a minute and a half, and pauses.
+pub(super) const N_SILENT_MAX: u32 = 3;
+/// A server that was given up for its silence has less time for as long as this.
+const SILENT_FOR: Duration = Duration::from_secs(300);
+/// How much less: a sixth.
+const SILENT_PART: u32 = 6;
+/// Who we are for servers of the network.
+const USER_AGENT: &str = concat!("pilotfish/", env!("CARGO_PKG_VERSION"));
 /// The same of pilots of the platform, who are near: else there are others.
 const PEER_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const PEER_READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -57,8 +76,12 @@ pub enum Trouble {
     Full(String),
     /// It may go better the next time.
     Brief(String),
+    /// The server of that name sends nothing.
+    Silent { server: String, what: String },
     /// It will not.
     Lasting(String),
+    /// It will not: there is no such file.
+    Missing(String),
     /// This node's disk.
     Disk(io::Error),
 }
@@ -76,6 +99,30 @@ pub enum NoGift {
     Disk(io::Error),
 }
 
+/// A download that broke off: what came of it, and what tells whether the rest is of the same file.
+pub struct Partial {
+    part: Part,
+    /// The file's `ETag` or `Last-Modified`; `None`: its SHA-256 is known, and tells.
+    validator: Option<HeaderValue>,
+}
+
+impl Partial {
+    /// Bytes that are here.
+    pub fn n_bytes(&self) -> u64 {
+        self.part.n_bytes()
+    }
+}
+
+/// Where a download goes, and where it goes on.
+pub struct Download<'d> {
+    /// The cache.
+    pub cache: &'d Cache,
+    /// Whether the file's SHA-256 is known.
+    pub is_known: bool,
+    /// What came before; what came, if it breaks off again.
+    pub partial: &'d mut Option<Partial>,
+}
+
 /// The ways to the manager and to the world.
 pub struct Ways {
     manager: reqwest::Client,
@@ -85,14 +132,22 @@ pub struct Ways {
     url: String,
     /// By their certificates.
     peers: Mutex<HashMap<Digest, reqwest::Client>>,
+    /// Names and passwords for servers of the network.
+    pub(super) netrc: Option<PathBuf>,
+    /// How long a server of the network may send nothing.
+    pub(super) patience: Duration,
+    /// Servers that were given up for their silence, and when.
+    silent: Mutex<HashMap<String, Instant>>,
 }
 
 impl Ways {
     /// # Errors
     /// The manager's address is none.
     pub fn new(url: &str, certificate_sha256: Option<&str>) -> Result<Ways, ClientError> {
-        let builder =
-            || reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).read_timeout(READ_TIMEOUT);
+        let builder = || {
+            let builder = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT);
+            builder.read_timeout(READ_TIMEOUT).user_agent(USER_AGENT)
+        };
         let url = url.trim_end_matches('/').to_owned();
         let pin = address_pin(&url, certificate_sha256)?.unwrap_or([0; 32]);
         let manager = builder()
@@ -110,7 +165,8 @@ impl Ways {
                 (trusting_nobody.build().map_err(ClientError::Setup)?, Some(cause(&error)))
             }
         };
-        Ok(Ways { manager, world, distrust, url, peers: Mutex::default() })
+        let (netrc, peers, silent) = (netrc::path(), Mutex::default(), Mutex::default());
+        Ok(Ways { manager, world, distrust, url, peers, netrc, patience: PATIENCE, silent })
     }
 
     /// The way to an address of the world.
@@ -133,13 +189,28 @@ impl Ways {
         &self,
         session: &str,
         sha256: &Digest,
-        cache: &Cache,
         n_expected: u64,
+        download: Download<'_>,
     ) -> Result<Part, Trouble> {
         let request = self.manager.get(self.object(sha256)).bearer_auth(session);
+        let request = going_on(request, download.partial.as_ref());
         let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
-        let response = accepted(response, true).await?;
-        stream(response, cache, n_expected).await
+        let response = accepted(response, true).await.inspect_err(|_| *download.partial = None)?;
+        match go_on(response, download, n_expected, READ_TIMEOUT).await {
+            Err(Trouble::Silent { what, .. }) => Err(Trouble::Brief(what)),
+            other => other,
+        }
+    }
+
+    /// A pack of those of these files that the manager has.
+    ///
+    /// # Errors
+    /// See [`Trouble`]. A manager of an older version gives none.
+    pub async fn pack_of_manager(&self, session: &str, sha256: &[Digest]) -> Result<Vec<u8>, Trouble> {
+        let wanted = PackRequest { sha256: sha256.to_vec() };
+        let request = self.manager.post(format!("{}{PILOT_PACKS_PATH}", self.url)).bearer_auth(session);
+        let response = request.json(&wanted).send().await.map_err(|error| Trouble::Away(cause(&error)))?;
+        body(accepted(response, true).await?, PACK_BYTES_MAX).await
     }
 
     /// What a task takes of what others have left, page by page.
@@ -166,17 +237,17 @@ impl Ways {
         &self,
         session: &str,
         (job, place): (JobId, &str),
-        cache: &Cache,
+        download: Download<'_>,
     ) -> Result<Part, Trouble> {
         let query = StoreQuery { job, place: place.to_owned(), way: StoreAccess::Read };
         if let Some(url) = self.way(session, &query).await? {
-            return self.object_at(&url, cache).await;
+            return self.object_at(&url, download).await;
         }
         let request = self.manager.get(self.store_file(&query)?).bearer_auth(session);
         let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
         let response = accepted(response, true).await?;
         let n_expected = response.content_length().unwrap_or(0);
-        stream(response, cache, n_expected).await
+        stream(response, download.cache, n_expected).await
     }
 
     /// Brings a file to a place in a store.
@@ -250,9 +321,12 @@ impl Ways {
         }
         stream(response, cache, n_expected).await.map_err(|trouble| match trouble {
             Trouble::Disk(error) => NoGift::Disk(error),
-            Trouble::Away(what) | Trouble::Full(what) | Trouble::Brief(what) | Trouble::Lasting(what) => {
-                NoGift::Away(what)
-            }
+            Trouble::Away(what)
+            | Trouble::Full(what)
+            | Trouble::Brief(what)
+            | Trouble::Silent { what, .. }
+            | Trouble::Lasting(what)
+            | Trouble::Missing(what) => NoGift::Away(what),
         })
     }
 
@@ -279,18 +353,76 @@ impl Ways {
         Ok(client)
     }
 
-    /// What is at an address.
+    /// What is at an address. A download that broke off goes on where the server can do that and the file is the same.
     ///
     /// # Errors
     /// See [`Trouble`].
-    pub async fn object_at(&self, url: &str, cache: &Cache) -> Result<Part, Trouble> {
-        let response = self.world(url)?.get(url).send().await.map_err(|error| match error.is_builder() {
+    pub async fn object_at(&self, url: &str, download: Download<'_>) -> Result<Part, Trouble> {
+        let server = server_of(url);
+        let patience = if self.is_silent(&server) { self.patience / SILENT_PART } else { self.patience };
+        let silent = || Trouble::Silent {
+            server: server.clone(),
+            what: format!("{server} has sent nothing for {} s", patience.as_secs_f64()),
+        };
+        let (login, why_none) = match self.login(url) {
+            Ok(login) => (login, None),
+            Err(why) => (None, Some(why)),
+        };
+        let mut request = going_on(self.world(url)?.get(url), download.partial.as_ref());
+        if let Some(login) = login {
+            request = request.basic_auth(login.user, Some(login.password));
+        }
+        let response = timeout(patience, request.send()).await.map_err(|_| silent())?;
+        let response = response.map_err(|error| match error.is_builder() {
             true => Trouble::Lasting(cause(&error)),
             false => Trouble::Brief(cause(&error)),
         })?;
-        let response = accepted(response, false).await?;
+        let is_stranger = response.status() == StatusCode::UNAUTHORIZED;
+        let response = accepted(response, false).await.map_err(|trouble| {
+            *download.partial = None;
+            match (trouble, &self.netrc) {
+                (Trouble::Lasting(what), Some(netrc)) if is_stranger => {
+                    let hint = why_none.clone().unwrap_or_else(|| {
+                        format!("who may enter {server} stands in {} where pilots run", netrc.display())
+                    });
+                    Trouble::Lasting(format!("{what}; {hint}"))
+                }
+                (trouble, _) => trouble,
+            }
+        })?;
         let n_expected = response.content_length().unwrap_or(0);
-        stream(response, cache, n_expected).await
+        match go_on(response, download, n_expected, patience).await {
+            Err(Trouble::Silent { .. }) => Err(silent()),
+            other => {
+                self.silent.lock().unwrap_or_else(PoisonError::into_inner).remove(&server);
+                other
+            }
+        }
+    }
+
+    /// The name and the password for an address; one that has them in it needs none.
+    fn login(&self, url: &str) -> Result<Option<netrc::Login>, String> {
+        let url = Url::parse(url).ok().filter(|url| url.username().is_empty() && url.password().is_none());
+        match url.as_ref().and_then(Url::host_str).zip(self.netrc.as_ref()) {
+            Some((host, netrc)) => {
+                netrc::login(netrc, host).inspect_err(|why| tracing::warn!(why, "no login"))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// A server was given up for its silence: whoever asks it next does not wait as long.
+    pub fn note_silent(&self, server: &str) {
+        let now = Instant::now();
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.retain(|_, at| now.duration_since(*at) < SILENT_FOR);
+        silent.insert(server.to_owned(), now);
+    }
+
+    /// Whether a server was given up for its silence, and not long ago.
+    pub fn is_silent(&self, server: &str) -> bool {
+        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.get(server).is_some_and(|at| at.elapsed() < SILENT_FOR)
     }
 
     /// Brings a file to the manager, unless it has it.
@@ -331,15 +463,21 @@ fn pieces_of(file: File) -> Body {
 }
 
 /// What the manager says, in JSON.
-async fn answer<T: DeserializeOwned>(mut response: Response) -> Result<T, Trouble> {
+async fn answer<T: DeserializeOwned>(response: Response) -> Result<T, Trouble> {
+    let body = body(response, MESSAGE_BYTES_MAX).await?;
+    serde_json::from_slice(&body).map_err(|error| Trouble::Brief(error.to_string()))
+}
+
+/// All that the manager says, if it is not too much.
+async fn body(mut response: Response, n_bytes_max: usize) -> Result<Vec<u8>, Trouble> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| Trouble::Brief(cause(&error)))? {
         body.extend_from_slice(&chunk);
-        if body.len() > MESSAGE_BYTES_MAX {
+        if body.len() > n_bytes_max {
             return Err(Trouble::Lasting("the manager's answer has no end".to_owned()));
         }
     }
-    serde_json::from_slice(&body).map_err(|error| Trouble::Brief(error.to_string()))
+    Ok(body)
 }
 
 /// The response, if it is what was asked for.
@@ -357,7 +495,10 @@ async fn accepted(mut response: Response, is_manager: bool) -> Result<Response, 
     }
     let words = match serde_json::from_slice::<ErrorAnswer>(&body) {
         Ok(answer) if is_manager => format!("the manager says: {}", answer.error.message),
-        _ => format!("the server answers {status}"),
+        _ => match said_by_store(&body) {
+            Some(said) => format!("the server answers {status}: {said}"),
+            None => format!("the server answers {status}"),
+        },
     };
     Err(match status {
         // It restarts, or the session is being made anew.
@@ -366,21 +507,113 @@ async fn accepted(mut response: Response, is_manager: bool) -> Result<Response, 
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS | StatusCode::TOO_EARLY => {
             Trouble::Brief(words)
         }
+        // It has become shorter than what came of it: it is fetched from its beginning.
+        StatusCode::RANGE_NOT_SATISFIABLE => Trouble::Brief(words),
         StatusCode::UNPROCESSABLE_ENTITY if is_manager => Trouble::Brief(words),
+        StatusCode::NOT_FOUND | StatusCode::GONE => Trouble::Missing(words),
         status if status.is_client_error() || status.is_redirection() => Trouble::Lasting(words),
         _ => Trouble::Brief(words),
     })
 }
 
-async fn stream(mut response: Response, cache: &Cache, n_expected: u64) -> Result<Part, Trouble> {
-    let mut part = cache.begin(n_expected).map_err(Trouble::Disk)?;
-    while let Some(chunk) = response.chunk().await.map_err(|error| Trouble::Brief(cause(&error)))? {
-        part.write(&chunk).map_err(Trouble::Disk)?;
-        if part.n_bytes() > OBJECT_BYTES_MAX {
-            return Err(Trouble::Lasting("it has more than 1 TiB, which is the most".to_owned()));
-        }
+/// What a store that speaks S3 says is wrong: the code alone, as the rest of its answer may quote what was signed.
+fn said_by_store(body: &[u8]) -> Option<String> {
+    let text = str::from_utf8(body).ok()?;
+    let (code, _) = text.split_once("<Code>")?.1.split_once("</Code>")?;
+    let is_word = (1..=64).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let meaning = match code {
+        "NoSuchBucket" => "there is no such bucket",
+        "NoSuchKey" => "the bucket is there, and has no such key",
+        "AccessDenied" => "the key that signs may not do that",
+        "InvalidAccessKeyId" => "the access key is not known",
+        "SignatureDoesNotMatch" => "the secret key is another one",
+        "RequestTimeTooSkewed" | "ExpiredToken" => "look after the manager's clock",
+        "PermanentRedirect" | "AuthorizationHeaderMalformed" => "the bucket is in another region",
+        _ => "",
+    };
+    let meaning = if meaning.is_empty() { String::new() } else { format!(", {meaning}") };
+    is_word.then(|| format!("{code}{meaning}"))
+}
+
+/// The host of an address, with its port, for people.
+fn server_of(url: &str) -> String {
+    let url = Url::parse(url).ok();
+    let host = url.as_ref().and_then(|url| Some((url.host_str()?, url.port())));
+    match host {
+        Some((host, Some(port))) => format!("{host}:{port}"),
+        Some((host, None)) => host.to_owned(),
+        None => "the server".to_owned(),
     }
-    Ok(part)
+}
+
+/// Asks for the rest of what broke off, if it is of the same file.
+fn going_on(request: RequestBuilder, partial: Option<&Partial>) -> RequestBuilder {
+    let Some(Partial { part, validator }) = partial.filter(|partial| partial.n_bytes() > 0) else {
+        return request;
+    };
+    let request = request.header(header::RANGE, format!("bytes={}-", part.n_bytes()));
+    match validator {
+        Some(validator) => request.header(header::IF_RANGE, validator),
+        None => request,
+    }
+}
+
+/// Takes a response into what came before, or from the beginning. What breaks off is kept if the rest can be told to be
+/// of the same file.
+async fn go_on(
+    mut response: Response,
+    download: Download<'_>,
+    n_expected: u64,
+    patience: Duration,
+) -> Result<Part, Trouble> {
+    let Download { cache, is_known, partial } = download;
+    let before = partial.take();
+    let is_rest = response.status() == StatusCode::PARTIAL_CONTENT;
+    let validator = validator(response.headers());
+    let mut part = match before {
+        Some(before) if is_rest && begins_at(response.headers()) == Some(before.n_bytes()) => before.part,
+        _ if is_rest => {
+            return Err(Trouble::Brief("the server sends another part than it was asked for".to_owned()));
+        }
+        _ => cache.begin(n_expected).map_err(Trouble::Disk)?,
+    };
+    let trouble = loop {
+        match timeout(patience, response.chunk()).await {
+            Ok(Ok(Some(chunk))) => {
+                part.write(&chunk).map_err(Trouble::Disk)?;
+                if part.n_bytes() > OBJECT_BYTES_MAX {
+                    return Err(Trouble::Lasting("it has more than 1 TiB, which is the most".to_owned()));
+                }
+            }
+            Ok(Ok(None)) => return Ok(part),
+            Ok(Err(error)) => break Trouble::Brief(cause(&error)),
+            Err(_) => break Trouble::Silent { server: String::new(), what: "no answer in time".to_owned() },
+        }
+    };
+    if is_known || validator.is_some() {
+        *partial = Some(Partial { part, validator: validator.filter(|_| !is_known) });
+    }
+    Err(trouble)
+}
+
+/// What tells one version of a file from another.
+fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
+    let strong = headers.get(header::ETAG).filter(|tag| !tag.as_bytes().starts_with(b"W/"));
+    strong.or_else(|| headers.get(header::LAST_MODIFIED)).cloned()
+}
+
+/// Where a part of a file begins in it.
+fn begins_at(headers: &HeaderMap) -> Option<u64> {
+    let range = headers.get(header::CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?;
+    range.split_once('-')?.0.trim().parse().ok()
+}
+
+async fn stream(response: Response, cache: &Cache, n_expected: u64) -> Result<Part, Trouble> {
+    let download = Download { cache, is_known: false, partial: &mut None };
+    match go_on(response, download, n_expected, READ_TIMEOUT).await {
+        Err(Trouble::Silent { what, .. }) => Err(Trouble::Brief(what)),
+        other => other,
+    }
 }
 
 /// What happened, without the address, which is told beside it.

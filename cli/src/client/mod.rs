@@ -18,7 +18,7 @@ use protocol::{
     },
     follow::{FollowQuery, Followed},
     job::JobSpec,
-    objects::{Files, Missing, MissingRequest, Stored, Stores},
+    objects::{Files, Missing, MissingRequest, Stored, Stores, Unpacked},
 };
 use scheduler::{
     digest::Digest,
@@ -373,6 +373,12 @@ impl Client {
         let request = self.request(Method::PUT, &format!("/objects/{sha256}"));
         let request = request.header(header::CONTENT_LENGTH, n_bytes).body(staging::pieces(file));
         self.send::<Stored>(request).await.map(drop)
+    }
+
+    /// Brings a pack of small files; they are kept when this has returned.
+    pub async fn put_pack(&self, pack: Vec<u8>) -> Result<(), ClientError> {
+        let request = self.request(Method::POST, "/objects/pack").timeout(ANSWER_TIME_LIMIT).body(pack);
+        self.send::<Unpacked>(request).await.map(drop)
     }
 
     /// A file, to be read piece by piece.

@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use axum::{
     body::{Body, Bytes},
-    extract::{Request, State},
+    extract::{FromRequest, Request, State},
     http::{HeaderMap, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use http_body_util::BodyExt;
 use protocol::{
     job::limits::OBJECT_BYTES_MAX,
-    objects::{FileRow, Files, FilesQuery, Missing, MissingRequest, N_ASKED_MAX, Stored},
+    objects::{
+        FileRow, Files, FilesQuery, Missing, MissingRequest, N_ASKED_MAX, PackRequest, Stored, Unpacked,
+    },
+    pack::{self, N_PACKED_MAX, PACK_BYTES_MAX},
 };
 use scheduler::{
     digest::Digest,
@@ -26,7 +29,7 @@ use tokio::{
 use super::{
     Context, Shared, blocking,
     error::{ApiError, json},
-    extract::{BODY_BYTES_PER_SECOND_MIN, InBody, InPath, InQuery, SMALL_BYTES_MAX, User, bearer},
+    extract::{BODY_BYTES_PER_SECOND_MIN, InBody, InPath, InQuery, SMALL_BYTES_MAX, User, bearer, read_body},
 };
 use crate::{
     objects::{ObjectError, Objects, Outgoing},
@@ -72,13 +75,50 @@ pub(super) async fn put(
     take_in(&context, sha256, request).await
 }
 
+/// A user brings a pack of small files.
+pub(super) async fn put_pack(
+    State(context): State<Shared>,
+    _user: User,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let limits = &context.state.limits;
+    let received = read_body(request.into_body(), PACK_BYTES_MAX, limits, &context.from_users).await?;
+    let _place = a_place(&context).await?;
+    let objects = context.objects.clone();
+    let n_files = blocking(move || {
+        let files = pack::files(&received.bytes).map_err(ApiError::bad_request)?;
+        objects.take_in_pack(&files)?;
+        Ok(files.len() as u64)
+    });
+    Ok(json(StatusCode::CREATED, &Unpacked { files: n_files.await? }))
+}
+
+/// A pilot fetches small files that its tasks need.
+pub(super) async fn pack_for_pilot(
+    State(context): State<Shared>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    session(&context, &request)?;
+    let InBody(PackRequest { sha256 }) = InBody::from_request(request, &context).await?;
+    if sha256.len() > N_PACKED_MAX {
+        let found = sha256.len();
+        return Err(ApiError::bad_request(format!(
+            "sha256: found {found}; at most {N_PACKED_MAX} are taken"
+        )));
+    }
+    let _place = a_place(&context).await?;
+    let objects = context.objects.clone();
+    let pack = blocking(move || Ok(objects.pack(&sha256))).await?;
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], pack).into_response())
+}
+
 /// A user fetches a file. Whoever knows its digest knows what it holds, or may.
 pub(super) async fn get(
     State(context): State<Shared>,
     _user: User,
     InPath(sha256): InPath<Digest>,
 ) -> Result<Response, ApiError> {
-    give_out(&context, sha256).await
+    give_out(&context, sha256, 0).await
 }
 
 /// A pilot delivers a file that a task has left.
@@ -103,7 +143,15 @@ pub(super) async fn get_by_pilot(
         let size = blocking(move || objects.size(&sha256).ok_or(ObjectError::None(sha256).into())).await?;
         return Ok(([(header::CONTENT_LENGTH, size.to_string())], ()).into_response());
     }
-    give_out(&context, sha256).await
+    let from = begins_at(request.headers());
+    give_out(&context, sha256, from).await
+}
+
+/// From where on a file is wanted: the only ranges that pilots ask for. Of others the whole file is given.
+fn begins_at(headers: &HeaderMap) -> u64 {
+    let range = headers.get(header::RANGE).and_then(|range| range.to_str().ok());
+    let from = range.and_then(|range| range.trim().strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok());
+    from.unwrap_or(0)
 }
 
 /// Files that a job's tasks have left.
@@ -243,11 +291,17 @@ fn write(
 
 /// Streams a file from the disk. What is rotten is given as it is, and is found out by who reads it and, at its
 /// last piece, here: the next one who asks is told that it is not there.
-async fn give_out(context: &Context, sha256: Digest) -> Result<Response, ApiError> {
+async fn give_out(context: &Context, sha256: Digest, from: u64) -> Result<Response, ApiError> {
     let place = a_place(context).await?;
     let objects = context.objects.clone();
-    let object = blocking(move || Ok(objects.open(&sha256)?)).await?;
-    let n_bytes = object.n_bytes();
+    let object = blocking(move || {
+        let object = objects.open(&sha256)?;
+        // Of what is not there from there on, the whole is given.
+        let from = if from < object.n_bytes() { from } else { 0 };
+        let n_bytes = object.n_bytes();
+        Ok((from, n_bytes, object.skip(from).map_err(|error| ApiError::broken(&error))?))
+    });
+    let (from, n_bytes, object) = object.await?;
     let body = futures_util::stream::try_unfold((object, place), |(object, place)| async {
         let read = tokio::task::spawn_blocking(move || read_piece(object)).await;
         let (object, piece) = read.unwrap_or_else(|error| Err(std::io::Error::other(error)))?;
@@ -255,9 +309,13 @@ async fn give_out(context: &Context, sha256: Digest) -> Result<Response, ApiErro
     });
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
-        (header::CONTENT_LENGTH, n_bytes.to_string()),
+        (header::CONTENT_LENGTH, (n_bytes - from).to_string()),
     ];
-    Ok((headers, Body::from_stream(body)).into_response())
+    if from == 0 {
+        return Ok((headers, Body::from_stream(body)).into_response());
+    }
+    let range = [(header::CONTENT_RANGE, format!("bytes {from}-{}/{n_bytes}", n_bytes - 1))];
+    Ok((StatusCode::PARTIAL_CONTENT, headers, range, Body::from_stream(body)).into_response())
 }
 
 fn read_piece(mut object: Outgoing) -> std::io::Result<(Outgoing, Bytes)> {

@@ -23,8 +23,8 @@ use protocol::{
         limits::{RESULT_LIMIT_BYTES_MAX, SPEC_BYTES_MAX},
     },
     objects::{
-        Files, FilesQuery, Missing, MissingRequest, PILOT_OBJECTS_PATH, PILOT_STORE_FILES_PATH,
-        PILOT_STORES_PATH, PILOT_TASKS_PATH, Stored, Stores,
+        Files, FilesQuery, Missing, MissingRequest, PILOT_OBJECTS_PATH, PILOT_PACKS_PATH,
+        PILOT_STORE_FILES_PATH, PILOT_STORES_PATH, PILOT_TASKS_PATH, Stored, Stores, Unpacked,
     },
     peers::{HUNT_PATH, PEERS_PATH},
     pilot,
@@ -173,6 +173,14 @@ fn routes_of_files() -> Vec<Route> {
             objects::missing,
         )
         .body::<MissingRequest>(),
+        post(
+            "/objects/pack",
+            "Bring small files, at most 1000 of 64 KiB and 4 MiB together: of each its SHA-256 (32 bytes), its size (8 bytes, \
+             the lowest first) and its contents. They are durable when this is answered.",
+            json::<Unpacked>(),
+            objects::put_pack,
+        )
+        .status("201"),
         Route::new(
             "put",
             "/objects/{sha256}",
@@ -353,6 +361,7 @@ pub(super) fn router(context: Shared) -> Router {
             &format!("{PILOT_OBJECTS_PATH}/{{sha256}}"),
             routing::put(objects::put_by_pilot).get(objects::get_by_pilot),
         )
+        .route(PILOT_PACKS_PATH, routing::post(objects::pack_for_pilot))
         .route(PILOT_STORES_PATH, routing::get(stores::way))
         .route(PILOT_STORE_FILES_PATH, routing::get(stores::read).put(stores::write))
         .route(&format!("{PILOT_TASKS_PATH}/{{job}}/{{index}}/inputs"), routing::get(taken::list))

@@ -199,3 +199,42 @@ fn more_than_the_disk_has_is_refused_before_it_is_sent() {
     let store = Objects::in_folder(folder.path());
     assert!(matches!(store.begin(u64::MAX), Err(ObjectError::DiskFull { .. })));
 }
+
+#[test]
+fn a_pack_is_taken_in_as_a_whole_and_given_without_what_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Objects::in_folder(folder.path());
+    let contents: Vec<Vec<u8>> = (0..100_u8).map(|n| vec![n; usize::from(n)]).collect();
+    let mut files: Vec<(Digest, &[u8])> =
+        contents.iter().map(|bytes| (digest_of(bytes), bytes.as_slice())).collect();
+    let wrong = digest_of(b"wrong");
+    files.push((wrong, b"right"));
+    assert!(matches!(store.take_in_pack(&files), Err(ObjectError::Mismatch { .. })));
+    assert_eq!(files.iter().filter(|(sha256, _)| store.size(sha256).is_some()).count(), 0);
+    assert_eq!(fs::read_dir(folder.path().join("files/incoming")).unwrap().count(), 0);
+    files.pop();
+    // The second time all are there; one that has become shorter meanwhile is brought anew.
+    for _ in 0..2 {
+        store.take_in_pack(&files).unwrap();
+        assert!(files.iter().all(|(sha256, contents)| store.size(sha256) == Some(contents.len() as u64)));
+        fs::write(store.path_of(&files[7].0), b"").unwrap();
+    }
+    assert_eq!(fs::read_dir(folder.path().join("files/incoming")).unwrap().count(), 0);
+    let wanted: Vec<Digest> = files.iter().map(|(sha256, _)| *sha256).chain([wrong]).collect();
+    let pack = store.pack(&wanted);
+    let given = protocol::pack::files(&pack).unwrap();
+    assert_eq!(given.len(), 99, "the one that has become shorter is what it is: somebody brings it anew");
+    assert!(given.iter().all(|(sha256, contents)| digest_of(contents) == *sha256));
+}
+
+#[test]
+fn the_rest_of_an_object_is_given_and_not_taken_for_a_rotten_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Objects::in_folder(folder.path());
+    let sha256 = digest_of(b"molecules");
+    bring(&store, b"molecules", &sha256).unwrap();
+    let mut rest = store.open(&sha256).unwrap().skip(4).unwrap();
+    assert_eq!(rest.read().unwrap(), b"cules");
+    assert_eq!(rest.read().unwrap(), b"");
+    assert_eq!(store.size(&sha256), Some(9));
+}

@@ -328,6 +328,11 @@ fn seeds() -> Vec<Vec<u8>> {
     for target in ["user json /api/v1/objects", "session json /pilot/v1/objects"] {
         seeds.push(format!("PUT {target}/{HELLO}\nhello").into_bytes());
     }
+    seeds.push(format!("POST session json /pilot/v1/packs\n{MISSING}").into_bytes());
+    let digest = HELLO.parse().expect("a digest");
+    let mut pack = b"POST user json /api/v1/objects/pack\n".to_vec();
+    protocol::pack::push(&mut pack, &digest, b"hello");
+    seeds.push(pack);
     let pull = PullRequest { pilot: PilotId(1), pull: world::pull() };
     let mut reporting = pull.clone();
     reporting.pull.report = Some(world::report(2, 8));

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -262,10 +262,71 @@ proptest! {
             }
         }
         let held: u64 = pins.iter().flatten().map(|(n, _)| contents(*n).len() as u64).sum();
-        agents[0].state().is_counted = false;
+        agents[0].state().n_counted = None;
         bring(&agents[0], &contents(0));
         let all = names(&folder.path().join("objects"));
         let size = |name: &String| fs::metadata(folder.path().join("objects").join(name)).unwrap().len();
         prop_assert!(all.iter().map(size).sum::<u64>() <= 200 + held);
     }
+}
+
+/// How many objects were looked at to bring so many, one by one or in packs.
+fn n_looks(n: u32, bytes_max: u64, is_kept: bool, is_packed: bool) -> u64 {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), bytes_max);
+    for n in 0..n {
+        let bytes = n.to_le_bytes();
+        let sha256 = match is_packed {
+            true => {
+                cache.make_room(4);
+                let sha256 = crate::sha256::of(&bytes);
+                assert!(cache.take_in(&bytes, &sha256).unwrap());
+                sha256
+            }
+            false => bring(&cache, &bytes),
+        };
+        if is_kept {
+            cache.pin(&sha256).unwrap().unwrap();
+        }
+    }
+    cache.state().n_looks
+}
+
+#[test]
+fn what_counting_costs_grows_as_the_number_of_objects_does_and_not_with_its_square() {
+    // A cache with room, one that is full, and one whose objects are all in use.
+    for (bytes_max, is_kept) in [(1 << 20, false), (1000, false), (1000, true)] {
+        for is_packed in [false, true] {
+            let (some, many) =
+                (n_looks(500, bytes_max, is_kept, is_packed), n_looks(4000, bytes_max, is_kept, is_packed));
+            assert!(many <= 20 * some.max(500), "8 times as many cost {many} looks, and not some {some}");
+            assert!(many <= 32 * 4000, "{many} looks for 4000 objects of a cache of {bytes_max} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_a_pack_is_taken_in_if_it_is_right_and_given_under_its_name_there_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(&folder.path().join("cache"), 1000);
+    let sha256 = crate::sha256::of(b"molecules");
+    assert!(!cache.take_in(b"molecule!", &sha256).unwrap());
+    let target = folder.path().join("task");
+    let give = || cache.give(&sha256, |object| fs::hard_link(object, &target));
+    assert!(!give().unwrap(), "it is not there");
+    assert!(cache.take_in(b"molecules", &sha256).unwrap());
+    assert!(give().unwrap());
+    let facts = fs::metadata(&target).unwrap();
+    assert_eq!((facts.nlink(), facts.permissions().mode() & 0o777), (2, 0o500));
+    assert!(give().is_err(), "something is there");
+    // What a task has is not removed to make room; what was written to is not given.
+    cache.drop_unused();
+    assert!(cache.has(&sha256));
+    fs::remove_file(&target).unwrap();
+    let object = folder.path().join("cache/objects").join(sha256.to_string());
+    fs::set_permissions(&object, fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(&object, b"spoilt").unwrap();
+    assert!(!give().unwrap());
+    cache.drop_unused();
+    assert!(!cache.has(&sha256));
 }

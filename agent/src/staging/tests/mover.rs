@@ -35,11 +35,11 @@ use crate::{
     },
 };
 
-fn cache(folder: &Path) -> Cache {
+pub(super) fn cache(folder: &Path) -> Cache {
     Cache::open(&CachePlace { folder: folder.join("cache"), bytes_max: Some(1 << 20) }).unwrap()
 }
 
-fn mover(folder: &Path, url: &str) -> (Mover, mpsc::Receiver<Moved>) {
+pub(super) fn mover(folder: &Path, url: &str) -> (Mover, mpsc::Receiver<Moved>) {
     let (tell, heard) = mpsc::channel();
     let mover = Mover {
         cache: Arc::new(cache(folder)),
@@ -52,6 +52,7 @@ fn mover(folder: &Path, url: &str) -> (Mover, mpsc::Receiver<Moved>) {
         disks: Arc::new(Semaphore::new(4)),
         shares: Arc::new(Semaphore::new(4)),
         fetches: Mutex::default(),
+        packing: tokio::sync::Mutex::default(),
         is_full_told: AtomicBool::new(false),
         moved: Arc::default(),
         tell: Arc::new(move |moved| tell.send(moved).unwrap()),

@@ -4,7 +4,10 @@ use std::{fs, path::PathBuf};
 
 use http_body_util::BodyExt;
 use hyper::Request;
-use protocol::job::{Input, JobSpec, Objects, WorkDirPolicy};
+use protocol::{
+    job::{Input, JobSpec, Objects, WorkDirPolicy},
+    pack,
+};
 use ring::digest::{SHA256, digest};
 use scheduler::digest::Digest;
 use serde_json::json;
@@ -113,4 +116,68 @@ async fn an_object_that_has_become_shorter_is_found_out_by_who_knows_its_size() 
     assert!(refused.message().ends_with("is not there; bring it first"), "{}", refused.message());
     assert_eq!(object.put(&scene).await.status, 201);
     assert_eq!(submit().await.status, 201);
+}
+
+#[tokio::test]
+async fn small_files_come_in_packs_and_go_in_packs() {
+    let mut scene = Scene::start().await;
+    let session = scene.pilot().await.session;
+    let all: Vec<(Digest, Vec<u8>)> = (0..300_u32)
+        .map(|n| {
+            let contents = n.to_string().into_bytes();
+            let mut sha256 = Digest::default();
+            sha256.0.copy_from_slice(digest(&SHA256, &contents).as_ref());
+            (sha256, contents)
+        })
+        .collect();
+    let packed = |files: &[(Digest, Vec<u8>)]| {
+        let mut bytes = Vec::new();
+        files.iter().for_each(|(sha256, contents)| pack::push(&mut bytes, sha256, contents));
+        bytes
+    };
+    let put = async |bytes: Vec<u8>| scene.call("POST", "/api/v1/objects/pack", &scene.ann(), bytes).await;
+    let wrong = [all[..9].to_vec(), vec![(all[9].0, b"wrong".to_vec())]].concat();
+    assert_eq!(put(packed(&wrong)).await.refusal(), (422, "wrong-contents".into()));
+    let wanted: Vec<Digest> = all.iter().map(|(sha256, _)| *sha256).collect();
+    let missing = async || scene.post("/api/v1/objects/missing", json!({"sha256": wanted})).await.json();
+    assert_eq!(missing().await["sha256"].as_array().map(Vec::len), Some(300), "all or none");
+    assert_eq!(put(packed(&all)[1..].to_vec()).await.refusal().0, 400);
+    let reply = put(packed(&all)).await;
+    assert_eq!((reply.status, reply.json()), (201, json!({"files": 300})));
+    assert_eq!(missing().await, json!({"sha256": []}));
+
+    let ask = async |token: &str, sha256: &[Digest]| {
+        scene.call("POST", "/pilot/v1/packs", token, json!({"sha256": sha256}).to_string()).await
+    };
+    let with_another = [&wanted[..], &[Digest([7; 32])]].concat();
+    assert!(ask(&session, &with_another).await.body == packed(&all), "what is not there is left out");
+    assert_eq!(ask(&scene.ann(), &wanted).await.status, 401);
+    assert_eq!(ask(&session, &vec![wanted[0]; 1001]).await.refusal().0, 400);
+}
+
+#[tokio::test]
+async fn the_rest_of_a_file_is_given_to_a_pilot_that_has_its_beginning() {
+    let mut scene = Scene::start().await;
+    let object = Object::new(&scene).await;
+    let session = scene.pilot().await.session;
+    let path = object.path.replace("/api/v1", "/pilot/v1");
+    for (range, status, from) in [
+        ("bytes=700000-", 206, 700_000),
+        ("bytes=1000000-", 206, 1_000_000),
+        // What is not there from there on, and ranges that no pilot asks for.
+        ("bytes=1000001-", 200, 0),
+        ("bytes=5-9", 200, 0),
+        ("bytes=-5", 200, 0),
+    ] {
+        let request = Request::get(&path)
+            .header("host", "here")
+            .header("authorization", format!("Bearer {session}"))
+            .header("range", range);
+        let reply = scene.send(request.body("".into()).unwrap()).await;
+        assert_eq!(reply.status, status, "{range}");
+        assert!(reply.body == object.right[from..], "{range}");
+        let told = reply.headers.get("content-range").map(|value| value.to_str().unwrap().to_owned());
+        assert_eq!(told, (from > 0).then(|| format!("bytes {from}-1000000/1000001")), "{range}");
+    }
+    assert!(object.is_well(&scene).await);
 }

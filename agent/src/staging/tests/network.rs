@@ -1,0 +1,204 @@
+//! Files of servers of the network that break off, send nothing, have nothing, or ask who enters.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::{TcpListener, TcpStream},
+    path::Path,
+    sync::{Arc, Mutex, mpsc},
+    thread,
+    time::Duration,
+};
+
+use protocol::job::{Source, TaskInput};
+use scheduler::{digest::Digest, ids::JobId, results::FailureKind};
+
+use super::mover::mover;
+use crate::{
+    sha256,
+    staging::{Mover, held::Held, transfer::N_SILENT_MAX},
+};
+
+/// The heads of requests, in lower case.
+type Asked = Arc<Mutex<Vec<String>>>;
+
+/// A server whose answers are made from the request's number and head; an empty one: it sends nothing and waits.
+fn server(answer: impl Fn(usize, &str) -> Vec<u8> + Send + 'static) -> (String, Asked) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/data", listener.local_addr().unwrap());
+    let asked = Asked::default();
+    let its = Arc::clone(&asked);
+    thread::spawn(move || {
+        let mut silent = Vec::new();
+        for mut stream in listener.incoming().flatten() {
+            let head = head_of(&stream);
+            let mut asked = its.lock().unwrap();
+            asked.push(head);
+            match answer(asked.len() - 1, &asked[asked.len() - 1]) {
+                bytes if bytes.is_empty() => silent.push(stream),
+                // Whoever is not interested any more hangs up.
+                bytes => _ = stream.write_all(&bytes),
+            }
+        }
+    });
+    (url, asked)
+}
+
+fn head_of(stream: &TcpStream) -> String {
+    let lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+    head.join("\n").to_lowercase()
+}
+
+fn answer(status: &str, headers: &str, n_announced: usize, body: &[u8]) -> Vec<u8> {
+    let head =
+        format!("HTTP/1.1 {status}\r\n{headers}content-length: {n_announced}\r\nconnection: close\r\n\r\n");
+    [head.as_bytes(), body].concat()
+}
+
+fn input(from: &str, sha256: Option<Digest>) -> TaskInput {
+    let (to, from) = ("in".into(), from.to_owned());
+    TaskInput { to, from, source: Source::Url, sha256, bytes: None, writable: false }
+}
+
+/// What a job's input brings: its contents, or why it brings none.
+async fn brought(mover: &Mover, job: u64, input: &TaskInput) -> Result<Vec<u8>, String> {
+    let held = Arc::new(Held::new(&mover.cache));
+    match mover.bring(JobId(job), input, &held).await {
+        Ok(pin) => Ok(fs::read(pin.path).unwrap()),
+        Err(FailureKind::Transfer { what }) => Err(what),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn scene(folder: &Path) -> (Mover, mpsc::Receiver<super::Moved>) {
+    let (mut mover, heard) = mover(folder, "http://127.0.0.1:1");
+    mover.ways.netrc = Some(folder.join("netrc"));
+    (mover, heard)
+}
+
+/// Where a request wants a file from.
+fn from_of(head: &str) -> Option<usize> {
+    let range = head.lines().find_map(|line| line.strip_prefix("range: bytes="))?;
+    range.strip_suffix('-')?.parse().ok()
+}
+
+/// A server of a file that breaks off its first answer in the middle, and of which there is another version then if
+/// `changes`.
+fn breaking(headers: &'static str, changes: bool) -> (String, Asked, Vec<u8>, Vec<u8>) {
+    let old: Vec<u8> = (0..40_000_u32).map(|n| (n % 251) as u8).collect();
+    let new: Vec<u8> = if changes { old.iter().map(|byte| byte ^ 1).collect() } else { old.clone() };
+    let (of_old, of_new) = (old.clone(), new.clone());
+    let (url, asked) = server(move |n, head| {
+        let all = of_new.len();
+        match from_of(head).filter(|_| !changes) {
+            _ if n == 0 => answer("200 OK", headers, all, &of_old[..all / 2]),
+            Some(from) => {
+                let range = format!("content-range: bytes {from}-{}/{all}\r\n", all - 1);
+                answer("206 Partial Content", &range, all - from, &of_new[from..])
+            }
+            None => answer("200 OK", headers, all, &of_new),
+        }
+    });
+    (url, asked, old, new)
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_download_that_breaks_off_goes_on_where_it_was() {
+    for (headers, is_known) in [("etag: \"a\"\r\n", false), ("last-modified: then\r\n", false), ("", true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mover, _heard) = scene(folder.path());
+        let (url, asked, whole, _) = breaking(headers, false);
+        let sha256 = is_known.then(|| sha256::of(&whole));
+        assert_eq!(brought(&mover, 1, &input(&url, sha256)).await.unwrap(), whole);
+        let asked = asked.lock().unwrap();
+        assert_eq!(asked.len(), 2);
+        assert_eq!(from_of(&asked[1]), Some(whole.len() / 2), "{asked:?}");
+        assert_eq!(asked[1].contains("if-range: "), !is_known, "{asked:?}");
+        assert!(asked[0].contains("user-agent: pilotfish/"), "{asked:?}");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_file_that_changes_or_that_nothing_tells_apart_is_fetched_from_its_beginning() {
+    for (headers, changes) in [("etag: \"a\"\r\n", true), ("", false), ("etag: W/\"a\"\r\n", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mover, _heard) = scene(folder.path());
+        let (url, asked, _, whole) = breaking(headers, changes);
+        assert_eq!(brought(&mover, 1, &input(&url, None)).await.unwrap(), whole, "{headers}");
+        assert_eq!(from_of(&asked.lock().unwrap()[1]).is_some(), changes, "{headers}");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_file_that_is_not_there_is_asked_for_once_for_a_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mover, _heard) = scene(folder.path());
+    let (url, asked) = server(|_, _| answer("404 Not Found", "", 0, b""));
+    for (job, n_asked) in [(1, 1), (1, 1), (1, 1), (2, 2), (2, 2)] {
+        for sha256 in [None, Some(Digest([7; 32]))] {
+            let why = brought(&mover, job, &input(&url, sha256)).await.unwrap_err();
+            assert_eq!(why, format!("{url}: the server answers 404 Not Found"));
+            assert_eq!(asked.lock().unwrap().len(), n_asked, "job {job}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_store_says_whether_the_bucket_or_the_key_is_missing_and_nothing_that_was_signed() {
+    for (status, code, expected) in [
+        ("404 Not Found", "NoSuchBucket", "404 Not Found: NoSuchBucket, there is no such bucket"),
+        ("404 Not Found", "NoSuchKey", "404 Not Found: NoSuchKey, the bucket is there, and has no such key"),
+        ("403 Forbidden", "SignatureDoesNotMatch", "403 Forbidden: SignatureDoesNotMatch, the secret key is"),
+        ("403 Forbidden", "hush hush", "403 Forbidden"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mover, _heard) = scene(folder.path());
+        let body = format!("<?xml?><Error><Code>{code}</Code><StringToSign>hush</StringToSign></Error>");
+        let (url, _) = server(move |_, _| answer(status, "", body.len(), body.as_bytes()));
+        let why = brought(&mover, 1, &input(&url, None)).await.unwrap_err();
+        assert!(why.contains(&format!("the server answers {expected}")) && !why.contains("hush"), "{why}");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_server_that_sends_nothing_is_named_and_waited_for_a_few_times_and_then_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut mover, _heard) = scene(folder.path());
+    mover.ways.patience = Duration::from_millis(60);
+    let (url, asked) = server(|_, _| Vec::new());
+    let name = url.trim_start_matches("http://").trim_end_matches("/data");
+    let why = brought(&mover, 1, &input(&url, None)).await.unwrap_err();
+    assert_eq!(why, format!("{url}: {name} has sent nothing for 0.06 s"));
+    assert_eq!(asked.lock().unwrap().len(), N_SILENT_MAX as usize);
+    for n in 1..=2 {
+        // Whatever is asked of it next, it has less time, and one try.
+        asked.lock().unwrap().clear();
+        let other = format!("{url}-{n}");
+        let why = brought(&mover, 2, &input(&other, None)).await.unwrap_err();
+        assert_eq!(why, format!("{other}: {name} has sent nothing for 0.01 s"));
+        assert_eq!(asked.lock().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn who_enters_a_server_stands_in_netrc_and_in_no_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mover, _heard) = scene(folder.path());
+    let (url, asked) = server(|_, head| match head.contains("authorization: basic yw5uomh1c2g=") {
+        true => answer("200 OK", "", 4, b"data"),
+        false => answer("401 Unauthorized", "", 0, b""),
+    });
+    let why = brought(&mover, 1, &input(&url, None)).await.unwrap_err();
+    assert!(why.contains("401 Unauthorized; who may enter 127.0.0.1:"), "{why}");
+    fs::write(folder.path().join("netrc"), "machine 127.0.0.1 login ann passwort hush").unwrap();
+    let why = brought(&mover, 1, &input(&url, None)).await.unwrap_err();
+    assert!(why.contains("netrc:1: found another word") && !why.contains("hush"), "{why}");
+    fs::write(folder.path().join("netrc"), "machine 127.0.0.1 login ann password hush").unwrap();
+    assert_eq!(brought(&mover, 1, &input(&url, None)).await.unwrap(), b"data");
+    // A job of an older version may have it in the address.
+    let old = url.replace("http://", "http://ann:wrong@");
+    let why = brought(&mover, 1, &input(&old, None)).await.unwrap_err();
+    assert!(why.starts_with("http://…@127.0.0.1:") && !why.contains("wrong"), "{why}");
+    assert_eq!(asked.lock().unwrap().len(), 4);
+}
