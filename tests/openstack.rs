@@ -568,3 +568,16 @@ fn a_real_machine_boots_fetches_the_agent_works_and_turns_itself_off() {
     sandbox.ok(&["stop"]);
     assert_eq!(manager.wait(), Some(0), "{}", sandbox.read("serve.err"));
 }
+
+#[test]
+fn openstacksdk_makes_of_clouds_files_what_was_recorded() {
+    let Some(python) = tests::openstack::python() else { return };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("openstack");
+    let output = Command::new(python).arg(folder.join("clouds.py")).output().expect("the script is there");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let recorded = fs::read_to_string(folder.join("clouds.json")).expect("what was recorded");
+    for (found, recorded) in text(&output.stdout).lines().zip(recorded.lines()) {
+        assert_eq!(found, recorded);
+    }
+    assert_eq!(text(&output.stdout).lines().count(), recorded.lines().count());
+}

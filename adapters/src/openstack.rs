@@ -6,6 +6,7 @@
 
 mod choice;
 mod clear;
+mod clouds;
 mod console;
 #[cfg(test)]
 mod contract;
@@ -16,6 +17,7 @@ mod servers;
 #[cfg(test)]
 mod tests;
 mod wire;
+mod yaml;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -330,6 +330,23 @@ impl Drop for OpenStack {
     }
 }
 
+/// The Python that has openstacksdk, of the packages that were fetched for such a cloud; `None`, and it is said: they
+/// cannot be fetched here.
+pub fn python() -> Option<PathBuf> {
+    let output = Command::new(scripts().join("up")).arg("--prepare").output().expect("the script is there");
+    let home = std::env::var("HOME").unwrap_or_default();
+    let cache = std::env::var("XDG_CACHE_HOME").unwrap_or_else(|_| format!("{home}/.cache"));
+    let cache = std::env::var("OPENSTACK_TEST_CACHE").unwrap_or_else(|_| format!("{cache}/openstack-test"));
+    let folders = fs::read_dir(cache).into_iter().flatten().flatten().map(|entry| entry.path());
+    let python = |folder: PathBuf| folder.join(".complete").exists().then(|| folder.join("bin/python"));
+    let found = folders.filter_map(python).find(|python| python.exists());
+    if !output.status.success() || found.is_none() {
+        crate::skipped(&format!("openstacksdk cannot be installed here: {}", text(&output.stderr)));
+        return None;
+    }
+    found
+}
+
 /// `pilotfish` with the agent beside it that goes into machines: without any library, and as small as an installed one,
 /// since debug information does not fit into a little machine.
 pub fn installed(sandbox: &Sandbox) -> PathBuf {

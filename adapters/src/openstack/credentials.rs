@@ -1,5 +1,4 @@
-//! Who we are to a cloud: `clouds.yaml`, with the `secure.yaml` beside it, or `OS_*`, as all clients of OpenStack
-//! read them.
+//! Who we are to a cloud: what `clouds.yaml` and its like, or `OS_*`, say, as openstacksdk understands them.
 
 use std::{
     fmt,
@@ -8,9 +7,12 @@ use std::{
 
 use reqwest::header::HeaderValue;
 use serde_json::{Value, json};
-use serde_yaml::Value as Yaml;
 
-use super::wire::Trouble;
+use super::{
+    clouds::Entry,
+    wire::{Service, Trouble},
+    yaml::Node,
+};
 
 /// What nobody may read in a log.
 #[derive(Clone, PartialEq, Eq)]
@@ -48,8 +50,10 @@ pub(super) struct Credentials {
     pub(super) auth_url: String,
     /// The region; `None`: the only one, or any.
     pub(super) region: Option<String>,
-    /// Which of a service's endpoints: `public`, `internal` or `admin`.
-    pub(super) interface: String,
+    /// Which of each service's endpoints: `public`, `internal` or `admin`.
+    pub(super) interfaces: [String; Service::ALL.len()],
+    /// Where services are, whatever the catalog says.
+    pub(super) overrides: [Option<String>; Service::ALL.len()],
     /// Whose certificates are trusted, instead of the system's.
     pub(super) ca_file: Option<PathBuf>,
     /// Whether the cloud must prove who it is.
@@ -63,8 +67,10 @@ pub(super) struct Credentials {
 enum Who {
     /// An application credential, by its id or by its name and its user.
     Application { id: Option<String>, name: Option<String>, user: Option<Value>, secret: Secret },
-    /// A user and the project that the token is for.
-    User { user: Value, password: Secret, project: Value },
+    /// A user, and what the token is for.
+    User { user: Value, password: Secret, scope: Value },
+    /// A token, and what the one is for that is made of it.
+    Token { token: Secret, scope: Value },
 }
 
 /// What credentials are looked for in.
@@ -86,52 +92,8 @@ impl Credentials {
         file: Option<&Path>,
         around: &Surroundings<'_>,
     ) -> Result<Credentials, String> {
-        let of_variable = || (around.variable)("OS_CLOUD").filter(|name| !name.is_empty());
-        let named = cloud.map(str::to_owned).or_else(of_variable);
-        if named.is_none() && file.is_none() && (around.variable)("OS_AUTH_URL").is_some() {
-            return of_variables(around.variable);
-        }
-        let places = file.map_or_else(|| places(around.variable), |file| vec![file.to_owned()]);
-        let found = places.iter().find_map(|path| (around.file)(path).map(|text| (path, text)));
-        let Some((path, text)) = found else {
-            let looked = places.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-            return Err(format!("found no clouds.yaml and no OS_AUTH_URL; looked for {looked}"));
-        };
-        let shown = path.display();
-        let read = |text: &str, shown: &dyn fmt::Display| {
-            // What the library says of a mistake may quote what stands there.
-            let place = |error: serde_yaml::Error| {
-                error.location().map_or(String::new(), |at| format!(", line {}", at.line()))
-            };
-            serde_yaml::from_str::<Yaml>(text).map_err(|error| format!("{shown}{}: no YAML", place(error)))
-        };
-        let mut tree = read(&text, &shown)?;
-        let secure = path.with_file_name("secure.yaml");
-        if let Some(text) = (around.file)(&secure) {
-            merge(&mut tree, read(&text, &secure.display())?);
-        }
-        let clouds = tree.get("clouds").and_then(Yaml::as_mapping).filter(|clouds| !clouds.is_empty());
-        let Some(clouds) = clouds else { return Err(format!("{shown}: found no `clouds:`")) };
-        let names = || clouds.keys().filter_map(Yaml::as_str).collect::<Vec<_>>().join(", ");
-        let name = match &named {
-            Some(name) => name.as_str(),
-            None if clouds.len() == 1 => clouds.keys().next().and_then(Yaml::as_str).unwrap_or_default(),
-            None => return Err(format!("{shown}: found several clouds; say `cloud:`, one of {}", names())),
-        };
-        let Some(entry) = clouds.get(name) else {
-            return Err(format!("{shown}: found no cloud `{name}`; there are {}", names()));
-        };
-        let field = |path: &str| {
-            let value = path.split('.').try_fold(entry, |value, key| value.get(key))?;
-            match value {
-                Yaml::String(text) => Some(text.clone()),
-                Yaml::Number(number) => Some(number.to_string()),
-                Yaml::Bool(flag) => Some(flag.to_string()),
-                _ => None,
-            }
-        };
-        let auth = |name: &str| field(&format!("auth.{name}"));
-        from_fields(&auth, &field, format!("{shown}, cloud {name}"), &|name| format!("auth.{name}"))
+        let entry = Entry::find(cloud, file, around)?;
+        from_entry(&entry, (around.variable)("HOME")).map_err(|why| format!("{}: {why}", entry.source))
     }
 
     /// The body of a request for a token.
@@ -152,106 +114,150 @@ impl Credentials {
                 // With a scope Keystone refuses it: it has one of its own.
                 json!({ "auth": { "identity": { "methods": ["application_credential"], "application_credential": of } } })
             }
-            Who::User { user, password, project } => {
+            Who::User { user, password, scope } => {
                 let mut user = user.clone();
                 user["password"] = password.tell().into();
                 let identity = json!({ "methods": ["password"], "password": { "user": user } });
-                json!({ "auth": { "identity": identity, "scope": { "project": project } } })
+                json!({ "auth": { "identity": identity, "scope": scope } })
+            }
+            Who::Token { token, scope } => {
+                let identity = json!({ "methods": ["token"], "token": { "id": token.tell() } });
+                json!({ "auth": { "identity": identity, "scope": scope } })
             }
         }
     }
 }
 
-/// Where `clouds.yaml` may be, in order.
-fn places(variable: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
-    let named = variable("OS_CLIENT_CONFIG_FILE").map(PathBuf::from);
-    let config = variable("XDG_CONFIG_HOME").map(PathBuf::from);
-    let config = config.or_else(|| Some(Path::new(&variable("HOME")?).join(".config")));
-    let home = config.map(|config| config.join("openstack/clouds.yaml"));
-    let all = [named, Some("clouds.yaml".into()), home, Some("/etc/openstack/clouds.yaml".into())];
-    all.into_iter().flatten().collect()
+/// How a kind of `auth_type` enters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Password,
+    Token,
+    Application,
 }
 
-/// What `secure.yaml` says is added, and counts.
-fn merge(tree: &mut Yaml, more: Yaml) {
-    match (tree, more) {
-        (Yaml::Mapping(tree), Yaml::Mapping(more)) => {
-            for (key, value) in more {
-                merge(tree.entry(key).or_insert(Yaml::Null), value);
-            }
-        }
-        (tree, more) => *tree = more,
+/// The kind that `auth_type` names. Errors: it is none of ours.
+fn kind(entry: &Entry) -> Result<Kind, String> {
+    let named = entry.text("auth_type").or_else(|| entry.text("auth_plugin"));
+    let is_there = |field: &str| entry.auth(field).is_some();
+    match named.as_deref() {
+        Some("v3applicationcredential") => Ok(Kind::Application),
+        Some("token" | "v3token") => Ok(Kind::Token),
+        Some("v3password") => Ok(Kind::Password),
+        // That is what stands for nothing, too.
+        None | Some("password") if is_there("application_credential_secret") => Ok(Kind::Application),
+        None if !is_there("password") && (is_there("token") || is_there("auth_token")) => Ok(Kind::Token),
+        None | Some("password") => Ok(Kind::Password),
+        Some(other) => Err(format!(
+            "found `auth_type: {other}`, by which Pilotfish cannot enter; write v3applicationcredential, password, \
+             v3password, token or v3token, or make an application credential (`openstack application credential create`)"
+        )),
     }
 }
 
-fn of_variables(variable: &dyn Fn(&str) -> Option<String>) -> Result<Credentials, String> {
-    let name_of = |name: &str| format!("OS_{}", name.to_uppercase());
-    let auth = |name: &str| variable(&name_of(name)).filter(|text| !text.is_empty());
-    let field = |name: &str| match name {
-        "verify" => auth("insecure").map(|word| (!is_true(&word)).to_string()),
-        name => auth(name),
+/// `home`: what `~` stands for.
+fn from_entry(entry: &Entry, home: Option<String>) -> Result<Credentials, String> {
+    let called = |name: &str| match entry.is_of_variables {
+        true => format!("OS_{}", name.to_uppercase()),
+        false => format!("auth.{name}"),
     };
-    from_fields(&auth, &field, "OS_AUTH_URL and its like".to_owned(), &name_of)
-}
-
-fn is_true(word: &str) -> bool {
-    ["1", "true", "yes", "on"].contains(&word.to_lowercase().as_str())
-}
-
-/// `auth`: who it is; `field`: the rest; `called`: what an entry of `auth` is called where it is missing.
-fn from_fields(
-    auth: &dyn Fn(&str) -> Option<String>,
-    field: &dyn Fn(&str) -> Option<String>,
-    source: String,
-    called: &dyn Fn(&str) -> String,
-) -> Result<Credentials, String> {
-    let need = |name: &str| auth(name).ok_or_else(|| format!("{source}: found no `{}`", called(name)));
-    let auth_url = need("auth_url")?;
+    let get = |name: &str| match entry.auth(name) {
+        None => Ok(None),
+        Some(Node::Text(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(format!("found `{}` that is no text; put it in quotes", called(name))),
+    };
+    let need = |name: &str| get(name)?.ok_or_else(|| format!("found no `{}`", called(name)));
+    let region = entry.text("region_name");
+    let auth_url = need("auth_url")?.replace("{region_name}", region.as_deref().unwrap_or_default());
     if !(auth_url.starts_with("https://") || auth_url.starts_with("http://")) {
-        return Err(format!("{source}: found `{}` that is no URL", called("auth_url")));
+        return Err(format!("found `{}` that is no URL", called("auth_url")));
     }
     // By convention it ends so, and files exist in which it does not.
     let base = auth_url.trim_end_matches('/').trim_end_matches("/v3").trim_end_matches("/v2.0");
+    let project = |of: &str| entry.last_text(&[&format!("tenant_{of}"), &format!("project_{of}")]);
+    let (project_id, project_name) = (project("id"), project("name"));
+    let is_for_project = project_id.is_some() || project_name.is_some();
     let domain = |of: &str| {
         let by_id = |id: String| json!({ "id": id });
         let by_name = |name: String| json!({ "name": name });
-        auth(&format!("{of}_domain_id"))
+        let own = |by: &str| {
+            let own = entry.last_text(&[&format!("{of}_domain_{by}")]);
+            // Whoever names a domain beside a project means that of both.
+            own.or_else(|| entry.last_text(&[&format!("domain_{by}")]).filter(|_| is_for_project))
+        };
+        own("id")
             .map(by_id)
-            .or_else(|| auth(&format!("{of}_domain_name")).map(by_name))
-            .or_else(|| auth("default_domain").or_else(|| auth("default_domain_id")).map(by_id))
-            .or_else(|| auth("default_domain_name").map(by_name))
+            .or_else(|| own("name").map(by_name))
+            .or_else(|| entry.last_text(&["default_domain_id", "default_domain"]).map(by_id))
+            .or_else(|| entry.last_text(&["default_domain_name"]).map(by_name))
             .unwrap_or_else(|| by_id("default".to_owned()))
     };
-    let named = |of: &str, name: &str| match auth(&format!("{of}_id")) {
-        Some(id) => Ok(json!({ "id": id })),
-        None => Ok::<_, String>(json!({ "name": need(name)?, "domain": domain(of) })),
+    let user = || match (get("user_id")?, get("username")?.or(get("user_name")?)) {
+        (Some(id), _) => Ok(json!({ "id": id })),
+        (None, Some(name)) => Ok(json!({ "name": name, "domain": domain("user") })),
+        (None, None) => Err(format!("found no `{}`", called("username"))),
     };
-    let is_application = field("auth_type").is_some_and(|kind| kind.contains("applicationcredential"))
-        || auth("application_credential_secret").is_some();
-    let who = if is_application {
-        let (id, name) = (auth("application_credential_id"), auth("application_credential_name"));
-        let user = if id.is_some() { None } else { Some(named("user", "username")?) };
-        if id.is_none() && name.is_none() {
-            need("application_credential_id")?;
+    let scope = || match (get("trust_id")?, &project_id, &project_name) {
+        (Some(trust), ..) => Ok(json!({ "OS-TRUST:trust": { "id": trust } })),
+        (None, Some(id), _) => Ok(json!({ "project": { "id": id } })),
+        (None, None, Some(name)) => Ok(json!({ "project": { "name": name, "domain": domain("project") } })),
+        (None, None, None) => Err(format!("found no `{}`", called("project_name"))),
+    };
+    let who = match kind(entry)? {
+        Kind::Application => {
+            let (id, name) = (get("application_credential_id")?, get("application_credential_name")?);
+            let user = if id.is_some() { None } else { Some(user()?) };
+            if id.is_none() && name.is_none() {
+                need("application_credential_id")?;
+            }
+            let name = name.filter(|_| id.is_none());
+            Who::Application { id, name, user, secret: Secret::new(need("application_credential_secret")?) }
         }
-        let name = name.filter(|_| id.is_none());
-        Who::Application { id, name, user, secret: Secret::new(need("application_credential_secret")?) }
-    } else {
-        let project = named("project", "project_name")?;
-        Who::User { user: named("user", "username")?, password: Secret::new(need("password")?), project }
+        Kind::Password => {
+            let scope = scope()?;
+            Who::User { user: user()?, password: Secret::new(need("password")?), scope }
+        }
+        Kind::Token => {
+            let token = entry.last_text(&["auth_token", "token"]);
+            let token = token.ok_or_else(|| format!("found no `{}`", called("token")))?;
+            Who::Token { token: Secret::new(token), scope: scope()? }
+        }
     };
     Ok(Credentials {
         auth_url: format!("{base}/v3"),
-        region: field("region_name"),
-        interface: field("interface")
-            .unwrap_or_else(|| "public".to_owned())
-            .trim_end_matches("URL")
-            .to_owned(),
-        ca_file: field("cacert").map(PathBuf::from),
-        verifies: field("verify").is_none_or(|word| is_true(&word)),
-        source,
+        region,
+        interfaces: Service::ALL.map(|service| interface(entry, service)),
+        overrides: Service::ALL.map(|service| endpoint(entry, service)),
+        ca_file: entry.text("cacert").map(|path| expanded(&path, home)),
+        verifies: !entry.is_true("insecure") && entry.flag("verify") != Some(false),
+        source: entry.source.clone(),
         who,
     })
+}
+
+/// Which of a service's endpoints is meant. The old names count, as they do for openstacksdk.
+fn interface(entry: &Entry, service: Service) -> String {
+    let of = |prefix: &str| {
+        let of_name = |name: &str| entry.text(&format!("{prefix}{name}"));
+        of_name("endpoint_type").or_else(|| of_name("interface"))
+    };
+    let found = of(&format!("{}_", service.kind())).or_else(|| of(""));
+    found.unwrap_or_else(|| "public".to_owned()).trim_end_matches("URL").to_owned()
+}
+
+/// Where a service is, whatever the catalog says.
+fn endpoint(entry: &Entry, service: Service) -> Option<String> {
+    let of = |name: &str| entry.text(&format!("{}_{name}", service.kind()));
+    of("endpoint_override").or_else(|| of("endpoint"))
+}
+
+/// A path in which `~` may stand for the home.
+fn expanded(path: &str, home: Option<String>) -> PathBuf {
+    match (path.strip_prefix('~'), home) {
+        (Some(""), Some(home)) => home.into(),
+        (Some(rest), Some(home)) if rest.starts_with('/') => format!("{home}{rest}").into(),
+        _ => path.into(),
+    }
 }
 
 #[cfg(test)]
@@ -313,11 +319,15 @@ mod tests {
             ("OS_PASSWORD", "hush"),
             ("OS_PROJECT_ID", "77"),
             ("OS_CACERT", "/etc/ca.pem"),
-            ("OS_INSECURE", "1"),
+            ("OS_INSECURE", "True"),
         ];
         let found = find(None, &[], &variables).expect("credentials");
         assert_eq!(found.request()["auth"]["scope"]["project"], json!({ "id": "77" }));
         assert_eq!((found.ca_file, found.verifies), (Some("/etc/ca.pem".into()), false));
+        // As for openstacksdk, no other word will do: who is in doubt verifies.
+        let mut doubtful = variables;
+        doubtful[5].1 = "1";
+        assert!(find(None, &[], &doubtful).expect("credentials").verifies);
         // A cloud's name is looked for in files, whatever else is set.
         let error = find(Some("demo"), &[], &variables).expect_err("no file");
         assert!(error.contains("found no clouds.yaml"), "{error}");
@@ -340,9 +350,78 @@ mod tests {
                 "found no `auth.username`",
             ),
             ("clouds: [hush: hush: x".to_owned(), None, "clouds.yaml, line 1: no YAML"),
+            (
+                with("auth_url: 'http://k', project_id: x, username: x, password: yes"),
+                None,
+                "found `auth.password` that is no text; put it in quotes",
+            ),
+            (
+                "clouds: {a: {auth_type: v3multifactor, auth: {auth_url: 'http://k', password: hush}}}"
+                    .to_owned(),
+                None,
+                "found `auth_type: v3multifactor`, by which Pilotfish cannot enter; write v3applicationcredential",
+            ),
+            ("clouds: {a: hush}".to_owned(), None, "cloud a: found no fields"),
+            (
+                "clouds: {a: {profile: 'https://ann:hush@vendor.org'}}".to_owned(),
+                None,
+                "found the profile `https://…@vendor.org`, which is to be fetched",
+            ),
         ] {
             let error = find(cloud, &[("clouds.yaml", &text)], &[]).expect_err(&text);
             assert!(error.contains(expected) && !error.contains("hush"), "{text}: {error}");
         }
+    }
+
+    /// What openstacksdk makes of files and variables, as `tests/openstack/clouds.py` has recorded it.
+    #[test]
+    fn files_and_variables_mean_what_they_mean_to_openstacksdk() {
+        let recorded = include_str!("../../../tests/openstack/clouds.json");
+        let recorded: Value = serde_json::from_str(recorded).expect("JSON");
+        let rows = recorded["rows"].as_array().expect("rows");
+        assert!(rows.len() > 40, "{}", rows.len());
+        let mut wrong = Vec::new();
+        for row in rows {
+            let texts = |what: &str| -> Vec<(String, String)> {
+                let all = row[what].as_object().into_iter().flatten();
+                all.map(|(name, text)| {
+                    (name.replace('~', "/home/ada"), text.as_str().unwrap_or("").to_owned())
+                })
+                .collect()
+            };
+            let (files, mut variables) = (texts("files"), texts("variables"));
+            variables.iter_mut().for_each(|(_, text)| *text = text.replace("@HOME@", "/home/ada"));
+            variables.push(("HOME".into(), "/home/ada".into()));
+            let of = |all: &[(String, String)], name: &str| {
+                all.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
+            };
+            let around = Surroundings {
+                variable: &|name| of(&variables, name),
+                file: &|path| of(&files, &path.display().to_string()),
+            };
+            let found = Credentials::find(row["cloud"].as_str(), None, &around);
+            let found = found.map(|found| {
+                json!({
+                    "url": format!("{}/auth/tokens", found.auth_url),
+                    "request": found.request(),
+                    "region": found.region.clone().unwrap_or_default(),
+                    "interfaces": found.interfaces,
+                    "overrides": found.overrides,
+                    "verify": match (found.verifies, &found.ca_file) {
+                        (true, Some(path)) => path.display().to_string().replace("/home/ada", "@HOME@").into(),
+                        (verifies, _) => json!(verifies),
+                    },
+                })
+            });
+            let expected = &row["means"];
+            let is_right = match &found {
+                Ok(found) => found == expected,
+                Err(_) => expected.is_null(),
+            };
+            if !is_right {
+                wrong.push(format!("{}:\n  openstacksdk {expected}\n  here {found:?}", row["name"]));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 }

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use profiles::address::shown;
 use serde_json::Value;
 
 use super::{
@@ -16,6 +17,8 @@ use super::{
     words,
 };
 
+/// Who we are for a cloud's services.
+const USER_AGENT: &str = concat!("pilotfish/", env!("CARGO_PKG_VERSION"));
 /// The oldest API of Nova in which servers have tags from the beginning.
 const OLDEST: Microversion = Microversion(2, 52);
 /// The newest that we know.
@@ -95,12 +98,17 @@ impl Session {
             return Err(Trouble::Unknown("Keystone's answer has no token".to_owned()));
         };
         let seen = &body["token"];
-        let endpoints = endpoints(&seen["catalog"], credentials).map_err(Trouble::Refused)?;
+        let mut endpoints = endpoints(&seen["catalog"], credentials).map_err(Trouble::Refused)?;
+        let project = seen["project"]["id"].as_str().unwrap_or_default();
+        for (_, url) in &mut endpoints {
+            *url = url.replace("%(project_id)s", project).replace("%(tenant_id)s", project);
+        }
         if let (Some(why), true) = (distrust, endpoints.iter().any(|(_, url)| url.starts_with("https:"))) {
             return Err(Trouble::Refused(why));
         }
         let name = |what: &str| seen[what]["name"].as_str().unwrap_or("?").to_owned();
-        let whose = format!("{}, user {}, project {}", credentials.auth_url, name("user"), name("project"));
+        let at = shown(&credentials.auth_url);
+        let whose = format!("{at}, user {}, project {}", name("user"), name("project"));
         let life = life(seen);
         let (renew_at, ends_at) = (began + life.mul_f64(RENEWED_AFTER), began + life);
         let mut session =
@@ -161,7 +169,11 @@ pub(super) fn endpoints(
     let entries = catalog.as_array().cloned().unwrap_or_default();
     let mut found = Vec::new();
     let mut regions = Vec::new();
-    for service in [Service::Compute, Service::Image, Service::Network, Service::Placement] {
+    for service in Service::ALL {
+        if let Some(url) = &credentials.overrides[service as usize] {
+            found.push((service, base(service, url)));
+            continue;
+        }
         let is_of = |entry: &&Value| entry["type"] == service.kind();
         for endpoint in
             entries.iter().filter(is_of).filter_map(|entry| entry["endpoints"].as_array()).flatten()
@@ -169,9 +181,11 @@ pub(super) fn endpoints(
             let region = endpoint["region_id"].as_str().or(endpoint["region"].as_str()).unwrap_or_default();
             regions.push(region.to_owned());
             let is_there = credentials.region.as_ref().is_none_or(|wanted| wanted == region);
-            if let (true, true, Some(url)) =
-                (is_there, endpoint["interface"] == credentials.interface.as_str(), endpoint["url"].as_str())
-                && !found.iter().any(|(known, _)| *known == service)
+            if let (true, true, Some(url)) = (
+                is_there,
+                endpoint["interface"] == credentials.interfaces[service as usize].as_str(),
+                endpoint["url"].as_str(),
+            ) && !found.iter().any(|(known, _)| *known == service)
             {
                 found.push((service, base(service, url)));
             }
@@ -184,7 +198,7 @@ pub(super) fn endpoints(
         _ if !has_compute => Err(format!(
             "{}: the cloud's catalog has no {} compute service{}; its regions are {}",
             credentials.source,
-            credentials.interface,
+            credentials.interfaces[Service::Compute as usize],
             credentials.region.as_ref().map_or_else(String::new, |region| format!(" in region {region}")),
             regions.join(", ")
         )),
@@ -223,15 +237,21 @@ impl Ways {
             reqwest::Client::builder()
                 .connect_timeout(CONNECT_LIMIT)
                 .timeout(TIME_LIMIT)
+                .user_agent(USER_AGENT)
                 // A token goes where the catalog says, and nowhere else.
                 .redirect(reqwest::redirect::Policy::none())
                 .danger_accept_invalid_certs(!credentials.verifies)
         };
         let said = |error: reqwest::Error| format!("TLS cannot be set up: {}", words(&error));
         if let Some(path) = &credentials.ca_file {
-            // As for other clients: these instead of the system's.
-            let http = builder().tls_certs_only(certificates(path).await?).build().map_err(said)?;
-            return Ok(Ways { http, distrust: None });
+            // As for other clients: these instead of the system's, and where nobody speaks TLS they are not needed.
+            let (trusted, distrust) = match certificates(path).await {
+                Ok(trusted) => (trusted, None),
+                Err(why) if credentials.auth_url.starts_with("http:") => (Vec::new(), Some(why)),
+                Err(why) => return Err(why),
+            };
+            let http = builder().tls_certs_only(trusted).build().map_err(said)?;
+            return Ok(Ways { http, distrust });
         }
         match builder().build() {
             Ok(http) => Ok(Ways { http, distrust: None }),

@@ -200,6 +200,24 @@ fn a_server_whose_tags_a_stranger_removed_is_read_like_any_other_and_deleted_whe
 }
 
 #[test]
+fn endpoints_are_those_of_the_interface_and_the_region_unless_the_file_says_where_a_service_is() {
+    let endpoint = |interface: &str, region: &str| json!({ "interface": interface, "region_id": region, "url": format!("http://{interface}.{region}/v2.1") });
+    let all = json!([endpoint("public", "one"), endpoint("internal", "one"), endpoint("internal", "two")]);
+    let catalog = json!([{ "type": "compute", "endpoints": all }, { "type": "image", "endpoints": all }]);
+    let of = |more: &str| endpoints(&catalog, &credentials(more));
+    let found = of("region_name: one, compute_interface: internal").expect("endpoints");
+    assert_eq!(found[0], (Service::Compute, "http://internal.one/v2.1".into()));
+    assert_eq!(found[1], (Service::Image, "http://public.one/v2.1".into()));
+    let found = of("region_name: two, compute_endpoint_override: 'http://nova/v2.1/'").expect("endpoints");
+    assert_eq!(found, [(Service::Compute, "http://nova/v2.1".into())], "none is public there");
+    assert!(
+        of("region_name: two")
+            .expect_err("none is public")
+            .contains("no public compute service in region two")
+    );
+}
+
+#[test]
 fn states_are_read_and_what_is_not_known_is_not_gone() {
     let of = |status: &str| {
         let page = json!({ "servers": [server(status, "pf1-2")] });

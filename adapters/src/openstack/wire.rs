@@ -19,6 +19,10 @@ pub(super) enum Service {
 }
 
 impl Service {
+    /// In the order of their numbers.
+    pub(super) const ALL: [Service; 4] =
+        [Service::Compute, Service::Image, Service::Network, Service::Placement];
+
     /// By which type the catalog names it.
     pub(super) fn kind(self) -> &'static str {
         match self {
