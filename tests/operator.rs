@@ -242,8 +242,8 @@ fn what_is_new_in_the_configuration_is_taken_up_while_the_manager_runs() {
         .replace("adapter: local\n    cores: 1", "adapter: local\n    cores: 2");
     assert_ne!(other, with_more.replacen("pilots_max: 1", "pilots_max: 2", 1));
     sandbox.write("manager.yaml", &other);
-    let waiting = "platform more has changed; that is taken up when the manager is started again\n";
-    assert_eq!(reload(), format!("platform here has its new limits\n{waiting}"));
+    let waiting = "platform more has changed: cores; that is taken up when the manager is started again\n";
+    assert_eq!(reload(), format!("platform here has its new limits: pilots_max\n{waiting}"));
     until("its second pilot is there", || n_pilots("here") == Some(2));
 
     // What an operator has set stays where the file says nothing new.
@@ -251,7 +251,7 @@ fn what_is_new_in_the_configuration_is_taken_up_while_the_manager_runs() {
     let other = other.replacen("pilots_max: 2", "pilots_max: 3", 1);
     sandbox.write("manager.yaml", &format!("{other}limits: {{grace: 7s}}\n"));
     let others = "other settings have changed; they are taken up when the manager is started again\n";
-    assert_eq!(reload(), format!("platform here has its new limits\n{waiting}{others}"));
+    assert_eq!(reload(), format!("platform here has its new limits: pilots_max\n{waiting}{others}"));
     assert_eq!(sandbox.json(&["platform", "show", "here"])["limits"]["n_queued_max"], 7);
 
     // A file that is not the manager's is refused before anything is drained.

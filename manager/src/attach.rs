@@ -176,6 +176,7 @@ impl Attacher {
                 }
                 (Some(_), None) => reloaded.detached.push(name),
                 (Some((held, held_site)), Some(view)) => {
+                    let fields = changed_fields((&held, &held_site), (spec, site));
                     let spec = &with_hosts_of((&held, &held_site), spec, site);
                     let wanted = with_changes(&held, spec, view);
                     if with_demand(&held, spec) != held {
@@ -184,7 +185,10 @@ impl Attacher {
                         reloaded.changed.push(name.clone());
                     }
                     if held_site != *site || with_demand(&held, spec) != *spec {
-                        reloaded.waiting.push(name);
+                        reloaded.waiting.push(name.clone());
+                    }
+                    if !fields.is_empty() {
+                        reloaded.fields.insert(name, fields);
                     }
                 }
             }
@@ -217,6 +221,53 @@ impl Attacher {
             .filter(|platform| platform.is_attached && platform.mode != PlatformMode::Detached);
         Ok(there.map(|platform| (platform.name.clone(), platform)).collect())
     }
+}
+
+/// The fields of a platform's entry that say something else now than before, by their names in `manager.yaml`.
+fn changed_fields(
+    (old, old_site): (&PlatformSpec, &Site),
+    (new, new_site): (&PlatformSpec, &Site),
+) -> Vec<String> {
+    let (of_old, of_new) = (&old.capacity, &new.capacity);
+    let (old_limits, new_limits) = (&old.limits, &new.limits);
+    let (old_names, new_names) = (&old_site.resource_names, &new_site.resource_names);
+    let is_other = [
+        ("adapter", old.adapter != new.adapter),
+        ("cores", of_old.cores != of_new.cores),
+        ("memory", of_old.memory_bytes != of_new.memory_bytes),
+        ("gpus", of_old.gpus != of_new.gpus),
+        ("generic", of_old.generic != of_new.generic),
+        ("nodes", old.n_nodes != new.n_nodes),
+        ("pilots_min", old.n_pilots_min != new.n_pilots_min),
+        ("pilots_max", old.n_pilots_max != new.n_pilots_max),
+        ("idle_timeout", old.idle_timeout != new.idle_timeout),
+        ("walltime", old.walltime != new.walltime),
+        ("poll_interval", old.poll_interval != new.poll_interval),
+        ("queued_max", old_limits.n_queued_max != new_limits.n_queued_max),
+        (
+            "submissions_per_minute",
+            old_limits.n_submissions_per_minute != new_limits.n_submissions_per_minute,
+        ),
+        ("core_hours", old_limits.core_time_max != new_limits.core_time_max),
+        ("user_core_hours", old_limits.user_core_time_max != new_limits.user_core_time_max),
+        ("budget", old_limits.cost_max != new_limits.cost_max),
+        ("price", old.price != new.price),
+        ("scaling", old.scaling != new.scaling),
+        ("queue", old_site.queue != new_site.queue),
+        ("account", old_site.account != new_site.account),
+        ("options", old_site.options != new_site.options),
+        ("setup", old_site.setup != new_site.setup),
+        ("agent", old_site.agent != new_site.agent),
+        ("folder", old_site.folder != new_site.folder),
+        ("ssh", old_site.ssh != new_site.ssh),
+        ("ssh_config", old_site.ssh_config != new_site.ssh_config),
+        ("reach", old_site.reach != new_site.reach),
+        ("parallel_environment", old_names.parallel_environment != new_names.parallel_environment),
+        ("memory_resource", old_names.memory_resource != new_names.memory_resource),
+        ("gpu_resource", old_names.gpu_resource != new_names.gpu_resource),
+        ("openstack", old_site.cloud != new_site.cloud),
+    ];
+    is_other.into_iter().filter(|(_, is_other)| *is_other).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// What is read, but for vCPUs of a cloud's hosts that are named only now: the worker that is there knows others.

@@ -536,6 +536,9 @@ pub struct Reloaded {
     pub changed: Vec<String>,
     /// Those of which it says something else that waits for the next start of the manager.
     pub waiting: Vec<String>,
+    /// Which fields of their entries are others, of those in `changed` and `waiting`.
+    #[serde(default)]
+    pub fields: std::collections::BTreeMap<String, Vec<String>>,
     /// Those that were detached, whose entries have stood there all the time.
     pub detached: Vec<String>,
     /// Those that it does not list: they go on until the next start.

@@ -53,20 +53,49 @@ pub(super) async fn ask(client: &Client, config: &Path) -> Result<Reloaded, Fail
     Ok(client.reload(Some(path.display().to_string())).await?)
 }
 
+/// Fields of a platform's entry that a manager takes over while it runs.
+const TAKEN_OVER: [&str; 11] = [
+    "pilots_min",
+    "pilots_max",
+    "idle_timeout",
+    "poll_interval",
+    "queued_max",
+    "submissions_per_minute",
+    "core_hours",
+    "user_core_hours",
+    "budget",
+    "price",
+    "scaling",
+];
+
 /// What that changed, a line each.
 pub(crate) fn told(reloaded: &Reloaded) -> String {
-    let Reloaded { attached, changed, waiting, detached, unlisted, others_wait } = reloaded;
-    let lines = [
-        (attached, "is attached"),
-        (changed, "has its new limits"),
-        (waiting, "has changed; that is taken up when the manager is started again"),
-        (detached, "stays detached: take its entry out, reload, and put it back to have it again"),
-        (unlisted, "is not in the file any more, and goes on until the manager is started again"),
+    let Reloaded { attached, changed, waiting, fields, detached, unlisted, others_wait } = reloaded;
+    let named = |name: &str, are_taken_over: bool| {
+        let fields = fields.get(name).into_iter().flatten();
+        let of_kind = fields.filter(|field| TAKEN_OVER.contains(&field.as_str()) == are_taken_over);
+        let of_kind: Vec<&str> = of_kind.map(String::as_str).collect();
+        if of_kind.is_empty() { String::new() } else { format!(": {}", of_kind.join(", ")) }
+    };
+    let new_limits = |name: &str| format!("has its new limits{}", named(name, true));
+    let has_changed = |name: &str| {
+        format!("has changed{}; that is taken up when the manager is started again", named(name, false))
+    };
+    let lines: [(&[String], &dyn Fn(&str) -> String); 5] = [
+        (attached, &|_| "is attached".to_owned()),
+        (changed, &new_limits),
+        (waiting, &has_changed),
+        (detached, &|_| {
+            "stays detached: take its entry out, reload, and put it back to have it again".to_owned()
+        }),
+        (unlisted, &|_| {
+            "is not in the file any more, and goes on until the manager is started again".to_owned()
+        }),
     ];
-    let mut told: String = lines
-        .iter()
-        .flat_map(|(names, what)| names.iter().map(move |name| format!("platform {name} {what}\n")))
-        .collect();
+    let mut told = String::new();
+    for (names, what) in lines {
+        names.iter().for_each(|name| told.push_str(&format!("platform {name} {}\n", what(name))));
+    }
     if *others_wait {
         told.push_str("other settings have changed; they are taken up when the manager is started again\n");
     }
