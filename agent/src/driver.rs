@@ -144,6 +144,8 @@ struct Driver {
     /// Ends of tasks that may be the platform's doing.
     suspects: Suspects,
     is_signalled: bool,
+    /// What still runs is killed, as the pilot has no more time.
+    has_given_up: bool,
     /// It was signalled, and the time for its farewell does not run yet.
     is_told_to_end: bool,
     /// When a draining pilot kills what still runs.
@@ -219,6 +221,7 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         farewell: FAREWELL.min(margin),
         suspects: Suspects::default(),
         is_signalled: false,
+        has_given_up: false,
         is_told_to_end: false,
         stop_at: None,
         give_up_at: walltime_end,
@@ -375,6 +378,7 @@ impl Driver {
     fn stop(&mut self) {
         self.end_soon();
         self.stop_at = None;
+        self.has_given_up = true;
         self.handle(PilotEvent::StopAsked);
     }
 

@@ -45,8 +45,8 @@ impl Performer {
         for effect in committed.into_effects() {
             match effect {
                 Effect::Answer { request, answer } => self.answer(request, answer),
-                Effect::Submit { platform, allocation, tag } => {
-                    self.order(Order::Submit { platform, allocation, tag });
+                Effect::Submit { platform, allocation, tag, walltime } => {
+                    self.order(Order::Submit { platform, allocation, tag, walltime });
                 }
                 Effect::Cancel { platform, batch_ids } => self.order(Order::Cancel { platform, batch_ids }),
                 Effect::List { platform } => self.order(Order::List { platform }),
@@ -100,6 +100,18 @@ impl Performer {
                  disk did not keep what it had promised; what they reported runs again"
             ),
             Notice::PlatformFailed { platform, what } => tracing::warn!(platform, what, "platform failed"),
+            Notice::AllocationWaits { platform, allocation, batch_id, reason, advice, is_endless: true } => {
+                tracing::warn!(
+                    platform, %allocation, batch_id, reason, advice,
+                    "an allocation waits for what never comes by itself"
+                );
+            }
+            Notice::AllocationWaits { platform, allocation, batch_id, reason, advice, is_endless: false } => {
+                tracing::warn!(
+                    platform, %allocation, batch_id, reason, advice,
+                    "an allocation waits, and whether that ends is not known"
+                );
+            }
             Notice::PlatformScaled { platform, change } => tracing::info!(
                 platform,
                 by = ?change.by,

@@ -17,7 +17,7 @@ use scheduler::{
         scaling::{Provider, Ratio, ScaleTrouble},
     },
     ids::{AllocationId, PlatformId},
-    time::Time,
+    time::{Span, Time},
 };
 use tokio::sync::mpsc;
 
@@ -37,8 +37,8 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(60);
 pub(crate) enum Order {
     /// From now on this worker's orders can be carried out.
     Attach { platform: PlatformId, worker: Box<Worker> },
-    /// Ask for an allocation.
-    Submit { platform: PlatformId, allocation: AllocationId, tag: String },
+    /// Ask for an allocation that lives so long.
+    Submit { platform: PlatformId, allocation: AllocationId, tag: String, walltime: Option<Span> },
     /// Take allocations away.
     Cancel { platform: PlatformId, batch_ids: Vec<String> },
     /// List all of ours.
@@ -142,7 +142,9 @@ impl Line {
 async fn work(mut worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>, n_lists: Arc<AtomicUsize>) {
     while let Some(order) = orders.recv().await {
         let event = match order {
-            Order::Submit { allocation, tag, .. } => Some(worker.submit(allocation, tag).await),
+            Order::Submit { allocation, tag, walltime, .. } => {
+                Some(worker.submit(allocation, tag, walltime).await)
+            }
             // Behind slow answers they pile up; the last of them says what all would.
             Order::List { .. } if n_lists.fetch_sub(1, Ordering::Relaxed) > 1 => None,
             Order::List { platform } => Some(worker.list(platform).await),
@@ -176,16 +178,17 @@ async fn work(mut worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>, n_
 }
 
 impl Worker {
-    async fn submit(&mut self, allocation: AllocationId, tag: String) -> Event {
+    async fn submit(&mut self, allocation: AllocationId, tag: String, walltime: Option<Span>) -> Event {
+        let spec = PlatformSpec { walltime, ..self.spec.clone() };
         let outcome = match self.place.ground().await {
             Ok(ground) => {
                 let request = AllocationRequest {
-                    join: (self.make_join)(&self.spec, &ground, &tag),
+                    join: (self.make_join)(&spec, &ground, &tag),
                     folder: ground.pilot_folder(&tag),
                     tag: tag.clone(),
                     n_nodes: self.spec.n_nodes,
                     capacity: self.spec.capacity.clone(),
-                    walltime: self.spec.walltime,
+                    walltime,
                 };
                 self.place.submit(&request).await
             }
@@ -213,17 +216,6 @@ impl Worker {
         let result = listed.map(|jobs| {
             // Others may have jobs in the same account.
             let ours = jobs.into_iter().filter(|job| job.tag.starts_with(&self.tag_prefix));
-            let ours = ours.inspect(|job| {
-                if let BatchState::Stuck(why) | BatchState::NoRoom(why) = &job.state {
-                    tracing::warn!(
-                        platform = self.spec.name,
-                        job.tag,
-                        job.id,
-                        why,
-                        "waits for what never comes"
-                    );
-                }
-            });
             let seen = ours.map(|job| ListedAllocation {
                 is_ended: job.state == BatchState::Ended,
                 is_running: job.state == BatchState::Running,
@@ -231,6 +223,7 @@ impl Worker {
                 tag: job.tag,
                 batch_id: job.id,
                 lacks_room: matches!(job.state, BatchState::NoRoom(_)),
+                reason: job.reason,
                 trouble: match job.state {
                     BatchState::Stuck(why) | BatchState::NoRoom(why) => Some(why),
                     _ => None,

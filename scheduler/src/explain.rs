@@ -103,6 +103,15 @@ pub enum Reason {
     KeptApart {
         n_tasks: u64,
     },
+    /// Ready tasks that no pilot gets, as they failed there and another can run them.
+    RetriedElsewhere {
+        n_tasks: u64,
+        left: Span,
+    },
+    /// The last pilots whose batch jobs were ended while a task ran: their number there, and how they ended.
+    EndedWith {
+        ends: Vec<(PilotId, Option<String>, String)>,
+    },
     InGrace {
         left: Span,
         n_pilots: u64,
@@ -174,6 +183,11 @@ pub enum Reason {
         used: Resources,
         capacity: Resources,
     },
+    PilotDoubted {
+        pilot: PilotId,
+        n_failures: u32,
+        next_in: Span,
+    },
     PilotIdle {
         since: Span,
         timeout: Span,
@@ -200,6 +214,14 @@ pub enum Reason {
     NotScaled {
         platform: String,
         what: String,
+    },
+    QueueSays {
+        platform: String,
+        n_allocations: u64,
+        words: String,
+        #[serde(default)]
+        advice: Option<String>,
+        since: Span,
     },
     AllocationUnknown {
         tag: String,
@@ -263,6 +285,13 @@ pub enum Reason {
         #[serde(default)]
         guess: Option<Span>,
         error_rate: f64,
+    },
+    DeclaredOff {
+        platform: String,
+        declared: Span,
+        measured: Span,
+        times: f64,
+        n_measured: u64,
     },
     WeightMoved {
         ago: Span,
@@ -427,6 +456,14 @@ impl Reason {
             Reason::AllocationUnknown { tag, what } => {
                 write!(f, "whether allocation {tag} exists is not known ({what}); the next listing will tell")
             }
+            Reason::QueueSays { platform, n_allocations, words, advice, since } => {
+                let (s, waits) = (plural(*n_allocations), if *n_allocations == 1 { "waits" } else { "wait" });
+                write!(
+                    f,
+                    "{n_allocations} allocation{s} {waits} on {platform}, which has said why for {since}: {words}"
+                )?;
+                advice.as_ref().map_or(Ok(()), |advice| write!(f, " ({advice})"))
+            }
             Reason::PlatformUnlisted { platform, what } => {
                 write!(
                     f,
@@ -445,6 +482,7 @@ impl Reason {
             | Reason::Weights { .. }
             | Reason::WeightOf { .. }
             | Reason::WeightMoved { .. }
+            | Reason::DeclaredOff { .. }
             | Reason::LeftToOthers { .. }
             | Reason::FailsThere { .. }
             | Reason::PlacedWith { .. }
@@ -568,7 +606,7 @@ fn write_failed(f: &mut fmt::Formatter<'_>, kind: &FailureKind, n_attempts: u32)
     let s = plural(u64::from(n_attempts));
     write!(f, "it has failed for good after {n_attempts} attempt{s}: {kind}")?;
     match kind {
-        FailureKind::PilotLost => write!(
+        FailureKind::PilotLost | FailureKind::Preempted => write!(
             f,
             "; after `crash_limit` of those a task is set aside, `pilotfish retry-failed` runs it again"
         ),

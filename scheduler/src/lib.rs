@@ -17,6 +17,7 @@ pub mod luck;
 pub mod pilot;
 pub mod policy;
 pub mod pull;
+pub mod queue_reason;
 pub mod ranges;
 pub mod resources;
 pub mod results;

@@ -129,7 +129,7 @@ pub enum FailureKind {
     Walltime,
     /// The pilot vanished while it ran the task.
     PilotLost,
-    /// The pilot was told by its platform to go.
+    /// The platform ended the pilot's batch job while the task ran.
     Preempted,
     /// A resident program answered what is no answer, or ended without one.
     BadAnswer {
@@ -161,6 +161,8 @@ pub enum Blame {
     Walltime,
     /// Nobody's: any number of times.
     Nobody,
+    /// The batch system ended the pilot's job while the task ran: the crash limit, unless that had another reason.
+    Ended,
     /// The network's, or a store's: a fixed budget of its own.
     Transfer,
 }
@@ -178,7 +180,7 @@ impl FailureKind {
             FailureKind::Start { .. } | FailureKind::Node { .. } => Blame::Node,
             FailureKind::PilotLost => Blame::Crash,
             FailureKind::Walltime => Blame::Walltime,
-            FailureKind::Preempted => Blame::Nobody,
+            FailureKind::Preempted => Blame::Ended,
             FailureKind::Transfer { .. } => Blame::Transfer,
         }
     }

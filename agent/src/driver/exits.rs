@@ -64,9 +64,11 @@ impl Driver {
             stdout: if kept.is_none_or(|kept| kept.stdout) { exit.stdout } else { Vec::new() },
             stderr: if kept.is_none_or(|kept| kept.stderr) { exit.stderr } else { Vec::new() },
         };
+        // What did not end by the signal to all of the batch job was killed before that job is.
+        let is_killed_late = self.has_given_up && exit.outcome == Outcome::Killed;
         let is_the_platforms = self.is_signalled
             && self.arrival.node.batch_id.is_some()
-            && suspects::may_be_the_platforms(&exit.outcome);
+            && (is_killed_late || suspects::may_be_the_platforms(&exit.outcome));
         let ending = match is_the_platforms {
             true => Ending::Failed(FailureKind::Preempted),
             false => ending(exit.outcome, running.time_limit, running.resources_bytes),

@@ -201,7 +201,10 @@ impl Watcher {
                 }
             }
             Ok(
-                Notice::ReportsForgotten { .. } | Notice::PlatformScaled { .. } | Notice::ScalesItself { .. },
+                Notice::ReportsForgotten { .. }
+                | Notice::AllocationWaits { .. }
+                | Notice::PlatformScaled { .. }
+                | Notice::ScalesItself { .. },
             ) => {}
             Err(RecvError::Lagged(_)) => match self.jobs.clone() {
                 Some(jobs) => jobs.into_iter().for_each(|id| self.mark(id)),

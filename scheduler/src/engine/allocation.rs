@@ -62,6 +62,9 @@ pub struct Because {
     pub load: Option<QueueLoad>,
     /// What the policy of placement compared, if there was one.
     pub compared: Option<Compared>,
+    /// Its walltime, where a budget left no more than that: shorter than its platform's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub walltime: Option<Span>,
 }
 
 /// What a policy of placement compared.
@@ -193,6 +196,8 @@ pub struct ListedAllocation {
     pub trouble: Option<String>,
     /// Whether that is only that there is no room for it.
     pub lacks_room: bool,
+    /// Why it waits, in the platform's words, where it waits and the platform says so.
+    pub reason: Option<String>,
 }
 
 /// How a submission to a platform went.

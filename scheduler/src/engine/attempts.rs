@@ -54,10 +54,14 @@ impl Turn<'_> {
             results.iter().map(|r| (r.job, r.successes.tasks.clone())).collect();
         let failed: Vec<(JobId, Vec<FailedAttempt>)> =
             results.iter().map(|r| (r.job, r.failures.clone())).collect();
+        let n_done: u64 = closed.iter().map(|(_, tasks)| tasks.len()).sum();
+        let outdone = self.outdone(&results, pilot);
         self.volatile.note_beside(self.durable, pilot, &results, self.now);
         self.note_seen(pilot, &results);
         self.record(Record::Reported { pilot, seq: report.seq, results, at: self.now });
         self.note_news(pilot, &failed, &returned);
+        self.judge_pilot(pilot, n_done, &failed);
+        outdone.into_iter().for_each(|other| self.drain_if_proved(other));
         for (job, tasks) in closed {
             self.follow_successes(pilot, job, &tasks);
         }
@@ -163,9 +167,10 @@ impl Turn<'_> {
         let held = self.durable.pilots().get(&pilot);
         let is_cut_short =
             kind == FailureKind::Walltime && !held.is_some_and(|pilot| pilot.had_its_chance(&usage));
-        let verdict = match is_cut_short {
-            true => Verdict::Retry { at: self.now },
-            false => self.verdict(TaskId { job, index }, &kind),
+        let verdict = match kind {
+            _ if is_cut_short => Verdict::Retry { at: self.now },
+            FailureKind::Preempted => self.verdict_of_end(pilot, TaskId { job, index }),
+            _ => self.verdict(TaskId { job, index }, &kind),
         };
         FailedAttempt { index, attempt: n_before + 1, kind, usage, verdict }
     }
@@ -187,9 +192,9 @@ impl Turn<'_> {
                     if can_elsewhere { self.settings.node_retries } else { self.settings.start_retries };
                 (trouble.n_node, budget, self.settings.node_retry_delay)
             }
-            Blame::Crash => (trouble.n_crash(), job.request.crash_limit.saturating_sub(1), Span::ZERO),
+            Blame::Crash => (trouble.n_lost(), job.request.crash_limit.saturating_sub(1), Span::ZERO),
             Blame::Walltime => (trouble.n_walltime, self.settings.walltime_retries, Span::ZERO),
-            Blame::Nobody => (0, u32::MAX, Span::ZERO),
+            Blame::Nobody | Blame::Ended => (0, u32::MAX, Span::ZERO),
             Blame::Transfer => {
                 (trouble.n_transfer, self.settings.transfer_retries, self.settings.node_retry_delay)
             }
@@ -199,6 +204,17 @@ impl Turn<'_> {
         }
         let delay = first_delay.times(1 << n_before.min(20)).min(self.settings.retry_delay_max);
         Verdict::Retry { at: self.now + delay }
+    }
+
+    /// The batch system ended the pilot's job while the task ran: that may be the task's doing, as with a lost pilot.
+    fn verdict_of_end(&self, pilot: PilotId, task: TaskId) -> Verdict {
+        let again = Verdict::Retry { at: self.now };
+        let held = self.durable.pilots().get(&pilot).filter(|_| self.durable.ended_early(pilot, self.now));
+        let (Some(held), Some(job)) = (held, self.durable.jobs().get(&task.job)) else { return again };
+        let n_ends = self.durable.ends_for_one(held.platform);
+        let mut trouble = job.troubled.get(&task.index).cloned().unwrap_or_default();
+        trouble.ended_with.push(pilot);
+        if trouble.n_crash_weighed(n_ends) >= job.request.crash_limit { Verdict::Final } else { again }
     }
 
     fn follow_successes(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
@@ -219,7 +235,11 @@ impl Turn<'_> {
         for failure in failures {
             let one = TaskSet::from(failure.index..failure.index + 1);
             self.unlease(pilot, job, &one);
+            self.volatile.is_patient_again(job, failure.index);
             self.clear_unblamed(job, &one);
+            if failure.kind == FailureKind::Preempted {
+                self.suspect_ended(job, failure.index);
+            }
             if failure.verdict == Verdict::Final {
                 self.volatile.clear_last_chances(job, &one);
             }

@@ -9,6 +9,8 @@ use crate::time::Span;
 
 /// Tasks that a declared value counts for, if nobody says how many.
 pub const COUNTS_AS: u32 = 10;
+/// A declared time that is off by more than this factor counts for less: by the square of what it is beyond.
+const OFF: f64 = 2.0;
 /// Keeps its cores so busy at least: it is CPU-bound.
 const CPU_BOUND: f64 = 0.75;
 /// Takes at least this part of its cores' memory: it is memory-bound.
@@ -98,18 +100,27 @@ impl Known<'_> {
     pub fn runtime_s(&self, platform: &str) -> Option<f64> {
         let declared = self.declared.and_then(|declared| declared.times.get(platform));
         let measured = self.measured.and_then(|known| known.mean());
-        self.mean(declared.map(|time| time.as_secs_f64()), measured.map(|time| time.as_secs_f64()))
-            .filter(|runtime_s| *runtime_s > 0.0)
+        let (declared, measured) =
+            (declared.map(|time| time.as_secs_f64()), measured.map(|time| time.as_secs_f64()));
+        let trust = declared.zip(measured).map_or(1.0, |(declared, measured)| trust(declared, measured));
+        self.mean(declared, measured, trust).filter(|runtime_s| *runtime_s > 0.0)
     }
 
     /// How busy a task keeps its cores there, 0 to about 1.
     pub fn cpu_share(&self) -> Option<f64> {
         let declared = self.declared.and_then(|declared| declared.cpu_share);
-        self.mean(declared, self.measured.and_then(Experience::cpu_share))
+        self.mean(declared, self.measured.and_then(Experience::cpu_share), 1.0)
     }
 
-    fn mean(&self, declared: Option<f64>, measured: Option<f64>) -> Option<f64> {
-        let n_declared = self.declared.map_or(0.0, |declared| f64::from(declared.counts_as));
+    /// What was declared there and what was measured, if they are off by more than a factor of two: both in seconds.
+    pub fn off(&self, platform: &str) -> Option<(f64, f64)> {
+        let declared = self.declared?.times.get(platform)?.as_secs_f64();
+        let measured = self.measured?.mean()?.as_secs_f64();
+        (trust(declared, measured) < 1.0).then_some((declared, measured))
+    }
+
+    fn mean(&self, declared: Option<f64>, measured: Option<f64>, trust: f64) -> Option<f64> {
+        let n_declared = self.declared.map_or(0.0, |declared| f64::from(declared.counts_as)) * trust;
         // All of them: a mean that forgets is still of as many as have run.
         let n_measured = self.measured.map_or(0.0, |measured| measured.n_done as f64);
         match (declared, measured) {
@@ -119,6 +130,12 @@ impl Known<'_> {
             (declared, measured) => measured.or(declared),
         }
     }
+}
+
+/// The part of its count that a declared time keeps beside what was measured.
+fn trust(declared: f64, measured: f64) -> f64 {
+    let ratio = (declared / measured).max(measured / declared);
+    if ratio.is_finite() && ratio > OFF { (OFF / ratio).powi(2) } else { 1.0 }
 }
 
 #[cfg(test)]
@@ -154,6 +171,23 @@ mod tests {
         assert_eq!(nothing.runtime_s("there"), None);
         assert_eq!(Known { declared: None, measured: Some(&measured(1, 20)) }.runtime_s("there"), Some(20.0));
         assert_eq!(Known::default().cpu_share(), None);
+    }
+
+    #[test]
+    fn what_was_declared_far_off_is_outweighed_by_the_first_tasks() {
+        let times = [("here".to_owned(), Span::from_secs(400))].into();
+        let declared = Declared { times, ..Declared::default() };
+        let runtime_s = |n: u64, each_s: u64| {
+            let measured = measured(n, each_s);
+            let known = Known { declared: Some(&declared), measured: Some(&measured) };
+            (known.runtime_s("here").unwrap(), known.off("here"))
+        };
+        let (after_one, off) = runtime_s(1, 10);
+        assert!(after_one < 20.0, "{after_one}");
+        assert_eq!(off, Some((400.0, 10.0)));
+        assert!(runtime_s(3, 10).0 < 14.0);
+        assert!(runtime_s(1, 16_000).0 > 15_000.0, "also where it was too short");
+        assert_eq!(runtime_s(10, 200), (300.0, None), "by a factor of two it counts as was said");
     }
 
     #[test]

@@ -142,6 +142,7 @@ impl<'a> Field<'a> {
             runtime_s,
             is_declared: runtime_s.is_some() && measured.is_none_or(|known| known.mean().is_none()),
             error_rate: measured.and_then(|known| known.loss_rate()).unwrap_or(0.0),
+            n_since_loss: measured.map_or(0, |known| known.n_since_loss()),
             ..Cell::default()
         }
     }
@@ -355,8 +356,10 @@ impl Cell {
         if !self.is_shunned {
             return;
         }
-        let is_due = self.tried_at.is_none_or(|at| now.since(at) >= TRIED_EVERY);
-        self.n_left = if is_due { n_ready.min(self.n_slots) } else { 0 };
+        // As long as it fails nothing it is tried on, with more each time.
+        let is_due = self.n_since_loss > 0 || self.tried_at.is_none_or(|at| now.since(at) >= TRIED_EVERY);
+        let n_tried = self.n_slots.saturating_add(self.n_since_loss);
+        self.n_left = if is_due { n_ready.min(n_tried) } else { 0 };
         if self.n_left > 0 {
             self.tried_at = Some(now);
         }

@@ -10,10 +10,12 @@ pub use super::job::{Job, Trouble};
 use super::{
     allocation::{Allocation, AllocationState, Census},
     declared::Declared,
+    doubts::is_of_place,
     facts::{Facts, Learned},
     interface::{PlatformMode, PlatformSpec},
     limits::Asked,
     neighbours::Neighbours,
+    places::{Fortune, NodeId, Nodes, Place},
     policies::{self, PolicyChange},
     record::{Blamed, DrainCause, FailedAttempt, JobResult, Record},
     scaling::Scaled,
@@ -27,6 +29,12 @@ use crate::{
     time::{Span, Time},
 };
 
+/// Batch jobs that ended early by nobody's fault count up to so many.
+const N_INNOCENT_MAX: u32 = 7;
+
+/// A batch job that is ended so shortly before its walltime is, or in its last tenth, ends by that.
+const LAST_MINUTE: Span = Span::from_secs(60);
+
 /// Jobs, platforms, allocations and pilots as the records tell them.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Durable {
@@ -35,6 +43,9 @@ pub struct Durable {
     modes: BTreeMap<PlatformId, PlatformMode>,
     allocations: BTreeMap<AllocationId, Allocation>,
     pilots: BTreeMap<PilotId, Pilot>,
+    nodes: Nodes,
+    /// How many batch jobs of each platform ended early although none of the tasks that ran was why.
+    innocent_ends: BTreeMap<PlatformId, u32>,
     submissions: BTreeMap<String, JobId>,
     tags: BTreeMap<String, AllocationId>,
     /// Those that their platforms may still hold.
@@ -77,12 +88,23 @@ pub struct Pilot {
     pub n_done: u64,
     /// Failed attempts it has reported.
     pub n_failed: u64,
+    /// Its node among all that there were.
+    pub node_id: NodeId,
+    /// How attempts have ended there.
+    pub fortune: Fortune,
+    /// How many of the tasks that ran when its batch job was ended have not succeeded since.
+    pub n_accused: u32,
 }
 
 impl Pilot {
     /// Whether it has not left and was not given up.
     pub fn is_live(&self) -> bool {
         self.ended.is_none()
+    }
+
+    /// Where it runs.
+    pub fn place(&self, id: PilotId) -> Place {
+        Place { pilot: id, node: self.node_id, platform: self.platform }
     }
 
     /// Its end by walltime, if one is known.
@@ -112,6 +134,35 @@ impl Durable {
     pub fn live_pilots(&self, held: &Allocation) -> Vec<PilotId> {
         let is_live = |id: &PilotId| self.pilots.get(id).is_some_and(Pilot::is_live);
         held.came.iter().copied().filter(is_live).collect()
+    }
+
+    /// The last one that was asked for of those that the platform may still hold.
+    pub fn newest_allocation_there(&self, id: PlatformId) -> Option<&Allocation> {
+        let ours = self.there.range((id, AllocationId(0))..=(id, AllocationId(u64::MAX)));
+        ours.rev().find_map(|(_, id)| self.allocations.get(id))
+    }
+
+    /// How attempts have ended on a pilot's node, whichever pilot ran them.
+    pub fn fortune_of_node(&self, pilot: &Pilot) -> Fortune {
+        self.nodes.fortune(pilot.node_id)
+    }
+
+    /// So many batch jobs that end with a task count as one lost pilot: on a platform that often ends them for reasons
+    /// of its own, more.
+    pub fn ends_for_one(&self, platform: PlatformId) -> u32 {
+        1 + self.innocent_ends.get(&platform).copied().unwrap_or(0).min(N_INNOCENT_MAX)
+    }
+
+    /// Whether the end of a pilot's batch job at that time may be the doing of a task: nobody here asked for it, and its
+    /// walltime is not over.
+    pub fn ended_early(&self, id: PilotId, at: Time) -> bool {
+        let Some(pilot) = self.pilots.get(&id) else { return false };
+        let is_wanted = self.allocations.get(&pilot.allocation).is_some_and(Allocation::is_live);
+        let is_over = |end: Time| {
+            let life = end.since(pilot.born_at);
+            at + Span(life.0 / 10).min(LAST_MINUTE) >= end
+        };
+        pilot.drain.is_none() && is_wanted && !pilot.walltime_end().is_some_and(is_over)
     }
 
     /// All jobs.
@@ -290,17 +341,23 @@ impl Durable {
         for result in results {
             let (n_done, n_failed) = (result.successes.tasks.len(), result.failures.len() as u64);
             let held = self.pilots.get(&pilot);
-            let had_its_chance =
-                |failure: &FailedAttempt| held.is_some_and(|pilot| pilot.had_its_chance(&failure.usage));
-            let chances: Vec<bool> = result.failures.iter().map(had_its_chance).collect();
+            let counts = |failure: &FailedAttempt| match failure.kind {
+                FailureKind::Preempted => self.ended_early(pilot, at),
+                _ => held.is_some_and(|pilot| pilot.had_its_chance(&failure.usage)),
+            };
+            let counts: Vec<bool> = result.failures.iter().map(counts).collect();
+            let place = self.place(pilot);
+            let n_of_place = result.failures.iter().filter(|failure| is_of_place(failure)).count() as u64;
             self.note_use(pilot, result);
             self.learn(pilot, result);
+            let (mut failed_at, mut ended_with, mut n_accused) = (Vec::new(), Vec::new(), 0);
             self.with_job(result.job, |job| {
-                job.open.remove_all(&result.successes.tasks);
+                (failed_at, ended_with) = job.note_done(&result.successes.tasks);
                 job.totals.add(&result.totals);
                 job.note_work(&result.successes.tasks);
-                for (failure, had_its_chance) in result.failures.iter().zip(chances) {
-                    job.note_failure(pilot, failure.index, &failure.kind, failure.verdict, had_its_chance);
+                for (failure, counts) in result.failures.iter().zip(counts) {
+                    n_accused += u32::from(counts && failure.kind == FailureKind::Preempted);
+                    job.note_failure(place, failure.index, &failure.kind, failure.verdict, counts);
                 }
                 if n_done > 0 || n_failed > 0 {
                     job.first_result_at.get_or_insert(at);
@@ -310,9 +367,48 @@ impl Durable {
             self.with_pilot(pilot, |pilot| {
                 pilot.n_done = pilot.n_done.saturating_add(n_done);
                 pilot.n_failed = pilot.n_failed.saturating_add(n_failed);
+                pilot.n_accused = pilot.n_accused.saturating_add(n_accused);
+                pilot.fortune.learn(n_done, n_of_place);
             });
+            if let Some(fortune) = self.nodes.fortune_mut(place.node) {
+                fortune.learn(n_done, n_of_place);
+            }
+            self.note_done_elsewhere(place, &failed_at);
+            self.clear_ends(&ended_with);
         }
         self.with_pilot(pilot, |pilot| pilot.acknowledged = seq);
+    }
+
+    /// Where the pilot is; one that no record tells of is nowhere.
+    fn place(&self, id: PilotId) -> Place {
+        let nowhere = Place { pilot: id, node: NodeId(u32::MAX), platform: PlatformId(0) };
+        self.pilots.get(&id).map_or(nowhere, |pilot| pilot.place(id))
+    }
+
+    /// Tasks have succeeded there that failed at those places.
+    fn note_done_elsewhere(&mut self, there: Place, failed_at: &[Place]) {
+        for place in failed_at {
+            let is_other = place.pilot != there.pilot;
+            if let Some(pilot) = self.pilots.get_mut(&place.pilot).filter(|_| is_other) {
+                pilot.fortune.n_done_elsewhere += 1;
+            }
+            if let Some(fortune) = self.nodes.fortune_mut(place.node).filter(|_| place.node != there.node) {
+                fortune.n_done_elsewhere += 1;
+            }
+        }
+    }
+
+    /// A task has succeeded that ran when the batch jobs of these pilots were ended. Where all that did have, it was
+    /// none of them.
+    fn clear_ends(&mut self, ended_with: &[PilotId]) {
+        for id in ended_with {
+            let Some(pilot) = self.pilots.get_mut(id).filter(|pilot| pilot.n_accused > 0) else { continue };
+            pilot.n_accused -= 1;
+            if pilot.n_accused == 0 {
+                let n = self.innocent_ends.entry(pilot.platform).or_default();
+                *n = n.saturating_add(1);
+            }
+        }
     }
 
     /// Counts what attempts took on the pilot's platform; those of lost pilots are not reported, nor counted.
@@ -352,7 +448,10 @@ impl Durable {
                     n_nodes: spec.map_or(1, |spec| spec.n_nodes),
                     n_nodes_there: spec.map_or(1, |spec| spec.n_nodes),
                     cores: spec.map_or(0, PlatformSpec::cores_of_allocation),
-                    walltime: spec.and_then(|spec| spec.walltime),
+                    walltime: because
+                        .as_ref()
+                        .and_then(|because| because.walltime)
+                        .or(spec.and_then(|spec| spec.walltime)),
                     because: because.clone(),
                     state: AllocationState::Intended,
                     batch_id: None,
@@ -378,9 +477,10 @@ impl Durable {
                 self.note_answer(*allocation, *at);
                 self.with_allocation(*allocation, |a| {
                     a.state = AllocationState::Submitted;
-                    a.batch_id = Some(batch_id.clone());
+                    a.batch_id = Some(batch_id.clone()).filter(|id| !id.is_empty());
                     a.submitted_at = Some(*at);
                     a.may_have_run = true;
+                    (a.ended_at, a.was_released) = (None, false);
                 })
             }
             Record::AllocationUnknown { allocation, what, at } => {
@@ -421,6 +521,7 @@ impl Durable {
                 let Some(platform) = self.allocations.get(allocation).map(|held| held.platform) else {
                     return;
                 };
+                let node_id = self.nodes.known(platform, &node.hostname);
                 let new = Pilot {
                     allocation: *allocation,
                     platform,
@@ -433,6 +534,9 @@ impl Durable {
                     ended: None,
                     n_done: 0,
                     n_failed: 0,
+                    node_id,
+                    fortune: Fortune::default(),
+                    n_accused: 0,
                 };
                 self.pilots.insert(*pilot, new);
                 self.resize_pilot(*pilot);
@@ -460,9 +564,15 @@ impl Durable {
             }
             Record::PilotLost { pilot, why, blamed, at } => {
                 self.with_pilot(*pilot, |pilot| pilot.ended = Some((*at, why.clone())));
+                let place = self.place(*pilot);
+                let n_blamed = blamed.len() as u64;
+                self.with_pilot(*pilot, |pilot| pilot.fortune.count(0, n_blamed));
+                if let Some(fortune) = self.nodes.fortune_mut(place.node) {
+                    fortune.count(0, n_blamed);
+                }
                 for Blamed { task, verdict, .. } in blamed {
                     self.with_job(task.job, |job| {
-                        job.note_failure(*pilot, task.index, &FailureKind::PilotLost, *verdict, false);
+                        job.note_failure(place, task.index, &FailureKind::PilotLost, *verdict, false);
                         job.note_end(*at);
                     });
                     self.learn_lost(*pilot, task.job, 1.0);

@@ -34,6 +34,8 @@ pub struct Experience {
     /// forget sooner.
     tries: f64,
     losses: f64,
+    /// Successes since the last of those.
+    n_since_loss: f64,
 }
 
 impl Experience {
@@ -60,6 +62,7 @@ impl Experience {
         self.failures += n_failed as f64;
         self.tries += totals.n as f64 + n_lost;
         self.losses += n_lost;
+        self.n_since_loss = if n_lost > 0.0 { 0.0 } else { self.n_since_loss + totals.n as f64 };
     }
 
     /// So many attempts ended with their pilots, which says something of the platform; negative: it was not so.
@@ -67,6 +70,9 @@ impl Experience {
         self.forget();
         self.tries = (self.tries + n).max(0.0);
         self.losses = (self.losses + n).clamp(0.0, self.tries);
+        if n > 0.0 {
+            self.n_since_loss = 0.0;
+        }
     }
 
     /// Takes in what tasks needed beside cores.
@@ -138,9 +144,17 @@ impl Experience {
         (self.attempts > 0.0).then(|| self.failures / self.attempts)
     }
 
-    /// The part of attempts that fail by whoever's fault, of the last ones, 0 to 1; `None` before the first.
+    /// The part of attempts that fail by whoever's fault, of the last ones, 0 to 1; `None` before the first. Where so many
+    /// have succeeded in a row, no more than would let that happen once in twenty times (the rule of three): what is
+    /// mended is found out soon.
     pub fn loss_rate(&self) -> Option<f64> {
-        (self.tries > 0.0).then(|| self.losses / self.tries)
+        let most = if self.n_since_loss > 0.0 { 3.0 / self.n_since_loss } else { 1.0 };
+        (self.tries > 0.0).then(|| (self.losses / self.tries).min(most))
+    }
+
+    /// Successes since an attempt last failed, by whoever's fault.
+    pub fn n_since_loss(&self) -> u64 {
+        self.n_since_loss as u64
     }
 
     /// Whether little is known yet, so that each report may change much.
@@ -197,6 +211,19 @@ mod tests {
         assert_eq!((known.io_rate(), known.prepared()), (Some(5e6), Some(Span::from_millis(2))));
         (0..100).for_each(|_| known.learn_effort(100, 0, 0));
         assert!(known.io_rate().unwrap() < 2.0, "{known:?}");
+    }
+
+    #[test]
+    fn successes_in_a_row_show_that_a_platform_is_mended() {
+        let mut known = Experience::default();
+        known.learn(1, &totals(&[]), &vec![failed(FailureKind::Exit { code: 1 }); 100]);
+        assert_eq!(known.loss_rate(), Some(1.0));
+        known.learn(1, &totals(&[1.0; 4]), &[]);
+        assert!(known.loss_rate().is_some_and(|rate| rate > 0.7));
+        known.learn(1, &totals(&[1.0; 9]), &[]);
+        assert_eq!((known.loss_rate(), known.n_since_loss()), (Some(3.0 / 13.0), 13));
+        known.learn(1, &totals(&[]), &[failed(FailureKind::Exit { code: 1 })]);
+        assert_eq!(known.n_since_loss(), 0);
     }
 
     #[test]

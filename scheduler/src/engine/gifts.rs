@@ -7,6 +7,7 @@ use std::{cmp::Reverse, collections::BTreeSet, ops::Bound};
 
 use super::{
     Turn,
+    elsewhere::Elsewhere,
     interface::{Answer, Refusal, RequestId},
     limits,
     offer::Offer,
@@ -145,7 +146,12 @@ impl Turn<'_> {
         let is_for_others = state.keeps_for.is_some_and(|kept| kept.job != job_id);
         // What is not sent at once might be over, or its pilot lost with it, before it is.
         let is_listening = state.parked.is_some();
-        let takes = giver != to && is_listening && self.takes_tasks(to) && !is_for_others && !job.is_paused;
+        let takes = giver != to
+            && is_listening
+            && !state.is_doubted
+            && self.takes_tasks(to)
+            && !is_for_others
+            && !job.is_paused;
         if !takes || offer.pilot.platform != platform || !offer.could_run(job) {
             return None;
         }
@@ -155,6 +161,8 @@ impl Turn<'_> {
         }
         let mut ready = tasks.intersection(&leases.ready);
         ready.remove_all(&volatile.not_for(to, job_id));
+        let elsewhere = Elsewhere { settings: self.settings, durable, volatile, now: self.now };
+        ready.remove_all(&elsewhere.not_for(to, job_id));
         // As many as would be sent to it of the shortest ones.
         let depth = if offer.is_careful(job_id) { 1 } else { self.settings.prefetch_tasks_max.max(1) };
         let n_most = self.n_slots(to, job_id).saturating_mul(depth);

@@ -542,6 +542,21 @@ pub enum Notice {
         /// In its own words.
         what: String,
     },
+    /// A platform says why an allocation waits, and somebody should do something about it.
+    AllocationWaits {
+        /// The platform's name.
+        platform: String,
+        /// Which.
+        allocation: AllocationId,
+        /// The platform's own id.
+        batch_id: String,
+        /// In the platform's words.
+        reason: String,
+        /// What can be done.
+        advice: String,
+        /// Whether it never begins by itself, as far as is known.
+        is_endless: bool,
+    },
     /// A core of a platform stands for more vCPUs than before, or fewer.
     PlatformScaled {
         /// The platform's name.
@@ -564,8 +579,8 @@ pub enum Notice {
 pub enum Effect {
     /// Tell whoever asked.
     Answer { request: RequestId, answer: Answer },
-    /// Ask a platform for an allocation with this tag.
-    Submit { platform: PlatformId, allocation: AllocationId, tag: String },
+    /// Ask a platform for an allocation with this tag, for so long.
+    Submit { platform: PlatformId, allocation: AllocationId, tag: String, walltime: Option<Span> },
     /// Take allocations away, by the platform's own ids.
     Cancel { platform: PlatformId, batch_ids: Vec<String> },
     /// Ask a platform for all of ours.

@@ -97,7 +97,9 @@ impl Engine {
             }
             idle.extend(state.idle_since.map(|since| (held.platform, since, *id)));
             if state.takes_part {
-                *capacities.entry((held.platform, state.capacity.clone())).or_default() += 1;
+                let alike: &mut BTreeSet<PilotId> =
+                    capacities.entry((held.platform, state.capacity.clone())).or_default();
+                alike.insert(*id);
             }
             state.templates.iter().for_each(|job| _ = knowing.entry(*job).or_default().insert(*id));
             let is_untold = state.parked.is_some() && !state.commands.is_empty();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     interface::JobRequest,
+    places::{FailedAt, Place},
     record::{CancelCause, Totals, Verdict},
     settings::Settings,
 };
@@ -35,6 +36,8 @@ pub struct Job {
     pub forsaken: TaskSet,
     /// Tasks that have failed attempts behind them: the exception that may cost memory.
     pub troubled: BTreeMap<u64, Trouble>,
+    /// Open tasks by the places where they have failed.
+    pub failed_at: FailedAt,
     /// Whether nothing more may begin.
     pub is_paused: bool,
     /// Why tasks were cancelled, if any were.
@@ -68,6 +71,10 @@ pub struct Trouble {
     pub n_transfer: u32,
     /// Pilots that vanished with it.
     pub lost_with: Vec<PilotId>,
+    /// Pilots whose batch jobs the batch system ended while it ran.
+    pub ended_with: Vec<PilotId>,
+    /// Where it failed, the last one last; nothing once it is open no more.
+    pub places: Vec<Place>,
     /// Ends of walltimes of which the task had at least half.
     pub n_walltime: u32,
     /// Failures that were nobody's fault.
@@ -79,9 +86,20 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// How many pilots vanished with it.
+    /// How many pilots vanished with it, or ended with it.
     pub fn n_crash(&self) -> u32 {
+        u32::try_from(self.lost_with.len() + self.ended_with.len()).unwrap_or(u32::MAX)
+    }
+
+    /// How many pilots vanished with it.
+    pub fn n_lost(&self) -> u32 {
         u32::try_from(self.lost_with.len()).unwrap_or(u32::MAX)
+    }
+
+    /// How many pilots vanished with it or ended with it, where so many of the latter count as one.
+    pub fn n_crash_weighed(&self, n_ends: u32) -> u32 {
+        let n_ended = u32::try_from(self.ended_with.len()).unwrap_or(u32::MAX);
+        self.n_lost().saturating_add(n_ended / n_ends.max(1))
     }
 
     /// Failed attempts so far.
@@ -101,6 +119,7 @@ impl Job {
             cancelled: TaskSet::new(),
             forsaken: TaskSet::new(),
             troubled: BTreeMap::new(),
+            failed_at: FailedAt::default(),
             is_paused: false,
             cancel_cause: None,
             first_result_at: None,
@@ -140,6 +159,7 @@ impl Job {
     /// Cancels those of these tasks that are open.
     pub(super) fn cancel(&mut self, tasks: &TaskSet, cause: &CancelCause, at: Time) {
         let tasks = tasks.intersection(&self.open);
+        self.forget_places(&tasks);
         self.open.remove_all(&tasks);
         self.cancelled.insert_all(&tasks);
         if matches!(cause, CancelCause::Dependency(_)) {
@@ -184,6 +204,7 @@ impl Job {
         self.cancelled.remove_all(&closed);
         self.forsaken.remove_all(&closed);
         self.open.insert_all(&closed);
+        self.forget_places(&closed);
         self.troubled.retain(|index, _| !closed.contains(*index));
         self.n_failed_before = self.failed.len();
         self.reopened.insert_all(&closed);
@@ -206,14 +227,37 @@ impl Job {
         if hides_transfers { 2 } else { 1 }
     }
 
-    /// `had_its_chance`: whether the attempt had most of its pilot's life.
+    /// These tasks are done: gives where they failed before, and the pilots that ended with them.
+    pub(super) fn note_done(&mut self, tasks: &TaskSet) -> (Vec<Place>, Vec<PilotId>) {
+        let (mut places, mut ended_with) = (Vec::new(), Vec::new());
+        let done = tasks.intersection(&self.open);
+        for (_, trouble) in done.iter().flat_map(|range| self.troubled.range(range)) {
+            places.extend(&trouble.places);
+            ended_with.extend(&trouble.ended_with);
+        }
+        self.forget_places(&done);
+        self.open.remove_all(tasks);
+        (places, ended_with)
+    }
+
+    /// Where these tasks failed decides nothing any more.
+    fn forget_places(&mut self, tasks: &TaskSet) {
+        for range in tasks.iter() {
+            for (index, trouble) in self.troubled.range_mut(range) {
+                self.failed_at.forget(*index, &mut trouble.places);
+            }
+        }
+    }
+
+    /// `counts`: whether an end by walltime had most of its pilot's life, and whether a batch job was ended that its
+    /// batch system had no other reason to end.
     pub(super) fn note_failure(
         &mut self,
-        pilot: PilotId,
+        place: Place,
         index: u64,
         kind: &FailureKind,
         verdict: Verdict,
-        had_its_chance: bool,
+        counts: bool,
     ) {
         self.n_failed_attempts += 1;
         let trouble = self.troubled.entry(index).or_default();
@@ -221,14 +265,20 @@ impl Job {
             Blame::Program => trouble.n_program += 1,
             Blame::Node => trouble.n_node += 1,
             Blame::Transfer => trouble.n_transfer += 1,
-            Blame::Crash => trouble.lost_with.push(pilot),
-            Blame::Walltime if had_its_chance => trouble.n_walltime += 1,
-            Blame::Walltime | Blame::Nobody => trouble.n_nobody += 1,
+            Blame::Crash => trouble.lost_with.push(place.pilot),
+            Blame::Ended if counts => trouble.ended_with.push(place.pilot),
+            Blame::Walltime if counts => trouble.n_walltime += 1,
+            Blame::Walltime | Blame::Ended | Blame::Nobody => trouble.n_nobody += 1,
+        }
+        let says_nothing = matches!(kind.blame(), Blame::Walltime | Blame::Ended) && !counts;
+        if !says_nothing && kind.blame() != Blame::Nobody && self.open.contains(index) {
+            self.failed_at.note(index, place, &mut trouble.places);
         }
         trouble.last = Some(kind.clone());
         match verdict {
             Verdict::Retry { at } => trouble.retry_at = at,
             Verdict::Final => {
+                self.failed_at.forget(index, &mut trouble.places);
                 if self.open.remove(index) {
                     self.failed.insert(index);
                 }

@@ -110,7 +110,11 @@ impl Turn<'_> {
                 self.volatile.timers.insert((trouble.retry_at, Timer::Retry(TaskId { job, index: *index })));
             }
         }
+        let is_retried = !held.failed_at.is_empty();
         self.volatile.add_ready(job, &ready);
+        if is_retried {
+            self.note_retried(job);
+        }
     }
 
     /// A task's wait before its next attempt is over.

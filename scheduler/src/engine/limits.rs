@@ -27,6 +27,8 @@ pub(super) struct Room {
     pub(super) bound: Option<Reason>,
     /// When there may be more only because time has passed.
     pub(super) more_at: Option<Time>,
+    /// Where budgets have room for none: the walltime of one that they have room for.
+    pub(super) shorter: Option<Span>,
 }
 
 /// When a platform was asked for allocations, as far as that is known: when it was told is between the intent and the
@@ -64,10 +66,15 @@ pub(super) fn room(
     let (census, limits) = (durable.census(id), spec.limits);
     let n_pilots = (spec.n_pilots_max as usize).saturating_sub(census.n_there);
     let n = n_pilots.checked_div(spec.n_nodes as usize).unwrap_or(0);
-    let mut room = Room { n, bound: None, more_at: None };
+    let mut room = Room { n, bound: None, more_at: None, shorter: None };
     let (platform, mode) = (spec.name.clone(), durable.mode(id));
     if mode != PlatformMode::Active {
-        return Room { n: 0, bound: Some(Reason::PlatformRests { platform, mode }), more_at: None };
+        return Room {
+            n: 0,
+            bound: Some(Reason::PlatformRests { platform, mode }),
+            more_at: None,
+            shorter: None,
+        };
     }
     if let Some(most) = limits.n_queued_max {
         let n_queued = census.n_queued as u64;
@@ -83,6 +90,7 @@ pub(super) fn room(
             room.more_at = first.map(|first| first + MINUTE);
         }
     }
+    let n_without_budgets = room.n;
     if let Some(most) = limits.core_time_max {
         room.narrow(n_affordable(census, spec, most), budget(census, spec, most));
     }
@@ -97,7 +105,22 @@ pub(super) fn room(
         };
         room.narrow(n_affordable(census, spec, price.affords(most)), reason);
     }
+    if room.n == 0 && n_without_budgets > 0 {
+        room.shorter = rest(settings, census, spec);
+    }
     room
+}
+
+/// The walltime of one allocation for which the budgets have room, in whole minutes, if pilots of it could run anything.
+fn rest(settings: &Settings, census: Census, spec: &PlatformSpec) -> Option<Span> {
+    let money = spec.price.as_ref().zip(spec.limits.cost_max).map(|(price, most)| price.affords(most));
+    let most = spec.limits.core_time_max.into_iter().chain(money).min()?;
+    let left = u128::from(most.0).saturating_sub(census.spent_us + census.committed_us);
+    let cores = u128::from(spec.cores_of_allocation());
+    let walltime = u64::try_from(left.checked_div(cores)?).unwrap_or(u64::MAX);
+    let walltime = Span(walltime - walltime % MINUTE.0);
+    let is_of_use = walltime > settings.walltime_margin + settings.walltime_margin;
+    (is_of_use && spec.walltime.is_some_and(|whole| walltime < whole)).then_some(walltime)
 }
 
 /// How many more tasks of the job its user's budget on the platform allows: what is held there counts with what

@@ -22,6 +22,8 @@ mod attempts;
 pub mod by_size;
 pub mod declared;
 mod divide;
+mod doubts;
+mod elsewhere;
 pub mod facts;
 mod gifts;
 pub mod guide;
@@ -39,10 +41,12 @@ mod nodes;
 mod offer;
 mod operators;
 mod pilots;
+pub mod places;
 mod placing;
 mod profiling;
 mod provision;
 pub mod question;
+mod queue_reasons;
 pub mod quotas;
 mod reasons;
 mod reasons_of_policies;
@@ -263,6 +267,7 @@ impl Turn<'_> {
                 }
                 Timer::Guide => self.renew_guide(),
                 Timer::Measured => self.keep_measured(),
+                Timer::Retries => self.look_at_retries(),
                 Timer::Profiling(platform) => self.end_profiling(platform),
                 Timer::Scaling(platform) => self.scale(platform),
                 // It was the first to fire.

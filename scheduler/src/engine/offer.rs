@@ -99,9 +99,7 @@ impl<'a> Offer<'a> {
 
     /// Whether a task of the job begun now would end before the pilot's walltime does.
     pub(super) fn outlives(&self, job: &Job) -> bool {
-        let Some(end) = self.pilot.walltime_end() else { return true };
-        let life = end.since(self.pilot.born_at);
-        self.now + needed(job, life) + self.settings.walltime_margin <= end
+        outlives(self.settings, self.pilot, job, self.now)
     }
 
     /// Whether a task of the job could run there, if nothing else did.
@@ -222,6 +220,13 @@ impl<'a> Offer<'a> {
         let n_slots = job.request.needs.resources.how_often_in(&self.free_soon);
         n_tasks as f64 / n_slots.max(1).saturating_mul(depth) as f64
     }
+}
+
+/// Whether a task of the job begun now would end before the pilot's walltime does.
+pub(super) fn outlives(settings: &Settings, pilot: &Pilot, job: &Job, now: Time) -> bool {
+    let Some(end) = pilot.walltime_end() else { return true };
+    let life = end.since(pilot.born_at);
+    now + needed(job, life) + settings.walltime_margin <= end
 }
 
 /// What keeps a task from beginning on a pilot that is large enough.

@@ -51,6 +51,7 @@ impl Turn<'_> {
             is_synced: true,
             last_heard: self.now,
             idle_since: Some(self.now),
+            is_doubted: self.is_node_doubted(id),
             ..PilotState::default()
         };
         self.volatile.add_pilot(self.durable, id, state);
@@ -62,7 +63,10 @@ impl Turn<'_> {
         if let Some(before) = before {
             self.lose_pilot(before, "its process was started again");
         }
-        if let Some(platform) = self.volatile.platforms.get_mut(&platform) {
+        let asked_at = self.durable.allocations().get(&allocation).map_or(self.now, |held| held.intended_at);
+        let state = self.volatile.platforms.get_mut(&platform);
+        // One that was asked for before it last failed says nothing of that.
+        if let Some(platform) = state.filter(|state| asked_at >= state.failed_at) {
             platform.n_failures = 0;
             platform.last_failure = None;
         }
@@ -384,6 +388,7 @@ impl Turn<'_> {
         });
         self.suspect_all_of(id, &blamed);
         for Blamed { task, verdict, .. } in blamed {
+            self.volatile.is_patient_again(task.job, task.index);
             let kind = crate::results::FailureKind::PilotLost;
             let is_final = verdict == super::record::Verdict::Final;
             self.notify(Notice::TaskFailed { task, kind, is_final, pilot: id });
@@ -444,6 +449,7 @@ impl Turn<'_> {
     /// A pilot that had been given up speaks again: it is known, and must say what it holds.
     fn take_back(&mut self, id: PilotId) {
         self.record(Record::PilotReturned { pilot: id, at: self.now });
+        self.allocation_is_back(id);
         let state = PilotState { last_heard: self.now, ..PilotState::default() };
         self.volatile.add_pilot(self.durable, id, state);
         self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
@@ -465,6 +471,7 @@ impl Turn<'_> {
 
     /// A pilot's timer: its parked pull is over, or it has been silent too long.
     pub(super) fn look_at_pilot(&mut self, id: PilotId) {
+        self.end_pause(id);
         let limit = self.settings.heartbeat_limit;
         let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
         state.timer_at = None;
@@ -474,7 +481,10 @@ impl Turn<'_> {
                 state.last_heard = self.now;
                 self.supersede(id);
             }
-            Some((_, until)) => return self.volatile.arm_pilot(id, until),
+            Some((_, until)) => {
+                self.volatile.arm_pilot(id, until);
+                return self.arm_pause(id);
+            }
             None if self.now.since(state.last_heard) >= limit => {
                 let silence = self.now.since(state.last_heard);
                 return self.lose_pilot(id, &format!("silent for {silence}"));
@@ -483,5 +493,6 @@ impl Turn<'_> {
         }
         let heard = self.volatile.pilots.get(&id).map_or(self.now, |state| state.last_heard);
         self.volatile.arm_pilot(id, (heard + limit).max(self.now + Span::from_millis(1)));
+        self.arm_pause(id);
     }
 }

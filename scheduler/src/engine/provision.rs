@@ -28,6 +28,9 @@ const LAST_WORDS: Span = Span::from_secs(1);
 /// effect later than anybody waited for, or the store may be an older one.
 const STRAYS_INTERVAL: Span = Span::from_secs(600);
 
+/// What a platform had no room for is asked for again after so long at the soonest.
+const NO_ROOM_PAUSE: Span = Span::from_secs(10);
+
 /// … and when it has not answered that.
 const STRAYS_AGAIN: Span = Span::from_secs(60);
 
@@ -216,9 +219,15 @@ impl Turn<'_> {
             n_wanted: wanted as u64,
             load: self.volatile.load(id, self.now),
             compared: self.volatile.placed.as_ref().and_then(|(_, compared)| compared.clone()),
+            walltime: None,
         };
         for _ in 0..wanted.min(n_max) {
             self.intend_allocation(id, because.clone());
+        }
+        let rest = room.shorter.filter(|_| !is_failing);
+        if let Some(walltime) = rest.filter(|walltime| self.is_wanted_shorter(id, spec, *walltime)) {
+            let because = Because { n_wanted: 1, walltime: Some(walltime), ..because };
+            self.intend_allocation(id, because);
         }
         let room = limits::room(self.settings, self.durable, self.volatile, (id, spec), self.now);
         if let Some(at) = room.more_at {
@@ -226,14 +235,24 @@ impl Turn<'_> {
         }
     }
 
+    /// Whether a pilot that lives no longer than that would find something to do, beside those that are to come.
+    fn is_wanted_shorter(&self, id: PlatformId, spec: &PlatformSpec, walltime: Span) -> bool {
+        let (_, n_waiting) = n_pilots(self.settings, self.durable, id, self.now);
+        let shorter = PlatformSpec { walltime: Some(walltime), ..spec.clone() };
+        let limit = n_waiting.saturating_add(1);
+        n_hypothetical(self.settings, self.durable, self.volatile, (id, &shorter), limit) > n_waiting
+    }
+
     fn intend_allocation(&mut self, platform: PlatformId, because: Because) {
         let last = self.durable.allocations().last_key_value().map_or(0, |(last, _)| last.0);
         let next = last.max(self.settings.last_allocation) + 1;
         let (allocation, tag) = (AllocationId(next), format!("{}{next}", self.settings.tag_prefix()));
+        let whole = self.durable.platforms().get(&platform).and_then(|spec| spec.walltime);
+        let walltime = because.walltime.or(whole);
         let (because, at) = (Some(Box::new(because)), self.now);
         self.record(Record::AllocationIntended { allocation, platform, tag: tag.clone(), because, at });
         self.arm_scaling(platform);
-        self.step.effects.push(Effect::Submit { platform, allocation, tag });
+        self.step.effects.push(Effect::Submit { platform, allocation, tag, walltime });
     }
 
     pub(super) fn allocation_answered(&mut self, id: AllocationId, outcome: SubmitOutcome) {
@@ -297,11 +316,18 @@ impl Turn<'_> {
     }
 
     fn note_platform_failure(&mut self, id: PlatformId, what: String) {
+        self.note_failure_of(id, what, Span::ZERO);
+    }
+
+    /// It is left alone for so long at least.
+    fn note_failure_of(&mut self, id: PlatformId, what: String, least: Span) {
         let settings = self.settings;
         let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
         let delay =
             settings.platform_delay.times(1 << state.n_failures.min(20)).min(settings.platform_delay_max);
+        let delay = delay.max(least);
         state.n_failures += 1;
+        state.failed_at = self.now;
         state.blocked_until = self.now + delay;
         state.last_failure = Some(what.clone());
         let platform = self.durable.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone());
@@ -316,10 +342,16 @@ impl Turn<'_> {
         result: Result<Vec<ListedAllocation>, String>,
     ) {
         if let Some(state) = self.volatile.platforms.get_mut(&id) {
-            state.unlisted = result.as_ref().err().cloned();
+            let was_unlisted = std::mem::replace(&mut state.unlisted, result.as_ref().err().cloned());
+            if was_unlisted.is_some() && result.is_ok() {
+                // It answers again: what failed with its listings may work, too.
+                state.blocked_until = state.blocked_until.min(self.now);
+                self.volatile.arm_platform(id, self.now);
+            }
         }
         let Ok(listed) = result else { return self.volatile.arm_platform(id, self.now + STRAYS_AGAIN) };
         self.note_troubles(&listed);
+        self.note_queue_reasons(id, &listed);
         let mut unwanted = Vec::new();
         for entry in listed.iter().filter(|entry| !entry.is_ended) {
             let known = self.durable.allocation_of(&entry.tag);
@@ -369,12 +401,64 @@ impl Turn<'_> {
             let came = held.came.iter().filter_map(|pilot| self.durable.pilots().get(pilot));
             let was_shown = came.into_iter().any(|pilot| pilot.registered_at < asked_at);
             let lag = if was_shown { Span::ZERO } else { self.listing_lag(id) };
-            if !is_there && since.is_some_and(|since| since + lag < asked_at) {
+            let is_missing = !is_there && since.is_some_and(|since| since + lag < asked_at);
+            // A batch job may be renamed, or lose the process that watches it: its pilot knows better.
+            let speaks = is_missing
+                && self.durable.live_pilots(held).iter().any(|pilot| self.speaks_since(*pilot, asked_at));
+            match speaks {
+                true => _ = self.volatile.unlisted.insert(allocation),
+                false => _ = self.volatile.unlisted.remove(&allocation),
+            }
+            if is_missing && !speaks {
                 self.allocation_is_gone(allocation);
             }
         }
         if !unwanted.is_empty() {
             self.step.effects.push(Effect::Cancel { platform: id, batch_ids: unwanted });
+        }
+    }
+
+    /// Whether the pilot has said something since then, or waits for an answer.
+    fn speaks_since(&self, pilot: PilotId, at: Time) -> bool {
+        let state = self.volatile.pilots.get(&pilot);
+        state.is_some_and(|state| state.parked.is_some() || state.last_heard > at)
+    }
+
+    /// The pilot of an allocation that counted as ended speaks: it is there, and counts toward all limits.
+    pub(super) fn allocation_is_back(&mut self, pilot: PilotId) {
+        let Some(pilot) = self.durable.pilots().get(&pilot) else { return };
+        let (allocation, platform) = (pilot.allocation, pilot.platform);
+        let ended = self.durable.allocations().get(&allocation).filter(|held| !held.may_be_there());
+        let Some(ended) = ended else { return };
+        let batch_id = ended.batch_id.clone().or_else(|| pilot.node.batch_id.clone()).unwrap_or_default();
+        self.record(Record::AllocationSubmitted { allocation, batch_id, at: self.now });
+        self.volatile.unlisted.insert(allocation);
+        self.withdraw_excess(platform);
+        self.volatile.arm_platform(platform, self.now);
+    }
+
+    /// Takes back allocations that wait where more are there than may be. The newest first.
+    fn withdraw_excess(&mut self, id: PlatformId) {
+        let Some(n_max) = self.durable.platforms().get(&id).map(|spec| spec.n_pilots_max as usize) else {
+            return;
+        };
+        let mut n_over = self.durable.census(id).n_there.saturating_sub(n_max);
+        let there: Vec<(AllocationId, usize)> = self
+            .durable
+            .allocations_there(id)
+            .filter(|(_, held)| held.state == AllocationState::Submitted && held.is_unused())
+            .map(|(id, held)| (id, held.n_nodes_there as usize))
+            .collect();
+        let mut excess = Vec::new();
+        for (allocation, n_nodes) in there.into_iter().rev() {
+            if n_over == 0 {
+                break;
+            }
+            n_over = n_over.saturating_sub(n_nodes);
+            excess.push(allocation);
+        }
+        if !excess.is_empty() {
+            self.cancel_allocations(id, &excess);
         }
     }
 
@@ -446,7 +530,10 @@ impl Turn<'_> {
                 Some((words, _)) => format!("it ended before its pilot came: {words}"),
                 None => "it ended before its pilot came".into(),
             },
-            _ => "its platform says that it has ended".into(),
+            _ => match self.volatile.troubles.get(&id) {
+                Some((words, _)) => format!("its platform says that it has ended: {words}"),
+                None => "its platform says that it has ended".into(),
+            },
         };
         let is_surprise = allocation.is_live() && allocation.is_unused();
         if allocation.state == AllocationState::Intended {
@@ -455,13 +542,15 @@ impl Turn<'_> {
         }
         let lacked_room = self.volatile.troubles.remove(&id).is_some_and(|(_, lacks_room)| lacks_room);
         self.volatile.running_since.remove(&id);
+        self.volatile.unlisted.remove(&id);
+        self.volatile.queue_reasons.remove(&id);
         self.record(Record::AllocationEnded { allocation: id, why: why.clone(), at: self.now });
         for pilot in pilots {
             self.lose_pilot(pilot, &why);
         }
         if is_surprise {
             self.note_lost(platform, u64::from(!lacked_room));
-            self.note_platform_failure(platform, why);
+            self.note_failure_of(platform, why, if lacked_room { NO_ROOM_PAUSE } else { Span::ZERO });
         }
         self.volatile.arm_platform(platform, self.now);
     }

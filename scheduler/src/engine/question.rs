@@ -158,8 +158,8 @@ fn jobs(durable: &Durable, volatile: &Volatile) -> Vec<Open> {
 
 fn platforms(durable: &Durable, volatile: &Volatile) -> Vec<Ground> {
     let mut shapes = BTreeMap::<PlatformId, Vec<(Resources, u64)>>::new();
-    for ((platform, capacity), n) in &volatile.capacities {
-        shapes.entry(*platform).or_default().push((capacity.clone(), *n));
+    for ((platform, capacity), pilots) in &volatile.capacities {
+        shapes.entry(*platform).or_default().push((capacity.clone(), pilots.len() as u64));
     }
     let ground = |id: &PlatformId| Ground {
         id: *id,

@@ -100,6 +100,8 @@ pub struct Cell {
     pub guess_s: Option<f64>,
     /// The part of attempts there that fail, whoever's fault it is, 0 to 1.
     pub error_rate: f64,
+    /// Attempts that have succeeded there since one last failed.
+    pub n_since_loss: u64,
 }
 
 /// What a platform may take of a kind of task.

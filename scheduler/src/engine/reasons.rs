@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{
     allocation::AllocationState,
-    durable::{Job, Pilot},
+    durable::{Job, Pilot, Trouble},
+    elsewhere::Elsewhere,
     interface::{PlatformMode, PlatformSpec, Refusal},
     limits,
     offer::{Offer, expected_duration, needed},
@@ -69,7 +70,7 @@ impl Reader<'_> {
         if job.failed.contains(task.index) {
             let failed =
                 last.map(|(trouble, kind)| Reason::TaskFailed { kind, n_attempts: trouble.n_attempts() });
-            return Ok(failed.into_iter().collect());
+            return Ok(failed.into_iter().chain(trouble.and_then(|trouble| self.ends(trouble))).collect());
         }
         if job.cancelled.contains(task.index) {
             let cause = job.cancel_cause.as_ref().map_or_else(String::new, cancel_words);
@@ -164,6 +165,16 @@ impl Reader<'_> {
             }
             reasons.push(Reason::KeptApart { n_tasks });
         }
+        let avoided = self.n_for_others(id, job, &ready);
+        if !avoided.is_empty() {
+            if avoided.len() == ready.len() {
+                reasons.retain(|reason| !matches!(reason, Reason::SoonServed { .. }));
+            }
+            let retry_at = |index| job.troubled.get(&index).map(|trouble| trouble.retry_at);
+            let since = avoided.indices().filter_map(retry_at).max().unwrap_or(self.now);
+            let left = (since + self.settings.retry_elsewhere).since(self.now);
+            reasons.insert(0, Reason::RetriedElsewhere { n_tasks: avoided.len(), left });
+        }
         reasons
     }
 
@@ -181,6 +192,43 @@ impl Reader<'_> {
         not_for
             .reduce(|apart, one| apart.intersection(&one))
             .map_or(0, |apart| apart.intersection(&ready).len())
+    }
+
+    /// Ready tasks that failed on all pilots that are free: others are to run them.
+    fn n_for_others(&self, id: JobId, job: &Job, ready: &TaskSet) -> TaskSet {
+        if job.failed_at.is_empty() {
+            return TaskSet::new();
+        }
+        let (settings, durable, volatile, now) = (self.settings, self.durable, self.volatile, self.now);
+        let elsewhere = Elsewhere { settings, durable, volatile, now };
+        let needs = &job.request.needs.resources;
+        let is_free = |pilot: &PilotId| {
+            let offer = Offer::new(settings, durable, volatile, now, *pilot);
+            let state = volatile.pilots.get(pilot).filter(|state| state.is_synced && state.takes_part);
+            state.is_some() && offer.is_some_and(|offer| needs.fits_in(offer.free()))
+        };
+        let free = self.pilots_for(job).into_iter().map(|(pilot, _)| pilot).filter(is_free);
+        let avoided = free.map(|pilot| elsewhere.not_for(pilot, id));
+        let avoided = avoided.reduce(|avoided, one| avoided.intersection(&one));
+        avoided.map(|avoided| avoided.intersection(ready)).unwrap_or_default()
+    }
+
+    /// Of the batch jobs that were ended while the task ran the last ones.
+    fn ends(&self, trouble: &Trouble) -> Option<Reason> {
+        const N_SHOWN: usize = 3;
+        let end = |id: &PilotId| {
+            let pilot = self.durable.pilots().get(id)?;
+            let held = self.durable.allocations().get(&pilot.allocation);
+            let said = held.and_then(|held| match &held.state {
+                AllocationState::Ended(why) => Some(why.clone()),
+                _ => None,
+            });
+            let why = said.or_else(|| pilot.ended.as_ref().map(|(_, why)| why.clone()))?;
+            Some((*id, held.and_then(|held| held.batch_id.clone()), why))
+        };
+        let n_more = trouble.ended_with.len().saturating_sub(N_SHOWN);
+        let ends: Vec<_> = trouble.ended_with.iter().skip(n_more).filter_map(end).collect();
+        (!ends.is_empty()).then_some(Reason::EndedWith { ends })
     }
 
     /// Pilots that have room for a task of the job when they are free, where its user may have some.
@@ -251,6 +299,7 @@ impl Reader<'_> {
         if needs.how_often_in(&free) == 0 {
             reasons.push(Reason::PilotsBusy { n_pilots, free, needs: needs.clone() });
         }
+        reasons.extend(freest.and_then(|(pilot, _)| self.why_doubted(*pilot)));
         reasons.extend(pilots.iter().find_map(|(id, pilot)| self.profiling_at(*id, pilot.platform)));
         let keeper = self.volatile.jobs.get(&id).and_then(|leases| leases.keepers.first());
         reasons.extend(keeper.and_then(|(_, pilot)| self.what_it_keeps(*pilot)));
@@ -282,6 +331,7 @@ impl Reader<'_> {
         let mut reasons: Vec<Reason> = self.platforms().filter_map(no_room).collect();
         for (id, spec) in self.platforms() {
             reasons.extend(self.what_fails(id, &spec.name));
+            reasons.extend(self.what_queues_say(id, &spec.name));
         }
         let waiting = self.durable.allocations().values().filter(|a| a.is_live() && a.is_unused());
         reasons.push(Reason::NoPilot { n_allocations: waiting.count() as u64 });
@@ -334,6 +384,7 @@ impl Reader<'_> {
         if let Some(drain) = &pilot.drain {
             reasons.push(Reason::PilotDrains { why: drain.to_string() });
         }
+        reasons.extend(self.why_doubted(id));
         if !state.is_synced {
             reasons.push(Reason::PilotUnsynced);
         }
@@ -363,6 +414,14 @@ impl Reader<'_> {
         Ok(reasons)
     }
 
+    /// Why the pilot gets one task at a time, if that is so.
+    fn why_doubted(&self, pilot: PilotId) -> Option<Reason> {
+        let state = self.volatile.pilots.get(&pilot).filter(|state| state.is_doubted)?;
+        let n_failures = self.durable.pilots().get(&pilot)?.fortune.n_in_a_row;
+        let next_in = state.paused_until.map_or(Span::ZERO, |until| until.since(self.now));
+        Some(Reason::PilotDoubted { pilot, n_failures, next_in })
+    }
+
     /// What does not work with a platform; one that rests is not tried again.
     fn what_fails(&self, id: PlatformId, name: &str) -> Vec<Reason> {
         let Some(state) = self.volatile.platforms.get(&id) else { return Vec::new() };
@@ -383,6 +442,18 @@ impl Reader<'_> {
         let unlisted = state.unlisted.clone();
         let unlisted = unlisted.map(|what| Reason::PlatformUnlisted { platform: platform(), what });
         unlisted.into_iter().chain(fails).chain(full).collect()
+    }
+
+    /// Why allocations of the platform wait, as it says.
+    fn what_queues_say(&self, id: PlatformId, name: &str) -> impl Iterator<Item = Reason> {
+        let say = |view: super::views::QueueReasonView| Reason::QueueSays {
+            platform: name.to_owned(),
+            n_allocations: view.n_allocations,
+            words: view.reason,
+            advice: view.advice,
+            since: self.now.since(view.since),
+        };
+        self.queue_reasons(id).into_iter().map(say)
     }
 
     /// How many vCPUs its cores stand for, and why.
@@ -421,6 +492,7 @@ impl Reader<'_> {
         let allowed = limits::room(self.settings, self.durable, self.volatile, (*id, spec), self.now);
         let mut reasons = Vec::from_iter(allowed.bound);
         reasons.extend(self.what_fails(*id, name));
+        reasons.extend(self.what_queues_say(*id, name));
         for allocation in live() {
             if let AllocationState::Unknown(what, _) = &allocation.state {
                 reasons.push(Reason::AllocationUnknown { tag: allocation.tag.clone(), what: what.clone() });

@@ -45,6 +45,7 @@ impl Reader<'_> {
                     guess: cell.guess_s.map(Span::from_secs_f64),
                     error_rate: cell.error_rate,
                 });
+                reasons.extend(self.declared_off(application, *id));
                 reasons.extend(self.left_to_others(row, *id, cell));
             }
         }
@@ -94,6 +95,20 @@ impl Reader<'_> {
                 .map(|((cell, weight), id)| (self.platform_name(*id), *weight, cell.n_left))
                 .collect(),
         }
+    }
+
+    /// What was declared of an application there, if that was far off.
+    fn declared_off(&self, application: &str, id: PlatformId) -> Option<Reason> {
+        let platform = self.platform_name(id);
+        let known = self.durable.facts().known(id, application);
+        let (declared, measured) = known.off(&platform)?;
+        Some(Reason::DeclaredOff {
+            platform,
+            declared: Span::from_secs_f64(declared),
+            measured: Span::from_secs_f64(measured),
+            times: (declared / measured).max(measured / declared),
+            n_measured: known.measured.map_or(0, |known| known.n_done),
+        })
     }
 
     /// Why a platform takes none of a kind, if it takes none.

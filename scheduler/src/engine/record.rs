@@ -83,7 +83,7 @@ pub enum Record {
         because: Option<Box<Because>>,
         at: Time,
     },
-    /// It is there.
+    /// It is there, or there after all: then the platform's own id may be empty, as nobody knows it.
     AllocationSubmitted { allocation: AllocationId, batch_id: String, at: Time },
     /// Whether it is there is not known.
     AllocationUnknown { allocation: AllocationId, what: String, at: Time },

@@ -241,7 +241,8 @@ impl Turn<'_> {
         for result in results {
             let cores = self.durable.jobs().get(&result.job).map_or(1, |j| j.request.needs.resources.cores);
             // What the platform took away says nothing of how full it is.
-            let counts = |failure: &&FailedAttempt| failure.kind.blame() != Blame::Nobody;
+            let counts =
+                |failure: &&FailedAttempt| !matches!(failure.kind.blame(), Blame::Nobody | Blame::Ended);
             let n_failed = result.failures.iter().filter(counts).count() as u64;
             let n_ended = result.totals.n.saturating_add(n_failed);
             let (cpu, wall) =

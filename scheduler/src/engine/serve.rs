@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use super::{
     Turn,
     durable::{Durable, Job},
+    elsewhere::Elsewhere,
     here::Here,
     limits,
     offer::{Offer, Wait},
     quotas::{Divided, Meant, Quota},
     settings::Settings,
     shortlist::shortlist,
-    volatile::{Keep, Volatile},
+    volatile::{Keep, PilotState, Volatile},
 };
 use crate::{
     ids::{JobId, PilotId},
@@ -33,9 +34,14 @@ impl Turn<'_> {
     fn fill_any(&mut self, id: PilotId) -> Vec<Bundle> {
         let mut bundles = Vec::new();
         let mut kept = self.volatile.keep_nothing(id);
-        if self.volatile.ready.is_empty() || !self.takes_tasks(id) {
+        let is_held_back = |state: &PilotState| state.is_held_back(self.now);
+        if self.volatile.ready.is_empty()
+            || !self.takes_tasks(id)
+            || self.volatile.pilots.get(&id).is_some_and(|state| is_held_back(state))
+        {
             return bundles;
         }
+        let is_doubted = self.volatile.pilots.get(&id).is_some_and(|state| state.is_doubted);
         let (settings, durable, volatile) = (self.settings, &*self.durable, &mut *self.volatile);
         let Some(mut offer) = Offer::new(settings, durable, volatile, self.now, id) else { return bundles };
         // Whoever asks with all cores at work is not compared with all that wait.
@@ -57,6 +63,9 @@ impl Turn<'_> {
             }
             let Some(mut choice) = best else { break };
             let id_of_job = choice.candidate.job;
+            if is_doubted {
+                choice.n_ready = 1;
+            }
             let ranks = take(volatile, &offer, &choice, id);
             let tasks = all_of(&ranks);
             if tasks.is_empty() {
@@ -77,6 +86,10 @@ impl Turn<'_> {
                 tasks,
                 is_given: false,
             }));
+            if is_doubted {
+                // One task shows whether its node is mended.
+                break;
+            }
             choice.n_ready -= n_tasks;
             choices.extend(goes_on(volatile, &offer, choice));
             note_served(&mut choices, user, volatile.cores_of(user) - before);
@@ -255,6 +268,8 @@ pub(super) struct Choice<'a> {
     pub(super) depth: u64,
     /// How many pilots can run it.
     pub(super) n_fitting: u64,
+    /// Ready tasks that are tried again elsewhere.
+    avoided: TaskSet,
 }
 
 impl Choice<'_> {
@@ -279,7 +294,7 @@ fn first_choices<'a>(
     let here = Here::of(settings, all, offer.pilot.platform, id);
     match shortlist(offer, &here, all.1) {
         // Of the first in line nothing may be for this pilot.
-        Some(jobs) if !jobs.iter().any(|job| all.1.keeps_apart(*job)) => {
+        Some(jobs) if !jobs.iter().any(|job| all.1.keeps_apart(*job) || all.1.retried.contains(job)) => {
             (choices(settings, (offer, &here), all, id, &mut jobs.into_iter()), true)
         }
         _ => (choices(settings, (offer, &here), all, id, &mut all.1.ready.iter().copied()), false),
@@ -311,6 +326,7 @@ pub(super) fn choices<'a>(
     let (guide, platform) = (&volatile.guide, offer.pilot.platform);
     let column = guide.quotas.column(platform);
     let troubled = state.map(|state| (volatile.troubled(state), state));
+    let elsewhere = Elsewhere { settings, durable, volatile, now: offer.now() };
     let choice = |job_id: JobId| {
         let (job, leases) = (durable.jobs().get(&job_id)?, volatile.jobs.get(&job_id)?);
         let (request, user) = (&job.request, job.request.user.as_str());
@@ -327,7 +343,14 @@ pub(super) fn choices<'a>(
             volatile.keeps_apart(job_id) || revoked.is_some_and(|revoked| revoked.contains_key(&job_id));
         let not_for_it = troubled.filter(|_| is_any_not_for_it);
         let not_for_it = not_for_it.map(|(held, state)| volatile.not_beside(held, state, job_id));
-        let n_not_for_it = not_for_it.map_or(0, |not_for_it| not_for_it.intersection(&leases.ready).len());
+        let avoided = elsewhere.not_for(id, job_id);
+        let n_not_for_it = match not_for_it {
+            None => avoided.len(),
+            Some(mut not_for_it) => {
+                not_for_it.insert_all(&avoided);
+                not_for_it.intersection(&leases.ready).len()
+            }
+        };
         let n_allowed = limits::n_allowed(durable, volatile, offer.pilot.platform, job);
         let n_ready = (leases.ready.len() - n_not_for_it).min(n_allowed);
         let depth = job.depth(settings);
@@ -362,6 +385,7 @@ pub(super) fn choices<'a>(
             n_slots,
             depth,
             n_fitting,
+            avoided,
         })
     };
     jobs.filter_map(choice).collect()
@@ -400,7 +424,8 @@ fn all_of(sets: &[TaskSet]) -> TaskSet {
 /// Takes tasks of the chosen job for the pilot: those that are to begin first, then others.
 fn take(volatile: &mut Volatile, offer: &Offer<'_>, choice: &Choice<'_>, id: PilotId) -> Vec<TaskSet> {
     let job = choice.candidate.job;
-    let excluded = volatile.not_for(id, job);
+    let mut excluded = volatile.not_for(id, job);
+    excluded.insert_all(&choice.avoided);
     let (n_others, n_quota) = (n_of_share(choice).min(n_of_node(choice)), n_of_quota(choice));
     match offer.taker(choice, n_others.div_ceil(choice.depth.max(1))) {
         Some(taker) => {
@@ -408,7 +433,7 @@ fn take(volatile: &mut Volatile, offer: &Offer<'_>, choice: &Choice<'_>, id: Pil
             volatile.pack_ready((job, choice.job), &taker, n_most, &excluded)
         }
         None => {
-            let n = offer.bundle_size(choice).min(n_others).min(n_quota);
+            let n = offer.bundle_size(choice).min(n_others).min(n_quota).min(choice.n_ready);
             let mut tasks = volatile.take_suspects(job, n, &excluded);
             tasks.insert_all(&volatile.take_ready(job, n - tasks.len(), &excluded));
             vec![tasks]

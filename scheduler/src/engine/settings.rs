@@ -50,6 +50,8 @@ pub struct Settings {
     pub retry_delay_max: Span,
     /// Node failures in a row that make a pilot a black hole, if others can run the job.
     pub black_hole_limit: u32,
+    /// A task that has failed waits for so long at most for another pilot, node or platform that can run it.
+    pub retry_elsewhere: Span,
     /// The wait after a platform's first failure; doubles with each up to `platform_delay_max`.
     pub platform_delay: Span,
     /// No failing platform is left alone for longer: then one allocation tries it again.
@@ -99,6 +101,7 @@ impl Default for Settings {
             node_retry_delay: Span::from_secs(1),
             retry_delay_max: Span::from_secs(600),
             black_hole_limit: 10,
+            retry_elsewhere: Span::from_secs(600),
             platform_delay: Span::from_secs(1),
             platform_delay_max: Span::from_secs(300),
             submit_limit: Span::from_secs(60),

@@ -128,7 +128,7 @@ impl Volatile {
         let Some(platform) = durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
         let Some(state) = self.pilots.get_mut(&id).filter(|state| !state.takes_part) else { return };
         state.takes_part = true;
-        *self.capacities.entry((platform, state.capacity.clone())).or_default() += 1;
+        self.capacities.entry((platform, state.capacity.clone())).or_default().insert(id);
         for (job, leases) in &mut self.jobs {
             leases.n_fitting += u64::from(fits(durable, *job, &state.capacity));
         }
@@ -140,15 +140,16 @@ impl Volatile {
         let Some(state) = self.pilots.get_mut(&id).filter(|state| state.takes_part) else { return };
         state.takes_part = false;
         let capacity = (platform, state.capacity.clone());
-        if let Some(n) = self.capacities.get_mut(&capacity) {
-            *n -= 1;
-            if *n == 0 {
+        if let Some(pilots) = self.capacities.get_mut(&capacity) {
+            pilots.remove(&id);
+            if pilots.is_empty() {
                 self.capacities.remove(&capacity);
             }
         }
         for (job, leases) in &mut self.jobs {
             leases.n_fitting -= u64::from(fits(durable, *job, &state.capacity));
         }
+        self.stir_retried();
     }
 
     /// A pilot's node offers more, or less, than before; says whether that is so.
@@ -180,7 +181,7 @@ impl Volatile {
     pub fn add_job(&mut self, id: JobId, job: &Job) {
         let needs = &job.request.needs.resources;
         let fitting = self.capacities.iter().filter(|((_, capacity), _)| needs.fits_in(capacity));
-        let n_fitting = fitting.map(|(_, n)| n).sum();
+        let n_fitting = fitting.map(|(_, pilots)| pilots.len() as u64).sum();
         let (priority, user) = (job.request.priority, self.guide.place_of(&job.request.user));
         self.jobs.entry(id).or_insert(JobLeases { n_fitting, priority, user, ..JobLeases::default() });
     }
@@ -192,6 +193,9 @@ impl Volatile {
         self.owed.retain(|(job, _), _| *job != id);
         self.suspects.remove(&id);
         self.last_chances.remove(&id);
+        self.retried.remove(&id);
+        self.impatient.remove(&id);
+        self.restless.remove(&id);
         self.ready.remove(&id);
         self.stirred.remove(&id);
     }

@@ -64,6 +64,16 @@ impl Turn<'_> {
         }
     }
 
+    /// The batch system ended a pilot's job while the task ran: it is sent with care, as after a lost pilot.
+    pub(super) fn suspect_ended(&mut self, job: JobId, index: u64) {
+        let one = TaskSet::from(index..index.saturating_add(1));
+        let blamed = self.durable.jobs().get(&job).map(|job| job.blamed(&one)).unwrap_or_default();
+        if !blamed.is_empty() {
+            self.volatile.suspects.entry(job).or_default().insert_all(&blamed);
+            self.note_last_chances(job);
+        }
+    }
+
     /// Tasks have ended once, or their pilot is there after all: those of them are suspect still that are blamed for
     /// another.
     pub(super) fn clear_unblamed(&mut self, id: JobId, tasks: &TaskSet) {

@@ -13,6 +13,7 @@ use super::{
         TaskFilter,
     },
     price::{Money, Price},
+    queue_reasons::QueueReason,
     record::CancelCause,
     scaling::{Ratio, Scaled, ScalingChange},
     settings::Settings,
@@ -117,6 +118,12 @@ pub struct PilotView {
     pub ended_at: Option<Time>,
     pub silent_for: Option<Span>,
     pub walltime_left: Option<Span>,
+    /// The part of its last attempts that failed, 0 to 1; none before the first.
+    #[serde(default)]
+    pub error_rate: Option<f64>,
+    /// The same of its node, whichever pilot ran them.
+    #[serde(default)]
+    pub node_error_rate: Option<f64>,
 }
 
 /// An allocation as readers see it.
@@ -140,6 +147,23 @@ pub struct AllocationView {
     pub pilot_at: Option<Time>,
     pub ended_at: Option<Time>,
     pub core_time: Span,
+    /// Why it waits, in its platform's words, and what can be done about it where it does not begin by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_reason: Option<QueueReasonView>,
+}
+
+/// Why allocations wait, as their platform says.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct QueueReasonView {
+    /// In its words.
+    pub reason: String,
+    /// What can be done; nothing where it begins by itself.
+    pub advice: Option<String>,
+    /// How many allocations wait so.
+    pub n_allocations: u64,
+    /// Since when the platform says so, of the first.
+    pub since: Time,
 }
 
 /// A platform as readers see it.
@@ -184,6 +208,9 @@ pub struct PlatformView {
     /// What it costs, if that is known.
     #[serde(default)]
     pub cost: Option<CostView>,
+    /// Why its allocations wait, as it says; those with something to be done first.
+    #[serde(default)]
+    pub queue_reasons: Vec<QueueReasonView>,
 }
 
 /// What a platform costs.
@@ -467,6 +494,8 @@ impl<'a> Reader<'a> {
             ended_at: pilot.ended.as_ref().map(|(at, _)| *at),
             silent_for: state.filter(|s| s.parked.is_none()).map(|state| self.now.since(state.last_heard)),
             walltime_left: pilot.walltime_end().map(|end| end.since(self.now)),
+            error_rate: pilot.fortune.error_rate(),
+            node_error_rate: self.durable.fortune_of_node(pilot).error_rate(),
         }
     }
 
@@ -509,6 +538,7 @@ impl<'a> Reader<'a> {
                 committed: price.of(census.committed()),
                 price,
             }),
+            queue_reasons: self.queue_reasons(id),
         })
     }
 
@@ -528,8 +558,19 @@ impl<'a> Reader<'a> {
         let why = match &held.state {
             AllocationState::Leaving(why, _) | AllocationState::Ended(why) => Some(why.clone()),
             AllocationState::Unknown(what, _) => Some(what.clone()),
-            AllocationState::Intended | AllocationState::Submitted => None,
+            AllocationState::Submitted if self.volatile.unlisted.contains(&id) => {
+                Some("its platform does not list it, but its pilot speaks".into())
+            }
+            AllocationState::Intended | AllocationState::Submitted => {
+                self.volatile.queue_reason(id, held).map(QueueReason::told_shortly)
+            }
         };
+        let queue_reason = self.volatile.queue_reason(id, held).map(|reason| QueueReasonView {
+            reason: reason.words.clone(),
+            advice: reason.advice().map(str::to_owned),
+            n_allocations: 1,
+            since: reason.since,
+        });
         let live = self.durable.live_pilots(held);
         let first = held.came.first().and_then(|pilot| self.durable.pilots().get(pilot));
         AllocationView {
@@ -552,6 +593,7 @@ impl<'a> Reader<'a> {
             pilot_at: first.map(|pilot| pilot.registered_at),
             ended_at: held.ended_at,
             core_time: held.core_time(),
+            queue_reason,
         }
     }
 

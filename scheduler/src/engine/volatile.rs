@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     allocation::Compared,
     by_size::BySize,
+    doubts::RowBegan,
     durable::{Durable, Job},
     effort::{Efforts, Moved},
     graph::Graph,
@@ -13,6 +14,7 @@ use super::{
     interface::{QueueLoad, RequestId},
     neighbours::{Company, Crew},
     profiling::ProfilingRun,
+    queue_reasons::QueueReason,
     quotas::Divided,
     scaling::Watch,
     standby::Parked,
@@ -39,6 +41,10 @@ pub struct Volatile {
     pub grace_until: Time,
     /// Since when allocations are seen to run of which no pilot has come.
     pub running_since: BTreeMap<AllocationId, Time>,
+    /// Allocations that their platforms do not list although their pilots speak.
+    pub unlisted: BTreeSet<AllocationId>,
+    /// Why allocations wait, in their platforms' words.
+    pub queue_reasons: BTreeMap<AllocationId, QueueReason>,
     /// What platforms have said is wrong with allocations that may be there, and whether they only lack room.
     pub troubles: BTreeMap<AllocationId, (String, bool)>,
     /// Jobs that are not over.
@@ -60,8 +66,8 @@ pub struct Volatile {
     pub commanded: BTreeSet<PilotId>,
     /// Pilots that hold nothing, and since when, a platform after the other.
     pub idle: BTreeSet<(PlatformId, Time, PilotId)>,
-    /// How many pilots of a platform that take part have so much.
-    pub capacities: BTreeMap<(PlatformId, Resources), u64>,
+    /// Pilots of a platform that take part and have so much.
+    pub capacities: BTreeMap<(PlatformId, Resources), BTreeSet<PilotId>>,
     /// Pilots that have a job's template.
     pub knowing: BTreeMap<JobId, BTreeSet<PilotId>>,
     /// Cores that each user's jobs hold.
@@ -73,6 +79,14 @@ pub struct Volatile {
     pub suspects: BTreeMap<JobId, TaskSet>,
     /// Open tasks of each job that one more lost pilot sets aside.
     pub last_chances: BTreeMap<JobId, TaskSet>,
+    /// Jobs with tasks that have failed and were ready since they were last looked at.
+    pub retried: BTreeSet<JobId>,
+    /// When they are to be.
+    pub retries_due_at: Option<Time>,
+    /// Tasks of each job that have waited for long enough for others than those on which they failed.
+    pub impatient: BTreeMap<JobId, TaskSet>,
+    /// … and for long enough for another pilot of the same node.
+    pub restless: BTreeMap<JobId, TaskSet>,
     /// How many pilots keep cores for a job.
     pub n_keepers: usize,
     /// Tasks of each job that pilots of a platform hold.
@@ -201,6 +215,14 @@ pub struct PilotState {
     pub idle_since: Option<Time>,
     /// Node failures in a row.
     pub n_node_failures: u32,
+    /// Whether it fails what others can do, as far as can be told: it gets one task at a time.
+    pub is_doubted: bool,
+    /// … and nothing before this time.
+    pub paused_until: Option<Time>,
+    /// How often it has been made to pause since its last success.
+    pub n_pauses: u32,
+    /// What its job had come to when it began to fail.
+    pub row_began: Option<RowBegan>,
     /// When its timer is due.
     pub timer_at: Option<Time>,
 }
@@ -225,6 +247,8 @@ pub struct PlatformState {
     pub n_failures: u32,
     /// Nothing is asked of it before this time.
     pub blocked_until: Time,
+    /// When it last failed.
+    pub failed_at: Time,
     /// The last failure, in the platform's words.
     pub last_failure: Option<String>,
     /// The limit by which it took no more jobs when it was last asked, in its words.
@@ -258,6 +282,8 @@ pub enum Timer {
     Guide,
     /// What was measured of neighbours is written down.
     Measured,
+    /// Tasks that have failed and wait for other pilots are looked at.
+    Retries,
     /// A platform is looked at.
     Platform(PlatformId),
     /// A platform's profiling run may be over.
@@ -289,6 +315,9 @@ impl Volatile {
             volatile.suspect_blamed(*id, job);
             volatile.set_last_chances(*id, job);
             volatile.add_ready(*id, &ready);
+            if !job.failed_at.is_empty() {
+                volatile.note_retried(*id, now);
+            }
         }
         for (id, _) in durable.pilots().iter().filter(|(_, pilot)| pilot.is_live()) {
             volatile.add_pilot(durable, *id, PilotState { last_heard: now, ..PilotState::default() });

@@ -6,6 +6,7 @@ use super::{Reason, are, plural};
 use crate::{
     ids::{JobId, PilotId},
     resources::Resources,
+    time::Span,
 };
 
 impl Reason {
@@ -27,6 +28,11 @@ impl Reason {
             }
             Reason::PilotTook { n_taken, n_given } => write_took(f, *n_taken, *n_given),
             Reason::KeptApart { n_tasks } => write_kept_apart(f, *n_tasks),
+            Reason::RetriedElsewhere { n_tasks, left } => write_elsewhere(f, *n_tasks, *left),
+            Reason::EndedWith { ends } => write_ends(f, ends),
+            Reason::PilotDoubted { pilot, n_failures, next_in } => {
+                write_doubted(f, *pilot, *n_failures, *next_in)
+            }
             Reason::Profiling { platform, pilot, jobs } => write_profiling(f, platform, *pilot, jobs),
             Reason::JobPaused { .. }
             | Reason::OutputBudgetSpent { .. }
@@ -57,6 +63,7 @@ impl Reason {
             | Reason::ShuttingDown
             | Reason::PlatformHas { .. }
             | Reason::AllocationUnknown { .. }
+            | Reason::QueueSays { .. }
             | Reason::PlatformUnlisted { .. }
             | Reason::PlatformRests { .. }
             | Reason::QueueFull { .. }
@@ -68,6 +75,7 @@ impl Reason {
             | Reason::Weights { .. }
             | Reason::WeightOf { .. }
             | Reason::WeightMoved { .. }
+            | Reason::DeclaredOff { .. }
             | Reason::LeftToOthers { .. }
             | Reason::FailsThere { .. }
             | Reason::ShareOf { .. }
@@ -103,6 +111,37 @@ fn write_kept_apart(f: &mut fmt::Formatter<'_>, n_tasks: u64) -> fmt::Result {
         "{n_tasks} task{s} that may have taken a pilot down {are} kept apart: one that the next lost pilot "
     )?;
     write!(f, "sets aside (`crash_limit`) runs beside none that a lost pilot had")
+}
+
+/// Ready tasks that failed at the pilots that are free.
+fn write_elsewhere(f: &mut fmt::Formatter<'_>, n_tasks: u64, left: Span) -> fmt::Result {
+    let (s, waits) = (plural(n_tasks), if n_tasks == 1 { "waits" } else { "wait" });
+    write!(f, "{n_tasks} task{s} failed on the pilots, nodes or platforms that are free, and {waits} for ")?;
+    write!(f, "another that can run it, for {left} at most (retry_elsewhere)")
+}
+
+/// How the batch jobs ended that a task ran in.
+fn write_ends(f: &mut fmt::Formatter<'_>, ends: &[(PilotId, Option<String>, String)]) -> fmt::Result {
+    let end = |(pilot, batch_id, why): &(PilotId, Option<String>, String)| match batch_id {
+        Some(batch_id) => format!("pilot {pilot} in batch job {batch_id} ({why})"),
+        None => format!("pilot {pilot} ({why})"),
+    };
+    let ends: Vec<String> = ends.iter().map(end).collect();
+    write!(f, "the batch system ended these while it ran: {}; ", ends.join(", "))?;
+    write!(f, "a task that needs more memory, cores or time than its pilot's job has makes it do so")
+}
+
+/// A pilot that may be a black hole.
+fn write_doubted(f: &mut fmt::Formatter<'_>, pilot: PilotId, n_failures: u32, next_in: Span) -> fmt::Result {
+    let s = plural(n_failures.into());
+    write!(
+        f,
+        "the last {n_failures} task{s} of pilot {pilot} failed, and others can run such as far as is known: "
+    )?;
+    match next_in {
+        Span::ZERO => write!(f, "it gets one at a time until one succeeds"),
+        _ => write!(f, "it gets one at a time until one succeeds, the next in {next_in}"),
+    }
 }
 
 /// What came from other pilots and went to them.

@@ -50,6 +50,10 @@ impl Reason {
                     percent(*error_rate)
                 )
             }
+            Reason::DeclaredOff { platform, declared, measured, times, n_measured } => write!(
+                f,
+                "a task was declared to take {declared} on {platform} and takes {measured} ({n_measured} measured): {times:.0} times off, so that hardly counts"
+            ),
             Reason::WeightMoved { ago, platform, before, weight } => write!(
                 f,
                 "{ago} ago the weight of {platform} moved from {} to {}",
@@ -95,6 +99,9 @@ impl Reason {
             Reason::AskedFor { ago, because } => {
                 let n = because.n_wanted;
                 write!(f, "it was asked for {ago} ago, when {n} more {} wanted there", are(n))?;
+                if let Some(walltime) = because.walltime {
+                    write!(f, "; what was left of the platform's budget was enough for {walltime}")?;
+                }
                 if let Some(load) = &because.load {
                     write!(f, "; {}", busy(load))?;
                 }

@@ -222,7 +222,9 @@ impl World<'_> {
                 return self.deliver(request, answer);
             }
             Effect::Notify(_) => return Ok(()),
-            Effect::Submit { platform, allocation, tag } => (platform, Wish::Submit { allocation, tag }),
+            Effect::Submit { platform, allocation, tag, walltime } => {
+                (platform, Wish::Submit { allocation, tag, walltime })
+            }
             Effect::Cancel { platform, batch_ids } => (platform, Wish::Cancel { batch_ids }),
             Effect::List { platform } => (platform, Wish::List { asked_at: self.now }),
             Effect::Guide(question) => {

@@ -113,6 +113,8 @@ pub(crate) struct Plan {
     pub(crate) manager_stalls: Vec<(Span, Span)>,
     /// Idle pilots ask others for tasks: each is asked again after so long at most; `None`: never.
     pub(crate) asks: Option<Span>,
+    /// Whether a batch job in which a task does what kills pilots is ended by its batch system, by a signal to all in it.
+    pub(crate) ends_by_signal: bool,
     /// Whether what is asked of a site is carried out one after the other, as managers do.
     pub(crate) is_asked_in_turn: bool,
     /// How long the manager is away after a death, at most.
@@ -165,6 +167,13 @@ impl Nature {
 impl Plan {
     /// All that a seed means.
     pub(crate) fn draw(seed: u64) -> Plan {
+        let mut plan = Plan::draw_ninth(seed);
+        plan.ends_by_signal = Luck::of(seed, &[17]).one_in(3);
+        plan
+    }
+
+    /// What seeds meant before batch systems ended jobs for what tasks do.
+    pub(crate) fn draw_ninth(seed: u64) -> Plan {
         let mut plan = Plan::draw_eighth(seed);
         let stealing = &mut plan.settings.policies.stealing;
         if *stealing != PilotStealing::None && Luck::of(seed, &[16]).one_in(5) {
@@ -257,6 +266,7 @@ impl Plan {
             profiled: BTreeMap::new(),
             manager_stalls: Vec::new(),
             asks: None,
+            ends_by_signal: false,
             is_asked_in_turn: false,
             manager_deaths: (0..n_deaths).map(|_| Span(luck.below(faults_last.0))).collect(),
             absence_max: Span::from_secs(luck.pick(&[1, 30, 3600])),

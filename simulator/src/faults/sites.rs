@@ -26,7 +26,7 @@ const LAUNCH: Span = Span(30_000_000);
 /// What a platform worker asks of a site.
 #[derive(Clone, Debug)]
 pub(super) enum Wish {
-    Submit { allocation: AllocationId, tag: String },
+    Submit { allocation: AllocationId, tag: String, walltime: Option<Span> },
     Cancel { batch_ids: Vec<String> },
     List { asked_at: Time },
 }
@@ -67,6 +67,8 @@ struct BatchJob {
     nodes: Vec<usize>,
     started_at: Option<Time>,
     ended_at: Option<Time>,
+    /// What was asked for.
+    walltime: Option<Span>,
 }
 
 impl Site {
@@ -86,12 +88,14 @@ impl Site {
     /// `late`: how much later than it was sent the manager may hear a message.
     fn core_times(&self, late: Span) -> impl Iterator<Item = (&str, Span)> {
         let spec = &self.plan.spec;
-        let walltime = spec.walltime.unwrap_or(Span(u64::MAX));
+        let walltime = |job: &BatchJob| job.walltime.unwrap_or(Span(u64::MAX));
         let lasts = move |job: &BatchJob| match (job.started_at, job.ended_at) {
-            (_, None) => walltime,
+            (_, None) => walltime(job),
             (None, Some(_)) => Span::ZERO,
             // By what is left of its walltime it is known when it began, but for what that message was late.
-            (Some(began), Some(ended)) => Span(ended.since(began).min(walltime).0.saturating_sub(late.0)),
+            (Some(began), Some(ended)) => {
+                Span(ended.since(began).min(walltime(job)).0.saturating_sub(late.0))
+            }
         };
         let cores = u64::from(spec.capacity.cores) * u64::from(spec.n_nodes);
         self.jobs.iter().map(move |job| (job.tag.as_str(), lasts(job).times(cores)))
@@ -119,12 +123,12 @@ impl World<'_> {
         }
         let site = platform.0 as usize - 1;
         let has_died = epoch != self.manager.epoch || self.manager.engine.is_none();
-        if let Wish::Submit { tag, .. } = &wish
+        if let Wish::Submit { tag, walltime, .. } = &wish
             && has_died
             && self.sites[site].plan.spec.submits_late
         {
             let span = Span(self.luck.below(GOES_ON_MAX.0));
-            self.after(span, Happening::SubmissionGoesOn { site, tag: tag.clone() });
+            self.after(span, Happening::SubmissionGoesOn { site, asked: (tag.clone(), *walltime) });
             return Ok(());
         }
         if has_died || !self.plan.is_asked_in_turn {
@@ -167,7 +171,9 @@ impl World<'_> {
         let is_slow = self.goes_wrong(self.plan.rates.site_slow);
         let span = Span(if is_slow { self.luck.below(TIME_LIMIT.0) } else { self.luck.below(100_000) });
         match wish {
-            Wish::Submit { allocation, tag } => self.submitted(site, (allocation, tag), span, epoch),
+            Wish::Submit { allocation, tag, walltime } => {
+                self.submitted(site, (allocation, (tag, walltime)), span, epoch)
+            }
             Wish::Cancel { batch_ids } => {
                 self.cancelled(site, &batch_ids, span);
                 Ok(span)
@@ -184,7 +190,7 @@ impl World<'_> {
     fn submitted(
         &mut self,
         site: usize,
-        (allocation, tag): (AllocationId, String),
+        (allocation, asked): (AllocationId, (String, Option<Span>)),
         span: Span,
         epoch: u64,
     ) -> Result<Span, super::Violation> {
@@ -194,7 +200,7 @@ impl World<'_> {
         let is_lost = is_unclear && self.luck.one_in(2);
         let is_there = !(is_refused || is_lost);
         self.site_is_asked(site)?;
-        let batch_id = if is_there { self.accept(site, tag)? } else { String::new() };
+        let batch_id = if is_there { self.accept(site, asked)? } else { String::new() };
         let (outcome, span) = match (is_refused, is_unclear) {
             (true, _) => (SubmitOutcome::Refused("the queue is closed".into()), span),
             (_, true) => (SubmitOutcome::Unknown("no answer that makes sense".into()), TIME_LIMIT),
@@ -216,19 +222,23 @@ impl World<'_> {
     }
 
     /// What a manager that is gone had asked for is accepted.
-    pub(super) fn submission_goes_on(&mut self, site: usize, tag: String) -> Held {
+    pub(super) fn submission_goes_on(&mut self, site: usize, asked: (String, Option<Span>)) -> Held {
         self.site_is_asked(site)?;
-        self.accept(site, tag).map(drop)
+        self.accept(site, asked).map(drop)
     }
 
-    pub(super) fn accept(&mut self, site: usize, tag: String) -> Result<String, super::Violation> {
+    fn accept(
+        &mut self,
+        site: usize,
+        (tag, walltime): (String, Option<Span>),
+    ) -> Result<String, super::Violation> {
         let wait = self.queue_wait(site);
         let stalls = self.plan.manager_stalls.iter().map(|(_, span)| *span);
         let late = SLOW_MAX + stalls.max().unwrap_or_default();
         let held = &mut self.sites[site];
         let job = held.jobs.len();
         let (accepted_at, nodes) = (self.now, Vec::new());
-        held.jobs.push(BatchJob { tag, accepted_at, nodes, started_at: None, ended_at: None });
+        held.jobs.push(BatchJob { tag, accepted_at, nodes, started_at: None, ended_at: None, walltime });
         held.live.insert(job);
         if let Some(auditor) = &mut self.auditor {
             let n_nodes = held.live.iter().map(|job| n_nodes_there(&self.nodes, held, *job)).sum();
@@ -285,6 +295,7 @@ impl World<'_> {
                 is_running: false,
                 trouble: None,
                 lacks_room: false,
+                reason: None,
                 is_ended: job.ended_at.is_some(),
                 n_nodes: held.plan.spec.is_array.then(|| n_nodes_there(&self.nodes, held, n) as u32),
             };
@@ -322,7 +333,7 @@ impl World<'_> {
             return;
         }
         let tag = held.jobs[job].tag.clone();
-        let (walltime, is_array) = (held.plan.spec.walltime, held.plan.spec.is_array);
+        let (walltime, is_array) = (held.jobs[job].walltime, held.plan.spec.is_array);
         held.jobs[job].started_at = Some(self.now);
         let (first, n_nodes) = (self.nodes.len(), held.plan.spec.n_nodes as usize);
         held.jobs[job].nodes = (first..first + n_nodes).collect();

@@ -67,8 +67,8 @@ fn seeds_that_once_failed_hold() {
     let blaming = ONCE_FAILED_BLAMING.map(|seed| (seed, Plan::draw_fifth(seed)));
     let giving = ONCE_FAILED_GIVING.map(|seed| (seed, Plan::draw_seventh(seed)));
     let lately = ONCE_FAILED_LATELY.map(|seed| (seed, Plan::draw_eighth(seed)));
-    let of_a_million = ONCE_FAILED_OF_A_MILLION.map(|seed| (seed, Plan::draw(seed)));
-    let together = ONCE_FAILED_TOGETHER.map(|seed| (seed, Plan::draw(seed)));
+    let of_a_million = ONCE_FAILED_OF_A_MILLION.map(|seed| (seed, Plan::draw_ninth(seed)));
+    let together = ONCE_FAILED_TOGETHER.map(|seed| (seed, Plan::draw_ninth(seed)));
     let former = plans.into_iter().chain(since).chain(last).chain(now).chain(today);
     for (seed, plan) in former.chain(blaming).chain(giving).chain(lately).chain(of_a_million).chain(together)
     {

@@ -73,7 +73,7 @@ pub(super) enum Happening {
     /// What a worker had asked for before it died is accepted.
     SubmissionGoesOn {
         site: usize,
-        tag: String,
+        asked: (String, Option<Span>),
     },
     BatchJobStarts {
         site: usize,
@@ -134,6 +134,10 @@ pub(super) enum Happening {
         span: Span,
     },
     PilotPreempted {
+        node: usize,
+        life: u64,
+    },
+    JobIsEnded {
         node: usize,
         life: u64,
     },
@@ -291,7 +295,7 @@ impl<'t> World<'t> {
             Happening::ManagerStalls { span } => self.manager_stalls(span),
             Happening::WorkerIsFree { site, epoch } => return self.worker_is_free(site, epoch),
             Happening::SiteAsked { platform, wish, epoch } => return self.site_asked(platform, wish, epoch),
-            Happening::SubmissionGoesOn { site, tag } => return self.submission_goes_on(site, tag),
+            Happening::SubmissionGoesOn { site, asked } => return self.submission_goes_on(site, asked),
             Happening::BatchJobStarts { site, job } => self.batch_job_starts(site, job),
             Happening::BatchJobEnds { site, job, why } => return self.batch_job_ends(site, job, why),
             Happening::ArrayTaskEnds { node, why } => return self.array_task_ends(node, why),
@@ -309,6 +313,7 @@ impl<'t> World<'t> {
             Happening::AskedFor { node, life, n } => return self.pilot_is_asked(node, life, n),
             Happening::PilotDies { node, life } => self.pilot_dies(node, life),
             Happening::PilotStalls { node, life, span } => self.pilot_stalls(node, life, span),
+            Happening::JobIsEnded { node, life } => return self.job_is_ended(node, life),
             Happening::PilotPreempted { node, life } => {
                 return self.pilot_hears(node, life, PilotEvent::Signalled);
             }

@@ -63,6 +63,7 @@ pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
         sites: scenario.platforms.iter().map(site).collect(),
         acts,
         manager_stalls: Vec::new(),
+        ends_by_signal: false,
         is_asked_in_turn: false,
         asks: None,
         manager_deaths: faults.manager_deaths.clone(),

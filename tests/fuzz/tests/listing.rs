@@ -86,6 +86,7 @@ impl Scene {
         let output = self.runtime.block_on(LocalShell.run(&command)).expect("it runs");
         let jobs = self.adapter.read_list(&output).expect("a listing");
         let seen = jobs.into_iter().map(|job| ListedAllocation {
+            reason: None,
             n_nodes: None,
             is_ended: job.state == BatchState::Ended,
             tag: job.tag,

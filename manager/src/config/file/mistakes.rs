@@ -80,6 +80,7 @@ const LIMIT_FIELDS: [&str; 17] = [
     "node_retry_delay",
     "retry_delay_max",
     "black_hole_limit",
+    "retry_elsewhere",
     "platform_delay",
     "platform_delay_max",
     "walltime_margin",

@@ -205,7 +205,7 @@ pub(super) fn because() -> Because {
     let load = QueueLoad { free_cores: 1, cores: 8, n_waiting: 2, waiting_cores: 9 };
     let with = vec![("here".to_owned(), Span::from_secs(4), Some(Span::from_secs(5)))];
     let compared = Compared { policy: "tla".into(), without: None, with };
-    Because { n_wanted: 3, load: Some(load), compared: Some(compared) }
+    Because { n_wanted: 3, load: Some(load), compared: Some(compared), walltime: None }
 }
 
 /// Weights of an application on two platforms, and a law that has seen two jobs.
@@ -302,7 +302,7 @@ fn summary(store: &Store) -> String {
              cancelled {cancelled}, {n_failed} failed attempts"
         )
         .unwrap();
-        for (index, trouble) in job.troubled.iter().filter(|(_, trouble)| trouble.n_crash() > 0) {
+        for (index, trouble) in job.troubled.iter().filter(|(_, trouble)| trouble.n_lost() > 0) {
             writeln!(text, "lost with task {id}.{index}: {:?}", trouble.lost_with).unwrap();
         }
     }

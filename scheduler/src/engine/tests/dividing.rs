@@ -386,7 +386,8 @@ fn who_may_not_run_where_it_is_fast_does_not_wait_for_ever_beside_others_who_may
 #[test]
 fn a_platform_that_was_mended_is_tried_while_others_are_busy() {
     let mut two = dividing(Some(Distribution::Adaptive));
-    let request = JobRequest { retries: 100, ..of_user("ada", "docking", 30) };
+    two.scene.engine.settings.black_hole_limit = u32::MAX;
+    let request = JobRequest { retries: 100, ..of_user("ada", "docking", 3000) };
     let job = two.scene.submit(request);
     let (mut n_tried, mut n_timers) = (0, 0);
     for second in 0..60 {
@@ -439,6 +440,7 @@ fn loads_move_the_weights_of_2016_and_they_stay_moved_for_what_comes_later() {
 #[test]
 fn a_ration_is_for_all_jobs_of_a_kind_together() {
     let mut two = dividing(Some(Distribution::Adaptive));
+    two.scene.engine.settings.black_hole_limit = u32::MAX;
     let spoiled = two.submit_all(&[("docking", 30)])[0];
     for _ in 0..8 {
         two.scene.take(two.pilots[0]);

@@ -59,11 +59,12 @@ fn a_given_task_is_its_new_holders_at_once_and_is_sent_to_its_parked_pull() {
 #[test]
 fn a_task_goes_with_the_number_of_its_attempt() {
     let mut scene = Scene::new();
-    let (giver, other) = (scene.pilot(1), scene.pilot(1));
+    let giver = scene.pilot(1);
     let id = scene.submit(JobRequest { retries: 3, ..job(1) });
     scene.take(giver);
     let answer = scene.fail(giver, id, 0, FailureKind::Exit { code: 1 });
-    assert_eq!(bundles(&answer), [(id.0, "0".to_owned())]);
+    assert_eq!(bundles(&answer), [(id.0, "0".to_owned())], "no other can run it");
+    let other = scene.pilot(1);
     assert_eq!(scene.pull(other, parked()), None);
     scene.report(giver, gift(id, other, "0"));
     assert_eq!(sent(&scene), [(id.0, "0".into(), 1, vec![(0, 2)])]);

@@ -40,6 +40,7 @@ impl Scene {
             is_running,
             trouble: None,
             lacks_room: false,
+            reason: None,
             is_ended: false,
             n_nodes: None,
         });
@@ -204,7 +205,7 @@ fn the_minute_is_remembered_by_the_next_manager() {
 #[test]
 fn a_budget_is_kept_for_what_is_there_and_spent_by_what_was() {
     let mut scene = Scene::new();
-    scene.attach(limited(core_hours_max(5)));
+    scene.attach(limited(core_hours_max(4)));
     scene.submit(job(100));
     let asked = scene.submissions();
     assert_eq!(asked.len(), 2, "each may take two core-hours");
@@ -213,7 +214,7 @@ fn a_budget_is_kept_for_what_is_there_and_spent_by_what_was() {
     }
     assert_eq!(
         scene.why(),
-        "of 5 core-hours on here, 0 are spent and 4 are kept for allocations that are there; one more takes 2 (core_hours)"
+        "of 4 core-hours on here, 0 are spent and 4 are kept for allocations that are there; one more takes 2 (core_hours)"
     );
     let node = NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() };
     scene.register(&asked[0].1, node);
@@ -225,9 +226,13 @@ fn a_budget_is_kept_for_what_is_there_and_spent_by_what_was() {
     };
     assert_eq!(
         (core_hours(view.core_time_spent), core_hours(view.core_time_committed)),
-        ("1".into(), "4".into())
+        ("1".into(), "3".into())
     );
-    assert_eq!(scene.engine.durable().allocations().len(), 3, "half of the first is free again: a third");
+    assert_eq!(
+        scene.engine.durable().allocations().len(),
+        3,
+        "half of the first is free again: a third, for half as long"
+    );
     scene.wait(HOUR);
     assert_eq!(scene.engine.durable().allocations().len(), 3, "and no fourth");
 }
@@ -584,4 +589,125 @@ fn a_pilot_that_comes_back_while_the_manager_ends_leaves() {
     scene.say(|request| Event::ShutdownAsked { request, is_urgent: false });
     scene.pull(pilot, hungry());
     assert_eq!(scene.engine.durable().pilots()[&pilot].drain, Some(DrainCause::Shutdown));
+}
+
+#[test]
+fn a_rest_of_a_budget_buys_a_shorter_pilot() {
+    let mut scene = Scene::new();
+    // Pilots of two cores that live an hour take two core-hours each; one and a half are left for the second.
+    let half_hours = Span::from_secs(7 * HOUR / 2);
+    let limits = PlatformLimits { core_time_max: Some(half_hours), ..PlatformLimits::default() };
+    scene.attach(limited(limits));
+    scene.submit(job(100));
+    let asked: Vec<(AllocationId, Option<Span>)> = scene
+        .effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Submit { allocation, walltime, .. } => Some((*allocation, *walltime)),
+            _ => None,
+        })
+        .collect();
+    let whole = Some(Span::from_secs(HOUR));
+    assert_eq!(asked, [(AllocationId(1), whole)]);
+    scene.answered(asked[0].0);
+    scene.wait(5);
+    let shorter = scene.effects.iter().find_map(|effect| match effect {
+        Effect::Submit { allocation, walltime, .. } => Some((*allocation, *walltime)),
+        _ => None,
+    });
+    let shorter = shorter.or_else(|| {
+        let held = scene.engine.durable().allocations().get(&AllocationId(2))?;
+        Some((AllocationId(2), held.walltime))
+    });
+    assert_eq!(shorter, Some((AllocationId(2), Some(Span::from_secs(45 * 60)))));
+    let held = &scene.engine.durable().allocations()[&AllocationId(2)];
+    assert_eq!(held.walltime, Some(Span::from_secs(45 * 60)));
+    assert_eq!(scene.engine.durable().census(PlatformId(1)).committed(), half_hours);
+    scene.answered(AllocationId(2));
+    scene.wait(60);
+    assert_eq!(scene.n_asked(), 0, "nothing is left");
+}
+
+#[test]
+fn a_rest_in_which_no_task_would_end_is_kept() {
+    let mut scene = Scene::new();
+    let limits =
+        PlatformLimits { core_time_max: Some(Span::from_secs(HOUR / 2)), ..PlatformLimits::default() };
+    scene.attach(limited(limits));
+    let needs = TaskNeeds { time_limit: Some(Span::from_secs(20 * 60)), ..job(1).needs };
+    scene.submit(JobRequest { needs, ..job(100) });
+    assert_eq!(scene.n_asked(), 0, "a quarter of an hour is left, and a task may take twenty minutes");
+}
+
+#[test]
+fn why_an_allocation_waits_is_shown_and_told_once() {
+    let mut scene = Scene::new();
+    scene.attach(limited(PlatformLimits::default()));
+    let job = scene.submit(job(1));
+    let (allocation, tag) = scene.submissions().remove(0);
+    scene.answered(allocation);
+    let mut listed = |words: Option<&str>, is_running: bool| {
+        scene.wait_awake(5);
+        let entry = ListedAllocation {
+            tag: tag.clone(),
+            batch_id: "17".into(),
+            reason: words.map(str::to_owned),
+            is_running,
+            ..ListedAllocation::default()
+        };
+        let (asked_at, result) = (scene.now, Ok(vec![entry]));
+        scene.say(|_| Event::PlatformListed { platform: PlatformId(1), asked_at, result });
+        let told = scene.effects.iter().filter(|effect| {
+            matches!(effect, Effect::Notify(crate::engine::interface::Notice::AllocationWaits { .. }))
+        });
+        let n_told = told.count();
+        let answer = scene.say(|request| Event::Asked { request, query: Query::Allocation(allocation) });
+        let Some(Answer::Allocation(view)) = answer else { panic!("{answer:?}") };
+        let explained = [Query::ExplainAllocation(allocation), Query::ExplainJob(job)].map(|query| {
+            let reasons = scene.explain(query);
+            reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        });
+        (n_told, view.why.unwrap_or_default(), explained)
+    };
+    let (n_told, why, [of_allocation, of_job]) = listed(Some("AssocGrpBillingMinutes"), false);
+    assert_eq!(n_told, 1);
+    for text in [&why, &of_allocation, &of_job] {
+        assert!(text.contains("AssocGrpBillingMinutes") && text.contains("hours"), "{text}");
+    }
+    assert_eq!(listed(Some("AssocGrpBillingMinutes"), false).0, 0, "once");
+    let (n_told, why, _) = listed(Some("Priority"), false);
+    assert_eq!((n_told, why.as_str()), (0, "Priority"));
+    assert_eq!(listed(Some("AssocGrpBillingMinutes"), false).0, 0, "it was told before");
+    let (n_told, why, _) = listed(Some("SomethingNew"), false);
+    assert_eq!(n_told, 1);
+    assert!(why.contains("manual"), "{why}");
+    let (n_told, why, _) = listed(None, true);
+    assert_eq!((n_told, why.as_str()), (0, ""));
+}
+
+#[test]
+fn what_had_no_room_is_asked_for_again_ten_seconds_later_at_the_soonest() {
+    let mut scene = Scene::new();
+    scene.attach(PlatformSpec { poll_interval: Span::from_secs(1), ..limited(PlatformLimits::default()) });
+    scene.submit(job(100));
+    let asked = scene.submissions();
+    let tags: Vec<String> = asked.iter().map(|(_, tag)| tag.clone()).collect();
+    asked.iter().for_each(|(allocation, _)| scene.answered(*allocation));
+    scene.wait_awake(3);
+    let entry = |tag: &String| ListedAllocation {
+        tag: tag.clone(),
+        batch_id: format!("b{tag}"),
+        trouble: Some("No valid host was found.".into()),
+        lacks_room: true,
+        is_ended: true,
+        ..ListedAllocation::default()
+    };
+    let (asked_at, result) = (scene.now, Ok(tags.iter().map(entry).collect()));
+    scene.say(|_| Event::PlatformListed { platform: PlatformId(1), asked_at, result });
+    let end = scene.now + Span::from_secs(9);
+    while let Some(due) = scene.engine.next_wakeup().filter(|due| *due <= end) {
+        scene.now = scene.now.max(due);
+        scene.say(|_| Event::TimerFired);
+        assert_eq!(scene.n_asked(), 0, "after {}", scene.now.since(asked_at));
+    }
 }

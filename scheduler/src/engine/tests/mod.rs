@@ -3,6 +3,7 @@
 
 mod attempts;
 mod dividing;
+mod elsewhere;
 mod gifts;
 mod graphs;
 mod guiding;

@@ -374,6 +374,7 @@ fn tasks_of_an_array_that_are_gone_make_room_for_others() {
         scene.pull(first, hungry());
         let (asked_at, batch_id) = (scene.now, "b1".to_owned());
         let entry = ListedAllocation {
+            reason: None,
             tag: tag.clone(),
             batch_id,
             is_ended: false,

@@ -140,6 +140,7 @@ fn allocations_that_wait_for_work_that_is_gone_are_taken_back_in_time() {
     let listed: Vec<ListedAllocation> = asked
         .iter()
         .map(|id| ListedAllocation {
+            reason: None,
             tag: scene.engine.durable().allocations()[id].tag.clone(),
             batch_id: id.to_string(),
             is_ended: false,
@@ -225,6 +226,7 @@ fn an_unknown_outcome_is_resolved_by_the_listing() {
     scene.wait(5);
     let listed = vec![
         ListedAllocation {
+            reason: None,
             tag,
             batch_id: "77".into(),
             is_ended: false,
@@ -234,6 +236,7 @@ fn an_unknown_outcome_is_resolved_by_the_listing() {
             lacks_room: false,
         },
         ListedAllocation {
+            reason: None,
             tag: "pf0-99".into(),
             batch_id: "78".into(),
             is_ended: false,

@@ -304,8 +304,16 @@ fn servers_that_fail_count_and_those_without_room_do_not() {
             scene.say(|_| Event::AllocationAnswered { allocation, outcome });
             scene.wait(6);
             let (is_ended, is_running, trouble) = (false, false, Some("it failed".into()));
-            let entry =
-                ListedAllocation { n_nodes: None, tag, batch_id, is_ended, is_running, trouble, lacks_room };
+            let entry = ListedAllocation {
+                n_nodes: None,
+                tag,
+                batch_id,
+                is_ended,
+                is_running,
+                trouble,
+                lacks_room,
+                reason: None,
+            };
             let asked_at = scene.now;
             scene.say(|_| Event::PlatformListed { platform: HERE, asked_at, result: Ok(vec![entry]) });
             scene.say(|_| Event::PlatformListed { platform: HERE, asked_at, result: Ok(vec![]) });

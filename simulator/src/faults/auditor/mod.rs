@@ -541,6 +541,8 @@ impl Auditor {
             Blame::Walltime => self.budgets.walltime_retries,
             // Lost pilots are counted where they are lost.
             Blame::Crash | Blame::Nobody => return Ok(()),
+            // One of many on a platform that often ends batch jobs for reasons of its own.
+            Blame::Ended => return Ok(()),
         };
         ensure!(*n <= limit, "task {task} is tried again after {n} failures by fault of: {blame:?}");
         Ok(())
@@ -563,6 +565,10 @@ impl Auditor {
             Blame::Walltime => (n_ended, self.budgets.walltime_retries + 1),
             Blame::Crash => (self.blamed.get(&task).map_or(0, |lost| lost.len() as u32), book.crash_limit),
             Blame::Nobody => (0, u32::MAX),
+            Blame::Ended => {
+                let n_lost = self.blamed.get(&task).map_or(0, |lost| lost.len() as u32);
+                (n_ended + n_lost, book.crash_limit)
+            }
         };
         ensure!(n >= budget, "task {task} failed for good by {kind:?} after {n} of {budget} attempts");
         ensure!(!book.done.contains(task.index), "task {task} failed after it was done");

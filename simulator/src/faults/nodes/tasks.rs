@@ -128,7 +128,11 @@ impl World<'_> {
             None => self.natural_course(nature, task, execution, limit),
         };
         if kills_pilot {
-            self.after(Span(span.0 / 2), Happening::PilotDies { node, life });
+            let happening = match self.plan.ends_by_signal {
+                true => Happening::JobIsEnded { node, life },
+                false => Happening::PilotDies { node, life },
+            };
+            self.after(Span(span.0 / 2), happening);
         }
         // Among neighbours it depends on them when it ends.
         match self.nodes[node].process.as_ref().is_some_and(|process| process.paces.contains_key(&task)) {
@@ -136,6 +140,18 @@ impl World<'_> {
             false => self.after(span, Happening::TaskEnds { node, life, task, execution, ending }),
         }
         Ok(())
+    }
+
+    /// The batch system ends the job by a signal to all of its processes: the tasks end, and the pilot hears it.
+    pub(in super::super) fn job_is_ended(&mut self, node: usize, life: u64) -> Held {
+        let held = &self.nodes[node];
+        let Some(process) = held.process.as_ref().filter(|_| held.life == life) else { return Ok(()) };
+        let running: Vec<(TaskId, usize)> =
+            process.running.iter().map(|(task, (execution, _))| (*task, *execution)).collect();
+        for task in running {
+            self.task_ends(node, life, task, Ending::Failed(FailureKind::Preempted))?;
+        }
+        self.pilot_hears(node, life, PilotEvent::Signalled)
     }
 
     fn natural_course(&self, nature: Nature, task: TaskId, execution: usize, limit: Option<Span>) -> Course {

@@ -69,6 +69,7 @@ fn cost(n: u32, adapter: &dyn Adapter) -> Result<Cost, Trouble> {
         let jobs = adapter.read_list(&output)?;
         cost.codec += measure::thread_cpu().saturating_sub(began);
         let seen = jobs.into_iter().map(|job| ListedAllocation {
+            reason: None,
             n_nodes: None,
             is_ended: job.state == BatchState::Ended,
             tag: job.tag,

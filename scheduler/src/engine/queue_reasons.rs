@@ -1,0 +1,128 @@
+//! Why allocations wait, as their platforms say: shown until they begin, and told once each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Turn,
+    allocation::Allocation,
+    interface::{ListedAllocation, Notice},
+    views::{QueueReasonView, Reader},
+    volatile::Volatile,
+};
+use crate::{
+    ids::{AllocationId, PlatformId},
+    queue_reason::Outlook,
+    time::Time,
+};
+
+/// What a platform says of an allocation that waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueReason {
+    /// In its words.
+    pub words: String,
+    /// Since when it says so.
+    pub since: Time,
+    /// Whether the platform itself says that it never begins.
+    is_stuck: bool,
+    /// What was told of it: words may come and go.
+    told: BTreeSet<String>,
+}
+
+impl QueueReason {
+    /// What can be done about it; `None`: it begins by itself.
+    pub fn advice(&self) -> Option<&'static str> {
+        match Outlook::of(&self.words) {
+            Outlook::Ends if self.is_stuck => Outlook::Unknown.advice(),
+            outlook => outlook.advice(),
+        }
+    }
+
+    /// For a table: its words, and what can be done.
+    pub fn told_shortly(&self) -> String {
+        match self.advice() {
+            Some(advice) => format!("{} ({advice})", self.words),
+            None => self.words.clone(),
+        }
+    }
+
+    /// Whether it never begins by itself, as far as is known.
+    fn is_endless(&self) -> bool {
+        self.is_stuck || matches!(Outlook::of(&self.words), Outlook::Never(_))
+    }
+}
+
+impl Turn<'_> {
+    /// Takes in why allocations of the platform wait. What begins, ends or is not listed any more waits for nothing.
+    pub(super) fn note_queue_reasons(&mut self, id: PlatformId, listed: &[ListedAllocation]) {
+        let mut now = BTreeMap::new();
+        for entry in listed.iter().filter(|entry| !entry.is_ended && !entry.is_running) {
+            let held = self.durable.allocation_of(&entry.tag);
+            let held = held.filter(|(_, held)| held.may_be_there() && held.is_unused());
+            let words = entry.trouble.as_ref().or(entry.reason.as_ref());
+            if let (Some((allocation, held)), Some(words)) = (held, words) {
+                now.insert(allocation, (held.platform, words.clone(), entry.trouble.is_some()));
+            }
+        }
+        let is_of_it = |durable: &super::Durable, allocation: &AllocationId| {
+            durable.allocations().get(allocation).is_none_or(|held| held.platform == id)
+        };
+        let durable = &*self.durable;
+        self.volatile
+            .queue_reasons
+            .retain(|allocation, _| now.contains_key(allocation) || !is_of_it(durable, allocation));
+        for (allocation, (platform, words, is_stuck)) in now {
+            let known = self.volatile.queue_reasons.get(&allocation);
+            let (since, mut told) = match known {
+                Some(known) if known.words == words => (known.since, known.told.clone()),
+                Some(known) => (self.now, known.told.clone()),
+                None => (self.now, BTreeSet::new()),
+            };
+            let is_new = told.insert(words.clone());
+            let reason = QueueReason { words: words.clone(), since, is_stuck, told };
+            let (advice, is_endless) = (reason.advice(), reason.is_endless());
+            self.volatile.queue_reasons.insert(allocation, reason);
+            if let Some(advice) = advice.filter(|_| is_new) {
+                let name = self.durable.platforms().get(&platform).map(|spec| spec.name.clone());
+                let batch_id =
+                    self.durable.allocations().get(&allocation).and_then(|held| held.batch_id.clone());
+                self.notify(Notice::AllocationWaits {
+                    platform: name.unwrap_or_default(),
+                    allocation,
+                    batch_id: batch_id.unwrap_or_default(),
+                    reason: words,
+                    advice: advice.to_owned(),
+                    is_endless,
+                });
+            }
+        }
+    }
+}
+
+impl Volatile {
+    /// Why the allocation waits, as its platform says.
+    pub fn queue_reason(&self, id: AllocationId, held: &Allocation) -> Option<&QueueReason> {
+        self.queue_reasons.get(&id).filter(|_| held.may_be_there() && held.is_unused())
+    }
+}
+
+impl Reader<'_> {
+    /// Why allocations of the platform wait, as it says: those with something to be done first, then the most.
+    pub(super) fn queue_reasons(&self, id: PlatformId) -> Vec<QueueReasonView> {
+        let mut views = BTreeMap::<&str, QueueReasonView>::new();
+        for (allocation, held) in self.durable.allocations_there(id) {
+            let Some(reason) = self.volatile.queue_reason(allocation, held) else { continue };
+            let new = || QueueReasonView {
+                reason: reason.words.clone(),
+                advice: reason.advice().map(str::to_owned),
+                n_allocations: 0,
+                since: reason.since,
+            };
+            let view = views.entry(&reason.words).or_insert_with(new);
+            view.n_allocations += 1;
+            view.since = view.since.min(reason.since);
+        }
+        let mut views: Vec<QueueReasonView> = views.into_values().collect();
+        views.sort_by_key(|view| (view.advice.is_none(), std::cmp::Reverse(view.n_allocations)));
+        views
+    }
+}
