@@ -248,10 +248,13 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     raise_file_limit();
     let stores = Stores::open(&config.stores, &config.asker)?;
     // Who only reads shares no secret with pilots or users: one of this process will do.
-    let (store, tokens) = match config.is_offline {
+    let (mut store, tokens) = match config.is_offline {
         true => (Store::open_to_read(&config.folder)?, Tokens::draw()?),
         false => (Store::open(&config.folder)?, Tokens::open(&config.folder)?),
     };
+    if !config.is_offline {
+        store.note_configured(config.settings.policies)?;
+    }
     let numbers = Numbers::open(&config.folder, store.id());
     let settings = numbers.told(Settings { store_id: store.id(), grace: grace(&config), ..config.settings });
     let reader = store.reader();

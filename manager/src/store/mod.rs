@@ -27,13 +27,16 @@ pub use arrivals::{Arrivals, Arrived};
 pub use error::{Holder, StoreError};
 pub use reader::{AttemptRow, OutputPage, Reader};
 use rusqlite::{Connection, OpenFlags};
-use scheduler::{engine::record::Record, ids::JobId, results::TaskOutput};
+use scheduler::{engine::record::Record, ids::JobId, policy::Policies, results::TaskOutput};
 
 /// The store's file in its folder. SQLite keeps two more beside it while the store is open.
 pub const FILE: &str = "store.sqlite";
 /// The largest job id, pilot id or task index that can be stored; the end behind it is a number still.
 /// A job with more tasks must be refused before it gets here.
 pub const INDEX_MAX: u64 = i64::MAX as u64 - 1;
+
+/// The name in `meta` of the policies that the configuration says.
+const CONFIGURED: &str = "policies";
 
 /// How long to wait for a lock that some other program has on the file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -157,6 +160,23 @@ impl Store {
     /// A number drawn when the store was made: the same at every open, different in every store.
     pub fn id(&self) -> u64 {
         self.identity.id
+    }
+
+    /// Writes down which policies the configuration says now: whoever reads the store later knows under which it was.
+    ///
+    /// Errors: as those of a commit.
+    pub fn note_configured(&mut self, policies: Policies) -> Result<(), StoreError> {
+        let text = serde_json::to_string(&policies).unwrap_or_default();
+        schema::put(&self.connection, CONFIGURED, &text).map_err(|fault| fault.at(&self.path, "write"))
+    }
+
+    /// The policies that the configuration said when the store was last opened by a manager; `None` where that was one
+    /// that did not write it down, or knew others.
+    ///
+    /// Errors: the store cannot be read.
+    pub fn configured(&self) -> Result<Option<Policies>, StoreError> {
+        let text = schema::get(&self.connection, CONFIGURED).map_err(|fault| fault.at(&self.path, "read"))?;
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
     /// Which life of the store this is: 1, 2, 3 …, counted up durably at each open.

@@ -137,6 +137,18 @@ pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> 
     count_epoch(connection)
 }
 
+/// Puts a value in `meta`.
+pub(super) fn put(connection: &Connection, name: &str, value: &str) -> Result<(), Fault> {
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?1, ?2)", [name, value])?;
+    Ok(())
+}
+
+/// A value of `meta`, if there is one.
+pub(super) fn get(connection: &Connection, name: &str) -> Result<Option<String>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE name = ?1")?;
+    Ok(statement.query_row([name], |row| row.get(0)).optional()?)
+}
+
 /// Checks a store that is only read; its epoch stays.
 pub(super) fn identify(connection: &Connection, migrations: &[Migration]) -> Result<Identity, Fault> {
     check_origin(connection, migrations)?;

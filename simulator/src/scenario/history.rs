@@ -9,6 +9,7 @@ use scheduler::{
         runtimes::Runtimes,
     },
     ids::{JobId, PilotId, PlatformId},
+    policy::Policies,
     pull::TaskNeeds,
     ranges::TaskSet,
     resources::Resources,
@@ -49,8 +50,20 @@ pub struct History {
     pub n_jobs_without: u64,
     /// Tasks that are open or were cancelled.
     pub n_tasks_without: u64,
+    /// Jobs that are left out because nobody wants them.
+    pub n_jobs_not_chosen: u64,
     /// Attempts that failed and did not decide their task.
     pub n_tried_before: u64,
+    /// Whether it is known under which policies it was; else the scenario has the default ones.
+    pub are_policies_known: bool,
+}
+
+/// What of a state is played again.
+pub struct Chosen<'a> {
+    /// The policies that the manager's configuration said, if that is known.
+    pub configured: Option<Policies>,
+    /// Which jobs.
+    pub is_chosen: &'a dyn Fn(JobId, &Job) -> bool,
 }
 
 /// A pilot that was.
@@ -76,19 +89,35 @@ impl Names {
     }
 }
 
-/// The history of that state; `None` when no task is over. `decided` gives, for a job, what is known of its
-/// tasks that are over, ascending.
+/// The history of all jobs of that state, where nobody knows what the configuration said.
 ///
 /// # Errors
 /// Those of `decided`.
 pub fn of<E>(
     durable: &Durable,
+    decided: impl FnMut(JobId, &Job) -> Result<Vec<Decided>, E>,
+) -> Result<Option<History>, E> {
+    of_chosen(durable, &Chosen { configured: None, is_chosen: &|_, _| true }, decided)
+}
+
+/// The history of that state; `None` when no task is over. `decided` gives, for a job, what is known of its
+/// tasks that are over, ascending.
+///
+/// # Errors
+/// Those of `decided`.
+pub fn of_chosen<E>(
+    durable: &Durable,
+    chosen: &Chosen<'_>,
     mut decided: impl FnMut(JobId, &Job) -> Result<Vec<Decided>, E>,
 ) -> Result<Option<History>, E> {
     let (mut users, mut applications) = (Names::default(), Names::default());
     let (mut past, mut accounts, mut end) = (Vec::new(), Vec::new(), Time::default());
-    let (mut n_jobs_without, mut n_tasks_without, mut n_tried_before) = (0, 0, 0);
+    let (mut n_jobs_without, mut n_tasks_without, mut n_tried_before, mut n_jobs_not_chosen) = (0, 0, 0, 0);
     for (id, job) in durable.jobs() {
+        if !(chosen.is_chosen)(*id, job) {
+            n_jobs_not_chosen += 1;
+            continue;
+        }
         let tasks = decided(*id, job)?;
         let n_failed = tasks.iter().filter(|task| task.is_failure).count() as u64;
         n_tasks_without += job.request.n_tasks.saturating_sub(tasks.len() as u64);
@@ -113,7 +142,9 @@ pub fn of<E>(
     let ids: Vec<PlatformId> = all_pilots.iter().map(|(id, _)| *id).collect();
     let past: Vec<PastJob> = past.into_iter().map(|(past, by)| placed(durable, &ids, past, &by)).collect();
     note_means(durable, &ids, &applications.0, &mut platforms);
-    let policies = durable.policy_changes().last().map(|change| change.policies).unwrap_or_default();
+    let last = || durable.policy_changes().last().map(|change| change.policies);
+    let known = chosen.configured.map(|configured| durable.policies(configured)).or_else(last);
+    let (policies, are_policies_known) = (known.unwrap_or_default(), known.is_some());
     let scenario = Scenario {
         seed: 1,
         platforms,
@@ -126,7 +157,16 @@ pub fn of<E>(
         history: Some(Box::new(history)),
         faults: Faults::default(),
     };
-    Ok(Some(History { scenario, begin, end, n_jobs_without, n_tasks_without, n_tried_before }))
+    Ok(Some(History {
+        scenario,
+        begin,
+        end,
+        n_jobs_without,
+        n_tasks_without,
+        n_jobs_not_chosen,
+        n_tried_before,
+        are_policies_known,
+    }))
 }
 
 fn past_job((user, application): (usize, usize), job: &Job, tasks: &[Decided]) -> PastJob {

@@ -243,3 +243,19 @@ fn tasks_are_longer_or_shorter_where_they_run_than_where_they_ran() {
     // then, all four cores would be busy for 250 s.
     assert!((160.0..220.0).contains(&found), "{found}");
 }
+
+#[test]
+fn a_history_is_played_again_under_the_policies_that_its_manager_was_configured_with() {
+    let durable = durable();
+    let known = |job, _: &_| Ok::<_, Infallible>(decided(job));
+    assert!(!history::of(&durable, known).unwrap().unwrap().are_policies_known);
+    let matching = scheduler::policy::matching::Matching::Fifo;
+    let configured = scheduler::policy::Policies { matching, ..Default::default() };
+    assert_ne!(configured, Default::default());
+    let only = JobId(2);
+    let chosen = history::Chosen { configured: Some(configured), is_chosen: &|id, _| id == only };
+    let history = history::of_chosen(&durable, &chosen, known).unwrap().unwrap();
+    assert!(history.are_policies_known);
+    assert_eq!(history.scenario.policies, configured);
+    assert_eq!((history.scenario.n_jobs(), history.n_jobs_not_chosen + 1), (1, durable.jobs().len() as u64));
+}

@@ -113,6 +113,12 @@ impl Runs {
 /// Mistakes in the scenario or in `--compare`, or what cannot be written.
 pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
     let layers = layers(&args.compare)?;
+    if args.what_if.is_some() && layers.iter().any(|(layer, _)| layer == "mapping") {
+        return Err(Failure::bad_input(
+            "--compare: found the layer `mapping` with --what-if; name other layers: a store tells what tasks took \
+             beside those that were on their nodes then, and not beside others. In a scenario, `slowed_by` says it",
+        ));
+    }
     let targets = Targets::check(args, &["compare"])?;
     let subject = Subject::load(args)?;
     let combinations = combinations(&layers, subject.scenario.policies)?;

@@ -7,9 +7,15 @@ mod scenario;
 mod subject;
 mod targets;
 
-use std::path::PathBuf;
+use std::{ops::RangeInclusive, path::PathBuf};
 
 use clap::{ArgGroup, Args};
+use jiff::{
+    Timestamp,
+    civil::{Date, DateTime},
+    tz::TimeZone,
+};
+use scheduler::time::Time;
 
 use crate::{
     failure::{Failure, Outcome},
@@ -27,6 +33,8 @@ Examples:
                                                   the means over 20 seeds
   pilotfish simulate --what-if .pilotfish --compare matching=turns,fifo
                                                   what a run or a manager did, under other policies
+  pilotfish simulate --what-if .pilotfish --jobs 3,5-7 --since 2026-11-20 --until '2026-11-21 18:00'
+                                                  only those of its jobs, submitted in that time
   pilotfish simulate --faults --seed 7            one run among faults, with what it came to
   pilotfish simulate --faults --seed 7 --trace    … and everything that happened, the same each time
   pilotfish simulate --faults --seeds 10000       seeds 0 to 9,999 on all cores
@@ -49,6 +57,15 @@ pub struct SimulateArgs {
     /// What a manager or a run did, again: the folder with its store, which is only read
     #[arg(long, value_name = "FOLDER")]
     what_if: Option<PathBuf>,
+    /// Of --what-if: only jobs of these numbers
+    #[arg(long, value_name = "N,N-M,…", value_delimiter = ',', requires = "what_if", value_parser = numbers)]
+    jobs: Vec<RangeInclusive<u64>>,
+    /// Of --what-if: only jobs submitted then or later; a date, with a time if need be, local or with a zone
+    #[arg(long, value_name = "TIME", requires = "what_if", value_parser = moment)]
+    since: Option<Time>,
+    /// Of --what-if: only jobs submitted before then
+    #[arg(long, value_name = "TIME", requires = "what_if", value_parser = moment)]
+    until: Option<Time>,
     /// Manager, pilots and batch systems among faults drawn from a seed, with an auditor
     #[arg(long)]
     faults: bool,
@@ -75,6 +92,30 @@ pub struct SimulateArgs {
     json: bool,
 }
 
+/// `3` or `5-7`.
+fn numbers(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let wanted = || "write numbers of jobs, like 3 or 5-7".to_owned();
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wanted());
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (number(first)?, number(last)?);
+    if first <= last { Ok(first..=last) } else { Err(wanted()) }
+}
+
+/// A date, a date and a time of here, or a time with its zone.
+fn moment(text: &str) -> Result<Time, String> {
+    let local = || {
+        let text = text.trim();
+        let date = || text.parse::<Date>().map(|date| date.to_datetime(jiff::civil::Time::midnight()));
+        let at = text.parse::<DateTime>().or_else(|_| date())?;
+        at.to_zoned(TimeZone::system()).map(|zoned| zoned.timestamp())
+    };
+    let at = text.trim().parse::<Timestamp>().or_else(|_| local());
+    let at = at.ok().and_then(|at| u64::try_from(at.as_microsecond()).ok());
+    at.map(Time).ok_or_else(|| {
+        "write a date or a time, like 2026-11-20, '2026-11-20 18:00' or 2026-11-20T18:00:00Z".into()
+    })
+}
+
 fn at_least_one(text: &str) -> Result<u64, String> {
     text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "a whole number from 1 on is needed".into())
 }
@@ -96,4 +137,22 @@ async fn until_interrupted<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Option<T>, Failure> {
     Interrupts::listen()?.unless(work).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{moment, numbers};
+
+    #[test]
+    fn jobs_and_times_are_read_and_others_refused() {
+        assert_eq!((numbers("3"), numbers("5-7")), (Ok(3..=3), Ok(5..=7)));
+        for wrong in ["", "x", "7-5", "1-2-3", "-1"] {
+            assert!(numbers(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(moment("2026-11-20T18:00:00Z").map(|at| at.0), Ok(1_795_197_600_000_000));
+        assert!(moment("2026-11-20") < moment("2026-11-20 18:00"));
+        for wrong in ["yesterday", "", "1969-01-01T00:00:00Z"] {
+            assert!(moment(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use scheduler::{
 use serde_json::{Value, json};
 use simulator::scenario::{
     Scenario,
-    history::{self, Decided, History},
+    history::{self, Chosen, Decided, History},
     measures::{Measure, Row},
 };
 
@@ -51,14 +51,14 @@ impl Subject {
                 let name = path.display().to_string();
                 Subject { name, scenario: Scenario::load(path)?, past: None }
             }
-            (None, Some(store)) => Subject::of_store(store)?,
+            (None, Some(store)) => Subject::of_store(store, args)?,
             (None, None) => return Err(Failure::bad_input("name a scenario, or a store with --what-if")),
         };
         subject.scenario.seed = args.seed.unwrap_or(subject.scenario.seed);
         Ok(subject)
     }
 
-    fn of_store(path: &Path) -> Result<Subject, Failure> {
+    fn of_store(path: &Path, args: &SimulateArgs) -> Result<Subject, Failure> {
         // Who names the file means its folder.
         let folder = match path.parent().filter(|_| path.ends_with(STORE_FILE)) {
             Some(here) if here.as_os_str().is_empty() => Path::new("."),
@@ -73,12 +73,15 @@ impl Subject {
             )));
         }
         let shown = show_path(folder);
-        let history = read(folder).map_err(|error| {
+        let history = read(folder, args).map_err(|error| {
             Failure::infrastructure(format!("the store in {shown} cannot be read: {error}"))
         })?;
         let Some(history) = history else {
+            let is_chosen = !args.jobs.is_empty() || args.since.is_some() || args.until.is_some();
+            let of = if is_chosen { " of the jobs that --jobs, --since and --until name" } else { "" };
             let expected = "a history can be played again when tasks have ended in it";
-            return Err(Failure::bad_input(format!("--what-if: found no ended task in {shown}; {expected}")));
+            let found = format!("--what-if: found no ended task{of} in {shown}");
+            return Err(Failure::bad_input(format!("{found}; {expected}")));
         };
         let past = Past { words: words(&shown, &history), facts: facts(&history) };
         Ok(Subject { name: shown, scenario: history.scenario, past: Some(past) })
@@ -111,12 +114,18 @@ impl Subject {
 }
 
 /// The history in a store, whether its manager runs or not.
-fn read(folder: &Path) -> Result<Option<History>, StoreError> {
+fn read(folder: &Path, args: &SimulateArgs) -> Result<Option<History>, StoreError> {
+    let is_chosen = |id: JobId, job: &Job| {
+        (args.jobs.is_empty() || args.jobs.iter().any(|numbers| numbers.contains(&id.0)))
+            && args.since.is_none_or(|since| job.submitted_at >= since)
+            && args.until.is_none_or(|until| job.submitted_at < until)
+    };
     Store::read_once(folder, |store| {
         let mut durable = Durable::default();
         store.replay(|record| durable.apply(&record))?;
         let reader = store.reader();
-        history::of(&durable, |id, job| decided(&reader, id, job))
+        let chosen = Chosen { configured: store.configured()?, is_chosen: &is_chosen };
+        history::of_chosen(&durable, &chosen, |id, job| decided(&reader, id, job))
     })
 }
 
@@ -144,6 +153,7 @@ fn words(shown: &str, history: &History) -> String {
     let left_out = [
         (history.n_jobs_without, "job of which nothing is over", "jobs of which nothing is over"),
         (history.n_tasks_without, "task that is open or cancelled", "tasks that are open or cancelled"),
+        (history.n_jobs_not_chosen, "job that was not chosen", "jobs that were not chosen"),
         (history.n_tried_before, "attempt before one that counts", "attempts before one that counts"),
     ];
     let left_out = left_out.iter().filter(|(n, ..)| *n > 0);
@@ -155,8 +165,15 @@ fn words(shown: &str, history: &History) -> String {
         none if none.is_empty() => none,
         some => format!("; without {some}"),
     };
+    let unknown = match history.are_policies_known {
+        true => "",
+        false => {
+            " Under which policies it was the store does not say: the replay is under the default ones, and may \
+             differ for that."
+        }
+    };
     format!(
-        "What was in {shown}, again: {} of {} by {}, from {} to {}{left_out}.",
+        "What was in {shown}, again: {} of {} by {}, from {} to {}{left_out}.{unknown}",
         counted(scenario.n_tasks(), "task"),
         counted(scenario.n_jobs(), "job"),
         counted(scenario.users.len() as u64, "user"),
@@ -180,7 +197,9 @@ fn facts(history: &History) -> Value {
         "n_tasks": history.scenario.n_tasks(),
         "n_jobs_without": history.n_jobs_without,
         "n_tasks_without": history.n_tasks_without,
+        "n_jobs_not_chosen": history.n_jobs_not_chosen,
         "n_tried_before": history.n_tried_before,
+        "are_policies_known": history.are_policies_known,
         "makespan_s": makespan,
     })
 }
