@@ -162,3 +162,38 @@ fn files_that_cannot_come_are_refused_before_anything_is_submitted() {
         assert!(said.contains(expected), "{said}");
     }
 }
+
+#[test]
+fn groups_have_the_same_parameters_and_outputs_may_be_patterns_and_folders() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "flow.yaml",
+        "stages:
+  mc:
+    command: 'for k in 1 2; do echo {seed} > part$k.txt; done; mkdir -p res/in; echo {lam} > res/in/lam; touch other'
+    sweep: {seed: {range: [1, 4]}, lam: [1, 2, 3]}
+    outputs: [{from: \"part*.txt\", to: \"mc/{lam}/{seed}\"}, {from: res/, to: \"res/{lam}-{seed}\"}]
+  mean:
+    command: 'cat mc/{lam}/*/* | wc -l | tee n; ls mc'
+    sweep: {lam: [3, 1, 2]}
+    after: {stage: mc, tasks: groups}
+    inputs: [\"stage:mc/mc/{lam}/**\"]
+    outputs: [{from: n, to: \"mean/{lam}\"}]
+",
+    );
+    sandbox.ok(&["run", "-q", "flow.yaml"]);
+    assert_eq!(sandbox.ok(&["logs", "2", "--raw"]), "8\n3\n8\n1\n8\n2\n");
+    let home = |name: &str| fs::read_to_string(sandbox.path().join(name)).expect("it came home");
+    assert_eq!([home("mc/2/4/part2.txt"), home("res/3-1/in/lam"), home("mean/1")], ["4\n", "3\n", "8\n"]);
+    assert!(!sandbox.path().join("mc/2/4/other").exists());
+    // A pattern that means other groups' files, too, says something else than `after`.
+    let wide = home("flow.yaml").replace("stage:mc/mc/{lam}/**", "stage:mc/mc/*/**");
+    sandbox.write("wide.yaml", &wide);
+    let output = sandbox.command(&["check", "wide.yaml"]).output().expect("it runs");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("wide.yaml:10: stages.mean.inputs[0]: found `mc/*/**`, which also matches"),
+        "{said}"
+    );
+}

@@ -8,6 +8,7 @@ pub mod cache;
 mod fetch;
 mod held;
 mod home;
+mod left;
 mod near;
 mod netrc;
 mod packed;
@@ -15,7 +16,7 @@ mod place;
 mod transfer;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
@@ -94,6 +95,8 @@ pub struct Outputs {
     pub files: Vec<TaskOutputFile>,
     /// Other tasks take them: they stay here, too.
     pub is_taken: bool,
+    /// What was brought into its folder and belongs to others: no pattern means it.
+    pub brought: HashSet<PathBuf>,
 }
 
 /// Of each task contents and bytes of what it reads.

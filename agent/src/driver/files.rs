@@ -179,7 +179,11 @@ impl Driver {
             return failed(FailureKind::Start { what });
         };
         let outputs = match job.outputs(task.index) {
-            Ok(files) => Outputs { files, is_taken: job.is_taken() },
+            Ok(files) => {
+                let is_brought = |input: TaskInput| (!input.writable).then_some(input.to);
+                let brought = job.inputs(task.index).unwrap_or_default().into_iter().filter_map(is_brought);
+                Outputs { files, is_taken: job.is_taken(), brought: brought.collect() }
+            }
             Err(kind) => return failed(kind),
         };
         let folder = self.files.left.get(&task).and_then(|left| left.folder.clone());

@@ -1,6 +1,7 @@
 //! Files that tasks have left, on their way to where they go.
 
 use std::{
+    collections::BTreeMap,
     fs::{File, OpenOptions},
     io,
     path::{Path, PathBuf},
@@ -18,7 +19,7 @@ use tokio::time::sleep;
 use super::{
     Mover, N_TRIES, Outputs, cache,
     held::{Held, beside},
-    node, place, transfer,
+    left, node, place, transfer,
     transfer::Trouble,
 };
 use crate::{client::backoff, opened};
@@ -32,6 +33,15 @@ enum Goal<'p> {
     Store(JobId, &'p str),
 }
 
+/// Where a file goes, as it is told.
+fn shown_place(to: &OutputTarget) -> String {
+    match to {
+        OutputTarget::Home(path) => path.to_string_lossy().into_owned(),
+        OutputTarget::Store(place) => place.to_string(),
+        OutputTarget::File(path) => format!("file://{}", path.to_string_lossy()),
+    }
+}
+
 impl Mover {
     pub(super) async fn deliver(
         &self,
@@ -40,18 +50,27 @@ impl Mover {
         folder: &Path,
         held: &Arc<Held>,
     ) -> Result<Vec<OutputFile>, FailureKind> {
-        let (mut files, mut taken) = (Vec::with_capacity(outputs.files.len()), Vec::new());
+        let (mut files, mut taken, mut found) = (Vec::new(), Vec::new(), Vec::new());
+        let mut places = BTreeMap::new();
         for output in &outputs.files {
-            let path = folder.join(&output.from);
-            match std::fs::metadata(&path) {
-                Ok(facts) if facts.is_file() => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound && output.optional => continue,
-                _ => {
-                    return Err(FailureKind::OutputMissing {
-                        file: output.from.to_string_lossy().into_owned(),
-                    });
+            let (folder, brought, its) = (folder.to_owned(), outputs.brought.clone(), output.clone());
+            let named = beside(None, move || Ok(left::files(&folder, &its, &brought))).await;
+            for file in named.map_err(|error| node(&output.shown(), &error))?? {
+                // Two patterns may mean one file.
+                match places.insert(shown_place(&file.to), file.from.clone()) {
+                    None => found.push(file),
+                    Some(other) if other == file.from => {}
+                    Some(other) => {
+                        let what = format!("{} goes there, too", other.to_string_lossy());
+                        return Err(FailureKind::OutputMissing {
+                            file: format!("{} under a name of its own ({what})", file.from.to_string_lossy()),
+                        });
+                    }
                 }
             }
+        }
+        for output in found {
+            let path = output.path;
             let (to, (sha256, bytes)) = match &output.to {
                 OutputTarget::Home(to) => (
                     to.to_string_lossy().into_owned(),

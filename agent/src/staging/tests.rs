@@ -4,11 +4,15 @@ mod mover;
 mod network;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
+    ffi::OsStr,
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
-    os::unix::fs::MetadataExt,
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, symlink},
+    },
     path::{Path, PathBuf},
     sync::{Arc, Mutex, mpsc},
     thread,
@@ -16,7 +20,7 @@ use std::{
 };
 
 use protocol::{
-    job::{OutputTarget, Source, TaskInput, TaskOutputFile},
+    job::{OutputTarget, Several, Source, TaskInput, TaskOutputFile},
     objects::PackRequest,
     pack,
 };
@@ -287,7 +291,12 @@ fn outputs_are_delivered_and_those_that_are_missing_are_told_by_name() {
     let scene = Scene::new();
     fs::write(scene.at("out"), "energy").unwrap();
     let shared = scene.at("shared/out");
-    let output = |from: &str, to: OutputTarget, optional| TaskOutputFile { from: from.into(), to, optional };
+    let output = |from: &str, to: OutputTarget, optional| TaskOutputFile {
+        from: from.into(),
+        several: None,
+        to,
+        optional,
+    };
     let home = || OutputTarget::Home("results/out".into());
     let outputs = vec![
         output("out", home(), false),
@@ -296,7 +305,7 @@ fn outputs_are_delivered_and_those_that_are_missing_are_told_by_name() {
     ];
     let stager = scene.stager.as_ref().unwrap();
     let deliver = |token, files| {
-        let outputs = Outputs { files, is_taken: false };
+        let outputs = Outputs { files, is_taken: false, ..Outputs::default() };
         stager.deliver(task(1), token, outputs, scene.folder.path().to_owned());
     };
     let result = || match scene.hear() {
@@ -314,13 +323,64 @@ fn outputs_are_delivered_and_those_that_are_missing_are_told_by_name() {
 }
 
 #[test]
+fn patterns_and_folders_of_outputs_are_delivered_with_all_that_they_mean() {
+    let scene = Scene::new();
+    for name in
+        ["task/part1.txt", "task/part2.txt", "task/other.dat", "task/res/a", "task/res/in/b", "task/in.txt"]
+    {
+        fs::create_dir_all(scene.at(name).parent().unwrap()).unwrap();
+        fs::write(scene.at(name), name).unwrap();
+    }
+    fs::write(scene.at("outside"), "").unwrap();
+    fs::create_dir(scene.at("task/empty")).unwrap();
+    for (name, target) in [("task/res/self", "."), ("task/res/up", "../.."), ("task/lost.txt", "nowhere")] {
+        symlink(target, scene.at(name)).unwrap();
+    }
+    symlink(scene.at("outside"), scene.at("task/far.txt")).unwrap();
+    let latin = scene.at("task").join(OsStr::from_bytes(b"caf\xe9"));
+    fs::write(&latin, "").unwrap();
+    let stager = scene.stager.as_ref().unwrap();
+    let left = |from: &str, several: Option<Several>, to: OutputTarget, optional| {
+        let files = vec![TaskOutputFile { from: from.into(), several, to, optional }];
+        let outputs = Outputs { files, is_taken: false, brought: HashSet::from(["in.txt".into()]) };
+        stager.deliver(task(1), 1, outputs, scene.at("task"));
+        let Moved::Delivered { result, .. } = scene.hear() else { panic!("nothing else was asked for") };
+        stager.release(1);
+        result.map(|files| files.into_iter().map(|file| file.to).collect::<Vec<String>>())
+    };
+    let home = |to: &str| OutputTarget::Home(to.into());
+    let pattern = |text: &str| Some(Several::Pattern(text.to_owned()));
+    let names = |names: &[&str]| Ok(names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>());
+    assert_eq!(
+        left("", pattern("part*.txt"), home("r/1"), false),
+        names(&["r/1/part1.txt", "r/1/part2.txt"])
+    );
+    assert_eq!(left("", pattern("*.txt"), home(""), false), names(&["part1.txt", "part2.txt"]));
+    assert_eq!(left("res", Some(Several::Folder), home("r"), false), names(&["r/a", "r/in/b"]));
+    // A folder under the name of a file is taken as one.
+    assert_eq!(left("res", None, home("r"), false), names(&["r/a", "r/in/b"]));
+    assert_eq!(left("res/", pattern("res/**b"), home("r"), false), names(&["r/in/b"]));
+    assert_eq!(left("empty", Some(Several::Folder), home("r"), false), names(&[]));
+    assert_eq!(left("", pattern("*.png"), home("r"), true), names(&[]));
+    let missing = |file: &str| Err(FailureKind::OutputMissing { file: file.to_owned() });
+    assert_eq!(left("", pattern("*.png"), home("r"), false), missing("*.png"));
+    assert_eq!(left("none", Some(Several::Folder), home("r"), false), missing("none/"));
+    let said = left("", pattern("c*"), home("r"), false).unwrap_err().to_string();
+    assert!(said.contains("whose name is not UTF-8"), "{said}");
+    let shared = scene.at("shared");
+    let found = left("res", Some(Several::Folder), OutputTarget::File(shared.clone()), false).unwrap();
+    assert_eq!(found[1], format!("file://{}/in/b", shared.display()));
+    assert_eq!(fs::read_to_string(shared.join("in/b")).unwrap(), "task/res/in/b");
+}
+
+#[test]
 fn outputs_wait_for_as_long_as_the_manager_has_no_room() {
     let scene = Scene::new();
     scene.manager.lock().unwrap().n_full = N_TRIES;
     fs::write(scene.at("out"), "energy").unwrap();
     let to = OutputTarget::Home("out".into());
-    let files = vec![TaskOutputFile { from: "out".into(), to, optional: false }];
-    let outputs = Outputs { files, is_taken: false };
+    let files = vec![TaskOutputFile { from: "out".into(), several: None, to, optional: false }];
+    let outputs = Outputs { files, is_taken: false, ..Outputs::default() };
     scene.stager.as_ref().unwrap().deliver(task(1), 1, outputs, scene.folder.path().to_owned());
     let Moved::Delivered { result, .. } = scene.hear() else { panic!("nothing else was asked for") };
     let sha256 = result.unwrap()[0].sha256;
@@ -335,8 +395,8 @@ fn a_pipe_in_the_place_of_an_output_that_waits_holds_up_nobody() {
     fs::write(scene.at("out"), "energy").unwrap();
     make_pipe(&scene.at("pipe"));
     let to = OutputTarget::Home("out".into());
-    let files = vec![TaskOutputFile { from: "out".into(), to, optional: false }];
-    let outputs = Outputs { files, is_taken: false };
+    let files = vec![TaskOutputFile { from: "out".into(), several: None, to, optional: false }];
+    let outputs = Outputs { files, is_taken: false, ..Outputs::default() };
     scene.stager.as_ref().unwrap().deliver(task(1), 1, outputs, scene.folder.path().to_owned());
     while scene.asked("PUT") == 0 {
         thread::yield_now();
@@ -367,9 +427,9 @@ fn what_others_take_is_delivered_and_stays_here() {
     }
     let file = |from: &str| {
         let to = OutputTarget::Home(from.into());
-        TaskOutputFile { from: from.into(), to, optional: false }
+        TaskOutputFile { from: from.into(), several: None, to, optional: false }
     };
-    let outputs = Outputs { files: vec![file("out"), file("small")], is_taken: true };
+    let outputs = Outputs { files: vec![file("out"), file("small")], is_taken: true, ..Outputs::default() };
     let stager = scene.stager.as_ref().unwrap();
     stager.deliver(task(1), 1, outputs, scene.folder.path().to_owned());
     let Moved::Delivered { result: Ok(files), .. } = scene.hear() else { panic!("it is not delivered") };

@@ -5,7 +5,7 @@
 //! hundred digests.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use scheduler::digest::Digest;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::has_user;
 use crate::job::limits::{N_OBJECTS_MAX, N_TEXTS_MAX};
 use crate::job::store_place::{STORE_SCHEME, StorePlace, store_of};
+use crate::job::taken::{fixed_folder, folder, is_pattern, matches};
 use crate::job::{JobSpec, Problem, TakenFiles};
 use crate::sweep::{Value, Values};
 use crate::template::{Scope, Source as Slot, Template};
@@ -70,9 +71,11 @@ pub struct Objects {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Output {
-    /// A template of a path below the task's folder.
+    /// A template of a path below the task's folder. With `*` or `?` all files that match; with a slash at its end all
+    /// files of the folder.
     pub from: String,
-    /// A template: a path below the base folder, `file:///…`, which nodes see, or `store://NAME/…`.
+    /// A template: a path below the base folder, `file:///…`, which nodes see, or `store://NAME/…`. Of several files the
+    /// folder in which they keep their names.
     pub to: String,
     /// `from` and `to` are one parameter: its values name files, a line each.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -117,12 +120,25 @@ pub struct TaskInput {
 /// What one task leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskOutputFile {
-    /// Where it is, below the task's folder.
+    /// Where it is, below the task's folder. Of several files the folder before anything in their paths may differ, which
+    /// may be the task's own (an empty path).
     pub from: PathBuf,
-    /// Where it goes.
+    /// Which files of that folder and those below it, where they are several.
+    pub several: Option<Several>,
+    /// Where it goes; several go into this folder.
     pub to: OutputTarget,
     /// The task may succeed without it.
     pub optional: bool,
+}
+
+/// Files of a task that are named together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Several {
+    /// All in a folder.
+    Folder,
+    /// Those whose path below the task's folder matches: `*` is any characters of a name, `?` is one of them, and `**`
+    /// any characters.
+    Pattern(String),
 }
 
 /// Where a file of a task goes.
@@ -152,6 +168,41 @@ pub enum Keying {
     Dimensions(Vec<(usize, u64)>),
     /// By the task.
     Task,
+}
+
+impl TaskOutputFile {
+    /// Of several files: the name that one keeps, by its path below the task's folder; `None`: it is not meant.
+    pub fn name_of(&self, path: &str) -> Option<PathBuf> {
+        let is_meant = match &self.several {
+            None => false,
+            Some(Several::Folder) => true,
+            Some(Several::Pattern(pattern)) => matches(pattern, path),
+        };
+        let name = Path::new(path).strip_prefix(&self.from).ok().filter(|_| is_meant)?;
+        (!name.as_os_str().is_empty()).then(|| name.to_owned())
+    }
+
+    /// How the job names it, with the task's values.
+    pub fn shown(&self) -> String {
+        match &self.several {
+            None => self.from.to_string_lossy().into_owned(),
+            Some(Several::Folder) => format!("{}/", self.from.display()),
+            Some(Several::Pattern(pattern)) => pattern.clone(),
+        }
+    }
+}
+
+impl OutputTarget {
+    /// The place of a file in this folder; `None`: no file of that name can go there.
+    pub fn join(&self, name: &Path) -> Option<OutputTarget> {
+        match self {
+            OutputTarget::Home(folder) => Some(OutputTarget::Home(folder.join(name))),
+            OutputTarget::File(folder) => Some(OutputTarget::File(folder.join(name))),
+            OutputTarget::Store(folder) => {
+                StorePlace::parse(&format!("{folder}/{}", name.to_str()?)).map(OutputTarget::Store)
+            }
+        }
+    }
 }
 
 impl Objects {
@@ -389,10 +440,14 @@ impl FileTemplates {
         let mut all = Vec::with_capacity(self.outputs.len());
         for (n, ((from, to), output)) in self.outputs.iter().zip(&spec.outputs).enumerate() {
             let (from, to) = (render(from, spec, job_id, index), render(to, spec, job_id, index));
+            if output.is_several() {
+                all.push(several(n, output, &from, &to)?);
+                continue;
+            }
             for (from, to) in names(output.lines, &from).into_iter().zip(names(output.lines, &to)) {
                 let from = safe_relative(from).ok_or_else(|| outside(format!("outputs[{n}].from"), from))?;
                 let target = target_of(to, &output.to, || format!("outputs[{n}].to"))?;
-                all.push(TaskOutputFile { from, to: target, optional: output.optional });
+                all.push(TaskOutputFile { from, several: None, to: target, optional: output.optional });
             }
         }
         Ok(all)
@@ -415,6 +470,38 @@ impl FileTemplates {
         }
         files
     }
+}
+
+impl Output {
+    /// Whether it names files by a pattern, or a whole folder.
+    pub fn is_several(&self) -> bool {
+        !self.lines && (is_pattern(&self.from) || self.from.ends_with('/') || self.from == ".")
+    }
+
+    /// The part of `from` that names of files keep in the folder that they go to.
+    pub(super) fn kept_part(&self) -> &str {
+        if is_pattern(&self.from) { &self.from[fixed_folder(&self.from).len()..] } else { "" }
+    }
+}
+
+/// Files that a task leaves by a pattern, or by their folder.
+fn several(n: usize, output: &Output, from: &str, to: &str) -> Result<TaskOutputFile, Problem> {
+    let wrong_from = || outside(format!("outputs[{n}].from"), from);
+    let (base, several) = if is_pattern(&output.from) {
+        let pattern = safe_relative(from).ok_or_else(wrong_from)?.to_string_lossy().into_owned();
+        let base = PathBuf::from(fixed_folder(&pattern));
+        (base, Several::Pattern(pattern))
+    } else {
+        (folder(from).ok_or_else(wrong_from)?, Several::Folder)
+    };
+    let field = || format!("outputs[{n}].to");
+    let trimmed = to.trim_end_matches('/');
+    let target = match folder(to).filter(|_| !to.contains("://")) {
+        Some(folder) => OutputTarget::Home(folder),
+        None if trimmed.contains("://") => target_of(trimmed, &output.to, field)?,
+        None => return Err(outside(field(), to)),
+    };
+    Ok(TaskOutputFile { from: base, several: Some(several), to: target, optional: output.optional })
 }
 
 /// Where a file goes that a task leaves, by what a template has come to.
@@ -504,7 +591,15 @@ fn render_with(template: &Template, spec: &JobSpec, job_id: u64, index: u64, val
 /// The place that a text names. Which stores a job needs is told by its templates.
 fn store_place(text: &str, template: &str, field: impl Fn() -> String) -> Result<StorePlace, Problem> {
     let place = StorePlace::parse(text).filter(|_| store_of(template).is_some());
+    let has_blanks = text
+        .strip_prefix(STORE_SCHEME)
+        .and_then(|text| text.split_once('/'))
+        .is_some_and(|(_, path)| path.trim() != path);
     place.ok_or_else(|| {
+        if has_blanks {
+            let expected = "stores drop blanks at the ends of a name, so that two names would be one object: take them out";
+            return Problem::new(field(), crate::job::problem::quoted(text), expected);
+        }
         let expected = "write store://NAME/PATH, the store's name in letters (`pilotfish stores` lists them)";
         Problem::new(field(), crate::job::problem::quoted(text), expected)
     })

@@ -1,12 +1,13 @@
 //! Files that flow between the stages of a workflow: whether each that is taken is left, by a task that is waited for,
 //! and under one name only.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use scheduler::ranges::TaskSet;
 
 use crate::job::problem::quoted;
+use crate::job::taken::fixed_folder;
 use crate::job::{
     AfterSpec, Compiled, OnSpec, OutputTarget, Problem, StageSpec, TakenFiles, WorkflowSpec, limits,
 };
@@ -15,16 +16,25 @@ use crate::job::{
 /// them take is not looked at before they begin.
 const N_COMPARED: u64 = 100_000;
 
+/// So many names are compared with the patterns of groups, of all stages together.
+const N_MATCHED: u64 = 1_000_000;
+
 impl WorkflowSpec {
     /// What is wrong with the files that its stages take from each other, by the names of stages. The stages
     /// themselves are right.
     pub fn check_files(&self) -> Vec<Problem> {
+        self.check_files_in_groups(&BTreeSet::new())
+    }
+
+    /// The same; `grouped` are entries of `after`, by stage and position, whose tasks wait for groups. A pattern that
+    /// also matches files of tasks outside of the group says something else than `after`.
+    pub(super) fn check_files_in_groups(&self, grouped: &BTreeSet<(usize, usize)>) -> Vec<Problem> {
         let takes = self.stages.iter().any(|stage| stage.job.inputs.iter().any(|i| !i.after.is_empty()));
         let n_leaving = self.stages.iter().filter(|stage| !stage.job.outputs.is_empty()).count();
         if !takes && n_leaving < 2 {
             return Vec::new();
         }
-        let mut check = Check::new(self);
+        let mut check = Check::new(self, grouped);
         (0..self.stages.len()).for_each(|stage| check.leave(stage));
         (0..self.stages.len()).for_each(|stage| check.entries(stage));
         if check.problems.is_empty() {
@@ -61,6 +71,12 @@ struct Check<'w> {
     compiled: Vec<Option<Compiled>>,
     /// Who leaves what goes to the submitter's folder.
     left: HashMap<String, Left>,
+    /// Entries of `after` whose tasks wait for groups.
+    grouped: &'w BTreeSet<(usize, usize)>,
+    /// What each stage leaves, in order of the names, where patterns of groups were compared with that.
+    by_name: BTreeMap<usize, Vec<(String, u64)>>,
+    /// Names that these patterns were compared with.
+    n_matched: u64,
     /// Of which stages all of that is known.
     is_known: Vec<bool>,
     /// Names that were made of what is left, and of what is taken; a task without any counts as one.
@@ -70,13 +86,16 @@ struct Check<'w> {
 }
 
 impl<'w> Check<'w> {
-    fn new(workflow: &'w WorkflowSpec) -> Check<'w> {
+    fn new(workflow: &'w WorkflowSpec, grouped: &'w BTreeSet<(usize, usize)>) -> Check<'w> {
         let has_files = |stage: &StageSpec| !stage.job.inputs.is_empty() || !stage.job.outputs.is_empty();
         let compiled = |stage: &StageSpec| stage.job.compile().ok().filter(|_| has_files(stage));
         Check {
             stages: &workflow.stages,
             compiled: workflow.stages.iter().map(compiled).collect(),
             left: HashMap::new(),
+            grouped,
+            by_name: BTreeMap::new(),
+            n_matched: 0,
             is_known: vec![true; workflow.stages.len()],
             n_left: 0,
             n_compared: 0,
@@ -110,6 +129,7 @@ impl<'w> Check<'w> {
         if names_job {
             return;
         }
+        let mut is_all_named = true;
         for task in 0..compiled.n_tasks() {
             if self.n_left >= N_COMPARED {
                 return;
@@ -118,6 +138,10 @@ impl<'w> Check<'w> {
             self.n_left += (outputs.len() as u64).max(1);
             for output in outputs {
                 let OutputTarget::Home(path) = output.to else { continue };
+                if output.several.is_some() {
+                    is_all_named = false;
+                    continue;
+                }
                 let path = path.to_string_lossy().into_owned();
                 let left = Left { stage, task, optional: output.optional };
                 let Some(other) = self.left.insert(path.clone(), left).filter(|o| o.stage != stage) else {
@@ -133,7 +157,8 @@ impl<'w> Check<'w> {
                 return;
             }
         }
-        self.is_known[stage] = true;
+        // What a pattern of outputs matches is known when the task has ended.
+        self.is_known[stage] = is_all_named;
     }
 
     /// Whether the entries of `after` are there that inputs name.
@@ -260,7 +285,10 @@ impl<'w> Check<'w> {
                 let outputs = compiled.outputs(0, before).unwrap_or_default();
                 self.n_compared += (outputs.len() as u64).max(1);
                 for output in outputs {
-                    let OutputTarget::Home(path) = output.to else { continue };
+                    let OutputTarget::Home(path) = &output.to else { continue };
+                    if output.several.is_some() {
+                        continue;
+                    }
                     found.extend(taken.target(&path.to_string_lossy()));
                 }
             }
@@ -273,7 +301,52 @@ impl<'w> Check<'w> {
             );
             return Err(self.of_input(stage, taken, text, self.what_is_left(stage, taken)));
         }
+        self.outside(stage, task, taken)?;
         Ok(found)
+    }
+
+    /// Refuses a pattern of a group that matches files of tasks outside of it. `**` means all files of the group.
+    fn outside(&mut self, stage: usize, task: u64, taken: &TakenFiles) -> Result<(), Problem> {
+        let is_grouped = taken.after.iter().all(|at| self.grouped.contains(&(stage, *at)));
+        if !is_grouped || taken.from == "**" {
+            return Ok(());
+        }
+        let folder = fixed_folder(&taken.from);
+        for (on, tasks) in self.before(stage, task, taken) {
+            if !self.by_name.contains_key(&on) {
+                let of_it = self.left.iter().filter(|(_, left)| left.stage == on);
+                let mut names: Vec<(String, u64)> =
+                    of_it.map(|(name, left)| (name.clone(), left.task)).collect();
+                names.sort_unstable();
+                self.by_name.insert(on, names);
+            }
+            let Some(names) = self.by_name.get(&on) else { continue };
+            let first = names.partition_point(|(name, _)| name.as_str() < folder);
+            for (name, other) in names[first..].iter().take_while(|(name, _)| name.starts_with(folder)) {
+                if self.n_matched >= N_MATCHED {
+                    return Ok(());
+                }
+                self.n_matched += 1;
+                if tasks.contains(*other) || taken.target(name).is_none() {
+                    continue;
+                }
+                let found = format!(
+                    "{}, which also matches {} of {}, and {} is not in the group of {}",
+                    quoted(&taken.from),
+                    quoted(name),
+                    self.task_name(on, *other),
+                    self.task_name(on, *other),
+                    self.task_name(stage, task)
+                );
+                let on = self.stages.get(on).map_or("", |on| on.name.as_str());
+                let expected = format!(
+                    "name the parameters that both stages have in it, write `stage:{on}` for all files of the group, \
+                     or take `tasks: groups` out"
+                );
+                return Err(self.of_input(stage, taken, found, expected));
+            }
+        }
+        Ok(())
     }
 
     /// The tasks of whose files it takes, by stage.

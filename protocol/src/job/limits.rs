@@ -55,6 +55,8 @@ pub const N_FILES_MAX: usize = 1_000;
 pub const N_OBJECTS_MAX: u64 = 200_000;
 /// Files that a task takes of those that others leave.
 pub const N_TAKEN_MAX: u64 = 200_000;
+/// Files that a task leaves by patterns and folders.
+pub const N_LEFT_MAX: usize = 10_000;
 /// Bytes of a file that is brought or left: 1 TiB.
 pub const OBJECT_BYTES_MAX: u64 = 1 << 40;
 /// Columns extracted from the output.
@@ -71,7 +73,7 @@ pub const RESULT_BUDGET_BYTES_DEFAULT: u64 = 1 << 30;
 pub const RESULT_BUDGET_BYTES_MAX: u64 = 1 << 40;
 /// Files that the tasks of a job write together when it says nothing: more are seldom meant, and file systems suffer.
 pub const RESULT_FILES_DEFAULT: u64 = 1_000_000;
-/// Bytes of a job file; lists longer than that belong into a file of their own.
-pub const JOB_FILE_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of a job file: room for some hundred thousand `tasks`. Reading takes about 25 times as much memory.
+pub const JOB_FILE_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of a file of lines or a CSV file.
 pub const DATA_FILE_BYTES_MAX: u64 = 256 << 20;

@@ -14,6 +14,7 @@ mod files;
 mod flow;
 pub mod limits;
 mod problem;
+mod shebang;
 mod spec;
 mod store_place;
 mod suggest;
@@ -31,9 +32,11 @@ pub use compile::{Compiled, Sink, TaskCommand, WorkDir};
 #[cfg(feature = "author")]
 pub use extract::Extractor;
 pub use files::{
-    Input, Keying, LocalFile, Objects, Output, OutputTarget, Source, TaskInput, TaskOutputFile, safe_relative,
+    Input, Keying, LocalFile, Objects, Output, OutputTarget, Several, Source, TaskInput, TaskOutputFile,
+    safe_relative,
 };
 pub use problem::Problem;
+pub use shebang::{SHEBANG_BYTES_MAX, windows_shebang};
 pub use spec::{
     CommandLine, Extract, JobSpec, Keep, Results, Retries, Stdio, Stream, WorkDirPolicy, default_application,
 };

@@ -70,15 +70,16 @@ pub(super) fn fixed_folder(pattern: &str) -> &str {
 }
 
 /// A folder below another, or (`.`) that one itself.
-fn folder(text: &str) -> Option<PathBuf> {
+pub(super) fn folder(text: &str) -> Option<PathBuf> {
     match text.trim_end_matches('/') {
+        "" if !text.is_empty() => None,
         "." => Some(PathBuf::new()),
         text => safe_relative(text),
     }
 }
 
 /// Whether a path is of a pattern. O(pattern × path).
-fn matches(pattern: &str, path: &str) -> bool {
+pub(super) fn matches(pattern: &str, path: &str) -> bool {
     let parts = parts(pattern);
     // How much of the pattern may be over.
     let mut over = vec![false; parts.len() + 1];

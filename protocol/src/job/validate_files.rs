@@ -1,13 +1,14 @@
 //! Checks of a job's inputs and outputs.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::job::compile::Templates;
 use crate::job::files::{FILE_SCHEME, kind_of};
 use crate::job::problem::quoted;
+use crate::job::taken::fixed_folder;
 use crate::job::validate::Check;
-use crate::job::{JobSpec, OutputTarget, Source, WorkDirPolicy, limits};
+use crate::job::{JobSpec, Output, OutputTarget, Several, Source, WorkDirPolicy, limits};
 use crate::template::{self, Template};
 
 /// How files are written in job files that other stages leave.
@@ -47,6 +48,9 @@ impl Check {
                 }
             }
         }
+        for (n, output) in job.outputs.iter().enumerate().filter(|(_, output)| !output.lines) {
+            self.output_names(n, output);
+        }
         if job.inputs.is_empty() && job.outputs.is_empty() {
             return;
         }
@@ -57,6 +61,33 @@ impl Check {
         if job.resident {
             let expected = "its tasks share one folder; take inputs and outputs out";
             self.add("resident", "true beside inputs or outputs", expected);
+        }
+    }
+
+    /// Names of outputs that people write for other tools and that mean nothing here: a task would only say that there is
+    /// no such file.
+    fn output_names(&mut self, n: usize, output: &Output) {
+        let path = format!("outputs[{n}].from");
+        let from = &output.from;
+        let class = from.split_once('[').is_some_and(|(_, rest)| rest.contains(']'));
+        if class {
+            let expected = "patterns know `*`, `?` and `**`; `?` stands for any character, `[` too";
+            self.add(&path, format!("brackets in {}", quoted(from)), expected);
+        }
+        let has_choice = from.split('{').skip(1).any(|rest| {
+            rest.split_once('}').is_some_and(|(inside, _)| inside.contains(',') || inside.contains(".."))
+        });
+        if has_choice {
+            let expected = "patterns know `*`, `?` and `**`; write an output for each name";
+            self.add(&path, format!("braces with several names in {}", quoted(from)), expected);
+        }
+        if from.starts_with('~') || from.starts_with("$") {
+            let expected = "nothing is expanded here: write a path below the task's folder";
+            self.add(&path, quoted(from), expected);
+        }
+        if output.is_several() && crate::job::taken::is_pattern(&output.to) {
+            let expected = "several files keep their names: write the folder that they go to";
+            self.add(format!("outputs[{n}].to"), format!("a pattern ({})", quoted(&output.to)), expected);
         }
     }
 
@@ -153,7 +184,11 @@ impl Check {
             let Some(to) = templates.files.target_of(n) else { continue };
             let mut named: Vec<usize> = Vec::new();
             let mut names_task = false;
-            for slot in to.slots() {
+            let output = &job.outputs[n];
+            let names: Vec<&str> = job.sweep.names().collect();
+            // Of several files the names differ that they keep.
+            let kept = Template::parse(output.kept_part(), template::Mode::Plain, &names).unwrap_or_default();
+            for slot in to.slots().chain(kept.slots()) {
                 match slot.source {
                     template::Source::Index | template::Source::Number => names_task = true,
                     template::Source::Parameter(place) => named.extend(job.sweep.dimension_of(place)),
@@ -167,8 +202,17 @@ impl Check {
             let column = free.and_then(|(_, dimension)| dimension.columns.first());
             // A sample may have one task of each.
             if let Some(column) = column.filter(|_| !names_task && job.sweep.sample.is_none()) {
-                let found = format!("one file for all values of `{}`", column.name);
-                let expected = "they would overwrite each other; put {index} or the parameter into the name";
+                let (what, expected) = match output.is_several() {
+                    false => (
+                        "file",
+                        "they would overwrite each other; put {index} or the parameter into the name",
+                    ),
+                    true => (
+                        "folder",
+                        "tasks would overwrite each other's files; put {index} or the parameter into `to`, the folder",
+                    ),
+                };
+                let found = format!("one {what} for all values of `{}`", column.name);
                 self.add(format!("outputs[{n}]"), found, expected);
             }
         }
@@ -187,7 +231,15 @@ impl Check {
         let inputs = match files.and_then(|inputs| Ok((inputs, templates.files.outputs(job, 0, index)?))) {
             Ok((inputs, outputs)) => {
                 for (n, output) in outputs.into_iter().enumerate() {
-                    let key = match output.to {
+                    let pattern = match &output.several {
+                        None => None,
+                        Some(Several::Folder) => Some("**".to_owned()),
+                        Some(Several::Pattern(pattern)) => {
+                            Some(pattern[fixed_folder(pattern).len()..].to_owned())
+                        }
+                    };
+                    let target = pattern.and_then(|name| output.to.join(Path::new(&name)));
+                    let key = match target.unwrap_or(output.to) {
                         OutputTarget::Home(path) => OutputKey { is_home: true, path },
                         OutputTarget::File(path) => OutputKey { is_home: false, path },
                         OutputTarget::Store(place) => {

@@ -141,27 +141,31 @@ impl WorkflowSpec {
             false => 1,
         };
         let starts: Vec<u64> = self.stages.iter().map(n_units).collect();
-        let mut depths: Vec<Vec<u64>> = starts.iter().map(|n| vec![0; *n as usize]).collect();
+        // The last place of each stage stands for all of its tasks, so that edges from all to all are not walked.
+        let mut depths: Vec<Vec<u64>> = starts.iter().map(|n| vec![0; *n as usize + 1]).collect();
         let mut longest = 0;
-        let mut path: Vec<(Unit, Vec<Unit>)> = Vec::new();
+        let mut path: Vec<(Unit, Vec<Unit>, usize)> = Vec::new();
         for (stage, n) in starts.iter().enumerate() {
             for task in 0..*n {
-                path.push(((stage, task), self.before(stage, task, &starts)));
+                path.push(((stage, task), self.before(stage, task, &starts), 0));
                 // Each is done when all before it are; no circle is left by now.
-                while let Some(((at, unit), before)) = path.last_mut() {
+                while let Some(((at, unit), before, n_done)) = path.last_mut() {
                     let (at, unit) = (*at, *unit as usize);
                     if depths[at][unit] > 0 {
                         path.pop();
                         continue;
                     }
-                    match before.iter().find(|(on, other)| depths[*on][*other as usize] == 0).copied() {
+                    let is_done = |(on, other): &&Unit| depths[*on][*other as usize] > 0;
+                    *n_done += before[*n_done..].iter().take_while(is_done).count();
+                    match before.get(*n_done).copied() {
                         Some(next) => {
                             let more = self.before(next.0, next.1, &starts);
-                            path.push((next, more));
+                            path.push((next, more, 0));
                         }
                         None => {
                             let deepest = before.iter().map(|(on, other)| depths[*on][*other as usize]).max();
-                            depths[at][unit] = deepest.unwrap_or(0) + 1;
+                            let own = u64::from((unit as u64) < starts[at]);
+                            depths[at][unit] = (deepest.unwrap_or(0) + own).max(1);
                             longest = longest.max(depths[at][unit]);
                             path.pop();
                         }
@@ -172,20 +176,23 @@ impl WorkflowSpec {
         longest
     }
 
-    /// What a task waits for, as far as tasks are counted one by one.
+    /// What a task waits for, as far as tasks are counted one by one. The task after the last one stands for all.
     fn before(&self, stage: usize, task: u64, n_units: &[u64]) -> Vec<Unit> {
         let mut all = Vec::new();
+        if task == n_units[stage] {
+            return (0..task).map(|before| (stage, before)).collect();
+        }
         for after in &self.stages[stage].after {
             let OnSpec::Stage(on) = after.on else { continue };
             match &after.edges {
                 Edges::Listed(listed) => all.extend(listed.of(task).map(|before| (on, before))),
                 Edges::Same => all.push((on, task)),
                 Edges::All | Edges::Groups(_) | Edges::Spread(_) => {
-                    all.extend((0..n_units[on]).map(|before| (on, before)));
+                    all.push((on, n_units[on]));
                 }
             }
         }
-        all.retain(|(on, before)| *before < n_units[*on]);
+        all.retain(|(on, before)| *before <= n_units[*on]);
         all
     }
 

@@ -1,6 +1,7 @@
 //! Edges one by one: which tasks each task waits for. As text one entry a task, parted by `;`, of runs parted by `,`:
 //! how far the first lies before the task itself (or after it: negative), then gaps, each with `+n` where n tasks in
-//! a row begin there. A chain is `;1;1;1`, and what waits for the hundred before it `100+100`.
+//! a row begin there, or `+n/step` where each lies so far after the one before. A chain is `;1;1;1`, what waits for the
+//! hundred before it `100+100`, and what waits for each third of them `100+34/3`.
 
 use std::{fmt, sync::Arc};
 
@@ -119,18 +120,21 @@ impl Listed {
             let mut next: Option<i64> = None;
             for run in entry.split(',').filter(|run| !run.is_empty()) {
                 let (gap, n) = run.split_once('+').unwrap_or((run, "1"));
+                let (n, step) = n.split_once('/').unwrap_or((n, "1"));
                 let gap: i64 = gap.parse().map_err(|_| malformed())?;
                 let n: u32 = n.parse().map_err(|_| malformed())?;
+                let step: u32 = step.parse().ok().filter(|step| *step > 0).ok_or_else(malformed)?;
                 let first = match next {
                     None => (task as i64).checked_sub(gap),
                     Some(next) => next.checked_add(gap),
                 };
                 let first = first.and_then(|first| u32::try_from(first).ok()).ok_or_else(malformed)?;
-                let end = first.checked_add(n).ok_or_else(malformed)?;
+                let length = n.saturating_sub(1).checked_mul(step).map(|length| length + u32::from(n > 0));
+                let end = length.and_then(|length| first.checked_add(length)).ok_or_else(malformed)?;
                 if u64::from(n) + (rows.items.len() + row.len()) as u64 > N_EDGES_MAX {
                     return Err(ListedError::TooMany);
                 }
-                row.extend(first..end);
+                row.extend((first..end).step_by(step as usize));
                 next = Some(i64::from(end));
             }
             rows.push(&mut row)?;
@@ -148,16 +152,19 @@ impl fmt::Display for Listed {
             let mut rest = self.0.of(task);
             let mut end = None;
             while let Some(first) = rest.first().copied() {
-                let in_a_row = rest.iter().zip(first..).take_while(|(item, wanted)| **item == *wanted);
-                let n = in_a_row.count();
+                let step = rest.get(1).map_or(1, |second| second - first);
+                let in_a_row = rest.windows(2).take_while(|pair| pair[1] - pair[0] == step).count() + 1;
+                let n = if step == 1 || in_a_row > 3 { in_a_row } else { 1 };
                 match end {
                     None => write!(f, "{}", task as i64 - i64::from(first))?,
                     Some(end) => write!(f, ",{}", i64::from(first) - end)?,
                 }
-                if n > 1 {
-                    write!(f, "+{n}")?;
+                match step {
+                    _ if n == 1 => {}
+                    1 => write!(f, "+{n}")?,
+                    step => write!(f, "+{n}/{step}")?,
                 }
-                end = Some(i64::from(first) + n as i64);
+                end = rest.get(n - 1).map(|last| i64::from(*last) + 1);
                 rest = rest.get(n..).unwrap_or_default();
             }
         }
@@ -250,11 +257,25 @@ mod tests {
         fan[100] = (0..100).collect();
         assert_eq!(listed(fan).to_string(), format!("{}100+100", ";".repeat(100)));
         assert_eq!(listed(vec![vec![3, 4, 9], vec![]]).to_string(), "-3+2,4;");
+        assert_eq!(listed(vec![vec![0, 3, 6, 9, 12, 20], vec![1, 4, 7]]).to_string(), "0+5/3,7;0,2,2");
+        assert_eq!(
+            Listed::try_from("0+5/3,7;0,2,2".to_owned()).unwrap(),
+            listed(vec![vec![0, 3, 6, 9, 12, 20], vec![1, 4, 7]])
+        );
     }
 
     #[test]
     fn texts_that_mean_nothing_are_refused_with_their_entry() {
-        for (text, entry) in [("1", 0), (";x", 1), (";;2+", 2), ("-4294967295+9", 0), (";1,1,x", 1)] {
+        for (text, entry) in [
+            ("1", 0),
+            (";x", 1),
+            (";;2+", 2),
+            ("-4294967295+9", 0),
+            (";1,1,x", 1),
+            ("0+2/0", 0),
+            (";0+9/4000000000", 1),
+            ("0+2/", 0),
+        ] {
             let error = Listed::try_from(text.to_owned()).unwrap_err();
             assert_eq!(error, ListedError::Malformed(entry), "{text}");
         }

@@ -53,7 +53,12 @@ impl Resolver<'_> {
             });
         }
         for OutputForm { from, to, optional, lines } in outputs {
-            spec.outputs.push(Output { to: to.unwrap_or_else(|| from.clone()), from, optional, lines });
+            let to = to.unwrap_or_else(|| match fixed_folder(&from) {
+                _ if !is_pattern(&from) => from.clone(),
+                "" => ".".to_owned(),
+                folder => folder.to_owned(),
+            });
+            spec.outputs.push(Output { from, to, optional, lines });
         }
         spec
     }

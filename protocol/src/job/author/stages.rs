@@ -1,12 +1,13 @@
 //! Reading files of several jobs: `stages:` by name, each with the fields of a job, and what they come after.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use scheduler::edges::{Edges, OnFailedDependency};
 use scheduler::ids::JobId;
 use serde_yaml::Value;
 
+use crate::job::author::by_name;
 use crate::job::author::form::{JobForm, NamedSource, Source, SweepEntry, SweepForm};
 use crate::job::author::read::{Fields, Node, Reader};
 use crate::job::author::read_job::JOB_FIELDS;
@@ -24,11 +25,18 @@ const REDUCE_EXPECTED: &str = "write a stage's name, or {stage: NAME, every: 100
 
 /// Which task waits for which.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Rule {
+pub(super) enum Rule {
     All,
     Same,
     Groups,
     Spread,
+}
+
+impl Rule {
+    /// How files write it.
+    pub(super) fn word(self) -> &'static str {
+        RULES.iter().find(|(_, rule)| *rule == self).map_or("", |(word, _)| *word)
+    }
 }
 
 const RULES: [(&str, Rule); 4] =
@@ -239,13 +247,13 @@ fn resolve_all(forms: Vec<StageForm>, common: &Common<'_>) -> (WorkflowSpec, Vec
         waiting = later;
     }
     let mut stages: Vec<StageSpec> = stages.into_values().collect();
-    connect(&mut stages, edges, &names, &mut problems);
+    let grouped = connect(&mut stages, edges, &names, &mut problems);
     let workflow = WorkflowSpec { name: common.name.clone(), stages };
     if problems.is_empty() {
         problems.extend(workflow.check_edges());
     }
     if problems.is_empty() {
-        problems.extend(workflow.check_files());
+        problems.extend(workflow.check_files_in_groups(&grouped));
     }
     (workflow, problems)
 }
@@ -283,35 +291,57 @@ fn take_from_stages(form: &mut StageForm, names: &[String], problems: &mut Vec<P
     }
 }
 
-/// Gives stages their edges.
+/// Gives stages their edges. Returns the entries of `after`, by stage and position, whose tasks are in groups by what
+/// they are.
 fn connect(
     stages: &mut [StageSpec],
     edges: Vec<(usize, AfterForm)>,
     names: &[String],
     problems: &mut Vec<Problem>,
-) {
+) -> BTreeSet<(usize, usize)> {
+    let mut grouped = BTreeSet::new();
+    // Values that could not be read would give edges that mean nothing.
+    let is_known = problems.is_empty();
     for (at, AfterForm { path, on, rule, width }) in edges {
-        let Some(n_tasks) = stages.get(at).map(|stage| stage.job.sweep.n_tasks()) else { continue };
-        let (on, n_on) = match on {
-            OnForm::Job(job) => (OnSpec::Job(JobId(job)), n_tasks),
+        let Some(stage) = stages.get(at) else { continue };
+        let n_tasks = stage.job.sweep.n_tasks();
+        let on = match on {
+            OnForm::Job(job) => OnSpec::Job(JobId(job)),
             OnForm::Stage(name) => match names.iter().position(|known| *known == name) {
-                Some(on) => (OnSpec::Stage(on), stages.get(on).map_or(1, |on| on.job.sweep.n_tasks())),
+                Some(on) => OnSpec::Stage(on),
                 None => {
                     problems.push(unknown(path, "stage", &name, names.iter().map(String::as_str)));
                     continue;
                 }
             },
         };
-        let edges = match rule {
-            Rule::All => Edges::All,
-            Rule::Same => Edges::Same,
-            Rule::Groups => Edges::Groups(width.unwrap_or(n_on.div_ceil(n_tasks.max(1))).max(1)),
-            Rule::Spread => Edges::Spread((n_tasks / n_on.max(1)).max(1)),
+        let other = match on {
+            OnSpec::Stage(on) => stages.get(on),
+            OnSpec::Job(_) => None,
+        };
+        let n_on = other.map_or(n_tasks, |on| on.job.sweep.n_tasks());
+        let by_name = other
+            .filter(|_| is_known && rule != Rule::All && width.is_none())
+            .and_then(|other| by_name::edges(rule, &stage.job.sweep, &other.name, &other.job.sweep));
+        let edges = match (by_name, rule) {
+            (Some(Ok(edges)), _) => edges,
+            (Some(Err((found, expected))), _) => {
+                problems.push(Problem::new(path, found, expected));
+                continue;
+            }
+            (None, Rule::All) => Edges::All,
+            (None, Rule::Same) => Edges::Same,
+            (None, Rule::Groups) => Edges::Groups(width.unwrap_or(n_on.div_ceil(n_tasks.max(1))).max(1)),
+            (None, Rule::Spread) => Edges::Spread((n_tasks / n_on.max(1)).max(1)),
         };
         if let Some(stage) = stages.get_mut(at) {
+            if rule == Rule::Groups && width.is_none() {
+                grouped.insert((at, stage.after.len()));
+            }
             stage.after.push(AfterSpec { on, edges });
         }
     }
+    grouped
 }
 
 /// The sweep of a stage whose tasks take so many each of another's: parameters `first` and `last`, of its indices.

@@ -13,6 +13,7 @@ use crate::job::author::read::{Node, Reader};
 use crate::job::author::resolve;
 use crate::job::author::stages::Common;
 use crate::job::problem::quoted;
+use crate::job::taken::is_pattern;
 use crate::job::workflow::{circle, unknown};
 use crate::job::{AfterSpec, CommandLine, OnSpec, Problem, StageSpec, WorkflowSpec, limits, safe_relative};
 use crate::units::parse_duration_ms;
@@ -243,7 +244,12 @@ fn edges<'t>(tasks: &'t [TaskForm], common: &Common<'_>, problems: &mut Vec<Prob
             ));
         }
         for output in &task.outputs {
-            if is_apart && safe_relative(output).is_none() {
+            if is_apart && (is_pattern(output) || output.ends_with('/')) {
+                let found = format!("{} among files of tasks", quoted(output));
+                let expected =
+                    "tasks name each file, so that others can take it; stages know patterns and folders";
+                problems.push(Problem::new(format!("{}.outputs", task.path), found, expected));
+            } else if is_apart && safe_relative(output).is_none() {
                 problems.push(outside(format!("{}.outputs", task.path), output));
             }
             if let Some(other) = makers.insert(plain(output), at).filter(|other| *other != at) {

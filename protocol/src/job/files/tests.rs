@@ -93,6 +93,78 @@ fn outputs_go_below_the_folder_or_where_nodes_see_them() {
 }
 
 #[test]
+fn patterns_and_folders_of_outputs_keep_names_from_where_these_may_differ() {
+    let left = |from: &str, to: &str| {
+        let mut job = job(Vec::new(), &[2]);
+        job.outputs = vec![Output { from: from.into(), to: to.into(), ..Output::default() }];
+        assert_eq!(job.validate(), [], "{from} {to}");
+        job.compile().unwrap().outputs(1, 1).unwrap().remove(0)
+    };
+    let goes = |from: &str, to: &str, path: &str| {
+        let output = left(from, to);
+        output.name_of(path).and_then(|name| output.to.join(&name))
+    };
+    let home = |path: &str| Some(OutputTarget::Home(path.into()));
+    assert_eq!(goes("part*.txt", "r/{a}", "part7.txt"), home("r/1/part7.txt"));
+    assert_eq!(goes("part*.txt", "r/{a}/", "in/part7.txt"), None);
+    assert_eq!(goes("res/", "r/{a}", "res/in/x"), home("r/1/in/x"));
+    assert_eq!(goes("res/", "r/{a}", "resx"), None);
+    assert_eq!(goes("./", "r/{a}", "in/x"), home("r/1/in/x"));
+    assert_eq!(goes("a/b*/**.log", "r/{a}", "a/b1/c/d.log"), home("r/1/b1/c/d.log"));
+    // The parameter in the names that are kept tells tasks apart, too.
+    assert_eq!(goes("out-{a}-?.txt", ".", "out-1-x.txt"), home("out-1-x.txt"));
+    assert_eq!(goes("*", "file:///data/{a}/", "x"), Some(OutputTarget::File("/data/1/x".into())));
+    let stored = StorePlace::parse("store://lab/{a}/x".replace("{a}", "1").as_str()).map(OutputTarget::Store);
+    assert_eq!(goes("*", "store://lab/{a}", "x"), stored);
+    assert_eq!(goes("*", "store://lab/{a}", "x "), None);
+}
+
+#[test]
+fn outputs_that_mean_nothing_or_would_meet_are_refused() {
+    let said = |outputs: &[(&str, &str)]| {
+        let mut job = job(Vec::new(), &[2]);
+        let output = |(from, to): &(&str, &str)| Output {
+            from: (*from).into(),
+            to: (*to).into(),
+            ..Output::default()
+        };
+        job.outputs = outputs.iter().map(output).collect();
+        job.validate().first().map(ToString::to_string).unwrap_or_default()
+    };
+    for (from, to, expected) in [
+        (
+            "part*.txt",
+            ".",
+            "outputs[0]: found one folder for all values of `a`; tasks would overwrite each other's files; put {index} or the parameter into `to`, the folder",
+        ),
+        ("res/", "res", "outputs[0]: found one folder for all values of `a`"),
+        (
+            "part[0-9].txt",
+            "{a}",
+            "outputs[0].from: found brackets in `part[0-9].txt`; patterns know `*`, `?` and `**`",
+        ),
+        ("out.{log,txt}", "{a}", "outputs[0].from: found braces with several names in `out.{log,txt}`"),
+        ("part{1..9}.txt", "{a}", "outputs[0].from: found braces with several names"),
+        ("~/x", "{a}", "outputs[0].from: found `~/x`; nothing is expanded here"),
+        (
+            "*.txt",
+            "{a}/*.txt",
+            "outputs[0].to: found a pattern (`{a}/*.txt`); several files keep their names",
+        ),
+        ("../*", "{a}", "outputs[0].from: found `../*`; a path below the folder is right"),
+        ("/tmp/", "{a}", "outputs[0].from: found `/tmp/`; a path below the folder is right"),
+        ("*", "../{a}", "outputs[0].to: found `../0`; a path below the folder is right"),
+        ("*", "store://lab/", "outputs[0]: found one folder"),
+    ] {
+        let found = said(&[(from, to)]);
+        assert!(found.starts_with(expected), "{from} {to}: {found}");
+    }
+    assert_eq!(said(&[("*.txt", "r/{a}"), ("*.log", "r/{a}"), ("res/", "r/{a}")]), "");
+    let found = said(&[("*.txt", "r/{a}"), ("*.txt", "r/{a}")]);
+    assert!(found.starts_with("outputs[1]: found `r/0/*.txt` also of outputs[0]"), "{found}");
+}
+
+#[test]
 fn a_store_is_named_in_letters_and_a_place_in_it_is_below_its_folder() {
     let output = |to: &str| Output { from: "out".into(), to: to.into(), ..Output::default() };
     let values = vec!["store://lab/1".to_owned(), "store://lab/2".to_owned()];

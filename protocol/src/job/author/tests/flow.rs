@@ -294,3 +294,141 @@ fn a_task_that_reduces_so_many_waits_for_those_and_no_others() {
     let workflow = load(text).unwrap();
     assert_eq!(workflow.stages[1].after[0].edges, scheduler::edges::Edges::Groups(10));
 }
+
+const GROUPS: &str = "
+stages:
+  mc:
+    command: \"echo {seed} > o\"
+    sweep: {seed: {range: [1, 20]}, lam: [1, 2, 3]}
+    outputs: [{from: o, to: \"mc/{lam}/{seed}\"}]
+  mean:
+    command: \"cat mc/{lam}/* | wc -l\"
+    sweep: {lam: [1, 2, 3]}
+    after: {stage: mc, tasks: groups}
+    inputs: [\"stage:mc/mc/{lam}/*\"]
+";
+
+/// The files of a stage that a task of another takes.
+fn files_of(workflow: &WorkflowSpec, stage: usize, task: u64) -> Vec<String> {
+    let (after, on) = (&workflow.stages[stage].after[0], workflow.stages[0].job.compile().unwrap());
+    let before = after.edges.predecessors(&scheduler::ranges::TaskSet::from(task..task + 1), on.n_tasks());
+    let [taken] = &taken(workflow, stage, task)[..] else { panic!("not one input") };
+    let outputs = before.indices().flat_map(|before| on.outputs(0, before).unwrap());
+    let paths = outputs.filter_map(|output| match output.to {
+        OutputTarget::Home(path) => Some(path.to_string_lossy().into_owned()),
+        _ => None,
+    });
+    paths.filter(|path| taken.target(path).is_some()).collect()
+}
+
+#[test]
+fn groups_are_of_the_same_parameters_whatever_the_order_of_a_sweep() {
+    let orders = [
+        "{seed: {range: [1, 20]}, lam: [1, 2, 3]}",
+        "{lam: [1, 2, 3], seed: {range: [1, 20]}}",
+        "{seed: {range: [1, 20]}, lam: [3, 1, 2]}",
+        "{seed: {range: [1, 20]}, lam: [3, 4, 1, 2, 2]}",
+    ];
+    for order in orders {
+        let text = GROUPS.replacen("{seed: {range: [1, 20]}, lam: [1, 2, 3]}", order, 1);
+        // Of two tasks with the same values each needs a name of its own.
+        let text = text.replacen("mc/{lam}/{seed}", "mc/{lam}/{index}", 1);
+        let workflow = load(&text).unwrap();
+        for task in 0..3 {
+            let files = files_of(&workflow, 1, task);
+            let n_each = if order.contains("2, 2") && task == 1 { 40 } else { 20 };
+            let folder = format!("mc/{}/", task + 1);
+            assert!(files.len() == n_each && files.iter().all(|file| file.starts_with(&folder)), "{files:?}");
+        }
+        assert_eq!(workflow.validate(), []);
+    }
+}
+
+#[test]
+fn groups_that_cannot_be_meant_are_refused_with_their_line() {
+    let cases = [
+        (
+            "stage:mc/mc/{lam}/*",
+            "stage:mc/mc/*/*",
+            "flow.yaml:11: stages.mean.inputs[0]: found `mc/*/*`, which also matches `mc/2/1` of mc.1, and mc.1 is not in the group of mean.0; name the parameters that both stages have in it",
+        ),
+        (
+            "stage:mc/mc/{lam}/*",
+            "stage:mc/mc/?/{lam}*",
+            "flow.yaml:11: stages.mean.inputs[0]: found `mc/?/1*`",
+        ),
+        ("stage:mc/mc/{lam}/*", "stage:mc", ""),
+        (
+            "sweep: {lam: [1, 2, 3]}",
+            "sweep: {lam: [1, 4, 3]}",
+            "flow.yaml:10: stages.mean.after: found `groups` for task 1 with lam = `4`, which no task of stage `mc` has; tasks with the same `lam` belong together",
+        ),
+        (
+            "sweep: {lam: [1, 2, 3]}",
+            "sweep: {lam: [1.0, 2, 3]}",
+            "flow.yaml:10: stages.mean.after: found `groups` for task 0 with lam = `1.0`",
+        ),
+        (
+            "tasks: groups",
+            "tasks: spread",
+            "flow.yaml:10: stages.mean.after: found `spread` for task 0 with lam = `1`, which 20 tasks of stage `mc` have; write `tasks: groups`",
+        ),
+        // Two stages without a common parameter go by position, and their patterns say so.
+        (
+            "sweep: {lam: [1, 2, 3]}\n    after: {stage: mc, tasks: groups}\n    inputs: [\"stage:mc/mc/{lam}/*\"]",
+            "sweep: {lambda: [1, 2, 3]}\n    after: {stage: mc, tasks: groups}\n    inputs: [\"stage:mc/mc/{lambda}/*\"]",
+            "flow.yaml:8: stages.mean.command: ",
+        ),
+        (
+            "command: \"cat mc/{lam}/* | wc -l\"\n    sweep: {lam: [1, 2, 3]}",
+            "command: x\n    sweep: {k: [1, 2, 3]}",
+            "flow.yaml:11: stages.mean.inputs[0].from: ",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        assert!(GROUPS.contains(from), "{from}");
+        match (load(&GROUPS.replacen(from, to, 1)), expected) {
+            (Ok(_), "") => {}
+            (Err(said), expected) if !expected.is_empty() && said.starts_with(expected) => {}
+            (found, expected) => panic!("{to}\n{found:?}\n{expected}"),
+        }
+    }
+    let by_position = GROUPS.replacen("{lam}", "{k}", 1).replace("sweep: {lam: ", "sweep: {k: ");
+    let by_position =
+        by_position.replace("mc/{k}/{seed}", "mc/{lam}/{seed}").replace("cat mc/{lam}", "cat mc/{k}");
+    let said = load(&by_position.replace("stage:mc/mc/{lam}/*", "stage:mc/mc/{k}/*")).unwrap_err();
+    assert!(
+        said.starts_with("flow.yaml:11: stages.mean.inputs[0]: found `mc/1/*`, which also matches"),
+        "{said}"
+    );
+}
+
+#[test]
+fn tasks_that_are_the_same_have_the_same_parameters() {
+    let text = "stages:\n  a: {command: \"a {x} {y}\", sweep: {x: [1, 2], y: [1, 2, 3]}}\n  b: {command: \"b {x} {y}\", sweep: {y: [1, 2, 3], x: [1, 2]}, after: {stage: a, tasks: same}}\n";
+    let edges = load(text).unwrap().stages[1].after[0].edges.clone();
+    assert_eq!(serde_json::to_string(&edges).unwrap(), r#"{"listed":"0;-2;1;-1;2;0"}"#);
+    let said = load(&text.replacen("y: [1, 2, 3]}}", "y: [1, 2, 4]}}", 1)).unwrap_err();
+    assert!(said.starts_with("flow.yaml:3: stages.b.after: found `same` for task 4 with y = `3`, x = `1`, which no task of stage `a` has"), "{said}");
+}
+
+#[test]
+fn stages_take_what_others_leave_by_patterns_and_folders() {
+    let text = "
+stages:
+  split: {command: x, sweep: {n: [1, 2]}, outputs: [{from: \"part*.txt\", to: \"parts/{n}\"}, {from: log/, to: \"log/{n}\"}]}
+  join: {command: y, sweep: {n: [1, 2]}, after: {stage: split, tasks: groups}, inputs: [\"stage:split/parts/{n}/*\", \"stage:split/log/{n}/all\"]}
+";
+    let workflow = load(text).unwrap();
+    let [parts, log] = &taken(&workflow, 1, 1)[..] else { panic!("not two") };
+    assert_eq!(parts.target("parts/2/part7.txt"), Some(PathBuf::from("parts/2/part7.txt")));
+    assert_eq!(log.target("log/2/all"), Some(PathBuf::from("log/2/all")));
+    let lone =
+        load("command: [x]\nafter: {job: 7}\noutputs: [\"in/part*.txt\", \"res/\", \"*.log\"]\n").unwrap();
+    let targets: Vec<&str> = lone.stages[0].job.outputs.iter().map(|output| output.to.as_str()).collect();
+    assert_eq!(targets, ["in/", "res/", "."]);
+    for (from, to) in [("outputs: all", "outputs: \"part*\""), ("outputs: all", "outputs: all/")] {
+        let said = load(&TASKS.replacen(from, to, 1)).unwrap_err();
+        assert!(said.contains("tasks[3].outputs: found") && said.contains("tasks name each file"), "{said}");
+    }
+}

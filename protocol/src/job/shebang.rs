@@ -1,0 +1,26 @@
+//! The first line of scripts, which names the program that runs them.
+
+/// Bytes of a file that the kernel looks at for its interpreter.
+pub const SHEBANG_BYTES_MAX: usize = 256;
+
+/// The interpreter line of a script whose lines end as on Windows: the kernel looks for a program whose name ends with
+/// the carriage return, and says that there is no such file. `start`: the first bytes of the file.
+pub fn windows_shebang(start: &[u8]) -> Option<String> {
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = line.strip_suffix(b"\r")?;
+    Some(format!("#!{}", String::from_utf8_lossy(line)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::windows_shebang;
+
+    #[test]
+    fn only_a_first_line_that_ends_with_a_carriage_return_is_told() {
+        assert_eq!(windows_shebang(b"#!/bin/sh\r\necho\r\n").as_deref(), Some("#!/bin/sh"));
+        assert_eq!(windows_shebang(b"#!/usr/bin/env python3\r").as_deref(), Some("#!/usr/bin/env python3"));
+        for text in ["#!/bin/sh\necho\r\n", "echo\r\n", "", "#!/bin/sh"] {
+            assert_eq!(windows_shebang(text.as_bytes()), None, "{text}");
+        }
+    }
+}
