@@ -3,11 +3,13 @@
 use std::{
     ffi::{CStr, CString, c_char},
     fs::{self, File, OpenOptions},
-    io,
+    io::{self, Read},
     os::fd::{AsRawFd, OwnedFd, RawFd},
     path::Path,
     ptr,
 };
+
+use protocol::job::{SHEBANG_BYTES_MAX, windows_shebang};
 
 use super::{
     Environment, Launch, Outcome, Output,
@@ -307,9 +309,12 @@ fn not_started(error: NotStarted, program: &CStr, cwd: Option<&CStr>) -> Failed 
             let path = as_path(program);
             let file = cwd.map_or(path.to_path_buf(), |cwd| as_path(cwd).join(path));
             let what = match error.errno {
-                libc::ENOENT if file.exists() => {
-                    format!("{path:?}: the interpreter or loader it names is missing")
-                }
+                libc::ENOENT if file.exists() => match windows_script(&file) {
+                    Some(line) => {
+                        format!("{path:?}: its first line {line:?} ends with \\r: give it Unix line ends")
+                    }
+                    None => format!("{path:?}: the interpreter or loader it names is missing"),
+                },
                 libc::EACCES if file.is_dir() => format!("{path:?} is a folder"),
                 libc::EACCES => format!("{path:?} is not executable: {system}"),
                 _ => format!("{path:?}: {system}"),
@@ -317,4 +322,15 @@ fn not_started(error: NotStarted, program: &CStr, cwd: Option<&CStr>) -> Failed 
             Failed { what, node }
         }
     }
+}
+
+/// The first line of a script with the line ends of Windows.
+fn windows_script(file: &Path) -> Option<String> {
+    // Whatever else is there by that name is not waited for.
+    if !file.is_file() {
+        return None;
+    }
+    let mut start = Vec::new();
+    File::open(file).ok()?.take(SHEBANG_BYTES_MAX as u64).read_to_end(&mut start).ok()?;
+    windows_shebang(&start)
 }

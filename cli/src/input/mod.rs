@@ -5,14 +5,16 @@ mod overrides;
 mod parallel;
 mod program;
 mod sources;
+mod unread;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
 
 use clap::Args;
 
-use protocol::job::{
-    CommandLine, Compiled, JobFile, JobSpec, Keep, Problem, WorkflowSpec, load_file, load_job_file,
-};
+use protocol::job::{CommandLine, Compiled, JobFile, JobSpec, Keep, Problem, WorkflowSpec, load_file};
 
 use crate::{
     failure::Failure,
@@ -30,7 +32,7 @@ const N_DOUBTS_MAX: usize = 5;
 /// What is to be run: `JOB.yaml`, or `-- COMMAND ::: VALUES`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct JobInput {
-    /// A job file (see `pilotfish schema job`)
+    /// A job file (see `pilotfish schema job`); `-` is standard input
     #[arg(value_name = "JOB.yaml")]
     pub files: Vec<String>,
     /// A command; its values follow `:::` (see the examples below)
@@ -50,6 +52,9 @@ pub struct JobInput {
     pub shell: bool,
     #[command(flatten)]
     overrides: Overrides,
+    /// What the job file holds: a pipe can be read once.
+    #[arg(skip)]
+    loaded: OnceLock<JobFile>,
 }
 
 impl JobInput {
@@ -81,7 +86,7 @@ impl JobInput {
         if file.is_empty() {
             return Ok(None);
         }
-        let JobFile::Workflow(mut workflow) = load_file(Path::new(file))? else { return Ok(None) };
+        let JobFile::Workflow(mut workflow) = self.load(file)? else { return Ok(None) };
         self.refuse_values_of_commands()?;
         if let Some(set) = self.set.first() {
             return Err(Failure::bad_input(format!(
@@ -159,9 +164,17 @@ impl JobInput {
             }
             ([file], true) => {
                 self.refuse_values_of_commands()?;
-                Ok(load_job_file(Path::new(file))?)
+                match self.load(file)? {
+                    JobFile::Job(spec) => Ok(*spec),
+                    JobFile::Workflow(_) => Err(Failure::bad_input(format!(
+                        "{file}: found a file of several jobs; give one with a `command`"
+                    ))),
+                }
             }
             ([], false) => self.shorthand(),
+            ([], true) if unread::is_left() => Err(Failure::bad_input(
+                "found neither a job file nor a command, and standard input that is not read; for a job file in it write `-`, for values `--each-line - -- COMMAND`",
+            )),
             ([], true) => Err(Failure::bad_input(
                 "found neither a job file nor a command; give JOB.yaml, or `--` and a command, like `pilotfish run -- echo {} ::: a b c`",
             )),
@@ -174,6 +187,15 @@ impl JobInput {
                 words.join(" ")
             ))),
         }
+    }
+
+    /// What the job file holds.
+    fn load(&self, file: &str) -> Result<JobFile, Failure> {
+        if let Some(loaded) = self.loaded.get() {
+            return Ok(loaded.clone());
+        }
+        let loaded = load_file(Path::new(file))?;
+        Ok(self.loaded.get_or_init(|| loaded).clone())
     }
 
     fn refuse_values_of_commands(&self) -> Result<(), Failure> {
@@ -194,6 +216,11 @@ impl JobInput {
         let split = parallel::split(&self.command).map_err(one)?;
         let sources =
             Sources::read(self.each_line.as_deref(), self.array.as_deref(), split.sources).map_err(one)?;
+        if sources.dimensions.is_empty() && self.set.is_empty() && unread::is_left() {
+            show::say(
+                "warning: standard input is not read; `--each-line -` makes a task for each line of it",
+            );
+        }
         let command = Command { words: split.command, is_shell: self.shell };
         let (command, sweep) = parallel::translate(&command, sources).map_err(one)?;
         let base_dir = std::env::current_dir()

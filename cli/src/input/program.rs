@@ -1,9 +1,9 @@
 //! Whether the program of a job is on this host. Nodes may have what this host has not, and the
 //! other way round; a run on this host may say no at once.
 
-use std::{ffi::OsString, os::unix::fs::PermissionsExt, path::Path};
+use std::{ffi::OsString, fs::File, io::Read, os::unix::fs::PermissionsExt, path::Path};
 
-use protocol::job::{CommandLine, JobSpec, Problem};
+use protocol::job::{CommandLine, JobSpec, Problem, SHEBANG_BYTES_MAX, windows_shebang};
 
 /// What the C library searches when PATH is not set.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -21,8 +21,13 @@ pub fn missing(spec: &JobSpec) -> Option<Problem> {
         let files = std::env::split_paths(&path).map(|folder| folder.join(program)).collect();
         (files, "is in no folder of PATH", "install it, or write its path")
     };
-    if files.iter().any(|file| is_executable(file)) {
-        return None;
+    if let Some(file) = files.iter().find(|file| is_executable(file)) {
+        let line = windows_script(file)?;
+        return Some(Problem::new(
+            "command",
+            found(&format!("begins with the line `{line}` and a \\r, so that no system finds that program")),
+            format!("give {} Unix line ends, like `sed -i 's/\\r$//' FILE` does", file.display()),
+        ));
     }
     Some(match files.iter().find(|file| file.is_file()) {
         Some(file) => Problem::new(
@@ -47,9 +52,16 @@ fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
 }
 
+/// The first line of a script with the line ends of Windows.
+fn windows_script(file: &Path) -> Option<String> {
+    let mut start = Vec::new();
+    File::open(file).ok()?.take(SHEBANG_BYTES_MAX as u64).read_to_end(&mut start).ok()?;
+    windows_shebang(&start)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
     use protocol::job::{CommandLine, JobSpec};
 
@@ -73,6 +85,18 @@ mod tests {
         assert_eq!(told(&["./sh"], None).as_deref(), Some(missing));
         let plain = "command: found the program `passwd`, which is not executable; make /etc/passwd executable, or write another path";
         assert_eq!(told(&["passwd"], Some("/etc")).as_deref(), Some(plain));
+    }
+
+    #[test]
+    fn a_script_with_the_line_ends_of_windows_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("script");
+        fs::write(&script, "#!/bin/sh\r\necho\r\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
+        for (args, path) in [(script.to_str().unwrap(), None), ("script", folder.path().to_str())] {
+            let said = told(&[args], path).unwrap();
+            assert!(said.contains("begins with the line `#!/bin/sh` and a \\r"), "{said}");
+        }
     }
 
     #[test]

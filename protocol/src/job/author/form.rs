@@ -190,12 +190,24 @@ pub(super) struct Points {
 #[derive(Debug, JsonSchema)]
 #[schemars(rename = "CsvSource", deny_unknown_fields)]
 pub(super) struct CsvForm {
-    /// The file; its first line names the columns. Tabs separate in a .tsv file.
+    /// The file; its first line names the columns. Commas, semicolons or tabs part them.
     #[schemars(extend("examples" = ["params.csv"]))]
     pub file: String,
-    /// The columns to use; default: all.
-    #[schemars(length(min = 1), extend("examples" = [["alpha", "beta"]]))]
-    pub columns: Option<Vec<String>>,
+    /// The columns to use, as a list or as {PARAMETER: COLUMN}; default: all.
+    #[schemars(with = "Option<ColumnsForm>", extend("examples" = [["alpha", "beta"], {"t": "Temp (K)"}]))]
+    pub columns: Option<Vec<(String, String)>>,
+    /// The character that parts the columns, or `tab`; default: what parts the names in the first line.
+    #[schemars(with = "Option<String>", extend("examples" = [";", "tab"]))]
+    pub delimiter: Option<u8>,
+}
+
+/// Columns of a table, for the schema.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code, reason = "only its schema is used")]
+enum ColumnsForm {
+    Same(#[schemars(length(min = 1))] Vec<String>),
+    Renamed(std::collections::BTreeMap<String, String>),
 }
 
 /// A random sample of the combinations, without repetition.

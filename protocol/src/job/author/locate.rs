@@ -139,6 +139,13 @@ impl Locator {
     }
 }
 
+/// The line in which the second document of a text begins, counted from 1.
+pub(super) fn second_document(text: &str) -> Option<u32> {
+    let starts = Parser::new_from_str(text).map_while(Result::ok);
+    let mut starts = starts.filter(|(event, _)| matches!(event, Event::DocumentStart(_)));
+    starts.nth(1).map(|(_, span)| span.start.line() as u32)
+}
+
 /// The path of a field of a mapping.
 pub(super) fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
@@ -146,7 +153,7 @@ pub(super) fn join(path: &str, key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Locator, Mark};
+    use super::{Locator, Mark, second_document};
 
     const TEXT: &str = "\
 name: a
@@ -175,6 +182,19 @@ name: b
             assert_eq!(locator.mark(path), Some(Mark { line, column }), "{path}");
         }
         assert_eq!(locator.mark("nowhere"), None);
+    }
+
+    #[test]
+    fn the_second_document_is_found_where_it_begins() {
+        for (text, line) in [
+            ("a: 1\n---\nb: 2\n", Some(2)),
+            ("# c\n---\na: 1\n\n--- # next\nb: 2\n", Some(5)),
+            ("---\n---\na: 1\n", Some(2)),
+            ("a: 1\n...\n", None),
+            ("---\na: |\n  ---\n", None),
+        ] {
+            assert_eq!(second_document(text), line, "{text}");
+        }
     }
 
     #[test]

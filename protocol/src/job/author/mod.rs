@@ -4,9 +4,11 @@
 //! types, `resolve` looks at the files it names. Then the job is validated like any other. Every
 //! step goes on after a problem, so that an author sees all of them at once.
 
+mod by_name;
 mod files;
 mod form;
 mod locate;
+mod pattern;
 mod read;
 mod read_files;
 mod read_job;
@@ -15,9 +17,11 @@ mod resolve;
 mod schema;
 mod sources;
 mod stages;
+mod table;
 mod tasks;
 mod yaml;
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 pub use locate::Locator;
@@ -31,6 +35,9 @@ use crate::job::author::read_job::JOB_FIELDS;
 use crate::job::author::sources::SourceError;
 use crate::job::author::stages::{Common, STAGE_FIELDS};
 use crate::job::{JobSpec, Problem, WorkflowSpec, limits};
+
+/// The name that stands for standard input.
+const STDIN: &str = "-";
 
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +68,9 @@ pub fn load_file(path: &Path) -> Result<JobFile, Vec<Problem>> {
 
 /// The text of a job file, what its problems call it, and where relative paths start.
 fn open(path: &Path) -> Result<(String, String, PathBuf), Vec<Problem>> {
+    if is_stream(path) {
+        return open_stream(path);
+    }
     let text = load_text(path)?;
     let shown = path.display().to_string();
     let absolute = std::path::absolute(path).map_err(|error| {
@@ -71,6 +81,35 @@ fn open(path: &Path) -> Result<(String, String, PathBuf), Vec<Problem>> {
     // One folder has one name, so that the same job is known again by whatever path it is given.
     let base_dir = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     Ok((text, shown, base_dir))
+}
+
+/// Whether a path names standard input or another stream: it can be read once, and lies in no folder of its author's.
+fn is_stream(path: &Path) -> bool {
+    let is_of_system = path.starts_with("/dev") || path.starts_with("/proc");
+    path == Path::new(STDIN) || is_of_system || path.metadata().is_ok_and(|facts| facts.file_type().is_fifo())
+}
+
+/// The text of a stream; relative paths in it start from the current folder.
+fn open_stream(path: &Path) -> Result<(String, String, PathBuf), Vec<Problem>> {
+    let is_stdin =
+        [STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"].iter().any(|name| path == Path::new(name));
+    let shown = if is_stdin { "stdin" } else { "pipe" }.to_owned();
+    let failed = |found: String, expected: &str| {
+        vec![Problem { file: Some(shown.clone()), ..Problem::new("", found, expected) }]
+    };
+    let text = match is_stdin {
+        true => sources::text_of(&mut std::io::stdin().lock(), limits::JOB_FILE_BYTES_MAX),
+        false => sources::read_text(path, limits::JOB_FILE_BYTES_MAX),
+    };
+    let text = text.map_err(|error| failed(error.found(), error.expected()))?;
+    if text.trim().is_empty() {
+        return Err(failed("nothing to read".to_owned(), "write a job file to it"));
+    }
+    let folder = std::env::current_dir();
+    let folder = folder.and_then(|folder| folder.canonicalize());
+    let folder = folder
+        .map_err(|error| failed(format!("no current folder ({error})"), "change to one that exists"))?;
+    Ok((text, shown, folder))
 }
 
 /// The text of a file that people write, at most as long as a job file.

@@ -141,21 +141,48 @@ impl Reader<'_> {
 
     fn csv(&mut self, node: &Node<'_>) -> Option<CsvForm> {
         let expected = "write {file: params.csv, columns: [alpha, beta]}";
-        let mut fields = self.fields(node, &["file", "columns"], expected)?;
+        let mut fields = self.fields(node, &["file", "columns", "delimiter"], expected)?;
         let file = self.required(&mut fields, node, "file", expected);
-        let columns = fields.take("columns");
+        let (columns, delimiter) = (fields.take("columns"), fields.take("delimiter"));
         let file = file.and_then(|file| self.text(&file));
         let columns = match columns {
             None => None,
-            Some(node) => {
-                let columns = self.texts(&node, "write a list of column names")?;
-                if columns.is_empty() {
-                    return self.refuse(&node, "name at least one column, or leave the field out for all");
-                }
-                Some(columns)
+            Some(node) => Some(self.columns(&node)?),
+        };
+        let delimiter = match delimiter {
+            None => None,
+            Some(node) => Some(self.delimiter(&node)?),
+        };
+        Some(CsvForm { file: file?, columns, delimiter })
+    }
+
+    /// Parameters and the columns that have their values.
+    fn columns(&mut self, node: &Node<'_>) -> Option<Vec<(String, String)>> {
+        let columns: Vec<(String, String)> = match node.value {
+            Value::Mapping(_) => {
+                let entries = self.entries(node, "write {PARAMETER: COLUMN}")?;
+                let named = entries.into_iter().map(|(name, node)| Some((name, self.text(&node)?)));
+                named.collect::<Option<_>>()?
+            }
+            _ => {
+                let expected = "write a list of column names, or {PARAMETER: COLUMN}";
+                self.texts(node, expected)?.into_iter().map(|name| (name.clone(), name)).collect()
             }
         };
-        Some(CsvForm { file: file?, columns })
+        if columns.is_empty() {
+            return self.refuse(node, "name at least one column, or leave the field out for all");
+        }
+        Some(columns)
+    }
+
+    /// A character, or the word for one that is not seen.
+    fn delimiter(&mut self, node: &Node<'_>) -> Option<u8> {
+        let text = self.text(node)?;
+        match text.as_bytes() {
+            b"tab" | b"\\t" => Some(b'\t'),
+            [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n' | 0) => Some(*byte),
+            _ => self.refuse(node, "write one character in quotes, like \";\", or tab"),
+        }
     }
 
     fn sample(&mut self, node: &Node<'_>) -> Option<SampleForm> {

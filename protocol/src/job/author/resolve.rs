@@ -1,14 +1,18 @@
 //! From the form of a job file to a job that needs no file any more.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use crate::job::author::files;
 use crate::job::author::form::{CsvForm, JobForm, NamedSource, Source, SweepEntry, SweepForm};
 use crate::job::author::sources::{self, SourceError};
+use crate::job::author::{pattern, table};
 use crate::job::problem::quoted;
-use crate::job::{CommandLine, JobSpec, Problem, Results, WorkDirPolicy};
+use crate::job::{CommandLine, JobSpec, Problem, Results, SHEBANG_BYTES_MAX, WorkDirPolicy, windows_shebang};
 use crate::sweep::{Column, Dimension, IntegerRange, Sample, Sweep, Values};
+use crate::template::{BUILT_IN_NAMES, is_parameter_name};
 
 /// The job and everything that is wrong with it. The job may only be used when nothing is.
 pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSpec, Vec<Problem>) {
@@ -93,6 +97,13 @@ impl Resolver<'_> {
         for problem in &mut problems {
             let name = problem.path.strip_prefix("sweep.").unwrap_or_default();
             if let Some(origin) = self.origins.get(name) {
+                let is_of_table = origin.ends_with(".file") || origin.ends_with(".columns");
+                if is_of_table && !self.gaps.has_unknown_names && !is_name_of_parameter(name) {
+                    problem.expected = format!(
+                        "{}; give the column another name: `columns: {{my_name: {name:?}}}`, with all that are used",
+                        problem.expected
+                    );
+                }
                 problem.path = origin.clone();
             }
         }
@@ -111,13 +122,16 @@ impl Resolver<'_> {
     /// A program beside the job file is there and may be run; one of the search path may be
     /// installed on the platforms only.
     fn program(&mut self, command: &CommandLine) {
-        let CommandLine::Args(args) = command else { return };
-        let Some(program) = args.first() else { return };
+        let (field, program) = match command {
+            CommandLine::Args(args) => ("command[0]", args.first()),
+            CommandLine::Shell(line) => return self.first_of_line(line),
+        };
+        let Some(program) = program else { return };
         if program.starts_with('/') || !program.contains('/') || program.contains('{') {
             return;
         }
         let mut refuse = |found: String, expected: &str| {
-            self.problems.push(Problem::new("command[0]", found, expected));
+            self.problems.push(Problem::new(field, found, expected));
         };
         match std::fs::metadata(self.base_dir.join(program)) {
             Err(_) => {
@@ -133,7 +147,23 @@ impl Resolver<'_> {
                 let expected = format!("make it executable with: chmod +x {program}");
                 refuse(format!("{}, which is not executable", quoted(program)), &expected);
             }
-            Ok(_) => {}
+            Ok(_) => {
+                if let Some((found, expected)) = windows_script(self.base_dir, program) {
+                    refuse(found, &expected);
+                }
+            }
+        }
+    }
+
+    /// A script beside the job file that a shell line begins with: a shell would only say that it is not found.
+    fn first_of_line(&mut self, line: &str) {
+        let Some(word) = line.split_whitespace().next() else { return };
+        let is_plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte));
+        if !is_plain || !word.contains('/') || word.starts_with('/') {
+            return;
+        }
+        if let Some((found, expected)) = windows_script(self.base_dir, word) {
+            self.problems.push(Problem::new("command", found, expected));
         }
     }
 
@@ -185,8 +215,8 @@ impl Resolver<'_> {
             Source::Linspace(points) => {
                 return Some(Values::Linspace { from: points.from, to: points.to, n: points.n });
             }
-            Source::Files(pattern) => {
-                let files = sources::list_files(self.base_dir, &pattern);
+            Source::Files(text) => {
+                let files = pattern::list_files(self.base_dir, &text);
                 ("files", None, files)
             }
             Source::Lines(file) => {
@@ -220,7 +250,7 @@ impl Resolver<'_> {
     }
 
     fn csv(&mut self, path: &str, csv: &CsvForm) -> Option<Dimension> {
-        let table = sources::read_table(&self.base_dir.join(&csv.file), csv.columns.as_deref());
+        let table = table::read_table(self.base_dir, csv);
         let table = match table {
             Ok(table) => table,
             Err(error) => {
@@ -244,6 +274,27 @@ impl Resolver<'_> {
     fn forget_names(&mut self) {
         self.gaps = Gaps { has_unknown_values: true, has_unknown_names: true };
     }
+}
+
+/// Whether a parameter may have this name.
+fn is_name_of_parameter(name: &str) -> bool {
+    is_parameter_name(name) && !BUILT_IN_NAMES.contains(&name)
+}
+
+/// What is wrong with a script whose first line ends with a carriage return, and what would be right.
+fn windows_script(base_dir: &Path, program: &str) -> Option<(String, String)> {
+    let path = base_dir.join(program);
+    if !path.is_file() {
+        return None;
+    }
+    let mut start = Vec::new();
+    File::open(path).ok()?.take(SHEBANG_BYTES_MAX as u64).read_to_end(&mut start).ok()?;
+    let line = windows_shebang(&start)?;
+    let found = format!("{}, whose first line {} ends with \\r", quoted(program), quoted(&line));
+    let expected = format!(
+        "no system finds a program of that name; give the script Unix line ends: sed -i 's/\\r$//' {program}"
+    );
+    Some((found, expected))
 }
 
 /// Stands for values that could not be read: a number, so that no format complains.

@@ -2,10 +2,10 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::job::limits;
 use crate::job::problem::quoted;
-use crate::job::{limits, nearest};
 use crate::units::show_bytes;
 
 /// Why a file cannot be used.
@@ -14,6 +14,10 @@ pub(super) enum SourceError {
     Missing,
     Folder,
     Unreadable(std::io::Error),
+    UnreadableFolder {
+        folder: PathBuf,
+        error: std::io::Error,
+    },
     TooLarge {
         max: u64,
     },
@@ -28,7 +32,7 @@ pub(super) enum SourceError {
 }
 
 impl SourceError {
-    fn content(found: impl Into<String>, expected: impl Into<String>) -> SourceError {
+    pub(super) fn content(found: impl Into<String>, expected: impl Into<String>) -> SourceError {
         SourceError::Content { found: found.into(), expected: expected.into() }
     }
 
@@ -36,10 +40,10 @@ impl SourceError {
         match self {
             SourceError::Missing => "no such file".to_owned(),
             SourceError::Folder => "a folder".to_owned(),
-            SourceError::Unreadable(error) => {
-                let words = error.to_string();
-                let words = words.split(" (os error ").next().unwrap_or_default().to_lowercase();
-                format!("a file that cannot be read ({words})")
+            SourceError::Unreadable(error) => format!("a file that cannot be read ({})", words(error)),
+            SourceError::UnreadableFolder { folder, error } => {
+                let folder = quoted(&folder.to_string_lossy());
+                format!("the folder {folder}, which cannot be read ({})", words(error))
             }
             SourceError::TooLarge { max } => format!("a file of more than {}", show_bytes(*max)),
             SourceError::NotUtf8 { line } => format!("bytes in line {line} of the file that are not UTF-8"),
@@ -51,15 +55,22 @@ impl SourceError {
         match self {
             SourceError::Missing => "relative paths start from the job file's folder",
             SourceError::Folder => "name a file",
-            SourceError::Unreadable(error) if error.kind() == ErrorKind::PermissionDenied => {
+            SourceError::Unreadable(error) | SourceError::UnreadableFolder { error, .. }
+                if error.kind() == ErrorKind::PermissionDenied =>
+            {
                 "check its permissions"
             }
-            SourceError::Unreadable(_) => "check the path",
+            SourceError::Unreadable(_) | SourceError::UnreadableFolder { .. } => "check the path",
             SourceError::TooLarge { .. } => "split it",
             SourceError::NotUtf8 { .. } => "save it as UTF-8",
             SourceError::Content { expected, .. } => expected,
         }
     }
+}
+
+fn words(error: &std::io::Error) -> String {
+    let words = error.to_string();
+    words.split(" (os error ").next().unwrap_or_default().to_lowercase()
 }
 
 /// The text of a file of at most `max` bytes, without a byte order mark.
@@ -71,8 +82,13 @@ pub(super) fn read_text(path: &Path, max: u64) -> Result<String, SourceError> {
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
         return Err(SourceError::Folder);
     }
+    text_of(&mut &file, max)
+}
+
+/// The text of whatever can be read, of at most `max` bytes, without a byte order mark.
+pub(super) fn text_of(from: &mut dyn Read, max: u64) -> Result<String, SourceError> {
     let mut bytes = Vec::new();
-    file.take(max + 1).read_to_end(&mut bytes).map_err(SourceError::Unreadable)?;
+    from.take(max + 1).read_to_end(&mut bytes).map_err(SourceError::Unreadable)?;
     if bytes.len() as u64 > max {
         return Err(SourceError::TooLarge { max });
     }
@@ -93,99 +109,4 @@ pub(super) fn read_lines(path: &Path) -> Result<Vec<String>, SourceError> {
         return Err(SourceError::content("a file without lines", "write one value a line"));
     }
     Ok(lines)
-}
-
-/// The files that match a pattern relative to a folder, as absolute paths in order. Folders match
-/// only a pattern that ends with a slash.
-pub(super) fn list_files(base_dir: &Path, pattern: &str) -> Result<Vec<String>, SourceError> {
-    let relative = pattern.strip_prefix("./").unwrap_or(pattern);
-    let wants_folders = relative.ends_with('/');
-    let base = glob::Pattern::escape(&base_dir.to_string_lossy());
-    let absolute = if relative.starts_with('/') { relative.to_owned() } else { format!("{base}/{relative}") };
-    let options = glob::MatchOptions { require_literal_leading_dot: true, ..glob::MatchOptions::new() };
-    let matches = glob::glob_with(&absolute, options).map_err(|error| {
-        let expected = format!("this is not a pattern: {}", error.msg);
-        SourceError::content(quoted(pattern), expected)
-    })?;
-    let mut files = Vec::new();
-    for found in matches {
-        let path = found.map_err(|error| SourceError::Unreadable(error.into()))?;
-        if path.is_dir() != wants_folders {
-            continue;
-        }
-        let Some(text) = path.to_str() else {
-            let found = format!("the name {}, which is not UTF-8", quoted(&path.to_string_lossy()));
-            return Err(SourceError::content(found, "rename that file"));
-        };
-        files.push(text.trim_end_matches('/').to_owned());
-    }
-    if files.is_empty() {
-        let found = format!("no file that matches {}", quoted(pattern));
-        let expected = "check the pattern; relative ones start from the job file's folder";
-        return Err(SourceError::content(found, expected));
-    }
-    files.sort_unstable();
-    Ok(files)
-}
-
-/// The named columns of a CSV file, or all, in the order asked for.
-pub(super) fn read_table(
-    path: &Path,
-    wanted: Option<&[String]>,
-) -> Result<Vec<(String, Vec<String>)>, SourceError> {
-    let text = read_text(path, limits::DATA_FILE_BYTES_MAX)?;
-    let is_tabbed = path.extension().is_some_and(|extension| extension == "tsv" || extension == "tab");
-    let mut reader = csv::ReaderBuilder::new()
-        .delimiter(if is_tabbed { b'\t' } else { b',' })
-        // Names may be aligned; values reach tasks byte for byte.
-        .trim(csv::Trim::Headers)
-        .from_reader(text.as_bytes());
-    let header: Vec<String> = reader.headers().map_err(table_error)?.iter().map(str::to_owned).collect();
-    let places = choose_columns(&header, wanted)?;
-    let mut columns: Vec<Vec<String>> = vec![Vec::new(); places.len()];
-    for record in reader.records() {
-        let record = record.map_err(table_error)?;
-        for (column, place) in columns.iter_mut().zip(&places) {
-            column.push(record.get(*place).unwrap_or_default().to_owned());
-        }
-    }
-    if columns.iter().any(Vec::is_empty) {
-        return Err(SourceError::content("a table without rows", "write at least one below the names"));
-    }
-    Ok(places.into_iter().map(|place| header[place].clone()).zip(columns).collect())
-}
-
-fn choose_columns(header: &[String], wanted: Option<&[String]>) -> Result<Vec<usize>, SourceError> {
-    if header.iter().all(String::is_empty) {
-        return Err(SourceError::content("a table without columns", "name them in the first line"));
-    }
-    if let Some(repeated) = header.iter().enumerate().find(|(i, name)| header[..*i].contains(name)) {
-        let found = format!("two columns of the name {}", quoted(repeated.1));
-        return Err(SourceError::content(found, "name them differently"));
-    }
-    let Some(wanted) = wanted else { return Ok((0..header.len()).collect()) };
-    let place = |name: &String| {
-        header.iter().position(|known| known == name).ok_or_else(|| {
-            let expected = match nearest(name, header.iter().map(String::as_str)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("the columns are {}", header.join(", ")),
-            };
-            SourceError::content(format!("no column {}", quoted(name)), expected)
-        })
-    };
-    wanted.iter().map(place).collect()
-}
-
-fn table_error(error: csv::Error) -> SourceError {
-    match error.kind() {
-        csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
-            let line = pos.as_ref().map_or(0, csv::Position::line);
-            let found = format!("a row of {len} in line {line} of the file");
-            SourceError::content(found, format!("the first line names {expected_len} columns"))
-        }
-        _ => SourceError::content(
-            format!("a table that cannot be read ({error})"),
-            "write comma separated values",
-        ),
-    }
 }

@@ -33,6 +33,7 @@ fn folder() -> TempDir {
     for name in ["a.fits", "b.fits", "c.fits", "region.hdr", "images.tbl"] {
         write(name, b"");
     }
+    write("sheet.csv", b"Temp (K);index\n300;1\n");
     write("params.tsv", b"alpha\tbeta\n1\t2\n");
     write("empty.txt", b"\n\n");
     write("latin1.txt", b"one\ncaf\xe9\n");
@@ -215,7 +216,7 @@ fn files_are_sorted_by_their_whole_path() {
     for name in ["a/x.in", "a.in", "B.in", "a-b.in"] {
         std::fs::write(folder.path().join(name), "").unwrap();
     }
-    let files = super::sources::list_files(folder.path(), "**/*.in").unwrap();
+    let files = super::pattern::list_files(folder.path(), "**/*.in").unwrap();
     let prefix = format!("{}/", folder.path().display());
     let names: Vec<&str> = files.iter().map(|file| file.strip_prefix(&prefix).unwrap()).collect();
     assert_eq!(names, ["B.in", "a-b.in", "a.in", "a/x.in"]);
@@ -301,4 +302,21 @@ fn problems_of_the_reference_are_the_real_ones() {
     let bad = page.split("```yml\n").nth(1).unwrap().split("```").next().unwrap();
     let said = page.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
     assert_eq!(shown(folder().path(), bad), said);
+}
+
+/// The text of a pipe is there once, and its folder is none of its author's.
+#[test]
+fn a_job_file_from_a_pipe_starts_from_the_current_folder() {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(b"command: [echo]\n").unwrap();
+    drop(writer);
+    let spec = load_job_file(format!("/dev/fd/{}", reader.as_raw_fd()).as_ref()).unwrap();
+    assert_eq!((spec.name.as_str(), spec.base_dir), ("pipe", std::env::current_dir().unwrap()));
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(b"command: [echo]\ncomand: x\n").unwrap();
+    drop(writer);
+    let problems = load_job_file(format!("/dev/fd/{}", reader.as_raw_fd()).as_ref()).unwrap_err();
+    assert!(problems[0].to_string().starts_with("pipe:2: comand: found an unknown field"), "{problems:?}");
 }

@@ -3,7 +3,7 @@
 use serde_yaml::Value;
 
 use crate::job::Problem;
-use crate::job::author::locate::Locator;
+use crate::job::author::locate::{Locator, second_document};
 
 /// Parses the text of a YAML file, of which every field stands once.
 ///
@@ -31,8 +31,7 @@ fn repeated_keys(text: &str) -> Vec<Problem> {
 }
 
 /// Parts of the parser's messages, and what most likely is meant.
-const HINTS: [(&str, &str); 11] = [
-    ("more than one document", "write one document a file, without `---` between"),
+const HINTS: [(&str, &str); 10] = [
     ("mapping values are not allowed", "check the indentation, and put texts that contain `: ` in quotes"),
     ("expected ',' or ']'", "close the list with `]`, and put texts that contain `[`, `]` or `,` in quotes"),
     ("expected ',' or '}'", "close the braces with `}`, and put texts that contain braces in quotes"),
@@ -63,6 +62,11 @@ fn explain(text: &str, error: &serde_yaml::Error) -> Problem {
     if message.contains(" as u128") || message.contains(" as i128") {
         let found = "a number of more than 64 bits".to_owned();
         return problem(found, "write a smaller one, or put it in quotes as a text");
+    }
+    if message.contains("more than one document") {
+        let expected = "write one document a file: take out what follows, with its `---`, or put it into a file of its own";
+        let found = "a second document".to_owned();
+        return Problem { line: second_document(text), ..problem(found, expected) };
     }
     let hint = HINTS.iter().find(|(part, _)| message.contains(part)).map(|(_, hint)| *hint);
     // The position stands in front already.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{folder, shown};
-use crate::job::{Problem, load_job_file, load_lines};
+use crate::job::{Problem, limits, load_job_file, load_lines};
 
 /// What is said of each of some job files, after the file itself.
 fn told(cases: &[&str]) -> String {
@@ -241,8 +241,9 @@ fn files_that_are_no_job_files_are_explained() {
     insta::assert_snapshot!(told("ligands"), @"/base/ligands: found a folder; name a file");
     insta::assert_snapshot!(told("latin1.txt"), @"/base/latin1.txt: found bytes in line 2 of the file that are not UTF-8; save it as UTF-8");
     insta::assert_snapshot!(told("names.txt/job.yaml"), @"/base/names.txt/job.yaml: found no such file; check the path");
-    std::fs::write(folder.path().join("large.yaml"), "#".repeat((16 << 20) + 1)).unwrap();
-    insta::assert_snapshot!(told("large.yaml"), @"/base/large.yaml: found a file of more than 16MiB; split it");
+    std::fs::write(folder.path().join("large.yaml"), "#".repeat(limits::JOB_FILE_BYTES_MAX as usize + 1))
+        .unwrap();
+    insta::assert_snapshot!(told("large.yaml"), @"/base/large.yaml: found a file of more than 64MiB; split it");
 }
 
 #[test]

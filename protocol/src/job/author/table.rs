@@ -1,0 +1,243 @@
+//! Tables of values: CSV files as spreadsheets and programs write them.
+
+use std::path::Path;
+
+use crate::job::author::form::CsvForm;
+use crate::job::author::sources::{SourceError, read_text};
+use crate::job::problem::quoted;
+use crate::job::{limits, nearest};
+
+/// What may part values where the file does not say it; the first one that the line of names has.
+const DELIMITERS: [u8; 3] = [b',', b';', b'\t'];
+
+/// Parameters of a CSV file with their values, in the order asked for.
+///
+/// # Errors
+/// The file cannot be read, has no such column, or a row of another length.
+pub(super) fn read_table(base_dir: &Path, csv: &CsvForm) -> Result<Vec<(String, Vec<String>)>, SourceError> {
+    let path = base_dir.join(&csv.file);
+    let text = read_text(&path, limits::DATA_FILE_BYTES_MAX)?;
+    let (skipped, announced) = announced(&text);
+    let delimiter = csv.delimiter.or(announced).unwrap_or_else(|| delimiter(&path, &text[skipped..]));
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        // Names may be aligned; values reach tasks byte for byte.
+        .trim(csv::Trim::Headers)
+        // Rows that are empty are no rows, and of others the line is told.
+        .flexible(true)
+        .from_reader(&text.as_bytes()[skipped..]);
+    let failed = |error: csv::Error| {
+        let at = error.position().map(|position| line_at(&text, skipped + position.byte() as usize));
+        let at = at.map(|line| format!(" in line {line}")).unwrap_or_default();
+        let expected = format!("write values with {} between them", shown(delimiter));
+        SourceError::content(format!("a table that cannot be read{at} ({error})"), expected)
+    };
+    let header: Vec<String> = reader.headers().map_err(failed)?.iter().map(str::to_owned).collect();
+    let chosen = choose(&header, csv.columns.as_deref(), delimiter)?;
+    let mut columns: Vec<Vec<String>> = vec![Vec::new(); chosen.len()];
+    let mut record = csv::StringRecord::new();
+    loop {
+        let before = skipped + reader.position().byte() as usize;
+        if !reader.read_record(&mut record).map_err(failed)? {
+            break;
+        }
+        if is_empty(&record, header.len()) {
+            continue;
+        }
+        if record.len() != header.len() {
+            let found = format!("a row of {} in line {} of the file", record.len(), line_at(&text, before));
+            let expected = format!(
+                "the line of names has {} columns, with {} between them",
+                header.len(),
+                shown(delimiter)
+            );
+            return Err(SourceError::content(found, expected));
+        }
+        for (column, (_, place)) in columns.iter_mut().zip(&chosen) {
+            column.push(record.get(*place).unwrap_or_default().to_owned());
+        }
+    }
+    if columns.iter().any(Vec::is_empty) {
+        return Err(SourceError::content("a table without rows", "write at least one below the names"));
+    }
+    Ok(chosen.into_iter().map(|(name, _)| name).zip(columns).collect())
+}
+
+/// How many bytes the line `sep=;` takes at the beginning, which spreadsheets write and read, and what it says.
+fn announced(text: &str) -> (usize, Option<u8>) {
+    let line = text.split('\n').next().unwrap_or_default();
+    let plain = line.trim_end_matches('\r').trim_matches('"');
+    let said = plain.get(..4).filter(|word| word.eq_ignore_ascii_case("sep=")).map(|_| &plain[4..]);
+    match said.map(str::as_bytes) {
+        Some([delimiter]) => ((line.len() + 1).min(text.len()), Some(*delimiter)),
+        _ => (0, None),
+    }
+}
+
+fn delimiter(path: &Path, text: &str) -> u8 {
+    if path.extension().is_some_and(|extension| extension == "tsv" || extension == "tab") {
+        return b'\t';
+    }
+    let mut is_quoted = false;
+    let names =
+        text.trim_start_matches(['\r', '\n']).bytes().take_while(|byte| !matches!(byte, b'\r' | b'\n'));
+    let outside: Vec<u8> = names
+        .filter(|byte| {
+            is_quoted ^= *byte == b'"';
+            !is_quoted
+        })
+        .collect();
+    DELIMITERS.into_iter().find(|delimiter| outside.contains(delimiter)).unwrap_or(b',')
+}
+
+/// A row that people leave empty, with or without separators. Of a table of one column `""` is a value.
+fn is_empty(record: &csv::StringRecord, n_columns: usize) -> bool {
+    let is_blank = record.iter().all(|value| value.trim().is_empty());
+    is_blank && (n_columns > 1 || record.iter().any(|value| !value.is_empty()))
+}
+
+/// The line of the record that begins at this byte or after line ends that follow it.
+fn line_at(text: &str, byte: usize) -> usize {
+    let bytes = text.as_bytes();
+    let n_ends =
+        bytes[byte.min(bytes.len())..].iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    let before = &bytes[..(byte + n_ends).min(bytes.len())];
+    let is_end =
+        |at: &usize| before[*at] == b'\n' || before[*at] == b'\r' && bytes.get(at + 1) != Some(&b'\n');
+    1 + (0..before.len()).filter(is_end).count()
+}
+
+fn shown(delimiter: u8) -> String {
+    match delimiter {
+        b'\t' => "tabs".to_owned(),
+        other => format!("`{}`", char::from(other)),
+    }
+}
+
+/// The names of parameters and the places of their columns.
+fn choose(
+    header: &[String],
+    wanted: Option<&[(String, String)]>,
+    delimiter: u8,
+) -> Result<Vec<(String, usize)>, SourceError> {
+    if header.iter().all(String::is_empty) {
+        return Err(SourceError::content("a table without columns", "name them in the first line"));
+    }
+    let repeated = |name: &String| header.iter().filter(|other| *other == name).count() > 1;
+    let Some(wanted) = wanted else {
+        if let Some(name) = header.iter().find(|name| repeated(name)) {
+            let found = format!("two columns of the name {}", quoted(name));
+            return Err(SourceError::content(found, "name them differently"));
+        }
+        return Ok(header.iter().cloned().zip(0..).collect());
+    };
+    let place = |(name, column): &(String, String)| {
+        let place = header.iter().position(|known| known == column).ok_or_else(|| {
+            let expected = match nearest(column, header.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => {
+                    format!("with {} between them the columns are {}", shown(delimiter), header.join(", "))
+                }
+            };
+            SourceError::content(format!("no column {}", quoted(column)), expected)
+        })?;
+        if repeated(column) {
+            let found = format!("two columns of the name {}", quoted(column));
+            return Err(SourceError::content(found, "name them differently"));
+        }
+        Ok((name.clone(), place))
+    };
+    wanted.iter().map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::read_table;
+    use crate::job::author::form::CsvForm;
+
+    fn read_as(file: &str, text: &str, delimiter: Option<u8>, columns: Option<&[(&str, &str)]>) -> String {
+        let folder = TempDir::new().unwrap();
+        std::fs::write(folder.path().join(file), text).unwrap();
+        let columns = columns.map(|columns| {
+            columns.iter().map(|(name, column)| ((*name).to_owned(), (*column).to_owned())).collect()
+        });
+        let form = CsvForm { file: file.to_owned(), columns, delimiter };
+        match read_table(folder.path(), &form) {
+            Ok(table) => table
+                .iter()
+                .map(|(name, values)| format!("{name}={}", values.join("|")))
+                .collect::<Vec<_>>()
+                .join(" "),
+            Err(error) => format!("{}; {}", error.found(), error.expected()),
+        }
+    }
+
+    fn read(file: &str, text: &str) -> String {
+        read_as(file, text, None, None)
+    }
+
+    #[test]
+    fn what_parts_values_is_found_out_or_said() {
+        for (file, text) in [
+            ("a.csv", "x,y\n1,a;b\n2,c\n"),
+            ("a.csv", "sep=;\r\nx;y\r\n1;a;b\r\n"),
+            ("a.csv", "x;y\n1;a;b\n"),
+        ] {
+            assert!(read(file, text).starts_with(if text.contains("x,y") {
+                "x=1|2 y=a;b|c"
+            } else {
+                "a row of 3"
+            }));
+        }
+        for (file, text) in [
+            ("a.csv", "x;y\n1,5;a\n2;b\n"),
+            ("a.csv", "\"x\";y\n1,5;a\n2;b\n"),
+            ("a.csv", "\u{feff}sep=;\nx;y\n1,5;a\n2;b\n"),
+            ("a.csv", "\"sep=;\"\r\nx;y\r\n1,5;a\r\n2;b\r\n"),
+            ("a.csv", "SEP=\t\nx\ty\n1,5\ta\n2\tb\n"),
+            ("a.txt", "x\ty\n1,5\ta\n2\tb\n"),
+            ("a.tsv", "x\ty\n1,5\ta\n2\tb\n"),
+            ("a.csv", "\"x\",y\n\"1,5\",a\n2,b\n"),
+        ] {
+            assert_eq!(read(file, text), "x=1,5|2 y=a|b", "{text}");
+        }
+        assert_eq!(read_as("a.txt", "x|y\n1|2\n", Some(b'|'), None), "x=1 y=2");
+        assert_eq!(read_as("a.csv", "a,b;y\n1;2\n", Some(b';'), Some(&[("x", "a,b")])), "x=1");
+    }
+
+    #[test]
+    fn columns_can_have_other_names_in_the_table() {
+        let text = "Temp (K),index,p\n300,7,1\n310,8,2\n";
+        let columns = [("t", "Temp (K)"), ("n", "index")];
+        assert_eq!(read_as("a.csv", text, None, Some(&columns)), "t=300|310 n=7|8");
+        let said = read_as("a.csv", text, None, Some(&[("t", "Temp(K)")]));
+        assert_eq!(said, "no column `Temp(K)`; did you mean `Temp (K)`?");
+        let said = read_as("a.csv", "x,x,y\n1,2,3\n", None, Some(&[("y", "y")]));
+        assert_eq!(said, "y=3");
+    }
+
+    #[test]
+    fn empty_rows_are_no_rows() {
+        assert_eq!(read("a.csv", "\n\nx,y\n1,2\n,\n\n  \n , \n3,4\n\n"), "x=1|3 y=2|4");
+        assert_eq!(read("a.csv", "x\n1\n\"\"\n  \n2\n"), "x=1||2");
+        assert_eq!(read("a.csv", "x,y\n1,\n"), "x=1 y=");
+        assert!(read("a.csv", "x;y\n;\n").starts_with("a table without rows"));
+    }
+
+    #[test]
+    fn rows_of_another_length_are_told_with_their_line() {
+        for end in ["\n", "\r\n", "\r"] {
+            let said = read("a.csv", &["x,y", "1,2", "", "3,\"a", "b\"", "4,5,6", "7,8", ""].join(end));
+            let expected =
+                "a row of 3 in line 6 of the file; the line of names has 2 columns, with `,` between them";
+            assert_eq!(said, expected, "{end:?}");
+            let said =
+                read("a.csv", &["sep=;", "x;y", "1;2", "4", ""].join(end).replace("sep=;\r", "sep=;\r"));
+            if end != "\r" {
+                assert!(said.starts_with("a row of 1 in line 4 of the file"), "{said}");
+            }
+        }
+    }
+}
