@@ -82,6 +82,20 @@ pub enum StoreError {
         /// What is wrong, and where.
         what: String,
     },
+    /// Its path has more bytes than SQLite takes.
+    #[error(
+        "{doing} {}: the path of the store is too long: {} bytes, and SQLite takes {bytes_max}; choose another folder \
+         with --dir",
+        path.display(), path.as_os_str().len()
+    )]
+    PathTooLong {
+        /// The store's file.
+        path: PathBuf,
+        /// What was attempted.
+        doing: &'static str,
+        /// How many bytes it may have.
+        bytes_max: usize,
+    },
     /// No space is left.
     #[error("{doing} {}: the disk is full or the quota is used up; make room and start again", path.display())]
     DiskFull {

@@ -249,7 +249,15 @@ fn file_identity(path: &Path) -> Option<(u64, u64)> {
     Some((metadata.dev(), metadata.ino()))
 }
 
+/// Bytes of a path that SQLite takes: its `MAX_PATHNAME`, without what the name of a journal has more.
+const PATH_BYTES_MAX: usize = 512 - "-journal".len();
+
 fn connect(path: &Path, access: Access) -> Result<Connection, StoreError> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let absolute = absolute.canonicalize().unwrap_or(absolute);
+    if absolute.as_os_str().len() > PATH_BYTES_MAX {
+        return Err(StoreError::PathTooLong { path: absolute, doing: "open", bytes_max: PATH_BYTES_MAX });
+    }
     let failed = |source| error::Fault::Sqlite(source).at(path, "open");
     // Each connection is used by one thread at a time.
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX

@@ -23,8 +23,9 @@ impl StorePlace {
     /// Reads `store://NAME/PATH`; `None`: it is none.
     pub fn parse(text: &str) -> Option<StorePlace> {
         let (store, path) = text.strip_prefix(STORE_SCHEME)?.split_once('/')?;
-        // As it is written: `a/./b` is another object than `a/b`.
-        let is_plain = safe_relative(path).is_some_and(|safe| safe.to_str() == Some(path));
+        // As it is written: `a/./b` is another object than `a/b`. Blanks at the ends do not reach all stores.
+        let is_plain =
+            safe_relative(path).is_some_and(|safe| safe.to_str() == Some(path)) && path.trim() == path;
         (is_store_name(store) && is_plain)
             .then(|| StorePlace { store: store.to_owned(), path: path.to_owned() })
     }
@@ -67,10 +68,15 @@ mod tests {
             "store://lab/a//b",
             "store://lab/./a",
             "store://lab/a/",
+            "store://lab/a ",
+            "store://lab/ a",
+            "store://lab/a\n",
+            "store://lab/a\u{3000}",
             "lab/a",
         ] {
             assert_eq!(StorePlace::parse(text), None, "{text}");
         }
+        assert!(StorePlace::parse("store://lab/a b/ c").is_some());
         assert_eq!(store_of("store://lab/{index}"), Some("lab"));
         assert_eq!(store_of("store://{lab}/x"), None);
     }

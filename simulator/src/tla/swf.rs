@@ -2,6 +2,7 @@
 //! what is not known, comments behind semicolons. Plain or compressed by gzip.
 
 use std::{
+    collections::{HashMap, HashSet},
     fs::File,
     io::{self, BufRead, BufReader, Read},
     path::{Path, PathBuf},
@@ -32,6 +33,12 @@ const FIELDS: [&str; 18] = [
     "preceding job number",
     "think time",
 ];
+
+/// The place of the status.
+const STATUS: usize = 10;
+
+/// The statuses of parts of jobs: to be continued, the last one, and the last one of a job that failed.
+const PARTIAL: [&str; 3] = ["2", "3", "4"];
 
 /// A log.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,24 +119,85 @@ pub fn read(path: &Path) -> Result<Log, Trouble> {
 /// Reads a log from these bytes; `path` is named in errors.
 pub fn parse(path: &Path, bytes: impl Read) -> Result<Log, Trouble> {
     let mut log = Log { workload: Workload::new(Vec::new()), n_skipped: 0, n_cores: None, n_announced: None };
-    let mut jobs = Vec::new();
-    for (n, text) in (1..).zip(BufReader::new(bytes).lines()) {
-        let place = Place { path, line: n };
-        let text = text.map_err(|cause| Trouble::Unreadable { path: path.to_owned(), line: n, cause })?;
+    let (mut jobs, mut parts) = (Vec::new(), Parts::default());
+    let (mut bytes, mut raw) = (BufReader::new(bytes), Vec::new());
+    for line in 1.. {
+        let place = Place { path, line };
+        raw.clear();
+        let read = bytes.read_until(b'\n', &mut raw);
+        let n_read = read.map_err(|cause| Trouble::Unreadable { path: path.to_owned(), line, cause })?;
+        if n_read == 0 {
+            break;
+        }
+        let raw = if line == 1 { raw.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&raw) } else { &raw };
+        // Comments of old logs have names in Latin-1; fields are digits.
+        let text = String::from_utf8_lossy(raw);
         if let Some(comment) = text.trim_start().strip_prefix(';') {
             log.hear(comment);
         } else if !text.trim().is_empty() {
-            match place.job(&text)? {
-                Some(job) => jobs.push(job),
-                None => log.n_skipped += 1,
+            let found = place.job(&text)?;
+            match (found.job, found.is_part) {
+                (job, true) => parts.add(found.number, job),
+                (job, false) => {
+                    parts.have_job(found.number);
+                    match job {
+                        Some(job) => jobs.push(job),
+                        None => log.n_skipped += 1,
+                    }
+                }
             }
         }
     }
+    jobs.extend(parts.jobs());
     if jobs.is_empty() {
         return Err(Trouble::Empty { path: path.to_owned() });
     }
     log.workload = Workload::new(jobs);
     Ok(log)
+}
+
+/// Spreadsheets and editors of Windows put it in front of a file.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Parts of jobs that were interrupted and continued.
+#[derive(Default)]
+struct Parts {
+    /// The numbers of jobs that have a line of their own, which says all of them.
+    whole: HashSet<String>,
+    /// What the parts of each other job come to.
+    sums: HashMap<String, Job>,
+}
+
+impl Parts {
+    fn have_job(&mut self, number: &str) {
+        if !self.whole.contains(number) {
+            self.whole.insert(number.to_owned());
+        }
+    }
+
+    fn add(&mut self, number: &str, part: Option<Job>) {
+        let Some(part) = part else { return };
+        match self.sums.get_mut(number) {
+            Some(job) => {
+                job.submitted_at = job.submitted_at.min(part.submitted_at);
+                job.cores = job.cores.max(part.cores);
+                job.runtime += part.runtime;
+                job.estimate = job.runtime;
+            }
+            None => _ = self.sums.insert(number.to_owned(), part),
+        }
+    }
+
+    /// Jobs of which only the parts have lines, in the order of their submission.
+    fn jobs(self) -> Vec<Job> {
+        let Parts { whole, sums } = self;
+        let alone = sums.into_iter().filter(|(number, _)| !whole.contains(number));
+        let mut jobs: Vec<(String, Job)> = alone.collect();
+        jobs.sort_by(|(a, one), (b, other)| {
+            one.submitted_at.total_cmp(&other.submitted_at).then_with(|| (a.len(), a).cmp(&(b.len(), b)))
+        });
+        jobs.into_iter().map(|(_, job)| job).collect()
+    }
 }
 
 impl Log {
@@ -153,9 +221,18 @@ struct Place<'a> {
     line: u64,
 }
 
-impl Place<'_> {
+/// What a line says.
+struct Found<'t> {
+    /// The job's number.
+    number: &'t str,
+    /// It is a part of a job that other lines are of, too.
+    is_part: bool,
     /// `None`: it never ran.
-    fn job(self, text: &str) -> Result<Option<Job>, Trouble> {
+    job: Option<Job>,
+}
+
+impl Place<'_> {
+    fn job<'t>(self, text: &'t str) -> Result<Found<'t>, Trouble> {
         let fields: Vec<&str> = text.split_whitespace().collect();
         if fields.len() < FIELDS.len() {
             return Err(Trouble::CutOff { path: self.path.to_owned(), line: self.line, found: fields.len() });
@@ -171,7 +248,8 @@ impl Place<'_> {
         let allocated = self.size(&fields, 4)?;
         let cores = if allocated > 0 { allocated } else { self.size(&fields, 7)? };
         let is_known = runtime > 0.0 && cores > 0;
-        Ok(is_known.then_some(Job { submitted_at, cores: cores as u64, runtime, estimate: runtime }))
+        let job = is_known.then_some(Job { submitted_at, cores: cores as u64, runtime, estimate: runtime });
+        Ok(Found { number: fields[0], is_part: PARTIAL.contains(&fields[STATUS]), job })
     }
 
     fn number(self, fields: &[&str], field: usize) -> Result<f64, Trouble> {
@@ -221,6 +299,38 @@ mod tests {
         let job = |submitted_at, cores, runtime| Job { submitted_at, cores, runtime, estimate: runtime };
         assert_eq!(log.workload.jobs(), [job(0.0, 4, 100.0), job(7.5, 8, 60.0)]);
         assert_eq!((log.n_skipped, log.n_cores, log.n_announced), (1, Some(128), Some(3)));
+    }
+
+    fn job(submitted_at: f64, cores: u64, runtime: f64) -> Job {
+        Job { submitted_at, cores, runtime, estimate: runtime }
+    }
+
+    #[test]
+    fn parts_of_a_job_are_no_jobs() {
+        let part = |number: u64, at: u64, seconds: u64, status: u64| {
+            format!("{number} {at} 5 {seconds} 4 -1 -1 -1 -1 -1 {status} -1 -1 -1 -1 -1 -1 -1\n")
+        };
+        let whole = [part(1, 0, 100, 1), part(1, 0, 40, 2), part(1, 50, 60, 3), part(2, 10, 7, 1)].concat();
+        assert_eq!(read(&whole).unwrap().workload.jobs(), [job(0.0, 4, 100.0), job(10.0, 4, 7.0)]);
+        let before = [part(1, 0, 40, 2), part(1, 50, 60, 4), part(1, 0, 100, 0)].concat();
+        assert_eq!(read(&before).unwrap().workload.jobs(), [job(0.0, 4, 100.0)]);
+        // Without a line of its own it is what its parts come to.
+        let alone = [part(3, 20, 1, 1), part(1, 0, 40, 2), part(1, 50, 60, 3)].concat();
+        let log = read(&alone).unwrap();
+        assert_eq!(log.workload.jobs(), [job(0.0, 4, 100.0), job(20.0, 4, 1.0)]);
+        assert_eq!(log.n_skipped, 0);
+    }
+
+    #[test]
+    fn comments_may_be_in_any_encoding_and_a_mark_in_front() {
+        let line = b"1 0 5 100 4 -1 -1 -1 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\r\n";
+        for start in [&b"; Universit\xe4t \xd8ke\n"[..], b"\xef\xbb\xbf", b"\xef\xbb\xbf; MaxProcs: 4\n"] {
+            let log = parse(Path::new("a.swf"), Cursor::new([start, line].concat())).unwrap();
+            assert_eq!(log.workload.jobs(), [job(0.0, 4, 100.0)]);
+            assert_eq!(log.n_cores, start.ends_with(b"4\n").then_some(4));
+        }
+        let error = parse(Path::new("a.swf"), Cursor::new(b"\xe4 ".repeat(18))).unwrap_err();
+        assert!(error.to_string().contains("field 2 (submit time)"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! WfFormat: the JSON in which WfCommons keeps executions of real workflows. Up to 1.4 all that is known of a task
 //! stands in one place; from 1.5 on, what it is and how it ran stand apart. Edges are those that the instance names.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
@@ -32,7 +32,8 @@ type Written<'t> = HashMap<&'t str, HashSet<&'t str>>;
 struct Task {
     name: String,
     parents: Vec<String>,
-    argv: Vec<String>,
+    /// A list, or a line for the shell.
+    command: Option<Value>,
     runtime_s: Option<f64>,
     cores: u64,
     memory_bytes: u64,
@@ -73,10 +74,10 @@ pub fn job_file(instance: &Value, name: &str, emulation: Option<Emulation>) -> R
         .collect();
     let command = |task: &Task| match emulation {
         Some(emulation) => stand_in(task, &written, emulation).map(Value::from),
-        None if task.argv.is_empty() => {
-            Err(format!("task `{}`: found no command; --emulate needs none", task.name))
-        }
-        None => Ok(Value::from(task.argv.clone())),
+        None => task
+            .command
+            .clone()
+            .ok_or_else(|| format!("task `{}`: found no command; --emulate needs none", task.name)),
     };
     let entries = tasks.iter().map(|task| Ok(entry(task, command(task)?, emulation.is_some())));
     let tasks: Vec<Value> = entries.collect::<Result<_, String>>()?;
@@ -84,10 +85,19 @@ pub fn job_file(instance: &Value, name: &str, emulation: Option<Emulation>) -> R
     Ok(json!({ "name": name, "application": name, "tasks": tasks }))
 }
 
+/// Whether the instance is of a system that writes the name of a process in the place of its program.
+pub fn names_processes(instance: &Value) -> bool {
+    let workflow = &instance["workflow"];
+    let systems = [&instance["wms"], &instance["runtimeSystem"], &workflow["execution"]["runtimeSystem"]];
+    systems
+        .iter()
+        .any(|system| system["name"].as_str().is_some_and(|name| name.eq_ignore_ascii_case("nextflow")))
+}
+
 fn read(workflow: &Value) -> Result<Vec<Task>, String> {
     let specification = &workflow["specification"];
     let (listed, sizes) = match specification.is_object() {
-        true => (&specification["tasks"], sizes(&specification["files"])),
+        true => (&specification["tasks"], sizes(&specification["files"])?),
         false => (
             if workflow["tasks"].is_array() { &workflow["tasks"] } else { &workflow["jobs"] },
             HashMap::new(),
@@ -95,42 +105,142 @@ fn read(workflow: &Value) -> Result<Vec<Task>, String> {
     };
     let listed = listed.as_array().ok_or("found no list of tasks; WfFormat 1.3 to 1.6 can be read")?;
     let ran = workflow["execution"]["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let ran: HashMap<&str, &Value> =
-        ran.iter().filter_map(|task| Some((task["id"].as_str()?, task))).collect();
-    let mut names: HashMap<&str, String> = HashMap::new();
-    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    let ran: HashMap<String, &Value> =
+        ran.iter().filter_map(|task| Some((name_of(&task["id"])?, task))).collect();
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for task in listed {
-        let own = task["name"].as_str().or(task["id"].as_str()).ok_or("found a task without a name")?;
-        *counts.entry(own).or_default() += 1;
+        let own = name_of(&task["name"]).or_else(|| name_of(&task["id"]));
+        *counts.entry(own.ok_or("found a task without a name")?).or_default() += 1;
     }
+    let mut names = Names::default();
     for task in listed {
-        let (name, id) = (task["name"].as_str(), task["id"].as_str());
-        let own = name.filter(|name| counts.get(name) == Some(&1)).or(id).or(name).unwrap_or_default();
-        for known in [name, id].into_iter().flatten() {
-            names.insert(known, own.to_owned());
+        let (name, id) = (name_of(&task["name"]), name_of(&task["id"]));
+        let is_only = |name: &String| counts.get(name) == Some(&1);
+        let own = name.clone().filter(is_only).or_else(|| id.clone()).or_else(|| name.clone());
+        let own = own.unwrap_or_default();
+        names.own.push(own.clone());
+        for known in [id, name].into_iter().flatten().collect::<BTreeSet<String>>() {
+            names.known.entry(known).or_default().push(own.clone());
         }
     }
-    let read = |task: &Value| {
-        let id = task["id"].as_str().or(task["name"].as_str()).unwrap_or_default();
-        let execution = ran.get(id).copied().unwrap_or(task);
-        let parents = texts(&task["parents"]).into_iter().map(|parent| names.get(parent).cloned());
-        let parents: Option<Vec<String>> = parents.collect();
-        let runtime = [&execution["runtimeInSeconds"], &execution["runtime"], &task["runtimeInSeconds"]];
-        Ok(Task {
-            name: names.get(id).cloned().unwrap_or_else(|| id.to_owned()),
-            parents: parents.ok_or_else(|| format!("task `{id}`: found a parent that is no task"))?,
-            argv: argv(execution, task),
-            runtime_s: runtime.iter().find_map(|runtime| runtime.as_f64()).map(|runtime| runtime.max(0.0)),
-            cores: [&execution["coreCount"], &execution["cores"]]
-                .iter()
-                .find_map(|cores| cores.as_f64())
-                .map_or(1, |cores| cores.ceil().max(1.0) as u64),
-            memory_bytes: room(execution["memoryInBytes"].as_u64().unwrap_or(0)),
-            inputs: inputs(task),
-            outputs: outputs(task, &sizes),
-        })
+    let mut tasks = Vec::new();
+    for (at, task) in listed.iter().enumerate() {
+        let own = names.own[at].clone();
+        let id = name_of(&task["id"]).or_else(|| name_of(&task["name"])).unwrap_or_default();
+        let execution = ran.get(&id).copied().unwrap_or(task);
+        let read = task_of(own.clone(), task, execution, &sizes);
+        let mut read = read.map_err(|what| format!("task `{own}`: {what}"))?;
+        for parent in list_of(task, "parents")? {
+            let parent = names.one(&parent, "parent").map_err(|what| format!("task `{own}`: {what}"))?;
+            read.parents.push(parent);
+        }
+        tasks.push(read);
+    }
+    // What some instances name on one side only.
+    for (at, task) in listed.iter().enumerate() {
+        let own = &names.own[at];
+        for child in list_of(task, "children")? {
+            let child = names.one(&child, "child").map_err(|what| format!("task `{own}`: {what}"))?;
+            let child = tasks.iter_mut().find(|task| task.name == child);
+            child.into_iter().for_each(|child| child.parents.push(own.clone()));
+        }
+    }
+    for task in &mut tasks {
+        let mut known = HashSet::new();
+        task.parents.retain(|parent| known.insert(parent.clone()));
+    }
+    Ok(tasks)
+}
+
+/// Names and ids, and the tasks that they stand for.
+#[derive(Default)]
+struct Names {
+    /// The name of each task in the job file.
+    own: Vec<String>,
+    known: HashMap<String, Vec<String>>,
+}
+
+impl Names {
+    /// The task that a name or an id stands for.
+    fn one(&self, name: &str, what: &str) -> Result<String, String> {
+        match self.known.get(name).map(Vec::as_slice) {
+            Some([own]) => Ok(own.clone()),
+            Some(several) => match several.iter().find(|own| *own == name) {
+                Some(own) => Ok(own.clone()),
+                None => Err(format!(
+                    "found the {what} `{name}`, which {} tasks are called; name its id",
+                    several.len()
+                )),
+            },
+            None => Err(format!("found a {what} that is no task (`{name}`)")),
+        }
+    }
+}
+
+fn task_of(
+    name: String,
+    task: &Value,
+    execution: &Value,
+    sizes: &HashMap<String, u64>,
+) -> Result<Task, String> {
+    let first = |fields: &[(&Value, &str)]| -> Result<Option<f64>, String> {
+        for (value, field) in fields {
+            if let Some(number) = number(&value[field], field)? {
+                return Ok(Some(number));
+            }
+        }
+        Ok(None)
     };
-    listed.iter().map(read).collect()
+    let runtime = [
+        (execution, "runtimeInSeconds"),
+        (execution, "runtime"),
+        (task, "runtimeInSeconds"),
+        (task, "runtime"),
+    ];
+    let cores = [(execution, "coreCount"), (execution, "cores"), (task, "coreCount"), (task, "cores")];
+    let memory = [(execution, "memoryInBytes"), (task, "memoryInBytes")];
+    Ok(Task {
+        name,
+        parents: Vec::new(),
+        command: command(execution, task)?,
+        runtime_s: first(&runtime)?.map(|runtime| runtime.max(0.0)),
+        cores: first(&cores)?.map_or(1, |cores| cores.ceil().max(1.0) as u64),
+        memory_bytes: room(first(&memory)?.map_or(0, |bytes| bytes.ceil().max(0.0) as u64)),
+        inputs: inputs(task)?,
+        outputs: outputs(task, sizes)?,
+    })
+}
+
+/// A number, also one that is written as a text; `None`: nothing is said.
+fn number(value: &Value, field: &str) -> Result<Option<f64>, String> {
+    let number = match value {
+        Value::Null => return Ok(None),
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) if text.trim().is_empty() => return Ok(None),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    let number = number.filter(|number: &f64| number.is_finite());
+    number.map(Some).ok_or_else(|| format!("{field}: found {value}; write a number"))
+}
+
+/// A name or an id, which may be a number.
+fn name_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// Names in a list, or one.
+fn list_of(task: &Value, field: &str) -> Result<Vec<String>, String> {
+    let wrong = |value: &Value| format!("{field}: found {value}; write a list of names");
+    match &task[field] {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(items) => items.iter().map(|item| name_of(item).ok_or_else(|| wrong(item))).collect(),
+        value => name_of(value).map(|name| vec![name]).ok_or_else(|| wrong(value)),
+    }
 }
 
 /// Memory for a task that once needed so much at most: somewhat more, and a power of two, so that many tasks need the
@@ -143,45 +253,87 @@ fn room(n_bytes: u64) -> u64 {
 }
 
 /// Sizes of files by their ids, as 1.5 lists them.
-fn sizes(files: &Value) -> HashMap<&str, u64> {
+fn sizes(files: &Value) -> Result<HashMap<String, u64>, String> {
     let files = files.as_array().map(Vec::as_slice).unwrap_or_default();
-    files.iter().filter_map(|file| Some((file["id"].as_str()?, file["sizeInBytes"].as_u64()?))).collect()
-}
-
-fn inputs(task: &Value) -> Vec<String> {
-    let named = texts(&task["inputFiles"]).into_iter();
-    let files = task["files"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let read = files.iter().filter(|file| file["link"] == "input");
-    named
-        .chain(read.filter_map(|file| file["name"].as_str().or(file["id"].as_str())))
-        .map(str::to_owned)
-        .collect()
-}
-
-fn outputs(task: &Value, sizes: &HashMap<&str, u64>) -> Vec<(String, u64)> {
-    if task["outputFiles"].is_array() {
-        let files = texts(&task["outputFiles"]).into_iter();
-        return files.map(|file| (file.to_owned(), sizes.get(file).copied().unwrap_or(0))).collect();
+    let mut sizes = HashMap::new();
+    for file in files {
+        if let (Some(id), Some(size)) = (name_of(&file["id"]), size_of(file)?) {
+            sizes.insert(id, size);
+        }
     }
+    Ok(sizes)
+}
+
+fn size_of(file: &Value) -> Result<Option<u64>, String> {
+    for field in ["sizeInBytes", "size"] {
+        if let Some(size) = number(&file[field], field)? {
+            return Ok(Some(size.ceil().max(0.0) as u64));
+        }
+    }
+    Ok(None)
+}
+
+fn files<'t>(task: &'t Value, link: &str) -> impl Iterator<Item = (String, &'t Value)> {
     let files = task["files"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let written = files.iter().filter(|file| file["link"] == "output");
-    let file = |file: &Value| {
-        let name = file["name"].as_str().or(file["id"].as_str())?;
-        let size = [&file["sizeInBytes"], &file["size"]].iter().find_map(|size| size.as_u64());
-        Some((name.to_owned(), size.unwrap_or(0)))
-    };
-    written.filter_map(file).collect()
+    let linked = files.iter().filter(move |file| file["link"] == link);
+    linked.filter_map(|file| Some((name_of(&file["name"]).or_else(|| name_of(&file["id"]))?, file)))
 }
 
-fn argv(execution: &Value, task: &Value) -> Vec<String> {
+fn inputs(task: &Value) -> Result<Vec<String>, String> {
+    let mut all = list_of(task, "inputFiles")?;
+    all.extend(files(task, "input").map(|(name, _)| name));
+    Ok(all)
+}
+
+fn outputs(task: &Value, sizes: &HashMap<String, u64>) -> Result<Vec<(String, u64)>, String> {
+    if !task["outputFiles"].is_null() {
+        let files = list_of(task, "outputFiles")?.into_iter();
+        return Ok(files.map(|file| (file.clone(), sizes.get(&file).copied().unwrap_or(0))).collect());
+    }
+    let file = |(name, file): (String, &Value)| Ok((name, size_of(file)?.unwrap_or(0)));
+    files(task, "output").map(file).collect()
+}
+
+/// What the task ran, as a job file has it: a list, or a line for the shell.
+fn command(execution: &Value, task: &Value) -> Result<Option<Value>, String> {
     let command = if execution["command"].is_object() { &execution["command"] } else { &task["command"] };
-    let program = command["program"].as_str().filter(|program| !program.is_empty());
-    let arguments = texts(&command["arguments"]).into_iter();
-    program.into_iter().chain(arguments).map(str::to_owned).collect()
+    let program = match &command["program"] {
+        Value::Null => return Ok(None),
+        Value::String(program) if program.trim().is_empty() => return Ok(None),
+        Value::String(program) => program.as_str(),
+        other => return Err(format!("command.program: found {other}; write a text")),
+    };
+    let arguments = match &command["arguments"] {
+        Value::Null => Vec::new(),
+        Value::Array(items) => items.iter().map(argument).collect::<Result<_, String>>()?,
+        one => vec![argument(one)?],
+    };
+    // Some systems keep the script of a task where others have the name of a program.
+    if !program.trim().contains(char::is_whitespace) {
+        return Ok(Some(Value::from_iter([program.trim().to_owned()].into_iter().chain(arguments))));
+    }
+    let words = arguments.iter().map(|argument| quoted(argument));
+    if program.trim_start().starts_with("#!") {
+        let script = quoted(program.trim_start());
+        let line = [SCRIPT.to_owned(), "sh".to_owned(), script].into_iter().chain(words);
+        return Ok(Some(Value::from(line.collect::<Vec<String>>().join(" "))));
+    }
+    let line = [program.trim().to_owned()].into_iter().chain(words);
+    Ok(Some(Value::from(line.collect::<Vec<String>>().join(" "))))
 }
 
-fn texts(list: &Value) -> Vec<&str> {
-    list.as_array().map_or_else(Vec::new, |items| items.iter().filter_map(Value::as_str).collect())
+/// Runs its first argument as a script by the program that its first line names.
+const SCRIPT: &str = r#"sh -c 'f=$(mktemp) && printf "%s\n" "$1" > "$f" && chmod 700 "$f" && shift && "$f" "$@"; r=$?; rm -f "$f"; exit $r'"#;
+
+/// An argument as a text: of what is no text, as JSON has it.
+fn argument(value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Null => {
+            Err("command.arguments: found null; write a text or a number, or leave it out".to_owned())
+        }
+        other => Ok(other.to_string()),
+    }
 }
 
 /// A task of the job file. What only stands for the work needs nothing of what that needs.
@@ -248,7 +400,7 @@ fn flat(file: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Emulation, job_file};
+    use super::{Emulation, job_file, names_processes};
 
     #[test]
     fn both_forms_of_an_instance_give_the_same_job_file() {
@@ -286,6 +438,111 @@ mod tests {
         assert_eq!(emulated["tasks"][0]["command"], "sleep 0.100 && head -c 4 /dev/zero > x%2Fout");
         // What nobody before it has written is not there to be read.
         assert_eq!(emulated["tasks"][1]["command"], "cat x%2Fout > /dev/null && sleep 0.005");
+    }
+
+    fn commands(tasks: &Value) -> Result<Vec<Value>, String> {
+        let job = job_file(&json!({"workflow": {"tasks": tasks}}), "w", None)?;
+        Ok(job["tasks"].as_array().unwrap().iter().map(|task| task["command"].clone()).collect())
+    }
+
+    #[test]
+    fn every_argument_is_kept_whatever_its_type() {
+        let command =
+            |arguments: Value| json!([{"name": "a", "command": {"program": "echo", "arguments": arguments}}]);
+        let found = |arguments: Value| commands(&command(arguments)).unwrap().remove(0);
+        let all = json!(["--n", 5, "--x", {"k": 1}, true, 1.5, [1, "b"], "end", ""]);
+        let expected = json!(["echo", "--n", "5", "--x", "{\"k\":1}", "true", "1.5", "[1,\"b\"]", "end", ""]);
+        assert_eq!(found(all), expected);
+        assert_eq!(found(json!("one string")), json!(["echo", "one string"]));
+        assert_eq!(found(json!(7)), json!(["echo", "7"]));
+        assert_eq!(found(json!(null)), json!(["echo"]));
+        let said = commands(&command(json!(["a", null]))).unwrap_err();
+        assert_eq!(
+            said,
+            "task `a`: command.arguments: found null; write a text or a number, or leave it out"
+        );
+        let said = commands(&json!([{"name": "a", "command": {"program": 5}}])).unwrap_err();
+        assert_eq!(said, "task `a`: command.program: found 5; write a text");
+    }
+
+    #[test]
+    fn numbers_may_be_fractions_and_texts() {
+        let task = |more: Value| {
+            let mut task = json!({"name": "a", "command": {"program": "x"}});
+            task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            job_file(
+                &json!({"workflow": {"tasks": [task]}}),
+                "w",
+                Some(Emulation { speedup: 1.0, shrink: 1.0 }),
+            )
+        };
+        let files = json!([{"name": "o", "link": "output", "sizeInBytes": "1e3"}]);
+        let found = task(json!({"runtimeInSeconds": "2.5", "files": files})).unwrap();
+        assert_eq!(found["tasks"][0]["command"], "sleep 2.500 && head -c 1000 /dev/zero > o");
+        for (field, value) in [("memoryInBytes", json!(1.5e9)), ("memoryInBytes", json!("1500000000"))] {
+            let tasks = json!([{"name": "a", "command": {"program": "x"}, field: value, "coreCount": "2"}]);
+            let job = job_file(&json!({"workflow": {"tasks": tasks}}), "w", None).unwrap();
+            assert_eq!(job["tasks"][0]["resources"], json!({"cores": 2, "memory": "2147483648B"}));
+        }
+        for (field, value) in
+            [("runtimeInSeconds", json!("fast")), ("coreCount", json!([2])), ("memoryInBytes", json!("nan"))]
+        {
+            let said = task(json!({field: value})).unwrap_err();
+            assert!(said.starts_with(&format!("task `a`: {field}: found {value}; write a number")), "{said}");
+        }
+    }
+
+    #[test]
+    fn edges_may_be_named_on_either_side_and_by_numbers() {
+        let tasks = json!([
+            {"name": "a", "id": 1, "children": ["b", 3], "command": {"program": "x"}},
+            {"name": "b", "id": 2, "parents": [1], "command": {"program": "x"}},
+            {"name": "c", "id": 3, "parents": "b", "command": {"program": "x"}},
+        ]);
+        let job = job_file(&json!({"workflow": {"tasks": tasks}}), "w", None).unwrap();
+        let after: Vec<&Value> = job["tasks"].as_array().unwrap().iter().map(|task| &task["after"]).collect();
+        assert_eq!(after, [&Value::Null, &json!(["a"]), &json!(["b", "a"])]);
+        for (tasks, said) in [
+            (
+                json!([{"name": "a", "children": ["z"], "command": {"program": "x"}}]),
+                "task `a`: found a child that is no task (`z`)",
+            ),
+            (
+                json!([{"name": "a", "parents": [null], "command": {"program": "x"}}]),
+                "parents: found null; write a list of names",
+            ),
+            (
+                json!([
+                    {"name": "a", "id": "1", "command": {"program": "x"}},
+                    {"name": "a", "id": "2", "command": {"program": "x"}},
+                    {"name": "b", "parents": ["a"], "command": {"program": "x"}},
+                ]),
+                "task `b`: found the parent `a`, which 2 tasks are called; name its id",
+            ),
+        ] {
+            assert_eq!(job_file(&json!({"workflow": {"tasks": tasks}}), "w", None).unwrap_err(), said);
+        }
+    }
+
+    #[test]
+    fn scripts_in_place_of_programs_are_run_as_scripts() {
+        let task = |program: &str, arguments: Value| {
+            commands(&json!([{"name": "a", "command": {"program": program, "arguments": arguments}}]))
+                .unwrap()
+                .remove(0)
+        };
+        assert_eq!(task("fastqc a.fq\nmultiqc .\n", json!([])), "fastqc a.fq\nmultiqc .");
+        for instance in [json!({"wms": {"name": "Nextflow"}}), json!({"runtimeSystem": {"name": "nextflow"}})]
+        {
+            assert!(names_processes(&instance) && !names_processes(&json!({"wms": {"name": "Pegasus"}})));
+        }
+        assert_eq!(task("blastn -query", json!(["a b", 5])), "blastn -query 'a b' 5");
+        let line = task("#!/bin/sh\nprintf '%s;' \"$1\" {x}\nexit 3\n", json!(["it's"]));
+        let run = std::process::Command::new("sh").args(["-c", line.as_str().unwrap()]).output().unwrap();
+        assert_eq!(
+            (String::from_utf8_lossy(&run.stdout).as_ref(), run.status.code()),
+            ("it's;{x};", Some(3))
+        );
     }
 
     #[test]

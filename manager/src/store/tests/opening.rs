@@ -40,6 +40,28 @@ fn a_missing_folder_is_created_for_its_owner_only() {
     assert!(files.iter().all(|file| mode(file) == 0o600));
 }
 
+/// SQLite itself would only say that it cannot open the file.
+#[test]
+fn a_path_that_is_too_long_is_told_and_the_longest_one_works() {
+    let base = tempfile::tempdir().unwrap();
+    let base = base.path().canonicalize().unwrap();
+    let folder = |n_bytes: usize| {
+        let mut folder = base.clone();
+        loop {
+            // With the slashes before it and before the file's name.
+            let n_left = n_bytes - folder.as_os_str().len() - 2 - FILE.len();
+            if n_left <= 200 {
+                return folder.join("d".repeat(n_left));
+            }
+            folder.push("d".repeat(100));
+        }
+    };
+    open(&folder(504)).commit(&beginning(9)).unwrap();
+    assert_eq!(replayed(&open(&folder(504))).len(), beginning(9).len());
+    let said = Store::open(&folder(505)).unwrap_err().to_string();
+    assert!(said.contains("the path of the store is too long: 505 bytes, and SQLite takes 504"), "{said}");
+}
+
 #[test]
 fn the_id_stays_and_the_epoch_grows() {
     let folder = tempfile::tempdir().unwrap();
