@@ -166,7 +166,7 @@ impl Entry {
 
     fn of_variables(around: &Surroundings<'_>) -> Result<Entry, String> {
         let mut own = Map::default();
-        for name in VARIABLES.iter().copied() {
+        for &name in VARIABLES {
             let value = (around.variable)(&format!("OS_{}", name.to_uppercase()));
             if let Some(text) = value.filter(|text| !text.is_empty()) {
                 own.set(name.to_owned(), Node::Text(text));

@@ -233,9 +233,8 @@ mod tests {
             let expected =
                 "a row of 3 in line 6 of the file; the line of names has 2 columns, with `,` between them";
             assert_eq!(said, expected, "{end:?}");
-            let said =
-                read("a.csv", &["sep=;", "x;y", "1;2", "4", ""].join(end).replace("sep=;\r", "sep=;\r"));
             if end != "\r" {
+                let said = read("a.csv", &["sep=;", "x;y", "1;2", "4", ""].join(end));
                 assert!(said.starts_with("a row of 1 in line 4 of the file"), "{said}");
             }
         }
