@@ -137,12 +137,6 @@ pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> 
     count_epoch(connection)
 }
 
-/// Puts a value in `meta`.
-pub(super) fn put(connection: &Connection, name: &str, value: &str) -> Result<(), Fault> {
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (?1, ?2)", [name, value])?;
-    Ok(())
-}
-
 /// A value of `meta`, if there is one.
 pub(super) fn get(connection: &Connection, name: &str) -> Result<Option<String>, Fault> {
     let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE name = ?1")?;
@@ -226,7 +220,7 @@ fn count_epoch(connection: &mut Connection) -> Result<Identity, Fault> {
     Ok(Identity { id, epoch })
 }
 
-fn put(connection: &Connection, name: &str, value: &str) -> Result<(), Fault> {
+pub(super) fn put(connection: &Connection, name: &str, value: &str) -> Result<(), Fault> {
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?1, ?2)", [name, value])?;
     Ok(())
 }

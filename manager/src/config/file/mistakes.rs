@@ -65,7 +65,7 @@ const PLATFORM_FIELDS: [&str; 35] = [
     "price",
     "budget",
 ];
-const LIMIT_FIELDS: [&str; 17] = [
+const LIMIT_FIELDS: [&str; 18] = [
     "heartbeat_limit",
     "poll_wait_max",
     "grace",
