@@ -23,12 +23,13 @@ const TIMED_OUT: i32 = 124;
 
 /// Of its variables only those stay that say where the master is: others change what commands do and print,
 /// and a manager that runs in a job has many. A master that hangs lets commands hang for ever, so each is
-/// ended where it runs; one that is only busy answers within seconds.
+/// ended where it runs; one that is only busy answers within seconds. `timeout` stays in our process group, as it
+/// would outlive a command that is given up else.
 const CLEAN: &str = r#"for v in $(env | sed -nE 's/^(SGE_[A-Za-z0-9_]+)=.*/\1/p'); do
 case $v in SGE_ROOT|SGE_CELL|SGE_QMASTER_PORT|SGE_EXECD_PORT|SGE_ARCH) ;; *) unset "$v" ;; esac
 done
 export LC_ALL=C
-ask() { timeout 15 "$@"; }
+ask() { timeout --foreground 15 "$@"; }
 "#;
 
 /// Writes the join document, which everybody could read in a script.

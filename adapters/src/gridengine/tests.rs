@@ -32,7 +32,7 @@ fn request(cores: u32, gpus: u32) -> AllocationRequest {
 /// Runs a command with programs that say what was recorded: lines of shell that define them.
 fn run(programs: &str, command: &Command) -> Output {
     let mut argv = command.argv.clone();
-    argv[2] = format!("timeout() {{ shift; \"$@\"; }}\n{programs}\n{}", argv[2]);
+    argv[2] = format!("timeout() {{ shift 2; \"$@\"; }}\n{programs}\n{}", argv[2]);
     let mut shell = std::process::Command::new(&argv[0]);
     shell.args(&argv[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = shell.spawn().expect("a shell");
@@ -305,7 +305,7 @@ fn a_master_that_hangs_is_not_waited_for() {
     let hanging = "timeout() { echo \"$*\" >&2; return 124; }";
     let command = grid_engine().list("pf");
     let said = run(hanging, &command);
-    assert!(said.stderr.starts_with("15 qstat -xml"), "{said:?}");
+    assert!(said.stderr.starts_with("--foreground 15 qstat -xml"), "{said:?}");
     let silent = AdapterError::NotUnderstood("the master does not answer".into());
     assert_eq!(grid_engine().read_list(&said), Err(silent.clone()));
     assert_eq!(grid_engine().read_submit(&said), Err(silent));
