@@ -215,7 +215,11 @@ fn every_command_names_the_cluster() {
         assert_eq!(submitted.stderr.matches("hpc2").count() + submitted.stderr.matches("HPC2").count(), 1);
         let listed = slurm.read_list(&run(&slurm.list("pf1-"))).expect("a listing");
         assert_eq!(listed[0].id, id);
-        let others = [slurm.list("pf1-"), slurm.cancel(&[id.clone()]), slurm.why_it_waits(&id).expect("one")];
+        let others = [
+            slurm.list("pf1-"),
+            slurm.cancel(std::slice::from_ref(&id)),
+            slurm.why_it_waits(&id).expect("one"),
+        ];
         for command in others.iter().chain(&slurm.describe()).chain(&slurm.load()) {
             let said = run(command).stderr;
             let is_told = said.lines().all(|line| line.contains(&format!(" --clusters={name} ")));
