@@ -81,7 +81,8 @@ pub(crate) fn told(reloaded: &Reloaded) -> String {
     let has_changed = |name: &str| {
         format!("has changed{}; that is taken up when the manager is started again", named(name, false))
     };
-    let lines: [(&[String], &dyn Fn(&str) -> String); 5] = [
+    type Change<'a> = (&'a [String], &'a dyn Fn(&str) -> String);
+    let lines: [Change<'_>; 5] = [
         (attached, &|_| "is attached".to_owned()),
         (changed, &new_limits),
         (waiting, &has_changed),
