@@ -116,10 +116,11 @@ fn of_many_tasks_that_wait_for_another_platform_one_at_a_time_shows_whether_the_
     for second in 0..90 {
         scene.wait_awake(1);
         scene.pull(good, Pull { running: vec![(long, set("0"))], ..hungry() });
-        if let Some((_, tasks)) = scene.take(bad).first() {
+        let mut given = scene.take(bad);
+        while let Some((_, tasks)) = given.first() {
             n_tried.push(second);
             // It is mended.
-            scene.done(bad, job, tasks);
+            given = bundles(&scene.done(bad, job, tasks));
         }
     }
     assert!(n_tried.first().is_some_and(|second| *second >= 58), "{n_tried:?}");
