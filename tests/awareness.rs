@@ -166,6 +166,56 @@ fn a_pilot_offers_more_slots_where_tasks_leave_its_core_idle() {
     ends(&sandbox, manager);
 }
 
+/// Processes that compute until they are dropped.
+struct Load(Vec<std::process::Child>);
+
+impl Load {
+    /// Three for each CPU: no other process here has more than a quarter of one.
+    fn new() -> Load {
+        let n_cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let busy = |_| std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
+        Load((0..3 * n_cpus).map(|n| busy(n).expect("a shell")).collect())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        for process in &mut self.0 {
+            // It ends by nothing else.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+#[test]
+fn tasks_that_compute_on_a_host_that_is_busy_are_not_taken_for_idle_ones() {
+    let sandbox = Sandbox::new();
+    let entry =
+        "{name: here, adapter: local, cores: 1, pilots_max: 1, scaling: {ratio_max: 4, interval: 1s}}";
+    sandbox.write("manager.yaml", &format!("platforms: [{entry}]\n"));
+    let compute = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+    sandbox.write(
+        "job.yaml",
+        &format!("command: '{compute}'\napplication: dock\nsweep: {{n: {{range: [1, 10000]}}}}\n"),
+    );
+    let load = Load::new();
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    sandbox.ok(&["submit", "job.yaml"]);
+    until("some have ended in several intervals", || {
+        sandbox.json(&["job", "1"])["counts"]["done"].as_u64() >= Some(12)
+    });
+    let scaling = sandbox.json(&["platform", "show", "here"])["scaling"].clone();
+    let more = scaling["changes"].as_array().map_or(0, Vec::len);
+    assert_eq!(more, 0, "{scaling}");
+    until("its type is known", || {
+        let shown = sandbox.json(&["profiles", "show", "dock"]);
+        shown.to_string().contains("cpu-bound")
+    });
+    drop(load);
+    ends(&sandbox, manager);
+}
+
 #[test]
 fn two_users_have_their_shares_and_it_is_told_how_even_that_is() {
     let job = "command: sleep 0.02\napplication: dock\nsweep: {n: {range: [1, 1000000]}}\n";

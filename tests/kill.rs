@@ -1,6 +1,6 @@
 //! `kill -9` of manager and agent in the middle of sweeps: nothing lost, nothing counted twice.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use nix::sys::signal::Signal;
 use tests::{
@@ -120,6 +120,88 @@ fn guard_and_worker_killed_at_once_leave_nothing_of_their_tasks() {
     until("nothing of the tasks is left", || sleepers(&sandbox).is_empty());
     until("new pilots have done the rest", || sandbox.json(&["job", "1"])["counts"]["done"] == 4);
     assert_eq!(sandbox.read("executions").lines().count(), 4);
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+/// Kills a whole pilot while its two tasks run, the tasks first, and lets their second attempts end well. Gives what the
+/// first attempts failed of.
+fn whole_pilot_ends(signal: Signal) -> [String; 2] {
+    let sandbox = Sandbox::new();
+    // One is the signalled process itself, the other a shell that tells of its child.
+    let first_life = "echo x >> begun; if test {n} = 0; then exec sleep 1000; else sleep 1000; exit $?; fi";
+    sandbox.write(
+        "job.yaml",
+        &format!(
+            "name: crowd\ncommand: 'if test -e second-life; then echo {{n}} >> executions; else {first_life}; fi'\n\
+             sweep: {{n: {{range: [0, 1]}}}}\nretries: 0\n"
+        ),
+    );
+    let manager = serve(&sandbox);
+    sandbox.ok(&["submit", "job.yaml"]);
+    let sleeping = |sandbox: &Sandbox| -> Vec<u32> {
+        let processes = sandbox.processes().into_iter();
+        processes.filter(|(_, command)| command.starts_with("sleep 1000")).map(|(pid, _)| pid).collect()
+    };
+    until("two tasks run", || sleeping(&sandbox).len() == 2);
+    sandbox.write("second-life", "");
+    let pilot = pilots(&sandbox).pop().expect("a pilot");
+    signal_all(&sleeping(&sandbox), signal);
+    until("the tasks have ended", || sleepers(&sandbox).is_empty());
+    // Time enough to report them, if the pilot believed that the programs ended by themselves.
+    std::thread::sleep(Duration::from_secs(1));
+    signal_all(&[pilot.guard, pilot.worker], signal);
+    until("other pilots have done the work", || {
+        let job = sandbox.json(&["job", "1"]);
+        assert_eq!(job["counts"]["failed"], 0, "{job}");
+        job["counts"]["done"] == 2
+    });
+    assert_eq!(sandbox.read("executions").lines().count(), 2);
+    let first_failure = |index: u32| {
+        let task = sandbox.json(&["task", &format!("1.{index}")]);
+        task["failed_attempts"][0]["failure"]["text"]
+            .as_str()
+            .unwrap_or_else(|| panic!("none: {task}"))
+            .to_owned()
+    };
+    let failures = [0, 1].map(first_failure);
+    sandbox.ok(&["stop"]);
+    manager.wait();
+    failures
+}
+
+#[test]
+fn tasks_of_a_host_that_shuts_down_are_preempted_and_use_no_retry() {
+    assert_eq!(whole_pilot_ends(Signal::SIGTERM), ["the platform took the pilot away"; 2]);
+}
+
+#[test]
+fn tasks_killed_with_their_pilot_are_lost_with_it_and_use_no_retry() {
+    assert_eq!(whole_pilot_ends(Signal::SIGKILL), ["the pilot vanished while it ran"; 2]);
+}
+
+/// As a memory killer of the site does, which kills all that there is for what one task takes.
+#[test]
+fn the_neighbour_of_a_task_that_gets_all_killed_is_not_blamed() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "manager.yaml",
+        "platforms: [{name: here, adapter: local, cores: 2, pilots_max: 1, poll_interval: 1s}]\n",
+    );
+    let neighbour = "echo $$ > pids/{n}; sleep 3; rm pids/{n}";
+    // Its neighbours end first, and the pilot has time to say so.
+    let hog = "sleep 0.5; kill -9 $(cat pids/* 2> /dev/null); sleep 1; kill -9 $PPID; sleep 1000";
+    sandbox.write(
+        "job.yaml",
+        &format!(
+            "command: 'mkdir -p pids; if test {{n}} = 0; then {hog}; else {neighbour}; fi'\n\
+             sweep: {{n: {{range: [0, 2]}}}}\nretries: 0\ncrash_limit: 3\n"
+        ),
+    );
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    assert_eq!(sandbox.run(&["submit", "job.yaml", "--wait"]).status.code(), Some(1));
+    let job = sandbox.json(&["job", "1"]);
+    assert_eq!((&job["counts"]["done"], &job["counts"]["failed"]), (&2.into(), &1.into()), "{job}");
     sandbox.ok(&["stop"]);
     manager.wait();
 }

@@ -17,6 +17,7 @@ use scheduler::{
 use crate::{
     client::{Client, ClientError, backoff, random},
     driver::DriverError,
+    gpus::Gpus,
     node::Node,
     private,
     spool::Spool,
@@ -44,13 +45,28 @@ impl Arrival {
         nonce: u64,
         started: Instant,
     ) -> Arrival {
-        let capacity = join.capacity.clone().unwrap_or_else(|| Resources {
+        let n_gpus = u32::try_from(node.gpus.count()).unwrap_or(0);
+        let mut capacity = join.capacity.clone().unwrap_or_else(|| Resources {
             cores: node.n_cores,
             memory_bytes: node.memory_bytes,
-            gpus: u32::try_from(node.gpus.len()).unwrap_or(0),
+            gpus: n_gpus,
             ..Resources::default()
         });
+        if node.gpus.is_known() && capacity.gpus > n_gpus {
+            // More tasks than GPUs would share some.
+            tracing::warn!(
+                n_promised = capacity.gpus,
+                n_gpus,
+                "fewer GPUs are for this pilot than its platform is said to have: it offers these alone"
+            );
+            capacity.gpus = n_gpus;
+        }
         Arrival { node, capacity, walltime_end, tag: join.tag.clone(), nonce, started }
+    }
+
+    /// The GPUs that tasks are given.
+    pub(crate) fn gpus(&self) -> Gpus {
+        self.node.gpus.or_declared(self.capacity.gpus)
     }
 
     /// The CPUs to bind tasks to. Only where a batch system gave us these and we use them all: on a
@@ -214,7 +230,10 @@ pub(crate) fn open_spool(folder: &Path, place: &str) -> Result<Spool, DriverErro
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+    use std::{
+        path::Path,
+        time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    };
 
     use protocol::pilot::JoinDocument;
     use scheduler::{
@@ -228,6 +247,7 @@ mod tests {
     use super::{Arrival, open_spool, walltime};
     use crate::{
         client::{Client, ClientError},
+        gpus::Gpus,
         node::Node,
         private::testing::assert_private,
         spool::Spool,
@@ -240,7 +260,9 @@ mod tests {
             cpus: vec![2, 3],
             n_cores: 2,
             memory_bytes: 100,
-            gpus: vec!["0".into()],
+            gpus: Gpus::discover(Path::new("/none"), &|name| {
+                (name == "HIP_VISIBLE_DEVICES").then(|| "3".into())
+            }),
             batch_id: Some("77".into()),
             rank: 0,
             walltime_end_unix: None,
@@ -271,6 +293,9 @@ mod tests {
         let expected = Resources { cores: 2, memory_bytes: 100, gpus: 1, ..Resources::default() };
         assert_eq!((all.capacity.clone(), all.cpus_to_bind()), (expected, vec![2, 3]));
         assert_eq!(all.request().registration.node.batch_id.as_deref(), Some("77"));
+        let more = Resources { gpus: 4, ..Resources::cores(1) };
+        let promised = arrival(JoinDocument { capacity: Some(more), ..JoinDocument::default() });
+        assert_eq!(promised.capacity.gpus, 1, "no more than the batch system gave");
         let one = arrival(JoinDocument { capacity: Some(Resources::cores(1)), ..JoinDocument::default() });
         assert_eq!((one.capacity.clone(), one.cpus_to_bind()), (Resources::cores(1), vec![]));
     }

@@ -40,6 +40,7 @@ use crate::{
     arrival::{self, Arrival},
     client::{Client, ClientError},
     keeper,
+    memory_killer::MemoryKiller,
     node::Node,
     scratch::Scratch,
     signals::Signals,
@@ -47,6 +48,7 @@ use crate::{
     spawn::{Exit, Spawner},
     spool::Spool,
     staging::Moved,
+    starvation::Starvation,
     tasks::{Attempt, LearnedJob, Surroundings, Work},
     watch,
 };
@@ -102,6 +104,7 @@ struct Running {
     /// Under which its files were brought.
     files: Option<u64>,
     resources_bytes: u64,
+    n_cores: u32,
     time_limit: Option<Span>,
     /// When it was begun, if its slot was free then.
     begun_at: Option<Instant>,
@@ -122,6 +125,9 @@ struct Driver {
     running: HashMap<u64, Running>,
     /// What tasks needed that have ended since the last pull.
     efforts: BTreeMap<JobId, Effort>,
+    /// For how long they wanted to compute and could not, in microseconds.
+    starved: BTreeMap<JobId, u64>,
+    starvation: Starvation,
     tokens: HashMap<TaskId, u64>,
     next_token: u64,
     tails: Tails,
@@ -143,9 +149,11 @@ struct Driver {
     farewell: Duration,
     /// Ends of tasks that may be the platform's doing.
     suspects: Suspects,
-    is_signalled: bool,
     /// What still runs is killed, as the pilot has no more time.
     has_given_up: bool,
+    memory_killer: MemoryKiller,
+    /// When its platform, or a person, signalled the pilot for the first time.
+    signalled_at: Option<Instant>,
     /// It was signalled, and the time for its farewell does not run yet.
     is_told_to_end: bool,
     /// When a draining pilot kills what still runs.
@@ -198,12 +206,14 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         pilot,
         surroundings: Surroundings::of_this_process(pilot, GRACE.min(margin / 2)),
         spawner,
-        slots: Slots::new(&arrival.cpus_to_bind(), &arrival.node.gpus),
+        slots: Slots::new(&arrival.cpus_to_bind(), arrival.gpus()),
         join,
         arrival,
         jobs: HashMap::new(),
         running: HashMap::new(),
         efforts: BTreeMap::new(),
+        starved: BTreeMap::new(),
+        starvation: Starvation::start().map_err(|source| DriverError::System { what: "threads", source })?,
         tokens: HashMap::new(),
         next_token: 1,
         tails: Tails::default(),
@@ -220,8 +230,9 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         leaving: None,
         farewell: FAREWELL.min(margin),
         suspects: Suspects::default(),
-        is_signalled: false,
         has_given_up: false,
+        memory_killer: MemoryKiller::new(Path::new("/")),
+        signalled_at: None,
         is_told_to_end: false,
         stop_at: None,
         give_up_at: walltime_end,
@@ -318,7 +329,7 @@ impl Driver {
         if self.outputs.due_at().is_some_and(|at| now >= at) {
             self.keep_outputs();
         } else if self.suspects.until().is_some_and(|until| now >= until) {
-            self.judge_suspects();
+            self.believe_suspects(now);
         } else if self.held.as_ref().is_some_and(|(until, _)| now >= *until) {
             self.release();
         } else {
@@ -343,15 +354,15 @@ impl Driver {
 
     /// First signal: drain. Second one, or the guard is gone: stop. Third one: end.
     fn on_signal(&mut self, n_signals: usize) -> Result<(), DriverError> {
-        self.is_signalled = true;
-        self.judge_suspects();
+        self.signalled_at.get_or_insert_with(Instant::now);
+        let are_tasks_signalled = self.judge_suspects();
         if keeper::is_unguarded() || n_signals == 2 {
             tracing::info!(n_running = self.core.n_running(), "told to stop");
             self.stop();
         } else if n_signals == 1 {
             tracing::info!(n_running = self.core.n_running(), "told to end: draining");
-            if self.arrival.node.batch_id.is_some() {
-                self.stop_at = Some(Instant::now() + batch_grace(self.arrival.node.notice));
+            if self.arrival.node.batch_id.is_some() || are_tasks_signalled {
+                self.expect_kill();
             }
             self.handle(PilotEvent::Signalled);
             self.is_told_to_end = true;
@@ -359,6 +370,11 @@ impl Driver {
             return Err(self.unreported());
         }
         Ok(())
+    }
+
+    /// Whoever signals all processes kills those that are left after a while: what runs then is given back before.
+    fn expect_kill(&mut self) {
+        self.stop_at = Some(Instant::now() + batch_grace(self.arrival.node.notice));
     }
 
     /// Whoever sent a signal does not wait for a manager that is away.
@@ -472,10 +488,12 @@ impl Driver {
             scratch: begun.scratch,
             files,
             resources_bytes: job.resources().memory_bytes,
+            n_cores: job.resources().cores,
             time_limit: job.time_limit(),
             begun_at: after.is_none().then_some(begun_at),
         };
         self.running.insert(token, running);
+        self.starvation.set_busy(true);
         self.outputs.arm();
         self.tokens.insert(task, token);
         match begun.work {

@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use crate::gpus::Gpus;
+
 /// What a node has, as far as this process may use it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
@@ -20,8 +22,8 @@ pub struct Node {
     pub n_cores: u32,
     /// Memory in bytes; 0: not known.
     pub memory_bytes: u64,
-    /// Names of GPUs as CUDA_VISIBLE_DEVICES takes them.
-    pub gpus: Vec<String>,
+    /// The GPUs that are for us.
+    pub gpus: Gpus,
     /// The batch system's own id of the job that we run in.
     pub batch_id: Option<String>,
     /// Which of the job's nodes this is, as far as whoever started us here says so.
@@ -41,14 +43,12 @@ pub fn discover(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Node 
     let memory_limit = smallest(&cgroups, |folder| memory_limit(&root.join(folder)));
     let n_cores = quota.map_or(cpus.len() as u64, |quota| quota.min(cpus.len() as u64)).max(1);
     let total = memory_total(&read("proc/meminfo"));
-    let installed =
-        fs::read_dir(root.join("proc/driver/nvidia/gpus")).map_or(0, |gpus| gpus.flatten().count());
     Node {
         hostname: read("proc/sys/kernel/hostname").trim().to_string(),
         n_cores: u32::try_from(n_cores).unwrap_or(u32::MAX),
         cpus,
         memory_bytes: total.into_iter().chain(memory_limit).min().unwrap_or(0),
-        gpus: visible_gpus(variable("CUDA_VISIBLE_DEVICES").as_deref(), installed),
+        gpus: Gpus::discover(root, variable),
         batch_id: batch_id(variable),
         rank: rank(variable),
         walltime_end_unix: walltime_end(&read, variable),
@@ -80,7 +80,22 @@ fn cpu_list(list: &str) -> Vec<usize> {
 ///
 /// In a container the paths may be the host's, which are not there; the mount's own folder is last.
 fn cgroup_folders(text: &str) -> Vec<PathBuf> {
-    let mut folders = Vec::new();
+    let mut folders: Vec<PathBuf> = cgroup_mounts(text)
+        .flat_map(|(mount, own)| own.ancestors().map(|folder| mount.join(folder)).collect::<Vec<PathBuf>>())
+        .collect();
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
+/// The folders of our own control groups for memory and CPU, without those above them.
+pub(crate) fn own_cgroup_folders(text: &str) -> Vec<PathBuf> {
+    cgroup_mounts(text).map(|(mount, own)| mount.join(own)).collect()
+}
+
+/// The possible mounts of hierarchies that concern memory and CPU, each with our group's path there.
+fn cgroup_mounts(text: &str) -> impl Iterator<Item = (PathBuf, PathBuf)> {
+    let mut found = Vec::new();
     for line in text.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
@@ -94,14 +109,10 @@ fn cgroup_folders(text: &str) -> Vec<PathBuf> {
             }
             _ => continue,
         };
-        for mount in mounts {
-            let own = Path::new(path.trim_start_matches('/'));
-            folders.extend(own.ancestors().map(|folder| Path::new(&mount).join(folder)));
-        }
+        let own = path.trim_start_matches('/');
+        found.extend(mounts.into_iter().map(|mount| (PathBuf::from(mount), PathBuf::from(own))));
     }
-    folders.sort();
-    folders.dedup();
-    folders
+    found.into_iter()
 }
 
 fn smallest(folders: &[PathBuf], limit: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
@@ -135,17 +146,6 @@ fn memory_total(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
-}
-
-/// The GPUs we may use: those of CUDA_VISIBLE_DEVICES, else all that are installed.
-fn visible_gpus(visible: Option<&str>, n_installed: usize) -> Vec<String> {
-    let Some(list) = visible else {
-        return (0..n_installed).map(|gpu| gpu.to_string()).collect();
-    };
-    // CUDA takes names up to the first that is none; schedulers write words like NoDevFiles for "none".
-    let is_name =
-        |name: &&str| name.parse::<u32>().is_ok() || name.starts_with("GPU-") || name.starts_with("MIG-");
-    list.split(',').map(str::trim).take_while(is_name).map(str::to_string).collect()
 }
 
 /// srun, pbsdsh of both PBS, LoadLeveler's poe, and MPI's launchers number what they start; Grid Engine the
@@ -209,7 +209,7 @@ fn batch_id(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
 mod tests {
     use std::{collections::HashMap, fs, path::Path, time::Duration};
 
-    use super::{Node, allowed_cpus, batch_id, cgroup_folders, cpu_list, discover, visible_gpus};
+    use super::{Gpus, Node, allowed_cpus, batch_id, cgroup_folders, cpu_list, discover};
 
     const STATUS: &str = "Name:\tcat\nCpus_allowed:\tff\nCpus_allowed_list:\t0-7\nMems_allowed_list:\t0\n";
     const MEMINFO: &str = "MemTotal:       24685056 kB\nMemFree:        23773012 kB\n";
@@ -241,7 +241,7 @@ mod tests {
             cpus: (0..8).collect(),
             n_cores: 8,
             memory_bytes: 24_685_056 * 1024,
-            gpus: vec![],
+            gpus: Gpus::default(),
             batch_id: None,
             rank: 0,
             walltime_end_unix: None,
@@ -348,14 +348,6 @@ mod tests {
         let folders = cgroup_folders("0::/a/b\n");
         assert!(folders.contains(&"sys/fs/cgroup/a/b".into()) && folders.contains(&"sys/fs/cgroup".into()));
         assert_eq!(cgroup_folders("1:name=systemd:/a\n7:blkio:/\nbroken"), Vec::<std::path::PathBuf>::new());
-    }
-
-    #[test]
-    fn gpus_are_those_made_visible_else_those_installed() {
-        assert_eq!(visible_gpus(Some("1, GPU-ab,MIG-x,-1,3"), 8), ["1", "GPU-ab", "MIG-x"]);
-        assert_eq!(visible_gpus(Some("NoDevFiles"), 8), Vec::<String>::new());
-        assert_eq!(visible_gpus(Some(""), 2), Vec::<String>::new());
-        assert_eq!(visible_gpus(None, 2), ["0", "1"]);
     }
 
     #[test]

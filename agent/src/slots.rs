@@ -1,5 +1,7 @@
 //! Which slot, CPUs and GPUs a running task has. Amounts are the scheduler's business, names are ours.
 
+use crate::gpus::Gpus;
+
 /// What one task has been given.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Place {
@@ -7,8 +9,10 @@ pub struct Place {
     pub slot: usize,
     /// CPUs to bind to; empty: not bound.
     pub cpus: Vec<usize>,
-    /// GPUs by name.
-    pub gpus: Vec<String>,
+    /// GPUs, counted from 0.
+    pub gpus: Vec<usize>,
+    /// The variables that show these GPUs and no others.
+    pub shown: Vec<(&'static str, String)>,
 }
 
 /// What is free.
@@ -17,15 +21,18 @@ pub struct Slots {
     taken: Vec<bool>,
     /// CPUs, and how many tasks each has; empty when tasks are not bound.
     cpus: Vec<(usize, usize)>,
+    /// All GPUs.
+    of_node: Gpus,
     /// Free GPUs, the lowest last.
-    gpus: Vec<String>,
+    gpus: Vec<usize>,
 }
 
 impl Slots {
     /// CPUs to bind tasks to (none: tasks are not bound), and GPUs.
-    pub fn new(cpus: &[usize], gpus: &[String]) -> Slots {
+    pub fn new(cpus: &[usize], gpus: Gpus) -> Slots {
         let cpus = cpus.iter().map(|cpu| (*cpu, 0)).collect();
-        let mut slots = Slots { taken: Vec::new(), cpus, gpus: gpus.to_vec() };
+        let free = (0..gpus.count()).collect();
+        let mut slots = Slots { taken: Vec::new(), cpus, of_node: gpus, gpus: free };
         slots.sort();
         slots
     }
@@ -45,7 +52,9 @@ impl Slots {
             cpus.push(*cpu);
         }
         let n_left = self.gpus.len() - n_gpus.min(self.gpus.len());
-        Place { slot, cpus, gpus: self.gpus.split_off(n_left) }
+        let gpus = self.gpus.split_off(n_left);
+        let shown = if gpus.is_empty() { Vec::new() } else { self.of_node.shown(&gpus) };
+        Place { slot, cpus, gpus, shown }
     }
 
     /// Takes a place back.
@@ -68,15 +77,17 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::{Place, Slots};
+    use crate::gpus::Gpus;
 
     #[test]
     fn no_two_running_tasks_share_anything() {
-        let gpus = ["0".to_string(), "1".to_string()];
-        let mut slots = Slots::new(&[4, 5, 6, 7], &gpus);
+        let mut slots = Slots::new(&[4, 5, 6, 7], Gpus::default().or_declared(2));
         let first = slots.take(2, 1);
         let second = slots.take(1, 1);
-        assert_eq!(first, Place { slot: 0, cpus: vec![4, 5], gpus: vec!["0".into()] });
-        assert_eq!(second, Place { slot: 1, cpus: vec![6], gpus: vec!["1".into()] });
+        let shown = |gpu: &str| vec![("CUDA_VISIBLE_DEVICES", gpu.to_string())];
+        // The lowest that are free.
+        assert_eq!(first, Place { slot: 0, cpus: vec![4, 5], gpus: vec![0], shown: shown("0") });
+        assert_eq!(second, Place { slot: 1, cpus: vec![6], gpus: vec![1], shown: shown("1") });
         slots.give_back(first.clone());
         assert_eq!(slots.take(2, 1), first);
         assert_eq!(slots.take(1, 0).slot, 2);
@@ -84,7 +95,7 @@ mod tests {
 
     #[test]
     fn where_there_are_more_slots_than_cpus_each_is_shared_by_as_many() {
-        let mut slots = Slots::new(&[0, 1], &[]);
+        let mut slots = Slots::new(&[0, 1], Gpus::default());
         let places: Vec<Place> = (0..4).map(|_| slots.take(1, 0)).collect();
         assert_eq!(places.iter().map(|place| place.cpus[0]).collect::<Vec<_>>(), [0, 1, 0, 1]);
         slots.give_back(places[1].clone());
@@ -94,7 +105,7 @@ mod tests {
 
     #[test]
     fn unbound_tasks_have_slots_only() {
-        let mut slots = Slots::new(&[], &[]);
+        let mut slots = Slots::new(&[], Gpus::default());
         assert_eq!(slots.take(8, 0), Place::default());
     }
 }

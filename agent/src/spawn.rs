@@ -31,8 +31,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) use self::capture::pipe;
 pub use self::residents::Ask;
+pub(crate) use self::{capture::pipe, memory::family};
 use self::{
     processes::Processes,
     turns::{Line, Turns},
@@ -145,6 +145,8 @@ pub struct Exit {
     pub stdout: Vec<u8>,
     /// What it wrote to an archived standard error.
     pub stderr: Vec<u8>,
+    /// Whether the kernel ended it because memory ran out, as far as the kernel counts that.
+    pub is_out_of_memory: bool,
     /// Whether standard output was longer than its limit.
     pub is_stdout_truncated: bool,
     /// Whether standard error was longer than its limit.
@@ -164,6 +166,7 @@ impl Exit {
             write_bytes: 0,
             stdout: Vec::new(),
             stderr: Vec::new(),
+            is_out_of_memory: false,
             is_stdout_truncated: false,
             is_stderr_truncated: false,
         }

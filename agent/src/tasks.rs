@@ -20,7 +20,7 @@ use scheduler::{
 };
 
 use crate::{
-    keeper, leftovers,
+    gpus, keeper, leftovers,
     resident::Question,
     scratch::Scratch,
     slots::Place,
@@ -195,6 +195,11 @@ impl LearnedJob {
         Ok(Begun { work: Work::Launch(Box::new(launch)), scratch: folder.scratch })
     }
 
+    /// Whether an exit code counts as success.
+    pub fn is_success(&self, code: i32) -> bool {
+        self.compiled.as_ref().is_ok_and(|compiled| compiled.spec().success_codes.contains(&code))
+    }
+
     /// What of a task's output is wanted.
     pub fn kept_output(&self, outcome_code: Option<i32>) -> KeptOutput {
         let Ok(compiled) = &self.compiled else { return KeptOutput { stdout: true, stderr: true } };
@@ -262,9 +267,7 @@ impl LearnedJob {
         };
         let mut own: Vec<CString> = command.env.iter().map(|(name, value)| variable(name, value)).collect();
         own.push(variable("PILOTFISH_SLOT", &place.slot.to_string()));
-        if !place.gpus.is_empty() {
-            own.push(variable("CUDA_VISIBLE_DEVICES", &place.gpus.join(",")));
-        }
+        own.extend(place.shown.iter().map(|(name, value)| variable(name, value)));
         Launch {
             token,
             slot: place.slot,
@@ -323,7 +326,7 @@ fn shared_environment(job: JobId, spec: &JobSpec, surroundings: &Surroundings) -
         let name = name.to_string_lossy();
         let is_ours = name.starts_with("PILOTFISH_")
             || name == "OMP_NUM_THREADS"
-            || (name == "CUDA_VISIBLE_DEVICES" && spec.gpus > 0);
+            || (spec.gpus > 0 && gpus::VARIABLES.contains(&name.as_ref()));
         !is_ours && !spec.env.contains_key(name.as_ref())
     };
     for (name, value) in surroundings.inherited.iter().filter(|(name, _)| is_free(name)) {
@@ -392,7 +395,12 @@ mod tests {
     }
 
     fn launched(job: &mut LearnedJob, scratch: &Scratch) -> Launch {
-        let place = Place { slot: 1, cpus: vec![5], gpus: vec!["0".into(), "2".into()] };
+        let place = Place {
+            slot: 1,
+            cpus: vec![5],
+            gpus: vec![0, 2],
+            shown: vec![("CUDA_VISIBLE_DEVICES", "0,2".into())],
+        };
         match job.begin(Attempt { index: 8, number: 3, token: 99 }, &place, scratch, None).unwrap().work {
             Work::Launch(launch) => *launch,
             Work::Ask(_) => panic!("not resident"),

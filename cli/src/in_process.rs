@@ -49,7 +49,7 @@ pub fn host_capacity() -> Resources {
     Resources {
         cores: node.n_cores,
         memory_bytes: node.memory_bytes,
-        gpus: u32::try_from(node.gpus.len()).unwrap_or(u32::MAX),
+        gpus: u32::try_from(node.gpus.count()).unwrap_or(u32::MAX),
         generic: Default::default(),
         widest: 0,
     }

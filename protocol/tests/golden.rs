@@ -86,6 +86,8 @@ fn pull() -> PullRequest {
         is_hungry: true,
         wait: Span::from_secs(25),
         session_nonce: None,
+        // Since 2026-12 and only where there is any: see the test of it.
+        starved: Vec::new(),
     };
     PullRequest { pilot: PilotId(7), pull }
 }
@@ -160,6 +162,18 @@ fn messages_of_version_1_are_what_they_always_were() {
     check("tails", &tails());
     let wanted = Wanted { watch: 3, job: JobId(4), tasks: Some(TaskSet::from(0..5)) };
     check("tails-answer", &TailsAnswer { is_void: false, wanted: vec![wanted] });
+}
+
+#[test]
+fn pilots_tell_of_starved_tasks_and_those_of_before_do_not() {
+    let mut told = pull();
+    told.pull.starved = vec![(JobId(1), 1_950_000)];
+    for format in [Format::Postcard, Format::Json] {
+        let (with, without) = (format.encode(&told).unwrap(), format.encode(&pull()).unwrap());
+        assert!(with.len() > without.len());
+        assert_eq!(format.decode::<PullRequest>(&with).unwrap(), told);
+        assert!(format.decode::<PullRequest>(&without).unwrap().pull.starved.is_empty());
+    }
 }
 
 #[test]

@@ -154,6 +154,17 @@ pub struct Pull {
     /// a store put back from a backup gives a number out again while its first owner lives.
     #[serde(skip)]
     pub session_nonce: Option<u64>,
+    /// Microseconds by job for which the cores of tasks that have ended since were not theirs although they wanted to
+    /// compute: others had the CPUs. The last of a message, since pilots before 2026-12 do not send it.
+    #[serde(default, deserialize_with = "none_if_absent", skip_serializing_if = "Vec::is_empty")]
+    pub starved: Vec<(JobId, u64)>,
+}
+
+/// The last field of a message, which older senders leave out: a format without names of fields ends there.
+fn none_if_absent<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Vec<T>, D::Error> {
+    Ok(Vec::deserialize(from).unwrap_or_default())
 }
 
 /// What every task of a job needs and how its end is judged: the part of a template that decisions use.

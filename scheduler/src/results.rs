@@ -110,9 +110,9 @@ pub enum FailureKind {
         /// The limit.
         limit: Span,
     },
-    /// The program used more memory than it had asked for.
+    /// The program used more memory than it had asked for, or than there is.
     MemoryLimit {
-        /// The limit in bytes.
+        /// The limit in bytes; 0: no limit of its own, the kernel ended it because all memory was in use.
         limit_bytes: u64,
     },
     /// The program could not be started: not found, not executable, template without meaning here.
@@ -210,6 +210,9 @@ impl std::fmt::Display for FailureKind {
             FailureKind::Exit { code } => write!(f, "exit code {code}"),
             FailureKind::Signal { signal } => write!(f, "ended by signal {signal}"),
             FailureKind::TimeLimit { limit } => write!(f, "ran longer than its time limit of {limit}"),
+            FailureKind::MemoryLimit { limit_bytes: 0 } => {
+                write!(f, "out of memory: the kernel ended it, since all memory for the pilot was in use")
+            }
             FailureKind::MemoryLimit { limit_bytes } => {
                 write!(f, "used more than its memory limit of {} MiB", limit_bytes.div_ceil(1 << 20))
             }

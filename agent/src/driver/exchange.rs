@@ -126,6 +126,7 @@ impl Driver {
         pull.report = report.and_then(|number| self.kept(number));
         pull.efforts = std::mem::take(&mut self.efforts).into_values().collect();
         pull.moved = self.files.take_moved();
+        pull.starved = std::mem::take(&mut self.starved).into_iter().collect();
         let request = PullRequest { pilot: self.pilot, pull };
         let (client, news, session) = (self.client.clone(), self.news.clone(), self.session.clone());
         tokio::spawn(async move {

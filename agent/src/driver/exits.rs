@@ -1,8 +1,12 @@
 //! What follows when a task's process has ended: its place is free, and the core hears how it was.
 
+use std::time::{Duration, Instant};
+
 use scheduler::{
+    ids::JobId,
     pilot::{Ending, PilotEvent},
     pull::Effort,
+    resources::Resources,
     results::{FailureKind, TaskOutput, Usage},
     time::Span,
 };
@@ -11,20 +15,73 @@ use super::{Driver, Running, suspects, time_of};
 use crate::spawn::{Exit, Outcome};
 
 impl Driver {
-    pub(super) fn on_news_of(&mut self, exit: Exit) {
-        // On a host without a batch system nobody signals tasks with their pilot.
-        let is_certain = self.is_signalled || self.arrival.node.batch_id.is_none();
-        let certain = if is_certain { Some(exit) } else { self.suspects.pass(exit) };
-        if let Some(exit) = certain {
+    /// A process has ended. What its platform may have ended is held back until that is known.
+    pub(super) fn on_news_of(&mut self, mut exit: Exit) {
+        let Some(running) = self.running.get(&exit.token) else { return };
+        let (slot, job) = (running.place.slot, running.task.job);
+        let is_success = self.is_success(job, &exit.outcome);
+        let is_suspect = !is_success && suspects::may_be_the_platforms(&exit.outcome);
+        if is_suspect && suspects::is_killed(&exit.outcome) {
+            exit.is_out_of_memory = self.memory_killer.has_struck();
+        }
+        if self.signalled_at.is_some() {
+            let is_host_going = is_suspect && self.ended_with_signal(&exit) && self.stop_at.is_none();
+            self.on_exit(exit);
+            if is_host_going && !self.core.is_about_to_leave() {
+                self.expect_kill();
+            }
+        } else if let Some(exit) = self.suspects.pass(slot, exit, is_suspect, Instant::now()) {
             self.on_exit(exit);
         }
     }
 
-    /// Whether the pilot was signalled too is known now.
-    pub(super) fn judge_suspects(&mut self) {
-        for exit in self.suspects.take() {
-            self.on_exit(exit);
+    /// The pilot was signalled: those that are held back were signalled with it. Returns whether there were any.
+    pub(super) fn judge_suspects(&mut self) -> bool {
+        let are_any = self.suspects.is_any();
+        self.suspects.take_all().into_iter().for_each(|exit| self.on_exit(exit));
+        are_any
+    }
+
+    /// The pilot has lived on: what is due were the programs' own ends.
+    pub(super) fn believe_suspects(&mut self, now: Instant) {
+        self.suspects.take_due(now).into_iter().for_each(|exit| self.on_exit(exit));
+    }
+
+    fn is_success(&self, job: JobId, outcome: &Outcome) -> bool {
+        let Outcome::Code(code) = outcome else { return false };
+        self.jobs.get(&job).is_some_and(|job| job.is_success(*code))
+    }
+
+    /// Whether a process ended within a moment of the signal to the pilot.
+    fn ended_with_signal(&self, exit: &Exit) -> bool {
+        let ended = exit.started + Duration::from_micros(exit.wall_us);
+        self.signalled_at.is_some_and(|signalled| ended <= signalled + suspects::WINDOW)
+    }
+
+    /// Whether the platform ended the process that way: by a signal, or a moment after it signalled the pilot by
+    /// whatever the program makes of the same signal.
+    fn is_the_platforms(&self, job: JobId, exit: &Exit) -> bool {
+        if self.signalled_at.is_none() || self.is_success(job, &exit.outcome) {
+            return false;
         }
+        let is_failed = matches!(exit.outcome, Outcome::Code(_) | Outcome::BadAnswer { .. });
+        suspects::may_be_the_platforms(&exit.outcome) || (is_failed && self.ended_with_signal(exit))
+    }
+
+    /// How a killed process that had not more than its share of memory ended: by what others on the node took.
+    fn neighbours_took_memory(&self, exit: &Exit, running: &Running) -> Option<Ending> {
+        let Resources { cores, memory_bytes, .. } = self.arrival.capacity;
+        let share = memory_bytes / u64::from(cores.max(1)) * u64::from(running.n_cores);
+        let share = if running.resources_bytes > 0 { running.resources_bytes } else { share };
+        let had_company = self.core.n_running() > 1;
+        if !exit.is_out_of_memory || !had_company || exit.peak_memory_bytes >= share {
+            return None;
+        }
+        let what = format!(
+            "memory ran out and the kernel ended it, which held less than its {} MiB: others took more",
+            share.div_ceil(1 << 20)
+        );
+        Some(Ending::Failed(FailureKind::Node { what }))
     }
 
     /// Of those that waited in the slot of another one nobody knows how long they took to begin: nothing is said.
@@ -38,6 +95,16 @@ impl Driver {
         effort.prepared_us += u64::try_from(prepared.as_micros()).unwrap_or(u64::MAX);
     }
 
+    fn note_starved(&mut self, running: &Running, exit: &Exit) {
+        self.starvation.set_busy(!self.running.is_empty());
+        let core_us = exit.wall_us.saturating_mul(running.n_cores.into());
+        let starved_us = self.starvation.of_task(exit.cpu_us, core_us);
+        if starved_us > 0 {
+            let sum = self.starved.entry(running.task.job).or_default();
+            *sum = sum.saturating_add(starved_us);
+        }
+    }
+
     fn on_exit(&mut self, exit: Exit) {
         let n_running = self.core.n_running();
         let Some(running) = self.running.remove(&exit.token) else { return };
@@ -45,6 +112,14 @@ impl Driver {
         self.tails.forget(exit.token);
         self.outputs.forget(exit.token);
         self.note_effort(&running, &exit);
+        self.note_starved(&running, &exit);
+        // A program that outlived the signal to its whole batch job was killed before that job is.
+        let is_killed_late = self.has_given_up
+            && self.signalled_at.is_some()
+            && self.arrival.node.batch_id.is_some()
+            && exit.outcome == Outcome::Killed;
+        let is_the_platforms = is_killed_late || self.is_the_platforms(running.task.job, &exit);
+        let by_neighbours = self.neighbours_took_memory(&exit, &running);
         self.leave(running.place);
         self.files.left(running.task, running.scratch, running.files);
         let usage = Usage {
@@ -64,14 +139,13 @@ impl Driver {
             stdout: if kept.is_none_or(|kept| kept.stdout) { exit.stdout } else { Vec::new() },
             stderr: if kept.is_none_or(|kept| kept.stderr) { exit.stderr } else { Vec::new() },
         };
-        // What did not end by the signal to all of the batch job was killed before that job is.
-        let is_killed_late = self.has_given_up && exit.outcome == Outcome::Killed;
-        let is_the_platforms = self.is_signalled
-            && self.arrival.node.batch_id.is_some()
-            && (is_killed_late || suspects::may_be_the_platforms(&exit.outcome));
-        let ending = match is_the_platforms {
-            true => Ending::Failed(FailureKind::Preempted),
-            false => ending(exit.outcome, running.time_limit, running.resources_bytes),
+        let ending = if is_the_platforms {
+            Ending::Failed(FailureKind::Preempted)
+        } else if exit.is_out_of_memory {
+            // No limit of its own, but all memory that there is.
+            by_neighbours.unwrap_or(Ending::Failed(FailureKind::MemoryLimit { limit_bytes: 0 }))
+        } else {
+            ending(exit.outcome, running.time_limit, running.resources_bytes)
         };
         self.handle(PilotEvent::Ended { task, ending, usage, output: Some(output) });
         self.clean_left(task);

@@ -38,7 +38,7 @@ fn node() -> Node {
         cpus: vec![0],
         n_cores: 2,
         memory_bytes: 0,
-        gpus: vec![],
+        gpus: crate::gpus::Gpus::default(),
         batch_id: None,
         rank: 0,
         walltime_end_unix: None,
@@ -70,7 +70,7 @@ fn part(number: u64, spec: &JobSpec, n_tasks: u64) -> Part {
     let needs = TaskNeeds {
         resources: Resources::cores(1),
         time_limit: None,
-        success_codes: vec![0],
+        success_codes: spec.success_codes.clone(),
         ..TaskNeeds::default()
     };
     let template = Template { job: JobId(1), needs, spec: serde_json::to_string(spec).unwrap() };
@@ -176,15 +176,61 @@ async fn scratch_folders_are_gone_when_the_pilot_is() {
 #[tokio::test(flavor = "current_thread")]
 async fn failures_come_with_their_kind() {
     let mut pilot = pilot(|_| {}).await;
-    let script = "case $PILOTFISH_TASK_INDEX in 0) exit 3;; 1) kill -USR1 $$;; 2) exit 0;; esac";
+    let script = "case $PILOTFISH_TASK_INDEX in 0) exit 3;; 1) kill -USR1 $$;; 2) exit 0;; 3) kill -9 $$;; 4) exit 137;; esac";
     let spec = shell(script, pilot.folder.path());
-    pilot.work(&spec, 3).await;
-    let reports = pilot.ended(3).await;
+    pilot.work(&spec, 5).await;
+    let reports = pilot.ended(5).await;
     let mut failures: Vec<_> =
         reports.iter().flat_map(|job| &job.failures).map(|f| (f.index, f.kind.clone())).collect();
     failures.sort_by_key(|(index, _)| *index);
-    let expected = [(0, FailureKind::Exit { code: 3 }), (1, FailureKind::Signal { signal: libc::SIGUSR1 })];
+    let expected = [
+        (0, FailureKind::Exit { code: 3 }),
+        (1, FailureKind::Signal { signal: libc::SIGUSR1 }),
+        (3, FailureKind::Signal { signal: libc::SIGKILL }),
+        (4, FailureKind::Exit { code: 137 }),
+    ];
     assert_eq!(failures, expected);
+}
+
+/// Sends a signal to this process, which is the pilot's. Under the test runner each test has a process of its own.
+fn signal_pilot(signal: libc::c_int) {
+    // SAFETY: no memory is passed.
+    unsafe { libc::raise(signal) };
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn tasks_signalled_with_their_pilot_are_preempted_without_any_batch_system() {
+    let mut pilot = pilot(|join| join.capacity = Some(Resources::cores(3))).await;
+    // The first two end before the pilot is signalled, the third after it by a code of its own.
+    let script = "trap 'exit 1' HUP; case $PILOTFISH_TASK_INDEX in 0) kill -TERM $$;; 1) exit 137;; 2) echo $$ > pid; sleep 600 & wait;; esac";
+    let mut spec = shell(script, pilot.folder.path());
+    spec.workdir = WorkDirPolicy::Submit;
+    pilot.work(&spec, 3).await;
+    let pid_file = pilot.folder.path().join("pid");
+    let pid = loop {
+        match std::fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse::<i32>().ok()) {
+            Some(pid) => break pid,
+            None => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    };
+    signal_pilot(libc::SIGTERM);
+    // SAFETY: no memory is passed.
+    unsafe { libc::kill(pid, libc::SIGHUP) };
+    let reports = pilot.ended(3).await;
+    let mut kinds: Vec<_> =
+        reports.iter().flat_map(|job| &job.failures).map(|f| (f.index, f.kind.clone())).collect();
+    kinds.sort_by_key(|(index, _)| *index);
+    assert_eq!(kinds, [0, 1, 2].map(|index| (index, FailureKind::Preempted)));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_counts_as_success_is_never_the_platforms_doing() {
+    let mut pilot = pilot(|_| {}).await;
+    let mut spec = shell("exit 143", pilot.folder.path());
+    spec.success_codes = vec![143];
+    pilot.work(&spec, 1).await;
+    let reports = pilot.ended(1).await;
+    assert!(reports[0].failures.is_empty(), "{reports:?}");
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -36,7 +36,7 @@ fn proportional_bytes(pid: libc::pid_t) -> Option<u64> {
 }
 
 /// The process, and those started by it and by them.
-fn family(pid: libc::pid_t) -> Vec<libc::pid_t> {
+pub(crate) fn family(pid: libc::pid_t) -> Vec<libc::pid_t> {
     let mut family = vec![pid];
     let mut n_seen = 0;
     while let Some(parent) = family.get(n_seen).copied() {

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Turn, neighbours::KEPT_AFTER, record::Record};
+use super::{Turn, neighbours::KEPT_AFTER, record::Record, volatile::Volatile};
 use crate::{
     ids::{JobId, PilotId, PlatformId},
     pull::{Effort, MovedBytes},
+    time::Span,
 };
 
 /// Of so many jobs a pull is believed.
@@ -25,10 +26,18 @@ pub struct EffortOf {
     pub io_bytes: u64,
     /// Microseconds until their programs began.
     pub prepared_us: u64,
+    /// Microseconds for which cores of tasks were others' although the tasks wanted to compute.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub starved_us: u64,
+}
+
+/// As in records of before 2026-12.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Sums that are not written down yet.
-pub type Efforts = BTreeMap<(PlatformId, String), (u64, u64, u64)>;
+pub type Efforts = BTreeMap<(PlatformId, String), EffortOf>;
 
 /// Bytes that have moved and are not written down yet.
 pub type Moved = BTreeMap<(JobId, PlatformId), MovedBytes>;
@@ -58,21 +67,31 @@ impl Turn<'_> {
         let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
         for effort in efforts.iter().take(N_TOLD_MAX).filter(|effort| effort.n > 0) {
             let Some(job) = self.durable.jobs().get(&effort.job) else { continue };
-            let sums = self.volatile.efforts.entry((platform, job.request.application.clone())).or_default();
-            sums.0 = sums.0.saturating_add(effort.n);
-            sums.1 = sums.1.saturating_add(effort.io_bytes);
-            sums.2 = sums.2.saturating_add(effort.prepared_us);
+            let sums = self.volatile.efforts_of(platform, &job.request.application);
+            sums.n = sums.n.saturating_add(effort.n);
+            sums.io_bytes = sums.io_bytes.saturating_add(effort.io_bytes);
+            sums.prepared_us = sums.prepared_us.saturating_add(effort.prepared_us);
             self.volatile.arm_measured(self.now + KEPT_AFTER);
+        }
+    }
+
+    /// A pilot tells for how long its tasks wanted to compute and could not.
+    pub(super) fn note_starved(&mut self, id: PilotId, starved: &[(JobId, u64)]) {
+        let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
+        for (job, us) in starved.iter().take(N_TOLD_MAX).filter(|(_, us)| *us > 0) {
+            let Some(job) = self.durable.jobs().get(job) else { continue };
+            let sums = self.volatile.efforts_of(platform, &job.request.application);
+            sums.starved_us = sums.starved_us.saturating_add(*us);
+            self.volatile.arm_measured(self.now + KEPT_AFTER);
+            self.note_starved_there(platform, Span(*us));
         }
     }
 
     /// They are written down, a record for each platform.
     pub(super) fn keep_efforts(&mut self) {
         let mut by_platform = BTreeMap::<PlatformId, Vec<EffortOf>>::new();
-        for ((platform, application), (n, io_bytes, prepared_us)) in
-            std::mem::take(&mut self.volatile.efforts)
-        {
-            by_platform.entry(platform).or_default().push(EffortOf { application, n, io_bytes, prepared_us });
+        for ((platform, _), effort) in std::mem::take(&mut self.volatile.efforts) {
+            by_platform.entry(platform).or_default().push(effort);
         }
         let mut moved = BTreeMap::<PlatformId, Vec<(JobId, MovedBytes)>>::new();
         for ((job, platform), bytes) in std::mem::take(&mut self.volatile.moved) {
@@ -83,5 +102,19 @@ impl Turn<'_> {
             let moved = moved.remove(&platform).unwrap_or_default();
             self.record(Record::EffortsMeasured { platform, efforts, moved, at: self.now });
         }
+    }
+}
+
+impl Volatile {
+    /// What was told of an application's tasks on a platform and is not written down yet.
+    fn efforts_of(&mut self, platform: PlatformId, application: &str) -> &mut EffortOf {
+        let key = (platform, application.to_owned());
+        self.efforts.entry(key).or_insert_with(|| EffortOf {
+            application: application.to_owned(),
+            n: 0,
+            io_bytes: 0,
+            prepared_us: 0,
+            starved_us: 0,
+        })
     }
 }

@@ -23,6 +23,8 @@ pub struct Experience {
     wall_s_squared: f64,
     cpu_s: f64,
     core_s: f64,
+    /// Of the seconds of their cores: those that others had while the tasks wanted to compute.
+    starved_s: f64,
     /// Tasks that have told what they needed beside cores, and sums of that; they forget as well.
     efforts: f64,
     io_bytes: f64,
@@ -87,6 +89,11 @@ impl Experience {
         }
     }
 
+    /// For so long tasks wanted to compute and could not.
+    pub fn learn_starved(&mut self, starved: Span) {
+        self.starved_s += starved.as_secs_f64();
+    }
+
     /// Bytes a second that a task reads from disks and writes to them; `None` where none has told.
     pub fn io_rate(&self) -> Option<f64> {
         let wall_s = self.wall_s / self.weight;
@@ -101,9 +108,14 @@ impl Experience {
     /// What is known counts for no more than [`MEMORY`] attempts.
     fn forget(&mut self) {
         let kept = MEMORY / self.weight.max(MEMORY);
-        for sum in
-            [&mut self.weight, &mut self.wall_s, &mut self.wall_s_squared, &mut self.cpu_s, &mut self.core_s]
-        {
+        for sum in [
+            &mut self.weight,
+            &mut self.wall_s,
+            &mut self.wall_s_squared,
+            &mut self.cpu_s,
+            &mut self.core_s,
+            &mut self.starved_s,
+        ] {
             *sum *= kept;
         }
         let kept = MEMORY / self.attempts.max(MEMORY);
@@ -134,9 +146,12 @@ impl Experience {
         (self.wall_s > 0.0).then(|| self.core_s / self.wall_s)
     }
 
-    /// How busy a success keeps its cores, 0 to about 1: near 0 it waits for something else. `None` before the first.
+    /// How busy a success keeps its cores, 0 to about 1: near 0 it waits for something else, and not for a CPU that
+    /// others have. `None` before the first.
     pub fn cpu_share(&self) -> Option<f64> {
-        (self.core_s > 0.0).then(|| self.cpu_s / self.core_s)
+        // What is told of tasks that failed may be more than successes took.
+        let core_s = (self.core_s - self.starved_s).max(self.cpu_s.min(self.core_s));
+        (core_s > 0.0).then(|| self.cpu_s / core_s)
     }
 
     /// The part of attempts that fail by the program's fault, 0 to 1; `None` before the first.
@@ -224,6 +239,17 @@ mod tests {
         assert_eq!((known.loss_rate(), known.n_since_loss()), (Some(3.0 / 13.0), 13));
         known.learn(1, &totals(&[]), &[failed(FailureKind::Exit { code: 1 })]);
         assert_eq!(known.n_since_loss(), 0);
+    }
+
+    #[test]
+    fn time_for_which_others_had_the_cpus_is_not_idle() {
+        let mut known = Experience::default();
+        known.learn(1, &Totals { n: 1, wall_us: 2_800_000, cpu_us: 800_000, ..Totals::default() }, &[]);
+        assert_eq!(known.cpu_share().map(|share| (share * 100.0).round()), Some(29.0));
+        known.learn_starved(Span::from_millis(1_950));
+        assert_eq!(known.cpu_share().map(|share| (share * 100.0).round()), Some(94.0));
+        known.learn_starved(Span::from_secs(9));
+        assert_eq!(known.cpu_share(), Some(1.0), "never more than all of it");
     }
 
     #[test]

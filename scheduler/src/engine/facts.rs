@@ -11,7 +11,7 @@ use super::{
     neighbours::Neighbours,
     record::JobResult,
 };
-use crate::{ids::PlatformId, policy::matching::application::degree};
+use crate::{ids::PlatformId, policy::matching::application::degree, time::Span};
 
 /// See the module.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -99,6 +99,7 @@ impl Facts {
         for effort in efforts {
             if let Some(known) = known.get_mut(&effort.application) {
                 known.learn_effort(effort.n, effort.io_bytes, effort.prepared_us);
+                known.learn_starved(Span(effort.starved_us));
             }
         }
     }

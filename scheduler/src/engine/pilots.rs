@@ -127,6 +127,7 @@ impl Turn<'_> {
         }
         self.note_efforts(id, &pull.efforts);
         self.note_moved(id, &pull.moved);
+        self.note_starved(id, &pull.starved);
         let has_report = pull.report.is_some();
         if let Some(report) = pull.report {
             self.take_report(id, report);

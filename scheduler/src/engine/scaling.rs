@@ -200,6 +200,8 @@ impl Scaled {
 pub struct Watch {
     /// What pilots have reported since the last decision.
     seen: Seen,
+    /// Of the time of vCPUs in it: that which tasks wanted to compute in while others had the CPUs.
+    starved: Span,
     /// When the next is due.
     due_at: Option<Time>,
     /// When too many attempts failed the last time.
@@ -258,6 +260,15 @@ impl Turn<'_> {
         }
     }
 
+    /// For so long tasks there wanted to compute and could not.
+    pub(super) fn note_starved_there(&mut self, platform: PlatformId, starved: Span) {
+        if self.scaling_of(platform).is_some()
+            && let Some(state) = self.volatile.platforms.get_mut(&platform)
+        {
+            state.watch.starved = state.watch.starved + starved;
+        }
+    }
+
     fn note_more(&mut self, platform: PlatformId, seen: Seen) {
         if let Some(state) = self.volatile.platforms.get_mut(&platform) {
             state.watch.seen += seen;
@@ -305,7 +316,11 @@ impl Turn<'_> {
     pub(super) fn scale(&mut self, id: PlatformId) {
         let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
         state.watch.due_at = None;
-        let seen = std::mem::take(&mut state.watch.seen);
+        let mut seen = std::mem::take(&mut state.watch.seen);
+        let starved = std::mem::take(&mut state.watch.starved);
+        // CPUs that tasks waited for are busy, though not with them.
+        let wall = Span(seen.wall.0.saturating_sub(starved.0));
+        seen.wall = wall.max(seen.cpu.min(seen.wall));
         match self.scaling_of(id) {
             Some(spec) => {
                 self.decide(id, &spec, seen);

@@ -117,6 +117,8 @@ impl PilotCore {
             is_hungry: self.leaving.is_none(),
             wait: if lane == Lane::Listen { self.limits.poll_wait } else { Span::ZERO },
             session_nonce: None,
+            // As efforts.
+            starved: Vec::new(),
         };
         self.in_flight[lane as usize] = true;
         self.is_news_untold = false;

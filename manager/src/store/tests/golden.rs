@@ -196,7 +196,8 @@ fn beside_measured(at: Time) -> Record {
 
 /// What tasks needed beside cores.
 pub(super) fn efforts_measured(at: Time) -> Record {
-    let effort = EffortOf { application: "blast".into(), n: 4, io_bytes: 1 << 33, prepared_us: 5000 };
+    let effort =
+        EffortOf { application: "blast".into(), n: 4, io_bytes: 1 << 33, prepared_us: 5000, starved_us: 0 };
     Record::EffortsMeasured { platform: PlatformId(1), efforts: vec![effort], moved: Vec::new(), at }
 }
 

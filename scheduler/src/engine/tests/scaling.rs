@@ -112,6 +112,24 @@ fn a_pilot_whose_tasks_leave_its_cores_idle_offers_more_slots() {
 }
 
 #[test]
+fn a_pilot_whose_tasks_wait_for_busy_cpus_offers_no_more_slots() {
+    let mut scene = Scene::new();
+    let pilot = scene.scaled(ScalingWay::Slots);
+    let job = scene.submit(job(100));
+    scene.take(pilot);
+    // Each had its core for 3 of 10 s, and for 6.7 s others had it.
+    let starved = vec![(job, 2 * 6_700_000)];
+    scene.pull(pilot, Pull { starved, ..hungry() });
+    scene.done_with(pilot, job, "0-1", 3.0);
+    scene.interval(pilot);
+    assert_eq!(scene.ratio(), 1000);
+    // In the next interval nobody else is there.
+    scene.done_with(pilot, job, "2-3", 3.0);
+    scene.interval(pilot);
+    assert_eq!(scene.ratio(), 3000);
+}
+
+#[test]
 fn each_law_raises_what_leaves_room_and_lowers_what_fails() {
     for scaling in [Scaling::Measured, Scaling::Adaptive, Scaling::Adaptive2016] {
         let mut scene = Scene::new();
