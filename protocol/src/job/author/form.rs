@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
+use crate::job::author::environment::EnvFrom;
 use crate::job::{CommandLine, Extract, Keep, Retries, Stdio, WorkDirPolicy};
 
 use scheduler::digest::Digest;
@@ -30,6 +31,9 @@ pub(super) struct JobForm {
     /// Environment variables of each task; the values may contain {name}.
     #[schemars(with = "Option<BTreeMap<String, Text>>", extend("examples" = [{"OMP_NUM_THREADS": "{cores}"}]))]
     pub env: Option<BTreeMap<String, String>>,
+    /// Which variables of the environment in which the job is submitted its tasks have, too: none (the default), submit (all but secrets and those of the session), or a list of names. What `env` says comes first.
+    #[schemars(with = "Option<EnvFromSchema>", extend("examples" = ["submit", ["PYTHONPATH"]]))]
+    pub env_from: Option<EnvFrom>,
     /// Where tasks run: in the job file's folder (submit, the default), in a private temporary folder (scratch), or in a folder of their own ({path: …}).
     #[schemars(with = "Option<WorkDirSchema>", extend("examples" = ["scratch", {"path": "runs/{index:06}"}]))]
     pub workdir: Option<WorkDirPolicy>,
@@ -291,6 +295,12 @@ schema_only! {
         "anyOf": [
             { "type": "array", "items": { "type": ["string", "number", "boolean"] }, "minItems": 1 },
             { "type": "string", "minLength": 1 },
+        ],
+    };
+    EnvFromSchema, "EnvFrom", {
+        "anyOf": [
+            { "enum": ["none", "submit"] },
+            { "type": "array", "items": { "type": "string", "minLength": 1 } },
         ],
     };
     WorkDirSchema, "WorkDir", {

@@ -5,6 +5,7 @@
 //! step goes on after a problem, so that an author sees all of them at once.
 
 mod by_name;
+mod environment;
 mod files;
 mod form;
 mod locate;

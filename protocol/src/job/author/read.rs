@@ -221,6 +221,10 @@ impl<'l> Reader<'l> {
                 found.push((key, field));
                 continue;
             }
+            if let Some(why) = never_here(&key, known) {
+                self.report::<()>(&field.path, "an unknown field", why);
+                continue;
+            }
             let near = called_elsewhere(&key, known).or_else(|| nearest(&key, known.iter().copied()));
             let expected = match near {
                 Some(near) => {
@@ -248,6 +252,15 @@ impl<'l> Reader<'l> {
         }
         field
     }
+}
+
+/// Why there is no such field, where users of batch systems look for one.
+fn never_here(key: &str, known: &[&str]) -> Option<&'static str> {
+    let is_of_nodes = matches!(key, "nodes" | "n_nodes" | "num_nodes" | "node_count" | "nnodes");
+    let is_of_tasks = known.contains(&"cores") || known.contains(&"resources");
+    (is_of_nodes && is_of_tasks).then_some(
+        "a task runs on one node: take it out, and say in `resources: {cores: …}` how many of that node's cores a task needs",
+    )
 }
 
 /// The name in a mapping like `{seed}`: a placeholder that was meant as a text.

@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 
 use serde_yaml::Value;
 
+use crate::job::author::environment::EnvFrom;
 use crate::job::author::form::{JobForm, ResourcesForm, ResultsForm};
 use crate::job::author::read::{Fields, Node, Reader};
 use crate::job::{CommandLine, Extract, Keep, Retries, Stdio, Stream, WorkDirPolicy, limits, nearest};
 use crate::units::{parse_bytes, parse_duration_ms};
 
 /// The fields of a job file, in the order people write them.
-pub(super) const JOB_FIELDS: [&str; 19] = [
+pub(super) const JOB_FIELDS: [&str; 20] = [
     "name",
     "application",
     "command",
     "sweep",
     "env",
+    "env_from",
     "workdir",
     "resources",
     "time_limit",
@@ -32,6 +34,7 @@ pub(super) const JOB_FIELDS: [&str; 19] = [
     "outputs",
 ];
 
+const ENV_FROM_EXPECTED: &str = "write none, submit or a list of names like [PYTHONPATH]";
 const COMMAND_EXPECTED: &str = "write a list [program, argument, …] or a shell line";
 
 impl Reader<'_> {
@@ -60,6 +63,7 @@ impl Reader<'_> {
             command: command.and_then(|node| self.command(&node)).unwrap_or_else(unreadable),
             sweep: fields.take("sweep").and_then(|node| self.sweep(&node)),
             env: fields.take("env").and_then(|node| self.env(&node)),
+            env_from: fields.take("env_from").and_then(|node| self.env_from(&node)),
             workdir: fields.take("workdir").and_then(|node| self.workdir(&node)),
             resources: fields.take("resources").and_then(|node| self.resources(&node)),
             time_limit_ms: fields.take("time_limit").and_then(|node| self.quantity(&node, parse_duration_ms)),
@@ -94,6 +98,17 @@ impl Reader<'_> {
     fn env(&mut self, node: &Node<'_>) -> Option<BTreeMap<String, String>> {
         let entries = self.entries(node, "write variables like {OMP_NUM_THREADS: 4}")?;
         Some(entries.into_iter().filter_map(|(name, node)| Some((name, self.text(&node)?))).collect())
+    }
+
+    fn env_from(&mut self, node: &Node<'_>) -> Option<EnvFrom> {
+        if node.value.is_sequence() {
+            return self.texts(node, ENV_FROM_EXPECTED).map(EnvFrom::Names);
+        }
+        match node.value {
+            Value::String(word) if word == "none" => Some(EnvFrom::None),
+            Value::String(word) if word == "submit" => Some(EnvFrom::Submit),
+            _ => self.refuse(node, ENV_FROM_EXPECTED),
+        }
     }
 
     fn workdir(&mut self, node: &Node<'_>) -> Option<WorkDirPolicy> {

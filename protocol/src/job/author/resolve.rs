@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use crate::job::author::environment;
 use crate::job::author::files;
 use crate::job::author::form::{CsvForm, JobForm, NamedSource, Source, SweepEntry, SweepForm};
 use crate::job::author::sources::{self, SourceError};
@@ -26,12 +27,15 @@ pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSp
     let absent = JobSpec::new(form.command, base_dir.to_owned());
     let absent_results = Results::default();
     let stem = Path::new(file_name).file_stem().and_then(|stem| stem.to_str());
+    let (mut env, problems) = environment::taken(&form.env_from.unwrap_or_default(), std::env::vars_os());
+    resolver.problems.extend(problems);
+    env.extend(form.env.unwrap_or_default());
     let spec = JobSpec {
         name: form.name.or_else(|| stem.map(str::to_owned)).unwrap_or(absent.name),
         application: form.application.unwrap_or(absent.application),
         command: absent.command,
         sweep,
-        env: form.env.unwrap_or_default(),
+        env,
         base_dir: absent.base_dir,
         workdir: form.workdir.unwrap_or(if stages { WorkDirPolicy::Scratch } else { absent.workdir }),
         cores: resources.cores.unwrap_or(absent.cores),

@@ -123,6 +123,27 @@ fn fields_of_another_form_are_explained() {
 }
 
 #[test]
+fn a_task_on_several_nodes_is_refused_in_words() {
+    let text = told(&["command: [echo]\nresources: {nodes: 2, cores: 4}", "command: [echo]\nnodes: 2"]);
+    assert_eq!(text.matches("a task runs on one node").count(), 2, "{text}");
+    assert!(text.contains("job.yaml:2: resources.nodes: found an unknown field; a task runs"), "{text}");
+}
+
+#[test]
+fn an_environment_that_cannot_be_taken_along_is_explained() {
+    let text = told(&[
+        "command: [echo]\nenv_from: all",
+        "command: [echo]\nenv_from: [PILOTFISH_NOT_SET_ANYWHERE]",
+        "command: [echo]\nenv_from: 3",
+    ]);
+    assert_eq!(text.matches("write none, submit or a list of names").count(), 2, "{text}");
+    assert!(
+        text.contains("job.yaml:2: env_from[0]: found") && text.contains("which is not set here"),
+        "{text}"
+    );
+}
+
+#[test]
 fn sweeps_that_make_no_sense_are_explained() {
     let text = told_of_sweeps(&[
         "- x",
