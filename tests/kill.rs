@@ -150,7 +150,12 @@ fn whole_pilot_ends(signal: Signal) -> [String; 2] {
     until("the tasks have ended", || sleepers(&sandbox).is_empty());
     // Time enough to report them, if the pilot believed that the programs ended by themselves.
     std::thread::sleep(Duration::from_secs(1));
-    signal_all(&[pilot.guard, pilot.worker], signal);
+    let both = [pilot.guard, pilot.worker];
+    if signal == Signal::SIGKILL {
+        // Stopped, neither sees the other's end.
+        signal_all(&both, Signal::SIGSTOP);
+    }
+    signal_all(&both, signal);
     until("other pilots have done the work", || {
         let job = sandbox.json(&["job", "1"]);
         assert_eq!(job["counts"]["failed"], 0, "{job}");
@@ -188,9 +193,10 @@ fn the_neighbour_of_a_task_that_gets_all_killed_is_not_blamed() {
         "manager.yaml",
         "platforms: [{name: here, adapter: local, cores: 2, pilots_max: 1, poll_interval: 1s}]\n",
     );
-    let neighbour = "echo $$ > pids/{n}; sleep 3; rm pids/{n}";
+    let neighbour = "echo $$ > pids/{n}; sleep 3; rm -f pids/{n}";
     // Its neighbours end first, and the pilot has time to say so.
-    let hog = "sleep 0.5; kill -9 $(cat pids/* 2> /dev/null); sleep 1; kill -9 $PPID; sleep 1000";
+    let hog =
+        "sleep 0.5; kill -9 $(cat pids/* 2> /dev/null); rm -f pids/*; sleep 1; kill -9 $PPID; sleep 1000";
     sandbox.write(
         "job.yaml",
         &format!(

@@ -98,8 +98,8 @@ pub struct Surroundings {
 /// The adapter of that name for an account; `None` when there is none.
 pub fn adapter(name: &str, surroundings: &Surroundings, site: &Site) -> Option<Box<dyn Adapter>> {
     match name {
-        local::NAME => Some(Box::new(local::Local::new(local::NAME, surroundings))),
-        local::HOSTS_NAME => Some(Box::new(local::Local::new(local::HOSTS_NAME, surroundings))),
+        local::NAME => Some(Box::new(local::Local::new(local::NAME, surroundings, site))),
+        local::HOSTS_NAME => Some(Box::new(local::Local::new(local::HOSTS_NAME, surroundings, site))),
         gridengine::NAME => Some(Box::new(gridengine::GridEngine::new(surroundings, site))),
         loadleveler::NAME => Some(Box::new(loadleveler::LoadLeveler::new(surroundings, site))),
         pbs::NAME => Some(Box::new(pbs::Pbs::new(surroundings, site))),

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use profiles::site::Site;
+
 use crate::{
     Adapter, Surroundings,
     command::{AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, Output},
@@ -19,11 +21,13 @@ const TIME_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) struct Local {
     name: &'static str,
     agent_command: Vec<String>,
+    /// Lines of shell before a pilot.
+    setup: Vec<String>,
 }
 
 impl Local {
-    pub(crate) fn new(name: &'static str, surroundings: &Surroundings) -> Local {
-        Local { name, agent_command: surroundings.agent_command.clone() }
+    pub(crate) fn new(name: &'static str, surroundings: &Surroundings, site: &Site) -> Local {
+        Local { name, agent_command: surroundings.agent_command.clone(), setup: site.setup.clone() }
     }
 
     fn agent(&self, arguments: &[&str], stdin: Vec<u8>) -> Command {
@@ -43,7 +47,14 @@ impl Adapter for Local {
     }
 
     fn submit(&self, request: &AllocationRequest) -> Command {
-        self.agent(&["start", "--tag", &request.tag, "--join", "-"], request.join.clone())
+        let start = self.agent(&["start", "--tag", &request.tag, "--join", "-"], request.join.clone());
+        if self.setup.is_empty() {
+            return start;
+        }
+        // The lines may read nothing of the join document, and write nothing where the process id is expected.
+        let script = format!("{{\n{}\n}} < /dev/null >&2\nexec \"$@\"", self.setup.join("\n"));
+        let shell = ["/bin/sh", "-c", &script, "sh"].map(str::to_owned);
+        Command { argv: shell.into_iter().chain(start.argv).collect(), ..start }
     }
 
     fn read_submit(&self, output: &Output) -> Result<BatchId, AdapterError> {
@@ -92,7 +103,11 @@ mod tests {
     use super::*;
 
     fn local() -> Local {
-        Local::new(NAME, &Surroundings { agent_command: vec!["/opt/pilotfish".into(), "agent".into()] })
+        Local::new(NAME, &surroundings(), &Site::default())
+    }
+
+    fn surroundings() -> Surroundings {
+        Surroundings { agent_command: vec!["/opt/pilotfish".into(), "agent".into()] }
     }
 
     fn output(code: i32, stdout: &str, stderr: &str) -> Output {
@@ -112,6 +127,32 @@ mod tests {
         let command = local().submit(&request);
         assert_eq!(command.argv.join(" "), "/opt/pilotfish agent start --tag pf1-2 --join -");
         assert_eq!(command.stdin, request.join);
+    }
+
+    #[test]
+    fn lines_of_setup_are_run_before_the_agent_and_see_nothing_of_the_join_document() {
+        let surroundings =
+            Surroundings { agent_command: vec!["/bin/sh".into(), "-c".into(), "echo $A; cat".into()] };
+        let setup = vec!["export A='a b'".into(), "cat; echo noise".into()];
+        let site = Site { setup, ..Site::default() };
+        let request = AllocationRequest {
+            tag: "pf1-2".into(),
+            n_nodes: 1,
+            capacity: Default::default(),
+            walltime: None,
+            join: b"document".to_vec(),
+            folder: "/home/ada/pilots/pf1-2".into(),
+        };
+        let command = Local::new(HOSTS_NAME, &surroundings, &site).submit(&request);
+        let mut shell = std::process::Command::new(&command.argv[0]);
+        shell.args(&command.argv[1..]).stdin(std::process::Stdio::piped());
+        shell.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let mut shell = shell.spawn().expect("a shell");
+        std::io::Write::write_all(&mut shell.stdin.take().expect("a pipe"), &command.stdin)
+            .expect("it reads");
+        let output = shell.wait_with_output().expect("it ends");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "a b\ndocument");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "noise\n");
     }
 
     #[test]

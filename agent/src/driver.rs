@@ -204,7 +204,7 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         client,
         session: answer.session.clone(),
         pilot,
-        surroundings: Surroundings::of_this_process(pilot, GRACE.min(margin / 2)),
+        surroundings: Surroundings::of_this_process((pilot, &answer.platform), GRACE.min(margin / 2)),
         spawner,
         slots: Slots::new(&arrival.cpus_to_bind(), arrival.gpus()),
         join,

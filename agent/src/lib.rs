@@ -18,6 +18,7 @@ mod opened;
 pub mod peers;
 pub mod pin;
 mod private;
+mod ranks;
 pub mod relay;
 pub mod resident;
 mod roster;

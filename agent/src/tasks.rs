@@ -20,7 +20,7 @@ use scheduler::{
 };
 
 use crate::{
-    gpus, keeper, leftovers,
+    gpus, keeper, leftovers, ranks,
     resident::Question,
     scratch::Scratch,
     slots::Place,
@@ -34,6 +34,8 @@ pub struct Surroundings {
     pub inherited: Vec<(OsString, OsString)>,
     /// The pilot.
     pub pilot: PilotId,
+    /// The name of its platform; empty where the manager does not say.
+    pub platform: String,
     /// How long a task has between SIGTERM and SIGKILL.
     pub grace: Duration,
     /// By which its descendants are known when nobody keeps them any more: [`crate::leftovers::mark`].
@@ -42,9 +44,15 @@ pub struct Surroundings {
 
 impl Surroundings {
     /// What tasks of this process are given.
-    pub fn of_this_process(pilot: PilotId, grace: Duration) -> Surroundings {
+    pub fn of_this_process((pilot, platform): (PilotId, &str), grace: Duration) -> Surroundings {
         let mark = leftovers::mark(keeper::living_guard());
-        Surroundings { inherited: std::env::vars_os().collect(), pilot, grace, mark }
+        Surroundings {
+            inherited: std::env::vars_os().collect(),
+            pilot,
+            platform: platform.to_owned(),
+            grace,
+            mark,
+        }
     }
 }
 
@@ -319,8 +327,12 @@ fn shared_environment(job: JobId, spec: &JobSpec, surroundings: &Surroundings) -
         variable("PILOTFISH_PILOT_ID", &surroundings.pilot.to_string()),
     ];
     entries.extend(surroundings.mark.clone());
+    if !surroundings.platform.is_empty() {
+        entries.push(variable("PILOTFISH_PLATFORM", &surroundings.platform));
+    }
     if !spec.env.contains_key("OMP_NUM_THREADS") {
-        entries.push(variable("OMP_NUM_THREADS", &cores));
+        let n_ranks = ranks::started_by(&spec.command, spec.cores);
+        entries.push(variable("OMP_NUM_THREADS", &(spec.cores / n_ranks).max(1).to_string()));
     }
     let is_free = |name: &OsStr| {
         let name = name.to_string_lossy();
@@ -381,6 +393,7 @@ mod tests {
             .map(|(name, value)| (name.into(), value.into()))
             .to_vec(),
             pilot: PilotId(4),
+            platform: "cluster".into(),
             grace: std::time::Duration::from_secs(5),
             mark: Some(c"PILOTFISH_KEEPERS=here".into()),
         };
@@ -442,6 +455,32 @@ mod tests {
             assert_eq!((launch.cwd.as_deref(), launch.makes_cwd), (Some(Path::new("/home/ada")), false));
             assert_eq!((launch.memory_limit_bytes, launch.time_limit.unwrap().as_secs()), (100, 7));
         });
+    }
+
+    /// The entry of that variable, of a job whose tasks have two cores.
+    fn entry(change: impl FnOnce(&mut JobSpec), name: &str) -> Option<String> {
+        let mut spec = JobSpec { cores: 2, ..spec() };
+        change(&mut spec);
+        let job = learned(&serde_json::to_string(&spec).unwrap());
+        let entries = job.shared.iter().map(|entry| entry.to_str().unwrap().to_owned());
+        entries.filter_map(|entry| Some(entry.strip_prefix(name)?.strip_prefix('=')?.to_owned())).next()
+    }
+
+    #[test]
+    fn threads_are_the_cores_of_a_task_shared_by_its_mpi_ranks_unless_the_user_says_otherwise() {
+        let threads = |change: fn(&mut JobSpec)| entry(change, "OMP_NUM_THREADS");
+        assert_eq!(threads(|_| {}).as_deref(), Some("2"), "not the 64 of the pilot's environment");
+        assert_eq!(
+            threads(|spec| spec.command = CommandLine::Shell("mpirun -n 2 ./a".into())).as_deref(),
+            Some("1")
+        );
+        let own = |spec: &mut JobSpec| _ = spec.env.insert("OMP_NUM_THREADS".into(), "7".into());
+        assert_eq!(threads(own), None, "it is among those of each task");
+    }
+
+    #[test]
+    fn tasks_know_their_platform() {
+        assert_eq!(entry(|_| {}, "PILOTFISH_PLATFORM").as_deref(), Some("cluster"));
     }
 
     #[test]

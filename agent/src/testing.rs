@@ -117,9 +117,10 @@ impl FakeManager {
 
 pub(crate) fn registered() -> RegisterAnswer {
     RegisterAnswer {
-        registered: Registered { pilot: PilotId(7), acknowledged: 0 },
+        registered: Registered { pilot: PilotId(7), acknowledged: 0, platform: String::new() },
         session: "session".into(),
         poll_wait: Span::from_secs(60),
+        platform: "here".into(),
     }
 }
 

@@ -403,9 +403,9 @@ impl PlatformForm {
         self.check_cloud()?;
         self.check_scaling()?;
         let (name, site) = (&self.name, self.site());
-        if self.adapter == LOCAL && site != Site::default() {
+        if self.adapter == LOCAL && (Site { setup: Vec::new(), ..site.clone() }) != Site::default() {
             return Err(format!(
-                "found a queue, account, options, setup, agent, folder or ssh of `{name}`; pilots of this host have none"
+                "found a queue, account, options, agent, folder or ssh of `{name}`; pilots of this host have none"
             ));
         }
         if self.adapter == HOSTS && site.ssh.is_none() && self.hosts.is_empty() {
@@ -414,9 +414,9 @@ impl PlatformForm {
             ));
         }
         let has_queue = site.queue.is_some() || site.account.is_some() || !site.options.is_empty();
-        if self.adapter == HOSTS && (has_queue || !site.setup.is_empty()) {
+        if self.adapter == HOSTS && has_queue {
             return Err(format!(
-                "found a queue, account, options or setup of `{name}`; a plain host has no batch system"
+                "found a queue, account or options of `{name}`; a plain host has no batch system"
             ));
         }
         if site.ssh.is_none()

@@ -487,16 +487,8 @@ mod tests {
 
     #[test]
     fn pilots_of_this_host_have_no_site() {
-        assert!(platform("local", "").is_ok());
-        let lines = [
-            "queue: a",
-            "account: a",
-            "options: [--a]",
-            "setup: [true]",
-            "agent: /a",
-            "folder: /a",
-            "ssh: a",
-        ];
+        assert!(platform("local", "").is_ok() && platform("local", "setup: [export A=1]").is_ok());
+        let lines = ["queue: a", "account: a", "options: [--a]", "agent: /a", "folder: /a", "ssh: a"];
         for line in lines {
             let error = platform("local", line).expect_err(line);
             assert!(error.contains("pilots of this host have none"), "{line}: {error}");

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use scheduler::{
     ids::{JobId, PilotId},
-    pull::{LeaveReason, Pull, Registered, Registration},
+    pull::{LeaveReason, Pull, Registered, Registration, none_if_absent},
     ranges::TaskSet,
     resources::Resources,
     results::{Report, TaskOutput},
@@ -71,6 +71,9 @@ pub struct RegisterAnswer {
     pub session: String,
     /// How long its pulls may be parked.
     pub poll_wait: Span,
+    /// The name of its platform. The last of the message, since managers before 2026-12 do not send it.
+    #[serde(default, deserialize_with = "none_if_absent", skip_serializing_if = "String::is_empty")]
+    pub platform: String,
 }
 
 /// A pilot reports and asks.

@@ -39,8 +39,10 @@ fn register() -> RegisterRequest {
 }
 
 fn registered() -> RegisterAnswer {
-    let registered = Registered { pilot: PilotId(7), acknowledged: 3 };
-    RegisterAnswer { registered, session: "pfs_7.abc".into(), poll_wait: Span::from_secs(25) }
+    let registered = Registered { pilot: PilotId(7), acknowledged: 3, platform: String::new() };
+    let (session, poll_wait) = ("pfs_7.abc".into(), Span::from_secs(25));
+    // Since 2026-12: see the test of it.
+    RegisterAnswer { registered, session, poll_wait, platform: String::new() }
 }
 
 fn report() -> Report {
@@ -162,6 +164,16 @@ fn messages_of_version_1_are_what_they_always_were() {
     check("tails", &tails());
     let wanted = Wanted { watch: 3, job: JobId(4), tasks: Some(TaskSet::from(0..5)) };
     check("tails-answer", &TailsAnswer { is_void: false, wanted: vec![wanted] });
+}
+
+#[test]
+fn managers_name_the_platform_and_those_of_before_do_not() {
+    let told = RegisterAnswer { platform: "cluster".into(), ..registered() };
+    for format in [Format::Postcard, Format::Json] {
+        let (with, without) = (format.encode(&told).unwrap(), format.encode(&registered()).unwrap());
+        assert_eq!(format.decode::<RegisterAnswer>(&with).unwrap(), told);
+        assert_eq!(format.decode::<RegisterAnswer>(&without).unwrap(), registered());
+    }
 }
 
 #[test]

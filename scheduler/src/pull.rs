@@ -161,10 +161,13 @@ pub struct Pull {
 }
 
 /// The last field of a message, which older senders leave out: a format without names of fields ends there.
-fn none_if_absent<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(
+///
+/// # Errors
+/// None.
+pub fn none_if_absent<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(
     from: D,
-) -> Result<Vec<T>, D::Error> {
-    Ok(Vec::deserialize(from).unwrap_or_default())
+) -> Result<T, D::Error> {
+    Ok(T::deserialize(from).unwrap_or_default())
 }
 
 /// What every task of a job needs and how its end is judged: the part of a template that decisions use.
@@ -309,6 +312,9 @@ pub struct Registered {
     pub pilot: PilotId,
     /// The last report number that the manager has from this pilot.
     pub acknowledged: u64,
+    /// The name of its platform; in messages the answer to a registration has it.
+    #[serde(skip)]
+    pub platform: String,
 }
 
 /// Why a pilot leaves.

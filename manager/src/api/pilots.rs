@@ -63,7 +63,8 @@ pub(super) async fn register(State(context): State<Shared>, request: Request) ->
         other => return Err(ApiError::unexpected(&other)),
     };
     let session = context.state.tokens.session(registered.pilot, nonce);
-    answer(format, &RegisterAnswer { registered, session, poll_wait: context.state.poll_wait })
+    let (platform, poll_wait) = (registered.platform.clone(), context.state.poll_wait);
+    answer(format, &RegisterAnswer { registered, session, poll_wait, platform })
 }
 
 /// A pilot reports and asks; parked by the engine while there is nothing to say.

@@ -11,7 +11,7 @@ use super::{
     volatile::PilotState,
 };
 use crate::{
-    ids::{JobId, PilotId},
+    ids::{JobId, PilotId, PlatformId},
     pull::{
         Bundle, Held, Holdings, LeaveReason, NodeFacts, Part, PilotCommand, Pull, PullAnswer, Registered,
         Registration, Template,
@@ -34,7 +34,8 @@ impl Turn<'_> {
             |id: &&PilotId| self.durable.pilots().get(id).is_some_and(|held| held.nonce == nonce);
         if let Some(&pilot) = known.came.iter().rev().find(came_before) {
             let acknowledged = self.durable.pilots()[&pilot].acknowledged;
-            return self.answer(request, Answer::Registered(Registered { pilot, acknowledged }));
+            let platform = self.name_of(known.platform);
+            return self.answer(request, Answer::Registered(Registered { pilot, acknowledged, platform }));
         }
         if !known.is_live() || self.volatile.shutdown.is_some() {
             return self.refuse(request, Refusal::NoAllocation(tag));
@@ -73,7 +74,12 @@ impl Turn<'_> {
         if let Some(why) = why {
             self.drain_pilot(id, why);
         }
-        self.answer(request, Answer::Registered(Registered { pilot: id, acknowledged: 0 }));
+        let platform = self.name_of(platform);
+        self.answer(request, Answer::Registered(Registered { pilot: id, acknowledged: 0, platform }));
+    }
+
+    fn name_of(&self, platform: PlatformId) -> String {
+        self.durable.platforms().get(&platform).map_or_else(String::new, |spec| spec.name.clone())
     }
 
     /// The pilot in whose place one on that node comes: of the same node, or, where all nodes have theirs, one of a

@@ -213,8 +213,13 @@ fn seeds() -> Vec<Vec<u8>> {
     let tasks = TaskSet::from(0..9);
     let kill = vec![PilotCommand::Kill { job: JobId(1), tasks: tasks.clone() }];
     let back = vec![PilotCommand::Return { job: JobId(1), tasks }, PilotCommand::Forget { job: JobId(1) }];
-    let registered = Registered { pilot: PilotId(1), acknowledged: 0 };
-    let registered = RegisterAnswer { registered, session: "pfs_x.y".into(), poll_wait: Span::from_secs(25) };
+    let registered = Registered { pilot: PilotId(1), acknowledged: 0, platform: String::new() };
+    let registered = RegisterAnswer {
+        registered,
+        session: "pfs_x.y".into(),
+        poll_wait: Span::from_secs(25),
+        platform: String::new(),
+    };
     let mut seeds = Vec::new();
     for (format, bit) in [(Format::Postcard, 0), (Format::Json, JSON)] {
         let answered = |parts, resync, acknowledged| {
