@@ -349,6 +349,7 @@ fn what_an_account_offers_is_found_out_and_written_down() {
     assert!(after.contains(entry) && after.contains("    walltime: 1h\n"), "{after}");
     let rest: String = after.split_inclusive('\n').filter(|line| before.contains(line)).collect();
     assert_eq!(rest, before, "all other lines are as they were");
+    assert!(after.contains("\nlisten: {host: 0.0.0.0}\n"), "nodes reach the manager: {after}");
     let mut check = sandbox.command(&["platform", "check", "good", "--no-probe"]);
     let checked = check.envs(cluster.environment.iter().cloned()).output().expect("it runs");
     assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stdout));

@@ -94,8 +94,8 @@ impl Attacher {
         };
         if spec.adapter == adapters::openstack::NAME {
             self.agent_file.offer();
-            self.warn_of_loopback(spec, site);
         }
+        self.warn_of_loopback(spec, site);
         let place = Place::new(plan).ok_or_else(unknown)?;
         if let Some(cloud) = place.cloud() {
             cloud.remember(self.servers_of(&spec.name).await?);
@@ -108,6 +108,8 @@ impl Attacher {
             handle: self.handle.clone(),
             clock: self.clock,
             uncancelled: Default::default(),
+            documents: Default::default(),
+            is_swept: false,
         });
         let wanted = spec.clone();
         let answer = self.handle.ask(|request| Event::PlatformAttached { request, spec: wanted }).await?;
@@ -128,16 +130,18 @@ impl Attacher {
         Ok(there.filter_map(|held| Some((held.batch_id?, held.tag))).collect())
     }
 
-    /// Servers that are told to come to this host by a loopback address come to themselves.
+    /// Pilots elsewhere that are told to come to this host by a loopback address come to themselves. Those of `local`
+    /// are here, and those behind SSH come by way of it.
     fn warn_of_loopback(&self, spec: &PlatformSpec, site: &Site) {
         let is_loopback =
             ["//127.", "//[::1]", "//localhost:"].iter().any(|host| self.url_elsewhere.contains(host));
-        if is_loopback && site.reach.is_none() {
+        let is_here = spec.adapter == adapters::LOCAL_NAME || site.ssh.is_some();
+        if is_loopback && !is_here && site.reach.is_none() {
             tracing::warn!(
                 platform = spec.name,
                 url = self.url_elsewhere,
-                "servers of a cloud do not reach the manager there: say `listen: {{host: 0.0.0.0, name: …}}`, or `reach` \
-                 of the platform"
+                "pilots on other hosts do not reach the manager there: say `listen: {{host: 0.0.0.0, name: …}}`, or \
+                 `reach` of the platform"
             );
         }
     }

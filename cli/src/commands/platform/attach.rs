@@ -15,7 +15,10 @@ use adapters::{
 };
 use clap::Args;
 use manager::{
-    config::{Config, file::ManagerFile},
+    config::{
+        Config,
+        file::{Listen, ManagerFile},
+    },
     place::Place,
 };
 use nix::fcntl::{Flock, FlockArg};
@@ -133,7 +136,12 @@ struct Found {
     /// As many as an account may have.
     n_pilots_max: Option<u32>,
     words: String,
+    /// What whoever attaches it should know.
+    notes: Vec<String>,
 }
+
+/// Batch systems, whose pilots are processes of nodes.
+const BATCH: [&str; 4] = ["slurm", "pbs", "gridengine", "loadleveler"];
 
 /// Attaches it.
 ///
@@ -147,8 +155,14 @@ pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
         _ = interrupts.next() => return Ok(Outcome::Interrupted),
     };
     let entry = entry_of(args, &found);
+    let notes = |more: Option<String>| {
+        let all = found.notes.iter().cloned().chain(more);
+        all.map(|note| format!("# {note}\n")).collect::<String>()
+    };
     if args.print {
-        show::print(&entry::shown(&entry, &found.words, "  "))?;
+        let (text, file) = read(args)?;
+        let (_, way_home) = with_way_home(args, &file, text);
+        show::print(&format!("{}{}", notes(way_home), entry::shown(&entry, &found.words, "  ")))?;
         return Ok(Outcome::Fine);
     }
     // Looking took its time: somebody may have written the file meanwhile, or be about to.
@@ -158,8 +172,12 @@ pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
     let added = entry::added(&text, &entry, &found.words).map_err(|error| {
         refused(format!("{error}:\n{}", entry::shown(&entry, &found.words, "  ").trim_end()))
     })?;
+    let (added, way_home) = with_way_home(args, &before, added);
     let mut after = parse(&added, &args.config)?;
     after.platforms.pop();
+    if way_home.is_some() {
+        after.listen.clone_from(&before.listen);
+    }
     if after != before {
         return Err(refused(
             "found lines that are not changed here; put the entry of --print there by hand".to_owned(),
@@ -170,8 +188,33 @@ pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
     let entry = entry::shown(&entry, &found.words, "  ");
     let check = format!("pilotfish platform check {} --config {config}", args.name);
     let told = told_to_a_manager(args, &config).await;
-    show::print(&format!("{entry}is now in {config}; `{check}` tries it. {told}\n"))?;
+    let notes = notes(way_home);
+    show::print(&format!("{notes}{entry}is now in {config}; `{check}` tries it. {told}\n"))?;
     Ok(Outcome::Fine)
+}
+
+/// The text with a line by which pilots on nodes reach the manager, which listens on a loopback address else, and
+/// what is said of that. A `listen` that is there is left as it is.
+fn with_way_home(args: &AttachArgs, file: &ManagerFile, text: String) -> (String, Option<String>) {
+    let is_reached = file.listen.host.is_some_and(|host| !host.is_loopback());
+    if !BATCH.contains(&args.adapter.as_str()) || args.ssh.is_some() || is_reached {
+        return (text, None);
+    }
+    let config = args.config.display();
+    if file.listen != Listen::default() || text.lines().any(|line| line.starts_with("listen")) {
+        let note = format!(
+            "nodes do not reach a manager that listens on a loopback address: write `host: 0.0.0.0` in `listen` of \
+             {config}, unless the nodes are this host"
+        );
+        return (text, Some(note));
+    }
+    let line = "# By its name pilots on nodes reach the manager.\nlisten: {host: 0.0.0.0}\n";
+    let is_marker = |line: &str| line.starts_with("---") || line.starts_with('%');
+    let place = text.split_inclusive('\n').take_while(|line| is_marker(line)).map(str::len).sum();
+    let (head, rest) = text.split_at(place);
+    let note = "`listen: {host: 0.0.0.0}` is for pilots on nodes, which do not reach a manager that listens on 127.0.0.1 \
+                only; it holds from the manager's next start, with TLS";
+    (format!("{head}{line}{rest}"), Some(note.to_owned()))
 }
 
 /// Has the manager that runs take it up, if there is one; what became of that.
@@ -267,7 +310,19 @@ async fn look(args: &AttachArgs) -> Result<Found, Failure> {
     let output = place.run(command).await.map_err(|error| failed(error.to_string()))?;
     let queues = adapter.read_describe(&output).map_err(|error| failed(error.to_string()))?;
     let queue = check::meant(&queues, site.queue.as_deref()).map_err(Failure::bad_input)?;
-    let found = found(queue, &version);
+    let mut found = found(queue, &version);
+    if let Some(account) = &site.account {
+        check::known_account(&place, account).await.map_err(Failure::bad_input)?;
+    }
+    if !queue.is_up {
+        found.notes.push(format!("{} starts no jobs at present: pilots wait until it does", queue.name));
+    }
+    if found.capacity.memory_bytes == 0 && args.memory.is_none() {
+        let name = &args.adapter;
+        found.notes.push(format!(
+            "{name} does not say how much memory its nodes have: say `memory` if pilots are to ask for some"
+        ));
+    }
     for (spec, _) in config_of(args, &found, folder.path().join("manager"))?.platforms {
         check::fits(queue, &spec).map_err(Failure::bad_input)?;
     }
@@ -325,7 +380,7 @@ async fn cloud(cloud: &OpenStack) -> Result<Found, String> {
     }
     // Others of the project want some of its quota, too.
     let n_pilots_max = Some(n_servers_max.unwrap_or(N_PILOTS_MAX).min(N_PILOTS_MAX));
-    Ok(Found { capacity, walltime: None, n_pilots_max, words })
+    Ok(Found { capacity, n_pilots_max, words, ..Found::default() })
 }
 
 /// Pilots that take the commonest kind of node, for as long as the queue allows, but not for days.
@@ -344,6 +399,7 @@ fn found(queue: &Queue, version: &str) -> Found {
         capacity: commonest.map(|(_, node)| node.clone()).unwrap_or_default(),
         walltime: Some(walltime),
         n_pilots_max: None,
+        notes: Vec::new(),
         words: format!("{version}queue {}, {most}, {}", queue.name, nodes.join(", ")),
     }
 }
@@ -430,5 +486,66 @@ fn written(span: Span) -> String {
         seconds if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
         seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),
         seconds => format!("{seconds}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: AttachArgs,
+    }
+
+    /// The text with a way home for pilots that are attached so, and what is said of that.
+    fn way_home(arguments: &[&str], text: &str) -> (String, Option<String>) {
+        let words = ["attach"].iter().chain(arguments);
+        let line = Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+        let file = parse(text, Path::new("manager.yaml")).unwrap_or_default();
+        with_way_home(&line.args, &file, text.to_owned())
+    }
+
+    #[test]
+    fn a_manager_whose_pilots_are_on_nodes_listens_where_they_reach_it() {
+        for (before, head) in [("", ""), ("platforms: []\n", ""), ("---\nplatforms: []\n", "---\n")] {
+            let (after, note) = way_home(&["slurm", "cluster"], before);
+            let file = parse(&after, Path::new("manager.yaml")).unwrap_or_default();
+            assert_eq!(file.listen.host.map(|host| host.to_string()).as_deref(), Some("0.0.0.0"), "{after}");
+            let is_rest = after.starts_with(&format!("{head}#")) && after.ends_with(&before[head.len()..]);
+            assert!(is_rest && note.is_some_and(|note| note.contains("next start")), "{after}");
+        }
+        for (arguments, before) in [
+            (&["slurm", "cluster", "--ssh", "login"][..], ""),
+            (&["local", "here"], ""),
+            (&["hosts", "far", "--ssh", "far"], ""),
+            (&["pbs", "cluster"], "listen: {host: 10.0.0.1}\n"),
+        ] {
+            assert_eq!(way_home(arguments, before), (before.to_owned(), None), "{arguments:?}");
+        }
+        for before in ["listen: {port: 7400}\n", "listen:\n  host: 127.0.0.1\n"] {
+            let (after, note) = way_home(&["pbs", "cluster"], before);
+            assert_eq!(after, before, "what is there stays");
+            assert!(note.is_some_and(|note| note.contains("write `host: 0.0.0.0`")), "{before}");
+        }
+    }
+
+    #[test]
+    fn memory_that_a_batch_system_does_not_tell_keeps_no_pilot_away() {
+        let text = "platforms: [{name: a, adapter: slurm, cores: 2, memory: 4GiB}]";
+        let file = parse(text, Path::new("manager.yaml")).unwrap_or_default();
+        let spec = file.platforms[0].spec(&Resources::default()).expect("a platform");
+        let queue = |memory_bytes| Queue {
+            name: "batch".to_owned(),
+            nodes: vec![(2, Resources { memory_bytes, ..Resources::cores(2) })],
+            ..Queue::default()
+        };
+        assert_eq!(check::fits(&queue(0), &spec), Ok(()));
+        assert_eq!(check::fits(&queue(8 << 30), &spec), Ok(()));
+        assert!(check::fits(&queue(2 << 30), &spec).is_err());
+        assert_eq!(found(&queue(0), "").capacity.memory_bytes, 0);
     }
 }

@@ -21,7 +21,7 @@ use manager::{
 };
 use profiles::site::{Reach, Site};
 use protocol::units::parse_duration_ms;
-use scheduler::{engine::interface::PlatformSpec, time::Span};
+use scheduler::{engine::interface::PlatformSpec, resources::Resources, time::Span};
 use serde::Serialize;
 
 use super::Which;
@@ -166,10 +166,47 @@ async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Si
             described.and_then(|output| adapter.read_describe(&output).map_err(|error| error.to_string()));
         steps.take("queue", queues.and_then(|queues| fitting(&queues, spec, site)))?;
     }
+    if let Some(account) = &site.account {
+        match known_account(&place, account).await {
+            Ok(true) => steps.take("account", Ok(account.clone()))?,
+            // It cannot be looked up.
+            Ok(false) => {}
+            Err(why) => steps.take("account", Err(why))?,
+        }
+    }
     steps.take("folder", there::folder(&mut place).await)?;
     steps.take("agent", agent(&place, site).await)?;
     steps.take("listing", there::listed(&place).await.map(|jobs| what_is_there(&jobs)))?;
     Some(place)
+}
+
+/// Whether our user may name the account, where the platform lists accounts. Errors: it is not among them.
+pub(super) async fn known_account(place: &Place, account: &str) -> Result<bool, String> {
+    let Some((adapter, command)) = place.adapter().and_then(|adapter| Some((adapter, adapter.accounts()?)))
+    else {
+        return Ok(false);
+    };
+    let Ok(output) = place.run(command).await else { return Ok(false) };
+    let accounts = adapter.read_accounts(&output);
+    if output.code != Some(0) || accounts.is_empty() {
+        return Ok(false);
+    }
+    match accounts.iter().any(|known| known == account) {
+        true => Ok(true),
+        false => Err(format!("found no account `{account}` of this user; there are {}", accounts.join(", "))),
+    }
+}
+
+/// Why pilots on nodes may not come home; `None`: they reach the manager as far as its configuration goes.
+pub(super) fn no_way_home(config: &Config, spec: &PlatformSpec, site: &Site) -> Option<String> {
+    let is_elsewhere = !["local", "hosts"].contains(&spec.adapter.as_str());
+    let is_direct = site.ssh.is_none() && !matches!(site.reach, Some(Reach::At(_)));
+    let host = config.listen_host;
+    (is_elsewhere && is_direct && host.is_loopback()).then(|| {
+        format!(
+            "the manager listens on {host}, which only this host reaches: write `listen: {{host: 0.0.0.0}}`"
+        )
+    })
 }
 
 fn what_is_there(jobs: &[BatchJob]) -> String {
@@ -219,7 +256,12 @@ pub(super) fn fits(queue: &Queue, spec: &PlatformSpec) -> Result<(), String> {
         let (most, walltime) = (format::span(most), format::span(walltime));
         return Err(format!("the most of {} is {most}; found a walltime of {walltime}", queue.name));
     }
-    if !queue.nodes.is_empty() && !queue.nodes.iter().any(|(_, node)| spec.capacity.fits_in(node)) {
+    // What a batch system does not say of its nodes' memory keeps nobody away.
+    let fits = |node: &Resources| match node.memory_bytes {
+        0 => Resources { memory_bytes: 0, ..spec.capacity.clone() }.fits_in(node),
+        _ => spec.capacity.fits_in(node),
+    };
+    if !queue.nodes.is_empty() && !queue.nodes.iter().any(|(_, node)| fits(node)) {
         let nodes: Vec<String> = queue.nodes.iter().map(|(n, node)| format!("{n} with {node}")).collect();
         return Err(format!("no node of {} has {}; it has {}", queue.name, spec.capacity, nodes.join(", ")));
     }

@@ -49,6 +49,7 @@ pub(super) async fn run(
         scaling: None,
         ..spec
     };
+    let no_way_home = super::no_way_home(&config, &spec, &site);
     config.platforms = vec![(spec, site)];
     let (mut manager, client) = in_process::start(config).await?;
     let came = tokio::select! {
@@ -58,7 +59,12 @@ pub(super) async fn run(
     let asked_for = client.allocations(true).await.map(|answer| answer.allocations).unwrap_or_default();
     let is_interrupted = came.is_none();
     if let Some(came) = came {
-        steps.take("probe", with_what_is_known(came, &mut place, &asked_for).await);
+        let came = with_what_is_known(came, &mut place, &asked_for).await;
+        let with_hint = |what: String| match no_way_home {
+            Some(why) => format!("{what}; {why}"),
+            None => what,
+        };
+        steps.take("probe", came.map_err(with_hint));
     }
     let ended = end(&mut manager, &client, &mut place, &asked_for).await;
     manager.close().await;

@@ -59,7 +59,8 @@ pub(super) async fn agent(place: &Place) -> Result<String, String> {
 /// Batch jobs of pilots that have not ended.
 pub(super) async fn listed(place: &Place) -> Result<Vec<BatchJob>, String> {
     let jobs = place.list(TAG_PREFIX).await?;
-    Ok(jobs.into_iter().filter(|job| job.state != BatchState::Ended).collect())
+    let is_there = |job: &BatchJob| job.state != BatchState::Ended && job.tag.starts_with(TAG_PREFIX);
+    Ok(jobs.into_iter().filter(is_there).collect())
 }
 
 /// Waits until a listing shows none of them: tasks of a job array leave it later than their pilots do. After
