@@ -8,6 +8,10 @@ use adapters::{
     command::{AllocationRequest, BatchState, Command, Output, QueueLoad},
     transport::{LocalShell, Transport},
 };
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use profiles::site::Site;
 use scheduler::{resources::Resources, time::Span};
 use tests::{
@@ -160,6 +164,55 @@ fn every_node_of_a_job_has_an_agent_that_reads_the_document() {
         assert_eq!(sandbox.read("read.2"), "");
         let left = fs::read_dir(sandbox.path().join("home")).expect("a home");
         assert_eq!(left.count(), 0, "the document's file is gone");
+    }
+}
+
+/// An adapter whose agents stay until they are ended.
+fn staying_adapter(sandbox: &Sandbox) -> Box<dyn Adapter> {
+    let folder = sandbox.path().display();
+    let lines = format!("#!/bin/sh\ncat > {folder}/read.$PBS_NODENUM\nexec sleep 1000\n");
+    let agent = sandbox.write("agent", &lines);
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).expect("a program");
+    let surroundings = Surroundings { agent_command: vec![agent.display().to_string()] };
+    let site = Site { queue: Some("batch".into()), ..Site::default() };
+    adapter("pbs", &surroundings, &site).expect("an adapter")
+}
+
+/// Kills the script of a job and nothing else.
+fn kill_script(cluster: &Cluster, id: &str) {
+    let script = cluster.folder().join(format!("{id}.SC")).display().to_string();
+    let is_it = |pid: &str| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        text(&line).split('\0').nth(1) == Some(script.as_str())
+    };
+    let entries = fs::read_dir("/proc").expect("processes").flatten();
+    let pids: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).filter(|pid| is_it(pid)).collect();
+    assert_eq!(pids.len(), 1, "{pids:?}");
+    let pid = Pid::from_raw(pids[0].parse().expect("a number"));
+    kill(pid, Signal::SIGKILL).expect("it is there");
+}
+
+#[test]
+fn the_join_document_is_gone_however_a_job_of_two_nodes_ends() {
+    for (system, is_killed) in
+        System::EMULATED.into_iter().flat_map(|system| [(system, true), (system, false)])
+    {
+        let sandbox = Sandbox::new();
+        let cluster = Cluster::start(&sandbox, system);
+        let adapter = staying_adapter(&sandbox);
+        let answer = run(&cluster, &adapter.submit(&request(2, 2)));
+        let id = adapter.read_submit(&answer).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
+        until("both have read it", || {
+            ["read.0", "read.1"].iter().all(|file| sandbox.read(file).contains("secret"))
+        });
+        match is_killed {
+            true => kill_script(&cluster, &id),
+            false => _ = run(&cluster, &adapter.cancel(std::slice::from_ref(&id))),
+        }
+        until("the job has ended", || cluster.jobs("QRE").is_empty());
+        let left: Vec<_> = fs::read_dir(sandbox.path().join("home")).expect("a home").flatten().collect();
+        assert!(left.is_empty(), "{system:?}, killed: {is_killed}: {left:?}");
     }
 }
 

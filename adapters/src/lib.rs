@@ -108,6 +108,18 @@ pub fn adapter(name: &str, surroundings: &Surroundings, site: &Site) -> Option<B
     }
 }
 
+pub use script::JOIN_FILE;
+
+/// Whether allocations of that adapter have their join documents in files, which one that is killed may leave
+/// behind.
+pub fn leaves_join_files(adapter: &str, n_nodes: u32) -> bool {
+    match adapter {
+        gridengine::NAME | loadleveler::NAME => true,
+        pbs::NAME => n_nodes > 1,
+        _ => false,
+    }
+}
+
 /// The adapter whose pilots are processes of this host.
 pub const LOCAL_NAME: &str = local::NAME;
 

@@ -33,8 +33,9 @@ pub(crate) fn script_without_secret(
 }
 
 /// The same where the launcher gives no standard input on: the document is in a file that only its owner
-/// reads, in the pilots' folder or at home, which all nodes see, and which goes with the script.
-/// `find_launcher`: lines after which `$launcher` is the launcher.
+/// reads, in the pilots' folder or at home, which all nodes see. It goes when the last node has read it, at the
+/// signal that ends the job, and with the script; [`JOIN_FILE`] is its name for whoever looks for one that a script
+/// which was killed has left. `find_launcher`: lines after which `$launcher` is the launcher.
 pub(crate) fn script_by_file(
     site: &Site,
     agent: &[String],
@@ -45,15 +46,26 @@ pub(crate) fn script_by_file(
     let folder = site.folder.as_deref().map_or("\"$HOME\"".to_owned(), quoted);
     let before = [
         find_launcher.to_owned(),
-        format!("join={folder}/.join-{}", quoted(tag)),
-        "trap 'rm -f \"$join\"' EXIT".to_owned(),
-        "trap 'exit 143' TERM".to_owned(),
+        format!("join={folder}/{JOIN_FILE}{}", quoted(tag)),
+        "remove() { rm -f \"$join\" \"$join\".*; }".to_owned(),
+        "trap remove EXIT".to_owned(),
+        // Agents get the signal, too, and have a while to bring their results home: the script outlives them.
+        "trap 'remove; code=143' TERM".to_owned(),
     ];
     // The launcher gives the nodes nothing of this shell: the site's lines are for them.
     let here = Site { setup: Vec::new(), ..site.clone() };
     let mut script = with_document(&here, &before, "(umask 077; cat > \"$join\")", request);
-    let there = lines_of(site, request, &[format!("{} < \"$1\"", begin(program(site, agent), tag))]);
-    script.extend_from_slice(format!("$launcher /bin/sh -c {} sh \"$join\"\n", quoted(&there)).as_bytes());
+    let take = format!(
+        "exec 3< \"$1\" || exit 1\n(umask 077; : > \"$1.$(hostname).$$\")\nset -- \"$1\" \"$1\".*\n\
+         [ $# -le {} ] || rm -f \"$@\"",
+        request.n_nodes
+    );
+    let there = lines_of(site, request, &[take, format!("{} <&3 3<&-", begin(program(site, agent), tag))]);
+    script.extend_from_slice(format!("$launcher /bin/sh -c {} sh \"$join\" &\n", quoted(&there)).as_bytes());
+    // A shell hears a signal at once only while it waits, and goes on waiting then.
+    script.extend_from_slice(b"pid=$! code=\nwait $pid\nended=$?\n");
+    script.extend_from_slice(b"while [ -n \"$code\" ] && kill -0 $pid 2>/dev/null; do\n");
+    script.extend_from_slice(b"wait $pid || [ $? -ne 127 ] || break\ndone\nexit ${code:-$ended}\n");
     script
 }
 
@@ -72,6 +84,9 @@ pub(crate) fn script_on_each(
     let (first, rest) = rest.split_once('\n').unwrap_or((&rest, ""));
     format!("{first}\nif [ $# -eq 0 ]; then\n{everywhere}\nfi\n{rest}")
 }
+
+/// What the name of a file with a join document begins with; the tag follows.
+pub const JOIN_FILE: &str = ".join-";
 
 /// How the agent is run on the platform.
 fn program<'a>(site: &'a Site, agent: &'a [String]) -> &'a [String] {

@@ -34,6 +34,24 @@ const LOOK: &str = r#"f=${1:-$HOME/.pilotfish}; umask 077; mkdir -p "$f" || exit
 const UPLOAD: &str = r#"umask 077; cat > "$1.$$" && [ "$(wc -c < "$1.$$")" -eq "$2" ] && chmod 700 "$1.$$" && mv "$1.$$" "$1" && exit
 rm -f "$1.$$"; echo "not all of it arrived, or there is no room" >&2; exit 1"#;
 
+/// Removes the join documents of tags: below the pilots' folder `$1`, and in the folder `$2` or at home.
+const FORGET: &str = r#"pilots=$1 home=${2:-$HOME} name=$3; shift 3
+for tag; do rm -f "$pilots/$tag/join" "$pilots/$tag/join".* "$home/$name$tag" "$home/$name$tag".*; done"#;
+
+/// The same of all tags that begin with `$4`, except those that follow: documents that are an hour old, as one that
+/// is new may be of a job that is not listed yet.
+const SWEEP: &str = r#"pilots=$1 home=${2:-$HOME} name=$3 prefix=$4; shift 4
+listed=" $* "
+for file in "$pilots/$prefix"*/join "$pilots/$prefix"*/join.* "$home/$name$prefix"*; do
+[ -f "$file" ] || continue
+case $file in
+"$home/$name"*) tag=${file#"$home/$name"} tag=${tag%%.*} ;;
+*) tag=${file%/*} tag=${tag##*/} ;;
+esac
+case $listed in *" $tag "*) continue ;; esac
+[ -z "$(find "$file" -mmin +60 2>/dev/null)" ] || rm -f "$file"
+done"#;
+
 /// Takes away a folder, its first argument.
 const REMOVE: &str = r#"rm -rf -- "$1""#;
 
@@ -304,6 +322,34 @@ impl Place {
         }
     }
 
+    /// Removes the join documents of these tags, whose allocations are gone.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub async fn forget(&mut self, tags: &[String]) -> Result<(), String> {
+        let words = self.join_folders().await?;
+        let words: Vec<&str> = words.iter().chain(tags).map(String::as_str).collect();
+        self.shell("remove join documents", FORGET, &words, Vec::new(), LOOK_LIMIT).await.map(drop)
+    }
+
+    /// Removes those that managers of before have left, except of the tags that are `listed`.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub async fn sweep(&mut self, tag_prefix: &str, listed: &[String]) -> Result<(), String> {
+        let words = self.join_folders().await?;
+        let words = words.iter().map(String::as_str).chain([tag_prefix]);
+        let words: Vec<&str> = words.chain(listed.iter().map(String::as_str)).collect();
+        self.shell("look for join documents", SWEEP, &words, Vec::new(), LOOK_LIMIT).await.map(drop)
+    }
+
+    /// Where join documents are, and how their names begin.
+    async fn join_folders(&mut self) -> Result<[String; 3], String> {
+        let pilots = self.ground().await?.folder;
+        let home = self.plan.site.folder.clone().unwrap_or_default();
+        Ok([pilots, home, adapters::JOIN_FILE.to_owned()])
+    }
+
     /// Where what a pilot's batch job or server wrote can be read from where commands are run.
     pub fn log_folder(&self, ground: &Ground, tag: &str) -> String {
         match &self.host {
@@ -431,5 +477,76 @@ fn proxy(site: &Site) -> Option<String> {
     match &site.reach {
         Some(Reach::At(url)) => Some(url.clone()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path, process::Command as Process};
+
+    use super::*;
+
+    /// Runs lines of shell with these words, and says which files are left there.
+    fn left_after(lines: &str, folder: &Path, words: &[&str]) -> Vec<String> {
+        let (pilots, home) = (folder.join("pilots"), folder.join("home"));
+        let mut shell = Process::new("sh");
+        shell.args(["-c", lines, "sh"]).arg(&pilots).arg(&home).arg(adapters::JOIN_FILE).args(words);
+        assert!(shell.status().expect("a shell").success());
+        let mut left = Vec::new();
+        let mut folders = vec![folder.to_owned()];
+        while let Some(next) = folders.pop() {
+            for entry in fs::read_dir(next).expect("a folder").flatten() {
+                match entry.path() {
+                    path if path.is_dir() => folders.push(path),
+                    path => left.push(path.strip_prefix(folder).expect("below it").display().to_string()),
+                }
+            }
+        }
+        left.sort();
+        left
+    }
+
+    /// Join documents of three tags in a folder, and what is to stay.
+    fn documents() -> tempfile::TempDir {
+        let folder = tempfile::Builder::new().prefix("a folder").tempdir().expect("a folder");
+        for file in [
+            "pilots/pfa-1/join",
+            "pilots/pfa-1/job.log",
+            "pilots/pfa-2/join.1",
+            "pilots/pfa-2/join.2",
+            "pilots/pfb-1/join",
+            "home/.join-pfa-1",
+            "home/.join-pfa-3",
+            "home/.join-pfa-3.n1.77",
+        ] {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, "secret").expect("a file");
+        }
+        folder
+    }
+
+    #[test]
+    fn join_documents_of_allocations_that_are_gone_are_removed() {
+        let folder = documents();
+        let left = left_after(FORGET, folder.path(), &["pfa-2", "pfa-3"]);
+        assert_eq!(
+            left,
+            ["home/.join-pfa-1", "pilots/pfa-1/job.log", "pilots/pfa-1/join", "pilots/pfb-1/join"]
+        );
+    }
+
+    #[test]
+    fn old_join_documents_of_what_is_not_listed_are_removed() {
+        let folder = documents();
+        assert_eq!(left_after(SWEEP, folder.path(), &["pfa-", "pfa-1"]).len(), 8, "they are new");
+        let all =
+            left_after("find \"$1\" \"$2\" -type f -exec touch -d '2 hours ago' {} +", folder.path(), &[]);
+        assert_eq!(all.len(), 8);
+        let left = left_after(SWEEP, folder.path(), &["pfa-", "pfa-1"]);
+        assert_eq!(
+            left,
+            ["home/.join-pfa-1", "pilots/pfa-1/job.log", "pilots/pfa-1/join", "pilots/pfb-1/join"]
+        );
     }
 }

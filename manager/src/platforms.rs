@@ -1,7 +1,7 @@
 //! One worker a platform: one command at a time, its answer back to the engine as an event.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     convert::Infallible,
     sync::{
         Arc,
@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use adapters::command::{AllocationRequest, BatchState};
+use adapters::command::{AllocationRequest, BatchJob, BatchState};
 use scheduler::{
     engine::{
         interface::{Event, ListedAllocation, PlatformSpec, SubmitOutcome},
@@ -78,6 +78,10 @@ pub(crate) struct Worker {
     pub(crate) clock: Clock,
     /// What it failed to cancel.
     pub(crate) uncancelled: BTreeSet<String>,
+    /// Tags whose join documents may be in files, and when each was submitted or last listed.
+    pub(crate) documents: BTreeMap<String, Time>,
+    /// Whether those that managers of before have left were looked for.
+    pub(crate) is_swept: bool,
 }
 
 /// Hands orders to their platform's worker. Orders may come before their platform is attached: they wait.
@@ -195,6 +199,7 @@ impl Worker {
             Err(what) => SubmitOutcome::Refused(what),
         };
         tracing::info!(platform = self.spec.name, %allocation, tag, ?outcome, "allocation asked for");
+        self.documents.insert(tag, self.clock.now());
         Event::AllocationAnswered { allocation, outcome }
     }
 
@@ -212,6 +217,9 @@ impl Worker {
             let there = jobs.iter().filter(|job| job.state != BatchState::Ended);
             let there: HashSet<&str> = there.map(|job| job.id.as_str()).collect();
             self.uncancelled.retain(|id| there.contains(id.as_str()));
+        }
+        if let Ok(jobs) = &listed {
+            self.remove_documents(jobs, asked_at).await;
         }
         let result = listed.map(|jobs| {
             // Others may have jobs in the same account.
@@ -232,6 +240,38 @@ impl Worker {
             seen.collect()
         });
         Event::PlatformListed { platform, asked_at, result }
+    }
+
+    /// Removes the join documents of allocations that are gone, however they ended: one that was killed, or never
+    /// began, has not removed its own.
+    async fn remove_documents(&mut self, jobs: &[BatchJob], asked_at: Time) {
+        if !adapters::leaves_join_files(&self.spec.adapter, self.spec.n_nodes) {
+            return self.documents.clear();
+        }
+        let is_there =
+            |job: &&BatchJob| job.state != BatchState::Ended && job.tag.starts_with(&self.tag_prefix);
+        let there: Vec<String> = jobs.iter().filter(is_there).map(|job| job.tag.clone()).collect();
+        for tag in &there {
+            self.documents.insert(tag.clone(), asked_at);
+        }
+        let poll_interval = self.spec.poll_interval;
+        let is_gone = |at: Time| at < asked_at && asked_at.since(at) >= poll_interval;
+        let gone: Vec<String> =
+            self.documents.iter().filter(|(_, at)| is_gone(**at)).map(|(tag, _)| tag.clone()).collect();
+        if !gone.is_empty() {
+            match self.place.forget(&gone).await {
+                Ok(()) => self.documents.retain(|tag, _| !gone.contains(tag)),
+                Err(what) => {
+                    tracing::warn!(platform = self.spec.name, what, "join documents may be left there")
+                }
+            }
+        }
+        if !self.is_swept {
+            self.is_swept = true;
+            if let Err(what) = self.place.sweep(&self.tag_prefix, &there).await {
+                tracing::warn!(platform = self.spec.name, what, "join documents may be left there");
+            }
+        }
     }
 
     /// How busy the platform is; nothing where it does not know, or does not say.
@@ -279,6 +319,14 @@ impl Worker {
                 ?batch_ids,
                 "could not be cancelled: the next start tries again"
             );
+        }
+        let documents: Vec<String> = std::mem::take(&mut self.documents).into_keys().collect();
+        let leaves_some = adapters::leaves_join_files(&self.spec.adapter, self.spec.n_nodes);
+        if leaves_some
+            && !documents.is_empty()
+            && let Err(what) = self.place.forget(&documents).await
+        {
+            tracing::warn!(platform = self.spec.name, what, "join documents may be left there");
         }
         if let Err(what) = self.place.leave(&self.tag_prefix).await {
             tracing::warn!(platform = self.spec.name, what, "something may be left there");

@@ -74,8 +74,9 @@ fn several_nodes_have_an_agent_each() {
     assert!(command.argv[2].contains("nodes=3:ppn=4:gpus=2 -l mem=9216mb \"$@\""));
     let script = String::from_utf8_lossy(&command.stdin).into_owned();
     assert!(script.contains("(umask 077; cat > \"$join\") <<'PILOTFISH-JOIN'\n{\"token\":\"secret\"}\n"));
-    let last = "\nexec '\\''/opt/pilot fish/agent'\\'' run --tag pf1-2 --join - < \"$1\"\n' sh \"$join\"\n";
-    assert!(script.ends_with(last), "{script}");
+    let begins =
+        "\nexec '\\''/opt/pilot fish/agent'\\'' run --tag pf1-2 --join - <&3 3<&-\n' sh \"$join\" &\n";
+    assert!(script.contains(begins), "{script}");
     let (here, there) = script.split_once("\n$launcher /bin/sh -c '").expect("a launcher");
     let is_ready =
         |part: &str| (part.contains("module load glibc"), part.contains(">> /scratch/pilots/pf1-2/job.log"));
