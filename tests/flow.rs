@@ -158,7 +158,7 @@ fn files_that_cannot_come_are_refused_before_anything_is_submitted() {
         let output = sandbox.run(&[command, "flow.yaml"]);
         assert_eq!(output.status.code(), Some(2));
         let said = text(&output.stderr);
-        let expected = "flow.yaml:6: stages.b.inputs[0]: found `in`, which no task leaves that b waits for; stage `a` leaves `out`";
+        let expected = "flow.yaml:6: stages.b.inputs[0]: `in` is left by no task that b waits for; stage `a` leaves `out`";
         assert!(said.contains(expected), "{said}");
     }
 }

@@ -78,12 +78,12 @@ mod tests {
     fn a_program_is_looked_for_where_tasks_would_look() {
         assert_eq!(told(&["sh"], Some("/nowhere:/bin")), None);
         assert_eq!(told(&["../bin/sh"], None), None);
-        let missing =
-            "command: found the program `sh`, which is in no folder of PATH; install it, or write its path";
+        let missing = "command: program `sh` is in no folder of PATH; install it, or write its path";
         assert_eq!(told(&["sh"], Some("/nowhere")).as_deref(), Some(missing));
-        let missing = "command: found the program `./sh`, which does not exist; check the path";
+        let missing = "command: program `./sh` does not exist; check the path";
         assert_eq!(told(&["./sh"], None).as_deref(), Some(missing));
-        let plain = "command: found the program `passwd`, which is not executable; make /etc/passwd executable, or write another path";
+        let plain =
+            "command: program `passwd` is not executable; make /etc/passwd executable, or write another path";
         assert_eq!(told(&["passwd"], Some("/etc")).as_deref(), Some(plain));
     }
 

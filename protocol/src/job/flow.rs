@@ -148,7 +148,7 @@ impl<'w> Check<'w> {
                     continue;
                 };
                 let found = format!(
-                    "{}, which task {} leaves too",
+                    "{}, which is left by task {} too",
                     quoted(&path),
                     self.task_name(other.stage, other.task)
                 );
@@ -242,20 +242,20 @@ impl<'w> Check<'w> {
             if !is_known {
                 return Ok(());
             }
-            let found = format!("{}, which no task leaves that {name} waits for", quoted(&taken.from));
+            let found = format!("{}, which is left by no task that {name} waits for", quoted(&taken.from));
             return Err(self.of_input(stage, taken, found, self.what_is_left(stage, taken)));
         };
         let before = self.before(stage, task, taken);
         if !before.iter().any(|(on, tasks)| *on == left.stage && tasks.contains(left.task)) {
             let leaver = self.task_name(left.stage, left.task);
             let found =
-                format!("{}, which {leaver} leaves, for which {name} does not wait", quoted(&taken.from));
+                format!("{}, which is left by {leaver}, for which {name} does not wait", quoted(&taken.from));
             let expected = "see `tasks` of its `after`, or take another file";
             return Err(self.of_input(stage, taken, found, expected));
         }
         if left.optional && !taken.optional {
             let found = format!(
-                "{}, which {} may not leave",
+                "{}, which may be missing: {} need not leave it",
                 quoted(&taken.from),
                 self.task_name(left.stage, left.task)
             );

@@ -19,7 +19,7 @@ pub struct Problem {
     pub column: Option<u32>,
     /// The field, like `sweep.seed.range`; empty for the file as a whole.
     pub path: String,
-    /// What was found: a fragment that follows "found".
+    /// What was found: a fragment that follows "found". `THING, which is …` becomes the sentence `THING is …`.
     pub found: String,
     /// What would be right: a fragment that stands alone.
     pub expected: String,
@@ -53,7 +53,30 @@ impl fmt::Display for Problem {
         if !self.path.is_empty() {
             write!(f, "{}: ", self.path)?;
         }
-        write!(f, "found {}; {}", self.found, self.expected)
+        write!(f, "{}; {}", sentence(&self.found), self.expected)
+    }
+}
+
+/// What a clause begins with that says something of what was found.
+const VERBS: [&str; 8] = ["advances", "cannot", "does", "has", "is", "may", "was", "would"];
+
+/// What was found as a sentence: `found a list`; `program x does not exist` of `the program x, which does not exist`.
+fn sentence(found: &str) -> String {
+    // A comma within a quoted text is none of ours.
+    let is_outside = |text: &str| text.matches('`').count().is_multiple_of(2);
+    let clause = found.match_indices(", which ").find(|(at, _)| is_outside(&found[..*at]));
+    if let Some((at, comma)) = clause {
+        let (thing, says) = (&found[..at], &found[at + comma.len()..]);
+        if VERBS.contains(&says.split(' ').next().unwrap_or_default()) {
+            return format!("{} {says}", thing.strip_prefix("the ").unwrap_or(thing));
+        }
+    }
+    if let Some(why) = found.strip_prefix("a file that cannot be read") {
+        return format!("the file cannot be read{why}");
+    }
+    match found {
+        "no such file" => "there is no such file".to_owned(),
+        found => format!("found {found}"),
     }
 }
 
@@ -72,4 +95,26 @@ pub(crate) fn quoted(text: &str) -> String {
     }
     let more = if text.chars().nth(N_CHARS_MAX).is_some() { "…" } else { "" };
     format!("`{shown}{more}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Problem;
+
+    #[test]
+    fn problem_is_one_sentence_of_what_was_found_and_what_would_be_right() {
+        let said = |found: &str| Problem::new("f", found, "x").to_string();
+        for (found, expected) in [
+            ("a list", "f: found a list; x"),
+            ("the program `p`, which does not exist", "f: program `p` does not exist; x"),
+            ("`x`, which is not executable", "f: `x` is not executable; x"),
+            ("`a, which is b`", "f: found `a, which is b`; x"),
+            ("`a, which is b`, which has no end", "f: `a, which is b` has no end; x"),
+            ("`a`, of which nobody knows", "f: found `a`, of which nobody knows; x"),
+            ("no such file", "f: there is no such file; x"),
+            ("a file that cannot be read (is a directory)", "f: the file cannot be read (is a directory); x"),
+        ] {
+            assert_eq!(said(found), expected);
+        }
+    }
 }

@@ -55,7 +55,7 @@ fn mistakes_are_told_with_line_and_field() {
         (
             "users:",
             "policies: {placement: ai2}\nusers:",
-            ":5: policies.placement: found `ai2`, which would be `fastest-first` here: unlike the paper's rigid jobs, tasks fit wherever a core is free; the policies of placement here are none, best-fit, fastest-first, tla",
+            ":5: policies.placement: `ai2` would be `fastest-first` here: unlike the paper's rigid jobs, tasks fit wherever a core is free; the policies of placement here are none, best-fit, fastest-first, tla",
         ),
         (
             "time: 10s",

@@ -140,7 +140,7 @@ fn what_a_log_says_is_not_said_again() {
         "{application: docking, arrivals: {swf: a.swf}}, {application: batch, tasks: 4}",
         &[
             &format!(
-                "{place}.application: found `docking`, which has times of its own; jobs of a log need an application with `time: logged`"
+                "{place}.application: `docking` has times of its own; jobs of a log need an application with `time: logged`"
             ),
             "s.yaml:3: users[1].jobs[1].application: found `batch`, whose times are those of a log; say how its jobs come: arrivals: {swf: log.swf.gz}",
         ],

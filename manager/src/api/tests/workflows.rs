@@ -30,7 +30,7 @@ async fn only_its_owner_and_operators_wait_for_a_job() {
         reply.json()["error"]["problems"].clone()
     };
     let none = |at: usize, job: u64| {
-        let found = format!("found job {job}, which is none of yours");
+        let found = format!("job {job} is none of yours");
         json!([format!("stages.stage-{at}.after: {found}; `pilotfish jobs` lists them")])
     };
     // Whether it is there or not, whether it fits or not, and whatever else is wrong: bob hears the same.

@@ -254,7 +254,7 @@ fn edges<'t>(tasks: &'t [TaskForm], common: &Common<'_>, problems: &mut Vec<Prob
             }
             if let Some(other) = makers.insert(plain(output), at).filter(|other| *other != at) {
                 let found =
-                    format!("{}, which task {} makes too", quoted(output), quoted(&tasks[other].name));
+                    format!("{}, which is made by task {} too", quoted(output), quoted(&tasks[other].name));
                 let path = format!("{}.outputs", task.path);
                 problems.push(Problem::new(path, found, "let one task make each file"));
             }
@@ -294,7 +294,7 @@ fn edges<'t>(tasks: &'t [TaskForm], common: &Common<'_>, problems: &mut Vec<Prob
                     is_there.insert(plain(input));
                 }
                 None => {
-                    let found = format!("{}, which no task makes and which is not there", quoted(input));
+                    let found = format!("{}, which is made by no task and is not there", quoted(input));
                     let expected = "check the path, or name it in the `outputs` of the task that makes it";
                     problems.push(Problem::new(format!("{}.inputs", task.path), found, expected));
                 }

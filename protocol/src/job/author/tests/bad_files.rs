@@ -258,10 +258,10 @@ fn files_that_are_no_job_files_are_explained() {
         let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
         lines.join("\n").replace(&folder.path().display().to_string(), "/base")
     };
-    insta::assert_snapshot!(told("job.yaml"), @"/base/job.yaml: found no such file; check the path");
+    insta::assert_snapshot!(told("job.yaml"), @"/base/job.yaml: there is no such file; check the path");
     insta::assert_snapshot!(told("ligands"), @"/base/ligands: found a folder; name a file");
     insta::assert_snapshot!(told("latin1.txt"), @"/base/latin1.txt: found bytes in line 2 of the file that are not UTF-8; save it as UTF-8");
-    insta::assert_snapshot!(told("names.txt/job.yaml"), @"/base/names.txt/job.yaml: found no such file; check the path");
+    insta::assert_snapshot!(told("names.txt/job.yaml"), @"/base/names.txt/job.yaml: there is no such file; check the path");
     std::fs::write(folder.path().join("large.yaml"), "#".repeat(limits::JOB_FILE_BYTES_MAX as usize + 1))
         .unwrap();
     insta::assert_snapshot!(told("large.yaml"), @"/base/large.yaml: found a file of more than 64MiB; split it");

@@ -98,12 +98,12 @@ fn files_that_cannot_come_are_refused_with_their_line() {
         (
             "stage:project/projected/{image.stem}.fits",
             "stage:project/{image.stem}.fits",
-            "flow.yaml:13: stages.smooth.inputs[0]: found `a.fits`, which no task leaves that smooth.0 waits for; stage `project` leaves `projected/{image.stem}.fits`",
+            "flow.yaml:13: stages.smooth.inputs[0]: `a.fits` is left by no task that smooth.0 waits for; stage `project` leaves `projected/{image.stem}.fits`",
         ),
         (
             "stage:project/projected/{image.stem}.fits",
             "stage:project/projected/b.fits",
-            "flow.yaml:13: stages.smooth.inputs[0]: found `projected/b.fits`, which project.1 leaves, for which smooth.0 does not wait; see `tasks` of its `after`, or take another file",
+            "flow.yaml:13: stages.smooth.inputs[0]: `projected/b.fits` is left by project.1, for which smooth.0 does not wait; see `tasks` of its `after`, or take another file",
         ),
         (
             "stage:project/projected/{image.stem}.fits",
@@ -134,12 +134,12 @@ fn files_that_cannot_come_are_refused_with_their_line() {
         (
             "smooth/{image.stem}.fits\"}",
             "projected/{image.stem}.fits\"}",
-            "flow.yaml:14: stages.smooth.outputs: found `projected/a.fits`, which task project.0 leaves too; one would overwrite the other; give them different names",
+            "flow.yaml:14: stages.smooth.outputs: `projected/a.fits` is left by task project.0 too; one would overwrite the other; give them different names",
         ),
         (
             "projected/{image.stem}.fits\"}",
             "projected/{image.stem}.fits\", optional: true}",
-            "flow.yaml:13: stages.smooth.inputs[0]: found `projected/a.fits`, which project.0 may not leave; write `optional: true` here, too, or not there",
+            "flow.yaml:13: stages.smooth.inputs[0]: `projected/a.fits` may be missing: project.0 need not leave it; write `optional: true` here, too, or not there",
         ),
         (
             "to: in.fits}",
@@ -206,11 +206,7 @@ fn tasks_without_a_common_folder_bring_take_and_leave_their_own_files() {
             "outputs: /all",
             "flow.yaml:7: tasks[3].outputs: found `/all`; tasks have no folder in common",
         ),
-        (
-            "b.txt",
-            "c.txt",
-            "flow.yaml:6: tasks[2].inputs: found `c.txt`, which no task makes and which is not there",
-        ),
+        ("b.txt", "c.txt", "flow.yaml:6: tasks[2].inputs: `c.txt` is made by no task and is not there"),
         (
             "b.txt",
             "../b.txt",
