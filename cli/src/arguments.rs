@@ -6,20 +6,23 @@ use crate::commands::Command;
 
 const EXAMPLES: &str = "\
 Examples:
-  pilotfish run job.yaml                          run a sweep here, in ./.pilotfish
-  pilotfish run -- echo {1} {2} ::: a b ::: 1 2   run a command with all combinations of values
-  pilotfish tasks last --state failed             what failed, and why
-  pilotfish export last --format csv -o all.csv   results as a table
+  pilotfish run job.yaml               run a sweep here, in ./.pilotfish
+  pilotfish run -- echo {1} {2} ::: a b ::: 1 2
+      # run a command with all combinations of values
+  pilotfish tasks last --state failed  what failed, and why
+  pilotfish export last --format csv -o all.csv
+      # results as a table
 
   pilotfish serve &                               a manager that stays
   pilotfish submit job.yaml --wait                a job for it
 
-Exit codes: 0 all is well, 1 tasks failed, 2 what was given cannot be used, 3 a manager, a file or
-the machine did not do its part, 101 a bug in pilotfish, 124 `wait --timeout`, 130 interrupted.";
+Exit codes: 0 all is well, 1 tasks failed, 2 what was given cannot be used, 3 a
+manager, a file or the machine did not do its part, 101 a bug in pilotfish, 124
+`wait --timeout`, 130 interrupted.";
 
 /// Runs parameter sweeps and other many-task work on one machine or many platforms.
 #[derive(Parser)]
-#[command(name = "pilotfish", version, after_help = EXAMPLES, max_term_width = 110)]
+#[command(name = "pilotfish", version, after_help = EXAMPLES, max_term_width = 80)]
 #[command(arg_required_else_help = true, subcommand_required = true)]
 struct Arguments {
     #[command(subcommand)]
@@ -98,12 +101,16 @@ fn one_line(text: &str) -> String {
     }
     parts.truncate(2);
     parts.push("see `--help`".to_owned());
-    parts.join("; ").replace("invalid digit found in string", "write a whole number, 0 or more")
+    parts
+        .join("; ")
+        .replace("invalid digit found in string", "write a whole number, 0 or more")
+        .replace("number too large to fit in target type", "that is too large")
 }
 
 #[cfg(test)]
 mod tests {
     use super::{command, one_line};
+    use crate::show::table::width_of;
 
     fn said(words: &[&str]) -> String {
         let words = std::iter::once("pilotfish").chain(words.iter().copied());
@@ -118,6 +125,30 @@ mod tests {
         command().debug_assert();
     }
 
+    /// The help of a command and of all below it, each with its name.
+    fn helps(command: &mut clap::Command, path: &str, all: &mut Vec<(String, String)>) {
+        let path = format!("{path} {}", command.get_name());
+        all.push((format!("{path} -h"), command.render_help().to_string()));
+        all.push((format!("{path} --help"), command.render_long_help().to_string()));
+        for sub in command.get_subcommands_mut() {
+            helps(sub, &path, all);
+        }
+    }
+
+    #[test]
+    fn help_of_every_command_fits_80_columns() {
+        let mut command = command();
+        command.build();
+        let mut all = Vec::new();
+        helps(&mut command, "", &mut all);
+        assert!(all.len() > 100, "{} pages", all.len());
+        for (path, help) in all {
+            for line in help.lines() {
+                assert!(width_of(line) <= 80, "{path}: {} columns: {line}", width_of(line));
+            }
+        }
+    }
+
     #[test]
     fn mistakes_are_one_line_with_a_hint() {
         assert_eq!(
@@ -129,6 +160,16 @@ mod tests {
             "unexpected argument '--core' found; a similar argument exists: '--cores'; see `--help`"
         );
         assert_eq!(said(&["job"]), "the following required arguments were not provided: <JOB>; see `--help`");
+    }
+
+    #[test]
+    fn priority_may_be_negative_and_its_message_says_so() {
+        assert_eq!(said(&["submit", "--priority", "-5", "--", "true"]), "");
+        let expected = "write a whole number from -2147483648 to 2147483647; see `--help`";
+        for wrong in ["high", "1.5", "-2147483649"] {
+            let said = said(&["submit", "--priority", wrong, "--", "true"]);
+            assert_eq!(said, format!("invalid value '{wrong}' for '--priority <N>': {expected}"));
+        }
     }
 
     #[test]

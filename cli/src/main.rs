@@ -57,8 +57,7 @@ fn end(result: Result<Outcome, Failure>) -> ExitCode {
     match result {
         Ok(outcome) => ExitCode::from(outcome.code()),
         Err(failure) => {
-            // Nobody can be told that standard error is gone.
-            let _ = write!(std::io::stderr().lock(), "{failure}");
+            show::say_lines(&failure.to_string());
             ExitCode::from(failure.code())
         }
     }

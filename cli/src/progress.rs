@@ -17,7 +17,7 @@ use crate::{
     show::{
         Ink, Screen,
         format::{count, counted, rate, span},
-        table::shortened,
+        table::{shortened, width_of},
     },
 };
 
@@ -33,6 +33,12 @@ const RATE_ENDS_MIN: u64 = 10;
 const MESSAGE_LEN_MAX: usize = 300;
 /// A job's name beside the bar.
 const NAME_LEN_MAX: usize = 24;
+const NAME_LEN_MIN: usize = 6;
+/// The bar between its brackets.
+const BAR_LEN_MAX: usize = 24;
+const BAR_LEN_MIN: usize = 6;
+/// The width of a terminal that does not tell its own.
+const WIDTH_DEFAULT: usize = 80;
 
 /// How much is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +121,7 @@ impl Progress {
         Progress {
             verbosity,
             screen,
-            bar: has_bar.then(|| new_bar(screen.has_colour)),
+            bar: has_bar.then(new_bar),
             last_line: Instant::now(),
             last_shown: String::new(),
             last_trouble: String::new(),
@@ -145,12 +151,6 @@ impl Progress {
         if self.verbosity != Verbosity::All {
             return;
         }
-        if let Some(bar) = &self.bar {
-            bar.set_prefix(shortened(&job.name, NAME_LEN_MAX));
-            bar.set_length(job.counts.total);
-            bar.set_position(n_ended(&job.counts));
-            bar.set_message(self.message());
-        }
         self.tick();
     }
 
@@ -160,7 +160,10 @@ impl Progress {
             return;
         }
         if let Some(bar) = &self.bar {
-            bar.set_message(self.message());
+            // The window may have another width by now.
+            let width = Screen::stderr().width.unwrap_or(WIDTH_DEFAULT);
+            let name = self.last.as_ref().map_or("", |job| &job.name);
+            bar.set_message(bar_line(name, &self.counts, self.pace(), width, &self.screen));
             return;
         }
         if self.last_line.elapsed() < LINE_EVERY {
@@ -230,29 +233,82 @@ impl Progress {
     }
 
     fn message(&self) -> String {
-        let counts = &self.counts;
-        let mut parts = vec![format!("{}/{} done", count(counts.done), count(counts.total))];
-        if counts.queued > 0 {
-            parts.push(format!("{} queued", count(counts.queued)));
-        }
-        if counts.running > 0 {
-            parts.push(format!("{} running", count(counts.running)));
-        }
-        if counts.failed > 0 {
-            parts.push(self.screen.paint(Ink::Red, &format!("{} failed", count(counts.failed))));
-        }
-        if counts.cancelled > 0 {
-            parts.push(format!("{} cancelled", count(counts.cancelled)));
-        }
-        if let Some(per_second) = self.pace.per_second(Instant::now()) {
-            parts.push(format!("{}/s", rate(per_second)));
-            let n_left = counts.total.saturating_sub(n_ended(counts));
-            if n_left > 0 {
-                parts.push(format!("ETA {}", eta(n_left, per_second)));
-            }
-        }
-        parts.join(", ")
+        let parts = parts(&self.counts, self.pace());
+        parts.iter().map(|part| self.screen.paint(part.ink, &part.text)).collect::<Vec<_>>().join(", ")
     }
+
+    fn pace(&self) -> Option<f64> {
+        self.pace.per_second(Instant::now())
+    }
+}
+
+/// A part of what is said of a job's progress.
+struct Part {
+    text: String,
+    ink: Ink,
+    /// Of parts for which there is no room, those with the largest number are left out first.
+    order: u8,
+}
+
+/// What is said of a job's progress, of which so many tasks end a second.
+fn parts(counts: &Counts, per_second: Option<f64>) -> Vec<Part> {
+    let part = |order, text: String| Part { text, ink: Ink::Plain, order };
+    let mut parts = vec![part(0, format!("{}/{} done", count(counts.done), count(counts.total)))];
+    if counts.queued > 0 {
+        parts.push(part(5, format!("{} queued", count(counts.queued))));
+    }
+    if counts.running > 0 {
+        parts.push(part(3, format!("{} running", count(counts.running))));
+    }
+    if counts.failed > 0 {
+        parts.push(Part { ink: Ink::Red, ..part(1, format!("{} failed", count(counts.failed))) });
+    }
+    if counts.cancelled > 0 {
+        parts.push(part(2, format!("{} cancelled", count(counts.cancelled))));
+    }
+    if let Some(per_second) = per_second {
+        parts.push(part(4, format!("{}/s", rate(per_second))));
+        let n_left = counts.total.saturating_sub(n_ended(counts));
+        if n_left > 0 {
+            parts.push(part(1, format!("ETA {}", eta(n_left, per_second))));
+        }
+    }
+    parts
+}
+
+/// The job's name, a bar, and what is said of its progress, on one line of this screen: the bar is shortened first, then
+/// the name, and then the least important parts are left out.
+fn bar_line(name: &str, counts: &Counts, per_second: Option<f64>, width: usize, screen: &Screen) -> String {
+    // Terminals may break the line after their last place.
+    let width = width.saturating_sub(1);
+    let mut parts = parts(counts, per_second);
+    let said_width = |parts: &[Part]| {
+        parts.iter().map(|part| width_of(&part.text)).sum::<usize>() + 2 * (parts.len().max(1) - 1)
+    };
+    let least = NAME_LEN_MIN + 1 + BAR_LEN_MIN + 3;
+    while said_width(&parts) + least > width && parts.len() > 1 {
+        let last = parts.iter().map(|part| part.order).max().unwrap_or_default();
+        parts.retain(|part| part.order != last);
+    }
+    let room = width.saturating_sub(said_width(&parts));
+    let name = shortened(name, NAME_LEN_MAX.min(room.saturating_sub(1 + BAR_LEN_MIN + 3).max(NAME_LEN_MIN)));
+    let bar_len = room.saturating_sub(width_of(&name) + 1 + 3).min(BAR_LEN_MAX);
+    let said: Vec<String> = parts.iter().map(|part| screen.paint(part.ink, &part.text)).collect();
+    if bar_len < BAR_LEN_MIN {
+        return shortened_line(&said.join(", "), &parts, width);
+    }
+    let share = n_ended(counts) as f64 / (counts.total.max(1)) as f64;
+    let n_full = (share * bar_len as f64).floor() as usize;
+    let arrow = if n_full < bar_len { ">" } else { "" };
+    let bar = format!("{}{arrow}", "=".repeat(n_full.min(bar_len)));
+    let bar = screen.paint(Ink::Cyan, &format!("{bar:<bar_len$}"));
+    format!("{name} [{bar}] {}", said.join(", "))
+}
+
+/// Only what is said, for a screen that has room for nothing else.
+fn shortened_line(said: &str, parts: &[Part], width: usize) -> String {
+    let plain = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(", ");
+    if width_of(&plain) <= width { said.to_owned() } else { shortened(&plain, width) }
 }
 
 /// How fast tasks end.
@@ -294,12 +350,10 @@ fn eta(n_left: u64, per_second: f64) -> String {
     if seconds > 3.2e9 { "centuries".to_owned() } else { span(Span::from_secs(seconds.ceil() as u64)) }
 }
 
-fn new_bar(has_colour: bool) -> ProgressBar {
+fn new_bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let template =
-        if has_colour { "{prefix} [{bar:24.cyan}] {wide_msg}" } else { "{prefix} [{bar:24}] {wide_msg}" };
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style.progress_chars("=> "));
+    if let Ok(style) = ProgressStyle::with_template("{msg}") {
+        bar.set_style(style);
     }
     bar
 }
@@ -308,7 +362,10 @@ fn new_bar(has_colour: bool) -> ProgressBar {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{Pace, Quota, eta};
+    use scheduler::engine::views::Counts;
+
+    use super::{Pace, Quota, bar_line, eta};
+    use crate::show::{Screen, table::width_of};
 
     #[test]
     fn ten_lines_are_shown_and_the_rest_is_counted() {
@@ -336,5 +393,49 @@ mod tests {
     fn what_never_ends_has_no_number() {
         assert_eq!(eta(90, 1.0), "1m 30s");
         assert_eq!(eta(u64::MAX, 0.01), "centuries");
+    }
+
+    fn line(name: &str, width: usize) -> String {
+        let counts = Counts {
+            total: 10_000_000,
+            done: 2_500_000,
+            queued: 123_456,
+            running: 65_536,
+            failed: 1_234,
+            cancelled: 5_678,
+            ..Counts::default()
+        };
+        bar_line(name, &counts, Some(123_456.7), width, &Screen::default())
+    }
+
+    #[test]
+    fn bar_fits_the_screen_with_the_rest_that_matters() {
+        for name in ["x", "a-very-long-name-of-a-job-that-says-all", "漢字漢字漢字漢字漢字漢字漢字漢字"]
+        {
+            for width in [20, 40, 80, 120, 200] {
+                let line = line(name, width);
+                assert!(width_of(&line) < width, "{width}: {line}");
+            }
+            let line = line(name, 80);
+            for part in ["2,500,000/10,000,000 done", "1,234 failed", "ETA 1m 01s", "["] {
+                assert!(line.contains(part), "{part}: {line}");
+            }
+        }
+        let all = line("dock", 200);
+        assert!(
+            all.starts_with("dock [======>                 ] 2,500,000/10,000,000 done, 123,456 queued"),
+            "{all}"
+        );
+        assert!(
+            all.ends_with("65,536 running, 1,234 failed, 5,678 cancelled, 123,457/s, ETA 1m 01s"),
+            "{all}"
+        );
+    }
+
+    #[test]
+    fn bar_of_a_job_that_is_over_is_full() {
+        let counts = Counts { total: 4, done: 4, ..Counts::default() };
+        let line = bar_line("x", &counts, None, 80, &Screen::default());
+        assert_eq!(line, format!("x [{}] 4/4 done", "=".repeat(24)));
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     client::Client,
     failure::{Failure, Outcome},
     in_process,
-    show::{self, Screen},
+    show::{self, Screen, harmless::harmless},
 };
 
 /// How long a watch outlives its manager.
@@ -112,7 +112,7 @@ impl WatchArgs {
 fn draw(screen: &Screen, text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     if screen.is_terminal {
-        write!(out, "\x1b[H\x1b[2J{text}")?;
+        write!(out, "\x1b[H\x1b[2J{}", harmless(text))?;
     } else {
         writeln!(out, "{text}")?;
     }

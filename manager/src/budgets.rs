@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 
-use protocol::{job::limits::RESULT_BUDGET_BYTES_DEFAULT, units::show_bytes};
-use scheduler::{engine::record::Record, ids::JobId, results::TaskOutput};
+use protocol::job::limits::RESULT_BUDGET_BYTES_DEFAULT;
+use scheduler::{engine::record::Record, ids::JobId, results::TaskOutput, size::Size};
 use serde::Deserialize;
 
 use crate::store::{Store, StoreError, packed_len};
@@ -94,7 +94,7 @@ fn fit(output: &mut TaskOutput, budget: u64, n_left: u64) {
     output.stderr.truncate(n_left - output.stdout.len());
     let line = format!(
         "\n[pilotfish: the job's budget for output ({}, results.budget) is used up: nothing more is kept]\n",
-        show_bytes(budget)
+        Size(budget)
     );
     let shortened = if output.stderr.is_empty() { &mut output.stdout } else { &mut output.stderr };
     shortened.extend_from_slice(line.as_bytes());
@@ -117,7 +117,7 @@ mod tests {
             let mut cut = output(n_out, n_err);
             fit(&mut cut, 2048, n_left);
             let text = String::from_utf8([cut.stdout.clone(), cut.stderr.clone()].concat()).unwrap();
-            let line = "[pilotfish: the job's budget for output (2KiB, results.budget) is used up";
+            let line = "[pilotfish: the job's budget for output (2.0 KiB, results.budget) is used up";
             assert_eq!(text.matches(line).count(), 1, "{text}");
             let kept = text.split("\n[pilotfish").next().unwrap_or_default();
             assert!(kept.len() as u64 <= n_left, "{text}");

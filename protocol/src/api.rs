@@ -3,7 +3,7 @@
 //! The OpenAPI document is generated from these types. Times are microseconds since the Unix epoch,
 //! spans are microseconds.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -213,6 +213,8 @@ pub struct TaskRow {
     /// Why it failed.
     pub failure: Option<FailureRow>,
     /// Its parameters, in the sweep's order.
+    #[serde(with = "crate::parameters")]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, String>"))]
     pub parameters: Vec<(String, String)>,
     /// Values extracted from its output by the job's `results.extract`.
     pub extracted: BTreeMap<String, Option<String>>,
@@ -331,6 +333,48 @@ pub struct OutputRow {
     pub stdout: String,
     /// Standard error.
     pub stderr: String,
+    /// All bytes of standard output, where they are not UTF-8: each character stands for the byte of its number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout_latin1: Option<String>,
+    /// The same of standard error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr_latin1: Option<String>,
+}
+
+impl OutputRow {
+    /// What a task wrote.
+    pub fn new(index: u64, stdout: &[u8], stderr: &[u8]) -> OutputRow {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let latin1 = |bytes: &[u8]| {
+            let is_text = std::str::from_utf8(bytes).is_ok();
+            (!is_text).then(|| bytes.iter().copied().map(char::from).collect())
+        };
+        OutputRow {
+            index,
+            stdout: text(stdout),
+            stderr: text(stderr),
+            stdout_latin1: latin1(stdout),
+            stderr_latin1: latin1(stderr),
+        }
+    }
+
+    /// Standard output, byte for byte.
+    pub fn stdout_bytes(&self) -> Cow<'_, [u8]> {
+        bytes_of(&self.stdout, self.stdout_latin1.as_deref())
+    }
+
+    /// Standard error, byte for byte.
+    pub fn stderr_bytes(&self) -> Cow<'_, [u8]> {
+        bytes_of(&self.stderr, self.stderr_latin1.as_deref())
+    }
+}
+
+fn bytes_of<'a>(text: &'a str, latin1: Option<&str>) -> Cow<'a, [u8]> {
+    match latin1 {
+        // A character that stands for no byte was not put there by us.
+        Some(latin1) => latin1.chars().map(|c| u8::try_from(c).unwrap_or(b'?')).collect(),
+        None => Cow::Borrowed(text.as_bytes()),
+    }
 }
 
 /// All pilots.

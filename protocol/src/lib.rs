@@ -7,6 +7,7 @@ pub mod follow;
 pub mod job;
 pub mod objects;
 pub mod pack;
+pub mod parameters;
 pub mod peers;
 pub mod pilot;
 pub mod policies;

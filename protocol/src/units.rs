@@ -14,8 +14,19 @@ const DURATION_UNITS: [(&str, u128); 5] =
     [("d", DAY_MS), ("h", HOUR_MS), ("m", MINUTE_MS), ("s", SECOND_MS), ("ms", 1)];
 
 /// Units of memory, largest first, as they are shown.
-const BYTE_UNITS: [(&str, u128); 6] =
-    [("PiB", 1 << 50), ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+const BYTE_UNITS: [(&str, u128); 11] = [
+    ("PiB", 1 << 50),
+    ("PB", 1_000_000_000_000_000),
+    ("TiB", 1 << 40),
+    ("TB", 1_000_000_000_000),
+    ("GiB", 1 << 30),
+    ("GB", 1_000_000_000),
+    ("MiB", 1 << 20),
+    ("MB", 1_000_000),
+    ("KiB", 1 << 10),
+    ("kB", 1_000),
+    ("B", 1),
+];
 
 /// A duration or size that cannot be read. The messages say what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -140,7 +151,7 @@ pub fn show_duration(duration_ms: u64) -> String {
     if shown.is_empty() { "0s".to_owned() } else { shown.join(" ") }
 }
 
-/// A size in bytes as `parse_bytes` reads it, in the largest unit that is exact: `1536MiB`.
+/// A size in bytes as `parse_bytes` reads it, in the largest unit that is exact: `1536MiB`, `100MB`.
 pub fn show_bytes(bytes: u64) -> String {
     let wide = u128::from(bytes);
     let unit = BYTE_UNITS.iter().find(|(_, scale)| wide > 0 && wide.is_multiple_of(*scale));
@@ -264,6 +275,12 @@ mod tests {
         );
         assert_eq!(bytes("-1G"), "write a size like 500MB or 2GiB");
         assert_eq!(bytes("99999999P"), "that is too much");
+    }
+
+    #[test]
+    fn size_is_shown_in_the_largest_unit_that_is_exact() {
+        let shown = [0, 1, 1024, 1000, 100_000_000, 1536 << 20, 2 << 30].map(show_bytes);
+        assert_eq!(shown, ["0B", "1B", "1KiB", "1kB", "100MB", "1536MiB", "2GiB"]);
     }
 
     proptest! {

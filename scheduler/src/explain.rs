@@ -20,6 +20,7 @@ use crate::{
     policy::matching::Precedence,
     resources::Resources,
     results::FailureKind,
+    size::Size,
     time::Span,
 };
 
@@ -354,13 +355,10 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::OutputBudgetSpent { n_bytes } => {
-                let (n, unit) = match n_bytes.div_ceil(1 << 10) {
-                    kib if kib.is_multiple_of(1 << 10) => (kib >> 10, "MiB"),
-                    kib => (kib, "KiB"),
-                };
+                let size = Size(*n_bytes);
                 write!(
                     f,
-                    "its budget for output ({n} {unit}) is used up; what tasks write is kept no more (results.budget)"
+                    "its budget for output ({size}) is used up; what tasks write is kept no more (results.budget)"
                 )
             }
             Reason::JobPaused { job } => {

@@ -21,4 +21,5 @@ pub mod queue_reason;
 pub mod ranges;
 pub mod resources;
 pub mod results;
+pub mod size;
 pub mod time;

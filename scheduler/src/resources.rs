@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
+use crate::size::Size;
+
 /// An amount of everything a task may ask for or a pilot may offer.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -79,7 +81,7 @@ impl fmt::Display for Resources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} core{}", self.cores, if self.cores == 1 { "" } else { "s" })?;
         if self.memory_bytes > 0 {
-            write!(f, ", {} MiB", self.memory_bytes.div_ceil(1 << 20))?;
+            write!(f, ", {}", Size(self.memory_bytes))?;
         }
         if self.gpus > 0 {
             write!(f, ", {} GPU{}", self.gpus, if self.gpus == 1 { "" } else { "s" })?;

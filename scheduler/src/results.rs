@@ -6,6 +6,7 @@ use crate::{
     digest::Digest,
     ids::{JobId, PilotId},
     ranges::TaskSet,
+    size::Size,
     time::Span,
 };
 
@@ -214,7 +215,7 @@ impl std::fmt::Display for FailureKind {
                 write!(f, "out of memory: the kernel ended it, since all memory for the pilot was in use")
             }
             FailureKind::MemoryLimit { limit_bytes } => {
-                write!(f, "used more than its memory limit of {} MiB", limit_bytes.div_ceil(1 << 20))
+                write!(f, "used more than its memory limit of {}", Size(*limit_bytes))
             }
             FailureKind::Start { what } => write!(f, "could not be started: {what}"),
             FailureKind::Node { what } => write!(f, "the node could not run it: {what}"),

@@ -143,7 +143,7 @@ impl Page {
             (r"([Pp]rocess|pid) \d+", "$1 [PID]"),
             (&host, "host [HOST]"),
             (r"[0-9a-f]{16}…", "[HASH]…"),
-            (r#""(now|store_bytes)": \d+"#, r#""$1": [N]"#),
+            (r#""(now|now_unix_seconds|store_bytes)": [\d.]+"#, r#""$1": [N]"#),
             (r#""user": "[^"]*""#, r#""user": "[USER]""#),
             (r"pilots/[a-z][0-9a-z]+-\d+", "pilots/[TAG]"),
             (r"at most [0-9.,]+( [KMGT]iB)? here", "at most [SOME] here"),

@@ -17,6 +17,7 @@ use crate::{
         facts::Facts,
         format::{age, clock, counted, span},
         table::Table,
+        units::json_with_units,
         words,
     },
     view::{Reader, ViewArgs, WatchArgs},
@@ -35,7 +36,8 @@ Examples:
 const CANCEL_EXAMPLES: &str = "\
 Examples:
   pilotfish allocation cancel 7
-  pilotfish allocation cancel 7 8 --now    do not wait for what their pilots run: it runs again elsewhere";
+  pilotfish allocation cancel 7 8 --now
+      # do not wait for what their pilots run: it runs again elsewhere";
 
 /// What to do.
 #[derive(Args)]
@@ -113,7 +115,7 @@ async fn list(args: &ListArgs) -> Result<Outcome, Failure> {
         }
         allocations.retain(|held| args.platform.as_ref().is_none_or(|name| *name == held.platform));
         if args.view.json {
-            return show::json(&allocations);
+            return json_with_units(&allocations);
         }
         if args.view.quiet {
             return Ok(allocations.iter().map(|held| format!("{}\n", held.id)).collect());
@@ -159,7 +161,7 @@ async fn show(args: &ShowArgs) -> Result<Outcome, Failure> {
     let reader = Reader::open(&args.view.place).await?;
     let held = reader.client.allocation(AllocationId(args.id)).await?;
     let text = if args.view.json {
-        show::json(&held)?
+        json_with_units(&held)?
     } else if args.view.quiet {
         format!("{}\n", held.state)
     } else {
@@ -212,7 +214,7 @@ async fn cancel(args: &CancelArgs) -> Result<Outcome, Failure> {
         }
     }
     if args.view.json {
-        show::print(&show::json(&cancelled)?)?;
+        show::print(&json_with_units(&cancelled)?)?;
     }
     if refusals.is_empty() { Ok(Outcome::Fine) } else { Err(Failure::BadInput(refusals)) }
 }

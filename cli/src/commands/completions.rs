@@ -11,7 +11,8 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  pilotfish completions bash > ~/.local/share/bash-completion/completions/pilotfish
+  pilotfish completions bash > \\
+      ~/.local/share/bash-completion/completions/pilotfish
   pilotfish completions zsh > ~/.zfunc/_pilotfish
   pilotfish completions fish > ~/.config/fish/completions/pilotfish.fish";
 

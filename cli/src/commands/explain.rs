@@ -10,7 +10,7 @@ use crate::{
     failure::{Failure, Outcome},
     progress::Voice,
     select::{JobSelector, Target},
-    show::{self, Screen},
+    show::{Screen, facts::wrapped, units::json_with_units},
     view::{Reader, ViewArgs, WatchArgs},
 };
 
@@ -62,12 +62,13 @@ enum What {
 pub async fn run(args: ExplainArgs) -> Result<Outcome, Failure> {
     let reader = Reader::open(&args.view.place).await?;
     let path = path(args.what, &args.id, &reader.client).await?;
-    let view = async |_: &Screen| {
+    let view = async |screen: &Screen| {
         let explanation = reader.client.explain(&path).await?;
         if args.view.json {
-            return show::json(&explanation.reasons);
+            return json_with_units(&explanation.reasons);
         }
-        Ok(explanation.reasons.iter().map(|row| format!("{}\n", row.text)).collect())
+        let lines = explanation.reasons.iter().flat_map(|row| wrapped(&row.text, screen.width));
+        Ok(lines.map(|line| format!("{line}\n")).collect())
     };
     args.watch.show(view).await
 }

@@ -19,8 +19,9 @@ Examples:
   pilotfish fetch 3.17 --to /tmp/look
   pilotfish fetch last
 
-Files come to where the job's `outputs` say, below the folder it was submitted from. A file is written
-whole or not at all, and one that is there already and is the same is left as it is.";
+Files come to where the job's `outputs` say, below the folder it was submitted
+from. A file is written whole or not at all, and one that is there already and
+is the same is left as it is.";
 
 /// Of which job or task, and where to.
 #[derive(Args)]

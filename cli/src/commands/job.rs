@@ -5,7 +5,7 @@ use clap::Args;
 use crate::{
     failure::{Failure, Outcome},
     select::JobSelector,
-    show::{self, Screen, job},
+    show::{self, Screen, job, units::json_with_units},
     view::{Reader, ViewArgs, WatchArgs},
 };
 
@@ -56,8 +56,8 @@ pub async fn run(args: JobArgs) -> Result<Outcome, Failure> {
         }
         if args.view.json {
             return match &jobs[..] {
-                [only] => show::json(only),
-                several => show::json(&several),
+                [only] => json_with_units(only),
+                several => json_with_units(&several.to_vec()),
             };
         }
         if args.view.quiet {

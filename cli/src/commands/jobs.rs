@@ -8,9 +8,10 @@ use crate::{
     failure::{Failure, Outcome},
     select::JobSelector,
     show::{
-        self, Screen,
+        Screen,
         format::{age, count, span},
         table::Table,
+        units::json_with_units,
         words,
     },
     view::{Reader, ViewArgs, WatchArgs},
@@ -50,7 +51,7 @@ pub async fn run(args: JobsArgs) -> Result<Outcome, Failure> {
         let chosen = selector.among(&jobs)?;
         jobs.retain(|job| chosen.contains(&job.id) && (!args.active || job.ended_at.is_none()));
         if args.view.json {
-            return show::json(&jobs);
+            return json_with_units(&jobs);
         }
         if args.view.quiet {
             return Ok(jobs.iter().map(|job| format!("{}\n", job.id)).collect());

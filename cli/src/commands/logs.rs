@@ -3,7 +3,10 @@
 mod feed;
 mod follow;
 
-use std::{collections::BTreeSet, io::Write};
+use std::{
+    collections::BTreeSet,
+    io::{IsTerminal, Write},
+};
 
 use clap::Args;
 
@@ -22,6 +25,7 @@ use crate::{
     show::{
         Ink, Screen,
         format::{bytes, counted},
+        harmless::harmless_output,
     },
     view::{Reader, ViewArgs},
 };
@@ -29,10 +33,13 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   pilotfish logs 3                    of all tasks, with headings
-  pilotfish logs 3.17                 of one task, byte for byte
+  pilotfish logs 3.17                 of one task, without headings
   pilotfish logs last --failed --stderr
   pilotfish logs 3 --follow           as it comes, until the job is over
-  pilotfish logs 3 --stdout --raw     without headings, for other programs";
+  pilotfish logs 3 --stdout --raw     byte for byte, for other programs
+
+On a terminal, control characters of tasks are shown as ^[ and the like; --raw
+sends them on as they are.";
 
 /// Of which tasks, and what.
 #[derive(Args)]
@@ -50,7 +57,7 @@ pub struct LogsArgs {
     /// Only of tasks that failed
     #[arg(long)]
     failed: bool,
-    /// Without headings, and without tasks before their lines
+    /// Byte for byte: without headings, and without tasks before their lines
     #[arg(long)]
     raw: bool,
     /// Go on with what comes, of running tasks too, until all is over; with --json one value a line
@@ -82,25 +89,33 @@ pub async fn run(args: LogsArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Fine)
 }
 
-/// One task: its bytes as they are, each stream where it belongs.
+/// One task: its bytes as they are, each stream where it belongs. On a terminal control sequences are harmless
+/// unless they are wanted.
 async fn one(client: &Client, task: TaskId, args: &LogsArgs) -> Result<(), Failure> {
     if !args.stderr {
         let bytes = client.output(task, OutputStream::Stdout).await?;
-        let mut out = std::io::stdout().lock();
-        out.write_all(&bytes)?;
-        out.flush()?;
+        write_output(std::io::stdout().lock(), &bytes, args)?;
     }
     if !args.stdout {
         let bytes = client.output(task, OutputStream::Stderr).await?;
-        if args.stderr {
-            let mut out = std::io::stdout().lock();
-            out.write_all(&bytes)?;
-            out.flush()?;
-        } else {
-            std::io::stderr().lock().write_all(&bytes)?;
+        match args.stderr {
+            true => write_output(std::io::stdout().lock(), &bytes, args)?,
+            false => write_output(std::io::stderr().lock(), &bytes, args)?,
         }
     }
     Ok(())
+}
+
+/// Writes what tasks wrote: byte for byte, but to a terminal without control sequences unless `--raw` is given.
+fn write_output(mut to: impl Write + IsTerminal, bytes: &[u8], args: &LogsArgs) -> std::io::Result<()> {
+    if to.is_terminal() && !args.raw {
+        let (shown, begun) = harmless_output(bytes);
+        to.write_all(shown.as_bytes())?;
+        to.write_all(String::from_utf8_lossy(begun).trim_end_matches('\r').as_bytes())?;
+    } else {
+        to.write_all(bytes)?;
+    }
+    to.flush()
 }
 
 /// Many tasks: page by page, in order, with headings.
@@ -190,18 +205,18 @@ impl Printer<'_> {
             return crate::show::print(&format!("{comma}\n{}", text.trim_end()));
         }
         let streams = [
-            (OutputStream::Stdout, &row.stdout, !self.args.stderr),
-            (OutputStream::Stderr, &row.stderr, !self.args.stdout),
+            (OutputStream::Stdout, row.stdout_bytes(), !self.args.stderr),
+            (OutputStream::Stderr, row.stderr_bytes(), !self.args.stdout),
         ];
-        for (stream, text, is_wanted) in streams {
-            if is_wanted && !text.is_empty() {
-                self.text(&format!("{job}.{} {}", row.index, stream.word()), text)?;
+        for (stream, bytes, is_wanted) in streams {
+            if is_wanted && !bytes.is_empty() {
+                self.output(&format!("{job}.{} {}", row.index, stream.word()), &bytes)?;
             }
         }
         Ok(())
     }
 
-    fn text(&mut self, heading: &str, text: &str) -> Result<(), Failure> {
+    fn output(&mut self, heading: &str, bytes: &[u8]) -> Result<(), Failure> {
         let mut shown = String::new();
         if !self.args.raw && !self.args.view.quiet {
             if !self.is_at_line_start {
@@ -210,17 +225,18 @@ impl Printer<'_> {
             shown.push_str(&self.screen.paint(Ink::Bold, &format!("==> {heading} <==")));
             shown.push('\n');
         }
-        shown.push_str(text);
-        self.is_at_line_start = text.ends_with('\n');
+        crate::show::print(&shown)?;
+        write_output(std::io::stdout().lock(), bytes, self.args)?;
+        self.is_at_line_start = bytes.ends_with(b"\n");
         self.n_shown += 1;
-        crate::show::print(&shown)
+        Ok(())
     }
 
     fn end(&mut self, job: JobId) -> Result<(), Failure> {
         if self.args.view.json {
             return crate::show::print(if self.n_shown > 0 { "\n]\n" } else { "]\n" });
         }
-        if !self.is_at_line_start && self.screen.is_terminal {
+        if !self.is_at_line_start && self.screen.is_terminal && !self.args.raw {
             crate::show::print("\n")?;
         }
         if self.n_shown == 0 && !self.args.view.quiet {

@@ -7,9 +7,10 @@ use scheduler::engine::views::PilotView;
 use crate::{
     failure::{Failure, Outcome},
     show::{
-        self, Screen,
+        Screen,
         format::{age, count, span},
         table::{Cell, Table},
+        units::json_with_units,
         words,
     },
     view::{Reader, ViewArgs, WatchArgs},
@@ -43,7 +44,7 @@ pub async fn run(args: PilotsArgs) -> Result<Outcome, Failure> {
     let view = async |screen: &Screen| {
         let pilots = reader.client.pilots(args.all).await?.pilots;
         if args.view.json {
-            return show::json(&pilots);
+            return json_with_units(&pilots);
         }
         if args.view.quiet {
             return Ok(pilots.iter().map(|pilot| format!("{}\n", pilot.id)).collect());

@@ -5,7 +5,7 @@ use clap::Args;
 use super::platform;
 use crate::{
     failure::{Failure, Outcome},
-    show::{self, Screen, format::count, table::Table, words},
+    show::{Screen, format::count, table::Table, units::json_with_units, words},
     view::{Reader, ViewArgs, WatchArgs},
 };
 
@@ -33,7 +33,7 @@ pub async fn run(args: PlatformsArgs) -> Result<Outcome, Failure> {
     let view = async |screen: &Screen| {
         let platforms = reader.client.platforms().await?.platforms;
         if args.view.json {
-            return show::json(&platforms);
+            return json_with_units(&platforms);
         }
         if args.view.quiet {
             return Ok(platforms.iter().map(|platform| format!("{}\n", platform.name)).collect());

@@ -10,18 +10,20 @@ use scheduler::policy::Policies;
 use crate::{
     access,
     failure::{Failure, Outcome},
-    show::{self, Screen, format, table::Table},
+    show::{self, Screen, format, table::Table, units::json_with_units},
     view::{Reader, ViewArgs},
 };
 
 const EXAMPLES: &str = "\
 Examples:
   pilotfish policies
-  pilotfish policies set allocation pa-rr        users share platforms by what is best for each
+  pilotfish policies set allocation pa-rr
+      # users share platforms by what is best for each
   pilotfish policies history
 
-Pilots keep what they hold; what they are sent next goes by the new policy. It goes on after a restart,
-until manager.yaml names other policies than it did when it was set.";
+Pilots keep what they hold; what they are sent next goes by the new policy. It
+goes on after a restart, until manager.yaml names other policies than it did
+when it was set.";
 
 /// What to do.
 #[derive(Args)]
@@ -128,7 +130,7 @@ async fn history(view: &ViewArgs) -> Result<Outcome, Failure> {
     let reader = Reader::open(&view.place).await?;
     let history = reader.client.policies().await?.history;
     if view.json {
-        show::print(&show::json(&history)?)?;
+        show::print(&json_with_units(&history)?)?;
         return Ok(Outcome::Fine);
     }
     let mut table = Table::new(&["AT", "BY", "LAYER", "BEFORE", "POLICY"]);

@@ -38,18 +38,22 @@ const N_SUBJECTS_MAX: usize = 6;
 
 const EXAMPLES: &str = "\
 Examples:
-  pilotfish profile vina                                by itself, on all platforms
-  pilotfish profile vina blastn --platforms cluster     and beside each other
-  pilotfish profile 3 7 --tasks 8 --json                what jobs 3 and 7 run
+  pilotfish profile vina                  by itself, on all platforms
+  pilotfish profile vina blastn --platforms cluster
+      # and beside each other
+  pilotfish profile 3 7 --tasks 8 --json  what jobs 3 and 7 run
 
-The first tasks of each application's newest job (or of the job that is named) run once more, on a node of
-each platform that is nobody else's meanwhile: one alone (OneCore), as many as fit (AllCore), then two and
-four applications side by side. They write what they wrote before. What they take is kept with what all
-tasks take (`pilotfish profiles show`), and policies use it; Ctrl-C ends the run, and what was measured stays.
+The first tasks of each application's newest job (or of the job that is named)
+run once more, on a node of each platform that is nobody else's meanwhile: one
+alone (OneCore), as many as fit (AllCore), then two and four applications side
+by side. They write what they wrote before. What they take is kept with what
+all tasks take (`pilotfish profiles show`), and policies use it; Ctrl-C ends
+the run, and what was measured stays.
 
-TASKS/H is of one task alone on a node. EPA compares a platform with the application's other platforms, RPA
-also with the other applications of the run: above 1 is better than elsewhere. DEGREE: how many tasks at a
-time a node gains from.";
+TASKS/H is of one task alone on a node. EPA compares a platform with the
+application's other platforms, RPA also with the other applications of the run:
+above 1 is better than elsewhere. DEGREE: how many tasks at a time a node gains
+from.";
 
 /// What is to be measured.
 #[derive(Args)]

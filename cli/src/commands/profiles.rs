@@ -16,6 +16,7 @@ use crate::{
         self, Screen,
         format::{bytes, count, counted, mean_and_deviation, percent},
         table::Table,
+        units::json_with_units,
         words,
     },
     view::{Reader, ViewArgs},
@@ -25,14 +26,16 @@ const EXAMPLES: &str = "\
 Examples:
   pilotfish profiles list
   pilotfish profiles show vina
-  pilotfish profiles reset vina                         it is another program now
+  pilotfish profiles reset vina               it is another program now
   pilotfish profiles edit vina --time cluster=12s --time cloud=20s
-  pilotfish profiles declare blast.yaml montage         from a file; one that comes with Pilotfish
-  pilotfish profiles export vina > vina.yaml            what is known, as such a file
+  pilotfish profiles declare blast.yaml montage
+      # from a file; one that comes with Pilotfish
+  pilotfish profiles export vina > vina.yaml  what is known, as such a file
 
-What is shown was measured, by application (`application:` of jobs, else the program's name) and
-platform. What was measured long ago counts less: about the last 500 tasks make the means. What is
-declared counts like 10 tasks, or as `counts_as` says, and decides until more have been measured.";
+What is shown was measured, by application (`application:` of jobs, else the
+program's name) and platform. What was measured long ago counts less: about the
+last 500 tasks make the means. What is declared counts like 10 tasks, or as
+`counts_as` says, and decides until more have been measured.";
 
 /// What to do.
 #[derive(Args)]
@@ -114,7 +117,7 @@ async fn show(args: &ShowArgs) -> Result<Outcome, Failure> {
     let profiles = reader.client.profiles().await?.profiles;
     let profile = find(&profiles, &args.application)?;
     match args.view.json {
-        true => show::print(&show::json(profile)?)?,
+        true => show::print(&json_with_units(profile)?)?,
         false => {
             print(&args.view, std::slice::from_ref(profile))?;
             print_beside(&args.view, profile)?;
@@ -141,7 +144,7 @@ async fn reset(args: &ResetArgs) -> Result<Outcome, Failure> {
         forgotten.push(profile);
     }
     if args.view.json {
-        show::print(&show::json(&forgotten)?)?;
+        show::print(&json_with_units(&forgotten)?)?;
     }
     Ok(Outcome::Fine)
 }
@@ -160,7 +163,7 @@ fn find<'a>(profiles: &'a [ProfileView], name: &str) -> Result<&'a ProfileView, 
 
 fn print(view: &ViewArgs, profiles: &[ProfileView]) -> Result<(), Failure> {
     if view.json {
-        return show::print(&show::json(&profiles)?);
+        return show::print(&json_with_units(&profiles.to_vec())?);
     }
     if view.quiet {
         let lines: String = profiles.iter().map(|profile| format!("{}\n", profile.application)).collect();

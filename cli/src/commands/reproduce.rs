@@ -18,15 +18,18 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  pilotfish reproduce all                      all five papers: papers.md and the folder papers
-  pilotfish reproduce fairness --quick         the first one, with few and small runs, in seconds
-  pilotfish reproduce tla --logs swf/          also with the workload logs of this folder (*.swf, *.swf.gz)
+  pilotfish reproduce all  all five papers: papers.md and the folder papers
+  pilotfish reproduce fairness --quick
+      # the first one, with few and small runs, in seconds
+  pilotfish reproduce tla --logs swf/
+      # also with the workload logs of this folder (*.swf, *.swf.gz)
 
-Writes a page and, in a folder beside it with a folder for each paper, tables (CSV) and figures (SVG).
-Each published number stands beside what came out here, with a verdict: exact, within
-tolerance, same order, direction only, or not reproducible and why; sentences hold or not.
-The page begins with what each word demands. Verdicts of --quick are of few and small draws,
-and marked so. The same seed writes the same bytes.";
+Writes a page and, in a folder beside it with a folder for each paper, tables
+(CSV) and figures (SVG). Each published number stands beside what came out
+here, with a verdict: exact, within tolerance, same order, direction only, or
+not reproducible and why; sentences hold or not. The page begins with what each
+word demands. Verdicts of --quick are of few and small draws, and marked so.
+The same seed writes the same bytes.";
 
 /// Which paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

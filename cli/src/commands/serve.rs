@@ -29,14 +29,15 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  pilotfish serve                         in ~/.pilotfish/default, for this machine's cores
+  pilotfish serve  in ~/.pilotfish/default, for this machine's cores
   pilotfish serve --name big --cores 8 --pilots-max 4
-  pilotfish serve --host 0.0.0.0 --port 7400      for pilots elsewhere; with TLS
+  pilotfish serve --host 0.0.0.0 --port 7400
+      # for pilots elsewhere; with TLS
   pilotfish serve --config manager.yaml --no-local
 
-It goes on with what its folder holds. Ctrl-C or SIGTERM end the manager only: its pilots finish
-what they hold and come back to the next one; `pilotfish stop` ends them too. PILOTFISH_LOG=debug
-says more.";
+It goes on with what its folder holds. Ctrl-C or SIGTERM end the manager only:
+its pilots finish what they hold and come back to the next one; `pilotfish
+stop` ends them too. PILOTFISH_LOG=debug says more.";
 
 /// A pilot without work goes after so long.
 const IDLE_TIMEOUT: Span = Span::from_secs(600);

@@ -9,9 +9,10 @@ use scheduler::{engine::views::StatusView, time::Time};
 use crate::{
     failure::{Failure, Outcome},
     show::{
-        self, Screen,
+        Screen,
         facts::Facts,
         format::{age, bytes, clock, count, counted, span},
+        units::json_with_units,
     },
     view::{Reader, ViewArgs, WatchArgs},
 };
@@ -44,8 +45,8 @@ pub async fn run(args: StatusArgs) -> Result<Outcome, Failure> {
         let status = reader.client.status().await?;
         if args.view.json {
             return match url {
-                Some(_) => show::json(&status),
-                None => show::json(&Stored::of(&status)),
+                Some(_) => json_with_units(&status),
+                None => json_with_units(&Stored::of(&status)),
             };
         }
         if args.view.quiet {
@@ -57,7 +58,7 @@ pub async fn run(args: StatusArgs) -> Result<Outcome, Failure> {
 }
 
 /// The status of a store without a manager: the same fields, those of a running one `null`.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Stored<'a> {
     totals: &'a StatusView,
     version: Option<&'a str>,
@@ -105,18 +106,19 @@ fn facts(status: &Status, url: Option<&str>) -> Facts {
             totals.n_jobs_active, totals.n_jobs_paused, totals.n_jobs_over
         ),
     );
-    facts.add(
-        "tasks",
-        format!(
-            "{} waiting, {} queued, {} running, {} done, {} failed, {} cancelled",
-            count(counts.waiting),
-            count(counts.queued),
-            count(counts.running),
-            count(counts.done),
-            count(counts.failed),
-            count(counts.cancelled)
-        ),
-    );
+    let parts: Vec<String> = [
+        (counts.waiting, "waiting"),
+        (counts.queued, "queued"),
+        (counts.running, "running"),
+        (counts.done, "done"),
+        (counts.failed, "failed"),
+        (counts.cancelled, "cancelled"),
+    ]
+    .into_iter()
+    .filter(|(n, _)| *n > 0)
+    .map(|(n, word)| format!("{} {word}", count(n)))
+    .collect();
+    facts.add("tasks", if parts.is_empty() { "none".to_owned() } else { parts.join(", ") });
     if url.is_none() {
         return facts;
     }

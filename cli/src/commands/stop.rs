@@ -19,7 +19,8 @@ Examples:
   pilotfish stop           running tasks finish first
   pilotfish stop --now     running tasks are killed; they run again next time
 
-What is not done stays in the manager's folder; `pilotfish serve` goes on with it.";
+What is not done stays in the manager's folder; `pilotfish serve` goes on with
+it.";
 
 /// A manager without pilots needs milliseconds; a minute if a cloud is slow to delete servers, and some more for
 /// processes of its host that do not end.

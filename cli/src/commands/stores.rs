@@ -14,8 +14,9 @@ Examples:
   pilotfish stores
   pilotfish stores --json
 
-A job takes a file from a store, or leaves one there, by `store://NAME/PATH` in `inputs` and `outputs`.
-Operators name stores in manager.yaml. FILES TRAVEL: between nodes and the store, or through the manager.";
+A job takes a file from a store, or leaves one there, by `store://NAME/PATH` in
+`inputs` and `outputs`. Operators name stores in manager.yaml. FILES TRAVEL:
+between nodes and the store, or through the manager.";
 
 /// How they are shown.
 #[derive(Args)]

@@ -21,7 +21,7 @@ use crate::{
     input::JobInput,
     interrupts::unless_interrupted,
     progress::{Progress, Verbosity},
-    show::{self, Screen, format::counted, job::end_line, preview},
+    show::{self, Screen, format::counted, job::end_line, preview, units::json_with_units},
     staging::{self, Sources},
     view::ViewArgs,
 };
@@ -111,7 +111,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     let again = wait::goes_on(&submitted.job.to_string(), &place.flags());
     let Some(job) = unless_interrupted(over, &again).await? else { return Ok(Outcome::Interrupted) };
     if args.view.json {
-        show::print(&show::json(&job)?)?;
+        show::print(&json_with_units(&job)?)?;
     } else if !args.view.quiet {
         show::print(&format!("{}\n", end_line(&job)))?;
     }

@@ -14,6 +14,7 @@ use crate::{
         facts::Facts,
         format::{bytes, clock, span},
         quote,
+        units::json_with_units,
     },
     view::{Reader, ViewArgs},
 };
@@ -44,7 +45,7 @@ pub async fn run(args: TaskArgs) -> Result<Outcome, Failure> {
     let task = Target::resolve_task(&args.task, &reader.client).await?;
     let detail = reader.client.task(task).await?;
     let text = if args.view.json {
-        show::json(&detail)?
+        json_with_units(&detail)?
     } else if args.view.quiet {
         format!("{}\n", state_word(detail.row.state))
     } else {

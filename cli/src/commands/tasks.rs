@@ -10,9 +10,10 @@ use crate::{
     failure::{Failure, Outcome},
     select::Target,
     show::{
-        self, Ink, Screen,
+        Ink, Screen,
         format::{bytes, count, span},
         table::{Cell, Side, Table},
+        units::json_with_units,
         words,
     },
     view::{Reader, ViewArgs, WatchArgs},
@@ -101,7 +102,7 @@ pub async fn run(args: TasksArgs) -> Result<Outcome, Failure> {
     let view = async |screen: &Screen| {
         let (rows, next) = rows(&args, &reader.client, job, &wanted).await?;
         if args.view.json {
-            return show::json(&rows);
+            return json_with_units(&rows);
         }
         if args.view.quiet {
             return Ok(rows.iter().map(|row| format!("{job}.{}\n", row.index)).collect());

@@ -23,14 +23,17 @@ const NAME_BYTES_MAX: usize = 100;
 
 const ADD_EXAMPLES: &str = "\
 Examples:
-  pilotfish user add ann                      an access.json for ann, in ./ann
+  pilotfish user add ann  an access.json for ann, in ./ann
   pilotfish user add ann --to /home/ann/cluster
-  pilotfish user add bob --operator           bob may change everybody's jobs, and stop the manager
+  pilotfish user add bob --operator
+      # bob may change everybody's jobs, and stop the manager
 
-Who has the file is that user: `pilotfish submit job.yaml --dir ann`. All see what there is; jobs are
-changed by their own users and by operators, and policies share platforms among users. The file leads to where the
-manager listens now: with `listen: {port: …}` in manager.yaml that stays so. Access is taken away from all at once, by
-removing the manager's file `secret` while it is stopped.";
+Who has the file is that user: `pilotfish submit job.yaml --dir ann`. All see
+what there is; jobs are changed by their own users and by operators, and
+policies share platforms among users. The file leads to where the manager
+listens now: with `listen: {port: …}` in manager.yaml that stays so. Access is
+taken away from all at once, by removing the manager's file `secret` while it
+is stopped.";
 
 /// What to do.
 #[derive(Args)]

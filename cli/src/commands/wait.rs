@@ -15,7 +15,7 @@ use crate::{
     interrupts::unless_interrupted,
     progress::{Progress, Verbosity, Voice},
     select::JobSelector,
-    show::{self, format::count, job::end_line},
+    show::{self, format::count, job::end_line, units::json_with_units},
     view::{Reader, ViewArgs},
 };
 
@@ -28,7 +28,8 @@ Examples:
   pilotfish wait 1-4 --progress
   pilotfish wait last --timeout 1h
 
-Exit codes: 0 all tasks succeeded, 1 tasks failed or were cancelled, 124 the timeout was first.";
+Exit codes: 0 all tasks succeeded, 1 tasks failed or were cancelled, 124 the
+timeout was first.";
 
 /// For which jobs, and how long.
 #[derive(Args)]
@@ -88,7 +89,7 @@ pub async fn run(args: WaitArgs) -> Result<Outcome, Failure> {
         return Ok(Outcome::TimedOut);
     };
     if args.view.json {
-        show::print(&show::json(&ended)?)?;
+        show::print(&json_with_units(&ended)?)?;
     } else if !args.view.quiet {
         for job in &ended {
             show::print(&format!("{}\n", end_line(job)))?;

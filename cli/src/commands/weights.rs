@@ -16,6 +16,7 @@ use crate::{
         self, Screen,
         format::{count, counted, percent, rate, rfc3339, span},
         table::{Cell, Table},
+        units::json_with_units,
     },
     view::{Reader, ViewArgs},
 };
@@ -26,10 +27,12 @@ Examples:
   pilotfish weights vina                 of one application
   pilotfish weights history              what moved them
 
-There are weights where two platforms or more have pilots and `policies.distribution` is not `none`.
-SLOTS: tasks that run there at a time. MEAN: what one takes there; where none has run, with = as `profiles`
-has been told, with ~ guessed from what others take. A platform that has taken all that was meant for it takes over
-from the others, but nothing that would end after all that they can do meanwhile (LATE).";
+There are weights where two platforms or more have pilots and
+`policies.distribution` is not `none`. SLOTS: tasks that run there at a time.
+MEAN: what one takes there; where none has run, with = as `profiles` has been
+told, with ~ guessed from what others take. A platform that has taken all that
+was meant for it takes over from the others, but nothing that would end after
+all that they can do meanwhile (LATE).";
 
 /// What to do.
 #[derive(Args)]
@@ -80,7 +83,7 @@ async fn show(application: Option<&str>, view: &ViewArgs) -> Result<Outcome, Fai
     }
     weights.kinds.retain(|kind| application.is_none_or(|name| kind.application == name));
     if view.json {
-        show::print(&show::json(&weights)?)?;
+        show::print(&json_with_units(&weights)?)?;
     } else if weights.kinds.is_empty() {
         show::print(why_none(&weights))?;
     } else {
@@ -124,7 +127,7 @@ async fn history(application: Option<&str>, view: &ViewArgs) -> Result<Outcome, 
     let mut history = weights.history.clone();
     history.retain(|change| application.is_none_or(|name| change.kind.application == name));
     if view.json {
-        show::print(&show::json(&history)?)?;
+        show::print(&json_with_units(&history)?)?;
         return Ok(Outcome::Fine);
     }
     let mut table = Table::new(&[

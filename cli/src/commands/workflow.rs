@@ -7,7 +7,6 @@ use serde::Serialize;
 use protocol::{
     api::{WorkflowRequest, WorkflowSubmitted},
     job::{AfterSpec, Input, OnSpec, StageSpec, WorkflowSpec},
-    units::show_bytes,
 };
 use scheduler::{edges::Edges, engine::views::JobView};
 
@@ -22,10 +21,11 @@ use crate::{
     show::{
         self, Screen,
         facts::Facts,
-        format::{count, counted},
+        format::{bytes, count, counted},
         job::end_line,
         preview,
         table::shortened,
+        units::json_with_units,
     },
     staging,
 };
@@ -75,7 +75,7 @@ pub async fn submit(
     let over = all_over(client, &submitted, request, &manner);
     let Some(ended) = unless_interrupted(over, &again).await? else { return Ok(Outcome::Interrupted) };
     if manner.json {
-        show::print(&show::json(&ended)?)?;
+        show::print(&json_with_units(&ended)?)?;
     }
     Ok(wait::outcome(&ended))
 }
@@ -147,7 +147,7 @@ pub fn preview(workflow: &WorkflowSpec, as_json: bool) -> Result<Outcome, Failur
         let n_tasks = counted(stage.job.sweep.n_tasks(), "task");
         let mut lines = vec![format!("{n_tasks}{after}")];
         if let Some((n_files, n_bytes)) = staging::needs(&stage.job)?.filter(|(n_files, _)| *n_files > 0) {
-            lines.push(format!("brings {} from here, {}", counted(n_files, "file"), show_bytes(n_bytes)));
+            lines.push(format!("brings {} from here, {}", counted(n_files, "file"), bytes(n_bytes)));
         }
         lines.extend(stage.job.inputs.iter().filter_map(|input| taken_text(workflow, stage, input)));
         let first = preview::first_command(&stage.job);

@@ -14,8 +14,8 @@ pub struct Overrides {
     /// What the job is called
     #[arg(long, value_name = "NAME", help_heading = "The job")]
     name: Option<String>,
-    /// Jobs of higher priority go first among yours
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "The job")]
+    /// Jobs of higher priority go first among yours; may be below 0 [default: 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = priority, help_heading = "The job")]
     priority: Option<i32>,
     /// With more failed tasks than this the rest is cancelled
     #[arg(long, value_name = "N", help_heading = "The job")]
@@ -53,6 +53,10 @@ pub struct Overrides {
     /// Standard input: discard, or a file
     #[arg(long, value_name = "FILE", help_heading = "Each task")]
     stdin: Option<String>,
+}
+
+fn priority(text: &str) -> Result<i32, String> {
+    text.parse().map_err(|_| format!("write a whole number from {} to {}", i32::MIN, i32::MAX))
 }
 
 impl Overrides {
@@ -312,7 +316,7 @@ mod tests {
         assert_eq!(said("charge=1"), "--set: found unknown parameter `charge`; known are seed, x, y");
         assert_eq!(
             said("x=1"),
-            "--set: found `x`, which advances together with y; only parameters on their own can be set; edit the job file"
+            "--set: `x` advances together with y; only parameters on their own can be set; edit the job file"
         );
         assert_eq!(said("x"), "--set: found `x`; write PARAMETER=VALUE");
     }

@@ -12,7 +12,13 @@ use crate::show::{
 pub fn facts(job: &JobView) -> Facts {
     let mut facts = Facts::default();
     facts.add("job", format!("{} ({})", job.id, job.name));
-    let cause = job.cancel_cause.as_ref().map(|cause| format!(": {cause}")).unwrap_or_default();
+    // Of a job that goes on, it is the cause of a few tasks' end.
+    let cause = job
+        .cancel_cause
+        .as_ref()
+        .filter(|_| job.state == "cancelled")
+        .map(|cause| format!(": {cause}"))
+        .unwrap_or_default();
     facts.add("state", format!("{}{cause}", job.state));
     facts.add("tasks", counts_line(job));
     // Tasks may wait for others of their own job.
@@ -31,7 +37,8 @@ pub fn facts(job: &JobView) -> Facts {
     facts.add("submitted", since(job.submitted_at));
     facts.add_some("ended", job.ended_at.map(since));
     facts.add_some("per task", mean_and_deviation(job.wall_mean, job.wall_deviation));
-    if job.counts.done > 0 || job.n_failed_attempts > 0 {
+    // Both are sums over successes: without one they say nothing.
+    if job.counts.done > 0 {
         facts.add("wall time", of_successes(job.wall_total));
         facts.add("CPU time", of_successes(job.cpu_total));
     }
@@ -110,14 +117,17 @@ pub fn summary(job: &JobView, elapsed: Span, n_run: u64, screen: &Screen) -> Str
     let mut facts = Facts::default();
     facts.add("job", format!("{} ({})", job.id, job.name));
     facts.add("tasks", counts_line(job));
-    facts.add_some("cancelled", job.cancel_cause.clone());
+    facts.add_some("cancelled", job.cancel_cause.clone().filter(|_| job.counts.cancelled > 0));
     facts.add("wall time", span(elapsed));
-    facts.add("CPU time", of_successes(job.cpu_total));
+    if job.counts.done > 0 {
+        facts.add("CPU time", of_successes(job.cpu_total));
+    }
     facts.add_some("per task", mean_and_deviation(job.wall_mean, job.wall_deviation));
     if job.memory_bytes_max > 0 {
         facts.add("memory", format!("{} at most", bytes(job.memory_bytes_max)));
     }
-    if n_run > 0 && elapsed.0 > 0 {
+    // One task has no throughput, only a time.
+    if n_run > 1 && elapsed.0 > 0 {
         facts.add("throughput", format!("{} tasks/s", rate(n_run as f64 / elapsed.as_secs_f64())));
     }
     facts.render(screen)

@@ -2,10 +2,12 @@
 
 pub mod facts;
 pub mod format;
+pub mod harmless;
 pub mod job;
 pub mod preview;
 pub mod quote;
 pub mod table;
+pub mod units;
 pub mod words;
 
 use std::io::{self, IsTerminal, Write};
@@ -13,6 +15,7 @@ use std::io::{self, IsTerminal, Write};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use harmless::harmless;
 
 /// Where output goes and what may be used there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,21 +87,31 @@ impl Screen {
     }
 }
 
-/// Writes to standard output.
+/// Writes to standard output; on a terminal without control sequences of others.
 ///
 /// # Errors
 /// The reader has gone, or the disk is full.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    match out.is_terminal() {
+        true => out.write_all(harmless(text).as_bytes())?,
+        false => out.write_all(text.as_bytes())?,
+    }
     out.flush()?;
     Ok(())
 }
 
 /// Says something on standard error, as one line.
 pub fn say(text: &str) {
+    say_lines(&format!("pilotfish: {text}\n"));
+}
+
+/// Writes lines to standard error; on a terminal without control sequences of others.
+pub fn say_lines(text: &str) {
+    let mut error = io::stderr().lock();
+    let text = if error.is_terminal() { harmless(text) } else { text.into() };
     // Nobody can be told that standard error is gone.
-    let _ = writeln!(io::stderr().lock(), "pilotfish: {text}");
+    let _ = error.write_all(text.as_bytes());
 }
 
 /// A value as JSON for programs, on several lines.

@@ -7,14 +7,14 @@ use serde::Serialize;
 use protocol::{
     job::{Compiled, JobSpec, TaskCommand, WorkDir},
     sweep::{IntegerRange, Values},
-    units::{show_bytes, show_duration},
+    units::show_duration,
 };
 
 use crate::{
     show::{
         Screen,
         facts::Facts,
-        format::{count, counted},
+        format::{bytes, count, counted},
         quote,
     },
     staging,
@@ -60,7 +60,7 @@ pub fn text(job: &Compiled, indices: Range<u64>, screen: &Screen) -> String {
     facts.add("each task", needs_text(spec));
     // A job that is wrong has been refused before it is shown.
     if let Ok(Some((n_files, n_bytes))) = staging::needs(spec) {
-        facts.add("brings", format!("{} from here, {}", counted(n_files, "file"), show_bytes(n_bytes)));
+        facts.add("brings", format!("{} from here, {}", counted(n_files, "file"), bytes(n_bytes)));
     }
     for output in &spec.outputs {
         facts.add("leaves", format!("{} → {}", output.from, output.to));
@@ -115,7 +115,7 @@ fn range_text(range: &IntegerRange) -> String {
 fn needs_text(spec: &JobSpec) -> String {
     let mut parts = vec![counted(spec.cores.into(), "core")];
     if spec.memory_bytes > 0 {
-        parts.push(format!("{} of memory", show_bytes(spec.memory_bytes)));
+        parts.push(format!("{} of memory", bytes(spec.memory_bytes)));
     }
     if spec.gpus > 0 {
         parts.push(counted(spec.gpus.into(), "GPU"));

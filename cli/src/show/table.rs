@@ -1,9 +1,16 @@
-//! Tables: columns as wide as what is in them, narrowed to the screen.
+//! Tables: columns as wide as what is in them. On a screen that is too narrow, texts are cut off, but no number is;
+//! what is too wide then goes on below, and columns with nothing in them are left out.
 
-use crate::show::{Ink, Screen};
+use std::ops::Range;
 
-/// A narrowed column keeps at least so many characters.
-const WIDTH_MIN: usize = 12;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::show::{Ink, Screen, harmless::on_one_line};
+
+/// Columns of texts are narrowed down to so many places one after the other, the widest first.
+const NARROWED: [usize; 2] = [12, 6];
+/// How far the further lines of a folded row stand in.
+const INDENT: &str = "    ";
 /// Columns stand so far apart.
 const GAP: &str = "  ";
 
@@ -68,29 +75,44 @@ impl Table {
 
     /// The table as text for this screen; every line ends.
     pub fn render(&self, screen: &Screen) -> String {
-        let widths = self.widths(screen.width);
+        let columns = self.shown_columns(screen);
+        let widths = self.widths(&columns, screen.width);
+        let lines = folded(&widths, screen.width);
         let heading: Vec<Cell> =
             self.columns.iter().map(|(title, _)| Cell::inked(Ink::Bold, title.as_str())).collect();
         let mut text = String::new();
         for row in std::iter::once(&heading).chain(&self.rows) {
-            self.render_row(row, &widths, screen, &mut text);
+            for (n, range) in lines.iter().enumerate() {
+                let indent = if n > 0 { INDENT } else { "" };
+                // A single column may be wider than the screen.
+                let room = screen.width.map_or(usize::MAX, |width| width.saturating_sub(indent.len()).max(1));
+                let widths = widths[range.clone()].iter().map(|width| (*width).min(room));
+                let fields = columns[range.clone()].iter().copied().zip(widths);
+                self.render_line(row, indent, fields, screen, &mut text);
+            }
         }
         text
     }
 
-    fn render_row(&self, row: &[Cell], widths: &[usize], screen: &Screen, text: &mut String) {
-        let mut line = String::new();
-        let n_columns = self.columns.len();
-        for (n, ((cell, width), (_, side))) in row.iter().zip(widths).zip(&self.columns).enumerate() {
+    fn render_line(
+        &self,
+        row: &[Cell],
+        indent: &str,
+        fields: impl Iterator<Item = (usize, usize)>,
+        screen: &Screen,
+        text: &mut String,
+    ) {
+        let mut line = indent.to_owned();
+        for (n, (column, width)) in fields.enumerate() {
             if n > 0 {
                 line.push_str(GAP);
             }
-            let shown = shortened(&cell.text, *width);
+            let Some(cell) = row.get(column) else { continue };
+            let shown = shortened(&cell.text, width);
             let padding = " ".repeat(width.saturating_sub(width_of(&shown)));
             let painted = screen.paint(cell.ink, &shown);
-            match side {
+            match self.side(column) {
                 Side::Right => line.extend([padding.as_str(), &painted]),
-                Side::Left if n + 1 == n_columns => line.push_str(&painted),
                 Side::Left => line.extend([painted.as_str(), &padding]),
             }
         }
@@ -98,40 +120,90 @@ impl Table {
         text.push('\n');
     }
 
-    /// The width of each column: of its longest text, or less where the screen is too narrow.
-    fn widths(&self, screen_width: Option<usize>) -> Vec<usize> {
-        let mut widths: Vec<usize> = self.columns.iter().map(|(title, _)| width_of(title)).collect();
-        for row in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(width_of(&cell.text));
-            }
-        }
+    fn side(&self, column: usize) -> Side {
+        self.columns.get(column).map_or(Side::Left, |(_, side)| *side)
+    }
+
+    /// Columns by their place. On a screen of known width, only those in which there is anything.
+    fn shown_columns(&self, screen: &Screen) -> Vec<usize> {
+        let is_empty = |column: usize| {
+            self.rows.iter().all(|row| row.get(column).is_none_or(|cell| cell.text.trim().is_empty()))
+        };
+        let drops = screen.width.is_some() && !self.rows.is_empty();
+        (0..self.columns.len()).filter(|column| !drops || !is_empty(*column)).collect()
+    }
+
+    /// The width of each of these columns: of its longest text, or less where the screen is too narrow. Numbers keep
+    /// theirs.
+    fn widths(&self, columns: &[usize], screen_width: Option<usize>) -> Vec<usize> {
+        let width = |column: &usize| {
+            let title = self.columns.get(*column).map_or(0, |(title, _)| width_of(title));
+            let cells = self.rows.iter().filter_map(|row| row.get(*column));
+            cells.map(|cell| width_of(&on_one_line(&cell.text))).max().unwrap_or(0).max(title)
+        };
+        let mut widths: Vec<usize> = columns.iter().map(width).collect();
         let Some(screen_width) = screen_width else { return widths };
-        let gaps = GAP.len() * widths.len().saturating_sub(1);
-        loop {
-            let excess = (widths.iter().sum::<usize>() + gaps).saturating_sub(screen_width);
-            let widest = widths.iter_mut().filter(|width| **width > WIDTH_MIN).max();
-            match widest {
-                Some(widest) if excess > 0 => *widest = widest.saturating_sub(excess.min(8)).max(WIDTH_MIN),
-                _ => return widths,
+        for least in NARROWED {
+            loop {
+                let excess = line_width(&widths).saturating_sub(screen_width);
+                let texts =
+                    widths.iter_mut().zip(columns).filter(|(_, column)| self.side(**column) == Side::Left);
+                let widest = texts.map(|(width, _)| width).filter(|width| **width > least).max();
+                match widest {
+                    Some(widest) if excess > 0 => *widest = widest.saturating_sub(excess.min(8)).max(least),
+                    _ => break,
+                }
             }
         }
+        widths
     }
 }
 
-/// The text in at most `width` characters, without line ends.
+fn line_width(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
+}
+
+/// Which columns stand on which line of a row.
+fn folded(widths: &[usize], screen_width: Option<usize>) -> Vec<Range<usize>> {
+    let mut lines = Vec::new();
+    let mut start = 0;
+    let Some(screen_width) = screen_width else { return std::iter::once(0..widths.len()).collect() };
+    for end in 1..=widths.len() {
+        let indent = if lines.is_empty() { 0 } else { INDENT.len() };
+        if end - start > 1 && indent + line_width(&widths[start..end]) > screen_width {
+            lines.push(start..end - 1);
+            start = end - 1;
+        }
+    }
+    lines.push(start..widths.len());
+    lines
+}
+
+/// The text in at most `width` places of a terminal, without line ends and control characters.
 pub fn shortened(text: &str, width: usize) -> String {
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text = on_one_line(text);
     if width_of(&text) <= width {
         return text;
     }
-    let mut kept: String = text.chars().take(width.saturating_sub(1)).collect();
-    kept.push('…');
+    let mut kept = String::new();
+    let mut left = width.saturating_sub(1);
+    for c in text.chars() {
+        let n = c.width().unwrap_or(0);
+        if n > left {
+            break;
+        }
+        left -= n;
+        kept.push(c);
+    }
+    if width > 0 {
+        kept.push('…');
+    }
     kept
 }
 
-fn width_of(text: &str) -> usize {
-    text.chars().count()
+/// How many places of a terminal a text takes: wide characters take two.
+pub fn width_of(text: &str) -> usize {
+    text.width()
 }
 
 #[cfg(test)]
@@ -165,5 +237,48 @@ mod tests {
         table.row(vec!["1".into(), "/a/very/long/path/of/a/ligand.pdbqt".into()]);
         let screen = Screen { width: Some(20), ..Screen::default() };
         assert_eq!(table.render(&screen), "N  PATH\n1  /a/very/long/pat…\n");
+    }
+
+    fn on(width: usize) -> Screen {
+        Screen { width: Some(width), ..Screen::default() }
+    }
+
+    fn widest(text: &str) -> usize {
+        text.lines().map(super::width_of).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn wide_characters_count_as_two_places() {
+        let mut table = Table::new(&["NAME", ">N"]);
+        table.row(vec!["漢字の名前".into(), "1".into()]);
+        table.row(vec!["plain".into(), "22".into()]);
+        assert_eq!(table.render(&Screen::default()), "NAME         N\n漢字の名前   1\nplain       22\n");
+        assert_eq!(super::shortened("漢字の名前", 6), "漢字…");
+        assert_eq!(super::shortened("漢字", 4), "漢字");
+    }
+
+    #[test]
+    fn table_that_is_too_wide_is_folded_and_no_number_is_cut_off() {
+        let mut table = Table::new(&["A", ">FIRST", ">SECOND", "B"]);
+        table.row(vec!["x".repeat(50).into(), "1,000,000".into(), "2,000,000".into(), "y".repeat(50).into()]);
+        let text = table.render(&on(24));
+        assert_eq!(text, "A           FIRST\n       SECOND  B\nxxxxx…  1,000,000\n    2,000,000  yyyyy…\n");
+        assert!(widest(&text) <= 24);
+    }
+
+    #[test]
+    fn columns_with_nothing_in_them_are_left_out_on_a_screen_only() {
+        let mut table = Table::new(&["A", "WHY", ">N"]);
+        table.row(vec!["x".into(), "".into(), "1".into()]);
+        assert_eq!(table.render(&on(80)), "A  N\nx  1\n");
+        assert_eq!(table.render(&Screen::default()), "A  WHY  N\nx       1\n");
+        assert_eq!(Table::new(&["A", "B"]).render(&on(80)), "A  B\n", "an empty table has its heading");
+    }
+
+    #[test]
+    fn control_characters_take_no_part_in_a_table() {
+        let mut table = Table::new(&["A"]);
+        table.row(vec!["a\x1b[2Jb\nc".into()]);
+        assert_eq!(table.render(&on(80)), "A\na [2Jb c\n");
     }
 }

@@ -11,13 +11,13 @@ use protocol::{
     api::{OutputRow, Outputs, OutputsQuery},
     follow::TaskRange,
     job::{Keep, Sink},
-    units::show_bytes,
 };
 use scheduler::{
     engine::{interface::TaskFilter, views::TaskView},
     ids::{JobId, TaskId},
     ranges::TaskSet,
     results::TaskOutput,
+    size::Size,
 };
 
 use super::{
@@ -144,7 +144,7 @@ fn nothing_kept(
     }
     let results = &facts.compiled.spec().results;
     if n_bytes >= results.budget_bytes {
-        let budget = show_bytes(results.budget_bytes);
+        let budget = Size(results.budget_bytes);
         return Err(ApiError::no_output(format!(
             "task {id} has no output that is kept: the job's budget for output ({budget}, results.budget) is used up"
         )));
@@ -190,8 +190,7 @@ fn page(reader: &Reader, job: JobId, tasks: &TaskSet, query: &OutputsQuery) -> R
                     });
                 }
                 n_bytes += (output.stdout.len() + output.stderr.len()) as u64;
-                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                outputs.push(OutputRow { index, stdout: text(&output.stdout), stderr: text(&output.stderr) });
+                outputs.push(OutputRow::new(index, &output.stdout, &output.stderr));
             }
         }
     }

@@ -211,6 +211,9 @@ impl Job {
         if !self.open.is_empty() {
             self.ended_at = None;
         }
+        if self.cancelled.is_empty() {
+            self.cancel_cause = None;
+        }
     }
 
     /// How many of its tasks a slot should have, the running one included.

@@ -33,8 +33,9 @@ Examples:
   pilotfish export 3 -o results.parquet
   pilotfish export 3 --state done --format jsonl | jq .affinity
 
-Columns: index, state, exit_code, attempt, pilot, started (RFC 3339), duration_s, cpu_s,
-memory_bytes, failure, then the job's parameters, then what its `results.extract` found.";
+Columns: index, state, exit_code, attempt, pilot, started (RFC 3339),
+duration_s, cpu_s, memory_bytes, failure, then the job's parameters, then what
+its `results.extract` found.";
 
 /// Rows asked for at a time.
 const PAGE_ROWS: u64 = 5000;

@@ -15,7 +15,8 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   pilotfish import wfcommons montage.json -o montage.yaml
-  pilotfish import wfcommons montage.json --emulate --speedup 100 -o montage.yaml && pilotfish run montage.yaml";
+  pilotfish import wfcommons montage.json --emulate --speedup 100 -o \\
+      montage.yaml && pilotfish run montage.yaml";
 
 /// From what.
 #[derive(Args)]

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::Write,
+    io::{IsTerminal, Write},
     time::{Duration, Instant},
 };
 
@@ -18,13 +18,13 @@ use scheduler::{
 use super::{
     LogsArgs, damage_line,
     feed::{Feed, Said},
-    tell_budget,
+    tell_budget, write_output,
 };
 use crate::{
     client::{Client, state_word},
     failure::{Failure, Outcome},
     interrupts::Interrupts,
-    show::{self, format::span, job::end_line},
+    show::{self, format::span, harmless::harmless_output, job::end_line},
     view::Reader,
 };
 
@@ -197,12 +197,21 @@ struct Printer<'a> {
     begun: BTreeMap<(u64, StreamName), Vec<u8>>,
     /// For standard output.
     out: Vec<u8>,
+    /// The beginning of a character for standard error.
+    begun_error: Vec<u8>,
 }
 
 impl Printer<'_> {
     fn new<'a>(what: &What, args: &'a LogsArgs) -> Printer<'a> {
         let is_single = what.single().is_some();
-        Printer { args, job: what.job, is_single, begun: BTreeMap::new(), out: Vec::new() }
+        Printer {
+            args,
+            job: what.job,
+            is_single,
+            begun: BTreeMap::new(),
+            out: Vec::new(),
+            begun_error: Vec::new(),
+        }
     }
 
     fn take(&mut self, said: Said) -> Result<(), Failure> {
@@ -216,7 +225,8 @@ impl Printer<'_> {
             // Each stream where it belongs, unless only one is wanted.
             Said::Bytes { stream: StreamName::Stderr, bytes, .. } if self.is_single && !self.args.stderr => {
                 self.flush()?;
-                std::io::stderr().lock().write_all(&bytes)?;
+                let bytes = [std::mem::take(&mut self.begun_error), bytes].concat();
+                self.begun_error = pass_on(std::io::stderr().lock(), &bytes, self.args)?;
             }
             Said::Bytes { bytes, .. } if self.is_single || self.args.raw => self.out.extend(bytes),
             Said::Bytes { index, stream, bytes } => self.lines(index, stream, &bytes),
@@ -255,10 +265,8 @@ impl Printer<'_> {
     }
 
     fn flush(&mut self) -> Result<(), Failure> {
-        let mut out = std::io::stdout().lock();
-        out.write_all(&self.out)?;
-        out.flush()?;
-        self.out.clear();
+        // What is only begun waits for the rest.
+        self.out = pass_on(std::io::stdout().lock(), &self.out, self.args)?;
         Ok(())
     }
 
@@ -266,6 +274,26 @@ impl Printer<'_> {
         for (index, stream) in self.begun.keys().copied().collect::<Vec<_>>() {
             self.end_line(index, stream);
         }
-        self.flush()
+        self.flush()?;
+        // Nothing more comes: characters that are not whole are shown as bytes.
+        for (begun, is_error) in
+            [(std::mem::take(&mut self.out), false), (std::mem::take(&mut self.begun_error), true)]
+        {
+            match is_error {
+                false => write_output(std::io::stdout().lock(), &begun, self.args)?,
+                true => write_output(std::io::stderr().lock(), &begun, self.args)?,
+            }
+        }
+        Ok(())
     }
+}
+
+/// Writes what tasks wrote; gives what waits for more: on a terminal, the beginning of a character.
+fn pass_on(to: impl Write + IsTerminal, bytes: &[u8], args: &LogsArgs) -> std::io::Result<Vec<u8>> {
+    let n_begun = if to.is_terminal() && !args.raw { harmless_output(bytes).1.len() } else { 0 };
+    let (whole, begun) = bytes.split_at(bytes.len() - n_begun);
+    if !whole.is_empty() {
+        write_output(to, whole, args)?;
+    }
+    Ok(begun.to_vec())
 }

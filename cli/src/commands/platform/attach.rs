@@ -39,14 +39,16 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   pilotfish platform attach slurm cluster --ssh ada@login.centre.org
-  pilotfish platform attach slurm gpus --ssh centre --queue gpu --account lab --walltime 4h
+  pilotfish platform attach slurm gpus --ssh centre --queue gpu --account \\
+      lab --walltime 4h
   pilotfish platform attach hosts workstation --ssh ada@workstation
   pilotfish platform attach openstack cloud --image debian-12 --cloud lab
-  pilotfish platform attach pbs old --print          only show the entry
+  pilotfish platform attach pbs old --print  only show the entry
 
-What is not given is found out there: the default queue, what its nodes have, how long jobs may
-live. The entry goes into manager.yaml, whose other lines stay; change it there as you like. The
-manager that runs with that file has the platform at once.";
+What is not given is found out there: the default queue, what its nodes have,
+how long jobs may live. The entry goes into manager.yaml, whose other lines
+stay; change it there as you like. The manager that runs with that file has the
+platform at once.";
 
 /// The longest life of pilots that nobody has asked for.
 const WALLTIME: Span = Span::from_secs(4 * 3600);

@@ -6,14 +6,15 @@ use scheduler::engine::views::PlatformView;
 use crate::{
     access,
     failure::{Failure, Outcome},
-    show::{self, format::counted},
+    show::{self, format::counted, units::json_with_units},
     view::ViewArgs,
 };
 
 const EXAMPLES: &str = "\
 Examples:
-  pilotfish platform pause cluster          before its maintenance: what runs there goes on
-  pilotfish platform drain cluster          what waits there is cancelled, pilots leave
+  pilotfish platform pause cluster
+      # before its maintenance: what runs there goes on
+  pilotfish platform drain cluster  what waits there is cancelled, pilots leave
   pilotfish platform resume cluster
 
 What was set here stays set when the manager starts again.";
@@ -57,7 +58,7 @@ pub(super) async fn run(args: &ChangeArgs, change: Change) -> Result<Outcome, Fa
         changed.push(platform);
     }
     if args.view.json {
-        show::print(&show::json(&changed)?)?;
+        show::print(&json_with_units(&changed)?)?;
     }
     Ok(Outcome::Fine)
 }

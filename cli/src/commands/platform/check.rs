@@ -28,7 +28,7 @@ use super::Which;
 use crate::{
     failure::{Failure, Outcome},
     interrupts::Interrupts,
-    show::{self, format},
+    show::{self, Screen, facts::wrapped, format},
     terminal::Terminal,
 };
 
@@ -38,10 +38,11 @@ Examples:
   pilotfish platform check cluster --config centre.yaml --no-probe
   pilotfish platform check cluster --wait 1h              a queue that is long
 
-It asks for a password or a second factor where the host does. The probe is a pilot that runs one
-task, `hostname`, and leaves; Ctrl-C takes it back.
+It asks for a password or a second factor where the host does. The probe is a
+pilot that runs one task, `hostname`, and leaves; Ctrl-C takes it back.
 
-Exit codes: 0 all is well, 2 what was given cannot be used, 3 a step failed, 130 interrupted.";
+Exit codes: 0 all is well, 2 what was given cannot be used, 3 a step failed,
+130 interrupted.";
 
 /// Which, and how far.
 #[derive(Args)]
@@ -83,8 +84,13 @@ impl Steps {
         let is_ok = result.is_ok();
         let (Ok(what) | Err(what)) = result;
         if !self.is_json {
-            // Whoever reads no more sees the exit code.
-            let _ = show::print(&format!("{step:<13} {:<7} {what}\n", if is_ok { "ok" } else { "FAILED" }));
+            let mut head = format!("{step:<13} {:<7}", if is_ok { "ok" } else { "FAILED" });
+            let room = Screen::stdout().width.map(|width| width.saturating_sub(head.len() + 1).max(1));
+            for line in what.trim_end().split('\n').flat_map(|line| wrapped(line, room)) {
+                // Whoever reads no more sees the exit code.
+                let _ = show::print(format!("{head} {line}").trim_end()).and_then(|()| show::print("\n"));
+                head = " ".repeat(head.len());
+            }
         }
         self.all.push(Step { step, is_ok, what });
         is_ok.then_some(())

@@ -14,7 +14,7 @@ use crate::{
     client::Client,
     failure::{Failure, Outcome},
     interrupts::Interrupts,
-    show,
+    show::{self, units::json_with_units},
     view::ViewArgs,
 };
 
@@ -23,9 +23,10 @@ Examples:
   pilotfish platform detach cluster
   pilotfish platform detach cluster --now --config centre.yaml
 
-Drains the platform, waits until nothing of ours is left there, and takes its entry out of the file, which
-is the one that the manager was started with; all other lines stay. Interrupted, it stays drained: run
-it again, or `pilotfish platform resume` it.";
+Drains the platform, waits until nothing of ours is left there, and takes its
+entry out of the file, which is the one that the manager was started with; all
+other lines stay. Interrupted, it stays drained: run it again, or `pilotfish
+platform resume` it.";
 
 /// How often the manager is asked what is left.
 const INTERVAL: Duration = Duration::from_millis(300);
@@ -81,7 +82,7 @@ pub(super) async fn run(args: &DetachArgs) -> Result<Outcome, Failure> {
         show::say(&format!("the manager knows nothing of the change in the file: {}", failure.message()));
     }
     if args.view.json {
-        show::print(&show::json(&detached)?)?;
+        show::print(&json_with_units(&detached)?)?;
     }
     let config = show::quote::quoted(&args.config.display().to_string());
     tell(args, &format!("platform {} is detached, and no longer in {config}", args.name))?;

@@ -8,7 +8,7 @@ use scheduler::{engine::views::PlatformView, explain::core_hours};
 use crate::{
     access,
     failure::{Failure, Outcome},
-    show::{self, Screen, table::Table},
+    show::{self, Screen, table::Table, units::json_with_units},
     view::{Reader, ViewArgs},
 };
 
@@ -20,7 +20,8 @@ Examples:
   pilotfish platform limits cluster --core-hours none --user-core-hours 500
   pilotfish platform limits cloud --budget 250
 
-What is set here is true until a manager starts: it takes limits from its manager.yaml.";
+What is set here is true until a manager starts: it takes limits from its
+manager.yaml.";
 
 /// Which, and what is allowed from now on.
 #[derive(Args)]
@@ -102,7 +103,7 @@ pub(super) async fn run(args: &LimitsArgs) -> Result<Outcome, Failure> {
         }
     };
     let text = match args.view.json {
-        true => show::json(&platform)?,
+        true => json_with_units(&platform)?,
         false => table(&platform).render(&Screen::stdout()),
     };
     show::print(&text)?;

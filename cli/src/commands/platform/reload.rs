@@ -17,9 +17,10 @@ const EXAMPLES: &str = "\
 Examples:
   pilotfish platform reload          after manager.yaml was changed by hand
 
-The manager reads the file with which it was started. Platforms that are new are attached; limits,
-numbers of pilots and times of waiting are taken over. What else has changed waits until the manager
-is started again. SIGHUP does the same.";
+The manager reads the file with which it was started. Platforms that are new
+are attached; limits, numbers of pilots and times of waiting are taken over.
+What else has changed waits until the manager is started again. SIGHUP does the
+same.";
 
 /// Which manager.
 #[derive(Args)]

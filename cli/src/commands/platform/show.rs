@@ -16,9 +16,10 @@ use scheduler::{
 use crate::{
     failure::{Failure, Outcome},
     show::{
-        self, Screen,
+        Screen,
         facts::Facts,
         format::{count, counted, span},
+        units::json_with_units,
     },
     view::{Reader, ViewArgs, WatchArgs},
 };
@@ -50,7 +51,7 @@ pub(super) async fn run(args: ShowArgs) -> Result<Outcome, Failure> {
     let view = async |screen: &Screen| {
         let platform = super::find(&reader.client, &args.name).await?;
         if args.view.json {
-            return show::json(&platform);
+            return json_with_units(&platform);
         }
         if args.view.quiet {
             return Ok(format!("{}\n", state(&platform, reader.left.is_none())));

@@ -22,6 +22,7 @@ use crate::{
         self, Screen,
         format::{count, percent, span},
         table::Table,
+        units::json_with_units,
     },
     view::{Reader, ViewArgs},
 };
@@ -174,7 +175,7 @@ pub(super) async fn edit(args: &EditArgs) -> Result<Outcome, Failure> {
 
 fn print(view: &ViewArgs, known: &[ProfileView]) -> Result<Outcome, Failure> {
     if view.json {
-        show::print(&show::json(&known)?)?;
+        show::print(&json_with_units(&known.to_vec())?)?;
     } else if !view.quiet {
         show::print(&known.iter().map(said).collect::<String>())?;
     }

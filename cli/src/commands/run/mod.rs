@@ -35,6 +35,7 @@ use crate::{
         format::{count, counted},
         job::{end_line, summary},
         quote::quoted,
+        units::json_with_units,
     },
     staging::{self, Sources},
 };
@@ -45,26 +46,29 @@ const EXAMPLES: &str = "\
 Examples:
   pilotfish run job.yaml
   pilotfish run job.yaml --set seed=7 -j 4
-  pilotfish run -- echo {1} {2} ::: a b c ::: 1 2 3       all combinations
-  pilotfish run -- cp {1} {2} ::: a b :::+ c d            a with c, b with d
-  pilotfish run -- 'gzip -c {} > {/}.gz' ::: *.txt        one word is a shell line
+  pilotfish run -- echo {1} {2} ::: a b c ::: 1 2 3  all combinations
+  pilotfish run -- cp {1} {2} ::: a b :::+ c d       a with c, b with d
+  pilotfish run -- 'gzip -c {} > {/}.gz' ::: *.txt   one word is a shell line
   pilotfish run --each-line seeds.txt -- ./sim --seed {}
   pilotfish run --array 1-1000 --time-limit 10m -- ./sim {array}
 
-In commands {} is the value, {.} without its extension, {/} its file name, {//} its folder, {/.} its
-file name without extension; {2} is the second value; {#} and {number} count tasks from 1, {index}
-from 0. Values that the command does not mention become its last arguments.
+In commands {} is the value, {.} without its extension, {/} its file name, {//}
+its folder, {/.} its file name without extension; {2} is the second value; {#}
+and {number} count tasks from 1, {index} from 0. Values that the command does
+not mention become its last arguments.
 
-The same command again goes on with what was left; what failed stays failed unless --retry-failed
-is given, and --fresh starts anew. Ctrl-C lets running tasks finish, a second Ctrl-C stops them;
-both lose nothing. Results stay in the folder: see `pilotfish tasks`, `logs` and `export`.
+The same command again goes on with what was left; what failed stays failed
+unless --retry-failed is given, and --fresh starts anew. Ctrl-C lets running
+tasks finish, a second Ctrl-C stops them; both lose nothing. Results stay in
+the folder: see `pilotfish tasks`, `logs` and `export`.
 
-Other jobs of the folder that are not over stay paused. What `pilotfish submit` hands to this run
-from elsewhere meanwhile, and what `pilotfish resume` lets go on, is finished before it ends.
+Other jobs of the folder that are not over stay paused. What `pilotfish submit`
+hands to this run from elsewhere meanwhile, and what `pilotfish resume` lets go
+on, is finished before it ends.
 
-Exit codes: 0 all tasks succeeded, 1 tasks failed or were cancelled, or failed in one of those other
-jobs, 2 what was given cannot be used, 3 a manager, a file or the machine did not do its part,
-130 interrupted.";
+Exit codes: 0 all tasks succeeded, 1 tasks failed or were cancelled, or failed
+in one of those other jobs, 2 what was given cannot be used, 3 a manager, a
+file or the machine did not do its part, 130 interrupted.";
 
 /// A pilot of `run` waits as long as its manager lives.
 const IDLE_TIMEOUT: Span = Span::from_secs(366 * 24 * 3600);
@@ -346,7 +350,7 @@ fn report(args: &RunArgs, before: &JobView, job: &JobView, elapsed: Span) {
     let n_run = |job: &JobView| job.counts.done.saturating_add(job.counts.failed);
     let n_run_here = n_run(job).saturating_sub(n_run(before));
     let text = match (args.json, args.quiet) {
-        (true, _) => show::json(job).unwrap_or_default(),
+        (true, _) => json_with_units(job).unwrap_or_default(),
         (false, true) => String::new(),
         (false, false) => summary(job, elapsed, n_run_here, &Screen::stdout()),
     };

@@ -15,6 +15,7 @@ use crate::{
         self,
         format::{count, counted},
         job::end_line,
+        units::json_with_units,
     },
     staging::{self, Sources},
 };
@@ -62,7 +63,7 @@ pub(super) async fn in_session(
         ended.push(job);
     }
     if args.json {
-        show::print(&show::json(&ended)?)?;
+        show::print(&json_with_units(&ended)?)?;
     }
     let n_failed: u64 = ended.iter().map(|job| job.counts.failed).sum();
     if n_failed > 0 && !args.quiet {

@@ -24,27 +24,32 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  pilotfish simulate scenario.yaml                what users would see on those platforms
+  pilotfish simulate scenario.yaml  what users would see on those platforms
   pilotfish simulate scenario.yaml --seed 2 --plot busy.svg --csv out/
-                                                  another draw; busy cores as a figure, measures as tables
-  pilotfish simulate scenario.yaml --compare matching=turns,fifo --compare bundling=guided,single
-                                                  all four combinations, a row each
+      # another draw; busy cores as a figure, measures as tables
+  pilotfish simulate scenario.yaml --compare matching=turns,fifo \\
+      --compare bundling=guided,single
+      # all four combinations, a row each
   pilotfish simulate scenario.yaml --compare matching=turns,fifo --seeds 20
-                                                  the means over 20 seeds
+      # the means over 20 seeds
   pilotfish simulate --what-if .pilotfish --compare matching=turns,fifo
-                                                  what a run or a manager did, under other policies
-  pilotfish simulate --what-if .pilotfish --jobs 3,5-7 --since 2026-11-20 --until '2026-11-21 18:00'
-                                                  only those of its jobs, submitted in that time
-  pilotfish simulate --faults --seed 7            one run among faults, with what it came to
-  pilotfish simulate --faults --seed 7 --trace    … and everything that happened, the same each time
-  pilotfish simulate --faults --seeds 10000       seeds 0 to 9,999 on all cores
+      # what a run or a manager did, under other policies
+  pilotfish simulate --what-if .pilotfish --jobs 3,5-7 --since 2026-11-20 \\
+      --until '2026-11-21 18:00'
+      # only those of its jobs, submitted in that time
+  pilotfish simulate --faults --seed 7
+      # one run among faults, with what it came to
+  pilotfish simulate --faults --seed 7 --trace
+      # … and everything that happened, the same each time
+  pilotfish simulate --faults --seeds 10000
+      # seeds 0 to 9,999 on all cores
 
-docs/simulate.md says what stands in a scenario, examples/scenarios has some. The same seed prints
-the same bytes.
+docs/simulate.md says what stands in a scenario, examples/scenarios has some.
+The same seed prints the same bytes.
 
-Exit codes: 0 it ran to its end, 1 nothing got done any more, or a rule of the design did not hold
-(the seed is said), 2 the scenario or an option cannot be used, 3 a file or a store cannot be read
-or written, 130 interrupted.";
+Exit codes: 0 it ran to its end, 1 nothing got done any more, or a rule of the
+design did not hold (the seed is said), 2 the scenario or an option cannot be
+used, 3 a file or a store cannot be read or written, 130 interrupted.";
 
 /// What to simulate.
 #[derive(Args)]

@@ -178,8 +178,7 @@ pub(super) fn table(titles: &[&str], lines: &[Line<'_>]) -> String {
         let values = shown.iter().map(|measure| Cell::from(line.shown(*measure)));
         table.row(words.chain(values).collect());
     }
-    // Wide as it is: what is cut off would be missed.
-    table.render(&Screen { width: None, ..Screen::stdout() })
+    table.render(&Screen::stdout())
 }
 
 fn title(measure: Measure) -> &'static str {

@@ -55,7 +55,7 @@ async fn a_page_shows_state_usage_parameters_and_extracted_values() {
     );
     assert_eq!((&done["wall"], &done["cpu"]), (&json!(2_000_000), &json!(1_500_000)));
     assert_eq!((&done["memory_bytes"], &done["pilot"]), (&json!(1 << 20), &json!(pilot.id)));
-    assert_eq!((&done["parameters"], &done["extracted"]), (&json!([["x", "1"]]), &json!({"score": "7.5"})));
+    assert_eq!((&done["parameters"], &done["extracted"]), (&json!({"x": "1"}), &json!({"score": "7.5"})));
     assert_eq!((&failed["state"], &failed["exit_code"]), (&json!("failed"), &json!(3)));
     assert_eq!(
         (&failed["failure"]["word"], &failed["failure"]["text"]),
@@ -64,7 +64,7 @@ async fn a_page_shows_state_usage_parameters_and_extracted_values() {
     assert_eq!(failed["extracted"], json!({"score": null}));
     assert_eq!((&third["state"], &third["held_by"]), (&json!("queued"), &json!(pilot.id)));
     let plain = scene.get(&format!("/api/v1/jobs/{id}/tasks?limit=1")).await.json();
-    assert_eq!((&plain["tasks"][0]["extracted"], &plain["tasks"][0]["parameters"]), (&json!({}), &json!([])));
+    assert_eq!((&plain["tasks"][0]["extracted"], &plain["tasks"][0]["parameters"]), (&json!({}), &json!({})));
 }
 
 #[tokio::test]
@@ -86,7 +86,13 @@ async fn outputs_come_as_pages_and_as_bytes() {
     let outputs = async |query: &str| scene.get(&format!("/api/v1/jobs/{id}/outputs{query}")).await.json();
     let all = outputs("").await;
     assert_eq!((all["outputs"].as_array().unwrap().len(), &all["next"]), (2, &Value::Null));
-    assert_eq!(all["outputs"][0], json!({"index": 0, "stdout": "score: 7.5\n", "stderr": "oh\u{fffd}"}));
+    let row = json!({
+        "index": 0,
+        "stdout": "score: 7.5\n",
+        "stderr": "oh\u{fffd}",
+        "stderr_latin1": "oh\u{ff}",
+    });
+    assert_eq!(all["outputs"][0], row);
     let failed = outputs("?state=failed").await;
     assert_eq!((failed["outputs"].as_array().unwrap().len(), &failed["outputs"][0]["index"]), (1, &json!(1)));
     let first = outputs("?limit=1").await;

@@ -418,7 +418,7 @@ task 2.4: attempt 1 on 1 at 1400000, 12700 us, None, ran longer than its time li
 task 3.0: attempt 1 on 2 at 1000000, 12300 us, Some(-1), exit code -1
 task 3.1: attempt 1 on 2 at 1100000, 12400 us, None, ended by signal 11
 task 3.2: attempt 1 on 2 at 1200000, 12500 us, None, ran longer than its time limit of 1.0s
-task 3.3: attempt 1 on 2 at 1300000, 12600 us, None, used more than its memory limit of 1024 MiB
+task 3.3: attempt 1 on 2 at 1300000, 12600 us, None, used more than its memory limit of 1.0 GiB
 task 3.4: attempt 1 on 2 at 1400000, 12700 us, None, could not be started: words
 task 3.5: attempt 1 on 2 at 1500000, 12800 us, None, the node could not run it: words
 task 3.6: attempt 1 on 2 at 1600000, 12900 us, None, the pilot's walltime ended
