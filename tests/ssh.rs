@@ -5,7 +5,10 @@ use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::fs::PermissionsExt,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -13,6 +16,7 @@ use adapters::{
     command::{Command, Output},
     transport::{Asker, Nobody, Prompt, Ssh, SshError, Transport, TransportError},
 };
+use profiles::site::SshProgram;
 use tests::{
     Sandbox,
     sshd::{self, Sshd},
@@ -20,6 +24,8 @@ use tests::{
 };
 
 const LIMIT: Duration = Duration::from_secs(1200);
+/// For what never ends, but is to have begun.
+const HANGING_LIMIT: Duration = Duration::from_secs(4);
 
 fn command(argv: &[&str], stdin: &[u8]) -> Command {
     let argv = argv.iter().map(|word| (*word).to_owned()).collect();
@@ -30,14 +36,31 @@ fn sh(line: &str) -> Command {
     command(&["sh", "-c", line], b"")
 }
 
-/// The transport to a host of this configuration.
-fn to(sandbox: &Sandbox, address: &str, configuration: &str, asker: Arc<dyn Asker>) -> Ssh {
+/// What is tried with each test: both do the same.
+const BOTH: [SshProgram; 2] = [SshProgram::Openssh, SshProgram::Libssh2];
+
+/// The transport to a host of this configuration, which shares its connection with no other.
+fn by(
+    program: SshProgram,
+    sandbox: &Sandbox,
+    address: &str,
+    configuration: &str,
+    asker: Arc<dyn Asker>,
+) -> Ssh {
+    static N: AtomicUsize = AtomicUsize::new(0);
     let config = sandbox.write("ssh_config", configuration);
-    Ssh::new(address.into(), Some(config.display().to_string()), asker)
+    let sockets = sandbox.path().join(format!("sockets-{}", N.fetch_add(1, Ordering::Relaxed)));
+    Ssh::new(address.into(), Some(config.display().to_string()), Some(program), asker)
+        .with_sockets_in(sockets)
 }
 
-fn to_host(sandbox: &Sandbox, sshd: &Sshd) -> Ssh {
-    to(sandbox, sshd.name(), &sshd.client_configuration(""), Arc::new(Nobody))
+/// The same by libssh2, which asks whoever is given.
+fn to(sandbox: &Sandbox, address: &str, configuration: &str, asker: Arc<dyn Asker>) -> Ssh {
+    by(SshProgram::Libssh2, sandbox, address, configuration, asker)
+}
+
+fn to_host(program: SshProgram, sandbox: &Sandbox, sshd: &Sshd) -> Ssh {
+    by(program, sandbox, sshd.name(), &sshd.client_configuration(""), Arc::new(Nobody))
 }
 
 /// Somebody who gives these answers, one after the other, and keeps what was asked.
@@ -64,10 +87,16 @@ fn person(answers: &[&'static str]) -> Arc<Person> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_get_their_words_and_input_and_give_their_output() {
+    for program in BOTH {
+        commands_get_their_words_and_input_and_give_their_output_by(program).await;
+    }
+}
+
+async fn commands_get_their_words_and_input_and_give_their_output_by(program: SshProgram) {
     let sandbox = Sandbox::new();
     let Some(sshd) = Sshd::start(&sandbox, "host", "") else { return };
     sandbox.write("home/.bashrc", "echo welcome to the machine\necho quota exceeded >&2\n");
-    let ssh = to_host(&sandbox, &sshd);
+    let ssh = to_host(program, &sandbox, &sshd);
     let words = ["printf", "%s|", "it's", "a b", "$HOME", "\\n", "!x", "ä", ""];
     let said = ssh.run(&command(&words, b"")).await.expect("an answer");
     assert_eq!(said.stdout, "it's|a b|$HOME|\\n|!x|ä||", "what the login says is not the command's");
@@ -86,9 +115,15 @@ async fn commands_get_their_words_and_input_and_give_their_output() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_connection_carries_all_and_is_made_again_when_it_is_lost() {
+    for program in BOTH {
+        one_connection_carries_all_and_is_made_again_when_it_is_lost_by(program).await;
+    }
+}
+
+async fn one_connection_carries_all_and_is_made_again_when_it_is_lost_by(program: SshProgram) {
     let sandbox = Sandbox::new();
     let Some(sshd) = Sshd::start(&sandbox, "host", "") else { return };
-    let ssh = to_host(&sandbox, &sshd);
+    let ssh = to_host(program, &sandbox, &sshd);
     let (one, two) = (sh("echo one"), sh("echo two"));
     let (one, two) = tokio::join!(ssh.run(&one), ssh.run(&two));
     assert_eq!(one.expect("an answer").stdout + &two.expect("an answer").stdout, "one\ntwo\n");
@@ -114,10 +149,17 @@ async fn one_connection_carries_all_and_is_made_again_when_it_is_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_hangs_has_an_unknown_outcome_and_holds_up_no_other() {
+    for program in BOTH {
+        a_command_that_hangs_has_an_unknown_outcome_and_holds_up_no_other_by(program).await;
+    }
+}
+
+async fn a_command_that_hangs_has_an_unknown_outcome_and_holds_up_no_other_by(program: SshProgram) {
     let sandbox = Sandbox::new();
     let Some(sshd) = Sshd::start(&sandbox, "host", "") else { return };
-    let ssh = to_host(&sandbox, &sshd);
-    let hanging = Command { time_limit: Duration::from_millis(300), ..sh("exec sleep 1000") };
+    let ssh = to_host(program, &sandbox, &sshd);
+    ssh.connect().await.expect("a connection");
+    let hanging = Command { time_limit: HANGING_LIMIT, ..sh("exec sleep 1000") };
     let other = sh("echo here");
     let (hung, other) = tokio::join!(ssh.run(&hanging), ssh.run(&other));
     assert!(matches!(hung, Err(TransportError::TimedOut { .. })), "{hung:?}");
@@ -131,16 +173,22 @@ async fn a_command_that_hangs_has_an_unknown_outcome_and_holds_up_no_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hosts_are_who_they_are_known_to_be() {
+    for program in BOTH {
+        hosts_are_who_they_are_known_to_be_by(program).await;
+    }
+}
+
+async fn hosts_are_who_they_are_known_to_be_by(program: SshProgram) {
     let sandbox = Sandbox::new();
     let Some(sshd) = Sshd::start(&sandbox, "host", "") else { return };
     let Some(other) = Sshd::start(&sandbox, "other", "") else { return };
-    let refused = async || match to_host(&sandbox, &sshd).run(&sh("echo in")).await {
+    let refused = async || match to_host(program, &sandbox, &sshd).run(&sh("echo in")).await {
         Err(TransportError::NotConnected(error)) => error,
         result => panic!("{result:?}"),
     };
     for kind in ["rsa", "ed25519"] {
         sshd.be_known(&[kind]);
-        let said = to_host(&sandbox, &sshd).run(&sh("echo in")).await.expect(kind);
+        let said = to_host(program, &sandbox, &sshd).run(&sh("echo in")).await.expect(kind);
         assert_eq!(said.stdout, "in\n", "{kind}: the key that is known is asked for");
     }
     sshd.be_known(&[]);
@@ -202,11 +250,17 @@ async fn who_is_not_let_in_learns_what_was_tried() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hosts_behind_others_are_reached_through_them() {
+    for program in BOTH {
+        hosts_behind_others_are_reached_through_them_by(program).await;
+    }
+}
+
+async fn hosts_behind_others_are_reached_through_them_by(program: SshProgram) {
     let sandbox = Sandbox::new();
     let Some(door) = Sshd::start(&sandbox, "door", "") else { return };
     let Some(inner) = Sshd::start(&sandbox, "inner", "") else { return };
     let configuration = inner.client_configuration("ProxyJump door") + &door.client_configuration("");
-    let ssh = to(&sandbox, "inner", &configuration, Arc::new(Nobody));
+    let ssh = by(program, &sandbox, "inner", &configuration, Arc::new(Nobody));
     let large = vec![b'x'; 3 << 20];
     let said = ssh.run(&command(&["cat"], &large)).await.expect("an answer");
     assert!(said.stdout.as_bytes() == large);
@@ -225,15 +279,21 @@ async fn hosts_behind_others_are_reached_through_them() {
         "ProxyCommand ssh -F {} -W 127.0.0.1:%p door",
         sandbox.path().join("ssh_config").display()
     )) + &door.client_configuration("");
-    let said = to(&sandbox, "inner", &proxied, Arc::new(Nobody)).run(&sh("echo proxied")).await;
+    let said = by(program, &sandbox, "inner", &proxied, Arc::new(Nobody)).run(&sh("echo proxied")).await;
     assert_eq!(said.expect("an answer").stdout, "proxied\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_listens_here_is_reached_from_there() {
+    for program in BOTH {
+        what_listens_here_is_reached_from_there_by(program).await;
+    }
+}
+
+async fn what_listens_here_is_reached_from_there_by(program: SshProgram) {
     let sandbox = Sandbox::new();
     let Some(sshd) = Sshd::start(&sandbox, "host", "") else { return };
-    let ssh = to_host(&sandbox, &sshd);
+    let ssh = to_host(program, &sandbox, &sshd);
     let here = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = here.local_addr().expect("its address");
     let port = ssh.forward(address).await.expect("a port there");
@@ -273,14 +333,23 @@ async fn what_listens_here_is_reached_from_there() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_forbids_something_says_so_and_does_the_rest() {
+    for program in BOTH {
+        a_host_that_forbids_something_says_so_and_does_the_rest_by(program).await;
+    }
+}
+
+async fn a_host_that_forbids_something_says_so_and_does_the_rest_by(program: SshProgram) {
     let sandbox = Sandbox::new();
     let Some(sshd) = Sshd::start(&sandbox, "host", "AllowTcpForwarding no\nMaxSessions 1\n") else { return };
-    let ssh = to_host(&sandbox, &sshd);
+    let ssh = to_host(program, &sandbox, &sshd);
     let denied = ssh.forward(([127, 0, 0, 1], 1).into()).await;
     assert!(matches!(denied, Err(TransportError::NotStarted { .. })), "{denied:?}");
-    let waiting = Command { time_limit: Duration::from_secs(1), ..sh("exec sleep 1000") };
+    let waiting = Command { time_limit: HANGING_LIMIT, ..sh("echo > ~/begun; exec sleep 1000") };
     let other = sh("echo here");
-    let (_, second) = tokio::join!(ssh.run(&waiting), ssh.run(&other));
+    let (_, second) = tokio::join!(ssh.run(&waiting), async {
+        tokio::task::block_in_place(|| until("it runs", || !sandbox.read("home/begun").is_empty()));
+        ssh.run(&other).await
+    });
     assert!(matches!(second, Err(TransportError::NotStarted { .. })), "{second:?}");
     let third = loop {
         match ssh.run(&sh("echo here")).await {
@@ -296,40 +365,7 @@ async fn a_host_that_forbids_something_says_so_and_does_the_rest() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_factor_is_asked_for_once_a_connection() {
     let sandbox = Sandbox::new();
-    let lines = "UsePAM yes\nKbdInteractiveAuthentication yes\n\
-        AuthenticationMethods publickey,keyboard-interactive\n";
-    let Some(folder) = sshd::prepare(&sandbox, "host", lines) else { return };
-    let path = |name: &str| folder.join(name).display().to_string();
-    let check = sandbox.write("host/check", "#!/bin/sh\n[ \"$(head -c 6)\" = 123456 ]\n");
-    std::fs::set_permissions(&check, PermissionsExt::from_mode(0o755)).expect("a program");
-    let rules = format!(
-        "auth requisite pam_exec.so expose_authtok quiet {}\nauth required pam_permit.so\naccount required pam_permit.so\n\
-         session required pam_permit.so\n",
-        check.display()
-    );
-    sandbox.write("host/pam.d/sshd", &rules);
-    // The system's rules are hidden from this sshd alone.
-    let script = format!(
-        "mount --bind {} /etc/pam.d && exec {} -i -E {} -f {}",
-        path("pam.d"),
-        sshd::SSHD,
-        path("log"),
-        path("sshd_config")
-    );
-    let hidden = std::process::Command::new("unshare").args(["--mount", "true"]).status();
-    if !hidden.is_ok_and(|status| status.success()) {
-        tests::skipped("no mount can be made here");
-        return;
-    }
-    let key = std::fs::read_to_string(folder.join("host_ed25519.pub")).expect("a host's key");
-    sandbox.write("host/known_hosts", &format!("host {key}"));
-    let configuration = format!(
-        "Host host\n User {}\n IdentitiesOnly yes\n IdentityFile {}\n UserKnownHostsFile {}\n \
-         GlobalKnownHostsFile none\n ProxyCommand unshare --mount sh -c '{script}'\n",
-        sshd::user(),
-        path("id"),
-        path("known_hosts")
-    );
+    let Some(configuration) = sshd::with_second_factor(&sandbox) else { return };
     let typed = person(&["123456"]);
     let ssh = to(&sandbox, "host", &configuration, typed.clone());
     for n in 0..3 {
@@ -344,4 +380,116 @@ async fn a_second_factor_is_asked_for_once_a_connection() {
     let error = to(&sandbox, "host", &configuration, Arc::new(Nobody)).run(&sh("echo in")).await;
     let error = error.expect_err("nobody answers").to_string();
     assert!(error.contains("nobody is there to answer"), "{error}");
+}
+
+/// Pairs of what known_hosts says and what the configuration says, and whether libssh2 does it, too.
+fn cases(sshd: &Sshd, name: &str, key: &str) -> Vec<(&'static str, String, String, bool)> {
+    let identity = format!(" IdentityFile {}\n", sshd.file("id").display());
+    let folder = sshd.file("id").parent().expect("a folder").display().to_string();
+    let line = format!("{name} {key}\n");
+    let case = |title, known: String, config: &str, too: bool| (title, known, config.to_owned(), too);
+    vec![
+        case("plain", line.clone(), &identity, true),
+        case("revoked", format!("@revoked {line}{line}"), &identity, true),
+        case("revoked for all", format!("{line}@revoked * {key}\n"), &identity, true),
+        case("pattern", format!("{} {key}\n", name.replace("127.0.0.1", "127.0.?.*")), &identity, true),
+        case("not for it", format!("*,!{name} {key}\n"), &identity, true),
+        case("list", format!("other,{name},more {key}\n"), &identity, true),
+        case("without its port", format!("127.0.0.1 {key}\n"), &identity, true),
+        case("broken line", format!("garbage here\n{line}"), &identity, true),
+        case("version 1", format!("old.host 1024 35 1234567\n{line}"), &identity, true),
+        case("unknown mark", format!("@mark {line}{line}"), &identity, true),
+        case("line ends", line.replace('\n', "\r\n"), &identity, true),
+        case("alias", format!("farm {key}\n"), &format!("{identity} HostKeyAlias farm\n"), true),
+        case(
+            "tokens",
+            line.clone(),
+            &format!(" IdentityFile {folder}/none\n IdentityFile {folder}/%n-id\n"),
+            true,
+        ),
+        case("nobody known", String::new(), &identity, true),
+        case("accepts new", String::new(), &format!("{identity} StrictHostKeyChecking accept-new\n"), false),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_gets_in_by_ssh_gets_in_by_us_and_nobody_else() {
+    let sandbox = Sandbox::new();
+    let Some(sshd) = Sshd::start(&sandbox, "host", "") else { return };
+    std::fs::copy(sshd.file("id"), sshd.file("host-id")).expect("a key");
+    let known = std::fs::read_to_string(sshd.file("known_hosts")).expect("known hosts");
+    let (name, key) = known.lines().next().and_then(|line| line.split_once(' ')).expect("a name and a key");
+    let key = key.split(' ').take(2).collect::<Vec<_>>().join(" ");
+    let head: String = sshd
+        .client_configuration("")
+        .lines()
+        .filter(|line| !line.contains("IdentityFile"))
+        .fold(String::new(), |text, line| text + line + "\n");
+    let mut n_in = 0;
+    for (title, known, config, too) in cases(&sshd, name, &key) {
+        let configuration = format!("{head}{config}");
+        let path = sandbox.write("ssh_config", &configuration);
+        std::fs::write(sshd.file("known_hosts"), &known).expect("known hosts");
+        let ssh = std::process::Command::new("ssh")
+            .args(["-o", "BatchMode=yes", "-F"])
+            .arg(&path)
+            .args(["host", "true"])
+            .output()
+            .expect("ssh runs");
+        n_in += usize::from(ssh.status.success());
+        for program in BOTH.into_iter().filter(|program| too || *program == SshProgram::Openssh) {
+            std::fs::write(sshd.file("known_hosts"), &known).expect("known hosts");
+            let ours = by(program, &sandbox, "host", &configuration, Arc::new(Nobody)).connect().await;
+            assert_eq!(
+                ours.is_ok(),
+                ssh.status.success(),
+                "{title} by {program:?}: {:?}\n{}",
+                ours.err().map(|error| error.to_string()),
+                tests::text(&ssh.stderr)
+            );
+        }
+    }
+    assert!((8..14).contains(&n_in), "{n_in}: some get in, and some do not");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_connection_serves_all_of_a_process_and_ends_with_the_last() {
+    let sandbox = Sandbox::new();
+    let Some(sshd) = Sshd::start(&sandbox, "host", "") else { return };
+    let config = sandbox.write("ssh_config", &sshd.client_configuration("")).display().to_string();
+    let sockets = sandbox.path().join("sockets");
+    let shared = || {
+        Ssh::new("host".into(), Some(config.clone()), Some(SshProgram::Openssh), Arc::new(Nobody))
+            .with_sockets_in(sockets.clone())
+    };
+    let (one, two) = (shared(), shared());
+    let (a, b) = tokio::join!(one.connect(), two.connect());
+    assert!(a.is_ok() && b.is_ok(), "{a:?} {b:?}");
+    assert_eq!(sshd.n_logins(&sandbox), 1, "both at once make one");
+    drop(one);
+    assert_eq!(two.run(&sh("echo two")).await.expect("an answer").stdout, "two\n");
+    drop(two);
+    let is_socket = |entry: &std::fs::DirEntry| entry.path().extension().is_none();
+    let n_sockets = || std::fs::read_dir(&sockets).expect("a folder").flatten().filter(is_socket).count();
+    until("the master has ended", || n_sockets() == 0);
+    let mode = std::fs::metadata(&sockets).expect("a folder").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "nobody else gets in");
+    // A socket whose master was killed stands in nobody's way.
+    let three = shared();
+    three.connect().await.expect("a connection");
+    let of_us = format!("{}", sockets.display());
+    let masters = std::fs::read_dir("/proc").expect("processes").flatten().filter(|entry| {
+        std::fs::read(entry.path().join("cmdline")).is_ok_and(|line| tests::text(&line).contains(&of_us))
+    });
+    masters
+        .filter_map(|entry| entry.file_name().to_string_lossy().parse().ok())
+        .for_each(|pid| tests::signal_pid(pid, nix::sys::signal::Signal::SIGKILL));
+    until("that is noticed", || !sshd_has_sessions(&sshd));
+    assert_eq!(three.run(&sh("echo again")).await.expect("an answer").stdout, "again\n");
+}
+
+fn sshd_has_sessions(sshd: &Sshd) -> bool {
+    let pid = sshd.pid();
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    !children.trim().is_empty()
 }

@@ -110,6 +110,7 @@ impl Attacher {
             uncancelled: Default::default(),
             documents: Default::default(),
             is_swept: false,
+            waiting: None,
         });
         let wanted = spec.clone();
         let answer = self.handle.ask(|request| Event::PlatformAttached { request, spec: wanted }).await?;

@@ -130,7 +130,8 @@ impl Place {
             _ if adapter.is_none() => return None,
             None => Host::Here,
             Some(address) => {
-                let ssh = Ssh::new(address.clone(), plan.site.ssh_config.clone(), plan.asker.clone());
+                let (config, program) = (plan.site.ssh_config.clone(), plan.site.transport);
+                let ssh = Ssh::new(address.clone(), config, program, plan.asker.clone());
                 Host::There { ssh: Box::new(ssh), known: None, relay: None }
             }
         };
@@ -167,6 +168,14 @@ impl Place {
         match &self.host {
             Host::Here | Host::Cloud(_) => Ok(()),
             Host::There { ssh, .. } => ssh.connect().await.map(|_| ()),
+        }
+    }
+
+    /// The SSH connection to where commands are run; `None`: there is none.
+    pub fn ssh(&self) -> Option<&Ssh> {
+        match &self.host {
+            Host::There { ssh, .. } => Some(ssh),
+            Host::Here | Host::Cloud(_) => None,
         }
     }
 
@@ -398,7 +407,11 @@ impl Place {
         }
         let Host::There { relay, .. } = &mut self.host else { return Ok(()) };
         let Some(relay) = relay.take() else { return Ok(()) };
-        self.shell("end the relay", REMOVE, &[&relay], Vec::new(), LOOK_LIMIT).await.map(drop)
+        let removed = self.shell("end the relay", REMOVE, &[&relay], Vec::new(), LOOK_LIMIT).await;
+        if let Some(ssh) = self.ssh() {
+            ssh.end_forwards().await;
+        }
+        removed.map(drop)
     }
 
     /// Brings this version of the agent there, unless it is there or the site has one; gives our folder, and

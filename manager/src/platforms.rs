@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use adapters::command::{AllocationRequest, BatchJob, BatchState};
+use adapters::{
+    command::{AllocationRequest, BatchJob, BatchState},
+    transport::Ssh,
+};
 use scheduler::{
     engine::{
         interface::{Event, ListedAllocation, PlatformSpec, SubmitOutcome},
@@ -23,13 +26,15 @@ use tokio::sync::mpsc;
 
 use crate::{
     clock::Clock,
-    handle::Handle,
+    handle::{Ended, Handle},
     place::{Ground, Place},
 };
 
 /// A cancellation that failed is tried so often again before the manager ends, with such pauses.
 const N_LAST_CANCELS: usize = 3;
 const CANCEL_PAUSE: Duration = Duration::from_secs(1);
+/// While a connection waits for a person it is looked so often whether one has opened it.
+const LOOK_FOR_PERSON: Duration = Duration::from_secs(1);
 /// For all of that.
 const LEAVE_LIMIT: Duration = Duration::from_secs(60);
 
@@ -82,6 +87,8 @@ pub(crate) struct Worker {
     pub(crate) documents: BTreeMap<String, Time>,
     /// Whether those that managers of before have left were looked for.
     pub(crate) is_swept: bool,
+    /// Why the connection waits for a person, as the engine was told last.
+    pub(crate) waiting: Option<String>,
 }
 
 /// Hands orders to their platform's worker. Orders may come before their platform is attached: they wait.
@@ -93,7 +100,7 @@ pub(crate) async fn dispatch(mut orders: mpsc::UnboundedReceiver<Order>) {
             Order::Attach { platform, worker } => {
                 let (orders, from_dispatch) = mpsc::unbounded_channel();
                 let line = Line { orders, n_lists: Arc::default() };
-                tokio::spawn(work(*worker, from_dispatch, line.n_lists.clone()));
+                tokio::spawn(work(platform, *worker, from_dispatch, line.n_lists.clone()));
                 early
                     .extract_if(.., |order| order.platform() == Some(platform))
                     .for_each(|order| line.give(order));
@@ -143,8 +150,23 @@ impl Line {
     }
 }
 
-async fn work(mut worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>, n_lists: Arc<AtomicUsize>) {
-    while let Some(order) = orders.recv().await {
+async fn work(
+    platform: PlatformId,
+    mut worker: Worker,
+    mut orders: mpsc::UnboundedReceiver<Order>,
+    n_lists: Arc<AtomicUsize>,
+) {
+    loop {
+        let order = tokio::select! {
+            order = orders.recv() => order,
+            () = tokio::time::sleep(LOOK_FOR_PERSON), if worker.waiting.is_some() => {
+                if worker.is_connected_by_person().await && worker.tell_waiting(platform).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+        };
+        let Some(order) = order else { return };
         let event = match order {
             Order::Submit { allocation, tag, walltime, .. } => {
                 Some(worker.submit(allocation, tag, walltime).await)
@@ -173,6 +195,10 @@ async fn work(mut worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>, n_
             }
             Order::Attach { .. } => None,
         };
+        // First that a person is needed, so that what it has made impossible is no failure.
+        if worker.tell_waiting(platform).await.is_err() {
+            return;
+        }
         if let Some(event) = event
             && worker.handle.tell(event).await.is_err()
         {
@@ -182,6 +208,33 @@ async fn work(mut worker: Worker, mut orders: mpsc::UnboundedReceiver<Order>, n_
 }
 
 impl Worker {
+    /// Whether a person has opened the connection that was waited for.
+    async fn is_connected_by_person(&self) -> bool {
+        match self.place.ssh() {
+            Some(ssh) => ssh.is_open().await,
+            None => false,
+        }
+    }
+
+    /// Tells the engine if the connection waits for a person now, and did not before, or the other way round.
+    async fn tell_waiting(&mut self, platform: PlatformId) -> Result<(), Ended> {
+        let why = self.place.ssh().and_then(Ssh::waits_for_person);
+        if why == self.waiting {
+            return Ok(());
+        }
+        match &why {
+            Some(why) => tracing::warn!(
+                platform = self.spec.name,
+                why,
+                "the connection waits for a person: run `pilotfish platform login {}`",
+                self.spec.name
+            ),
+            None => tracing::info!(platform = self.spec.name, "the connection is there again"),
+        }
+        self.waiting.clone_from(&why);
+        self.handle.tell(Event::PlatformWaits { platform, why }).await
+    }
+
     async fn submit(&mut self, allocation: AllocationId, tag: String, walltime: Option<Span>) -> Event {
         let spec = PlatformSpec { walltime, ..self.spec.clone() };
         let outcome = match self.place.ground().await {

@@ -74,7 +74,7 @@ pub struct Store {
 
 enum Way {
     Signed(Operator),
-    Host(Sftp),
+    Host(Box<Sftp>),
 }
 
 impl fmt::Debug for Stores {
@@ -166,8 +166,9 @@ impl Store {
 fn way(profile: &StoreProfile, asker: &Arc<dyn Asker>) -> Result<Way, StoresError> {
     let setup = |error| StoresError::Setup { store: profile.name.clone(), source: Box::new(error) };
     let operator = match &profile.kind {
-        StoreKind::Sftp { ssh, ssh_config } => {
-            return Ok(Way::Host(Sftp::new(ssh.clone(), ssh_config.clone(), asker.clone())));
+        StoreKind::Sftp { ssh, ssh_config, transport } => {
+            let host = Sftp::new(ssh.clone(), ssh_config.clone(), *transport, asker.clone());
+            return Ok(Way::Host(Box::new(host)));
         }
         StoreKind::S3 { endpoint, region, bucket, keys } => {
             let mut bucket = services::S3::default().bucket(bucket).region(region).root(&profile.folder);

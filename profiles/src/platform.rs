@@ -14,7 +14,7 @@ use crate::{
     price::{Amount, Price},
     quantity::{Bytes, CoreHours, Duration},
     scaling::Scaling,
-    site::{self, Reach, ResourceNames, Site},
+    site::{self, Reach, ResourceNames, Site, SshProgram},
 };
 
 /// Bytes of a platform's name.
@@ -123,6 +123,7 @@ struct PlatformForm {
     hosts: Vec<String>,
     #[serde(default, deserialize_with = "site::path")]
     ssh_config: Option<String>,
+    transport: Option<SshProgram>,
     #[serde(default, deserialize_with = "site::reach")]
     reach: Option<Reach>,
     #[serde(default, deserialize_with = "site::word")]
@@ -221,12 +222,26 @@ impl PlatformForm {
             folder,
             ssh,
             ssh_config,
+            transport,
             reach,
             openstack,
             ..
         } = self.clone();
         let (resource_names, cloud) = (self.resource_names(), openstack);
-        Site { queue, account, options, setup, agent, folder, ssh, ssh_config, reach, resource_names, cloud }
+        Site {
+            queue,
+            account,
+            options,
+            setup,
+            agent,
+            folder,
+            ssh,
+            ssh_config,
+            transport,
+            reach,
+            resource_names,
+            cloud,
+        }
     }
 
     /// A host's own platform: `NAME-HOST`, without its user and port.
@@ -359,8 +374,10 @@ impl PlatformForm {
     fn check_cloud(&self) -> Result<(), String> {
         let (name, site) = (&self.name, self.site());
         let has_queue = site.queue.is_some() || site.account.is_some() || !site.options.is_empty();
-        let has_account =
-            site.ssh.is_some() || site.ssh_config.is_some() || site.reach == Some(Reach::Tunnel);
+        let has_account = site.ssh.is_some()
+            || site.ssh_config.is_some()
+            || site.transport.is_some()
+            || site.reach == Some(Reach::Tunnel);
         match (self.adapter == OPENSTACK, &site.cloud) {
             (false, None) => Ok(()),
             (false, Some(_)) => {
@@ -421,10 +438,10 @@ impl PlatformForm {
         }
         if site.ssh.is_none()
             && self.hosts.is_empty()
-            && (site.reach == Some(Reach::Tunnel) || site.ssh_config.is_some())
+            && (site.reach == Some(Reach::Tunnel) || site.ssh_config.is_some() || site.transport.is_some())
         {
             return Err(format!(
-                "found a tunnel or an ssh_config of `{name}`, and no host; say `ssh`: its address"
+                "found a tunnel, an ssh_config or a transport of `{name}`, and no host; say `ssh`: its address"
             ));
         }
         Ok(())

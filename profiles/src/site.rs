@@ -25,6 +25,8 @@ pub struct Site {
     pub ssh: Option<String>,
     /// What OpenSSH's configuration says of it is read here; `None`: `~/.ssh/config`.
     pub ssh_config: Option<String>,
+    /// What speaks SSH; `None`: the program `ssh` where this host has one.
+    pub transport: Option<SshProgram>,
     /// How its pilots reach the manager; `None`: through the tunnel where there is SSH, else directly.
     pub reach: Option<Reach>,
     /// Words of its own for what other batch systems all call the same.
@@ -42,6 +44,16 @@ pub struct ResourceNames {
     pub memory_resource: Option<String>,
     /// The resource by which GPUs are asked for.
     pub gpu_resource: Option<String>,
+}
+
+/// What speaks SSH.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SshProgram {
+    /// The program `ssh` of this host: whatever `ssh HOST` does is done.
+    Openssh,
+    /// A library, for hosts without OpenSSH.
+    Libssh2,
 }
 
 /// How pilots reach the manager.
@@ -365,10 +377,20 @@ mod tests {
             ("reach: relay", "`relay`", "`direct`, `tunnel` or a URL"),
             ("reach: https://", "`https://`", "`direct`, `tunnel` or a URL"),
             ("reach: tunnel", "tunnel", "say `ssh`"),
+            ("transport: libssh2", "a transport", "say `ssh`"),
+            ("ssh: a\ntransport: telnet", "telnet", "`openssh`"),
         ] {
             let error = platform("slurm", line).expect_err(line);
             assert!(error.contains(found) && error.contains(expected), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn what_speaks_ssh_is_said_or_left_open() {
+        let of = |lines: &str| platform("hosts", lines).expect(lines).each()[0].site().transport;
+        assert_eq!(of("ssh: a"), None);
+        assert_eq!(of("ssh: a\ntransport: openssh"), Some(SshProgram::Openssh));
+        assert_eq!(of("hosts: [a, b]\ntransport: libssh2"), Some(SshProgram::Libssh2));
     }
 
     #[test]

@@ -8,8 +8,10 @@ use protocol::{
 };
 use serde::Deserialize;
 
+use crate::site::SshProgram;
+
 /// The fields of a store.
-pub const FIELDS: [&str; 12] = [
+pub const FIELDS: [&str; 13] = [
     "name",
     "kind",
     "users",
@@ -22,6 +24,7 @@ pub const FIELDS: [&str; 12] = [
     "secret_file",
     "ssh",
     "ssh_config",
+    "transport",
 ];
 
 /// A store that jobs may name.
@@ -67,6 +70,8 @@ pub enum StoreKind {
         ssh: String,
         /// Instead of `~/.ssh/config`.
         ssh_config: Option<String>,
+        /// What speaks SSH; `None`: the program `ssh` where this host has one.
+        transport: Option<SshProgram>,
     },
 }
 
@@ -93,6 +98,7 @@ struct StoreForm {
     secret_file: Option<PathBuf>,
     ssh: Option<String>,
     ssh_config: Option<String>,
+    transport: Option<SshProgram>,
 }
 
 impl StoreKind {
@@ -182,7 +188,11 @@ impl TryFrom<StoreForm> for StoreProfile {
                     format!("found no `secret_file` of `{name}`; name a file with its Temp-URL-Key")
                 })?,
             },
-            Kind::Sftp => StoreKind::Sftp { ssh: needed("ssh", form.ssh)?, ssh_config: form.ssh_config },
+            Kind::Sftp => StoreKind::Sftp {
+                ssh: needed("ssh", form.ssh)?,
+                ssh_config: form.ssh_config,
+                transport: form.transport,
+            },
         };
         Ok(StoreProfile { name: form.name, users: form.users, folder, kind })
     }
@@ -200,6 +210,7 @@ impl StoreForm {
             ("secret_file", self.secret_file.is_some(), &[Kind::S3, Kind::Swift]),
             ("ssh", self.ssh.is_some(), &[Kind::Sftp]),
             ("ssh_config", self.ssh_config.is_some(), &[Kind::Sftp]),
+            ("transport", self.transport.is_some(), &[Kind::Sftp]),
         ];
         let wrong = said.iter().find(|(_, is_said, kinds)| *is_said && !kinds.contains(&self.kind));
         match wrong {

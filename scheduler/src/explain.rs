@@ -232,6 +232,10 @@ pub enum Reason {
         platform: String,
         what: String,
     },
+    PersonAwaited {
+        platform: String,
+        why: String,
+    },
     PlatformRests {
         platform: String,
         mode: PlatformMode,
@@ -468,6 +472,11 @@ impl Reason {
                     "platform {platform} does not say what is there ({what}); it is asked again and again"
                 )
             }
+            Reason::PersonAwaited { platform, why } => write!(
+                f,
+                "platform {platform} waits for a person to log in: {why}; run `pilotfish platform login {platform}` in a \
+                 terminal"
+            ),
             Reason::PlatformRests { .. }
             | Reason::QueueFull { .. }
             | Reason::AskedOften { .. }

@@ -20,7 +20,7 @@ fn numbers_have_their_units_in_their_names_and_parameters_are_an_object() {
         assert!(seconds(row, "started_at_unix_seconds") > 1.7e9, "{row:#}");
         assert_eq!(row["parameters"].as_object().map(|parameters| parameters.len()), Some(2), "{row:#}");
         assert_eq!(
-            row["parameters"].as_object().and_then(|all| all.values().last()),
+            row["parameters"].as_object().and_then(|all| all.values().next_back()),
             Some(&json!("7")),
             "{row:#}"
         );

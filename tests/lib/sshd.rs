@@ -140,6 +140,48 @@ pub fn prepare(sandbox: &Sandbox, name: &str, lines: &str) -> Option<PathBuf> {
     Some(folder)
 }
 
+/// What the host of [`with_second_factor`] asks for after the key.
+pub const CODE: &str = "123456";
+
+/// Makes a host that lets in who has the key and types the code; gives the client's configuration of it, where it is
+/// called `host`. It is reached through a pipe; its log is `host/log`. `None`, with the reason printed, where that is not
+/// possible.
+pub fn with_second_factor(sandbox: &Sandbox) -> Option<String> {
+    let lines = "UsePAM yes\nKbdInteractiveAuthentication yes\n\
+        AuthenticationMethods publickey,keyboard-interactive\n";
+    let folder = prepare(sandbox, "host", lines)?;
+    let path = |name: &str| folder.join(name).display().to_string();
+    let check = sandbox.write("host/check", &format!("#!/bin/sh\n[ \"$(head -c 6)\" = {CODE} ]\n"));
+    fs::set_permissions(&check, PermissionsExt::from_mode(0o755)).expect("a program");
+    let rules = format!(
+        "auth requisite pam_exec.so expose_authtok quiet {}\nauth required pam_permit.so\naccount required pam_permit.so\n\
+         session required pam_permit.so\n",
+        check.display()
+    );
+    sandbox.write("host/pam.d/sshd", &rules);
+    // The system's rules are hidden from this sshd alone.
+    let script = format!(
+        "mount --bind {} /etc/pam.d && exec {SSHD} -i -E {} -f {}",
+        path("pam.d"),
+        path("log"),
+        path("sshd_config")
+    );
+    let hidden = Command::new("unshare").args(["--mount", "true"]).status();
+    if !hidden.is_ok_and(|status| status.success()) {
+        crate::skipped("no mount can be made here");
+        return None;
+    }
+    let key = fs::read_to_string(folder.join("host_ed25519.pub")).expect("a host's key");
+    sandbox.write("host/known_hosts", &format!("host {key}"));
+    Some(format!(
+        "Host host\n User {}\n IdentitiesOnly yes\n IdentityFile {}\n UserKnownHostsFile {}\n \
+         GlobalKnownHostsFile none\n ProxyCommand unshare --mount sh -c '{script}'\n",
+        user(),
+        path("id"),
+        path("known_hosts")
+    ))
+}
+
 /// Who runs the tests.
 pub fn user() -> String {
     User::from_uid(Uid::effective()).ok().flatten().expect("we are somebody").name

@@ -1,50 +1,41 @@
-//! Runs commands on a host reached by SSH, over one connection that is kept and made again when it is lost.
+//! Runs commands on a host reached by SSH, over one connection that is kept and made again when it is lost: by the
+//! program `ssh` of this host, or by libssh2.
 
 mod address;
 mod asker;
 mod exec;
 mod key_file;
 mod known_hosts;
+mod libssh2;
 mod line;
 mod login;
+mod openssh;
 mod pipe;
 mod route;
 mod sftp;
+mod sftp_stream;
 mod tokens;
 mod wire;
 
 use std::{
-    net::{SocketAddr, TcpStream, ToSocketAddrs},
-    os::{fd::OwnedFd, unix::net::UnixStream},
-    process::Stdio,
-    sync::{Arc, mpsc},
-    time::{Duration, Instant},
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use async_trait::async_trait;
-use nix::sys::socket::{setsockopt, sockopt::TcpUserTimeout};
-use tokio::sync::{Mutex, oneshot};
+use profiles::site::SshProgram;
 
 pub use asker::{Asker, Nobody, Prompt};
-use line::{Answer, Broken, Line, Order};
-use route::Hop;
+use libssh2::Libssh2;
+use openssh::OpenSsh;
 pub use sftp::{Sftp, SftpError};
-use wire::Wire;
 
 use super::{Transport, TransportError};
 use crate::{
     command::{Command, Output},
     script::quoted,
 };
-
-/// For so long a host may take to accept a connection.
-const CONNECT_LIMIT: Duration = Duration::from_secs(20);
-
-/// For so long a host may leave unconfirmed what was sent.
-const SILENCE_MAX_MS: u32 = 90_000;
-
-/// The one that may be on its way out, and two that end before they are asked for anything.
-const N_CONNECTIONS_TRIED: usize = 3;
 
 /// Printed before what a command says: what a login prints before that is not the command's.
 const MARK: &str = "--pilotfish--";
@@ -138,27 +129,53 @@ pub enum SshError {
     },
 }
 
-/// A host reached by SSH.
-pub struct Ssh {
-    /// `[user@]host[:port]`, where the host may be a word of the configuration.
-    address: String,
-    /// Instead of `~/.ssh/config`.
-    config: Option<String>,
-    asker: Arc<dyn Asker>,
-    connection: Mutex<Connection>,
+impl SshError {
+    /// Whether a person at a terminal could open the connection: who answers the host, or says that its key is right.
+    pub fn needs_person(&self) -> bool {
+        matches!(self, SshError::NeedsPerson { .. } | SshError::UnknownHostKey { .. })
+    }
 }
 
-/// The connection, if there is one, and its number: another one has another.
-#[derive(Default)]
-struct Connection {
-    line: Option<Line>,
-    number: u64,
+/// A host reached by SSH.
+pub struct Ssh {
+    way: Way,
+    /// Why a person is needed, if the last connection was not made for want of one.
+    waiting: Mutex<Option<String>>,
+}
+
+enum Way {
+    OpenSsh(OpenSsh),
+    Libssh2(Libssh2),
 }
 
 impl Ssh {
-    /// A host that is connected to once something is to be run.
-    pub fn new(address: String, config: Option<String>, asker: Arc<dyn Asker>) -> Ssh {
-        Ssh { address, config, asker, connection: Mutex::default() }
+    /// A host that is connected to once something is to be run. `address`: `[user@]host[:port]`, where the host may be a
+    /// word of the configuration; `config`: instead of `~/.ssh/config`; `program`: `None` stands for the program `ssh`
+    /// where there is one.
+    pub fn new(
+        address: String,
+        config: Option<String>,
+        program: Option<SshProgram>,
+        asker: Arc<dyn Asker>,
+    ) -> Ssh {
+        let is_openssh = match program {
+            Some(program) => program == SshProgram::Openssh,
+            None => openssh::is_installed(),
+        };
+        let way = match is_openssh {
+            true => Way::OpenSsh(OpenSsh::new(address, config, asker)),
+            false => Way::Libssh2(Libssh2::new(address, config, asker)),
+        };
+        Ssh { way, waiting: Mutex::default() }
+    }
+
+    /// The same with sockets of connections in this folder, which nobody else may enter.
+    pub fn with_sockets_in(self, folder: PathBuf) -> Ssh {
+        let way = match self.way {
+            Way::OpenSsh(ssh) => Way::OpenSsh(ssh.with_sockets_in(folder)),
+            way @ Way::Libssh2(_) => way,
+        };
+        Ssh { way, ..self }
     }
 
     /// Sees to it that there is a connection; gives its number: another one has another.
@@ -166,11 +183,22 @@ impl Ssh {
     /// # Errors
     /// There can be none.
     pub async fn connect(&self) -> Result<u64, TransportError> {
-        let mut connection = self.connection.lock().await;
-        if connection.line.as_ref().is_none_or(Line::has_ended) {
-            self.open(&mut connection).await?;
-        }
-        Ok(connection.number)
+        self.noted(match &self.way {
+            Way::OpenSsh(ssh) => ssh.connect().await.map_err(TransportError::from),
+            Way::Libssh2(ssh) => ssh.connect().await,
+        })
+    }
+
+    /// Sees to it that there is a connection that others of this user can use, opened by a person at the terminal of this
+    /// process if there is none.
+    ///
+    /// # Errors
+    /// There can be none.
+    pub async fn log_in(&self) -> Result<(), TransportError> {
+        self.noted(match &self.way {
+            Way::OpenSsh(ssh) => ssh.log_in().await.map_err(TransportError::from),
+            Way::Libssh2(ssh) => ssh.connect().await.map(drop),
+        })
     }
 
     /// Listens on the host's loopback address, and connects who comes there with `to` here; gives the port.
@@ -179,67 +207,69 @@ impl Ssh {
     /// # Errors
     /// There is no connection, or the host does not allow it.
     pub async fn forward(&self, to: SocketAddr) -> Result<u16, TransportError> {
-        self.ask(Duration::ZERO, |answer| Order::Forward { to, answer }).await
+        self.noted(match &self.way {
+            Way::OpenSsh(ssh) => ssh.forward(to).await,
+            Way::Libssh2(ssh) => ssh.forward(to).await,
+        })
     }
 
-    /// What an order comes to. One that a connection on its way out has not taken is given to the next.
-    async fn ask<T>(&self, limit: Duration, order: impl Fn(Answer<T>) -> Order) -> Result<T, TransportError> {
-        for _ in 0..N_CONNECTIONS_TRIED {
-            let (answer, answered) = oneshot::channel();
-            self.order(order(answer)).await?;
-            // Nobody took it, or there would be an answer.
-            let Ok(result) = answered.await else { continue };
-            let program = self.address.clone();
-            return result.map_err(|broken| match broken {
-                Broken::Denied(why) => {
-                    TransportError::NotStarted { program, source: std::io::Error::other(why) }
-                }
-                Broken::TimedOut => TransportError::TimedOut { program, limit },
-                Broken::TooMuch => TransportError::TooMuch { program },
-                Broken::Lost(why) => TransportError::Broken { program, source: std::io::Error::other(why) },
-            });
+    /// Listens there no more, where the connection may outlive this process.
+    pub async fn end_forwards(&self) {
+        if let Way::OpenSsh(ssh) = &self.way {
+            ssh.end_forwards().await;
         }
-        Err(TransportError::NotConnected(self.ended_at_once()))
     }
 
-    fn ended_at_once(&self) -> SshError {
-        SshError::Broken { host: self.address.clone(), what: "the connection ended at once".to_owned() }
-    }
-
-    /// Gives an order to the connection, a new one if the last was lost.
-    async fn order(&self, mut order: Order) -> Result<(), TransportError> {
-        let mut connection = self.connection.lock().await;
-        if let Some(line) = &connection.line {
-            match line.give(order) {
-                Ok(()) => return Ok(()),
-                Err(back) => order = back,
-            }
+    /// Whether there is a connection, perhaps one that somebody else has opened meanwhile. The host is not asked for one.
+    pub async fn is_open(&self) -> bool {
+        let is_open = match &self.way {
+            Way::OpenSsh(ssh) => ssh.is_open().await,
+            Way::Libssh2(ssh) => ssh.is_open().await,
+        };
+        if is_open {
+            self.wait_for(None);
         }
-        let line = self.open(&mut connection).await?;
-        line.give(order).map_err(|_| TransportError::NotConnected(self.ended_at_once()))
+        is_open
     }
 
-    async fn open<'c>(&self, connection: &'c mut Connection) -> Result<&'c Line, TransportError> {
-        connection.line = None;
-        let (address, config, asker) = (self.address.clone(), self.config.clone(), self.asker.clone());
-        let opened = tokio::task::spawn_blocking(move || open(&address, config.as_deref(), &*asker)).await;
-        let broken = |what: String| SshError::Broken { host: self.address.clone(), what };
-        let line = opened.unwrap_or_else(|error| Err(broken(error.to_string())))?;
-        connection.number += 1;
-        Ok(connection.line.insert(line))
+    /// Whether others of this user can use the connection, too.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.way, Way::OpenSsh(_))
+    }
+
+    /// Ends the connection, for all who share it.
+    pub async fn close(&self) {
+        match &self.way {
+            Way::OpenSsh(ssh) => ssh.close().await,
+            Way::Libssh2(ssh) => ssh.close().await,
+        }
+    }
+
+    /// Why a person is needed to open the connection, if that is so.
+    pub fn waits_for_person(&self) -> Option<String> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn wait_for(&self, why: Option<String>) {
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    fn noted<T>(&self, result: Result<T, TransportError>) -> Result<T, TransportError> {
+        self.wait_for(match &result {
+            Err(TransportError::NotConnected(error)) if error.needs_person() => Some(error.to_string()),
+            _ => None,
+        });
+        result
     }
 }
 
 #[async_trait]
 impl Transport for Ssh {
     async fn run(&self, command: &Command) -> Result<Output, TransportError> {
-        let until = Instant::now() + command.time_limit;
-        let order = |answer| {
-            let (line, stdin) = (shell_line(command), command.stdin.clone());
-            Order::Run { line, stdin, until, answer }
-        };
-        let output = self.ask(command.time_limit, order).await?;
-        Ok(Output { stdout: after_mark(output.stdout), stderr: after_mark(output.stderr), ..output })
+        self.noted(match &self.way {
+            Way::OpenSsh(ssh) => ssh.run(command).await,
+            Way::Libssh2(ssh) => ssh.run(command).await,
+        })
     }
 }
 
@@ -268,85 +298,6 @@ fn after_mark(text: String) -> String {
     match text.split_once(&format!("{MARK}\n")) {
         Some((_, rest)) => rest.to_owned(),
         None => text,
-    }
-}
-
-/// Goes the whole way to an address.
-fn open(address: &str, config: Option<&str>, asker: &dyn Asker) -> Result<Line, SshError> {
-    let (wire, before) = log_in(address, config, asker)?;
-    let broken =
-        |error: std::io::Error| SshError::Broken { host: address.to_owned(), what: error.to_string() };
-    Line::start(wire, before).map_err(broken)
-}
-
-/// A session at an address, and the connection that carries it.
-fn log_in(address: &str, config: Option<&str>, asker: &dyn Asker) -> Result<(Wire, Option<Line>), SshError> {
-    let mut line: Option<Line> = None;
-    let mut hops = route::route(address, config)?.into_iter().peekable();
-    while let Some(hop) = hops.next() {
-        let socket = match &line {
-            None => first_socket(&hop)?,
-            Some(line) => next_socket(line, &hop)?,
-        };
-        let wire = login::log_in(socket, &hop, asker)?;
-        if hops.peek().is_none() {
-            return Ok((wire, line));
-        }
-        let started = Line::start(wire, line);
-        line = Some(started.map_err(|error| SshError::Broken { host: hop.host, what: error.to_string() })?);
-    }
-    Err(SshError::Unresolved { address: address.to_owned(), why: "it names no host".into() })
-}
-
-fn not_connected(hop: &Hop, why: impl ToString) -> SshError {
-    SshError::NotConnected { host: hop.host.clone(), port: hop.port, why: why.to_string() }
-}
-
-fn first_socket(hop: &Hop) -> Result<OwnedFd, SshError> {
-    if let Some(command) = &hop.proxy_command {
-        return proxy_socket(hop, command);
-    }
-    let addresses =
-        (hop.host.as_str(), hop.port).to_socket_addrs().map_err(|error| not_connected(hop, error))?;
-    let mut why = "it has no address".to_owned();
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, CONNECT_LIMIT) {
-            Ok(stream) => {
-                stream.set_nodelay(true).map_err(|error| not_connected(hop, error))?;
-                setsockopt(&stream, TcpUserTimeout, &SILENCE_MAX_MS)
-                    .map_err(|error| not_connected(hop, error))?;
-                return Ok(stream.into());
-            }
-            Err(error) => why = error.to_string(),
-        }
-    }
-    Err(not_connected(hop, why))
-}
-
-/// The standard input and output of a process that ends when they do.
-fn proxy_socket(hop: &Hop, command: &str) -> Result<OwnedFd, SshError> {
-    let failed = |error: std::io::Error| not_connected(hop, error);
-    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
-    let theirs_too = theirs.try_clone().map_err(failed)?;
-    let mut child = std::process::Command::new("/bin/sh")
-        .args(["-c", &format!("exec {command}")])
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(Stdio::from(OwnedFd::from(theirs_too)))
-        .spawn()
-        .map_err(failed)?;
-    std::thread::spawn(move || child.wait());
-    Ok(ours.into())
-}
-
-fn next_socket(line: &Line, hop: &Hop) -> Result<OwnedFd, SshError> {
-    let (answer, answered) = mpsc::channel();
-    let order = Order::Connect { host: hop.host.clone(), port: hop.port, answer };
-    let lost = || not_connected(hop, "the connection to the host before it ended");
-    line.give(order).map_err(|_| lost())?;
-    match answered.recv().map_err(|_| lost())? {
-        Ok(stream) => Ok(stream.into()),
-        Err(Broken::Denied(why) | Broken::Lost(why)) => Err(not_connected(hop, why)),
-        Err(Broken::TimedOut | Broken::TooMuch) => Err(lost()),
     }
 }
 

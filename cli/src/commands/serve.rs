@@ -244,7 +244,7 @@ fn config(args: &ServeArgs, folder: PathBuf) -> Result<(Config, ManagerFile), Fa
         return Err(Failure::bad_input("--pilots-max: found 0; give at least 1, or --no-local"));
     }
     let mut config = in_process::config(folder)?;
-    config.asker = Arc::new(Terminal);
+    config.asker = Arc::new(Terminal { is_lent: false });
     config.file = args.config.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
     config.apply(&file, &capacity(args)?).map_err(|error| Failure::bad_input(error.to_string()))?;
     config.listen_host = args.host.unwrap_or(config.listen_host);

@@ -135,6 +135,12 @@ fn facts(status: &Status, url: Option<&str>) -> Facts {
         "fairness",
         totals.fairness.map(|fairness| format!("{fairness:.3} among users with open tasks")),
     );
+    for name in &totals.waiting_for_person {
+        facts.add(
+            "waiting",
+            format!("platform {name} waits for a person: run `pilotfish platform login {name}`"),
+        );
+    }
     if totals.is_shutting_down {
         facts.add("ending", "nothing new begins");
     }

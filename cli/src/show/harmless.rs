@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn character_that_comes_in_pieces_is_left_for_the_next_piece() {
-        let cases: [(&[u8], (&str, &[u8])); 8] = [
+        type Case = (&'static [u8], (&'static str, &'static [u8]));
+        let cases: [Case; 8] = [
             (b"a\xc3", ("a", b"\xc3")),
             (b"a\xf0\x9f\x98", ("a", b"\xf0\x9f\x98")),
             (b"a\r", ("a", b"\r")),

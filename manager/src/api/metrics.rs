@@ -141,6 +141,9 @@ impl Page {
         of_each("gauge", "platform_allocations_unknown", "Submissions without a clear answer.", &|one| {
             Some(one.n_allocations_unknown as f64)
         });
+        of_each("gauge", "platform_waits_for_person", "1 if its connection waits for a person.", &|one| {
+            Some(f64::from(u8::from(one.waits_for_person.is_some())))
+        });
         of_each("gauge", "platform_failures", "Failures in a row.", &|one| Some(f64::from(one.n_failures)));
         of_each(
             "gauge",

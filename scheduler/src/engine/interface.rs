@@ -306,6 +306,8 @@ pub enum Event {
     PlatformListed { platform: PlatformId, asked_at: Time, result: Result<Vec<ListedAllocation>, String> },
     /// How busy a platform is.
     PlatformLoaded { platform: PlatformId, load: QueueLoad },
+    /// A platform's connection waits for a person, or does not any more.
+    PlatformWaits { platform: PlatformId, why: Option<String> },
     /// The hosts of a cloud, with what they had when they were to be given so many vCPUs a core, or theirs again.
     RatiosAnswered {
         platform: PlatformId,

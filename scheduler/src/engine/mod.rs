@@ -212,6 +212,7 @@ impl Turn<'_> {
                 self.platform_listed(platform, asked_at, result);
             }
             Event::PlatformLoaded { platform, load } => self.platform_loaded(platform, load),
+            Event::PlatformWaits { platform, why } => self.platform_waits(platform, why),
             Event::RatiosAnswered { platform, asked, result } => {
                 self.ratios_answered(platform, asked, result);
             }

@@ -323,6 +323,11 @@ impl Turn<'_> {
     fn note_failure_of(&mut self, id: PlatformId, what: String, least: Span) {
         let settings = self.settings;
         let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        if state.waits_for_person.is_some() {
+            // It is no failure of the platform; who opens the connection ends the wait.
+            state.blocked_until = self.now + settings.platform_delay_max;
+            return;
+        }
         let delay =
             settings.platform_delay.times(1 << state.n_failures.min(20)).min(settings.platform_delay_max);
         let delay = delay.max(least);
@@ -332,6 +337,19 @@ impl Turn<'_> {
         state.last_failure = Some(what.clone());
         let platform = self.durable.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone());
         self.notify(Notice::PlatformFailed { platform, what });
+    }
+
+    /// A platform's connection waits for a person; once it does not any more, the platform is asked at once.
+    pub(super) fn platform_waits(&mut self, id: PlatformId, why: Option<String>) {
+        let now = self.now;
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let was_waiting = std::mem::replace(&mut state.waits_for_person, why).is_some();
+        if was_waiting && state.waits_for_person.is_none() {
+            (state.n_failures, state.blocked_until) = (0, now);
+            (state.last_failure, state.unlisted, state.listed_at) = (None, None, None);
+            self.volatile.placed = None;
+            self.volatile.arm_platform(id, now);
+        }
     }
 
     /// A listing by tag resolves what is unknown, ends what is gone, and cancels what is not wanted.

@@ -426,6 +426,9 @@ impl Reader<'_> {
     fn what_fails(&self, id: PlatformId, name: &str) -> Vec<Reason> {
         let Some(state) = self.volatile.platforms.get(&id) else { return Vec::new() };
         let platform = || name.to_owned();
+        if let Some(why) = state.waits_for_person.clone() {
+            return vec![Reason::PersonAwaited { platform: platform(), why }];
+        }
         let is_tried = state.n_failures > 0 && self.durable.mode(id) == PlatformMode::Active;
         let fails = is_tried.then(|| Reason::PlatformFails {
             platform: platform(),

@@ -183,6 +183,9 @@ pub struct PlatformView {
     pub used_cores: u64,
     pub n_failures: u32,
     pub last_failure: Option<String>,
+    /// Why its connection waits for a person, who opens it by `pilotfish platform login`; nothing where it does not.
+    #[serde(default)]
+    pub waits_for_person: Option<String>,
     pub mode: PlatformMode,
     pub is_attached: bool,
     pub n_pilots_min: u32,
@@ -264,6 +267,9 @@ pub struct StatusView {
     pub in_grace: Option<Span>,
     /// How evenly users with open tasks are served, at most 1; nothing where there are fewer than two.
     pub fairness: Option<f64>,
+    /// Platforms whose connections wait for a person.
+    #[serde(default)]
+    pub waiting_for_person: Vec<String>,
 }
 
 /// Reads the state for one answer.
@@ -520,6 +526,7 @@ impl<'a> Reader<'a> {
             used_cores: used.map(|state| u64::from(state.used.cores)).sum(),
             n_failures: state.map_or(0, |state| state.n_failures),
             last_failure: state.and_then(|state| state.unlisted.clone().or(state.last_failure.clone())),
+            waits_for_person: state.and_then(|state| state.waits_for_person.clone()),
             mode: self.durable.mode(id),
             is_attached: state.is_some_and(|state| state.is_attached),
             n_pilots_min: spec.n_pilots_min,
@@ -623,6 +630,9 @@ impl<'a> Reader<'a> {
             status.used_cores += u64::from(state.used.cores);
             status.cores += self.durable.pilots().get(id).map_or(0, |p| u64::from(p.node.capacity.cores));
         }
+        let platforms = self.volatile.platforms.iter().filter(|(_, state)| state.waits_for_person.is_some());
+        let names = platforms.filter_map(|(id, _)| Some(self.durable.platforms().get(id)?.name.clone()));
+        status.waiting_for_person = names.collect();
         status.fairness = self.fairness();
         status.is_shutting_down = self.volatile.shutdown.is_some();
         status.in_grace = self.volatile.is_in_grace().then(|| self.volatile.grace_until.since(self.now));

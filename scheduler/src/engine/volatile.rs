@@ -255,6 +255,8 @@ pub struct PlatformState {
     pub full: Option<String>,
     /// Why its last listing failed; `None`: it did not.
     pub unlisted: Option<String>,
+    /// Why its connection waits for a person; `None`: it does not.
+    pub waits_for_person: Option<String>,
     /// When its timer is due.
     pub timer_at: Option<Time>,
     /// When it was last looked at which of its pilots most tasks wait.

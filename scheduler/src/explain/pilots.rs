@@ -65,6 +65,7 @@ impl Reason {
             | Reason::AllocationUnknown { .. }
             | Reason::QueueSays { .. }
             | Reason::PlatformUnlisted { .. }
+            | Reason::PersonAwaited { .. }
             | Reason::PlatformRests { .. }
             | Reason::QueueFull { .. }
             | Reason::AskedOften { .. }

@@ -350,6 +350,7 @@ fn request_of(event: &Event) -> Option<RequestId> {
         Event::AllocationAnswered { .. }
         | Event::PlatformListed { .. }
         | Event::PlatformLoaded { .. }
+        | Event::PlatformWaits { .. }
         | Event::RatiosAnswered { .. }
         | Event::Guided { .. }
         | Event::TailsWanted { .. }

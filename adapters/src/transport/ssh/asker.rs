@@ -15,6 +15,11 @@ pub struct Prompt {
 pub trait Asker: Send + Sync + Debug {
     /// An answer to each prompt; `None`: nobody is there. `host`: who asks, `text`: what it says before.
     fn ask(&self, host: &str, text: &str, prompts: &[Prompt]) -> Option<Vec<String>>;
+
+    /// Whether a program that this process starts may ask on its terminal.
+    fn lends_terminal(&self) -> bool {
+        false
+    }
 }
 
 /// Nobody.

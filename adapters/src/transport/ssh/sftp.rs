@@ -11,10 +11,22 @@ use std::{
 
 use ssh2::{ErrorCode, OpenFlags, OpenType, RenameFlags};
 
-use super::{Asker, SshError, line::Line, log_in, wire::Wire};
+use profiles::site::SshProgram;
+use tokio::{runtime::Handle, sync::Semaphore};
+
+use super::{
+    Asker, SshError,
+    libssh2::log_in,
+    line::Line,
+    openssh::{self, OpenSsh},
+    sftp_stream::{Stream, Trouble},
+    wire::Wire,
+};
 
 /// Connections that are kept while nobody uses them.
 const N_KEPT_MAX: usize = 4;
+/// Files that travel at once through one connection, on which a host allows ten sessions by default.
+const N_STREAMS_MAX: usize = 6;
 /// A file travels in pieces of this size.
 const PIECE_BYTES: usize = 128 << 10;
 /// `SSH_FX_NO_SUCH_FILE`, `SSH_FX_PERMISSION_DENIED`, `SSH_FX_FAILURE`.
@@ -66,11 +78,14 @@ pub enum SftpError {
 /// A host's files.
 pub struct Sftp {
     address: String,
-    config: Option<String>,
-    asker: Arc<dyn Asker>,
-    kept: Mutex<Vec<Connected>>,
+    way: Way,
     /// No two files on their way to one place have one name.
     n_drafts: AtomicU64,
+}
+
+enum Way {
+    OpenSsh { ssh: Box<OpenSsh>, kept: Mutex<Vec<Stream>>, places: Semaphore },
+    Libssh2 { config: Option<String>, asker: Arc<dyn Asker>, kept: Mutex<Vec<Connected>> },
 }
 
 /// In the order in which they are to end.
@@ -81,12 +96,25 @@ struct Connected {
 }
 
 impl Sftp {
-    /// A host that is connected to once a file is to be moved. `address` and `config` as of [`super::Ssh`].
-    pub fn new(address: String, config: Option<String>, asker: Arc<dyn Asker>) -> Sftp {
-        Sftp { address, config, asker, kept: Mutex::default(), n_drafts: AtomicU64::new(0) }
+    /// A host that is connected to once a file is to be moved. `address`, `config` and `program` as of [`super::Ssh`].
+    pub fn new(
+        address: String,
+        config: Option<String>,
+        program: Option<SshProgram>,
+        asker: Arc<dyn Asker>,
+    ) -> Sftp {
+        let is_openssh = program.map_or_else(openssh::is_installed, |program| program == SshProgram::Openssh);
+        let way = match is_openssh {
+            true => {
+                let ssh = Box::new(OpenSsh::new(address.clone(), config, asker));
+                Way::OpenSsh { ssh, kept: Mutex::default(), places: Semaphore::new(N_STREAMS_MAX) }
+            }
+            false => Way::Libssh2 { config, asker, kept: Mutex::default() },
+        };
+        Sftp { address, way, n_drafts: AtomicU64::new(0) }
     }
 
-    /// Reads a file, piece by piece.
+    /// Reads a file, piece by piece. Is called by a thread of a runtime that may block.
     ///
     /// # Errors
     /// See [`SftpError`].
@@ -95,6 +123,12 @@ impl Sftp {
         path: &Path,
         mut take: impl FnMut(Vec<u8>) -> io::Result<()>,
     ) -> Result<(), SftpError> {
+        if let Way::OpenSsh { ssh, kept, places } = &self.way {
+            let _place = Handle::current().block_on(places.acquire());
+            let mut stream = self.stream(ssh, kept)?;
+            let read = stream.read(path, take);
+            return self.settled(kept, stream, read, "read", path);
+        }
         let connected = self.connected()?;
         let mut file = connected.sftp.open(path).map_err(|error| self.failed("read", path, &error))?;
         loop {
@@ -112,7 +146,8 @@ impl Sftp {
     }
 
     /// Writes a file, of the pieces that `next` gives until there are none. It has its name when it is whole; its folders
-    /// are made. Between taking one of that name away and giving it to the new one a reader may find none.
+    /// are made. Between taking one of that name away and giving it to the new one a reader may find none. Is called by a
+    /// thread of a runtime that may block.
     ///
     /// # Errors
     /// See [`SftpError`]; nothing is left then.
@@ -121,12 +156,22 @@ impl Sftp {
         path: &Path,
         next: impl FnMut() -> io::Result<Option<P>>,
     ) -> Result<u64, SftpError> {
-        let connected = self.connected()?;
-        let sftp = &connected.sftp;
         let n = self.n_drafts.fetch_add(1, Ordering::Relaxed);
         let mut draft = path.as_os_str().to_owned();
         draft.push(format!(".pilotfish-{}-{n}.part", std::process::id()));
         let draft = PathBuf::from(draft);
+        if let Way::OpenSsh { ssh, kept, places } = &self.way {
+            let _place = Handle::current().block_on(places.acquire());
+            let mut stream = self.stream(ssh, kept)?;
+            let written = write_by(&mut stream, &draft, path, next);
+            if written.is_err() {
+                // If the connection is lost it stays; nobody takes it for the file.
+                let _ = stream.remove(&draft);
+            }
+            return self.settled(kept, stream, written, "write", path);
+        }
+        let connected = self.connected()?;
+        let sftp = &connected.sftp;
         let written = self.write_draft(sftp, &draft, next).and_then(|n_bytes| {
             let renamed = sftp.rename(&draft, path, Some(RenameFlags::all())).or_else(|error| {
                 // Version 3 renames onto nothing that is there, and has no other word for that.
@@ -149,6 +194,45 @@ impl Sftp {
                 Err(error)
             }
         }
+    }
+
+    /// A server that is kept and still there, or a new one.
+    fn stream(&self, ssh: &OpenSsh, kept: &Mutex<Vec<Stream>>) -> Result<Stream, SftpError> {
+        let next = || kept.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        while let Some(mut stream) = next() {
+            if stream.is_there() {
+                return Ok(stream);
+            }
+        }
+        let words = Handle::current().block_on(ssh.sftp_words())?;
+        let what = |why: String| format!("it serves no files (SFTP): {why}");
+        let broken = |why: String| SshError::Broken { host: self.address.clone(), what: what(why) };
+        Ok(Stream::start(&words).map_err(broken)?)
+    }
+
+    /// What came of something; the stream is kept if it can be used again.
+    fn settled<T>(
+        &self,
+        kept: &Mutex<Vec<Stream>>,
+        stream: Stream,
+        result: Result<T, Trouble>,
+        doing: &'static str,
+        path: &Path,
+    ) -> Result<T, SftpError> {
+        let (host, path) = (self.address.clone(), path.to_owned());
+        if matches!(result, Ok(_) | Err(Trouble::None | Trouble::Denied)) {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() < N_KEPT_MAX {
+                kept.push(stream);
+            }
+        }
+        result.map_err(|trouble| match trouble {
+            Trouble::None => SftpError::None { host, path },
+            Trouble::Denied => SftpError::Denied { host, doing, path },
+            Trouble::Failure(why) => SftpError::Broken { host, doing, path, why },
+            Trouble::Lost(error) => SftpError::Broken { host, doing, path, why: error.to_string() },
+            Trouble::GivenUp(error) => SftpError::GivenUp(error),
+        })
     }
 
     fn write_draft<P: AsRef<[u8]>>(
@@ -189,13 +273,17 @@ impl Sftp {
 
     /// A connection that is kept and still there, or a new one.
     fn connected(&self) -> Result<Connected, SftpError> {
-        let next = || self.kept.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let Way::Libssh2 { config, asker, kept } = &self.way else {
+            let what = "it is not reached by libssh2".to_owned();
+            return Err(SshError::Broken { host: self.address.clone(), what }.into());
+        };
+        let next = || kept.lock().unwrap_or_else(PoisonError::into_inner).pop();
         while let Some(kept) = next() {
             if kept.sftp.realpath(Path::new(".")).is_ok() {
                 return Ok(kept);
             }
         }
-        let (wire, before) = log_in(&self.address, self.config.as_deref(), &*self.asker)?;
+        let (wire, before) = log_in(&self.address, config.as_deref(), &**asker)?;
         let opened = wire.session.sftp();
         let sftp = opened.map_err(|error| SshError::Broken {
             host: self.address.clone(),
@@ -205,7 +293,8 @@ impl Sftp {
     }
 
     fn keep(&self, connected: Connected) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let Way::Libssh2 { kept, .. } = &self.way else { return };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < N_KEPT_MAX {
             kept.push(connected);
         }
@@ -224,4 +313,21 @@ impl Sftp {
         let (host, path) = (self.address.clone(), path.to_owned());
         SftpError::Broken { host, doing, path, why: error.to_string() }
     }
+}
+
+/// Writes a draft, with its folders, and gives it its name.
+fn write_by<P: AsRef<[u8]>>(
+    stream: &mut Stream,
+    draft: &Path,
+    path: &Path,
+    next: impl FnMut() -> io::Result<Option<P>>,
+) -> Result<u64, Trouble> {
+    let folders: Vec<&Path> = draft.ancestors().skip(1).collect();
+    for folder in folders.into_iter().rev().filter(|folder| !folder.as_os_str().is_empty()) {
+        // Those that are there are no matter, and what is missing is told of the file.
+        let _ = stream.make_folder(folder);
+    }
+    let n_bytes = stream.write(draft, next)?;
+    stream.rename(draft, path)?;
+    Ok(n_bytes)
 }

@@ -345,7 +345,7 @@ fn config_of(args: &AttachArgs, found: &Found, folder: PathBuf) -> Result<Config
     config
         .apply(&file, &in_process::host_capacity())
         .map_err(|error| Failure::bad_input(error.to_string()))?;
-    config.asker = Arc::new(Terminal);
+    config.asker = Arc::new(Terminal { is_lent: true });
     Ok(config)
 }
 

@@ -6,6 +6,7 @@ mod check;
 mod detach;
 mod entry;
 mod limits;
+mod login;
 mod reload;
 mod script;
 mod show;
@@ -64,6 +65,8 @@ enum PlatformCommand {
     Reload(reload::ReloadArgs),
     /// Show what one may be asked for, or set it
     Limits(limits::LimitsArgs),
+    /// Open the SSH connection to one, and answer what its host asks
+    Login(login::LoginArgs),
     /// Try everything that a pilot there needs, step by step, and one pilot
     Check(check::CheckArgs),
     /// Print what would be submitted there
@@ -149,6 +152,7 @@ pub async fn run(args: PlatformArgs) -> Result<Outcome, Failure> {
         PlatformCommand::Detach(args) => detach::run(&args).await,
         PlatformCommand::Reload(args) => reload::run(&args).await,
         PlatformCommand::Limits(args) => limits::run(&args).await,
+        PlatformCommand::Login(args) => login::run(&args).await,
         PlatformCommand::Check(args) => check::run(&args).await,
         PlatformCommand::Script(args) => script::run(&args),
     }

@@ -112,6 +112,13 @@ fn facts(platform: &PlatformView, is_live: bool, reasons: &[ReasonRow]) -> Facts
     facts.add_some("queue", wait);
     facts.add_some("meant for", Some(shares(platform)).filter(|shares| !shares.is_empty()));
     facts.add_some("used by", Some(users(platform)).filter(|users| !users.is_empty()));
+    facts.add_some(
+        "waits for",
+        platform
+            .waits_for_person
+            .as_ref()
+            .map(|why| format!("a person: {why}; run `pilotfish platform login {}`", platform.name)),
+    );
     facts.add_some("last failure", platform.last_failure.clone());
     for reason in reasons {
         facts.add("why", reason.text.clone());

@@ -28,7 +28,7 @@ const POLICY_FIELDS: [&str; 9] = [
     "stealing",
     "scaling",
 ];
-const PLATFORM_FIELDS: [&str; 35] = [
+const PLATFORM_FIELDS: [&str; 36] = [
     "name",
     "adapter",
     "cores",
@@ -56,6 +56,7 @@ const PLATFORM_FIELDS: [&str; 35] = [
     "ssh",
     "hosts",
     "ssh_config",
+    "transport",
     "reach",
     "parallel_environment",
     "memory_resource",

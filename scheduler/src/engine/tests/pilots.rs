@@ -216,6 +216,38 @@ fn a_limit_on_jobs_is_no_failure_and_is_tried_again_with_one_allocation() {
 }
 
 #[test]
+fn a_platform_that_waits_for_a_person_is_asked_at_once_when_one_has_come() {
+    let mut scene = Scene::new();
+    scene.attach(platform(3, 1));
+    let job = scene.submit(job(9));
+    let platform = crate::ids::PlatformId(1);
+    let waits = |scene: &mut Scene, why: Option<&str>| {
+        let why = why.map(str::to_owned);
+        scene.say(|_| Event::PlatformWaits { platform, why });
+    };
+    let asked = scene.submissions();
+    assert!(!asked.is_empty());
+    waits(&mut scene, Some("it wants a code"));
+    for (allocation, _) in asked {
+        let outcome = SubmitOutcome::Refused("it wants a code".into());
+        scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+    }
+    let expected = Reason::PersonAwaited { platform: "here".into(), why: "it wants a code".into() };
+    for query in [Query::ExplainJob(job), Query::ExplainPlatform("here".into())] {
+        let reasons = scene.explain(query);
+        assert!(reasons.contains(&expected), "{reasons:?}");
+        assert!(!reasons.iter().any(|reason| matches!(reason, Reason::PlatformFails { .. })), "{reasons:?}");
+    }
+    assert_eq!(scene.submissions(), [], "nothing is asked of it meanwhile");
+    waits(&mut scene, None);
+    let mut asked = scene.submissions();
+    scene.wait(0);
+    asked.extend(scene.submissions());
+    assert!(!asked.is_empty(), "at once");
+    assert!(!scene.explain(Query::ExplainJob(job)).contains(&expected));
+}
+
+#[test]
 fn an_unknown_outcome_is_resolved_by_the_listing() {
     let mut scene = Scene::new();
     scene.attach(platform(1, 1));

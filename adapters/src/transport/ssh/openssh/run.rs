@@ -1,0 +1,191 @@
+//! A command through a master. It begins only when we have heard that its shell is there and have said so: before that
+//! it is certain that nothing was done.
+
+use std::{
+    io,
+    process::Stdio,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Instant,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    process::ChildStdin,
+    sync::oneshot,
+};
+
+use super::verdict;
+use crate::{
+    command::{Command, Output},
+    script::quoted,
+    transport::{
+        OUTPUT_BYTES_MAX, TransportError,
+        ssh::{MARK, after_mark, in_octal},
+    },
+};
+
+/// Printed on standard error after a command, with its exit code.
+const END: &str = "--pilotfish-end-- ";
+/// What the shell there waits for.
+const GO: &[u8] = b"go\n";
+
+/// What a command came to.
+pub(super) enum Ran {
+    Ended(Output),
+    /// It was not begun: why.
+    NotBegun(String),
+    /// It was begun, or cannot be.
+    Failed(TransportError),
+}
+
+/// Runs a command; `words`: what `ssh` is told before it.
+pub(super) async fn run(words: &[String], command: &Command, until: Instant) -> Ran {
+    let program = || command.argv.first().cloned().unwrap_or_default();
+    let mut ssh = tokio::process::Command::new("ssh");
+    ssh.args(words).arg(shell_line(command)).kill_on_drop(true).process_group(0);
+    ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match ssh.spawn() {
+        Ok(child) => child,
+        Err(source) => return Ran::Failed(TransportError::NotStarted { program: "ssh".to_owned(), source }),
+    };
+    let (Some(stdin), Some(stdout), Some(stderr)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Ran::NotBegun("ssh has no pipes".to_owned());
+    };
+    let is_begun = AtomicBool::new(false);
+    let (marked, mark) = oneshot::channel();
+    let all = async {
+        let (stdout, stderr, ()) = tokio::join!(
+            read(stdout, Some(marked)),
+            read(stderr, None),
+            write(stdin, mark, &command.stdin, &is_begun)
+        );
+        match (stdout, stderr) {
+            (Some(stdout), Some(stderr)) => Some((stdout, stderr, child.wait().await)),
+            _ => None,
+        }
+    };
+    let ended = tokio::time::timeout_at(until.into(), all).await;
+    let is_begun = || is_begun.load(Ordering::Relaxed);
+    match ended {
+        Ok(Some((stdout, stderr, _))) => match stderr.rsplit_once(END) {
+            Some((words, code)) if is_begun() => Ran::Ended(Output {
+                code: code.lines().next().and_then(|code| exit_code(code.trim())),
+                stdout: after_mark(stdout),
+                stderr: after_mark(words.to_owned()),
+            }),
+            _ if is_begun() => {
+                let source = io::Error::other(verdict::words(&after_mark(stderr)));
+                Ran::Failed(TransportError::Broken { program: program(), source })
+            }
+            _ => Ran::NotBegun(verdict::words(&stderr)),
+        },
+        Ok(None) => Ran::Failed(TransportError::TooMuch { program: program() }),
+        Err(_) if is_begun() => {
+            Ran::Failed(TransportError::TimedOut { program: program(), limit: command.time_limit })
+        }
+        Err(_) => Ran::Failed(TransportError::NotStarted {
+            program: program(),
+            source: io::ErrorKind::TimedOut.into(),
+        }),
+    }
+}
+
+/// A shell says 128 and the signal's number of what was killed.
+fn exit_code(code: &str) -> Option<i32> {
+    code.parse().ok().filter(|code| !(129..=192).contains(code))
+}
+
+/// Reads all; tells when the mark has come. `None`: it is too much.
+async fn read(mut from: impl AsyncRead + Unpin, mut marked: Option<oneshot::Sender<()>>) -> Option<String> {
+    let mark = format!("{MARK}\n");
+    let mut all = Vec::new();
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        // What cannot be read any more is over.
+        let n = from.read(&mut piece).await.unwrap_or(0);
+        if n == 0 {
+            return Some(String::from_utf8_lossy(&all).into_owned());
+        }
+        let new = all.len().saturating_sub(mark.len());
+        all.extend_from_slice(&piece[..n]);
+        if marked.is_some() && all[new..].windows(mark.len()).any(|window| window == mark.as_bytes()) {
+            // The writer may be gone.
+            marked.take().map(|marked| marked.send(()));
+        }
+        if all.len() > OUTPUT_BYTES_MAX {
+            return None;
+        }
+    }
+}
+
+/// Lets the command begin, and gives it its input.
+async fn write(mut stdin: ChildStdin, mark: oneshot::Receiver<()>, input: &[u8], is_begun: &AtomicBool) {
+    if mark.await.is_err() {
+        return;
+    }
+    is_begun.store(true, Ordering::Relaxed);
+    // Who reads no input, or has ended, says so by other means.
+    let _ = stdin.write_all(GO).await;
+    let _ = stdin.write_all(input).await;
+    let _ = stdin.shutdown().await;
+}
+
+/// The command for a login shell of any kind, as one line of words in single quotes: a shell that says that it is
+/// there, waits for our word, runs the command within its limit and says how it ended.
+fn shell_line(command: &Command) -> String {
+    let limit_s = command.time_limit.as_secs() + 2;
+    let begin = format!(
+        "eval \"set -- $(printf %b \"$1\")\"; echo {MARK}; echo {MARK} >&2; read -r go || exit; \
+         if command -v timeout >/dev/null; then timeout -k 5 {limit_s} \"$@\"; else \"$@\"; fi; code=$?; \
+         echo \"{END}$code\" >&2"
+    );
+    let words = command.argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    format!("exec /bin/sh -c {} sh {}", quoted(&begin), quoted(&in_octal(&words)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, path::Path, time::Duration};
+
+    use super::*;
+
+    #[test]
+    fn every_login_shell_waits_for_the_word_and_tells_the_end() {
+        let words = ["it's \"quoted\"", "two\nlines and !!\n", "$HOME `id`", "\\0 \\n %s", ""];
+        let argv =
+            ["sh", "-c", "for word; do printf '<%s>' \"$word\"; done; cat; printf err >&2; exit 7", "sh"];
+        let command = Command {
+            argv: argv.into_iter().chain(words).map(str::to_owned).collect(),
+            stdin: Vec::new(),
+            time_limit: Duration::from_secs(60),
+        };
+        let line = shell_line(&command);
+        let shells = ["/bin/sh", "/bin/bash", "/bin/dash", "/bin/csh", "/bin/tcsh", "/bin/zsh", "/bin/ksh"];
+        for shell in shells.into_iter().filter(|shell| Path::new(shell).exists()) {
+            let said = |input: &[u8]| {
+                let mut process = std::process::Command::new(shell);
+                process.arg("-c").arg(&line);
+                process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+                let mut child = process.spawn().expect("a shell");
+                child.stdin.take().expect("its input").write_all(input).expect("it reads");
+                let output = child.wait_with_output().expect("it ends");
+                [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            };
+            let expected: String = words.iter().map(|word| format!("<{word}>")).collect();
+            let went = [format!("{MARK}\n{expected}input"), format!("{MARK}\nerr{END}7\n")];
+            assert_eq!(said(b"go\ninput"), went, "{shell}");
+            assert_eq!(said(b""), [format!("{MARK}\n"), format!("{MARK}\n")], "{shell}: nothing is done");
+        }
+    }
+
+    #[test]
+    fn codes_of_what_was_killed_are_no_codes() {
+        for (code, expected) in
+            [("0", Some(0)), ("7", Some(7)), ("127", Some(127)), ("137", None), ("255", Some(255))]
+        {
+            assert_eq!(exit_code(code), expected, "{code}");
+        }
+    }
+}

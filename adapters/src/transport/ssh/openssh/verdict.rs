@@ -1,0 +1,192 @@
+//! What `ssh` says when it does not get in, and what that means.
+
+use std::path::Path;
+
+use super::super::{
+    SshError,
+    key_file::{self, KeyFile},
+};
+
+/// A message has so many bytes at most.
+const WORDS_MAX: usize = 600;
+
+/// Who wanted to go where.
+pub(super) struct Facts<'f> {
+    pub(super) host: &'f str,
+    pub(super) port: u16,
+    pub(super) user: &'f str,
+    /// What leads there.
+    pub(super) proxy: Option<&'f str>,
+}
+
+/// Why there is no connection, by all that `ssh` said.
+pub(super) fn verdict(log: &str, facts: &Facts<'_>, is_person_there: bool) -> SshError {
+    let (host, port, user) = (facts.host.to_owned(), facts.port, facts.user.to_owned());
+    let says = |words: &str| log.contains(words);
+    let fingerprint = log
+        .lines()
+        .filter_map(|line| line.trim_end().strip_prefix("debug1: Server host key: "))
+        .filter_map(|key| key.split_whitespace().nth(1))
+        .next_back()
+        .unwrap_or("a key that ssh does not name")
+        .to_owned();
+    if says("REVOKED HOST KEY DETECTED") || says(" revoked by file ") {
+        return SshError::RevokedHostKey { host, port, fingerprint };
+    }
+    if says("REMOTE HOST IDENTIFICATION HAS CHANGED") {
+        return SshError::WrongHostKey { host, port, fingerprint };
+    }
+    if says("Host key verification failed") {
+        return SshError::UnknownHostKey { host, port, fingerprint };
+    }
+    if let Some(denied) = log.lines().rev().find(|line| line.contains("Permission denied (")) {
+        let locked = locked_key(log);
+        let mut tried: Vec<String> = vec![denied.trim().trim_end_matches('.').to_owned()];
+        if says("bad passphrase given") {
+            let key = locked.as_deref().unwrap_or("a key");
+            tried.insert(0, format!("{key}: the passphrase is wrong"));
+        } else if let Some(key) = &locked {
+            let why = if is_person_there {
+                "it has a passphrase"
+            } else {
+                "it has a passphrase, and nobody is there to type it"
+            };
+            tried.insert(0, format!("{key}: {why}"));
+        }
+        let methods = denied.rsplit_once('(').map_or("", |(_, methods)| methods);
+        let could_answer = ["keyboard-interactive", "password"].iter().any(|method| methods.contains(method));
+        let tried = tried.join("; ");
+        return match !is_person_there && (could_answer || locked.is_some()) {
+            true => SshError::NeedsPerson { host, user, why: tried },
+            false => SshError::Refused { host, user, tried },
+        };
+    }
+    let why = words(log);
+    let is_unreached = ["ssh: connect to host", "ssh: Could not resolve hostname", "Connection timed out"];
+    match is_unreached.iter().any(|words| says(words)) {
+        true => SshError::NotConnected { host, port, why },
+        false => SshError::Broken { host, what: why + &of_proxy(facts, is_person_there) },
+    }
+}
+
+/// What a proxy says is not heard: it may be that it has asked for a person.
+fn of_proxy(facts: &Facts<'_>, is_person_there: bool) -> String {
+    match facts.proxy.filter(|_| !is_person_there) {
+        Some(proxy) => format!(
+            "; the way leads through {proxy}: if that asks for a person, run `pilotfish platform login` in a terminal"
+        ),
+        None => String::new(),
+    }
+}
+
+/// The key that the host took, or would perhaps have taken, but that was not unlocked.
+fn locked_key(log: &str) -> Option<String> {
+    let lines = log.lines().rev();
+    let keys = lines.filter_map(|line| {
+        let line = line.strip_prefix("debug1: ")?;
+        line.strip_prefix("Server accepts key: ").or_else(|| line.strip_prefix("Trying private key: "))
+    });
+    keys.filter_map(|line| {
+        // After the path come the kind and the fingerprint, if they are known.
+        let path = line.split_once(" SHA256:").and_then(|(before, _)| before.rsplit_once(' '));
+        let path = path.map_or(line.trim_end(), |(path, _)| path);
+        let is_locked = matches!(key_file::look(Path::new(path)), KeyFile::Private { is_locked: true, .. });
+        is_locked.then(|| path.to_owned())
+    })
+    .next()
+}
+
+/// Whether a line of what `ssh` says is for people.
+pub(super) fn is_for_people(line: &str) -> bool {
+    let is_debug = ["debug1: ", "debug2: ", "debug3: ", "OpenSSH_"].iter().any(|word| line.starts_with(word));
+    !is_debug && !line.trim().is_empty()
+}
+
+/// What `ssh` said for people, in one line.
+pub(super) fn words(log: &str) -> String {
+    let clean = |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned();
+    let mut words = log.lines().filter(|line| is_for_people(line)).map(clean).collect::<Vec<_>>().join("; ");
+    if words.len() > WORDS_MAX {
+        let cut = words.len() - WORDS_MAX;
+        let cut = (cut..words.len()).find(|at| words.is_char_boundary(*at)).unwrap_or(cut);
+        words = format!("…{}", &words[cut..]);
+    }
+    if words.is_empty() { "ssh ended without a word".to_owned() } else { words }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(log: &str, is_person_there: bool) -> SshError {
+        verdict(log, &Facts { host: "centre", port: 23, user: "ada", proxy: None }, is_person_there)
+    }
+
+    #[test]
+    fn what_ssh_says_is_understood() {
+        let key = "debug1: Server host key: ssh-ed25519 SHA256:abc\r\n";
+        for (log, kind) in [
+            (
+                "@@@\n@  WARNING: REVOKED HOST KEY DETECTED!  @\nHost key verification failed.\r\n",
+                "is revoked",
+            ),
+            (
+                "Host key ED25519 SHA256:abc revoked by file /etc/x\nHost key verification failed.",
+                "is revoked",
+            ),
+            (
+                "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
+                "is not the one",
+            ),
+            (
+                "No ED25519 host key is known for [a]:23 and you have requested strict checking.\nHost key verification failed.",
+                "no known_hosts file has",
+            ),
+        ] {
+            let said = of(&format!("{key}{log}"), false).to_string();
+            assert!(said.contains(kind) && said.contains("SHA256:abc"), "{said}");
+        }
+        let refused = of("ada@centre: Permission denied (publickey).\r\n", false);
+        assert!(
+            matches!(&refused, SshError::Refused { tried, .. } if tried == "ada@centre: Permission denied (publickey)")
+        );
+        let log = "ada@centre: Permission denied (publickey,keyboard-interactive).\r\n";
+        assert!(matches!(of(log, false), SshError::NeedsPerson { .. }));
+        assert!(matches!(of(log, true), SshError::Refused { .. }), "the person was there");
+        for log in
+            ["ssh: connect to host a port 23: Connection refused", "ssh: Could not resolve hostname a: Name"]
+        {
+            assert!(matches!(of(log, false), SshError::NotConnected { .. }), "{log}");
+        }
+        assert!(
+            matches!(of("debug1: x\nkex_exchange: Connection reset", false), SshError::Broken { what, .. } if what == "kex_exchange: Connection reset")
+        );
+    }
+
+    #[test]
+    fn a_locked_key_and_a_wrong_passphrase_are_called_that() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let key = folder.path().join("my key");
+        std::fs::write(&key, "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nAAAA\n")
+            .expect("a key");
+        let key = key.display();
+        let log = format!(
+            "debug1: Server accepts key: {key} RSA SHA256:abc explicit\ndebug2: we did not send a packet\n\
+             ada@centre: Permission denied (publickey).\n"
+        );
+        let said = of(&log, false);
+        assert!(
+            matches!(&said, SshError::NeedsPerson { why, .. } if why.contains("my key: it has a passphrase")),
+            "{said}"
+        );
+        let log = format!(
+            "debug1: Trying private key: {key}\ndebug2: bad passphrase given, try again...\n\
+             ada@centre: Permission denied (publickey).\n"
+        );
+        let said = of(&log, true);
+        assert!(
+            matches!(&said, SshError::Refused { tried, .. } if tried.contains("my key: the passphrase is wrong")),
+            "{said}"
+        );
+    }
+}

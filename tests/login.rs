@@ -1,0 +1,122 @@
+//! A person opens the connection to a host that asks for a second factor, and all share it.
+
+use std::{
+    io::Write,
+    process::{Child, Command, Stdio},
+};
+
+use tests::{
+    Sandbox,
+    sshd::{self, CODE},
+    until,
+};
+
+/// A manager's file with a host that asks for a second factor; `None` where there can be none.
+fn prepare(sandbox: &Sandbox) -> Option<()> {
+    let configuration = sshd::with_second_factor(sandbox)?;
+    let config = sandbox.write("ssh_config", &configuration);
+    let agent = tests::program().with_file_name("pilotfish-agent");
+    sandbox.write(
+        "manager.yaml",
+        &format!(
+            "platforms:\n  - {{name: far, adapter: hosts, ssh: host, ssh_config: {}, cores: 1, agent: {}}}\n",
+            config.display(),
+            agent.display()
+        ),
+    );
+    sandbox.write("job.yaml", "command: 'true'\nsweep: {n: {range: [1, 5]}}\n");
+    Some(())
+}
+
+fn n_logins(sandbox: &Sandbox) -> usize {
+    sshd::n_logins(&sandbox.read("host/log"))
+}
+
+/// `pilotfish` at a terminal of its own, whose screen is the file `screen`.
+fn at_terminal(sandbox: &Sandbox, arguments: &str) -> Child {
+    let line = format!("{} {arguments}", tests::program().display());
+    let screen = std::fs::File::create(sandbox.path().join("screen")).expect("a file");
+    let mut script = Command::new("script");
+    script.args(["-qefc", &line, "/dev/null"]).current_dir(sandbox.path());
+    script.env("HOME", sandbox.path().join("home")).env_remove("PILOTFISH_DIR").env("NO_COLOR", "1");
+    script.stdin(Stdio::piped()).stdout(screen).stderr(Stdio::null()).spawn().expect("script runs")
+}
+
+/// Logs in, typing this when asked; gives what was on the screen and whether it went well.
+fn log_in(sandbox: &Sandbox, arguments: &str, typed: &str) -> (bool, String) {
+    let mut child = at_terminal(sandbox, arguments);
+    let mut keyboard = child.stdin.take().expect("a keyboard");
+    for n in 1..=typed.lines().count() {
+        until("the host asks", || sandbox.read("screen").matches("assword:").count() >= n);
+        let answer = typed.lines().nth(n - 1).expect("an answer");
+        keyboard.write_all(format!("{answer}\n").as_bytes()).expect("it is typed");
+    }
+    let status = child.wait().expect("it ends");
+    (status.success(), sandbox.read("screen"))
+}
+
+#[test]
+fn a_host_that_asks_for_a_person_is_said_everywhere_and_one_login_serves_all() {
+    let sandbox = Sandbox::new();
+    if Command::new("script").arg("--version").output().is_err() {
+        return tests::skipped("there is no program `script`, which makes terminals");
+    }
+    let Some(()) = prepare(&sandbox) else { return };
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    sandbox.ok(&["submit", "job.yaml"]);
+    let waits = || sandbox.json(&["platform", "show", "far"])["waits_for_person"].clone();
+    until("a person is waited for", || waits().is_string());
+    assert!(waits().as_str().expect("why").contains("does not let"), "{}", waits());
+    let word = "pilotfish platform login far";
+    for command in [
+        &["platform", "show", "far"][..],
+        &["explain", "platform", "far"],
+        &["explain", "job", "1"],
+        &["status"],
+    ] {
+        let said = sandbox.ok(command);
+        assert!(said.contains(word), "{command:?}: {said}");
+    }
+    assert!(sandbox.read("serve.err").contains(word));
+    let metrics = sandbox.ok(&["metrics"]);
+    assert!(metrics.contains("platform_waits_for_person{platform=\"far\"} 1"), "{metrics}");
+    let refused = sandbox.run(&["platform", "check", "far", "--no-probe"]);
+    assert_eq!(refused.status.code(), Some(3));
+    assert_eq!(n_logins(&sandbox), 0);
+
+    // Who mistypes is asked again, by ssh itself.
+    let (is_well, screen) = log_in(&sandbox, "platform login far", &format!("654321\n{CODE}"));
+    assert!(is_well && screen.contains("far is connected"), "{screen}");
+    until("the manager has taken it over", || sandbox.json(&["job", "1"])["counts"]["done"] == 5);
+    assert!(waits().is_null(), "{}", waits());
+    assert!(!sandbox.ok(&["status"]).contains(word));
+    let checked = sandbox.ok(&["platform", "check", "far", "--no-probe"]);
+    assert!(checked.starts_with("connection    ok      host"), "{checked}");
+    assert_eq!(n_logins(&sandbox), 1, "one code for all");
+    sandbox.ok(&["stop"]);
+    assert_eq!(manager.wait(), Some(0));
+
+    // A manager that is started anew uses the connection, too.
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    sandbox.ok(&["submit", "--wait", "job.yaml"]);
+    assert_eq!(n_logins(&sandbox), 1);
+    sandbox.ok(&["stop"]);
+    assert_eq!(manager.wait(), Some(0));
+    let (is_well, screen) = log_in(&sandbox, "platform login far --again", CODE);
+    assert!(is_well && n_logins(&sandbox) == 2, "{screen}");
+}
+
+#[test]
+fn a_login_says_what_is_wrong() {
+    let sandbox = Sandbox::new();
+    sandbox.write("manager.yaml", "platforms: [{name: here, adapter: local}, {name: far, adapter: hosts, ssh: a, transport: libssh2, cores: 1}]\n");
+    for (name, words) in [
+        ("here", "only a platform behind SSH"),
+        ("far", "`transport: openssh`"),
+        ("fa", "did you mean `far`?"),
+    ] {
+        let refused = sandbox.run(&["platform", "login", name]);
+        let said = tests::text(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && said.contains(words), "{name}: {said}");
+    }
+}
