@@ -51,7 +51,7 @@ fn what_is_said_of_an_application_decides_until_more_is_measured() {
         sandbox.ok(&["weights"]),
         "no weights: nothing is open, or fewer than two platforms have pilots\n"
     );
-    let times = ["--time", "near=10s", "--time", "far=30s", "--counts-as", "10000"];
+    let times = ["--time", "near=0.1s", "--time", "far=0.3s", "--counts-as", "10000"];
     let said = sandbox.ok(&[&["profiles", "edit", "dock", "--type", "cpu-bound"], &times[..]].concat());
     let line = "declared of dock: cpu-bound, 30.0s on far, 10.0s on near, counts as 10,000 tasks\n";
     assert_eq!(said, line);
@@ -206,8 +206,8 @@ fn tasks_that_compute_on_a_host_that_is_busy_are_not_taken_for_idle_ones() {
         sandbox.json(&["job", "1"])["counts"]["done"].as_u64() >= Some(12)
     });
     let scaling = sandbox.json(&["platform", "show", "here"])["scaling"].clone();
-    let more = scaling["changes"].as_array().map_or(0, Vec::len);
-    assert_eq!(more, 0, "{scaling}");
+    // A ratio below two slots a core offers no second slot. Before starved CPUs were told apart it rose to four.
+    assert!(scaling["ratio"].as_u64() < Some(2000), "{scaling}");
     until("its type is known", || {
         let shown = sandbox.json(&["profiles", "show", "dock"]);
         shown.to_string().contains("cpu-bound")

@@ -232,7 +232,7 @@ fn a_budget_for_output_bounds_what_is_kept_and_nothing_else() {
         assert_eq!(told.matches("is used up").count(), 1, "{told}");
         let unkept = (0..40).filter(|n| {
             let one = sandbox.run(&["logs", &format!("1.{n}")]);
-            text(&one.stderr).contains("the job's budget for output (2KiB, results.budget) is used up")
+            text(&one.stderr).contains("the job's budget for output (2.0 KiB, results.budget) is used up")
         });
         assert!((35..=37).contains(&unkept.count()));
         assert!(sandbox.ok(&["job", "1"]).contains("used up"), "{}", sandbox.ok(&["job", "1"]));

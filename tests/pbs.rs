@@ -340,11 +340,10 @@ async fn a_server_that_hangs_leaves_no_command_behind() {
         let command = Command { argv: begins.into_iter().chain(list.argv).collect(), ..list };
         let programs = cluster.folder().join("bin/q").display().to_string();
         let hanging = || processes_that_ask(&programs);
-        let given_up = tokio::select! {
+        tokio::select! {
             answer = LocalShell.run(&command) => panic!("{answer:?}"),
-            () = async { while hanging() == 0 { tokio::task::yield_now().await } } => hanging(),
-        };
-        assert!(given_up > 0);
+            () = async { while hanging() == 0 { tokio::task::yield_now().await } } => (),
+        }
         until("nothing of it is left", || hanging() == 0);
     }
 }

@@ -25,14 +25,15 @@ fn run_both(sandbox: &Sandbox, policy: [&str; 2], jobs: &[PathBuf; 2]) -> [f64; 
     let opening =
         sandbox.ok(&["submit", "-q", "--array", "1-4", "--", "until [ -e both ]; do sleep 0.05; done"]);
     until("all cores are busy", || sandbox.json(&["job", opening.trim()])["counts"]["running"] == 4);
-    let submit = |(user, job): (&str, &PathBuf)| {
-        sandbox.ok(&["submit", "-q", "--dir", user, job.to_str().expect("a path")]).trim().to_owned()
+    let submit = |(user, job): (&'static str, &PathBuf)| {
+        let id = sandbox.ok(&["submit", "-q", "--dir", user, job.to_str().expect("a path")]);
+        (user, id.trim().to_owned())
     };
     let submitted = [(USERS[0], &jobs[0]), (USERS[1], &jobs[1])].map(submit);
     sandbox.write("both", "");
-    let both = submitted.map(|id| {
-        sandbox.ok(&["wait", "-q", &id]);
-        let job = sandbox.json(&["job", &id]);
+    let both = submitted.map(|(user, id)| {
+        sandbox.ok(&["wait", "-q", "--dir", user, &id]);
+        let job = sandbox.json(&["job", "--dir", user, &id]);
         let at = |field: &str| job[field].as_f64().expect("a time");
         (at("ended_at") - at("submitted_at")) / 1e6
     });

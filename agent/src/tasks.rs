@@ -445,6 +445,7 @@ mod tests {
                 "PILOTFISH_JOB_ID=3",
                 "PILOTFISH_KEEPERS=here",
                 "PILOTFISH_PILOT_ID=4",
+                "PILOTFISH_PLATFORM=cluster",
                 "PILOTFISH_SLOT=1",
                 "PILOTFISH_SUBMIT_DIR=/home/ada",
                 "PILOTFISH_TASK_ID=3.8",

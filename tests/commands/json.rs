@@ -31,7 +31,8 @@ fn numbers_have_their_units_in_their_names_and_parameters_are_an_object() {
         assert!(seconds(job, "submitted_at_unix_seconds") > 1.7e9, "{job:#}");
         assert_eq!(job["needs"]["memory_bytes"], 100_000_000);
     }
-    let preview = sandbox.json(&["check", "--", "echo {1}", ":::", "a"]);
+    sandbox.write("preview.yaml", "command: [echo, \"{x}\"]\nsweep: {x: [a]}\n");
+    let preview = sandbox.json(&["check", "preview.yaml"]);
     assert!(preview["tasks"][0]["parameters"].is_object(), "{preview:#}");
 }
 

@@ -148,7 +148,7 @@ fn everything_fits_a_terminal_of_80_columns() {
         &["policies", "history"],
         &["weights"],
         &["weights", "history"],
-        &["profiles"],
+        &["profiles", "list"],
         &["profiles", "shipped"],
         &["stores"],
         &["status"],

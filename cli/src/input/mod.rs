@@ -124,8 +124,9 @@ impl JobInput {
         let spec = self.resolve()?;
         if let Some(problem) = program::missing(&spec) {
             show::say(&format!(
-                "warning: {}: found {} here; tasks need it where they run",
-                problem.path, problem.found
+                "warning: {}: {} here; tasks need it where they run",
+                problem.path,
+                problem.sentence()
             ));
         }
         Ok(spec)

@@ -39,6 +39,13 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// What was found, as a sentence without an end: `program x does not exist`.
+    pub fn sentence(&self) -> String {
+        sentence(&self.found)
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(file) = &self.file {

@@ -94,7 +94,11 @@ fn is_stream(path: &Path) -> bool {
 fn open_stream(path: &Path) -> Result<(String, String, PathBuf), Vec<Problem>> {
     let is_stdin =
         [STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"].iter().any(|name| path == Path::new(name));
-    let shown = if is_stdin { "stdin" } else { "pipe" }.to_owned();
+    let shown = match path.metadata() {
+        _ if is_stdin => "stdin".to_owned(),
+        Ok(facts) if facts.file_type().is_fifo() => "pipe".to_owned(),
+        _ => path.display().to_string(),
+    };
     let failed = |found: String, expected: &str| {
         vec![Problem { file: Some(shown.clone()), ..Problem::new("", found, expected) }]
     };

@@ -137,10 +137,7 @@ fn an_environment_that_cannot_be_taken_along_is_explained() {
         "command: [echo]\nenv_from: 3",
     ]);
     assert_eq!(text.matches("write none, submit or a list of names").count(), 2, "{text}");
-    assert!(
-        text.contains("job.yaml:2: env_from[0]: found") && text.contains("which is not set here"),
-        "{text}"
-    );
+    assert!(text.contains("job.yaml:2: env_from[0]: `PILOTFISH_NOT_SET_ANYWHERE` is not set here"), "{text}");
 }
 
 #[test]
