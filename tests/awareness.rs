@@ -53,7 +53,7 @@ fn what_is_said_of_an_application_decides_until_more_is_measured() {
     );
     let times = ["--time", "near=0.1s", "--time", "far=0.3s", "--counts-as", "10000"];
     let said = sandbox.ok(&[&["profiles", "edit", "dock", "--type", "cpu-bound"], &times[..]].concat());
-    let line = "declared of dock: cpu-bound, 30.0s on far, 10.0s on near, counts as 10,000 tasks\n";
+    let line = "declared of dock: cpu-bound, 300ms on far, 100ms on near, counts as 10,000 tasks\n";
     assert_eq!(said, line);
     sandbox.ok(&["submit", "job.yaml"]);
     until("there are weights", || weights(&sandbox, "dock").len() == 2);
