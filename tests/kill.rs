@@ -1,6 +1,6 @@
 //! `kill -9` of manager and agent in the middle of sweeps: nothing lost, nothing counted twice.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use nix::sys::signal::Signal;
 use tests::{
@@ -148,8 +148,6 @@ fn whole_pilot_ends(signal: Signal) -> [String; 2] {
     let pilot = pilots(&sandbox).pop().expect("a pilot");
     signal_all(&sleeping(&sandbox), signal);
     until("the tasks have ended", || sleepers(&sandbox).is_empty());
-    // Time enough to report them, if the pilot believed that the programs ended by themselves.
-    std::thread::sleep(Duration::from_secs(1));
     let both = [pilot.guard, pilot.worker];
     if signal == Signal::SIGKILL {
         // Stopped, neither sees the other's end.

@@ -175,7 +175,7 @@ fn a_job_whose_files_cannot_be_right_is_refused_with_line_and_field_and_nothing_
     assert_eq!(sandbox.json(&["jobs"]).as_array().map(Vec::len), Some(0));
     sandbox.write("job.yaml", "command: 'true'\ninputs: [in.txt]\noutputs: [{from: a, to: b/a}]\n");
     let shown = sandbox.ok(&["check", "job.yaml"]);
-    assert!(shown.contains("1 file from here, 1B") && shown.contains("a → b/a"), "{shown}");
+    assert!(shown.contains("1 file from here, 1 B") && shown.contains("a → b/a"), "{shown}");
     sandbox.ok(&["stop"]);
     manager.wait();
 }

@@ -243,7 +243,7 @@ impl Adapter for Slurm {
 
     fn load(&self) -> Option<Command> {
         let line = format!(
-            "on sinfo --noheader --all --format=%C \"$@\" && echo {NEXT} && on squeue --noheader --all --array \
+            "on sinfo --noheader --format=%C \"$@\" && echo {NEXT} && on squeue --noheader --all --array \
              --states=PENDING --format=%C \"$@\""
         );
         Some(self.shell(&line, self.partition(), Vec::new()))
