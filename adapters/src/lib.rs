@@ -66,7 +66,7 @@ pub trait Adapter: Send + Sync {
         Err(AdapterError::NotUnderstood(output.words()))
     }
 
-    /// What lists the accounts that our user may name; `None` where no command says it.
+    /// The command that lists the accounts that our user may name; `None` where there is no such command.
     fn accounts(&self) -> Option<Command> {
         None
     }

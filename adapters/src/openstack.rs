@@ -261,7 +261,7 @@ impl OpenStack {
         Ok(written)
     }
 
-    /// Those of these servers that are there. They are ours: the manager knows their ids from Nova's answers to its
+    /// Returns those of these servers that exist. They are ours: the manager knows their ids from Nova's answers to its
     /// requests, or from lists. Servers that a list lacks are asked for one by one, since somebody may have removed
     /// their tags.
     async fn of_ids(&self, ids: &[BatchId]) -> Result<Vec<Server>, String> {

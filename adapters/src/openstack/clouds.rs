@@ -34,7 +34,7 @@ const VENDORS: [(&str, &str, &str); 20] = [
     ("unitedstack", "https://identity.api.ustack.com/v3", "bj1"),
     ("zetta", "https://identity.api.zetta.io/v3", "no-osl1"),
 ];
-/// Those of them whose users and projects are in the domain of this name.
+/// The vendors whose users and projects are in the default domain.
 const IN_DEFAULT_DOMAIN: [&str; 3] = ["auro", "fuga", "ovh-us"];
 
 /// Variables that are fields of a cloud, without `OS_`.
@@ -95,7 +95,7 @@ const VARIABLES: &[&str] = &[
     "insecure",
 ];
 
-/// What is said of one cloud.
+/// The settings of one cloud.
 pub(super) struct Entry {
     /// Where that stands, for people.
     pub(super) source: String,
@@ -109,7 +109,7 @@ impl Entry {
     /// The cloud of that name; without a name that of `OS_CLOUD`, else that of `OS_*`, else the only one of the file.
     ///
     /// # Errors
-    /// What is missing or wrong, and where it was looked for. Nothing that may be secret is told.
+    /// Names the field that is missing or wrong and the file that was read. Secrets are not shown.
     pub(super) fn find(
         cloud: Option<&str>,
         file: Option<&Path>,
@@ -211,7 +211,7 @@ impl Entry {
         self.rest.get(name).and_then(text).filter(|text| !text.is_empty())
     }
 
-    /// What a field says that is yes or no.
+    /// Returns the value of a field that is true or false.
     pub(super) fn flag(&self, name: &str) -> Option<bool> {
         match self.rest.get(name)? {
             Node::Bool(flag) => Some(*flag),
@@ -313,7 +313,7 @@ fn update(all: &mut Map, more: &Map, is_known_only: bool) {
                 more.iter().for_each(|(key, value)| held.set(key.to_owned(), value.clone()));
                 Node::Map(held)
             }
-            // Nothing is no reason to forget what a profile says.
+            // An empty `auth` leaves the fields of the profile as they are.
             ("auth", Some(held), Node::Null) => held.clone(),
             _ => value.clone(),
         };
@@ -345,7 +345,7 @@ fn region(fields: &Map) -> Option<(String, Map)> {
     }
 }
 
-/// What a profile says that the cloud names. One that nobody knows says nothing, as for openstacksdk.
+/// Returns the fields of the profile that the cloud names; none for an unknown profile, as openstacksdk does.
 fn profile(own: &Map, folders: &[PathBuf], around: &Surroundings<'_>) -> Result<Map, String> {
     let Some(name) = own.get("profile").or_else(|| own.get("cloud")).and_then(text) else {
         return Ok(Map::default());

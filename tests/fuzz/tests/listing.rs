@@ -28,7 +28,8 @@ use tokio::runtime::Runtime;
 
 const PLATFORM: PlatformId = PlatformId(1);
 const POLL_INTERVAL: Span = Span::from_secs(30);
-/// A listing may ask for memory so often for each of its lines, and hold so much at a time.
+/// Allocations of memory for each line of a listing at most, one of them for the reason why the job waits, and bytes
+/// held at a time.
 const N_PIECES_A_LINE: usize = 5;
 const BYTES_A_LINE: usize = 500;
 /// For a process, its pipes and the like.
