@@ -2,8 +2,9 @@
 
 use std::{
     fs,
+    os::unix::fs::{PermissionsExt, chown},
     panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use tests::{Sandbox, text};
@@ -116,4 +117,82 @@ fn a_secret_in_a_log_fails_whichever_test_it_is() {
     ] {
         assert!(!is_told(|sandbox| _ = sandbox.write(name, text)), "{name}");
     }
+}
+
+/// Root's tasks may read everything: where the tests run as root, these run as another user.
+fn as_user(program: &Path, folder: &Path, args: &[&str]) -> (i32, String, String) {
+    let mut command = std::process::Command::new(program);
+    command.args(args).current_dir(folder).env_clear().env("HOME", folder).env("PATH", "/usr/bin:/bin");
+    if nix::unistd::geteuid().is_root() {
+        std::os::unix::process::CommandExt::uid(&mut command, OTHER_USER);
+        std::os::unix::process::CommandExt::gid(&mut command, OTHER_USER);
+    }
+    let output = command.output().expect("the program runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+const OTHER_USER: u32 = 65534;
+
+/// A folder of that user with a copy of the program, as it may not be allowed to enter the one where it was built.
+fn folder_of_user() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let root = tempfile::tempdir().expect("a folder");
+    let (program, home) = (root.path().join("pilotfish"), root.path().join("home"));
+    fs::copy(tests::program(), &program).expect("a copy of the program");
+    fs::create_dir(&home).expect("a folder");
+    if nix::unistd::geteuid().is_root() {
+        chown(&home, Some(OTHER_USER), Some(OTHER_USER)).expect("root may give it away");
+    }
+    fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
+    (root, program, home)
+}
+
+#[test]
+fn tasks_cannot_read_the_memory_or_environment_of_their_pilot() {
+    if fs::read_to_string("/proc/self/mountinfo").expect("mounts").contains("hidepid=") {
+        return tests::skipped("memory of pilots: /proc is mounted with hidepid");
+    }
+    let (_root, program, home) = folder_of_user();
+    let look = "for f in environ maps mem auxv fd/0; do head -c 1 /proc/$PPID/$f > /dev/null && echo read $f; done; echo looked";
+    let (code, _, errors) = as_user(&program, &home, &["run", "--", "sh", "-c", look]);
+    assert_eq!(code, 0, "{errors}");
+    let (code, output, errors) = as_user(&program, &home, &["logs", "last", "--raw", "--stdout"]);
+    assert_eq!((code, output.as_str()), (0, "looked\n"), "{errors}");
+}
+
+#[test]
+fn what_a_run_keeps_is_private_whatever_the_umask_and_git_leaves_it_alone() {
+    let (_root, program, home) = folder_of_user();
+    let script = format!("umask 0; exec {} run -- true", program.display());
+    let (code, _, errors) = as_user(Path::new("/bin/sh"), &home, &["-c", &script]);
+    assert_eq!(code, 0, "{errors}");
+    for (path, _) in files(&home).iter().filter(|(path, _)| !path.ends_with("job.log")) {
+        for path in Path::new(path).ancestors().take_while(|path| *path != home) {
+            let mode = fs::metadata(path).expect("its facts").permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{}", path.display());
+        }
+    }
+    let ignores = fs::read_to_string(home.join(".pilotfish/.gitignore")).expect("what git is told");
+    assert_eq!(ignores, "*\n");
+}
+
+#[test]
+fn a_manager_is_refused_a_folder_in_which_others_may_write_and_a_secret_that_others_may_read() {
+    let (_root, program, home) = folder_of_user();
+    let (code, _, errors) = as_user(&program, &home, &["run", "--", "true"]);
+    assert_eq!(code, 0, "{errors}");
+    let permit = |name: &str, mode| {
+        fs::set_permissions(home.join(name), fs::Permissions::from_mode(mode)).expect("its mode");
+    };
+    permit(".pilotfish", 0o730);
+    let (code, _, errors) = as_user(&program, &home, &["run", "--", "true"]);
+    assert!(code == 3 && errors.contains("mode 0730") && errors.contains("chmod 700"), "{code} {errors}");
+    assert!(!errors.contains("make the folder writable"), "{errors}");
+    permit(".pilotfish", 0o755);
+    permit(".pilotfish/secret", 0o604);
+    let (code, _, errors) = as_user(&program, &home, &["run", "--", "true"]);
+    assert!(code == 3 && errors.contains("mode 0604") && errors.contains("chmod 600"), "{code} {errors}");
+    permit(".pilotfish/secret", 0o600);
+    let (code, _, errors) = as_user(&program, &home, &["run", "--", "true"]);
+    assert_eq!(code, 0, "{errors}");
 }

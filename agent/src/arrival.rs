@@ -220,7 +220,7 @@ pub(crate) fn walltime(join: &JoinDocument, node: &Node, started: Instant) -> (O
 ///
 /// Pilots of several nodes, and in the worst case several of one node, may share a folder.
 pub(crate) fn open_spool(folder: &Path, place: &str) -> Result<Spool, DriverError> {
-    private::make_folder(folder).map_err(|source| DriverError::Folder { path: folder.into(), source })?;
+    private::take_folder(folder).map_err(|source| DriverError::Folder { path: folder.into(), source })?;
     let mut path = folder.join(format!("spool-{place}"));
     if Spool::is_in_use(&path) {
         path = folder.join(format!("spool-{place}-{}", std::process::id()));
@@ -307,10 +307,14 @@ mod tests {
         let first = open_spool(&folder, "node").unwrap();
         let second = open_spool(&folder, "node").unwrap();
         assert_private(&folder);
-        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2);
+        let n_spools = || {
+            let names = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+            names.filter(|name| name.to_str().unwrap().starts_with("spool-")).count()
+        };
+        assert_eq!(n_spools(), 2);
         drop(first);
         drop(second);
-        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        assert_eq!(n_spools(), 0);
     }
 
     /// A pilot that arrives where one has crashed that had done these.

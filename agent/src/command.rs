@@ -140,6 +140,7 @@ struct Arguments {
 /// The program `pilotfish-agent`: does what its arguments ask; returns the exit code. To be called before the process
 /// has a second thread.
 pub fn main() -> i32 {
+    private::hide_memory();
     run(Arguments::parse().command)
 }
 
@@ -263,7 +264,7 @@ fn start_pilot(args: &RunArgs) -> Result<(), CommandError> {
     let join = read_join(args)?;
     let folder = PathBuf::from(&join.folder);
     let on_folder = |source| CommandError::Folder { path: folder.clone(), source };
-    private::make_folder(&folder).map_err(on_folder)?;
+    private::take_folder(&folder).map_err(on_folder)?;
     let log_path = folder.join("pilot.log");
     let log = private::file_options().append(true).open(&log_path).map_err(on_folder)?;
     let errors = log.try_clone().map_err(on_folder)?;

@@ -17,7 +17,7 @@ pub mod node;
 mod opened;
 pub mod peers;
 pub mod pin;
-mod private;
+pub mod private;
 mod ranks;
 pub mod relay;
 pub mod resident;

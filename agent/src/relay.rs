@@ -72,7 +72,7 @@ pub fn ensure(folder: &Path, target: u16, words: &[String]) -> Result<(String, u
         let path = path.to_owned();
         move |source| RelayError::File { path, source }
     };
-    private::make_folder(&folder).map_err(on(&folder))?;
+    private::take_folder(&folder).map_err(on(&folder))?;
     write(&folder.join(TARGET_FILE), target)?;
     let lock_path = folder.join(LOCK_FILE);
     let lock = private::file_options().write(true).open(&lock_path).map_err(on(&lock_path))?;

@@ -1,8 +1,11 @@
 //! The pilots of this host and user, as /proc shows them: guards with a tag among their arguments.
 
-use std::{fmt, fs, os::unix::fs::MetadataExt, path::Path};
+use std::{fmt, fs, path::Path};
 
-use crate::keeper::{ENDING_NAME, GUARD_NAME};
+use crate::{
+    keeper::{ENDING_NAME, GUARD_NAME},
+    private,
+};
 
 /// A pilot that somebody has started here.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,8 +48,8 @@ pub fn pilots(proc: &Path) -> impl Iterator<Item = Listed> {
 /// The pilot whose guard has that process id; `None` if there is none, or it is another user's.
 pub fn pilot(proc: &Path, pid: i32) -> Option<Listed> {
     let folder = proc.join(pid.to_string());
-    // SAFETY: no memory is passed.
-    if folder.metadata().ok()?.uid() != unsafe { libc::geteuid() } {
+    // The folder itself belongs to root where the process's memory is hidden.
+    if user_of(&fs::read_to_string(folder.join("status")).ok()?)? != private::user() {
         return None;
     }
     let state = match fs::read_to_string(folder.join("comm")).ok()?.trim() {
@@ -57,6 +60,12 @@ pub fn pilot(proc: &Path, pid: i32) -> Option<Listed> {
     let arguments = fs::read(folder.join("cmdline")).ok()?;
     let tag = tag_among(&arguments)?;
     Some(Listed { pid, tag, state })
+}
+
+/// The user that a process acts as, by its `status`: `Uid:`, real, effective, saved, of files.
+fn user_of(status: &str) -> Option<u32> {
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Whether that process is there no more, or only its parent has not asked for its end yet.
@@ -85,12 +94,15 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::{Listed, State, pilot, pilots, tag_among};
+    use crate::private;
 
     fn process(proc: &Path, pid: i32, comm: &str, arguments: &str) {
         let folder = proc.join(pid.to_string());
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("comm"), format!("{comm}\n")).unwrap();
         fs::write(folder.join("cmdline"), arguments.replace(' ', "\0")).unwrap();
+        let user = private::user();
+        fs::write(folder.join("status"), format!("Name:\t{comm}\nUid:\t0\t{user}\t0\t0\n")).unwrap();
     }
 
     #[test]
@@ -102,6 +114,9 @@ mod tests {
         process(proc.path(), 5, "bash", "bash --tag pf-c");
         process(proc.path(), 6, "pilotfish-guard", "pilotfish-agent run --join x");
         fs::create_dir(proc.path().join("self")).unwrap();
+        process(proc.path(), 7, "pilotfish-guard", "pilotfish-agent run --join - --tag pf-d");
+        let others = format!("Uid:\t0\t{}\t0\t0\n", private::user() + 1);
+        fs::write(proc.path().join("7/status"), others).unwrap();
         let expected = [
             Listed { pid: 3, tag: "pf-a".into(), state: State::Ending },
             Listed { pid: 9, tag: "pf-b".into(), state: State::Running },

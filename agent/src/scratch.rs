@@ -162,8 +162,7 @@ fn remove_wanted(removals: &Receiver<PathBuf>) -> bool {
 
 /// This user's roots there whose names are of this host, and whether also of this place.
 fn roots_of_host(around: &Path, place: &str) -> Vec<(PathBuf, bool)> {
-    // SAFETY: no memory is passed.
-    let user = unsafe { libc::geteuid() };
+    let user = private::user();
     let root = |entry: fs::DirEntry| {
         let name = entry.file_name();
         let named = place_of(name.to_str()?).filter(|named| host(named) == host(place))?;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use manager::{Manager, StartError, config::Config, store::StoreError};
+use protocol::private;
 use scheduler::{
     engine::interface::{PlatformLimits, PlatformSpec},
     resources::Resources,
@@ -31,7 +32,7 @@ pub fn config(folder: PathBuf) -> Result<Config, Failure> {
         let shown = folder.display();
         return Err(Failure::infrastructure(format!("{shown} is no folder; name another with --dir")));
     }
-    std::fs::create_dir_all(&folder).map_err(|error| Failure::file("make the folder", &folder, &error))?;
+    private::make_folder(&folder).map_err(|error| Failure::file("make the folder", &folder, &error))?;
     let folder = folder.canonicalize().map_err(|error| Failure::file("use the folder", &folder, &error))?;
     let program = std::env::current_exe()
         .map_err(|error| Failure::file("find", std::path::Path::new("this program"), &error))?;
@@ -113,7 +114,8 @@ fn remedy(error: &StartError) -> &'static str {
         return "";
     };
     match source.kind() {
-        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
+        // What the program itself refuses says what to do; the system's words do not.
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied if source.raw_os_error().is_some() => {
             "; make the folder writable, or use another one with --dir"
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; make room and start again: nothing is lost",

@@ -31,6 +31,8 @@ const N_WORKERS: usize = 2;
 
 fn main() -> ExitCode {
     report_bugs_briefly();
+    // Tokens are in it.
+    agent::private::hide_memory();
     let command = match arguments::read() {
         Ok(Command::Agent(args)) => return commands::agent::run(args),
         Ok(command) => command,

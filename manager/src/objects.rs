@@ -9,7 +9,7 @@ use std::{
     collections::BTreeSet,
     fs::{self, File, OpenOptions},
     io::{self, Read, Seek, Write},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
@@ -491,7 +491,7 @@ fn make_folder(path: &Path) -> Result<(), ObjectError> {
     if path.is_dir() {
         return Ok(());
     }
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    let made = protocol::private::make_folder(path);
     made.map_err(|source| failed("make", path, source))?;
     for above in path.ancestors().skip(1).take(2) {
         // A folder that cannot be flushed cannot be on the disk of the store either, which says so.

@@ -386,7 +386,7 @@ impl Place {
             None => tracing::debug!(platform = name, tag, server = id, "what the server wrote is kept"),
         }
         let folder = self.plan.pilots.join(tag);
-        let kept = std::fs::create_dir_all(&folder).and_then(|()| {
+        let kept = protocol::private::make_folder(&folder).and_then(|()| {
             std::fs::write(folder.join(JOB_LOG), [fault.unwrap_or_default(), console].join("\n"))
         });
         if let Err(error) = kept {

@@ -9,6 +9,8 @@ use std::{
     sync::Arc,
 };
 
+use nix::unistd::Uid;
+use protocol::private;
 use ring::digest;
 use rustls::{
     ServerConfig,
@@ -86,6 +88,8 @@ impl Identity {
             }
         }
         let certificate: CertificateDer<'static> = read_pem(&path, "certificate")?;
+        private::check_file(&key_path, Uid::effective().as_raw())
+            .map_err(|source| TlsError::File { path: key_path.clone(), source })?;
         let key: PrivatePkcs8KeyDer<'static> = read_pem(&key_path, "private key")?;
         let fingerprint = fingerprint(&certificate);
         let server =
@@ -168,8 +172,11 @@ mod tests {
         assert!(matches!(open(), TlsError::Content { wanted: "certificate", .. }));
         std::fs::remove_file(&path).unwrap();
         Identity::open(folder.path(), Ipv4Addr::LOCALHOST.into()).unwrap();
-        std::fs::write(folder.path().join("certificate.key"), "nothing of use").unwrap();
+        let key = folder.path().join("certificate.key");
+        std::fs::write(&key, "nothing of use").unwrap();
         assert!(matches!(open(), TlsError::Content { wanted: "private key", .. }));
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(open(), TlsError::File { path, .. } if path == key));
         std::fs::remove_file(folder.path().join("certificate.key")).unwrap();
         assert!(matches!(open(), TlsError::File { .. }));
     }

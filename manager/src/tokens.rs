@@ -13,6 +13,8 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use nix::unistd::Uid;
+use protocol::private;
 use ring::{
     hmac,
     rand::{SecureRandom, SystemRandom},
@@ -90,7 +92,8 @@ impl Tokens {
     /// No random numbers, a file that cannot be read or written, or that holds no secret.
     pub fn open(folder: &Path) -> Result<Tokens, TokensError> {
         let path = folder.join(SECRET_FILE);
-        match fs::read(&path) {
+        let checked = || private::check_file(&path, Uid::effective().as_raw());
+        match fs::read(&path).and_then(|secret| checked().map(|()| secret)) {
             Ok(secret) if secret.len() == SECRET_BYTES => Ok(Tokens::new(&secret)),
             Ok(secret) => Err(TokensError::Length { path, found: secret.len() }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -200,7 +203,7 @@ mod tests {
 
     use scheduler::ids::PilotId;
 
-    use super::{Bearer, Tokens, TokensError};
+    use super::{Bearer, Tokens, TokensError, write_private};
 
     fn tokens() -> Tokens {
         Tokens::new(&[7; 32])
@@ -255,10 +258,20 @@ mod tests {
     #[test]
     fn a_damaged_secret_is_refused_with_its_length() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("secret"), b"short").unwrap();
+        write_private(&folder.path().join("secret"), b"short").unwrap();
         let error = Tokens::open(folder.path()).unwrap_err();
         assert!(matches!(error, TokensError::Length { found: 5, .. }), "{error}");
         assert!(matches!(Tokens::open(&folder.path().join("absent")).unwrap_err(), TokensError::File { .. }));
+    }
+
+    #[test]
+    fn a_secret_that_others_may_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        Tokens::open(folder.path()).unwrap();
+        let path = folder.path().join("secret");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let error = Tokens::open(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("mode 0640"), "{error}");
     }
 
     #[test]

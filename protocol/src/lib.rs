@@ -11,6 +11,7 @@ pub mod parameters;
 pub mod peers;
 pub mod pilot;
 pub mod policies;
+pub mod private;
 pub mod sweep;
 pub mod template;
 pub mod units;

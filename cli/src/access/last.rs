@@ -9,6 +9,8 @@ use std::{
     time::SystemTime,
 };
 
+use protocol::private;
+
 use super::{RUN_FOLDER, STORE_FILE, home_folder, show_path};
 use crate::{failure::words, hash::sha256_hex, show, show::quote::quoted};
 
@@ -72,7 +74,7 @@ fn read(record: &Path) -> Option<PathBuf> {
 /// Another command may write at the same time: each reader finds one of both whole.
 fn write(record: &Path, manager: &Path, is_new: bool) -> io::Result<()> {
     let folder = record.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
+    private::make_folder(folder)?;
     if is_new {
         make_room(folder);
     }

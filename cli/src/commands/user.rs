@@ -1,15 +1,15 @@
 //! `pilotfish user add`: lets somebody else use a manager, with jobs and shares of their own.
 
 use std::{
-    fs::{self, DirBuilder, OpenOptions},
+    fs::{self, OpenOptions},
     io::Write,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
 use clap::{Args, Subcommand};
 use manager::tokens::{SECRET_FILE, Tokens};
-use protocol::api::AccessFile;
+use protocol::{api::AccessFile, private};
 use serde_json::json;
 
 use crate::{
@@ -130,7 +130,7 @@ fn write_new(folder: &Path, path: &Path, access: &AccessFile) -> Result<(), Fail
         _ => Failure::file("write", path, &error),
     };
     let text = show::json(access)?;
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    private::make_folder(folder).map_err(failed)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(|error| {
         // Half a file is none, and in the way of the next try.

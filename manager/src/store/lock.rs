@@ -1,16 +1,17 @@
 //! One manager a folder: an advisory lock that the kernel takes back when the process ends, however it ends.
 
 use std::{
-    fs::{DirBuilder, File, OpenOptions},
+    fs::File,
     io::{self, Read, Seek, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg},
+    unistd::Uid,
 };
+use protocol::private;
 
 use super::{
     error::{Holder, StoreError},
@@ -64,16 +65,18 @@ impl FolderLock {
     }
 }
 
-/// Creates the folder when it is missing, for its owner only, and makes its name durable.
+/// Creates the folder when it is missing, for its owner only, and makes its name durable. One that is there must be this
+/// user's, and nobody else may have put something there.
 pub(super) fn create_folder(folder: &Path) -> Result<(), StoreError> {
     let failed = |source| folder_error(folder, "create the folder", source);
     if folder.is_dir() {
-        return Ok(());
+        let refused = |source| folder_error(folder, "use the folder", source);
+        return private::take_folder(folder, Uid::effective().as_raw()).map_err(refused);
     }
     if folder.exists() {
         return Err(failed(io::ErrorKind::NotADirectory.into()));
     }
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    private::take_folder(folder, Uid::effective().as_raw()).map_err(failed)?;
     let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
         return Ok(());
     };
@@ -82,12 +85,10 @@ pub(super) fn create_folder(folder: &Path) -> Result<(), StoreError> {
 
 /// Opens a file to read and write, created for its owner only when it is missing.
 pub(super) fn open_private(path: &Path, doing: &'static str) -> Result<File, StoreError> {
-    OpenOptions::new()
+    private::file_options()
         .read(true)
         .write(true)
-        .create(true)
         .truncate(false)
-        .mode(0o600)
         .open(path)
         .map_err(|source| folder_error(path, doing, source))
 }

@@ -5,6 +5,7 @@
 
 use std::{fs, io, path::Path};
 
+use protocol::private;
 use serde::Serialize;
 
 use crate::{failure::Failure, hash::sha256_hex};
@@ -22,7 +23,8 @@ pub fn submission_key(spec: &impl Serialize, folder: &Path, is_fresh: bool) -> R
     let mut generation = read(&path)?;
     if is_fresh {
         generation += 1;
-        let written = fs::create_dir_all(&folder).and_then(|()| fs::write(&path, format!("{generation}\n")));
+        let written =
+            private::make_folder(&folder).and_then(|()| fs::write(&path, format!("{generation}\n")));
         written.map_err(|error| Failure::file("write", &path, &error))?;
     }
     Ok(format!("run-{hash}-{generation}"))

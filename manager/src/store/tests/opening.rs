@@ -36,7 +36,7 @@ fn a_missing_folder_is_created_for_its_owner_only() {
     let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
-    assert_eq!(names, ["lock", "store.sqlite", "store.sqlite-shm", "store.sqlite-wal"]);
+    assert_eq!(names, [".gitignore", "lock", "store.sqlite", "store.sqlite-shm", "store.sqlite-wal"]);
     assert!(files.iter().all(|file| mode(file) == 0o600));
 }
 
@@ -313,7 +313,20 @@ fn a_folder_without_write_permission_is_refused() {
     };
     let base = tempfile::tempdir().unwrap();
     let permit = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let give_to = |user| {
+        if nix::unistd::geteuid().is_root() {
+            std::os::unix::fs::chown(base.path(), Some(user), None).unwrap();
+        }
+    };
     permit(base.path(), 0o555);
+    if nix::unistd::geteuid().is_root() {
+        let refusal = refused_to_child(base.path());
+        assert!(
+            refusal.starts_with("use the folder FOLDER: it belongs to the user with the id 0, "),
+            "{refusal}"
+        );
+    }
+    give_to(65534);
     assert_eq!(
         refused_to_child(base.path()),
         "open the lock file FOLDER/lock: Permission denied (os error 13)"
@@ -322,8 +335,10 @@ fn a_folder_without_write_permission_is_refused() {
         refused_to_child(&base.path().join("new")),
         "create the folder FOLDER: Permission denied (os error 13)"
     );
+    give_to(0);
     permit(base.path(), 0o755);
     open(base.path());
+    give_to(65534);
     permit(&base.path().join("lock"), 0o666);
     permit(&base.path().join(FILE), 0o444);
     permit(base.path(), 0o555);
