@@ -1,4 +1,4 @@
-//! The last numbers of jobs and allocations that were given out, in a file beside the store: a store that is put back
+//! The last numbers of jobs, allocations and lives of the store that were given out, in a file beside the store: a store that is put back
 //! from a backup does not know of those since, but pilots and batch systems do, and would take a new job for an old one.
 //!
 //! It is written before anybody hears of a number, and not flushed: it outlives the manager, and after a power failure
@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 const FILE: &str = "numbers";
 /// Larger ones no manager has given: the file is damaged.
 const NUMBER_MAX: u64 = 1 << 53;
+/// The same of epochs.
+const EPOCH_MAX: u64 = 1 << 63;
 
 /// See the module.
 pub(crate) struct Numbers {
@@ -30,12 +32,18 @@ struct Last {
     store: u64,
     job: u64,
     allocation: u64,
+    /// The store's last epoch; 0 in files of before.
+    #[serde(default)]
+    epoch: u64,
 }
 
 impl Last {
     fn checked(self) -> io::Result<Last> {
         match self.job.max(self.allocation) {
-            0..=NUMBER_MAX => Ok(self),
+            0..=NUMBER_MAX if self.epoch <= EPOCH_MAX => Ok(self),
+            0..=NUMBER_MAX => {
+                Err(io::Error::other(format!("it says {}, at most {EPOCH_MAX} is right", self.epoch)))
+            }
             n => Err(io::Error::other(format!("it says {n}, at most {NUMBER_MAX} is right"))),
         }
     }
@@ -70,6 +78,17 @@ impl Numbers {
         Settings { last_job: self.last.job, last_allocation: self.last.allocation, ..settings }
     }
 
+    /// The last epoch of the store.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.last.epoch
+    }
+
+    /// Takes note of the epoch in which the store is now.
+    pub(crate) fn note_epoch(&mut self, epoch: u64) {
+        self.last.epoch = epoch;
+        self.try_write();
+    }
+
     /// Takes note of those that records give out.
     pub(crate) fn note(&mut self, records: &[Record]) {
         let before = self.last;
@@ -82,9 +101,13 @@ impl Numbers {
                 _ => {}
             }
         }
-        if self.last != before
-            && let Err(error) = self.write()
-        {
+        if self.last != before {
+            self.try_write();
+        }
+    }
+
+    fn try_write(&self) {
+        if let Err(error) = self.write() {
             tracing::warn!(%error, path = %self.path.display(), "the last numbers cannot be written");
         }
     }
@@ -130,6 +153,17 @@ mod tests {
         std::fs::write(folder.path().join(FILE), r#"{"store":7,"job":9007199254740993,"allocation":5}"#)
             .unwrap();
         assert_eq!(last(7), (0, 0), "nobody has given so many");
+        std::fs::write(
+            folder.path().join(FILE),
+            r#"{"store":7,"job":1,"allocation":5,"epoch":18446744073709551615}"#,
+        )
+        .unwrap();
+        assert_eq!((last(7), Numbers::open(folder.path(), 7).epoch()), ((0, 0), 0));
+        std::fs::write(folder.path().join(FILE), r#"{"store":7,"job":1,"allocation":5}"#).unwrap();
+        let mut numbers = Numbers::open(folder.path(), 7);
+        assert_eq!((last(7), numbers.epoch()), ((1, 5), 0), "a file of before");
+        numbers.note_epoch(8);
+        assert_eq!((last(7), Numbers::open(folder.path(), 7).epoch()), ((1, 5), 8));
         std::fs::write(folder.path().join(FILE), "torn").unwrap();
         assert_eq!(last(7), (0, 0));
     }

@@ -255,7 +255,11 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     if !config.is_offline {
         store.note_configured(config.settings.policies)?;
     }
-    let numbers = Numbers::open(&config.folder, store.id());
+    let mut numbers = Numbers::open(&config.folder, store.id());
+    if !config.is_offline {
+        store.live_after(numbers.epoch())?;
+        numbers.note_epoch(store.epoch());
+    }
     let settings = numbers.told(Settings { store_id: store.id(), grace: grace(&config), ..config.settings });
     let reader = store.reader();
     let (records, budgets) = past(&store)?;

@@ -179,9 +179,21 @@ impl Store {
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
-    /// Which life of the store this is: 1, 2, 3 …, counted up durably at each open.
+    /// Which life of the store this is: a number that is larger with each open, and that is not used again even where an
+    /// older store is put back in the meantime.
     pub fn epoch(&self) -> u64 {
         self.identity.epoch
+    }
+
+    /// Has this life's epoch be larger than `last`, which is the last one that somebody else remembers.
+    ///
+    /// Errors: as those of a commit.
+    pub fn live_after(&mut self, last: u64) -> Result<(), StoreError> {
+        if self.identity.epoch <= last {
+            let counted = schema::count_epoch(&mut self.connection, last);
+            self.identity = counted.map_err(|fault| fault.at(&self.path, "write"))?;
+        }
+        Ok(())
     }
 
     /// Hands over all records in the order of their commits. Reports come without columns and

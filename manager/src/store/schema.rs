@@ -1,6 +1,6 @@
 //! The tables and their versions. Columns and formats are explained in `docs/store.md`.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
@@ -134,7 +134,7 @@ pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> 
     )?;
     check_pages(connection)?;
     migrate(connection, migrations)?;
-    count_epoch(connection)
+    count_epoch(connection, 0)
 }
 
 /// A value of `meta`, if there is one.
@@ -210,14 +210,25 @@ fn migrate(connection: &mut Connection, migrations: &[Migration]) -> Result<(), 
     Ok(())
 }
 
-fn count_epoch(connection: &mut Connection) -> Result<Identity, Fault> {
+/// Begins another life of the store, with an epoch that is larger than the last one and than `above`.
+pub(super) fn count_epoch(connection: &mut Connection, above: u64) -> Result<Identity, Fault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let epoch = take(&transaction, "epoch")?.saturating_add(1).max(since.as_secs());
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let drawn: i64 = transaction.query_row("SELECT random()", [], |row| row.get(0))?;
+    let epoch = next_epoch(take(&transaction, "epoch")?.max(above), now, drawn.cast_unsigned());
     put(&transaction, "epoch", &epoch.to_string())?;
     let id = take(&transaction, "id")?;
     transaction.commit()?;
     Ok(Identity { id, epoch })
+}
+
+/// Milliseconds since 1970, and behind them drawn bits: a store that was put back does not know the epochs after its
+/// backup, and must repeat none of them, since pilots would take two lives for one.
+fn next_epoch(last: u64, now: Duration, drawn: u64) -> u64 {
+    const N_DRAWN_BITS: u32 = 20;
+    let millis = u64::try_from(now.as_millis()).unwrap_or_default();
+    let of_now = (millis << N_DRAWN_BITS) | (drawn & ((1 << N_DRAWN_BITS) - 1));
+    of_now.max(last.saturating_add(1))
 }
 
 pub(super) fn put(connection: &Connection, name: &str, value: &str) -> Result<(), Fault> {
@@ -231,4 +242,22 @@ pub(super) fn take(connection: &Connection, name: &str) -> Result<u64, Fault> {
     let value: Option<String> = statement.query_row([name], |row| row.get(0)).optional()?;
     let value = value.ok_or_else(|| Fault::Damaged(format!("meta has no {name}")))?;
     value.parse().map_err(|_| Fault::Damaged(format!("meta says {name} = {value:?}, a number is right")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::next_epoch;
+
+    #[test]
+    fn an_epoch_is_larger_than_the_last_and_not_the_one_of_another_life_of_the_same_moment() {
+        let now = Duration::from_millis(1_795_894_458_123);
+        let epoch = next_epoch(7, now, 5);
+        assert!(epoch > 1 << 60, "{epoch}");
+        assert_ne!(epoch, next_epoch(7, now, 6));
+        assert_eq!(next_epoch(7, now, 5 + (1 << 20)), epoch, "what is drawn does not touch the time");
+        assert!(next_epoch(7, now + Duration::from_millis(1), 0) > epoch);
+        assert_eq!(next_epoch(epoch, Duration::ZERO, 0), epoch + 1, "the clock was set back");
+    }
 }
