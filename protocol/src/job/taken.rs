@@ -14,7 +14,8 @@ pub struct TakenFiles {
     pub after: Vec<usize>,
     /// Where the file goes below the submitter's folder, or a pattern of that.
     pub from: String,
-    /// Whether it is a pattern: `*` is any characters of a name, `?` is one of them, and `**` any characters.
+    /// Whether it is a pattern: `*` is any characters of a name, `?` is one of them, `**/` any folders or none, and
+    /// `**` elsewhere any characters.
     pub is_pattern: bool,
     /// Where it goes below the task's folder; of a pattern the folder, which may be that itself.
     pub to: PathBuf,
@@ -90,10 +91,12 @@ pub(super) fn matches(pattern: &str, path: &str) -> bool {
         for (at, part) in parts.iter().enumerate().filter(|(at, _)| over[*at]) {
             match part {
                 Part::Any => next[at] = true,
+                Part::Folders if found != '/' => next[at + 1] = true,
+                Part::InFolder => next[if found == '/' { at - 1 } else { at }] = true,
                 Part::OfName if found != '/' => next[at] = true,
                 Part::One if found != '/' => next[at + 1] = true,
                 Part::Is(wanted) if *wanted == found => next[at + 1] = true,
-                Part::OfName | Part::One | Part::Is(_) => {}
+                Part::Folders | Part::OfName | Part::One | Part::Is(_) => {}
             }
         }
         pass(&parts, &mut next);
@@ -105,8 +108,11 @@ pub(super) fn matches(pattern: &str, path: &str) -> bool {
 /// What may be nothing may be over.
 fn pass(parts: &[Part], over: &mut [bool]) {
     for (at, part) in parts.iter().enumerate() {
-        if over[at] && matches!(part, Part::Any | Part::OfName) {
-            over[at + 1] = true;
+        match part {
+            _ if !over[at] => {}
+            Part::Any | Part::OfName => over[at + 1] = true,
+            Part::Folders => over[at + 2] = true,
+            Part::InFolder | Part::One | Part::Is(_) => {}
         }
     }
 }
@@ -114,8 +120,12 @@ fn pass(parts: &[Part], over: &mut [bool]) {
 /// A part of a pattern.
 #[derive(Clone, Copy)]
 enum Part {
-    /// `**`
+    /// `**` that is not followed by a slash, or not a name of its own.
     Any,
+    /// `**/` at the beginning of a name: before a folder, or behind all of them.
+    Folders,
+    /// Within the name of such a folder.
+    InFolder,
     /// `*`
     OfName,
     /// `?`
@@ -125,7 +135,16 @@ enum Part {
 
 fn parts(pattern: &str) -> Vec<Part> {
     let mut parts = Vec::new();
-    for found in pattern.chars() {
+    let mut rest = pattern;
+    while let Some(found) = rest.chars().next() {
+        if let Some(behind) = rest.strip_prefix("**/")
+            && matches!(parts.last(), None | Some(Part::Is('/') | Part::InFolder))
+        {
+            parts.extend([Part::Folders, Part::InFolder]);
+            rest = behind;
+            continue;
+        }
+        rest = &rest[found.len_utf8()..];
         match (found, parts.last_mut()) {
             ('*', Some(last @ (Part::OfName | Part::Any))) => *last = Part::Any,
             ('*', _) => parts.push(Part::OfName),
@@ -151,6 +170,23 @@ mod tests {
             ("a/*.fits", "a/b/x.fits", false),
             ("a/**.fits", "a/b/x.fits", true),
             ("**", "a/b/x", true),
+            ("a/**/*.fits", "a/x.fits", true),
+            ("a/**/*.fits", "a/b/x.fits", true),
+            ("a/**/*.fits", "a/b/c/x.fits", true),
+            ("a/**/*.fits", "ab/x.fits", false),
+            ("a/**/*.fits", "a/b/x.fits/y", false),
+            ("**/x", "x", true),
+            ("**/x", "a/b/x", true),
+            ("**/x", "ax", false),
+            ("**/x", "a/bx", false),
+            ("**/**/x", "x", true),
+            ("**/b/**/x", "a/b/x", true),
+            ("**/b/**/x", "b/c/x", true),
+            ("**/b/**/x", "a/c/x", false),
+            ("a/b**/x", "a/bc/d/x", true),
+            ("a/b**/x", "a/b/x", true),
+            ("a/**", "a/b/c", true),
+            ("a/**/b?", "a/ü/b7", true),
             ("a?c", "abc", true),
             ("a?c", "a/c", false),
             ("a?c", "ac", false),

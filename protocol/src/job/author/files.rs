@@ -112,7 +112,7 @@ fn without_slash(path: String) -> String {
 }
 
 /// The files in a folder and below it, by their names there, a line each, in order. Links to files in the folder are
-/// files; others would bring what nobody has named.
+/// files; others would bring what nobody has named. Folders of Pilotfish itself are left out.
 fn list_folder(folder: &Path, n_left: &mut u64) -> Result<String, (String, String)> {
     let failed = |path: &Path, error: std::io::Error| {
         let found = format!("{}: {error}", quoted(&path.to_string_lossy()));
@@ -125,7 +125,9 @@ fn list_folder(folder: &Path, n_left: &mut u64) -> Result<String, (String, Strin
             let path = entry.map_err(|error| failed(&within, error))?.path();
             let kind = path.symlink_metadata().map_err(|error| failed(&path, error))?.file_type();
             if kind.is_dir() {
-                waiting.push(path);
+                if !is_of_pilotfish(&path) {
+                    waiting.push(path);
+                }
                 continue;
             }
             let is_link_within = kind.is_symlink()
@@ -153,6 +155,12 @@ fn list_folder(folder: &Path, n_left: &mut u64) -> Result<String, (String, Strin
     }
     names.sort_unstable();
     Ok(names.join("\n"))
+}
+
+/// Whether a folder is a manager's: what it holds are secrets, and changes while it is read.
+fn is_of_pilotfish(folder: &Path) -> bool {
+    let holds = |name: &str| folder.join(name).is_file();
+    folder.ends_with(".pilotfish") || (holds("secret") && holds("store.sqlite"))
 }
 
 /// The name in the task's folder: that from the job's folder, or the file's own name.

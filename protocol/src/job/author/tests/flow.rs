@@ -275,6 +275,14 @@ fn a_folder_is_brought_whole_and_nothing_that_is_not_in_it() {
         ["in/.two", "link", "one"].map(|name| pair(&format!("data/a/{name}"), &format!("data/a/{name}")))
     );
     assert_eq!(of("[{from: \"data/{n}\", to: .}]", 1), [pair("data/b/three", "three")]);
+    // Folders of Pilotfish hold secrets, and change while they are read.
+    [".pilotfish/secret", "m/secret", "m/store.sqlite", "m/x", "n/secret"]
+        .iter()
+        .for_each(|name| write(&format!("data/b/{name}")));
+    assert_eq!(
+        of("[{from: \"data/{n}\", to: .}]", 1),
+        ["n/secret", "three"].map(|name| pair(&format!("data/b/{name}"), name))
+    );
     let said = load("[{from: data/a, to: .}, outside, {from: outside, to: one}]").unwrap_err();
     assert!(said.contains("inputs[2]: found `one` also of inputs[0]"), "{said}");
     std::os::unix::fs::symlink("../outside", folder.path().join("data/link")).unwrap();
