@@ -15,7 +15,7 @@ pub fn shown(text: &str) -> String {
     let mut rest = text;
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + "://".len());
-        let (address, following) = after.split_at(after.find(ENDS).unwrap_or(after.len()));
+        let (address, following) = after.split_at(end_of(after));
         shown += before;
         let address = match user_end(address) {
             Some(end) => {
@@ -30,16 +30,43 @@ pub fn shown(text: &str) -> String {
     shown + rest
 }
 
-/// Whether a text is an address of HTTP with a user name or a password in it.
+/// Of what follows `://` in a text: where the address ends. A password with a blank in it, as it should not have, is part
+/// of it: then what stands before the blank is no host with a port, and an `@` comes before the next slash.
+fn end_of(after: &str) -> usize {
+    let end = after.find(ENDS).unwrap_or(after.len());
+    let before = &after[..end];
+    let is_cut = !before.contains(['/', '?', '#', '@'])
+        && before.split_once(':').is_some_and(|(_, port)| !port.bytes().all(|byte| byte.is_ascii_digit()));
+    let until = after.find(['/', '\n']).unwrap_or(after.len());
+    match after[..until].rfind('@').filter(|at| is_cut && *at > end) {
+        Some(at) => at + after[at..].find(ENDS).unwrap_or(after.len() - at),
+        None => end,
+    }
+}
+
+/// An address, and nothing else, as people may see it: see [`shown`].
+pub fn shown_alone(address: &str) -> String {
+    let Some(at) = address.find(':').filter(|_| has_user(address)) else { return shown(address) };
+    let rest = address[at + 1..].trim_start_matches(SLASHES);
+    let end = user_end(rest).unwrap_or_default();
+    let mut shown = format!("{}://{HIDDEN}", &address[..at]);
+    show_query(&mut shown, &rest[end..]);
+    shown
+}
+
+/// What may stand between a scheme and a host, in whatever number: readers of addresses take them all.
+const SLASHES: [char; 2] = ['/', '\\'];
+
+/// Whether a text is an address of HTTP with a user name or a password in it, also one of too many or too few slashes.
 pub fn has_user(text: &str) -> bool {
-    let Some((scheme, rest)) = text.trim_start().split_once("://") else { return false };
+    let Some((scheme, rest)) = text.trim_start().split_once(':') else { return false };
     let is_http = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
-    is_http && user_end(rest).is_some()
+    is_http && user_end(rest.trim_start_matches(SLASHES)).is_some()
 }
 
 /// Of what follows `://`: where the `@` after user name and password is.
 fn user_end(rest: &str) -> Option<usize> {
-    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    let authority = &rest[..rest.find(['/', '\\', '?', '#']).unwrap_or(rest.len())];
     if let Some(end) = authority.rfind('@') {
         return Some(end);
     }
@@ -74,7 +101,7 @@ fn is_secret(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{has_user, shown};
+    use super::{has_user, shown, shown_alone};
 
     #[test]
     fn addresses_are_shown_without_passwords_and_tokens() {
@@ -94,6 +121,9 @@ mod tests {
                 "https://h/x?a=1&X-Amz-Signature=…&sig=…&access_token=…",
             ),
             ("no address: ann:hush@host", "no address: ann:hush@host"),
+            ("get http://bob:s3 cr et@h:1/x now", "get http://…@h:1/x now"),
+            ("from http://h:80 and mail a@b", "from http://h:80 and mail a@b"),
+            ("from http://h and mail a@b", "from http://h and mail a@b"),
         ] {
             assert_eq!(shown(text), expected);
         }
@@ -101,8 +131,20 @@ mod tests {
 
     #[test]
     fn only_addresses_of_http_with_a_user_have_one() {
-        for text in ["https://a:b@h/x", "http://a@h", "HTTP://a:b@h", "https://a:b/c@h/x", "https://{a}@h"] {
+        for (text, seen) in [
+            ("https://a:b@h/x", "https://…@h/x"),
+            ("http://a@h", "http://…@h"),
+            ("HTTP://a:b@h", "HTTP://…@h"),
+            ("https://a:b/c@h/x", "https://…@h/x"),
+            ("https://{a}@h", "https://…@h"),
+            ("http:///a:b@h/x", "http://…@h/x"),
+            ("http:a:b@h/x", "http://…@h/x"),
+            ("http:\\\\a:b@h/x", "http://…@h/x"),
+            ("http://a:b c@h/x?token=t", "http://…@h/x?token=…"),
+            ("http://a:1 c@h/x", "http://…@h/x"),
+        ] {
             assert!(has_user(text), "{text}");
+            assert_eq!(shown_alone(text), seen);
         }
         for text in ["https://h/a@b", "a:b@h", "store://a@b/c", "data/x@y", "https://h:1/a@b", ""] {
             assert!(!has_user(text), "{text}");

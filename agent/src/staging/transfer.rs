@@ -104,9 +104,21 @@ pub struct Partial {
     part: Part,
     /// The file's `ETag` or `Last-Modified`; `None`: its SHA-256 is known, and tells.
     validator: Option<HeaderValue>,
+    /// Bytes of the whole file, if the server has said that.
+    n_total: Option<u64>,
 }
 
 impl Partial {
+    /// Whether a part that a server sends is the rest of this file.
+    fn goes_on_with(&self, range: &ContentRange, validator: Option<&HeaderValue>) -> bool {
+        let differs = |ours: u64| range.n_total.is_some_and(|theirs| theirs != ours);
+        let is_another = match (&self.validator, validator) {
+            (Some(ours), Some(theirs)) => ours != theirs,
+            _ => false,
+        };
+        range.begins_at == self.n_bytes() && !self.n_total.is_some_and(differs) && !is_another
+    }
+
     /// Bytes that are here.
     pub fn n_bytes(&self) -> u64 {
         self.part.n_bytes()
@@ -548,7 +560,7 @@ fn server_of(url: &str) -> String {
 
 /// Asks for the rest of what broke off, if it is of the same file.
 fn going_on(request: RequestBuilder, partial: Option<&Partial>) -> RequestBuilder {
-    let Some(Partial { part, validator }) = partial.filter(|partial| partial.n_bytes() > 0) else {
+    let Some(Partial { part, validator, .. }) = partial.filter(|partial| partial.n_bytes() > 0) else {
         return request;
     };
     let request = request.header(header::RANGE, format!("bytes={}-", part.n_bytes()));
@@ -568,14 +580,23 @@ async fn go_on(
 ) -> Result<Part, Trouble> {
     let Download { cache, is_known, partial } = download;
     let before = partial.take();
-    let is_rest = response.status() == StatusCode::PARTIAL_CONTENT;
-    let validator = validator(response.headers());
-    let mut part = match before {
-        Some(before) if is_rest && begins_at(response.headers()) == Some(before.n_bytes()) => before.part,
-        _ if is_rest => {
+    let said = validator(response.headers());
+    let rest = (response.status() == StatusCode::PARTIAL_CONTENT).then(|| content_range(response.headers()));
+    let Partial { mut part, validator, n_total } = match (rest, before) {
+        (Some(Some(range)), Some(before)) if before.goes_on_with(&range, said.as_ref()) => Partial {
+            part: before.part,
+            validator: before.validator.or(said),
+            n_total: range.n_total.or(before.n_total),
+        },
+        // Nothing is kept of what came before: the next try begins anew.
+        (Some(_), _) => {
             return Err(Trouble::Brief("the server sends another part than it was asked for".to_owned()));
         }
-        _ => cache.begin(n_expected).map_err(Trouble::Disk)?,
+        (None, _) => Partial {
+            part: cache.begin(n_expected).map_err(Trouble::Disk)?,
+            validator: said,
+            n_total: response.content_length(),
+        },
     };
     let trouble = loop {
         match timeout(patience, response.chunk()).await {
@@ -585,13 +606,26 @@ async fn go_on(
                     return Err(Trouble::Lasting("it has more than 1 TiB, which is the most".to_owned()));
                 }
             }
-            Ok(Ok(None)) => return Ok(part),
+            Ok(Ok(None)) => match n_total {
+                Some(n_total) if part.n_bytes() < n_total => {
+                    break Trouble::Brief(format!(
+                        "the server has sent {} bytes of {n_total}",
+                        part.n_bytes()
+                    ));
+                }
+                Some(n_total) if part.n_bytes() > n_total => {
+                    return Err(Trouble::Brief(format!(
+                        "the server has sent more than the {n_total} bytes that it said"
+                    )));
+                }
+                _ => return Ok(part),
+            },
             Ok(Err(error)) => break Trouble::Brief(cause(&error)),
             Err(_) => break Trouble::Silent { server: String::new(), what: "no answer in time".to_owned() },
         }
     };
     if is_known || validator.is_some() {
-        *partial = Some(Partial { part, validator: validator.filter(|_| !is_known) });
+        *partial = Some(Partial { part, validator: validator.filter(|_| !is_known), n_total });
     }
     Err(trouble)
 }
@@ -602,10 +636,20 @@ fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
     strong.or_else(|| headers.get(header::LAST_MODIFIED)).cloned()
 }
 
-/// Where a part of a file begins in it.
-fn begins_at(headers: &HeaderMap) -> Option<u64> {
+/// What a server says of the part of a file that it sends.
+struct ContentRange {
+    /// The number of its first byte.
+    begins_at: u64,
+    /// Bytes of the whole file, unless the server does not know them.
+    n_total: Option<u64>,
+}
+
+/// `bytes FIRST-LAST/TOTAL`, where the total may be `*`.
+fn content_range(headers: &HeaderMap) -> Option<ContentRange> {
     let range = headers.get(header::CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?;
-    range.split_once('-')?.0.trim().parse().ok()
+    let (first, rest) = range.split_once('-')?;
+    let n_total = rest.split_once('/').and_then(|(_, total)| total.trim().parse().ok());
+    Some(ContentRange { begins_at: first.trim().parse().ok()?, n_total })
 }
 
 async fn stream(response: Response, cache: &Cache, n_expected: u64) -> Result<Part, Trouble> {

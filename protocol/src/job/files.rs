@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use scheduler::digest::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::address::has_user;
+use crate::address::{has_user, shown_alone};
 use crate::job::limits::{N_OBJECTS_MAX, N_TEXTS_MAX};
 use crate::job::store_place::{STORE_SCHEME, StorePlace, store_of};
 use crate::job::taken::{fixed_folder, folder, is_pattern, matches};
@@ -641,17 +641,46 @@ impl JobSpec {
         let inputs = inputs.map(|(n, text)| (format!("inputs[{n}].from"), text));
         let all = inputs.chain(outputs.map(|(n, text)| (format!("outputs[{n}].to"), text)));
         let exposed = all.filter_map(|(field, text)| {
-            let named = self.sweep.columns().filter(|column| text.contains(&format!("{{{}", column.name)));
-            let values = named.filter_map(|column| match &column.values {
-                Values::Texts(texts) => Some(texts.iter().flat_map(str::lines)),
-                _ => None,
-            });
-            let address = std::iter::once(text.as_str()).chain(values.flatten()).find(|text| has_user(text))?;
+            let address = self.exposed_address(text)?;
             let expected = "an address has no user name and no password, as all who see the job would see them: write them \
                             into ~/.netrc where pilots run (`machine HOST login NAME password …`)";
-            Some(Problem::new(field, crate::job::problem::quoted(address), expected))
+            Some(Problem::new(field, crate::job::problem::quoted(&shown_alone(&address)), expected))
         });
         exposed.collect()
+    }
+
+    /// An address with a password that this template of one makes for some task.
+    fn exposed_address(&self, template: &str) -> Option<String> {
+        if has_user(template) {
+            return Some(template.to_owned());
+        }
+        if let Some((_, whole)) = self.texts_of(template).find(|(_, value)| has_user(value)) {
+            return Some(whole.to_owned());
+        }
+        // Of an address that is put together from several values, one may bring the name and the password.
+        let head = address_head(template);
+        let begins_as_http =
+            |text: &str| text.get(..4).is_some_and(|first| first.eq_ignore_ascii_case("http"));
+        if !begins_as_http(head) && !self.texts_of(head).any(|(_, value)| begins_as_http(value)) {
+            return None;
+        }
+        let is_user = |value: &str| value.contains('@') && !value.contains("://");
+        let (name, value) = self.texts_of(head).find(|(_, value)| is_user(value))?;
+        let (_, of_address) = value.rsplit_once('@')?;
+        Some(template.replace(&format!("{{{name}}}"), &format!("…@{of_address}")))
+    }
+
+    /// The values of parameters that are texts and that a template names, each with its parameter.
+    fn texts_of<'j>(&'j self, template: &'j str) -> impl Iterator<Item = (&'j str, &'j str)> {
+        let named =
+            self.sweep.columns().filter(move |column| template.contains(&format!("{{{}", column.name)));
+        named.flat_map(|column| {
+            let texts = match &column.values {
+                Values::Texts(texts) => Some(texts.iter().flat_map(str::lines)),
+                _ => None,
+            };
+            texts.into_iter().flatten().map(|value| (column.name.as_str(), value))
+        })
     }
 
     /// The stores that its inputs and outputs name, each once.
@@ -666,6 +695,14 @@ impl JobSpec {
         let objects = self.inputs.iter().map(|input| &input.objects);
         objects.flat_map(|objects| objects.sha256.iter().copied().zip(objects.bytes.iter().copied()))
     }
+}
+
+/// What of a template of an address may become its scheme, user and host: all up to the first slash behind them.
+fn address_head(template: &str) -> &str {
+    let begin = template.find("://").map_or(0, |at| at + "://".len());
+    let begin = begin + template[begin..].len() - template[begin..].trim_start_matches('/').len();
+    let end = template[begin..].find(['/', '?', '#']).map_or(template.len(), |at| begin + at);
+    &template[..end]
 }
 
 #[cfg(test)]

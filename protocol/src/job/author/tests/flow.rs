@@ -247,6 +247,38 @@ fn each_task_of_a_list_gets_the_objects_of_its_own_files() {
 }
 
 #[test]
+fn passwords_are_refused_in_the_addresses_that_parameters_make_too() {
+    let folder = TempDir::new().unwrap();
+    let said = |sweep: &str, from: &str| {
+        let text = format!("command: [echo]\nsweep: {sweep}\ninputs: [{{from: '{from}', to: f}}]\n");
+        match load_file_text(&text, "job.yaml", folder.path()) {
+            Ok(_) => String::new(),
+            Err(problems) => problems[0].to_string(),
+        }
+    };
+    for (sweep, from, shown) in [
+        ("{h: ['joe:hush@h:1', b]}", "http://{h}/x", "`http://…@h:1/x`"),
+        ("{h: ['joe:hush@h']}", "http:///{h}/x", "`http://…@h/x`"),
+        ("{s: ['http://'], u: ['joe:hush@'], h: [b]}", "{s}{u}{h}/404", "`{s}…@{h}/404`"),
+        ("{s: ['HTTPS'], u: ['joe:hush@h']}", "{s}://{u}/404", "`{s}://…@h/404`"),
+        ("{u: ['http://joe:hush@h/x']}", "{u}", "`http://…@h/x`"),
+        ("{n: [1]}", "http:///joe:hush@h/x", "`http://…@h/x`"),
+        ("{n: [1]}", "http://joe:hu sh@h/x", "`http://…@h/x`"),
+    ] {
+        let said = said(sweep, from);
+        assert!(said.contains(shown) && said.contains("netrc") && !said.contains("hush"), "{from}: {said}");
+    }
+    for (sweep, from) in [
+        ("{p: ['a@b']}", "http://h/{p}"),
+        ("{p: ['a@b']}", "http://h/x?q={p}"),
+        ("{u: ['http://h/a@b']}", "{u}"),
+        ("{p: ['a@b']}", "store://s/{p}"),
+    ] {
+        assert_eq!(said(sweep, from), "", "{sweep} {from}");
+    }
+}
+
+#[test]
 fn a_folder_is_brought_whole_and_nothing_that_is_not_in_it() {
     let folder = TempDir::new().unwrap();
     let write = |name: &str| {
