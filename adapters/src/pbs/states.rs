@@ -20,8 +20,11 @@ pub(super) fn state_of(letter: &str, comment: &str, holds: &str) -> BatchState {
     match letter {
         "Q" if HOPELESS.iter().any(|hopeless| comment.starts_with(hopeless)) => BatchState::Stuck(comment),
         "Q" | "W" | "T" => BatchState::Queued,
-        "H" if comment.is_empty() && holds.is_empty() => BatchState::Stuck("held".to_owned()),
-        "H" if comment.is_empty() => BatchState::Stuck(format!("held, Hold_Types = {holds}")),
+        // TORQUE leaves the comment that the job had before it was held.
+        "H" if comment.is_empty() || comment.starts_with("Not Running") => match holds.is_empty() {
+            true => BatchState::Stuck("held".to_owned()),
+            false => BatchState::Stuck(format!("held, Hold_Types = {holds}")),
+        },
         "H" => BatchState::Stuck(format!("held: {comment}")),
         // Exiting: the node is ours until its output has been copied.
         "R" | "S" | "U" | "E" | "B" => BatchState::Running,

@@ -211,6 +211,18 @@ fn variables_forge_no_attributes() {
 }
 
 #[test]
+fn a_held_job_of_torque_does_not_say_why_it_waited_before() {
+    let recorded = steps(&recorded("torque/15-held-after-waiting.txt"));
+    let shown = of(&recorded, "qstat -x 38");
+    let states = shown.iter().map(|step| {
+        let jobs = pbs().read_list(&listing(&step.output.stdout)).expect("a listing");
+        jobs[0].state.clone()
+    });
+    let held = BatchState::Stuck("held, Hold_Types = u".into());
+    assert_eq!(states.collect::<Vec<_>>(), [BatchState::Queued, held]);
+}
+
+#[test]
 fn tables_show_all_jobs_with_their_states() {
     let torque = recorded("torque/04-states.txt");
     let openpbs = recorded("openpbs/04-states.txt");
@@ -341,6 +353,8 @@ fn states_are_what_they_mean_for_a_pilot() {
         BatchState::Stuck("held: too many failed attempts".into())
     );
     assert_eq!(state("H", ""), BatchState::Stuck("held, Hold_Types = s".into()));
+    let before = "Not Running: Not enough of the right type of nodes are available\n";
+    assert_eq!(state("H", before), BatchState::Stuck("held, Hold_Types = s".into()));
     assert_eq!(state("E", ""), BatchState::Running, "it is not gone yet");
     assert_eq!(state("C", ""), BatchState::Ended);
     assert_eq!(state("F", ""), BatchState::Ended);
