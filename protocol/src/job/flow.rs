@@ -1,13 +1,15 @@
 //! Files that flow between the stages of a workflow: whether each that is taken is left, by a task that is waited for,
 //! and under one name only.
 
+mod outside;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use scheduler::ranges::TaskSet;
 
+use crate::job::flow::outside::Named;
 use crate::job::problem::quoted;
-use crate::job::taken::fixed_folder;
 use crate::job::{
     AfterSpec, Compiled, OnSpec, OutputTarget, Problem, StageSpec, TakenFiles, WorkflowSpec, limits,
 };
@@ -16,17 +18,14 @@ use crate::job::{
 /// them take is not looked at before they begin.
 const N_COMPARED: u64 = 100_000;
 
-/// So many names are compared with the patterns of groups, of all stages together.
-const N_MATCHED: u64 = 1_000_000;
-
 impl WorkflowSpec {
     /// What is wrong with the files that its stages take from each other, by the names of stages. The stages
     /// themselves are right.
     pub fn check_files(&self) -> Vec<Problem> {
-        self.check_files_in_groups(&BTreeSet::new())
+        self.check_files_in_groups(&self.groups_by_name())
     }
 
-    /// The same; `grouped` are entries of `after`, by stage and position, whose tasks wait for groups. A pattern that
+    /// The same; `grouped` are the entries of `after`, by stage and position, whose tasks wait for groups. A pattern that
     /// also matches files of tasks outside of the group says something else than `after`.
     pub(super) fn check_files_in_groups(&self, grouped: &BTreeSet<(usize, usize)>) -> Vec<Problem> {
         let takes = self.stages.iter().any(|stage| stage.job.inputs.iter().any(|i| !i.after.is_empty()));
@@ -74,7 +73,7 @@ struct Check<'w> {
     /// Entries of `after` whose tasks wait for groups.
     grouped: &'w BTreeSet<(usize, usize)>,
     /// What each stage leaves, in order of the names, where patterns of groups were compared with that.
-    by_name: BTreeMap<usize, Vec<(String, u64)>>,
+    by_name: BTreeMap<usize, Vec<Named>>,
     /// Names that these patterns were compared with.
     n_matched: u64,
     /// Of which stages all of that is known.
@@ -303,50 +302,6 @@ impl<'w> Check<'w> {
         }
         self.outside(stage, task, taken)?;
         Ok(found)
-    }
-
-    /// Refuses a pattern of a group that matches files of tasks outside of it. `**` means all files of the group.
-    fn outside(&mut self, stage: usize, task: u64, taken: &TakenFiles) -> Result<(), Problem> {
-        let is_grouped = taken.after.iter().all(|at| self.grouped.contains(&(stage, *at)));
-        if !is_grouped || taken.from == "**" {
-            return Ok(());
-        }
-        let folder = fixed_folder(&taken.from);
-        for (on, tasks) in self.before(stage, task, taken) {
-            if !self.by_name.contains_key(&on) {
-                let of_it = self.left.iter().filter(|(_, left)| left.stage == on);
-                let mut names: Vec<(String, u64)> =
-                    of_it.map(|(name, left)| (name.clone(), left.task)).collect();
-                names.sort_unstable();
-                self.by_name.insert(on, names);
-            }
-            let Some(names) = self.by_name.get(&on) else { continue };
-            let first = names.partition_point(|(name, _)| name.as_str() < folder);
-            for (name, other) in names[first..].iter().take_while(|(name, _)| name.starts_with(folder)) {
-                if self.n_matched >= N_MATCHED {
-                    return Ok(());
-                }
-                self.n_matched += 1;
-                if tasks.contains(*other) || taken.target(name).is_none() {
-                    continue;
-                }
-                let found = format!(
-                    "{}, which also matches {} of {}, and {} is not in the group of {}",
-                    quoted(&taken.from),
-                    quoted(name),
-                    self.task_name(on, *other),
-                    self.task_name(on, *other),
-                    self.task_name(stage, task)
-                );
-                let on = self.stages.get(on).map_or("", |on| on.name.as_str());
-                let expected = format!(
-                    "name the parameters that both stages have in it, write `stage:{on}` for all files of the group, \
-                     or take `tasks: groups` out"
-                );
-                return Err(self.of_input(stage, taken, found, expected));
-            }
-        }
-        Ok(())
     }
 
     /// The tasks of whose files it takes, by stage.

@@ -13,6 +13,7 @@ mod extract;
 mod files;
 mod flow;
 pub mod limits;
+mod positions;
 mod problem;
 mod shebang;
 mod spec;
@@ -36,6 +37,7 @@ pub use files::{
     safe_relative,
 };
 pub use problem::Problem;
+pub(crate) use problem::sentence;
 pub use shebang::{SHEBANG_BYTES_MAX, windows_shebang};
 pub use spec::{
     CommandLine, Extract, JobSpec, Keep, Results, Retries, Stdio, Stream, WorkDirPolicy, default_application,

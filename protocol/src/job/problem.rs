@@ -65,10 +65,11 @@ impl fmt::Display for Problem {
 }
 
 /// What a clause begins with that says something of what was found.
-const VERBS: [&str; 8] = ["advances", "cannot", "does", "has", "is", "may", "was", "would"];
+const VERBS: [&str; 12] =
+    ["advances", "also", "cannot", "come", "does", "has", "is", "looks", "may", "needs", "was", "would"];
 
 /// What was found as a sentence: `found a list`; `program x does not exist` of `the program x, which does not exist`.
-fn sentence(found: &str) -> String {
+pub(crate) fn sentence(found: &str) -> String {
     // A comma within a quoted text is none of ours.
     let is_outside = |text: &str| text.matches('`').count().is_multiple_of(2);
     let clause = found.match_indices(", which ").find(|(at, _)| is_outside(&found[..*at]));
@@ -117,6 +118,7 @@ mod tests {
             ("`x`, which is not executable", "f: `x` is not executable; x"),
             ("`a, which is b`", "f: found `a, which is b`; x"),
             ("`a, which is b`, which has no end", "f: `a, which is b` has no end; x"),
+            ("`x`, which looks like a secret", "f: `x` looks like a secret; x"),
             ("`a`, of which nobody knows", "f: found `a`, of which nobody knows; x"),
             ("no such file", "f: there is no such file; x"),
             ("a file that cannot be read (is a directory)", "f: the file cannot be read (is a directory); x"),

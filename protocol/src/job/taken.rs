@@ -105,6 +105,34 @@ pub(super) fn matches(pattern: &str, path: &str) -> bool {
     over[parts.len()]
 }
 
+/// Whether a path may match a pattern that begins with this text and goes on as another pattern says. O(pattern × both).
+pub(super) fn may_match(pattern: &str, text: &str, tail: &str) -> bool {
+    let one = parts(pattern);
+    let other: Vec<Part> = text.chars().map(Part::Is).chain(parts(tail)).collect();
+    let width = other.len() + 1;
+    let mut is_seen = vec![false; (one.len() + 1) * width];
+    let mut open = vec![(0, 0)];
+    while let Some((i, j)) = open.pop() {
+        if std::mem::replace(&mut is_seen[i * width + j], true) {
+            continue;
+        }
+        let (left, right) = (one.get(i), other.get(j));
+        if left.is_none() && right.is_none() {
+            return true;
+        }
+        open.extend(left.and_then(Part::skips).map(|n| (i + n, j)));
+        open.extend(right.and_then(Part::skips).map(|n| (i, j + n)));
+        for (class, next) in left.map(Part::takes).into_iter().flatten().flatten() {
+            for (other, other_next) in right.map(Part::takes).into_iter().flatten().flatten() {
+                if class.shares(other) {
+                    open.push((i.saturating_add_signed(next), j.saturating_add_signed(other_next)));
+                }
+            }
+        }
+    }
+    false
+}
+
 /// What may be nothing may be over.
 fn pass(parts: &[Part], over: &mut [bool]) {
     for (at, part) in parts.iter().enumerate() {
@@ -133,6 +161,47 @@ enum Part {
     Is(char),
 }
 
+/// Characters that a part of a pattern stands for.
+#[derive(Clone, Copy)]
+enum Class {
+    All,
+    OfName,
+    Is(char),
+}
+
+impl Class {
+    /// Whether there is a character of both.
+    fn shares(self, other: Class) -> bool {
+        match (self, other) {
+            (Class::Is(one), Class::Is(other)) => one == other,
+            (Class::Is('/'), Class::OfName) | (Class::OfName, Class::Is('/')) => false,
+            _ => true,
+        }
+    }
+}
+
+impl Part {
+    /// How far the part lies that may come without a character for this one.
+    fn skips(&self) -> Option<usize> {
+        match self {
+            Part::Any | Part::OfName => Some(1),
+            Part::Folders => Some(2),
+            Part::InFolder | Part::One | Part::Is(_) => None,
+        }
+    }
+
+    /// Characters that it takes, and how far the part lies that comes then.
+    fn takes(&self) -> [Option<(Class, isize)>; 2] {
+        match self {
+            Part::Any => [Some((Class::All, 0)), None],
+            Part::Folders | Part::One => [Some((Class::OfName, 1)), None],
+            Part::InFolder => [Some((Class::Is('/'), -1)), Some((Class::OfName, 0))],
+            Part::OfName => [Some((Class::OfName, 0)), None],
+            Part::Is(c) => [Some((Class::Is(*c), 1)), None],
+        }
+    }
+}
+
 fn parts(pattern: &str) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut rest = pattern;
@@ -159,7 +228,9 @@ fn parts(pattern: &str) -> Vec<Part> {
 mod tests {
     use std::path::Path;
 
-    use super::{TakenFiles, fixed_folder, matches};
+    use proptest::prelude::*;
+
+    use super::{TakenFiles, fixed_folder, matches, may_match};
     use crate::job::Input;
 
     #[test]
@@ -194,6 +265,49 @@ mod tests {
             ("*a*b*", "xxbxxaxx", false),
         ] {
             assert_eq!(matches(pattern, path), expected, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn patterns_that_one_path_may_match_are_told_from_those_that_none_can() {
+        for (pattern, text, tail, expected) in [
+            ("mc/*/**", "mc/2/1/", "part*.txt", true),
+            ("mc/1/**", "mc/2/1/", "part*.txt", false),
+            ("mc/*/*", "mc/2/1/", "part*.txt", false),
+            ("mc/**.csv", "mc/2/", "part*.txt", false),
+            ("mc/*/p*", "mc/2/", "part*.txt", true),
+            ("mc/?/x", "mc/10/", "?**", false),
+            ("mc/??/x", "mc/10/", "?**", true),
+            ("mc/10/*/x", "mc/10/", "?**", true),
+            ("mc/1*", "mc/[*]/", "?**", false),
+            ("mc/**/x", "mc/2/", "**/x", true),
+            ("mc/**/1/x", "mc/2/", "**/x", true),
+            ("mc/**/1/x", "mc/2/", "x", false),
+            ("mc/2/x", "mc/2/", "**/x", true),
+        ] {
+            assert_eq!(may_match(pattern, text, tail), expected, "{pattern} {text}{tail}");
+        }
+    }
+
+    proptest! {
+        /// Over two letters and a slash, a path that both match is short if there is any.
+        #[test]
+        fn what_may_match_is_what_some_path_does(one in "[a/*?]{0,4}", text in "[a/]{0,1}", tail in "[a/*?]{0,3}") {
+            let mut paths = vec![String::new()];
+            let mut start = 0;
+            for _ in 0..7 {
+                let end = paths.len();
+                for at in start..end {
+                    for c in ["a", "b", "/"] {
+                        paths.push(format!("{}{c}", paths[at]));
+                    }
+                }
+                start = end;
+            }
+            let does = |path: &String| {
+                matches(&one, path) && path.strip_prefix(&text).is_some_and(|rest| matches(&tail, rest))
+            };
+            prop_assert_eq!(may_match(&one, &text, &tail), paths.iter().any(does));
         }
     }
 

@@ -100,6 +100,9 @@ impl WorkflowSpec {
             problems.extend(self.check_edges());
         }
         if problems.is_empty() {
+            problems.extend(self.check_positions());
+        }
+        if problems.is_empty() {
             problems.extend(self.check_files());
         }
         problems

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use super::{load_file_text, load_job_file, load_job_text};
 
 mod bad_files;
+mod chains;
 mod flow;
 mod workflows;
 
