@@ -29,6 +29,56 @@ fn each_task_has_the_environment_of_its_row() {
     assert_eq!(told.lines().collect::<Vec<_>>(), expected);
 }
 
+/// What a task of the job file has, without what only this task and this pilot have.
+fn environment(told: &str) -> Vec<String> {
+    let is_own = |line: &&str| line.starts_with("PILOTFISH_") || line.starts_with("_=");
+    told.lines().filter(|line| !is_own(line)).map(str::to_owned).collect()
+}
+
+#[test]
+fn tasks_have_the_same_environment_by_run_and_by_submit() {
+    let sandbox = Sandbox::new();
+    let with = |mut command: Command, variables: &[(&str, &str)]| {
+        command.envs(variables.iter().copied());
+        command
+    };
+    let _manager = sandbox.serve(with(
+        sandbox.command(&["serve"]),
+        &[("OF_SERVE", "1"), ("MY_SECRET", "of serve"), ("MINE", "of serve"), ("OMP_NUM_THREADS", "3")],
+    ));
+    let mine = [
+        ("MINE", "a b"),
+        ("OTHER", "{x}"),
+        ("MY_TOKEN", "secret"),
+        ("OMP_NUM_THREADS", "7"),
+        ("PYTHONPATH", "/mine"),
+    ];
+    for (from, expected, absent) in [
+        ("none", &["OMP_NUM_THREADS=1"][..], &["MINE", "OTHER", "PYTHONPATH", "OF_SERVE"][..]),
+        ("submit", &["MINE=a b", "OTHER={x}", "PYTHONPATH=/mine", "OMP_NUM_THREADS=7"], &["OF_SERVE"]),
+        ("[MINE]", &["MINE=a b", "OMP_NUM_THREADS=1"], &["OTHER", "PYTHONPATH", "OF_SERVE"]),
+    ] {
+        sandbox.write("job.yaml", &format!("command: [sh, -c, 'env | sort']\nenv_from: {from}\n"));
+        let of = |words: &[&str], logs: &[&str]| {
+            let output = with(sandbox.command(words), &mine).output().expect("it runs");
+            assert!(output.status.success(), "{from} {}", String::from_utf8_lossy(&output.stderr));
+            environment(&sandbox.ok(logs))
+        };
+        let submitted = of(&["submit", "job.yaml", "--wait", "-q"], &["logs", "last", "--raw"]);
+        let run =
+            of(&["run", "job.yaml", "--dir", "alone", "-q"], &["logs", "last", "--raw", "--dir", "alone"]);
+        assert_eq!(run, submitted, "{from}");
+        let has = |name: &str| run.iter().any(|line| line.starts_with(&format!("{name}=")));
+        for line in expected {
+            assert!(run.iter().any(|found| found == line), "{from}: {line} of {run:?}");
+        }
+        assert!(has("PATH") && has("HOME"), "{from}: {run:?}");
+        for name in absent.iter().chain(&["MY_TOKEN", "MY_SECRET"]) {
+            assert!(!has(name), "{from}: {name} of {run:?}");
+        }
+    }
+}
+
 #[test]
 fn a_job_file_may_come_by_standard_input_and_what_is_there_is_not_passed_over() {
     let sandbox = Sandbox::new();

@@ -331,7 +331,7 @@ fn shared_environment(job: JobId, spec: &JobSpec, surroundings: &Surroundings) -
         entries.push(variable("PILOTFISH_PLATFORM", &surroundings.platform));
     }
     if !spec.env.contains_key("OMP_NUM_THREADS") {
-        let n_ranks = ranks::started_by(&spec.command, spec.cores);
+        let n_ranks = ranks::started_by(&spec.command, spec.cores, &spec.base_dir);
         entries.push(variable("OMP_NUM_THREADS", &(spec.cores / n_ranks).max(1).to_string()));
     }
     let is_free = |name: &OsStr| {

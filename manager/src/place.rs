@@ -7,7 +7,7 @@ use adapters::{
     Adapter, Surroundings,
     command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, JOB_LOG, Output},
     openstack::{self, AgentSource, OpenStack, Remains},
-    transport::{Asker, LocalShell, Ssh, Transport, TransportError},
+    transport::{Asker, LocalPilots, LocalShell, Ssh, Transport, TransportError},
 };
 use profiles::site::{Reach, Site};
 use scheduler::{
@@ -186,6 +186,8 @@ impl Place {
     pub async fn run(&self, command: Command) -> Result<Output, TransportError> {
         tracing::debug!(adapter = self.plan.adapter, argv = ?command.argv, "command");
         match &self.host {
+            // Its commands start pilots, where batch systems have environments of their own for those.
+            Host::Here if self.plan.adapter == "local" => LocalPilots.run(&command).await,
             // Of a cloud only files are looked at that are kept here.
             Host::Here | Host::Cloud(_) => LocalShell.run(&command).await,
             Host::There { ssh, .. } => ssh.run(&command).await,

@@ -1,6 +1,6 @@
 //! Runs commands as processes of this host.
 
-use std::{io, process::Stdio};
+use std::{ffi::OsStr, io, process::Stdio};
 
 use async_trait::async_trait;
 use nix::{
@@ -15,47 +15,108 @@ use crate::command::{Command, Output};
 /// This host.
 pub struct LocalShell;
 
+/// This host, with the variables only that [`is_of_place`] names: those who started the manager may have any others, and
+/// tasks must have the same whoever that was.
+pub struct LocalPilots;
+
+/// Names of variables that are of a host and its user, or of the batch job that this process is in.
+const OF_PLACE: [&str; 26] = [
+    "ALL_PROXY",
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "HIP_VISIBLE_DEVICES",
+    "HOME",
+    "HOSTNAME",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "JOB_ID",
+    "LANG",
+    "LANGUAGE",
+    "LD_LIBRARY_PATH",
+    "LOGNAME",
+    "NETRC",
+    "NO_PROXY",
+    "PATH",
+    "ROCR_VISIBLE_DEVICES",
+    "SHELL",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TEMP",
+    "TMP",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "ZE_AFFINITY_MASK",
+];
+/// Beginnings of such names.
+const OF_PLACE_PREFIXES: [&str; 8] =
+    ["LC_", "LOADL_", "LSB_", "PBS_", "PILOTFISH_", "SGE_", "SLURM_", "XDG_"];
+
+/// Whether pilots that are processes of this host have this variable of the manager's.
+fn is_of_place(name: &OsStr) -> bool {
+    // Proxies are written in small letters, too.
+    name.to_str().is_some_and(|name| {
+        OF_PLACE.contains(&name)
+            || (name.ends_with("_proxy") && OF_PLACE.contains(&name.to_ascii_uppercase().as_str()))
+            || OF_PLACE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    })
+}
+
+#[async_trait]
+impl Transport for LocalPilots {
+    async fn run(&self, command: &Command) -> Result<Output, TransportError> {
+        run(command, is_of_place).await
+    }
+}
+
 #[async_trait]
 impl Transport for LocalShell {
     async fn run(&self, command: &Command) -> Result<Output, TransportError> {
-        let (program, arguments) = command.argv.split_first().map_or(("", &[][..]), |(p, a)| (p.as_str(), a));
-        let mut child = tokio::process::Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            // What it begins belongs to its group, and goes with it: a shell's `$(qstat)` outlives the shell else.
-            .process_group(0)
-            .spawn()
-            .map_err(|source| TransportError::NotStarted { program: program.to_owned(), source })?;
-        // It is dropped before the child, whose number is nobody else's as long as nobody has waited for it.
-        let mut group = Group(child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw));
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let say = async {
-            if let Some(mut stdin) = stdin {
-                // A child that does not read its input says so by its exit code.
-                let _ = stdin.write_all(&command.stdin).await;
-            }
-            Ok(())
-        };
-        let talk = async {
-            // Whoever writes without end ends it: the child is killed when this is dropped.
-            let ((), stdout, stderr) = tokio::try_join!(say, bounded(stdout), bounded(stderr))?;
-            let code = child.wait().await?.code();
-            group.0 = None;
-            Ok((code, stdout, stderr))
-        };
-        let (code, stdout, stderr) = tokio::time::timeout(command.time_limit, talk)
-            .await
-            .map_err(|_| TransportError::TimedOut { program: program.to_owned(), limit: command.time_limit })?
-            .map_err(|source: io::Error| match source.kind() {
-                io::ErrorKind::FileTooLarge => TransportError::TooMuch { program: program.to_owned() },
-                _ => TransportError::Broken { program: program.to_owned(), source },
-            })?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok(Output { code, stdout: text(&stdout), stderr: text(&stderr) })
+        run(command, |_| true).await
     }
+}
+
+/// Runs a command with those variables of this process of which `has` says so.
+async fn run(command: &Command, has: fn(&OsStr) -> bool) -> Result<Output, TransportError> {
+    let (program, arguments) = command.argv.split_first().map_or(("", &[][..]), |(p, a)| (p.as_str(), a));
+    let mut child = tokio::process::Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(name, _)| has(name)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        // What it begins belongs to its group, and goes with it: a shell's `$(qstat)` outlives the shell else.
+        .process_group(0)
+        .spawn()
+        .map_err(|source| TransportError::NotStarted { program: program.to_owned(), source })?;
+    // It is dropped before the child, whose number is nobody else's as long as nobody has waited for it.
+    let mut group = Group(child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw));
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let say = async {
+        if let Some(mut stdin) = stdin {
+            // A child that does not read its input says so by its exit code.
+            let _ = stdin.write_all(&command.stdin).await;
+        }
+        Ok(())
+    };
+    let talk = async {
+        // Whoever writes without end ends it: the child is killed when this is dropped.
+        let ((), stdout, stderr) = tokio::try_join!(say, bounded(stdout), bounded(stderr))?;
+        let code = child.wait().await?.code();
+        group.0 = None;
+        Ok((code, stdout, stderr))
+    };
+    let (code, stdout, stderr) = tokio::time::timeout(command.time_limit, talk)
+        .await
+        .map_err(|_| TransportError::TimedOut { program: program.to_owned(), limit: command.time_limit })?
+        .map_err(|source: io::Error| match source.kind() {
+            io::ErrorKind::FileTooLarge => TransportError::TooMuch { program: program.to_owned() },
+            _ => TransportError::Broken { program: program.to_owned(), source },
+        })?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(Output { code, stdout: text(&stdout), stderr: text(&stderr) })
 }
 
 /// The process group of a command that has not ended: killed when its command is given up.
@@ -89,6 +150,36 @@ mod tests {
 
     fn sh(line: &str, time_limit: Duration) -> Command {
         Command { argv: vec!["sh".into(), "-c".into(), line.into()], stdin: b"hello".to_vec(), time_limit }
+    }
+
+    #[tokio::test]
+    async fn pilots_have_the_variables_of_their_host_and_no_others() {
+        let names = async |transport: &dyn Transport| -> Vec<String> {
+            let output = transport.run(&sh("env -0 | tr '\\n\\0' ' \\n'", Duration::from_secs(60))).await;
+            let text = output.map(|output| output.stdout).unwrap_or_default();
+            text.lines().filter_map(|line| Some(line.split_once('=')?.0.to_owned())).collect()
+        };
+        // Cargo sets many for tests.
+        let (all, few) = (names(&LocalShell).await, names(&LocalPilots).await);
+        assert!(all.iter().any(|name| name.starts_with("CARGO")), "{all:?}");
+        assert!(few.iter().any(|name| name == "PATH"), "{few:?}");
+        let of_shell = ["PWD", "OLDPWD", "SHLVL", "_"];
+        let others: Vec<&String> = few
+            .iter()
+            .filter(|name| !of_shell.contains(&name.as_str()) && !is_of_place(OsStr::new(name)))
+            .collect();
+        assert_eq!(others, [""; 0]);
+        for (name, expected) in [
+            ("LC_ALL", true),
+            ("https_proxy", true),
+            ("path", false),
+            ("SLURM_JOB_ID", true),
+            ("GITHUB_TOKEN", false),
+            ("PYTHONPATH", false),
+            ("SSH_AUTH_SOCK", false),
+        ] {
+            assert_eq!(is_of_place(OsStr::new(name)), expected, "{name}");
+        }
     }
 
     #[tokio::test]
