@@ -2,12 +2,14 @@
 
 use std::{
     io::Write,
+    net::TcpStream,
     process::{Child, Command, Stdio},
 };
 
+use nix::sys::signal::Signal;
 use tests::{
     Sandbox,
-    sshd::{self, CODE},
+    sshd::{self, CODE, Sshd},
     until,
 };
 
@@ -96,7 +98,16 @@ fn a_host_that_asks_for_a_person_is_said_everywhere_and_one_login_serves_all() {
     sandbox.ok(&["stop"]);
     assert_eq!(manager.wait(), Some(0));
 
-    // A manager that is started anew uses the connection, too.
+    // A manager that is started anew uses the connection, too, and leaves no port behind there.
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    sandbox.ok(&["submit", "--wait", "job.yaml"]);
+    assert_eq!(n_logins(&sandbox), 1);
+    let port = forwarded(&sandbox).expect("a relay with a port");
+    let is_listened_to = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+    assert!(is_listened_to());
+    manager.signal(Signal::SIGTERM);
+    assert_eq!(manager.wait(), Some(0));
+    assert!(!is_listened_to(), "its pilots are there still, the manager is not");
     let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
     sandbox.ok(&["submit", "--wait", "job.yaml"]);
     assert_eq!(n_logins(&sandbox), 1);
@@ -104,6 +115,62 @@ fn a_host_that_asks_for_a_person_is_said_everywhere_and_one_login_serves_all() {
     assert_eq!(manager.wait(), Some(0));
     let (is_well, screen) = log_in(&sandbox, "platform login far --again", CODE);
     assert!(is_well && n_logins(&sandbox) == 2, "{screen}");
+}
+
+/// The port that the relay of a host was given, through which it reaches the manager.
+fn forwarded(sandbox: &Sandbox) -> Option<u16> {
+    let relays = sandbox.path().join("home/.pilotfish/relay");
+    let mut folders = vec![relays];
+    while let Some(folder) = folders.pop() {
+        if let Ok(port) = std::fs::read_to_string(folder.join("target")) {
+            return port.trim().parse().ok();
+        }
+        let inside = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        folders.extend(inside.filter(|path| path.is_dir()));
+    }
+    None
+}
+
+#[test]
+fn a_jump_host_that_asks_for_a_person_is_waited_for_and_a_login_finds_the_managers_file() {
+    let sandbox = Sandbox::new();
+    if Command::new("script").arg("--version").output().is_err() {
+        return tests::skipped("there is no program `script`, which makes terminals");
+    }
+    let Some(jump) = sshd::with_second_factor(&sandbox) else { return };
+    let Some(far) = Sshd::start(&sandbox, "far", "") else { return };
+    let behind = far.client_configuration(" ProxyJump host\n LogLevel QUIET\n");
+    let config = sandbox.write("ssh_config", &format!("{jump} LogLevel QUIET\n{behind}"));
+    let agent = tests::program().with_file_name("pilotfish-agent");
+    let agent = agent.display();
+    sandbox.write(
+        "etc/centre.yaml",
+        &format!(
+            "platforms:\n  - {{name: far, adapter: hosts, ssh: far, ssh_config: {}, cores: 1, agent: {agent}}}\n",
+            config.display()
+        ),
+    );
+    sandbox.write("job.yaml", "command: 'true'\nsweep: {n: {range: [1, 5]}}\n");
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "etc/centre.yaml", "--dir", "m"]));
+    sandbox.ok(&["submit", "job.yaml", "--dir", "m"]);
+    let waits = || sandbox.json(&["platform", "show", "far", "--dir", "m"])["waits_for_person"].clone();
+    until("a person is waited for", || waits().is_string());
+    let why = waits();
+    let why = why.as_str().expect("why");
+    assert!(why.starts_with("host does not let") && why.contains("leads through it"), "{why}");
+    assert_eq!(n_logins(&sandbox), 0);
+
+    let (is_well, screen) = log_in(&sandbox, "platform login far --dir m", CODE);
+    assert!(is_well && screen.contains("far is connected"), "{screen}");
+    until("all is done", || sandbox.json(&["job", "1", "--dir", "m"])["counts"]["done"] == 5);
+    assert_eq!((n_logins(&sandbox), far.n_logins(&sandbox)), (1, 1), "one connection for all");
+    let (is_well, screen) = log_in(&sandbox, "platform login far", "");
+    assert!(
+        is_well && screen.contains("was connected already"),
+        "the manager that runs has the file: {screen}"
+    );
+    sandbox.ok(&["stop", "--dir", "m"]);
+    assert_eq!(manager.wait(), Some(0));
 }
 
 #[test]

@@ -499,3 +499,111 @@ fn sshd_has_sessions(sshd: &Sshd) -> bool {
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     !children.trim().is_empty()
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_program_ssh_does_is_done_whatever_the_configuration_says() {
+    let sandbox = Sandbox::new();
+    let banner = sandbox.write("banner", "Authorised use only.\nPermission denied (to others)\n");
+    let Some(sshd) = Sshd::start(&sandbox, "host", &format!("Banner {}\nAcceptEnv OF_US", banner.display()))
+    else {
+        return;
+    };
+    sandbox.write("home/.bashrc", "echo welcome; echo quota exceeded >&2\n");
+    let plain = sshd.client_configuration("");
+    let block = plain.lines().skip(1).collect::<Vec<_>>().join("\n");
+    let included = sandbox.write("more/included", &plain);
+    let port = block.lines().find_map(|line| line.trim().strip_prefix("Port ")).expect("a port").to_owned();
+    let without_port =
+        block.lines().filter(|line| !line.trim().starts_with("Port ")).collect::<Vec<_>>().join("\n");
+    let user = block.lines().find(|line| line.trim().starts_with("User ")).expect("a user").to_owned();
+    let without_user =
+        block.lines().filter(|line| !line.trim().starts_with("User ")).collect::<Vec<_>>().join("\n");
+    let with = |more: &str| format!("Host host\n{block}\n {more}\n");
+    let path = |name: &str| sandbox.path().join(name).display().to_string();
+    for (name, configuration, address) in [
+        ("Match", format!("Match originalhost host exec true\n{block}\n"), "host".to_owned()),
+        ("Include", format!("Include {}\n", included.display()), "host".to_owned()),
+        (
+            "ProxyCommand",
+            with(&format!("ProxyCommand ssh -F '{}' -W '[%h]:%p' host", included.display())),
+            "host".to_owned(),
+        ),
+        ("ProxyJump", format!("{}\nHost behind\n{block}\n ProxyJump host\n", with("")), "behind".to_owned()),
+        ("a port in the address", format!("Host host\n{without_port}\n"), format!("host:{port}")),
+        (
+            "ControlPath",
+            with(&format!("ControlPath {}\n ControlMaster auto\n ControlPersist yes", path("own-%C"))),
+            "host".to_owned(),
+        ),
+        ("no master", with("ControlMaster no\n ControlPath none\n ControlPersist no"), "host".to_owned()),
+        ("LogLevel", with("LogLevel QUIET"), "host".to_owned()),
+        ("RemoteCommand", with("RemoteCommand tmux new -A\n RequestTTY force"), "host".to_owned()),
+        (
+            "SessionType",
+            with("SessionType none\n StdinNull yes\n ForkAfterAuthentication yes"),
+            "host".to_owned(),
+        ),
+        ("SendEnv", with("SetEnv OF_US=yes\n ForwardX11 no\n VisualHostKey yes"), "host".to_owned()),
+        (
+            "LocalCommand",
+            with(&format!("PermitLocalCommand yes\n LocalCommand touch {}", path("local"))),
+            "host".to_owned(),
+        ),
+        (
+            "Host *",
+            format!("Host host\n{without_user}\nHost *\n{user}\n Compression yes\n ForwardAgent no\n"),
+            "host".to_owned(),
+        ),
+        ("an odd alias", format!("Host lab:gpu\n{block}\n"), "lab:gpu".to_owned()),
+        (
+            "forwards",
+            with(
+                "LocalForward 127.0.0.1:1 127.0.0.1:1\n RemoteForward 1 127.0.0.1:1\n ExitOnForwardFailure yes",
+            ),
+            "host".to_owned(),
+        ),
+    ] {
+        let ssh = by(SshProgram::Openssh, &sandbox, &address, &configuration, Arc::new(Nobody));
+        let said = ssh.run(&command(&["sh", "-c", "cat; echo err >&2; exit 3"], b"in\0put")).await;
+        let said = said.unwrap_or_else(|error| panic!("{name}: {error}\n{configuration}"));
+        assert_eq!(
+            said,
+            Output { code: Some(3), stdout: "in\0put".into(), stderr: "err\n".into() },
+            "{name}"
+        );
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = ssh.forward(listener.local_addr().expect("its address")).await;
+        TcpStream::connect(("127.0.0.1", port.unwrap_or_else(|error| panic!("{name}: {error}"))))
+            .expect(name);
+        ssh.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_proxy_says_is_told() {
+    let sandbox = Sandbox::new();
+    let Some(sshd) = Sshd::start(&sandbox, "host", "KbdInteractiveAuthentication no") else { return };
+    let to = |more: &str| {
+        by(SshProgram::Openssh, &sandbox, "host", &sshd.client_configuration(more), Arc::new(Nobody))
+    };
+    let error = to("ProxyCommand echo the gate is closed today >&2; exit 1").connect().await.unwrap_err();
+    assert!(error.to_string().contains("the gate is closed today"), "{error}");
+    // It is no word of the configuration, and leads nowhere.
+    let error = to("ProxyJump ada@127.0.0.1:1").connect().await.unwrap_err();
+    assert!(error.to_string().contains("connect to host 127.0.0.1 port 1"), "{error}");
+    // The jump host takes no key of ours.
+    let config = format!(
+        "{}Host gate\n{}\n IdentityFile none\n IdentityAgent none\n",
+        sshd.client_configuration("ProxyJump gate"),
+        sshd.client_configuration("")
+            .lines()
+            .skip(1)
+            .filter(|line| !line.contains("Identity"))
+            .collect::<Vec<_>>()
+            .join("\n")
+    );
+    let ssh = by(SshProgram::Openssh, &sandbox, "host", &config, Arc::new(Nobody));
+    let Err(TransportError::NotConnected(error)) = ssh.connect().await else { panic!("it is let in") };
+    let SshError::Refused { tried, .. } = &error else { panic!("{error}") };
+    assert!(tried.contains("the way to 127.0.0.1 leads through it"), "{error}");
+}

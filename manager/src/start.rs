@@ -189,6 +189,8 @@ impl Manager {
         let _ = stop_api.send(true);
         // It ends within its own time limit.
         let _ = api.await;
+        // A connection that a person has opened stays; nobody would be at its other end.
+        adapters::transport::end_forwards().await;
         if let Some(path) = access_path {
             remove_access(&path, &access);
         }

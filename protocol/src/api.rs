@@ -76,6 +76,9 @@ pub struct Status {
     pub version: String,
     /// Its folder.
     pub folder: String,
+    /// The file of its configuration, if it was started with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
     /// Its process.
     pub pid: u32,
     /// When it started.

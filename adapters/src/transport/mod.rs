@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use local::LocalShell;
-pub use ssh::{Asker, Nobody, Prompt, Sftp, SftpError, Ssh, SshError};
+pub use local::{LocalPilots, LocalShell};
+pub use ssh::{Asker, Nobody, Prompt, Sftp, SftpError, Ssh, SshError, end_forwards};
 
 use crate::command::{Command, Output};
 

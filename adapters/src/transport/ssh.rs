@@ -40,6 +40,11 @@ use crate::{
 /// Printed before what a command says: what a login prints before that is not the command's.
 const MARK: &str = "--pilotfish--";
 
+/// Takes back what connections forward for this process, where they outlive it.
+pub async fn end_forwards() {
+    openssh::end_all_forwards().await;
+}
+
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SshError {

@@ -48,6 +48,7 @@ pub(super) async fn status(State(context): State<Shared>, user: User) -> Result<
         totals,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         folder: context.state.folder.display().to_string(),
+        config: context.state.config_file.as_ref().map(|file| file.display().to_string()),
         pid: std::process::id(),
         started_at: context.state.started_at,
         store_bytes,

@@ -21,8 +21,8 @@ impl Address {
             Some((host, "")) => (host, None),
             Some((host, port)) => (host, Some(port.strip_prefix(':').unwrap_or(port))),
             None => match rest.split_once(':') {
-                // Several colons are a number of IPv6.
-                Some((host, port)) if !port.contains(':') => (host, Some(port)),
+                // Several colons are a number of IPv6; a word of the configuration may have one.
+                Some((host, port)) if port.chars().all(|c| c.is_ascii_digit()) => (host, Some(port)),
                 _ => (rest, None),
             },
         };
@@ -58,6 +58,7 @@ mod tests {
             ("[fe80::1%eth0]", None, "fe80::1%eth0", None),
             ("ada@2001:db8::1", Some("ada"), "2001:db8::1", None),
             ("ssh://ada@centre:23", Some("ada"), "centre", Some(23)),
+            ("lab:gpu", None, "lab:gpu", None),
         ] {
             let expected = Address { user: user.map(str::to_owned), host: host.to_owned(), port };
             assert_eq!(Address::read(text), Ok(expected), "{text}");

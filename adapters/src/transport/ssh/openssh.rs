@@ -3,6 +3,7 @@
 //! user, so that all programs of the user share the connection, and a person can open it from any terminal.
 
 mod master;
+mod proxy;
 mod run;
 mod verdict;
 
@@ -24,6 +25,7 @@ use crate::{
     command::{Command, Output},
     transport::TransportError,
 };
+pub(in crate::transport) use master::end_all_forwards;
 use master::{Master, Opening};
 use run::Ran;
 
@@ -138,7 +140,7 @@ impl OpenSsh {
     async fn adopt(&self, state: &mut State, opening: &Opening) -> Option<Arc<Master>> {
         let sockets = opening.sockets();
         let found = blocking(move || sockets.into_iter().find_map(Master::at)).await.flatten();
-        let master = Arc::new(found?);
+        let master = Arc::new(found?.with_overrides(opening.overrides()));
         state.number += 1;
         state.waits = None;
         state.master = Some(master.clone());

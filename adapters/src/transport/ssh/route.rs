@@ -94,7 +94,7 @@ fn without_program(address: &Address, config: Option<&str>) -> Result<Hop, Strin
     let config = config.map(PathBuf::from).or_else(|| own.exists().then_some(own));
     if let Some(config) = config {
         return Err(format!(
-            "found {} and no program `ssh`, which reads it; install OpenSSH's client",
+            "there is {}, and no program `ssh` to read it; install OpenSSH's client",
             config.display()
         ));
     }

@@ -43,7 +43,7 @@ impl Values<'_> {
             let token = rest.next().unwrap_or(' ');
             match self.value(token) {
                 Some(value) => filled.push_str(&value),
-                None => return Err(format!("found the token %{token} in `{text}`, which is not known here")),
+                None => return Err(format!("the token %{token} in `{text}` is not known here")),
             }
         }
         Ok(filled)

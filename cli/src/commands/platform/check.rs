@@ -105,7 +105,7 @@ pub async fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
     let mut interrupts = Interrupts::listen()?;
     let folder = tempfile::Builder::new().prefix("pilotfish-check-").tempdir();
     let folder = folder.map_err(|error| Failure::file("make a folder in", &std::env::temp_dir(), &error))?;
-    let (mut config, spec, site) = args.which.find(folder.path().join("manager"))?;
+    let (mut config, spec, site) = args.which.find(folder.path().join("manager")).await?;
     config.asker = Arc::new(Terminal { is_lent: true });
     let mut steps = Steps { all: Vec::new(), is_json: args.json };
     let ready = tokio::select! {

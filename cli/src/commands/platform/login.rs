@@ -17,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   pilotfish platform login centre
   pilotfish platform login centre --config centre.yaml --again
+  pilotfish platform login centre --dir /srv/pilotfish       of the manager in that folder
 
 Run it in any terminal of this host, before the manager starts or while it runs. The connection stays
 for an hour after its last use, or as long as ControlPersist in ~/.ssh/config says; a manager that runs
@@ -43,7 +44,7 @@ pub async fn run(args: &LoginArgs) -> Result<Outcome, Failure> {
     let mut interrupts = Interrupts::listen()?;
     let folder = tempfile::Builder::new().prefix("pilotfish-login-").tempdir();
     let folder = folder.map_err(|error| Failure::file("make a folder in", &std::env::temp_dir(), &error))?;
-    let (mut config, spec, site) = args.which.find(folder.path().join("manager"))?;
+    let (mut config, spec, site) = args.which.find(folder.path().join("manager")).await?;
     config.asker = Arc::new(Terminal { is_lent: true });
     let name = &args.which.name;
     let place = check::place(&config, &spec, &site);

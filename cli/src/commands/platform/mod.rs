@@ -23,6 +23,7 @@ use change::Change;
 
 use super::platforms::{self, PlatformsArgs};
 use crate::{
+    access::{self, Where, show_path},
     client::Client,
     failure::{Failure, Outcome},
     in_process,
@@ -79,24 +80,51 @@ struct Which {
     /// Its name in the configuration
     #[arg(value_name = "NAME")]
     name: String,
-    /// The file that has it
-    #[arg(long, value_name = "FILE", default_value = "manager.yaml")]
-    config: PathBuf,
+    /// The file that has it [default: manager.yaml here, else that of the manager]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dir", "manager"])]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    place: Where,
 }
 
 impl Which {
+    /// The file that has it: the one that is named, the one here, or that with which the manager was started.
+    async fn file(&self) -> Result<PathBuf, Failure> {
+        let here = || PathBuf::from("manager.yaml");
+        let names_manager = self.place.dir.is_some() || self.place.manager.is_some();
+        if let Some(config) = &self.config {
+            return Ok(config.clone());
+        }
+        if !names_manager && here().exists() {
+            return Ok(here());
+        }
+        let (folder, client) = match access::find_home(&self.place).await {
+            Ok(found) => found,
+            // That there is no file here is what can be mended.
+            Err(_) if !names_manager => return Ok(here()),
+            Err(why) => return Err(why),
+        };
+        client.status().await?.config.map(PathBuf::from).ok_or_else(|| {
+            Failure::bad_input(format!(
+                "the manager in {} was started without a configuration; name the file with --config",
+                show_path(&folder)
+            ))
+        })
+    }
+
     /// The platform, and the rest of the file for a manager in this folder.
-    fn find(&self, folder: PathBuf) -> Result<(Config, PlatformSpec, Site), Failure> {
+    async fn find(&self, folder: PathBuf) -> Result<(Config, PlatformSpec, Site), Failure> {
+        let path = self.file().await?;
         let refused =
             |error: &dyn ToString| Failure::BadInput(error.to_string().lines().map(str::to_owned).collect());
-        let file = ManagerFile::load(&self.config).map_err(|error| refused(&error))?;
+        let file = ManagerFile::load(&path).map_err(|error| refused(&error))?;
         let mut config = in_process::config(folder)?;
         config.apply(&file, &in_process::host_capacity()).map_err(|error| refused(&error))?;
         let platforms = std::mem::take(&mut config.platforms);
         let names: Vec<String> = platforms.iter().map(|(spec, _)| spec.name.clone()).collect();
         match platforms.into_iter().find(|(spec, _)| spec.name == self.name) {
             Some((spec, site)) => Ok((config, spec, site)),
-            None => Err(not_in(&self.config, &self.name, &names)),
+            None => Err(not_in(&path, &self.name, &names)),
         }
     }
 }
@@ -154,6 +182,6 @@ pub async fn run(args: PlatformArgs) -> Result<Outcome, Failure> {
         PlatformCommand::Limits(args) => limits::run(&args).await,
         PlatformCommand::Login(args) => login::run(&args).await,
         PlatformCommand::Check(args) => check::run(&args).await,
-        PlatformCommand::Script(args) => script::run(&args),
+        PlatformCommand::Script(args) => script::run(&args).await,
     }
 }

@@ -40,8 +40,8 @@ pub struct ScriptArgs {
 ///
 /// # Errors
 /// A configuration that is wrong, or has no such platform.
-pub fn run(args: &ScriptArgs) -> Result<Outcome, Failure> {
-    let (config, spec, site) = args.which.find(std::env::temp_dir())?;
+pub async fn run(args: &ScriptArgs) -> Result<Outcome, Failure> {
+    let (config, spec, site) = args.which.find(std::env::temp_dir()).await?;
     let folder = folder_of_pilots(&site);
     let surroundings = Surroundings { agent_command: agent_command(config.agent_command.clone(), &site) };
     if spec.adapter == openstack::NAME {

@@ -24,7 +24,7 @@ use tokio::process::{Child, Command};
 
 use super::{
     super::{SshError, address::Address, route::Said, tokens::Values},
-    verdict,
+    proxy, verdict,
 };
 
 /// A path of a socket has 107 bytes at most, of which `ssh` needs 17 while it makes one.
@@ -117,10 +117,11 @@ impl Opening {
             // Somebody else was faster.
             return Ok(());
         }
-        let (log, asks_program) =
-            (self.log().map_err(|error| self.broken(error.to_string()))?, asks_program());
+        let failed = |error: io::Error| self.broken(error.to_string());
+        let (log, asks_program) = (self.log().map_err(failed)?, asks_program());
+        let proxy_log = ProxyLog::new(self.own.with_extension("way")).map_err(failed)?;
         let mut command = Command::new("ssh");
-        command.args(self.words(is_person_there, asks_program));
+        command.args(self.words(is_person_there, asks_program, &proxy_log.path));
         let stderr = log.try_clone().map_err(|error| self.broken(error.to_string()))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(stderr));
         if !is_person_there {
@@ -143,10 +144,14 @@ impl Opening {
         let text = text_from(&log, 0);
         match ended {
             Ok(Ok(status)) if status.success() => Ok(()),
-            Ok(Ok(_)) => Err(verdict::verdict(&text, &self.facts(), is_person_there)),
+            Ok(Ok(_)) => {
+                let of_proxy = text_from(&proxy_log.file, 0);
+                Err(verdict::verdict(&text, &of_proxy, &self.facts(), is_person_there))
+            }
             Ok(Err(error)) => Err(self.broken(error.to_string())),
             Err(_) => {
-                let why = format!("no login within {limit:?}: {}", verdict::words(&text));
+                let all = format!("{text}\n{}", text_from(&proxy_log.file, 0));
+                let why = format!("no login within {limit:?}: {}", verdict::words(&all));
                 let (host, port) = (self.facts().host.to_owned(), self.facts().port);
                 Err(SshError::NotConnected { host, port, why })
             }
@@ -168,7 +173,7 @@ impl Opening {
         SshError::Broken { host: self.facts().host.to_owned(), what }
     }
 
-    fn words(&self, is_person_there: bool, asks_program: bool) -> Vec<String> {
+    fn words(&self, is_person_there: bool, asks_program: bool, proxy_log: &Path) -> Vec<String> {
         let lingers =
             self.said.one("controlpersist").filter(|value| !["no", "none", "false"].contains(value));
         let linger = match is_person_there {
@@ -188,9 +193,12 @@ impl Opening {
         if self.said.one("serveraliveinterval").is_none_or(|value| value == "0") {
             options.extend([format!("ServerAliveInterval={ALIVE_S}"), "ServerAliveCountMax=3".to_owned()]);
         }
-        if !is_person_there && !asks_program {
+        let is_alone = !is_person_there && !asks_program;
+        if is_alone {
             options.push("BatchMode=yes".to_owned());
         }
+        options.extend(proxy::option(&self.said, self.config.as_deref(), proxy_log, is_alone));
+        options.extend(self.overrides());
         let config = self.config.iter().flat_map(|config| ["-F".to_owned(), config.clone()]);
         let socket = if is_person_there { &self.shared } else { &self.own };
         let socket = socket.display().to_string();
@@ -201,6 +209,21 @@ impl Opening {
             .chain(options.into_iter().flat_map(|option| ["-o".to_owned(), option]))
             .chain(self.address.words())
             .collect()
+    }
+
+    /// Options that keep the configuration from doing something else than what is asked, as `RemoteCommand` does.
+    pub(super) fn overrides(&self) -> Vec<String> {
+        let options = [
+            ("RemoteCommand", "none"),
+            ("SessionType", "default"),
+            ("ForkAfterAuthentication", "no"),
+            ("StdinNull", "no"),
+        ];
+        // Older programs do not know them all.
+        let is_other = |(option, value): &(&str, &str)| {
+            self.said.one(&option.to_ascii_lowercase()).is_some_and(|said| said != *value)
+        };
+        options.into_iter().filter(is_other).map(|(option, value)| format!("{option}={value}")).collect()
     }
 
     /// Waits until no other process opens a connection of the same kind.
@@ -235,6 +258,26 @@ impl Opening {
         let file = private_file(&path)?;
         fs::remove_file(&path)?;
         Ok(file)
+    }
+}
+
+/// A file for what is said by what leads there, which has a name until the login is over: proxies open it by that.
+struct ProxyLog {
+    path: PathBuf,
+    file: File,
+}
+
+impl ProxyLog {
+    fn new(path: PathBuf) -> io::Result<ProxyLog> {
+        let file = private_file(&path)?;
+        Ok(ProxyLog { path, file })
+    }
+}
+
+impl Drop for ProxyLog {
+    fn drop(&mut self) {
+        // Whoever cleans up may have been faster.
+        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -386,6 +429,8 @@ pub(super) struct Master {
     hold: UnixStream,
     /// What is forwarded for us.
     forwards: Mutex<Vec<String>>,
+    /// Options for commands that use the connection.
+    overrides: Vec<String>,
 }
 
 impl Master {
@@ -407,7 +452,18 @@ impl Master {
         let mut hello = vec![0; usize::try_from(u32::from_be_bytes(length)).ok()?.min(HELLO_BYTES_MAX)];
         (&hold).read_exact(&mut hello).ok()?;
         hold.set_nonblocking(true).ok()?;
-        hello.starts_with(&HELLO).then_some(Master { socket, hold, forwards: Mutex::default() })
+        hello.starts_with(&HELLO).then_some(Master {
+            socket,
+            hold,
+            forwards: Mutex::default(),
+            overrides: Vec::new(),
+        })
+    }
+
+    /// The same, whose commands get these options.
+    pub(super) fn with_overrides(mut self, overrides: Vec<String>) -> Master {
+        self.overrides = overrides;
+        self
     }
 
     /// Whether the connection is there still, and its socket, without which it is of no use.
@@ -432,24 +488,13 @@ impl Master {
             "LogLevel=ERROR",
         ];
         let socket = self.socket.display().to_string().replace('%', "%%");
-        let options = options.into_iter().flat_map(|option| ["-o".to_owned(), option.to_owned()]);
+        let options = options.map(str::to_owned).into_iter().chain(self.overrides.iter().cloned());
+        let options = options.flat_map(|option| ["-o".to_owned(), option]);
         ["-T".to_owned(), "-S".to_owned(), socket].into_iter().chain(options).collect()
     }
 
-    /// Asks the master for something; gives what it says.
     async fn control(&self, order: &str, words: &[&str]) -> Result<String, String> {
-        let socket = self.socket.display().to_string().replace('%', "%%");
-        let mut command = Command::new("ssh");
-        command.args(["-F", "/dev/null", "-S", &socket, "-O", order]).args(words).args(["--", "master"]);
-        command.stdin(Stdio::null()).kill_on_drop(true);
-        without_terminal(&mut command);
-        let output = tokio::time::timeout(ANSWER_LIMIT, command.output()).await;
-        let output = output.map_err(|_| format!("ssh -O {order} gave no answer in {ANSWER_LIMIT:?}"))?;
-        let output = output.map_err(|error| format!("failed to run ssh: {error}"))?;
-        match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => Err(verdict::words(&String::from_utf8_lossy(&output.stderr))),
-        }
+        control(&self.socket, order, words).await
     }
 
     /// Listens there; gives the port. Who asks for the same again is given the same port.
@@ -493,6 +538,31 @@ impl Master {
         while self.is_alive() && began.elapsed() < ANSWER_LIMIT {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+}
+
+/// Asks the master at a socket for something; gives what it says.
+async fn control(socket: &Path, order: &str, words: &[&str]) -> Result<String, String> {
+    let socket = socket.display().to_string().replace('%', "%%");
+    let mut command = Command::new("ssh");
+    command.args(["-F", "/dev/null", "-S", &socket, "-O", order]).args(words).args(["--", "master"]);
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    without_terminal(&mut command);
+    let output = tokio::time::timeout(ANSWER_LIMIT, command.output()).await;
+    let output = output.map_err(|_| format!("ssh -O {order} gave no answer in {ANSWER_LIMIT:?}"))?;
+    let output = output.map_err(|error| format!("failed to run ssh: {error}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(verdict::words(&String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
+/// Takes back all that masters forward for this process: those that a person has opened outlive it.
+pub(in crate::transport) async fn end_all_forwards() {
+    let all = std::mem::take(&mut *forwards());
+    for (socket, way) in all.into_keys() {
+        // Where the connection has ended there is nothing to take back.
+        let _ = control(&socket, "cancel", &["-R", &way]).await;
     }
 }
 

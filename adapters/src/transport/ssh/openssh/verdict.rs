@@ -11,6 +11,7 @@ use super::super::{
 const WORDS_MAX: usize = 600;
 
 /// Who wanted to go where.
+#[derive(Clone, Copy)]
 pub(super) struct Facts<'f> {
     pub(super) host: &'f str,
     pub(super) port: u16,
@@ -19,8 +20,58 @@ pub(super) struct Facts<'f> {
     pub(super) proxy: Option<&'f str>,
 }
 
-/// Why there is no connection, by all that `ssh` said.
-pub(super) fn verdict(log: &str, facts: &Facts<'_>, is_person_there: bool) -> SshError {
+/// Why there is no connection, by all that `ssh` said, and what leads there (`proxy_log`).
+pub(super) fn verdict(log: &str, proxy_log: &str, facts: &Facts<'_>, is_person_there: bool) -> SshError {
+    if is_conclusive(log) || facts.proxy.is_none() {
+        return of_host(log, facts, is_person_there);
+    }
+    if !is_conclusive(proxy_log) {
+        let both = match words_if_any(proxy_log) {
+            Some(_) => format!("{log}\n{proxy_log}"),
+            None => log.to_owned(),
+        };
+        return of_host(&both, facts, is_person_there);
+    }
+    let (user, host, port) = of_proxy_host(proxy_log);
+    let before = Facts {
+        host: host.as_deref().or(facts.proxy).unwrap_or_default(),
+        port: port.unwrap_or(22),
+        user: user.as_deref().unwrap_or(facts.user),
+        proxy: None,
+    };
+    let leads = format!("; the way to {} leads through it", facts.host);
+    match of_host(proxy_log, &before, is_person_there) {
+        SshError::NeedsPerson { host, user, why } => SshError::NeedsPerson { host, user, why: why + &leads },
+        SshError::Refused { host, user, tried } => SshError::Refused { host, user, tried: tried + &leads },
+        other => other,
+    }
+}
+
+/// Whether `ssh` says that a host did not let it in, or is not the right one.
+fn is_conclusive(log: &str) -> bool {
+    log.contains("Permission denied (") || log.contains("Host key verification failed")
+}
+
+/// User, host and port of what leads there, as far as it says so.
+fn of_proxy_host(log: &str) -> (Option<String>, Option<String>, Option<u16>) {
+    let denied =
+        log.lines().rev().find_map(|line| line.split_once(": Permission denied (")?.0.rsplit_once('@'));
+    if let Some((user, host)) = denied {
+        return (Some(user.trim().to_owned()), Some(host.to_owned()), None);
+    }
+    // `No ED25519 host key is known for [jump]:23 and …`, `Host key for [jump]:23 has changed and …`
+    let named = log.lines().rev().find_map(|line| {
+        let rest = line.split_once("ost key is known for ").or_else(|| line.split_once("ost key for "))?.1;
+        rest.split_whitespace().next()
+    });
+    let Some(named) = named else { return (None, None, None) };
+    match named.strip_prefix('[').and_then(|rest| rest.split_once("]:")) {
+        Some((host, port)) => (None, Some(host.to_owned()), port.parse().ok()),
+        None => (None, Some(named.to_owned()), None),
+    }
+}
+
+fn of_host(log: &str, facts: &Facts<'_>, is_person_there: bool) -> SshError {
     let (host, port, user) = (facts.host.to_owned(), facts.port, facts.user.to_owned());
     let says = |words: &str| log.contains(words);
     let fingerprint = log
@@ -69,7 +120,7 @@ pub(super) fn verdict(log: &str, facts: &Facts<'_>, is_person_there: bool) -> Ss
     }
 }
 
-/// What a proxy says is not heard: it may be that it has asked for a person.
+/// A proxy that says nothing may still have asked for a person.
 fn of_proxy(facts: &Facts<'_>, is_person_there: bool) -> String {
     match facts.proxy.filter(|_| !is_person_there) {
         Some(proxy) => format!(
@@ -104,6 +155,10 @@ pub(super) fn is_for_people(line: &str) -> bool {
 
 /// What `ssh` said for people, in one line.
 pub(super) fn words(log: &str) -> String {
+    words_if_any(log).unwrap_or_else(|| "ssh ended without a word".to_owned())
+}
+
+fn words_if_any(log: &str) -> Option<String> {
     let clean = |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned();
     let mut words = log.lines().filter(|line| is_for_people(line)).map(clean).collect::<Vec<_>>().join("; ");
     if words.len() > WORDS_MAX {
@@ -111,7 +166,7 @@ pub(super) fn words(log: &str) -> String {
         let cut = (cut..words.len()).find(|at| words.is_char_boundary(*at)).unwrap_or(cut);
         words = format!("…{}", &words[cut..]);
     }
-    if words.is_empty() { "ssh ended without a word".to_owned() } else { words }
+    (!words.is_empty()).then_some(words)
 }
 
 #[cfg(test)]
@@ -119,7 +174,40 @@ mod tests {
     use super::*;
 
     fn of(log: &str, is_person_there: bool) -> SshError {
-        verdict(log, &Facts { host: "centre", port: 23, user: "ada", proxy: None }, is_person_there)
+        verdict(log, "", &Facts { host: "centre", port: 23, user: "ada", proxy: None }, is_person_there)
+    }
+
+    #[test]
+    fn a_jump_host_that_asks_for_a_person_is_waited_for_like_the_host_itself() {
+        let log = "Connection closed by UNKNOWN port 65535\r\n";
+        let facts = Facts { host: "centre", port: 23, user: "ada", proxy: Some("jump") };
+        let of = |proxy_log: &str| verdict(log, proxy_log, &facts, false);
+        let found = of("debug1: x\nbob@gate.centre: Permission denied (publickey,keyboard-interactive).\r\n");
+        let SshError::NeedsPerson { host, user, why } = &found else { panic!("{found}") };
+        assert_eq!((host.as_str(), user.as_str()), ("gate.centre", "bob"));
+        assert!(why.ends_with("the way to centre leads through it"), "{why}");
+        let found = of("bob@gate: Permission denied (publickey).\r\n");
+        assert!(matches!(&found, SshError::Refused { host, .. } if host == "gate"), "{found}");
+        let found = of(
+            "debug1: Server host key: ssh-ed25519 SHA256:abc\r\nNo ED25519 host key is known for [gate]:24 and you \
+             have requested strict checking.\r\nHost key verification failed.\r\n",
+        );
+        let SshError::UnknownHostKey { host, port, fingerprint } = &found else { panic!("{found}") };
+        assert_eq!((host.as_str(), *port, fingerprint.as_str()), ("gate", 24, "SHA256:abc"));
+        let found = of("ssh: connect to host gate port 24: Connection refused\r\n");
+        assert!(
+            matches!(&found, SshError::NotConnected { why, .. } if why.contains("host gate port 24")),
+            "{found}"
+        );
+        let found = of("");
+        assert!(
+            matches!(&found, SshError::Broken { what, .. } if what.contains("leads through jump")),
+            "{found}"
+        );
+        // The jump host let us in: the host's word counts.
+        let log = "ada@centre: Permission denied (publickey,password).\r\n";
+        let found = verdict(log, "debug1: Authenticated to gate\n", &facts, false);
+        assert!(matches!(&found, SshError::NeedsPerson { host, .. } if host == "centre"), "{found}");
     }
 
     #[test]
