@@ -20,7 +20,7 @@ fn serve(platforms: &str, n_pilots: usize) -> (Sandbox, Running) {
 
 /// Has both users submit theirs, and says how many seconds each had to wait for the end of all.
 fn run_both(sandbox: &Sandbox, policy: [&str; 2], jobs: &[PathBuf; 2]) -> [f64; 2] {
-    sandbox.ok(&["policies", "set", "--manager", "default", policy[0], policy[1]]);
+    sandbox.ok(&["policies", "set", policy[0], policy[1]]);
     // All cores are busy until both are there: who comes first has no more by it.
     let opening =
         sandbox.ok(&["submit", "-q", "--array", "1-4", "--", "until [ -e both ]; do sleep 0.05; done"]);

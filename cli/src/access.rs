@@ -232,6 +232,31 @@ pub async fn find_for_change(place: &Where) -> Result<Client, Failure> {
     find_for_jobs(place).await.map(|(client, _)| client)
 }
 
+/// The same for what only operators may do. The last job of this folder may have gone there by a user's access file:
+/// if the manager's own is at hand, that one is used.
+///
+/// # Errors
+/// As there.
+pub async fn find_for_operator(place: &Where) -> Result<Client, Failure> {
+    let (client, folder) = find_for_jobs(place).await?;
+    if named_folder(place)?.is_some() || folder.join(STORE_FILE).is_file() {
+        return Ok(client);
+    }
+    let Some(home) = home_folder() else { return Ok(client) };
+    let mut folders = vec![home.join(DEFAULT_NAME)];
+    folders.extend(managers_of(&home));
+    for folder in folders.into_iter().filter(|folder| folder.join(STORE_FILE).is_file()) {
+        // One that does not answer as it should is not this manager.
+        let Standing::Live(own) = standing(&folder).await else { continue };
+        let place =
+            |client: &Client| (client.access().url.clone(), client.access().certificate_sha256.clone());
+        if place(&own) == place(&client) {
+            return Ok(*own);
+        }
+    }
+    Ok(client)
+}
+
 /// The same with its folder, for commands that submit jobs to the manager whose jobs are meant.
 ///
 /// # Errors

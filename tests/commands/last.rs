@@ -131,3 +131,23 @@ fn submission_is_not_refused_where_nothing_can_be_recorded() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("commands about this job need --dir"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn operators_stay_operators_where_a_users_access_file_was_used_last() {
+    let sandbox = Sandbox::new();
+    let manager = serve(&sandbox, DEFAULT, &["--cores", "1"]);
+    sandbox.ok(&["submit", "-q", "--wait", "--name", "mine", "--", "echo", "mine"]);
+    sandbox.ok(&["user", "add", "bob", "--to", "bob"]);
+    sandbox
+        .ok(&["submit", "-q", "--wait", "--dir", "bob", "--name", "bobs", "--", "echo", "{}", ":::", "bobs"]);
+    all_show(&sandbox, "bobs", &[]);
+    sandbox.ok(&["policies", "set", "matching", "fifo"]);
+    sandbox.ok(&["platform", "pause", "local"]);
+    sandbox.ok(&["platform", "resume", "local"]);
+    all_show(&sandbox, "bobs", &[]);
+    // Who names the file means it.
+    let refused = sandbox.run(&["policies", "set", "matching", "turns", "--dir", "bob"]);
+    assert!(!refused.status.success() && text(&refused.stderr).contains("bob is no operator"));
+    sandbox.ok(&["stop"]);
+    assert_eq!(manager.wait(), Some(0));
+}

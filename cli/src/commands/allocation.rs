@@ -199,7 +199,7 @@ fn facts(held: &AllocationView, now: Time) -> Facts {
 }
 
 async fn cancel(args: &CancelArgs) -> Result<Outcome, Failure> {
-    let client = access::find_for_change(&args.view.place).await?;
+    let client = access::find_for_operator(&args.view.place).await?;
     let (mut cancelled, mut refusals) = (Vec::new(), Vec::new());
     for id in &args.ids {
         match client.cancel_allocation(AllocationId(*id), args.now).await.map_err(Failure::from) {

@@ -105,8 +105,8 @@ async fn show(view: &ViewArgs) -> Result<Outcome, Failure> {
 async fn set(args: &SetArgs) -> Result<Outcome, Failure> {
     // The same words as the manager's, before there is one.
     policies::with(Policies::default(), &args.layer, &args.policy)
-        .map_err(|refused| Failure::bad_input(format!("found {}; {}", refused.found, refused.expected)))?;
-    let client = access::find_for_change(&args.view.place).await?;
+        .map_err(|refused| Failure::bad_input(refused.to_string()))?;
+    let client = access::find_for_operator(&args.view.place).await?;
     let n_before = client.policies().await?.history.len();
     let answer = client.set_policy(&args.layer, &args.policy).await?;
     if args.view.json {

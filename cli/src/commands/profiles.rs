@@ -127,7 +127,7 @@ async fn show(args: &ShowArgs) -> Result<Outcome, Failure> {
 }
 
 async fn reset(args: &ResetArgs) -> Result<Outcome, Failure> {
-    let client = access::find_for_change(&args.view.place).await?;
+    let client = access::find_for_operator(&args.view.place).await?;
     let known = client.profiles().await?.profiles;
     // None of them, if one is misspelt.
     for application in &args.applications {

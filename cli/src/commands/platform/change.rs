@@ -43,7 +43,7 @@ pub(super) enum Change {
 /// # Errors
 /// No such platform, or no manager. Those before it are changed.
 pub(super) async fn run(args: &ChangeArgs, change: Change) -> Result<Outcome, Failure> {
-    let client = access::find_for_change(&args.view.place).await?;
+    let client = access::find_for_operator(&args.view.place).await?;
     let verb = match change {
         Change::Pause => "pause",
         Change::Resume => "resume",

@@ -55,7 +55,7 @@ pub struct DetachArgs {
 /// was done.
 pub(super) async fn run(args: &DetachArgs) -> Result<Outcome, Failure> {
     let (_, names) = without(&args.config, &args.name)?;
-    let client = access::find_for_change(&args.view.place).await?;
+    let client = access::find_for_operator(&args.view.place).await?;
     for name in &names {
         super::known(&client, name).await?;
     }

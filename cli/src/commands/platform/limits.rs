@@ -98,7 +98,7 @@ pub(super) async fn run(args: &LimitsArgs) -> Result<Outcome, Failure> {
     let platform = match request == LimitsRequest::default() {
         true => super::find(&Reader::open(&args.view.place).await?.client, &args.name).await?,
         false => {
-            let client = access::find_for_change(&args.view.place).await?;
+            let client = access::find_for_operator(&args.view.place).await?;
             client.limit_platform(&super::known(&client, &args.name).await?, &request).await?
         }
     };

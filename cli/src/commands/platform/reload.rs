@@ -35,7 +35,7 @@ pub struct ReloadArgs {
 /// # Errors
 /// No manager, one without a file, or a file with mistakes: then nothing was changed.
 pub(super) async fn run(args: &ReloadArgs) -> Result<Outcome, Failure> {
-    let client = access::find_for_change(&args.view.place).await?;
+    let client = access::find_for_operator(&args.view.place).await?;
     let reloaded = client.reload(None).await?;
     if args.view.json {
         show::print(&show::json(&reloaded)?)?;

@@ -118,7 +118,7 @@ pub(super) async fn declare(args: &DeclareArgs) -> Result<Outcome, Failure> {
     // None of them, if one is wrong.
     let read: Vec<ApplicationProfile> =
         args.profiles.iter().map(|name| read(name)).collect::<Result<_, Failure>>()?;
-    let client = access::find_for_change(&args.view.place).await?;
+    let client = access::find_for_operator(&args.view.place).await?;
     let mut known = Vec::new();
     for ApplicationProfile { application, declared } in read {
         known.extend(client.declare(&application, Some(declared)).await?.profiles);
@@ -147,7 +147,7 @@ fn read(name: &str) -> Result<ApplicationProfile, Failure> {
 }
 
 pub(super) async fn edit(args: &EditArgs) -> Result<Outcome, Failure> {
-    let client = access::find_for_change(&args.view.place).await?;
+    let client = access::find_for_operator(&args.view.place).await?;
     let known = client.profiles().await?.profiles;
     let before = known.iter().find(|profile| profile.application == args.application);
     let before = before.and_then(|profile| profile.declared.clone());
