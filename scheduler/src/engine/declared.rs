@@ -9,7 +9,8 @@ use crate::time::Span;
 
 /// Tasks that a declared value counts for, if nobody says how many.
 pub const COUNTS_AS: u32 = 10;
-/// A declared time that is off by more than this factor counts for less: by the square of what it is beyond.
+/// A declared time that is off by more than this factor counts for less, by the square of what it is beyond, unless
+/// somebody has said how many tasks it counts for.
 const OFF: f64 = 2.0;
 /// Keeps its cores so busy at least: it is CPU-bound.
 const CPU_BOUND: f64 = 0.75;
@@ -102,7 +103,10 @@ impl Known<'_> {
         let measured = self.measured.and_then(|known| known.mean());
         let (declared, measured) =
             (declared.map(|time| time.as_secs_f64()), measured.map(|time| time.as_secs_f64()));
-        let trust = declared.zip(measured).map_or(1.0, |(declared, measured)| trust(declared, measured));
+        // Who says how many means it, however far off it is.
+        let is_default = self.declared.is_none_or(|declared| declared.counts_as == COUNTS_AS);
+        let both = declared.zip(measured).filter(|_| is_default);
+        let trust = both.map_or(1.0, |(declared, measured)| trust(declared, measured));
         self.mean(declared, measured, trust).filter(|runtime_s| *runtime_s > 0.0)
     }
 
@@ -188,6 +192,11 @@ mod tests {
         assert!(runtime_s(3, 10).0 < 14.0);
         assert!(runtime_s(1, 16_000).0 > 15_000.0, "also where it was too short");
         assert_eq!(runtime_s(10, 200), (300.0, None), "by a factor of two it counts as was said");
+        let declared = Declared { counts_as: 10_000, ..declared.clone() };
+        let measured = measured(10, 10);
+        let known = Known { declared: Some(&declared), measured: Some(&measured) };
+        assert!(known.runtime_s("here").unwrap() > 399.0, "somebody has said how many tasks it counts for");
+        assert_eq!(known.off("here"), Some((400.0, 10.0)), "it is named all the same");
     }
 
     #[test]
