@@ -4,6 +4,7 @@
 //! positions and nothing else; where it has none, a field is located by the nearest one around it.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
@@ -20,7 +21,17 @@ pub struct Locator {
     marks: HashMap<String, Mark>,
     plain: HashMap<String, String>,
     repeated: Vec<Repeated>,
+    /// Paths of the plain values in their order.
+    order: Vec<String>,
+    /// Where the value of an anchor stands, and which of `order` are in it.
+    anchors: HashMap<usize, (String, Range<usize>)>,
 }
+
+/// Values that aliases repeat are located as long as there are no more than so many of them.
+const N_PLAIN_MAX: usize = 4 << 20;
+
+/// The key whose value is merged into the mapping in which it stands.
+pub(super) const MERGE: &str = "<<";
 
 /// A key that stands in its mapping a second time.
 #[derive(Debug)]
@@ -32,9 +43,12 @@ pub(super) struct Repeated {
 
 /// What the pass is inside of.
 enum Level {
-    Mapping { path: String, key: Option<String> },
-    Sequence { path: String, n_items: usize },
+    Mapping { path: String, key: Option<String>, anchor: Anchor },
+    Sequence { path: String, n_items: usize, anchor: Anchor },
 }
+
+/// The anchor of what a level is, 0 if it has none, its path, and how many plain values are before it.
+type Anchor = (usize, String, usize);
 
 impl Locator {
     /// Reads positions as far as the text can be parsed.
@@ -75,30 +89,37 @@ impl Locator {
     fn take(&mut self, event: Event<'_>, span: Span, levels: &mut Vec<Level>) {
         let mark = Mark { line: span.start.line() as u32, column: span.start.col() as u32 + 1 };
         match event {
-            Event::Scalar(text, style, ..) => {
-                if let Some(Level::Mapping { path, key: key @ None }) = levels.last_mut() {
+            Event::Scalar(text, style, anchor, _) => {
+                if let Some(Level::Mapping { path, key: key @ None, .. }) = levels.last_mut() {
                     let path = join(path, &text);
                     *key = Some(text.into_owned());
                     return self.key(path, mark);
                 }
                 let path = self.value(levels, mark);
+                let n_before = self.order.len();
                 if style == ScalarStyle::Plain {
-                    self.plain.insert(path, text.into_owned());
+                    self.spelled(&path, text.into_owned());
                 }
+                self.anchored((anchor, path, n_before));
             }
-            Event::Alias(_) => {
-                self.value(levels, mark);
-            }
-            Event::SequenceStart(..) => {
+            Event::Alias(anchor) => {
                 let path = self.value(levels, mark);
-                levels.push(Level::Sequence { path, n_items: 0 });
+                self.again(anchor, &path);
             }
-            Event::MappingStart(..) => {
+            Event::SequenceStart(anchor, _) => {
                 let path = self.value(levels, mark);
-                levels.push(Level::Mapping { path, key: None });
+                let anchor = (anchor, path.clone(), self.order.len());
+                levels.push(Level::Sequence { path, n_items: 0, anchor });
+            }
+            Event::MappingStart(anchor, _) => {
+                let path = self.value(levels, mark);
+                let anchor = (anchor, path.clone(), self.order.len());
+                levels.push(Level::Mapping { path, key: None, anchor });
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                levels.pop();
+                if let Some(Level::Mapping { anchor, .. } | Level::Sequence { anchor, .. }) = levels.pop() {
+                    self.anchored(anchor);
+                }
             }
             Event::Nothing
             | Event::StreamStart
@@ -108,7 +129,45 @@ impl Locator {
         }
     }
 
+    /// A plain value, which is also one of the mapping that it is merged into, unless that has its own.
+    fn spelled(&mut self, path: &str, text: String) {
+        if let Some(merged) = merged(path) {
+            self.plain.entry(merged).or_insert_with(|| text.clone());
+        }
+        self.plain.insert(path.to_owned(), text);
+        self.order.push(path.to_owned());
+    }
+
+    fn anchored(&mut self, (anchor, path, n_before): Anchor) {
+        if anchor > 0 {
+            self.anchors.insert(anchor, (path, n_before..self.order.len()));
+        }
+    }
+
+    /// The value of an anchor stands here, too, spelled alike.
+    fn again(&mut self, anchor: usize, path: &str) {
+        let Some((of_anchor, values)) = self.anchors.get(&anchor).cloned() else { return };
+        if self.order.len() + values.len() > N_PLAIN_MAX {
+            return;
+        }
+        for at in values {
+            let before = &self.order[at];
+            let Some(rest) = before.strip_prefix(of_anchor.as_str()) else { continue };
+            let here = if path.is_empty() {
+                rest.trim_start_matches('.').to_owned()
+            } else {
+                format!("{path}{rest}")
+            };
+            if let Some(text) = self.plain.get(before).cloned() {
+                self.spelled(&here, text);
+            }
+        }
+    }
+
     fn key(&mut self, path: String, mark: Mark) {
+        if let Some(merged) = merged(&path) {
+            self.marks.entry(merged).or_insert(mark);
+        }
         match self.marks.get(&path) {
             Some(first) => self.repeated.push(Repeated { path, first: *first, second: mark }),
             None => {
@@ -121,7 +180,7 @@ impl Locator {
     fn value(&mut self, levels: &mut [Level], mark: Mark) -> String {
         match levels.last_mut() {
             None => String::new(),
-            Some(Level::Mapping { path, key }) => match key.take() {
+            Some(Level::Mapping { path, key, .. }) => match key.take() {
                 Some(key) => join(path, &key),
                 // A key that is a list or a mapping itself: no field of ours has one.
                 None => {
@@ -129,7 +188,7 @@ impl Locator {
                     join(path, "?")
                 }
             },
-            Some(Level::Sequence { path, n_items }) => {
+            Some(Level::Sequence { path, n_items, .. }) => {
                 let item = format!("{path}[{n_items}]");
                 *n_items += 1;
                 self.marks.insert(item.clone(), mark);
@@ -137,6 +196,19 @@ impl Locator {
             }
         }
     }
+}
+
+/// The path of a field after mappings were merged into those around them; `None`: it is not in one that is.
+fn merged(path: &str) -> Option<String> {
+    if !path.contains(MERGE) {
+        return None;
+    }
+    let is_merge = |part: &&str| {
+        part.strip_prefix(MERGE)
+            .is_some_and(|rest| rest.is_empty() || (rest.starts_with('[') && rest.ends_with(']')))
+    };
+    let parts: Vec<&str> = path.split('.').filter(|part| !is_merge(part)).collect();
+    (parts.len() < path.split('.').count() && !parts.is_empty()).then(|| parts.join("."))
 }
 
 /// The line in which the second document of a text begins, counted from 1.
@@ -202,6 +274,26 @@ name: b
         let locator = Locator::read(TEXT);
         assert_eq!(locator.spelling("sweep.box[0]"), Some("1.10"));
         assert_eq!(locator.spelling("sweep.box[1]"), None);
+    }
+
+    #[test]
+    fn values_that_aliases_repeat_keep_their_spelling_too() {
+        let text = "a: &a {v: 1.10, list: &l [1e5, {w: 0x10}]}\nb: *a\nc: {x: *l, <<: *a, v: 2.0}\nd: {<<: [*a, {u: 1_0}]}\n";
+        let locator = Locator::read(text);
+        for (path, spelling) in [
+            ("b.v", Some("1.10")),
+            ("b.list[1].w", Some("0x10")),
+            ("c.x[0]", Some("1e5")),
+            ("c.list[0]", Some("1e5")),
+            ("c.v", Some("2.0")),
+            ("d.v", Some("1.10")),
+            ("d.u", Some("1_0")),
+            ("d.x", None),
+        ] {
+            assert_eq!(locator.spelling(path), spelling, "{path}");
+        }
+        assert_eq!(locator.mark("d.u").map(|mark| mark.line), Some(4));
+        assert_eq!(locator.repeated().len(), 0);
     }
 
     #[test]

@@ -102,7 +102,12 @@ impl Resolver<'_> {
             let name = problem.path.strip_prefix("sweep.").unwrap_or_default();
             if let Some(origin) = self.origins.get(name) {
                 let is_of_table = origin.ends_with(".file") || origin.ends_with(".columns");
-                if is_of_table && !self.gaps.has_unknown_names && !is_name_of_parameter(name) {
+                if is_of_table && name.is_empty() {
+                    problem.found = "a column without a name".to_owned();
+                    problem.expected =
+                        "name it in the line of names, or say which columns are used: `columns: [a, b]`"
+                            .to_owned();
+                } else if is_of_table && !self.gaps.has_unknown_names && !is_name_of_parameter(name) {
                     problem.expected = format!(
                         "{}; give the column another name: `columns: {{my_name: {name:?}}}`, with all that are used",
                         problem.expected

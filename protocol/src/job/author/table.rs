@@ -44,6 +44,13 @@ pub(super) fn read_table(base_dir: &Path, csv: &CsvForm) -> Result<Vec<(String, 
         if is_empty(&record, header.len()) {
             continue;
         }
+        if record.len() != header.len() && has_open_quote(&record, &text[before..]) {
+            let found = format!("a `\"` in line {} of the file that nothing ends", line_at(&text, before));
+            return Err(SourceError::content(
+                found,
+                "end the text with `\"`, or write `\"\"` for one that is meant",
+            ));
+        }
         if record.len() != header.len() {
             let found = format!("a row of {} in line {} of the file", record.len(), line_at(&text, before));
             let expected = format!(
@@ -88,6 +95,11 @@ fn delimiter(path: &Path, text: &str) -> u8 {
         })
         .collect();
     DELIMITERS.into_iter().find(|delimiter| outside.contains(delimiter)).unwrap_or(b',')
+}
+
+/// Whether the rest of a text is one row for want of a `"`.
+fn has_open_quote(record: &csv::StringRecord, rest: &str) -> bool {
+    record.iter().any(|value| value.contains('\n')) && !rest.matches('"').count().is_multiple_of(2)
 }
 
 /// A row that people leave empty, with or without separators. Of a table of one column `""` is a value.
@@ -176,6 +188,14 @@ mod tests {
 
     fn read(file: &str, text: &str) -> String {
         read_as(file, text, None, None)
+    }
+
+    #[test]
+    fn a_quote_that_nothing_ends_is_named_with_its_line() {
+        let said = read("a.csv", "x,y\n1,2\n\"open,1\n2,3\n");
+        assert!(said.starts_with("a `\"` in line 3 of the file that nothing ends"), "{said}");
+        let said = read("a.csv", "x,y\n\"a\nb\"\n");
+        assert!(said.starts_with("a row of 1 in line 2"), "{said}");
     }
 
     #[test]

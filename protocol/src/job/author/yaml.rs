@@ -1,19 +1,67 @@
 //! From text to YAML values, and from the parser's complaints to what an author can act on.
 
-use serde_yaml::Value;
+use serde_yaml::{Mapping, Value};
 
 use crate::job::Problem;
-use crate::job::author::locate::{Locator, second_document};
+use crate::job::author::locate::{Locator, MERGE, join, second_document};
 
-/// Parses the text of a YAML file, of which every field stands once.
+/// Parses the text of a YAML file, of which every field stands once. What `<<` names is merged.
 ///
 /// # Errors
 /// What keeps it from being YAML, with line and column.
 pub fn parse(text: &str) -> Result<Value, Vec<Problem>> {
-    serde_yaml::from_str(text).map_err(|error| {
+    let value = serde_yaml::from_str(text).map_err(|error| {
         let repeated = repeated_keys(text);
         if repeated.is_empty() { vec![explain(text, &error)] } else { repeated }
+    })?;
+    merge(value, "").map_err(|path| {
+        let line = Locator::read(text).mark(&path).map(|mark| mark.line);
+        let problem =
+            Problem::new(path, "no mapping", "merge a mapping, or a list of them, like `<<: *NAME`");
+        vec![Problem { line, ..problem }]
     })
+}
+
+/// Puts fields of mappings that are merged where their `<<` stands, unless they stand there themselves. The order of
+/// all others stays: that of a sweep's entries means something. Errors: the path of what cannot be merged.
+fn merge(value: Value, path: &str) -> Result<Value, String> {
+    match value {
+        Value::Sequence(items) => {
+            let items = items.into_iter().enumerate().map(|(n, item)| merge(item, &format!("{path}[{n}]")));
+            items.collect::<Result<_, _>>().map(Value::Sequence)
+        }
+        Value::Mapping(fields) => {
+            let own: Mapping = fields
+                .into_iter()
+                .map(|(key, value)| {
+                    let name = key.as_str().unwrap_or("?").to_owned();
+                    Ok((key, merge(value, &join(path, &name))?))
+                })
+                .collect::<Result<_, String>>()?;
+            if !own.contains_key(MERGE) {
+                return Ok(Value::Mapping(own));
+            }
+            let names: Vec<Value> = own.keys().cloned().collect();
+            let mut all = Mapping::new();
+            for (key, value) in own {
+                if key.as_str() != Some(MERGE) {
+                    all.insert(key, value);
+                    continue;
+                }
+                let merged = match value {
+                    Value::Sequence(items) => items,
+                    one => vec![one],
+                };
+                for one in merged {
+                    let Value::Mapping(fields) = one else { return Err(join(path, MERGE)) };
+                    let others = fields.into_iter().filter(|(key, _)| !names.contains(key));
+                    others.for_each(|(key, value)| _ = all.entry(key).or_insert(value));
+                }
+            }
+            Ok(Value::Mapping(all))
+        }
+        value => Ok(value),
+    }
 }
 
 fn repeated_keys(text: &str) -> Vec<Problem> {
@@ -80,4 +128,23 @@ fn opened_at(message: &str) -> Option<u32> {
     let (_, after) = message.split_once("while parsing a flow ")?;
     let (_, after) = after.split_once(" at line ")?;
     after.split(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn mappings_are_merged_in_order_and_own_fields_come_first() {
+        let text = "a: &a {x: 1, y: 2}\nb: {z: 0, <<: *a, y: 3, w: 4}\nc: {<<: [*a, {x: 5, v: 6}]}\nd: [{<<: {<<: *a, u: 7}}]\n";
+        let value = parse(text).unwrap();
+        let shown = |name: &str| serde_json::to_string(&value[name]).unwrap();
+        assert_eq!(shown("b"), r#"{"z":0,"x":1,"y":3,"w":4}"#);
+        assert_eq!(shown("c"), r#"{"x":1,"y":2,"v":6}"#);
+        assert_eq!(shown("d"), r#"[{"x":1,"y":2,"u":7}]"#);
+        for wrong in ["a: {<<: 1}", "a: {<<: [{x: 1}, 2]}"] {
+            let said = parse(wrong).unwrap_err()[0].to_string();
+            assert!(said.contains("a.<<: found no mapping; merge a mapping"), "{said}");
+        }
+    }
 }
