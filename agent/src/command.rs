@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -10,7 +10,7 @@ use std::{
 };
 
 use clap::Parser;
-use protocol::{pilot::JoinDocument, units::parse_duration_ms};
+use protocol::{harmless::harmless_output, pilot::JoinDocument, units::parse_duration_ms};
 use scheduler::time::Span;
 
 use crate::{
@@ -166,6 +166,16 @@ pub fn run(command: AgentCommand) -> i32 {
     })
 }
 
+/// All of what a task wrote, as a terminal may get it.
+fn shown(text: &[u8]) -> String {
+    let (mut shown, begun) = harmless_output(text);
+    // Nothing comes after it that could make it a character.
+    begun.iter().for_each(|byte| {
+        shown.push_str(&if *byte == b'\r' { "^M".to_owned() } else { format!("\\x{byte:02x}") })
+    });
+    shown
+}
+
 /// What a pilot's file has of its running tasks, each stream of each attempt in one piece.
 fn show_output(path: &Path) -> Result<(), CommandError> {
     let unread = |path: &Path| {
@@ -173,12 +183,17 @@ fn show_output(path: &Path) -> Result<(), CommandError> {
         move |source| CommandError::NotRead { path, source }
     };
     let mut out = io::stdout().lock();
+    let is_terminal = out.is_terminal();
     for file in archive::files(path).map_err(unread(path))? {
         let bytes = fs::read(&file).map_err(unread(&file))?;
         let contents = archive::read(&bytes).ok_or_else(|| CommandError::NoOutput(file.clone()))?;
         for (heading, text) in contents.streams() {
             writeln!(out, "==> {heading} <==").map_err(CommandError::Output)?;
-            out.write_all(&text).map_err(CommandError::Output)?;
+            match is_terminal {
+                true => out.write_all(shown(&text).as_bytes()),
+                false => out.write_all(&text),
+            }
+            .map_err(CommandError::Output)?;
             if !text.ends_with(b"\n") {
                 writeln!(out).map_err(CommandError::Output)?;
             }

@@ -4,6 +4,7 @@ pub mod address;
 pub mod api;
 pub mod codec;
 pub mod follow;
+pub mod harmless;
 pub mod job;
 pub mod objects;
 pub mod pack;

@@ -11,7 +11,7 @@ const NOT_COMPOSED: [(&str, &[&str], &str); 2] = [
     (
         "matching",
         &["soonest"],
-        "which the engine does not compose yet: it needs estimates that the engine does not keep",
+        "which is not composed by the engine yet: it needs estimates that the engine does not keep",
     ),
     (
         "placement",
@@ -29,6 +29,13 @@ pub struct Refused {
     pub found: String,
     /// Stands alone.
     pub expected: String,
+}
+
+impl std::fmt::Display for Refused {
+    /// A sentence of what was found, and what would be right.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}; {}", crate::job::sentence(&self.found), self.expected)
+    }
 }
 
 /// The engine's layers.
@@ -187,7 +194,7 @@ mod tests {
     fn what_is_no_policy_is_explained() {
         let said = |layer: &str, word: &str| {
             let refused = with(Policies::default(), layer, word).unwrap_err();
-            format!("found {}; {}", refused.found, refused.expected)
+            refused.to_string()
         };
         assert_eq!(said("matching", "fiffo"), "found `fiffo`; did you mean `fifo`?");
         assert_eq!(
@@ -215,6 +222,8 @@ mod tests {
             for word in words {
                 let refused = with(Policies::default(), layer, word).unwrap_err();
                 assert_eq!(refused.found, format!("`{word}`, {why}"));
+                let begin = format!("`{word}` {}", why.strip_prefix("which ").unwrap());
+                assert!(refused.to_string().starts_with(&begin), "{refused}");
                 assert!(refused.expected.starts_with(&format!("the policies of {layer} here are ")));
             }
         }

@@ -361,7 +361,7 @@ fn profile(own: &Map, folders: &[PathBuf], around: &Surroundings<'_>) -> Result<
     }
     if name.contains("://") || ["ovh", "vexxhost"].contains(&name.as_str()) {
         return Err(format!(
-            "found the profile `{}`, which is to be fetched; write `auth_url` and `region_name` instead",
+            "the profile `{}` would have to be fetched; write `auth_url` and `region_name` instead",
             profiles::address::shown(&name)
         ));
     }

@@ -365,7 +365,7 @@ mod tests {
             (
                 "clouds: {a: {profile: 'https://ann:hush@vendor.org'}}".to_owned(),
                 None,
-                "found the profile `https://…@vendor.org`, which is to be fetched",
+                "the profile `https://…@vendor.org` would have to be fetched",
             ),
         ] {
             let error = find(cloud, &[("clouds.yaml", &text)], &[]).expect_err(&text);

@@ -106,7 +106,7 @@ impl ApiError {
     }
 
     pub(super) fn too_large(bytes_max: usize) -> ApiError {
-        let message = format!("found a body of more than {bytes_max} bytes, which is the most here");
+        let message = format!("the body has more than {bytes_max} bytes, the most that is allowed here");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message)
     }
 

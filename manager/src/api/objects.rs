@@ -346,7 +346,7 @@ pub(super) fn check_objects(
         if found != Some(bytes) {
             let message = match found {
                 Some(found) => format!("found {bytes} bytes announced for object {sha256}; it has {found}"),
-                None => format!("found object {sha256} in the job, which is not there; bring it first"),
+                None => format!("object {sha256} of the job is not here; bring it first"),
             };
             let (status, code) = (StatusCode::CONFLICT, "no-such-object");
             return Err(ApiError { status, code, message, problems: Vec::new() });

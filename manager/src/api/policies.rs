@@ -31,7 +31,7 @@ pub(super) async fn set(
     check_operator(&user)?;
     let before = view(&context).await?.policies;
     let policies = policies::with(before, &layer, &policy)
-        .map_err(|refused| ApiError::bad_request(format!("found {}; {}", refused.found, refused.expected)))?;
+        .map_err(|refused| ApiError::bad_request(refused.to_string()))?;
     tracing::info!(user = user.name, layer, policy, "a policy is set");
     let event = |request| Event::PoliciesAsked { request, by: user.name.clone(), before, policies };
     match context.state.handle.ask(event).await? {

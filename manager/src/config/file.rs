@@ -42,7 +42,7 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// The file is too large.
-    #[error("found a file of more than {FILE_BYTES_MAX} bytes in {}, which is the most", .path.display())]
+    #[error("{} has more than {FILE_BYTES_MAX} bytes, the most that a configuration may have", .path.display())]
     TooLong {
         /// The file.
         path: PathBuf,

@@ -22,7 +22,7 @@ use crate::{
     commands::tasks::StateArg,
     failure::{Failure, Outcome},
     select::JobSelector,
-    show::{self, format::counted},
+    show::{self, format::counted, harmless::HarmlessWriter},
     view::Reader,
 };
 use columns::{Columns, Value};
@@ -108,7 +108,11 @@ pub async fn run(args: ExportArgs) -> Result<Outcome, Failure> {
         columns.settle();
     }
     let (Some(path), Some(partial)) = (args.file(), partial) else {
-        rows.write(&columns, format, Box::new(io::stdout())).await?;
+        let to: Box<dyn Write + Send> = match io::stdout().is_terminal() {
+            true => Box::new(HarmlessWriter::new(io::stdout())),
+            false => Box::new(io::stdout()),
+        };
+        rows.write(&columns, format, to).await?;
         return Ok(Outcome::Fine);
     };
     if is_device(path) {

@@ -168,7 +168,7 @@ impl Names {
             Some(several) => match several.iter().find(|own| *own == name) {
                 Some(own) => Ok(own.clone()),
                 None => Err(format!(
-                    "found the {what} `{name}`, which {} tasks are called; name its id",
+                    "{} tasks are called `{name}`, which is named as a {what}; name its id",
                     several.len()
                 )),
             },
@@ -372,7 +372,10 @@ fn stand_in(task: &Task, written: &Written<'_>, emulation: Emulation) -> Result<
         parts.push(format!("cat {} > /dev/null", read.join(" ")));
     }
     let runtime_s = task.runtime_s.ok_or_else(|| {
-        format!("task `{}`: found no time that it took (runtimeInSeconds), which --emulate needs", task.name)
+        format!(
+            "task `{}`: --emulate needs the time that it took (`runtimeInSeconds`); there is none",
+            task.name
+        )
     })?;
     parts.push(format!("sleep {:.3}", runtime_s / emulation.speedup));
     for (file, size) in &task.outputs {
@@ -517,7 +520,7 @@ mod tests {
                     {"name": "a", "id": "2", "command": {"program": "x"}},
                     {"name": "b", "parents": ["a"], "command": {"program": "x"}},
                 ]),
-                "task `b`: found the parent `a`, which 2 tasks are called; name its id",
+                "task `b`: 2 tasks are called `a`, which is named as a parent; name its id",
             ),
         ] {
             assert_eq!(job_file(&json!({"workflow": {"tasks": tasks}}), "w", None).unwrap_err(), said);
@@ -590,6 +593,6 @@ mod tests {
         let emulation = Some(Emulation { speedup: 1.0, shrink: 1.0 });
         let error =
             job_file(&json!({"workflow": {"tasks": [{"name": "a"}]}}), "file", emulation).unwrap_err();
-        assert!(error.contains("`a`: found no time that it took"), "{error}");
+        assert!(error.contains("`a`: --emulate needs the time that it took"), "{error}");
     }
 }

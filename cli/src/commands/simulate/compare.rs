@@ -206,7 +206,7 @@ fn combinations(layers: &[(String, Vec<String>)], base: Policies) -> Result<Vec<
                 match policies::with(*policies, layer, word) {
                     Ok(with) => next.push(with),
                     Err(refused) => {
-                        mistakes.push(format!("--compare: found {}; {}", refused.found, refused.expected));
+                        mistakes.push(format!("--compare: {refused}"));
                         // Of an unknown layer no word is right.
                         if refused.is_layer {
                             break;
