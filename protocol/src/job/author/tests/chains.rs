@@ -139,9 +139,9 @@ proptest! {
         let text = file_text(&chain, None);
         let workflow = load(&text).map_err(|said| TestCaseError::fail(format!("{text}{said}")))?;
         prop_assert_eq!(workflow.validate(), []);
-        for at in 1..3 {
+        for (at, entries) in chain.iter().enumerate().skip(1) {
             let (own, on) = (&workflow.stages[at].job, &workflow.stages[at - 1].job);
-            let common: Vec<&str> = names(&chain[at]);
+            let common: Vec<&str> = names(entries);
             let compiled = (own.compile().unwrap(), on.compile().unwrap());
             for task in 0..own.sweep.n_tasks() {
                 let wanted: Vec<u64> = (0..on.sweep.n_tasks())
