@@ -151,7 +151,8 @@ fn a_jump_host_that_asks_for_a_person_is_waited_for_and_a_login_finds_the_manage
         ),
     );
     sandbox.write("job.yaml", "command: 'true'\nsweep: {n: {range: [1, 5]}}\n");
-    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "etc/centre.yaml", "--dir", "m"]));
+    let manager = sandbox.start("serve", &["serve", "--config", "etc/centre.yaml", "--dir", "m"]);
+    until("the manager answers", || sandbox.run(&["status", "--dir", "m"]).status.success());
     sandbox.ok(&["submit", "job.yaml", "--dir", "m"]);
     let waits = || sandbox.json(&["platform", "show", "far", "--dir", "m"])["waits_for_person"].clone();
     until("a person is waited for", || waits().is_string());
@@ -164,11 +165,10 @@ fn a_jump_host_that_asks_for_a_person_is_waited_for_and_a_login_finds_the_manage
     assert!(is_well && screen.contains("far is connected"), "{screen}");
     until("all is done", || sandbox.json(&["job", "1", "--dir", "m"])["counts"]["done"] == 5);
     assert_eq!((n_logins(&sandbox), far.n_logins(&sandbox)), (1, 1), "one connection for all");
-    let (is_well, screen) = log_in(&sandbox, "platform login far", "");
-    assert!(
-        is_well && screen.contains("was connected already"),
-        "the manager that runs has the file: {screen}"
-    );
+    let checked = sandbox.ok(&["platform", "check", "far", "--no-probe", "--dir", "m"]);
+    assert!(checked.starts_with("connection    ok      far"), "{checked}");
+    let refused = sandbox.run(&["platform", "login", "far", "--dir", "m", "--config", "etc/centre.yaml"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", tests::text(&refused.stderr));
     sandbox.ok(&["stop", "--dir", "m"]);
     assert_eq!(manager.wait(), Some(0));
 }
