@@ -200,7 +200,10 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
     };
     let limits = limits(&arrival, (started, walltime_end), margin, answer.poll_wait);
     let pilot = answer.registered.pilot;
-    let cache = files::cache_place(&join, &place, &|name| std::env::var(name).ok());
+    let variable = |name: &str| std::env::var(name).ok();
+    let cache = files::cache_place(&join, &place, &variable);
+    // What cannot be removed now is for the next pilot.
+    let _ = files::remove_dead_caches(&join, &place, &variable);
     tracing::info!(%pilot, tag = %join.tag, capacity = %arrival.capacity, "registered");
     let mut driver = Driver {
         started,
