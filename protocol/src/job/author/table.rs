@@ -9,6 +9,7 @@ use crate::job::{limits, nearest};
 
 /// What may part values where the file does not say it; the first one that the line of names has.
 const DELIMITERS: [u8; 3] = [b',', b';', b'\t'];
+const QUOTES_HELP: &str = "close it; a quote that belongs to a value is doubled, within quotes";
 
 /// Parameters of a CSV file with their values, in the order asked for.
 ///
@@ -19,6 +20,7 @@ pub(super) fn read_table(base_dir: &Path, csv: &CsvForm) -> Result<Vec<(String, 
     let text = read_text(&path, limits::DATA_FILE_BYTES_MAX)?;
     let (skipped, announced) = announced(&text);
     let delimiter = csv.delimiter.or(announced).unwrap_or_else(|| delimiter(&path, &text[skipped..]));
+    refuse_open_quotes(&text, skipped, delimiter)?;
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter)
         // Names may be aligned; values reach tasks byte for byte.
@@ -44,18 +46,11 @@ pub(super) fn read_table(base_dir: &Path, csv: &CsvForm) -> Result<Vec<(String, 
         if is_empty(&record, header.len()) {
             continue;
         }
-        if record.len() != header.len() && has_open_quote(&record, &text[before..]) {
-            let found = format!("a `\"` in line {} of the file that nothing ends", line_at(&text, before));
-            return Err(SourceError::content(
-                found,
-                "end the text with `\"`, or write `\"\"` for one that is meant",
-            ));
-        }
         if record.len() != header.len() {
             let found = format!("a row of {} in line {} of the file", record.len(), line_at(&text, before));
             let expected = format!(
-                "the line of names has {} columns, with {} between them",
-                header.len(),
+                "the line of names has {}, with {} between them",
+                if header.len() == 1 { "1 column".to_owned() } else { format!("{} columns", header.len()) },
                 shown(delimiter)
             );
             return Err(SourceError::content(found, expected));
@@ -68,6 +63,48 @@ pub(super) fn read_table(base_dir: &Path, csv: &CsvForm) -> Result<Vec<(String, 
         return Err(SourceError::content("a table without rows", "write at least one below the names"));
     }
     Ok(chosen.into_iter().map(|(name, _)| name).zip(columns).collect())
+}
+
+/// Refuses quotes that the reader would take silently for something else: one that is never closed makes all
+/// the rest of the file one value, and text after a closing quote shows that an earlier one was forgotten.
+fn refuse_open_quotes(text: &str, skipped: usize, delimiter: u8) -> Result<(), SourceError> {
+    enum State {
+        FieldStart,
+        Plain,
+        Quoted,
+        /// After a quote within a quoted value: the end of the value, or the first half of a doubled quote.
+        Closed,
+    }
+    let mut state = State::FieldStart;
+    let mut opened = skipped;
+    for (at, byte) in text.bytes().enumerate().skip(skipped) {
+        let is_end = byte == delimiter || matches!(byte, b'\r' | b'\n');
+        state = match (state, byte) {
+            (State::FieldStart, b'"') => {
+                opened = at;
+                State::Quoted
+            }
+            (State::Quoted, b'"') => State::Closed,
+            (State::Quoted, _) | (State::Closed, b'"') => State::Quoted,
+            (_, _) if is_end => State::FieldStart,
+            (State::Closed, b' ' | b'\t') => State::Closed,
+            (State::Closed, _) => {
+                let found = format!(
+                    "text after a closing quote in line {} of the file; the quote was opened in line {}",
+                    line_of(text, at),
+                    line_of(text, opened)
+                );
+                return Err(SourceError::content(found, QUOTES_HELP));
+            }
+            (State::FieldStart | State::Plain, _) => State::Plain,
+        };
+    }
+    if let State::Quoted = state {
+        let found =
+            format!("a quote that is opened in line {} of the file and never closed", line_of(text, opened));
+        return Err(SourceError::content(found, QUOTES_HELP));
+    }
+    Ok(())
 }
 
 /// How many bytes the line `sep=;` takes at the beginning, which spreadsheets write and read, and what it says.
@@ -97,11 +134,6 @@ fn delimiter(path: &Path, text: &str) -> u8 {
     DELIMITERS.into_iter().find(|delimiter| outside.contains(delimiter)).unwrap_or(b',')
 }
 
-/// Whether the rest of a text is one row for want of a `"`.
-fn has_open_quote(record: &csv::StringRecord, rest: &str) -> bool {
-    record.iter().any(|value| value.contains('\n')) && !rest.matches('"').count().is_multiple_of(2)
-}
-
 /// A row that people leave empty, with or without separators. Of a table of one column `""` is a value.
 fn is_empty(record: &csv::StringRecord, n_columns: usize) -> bool {
     let is_blank = record.iter().all(|value| value.trim().is_empty());
@@ -113,7 +145,13 @@ fn line_at(text: &str, byte: usize) -> usize {
     let bytes = text.as_bytes();
     let n_ends =
         bytes[byte.min(bytes.len())..].iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
-    let before = &bytes[..(byte + n_ends).min(bytes.len())];
+    line_of(text, byte + n_ends)
+}
+
+/// The line that has this byte.
+fn line_of(text: &str, byte: usize) -> usize {
+    let bytes = text.as_bytes();
+    let before = &bytes[..byte.min(bytes.len())];
     let is_end =
         |at: &usize| before[*at] == b'\n' || before[*at] == b'\r' && bytes.get(at + 1) != Some(&b'\n');
     1 + (0..before.len()).filter(is_end).count()
@@ -193,7 +231,7 @@ mod tests {
     #[test]
     fn a_quote_that_nothing_ends_is_named_with_its_line() {
         let said = read("a.csv", "x,y\n1,2\n\"open,1\n2,3\n");
-        assert!(said.starts_with("a `\"` in line 3 of the file that nothing ends"), "{said}");
+        assert!(said.starts_with("a quote that is opened in line 3 of the file and never closed"), "{said}");
         let said = read("a.csv", "x,y\n\"a\nb\"\n");
         assert!(said.starts_with("a row of 1 in line 2"), "{said}");
     }
@@ -244,6 +282,39 @@ mod tests {
         assert_eq!(read("a.csv", "x\n1\n\"\"\n  \n2\n"), "x=1||2");
         assert_eq!(read("a.csv", "x,y\n1,\n"), "x=1 y=");
         assert!(read("a.csv", "x;y\n;\n").starts_with("a table without rows"));
+    }
+
+    #[test]
+    fn one_column_is_no_plural() {
+        let said = read_as("a.csv", "x,y\n1;2\n", Some(b';'), None);
+        assert_eq!(
+            said,
+            "a row of 2 in line 2 of the file; the line of names has 1 column, with `;` between them"
+        );
+    }
+
+    #[test]
+    fn quote_that_is_never_closed_is_refused_with_the_line_that_opens_it() {
+        let help = "; close it; a quote that belongs to a value is doubled, within quotes";
+        for (text, line) in [
+            ("a,b\n1,x\n2,\"y\n3,z\n4,w\n", 3),
+            ("a,b\r\n1,x\r\n\r\n2,\"y\r\n3,z\r\n", 4),
+            ("a,\"b\n1,x\n", 1),
+            ("a\n\"1\"\n\"2\"\"\n3\n", 3),
+            ("sep=;\na;b\n1;\"x\n2;y\n", 3),
+            ("a,b\n1,\"", 2),
+        ] {
+            let expected =
+                format!("a quote that is opened in line {line} of the file and never closed{help}");
+            assert_eq!(read("a.csv", text), expected, "{text:?}");
+        }
+        // The next value's quotes seem to close it.
+        let said = read("a.csv", "a,b\n2,\"y\n3,z\n4,\"w\"\n");
+        let expected = "text after a closing quote in line 4 of the file; the quote was opened in line 2";
+        assert_eq!(said, format!("{expected}{help}"));
+        // Quotes that stand for themselves, several lines in one value, and a blank after the closing quote.
+        assert_eq!(read("a.csv", "a,b\n1,5\" disk\n2,\"say \"\"x\"\"\"\n"), "a=1|2 b=5\" disk|say \"x\"");
+        assert_eq!(read("a.csv", "a,b\n\"1\n2\",\"\"\n\"3\" ,4\n"), "a=1\n2|3  b=|4");
     }
 
     #[test]
