@@ -11,15 +11,16 @@ const SCRIPT_BYTES_MAX: u64 = 256 << 10;
 /// So many words of a command may be scripts.
 const N_SCRIPTS_MAX: usize = 8;
 
-/// The programs that start the processes of MPI programs.
+/// The programs that start the processes of MPI programs. Some come under names with an ending, such as
+/// `mpiexec.hydra` and `mpirun.openmpi`.
 const LAUNCHERS: [&str; 11] = [
     "mpirun",
     "mpiexec",
-    "mpiexec.hydra",
     "mpirun_rsh",
     "mpiexec_mpt",
     "orterun",
     "prterun",
+    "prun",
     "srun",
     "aprun",
     "jsrun",
@@ -27,26 +28,77 @@ const LAUNCHERS: [&str; 11] = [
 ];
 /// Their options for the number of processes.
 const OPTIONS: [&str; 6] = ["-n", "-np", "--np", "--n", "--ntasks", "-c"];
+/// What parts the programs of one launcher from each other.
+const NEXT_PROGRAM: &str = ":";
 
-/// The processes that share the cores of a task with this command: 1 unless it or a script that it names starts a
-/// launcher, all cores where the launcher decides itself. Scripts are looked for from the folder of the job; one that
-/// an input brings is not there yet, and what a script runs that is no script of this command is not looked at.
-pub fn started_by(command: &CommandLine, n_cores: u32, base: &Path) -> u32 {
-    let words: Vec<&str> = match command {
-        CommandLine::Args(words) => words.iter().map(String::as_str).collect(),
-        CommandLine::Shell(text) => words_of(text).collect(),
+/// The processes that share the cores of each task of a job: 1 unless the command or a script that it names starts a
+/// launcher, all cores where the launcher decides itself. `None`: only the command of a task says how many. Scripts are
+/// looked for from the folder of the job; one that an input brings is not there yet, and what a script runs that is no
+/// script of this command is not looked at.
+pub fn of_job(command: &CommandLine, n_cores: u32, base: &Path) -> Option<u32> {
+    let n_cores = n_cores.max(1);
+    let text;
+    let (words, has_placeholders): (Vec<&str>, bool) = match command {
+        CommandLine::Args(words) => {
+            (words.iter().map(String::as_str).collect(), words.iter().any(|word| word.contains('{')))
+        }
+        CommandLine::Shell(line) => {
+            text = on_one_line(line);
+            (words_of(&text).collect(), text.contains('{'))
+        }
     };
-    let of_scripts = || {
-        let paths = words.iter().filter(|word| may_be_script(word)).take(N_SCRIPTS_MAX);
-        let mut scripts = paths.filter_map(|word| script(&base.join(word)));
-        scripts.find_map(|text| {
-            let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-            // A line that goes on in the next is one.
-            let text = lines.collect::<Vec<_>>().join("\n").replace("\\\n", " ");
-            launched(&words_of(&text).collect::<Vec<_>>(), n_cores)
-        })
+    match launched(&words) {
+        Some(Ranks::Known(n)) => return Some(n),
+        Some(Ranks::Unsaid) => return Some(n_cores),
+        // A number that a shell makes is known only there.
+        Some(Ranks::Text) => return (!has_placeholders).then_some(n_cores),
+        None => {}
+    }
+    let paths = words.iter().filter(|word| may_be_script(word)).take(N_SCRIPTS_MAX);
+    let mut scripts = paths.filter_map(|word| script(&base.join(word)));
+    let found = scripts.find_map(|text| {
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let text = on_one_line(&lines.collect::<Vec<_>>().join("\n"));
+        launched(&words_of(&text).collect::<Vec<_>>())
+    });
+    Some(match found {
+        None => 1,
+        Some(Ranks::Known(n)) => n,
+        Some(Ranks::Unsaid | Ranks::Text) => n_cores,
+    })
+}
+
+/// The same of one task, of which only its command line is looked at.
+pub fn of_task(argv: &[String], n_cores: u32) -> u32 {
+    let text;
+    let words: Vec<&str> = match argv {
+        [shell, flag, line] if flag == "-c" && shell == "/bin/sh" => {
+            text = on_one_line(line);
+            words_of(&text).collect()
+        }
+        words => words.iter().map(String::as_str).collect(),
     };
-    launched(&words, n_cores).or_else(of_scripts).unwrap_or(1)
+    match launched(&words) {
+        None => 1,
+        Some(Ranks::Known(n)) => n,
+        Some(Ranks::Unsaid | Ranks::Text) => n_cores.max(1),
+    }
+}
+
+/// What a launcher is told of the number of processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ranks {
+    /// So many.
+    Known(u32),
+    /// A placeholder, or something that a shell makes a number of.
+    Text,
+    /// Nothing, of one of its programs at least.
+    Unsaid,
+}
+
+/// Lines that go on in the next ones, each as one line.
+fn on_one_line(text: &str) -> String {
+    text.replace("\\\n", " ")
 }
 
 /// The words of shell text, or of another script's that says the same as a list of texts.
@@ -79,12 +131,31 @@ fn script(path: &Path) -> Option<String> {
     (bytes.starts_with(b"#!") || is_named_so).then(|| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// How many processes the first launcher among these words starts; `None`: there is none.
-fn launched(words: &[&str], n_cores: u32) -> Option<u32> {
-    let is_launcher = |word: &&str| LAUNCHERS.contains(&word.rsplit('/').next().unwrap_or(word));
+/// How many processes the first launcher among these words starts, in all of its programs; `None`: there is none.
+fn launched(words: &[&str]) -> Option<Ranks> {
+    let name = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
+    let is_launcher = |word: &&str| {
+        let name = name(word);
+        LAUNCHERS.contains(&name.split('.').next().unwrap_or_default())
+    };
     let at = words.iter().position(is_launcher)?;
-    let is_srun = words[at].ends_with("srun");
-    let mut rest = words[at + 1..].iter().take_while(|word| **word != "\n");
+    let is_srun = name(words[at]) == "srun";
+    let rest: Vec<&str> = words[at + 1..].iter().copied().take_while(|word| *word != "\n").collect();
+    let (first, others) = match rest.iter().position(|word| *word == NEXT_PROGRAM) {
+        Some(end) => rest.split_at(end),
+        None => (&rest[..], &rest[..0]),
+    };
+    let others = others.split(|word| *word == NEXT_PROGRAM).filter(|words| !words.is_empty());
+    Some(others.fold(of_program(first, is_srun), |all, words| match (all, of_program(words, is_srun)) {
+        (Ranks::Known(a), Ranks::Known(b)) => Ranks::Known(a.saturating_add(b)),
+        (Ranks::Text, _) | (_, Ranks::Text) => Ranks::Text,
+        (Ranks::Unsaid, _) | (_, Ranks::Unsaid) => Ranks::Unsaid,
+    }))
+}
+
+/// How many processes a launcher starts with these words, which end with one of its programs.
+fn of_program(words: &[&str], is_srun: bool) -> Ranks {
+    let mut rest = words.iter();
     while let Some(word) = rest.next() {
         let said = match word.split_once('=') {
             Some((option, number)) if OPTIONS.contains(&option) => Some(number),
@@ -93,11 +164,10 @@ fn launched(words: &[&str], n_cores: u32) -> Option<u32> {
             _ => word.strip_prefix("-n").filter(|number| number.starts_with(|c: char| c.is_ascii_digit())),
         };
         if let Some(said) = said {
-            // One for each core, or a number that is known only there.
-            return Some(said.parse().unwrap_or(n_cores).max(1));
+            return said.parse::<u32>().map_or(Ranks::Text, |n| Ranks::Known(n.max(1)));
         }
     }
-    Some(n_cores.max(1))
+    Ranks::Unsaid
 }
 
 #[cfg(test)]
@@ -106,20 +176,54 @@ mod tests {
 
     use protocol::job::CommandLine;
 
-    use super::started_by;
+    use super::{of_job, of_task};
 
+    /// Of a job as a line and as a list of words, and the same of a task where only that says it.
     fn of(text: &str) -> [u32; 2] {
-        let words = text.split(' ').map(str::to_string).collect();
+        let words: Vec<String> = text.split(' ').map(str::to_string).collect();
         let here = Path::new("/nonexistent");
-        [CommandLine::Shell(text.into()), CommandLine::Args(words)]
-            .map(|command| started_by(&command, 8, here))
+        let shell = ["/bin/sh", "-c", text].map(str::to_owned);
+        let both =
+            [(CommandLine::Shell(text.into()), shell.to_vec()), (CommandLine::Args(words.clone()), words)];
+        both.map(|(command, argv)| {
+            let of_task = of_task(&argv, 8);
+            let of_job = of_job(&command, 8, here);
+            assert!(of_job.is_none_or(|n| n == of_task), "{text}: {of_job:?} {of_task}");
+            of_task
+        })
+    }
+
+    #[test]
+    fn number_that_is_a_parameter_is_one_of_each_task() {
+        let here = Path::new("/nonexistent");
+        let words = ["mpirun", "-n", "{r}", "./a"].map(str::to_owned).to_vec();
+        assert_eq!(of_job(&CommandLine::Args(words), 8, here), None);
+        assert_eq!(of_job(&CommandLine::Shell("mpirun -n {r} ./a".into()), 8, here), None);
+        assert_eq!(of_job(&CommandLine::Shell("mpirun -n 2 ./a {r}".into()), 8, here), Some(2));
+        assert_eq!(of("mpirun -n 3 ./a"), [3, 3]);
+    }
+
+    #[test]
+    fn ranks_of_all_programs_of_a_launcher_count() {
+        for command in ["mpirun -n 1 x : -n 1 y", "mpiexec.hydra -n 1 x : -n 1 y", "srun -n1 x : -n1 y"] {
+            assert_eq!(of(command), [2, 2], "{command}");
+        }
+        assert_eq!(of("mpirun -n 1 x : -n 2 y : -n 3 z"), [6, 6]);
+        assert_eq!(of("mpirun -n 1 x : y"), [8, 8]);
+        assert_eq!(of("mpirun -n 3 x; :")[0], 3, "the next command is none of its programs");
     }
 
     #[test]
     fn ranks_are_those_that_the_launcher_is_told_to_start() {
-        for command in
-            ["mpirun -n 4 ./a", "mpiexec -np 4 ./a -n 2", "/opt/mpi/bin/mpirun --np=4 a", "srun --ntasks=4 a"]
-        {
+        for command in [
+            "mpirun -n 4 ./a",
+            "mpiexec -np 4 ./a -n 2",
+            "/opt/mpi/bin/mpirun --np=4 a",
+            "srun --ntasks=4 a",
+            "prun -n 4 a",
+            "mpirun.openmpi -n 4 a",
+            "mpiexec.hydra -n 4 a",
+        ] {
             assert_eq!(of(command), [4, 4], "{command}");
         }
         assert_eq!(of("srun -c 2 -n4 a"), [4, 4]);
@@ -128,6 +232,7 @@ mod tests {
         assert_eq!(of("gmx mdrun -n 4"), [1, 1]);
         assert_eq!(of("cd x;mpirun -n 2 ./a")[0], 2);
         assert_eq!(of("mpirun -n {cores}\n./b -n 2")[0], 8);
+        assert_eq!(of("mpirun \\\n -n 2 ./a")[0], 2);
     }
 
     #[test]
@@ -137,7 +242,7 @@ mod tests {
             std::fs::write(folder.path().join("run.sh"), text).unwrap();
             let words = command.split(' ').map(str::to_string).collect();
             let both = [CommandLine::Shell(command.into()), CommandLine::Args(words)];
-            both.map(|command| started_by(&command, 8, folder.path()))
+            both.map(|command| of_job(&command, 8, folder.path()).unwrap())
         };
         let four = "#!/bin/bash\n# mpirun -n 2\nmodule load mpi\nmpirun -n 4 ./a -n 8\n";
         for command in ["./run.sh", "bash run.sh", "./run.sh --seed {seed}", "time -p ./run.sh"] {

@@ -64,6 +64,8 @@ pub struct LearnedJob {
     resources: Resources,
     time_limit: Option<Span>,
     grace: Duration,
+    /// Whether the number of MPI processes is a parameter.
+    has_ranks_of_tasks: bool,
     /// What is started for each slot of a resident job, and its scratch folder.
     residents: HashMap<usize, Resident>,
 }
@@ -122,8 +124,13 @@ impl LearnedJob {
             Ok(compiled) => shared_environment(template.job, compiled.spec(), surroundings),
             Err(_) => Vec::new(),
         };
+        let says_threads = |entry: &CString| entry.to_bytes().starts_with(b"OMP_NUM_THREADS=");
+        let has_ranks_of_tasks = compiled.as_ref().is_ok_and(|compiled| {
+            !compiled.spec().env.contains_key("OMP_NUM_THREADS") && !shared.iter().any(says_threads)
+        });
         LearnedJob {
             job: template.job,
+            has_ranks_of_tasks,
             compiled: compiled.map_err(|what| format!("this agent cannot read the job: {what}")),
             shared: Arc::new(shared),
             resources: template.needs.resources.clone(),
@@ -276,6 +283,9 @@ impl LearnedJob {
         let mut own: Vec<CString> = command.env.iter().map(|(name, value)| variable(name, value)).collect();
         own.push(variable("PILOTFISH_SLOT", &place.slot.to_string()));
         own.extend(place.shown.iter().map(|(name, value)| variable(name, value)));
+        if self.has_ranks_of_tasks {
+            own.push(n_threads(spec.cores, ranks::of_task(&command.argv, spec.cores)));
+        }
         Launch {
             token,
             slot: place.slot,
@@ -330,9 +340,10 @@ fn shared_environment(job: JobId, spec: &JobSpec, surroundings: &Surroundings) -
     if !surroundings.platform.is_empty() {
         entries.push(variable("PILOTFISH_PLATFORM", &surroundings.platform));
     }
-    if !spec.env.contains_key("OMP_NUM_THREADS") {
-        let n_ranks = ranks::started_by(&spec.command, spec.cores, &spec.base_dir);
-        entries.push(variable("OMP_NUM_THREADS", &(spec.cores / n_ranks).max(1).to_string()));
+    if !spec.env.contains_key("OMP_NUM_THREADS")
+        && let Some(n_ranks) = ranks::of_job(&spec.command, spec.cores, &spec.base_dir)
+    {
+        entries.push(n_threads(spec.cores, n_ranks));
     }
     let is_free = |name: &OsStr| {
         let name = name.to_string_lossy();
@@ -351,6 +362,11 @@ fn shared_environment(job: JobId, spec: &JobSpec, surroundings: &Surroundings) -
     entries
 }
 
+/// How many threads each process of a task has.
+fn n_threads(n_cores: u32, n_ranks: u32) -> CString {
+    variable("OMP_NUM_THREADS", &(n_cores / n_ranks.max(1)).max(1).to_string())
+}
+
 /// `NAME=value`; a NUL, which no environment can hold, ends the value.
 fn variable(name: &str, value: &str) -> CString {
     let text = format!("{name}={value}");
@@ -362,7 +378,10 @@ fn variable(name: &str, value: &str) -> CString {
 mod tests {
     use std::path::Path;
 
-    use protocol::job::{CommandLine, Extract, JobSpec, Keep, WorkDirPolicy};
+    use protocol::{
+        job::{CommandLine, Extract, JobSpec, Keep, WorkDirPolicy},
+        sweep::Sweep,
+    };
     use scheduler::{
         ids::{JobId, PilotId},
         pull::{TaskNeeds, Template},
@@ -458,30 +477,44 @@ mod tests {
         });
     }
 
-    /// The entry of that variable, of a job whose tasks have two cores.
-    fn entry(change: impl FnOnce(&mut JobSpec), name: &str) -> Option<String> {
+    /// The entries of that variable, of a task with two cores.
+    fn entries(change: impl FnOnce(&mut JobSpec), name: &str) -> String {
         let mut spec = JobSpec { cores: 2, ..spec() };
         change(&mut spec);
-        let job = learned(&serde_json::to_string(&spec).unwrap());
-        let entries = job.shared.iter().map(|entry| entry.to_str().unwrap().to_owned());
-        entries.filter_map(|entry| Some(entry.strip_prefix(name)?.strip_prefix('=')?.to_owned())).next()
+        let mut found: Vec<String> = Vec::new();
+        with_scratch(|scratch, _| {
+            let launch = launched(&mut learned(&serde_json::to_string(&spec).unwrap()), scratch);
+            let all = launch.environment.own.iter().chain(launch.environment.shared.iter());
+            let entries = all.map(|entry| entry.to_str().unwrap());
+            let values = entries.filter_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
+            found = values.map(str::to_owned).collect();
+        });
+        found.join(" ")
     }
 
     #[test]
     fn threads_are_the_cores_of_a_task_shared_by_its_mpi_ranks_unless_the_user_says_otherwise() {
-        let threads = |change: fn(&mut JobSpec)| entry(change, "OMP_NUM_THREADS");
-        assert_eq!(threads(|_| {}).as_deref(), Some("2"), "not the 64 of the pilot's environment");
-        assert_eq!(
-            threads(|spec| spec.command = CommandLine::Shell("mpirun -n 2 ./a".into())).as_deref(),
-            Some("1")
-        );
+        let threads = |change: fn(&mut JobSpec)| entries(change, "OMP_NUM_THREADS");
+        assert_eq!(threads(|_| {}), "2", "not the 64 of the pilot's environment");
+        assert_eq!(threads(|spec| spec.command = CommandLine::Shell("mpirun -n 2 ./a".into())), "1");
         let own = |spec: &mut JobSpec| _ = spec.env.insert("OMP_NUM_THREADS".into(), "7".into());
-        assert_eq!(threads(own), None, "it is among those of each task");
+        assert_eq!(threads(own), "7");
+        // The number of ranks is a parameter.
+        let ranks = |n: &str| {
+            let n = n.to_owned();
+            let change = move |spec: &mut JobSpec| {
+                let words = ["mpirun", "-n", "{r}", "./a"];
+                spec.command = CommandLine::Args(words.map(str::to_owned).to_vec());
+                spec.sweep = Sweep::from_lists(vec![("r".to_owned(), vec![n; 9])]);
+            };
+            entries(change, "OMP_NUM_THREADS")
+        };
+        assert_eq!((ranks("1"), ranks("2")), ("2".to_owned(), "1".to_owned()));
     }
 
     #[test]
     fn tasks_know_their_platform() {
-        assert_eq!(entry(|_| {}, "PILOTFISH_PLATFORM").as_deref(), Some("cluster"));
+        assert_eq!(entries(|_| {}, "PILOTFISH_PLATFORM"), "cluster");
     }
 
     #[test]
