@@ -184,7 +184,8 @@ fn kind_of_text(text: &str) -> Kind {
 }
 
 /// The number that a program wrote, also as C, Fortran and others write what is not finite (`nan`, `-inf`,
-/// `Infinity`), signs (`+1.5`) and double precision (`1.0D-03`). `None`: a text, or a number that `f64` cannot hold.
+/// `Infinity`), signs (`+1.5`) and double precision (`1.0D-03`, `1.234-100`). A number that is too large is infinite, and
+/// one that is too small is 0. `None`: a text, or a whole number that `f64` does not hold exactly.
 fn number_of(text: &str) -> Option<f64> {
     let (is_negative, is_signed, body) = match text.split_at_checked(1) {
         Some(("-", body)) => (true, false, body),
@@ -198,11 +199,13 @@ fn number_of(text: &str) -> Option<f64> {
     if is_word("inf") || is_word("infinity") {
         return Some(if is_negative { f64::NEG_INFINITY } else { f64::INFINITY });
     }
-    // Fortran always writes a point before its D: `1d5` may be part of a name.
-    let body = match body.split_once(['d', 'D']) {
-        Some((mantissa, exponent)) if mantissa.contains('.') => format!("{mantissa}e{exponent}"),
-        Some(_) => return None,
-        None => body.to_owned(),
+    // Fortran always writes a point before its D: `1d5` may be part of a name. It writes exponents of three digits
+    // without a letter.
+    let body = match (body.split_once(['d', 'D']), exponent_without_letter(body)) {
+        (Some((mantissa, exponent)), _) if mantissa.contains('.') => format!("{mantissa}e{exponent}"),
+        (Some(_), _) => return None,
+        (None, Some((mantissa, exponent))) => format!("{mantissa}e{exponent}"),
+        (None, None) => body.to_owned(),
     };
     let is_whole = !body.contains(['.', 'e', 'E']);
     let has_leading_zero = body.starts_with('0') && body[1..].starts_with(|c: char| c.is_ascii_digit());
@@ -210,16 +213,19 @@ fn number_of(text: &str) -> Option<f64> {
     if !begins_well || has_leading_zero || (is_signed && is_whole) {
         return None;
     }
-    let number: f64 = body.parse().ok().filter(|number| is_held(*number, &body))?;
+    // Digits of a long whole number may be a name, and would not come back.
+    let number: f64 = body.parse().ok().filter(|number| !is_whole || *number < WHOLE_MAX)?;
     Some(if is_negative { -number } else { number })
 }
 
-/// Whether this is the number of the unsigned text, and not what was left of one too large, small or long.
-fn is_held(number: f64, text: &str) -> bool {
-    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
-    let is_zero = mantissa.bytes().all(|byte| matches!(byte, b'0' | b'.'));
-    let is_whole = !text.contains(['.', 'e', 'E']);
-    number.is_finite() && (number != 0.0 || is_zero) && (!is_whole || number < WHOLE_MAX)
+/// `1.234-100` is 1.234e-100.
+fn exponent_without_letter(body: &str) -> Option<(&str, &str)> {
+    let at = body.rfind(['+', '-'])?;
+    let (mantissa, exponent) = body.split_at(at);
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let (whole, fraction) = mantissa.split_once('.')?;
+    (exponent.len() == 4 && is_digits(&exponent[1..]) && is_digits(whole) && is_digits(fraction))
+        .then_some((mantissa, exponent))
 }
 
 /// The type that holds both.
@@ -340,6 +346,13 @@ pub(super) mod tests {
             ("Inf", infinity),
             ("+Infinity", infinity),
             ("-INFINITY", -infinity),
+            ("-1.234-100", -1.234e-100),
+            ("1.0+101", 1.0e101),
+            ("0.123+308", 1.23e307),
+            (".5-120", 0.5e-120),
+            ("1e400", infinity),
+            ("-1.5D+400", -infinity),
+            ("1e-400", 0.0),
         ] {
             assert_eq!((number_of(text), kind_of_text(text)), (Some(number), Kind::Float), "{text}");
         }
@@ -347,9 +360,29 @@ pub(super) mod tests {
             assert!(number_of(text).is_some_and(f64::is_nan), "{text}");
             assert_eq!(kind_of_text(text), Kind::Float, "{text}");
         }
-        for text in
-            ["1D5", "3d", "2D", "1.0D", "1.0Dx", "D-03", "info", "nano", "1.5dB", "1.0D-03D1", "1.0e5d2", "é"]
-        {
+        for text in [
+            "1D5",
+            "3d",
+            "2D",
+            "1.0D",
+            "1.0Dx",
+            "D-03",
+            "info",
+            "nano",
+            "1.5dB",
+            "1.0D-03D1",
+            "1.0e5d2",
+            "é",
+            "1-100",
+            "2024-11-28",
+            "1.0-10",
+            "1.0-1000",
+            "1.0.0-100",
+            "1.0e5-100",
+            "1.0-1x0",
+            "1.5–100",
+            "10.1+1é",
+        ] {
             assert_eq!(kind_of_text(text), Kind::Text, "{text}");
         }
     }
@@ -370,11 +403,10 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn numbers_that_no_number_holds_are_texts() {
-        let held =
-            ["1e-400", "1e400", "9007199254740993.0", "99999999999999999999", "0e-400", "1e5", "4.04e-161"];
+    fn whole_numbers_that_no_number_holds_are_texts() {
+        let held = ["9007199254740993.0", "99999999999999999999", "0e-400", "1e5", "4.04e-161"];
         let (f, t) = (Kind::Float, Kind::Text);
-        assert_eq!(held.map(kind_of_text), [t, t, f, t, f, f, f]);
+        assert_eq!(held.map(kind_of_text), [f, t, f, f, f]);
     }
 
     fn written(number: f64, text: &str) -> Value {

@@ -77,6 +77,16 @@ enum Format {
     Parquet,
 }
 
+impl Format {
+    fn word(self) -> &'static str {
+        match self {
+            Format::Csv => "CSV",
+            Format::Jsonl => "JSON Lines",
+            Format::Parquet => "Parquet",
+        }
+    }
+}
+
 /// Takes rows and writes them. The rows have the values of the columns it was made with.
 trait RowWriter {
     /// One more row.
@@ -98,8 +108,8 @@ pub async fn run(args: ExportArgs) -> Result<Outcome, Failure> {
     let job = selector.resolve_one(client).await?;
     let rows = Rows { client, job, state: args.state.into() };
     let mut columns = Columns::of(&client.spec(job).await?);
-    if format == Format::Parquet && columns.has_extracts() {
-        // A file of typed columns must know the types before the first row.
+    if format != Format::Csv && columns.has_extracts() {
+        // Whether a column is one of numbers must be known before the first row.
         rows.each(|row| {
             columns.learn(&row);
             Ok(())
@@ -138,7 +148,18 @@ pub async fn run(args: ExportArgs) -> Result<Outcome, Failure> {
 fn format_of(args: &ExportArgs) -> Result<Format, Failure> {
     let file = args.file();
     let format = match (args.format, file) {
-        (Some(format), _) => format,
+        (Some(format), file) => {
+            if let Some(named) =
+                file.and_then(|file| format_of_name(file).ok()).filter(|named| *named != format)
+            {
+                let (is, says) = (format.word(), named.word());
+                let file = file.unwrap_or(Path::new("")).display();
+                show::say(&format!(
+                    "warning: {file} is written as {is}, as --format says; its name says {says}"
+                ));
+            }
+            format
+        }
         (None, None) => Format::Csv,
         (None, Some(file)) => format_of_name(file)?,
     };
