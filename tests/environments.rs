@@ -77,6 +77,14 @@ fn tasks_have_the_same_environment_by_run_and_by_submit() {
             assert!(!has(name), "{from}: {name} of {run:?}");
         }
     }
+    sandbox.write("job.yaml", "command: 'true'\nenv_from: submit\n");
+    for command in ["check", "submit"] {
+        let output = with(sandbox.command(&[command, "job.yaml"]), &mine).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        let told = said.lines().find(|line| line.contains("env_from leaves out what may be secret"));
+        assert!(told.is_some_and(|line| line.contains("MY_TOKEN") && !line.contains("MINE")), "{said}");
+    }
 }
 
 #[test]

@@ -122,6 +122,22 @@ fn an_instance_of_wfcommons_runs_its_own_commands() {
 }
 
 #[test]
+fn an_instance_goes_to_standard_output_and_one_with_a_circle_is_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.write("small.json", &instance(&[("once", &[], 1.0, &["true"])]));
+    let job = sandbox.ok(&["import", "wfcommons", "small.json", "-o", "-"]);
+    assert_eq!(job, sandbox.ok(&["import", "wfcommons", "small.json"]));
+    assert!(job.contains("\"once\"") && !sandbox.path().join("-").exists(), "{job}");
+    let circle = instance(&[("a", &["b"], 1.0, &["true"]), ("b", &["a"], 1.0, &["true"])]);
+    sandbox.write("circle.json", &circle);
+    let output = sandbox.run(&["import", "wfcommons", "circle.json", "-o", "job.yaml"]);
+    let said = tests::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.starts_with("pilotfish: circle.json: found a circle: "), "{said}");
+    assert!(!sandbox.path().join("job.yaml").exists());
+}
+
+#[test]
 fn stand_ins_take_no_less_time_than_the_tasks_did() {
     let sandbox = Sandbox::new();
     let text = instance(&[("a", &[], 0.5, &["a"]), ("b", &["a"], 0.5, &["b"])]);
@@ -161,6 +177,44 @@ fn a_job_that_comes_after_one_of_before_waits_for_its_end() {
     // What it would wait for has ended.
     sandbox.ok(&["submit", "--wait", "second.yaml"]);
     assert_eq!(sandbox.read("order"), "first\nsecond\nsecond\n");
+    end(&sandbox, manager);
+}
+
+#[test]
+fn tasks_wait_for_those_of_a_job_of_before_with_the_same_parameters() {
+    let sandbox = Sandbox::new();
+    let manager = sandbox.start("serve", &["serve", "--cores", "8"]);
+    sandbox.until_served();
+    // Its tasks begin at once, and each ends when the test says so.
+    let wait = "until test -e go-{a}; do sleep 0.05; done; echo {a} >> order";
+    sandbox.write("first.yaml", &format!("command: '{wait}'\nsweep: {{a: [1, 2, 3, 4]}}\n"));
+    sandbox.ok(&["submit", "-q", "first.yaml"]);
+    let second = |values: &str, after: &str| {
+        let sweep = format!("sweep: {{a: {values}}}\nafter: {{job: {after}, tasks: same}}\n");
+        sandbox.write("second.yaml", &format!("command: 'echo then {{a}} >> order'\n{sweep}"));
+    };
+    for (values, found) in [
+        ("[4, 3, 2, 0]", "after: found `same` for task 3 with a = `0`, which no task of job 1 has"),
+        ("[4, 3, 2, 2]", "after: found `same` for task 3 with a = `2`, beside task 3 of job 1 with a = `4`"),
+    ] {
+        second(values, "1");
+        let output = sandbox.run(&["submit", "second.yaml"]);
+        let said = tests::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(found), "{said}");
+    }
+    second("[4, 3, 2, 1]", "99");
+    let said = tests::text(&sandbox.run(&["submit", "second.yaml"]).stderr);
+    assert!(said.contains("after: job 99 is none of yours") && !said.contains("stages"), "{said}");
+    second("[4, 3, 2, 1]", "1");
+    sandbox.ok(&["submit", "-q", "second.yaml"]);
+    for a in 1..=4 {
+        sandbox.write(&format!("go-{a}"), "");
+        until("what waits for it has run", || {
+            sandbox.path().join("order").is_file() && sandbox.read("order").contains(&format!("then {a}\n"))
+        });
+    }
+    assert_eq!(sandbox.read("order"), "1\nthen 1\n2\nthen 2\n3\nthen 3\n4\nthen 4\n");
     end(&sandbox, manager);
 }
 

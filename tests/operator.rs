@@ -48,6 +48,29 @@ fn a_budget_holds_until_it_is_raised() {
 }
 
 #[test]
+fn submission_warns_of_tasks_that_outlive_every_pilot() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "manager.yaml",
+        "platforms:\n  - {name: a, adapter: local, cores: 1, pilots_max: 1, walltime: 5m}\n  \
+         - {name: b, adapter: local, cores: 1, pilots_max: 1, walltime: 10m}\n",
+    );
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    let said = |limit: &str| {
+        let output = sandbox.run(&["submit", "--time-limit", limit, "--", "true"]);
+        assert!(output.status.success(), "{output:?}");
+        text(&output.stderr)
+    };
+    let why = "a task is expected to take 20m 00s, and no pilot lives so long: the walltime of b is 10m 00s";
+    assert_eq!(said("20m"), format!("pilotfish: warning: job 1 cannot begin: {why}\n"));
+    assert_eq!(said("8m"), "");
+    sandbox.ok(&["wait", "2"]);
+    // Pilots that are there are no reason to wait for others that live no longer.
+    assert_eq!(said("20m"), format!("pilotfish: warning: job 3 cannot begin: {why}\n"));
+    ends(&sandbox, manager);
+}
+
+#[test]
 fn money_is_spent_until_there_is_none_left() {
     let sandbox = Sandbox::new();
     let priced = MANAGER.replace("core_hours: 2", "price: {core_hour: 0.5, currency: EUR}, budget: 1");
@@ -250,7 +273,8 @@ fn what_is_new_in_the_configuration_is_taken_up_while_the_manager_runs() {
     sandbox.ok(&["platform", "limits", "here", "--queued-max", "7"]);
     let other = other.replacen("pilots_max: 2", "pilots_max: 3", 1);
     sandbox.write("manager.yaml", &format!("{other}limits: {{grace: 7s}}\n"));
-    let others = "other settings have changed; they are taken up when the manager is started again\n";
+    let others =
+        "other settings have changed: limits.grace; that is taken up when the manager is started again\n";
     assert_eq!(reload(), format!("platform here has its new limits: pilots_max\n{waiting}{others}"));
     assert_eq!(sandbox.json(&["platform", "show", "here"])["limits"]["n_queued_max"], 7);
 

@@ -91,8 +91,8 @@ pub struct BatchJob {
     pub state: BatchState,
     /// How many of its tasks are there, if it is a job array.
     pub n_tasks: Option<u32>,
-    /// Why it waits, or how it has ended, in the platform's words, made by [`reason`]; `None` where it runs or the
-    /// listing does not say.
+    /// Why it waits, in the platform's words, made by [`reason`]; `None` where it does not wait or the listing
+    /// does not say.
     pub reason: Option<String>,
 }
 
@@ -156,8 +156,8 @@ impl Output {
         let shown: String = line.chars().map(plain).take(n_characters_max).collect();
         match (shown.is_empty(), self.code) {
             (false, _) => shown,
-            (true, Some(code)) => format!("exit code {code} without a word"),
-            (true, None) => "ended by a signal without a word".into(),
+            (true, Some(code)) => format!("exit code {code}, and no message"),
+            (true, None) => "ended by a signal, and no message".into(),
         }
     }
 }

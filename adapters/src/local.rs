@@ -51,8 +51,12 @@ impl Adapter for Local {
         if self.setup.is_empty() {
             return start;
         }
-        // The lines may read nothing of the join document, and write nothing where the process id is expected.
-        let script = format!("{{\n{}\n}} < /dev/null >&2\nexec \"$@\"", self.setup.join("\n"));
+        // The lines may read nothing of the join document, and write nothing where the process id is expected. Where they
+        // end the shell, that is told: the agent was not started.
+        let script = format!(
+            "trap 'echo \"the lines of setup ended the shell with exit code $?\" >&2' EXIT\n{{\n{}\n}} < /dev/null >&2\ntrap - EXIT\nexec \"$@\"",
+            self.setup.join("\n")
+        );
         let shell = ["/bin/sh", "-c", &script, "sh"].map(str::to_owned);
         Command { argv: shell.into_iter().chain(start.argv).collect(), ..start }
     }
@@ -153,6 +157,36 @@ mod tests {
         let output = shell.wait_with_output().expect("it ends");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "a b\ndocument");
         assert_eq!(String::from_utf8_lossy(&output.stderr), "noise\n");
+    }
+
+    #[test]
+    fn setup_that_ends_the_shell_is_named() {
+        let said = |line: &str| {
+            let site = Site { setup: vec![line.into()], ..Site::default() };
+            let surroundings = Surroundings { agent_command: vec!["/bin/echo".into(), "4711".into()] };
+            let local = Local::new(NAME, &surroundings, &site);
+            let request = AllocationRequest {
+                tag: "pf1-2".into(),
+                n_nodes: 1,
+                capacity: Default::default(),
+                walltime: None,
+                join: Vec::new(),
+                folder: "/home/ada/pilots/pf1-2".into(),
+            };
+            let command = local.submit(&request);
+            let shell =
+                std::process::Command::new(&command.argv[0]).args(&command.argv[1..4]).arg("true").output();
+            let shell = shell.expect("a shell");
+            let stderr = String::from_utf8_lossy(&shell.stderr).into_owned();
+            local.read_submit(&output(shell.status.code().unwrap_or(-1), "4711", &stderr))
+        };
+        assert_eq!(said("true"), Ok("4711".into()));
+        let refused = |words: &str| Err(AdapterError::Refused(words.into()));
+        assert_eq!(said("exit 3"), refused("the lines of setup ended the shell with exit code 3"));
+        assert_eq!(
+            said("set -e; echo why; false; true"),
+            refused("why the lines of setup ended the shell with exit code 1")
+        );
     }
 
     #[test]

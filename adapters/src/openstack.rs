@@ -585,11 +585,17 @@ fn words(error: &reqwest::Error) -> String {
     words
 }
 
+/// The same of a request, with the server that it was for. The rest of its address may be secret.
+fn words_of_place(error: reqwest::Error) -> String {
+    let place = error.url().map(|url| format!("{}: ", url.origin().ascii_serialization()));
+    format!("{}{}", place.unwrap_or_default(), words(&error.without_url()))
+}
+
 /// Sends it. Nothing that was not sent to its end was done; of what was, nobody knows.
 async fn sent(request: reqwest::RequestBuilder, method: &str) -> Result<Answer, Trouble> {
     let mut answer = request.send().await.map_err(|error| match error.is_connect() || method == "GET" {
-        true => Trouble::Away(words(&error.without_url())),
-        false => Trouble::Unknown(words(&error.without_url())),
+        true => Trouble::Away(words_of_place(error)),
+        false => Trouble::Unknown(words_of_place(error)),
     })?;
     let header =
         |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -598,9 +604,7 @@ async fn sent(request: reqwest::RequestBuilder, method: &str) -> Result<Answer, 
     let (status, request_id) = (answer.status().as_u16(), header("x-openstack-request-id"));
     let token = header("x-subject-token");
     let mut body = Vec::new();
-    while let Some(chunk) =
-        answer.chunk().await.map_err(|error| Trouble::Unknown(words(&error.without_url())))?
-    {
+    while let Some(chunk) = answer.chunk().await.map_err(|error| Trouble::Unknown(words_of_place(error)))? {
         body.extend_from_slice(&chunk);
         if body.len() > ANSWER_BYTES_MAX {
             return Err(Trouble::Unknown(format!("the answer has more than {} MiB", ANSWER_BYTES_MAX >> 20)));

@@ -2,6 +2,8 @@
 
 pub mod last;
 
+use last::LastJob;
+
 use std::{
     fmt, fs, io,
     path::{Path, PathBuf},
@@ -204,14 +206,15 @@ async fn find_here(looked: &mut Vec<String>) -> Result<Option<Found>, Failure> {
     let shown = show_path(&folder);
     let client = look(&folder, looked).await?;
     let is_gone = client.is_none() && !folder.join(STORE_FILE).is_file();
-    if is_gone && has_run {
-        return Err(Failure::bad_input(format!(
-            "the last job of this folder went to the manager in {shown}, which is gone; \
-             --dir {RUN_FOLDER} shows the run that is kept here"
-        )));
-    }
     if is_gone {
-        return Ok(None);
+        let way_on = match (has_run, living_name().await) {
+            (true, _) => format!("--dir {RUN_FOLDER} shows the run that is kept here"),
+            (false, Some(name)) => format!("--manager {name} means the manager `{name}`, which is running"),
+            (false, None) => "name the one that is meant with --manager or --dir".to_owned(),
+        };
+        return Err(Failure::bad_input(format!(
+            "the last job of this folder went to the manager in {shown}, which is gone; {way_on}"
+        )));
     }
     if has_run {
         crate::show::say(&format!(
@@ -263,9 +266,15 @@ pub async fn find_for_operator(place: &Where) -> Result<Client, Failure> {
 /// As there.
 pub async fn find_for_jobs(place: &Where) -> Result<(Client, PathBuf), Failure> {
     match find(place).await? {
-        Found::Live(client, folder) => Ok((*client, folder)),
+        Found::Live(client, folder) => Ok((client.with_last(last_job(place, &folder)), folder)),
         Found::Store(left) => Err(left.refusal()),
     }
+}
+
+/// Which job `last` means at the manager in `folder`, which these flags found.
+pub fn last_job(place: &Where, folder: &Path) -> LastJob {
+    let is_named = matches!(named_folder(place), Ok(Some(_)));
+    last::last_job(folder, is_named)
 }
 
 /// The folder that was named by a flag or the environment.

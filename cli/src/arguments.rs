@@ -1,5 +1,7 @@
 //! The command line as clap reads it, with its errors in our form.
 
+use std::{ffi::OsString, os::unix::ffi::OsStrExt};
+
 use clap::{CommandFactory, FromArgMatches, Parser, error::ErrorKind};
 
 use crate::commands::Command;
@@ -72,8 +74,22 @@ fn report(error: &clap::Error) -> u8 {
         let _ = error.print();
         return if error.use_stderr() { 2 } else { 0 };
     }
-    crate::show::say(&one_line(&error.render().to_string()));
+    let said = match error.kind() {
+        ErrorKind::InvalidUtf8 => not_utf8(std::env::args_os().skip(1)),
+        _ => None,
+    };
+    crate::show::say(&said.unwrap_or_else(|| one_line(&error.render().to_string())));
     2
+}
+
+/// What to say of the first argument that is not UTF-8.
+fn not_utf8(arguments: impl Iterator<Item = OsString>) -> Option<String> {
+    let wrong = |(_, argument): &(usize, OsString)| argument.to_str().is_none();
+    let (n, argument) = (1..).zip(arguments).find(wrong)?;
+    Some(format!(
+        "argument {n}, `{}`, is not UTF-8; a value of other bytes can be put into a file whose name the task is given",
+        argument.as_bytes().escape_ascii()
+    ))
 }
 
 /// Clap's message of several paragraphs as one line: the mistake, then the first hint.
@@ -109,7 +125,9 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{command, one_line};
+    use std::{ffi::OsString, os::unix::ffi::OsStringExt};
+
+    use super::{command, not_utf8, one_line};
     use crate::show::table::width_of;
 
     fn said(words: &[&str]) -> String {
@@ -160,6 +178,14 @@ mod tests {
             "unexpected argument '--core' found; a similar argument exists: '--cores'; see `--help`"
         );
         assert_eq!(said(&["job"]), "the following required arguments were not provided: <JOB>; see `--help`");
+    }
+
+    #[test]
+    fn argument_that_is_not_utf8_is_named() {
+        let arguments = |last: &[u8]| [OsString::from("run"), OsString::from_vec(last.to_vec())].into_iter();
+        let said = not_utf8(arguments(b"caf\xe9")).unwrap();
+        assert!(said.starts_with("argument 2, `caf\\xe9`, is not UTF-8;"), "{said}");
+        assert_eq!(not_utf8(arguments("café".as_bytes())), None);
     }
 
     #[test]

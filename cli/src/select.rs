@@ -1,6 +1,6 @@
 //! Which jobs and tasks are meant: `3`, `1-10`, `1,4-6`, `last`, `all`, `3.0-9`.
 
-use std::ops::RangeInclusive;
+use std::{ops::RangeInclusive, sync::Once};
 
 use protocol::job::nearest;
 use scheduler::{
@@ -10,9 +10,13 @@ use scheduler::{
 };
 
 use crate::{
+    access::last::LastJob,
     client::Client,
     failure::Failure,
-    show::format::{count, counted},
+    show::{
+        self,
+        format::{count, counted},
+    },
 };
 
 /// How selectors are written, for messages.
@@ -24,7 +28,7 @@ const TASKS_HELP: &str = "write tasks like 3.7, 3.0-9 or last.0-9,12";
 pub enum JobSelector {
     /// Every job.
     All,
-    /// The newest one.
+    /// The one that the current folder used last; the newest one where none is known.
     Last,
     /// By number.
     Numbers(Vec<RangeInclusive<u64>>),
@@ -63,14 +67,11 @@ impl JobSelector {
     ///
     /// # Errors
     /// None of those named is there.
-    pub fn among(&self, jobs: &[JobView]) -> Result<Vec<JobId>, Failure> {
+    pub fn among(&self, jobs: &[JobView], client: &Client) -> Result<Vec<JobId>, Failure> {
         let ids = || jobs.iter().map(|job| job.id);
         match self {
             JobSelector::All => Ok(ids().collect()),
-            JobSelector::Last => match ids().max() {
-                Some(last) => Ok(vec![last]),
-                None => Err(Failure::bad_input("found `last`, but there is no job yet")),
-            },
+            JobSelector::Last => last(jobs, client.last()).map(|last| vec![last]),
             JobSelector::Numbers(ranges) => {
                 for range in ranges {
                     if !ids().any(|id| range.contains(&id.0)) {
@@ -87,7 +88,7 @@ impl JobSelector {
     /// # Errors
     /// None of those named is there, or the manager is not.
     pub async fn resolve(&self, client: &Client) -> Result<Vec<JobId>, Failure> {
-        self.among(&client.jobs().await?)
+        self.among(&client.jobs().await?, client)
     }
 
     /// The one job that is meant.
@@ -164,6 +165,30 @@ pub fn beyond(job: &JobView, tasks: &TaskSet) -> Option<String> {
     let first = tasks.first().filter(|first| *first >= job.counts.total);
     let last = count(job.counts.total.saturating_sub(1));
     first.map(|_| format!("job {} has no task {tasks}; its tasks are 0 to {last}", job.id))
+}
+
+/// The job that is meant by `last`.
+fn last(jobs: &[JobView], last: LastJob) -> Result<JobId, Failure> {
+    let newest = jobs.iter().max_by_key(|job| job.id);
+    let newest = newest.ok_or_else(|| Failure::bad_input("found `last`, but there is no job yet"))?;
+    match last {
+        LastJob::Job(id) if jobs.iter().any(|job| job.id == id) => Ok(id),
+        LastJob::Job(id) => Err(Failure::bad_input(format!(
+            "found `last`, but job {id}, the last one of this folder, is not there any more; give a job's number"
+        ))),
+        LastJob::Newest => Ok(newest.id),
+        LastJob::NewestOfAnyFolder => {
+            // A watch asks again and again.
+            static TOLD: Once = Once::new();
+            TOLD.call_once(|| {
+                let (id, name) = (newest.id, &newest.name);
+                show::say(&format!(
+                    "no job of this folder is known; `last` is the manager's newest one, job {id} ({name})"
+                ));
+            });
+            Ok(newest.id)
+        }
+    }
 }
 
 fn no_job(range: &RangeInclusive<u64>, last: Option<u64>) -> Failure {

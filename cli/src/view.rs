@@ -55,10 +55,14 @@ impl Reader {
     /// Neither is there.
     pub async fn open(place: &Where) -> Result<Reader, Failure> {
         match access::find(place).await? {
-            Found::Live(client, _) => Ok(Reader { client: *client, left: None, _manager: None }),
+            Found::Live(client, folder) => {
+                let client = client.with_last(access::last_job(place, &folder));
+                Ok(Reader { client, left: None, _manager: None })
+            }
             Found::Store(left) => {
                 show::say(&left.to_string());
                 let (manager, client) = in_process::open_store(left.folder.clone()).await?;
+                let client = client.with_last(access::last_job(place, &left.folder));
                 Ok(Reader { client, left: Some(left), _manager: Some(manager) })
             }
         }

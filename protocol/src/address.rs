@@ -64,6 +64,27 @@ pub fn has_user(text: &str) -> bool {
     is_http && user_end(rest.trim_start_matches(SLASHES)).is_some()
 }
 
+/// What is wrong with the host or the port of an address; `None`: nothing.
+pub fn mistake(address: &str) -> Option<&'static str> {
+    let (_, rest) = address.split_once("://")?;
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    let place = authority.rsplit_once('@').map_or(authority, |(_, place)| place);
+    // The colons in brackets belong to an IPv6 address.
+    let (host, port) = match place.rfind(']') {
+        Some(end) => (&place[..=end], place[end + 1..].strip_prefix(':')),
+        None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
+    };
+    if host.is_empty() {
+        return Some("an address without a host");
+    }
+    if host.contains(char::is_whitespace) {
+        return Some("an address with a blank in its host");
+    }
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0) && !port.starts_with('+');
+    port.filter(|port| !port.is_empty() && !is_port(port))
+        .map(|_| "an address whose port is no number up to 65535")
+}
+
 /// Of what follows `://`: where the `@` after user name and password is.
 fn user_end(rest: &str) -> Option<usize> {
     let authority = &rest[..rest.find(['/', '\\', '?', '#']).unwrap_or(rest.len())];
@@ -101,7 +122,36 @@ fn is_secret(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{has_user, shown, shown_alone};
+    use super::{has_user, mistake, shown, shown_alone};
+
+    #[test]
+    fn address_has_a_host_and_a_port_that_is_a_number() {
+        for well in [
+            "http://h",
+            "https://h:443/x",
+            "http://127.0.0.1:8877/a:b",
+            "http://[::1]:80/x",
+            "http://a:b@h/x",
+            "http://h:/x",
+        ] {
+            assert_eq!(mistake(well), None, "{well}");
+        }
+        let port = "an address whose port is no number up to 65535";
+        for (wrong, what) in [
+            ("http://127.0.0.1:8877x/ok", port),
+            ("http://h:0/x", port),
+            ("http://h:65536", port),
+            ("http://[::1]:x/", port),
+            ("http://h:+1/", port),
+            ("http:///x", "an address without a host"),
+            ("https://", "an address without a host"),
+            ("http://:80/x", "an address without a host"),
+            ("http://a:b@/x", "an address without a host"),
+            ("http://h o/x", "an address with a blank in its host"),
+        ] {
+            assert_eq!(mistake(wrong), Some(what), "{wrong}");
+        }
+    }
 
     #[test]
     fn addresses_are_shown_without_passwords_and_tokens() {

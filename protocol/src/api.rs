@@ -592,6 +592,9 @@ pub struct Reloaded {
     pub unlisted: Vec<String>,
     /// Whether settings of something else than platforms are others: they wait for the next start.
     pub others_wait: bool,
+    /// Which fields of the file these are, like `limits.grace`.
+    #[serde(default)]
+    pub others: Vec<String>,
 }
 
 /// How the manager is to end.

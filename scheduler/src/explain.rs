@@ -92,12 +92,6 @@ pub enum Reason {
         pilot: PilotId,
         n_ahead: u64,
     },
-    /// A file has been on its way for some seconds.
-    TaskWaitsForFile {
-        pilot: PilotId,
-        /// Which file, and how far it is.
-        what: String,
-    },
     TaskBacksOff {
         left: Span,
         n_attempts: u32,
@@ -145,6 +139,12 @@ pub enum Reason {
     PilotsTooShort {
         needed: Span,
         n_pilots: u64,
+    },
+    /// No platform that the tasks would fit has pilots that live long enough; the one whose pilots live longest.
+    WalltimesTooShort {
+        needed: Span,
+        platform: String,
+        walltime: Span,
     },
     PilotsAway {
         n_pilots: u64,
@@ -402,7 +402,6 @@ impl fmt::Display for Reason {
                     "it was sent ahead to pilot {pilot}, where {n_ahead} task{s} of its job {are} before it"
                 )
             }
-            Reason::TaskWaitsForFile { pilot, what } => write!(f, "pilot {pilot} waits for {what}"),
             Reason::TaskBacksOff { left, n_attempts, kind } => {
                 write!(f, "attempt {n_attempts} failed ({kind}); the next begins in {left} at the earliest")
             }
@@ -567,9 +566,12 @@ impl Reason {
     /// The sentences about pilots that tasks wait for.
     fn write_about_waiting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::PilotsTooShort { needed, n_pilots: 0 } => write!(
+            Reason::PilotsTooShort { needed, n_pilots: 0 } => {
+                write!(f, "a task is expected to take {needed}, and no platform has pilots that live so long")
+            }
+            Reason::WalltimesTooShort { needed, platform, walltime } => write!(
                 f,
-                "a task is expected to take {needed}, longer than pilots of any platform that it would fit live"
+                "a task is expected to take {needed}, and no pilot lives so long: the walltime of {platform} is {walltime}"
             ),
             Reason::PilotsTooShort { needed, n_pilots } => write!(
                 f,
@@ -603,7 +605,13 @@ impl Reason {
 /// Cores × time in the unit of budgets.
 pub fn core_hours(core_time: Span) -> String {
     let hours = core_time.as_secs_f64() / 3600.0;
-    let text = if hours < 10.0 { format!("{hours:.2}") } else { format!("{hours:.1}") };
+    // Small amounts keep two digits that count: 0.0005 is not 0.
+    let n_decimals = match hours {
+        10.0.. => 1,
+        hours if hours < 0.1 && core_time > Span::ZERO => (1.0 - hours.log10().floor()).min(12.0) as usize,
+        _ => 2,
+    };
+    let text = format!("{hours:.n_decimals$}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
@@ -625,5 +633,29 @@ fn write_failed(f: &mut fmt::Formatter<'_>, kind: &FailureKind, n_attempts: u32)
             "; after `crash_limit` of those a task is set aside, `pilotfish retry-failed` runs it again"
         ),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::core_hours;
+    use crate::time::Span;
+
+    #[test]
+    fn small_amounts_of_core_hours_are_not_shown_as_nothing() {
+        let shown = |hours: f64| core_hours(Span((hours * 3.6e9).round() as u64));
+        for (hours, expected) in [
+            (0.0, "0"),
+            (0.0005, "0.0005"),
+            (0.005_56, "0.0056"),
+            (0.01, "0.01"),
+            (0.0999, "0.1"),
+            (0.126, "0.13"),
+            (2.5, "2.5"),
+            (12.34, "12.3"),
+            (100.0, "100"),
+        ] {
+            assert_eq!(shown(hours), expected, "{hours}");
+        }
     }
 }

@@ -75,6 +75,106 @@ fn commands_mean_the_manager_that_the_last_job_of_the_folder_went_to() {
 }
 
 #[test]
+fn last_is_the_job_that_the_folder_used_last_not_the_newest_one() {
+    let sandbox = Sandbox::new();
+    let echo = |name: &str, more: &[&str]| {
+        let job = ["--name", name, "--", "echo", "{}", ":::", name];
+        sandbox.ok(&[&["run", "-q"], more, &job].concat());
+    };
+    for name in ["a", "b", "a"] {
+        echo(name, &[]);
+    }
+    all_show(&sandbox, "a", &[]);
+    all_show(&sandbox, "a", &["--dir", ".pilotfish"]);
+    echo("b", &[]);
+    all_show(&sandbox, "b", &[]);
+    // A workflow that goes on is used, too.
+    sandbox.write("flow.yaml", "stages: {one: {command: 'true'}, two: {command: echo two, after: one}}\n");
+    sandbox.ok(&["run", "-q", "flow.yaml"]);
+    echo("a", &[]);
+    sandbox.ok(&["run", "-q", "flow.yaml"]);
+    assert_eq!(sandbox.ok(&["logs", "last", "--raw"]), "two\n");
+    // A record of an earlier version names no job.
+    let records = std::fs::read_dir(sandbox.path().join("home/.pilotfish/.last")).expect("there are records");
+    for record in records.map(|record| record.expect("it can be listed").path()) {
+        let bytes = std::fs::read(&record).expect("it can be read");
+        let manager = bytes.split(|byte| *byte == 0).next().expect("a path");
+        std::fs::write(&record, manager).expect("it can be written");
+    }
+    assert_eq!(sandbox.ok(&["logs", "last", "--raw"]), "two\n");
+}
+
+#[test]
+fn newest_job_of_a_manager_is_named_in_a_folder_that_used_none() {
+    let sandbox = Sandbox::new();
+    let _manager = serve(&sandbox, DEFAULT, &["--cores", "1"]);
+    sandbox.ok(&["submit", "-q", "--wait", "--name", "theirs", "--", "echo", "theirs"]);
+    let elsewhere = sandbox.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).expect("a folder");
+    let output =
+        sandbox.command(&["logs", "last", "--raw"]).current_dir(&elsewhere).output().expect("it runs");
+    assert_eq!(text(&output.stdout), "theirs\n");
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("no job of this folder is known; `last` is the manager's newest one, job 1 (theirs)"),
+        "{said}"
+    );
+    // Where it is known, nothing is said; nor of a manager that is named.
+    assert_eq!(text(&sandbox.run(&["logs", "last", "--raw"]).stderr), "");
+    let named = &["logs", "last", "--raw", "--manager", "default"];
+    let output = sandbox.command(named).current_dir(&elsewhere).output().expect("it runs");
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn another_managers_job_is_not_shown_when_the_last_manager_is_gone() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["run", "-q", "--dir", "state", "--", "echo", "mine"]);
+    std::fs::remove_dir_all(sandbox.path().join("state")).expect("it is there");
+    let said = refused(&sandbox, &["logs", "last"]);
+    assert!(said.contains("which is gone; name the one that is meant with --manager or --dir"), "{said}");
+    let elsewhere = sandbox.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).expect("a folder");
+    let _manager = serve(&sandbox, DEFAULT, &["--cores", "1"]);
+    let other = &["submit", "--wait", "--", "echo", "theirs"];
+    assert!(sandbox.command(other).current_dir(&elsewhere).status().expect("it runs").success());
+    for command in [&["logs", "last"][..], &["logs", "1"], &["jobs"], &["cancel", "last"]] {
+        let said = refused(&sandbox, command);
+        let expected = "went to the manager in ./state, which is gone; --manager default means the manager `default`, which is running";
+        assert!(said.contains(expected), "{said}");
+    }
+    assert_eq!(sandbox.ok(&["logs", "last", "--raw", "--manager", "default"]), "theirs\n");
+    sandbox.ok(&["submit", "-q", "--wait", "--", "echo", "here again"]);
+    assert_eq!(sandbox.ok(&["logs", "last", "--raw"]), "here again\n");
+}
+
+#[test]
+fn repeated_quiet_run_says_why_it_fails() {
+    let sandbox = Sandbox::new();
+    let failing = ["run", "-q", "--", "false"];
+    sandbox.run(&failing);
+    let output = sandbox.run(&failing);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("0 of 1 tasks are done, 1 failed or cancelled; --retry-failed runs those again"),
+        "{said}"
+    );
+    sandbox.write("flow.yaml", "stages: {one: {command: 'false'}, two: {command: 'true', after: one}}\n");
+    sandbox.run(&["run", "-q", "flow.yaml"]);
+    let output = sandbox.run(&["run", "-q", "flow.yaml"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("2 of 2 tasks are over, 2 failed or cancelled; --retry-failed runs those again"),
+        "{said}"
+    );
+    // What went well is not told again.
+    sandbox.ok(&["run", "-q", "--", "true"]);
+    assert_eq!(text(&sandbox.run(&["run", "-q", "--", "true"]).stderr), "");
+}
+
+#[test]
 fn changes_go_to_the_manager_that_the_last_job_of_the_folder_went_to() {
     let sandbox = with_an_old_run();
     let _manager = serve(&sandbox, DEFAULT, &["--no-local"]);
@@ -129,7 +229,11 @@ fn submission_is_not_refused_where_nothing_can_be_recorded() {
     sandbox.write("home/.pilotfish/.last", "a file in the place of the folder");
     let output = sandbox.run(&["submit", "--dir", "m", "--wait", "--", "true"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("commands about this job need --dir"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("commands about this job need its number and --dir"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]

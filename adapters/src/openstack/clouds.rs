@@ -284,7 +284,7 @@ fn read_file(path: &Path, text: &str) -> Result<Map, String> {
         Ok(_) => Err(format!("{shown}: found no `clouds:`")),
         Err(line) => {
             let line = line.map_or(String::new(), |line| format!(", line {line}"));
-            Err(format!("{shown}{line}: no {}", if is_json { "JSON" } else { "YAML" }))
+            Err(format!("{shown}{line}: that is not valid {}", if is_json { "JSON" } else { "YAML" }))
         }
     }
 }

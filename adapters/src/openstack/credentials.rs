@@ -349,7 +349,7 @@ mod tests {
                 None,
                 "found no `auth.username`",
             ),
-            ("clouds: [hush: hush: x".to_owned(), None, "clouds.yaml, line 1: no YAML"),
+            ("clouds: [hush: hush: x".to_owned(), None, "clouds.yaml, line 1: that is not valid YAML"),
             (
                 with("auth_url: 'http://k', project_id: x, username: x, password: yes"),
                 None,

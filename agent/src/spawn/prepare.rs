@@ -9,7 +9,7 @@ use std::{
     ptr,
 };
 
-use protocol::job::{SHEBANG_BYTES_MAX, windows_shebang};
+use protocol::job::{SHEBANG_BYTES_MAX, interpreter, windows_shebang};
 
 use super::{
     Environment, Launch, Outcome, Output,
@@ -309,12 +309,18 @@ fn not_started(error: NotStarted, program: &CStr, cwd: Option<&CStr>) -> Failed 
             let path = as_path(program);
             let file = cwd.map_or(path.to_path_buf(), |cwd| as_path(cwd).join(path));
             let what = match error.errno {
-                libc::ENOENT if file.exists() => match windows_script(&file) {
-                    Some(line) => {
-                        format!("{path:?}: its first line {line:?} ends with \\r: give it Unix line ends")
+                libc::ENOENT if file.exists() => {
+                    let start = start_of(&file);
+                    match (windows_shebang(&start), interpreter(&start)) {
+                        (Some(line), _) => {
+                            format!("{path:?}: its first line {line:?} ends with \\r: give it Unix line ends")
+                        }
+                        (None, Some(named)) => {
+                            format!("{path:?}: its first line names {named:?}, which does not exist")
+                        }
+                        (None, None) => format!("{path:?}: the loader that it names does not exist"),
                     }
-                    None => format!("{path:?}: the interpreter or loader it names is missing"),
-                },
+                }
                 libc::EACCES if file.is_dir() => format!("{path:?} is a folder"),
                 libc::EACCES => format!("{path:?} is not executable: {system}"),
                 _ => format!("{path:?}: {system}"),
@@ -324,13 +330,14 @@ fn not_started(error: NotStarted, program: &CStr, cwd: Option<&CStr>) -> Failed 
     }
 }
 
-/// The first line of a script with the line ends of Windows.
-fn windows_script(file: &Path) -> Option<String> {
-    // Whatever else is there by that name is not waited for.
-    if !file.is_file() {
-        return None;
-    }
+/// The first bytes of a file; none of what is no plain file, which is not waited for.
+fn start_of(file: &Path) -> Vec<u8> {
     let mut start = Vec::new();
-    File::open(file).ok()?.take(SHEBANG_BYTES_MAX as u64).read_to_end(&mut start).ok()?;
-    windows_shebang(&start)
+    if file.is_file()
+        && let Ok(file) = File::open(file)
+    {
+        // Of one that cannot be read nothing is known.
+        let _ = file.take(SHEBANG_BYTES_MAX as u64).read_to_end(&mut start);
+    }
+    start
 }

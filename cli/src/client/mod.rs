@@ -34,7 +34,7 @@ use scheduler::{
 
 pub use events::EventStream;
 
-use crate::{failure::Failure, staging};
+use crate::{access::last::LastJob, failure::Failure, staging};
 
 /// A manager on the same planet has answered by then or will not.
 const CONNECT_TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -137,6 +137,7 @@ impl OutputStream {
 pub struct Client {
     http: reqwest::Client,
     access: AccessFile,
+    last: LastJob,
 }
 
 impl Client {
@@ -159,7 +160,18 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| unusable(error_chain(&error)))?;
-        Ok(Client { http, access })
+        Ok(Client { http, access, last: LastJob::default() })
+    }
+
+    /// The same client, with the job that `last` means.
+    #[must_use]
+    pub fn with_last(self, last: LastJob) -> Client {
+        Client { last, ..self }
+    }
+
+    /// Which job `last` means.
+    pub fn last(&self) -> LastJob {
+        self.last
     }
 
     /// The manager's access file.

@@ -49,10 +49,13 @@ pub struct CheckArgs {
 /// # Errors
 /// Everything that is wrong with the job, a line each.
 pub fn run(args: CheckArgs) -> Result<Outcome, Failure> {
+    let tell = |left_out: Option<String>| left_out.iter().for_each(|line| show::say(line));
     if let Some(workflow) = args.input.workflow()? {
+        tell(JobInput::left_out(workflow.stages.iter().map(|stage| &stage.job)));
         return if args.quiet { Ok(Outcome::Fine) } else { workflow::preview(&workflow, args.json) };
     }
     let job = args.input.resolve_for_others()?.compile()?;
+    tell(JobInput::left_out([job.spec()]));
     for doubt in args.input.doubts(&job) {
         show::say(&format!("warning: {doubt}"));
     }

@@ -77,8 +77,10 @@ pub async fn run(args: ExplainArgs) -> Result<Outcome, Failure> {
 pub async fn warn_of_nowhere(client: &Client, job: JobId, voice: &Voice) {
     // This is said on the way to something else, which finds a manager that is gone for itself.
     let Ok(explanation) = client.explain(&format!("job/{job}")).await else { return };
-    if let Some(ReasonRow { text, reason: Reason::FitsNowhere { .. } | Reason::NoPlatform }) =
-        explanation.reasons.first()
+    if let Some(ReasonRow {
+        text,
+        reason: Reason::FitsNowhere { .. } | Reason::NoPlatform | Reason::WalltimesTooShort { .. },
+    }) = explanation.reasons.first()
     {
         voice.say(&format!("warning: job {job} cannot begin: {text}"));
     }

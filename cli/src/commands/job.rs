@@ -48,7 +48,7 @@ pub async fn run(args: JobArgs) -> Result<Outcome, Failure> {
     }
     let view = async |screen: &Screen| {
         let mut jobs = client.jobs().await?;
-        let chosen = selector.among(&jobs)?;
+        let chosen = selector.among(&jobs, client)?;
         jobs.retain(|job| chosen.contains(&job.id));
         // Of one by one more is known than of all.
         for job in jobs.iter_mut().take(N_ASKED_MAX) {

@@ -48,7 +48,7 @@ pub async fn run(args: JobsArgs) -> Result<Outcome, Failure> {
     let reader = Reader::open(&args.view.place).await?;
     let view = async |screen: &Screen| {
         let mut jobs = reader.client.jobs().await?;
-        let chosen = selector.among(&jobs)?;
+        let chosen = selector.among(&jobs, &reader.client)?;
         jobs.retain(|job| chosen.contains(&job.id) && (!args.active || job.ended_at.is_none()));
         if args.view.json {
             return json_with_units(&jobs);

@@ -83,7 +83,7 @@ pub async fn run(args: ProfileArgs) -> Result<Outcome, Failure> {
     let subjects = Arc::new(subjects(&client, &jobs, &args.subjects)?);
     let sites = sites(&client, &args.platforms).await?;
     check_alone(&jobs, &sites)?;
-    access::last::remember(&folder);
+    access::last::remember(&folder, None);
     let (open, stop) = (Arc::new(Mutex::new(BTreeSet::new())), Arc::new(AtomicBool::new(false)));
     let mut runs = JoinSet::new();
     for site in &sites {

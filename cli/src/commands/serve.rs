@@ -170,7 +170,9 @@ async fn reload(args: &ServeArgs, first: &ManagerFile, manager: &mut Manager) ->
         tokio::time::timeout(READ_LIMIT, reading).await.map_err(|_| "its file does not answer".to_owned())?;
     let (config, file) = read.map_err(|error| error.to_string())??;
     let mut reloaded = manager.attach_new(&config).await?;
-    reloaded.others_wait = without_platforms(file) != *first;
+    let file = without_platforms(file);
+    reloaded.others = file.differences(first);
+    reloaded.others_wait = file != *first;
     Ok(reloaded)
 }
 

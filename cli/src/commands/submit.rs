@@ -73,6 +73,9 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
         return run_workflow(&args, workflow).await;
     }
     let mut spec = args.input.resolve_for_others()?;
+    if let Some(line) = JobInput::left_out([&spec]).filter(|_| !args.view.quiet) {
+        show::say(&line);
+    }
     if args.dry_run {
         return dry_run(&spec, args.view.json);
     }
@@ -80,7 +83,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     Sources::read(&mut spec)?.bring(&client).await?;
     let request = SubmitRequest { spec, submission_key: Some(random_key()?) };
     let submitted = until_answered(async || client.submit(&request).await).await?;
-    last::remember(&folder);
+    last::remember(&folder, Some(submitted.job));
     if args.view.json && !args.wait && !args.progress {
         show::print(&show::json(&submitted)?)?;
     } else if args.view.quiet {
@@ -127,10 +130,15 @@ async fn warned_unless_soon<T>(followed: impl Future<Output = T>, warned: impl F
 }
 
 async fn run_workflow(args: &SubmitArgs, mut workflow: WorkflowSpec) -> Result<Outcome, Failure> {
+    let jobs = workflow.stages.iter().map(|stage| &stage.job);
+    if let Some(line) = JobInput::left_out(jobs).filter(|_| !args.view.quiet) {
+        show::say(&line);
+    }
     if args.dry_run {
         return workflow::preview(&workflow, args.view.json);
     }
     let Living { client, folder, place } = access::find_live(&args.view.place).await?;
+    workflow::match_by_names(&client, &mut workflow).await?;
     for stage in &mut workflow.stages {
         Sources::read(&mut stage.job)?.bring(&client).await?;
     }

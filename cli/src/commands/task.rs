@@ -82,7 +82,7 @@ fn facts(detail: &TaskDetail) -> Facts {
         facts.add(format!("attempt {}", row.attempt), attempt(row, now));
     }
     if row.state == TaskFilter::Cancelled && row.attempt == 0 {
-        facts.add("attempts", "cancelled while waiting or running; of what ran then, what it wrote is kept");
+        facts.add("attempts", "cancelled before one ended; the output of one that ran is kept");
     }
     facts
 }

@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use protocol::{
     api::{WorkflowRequest, WorkflowSubmitted},
-    job::{AfterSpec, Input, OnSpec, StageSpec, WorkflowSpec},
+    job::{AfterSpec, Input, OnSpec, Problem, StageSpec, WorkflowSpec, same_tasks},
 };
 use scheduler::{edges::Edges, engine::views::JobView};
 
 use crate::{
     access::last,
-    client::Client,
+    client::{Client, ClientError},
     commands::{submit::until_answered, wait},
     failure::{Failure, Outcome},
     follow::follow,
@@ -48,6 +48,34 @@ pub struct Manner<'a> {
     pub place: &'a str,
 }
 
+/// Has the tasks that wait for a job of another file wait for those with the same parameters, as within a file. Files
+/// that name no such job cost nothing.
+///
+/// # Errors
+/// Tasks that do not belong together one by one; a manager that is not there.
+pub async fn match_by_names(client: &Client, workflow: &mut WorkflowSpec) -> Result<(), Failure> {
+    let mut problems = Vec::new();
+    for at in 0..workflow.stages.len() {
+        let path = workflow.after_path(at);
+        let Some(stage) = workflow.stages.get_mut(at) else { continue };
+        for after in &mut stage.after {
+            let (OnSpec::Job(id), Edges::Same) = (after.on, &after.edges) else { continue };
+            let other = match client.spec(id).await {
+                Ok(other) => other,
+                // The submission is refused in words of its own.
+                Err(ClientError::Refused { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            match same_tasks(&stage.job.sweep, &format!("job {id}"), &other.sweep) {
+                Some(Ok(edges)) => after.edges = edges,
+                Some(Err((found, expected))) => problems.push(Problem::new(path.as_str(), found, expected)),
+                None => {}
+            }
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems.into()) }
+}
+
 /// Submits a workflow to the manager in `folder`, and waits for it if that is wanted.
 ///
 /// # Errors
@@ -58,7 +86,7 @@ pub async fn submit(
     manner: Manner<'_>,
 ) -> Result<Outcome, Failure> {
     let submitted = until_answered(async || client.submit_workflow(request).await).await?;
-    last::remember(folder);
+    last::remember(folder, submitted.stages.iter().map(|stage| stage.job).max());
     if manner.json && !manner.waits {
         show::print(&show::json(&submitted)?)?;
     } else if manner.quiet {

@@ -8,6 +8,7 @@ mod sources;
 mod unread;
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -132,6 +133,16 @@ impl JobInput {
         Ok(spec)
     }
 
+    /// What is to be said of variables that `env_from` has left out of these jobs.
+    pub fn left_out<'j>(jobs: impl IntoIterator<Item = &'j JobSpec>) -> Option<String> {
+        let names: BTreeSet<&str> =
+            jobs.into_iter().flat_map(|job| &job.env_left_out).map(String::as_str).collect();
+        (!names.is_empty()).then(|| {
+            let names = names.into_iter().collect::<Vec<_>>().join(", ");
+            format!("env_from leaves out what may be secret or is not UTF-8: {names}")
+        })
+    }
+
     /// What is right but hardly meant: a line each.
     pub fn doubts(&self, job: &Compiled) -> Vec<String> {
         let unused = job.unused_parameters();
@@ -177,7 +188,7 @@ impl JobInput {
                 "found neither a job file nor a command, and standard input that is not read; for a job file in it write `-`, for values `--each-line - -- COMMAND`",
             )),
             ([], true) => Err(Failure::bad_input(
-                "found neither a job file nor a command; give JOB.yaml, or `--` and a command, like `pilotfish run -- echo {} ::: a b c`",
+                "found neither a job file nor a command; give JOB.yaml, or `--` and a command, like `-- echo {} ::: a b c`",
             )),
             ([file], false) => Err(Failure::bad_input(format!(
                 "found the job file `{file}` and a command; give one of them"

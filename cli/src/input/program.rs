@@ -1,9 +1,15 @@
 //! Whether the program of a job is on this host. Nodes may have what this host has not, and the
 //! other way round; a run on this host may say no at once.
 
-use std::{ffi::OsString, fs::File, io::Read, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::Read,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
-use protocol::job::{CommandLine, JobSpec, Problem, SHEBANG_BYTES_MAX, windows_shebang};
+use protocol::job::{CommandLine, JobSpec, Problem, SHEBANG_BYTES_MAX, interpreter, windows_shebang};
 
 /// What the C library searches when PATH is not set.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -22,12 +28,7 @@ pub fn missing(spec: &JobSpec) -> Option<Problem> {
         (files, "is in no folder of PATH", "install it, or write its path")
     };
     if let Some(file) = files.iter().find(|file| is_executable(file)) {
-        let line = windows_script(file)?;
-        return Some(Problem::new(
-            "command",
-            found(&format!("begins with the line `{line}` and a \\r, so that no system finds that program")),
-            format!("give {} Unix line ends, like `sed -i 's/\\r$//' FILE` does", file.display()),
-        ));
+        return script_problem(file, found);
     }
     Some(match files.iter().find(|file| file.is_file()) {
         Some(file) => Problem::new(
@@ -52,11 +53,27 @@ fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
 }
 
-/// The first line of a script with the line ends of Windows.
-fn windows_script(file: &Path) -> Option<String> {
+/// What is wrong with the first line of a script, which names the program that runs it.
+fn script_problem(file: &Path, found: impl Fn(&str) -> String) -> Option<Problem> {
     let mut start = Vec::new();
     File::open(file).ok()?.take(SHEBANG_BYTES_MAX as u64).read_to_end(&mut start).ok()?;
-    windows_shebang(&start)
+    // Without `/./`.
+    let shown: PathBuf = file.components().collect();
+    let shown = shown.display();
+    if let Some(line) = windows_shebang(&start) {
+        let what = format!(
+            "has Windows line ends: its first line `{line}` ends with \\r, and no program has a name that ends so"
+        );
+        let expected = format!("give {shown} Unix line ends, like `sed -i 's/\\r$//' FILE` does");
+        return Some(Problem::new("command", found(&what), expected));
+    }
+    let named = interpreter(&start).filter(|named| named.starts_with('/') && !Path::new(named).exists())?;
+    let what = format!("is to be run by `{named}`, as its first line says, and that does not exist");
+    Some(Problem::new(
+        "command",
+        found(&what),
+        format!("correct the first line of {shown}, or install that program"),
+    ))
 }
 
 #[cfg(test)]
@@ -95,7 +112,31 @@ mod tests {
         fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
         for (args, path) in [(script.to_str().unwrap(), None), ("script", folder.path().to_str())] {
             let said = told(&[args], path).unwrap();
-            assert!(said.contains("begins with the line `#!/bin/sh` and a \\r"), "{said}");
+            assert!(
+                said.contains("has Windows line ends: its first line `#!/bin/sh` ends with \\r"),
+                "{said}"
+            );
+            assert!(said.starts_with(&format!("command: program `{args}` has")), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_script_whose_interpreter_is_missing_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("script");
+        fs::write(&script, "#! /nowhere/bash -e\necho\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
+        let expected = format!(
+            "command: program `script` is to be run by `/nowhere/bash`, as its first line says, and that does not exist; \
+             correct the first line of {}, or install that program",
+            script.display()
+        );
+        assert_eq!(told(&["script"], folder.path().to_str()), Some(expected));
+        let dotted = format!("{}/./script", folder.path().display());
+        assert!(told(&[&dotted], None).unwrap().contains(&format!("line of {},", script.display())));
+        for well in ["#!/bin/sh\n", "#!/usr/bin/env nothing\n", "#!sh\n", "echo\n"] {
+            fs::write(&script, well).unwrap();
+            assert_eq!(told(&["script"], folder.path().to_str()), None, "{well}");
         }
     }
 

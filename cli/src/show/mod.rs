@@ -69,6 +69,12 @@ impl Screen {
         }
     }
 
+    /// The lines of a text, broken at blanks where they are wider than the screen. Every line ends.
+    pub fn wrapped(&self, text: &str) -> String {
+        let lines = text.lines().flat_map(|line| facts::wrapped(line, self.width));
+        lines.map(|line| format!("{line}\n")).collect()
+    }
+
     /// The text in this ink, where colours are wanted.
     pub fn paint(&self, ink: Ink, text: &str) -> String {
         if !self.has_colour {
@@ -109,7 +115,10 @@ pub fn say(text: &str) {
 /// Writes lines to standard error; on a terminal without control sequences of others.
 pub fn say_lines(text: &str) {
     let mut error = io::stderr().lock();
-    let text = if error.is_terminal() { harmless(text) } else { text.into() };
+    let text = match error.is_terminal() {
+        true => Screen::stderr().wrapped(&harmless(text)),
+        false => text.to_owned(),
+    };
     // Nobody can be told that standard error is gone.
     let _ = error.write_all(text.as_bytes());
 }

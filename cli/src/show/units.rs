@@ -41,6 +41,13 @@ pub fn json_with_units<T: Serialize + JsonSchema>(value: &T) -> Result<String, F
     super::json(&value)
 }
 
+/// Whether a number stands for a peak of memory that was not seen: the kernel hides what is below the agent's own.
+/// Resources that are asked for or offered have the same name, and are never null.
+fn is_unknown(name: &str, schema: &Value, value: &Value) -> bool {
+    let may_be_null = schema["type"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "null"));
+    value.as_u64() == Some(0) && (name == "memory_bytes_max" || (name == "memory_bytes" && may_be_null))
+}
+
 struct Walk<'a> {
     definitions: &'a Value,
 }
@@ -74,6 +81,9 @@ impl<'a> Walk<'a> {
         for (name, mut value) in std::mem::take(fields) {
             let known = schema["properties"].get(&name);
             let of_field = known.or_else(|| schema.get("additionalProperties")).unwrap_or(&NOTHING);
+            if is_unknown(&name, of_field, &value) {
+                value = Value::Null;
+            }
             let added =
                 self.converted(of_field, &value).map(|(unit, number)| (format!("{name}{unit}"), number));
             let size = SIZES.contains(&name.as_str()).then(|| (format!("{name}{SIZE}"), value.clone()));
@@ -175,6 +185,8 @@ mod tests {
         only: Option<Inner>,
         from_manager: u64,
         name: String,
+        memory_bytes: Option<u64>,
+        memory_bytes_max: u64,
     }
 
     fn outer() -> Outer {
@@ -191,6 +203,8 @@ mod tests {
             only: Some(Inner { wall: Some(Span(1)), memory_bytes: 1 }),
             from_manager: 3,
             name: "x".to_owned(),
+            memory_bytes: Some(0),
+            memory_bytes_max: 0,
         }
     }
 
@@ -216,6 +230,9 @@ mod tests {
             "from_manager_bytes": 3,
             "from_manager_bytes": 3,
             "name": "x",
+            // Unknown; what is asked for may be none.
+            "memory_bytes": null,
+            "memory_bytes_max": null,
         });
         assert_eq!(shown, expected);
     }

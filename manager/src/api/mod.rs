@@ -31,7 +31,6 @@ mod taken;
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod waits;
 mod workflows;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -59,7 +58,6 @@ pub use listener::serve;
 use live::Live;
 use room::Room;
 pub(crate) use routes::AGENT_PATH;
-use waits::Waits;
 
 /// What the API needs of the manager.
 pub struct ApiState {
@@ -153,8 +151,6 @@ struct Context {
     streams: Arc<Semaphore>,
     /// What running tasks write, while somebody follows it.
     live: Live,
-    /// For which files tasks wait.
-    waits: Waits,
     /// Files by their contents.
     objects: Objects,
     /// Files that may still be on their way at a time.
@@ -172,7 +168,6 @@ impl Context {
         Context {
             freed: parking::Freed::default(),
             live: Live::default(),
-            waits: Waits::default(),
             objects: Objects::in_folder(&state.folder),
             transfers: Arc::new(Semaphore::new(objects::N_TRANSFERS_MAX)),
             peers: Peers::default(),

@@ -26,8 +26,9 @@ pub(super) async fn submit(
 ) -> Result<Response, ApiError> {
     let files = (context.objects.clone(), context.state.stores.clone());
     let name = user.name.clone();
-    let (names, stages) = blocking(move || read_submission(&body.bytes, &name, &files)).await?;
-    check_awaited(&context, &user, &names, &stages).await?;
+    let Submission { names, paths, stages } =
+        blocking(move || read_submission(&body.bytes, &name, &files)).await?;
+    check_awaited(&context, &user, &paths, &stages).await?;
     let sizes: Vec<u64> = stages.iter().map(|stage| stage.job.n_tasks).collect();
     let event = |request| Event::WorkflowSubmitted { request, stages };
     match context.state.handle.ask(event).await? {
@@ -49,11 +50,11 @@ pub(super) async fn submit(
 async fn check_awaited(
     context: &Context,
     user: &User,
-    names: &[String],
+    paths: &[String],
     stages: &[Stage],
 ) -> Result<(), ApiError> {
     let mut awaited = BTreeSet::new();
-    for (name, stage) in names.iter().zip(stages) {
+    for (path, stage) in paths.iter().zip(stages) {
         for (on, _) in &stage.after {
             let On::Job(id) = *on else { continue };
             if !awaited.insert(id) {
@@ -64,7 +65,7 @@ async fn check_awaited(
                 Err(error) if matches!(error.code, "no-such-job" | "not-yours") => {
                     let found = format!("job {id}, which is none of yours");
                     let expected = "`pilotfish jobs` lists them";
-                    let problem = Problem::new(format!("stages.{name}.after"), found, expected);
+                    let problem = Problem::new(path.as_str(), found, expected);
                     return Err(ApiError::bad_job(&[problem]));
                 }
                 Err(error) => return Err(error),
@@ -74,12 +75,18 @@ async fn check_awaited(
     Ok(())
 }
 
-/// The stages as the engine takes them, after all checks, with their names.
-fn read_submission(
-    body: &Bytes,
-    user: &str,
-    files: &(Objects, Stores),
-) -> Result<(Vec<String>, Vec<Stage>), ApiError> {
+/// A workflow after all checks.
+struct Submission {
+    /// The names of its stages.
+    names: Vec<String>,
+    /// The paths of their fields `after` in the user's file.
+    paths: Vec<String>,
+    /// The stages as the engine takes them.
+    stages: Vec<Stage>,
+}
+
+/// The stages as the engine takes them, after all checks.
+fn read_submission(body: &Bytes, user: &str, files: &(Objects, Stores)) -> Result<Submission, ApiError> {
     let WorkflowRequest { mut workflow, submission_key } = Format::Json.decode(body)?;
     check_key(submission_key.as_deref())?;
     let problems = workflow.validate();
@@ -89,10 +96,11 @@ fn read_submission(
     workflow.stages.iter().try_for_each(|stage| check_files(&stage.job, user, files))?;
     workflow.mark_taken();
     let names = workflow.stages.iter().map(|stage| stage.name.clone()).collect();
+    let paths = (0..workflow.stages.len()).map(|at| workflow.after_path(at)).collect();
     let key = |at: usize| submission_key.as_ref().map(|key| format!("{user}\n{key}\n{at}"));
     let stages = workflow.stages.into_iter().enumerate();
     let stages = stages.map(|(at, stage)| read_stage(stage, user, key(at)));
-    Ok((names, stages.collect::<Result<_, _>>()?))
+    Ok(Submission { names, paths, stages: stages.collect::<Result<_, _>>()? })
 }
 
 fn read_stage(stage: StageSpec, user: &str, submission_key: Option<String>) -> Result<Stage, ApiError> {

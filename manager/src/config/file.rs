@@ -132,6 +132,56 @@ impl ManagerFile {
     }
 }
 
+/// The names of the fields of a form that differ in another one.
+macro_rules! differing {
+    ($own:expr, $other:expr, $form:ident { $($field:ident),* $(,)? }) => {{
+        let $form { $($field),* } = $own;
+        let fields = [$((stringify!($field), *$field != $other.$field)),*];
+        fields.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name)
+    }};
+}
+
+impl ManagerFile {
+    /// The fields beside `platforms` that say something else than those of another file, like `limits.grace`.
+    pub fn differences(&self, other: &ManagerFile) -> Vec<String> {
+        let mut all = Vec::new();
+        let mut add = |part: &str, name: &str| all.push(format!("{part}.{name}"));
+        differing!(&self.listen, other.listen, Listen { host, port, name })
+            .for_each(|name| add("listen", name));
+        let layers = |file: &ManagerFile| protocol::policies::pairs(file.policies.unwrap_or_default());
+        let (own, others) = (layers(self), layers(other));
+        own.iter().filter(|pair| !others.contains(pair)).for_each(|(layer, _)| add("policies", layer));
+        differing!(
+            &self.limits,
+            other.limits,
+            Limits {
+                heartbeat_limit,
+                poll_wait_max,
+                grace,
+                prefetch,
+                prefetch_tasks_max,
+                node_retries,
+                transfer_retries,
+                start_retries,
+                walltime_retries,
+                submit_limit,
+                join_limit,
+                node_retry_delay,
+                retry_delay_max,
+                black_hole_limit,
+                retry_elsewhere,
+                platform_delay,
+                platform_delay_max,
+                walltime_margin,
+            }
+        )
+        .for_each(|name| add("limits", name));
+        let whole = [("tls", self.tls != other.tls), ("stores", self.stores != other.stores)];
+        all.extend(whole.iter().filter(|(_, differs)| *differs).map(|(name, _)| (*name).to_owned()));
+        all
+    }
+}
+
 /// Reads an application's profile.
 ///
 /// # Errors
@@ -227,6 +277,17 @@ mod tests {
 
     fn parse(text: &str) -> Result<ManagerFile, String> {
         ManagerFile::parse(text, Path::new("manager.yaml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn differences_are_named_by_their_fields() {
+        let differences = |a: &str, b: &str| parse(a).unwrap().differences(&parse(b).unwrap()).join(" ");
+        let file = "listen: {port: 1}\nlimits: {grace: 7s}\npolicies: {matching: turns}\n";
+        assert_eq!(differences(file, file), "");
+        assert_eq!(differences(file, ""), "listen.port limits.grace");
+        let other =
+            "tls: on\nlisten: {port: 2}\nlimits: {grace: 7s, node_retries: 9}\npolicies: {matching: fifo}\n";
+        assert_eq!(differences(file, other), "listen.port policies.matching limits.node_retries tls");
     }
 
     fn host() -> Resources {
@@ -454,7 +515,7 @@ mod tests {
             "stores:\n  - {name: a, kind: s4, bucket: b}\n  - {name: b, kind: sftp}\n  - {name: c, kind: s3, buckt: x}\n  \
              - {name: b, kind: sftp, ssh: h, users: ann}\n  - {name: d, kind: sftp, ssh: h, bucket: b}",
             &[
-                "2: stores[0].kind: found `s4`; write one of `s3`, `swift`, `http`, `sftp`",
+                "2: stores[0].kind: found `s4`; write one of `s3`, `swift`, `sftp`",
                 "3: stores[1]: found no `ssh`; it is needed",
                 "4: stores[2].buckt: found an unknown field; did you mean `bucket`?",
                 "5: stores[3].name: found a second store of the name `b`; name them differently",

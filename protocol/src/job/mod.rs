@@ -27,7 +27,7 @@ mod workflow;
 #[cfg(feature = "author")]
 pub use author::{
     Fields, JobFile, Locator, Node, Reader, in_file, job_schema, load_file, load_file_text, load_job_file,
-    load_job_text, load_lines, load_text, parse_yaml,
+    load_job_text, load_lines, load_text, parse_yaml, same_tasks,
 };
 pub use compile::{Compiled, Sink, TaskCommand, WorkDir};
 #[cfg(feature = "author")]
@@ -38,7 +38,7 @@ pub use files::{
 };
 pub use problem::Problem;
 pub(crate) use problem::sentence;
-pub use shebang::{SHEBANG_BYTES_MAX, windows_shebang};
+pub use shebang::{SHEBANG_BYTES_MAX, interpreter, windows_shebang};
 pub use spec::{
     CommandLine, Extract, JobSpec, Keep, Results, Retries, Stdio, Stream, WorkDirPolicy, default_application,
 };

@@ -11,9 +11,25 @@ pub fn windows_shebang(start: &[u8]) -> Option<String> {
     Some(format!("#!{}", String::from_utf8_lossy(line)))
 }
 
+/// The program that the first line of a script names; `None`: it is no script. `start`: the first bytes of the file.
+pub fn interpreter(start: &[u8]) -> Option<String> {
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+    Some(String::from_utf8_lossy(words.next()?).into_owned())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::windows_shebang;
+    use super::{interpreter, windows_shebang};
+
+    #[test]
+    fn interpreter_is_the_first_word_of_the_first_line() {
+        assert_eq!(interpreter(b"#!/bin/sh -e\necho\n").as_deref(), Some("/bin/sh"));
+        assert_eq!(interpreter(b"#! \t/usr/bin/env\tpython3").as_deref(), Some("/usr/bin/env"));
+        for text in ["echo\n#!/bin/sh\n", "#!\n", "", "\x7fELF"] {
+            assert_eq!(interpreter(text.as_bytes()), None, "{text}");
+        }
+    }
 
     #[test]
     fn only_a_first_line_that_ends_with_a_carriage_return_is_told() {

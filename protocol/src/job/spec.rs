@@ -68,6 +68,10 @@ pub struct JobSpec {
     /// Tasks of its workflow take what it leaves. The manager says so when it accepts the workflow.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_taken: bool,
+    /// Variables of the author's environment that `env_from` has left out and whose absence may surprise. Known where
+    /// the job file was read only.
+    #[serde(skip)]
+    pub env_left_out: Vec<String>,
 }
 
 /// What a task runs.
@@ -204,6 +208,7 @@ impl JobSpec {
             inputs: Vec::new(),
             outputs: Vec::new(),
             is_taken: false,
+            env_left_out: Vec::new(),
         }
     }
 }

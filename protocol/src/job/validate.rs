@@ -32,7 +32,7 @@ impl JobSpec {
             check.add(
                 "base_dir",
                 quoted(&self.base_dir.to_string_lossy()),
-                "it must be an absolute path in UTF-8",
+                "the folder of the job file must be an absolute path whose name is UTF-8",
             );
         }
         if let WorkDirPolicy::Path(path) = &self.workdir {

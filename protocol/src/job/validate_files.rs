@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::address;
 use crate::job::compile::Templates;
 use crate::job::files::{FILE_SCHEME, kind_of};
 use crate::job::problem::quoted;
@@ -88,6 +89,11 @@ impl Check {
         if output.is_several() && crate::job::taken::is_pattern(&output.to) {
             let expected = "several files keep their names: write the folder that they go to";
             self.add(format!("outputs[{n}].to"), format!("a pattern ({})", quoted(&output.to)), expected);
+        }
+        if !output.is_several() && output.to.contains('*') {
+            let expected =
+                "it would be a part of the file's name: write the name, or a pattern in `from`, too";
+            self.add(format!("outputs[{n}].to"), format!("`*` in {}", quoted(&output.to)), expected);
         }
     }
 
@@ -272,22 +278,19 @@ impl Check {
                 self.add(format!("inputs[{n}].from"), quoted(&input.from), expected);
                 return None;
             }
+            // One with a password is refused as that, and not shown.
+            let is_looked_at = input.source == Source::Url && !address::has_user(&input.from);
+            if let Some(what) = address::mistake(&input.from).filter(|_| is_looked_at) {
+                let found = format!("{what}, {}", quoted(&input.from));
+                self.add(format!("inputs[{n}].from"), found, "write http://HOST/… or http://HOST:PORT/…");
+                return None;
+            }
             let shown = quoted(&input.to.to_string_lossy());
             if let Some(other) = taken.insert(input.to, n) {
                 let expected = "two files cannot have one name; say `to`";
                 self.add(format!("inputs[{n}]"), format!("{shown} also of inputs[{other}]"), expected);
                 return None;
             }
-        }
-        let below_a_file = |(path, n): (&PathBuf, &usize)| {
-            let above = path.ancestors().skip(1).find_map(|above| Some((above, taken.get(above)?)))?;
-            Some((*n, path.clone(), above.0.to_owned(), *above.1))
-        };
-        if let Some((n, path, above, other)) = taken.iter().find_map(below_a_file) {
-            let (path, above) = (quoted(&path.to_string_lossy()), quoted(&above.to_string_lossy()));
-            let found = format!("{path} below {above}, a file of inputs[{other}]");
-            self.add(format!("inputs[{n}]"), found, "a file is no folder; say `to`");
-            return None;
         }
         Some((taken.len() + written.len() - n_before) as u64)
     }

@@ -108,11 +108,19 @@ impl WorkflowSpec {
         problems
     }
 
+    /// The path of a stage's field `after` in its file: a file of one job has no `stages`.
+    pub fn after_path(&self, stage: usize) -> String {
+        match &self.stages[..] {
+            [lone] if lone.name == self.name => "after".to_owned(),
+            stages => format!("stages.{}.after", stages.get(stage).map_or("?", |stage| stage.name.as_str())),
+        }
+    }
+
     /// What is wrong with the edges, by the names of stages.
     pub fn check_edges(&self) -> Option<Problem> {
         let problem = check(&self.shapes()).err()?;
         let name = |stage: usize| self.stages.get(stage).map_or("?", |stage| stage.name.as_str());
-        let path = |stage: usize| format!("stages.{}.after", name(stage));
+        let path = |stage: usize| self.after_path(stage);
         Some(match &problem {
             EdgeProblem::Sizes { stage, found, rule, wanted, .. } => Problem::new(
                 path(*stage),

@@ -290,7 +290,10 @@ impl Reader<'_> {
         let offers: Vec<(PilotId, Offer<'_>)> =
             pilots.iter().filter_map(|(id, _)| Some((*id, offer(*id)?))).collect();
         if offers.iter().all(|(_, offer)| !offer.outlives(job)) {
-            return vec![Reason::PilotsTooShort { needed: expected_duration(job), n_pilots }];
+            let for_ever = self.walltimes_too_short(job);
+            return vec![
+                for_ever.unwrap_or(Reason::PilotsTooShort { needed: expected_duration(job), n_pilots }),
+            ];
         }
         let freest = offers.iter().max_by_key(|(_, offer)| needs.how_often_in(offer.free()));
         let free = freest.map_or_else(Resources::default, |(_, offer)| offer.free().clone());
@@ -311,6 +314,20 @@ impl Reader<'_> {
         reasons
     }
 
+    /// Whether no platform that the job's tasks fit has pilots that live long enough for one.
+    fn walltimes_too_short(&self, job: &Job) -> Option<Reason> {
+        let needs = &job.request.needs.resources;
+        let fitting = self.platforms().map(|(_, spec)| spec).filter(|spec| needs.fits_in(&spec.capacity));
+        let is_too_short = |life| needed(job, life) + self.settings.walltime_margin > life;
+        let lives = fitting.map(|spec| Some((spec.walltime.filter(|life| is_too_short(*life))?, &spec.name)));
+        let (walltime, platform) = lives.collect::<Option<Vec<_>>>()?.into_iter().max()?;
+        Some(Reason::WalltimesTooShort {
+            needed: expected_duration(job),
+            platform: platform.clone(),
+            walltime,
+        })
+    }
+
     fn why_no_pilot(&self, job: &Job) -> Vec<Reason> {
         let needs = &job.request.needs.resources;
         let offers = self.platforms().map(|(_, spec)| &spec.capacity);
@@ -319,10 +336,8 @@ impl Reader<'_> {
             let largest = largest.unwrap_or_default();
             return vec![Reason::FitsNowhere { needs: needs.clone(), largest }];
         }
-        let fitting = self.platforms().map(|(_, spec)| spec).filter(|spec| needs.fits_in(&spec.capacity));
-        let is_too_short = |life| needed(job, life) + self.settings.walltime_margin > life;
-        if fitting.clone().all(|spec| spec.walltime.is_some_and(is_too_short)) {
-            return vec![Reason::PilotsTooShort { needed: expected_duration(job), n_pilots: 0 }];
+        if let Some(reason) = self.walltimes_too_short(job) {
+            return vec![reason];
         }
         let no_room = |(id, spec)| {
             let room = limits::room(self.settings, self.durable, self.volatile, (id, spec), self.now);

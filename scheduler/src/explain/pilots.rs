@@ -46,7 +46,6 @@ impl Reason {
             | Reason::FirstFailed { .. }
             | Reason::TaskRuns { .. }
             | Reason::TaskQueued { .. }
-            | Reason::TaskWaitsForFile { .. }
             | Reason::TaskBacksOff { .. }
             | Reason::TaskBehind { .. }
             | Reason::InGrace { .. }
@@ -56,6 +55,7 @@ impl Reason {
             | Reason::PlatformFails { .. }
             | Reason::PlatformFull { .. }
             | Reason::PilotsTooShort { .. }
+            | Reason::WalltimesTooShort { .. }
             | Reason::PilotsAway { .. }
             | Reason::SoonServed { .. }
             | Reason::PilotsBusy { .. }
@@ -138,7 +138,7 @@ fn write_doubted(f: &mut fmt::Formatter<'_>, pilot: PilotId, n_failures: u32, ne
     let s = plural(n_failures.into());
     write!(
         f,
-        "the last {n_failures} task{s} of pilot {pilot} failed, and others can run such as far as is known: "
+        "the last {n_failures} task{s} of pilot {pilot} failed, and other pilots may be able to run them: "
     )?;
     match next_in {
         Span::ZERO => write!(f, "it gets one at a time until one succeeds"),

@@ -2,9 +2,14 @@
 
 mod wfcommons;
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use clap::{Args, Subcommand};
+
+use protocol::job::load_file_text;
 
 use self::wfcommons::Emulation;
 use crate::{
@@ -49,7 +54,7 @@ struct WfcommonsArgs {
     /// Write files so many times smaller
     #[arg(long, value_name = "N", default_value_t = 1.0, requires = "emulate")]
     shrink: f64,
-    /// Write it here [default: standard output]
+    /// Write it here; `-` or none: standard output
     #[arg(short, long, value_name = "JOB.yaml")]
     output: Option<PathBuf>,
 }
@@ -81,7 +86,15 @@ pub fn run(args: &ImportArgs) -> Result<Outcome, Failure> {
         .map_err(|what| Failure::bad_input(format!("{shown}: {what}")))?;
     // JSON is YAML.
     let text = show::json(&job)?;
-    match &args.output {
+    let base_dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    if let Err(problems) = load_file_text(&text, "-", &base_dir) {
+        // The files that it reads may come later; that tasks wait for each other in a circle never goes.
+        let circle = problems.iter().find(|problem| problem.found.starts_with("a circle"));
+        if let Some(circle) = circle {
+            return Err(Failure::bad_input(format!("{shown}: {}; {}", circle.sentence(), circle.expected)));
+        }
+    }
+    match args.output.as_deref().filter(|path| *path != Path::new("-")) {
         Some(path) => fs::write(path, text).map_err(|error| Failure::file("write", path, &error))?,
         None => show::print(&text)?,
     }

@@ -71,7 +71,7 @@ const TAKEN_OVER: [&str; 11] = [
 
 /// What that changed, a line each.
 pub(crate) fn told(reloaded: &Reloaded) -> String {
-    let Reloaded { attached, changed, waiting, fields, detached, unlisted, others_wait } = reloaded;
+    let Reloaded { attached, changed, waiting, fields, detached, unlisted, others_wait, others } = reloaded;
     let named = |name: &str, are_taken_over: bool| {
         let fields = fields.get(name).into_iter().flatten();
         let of_kind = fields.filter(|field| TAKEN_OVER.contains(&field.as_str()) == are_taken_over);
@@ -99,7 +99,10 @@ pub(crate) fn told(reloaded: &Reloaded) -> String {
         names.iter().for_each(|name| told.push_str(&format!("platform {name} {}\n", what(name))));
     }
     if *others_wait {
-        told.push_str("other settings have changed; they are taken up when the manager is started again\n");
+        let named = if others.is_empty() { String::new() } else { format!(": {}", others.join(", ")) };
+        told.push_str(&format!(
+            "other settings have changed{named}; that is taken up when the manager is started again\n"
+        ));
     }
     if told.is_empty() { "nothing has changed\n".to_owned() } else { told }
 }

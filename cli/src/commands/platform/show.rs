@@ -86,7 +86,7 @@ fn facts(platform: &PlatformView, is_live: bool, reasons: &[ReasonRow]) -> Facts
     facts.add(
         "pilots",
         format!(
-            "{} of at most {}; {} waiting for theirs",
+            "{} of at most {}, {} queued",
             count(platform.n_pilots),
             platform.n_pilots_max,
             counted(platform.n_queued, "allocation")
@@ -111,7 +111,8 @@ fn facts(platform: &PlatformView, is_live: bool, reasons: &[ReasonRow]) -> Facts
     });
     facts.add_some("queue", wait);
     facts.add_some("meant for", Some(shares(platform)).filter(|shares| !shares.is_empty()));
-    facts.add_some("used by", Some(users(platform)).filter(|users| !users.is_empty()));
+    let users = Some(users(platform)).filter(|users| !users.is_empty());
+    facts.add_some("used by", users.map(|users| format!("{users} (core-hours)")));
     facts.add_some(
         "waits for",
         platform

@@ -313,7 +313,7 @@ async fn submit(
     // What fails at once is over before anybody could ask for news of it.
     let news = client.all_events().await?;
     let submitted = client.submit(request).await?;
-    access::last::remember(&args.dir);
+    access::last::remember(&args.dir, Some(submitted.job));
     let place = (!args.quiet).then(|| place(args));
     let latecomers = company::tell_paused(client, &BTreeSet::from([submitted.job]), place.as_deref()).await?;
     let before = client.job(submitted.job).await?;
@@ -334,7 +334,7 @@ async fn submit(
         client.change(before.id, "retry", Some(all)).await?;
         return Ok((client.job(before.id).await?, None, latecomers));
     }
-    if !args.quiet && n_ended(&before) > 0 {
+    if n_ended(&before) > 0 && (!args.quiet || n_lost > 0) {
         let hint = match (before.ended_at.is_some(), n_lost) {
             (_, n @ 1..) => format!(", {} failed or cancelled; --retry-failed runs those again", count(n)),
             (true, 0) => "; --fresh runs it again".to_owned(),

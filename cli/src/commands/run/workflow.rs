@@ -9,7 +9,7 @@ use super::{RunArgs, company, follow, key, n_ended, place, refuse_what_cannot_ru
 use crate::{
     access::last,
     client::Client,
-    commands::wait,
+    commands::{wait, workflow::match_by_names},
     failure::{Failure, Outcome},
     show::{
         self,
@@ -87,20 +87,23 @@ async fn submit(
     for sources in sources {
         sources.bring(client).await?;
     }
-    let submitted = client.submit_workflow(request).await?;
-    last::remember(&args.dir);
+    let mut request = request.clone();
+    match_by_names(client, &mut request.workflow).await?;
+    let submitted = client.submit_workflow(&request).await?;
     let jobs: Vec<JobId> = submitted.stages.iter().map(|stage| stage.job).collect();
+    last::remember(&args.dir, jobs.iter().copied().max());
     let own: BTreeSet<JobId> = jobs.iter().copied().collect();
     let place = (!args.quiet).then(|| place(args));
     company::tell_paused(client, &own, place.as_deref()).await?;
     if !submitted.is_repeat {
         return Ok(jobs);
     }
-    let (mut n_done, mut n_all) = (0, 0);
+    let (mut n_done, mut n_all, mut n_lost) = (0, 0, 0);
     for id in &jobs {
         let before = client.job(*id).await?;
         n_all += before.counts.total;
         n_done += n_ended(&before);
+        n_lost += before.counts.failed + before.counts.cancelled;
         if before.state == "paused" {
             client.change(*id, "resume", None).await?;
         }
@@ -111,10 +114,14 @@ async fn submit(
             client.change(*id, "retry", Some(all)).await?;
         }
     }
-    if !args.quiet && n_done > 0 {
+    if n_done > 0 && (!args.quiet || n_lost > 0) {
         let first = jobs.first().map_or(0, |id| id.0);
+        let lost = match (n_lost, args.retry_failed) {
+            (0, _) | (_, true) => String::new(),
+            (n, false) => format!(", {} failed or cancelled; --retry-failed runs those again", count(n)),
+        };
         show::say(&format!(
-            "going on with the workflow of job {first}: {} of {} tasks are over",
+            "going on with the workflow of job {first}: {} of {} tasks are over{lost}",
             count(n_done),
             count(n_all)
         ));

@@ -113,9 +113,8 @@ fn words(subject: &Subject, account: &Account) -> String {
         .iter()
         .map(|row| Line::of(vec![row.group.word().to_owned(), row.name.clone()], row))
         .collect();
-    format!(
-        "{}{}, seed {}: {} of {}, {} on {}; {}{auditor}\n{}\n{}",
-        subject.heading(),
+    let subject_line = format!(
+        "{}, seed {}: {} of {}, {} on {}; {}{auditor}",
         subject.name,
         scenario.seed,
         counted(scenario.n_tasks(), "task"),
@@ -123,9 +122,9 @@ fn words(subject: &Subject, account: &Account) -> String {
         shown_policies(scenario),
         counted(scenario.platforms.len() as u64, "platform"),
         counted(account.n_events, "event"),
-        subject.compared(account.all()),
-        table(&["OF", "NAME"], &rows)
-    )
+    );
+    let text = [subject.heading(), format!("{subject_line}\n"), subject.compared(account.all())].concat();
+    format!("{}\n{}", Screen::stdout().wrapped(&text), table(&["OF", "NAME"], &rows))
 }
 
 /// `matching=turns bundling=guided`.

@@ -40,6 +40,11 @@ async fn only_its_owner_and_operators_wait_for_a_job() {
         assert_eq!(said(submit(&bob, &[of_bob, job]).await), none(1, job));
     }
     assert_eq!(said(submit(&ann, &[99]).await), none(0, 99));
+    // A file of one job has no `stages`.
+    let mut lone = after(&[99]);
+    lone["workflow"]["stages"][0]["name"] = json!("flow");
+    let reply = scene.call("POST", "/api/v1/workflows", &ann, lone.to_string()).await;
+    assert_eq!(said(reply), json!(["after: job 99 is none of yours; `pilotfish jobs` lists them"]));
     for user in [&ann, &olga] {
         let reply = submit(user, &[three]).await;
         assert_eq!(reply.status, 201, "{}", reply.message());

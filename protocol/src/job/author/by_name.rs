@@ -18,12 +18,22 @@ const N_COMPARED_MAX: u64 = 1 << 22;
 /// Parameter names that a message shows.
 const N_SHOWN_MAX: usize = 4;
 
-/// The edges from stage `on` to one with the sweep `own`. `None`: the stages have no parameter in common.
+/// The edges to a stage with the sweep `own` from a job that was submitted before, called `job` in messages, each task
+/// for the one with the same parameters. `None`: they have no parameter in common, and go by position.
+///
+/// # Errors
+/// Tasks that do not belong together one by one: what was found and what would be right.
+pub fn same_tasks(own: &Sweep, job: &str, on: &Sweep) -> Option<Result<Edges, (String, String)>> {
+    edges(Rule::Same, own, job, on)
+}
+
+/// The edges from `other`, as messages call it (``stage `mc` ``), with the sweep `on` to a stage with the sweep `own`.
+/// `None`: they have no parameter in common.
 /// O(1) where both sweeps have the common parameters first and in the same order; else O(tasks of both).
 ///
 /// # Errors
 /// A task that belongs to no task of the other stage, or to more than the rule allows; too many edges.
-pub(super) fn edges(rule: Rule, own: &Sweep, stage: &str, on: &Sweep) -> Option<Result<Edges, Refusal>> {
+pub(super) fn edges(rule: Rule, own: &Sweep, other: &str, on: &Sweep) -> Option<Result<Edges, Refusal>> {
     let common: Vec<Common> = own
         .names()
         .enumerate()
@@ -39,7 +49,7 @@ pub(super) fn edges(rule: Rule, own: &Sweep, stage: &str, on: &Sweep) -> Option<
         // The sizes are refused in words of their own.
         return Some(Ok(Edges::Same));
     }
-    let pair = Pair { rule, own, stage, on, common };
+    let pair = Pair { rule, own, other, on, common };
     Some(match pair.by_order() {
         Some(edges) => Ok(edges),
         None => pair.one_by_one(),
@@ -61,8 +71,8 @@ type Leading<'d> = (u64, Vec<&'d Column>);
 struct Pair<'s> {
     rule: Rule,
     own: &'s Sweep,
-    /// The name of the stage that is waited for.
-    stage: &'s str,
+    /// What messages call the stage or job that is waited for.
+    other: &'s str,
     on: &'s Sweep,
     common: Vec<Common>,
 }
@@ -213,10 +223,10 @@ impl Pair<'_> {
 
     fn alone(&self, task: u64) -> Refusal {
         let found = format!(
-            "`{}` for task {task} with {}, which no task of stage {} has",
+            "`{}` for task {task} with {}, which no task of {} has",
             self.word(),
             self.values(self.own, task),
-            quoted(self.stage)
+            self.other
         );
         (found, self.give_the_same())
     }
@@ -231,9 +241,9 @@ impl Pair<'_> {
 
     fn not_same(&self, task: u64) -> Refusal {
         let found = format!(
-            "`same` for task {task} with {}, beside task {task} of stage {} with {}",
+            "`same` for task {task} with {}, beside task {task} of {} with {}",
             self.values(self.own, task),
-            quoted(self.stage),
+            self.other,
             self.values(self.on, task)
         );
         (found, self.give_the_same())
@@ -241,10 +251,10 @@ impl Pair<'_> {
 
     fn several(&self, task: u64, n_members: usize) -> Refusal {
         let found = format!(
-            "`{}` for task {task} with {}, which {n_members} tasks of stage {} have",
+            "`{}` for task {task} with {}, which {n_members} tasks of {} have",
             self.word(),
             self.values(self.own, task),
-            quoted(self.stage)
+            self.other
         );
         (found, "write `tasks: groups` to wait for all of them".to_owned())
     }

@@ -78,59 +78,107 @@ const OF_SESSION_PREFIXES: [&str; 19] = [
     "WAYLAND_",
     "XDG_",
 ];
-/// Parts of names of what nobody else should know.
-const OF_SECRETS: [&str; 13] = [
-    "ACCESS_KEY",
+/// Words of names of what nobody else should know: parts between `_`, and what longer parts end with.
+const SECRET_WORDS: [&str; 15] = [
     "APIKEY",
-    "API_KEY",
     "AUTH",
+    "AUTHORIZATION",
+    "BEARER",
     "COOKIE",
+    "COOKIES",
     "CREDENTIAL",
+    "CREDENTIALS",
     "PASSPHRASE",
     "PASSWD",
     "PASSWORD",
-    "PRIVATE_KEY",
+    "PASSWORDS",
     "SECRET",
-    "SESSION_KEY",
+    "SECRETS",
     "TOKEN",
 ];
+/// Words that mean a secret only where they are a whole part.
+const SECRET_PARTS: [&str; 4] = ["CRED", "CREDS", "JWT", "OAUTH2"];
+/// Words that mean a secret only where a name ends with them as a whole part.
+const SECRET_ENDS: [&str; 6] = ["KEY", "PASS", "PAT", "PW", "PWD", "DSN"];
+/// Texts that mean a secret wherever they are in a name.
+const SECRET_TEXTS: [&str; 6] =
+    ["ACCESS_KEY", "ACCESSKEY", "ACCOUNTKEY", "API_KEY", "PRIVATE_KEY", "WEBHOOK"];
+/// How tokens of well-known services begin. They are long.
+const TOKEN_PREFIXES: [&str; 13] = [
+    "AKIA",
+    "eyJ",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "ghu_",
+    "github_pat_",
+    "glpat-",
+    "hf_",
+    "pypi-",
+    "sk-",
+    "xoxb-",
+    "xoxp-",
+];
+const TOKEN_BYTES_MIN: usize = 20;
 
-/// Variables as `env` has them, and what is wrong with the names.
-pub(super) fn taken(
-    from: &EnvFrom,
-    variables: impl Iterator<Item = (OsString, OsString)>,
-) -> (BTreeMap<String, String>, Vec<Problem>) {
-    let text =
-        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+/// What is taken of an environment.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    /// Variables as `env` has them.
+    pub(super) env: BTreeMap<String, String>,
+    /// Names that are left out and that users may miss: those of secrets, and those with a value that is not UTF-8.
+    pub(super) left_out: Vec<String>,
+    /// What is wrong with the names.
+    pub(super) problems: Vec<Problem>,
+}
+
+/// Takes those variables along that are wanted.
+pub(super) fn taken(from: &EnvFrom, variables: impl Iterator<Item = (OsString, OsString)>) -> Taken {
     match from {
-        EnvFrom::None => (BTreeMap::new(), Vec::new()),
-        EnvFrom::Submit => {
-            let kept = variables
-                .filter_map(text)
-                .filter(|(name, value)| is_name(name) && !is_of_session(name) && !is_secret(name, value));
-            (kept.map(|(name, value)| (name, escaped(&value))).collect(), Vec::new())
-        }
-        EnvFrom::Names(names) => {
-            let there: BTreeMap<String, String> = variables.filter_map(text).collect();
-            let (mut kept, mut problems) = (BTreeMap::new(), Vec::new());
-            for (n, name) in names.iter().enumerate() {
-                match there.get(name) {
-                    Some(value) if is_secret(name, value) => problems.push(problem(
-                        n,
-                        format!("{}, which looks like a secret", quoted(name)),
-                        "what a job takes along is kept and shown: let tasks read secrets from a file that only you can read",
-                    )),
-                    Some(value) => _ = kept.insert(name.clone(), escaped(value)),
-                    None => problems.push(problem(
-                        n,
-                        format!("{}, which is not set here", quoted(name)),
-                        "export it before, or take it out",
-                    )),
-                }
-            }
-            (kept, problems)
+        EnvFrom::None => Taken::default(),
+        EnvFrom::Submit => all(variables),
+        EnvFrom::Names(names) => named(names, variables),
+    }
+}
+
+fn all(variables: impl Iterator<Item = (OsString, OsString)>) -> Taken {
+    let mut taken = Taken::default();
+    for (name, value) in variables {
+        // Others are no variables of shells.
+        let Some(name) = name.into_string().ok().filter(|name| is_name(name) && !is_of_session(name)) else {
+            continue;
+        };
+        match value.into_string() {
+            Ok(value) if !is_secret(&name, &value) => _ = taken.env.insert(name, escaped(&value)),
+            Ok(_) | Err(_) => taken.left_out.push(name),
         }
     }
+    taken.left_out.sort_unstable();
+    taken
+}
+
+fn named(names: &[String], variables: impl Iterator<Item = (OsString, OsString)>) -> Taken {
+    let there: BTreeMap<String, OsString> =
+        variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
+    let mut taken = Taken::default();
+    for (n, name) in names.iter().enumerate() {
+        let (found, expected) = match there.get(name).map(|value| value.to_str()) {
+            Some(Some(value)) if is_secret(name, value) => (
+                "which looks like a secret",
+                "what a job takes along is kept and shown: let tasks read secrets from a file that only you can read",
+            ),
+            Some(Some(value)) => {
+                taken.env.insert(name.clone(), escaped(value));
+                continue;
+            }
+            Some(None) => {
+                ("which has a value that is not UTF-8", "a job is text: set it in a script of the task")
+            }
+            None => ("which is not set here", "export it before, or take it out"),
+        };
+        taken.problems.push(problem(n, format!("{}, {found}", quoted(name)), expected));
+    }
+    taken
 }
 
 fn problem(n: usize, found: String, expected: &str) -> Problem {
@@ -147,22 +195,55 @@ fn is_of_session(name: &str) -> bool {
     OF_SESSION.contains(&name) || OF_SESSION_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// By its name, or as it has a password in an address or a token of ours.
+/// By its name, or by what its value looks like.
 fn is_secret(name: &str, value: &str) -> bool {
+    is_named_secret(name) || names_secret(value) || has_password(value) || is_token(value)
+}
+
+fn is_named_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    let is_of_author = name.contains("AUTHOR");
-    let is_named_so = OF_SECRETS.iter().any(|part| name.contains(part) && !(is_of_author && *part == "AUTH"));
-    let has_password = value.split_once("://").is_some_and(|(_, rest)| {
-        let host = rest.split('/').next().unwrap_or(rest);
-        host.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
-    });
+    let parts: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let is_word =
+        |part: &&str| SECRET_PARTS.contains(part) || SECRET_WORDS.iter().any(|word| part.ends_with(*word));
+    SECRET_TEXTS.iter().any(|text| name.contains(text))
+        || parts.iter().any(is_word)
+        || parts.last().is_some_and(|last| SECRET_ENDS.contains(last))
+}
+
+/// Whether it has parts like `Password=…`, as texts that say how a database is reached, and addresses with parameters.
+fn names_secret(value: &str) -> bool {
+    let mut parts = value.split([';', '&', '?', ',', ' ', '\n']).filter_map(|part| part.split_once('='));
+    // `key=1` is often none.
+    parts.any(|(name, said)| {
+        let name = name.trim().to_ascii_uppercase();
+        let is_text = SECRET_TEXTS.iter().any(|text| name.contains(text));
+        !said.trim().is_empty() && (is_text || (!name.ends_with("KEY") && is_named_secret(&name)))
+    })
+}
+
+/// Whether there is a password before the host of an address, or of what looks like one without a scheme.
+fn has_password(value: &str) -> bool {
+    let is_user = |user: &str| {
+        let both = user.split_once(':');
+        both.is_some_and(|(user, password)| !password.is_empty() && !user.contains(char::is_whitespace))
+    };
+    let in_address = |rest: &str| {
+        let host = rest.split(['/', ' ']).next().unwrap_or(rest);
+        host.rsplit_once('@').is_some_and(|(user, _)| is_user(user))
+    };
+    let is_bare = !value.starts_with(['/', '.', '@']) && !value.contains("://");
+    value.split("://").skip(1).any(in_address) || (is_bare && in_address(value))
+}
+
+/// Whether it is a token of ours, of a well-known service, or a key.
+fn is_token(value: &str) -> bool {
     let is_ours = ["pfu_", "pfj_", "pfs_", "pfo_"].iter().any(|start| value.starts_with(start));
-    is_named_so
-        || name.ends_with("_KEY")
-        || name.ends_with("_PW")
-        || name.ends_with("_PASS")
-        || has_password
-        || is_ours
+    let is_long = value.len() >= TOKEN_BYTES_MIN && !value.contains(char::is_whitespace);
+    let is_known = is_long && TOKEN_PREFIXES.iter().any(|start| value.starts_with(start));
+    let first = value.split(' ').next().unwrap_or_default();
+    let is_header =
+        ["Bearer", "Basic"].iter().any(|word| first.eq_ignore_ascii_case(word)) && value.len() > 6;
+    is_ours || is_known || is_header || value.contains("PRIVATE KEY-----")
 }
 
 /// A template that renders to this text.
@@ -186,9 +267,9 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
+    use std::{ffi::OsString, os::unix::ffi::OsStringExt};
 
-    use super::{EnvFrom, escaped, taken};
+    use super::{EnvFrom, Taken, escaped, is_secret, taken};
 
     fn variables() -> impl Iterator<Item = (OsString, OsString)> {
         let all = [
@@ -210,24 +291,95 @@ mod tests {
     }
 
     fn names(from: &EnvFrom) -> Vec<String> {
-        taken(from, variables()).0.into_keys().collect()
+        taken(from, variables()).env.into_keys().collect()
     }
 
     #[test]
     fn all_is_taken_but_secrets_and_what_belongs_to_the_session() {
         assert_eq!(names(&EnvFrom::None), [""; 0]);
         assert_eq!(names(&EnvFrom::Submit), ["AUTHOR", "CONFIG", "PROXY", "PYTHONPATH"]);
-        assert_eq!(taken(&EnvFrom::Submit, variables()).0["CONFIG"], "{{\"a\": 1}}");
+        assert_eq!(taken(&EnvFrom::Submit, variables()).env["CONFIG"], "{{\"a\": 1}}");
     }
 
     #[test]
     fn of_a_list_each_is_taken_or_refused_in_words() {
         let from = EnvFrom::Names(["HOME", "GITHUB_TOKEN", "NOT_THERE"].map(str::to_owned).to_vec());
-        let (kept, problems) = taken(&from, variables());
-        assert_eq!(kept.into_keys().collect::<Vec<_>>(), ["HOME"], "who names it wants it");
+        let Taken { env, problems, .. } = taken(&from, variables());
+        assert_eq!(env.into_keys().collect::<Vec<_>>(), ["HOME"], "who names it wants it");
         let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
         assert!(told[0].contains("env_from[1]") && told[0].contains("looks like a secret"), "{told:?}");
         assert!(told[1].contains("env_from[2]") && told[1].contains("not set here"), "{told:?}");
+    }
+
+    #[test]
+    fn secrets_are_known_by_whole_words_of_their_names_and_by_their_values() {
+        for (name, value) in [
+            ("MYSQL_PWD", "x"),
+            ("DB_PWD", "x"),
+            ("GITHUB_PAT", "x"),
+            ("AUTHORIZATION", "x"),
+            ("HTTP_AUTH", "x"),
+            ("SLACK_WEBHOOK", "https://hooks/x"),
+            ("SLACK_WEBHOOK_URL", "https://hooks/x"),
+            ("CREDS", "user:pass"),
+            ("GOOGLE_APPLICATION_CREDENTIALS", "x"),
+            ("GITHUBTOKEN", "x"),
+            ("dbPassword", "x"),
+            ("HF_TOKEN", "x"),
+            ("AWS_ACCESS_KEY_ID", "x"),
+            ("OPENAI_API_KEY", "x"),
+            ("ENCRYPTION_KEY", "x"),
+            ("DB_PASS", "x"),
+            ("SESSION_COOKIE", "x"),
+            ("CONN", "Server=x;Password=f"),
+            ("CONN", "host=db user=ada password=f"),
+            ("CONN", "AccountName=a;AccountKey=f"),
+            ("JAVA_OPTS", "-Xmx1g -Djavax.net.ssl.keyStorePassword=f"),
+            ("FEED", "https://h/x?access_token=f"),
+            ("DB", "postgres://ada:f@db/x"),
+            ("BROKERS", "amqp://h1,amqp://ada:f@h2"),
+            ("LOGIN", "ada:f@db:5432/x"),
+            ("HEADER", "Bearer abcdef"),
+            ("X", "ghp_0123456789abcdefghijklmnop"),
+            ("CERT", "-----BEGIN RSA PRIVATE KEY-----\nx"),
+        ] {
+            assert!(is_secret(name, value), "{name}={value}");
+        }
+        for (name, value) in [
+            ("TOKENIZERS_PARALLELISM", "false"),
+            ("MAX_TOKENS", "10"),
+            ("SECRETARY", "bob"),
+            ("AUTHOR", "ada"),
+            ("AUTHORS", "ada"),
+            ("COMPASS", "north"),
+            ("BYPASS", "1"),
+            ("MONKEY", "1"),
+            ("KEYBOARD", "de"),
+            ("PATH", "/opt/a@1/bin:/usr/bin"),
+            ("MODULEPATH", "a:b"),
+            ("PATTERN", "x"),
+            ("GIT_URL", "ssh://git@github.com/x"),
+            ("REMOTE", "ada@host:/data"),
+            ("PROXY", "http://proxy:3128"),
+            ("OPTS", "key=3 passes=2"),
+            ("LS_COLORS", "di=01;34:ln=01;36"),
+            ("LANG", "sk_SK.UTF-8"),
+            ("BASIC", "Basically nothing"),
+        ] {
+            assert!(!is_secret(name, value), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn names_that_are_left_out_are_known_and_values_that_are_not_utf8_are_called_that() {
+        let latin = || std::iter::once(("FOO".into(), OsString::from_vec(b"b\xe9".to_vec())));
+        let all = || variables().chain(latin());
+        assert_eq!(
+            taken(&EnvFrom::Submit, all()).left_out,
+            ["AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "FOO", "GITHUB_TOKEN", "MY_LOGIN", "db_password"]
+        );
+        let told = &taken(&EnvFrom::Names(vec!["FOO".to_owned()]), all()).problems[0];
+        assert!(told.to_string().contains("`FOO` has a value that is not UTF-8"), "{told}");
     }
 
     #[test]

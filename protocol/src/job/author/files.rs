@@ -11,6 +11,7 @@ use crate::job::{Input, JobSpec, LocalFile, Objects, Output, Problem, limits};
 
 /// Problems told of files that are not there: who has a wrong folder wants no thousand lines.
 const N_MISSING_TOLD: usize = 5;
+const NO_FILE: &str = "no such file";
 
 impl Resolver<'_> {
     /// The job with its files.
@@ -153,10 +154,6 @@ fn list_folder(folder: &Path, n_left: &mut u64) -> Result<String, (String, Strin
             names.push(name.to_owned());
         }
     }
-    if names.is_empty() {
-        let found = format!("{}, a folder without any file", quoted(&folder.to_string_lossy()));
-        return Err((found, "empty folders are not made: put a file into it, or take it out".to_owned()));
-    }
     names.sort_unstable();
     Ok(names.join("\n"))
 }
@@ -210,7 +207,11 @@ pub(super) fn missing(spec: &JobSpec) -> Vec<Problem> {
     let Ok(compiled) = spec.compile() else { return Vec::new() };
     let mut problems = Vec::new();
     for LocalFile { input, path } in compiled.local_files() {
-        let Some((found, expected)) = trouble(&path) else { continue };
+        let Some((found, mut expected)) = trouble(&path) else { continue };
+        if found == NO_FILE && spec.inputs.get(input).is_some_and(|input| is_pattern(&input.from)) {
+            expected = "patterns are for `outputs` and for files of stages (stage:NAME/PATTERN); name the folder, \
+                        which is brought whole, or make a parameter of the files: sweep: {file: {files: \"in/*\"}}";
+        }
         let found = format!("{}: {found}", quoted(&path.to_string_lossy()));
         problems.push(Problem::new(format!("inputs[{input}]"), found, expected));
         if problems.len() == N_MISSING_TOLD {
@@ -223,7 +224,7 @@ pub(super) fn missing(spec: &JobSpec) -> Vec<Problem> {
 fn trouble(path: &Path) -> Option<(String, &'static str)> {
     match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Some(("no such file".to_owned(), "check the path; it starts from the job file's folder"))
+            Some((NO_FILE.to_owned(), "check the path; it starts from the job file's folder"))
         }
         Err(error) => Some((error.to_string(), "make the file readable")),
         Ok(facts) if facts.is_dir() => Some(("a folder".to_owned(), "in files of tasks name its files")),

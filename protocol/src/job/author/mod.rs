@@ -25,6 +25,7 @@ mod yaml;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+pub use by_name::same_tasks;
 pub use locate::Locator;
 pub use read::{Fields, Node, Reader};
 pub use schema::job_schema;

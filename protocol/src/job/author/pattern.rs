@@ -31,7 +31,10 @@ enum Component<'p> {
 /// No pattern, nothing that matches, a folder that cannot be read, a match that is not UTF-8.
 pub(super) fn list_files(base_dir: &Path, pattern: &str) -> Result<Vec<String>, SourceError> {
     if let Err(error) = Pattern::new(pattern) {
-        let expected = format!("this is not a pattern: {}", error.msg);
+        let expected = match error.msg.contains("recursive wildcards") {
+            true => "`**` stands alone between slashes, like `a/**/*.txt`".to_owned(),
+            false => format!("this is not a pattern: {}", error.msg),
+        };
         return Err(SourceError::content(quoted(pattern), expected));
     }
     let mut components: Vec<Component<'_>> =
@@ -58,7 +61,14 @@ pub(super) fn list_files(base_dir: &Path, pattern: &str) -> Result<Vec<String>, 
     }
     if files.is_empty() {
         let found = format!("no file that matches {}", quoted(pattern));
-        let expected = "check the pattern; relative ones start from the job file's folder";
+        let expected = match (pattern.starts_with('~'), pattern.contains('{'), pattern.contains('$')) {
+            (true, ..) => "`~` is not expanded here: write the whole path",
+            (_, true, _) => {
+                "braces are not expanded here: write a pattern with `*`, `?` or `[ab]`, or a list of values"
+            }
+            (_, _, true) => "variables are not expanded here: write the whole path",
+            _ => "check the pattern; relative ones start from the job file's folder",
+        };
         return Err(SourceError::content(found, expected));
     }
     files.sort_unstable();
@@ -245,9 +255,17 @@ mod tests {
         ] {
             assert_eq!(found(folder.path(), pattern), expected, "{pattern}");
         }
+        for (pattern, expected) in [
+            ("~/in/*.dat", "`~` is not expanded here"),
+            ("in/{a,b}.dat", "braces are not expanded here"),
+            ("$HOME/in/*.dat", "variables are not expanded here"),
+        ] {
+            let said = found(folder.path(), pattern);
+            assert!(said.starts_with(&format!("no file that matches `{pattern}`; {expected}")), "{said}");
+        }
         let absolute = format!("{}/in/*.dat", folder.path().display());
         assert_eq!(found(folder.path(), &absolute), "in/a.dat in/b.dat");
-        assert!(found(folder.path(), "in/a**").contains("this is not a pattern"));
+        assert!(found(folder.path(), "in/a**").contains("`**` stands alone between slashes"));
     }
 
     #[test]

@@ -258,6 +258,9 @@ impl<'l> Reader<'l> {
 fn never_here(key: &str, known: &[&str]) -> Option<&'static str> {
     let is_of_nodes = matches!(key, "nodes" | "n_nodes" | "num_nodes" | "node_count" | "nnodes");
     let is_of_tasks = known.contains(&"cores") || known.contains(&"resources");
+    if known.contains(&"stages") && matches!(key, "command" | "after" | "reduce") {
+        return Some("each stage or task has its own: write it there");
+    }
     (is_of_nodes && is_of_tasks).then_some(
         "a task runs on one node: take it out, and say in `resources: {cores: …}` how many of that node's cores a task needs",
     )

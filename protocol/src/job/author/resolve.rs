@@ -27,10 +27,13 @@ pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSp
     let absent = JobSpec::new(form.command, base_dir.to_owned());
     let absent_results = Results::default();
     let stem = Path::new(file_name).file_stem().and_then(|stem| stem.to_str());
-    let (mut env, problems) = environment::taken(&form.env_from.unwrap_or_default(), std::env::vars_os());
+    let environment::Taken { mut env, mut left_out, problems } =
+        environment::taken(&form.env_from.unwrap_or_default(), std::env::vars_os());
     resolver.problems.extend(problems);
     env.extend(form.env.unwrap_or_default());
+    left_out.retain(|name| !env.contains_key(name));
     let spec = JobSpec {
+        env_left_out: left_out,
         name: form.name.or_else(|| stem.map(str::to_owned)).unwrap_or(absent.name),
         application: form.application.unwrap_or(absent.application),
         command: absent.command,

@@ -320,9 +320,10 @@ fn connect(
             OnSpec::Job(_) => None,
         };
         let n_on = other.map_or(n_tasks, |on| on.job.sweep.n_tasks());
-        let by_name = other
-            .filter(|_| is_known && rule != Rule::All && width.is_none())
-            .and_then(|other| by_name::edges(rule, &stage.job.sweep, &other.name, &other.job.sweep));
+        let by_name = other.filter(|_| is_known && rule != Rule::All && width.is_none()).and_then(|other| {
+            let name = format!("stage {}", quoted(&other.name));
+            by_name::edges(rule, &stage.job.sweep, &name, &other.job.sweep)
+        });
         let edges = match (by_name, rule) {
             (Some(Ok(edges)), _) => edges,
             (Some(Err((found, expected))), _) => {

@@ -151,6 +151,11 @@ fn outputs_that_mean_nothing_or_would_meet_are_refused() {
             "{a}/*.txt",
             "outputs[0].to: found a pattern (`{a}/*.txt`); several files keep their names",
         ),
+        (
+            "one.txt",
+            "{a}/*.txt",
+            "outputs[0].to: found `*` in `{a}/*.txt`; it would be a part of the file's name",
+        ),
         ("../*", "{a}", "outputs[0].from: found `../*`; a path below the folder is right"),
         ("/tmp/", "{a}", "outputs[0].from: found `/tmp/`; a path below the folder is right"),
         ("*", "../{a}", "outputs[0].to: found `../0`; a path below the folder is right"),
@@ -162,6 +167,24 @@ fn outputs_that_mean_nothing_or_would_meet_are_refused() {
     assert_eq!(said(&[("*.txt", "r/{a}"), ("*.log", "r/{a}"), ("res/", "r/{a}")]), "");
     let found = said(&[("*.txt", "r/{a}"), ("*.txt", "r/{a}")]);
     assert!(found.starts_with("outputs[1]: found `r/0/*.txt` also of outputs[0]"), "{found}");
+}
+
+#[test]
+fn addresses_that_no_request_can_be_made_of_are_refused() {
+    let found = |from: &str, values: [&str; 2]| {
+        let mut job = job(vec![input(from, "in")], &[2]);
+        job.sweep = Sweep::from_lists(vec![("a".to_owned(), values.map(str::to_owned).to_vec())]);
+        job.validate().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let expected = "write http://HOST/… or http://HOST:PORT/…";
+    let port = "inputs[0].from: found an address whose port is no number up to 65535";
+    assert_eq!(found("http://h:80/{a}", ["1", "2"]), [""; 0]);
+    let said = found("http://127.0.0.1:8877x/ok", ["1", "2"]);
+    assert_eq!(said, [format!("{port}, `http://127.0.0.1:8877x/ok`; {expected}")]);
+    let said = found("http:///x", ["1", "2"]);
+    assert_eq!(said, [format!("inputs[0].from: found an address without a host, `http:///x`; {expected}")]);
+    // The value of one task.
+    assert_eq!(found("http://h:{a}/x", ["80", "8x"]), [format!("{port}, `http://h:8x/x`; {expected}")]);
 }
 
 #[test]

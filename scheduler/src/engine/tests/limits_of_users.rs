@@ -36,7 +36,7 @@ fn a_user_who_has_used_up_the_budget_of_users_begins_nothing_more_there() {
     assert_eq!(n_done, 2, "of a second each");
     assert_eq!(
         scene.explain(Query::ExplainJob(first))[0].to_string(),
-        "of 0 core-hours that each user has on here, tasks of ada have taken 0, and those that are there may take 0 \
+        "of 0.00056 core-hours that each user has on here, tasks of ada have taken 0.00056, and those that are there may take 0 \
          more: no more of them begin (user_core_hours)"
     );
     let other = scene.submit(JobRequest { user: "bob".into(), ..job(1) });

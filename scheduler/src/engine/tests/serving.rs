@@ -77,7 +77,8 @@ fn no_pilot_is_asked_for_that_would_not_live_long_enough() {
     let id = scene.submit(with_limit(3600));
     assert_eq!(scene.submissions(), []);
     let reasons = scene.explain(Query::ExplainJob(id));
-    assert!(matches!(reasons[0], Reason::PilotsTooShort { n_pilots: 0, .. }), "{reasons:?}");
+    let (needed, walltime) = (Span::from_secs(3600), Span::from_secs(3600));
+    assert_eq!(reasons[0], Reason::WalltimesTooShort { needed, platform: "here".to_owned(), walltime });
     scene.submit(with_limit(3000));
     assert_eq!(scene.submissions().len(), 1);
 }

@@ -130,6 +130,15 @@ fn a_task_on_several_nodes_is_refused_in_words() {
 }
 
 #[test]
+fn what_has_another_place_is_explained() {
+    let text = told(&["command: [cat, a.txt]\ninputs: [\"no-such-folder/*\"]"]);
+    assert!(
+        text.contains("/no-such-folder/*`: no such file; patterns are for `outputs` and for files of stages"),
+        "{text}"
+    );
+}
+
+#[test]
 fn an_environment_that_cannot_be_taken_along_is_explained() {
     let text = told(&[
         "command: [echo]\nenv_from: all",
