@@ -1,5 +1,8 @@
 //! Files from stores and to them: a real Swift, which also speaks S3, and a real sshd.
 
+#[path = "stores/web.rs"]
+mod web;
+
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use nix::sys::signal::Signal;

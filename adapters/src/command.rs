@@ -91,8 +91,8 @@ pub struct BatchJob {
     pub state: BatchState,
     /// How many of its tasks are there, if it is a job array.
     pub n_tasks: Option<u32>,
-    /// Why it waits, in the platform's words, made by [`reason`]; `None` where it does not wait or the listing
-    /// does not say.
+    /// Why it waits, or how it has ended, in the platform's words, made by [`reason`]; `None` where it runs or the
+    /// listing does not say.
     pub reason: Option<String>,
 }
 

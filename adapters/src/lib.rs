@@ -35,6 +35,11 @@ pub trait Adapter: Send + Sync {
     /// What lists all allocations whose tag begins so, in one call.
     fn list(&self, tag_prefix: &str) -> Command;
 
+    /// The same where allocations with these ids may be there, too: perhaps not where commands go today.
+    fn list_with(&self, tag_prefix: &str, _known: &[BatchId]) -> Command {
+        self.list(tag_prefix)
+    }
+
     /// What is there. Errors: no answer is never "gone".
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError>;
 

@@ -175,7 +175,7 @@ impl Adapter for LoadLeveler {
     }
 }
 
-/// What a call of ours that came to its end said, read as a whole; commands that fail say so in lines of their
+/// What a call of ours that came to its end said; commands that fail say so in lines of their
 /// own, and not always by their exit codes.
 fn understood<T>(output: &Output, read: impl FnOnce(&str) -> Option<T>) -> Result<T, AdapterError> {
     let answer = output.stdout.strip_suffix("\nexit=0\n").filter(|_| output.code == Some(0));

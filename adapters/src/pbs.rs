@@ -7,13 +7,18 @@ mod records;
 mod states;
 mod table;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use profiles::site::Site;
 
 use crate::{
     Adapter, Surroundings,
-    command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad},
+    command::{
+        AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, Output, Queue, QueueLoad,
+    },
     looks_like_ours,
     script::{script, script_by_file},
 };
@@ -40,7 +45,8 @@ esac
 "#;
 
 /// Our user's jobs by one connection, whatever their number: `qstat` with ids makes a connection and proves who it
-/// is for each of them. Only of the first of ours that wait the rest is asked for, which says why. Releases
+/// is for each of them. Only of the first of ours that wait the rest is asked for, which says why, and of OpenPBS the
+/// history of some that are known and not listed any more, which says how they ended, where a server keeps it. Releases
 /// that cannot show whole names in a table are asked for all of everybody's jobs.
 const LIST: &str = r#"user=$(id -un)
 case $form in openpbs) wide=-w full=-f ;; torque) wide= full=-x ;; esac
@@ -59,10 +65,22 @@ id = $1
 if (length(id) >= width) sub(/\..*/, "", id)
 print id
 }')
+shift
+gone=
+[ "$form$of" != openpbsuser ] || gone=$({ printf '%s\n' "$jobs" "$details"; printf '%s\n' "$@"; } |
+awk -v mark="$details" '
+{ id = $1; sub(/[.*].*/, "", id) }
+$0 == mark { is_known = 1; next }
+!is_known { there[id] = 1; next }
+id != "" && !(id in there) && n++ < 5 { print $1 }')
 printf 'form=%s\nof=%s %s\n%s\n%s\n' "$form" "$of" "$user" "$jobs" "$details"
 [ -z "$ids" ] || qstat $full $ids 2>/dev/null
+[ -z "$gone" ] || qstat -x -f $gone 2>/dev/null
 printf '\nexit=0\n'
 "#;
+
+/// So many of the ids that may be there are looked for in a listing, the newest.
+const N_KNOWN_MAX: usize = 64;
 
 /// Between the jobs of a listing and what else is said of some of them.
 const DETAILS: &str = "--pilotfish-details--";
@@ -187,8 +205,14 @@ impl Adapter for Pbs {
     }
 
     fn list(&self, tag_prefix: &str) -> Command {
+        self.list_with(tag_prefix, &[])
+    }
+
+    fn list_with(&self, tag_prefix: &str, known: &[BatchId]) -> Command {
         let lines = format!("details={DETAILS}\n{LIST}");
-        Pbs::shell(&lines, vec![tag_prefix.to_owned()], Vec::new())
+        let newest = known.iter().skip(known.len().saturating_sub(N_KNOWN_MAX));
+        let words = [tag_prefix.to_owned()].into_iter().chain(newest.cloned());
+        Pbs::shell(&lines, words.collect(), Vec::new())
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
@@ -359,11 +383,22 @@ fn read_list(output: &Output) -> Option<Vec<BatchJob>> {
         _ => Vec::new(),
     };
     let details: BTreeMap<&str, &Record> = details.iter().map(|job| (number(&job.name), job)).collect();
+    let shown: BTreeSet<&str> = records.iter().map(|row| number(row.id)).collect();
+    let of_history = details.iter().filter(|(number, _)| !shown.contains(*number));
+    let ended: Vec<BatchJob> = of_history.filter_map(|(_, job)| ended_job(job)).collect();
     let job = |row: Row<'_>| {
         let more = |name| details.get(number(row.id)).and_then(|job| job.attribute(name)).unwrap_or("");
         states::job(row.id, row.name, row.state, more("comment"), more("Hold_Types"))
     };
-    Some(records.into_iter().map(job).collect())
+    Some(records.into_iter().map(job).chain(ended).collect())
+}
+
+/// A job of a server's history.
+fn ended_job(record: &Record) -> Option<BatchJob> {
+    let (name, state) = (record.attribute("Job_Name")?, record.attribute("job_state")?);
+    let comment = record.attribute("comment").unwrap_or("");
+    let job = states::job(&record.name, name.to_owned(), state, comment, "");
+    (job.state == BatchState::Ended).then(|| BatchJob { reason: states::end(record), ..job })
 }
 
 /// A job of a record: no job if it is another's and cannot be read; `None` if one that may be ours cannot be read.

@@ -1,7 +1,10 @@
 //! `slurm`: pilots as batch jobs of SLURM, by its text forms, which lie least: its JSON of 22.05 ignores
 //! filters and says that nothing is there when the controller is down.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use profiles::site::{self, Site};
 use scheduler::{resources::Resources, time::Span};
@@ -50,9 +53,14 @@ fi
 printf '%s\n' "$id${cluster:+;$cluster}"
 "#;
 
-/// Our user's jobs, and before them the cluster that they are on.
-const LIST: &str = r#"[ -z "$cluster" ] || echo "CLUSTER: $cluster"
-on "$@" --user="$(id -un)"
+/// Lists our user's jobs on a cluster, and before them its name, which is empty for the local one; once each.
+const LIST: &str = r#"list() {
+case " $listed " in *" ${cluster:-.} "*) return 0 ;; esac
+listed="$listed ${cluster:-.}"
+echo "CLUSTER: $cluster"
+on "$@" --user="$(id -un)" || exit
+}
+list "$@"
 "#;
 
 /// What `squeue` is to print of a job; a name may hold `|`, so it comes last.
@@ -79,6 +87,12 @@ const HOPELESS: [&str; 12] = [
     "InvalidAccount",
     "InvalidQOS",
 ];
+
+/// What Slurm says last of a refusal by any limit of an account or quality of service.
+const A_LIMIT: &str = "Job violates accounting/QOS policy";
+
+/// Words of a refusal because of all the jobs that the controller has.
+const FULL: [&str; 2] = ["temporarily unable to accept job", "Resource temporarily unavailable"];
 
 /// Words of a submission whose fate is open: the controller may have taken it and not said so.
 const OPEN: [&str; 4] = [
@@ -167,7 +181,7 @@ impl Adapter for Slurm {
             let is_open = output.code.is_none() || OPEN.iter().any(|open| output.stderr.contains(open));
             return Err(match is_open {
                 true => AdapterError::NotUnderstood(words),
-                false if is_limit_on_jobs(&words) => AdapterError::NoRoom(words),
+                false if is_no_room(&words) => AdapterError::NoRoom(words),
                 false => AdapterError::Refused(words),
             });
         }
@@ -180,9 +194,17 @@ impl Adapter for Slurm {
         }
     }
 
-    fn list(&self, _tag_prefix: &str) -> Command {
+    fn list(&self, tag_prefix: &str) -> Command {
+        self.list_with(tag_prefix, &[])
+    }
+
+    /// A job stays on the cluster that its id names, wherever the environment or the options send commands now.
+    fn list_with(&self, _tag_prefix: &str, known: &[BatchId]) -> Command {
         let words = ["squeue", "--noheader", "--all", "--array", "--states=all", "--format", JOB];
-        self.shell(LIST, words.map(str::to_owned).into(), Vec::new())
+        let clusters: BTreeSet<&str> = known.iter().map(|id| on_cluster(id).1.unwrap_or_default()).collect();
+        let one = |cluster: &&str| format!("cluster={}\nlist \"$@\"\n", quoted(cluster));
+        let lines: String = clusters.iter().map(one).collect();
+        self.shell(&format!("{LIST}{lines}"), words.map(str::to_owned).into(), Vec::new())
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
@@ -273,15 +295,26 @@ fn errors(output: &Output) -> String {
     Output { stderr: lines.join("; "), ..output.clone() }.all_words()
 }
 
-/// Limits on how many jobs are submitted, by their names: `QOSMaxSubmitJobPerUserLimit`, `AssocGrpSubmitJobsLimit`.
-fn is_limit_on_jobs(words: &str) -> bool {
-    let names = words.split(|c: char| !c.is_ascii_alphanumeric());
-    let is_limit = |name: &str| {
+/// Whether the refusal is by a limit on all that the account has there, like `QOSMaxSubmitJobPerUserLimit` or
+/// `AssocGrpCpuLimit`: it may be accepted later. One that names no limit may be of that kind. A limit on a single job
+/// is none, as waiting does not change it.
+fn is_no_room(words: &str) -> bool {
+    let is_limit = |name: &&str| {
         (name.starts_with("QOS") || name.starts_with("Assoc"))
-            && name.contains("Submit")
-            && name.ends_with("Limit")
+            && ["Max", "Grp", "Min"].iter().any(|part| name.contains(part))
     };
-    names.into_iter().any(is_limit)
+    let names: Vec<&str> = words.split(|c: char| !c.is_ascii_alphanumeric()).filter(is_limit).collect();
+    match names.is_empty() {
+        true => words.contains(A_LIMIT) || FULL.iter().any(|full| words.contains(full)),
+        false => !names.iter().any(|name| is_limit_of_a_job(name)),
+    }
+}
+
+/// Limits of an account or quality of service on one job.
+fn is_limit_of_a_job(name: &str) -> bool {
+    let has = |part: &str| name.contains(part);
+    (name.starts_with("QOS") || name.starts_with("Assoc"))
+        && (has("PerJob") || has("PerNode") || has("MaxWall") || name.starts_with("QOSMin"))
 }
 
 /// The number of a job, and the cluster that it is on if that is known.
@@ -289,11 +322,12 @@ fn on_cluster(id: &str) -> (&str, Option<&str>) {
     id.split_once(';').map_or((id, None), |(number, cluster)| (number, Some(cluster)))
 }
 
-/// A command on that cluster, or where commands go else.
+/// A command on that cluster. Without one it is the local cluster, whatever the environment or the options name now:
+/// the number may be that of another job there.
 fn with_cluster(command: &str, cluster: Option<&str>) -> String {
     match cluster {
         Some(cluster) => format!("{command} --clusters={}", quoted(cluster)),
-        None => format!("on {command}"),
+        None => command.to_owned(),
     }
 }
 
@@ -306,10 +340,10 @@ fn is_head(line: &str) -> bool {
     line.starts_with("CLUSTER: ")
 }
 
-/// The jobs of a listing. A name may have line ends: lines that are no job are taken for the rest of the name of
-/// the one before, unless they may be of a job of ours.
+/// The jobs of a listing. A name may have line ends, and a site may print words of its own: lines that are no job are
+/// left out, unless they may be of a job of ours, or no job is there at all.
 fn read_jobs(text: &str) -> Result<Vec<BatchJob>, AdapterError> {
-    let (mut jobs, mut cluster) = (Vec::new(), None);
+    let (mut jobs, mut cluster, mut unread, mut is_answer) = (Vec::new(), None, None, false);
     let is_cut_off = !text.is_empty() && !text.ends_with('\n');
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
@@ -318,18 +352,26 @@ fn read_jobs(text: &str) -> Result<Vec<BatchJob>, AdapterError> {
             continue;
         }
         if let Some(name) = line.strip_prefix("CLUSTER: ") {
-            cluster = Some(name.trim());
+            is_answer = true;
+            cluster = Some(name.trim()).filter(|name| !name.is_empty());
             continue;
         }
         match read_job(line, cluster) {
             Some(job) => jobs.push(job),
-            None if jobs.is_empty() || (is_last && is_cut_off) || line.split('|').any(looks_like_ours) => {
+            None if (is_last && is_cut_off) || line.split('|').any(looks_like_ours) => {
                 return Err(AdapterError::NotUnderstood(line.to_owned()));
             }
-            None => {}
+            None => _ = unread.get_or_insert(line),
         }
     }
-    Ok(jobs)
+    match unread.filter(|_| jobs.is_empty()) {
+        // Something else than a listing was printed, and nothing shows that the listing was, too.
+        Some(line) => Err(AdapterError::NotUnderstood(line.to_owned())),
+        None if jobs.is_empty() && !is_answer => {
+            Err(AdapterError::NotUnderstood("it said nothing".to_owned()))
+        }
+        None => Ok(jobs),
+    }
 }
 
 /// `ID|STATE|REASON|NAME`.
@@ -340,10 +382,14 @@ fn read_job(line: &str, cluster: Option<&str>) -> Option<BatchJob> {
         return None;
     }
     let id = cluster.map_or_else(|| id.to_owned(), |cluster| format!("{id};{cluster}"));
-    let state = state_of(state, reason);
-    let is_waiting = !matches!(state, BatchState::Running | BatchState::Ended);
-    let reason = Some(reason).filter(|reason| is_waiting && !matches!(*reason, "None" | "(null)"));
-    let reason = reason.and_then(command::reason);
+    let (word, state) = (state, state_of(state, reason));
+    let words = match state {
+        BatchState::Running => None,
+        // Of one that has ended: how.
+        BatchState::Ended => Some(word),
+        _ => Some(reason).filter(|reason| !matches!(*reason, "None" | "(null)")),
+    };
+    let reason = words.and_then(command::reason);
     Some(BatchJob { id, tag: tag.to_owned(), state, n_tasks: None, reason })
 }
 
@@ -351,10 +397,12 @@ fn state_of(state: &str, reason: &str) -> BatchState {
     // Some versions say more, as in `CANCELLED by 1003`.
     match state.split_whitespace().next().unwrap_or("") {
         "PENDING" if is_hopeless(reason) => BatchState::Stuck(reason.to_owned()),
-        "PENDING" | "REQUEUED" | "REQUEUE_FED" => BatchState::Queued,
-        "REQUEUE_HOLD" | "SPECIAL_EXIT" => BatchState::Stuck(format!("{state} {reason}")),
-        "CONFIGURING" | "RUNNING" | "COMPLETING" | "STAGE_OUT" | "SIGNALING" | "STOPPED" | "SUSPENDED"
-        | "RESIZING" => BatchState::Running,
+        "PENDING" | "REQUEUED" | "REQUEUE_FED" | "EXPEDITING" => BatchState::Queued,
+        "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => {
+            BatchState::Stuck(format!("held: {state} {reason}"))
+        }
+        "CONFIGURING" | "POWER_UP_NODE" | "RUNNING" | "COMPLETING" | "STAGE_OUT" | "SIGNALING"
+        | "STOPPED" | "SUSPENDED" | "RESIZING" => BatchState::Running,
         "COMPLETED" | "CANCELLED" | "FAILED" | "BOOT_FAIL" | "NODE_FAIL" | "OUT_OF_MEMORY" | "DEADLINE"
         | "TIMEOUT" | "PREEMPTED" | "REVOKED" => BatchState::Ended,
         _ => BatchState::Unknown(state.to_owned()),
@@ -362,10 +410,7 @@ fn state_of(state: &str, reason: &str) -> BatchState {
 }
 
 fn is_hopeless(reason: &str) -> bool {
-    // Of an account or quality of service: limits of one job, which waiting does not change.
-    let is_of_the_job = (reason.starts_with("QOSMax") || reason.starts_with("AssocMax"))
-        && (reason.contains("PerJob") || reason.contains("PerNode"));
-    HOPELESS.contains(&reason) || is_of_the_job
+    HOPELESS.contains(&reason) || is_limit_of_a_job(reason)
 }
 
 /// `debug*|up|2:00|1|4|4000|gpu:fake:2`

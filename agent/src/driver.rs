@@ -13,7 +13,7 @@ mod tails;
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
-    future::pending,
+    future::{pending, ready},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
@@ -98,8 +98,12 @@ struct Running {
     attempt: u32,
     /// When it was handed to the spawner.
     since: Instant,
-    /// Its own, or that of the task that it waits for.
-    place: Arc<Place>,
+    /// Its own, or that of the task that it waits for; `None`: its process is gone.
+    place: Option<Arc<Place>>,
+    /// Its number, which stays.
+    slot: usize,
+    /// Whether other tasks ran when its process ended.
+    had_company: bool,
     scratch: Option<PathBuf>,
     /// Under which its files were brought.
     files: Option<u64>,
@@ -196,7 +200,10 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
     };
     let limits = limits(&arrival, (started, walltime_end), margin, answer.poll_wait);
     let pilot = answer.registered.pilot;
-    let cache = files::cache_place(&join, &place, &|name| std::env::var(name).ok());
+    let variable = |name: &str| std::env::var(name).ok();
+    let cache = files::cache_place(&join, &place, &variable);
+    // What cannot be removed now is for the next pilot.
+    let _ = files::remove_dead_caches(&join, &place, &variable);
     tracing::info!(%pilot, tag = %join.tag, capacity = %arrival.capacity, "registered");
     let mut driver = Driver {
         started,
@@ -285,17 +292,23 @@ impl Driver {
                     self.keep_rest();
                     return Err(error);
                 },
-                () = signals.next() => {
-                    if signalled_at.last().is_none_or(|last| last.elapsed() > SIGNAL_ECHO) {
-                        signalled_at.push(Instant::now());
-                        self.on_signal(signalled_at.len())?;
-                    }
-                }
+                () = signals.next() => self.on_each_signal(&mut signalled_at)?,
                 pid = &mut watched => {
                     self.keep_rest();
                     return Err(DriverError::Abandoned { pid });
                 }
-                () = until(wakeup) => self.on_wakeup()?,
+                () = until(wakeup) => {
+                    // A signal that is there already says why tasks have ended: nothing is believed before it.
+                    let is_signalled = tokio::select! {
+                        biased;
+                        () = signals.next() => true,
+                        () = ready(()) => false,
+                    };
+                    if is_signalled {
+                        self.on_each_signal(&mut signalled_at)?;
+                    }
+                    self.on_wakeup()?;
+                }
             }
         }
     }
@@ -350,6 +363,15 @@ impl Driver {
             self.perform(action);
         }
         self.spool.spill();
+    }
+
+    /// The same signal may come twice at once, by way of the guard.
+    fn on_each_signal(&mut self, signalled_at: &mut Vec<Instant>) -> Result<(), DriverError> {
+        if signalled_at.last().is_none_or(|last| last.elapsed() > SIGNAL_ECHO) {
+            signalled_at.push(Instant::now());
+            self.on_signal(signalled_at.len())?;
+        }
+        Ok(())
     }
 
     /// First signal: drain. Second one, or the guard is gone: stop. Third one: end.
@@ -459,15 +481,14 @@ impl Driver {
             let usage = Usage { started_us, ..Usage::default() };
             Some(PilotEvent::Ended { task, ending: Ending::Failed(kind), usage, output: None })
         };
+        let shared = after.map(|after| self.place_of(after));
         let Some(job) = self.jobs.get_mut(&task.job) else { return failed(unknown()) };
         let resources = job.resources();
-        let place = match after {
+        let place = match shared {
             None => Arc::new(self.slots.take(resources.cores as usize, resources.gpus as usize)),
-            Some(after) => match self.tokens.get(&after).and_then(|token| self.running.get(token)) {
-                Some(running) => Arc::clone(&running.place),
-                // That one could not be started, which the core hears before this.
-                None => return Some(killed(task)),
-            },
+            Some(Some(place)) => place,
+            // That one could not be started, which the core hears before this.
+            Some(None) => return Some(killed(task)),
         };
         let staged = self.files.take_staged(task);
         let (files, folder) = staged.map_or((None, None), |(files, folder)| (Some(files), Some(folder)));
@@ -484,7 +505,9 @@ impl Driver {
             task,
             attempt: number,
             since: begun_at,
-            place,
+            slot: place.slot,
+            place: Some(place),
+            had_company: false,
             scratch: begun.scratch,
             files,
             resources_bytes: job.resources().memory_bytes,
@@ -501,6 +524,11 @@ impl Driver {
             Work::Ask(ask) => self.spawner.ask(*ask),
         }
         None
+    }
+
+    /// The place of a task that has not ended.
+    fn place_of(&self, task: TaskId) -> Option<Arc<Place>> {
+        self.tokens.get(&task).and_then(|token| self.running.get(token)?.place.clone())
     }
 
     /// A place is free when nobody waits for it any more.

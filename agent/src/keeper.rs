@@ -13,7 +13,7 @@ use std::{
     io::{self, Read, Write},
     mem,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
-    path::Path,
+    path::{Path, PathBuf},
     process, ptr,
     sync::{
         OnceLock,
@@ -21,7 +21,7 @@ use std::{
     },
 };
 
-use crate::{scratch, spawn::pipe};
+use crate::{scratch, spawn::pipe, staging::cache};
 
 /// The name by which a guard is known in `/proc/PID/comm` (15 characters at most).
 pub const GUARD_NAME: &str = "pilotfish-guard";
@@ -88,8 +88,30 @@ pub fn living_guard() -> Option<i32> {
 
 /// Has the guard remove this folder of tasks when the worker has ended without having done so: it was killed.
 pub fn leave_to_guard(folder: &Path) {
+    tell_guard(folder.as_os_str().as_bytes());
+}
+
+/// Has the guard remove this cache then, with the folders above it that are empty, up to `top`.
+pub fn leave_cache_to_guard(top: &Path, root: &Path) {
+    // No path has two slashes in it once it is put together from its parts.
+    let plain = |path: &Path| path.components().collect::<PathBuf>();
+    let (top, root) = (plain(top), plain(root));
+    if let Ok(below) = root.strip_prefix(&top) {
+        tell_guard(&[top.as_os_str().as_bytes(), b"//", below.as_os_str().as_bytes()].concat());
+    }
+}
+
+/// The topmost folder and the cache of what [`leave_cache_to_guard`] has said.
+fn cache_in(word: &[u8]) -> Option<(&Path, PathBuf)> {
+    let slashes = word.windows(2).position(|two| two == b"//")?;
+    let path = |bytes| Path::new(OsStr::from_bytes(bytes));
+    let (top, below) = (path(&word[..slashes]), path(&word[slashes + 2..]));
+    Some((top, top.join(below))).filter(|(_, root)| cache::is_cache(root))
+}
+
+fn tell_guard(word: &[u8]) {
     if let Some(mut told) = LEFT.get() {
-        let words = [folder.as_os_str().as_bytes(), b"\0"].concat();
+        let words = [word, b"\0"].concat();
         // Without a guard it is for the next pilot.
         let _ = told.write_all(&words);
     }
@@ -192,7 +214,11 @@ fn remove_left(mut heard: File) {
     // What was not heard is for the next pilot.
     let _ = heard.read_to_end(&mut words);
     for word in words.split(|byte| *byte == 0).filter(|word| !word.is_empty()) {
-        scratch::remove_root(Path::new(OsStr::from_bytes(word)));
+        match cache_in(word) {
+            // Another pilot may use it.
+            Some((top, root)) => cache::remove_if_dead(&root, top),
+            None => scratch::remove_root(Path::new(OsStr::from_bytes(word))),
+        }
     }
 }
 

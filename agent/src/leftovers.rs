@@ -37,6 +37,14 @@ pub fn are_dead(keepers: &str) -> Option<bool> {
     all_dead(proc, &place(proc)?, keepers)
 }
 
+/// Whether all [`keepers`] are dead, or were there before this host was started anew. False where nothing can be told.
+pub fn are_gone(keepers: &str) -> bool {
+    let Some(place) = place(Path::new("/proc")) else { return false };
+    let boot = |place: &str| place.split_once('/').map(|(boot, _)| boot.to_owned());
+    let is_of_before = boot(keepers).is_some_and(|then| !then.is_empty() && Some(then) != boot(&place));
+    is_of_before || are_dead(keepers) == Some(true)
+}
+
 /// Kills this user's processes that a dead pilot has left here; returns how many.
 ///
 /// Cost: one look through /proc, and another one for each generation that was found.
@@ -240,7 +248,7 @@ mod tests {
     use std::path::Path;
 
     use super::{
-        Stat, are_dead, find, mark,
+        Stat, are_dead, are_gone, find, mark,
         testing::{LOOKER, Proc},
     };
 
@@ -307,5 +315,7 @@ mod tests {
         let dead = value.replace(&format!(":{start}"), &format!(":{}", start + 1));
         assert_eq!(are_dead(&dead), Some(true));
         assert_eq!((are_dead(&format!("x{dead}")), are_dead("")), (None, None), "nobody knows");
+        assert!(are_gone(&dead) && !are_gone(value) && !are_gone(""));
+        assert!(are_gone(&format!("x{value}")), "the host was started anew");
     }
 }

@@ -137,6 +137,8 @@ pub struct Exit {
     /// The most memory that one of its processes held, in bytes; 0 if that was less than the agent itself
     /// held when it started it, which the kernel counts in. After a memory limit: what all of them held.
     pub peak_memory_bytes: u64,
+    /// The most memory that all its processes were seen to hold together, in bytes; 0 if nobody looked.
+    pub family_memory_bytes: u64,
     /// Bytes read from block devices.
     pub read_bytes: u64,
     /// Bytes written to block devices.
@@ -162,6 +164,7 @@ impl Exit {
             wall_us: 0,
             cpu_us: 0,
             peak_memory_bytes: 0,
+            family_memory_bytes: 0,
             read_bytes: 0,
             write_bytes: 0,
             stdout: Vec::new(),

@@ -14,6 +14,7 @@ mod netrc;
 mod packed;
 mod place;
 mod transfer;
+mod waits;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -48,6 +49,7 @@ use self::{
     cache::{Cache, CachePlace, Pin},
     held::{Held, beside},
     transfer::Trouble,
+    waits::Waits,
 };
 use crate::{
     client::{Client, backoff},
@@ -184,7 +186,7 @@ impl Stager {
         let moved: Arc<Sums> = Arc::default();
         let ways = Ways::new(&settings.url, settings.certificate_sha256.as_deref())
             .map_err(|error| io::Error::other(error.to_string()))?;
-        let cache = Arc::new(Cache::open(&settings.cache)?);
+        let cache = Arc::new(Cache::open_anywhere(&settings.cache)?);
         tracing::info!(folder = %settings.cache.folder.display(), bytes_max = cache.bytes_max(), "cache");
         let tell: Tell = Arc::new(tell);
         let client = settings.pilot.map(|_| near::client(settings)).transpose()?;
@@ -207,6 +209,7 @@ impl Stager {
             disks: Arc::new(Semaphore::new(N_AT_DISK)),
             shares: Arc::new(Semaphore::new(N_AT_DISK)),
             fetches: Mutex::default(),
+            waits: Waits::default(),
             packing: AsyncMutex::default(),
             is_full_told: AtomicBool::new(false),
             tell,
@@ -289,10 +292,12 @@ type Works = HashMap<u64, (Arc<Held>, JoinHandle<()>)>;
 
 async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
     let mut works: Works = HashMap::new();
+    let teller = Arc::clone(&mover);
+    tokio::spawn(async move { teller.tell_waits().await });
     while let Some(order) = orders.recv().await {
         match order {
             Order::Stage { task, token, inputs, folder } => {
-                let held = Arc::new(Held::new(&mover.cache));
+                let held = Arc::new(Held::new(&mover.cache).of(task));
                 let (mover, its) = (Arc::clone(&mover), Arc::clone(&held));
                 let work = tokio::spawn(async move {
                     let result = mover.stage(task, &inputs, &folder, &its).await;
@@ -301,7 +306,7 @@ async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
                 works.insert(token, (held, work));
             }
             Order::Deliver { task, token, outputs, folder } => {
-                let held = Arc::new(Held::new(&mover.cache));
+                let held = Arc::new(Held::new(&mover.cache).of(task));
                 let (mover, its) = (Arc::clone(&mover), Arc::clone(&held));
                 let work = tokio::spawn(async move {
                     let result = mover.deliver(task.job, &outputs, &folder, &its).await;
@@ -345,6 +350,7 @@ struct Mover {
     shares: Arc<Semaphore>,
     /// One fetch at a time of each object, in this agent.
     fetches: Mutex<HashMap<Digest, Arc<AsyncMutex<()>>>>,
+    waits: Waits,
     /// Held by who fetches packs.
     packing: AsyncMutex<()>,
     /// It was said that the manager has no room: once is enough.
@@ -416,8 +422,18 @@ impl Mover {
         folder: &Path,
         held: &Arc<Held>,
     ) -> Result<(), FailureKind> {
-        for some in inputs.chunks(N_PACKED_MAX) {
-            let is_given = self.give_small(job, some, folder, held).await?;
+        let mut portions = inputs.chunks(N_PACKED_MAX);
+        let mut next = portions.next();
+        let mut came = self.bring_small(job, next.unwrap_or_default(), held).await;
+        while let Some(some) = next {
+            next = portions.next();
+            // The files that come next are fetched meanwhile.
+            let (is_given, coming) = tokio::join!(
+                self.give_small(job, some, came, folder, held),
+                self.bring_small(job, next.unwrap_or_default(), held)
+            );
+            let is_given = is_given?;
+            came = coming;
             let others = some.iter().zip(is_given).filter(|(_, is_given)| !is_given);
             self.stage_one_by_one(job, others.map(|(input, _)| input), folder, held).await?;
         }
@@ -434,9 +450,10 @@ impl Mover {
         for input in inputs {
             let target = folder.join(&input.to);
             if input.source == Source::Shared {
+                let shown = protocol::address::shown(&input.from);
+                let _waits = self.waits.begin(held.task(), &shown, None);
                 let shared = self.share(PathBuf::from(&input.from), target).await;
-                shared
-                    .map_err(|error| transfer(&protocol::address::shown(&input.from), &error.to_string()))?;
+                shared.map_err(|error| transfer(&shown, &error.to_string()))?;
                 continue;
             }
             let pin = self.bring(job, input, held).await?;
@@ -513,6 +530,16 @@ fn transfer(which: &str, what: &str) -> FailureKind {
 /// What this node is to be blamed for.
 fn node(which: &str, error: &io::Error) -> FailureKind {
     FailureKind::Node { what: format!("{which}: {error}") }
+}
+
+/// Who is to be blamed for an output that cannot be read: the program, if it has closed the file or its folder.
+fn unread(which: &str, error: &io::Error) -> FailureKind {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            FailureKind::OutputMissing { file: format!("{which} so that it can be read (permission denied)") }
+        }
+        _ => node(which, error),
+    }
 }
 
 #[cfg(test)]

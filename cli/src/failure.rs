@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use protocol::job::Problem;
+use protocol::{address::shown, job::Problem};
 
 /// How a command ended that did what it was asked. The exit code says more to scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,11 +106,12 @@ impl fmt::Display for Failure {
         match self {
             Failure::BadInput(lines) => {
                 for line in lines {
-                    writeln!(f, "pilotfish: {line}")?;
+                    writeln!(f, "pilotfish: {}", shown(line))?;
                 }
                 Ok(())
             }
-            Failure::Infrastructure(line) => writeln!(f, "pilotfish: {line}"),
+            // Whatever is wrong with an address, its password is shown to nobody.
+            Failure::Infrastructure(line) => writeln!(f, "pilotfish: {}", shown(line)),
             Failure::BrokenPipe => Ok(()),
         }
     }
@@ -142,6 +143,14 @@ mod tests {
     fn a_reader_that_has_gone_is_no_error() {
         let gone = Failure::from(Error::from(ErrorKind::BrokenPipe));
         assert_eq!((gone.code(), gone.to_string()), (0, String::new()));
+    }
+
+    #[test]
+    fn passwords_of_addresses_are_not_shown() {
+        let failure = Failure::bad_input("found `https://ann:hush@gate/x` in manager.yaml");
+        assert_eq!(failure.to_string(), "pilotfish: found `https://…@gate/x` in manager.yaml\n");
+        let failure = Failure::infrastructure("cannot reach https://ann:hush@gate");
+        assert_eq!(failure.to_string(), "pilotfish: cannot reach https://…@gate\n");
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod store;
 pub mod stores;
 pub mod tls;
 pub mod tokens;
+mod web_store;
 
 pub use attach::Reload;
 pub use config::Config;

@@ -236,7 +236,7 @@ impl Objects {
         if free < n_bytes.saturating_add(RESERVED_BYTES) {
             return Err(ObjectError::DiskFull { free });
         }
-        let mut parts = Vec::with_capacity(files.len());
+        let (mut parts, pid) = (Vec::with_capacity(files.len()), std::process::id());
         for (sha256, contents) in files {
             let mut hash = Context::new(&SHA256);
             hash.update(contents);
@@ -244,29 +244,45 @@ impl Objects {
             if found != *sha256 {
                 return Err(ObjectError::Mismatch { found, wanted: *sha256 });
             }
-            // What is there already is the same; one that has become shorter is brought anew.
-            if self.size_as(sha256, contents.len() as u64) == Some(contents.len() as u64) {
+            // What is there already is the same; one that has become shorter is brought anew. Most are not there.
+            let is_there = fs::metadata(self.path_of(sha256)).is_ok();
+            if is_there && self.size_as(sha256, contents.len() as u64) == Some(contents.len() as u64) {
                 continue;
             }
             let number = self.shared.n_ever.fetch_add(1, Ordering::Relaxed);
-            let part = Beside(incoming.join(format!("{}-{number}", std::process::id())));
-            let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part.0);
+            let path = incoming.join(format!("{pid}-{number}"));
+            let part = Beside { path, is_named: false };
+            let file =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part.path);
             let written = file.and_then(|mut file| file.write_all(contents));
-            written.map_err(|source| failed("write", &part.0, source))?;
+            written.map_err(|source| failed("write", &part.path, source))?;
             parts.push((sha256, part));
         }
         if parts.is_empty() {
             return Ok(());
         }
         flush_all(incoming)?;
-        for (sha256, Beside(part)) in &parts {
-            let path = self.path_of(sha256);
-            make_folder(path.parent().unwrap_or(&path))?;
-            let _naming = self.shared.naming.lock().unwrap_or_else(PoisonError::into_inner);
-            fs::rename(part, &path).map_err(|source| failed("name", &path, source))?;
-        }
+        self.name_all(parts)?;
         flush_all(incoming)?;
         self.shared.n_bytes_in.fetch_add(n_bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Gives these files their names, which are not on the disk before it is flushed.
+    fn name_all(&self, parts: Vec<(&Digest, Beside)>) -> Result<(), ObjectError> {
+        let _naming = self.shared.naming.lock().unwrap_or_else(PoisonError::into_inner);
+        for (sha256, mut part) in parts {
+            let path = self.path_of(sha256);
+            let mut named = fs::rename(&part.path, &path);
+            if named.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+                let folder = path.parent().unwrap_or(&path);
+                let made = protocol::private::make_folder(folder);
+                made.map_err(|source| failed("make", folder, source))?;
+                named = fs::rename(&part.path, &path);
+            }
+            named.map_err(|source| failed("name", &path, source))?;
+            part.is_named = true;
+        }
         Ok(())
     }
 
@@ -396,13 +412,18 @@ impl Incoming {
     }
 }
 
-/// A file that has no name yet.
-struct Beside(PathBuf);
+/// A file that goes unless it has been given its name.
+struct Beside {
+    path: PathBuf,
+    is_named: bool,
+}
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        // It has another name if it is whole.
-        let _ = fs::remove_file(&self.0);
+        if !self.is_named {
+            // What stays is removed by the next manager.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

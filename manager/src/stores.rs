@@ -14,6 +14,9 @@ use adapters::transport::{Asker, Sftp};
 use opendal::{Operator, services};
 use profiles::store::{StoreKind, StoreProfile};
 use protocol::objects::{StoreAccess, StoreView};
+use reqwest::Url;
+
+use crate::web_store::Web;
 
 /// For so long an address is signed: a transfer that has begun goes on.
 const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
@@ -55,6 +58,14 @@ pub enum StoresError {
         #[source]
         source: Box<opendal::Error>,
     },
+    /// What is said of a server of HTTP cannot be.
+    #[error("store {store:?}: {what}")]
+    Web {
+        /// The store.
+        store: String,
+        /// Why.
+        what: String,
+    },
     /// A second one.
     #[error("found a second store of the name {0:?}; name them differently")]
     SameName(String),
@@ -75,6 +86,7 @@ pub struct Store {
 enum Way {
     Signed(Operator),
     Host(Box<Sftp>),
+    Web(Box<Web>),
 }
 
 impl fmt::Debug for Stores {
@@ -131,8 +143,13 @@ impl Store {
             name: self.profile.name.clone(),
             kind: self.profile.kind.word().to_owned(),
             at: self.profile.at(),
-            is_through_manager: self.host().is_some(),
+            is_through_manager: self.is_through_manager(),
         }
+    }
+
+    /// Whether its files pass through the manager.
+    pub fn is_through_manager(&self) -> bool {
+        !matches!(self.way, Way::Signed(_))
     }
 
     /// An address by which somebody without keys reaches a file for some minutes; `None`: there is none.
@@ -152,8 +169,16 @@ impl Store {
     /// The host that has its files, if it is one, …
     pub fn host(&self) -> Option<&Sftp> {
         match &self.way {
-            Way::Signed(_) => None,
             Way::Host(host) => Some(host),
+            Way::Signed(_) | Way::Web(_) => None,
+        }
+    }
+
+    /// The server of HTTP that has its files, if it is one, and a file's address there.
+    pub fn web(&self, path: &str) -> Option<(&Web, Url)> {
+        match &self.way {
+            Way::Web(web) => Some((web, web.address(&self.profile.folder, path))),
+            Way::Signed(_) | Way::Host(_) => None,
         }
     }
 
@@ -180,6 +205,12 @@ fn way(profile: &StoreProfile, asker: &Arc<dyn Asker>) -> Result<Way, StoresErro
                 bucket = bucket.access_key_id(key).secret_access_key(&secret).disable_config_load();
             }
             Operator::new(bucket)
+        }
+        StoreKind::Http { endpoint, user, secret_file } => {
+            let secret = secret_file.as_ref().map(|file| secret(&profile.name, file)).transpose()?;
+            let web = Web::new(&profile.name, endpoint, user.clone(), secret);
+            let web = web.map_err(|what| StoresError::Web { store: profile.name.clone(), what })?;
+            return Ok(Way::Web(Box::new(web)));
         }
         StoreKind::Swift { endpoint, container, secret_file } => {
             let container = services::Swift::default().endpoint(endpoint).container(container);

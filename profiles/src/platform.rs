@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::{
     cloud::Cloud,
     price::{Amount, Price},
-    quantity::{Bytes, CoreHours, Duration},
+    quantity::{CoreHours, Duration, Memory},
     scaling::Scaling,
     site::{self, Reach, ResourceNames, Site, SshProgram},
 };
@@ -86,7 +86,7 @@ struct PlatformForm {
     name: String,
     adapter: String,
     cores: Option<u32>,
-    memory: Option<Bytes>,
+    memory: Option<Memory>,
     gpus: Option<u32>,
     #[serde(default)]
     generic: BTreeMap<String, u64>,
@@ -176,7 +176,7 @@ impl PlatformProfile {
         generic.extend(form.generic.clone());
         let capacity = Resources {
             cores: form.cores.unwrap_or(host.cores),
-            memory_bytes: form.memory.map_or(host.memory_bytes, |memory| memory.0),
+            memory_bytes: form.memory().unwrap_or(host.memory_bytes),
             gpus: form.gpus.unwrap_or(host.gpus),
             generic,
             widest: 0,
@@ -242,6 +242,12 @@ impl PlatformForm {
             resource_names,
             cloud,
         }
+    }
+
+    /// Memory of a node in bytes, in the units of its batch system.
+    fn memory(&self) -> Option<u64> {
+        let counts_by_1024 = [PBS, LOADLEVELER].contains(&self.adapter.as_str());
+        self.memory.map(|memory| if counts_by_1024 { memory.bytes_by_1024 } else { memory.bytes })
     }
 
     /// A host's own platform: `NAME-HOST`, without its user and port.

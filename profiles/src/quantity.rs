@@ -14,6 +14,15 @@ pub struct Duration(pub Span);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bytes(pub u64);
 
+/// A size of memory as text. `4096kb` counts in 1024s in the words of PBS and LoadLeveler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Memory {
+    /// In bytes.
+    pub bytes: u64,
+    /// In bytes, where units in small letters are powers of 1024.
+    pub bytes_by_1024: u64,
+}
+
 /// Cores × time as a number of core-hours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoreHours(pub Span);
@@ -52,6 +61,26 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
+impl<'de> Deserialize<'de> for Memory {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Memory, D::Error> {
+        let parse = |text: &str| {
+            let parse = |text: &str| parse_bytes(text).map_err(|error| error.to_string());
+            Ok(Memory { bytes: parse(text)?, bytes_by_1024: parse(&by_1024(text))? })
+        };
+        deserializer.deserialize_any(Quantity { wanted: "a size like 512MiB or 8GiB", parse })
+    }
+}
+
+/// The text with a unit in small letters, like `kb`, written as `kib`.
+fn by_1024(text: &str) -> String {
+    let text = text.trim_end();
+    let letter = text.strip_suffix('b').and_then(|rest| rest.chars().next_back());
+    match letter {
+        Some('k' | 'm' | 'g' | 't' | 'p') => format!("{}ib", &text[..text.len() - 1]),
+        _ => text.to_owned(),
+    }
+}
+
 /// Text that stands for a value, or a number whose missing unit is then complained of.
 pub struct Quantity<F> {
     /// What would be right.
@@ -77,5 +106,28 @@ impl<T, F: Fn(&str) -> Result<T, String>> Visitor<'_> for Quantity<F> {
 
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<T, E> {
         self.visit_str(&number.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_in_small_letters_count_in_1024s_where_batch_systems_say_so() {
+        let memory = |text: &str| serde_yaml::from_str::<Memory>(text).expect(text);
+        for (text, bytes, bytes_by_1024) in [
+            ("4096kb", 4_096_000, 4 << 20),
+            ("2gb", 2_000_000_000, 2 << 30),
+            ("1.5 tb", 1_500_000_000_000, 3 << 39),
+            ("2GB", 2_000_000_000, 2_000_000_000),
+            ("2kB", 2_000, 2_000),
+            ("512MiB", 512 << 20, 512 << 20),
+            ("2g", 2 << 30, 2 << 30),
+            ("700b", 700, 700),
+        ] {
+            assert_eq!(memory(text), Memory { bytes, bytes_by_1024 }, "{text}");
+        }
+        assert!(serde_yaml::from_str::<Memory>("8").is_err());
     }
 }

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Deserializer, de::Error};
 
-use crate::cloud::Cloud;
+use crate::{
+    address::{has_user, shown},
+    cloud::Cloud,
+};
 
 /// How pilots of an account are asked for. Every field may be absent.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -81,7 +84,26 @@ pub(crate) fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ve
     addresses.into_iter().map(checked_address).collect()
 }
 
+/// Whether an address of SSH has no password in it, which ends up in arguments and messages.
+///
+/// # Errors
+/// It has one; the address is shown without it.
+pub(crate) fn without_password(address: &str) -> Result<(), String> {
+    let Some((user, host)) = address.rsplit_once('@').filter(|(user, _)| user.contains(':')) else {
+        return Ok(());
+    };
+    let user = user.rsplit("://").next().unwrap_or(user);
+    let Some((user, _)) = user.split_once(':') else { return Ok(()) };
+    Err(format!(
+        "found `{}:…@{}` with a password; take it out: a key lets pilots in, or a person who answers `pilotfish platform \
+         login`",
+        user.escape_debug(),
+        host.escape_debug()
+    ))
+}
+
 fn checked_address<E: Error>(address: String) -> Result<String, E> {
+    without_password(&address).map_err(E::custom)?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:[]%".contains(c);
     match !address.is_empty() && !address.starts_with('-') && address.chars().all(is_plain) {
         true => Ok(address),
@@ -97,13 +119,19 @@ pub(crate) fn reach<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     let has_host = |url: &str| !url.is_empty() && url.chars().all(|c| c.is_ascii_graphic() && c != '/');
     let url = word.trim_end_matches('/');
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    if has_user(url) {
+        return Err(D::Error::custom(format!(
+            "found `{}` with a user name or a password, which each pilot would be told; take them out",
+            shown(url).escape_debug()
+        )));
+    }
     match word.as_str() {
         "direct" => Ok(Some(Reach::Direct)),
         "tunnel" => Ok(Some(Reach::Tunnel)),
         _ if rest.is_some_and(has_host) => Ok(Some(Reach::At(url.to_owned()))),
         _ => Err(D::Error::custom(format!(
             "found `{}`; write `direct`, `tunnel` or a URL like `https://gate.centre.org:8443`",
-            word.escape_debug()
+            shown(&word).escape_debug()
         ))),
     }
 }
@@ -374,6 +402,10 @@ mod tests {
             ("ssh: -oProxyCommand=id", "`-oProxyCommand=id`", "a host like"),
             ("ssh: a b", "`a b`", "a host like"),
             ("ssh_config: config", "`config`", "a path from `/` on"),
+            ("reach: 'https://ann:hush@gate'", "`https://…@gate` with a user name", "take them out"),
+            ("reach: 'HTTPS://ann:hush@gate/x'", "@gate/x` with a user name", "take them out"),
+            ("ssh: 'ann:hush@login'", "`ann:…@login` with a password", "take it out"),
+            ("ssh: 'ssh://ann:hush@login'", "`ann:…@login` with a password", "take it out"),
             ("reach: relay", "`relay`", "`direct`, `tunnel` or a URL"),
             ("reach: https://", "`https://`", "`direct`, `tunnel` or a URL"),
             ("reach: tunnel", "tunnel", "say `ssh`"),

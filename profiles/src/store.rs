@@ -8,10 +8,10 @@ use protocol::{
 };
 use serde::Deserialize;
 
-use crate::site::SshProgram;
+use crate::site::{self, SshProgram};
 
 /// The fields of a store.
-pub const FIELDS: [&str; 13] = [
+pub const FIELDS: [&str; 14] = [
     "name",
     "kind",
     "users",
@@ -22,6 +22,7 @@ pub const FIELDS: [&str; 13] = [
     "access_key",
     "container",
     "secret_file",
+    "user",
     "ssh",
     "ssh_config",
     "transport",
@@ -64,6 +65,15 @@ pub enum StoreKind {
         /// The file with the account's Temp-URL-Key.
         secret_file: PathBuf,
     },
+    /// A server of HTTP that asks who enters.
+    Http {
+        /// `https://…`, below which its files are.
+        endpoint: String,
+        /// The user's name, whose password the secret is; `None`: the secret is a token.
+        user: Option<String>,
+        /// The file with the password or the token; `None`: everybody may enter.
+        secret_file: Option<PathBuf>,
+    },
     /// A host's files.
     Sftp {
         /// `[user@]host[:port]`.
@@ -80,6 +90,7 @@ pub enum StoreKind {
 enum Kind {
     S3,
     Swift,
+    Http,
     Sftp,
 }
 
@@ -96,6 +107,7 @@ struct StoreForm {
     access_key: Option<String>,
     container: Option<String>,
     secret_file: Option<PathBuf>,
+    user: Option<String>,
     ssh: Option<String>,
     ssh_config: Option<String>,
     transport: Option<SshProgram>,
@@ -107,6 +119,7 @@ impl StoreKind {
         match self {
             StoreKind::S3 { .. } => "s3",
             StoreKind::Swift { .. } => "swift",
+            StoreKind::Http { .. } => "http",
             StoreKind::Sftp { .. } => "sftp",
         }
     }
@@ -120,6 +133,7 @@ impl StoreProfile {
                 format!("{}/{bucket}", endpoint.as_deref().unwrap_or("s3:/"))
             }
             StoreKind::Swift { endpoint, container, .. } => format!("{endpoint}/{container}"),
+            StoreKind::Http { endpoint, .. } => endpoint.clone(),
             StoreKind::Sftp { ssh, .. } => format!("sftp://{ssh}"),
         };
         let slash = if self.folder.is_empty() || self.folder.starts_with('/') { "" } else { "/" };
@@ -188,8 +202,25 @@ impl TryFrom<StoreForm> for StoreProfile {
                     format!("found no `secret_file` of `{name}`; name a file with its Temp-URL-Key")
                 })?,
             },
+            Kind::Http => {
+                if form.user.is_some() && form.secret_file.is_none() {
+                    return Err(format!(
+                        "found `user` of `{name}` and no `secret_file`; name a file with the user's password"
+                    ));
+                }
+                // It would be a part of each file's address.
+                let plain = |value: &String| !value.contains(['?', '#']);
+                let endpoint = Some(address(needed("endpoint", form.endpoint)?)?).filter(plain);
+                StoreKind::Http {
+                    endpoint: endpoint.ok_or_else(|| {
+                        format!("found an endpoint of `{name}` with `?` or `#`; write an address like https://…/folder")
+                    })?,
+                    user: form.user,
+                    secret_file: form.secret_file,
+                }
+            }
             Kind::Sftp => StoreKind::Sftp {
-                ssh: needed("ssh", form.ssh)?,
+                ssh: needed("ssh", form.ssh).and_then(|ssh| site::without_password(&ssh).map(|()| ssh))?,
                 ssh_config: form.ssh_config,
                 transport: form.transport,
             },
@@ -202,12 +233,13 @@ impl StoreForm {
     /// Fields that stores of another kind have.
     fn check_fields(&self) -> Result<(), String> {
         let said = [
-            ("endpoint", self.endpoint.is_some(), &[Kind::S3, Kind::Swift][..]),
+            ("endpoint", self.endpoint.is_some(), &[Kind::S3, Kind::Swift, Kind::Http][..]),
             ("region", self.region.is_some(), &[Kind::S3]),
             ("bucket", self.bucket.is_some(), &[Kind::S3]),
             ("access_key", self.access_key.is_some(), &[Kind::S3]),
             ("container", self.container.is_some(), &[Kind::Swift]),
-            ("secret_file", self.secret_file.is_some(), &[Kind::S3, Kind::Swift]),
+            ("secret_file", self.secret_file.is_some(), &[Kind::S3, Kind::Swift, Kind::Http]),
+            ("user", self.user.is_some(), &[Kind::Http]),
             ("ssh", self.ssh.is_some(), &[Kind::Sftp]),
             ("ssh_config", self.ssh_config.is_some(), &[Kind::Sftp]),
             ("transport", self.transport.is_some(), &[Kind::Sftp]),
@@ -238,6 +270,9 @@ mod tests {
         assert!(bucket.is_for("ann") && !bucket.is_for("bob"));
         let swift = "{name: a, kind: swift, endpoint: 'https://c/v1/AUTH_a/', container: b, secret_file: k}";
         assert_eq!(read(swift).expect("a store").at(), "https://c/v1/AUTH_a/b");
+        let web = "{name: a, kind: http, endpoint: 'https://c/sets/', folder: b, user: ada, secret_file: k}";
+        assert_eq!(read(web).expect("a store").at(), "https://c/sets/b");
+        assert!(read("{name: a, kind: http, endpoint: 'https://c'}").is_ok());
         let host = read("{name: a, kind: sftp, ssh: ann@host, folder: /data}").expect("a store");
         assert!(matches!(host.kind, StoreKind::Sftp { .. }) && host.is_for("bob"));
         assert_eq!(host.at(), "sftp://ann@host/data");
@@ -264,9 +299,17 @@ mod tests {
                 "found `bucket` of `a`; stores of another kind have it",
             ),
             ("{name: a, kind: sftp, ssh: h, folder: /c/../d}", "found folder `/c/../d` of `a`"),
+            ("{name: a, kind: sftp, ssh: 'ann:hush@h'}", "found `ann:…@h` with a password"),
+            (
+                "{name: a, kind: http, endpoint: 'http://c', user: ann}",
+                "name a file with the user's password",
+            ),
+            ("{name: a, kind: http, endpoint: 'http://c/?x=y'}", "with `?` or `#`"),
+            ("{name: a, kind: http, endpoint: 'https://ann:hush@c'}", "with a user name or a password"),
+            ("{name: a, kind: s3, bucket: b, user: ann}", "found `user` of `a`; stores of another kind"),
         ] {
             let said = read(text).expect_err("a mistake");
-            assert!(said.contains(expected), "{text}: {said}");
+            assert!(said.contains(expected) && !said.contains("hush"), "{text}: {said}");
         }
     }
 }

@@ -1,16 +1,29 @@
 //! Files by their contents: what travels to the manager's store of them and from it. See docs/protocol.md.
 
-use scheduler::{digest::Digest, ids::JobId};
+use scheduler::{digest::Digest, ids::JobId, ranges::TaskSet};
 use serde::{Deserialize, Serialize};
 
 /// `GET` and `PUT` of an object by a pilot, after its session; the digest follows.
 pub const PILOT_OBJECTS_PATH: &str = "/pilot/v1/objects";
 
 /// `POST` of a [`PackRequest`] by a pilot: the answer is a pack ([`crate::pack`]) of those files that the manager has.
+/// `PUT` of a pack of what a task has left is answered with [`Unpacked`].
 pub const PILOT_PACKS_PATH: &str = "/pilot/v1/packs";
 
 /// What a pilot asks of a task's files: `JOB/INDEX/inputs` follow.
 pub const PILOT_TASKS_PATH: &str = "/pilot/v1/tasks";
+
+/// `POST` of [`FileWaits`] by a pilot, after its session.
+pub const PILOT_WAITS_PATH: &str = "/pilot/v1/waits";
+
+/// Files of [`FileWaits`] at most.
+pub const N_WAITS_MAX: usize = 64;
+
+/// What is said of each has so many bytes at most.
+pub const WAIT_BYTES_MAX: usize = 2_000;
+
+/// The manager forgets what a pilot has not said again after so many seconds.
+pub const WAITS_KEPT_S: u64 = 30;
 
 /// How a pilot reaches a file in a store: `?job=…&place=store://…&way=read|write` follow. See [`StoreWay`].
 pub const PILOT_STORES_PATH: &str = "/pilot/v1/stores";
@@ -44,6 +57,26 @@ pub struct Missing {
 pub struct PackRequest {
     /// At most [`crate::pack::N_PACKED_MAX`].
     pub sha256: Vec<Digest>,
+}
+
+/// For which files tasks of a pilot wait now, that have taken some seconds already. Replaces what it said before.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileWaits {
+    /// At most [`N_WAITS_MAX`].
+    pub waits: Vec<FileWait>,
+}
+
+/// Tasks that wait for a file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileWait {
+    /// Their job.
+    pub job: JobId,
+    /// Which.
+    pub tasks: TaskSet,
+    /// Which file, from where, and how far it is: words for people, without user names and passwords.
+    pub what: String,
 }
 
 /// The files of a pack are there.

@@ -92,6 +92,12 @@ pub enum Reason {
         pilot: PilotId,
         n_ahead: u64,
     },
+    /// A file has been on its way for some seconds.
+    TaskWaitsForFile {
+        pilot: PilotId,
+        /// Which file, and how far it is.
+        what: String,
+    },
     TaskBacksOff {
         left: Span,
         n_attempts: u32,
@@ -402,6 +408,7 @@ impl fmt::Display for Reason {
                     "it was sent ahead to pilot {pilot}, where {n_ahead} task{s} of its job {are} before it"
                 )
             }
+            Reason::TaskWaitsForFile { pilot, what } => write!(f, "pilot {pilot} waits for {what}"),
             Reason::TaskBacksOff { left, n_attempts, kind } => {
                 write!(f, "attempt {n_attempts} failed ({kind}); the next begins in {left} at the earliest")
             }

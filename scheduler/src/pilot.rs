@@ -56,6 +56,8 @@ pub struct PilotCore {
     /// Whether free cores wait until a task of the job whose turn it is fits.
     is_kept: bool,
     running: BTreeMap<TaskId, Running>,
+    /// Over, and what came of them is not known yet. With what a kill before that is to be reported as.
+    unjudged: BTreeMap<TaskId, Option<FailureKind>>,
     /// Handed on, and not known to have begun.
     ahead: BTreeMap<TaskId, Ahead>,
     /// Not begun, and their files are here or on their way.
@@ -125,6 +127,7 @@ impl PilotCore {
             order: VecDeque::new(),
             is_kept: false,
             running: BTreeMap::new(),
+            unjudged: BTreeMap::new(),
             ahead: BTreeMap::new(),
             staged: BTreeMap::new(),
             n_staged_ever: 0,
@@ -157,6 +160,12 @@ impl PilotCore {
                 self.take_answer(now, *answer, &mut actions);
             }
             PilotEvent::PullFailed { lane } => self.in_flight[lane as usize] = false,
+            PilotEvent::Over { task } => {
+                if let Some(running) = self.running.remove(&task) {
+                    let killed_for = self.next_begins(now, task.job, running);
+                    self.unjudged.insert(task, killed_for);
+                }
+            }
             PilotEvent::Ended { task, ending, usage, output } => {
                 self.task_ended(now, (task, ending, usage), output, &mut actions);
                 self.forget_if_idle(task.job, &mut actions);
@@ -240,7 +249,12 @@ impl PilotCore {
     /// Whether nothing runs, nothing will, and only telling the manager is left to do.
     pub fn is_about_to_leave(&self) -> bool {
         let is_idle = self.running.is_empty() && self.ahead.is_empty() && self.delivering.is_empty();
-        self.leaving.is_some() && is_idle
+        self.leaving.is_some() && is_idle && self.unjudged.is_empty()
+    }
+
+    /// Tasks whose processes have ended and of which something is still to come.
+    fn over(&self) -> impl Iterator<Item = &TaskId> {
+        self.delivering.keys().chain(self.unjudged.keys())
     }
 
     fn last_moment(&self) -> Option<Time> {
@@ -295,7 +309,7 @@ impl PilotCore {
             }
             actions.push(PilotAction::Learn(template));
         }
-        let in_hand = sets(self.running.keys().chain(self.ahead.keys()).chain(self.delivering.keys()));
+        let in_hand = sets(self.running.keys().chain(self.ahead.keys()).chain(self.over()));
         let mut n_bundles = BTreeMap::<JobId, usize>::new();
         part.bundles.iter().for_each(|bundle| *n_bundles.entry(bundle.job).or_default() += 1);
         for Bundle { job, mut tasks, tried, is_given } in part.bundles {
@@ -354,7 +368,7 @@ impl PilotCore {
     /// Forgets a job that is over, once none of its processes is left.
     fn forget_if_idle(&mut self, job: JobId, actions: &mut Vec<PilotAction>) {
         let is_over = self.jobs.get(&job).is_some_and(|queue| queue.is_over && queue.queued.is_empty());
-        let in_hand = || self.running.keys().chain(self.ahead.keys()).chain(self.delivering.keys());
+        let in_hand = || self.running.keys().chain(self.ahead.keys()).chain(self.over());
         let is_idle = || in_hand().chain(self.staged.keys()).all(|task| task.job != job);
         if is_over && is_idle() {
             let queue = self.jobs.remove(&job);

@@ -258,3 +258,34 @@ fn a_node_that_trusts_no_authority_fetches_what_needs_none() {
     sandbox.ok(&["stop"]);
     manager.wait();
 }
+
+#[test]
+fn a_file_that_does_not_come_is_named_by_explain_before_the_server_is_given_up() {
+    let sandbox = Sandbox::new();
+    // It takes connections, and says nothing.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address").to_string();
+    sandbox.write(
+        "job.yaml",
+        &format!("command: 'true'\ninputs: [{{from: 'http://{address}/set.bin?token=hush', to: set.bin}}]\n"),
+    );
+    let manager = serve(&sandbox);
+    sandbox.ok(&["submit", "job.yaml"]);
+    let mut said = String::new();
+    until("the file is named", || {
+        said = sandbox.ok(&["explain", "task", "1.0"]);
+        said.contains("set.bin")
+    });
+    assert!(said.contains(&format!("waits for http://{address}/set.bin?token=…, which has taken")), "{said}");
+    assert!(!said.contains("hush"), "{said}");
+    let job = sandbox.json(&["job", "1"]);
+    assert_eq!(
+        (&job["n_failed_attempts"], &job["counts"]["failed"]),
+        (&0.into(), &0.into()),
+        "not given up yet"
+    );
+    sandbox.ok(&["cancel", "1"]);
+    until("nobody waits for it", || !sandbox.ok(&["explain", "task", "1.0"]).contains("set.bin"));
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}

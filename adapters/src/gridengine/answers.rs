@@ -241,7 +241,9 @@ fn listing(text: &str) -> Option<Document<'_>> {
     Some(document)
 }
 
+/// Words that a site's wrapper prints before the document are left out.
 fn parse<'t>(text: &'t str, root: &str) -> Option<Document<'t>> {
+    let text = text.find("<?xml").and_then(|start| text.get(start..)).unwrap_or(text);
     let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text.trim(), options).ok()?;
     document.root_element().has_tag_name(root).then_some(document)

@@ -1,10 +1,13 @@
-//! What LoadLeveler's commands print means. Each answer is read as a whole: one that ends early, or is
-//! something else, says nothing.
+//! What LoadLeveler's commands print means. An answer that ends early, or is something else, says nothing. Of a
+//! listing each job is read for itself: one that cannot be read hides no other.
 
 use scheduler::{resources::Resources, time::Span};
 
 use super::file;
-use crate::command::{self, BatchJob, BatchState, Queue, QueueLoad};
+use crate::{
+    command::{self, BatchJob, BatchState, Queue, QueueLoad},
+    looks_like_ours,
+};
 
 /// Between what two commands of one call print.
 pub(super) const NEXT: &str = "--";
@@ -80,19 +83,31 @@ fn step(line: &str) -> Option<Step<'_>> {
     (is_state && is_step(id)).then_some(Step { state, name, id })
 }
 
-/// Steps of the raw form of `llq`. `None`: a line is none of that, or there is no line and no word of there
-/// being none.
-fn steps(text: &str) -> Option<Vec<Step<'_>>> {
+/// Steps of the raw form of `llq`, `with_names` or without. A line that cannot be read is left out, like a part of a
+/// name with a line end in it. `None`: such a line may be of a job of ours, or was cut off as the last one; a command
+/// failed; or there is no step and no word of there being none.
+fn steps(text: &str, with_names: bool) -> Option<Vec<Step<'_>>> {
     let (mut steps, mut is_told) = (Vec::new(), false);
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty()).peekable();
+    while let Some(line) = lines.next() {
+        let is_last = lines.peek().is_none();
         match step(line.trim_end()) {
-            Some(step) => steps.push(step),
+            Some(step) if !with_names || step.name.is_some() => steps.push(step),
+            // The rest of a name, unless its first word is a state: then it is the form without names.
+            Some(step) if matches!(state_of(step.state, ""), BatchState::Unknown(_)) => {}
+            Some(_) => return None,
             None if is_nothing_to_report(line) => is_told = true,
             None if is_remark(line) => {}
-            None => return None,
+            None if is_last || is_failure(line) || may_be_ours(line) => return None,
+            None => {}
         }
     }
     (is_told || !steps.is_empty()).then_some(steps)
+}
+
+/// Whether a line that is no step may be of a job of ours.
+fn may_be_ours(line: &str) -> bool {
+    line.split('!').any(|field| looks_like_ours(&file::tag(field)))
 }
 
 /// A summary, or what a site has to say. What was cut is one word.
@@ -112,7 +127,7 @@ pub(super) fn jobs(text: &str) -> Option<Vec<BatchJob>> {
         let (state, reason) = (state_of(step.state, &evaluation), command::reason(&evaluation));
         Some(BatchJob { id: step.id.to_owned(), tag: file::tag(step.name?), state, n_tasks: None, reason })
     };
-    steps(text)?.into_iter().map(job).collect()
+    steps(text, true)?.into_iter().map(job).collect()
 }
 
 /// Why a step waits, as `llq -s` tells after its head.
@@ -295,7 +310,7 @@ pub(super) fn load_of_all(text: &str) -> Option<QueueLoad> {
 
 /// Of a step that waits no listing in columns says how much it waits for: at least one core.
 fn with_waiting(load: QueueLoad, of_steps: &str) -> Option<QueueLoad> {
-    let steps = steps(of_steps)?;
+    let steps = steps(of_steps, false)?;
     let n_waiting = steps.iter().filter(|step| matches!(step.state, "I" | "D" | "NQ")).count();
     let n_waiting = u64::try_from(n_waiting).ok()?;
     Some(QueueLoad { n_waiting, waiting_cores: n_waiting, ..load })

@@ -227,6 +227,32 @@ fn no_answer_is_never_gone() {
 }
 
 #[test]
+fn a_job_of_others_that_cannot_be_read_hides_none_of_ours() {
+    let ours = "R!pf1_2!c1.16250.0\n";
+    let tags = |stdout: &str| {
+        let jobs = loadleveler().read_list(&answer(&[stdout]));
+        jobs.map(|jobs| jobs.into_iter().map(|job| job.tag).collect::<Vec<_>>())
+    };
+    for odd in [
+        "R!two\nlines!c1.9.0\n",
+        "I!\u{1b}[31m\nR!!c1.9\n\u{fffd}\u{fffd}\n",
+        "??!x!c1.9.0\n",
+        "R!x!c1.9.0 (reserved)\n",
+        "\u{fffd}!x!a.1.0\n",
+    ] {
+        assert_eq!(tags(&format!("{odd}{ours}")), Ok(vec!["pf1-2".to_owned()]), "{odd}");
+        let both = format!("{ours}{odd}{}", ours.replace("pf1_2", "pf1_3"));
+        assert_eq!(tags(&both), Ok(vec!["pf1-2".to_owned(), "pf1-3".to_owned()]), "{odd}");
+        assert!(tags(odd).is_err(), "{odd}");
+    }
+    for mine in
+        ["I!pf1_3!c1\n", "I!pf1_3\n", "!pf1_3!c1.9.0\n", "R!c1.16250.0\n", "llq: 2512-NNN It hangs.\n"]
+    {
+        assert!(tags(&format!("{mine}{ours}")).is_err(), "{mine}");
+    }
+}
+
+#[test]
 fn every_state_is_known_and_others_are_kept() {
     let samples = samples("states.txt");
     let states = samples.lines().filter(|line| !line.starts_with('#'));

@@ -1,5 +1,6 @@
 //! What the states of jobs mean, in which OpenPBS and TORQUE agree.
 
+use super::records::Record;
 use crate::command::{self, BatchJob, BatchState};
 
 /// Comments of queued jobs that never start unless somebody changes something.
@@ -12,6 +13,20 @@ pub(super) fn job(id: &str, tag: String, state: &str, comment: &str, holds: &str
     let is_waiting = !matches!(state, BatchState::Running | BatchState::Ended);
     let reason = Some(comment).filter(|_| is_waiting).and_then(command::reason);
     BatchJob { id: id.to_owned(), tag, state, n_tasks: None, reason }
+}
+
+/// How a job of the history has ended. Its substate is 91 if somebody deleted it.
+pub(super) fn end(record: &Record) -> Option<String> {
+    let comment = record.attribute("comment").unwrap_or("");
+    let words = match (record.attribute("substate"), comment.rsplit_once(" and terminated by ")) {
+        (Some("91"), Some((_, who))) => format!("CANCELLED by {who}"),
+        (Some("91"), None) => "CANCELLED".to_owned(),
+        _ => match record.attribute("Exit_status") {
+            Some(status) => format!("Exit_status = {status}"),
+            None => comment.to_owned(),
+        },
+    };
+    command::reason(&words)
 }
 
 pub(super) fn state_of(letter: &str, comment: &str, holds: &str) -> BatchState {

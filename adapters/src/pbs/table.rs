@@ -18,17 +18,16 @@ const N_FIELDS: usize = 11;
 /// The rows of a table. `None`: the text is no table, or a row that may be one of ours cannot be read. A row of
 /// another job that cannot be read is left out.
 pub(super) fn rows(text: &str) -> Option<Vec<Row<'_>>> {
-    let (mut rows, mut id_width) = (Vec::new(), None);
+    let (mut rows, mut id_width, mut has_other_words) = (Vec::new(), None, false);
     for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
         if is_rule(line) {
             id_width = line.split(' ').next().map(str::len);
             continue;
         }
         let Some(id_width) = id_width else {
-            if is_head(line) {
-                continue;
-            }
-            return None;
+            // The head, or words that a site's wrapper prints before it.
+            has_other_words |= !is_head(line);
+            continue;
         };
         let fields: Vec<&str> = line.split_whitespace().collect();
         match row(&fields, id_width) {
@@ -37,18 +36,18 @@ pub(super) fn rows(text: &str) -> Option<Vec<Row<'_>>> {
             None => {}
         }
     }
-    Some(rows)
-}
-
-/// The line of dashes below the head.
-fn is_rule(line: &str) -> bool {
-    line.starts_with("-----") && line.chars().all(|c| c == '-' || c == ' ')
+    id_width.filter(|_| !rows.is_empty() || !has_other_words).map(|_| rows)
 }
 
 /// The server's name and the names of the columns.
 fn is_head(line: &str) -> bool {
     let is_server = line.strip_suffix(':').is_some_and(|name| !name.contains(char::is_whitespace));
     is_server || line.trim_start().starts_with("Req'd") || line.starts_with("Job ID")
+}
+
+/// The line of dashes below the head.
+fn is_rule(line: &str) -> bool {
+    line.starts_with("-----") && line.chars().all(|c| c == '-' || c == ' ')
 }
 
 fn row<'t>(fields: &[&'t str], id_width: usize) -> Option<Row<'t>> {

@@ -17,7 +17,8 @@ fn listing(step: &Step) -> Output {
         assert_eq!(fields.len(), 15, "{line}");
         format!("{}|{}|{}|{}\n", fields[1], fields[4], fields[5], fields[8])
     };
-    Output { stdout: step.output.stdout.lines().map(ours).collect(), ..step.output.clone() }
+    let jobs: String = step.output.stdout.lines().map(ours).collect();
+    Output { stdout: format!("CLUSTER: \n{jobs}"), ..step.output.clone() }
 }
 
 const LONG: &str = "squeue -h -a -r -t all -o '%i|%A|%F|%K|%T|%r|%u|%P|%j|%S|%e|%l|%D|%N|%k'";
@@ -142,7 +143,7 @@ fn why_a_job_waits_is_told_of_those_that_wait() {
     let output = Output { code: Some(0), stdout: stdout.into(), ..Output::default() };
     let jobs = slurm().read_list(&output).expect("a listing");
     let reasons: Vec<Option<&str>> = jobs.iter().map(|job| job.reason.as_deref()).collect();
-    assert_eq!(reasons, [Some("AssocGrpBillingMinutes"), None, None, None]);
+    assert_eq!(reasons, [Some("AssocGrpBillingMinutes"), None, None, Some("FAILED")]);
 }
 
 fn lists(stdout: &str) -> Result<Vec<(String, String)>, AdapterError> {
@@ -286,6 +287,106 @@ fn nodes_have_what_sinfo_says_of_them() {
     assert_eq!(node("4000", "gpu:a100:2(S:0-1,3),gpu:v100:1,shard:8"), (4000, 3));
     assert_eq!(node("4000", "gpu:a100"), (4000, 1));
     assert_eq!(node("4000", "gpu:a100:no_consume:4"), (4000, 4));
+}
+
+#[test]
+fn a_limit_of_the_site_is_no_room_and_one_on_a_single_job_is_a_refusal() {
+    let general = "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, \
+        user's size and/or time limits)\n";
+    let answer = |first: &str| {
+        let stderr = format!("{first}{general}");
+        slurm().read_submit(&Output { code: Some(1), stderr, ..Output::default() })
+    };
+    for first in [
+        "",
+        "sbatch: error: AssocMaxSubmitJobLimit\n",
+        "sbatch: error: QOSMaxSubmitJobPerUserLimit\n",
+        "sbatch: error: AssocGrpSubmitJobsLimit\n",
+        "sbatch: error: QOSGrpCpuLimit\n",
+        "sbatch: error: QOSMaxNodePerUserLimit\n",
+        "sbatch: error: AssocGrpBillingMinutes\n",
+    ] {
+        let answer = answer(first);
+        let is_told = |why: &String| why.contains("Job violates accounting/QOS policy");
+        assert!(matches!(&answer, Err(AdapterError::NoRoom(why)) if is_told(why)), "{first}: {answer:?}");
+    }
+    for first in [
+        "QOSMaxWallDurationPerJobLimit",
+        "QOSMaxCpuPerJobLimit",
+        "AssocMaxWallDurationPerJobLimit",
+        "QOSMaxGRESPerJob",
+    ] {
+        let answer = answer(&format!("sbatch: error: {first}\n"));
+        assert!(matches!(&answer, Err(AdapterError::Refused(why)) if why.starts_with(first)), "{answer:?}");
+    }
+    let stderr = "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying\n\
+        sbatch: error: Batch job submission failed: Resource temporarily unavailable\n";
+    let full = slurm().read_submit(&Output { code: Some(1), stderr: stderr.into(), ..Output::default() });
+    assert!(matches!(full, Err(AdapterError::NoRoom(_))), "{full:?}");
+}
+
+#[test]
+fn jobs_are_listed_on_each_cluster_that_their_ids_name_and_once() {
+    let squeue = r#"squeue() { case "$*" in
+*--clusters=hpc3*) echo "squeue: error: hpc3 is away" >&2; return 1 ;;
+*--clusters=*) echo "CLUSTER: hpc2"; echo "1001|PENDING|Resources|pf1-2" ;;
+*) echo "1001|RUNNING|None|pf1-1" ;;
+esac; }"#;
+    let ids = |known: &[&str], environment: &[(&str, &str)]| {
+        let known: Vec<BatchId> = known.iter().map(|id| (*id).to_owned()).collect();
+        let said = run(squeue, environment, &slurm().list_with("pf1-", &known));
+        slurm().read_list(&said).map(|jobs| jobs.into_iter().map(|job| job.id).collect::<Vec<_>>())
+    };
+    let on_hpc2 = [("SLURM_CLUSTERS", "hpc2")];
+    assert_eq!(ids(&[], &[]), Ok(vec!["1001".to_owned()]));
+    assert_eq!(ids(&["1001;hpc2", "1002;hpc2"], &[]), Ok(vec!["1001".to_owned(), "1001;hpc2".to_owned()]));
+    assert_eq!(ids(&["1001;hpc2"], &on_hpc2), Ok(vec!["1001;hpc2".to_owned()]));
+    assert_eq!(ids(&["1001"], &on_hpc2), Ok(vec!["1001;hpc2".to_owned(), "1001".to_owned()]));
+    assert!(ids(&["7;hpc3"], &[]).is_err(), "a cluster that does not answer hides its jobs");
+}
+
+#[test]
+fn words_of_a_site_before_a_listing_hide_nothing() {
+    let banner = "Welcome to HPC! Maintenance on Monday.\n\n";
+    let ours = "7|PENDING|Resources|pf1-2\n";
+    assert_eq!(lists(&format!("{banner}{ours}")), Ok(vec![("7".to_owned(), "pf1-2".to_owned())]));
+    assert!(lists(banner).is_err(), "nothing shows that the jobs were listed");
+    assert!(lists("").is_err(), "nothing at all is no answer");
+    assert_eq!(lists("CLUSTER: \n"), Ok(vec![]));
+    assert_eq!(lists(&format!("CLUSTER: \n{ours}")), Ok(vec![("7".to_owned(), "pf1-2".to_owned())]));
+}
+
+#[test]
+fn a_job_in_each_state_is_there_until_slurm_says_that_it_has_ended() {
+    for (state, reason, is_ended) in [
+        ("CONFIGURING", "None", false),
+        ("POWER_UP_NODE", "None", false),
+        ("COMPLETING", "None", false),
+        ("SUSPENDED", "None", false),
+        ("STOPPED", "None", false),
+        ("REQUEUED", "BeginTime", false),
+        ("REQUEUE_HOLD", "launch failed requeued held", false),
+        ("SPECIAL_EXIT", "None", false),
+        ("RESV_DEL_HOLD", "None", false),
+        ("EXPEDITING", "None", false),
+        ("EXOTIC_NEW_STATE", "None", false),
+        ("OUT_OF_MEMORY", "OutOfMemory", true),
+        ("NODE_FAIL", "NodeDown", true),
+        ("PREEMPTED", "None", true),
+        ("CANCELLED by 99999999999999999999", "None", true),
+    ] {
+        let id = "99999999999999999999";
+        let stdout = format!("CLUSTER: \n{id}|{state}|{reason}|pf1-2\n");
+        let jobs = slurm().read_list(&Output { code: Some(0), stdout, ..Output::default() }).expect(state);
+        assert_eq!((jobs[0].id.as_str(), jobs[0].state == BatchState::Ended), (id, is_ended), "{state}");
+        assert!(!is_ended || jobs[0].reason.as_deref() == Some(state), "{state}: {jobs:?}");
+    }
+    // A part of a heterogeneous job is none of ours; one with our name is not taken for gone.
+    assert!(lists("CLUSTER: \n123+0|PENDING|Resources|pf1-2\n").is_err());
+    assert_eq!(
+        lists("CLUSTER: \n123+0|PENDING|Resources|het\n7|PENDING|None|pf1-2\n").map(|jobs| jobs.len()),
+        Ok(1)
+    );
 }
 
 #[test]

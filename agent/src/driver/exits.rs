@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use scheduler::{
-    ids::JobId,
+    ids::{JobId, TaskId},
     pilot::{Ending, PilotEvent},
     pull::Effort,
     resources::Resources,
@@ -17,27 +17,45 @@ use crate::spawn::{Exit, Outcome};
 impl Driver {
     /// A process has ended. What its platform may have ended is held back until that is known.
     pub(super) fn on_news_of(&mut self, mut exit: Exit) {
-        let Some(running) = self.running.get(&exit.token) else { return };
-        let (slot, job) = (running.place.slot, running.task.job);
+        let had_company = self.core.n_running() > 1;
+        let Some(running) = self.running.get_mut(&exit.token) else { return };
+        running.had_company = had_company;
+        let (task, job) = (running.task, running.task.job);
         let is_success = self.is_success(job, &exit.outcome);
         let is_suspect = !is_success && suspects::may_be_the_platforms(&exit.outcome);
         if is_suspect && suspects::is_killed(&exit.outcome) {
             exit.is_out_of_memory = self.memory_killer.has_struck();
         }
+        let held_for = suspects::held_for(&exit.outcome).filter(|_| !is_success);
         if self.signalled_at.is_some() {
             let is_host_going = is_suspect && self.ended_with_signal(&exit) && self.stop_at.is_none();
             self.on_exit(exit);
             if is_host_going && !self.core.is_about_to_leave() {
                 self.expect_kill();
             }
-        } else if let Some(exit) = self.suspects.pass(slot, exit, is_suspect, Instant::now()) {
+        } else if let Some(held_for) = held_for {
+            self.slot_comes_free(exit.token, task);
+            self.suspects.hold(exit, Instant::now() + held_for);
+        } else {
             self.on_exit(exit);
         }
     }
 
-    /// The pilot was signalled: those that are held back were signalled with it. Returns whether there were any.
+    /// A process is gone whose end is not judged yet: other tasks may have what it had.
+    fn slot_comes_free(&mut self, token: u64, task: TaskId) {
+        let n_running = self.core.n_running();
+        if let Some(place) = self.running.get_mut(&token).and_then(|running| running.place.take()) {
+            self.leave(place);
+        }
+        self.handle(PilotEvent::Over { task });
+        if self.core.n_running() < n_running {
+            self.release();
+        }
+    }
+
+    /// The pilot was signalled: those that are held back were signalled with it. Returns whether a signal had ended any.
     pub(super) fn judge_suspects(&mut self) -> bool {
-        let are_any = self.suspects.is_any();
+        let are_any = self.suspects.is_any_by_signal();
         self.suspects.take_all().into_iter().for_each(|exit| self.on_exit(exit));
         are_any
     }
@@ -73,8 +91,8 @@ impl Driver {
         let Resources { cores, memory_bytes, .. } = self.arrival.capacity;
         let share = memory_bytes / u64::from(cores.max(1)) * u64::from(running.n_cores);
         let share = if running.resources_bytes > 0 { running.resources_bytes } else { share };
-        let had_company = self.core.n_running() > 1;
-        if !exit.is_out_of_memory || !had_company || exit.peak_memory_bytes >= share {
+        let held = exit.peak_memory_bytes.max(exit.family_memory_bytes);
+        if !exit.is_out_of_memory || !running.had_company || held >= share {
             return None;
         }
         let what = format!(
@@ -107,7 +125,7 @@ impl Driver {
 
     fn on_exit(&mut self, exit: Exit) {
         let n_running = self.core.n_running();
-        let Some(running) = self.running.remove(&exit.token) else { return };
+        let Some(mut running) = self.running.remove(&exit.token) else { return };
         self.tokens.remove(&running.task);
         self.tails.forget(exit.token);
         self.outputs.forget(exit.token);
@@ -120,7 +138,9 @@ impl Driver {
             && exit.outcome == Outcome::Killed;
         let is_the_platforms = is_killed_late || self.is_the_platforms(running.task.job, &exit);
         let by_neighbours = self.neighbours_took_memory(&exit, &running);
-        self.leave(running.place);
+        if let Some(place) = running.place.take() {
+            self.leave(place);
+        }
         self.files.left(running.task, running.scratch, running.files);
         let usage = Usage {
             started_us: time_of(self.started, exit.started).0,

@@ -2,7 +2,9 @@
 
 use std::{
     collections::HashMap,
+    io,
     path::{Path, PathBuf},
+    thread,
 };
 
 use protocol::{job::TaskInput, pilot::JoinDocument, units::parse_bytes};
@@ -18,7 +20,10 @@ use tokio::sync::oneshot;
 
 use super::{Driver, News};
 use crate::{
-    staging::{Inputs, Moved, Outputs, Reads, Stager, StagerSettings, cache::CachePlace},
+    staging::{
+        Inputs, Moved, Outputs, Reads, Stager, StagerSettings,
+        cache::{self, CachePlace},
+    },
     tasks::LearnedJob,
 };
 
@@ -26,6 +31,8 @@ use crate::{
 const FOLDER_VARIABLE: &str = "PILOTFISH_CACHE";
 /// Names its bound, like 50GiB.
 const SIZE_VARIABLE: &str = "PILOTFISH_CACHE_SIZE";
+/// The first word of the name of the folder for what a full cache has no room for, in the pilot's own.
+const OVERFLOW: &str = "overflow";
 
 /// The cache: what the environment says, which a platform's `setup` may set; else beside the folders of the
 /// platform's pilots, one for each node.
@@ -52,7 +59,38 @@ pub(super) fn cache_place(
         }
         parsed.ok()
     });
-    CachePlace { folder: said.unwrap_or_else(beside), bytes_max }
+    let overflow = Some(own.join(format!("{OVERFLOW}-{place}")));
+    let template = variable(FOLDER_VARIABLE).filter(|_| said.is_some());
+    let own = template.and_then(|template| folder_of_tag(&template, &join.tag));
+    CachePlace { folder: said.unwrap_or_else(beside), bytes_max, own, overflow }
+}
+
+/// The uppermost folder of a path whose name has the tag in it.
+fn folder_of_tag(template: &str, tag: &str) -> Option<PathBuf> {
+    let (before, after) = template.split_once("{tag}")?;
+    let (suffix, _) = after.split_once('/').unwrap_or((after, ""));
+    Some(PathBuf::from(format!("{before}{{tag}}{suffix}").replace("{tag}", tag)))
+}
+
+/// Has caches removed that killed pilots of this host have left, each with its own folder. That may take long, so a thread
+/// does it.
+///
+/// # Errors
+/// No thread is left.
+pub(super) fn remove_dead_caches(
+    join: &JoinDocument,
+    place: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> io::Result<()> {
+    let said = variable(FOLDER_VARIABLE).filter(|folder| Path::new(folder).is_absolute());
+    let pilot = Path::new(&join.folder);
+    let is_of_tag = pilot.file_name().is_some_and(|name| name == join.tag.as_str());
+    let around = pilot.parent().filter(|_| is_of_tag).and_then(Path::to_str);
+    let overflow = around.map(|around| format!("{around}/{{tag}}/{OVERFLOW}-{place}"));
+    let templates: Vec<String> = said.into_iter().chain(overflow).collect();
+    let tag = join.tag.clone();
+    let remove = move || templates.iter().for_each(|template| cache::remove_dead_caches(template, &tag));
+    thread::Builder::new().name("pilotfish-caches".into()).spawn(remove).map(drop)
 }
 
 /// Tasks whose files are on their way or in their folders.
@@ -334,8 +372,14 @@ mod tests {
         let said = [("PILOTFISH_CACHE", "/local/ada"), ("PILOTFISH_CACHE_SIZE", "2GiB")];
         let found = place("/w/mine", &said);
         assert_eq!((found.folder.as_path(), found.bytes_max), (Path::new("/local/ada"), Some(2 << 30)));
+        assert_eq!(found.own, None, "others share it");
         let said = [("PILOTFISH_CACHE", "/local/{tag}/cache")];
-        assert_eq!(place("/w/mine", &said).folder, Path::new("/local/pf1-2/cache"));
+        let found = place("/w/mine", &said);
+        assert_eq!(found.folder, Path::new("/local/pf1-2/cache"));
+        assert_eq!(found.own.as_deref(), Some(Path::new("/local/pf1-2")));
+        assert_eq!(found.overflow.as_deref(), Some(Path::new("/w/mine/overflow-node7")));
+        let said = [("PILOTFISH_CACHE", "/local/c-{tag}.d/{tag}/x")];
+        assert_eq!(place("/w/mine", &said).own.as_deref(), Some(Path::new("/local/c-pf1-2.d")));
         let said = [("PILOTFISH_CACHE", "local"), ("PILOTFISH_CACHE_SIZE", "much")];
         let found = place("/w/mine", &said);
         assert_eq!((found.folder.as_path(), found.bytes_max), (Path::new("/w/mine/cache-node7"), None));

@@ -85,7 +85,7 @@ impl Driver {
                 // Nobody hears it only when the pilot has ended.
                 let _ = tell.send((token, tail));
             });
-            self.spawner.peek(Peek { token, slot: running.place.slot, from, n_max: PIECE_BYTES_MAX, tell });
+            self.spawner.peek(Peek { token, slot: running.slot, from, n_max: PIECE_BYTES_MAX, tell });
         }
         drop(tell);
         let news = self.news.clone();

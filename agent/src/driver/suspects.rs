@@ -4,67 +4,63 @@
 //! If the pilot is signalled meanwhile, its platform ended the task. If it is killed, it has reported nothing, and
 //! the manager counts the task as lost with its pilot.
 //!
-//! Only the slot of such a task waits. Results of other slots are reported at once.
+//! The slot of such a task is free at once; only what came of the task waits. Successes never wait.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use crate::spawn::{Exit, Outcome};
 
 /// A pilot is signalled, or killed, within this time after its tasks.
 pub(super) const WINDOW: Duration = Duration::from_secs(3);
 
-/// Ends that are held back, by slot, each slot's in order.
+/// A program that catches the signal which all processes get may end by any code, but the pilot has the same signal
+/// within this time.
+const CAUGHT: Duration = Duration::from_millis(250);
+
+/// Ends that are held back, in the order in which they came.
 #[derive(Default)]
-pub(super) struct Suspects {
-    slots: BTreeMap<usize, VecDeque<Held>>,
-}
+pub(super) struct Suspects(Vec<Held>);
 
 struct Held {
     exit: Exit,
-    /// When it is believed to be the program's own end; `None`: it only waits for those before it.
-    until: Option<Instant>,
+    /// When it is believed to be the program's own end.
+    until: Instant,
 }
 
 impl Suspects {
-    /// Holds back an end that is suspect, or that comes after one of the same slot; returns any other.
-    pub(super) fn pass(&mut self, slot: usize, exit: Exit, is_suspect: bool, now: Instant) -> Option<Exit> {
-        let until = is_suspect.then_some(now + WINDOW);
-        match self.slots.get_mut(&slot) {
-            Some(held) => held.push_back(Held { exit, until }),
-            None if is_suspect => drop(self.slots.insert(slot, VecDeque::from([Held { exit, until }]))),
-            None => return Some(exit),
-        }
-        None
+    /// Holds back an end for so long.
+    pub(super) fn hold(&mut self, exit: Exit, until: Instant) {
+        self.0.push(Held { exit, until });
     }
 
-    /// Whether any end is held back.
-    pub(super) fn is_any(&self) -> bool {
-        !self.slots.is_empty()
+    /// Whether any is held back that a signal has caused.
+    pub(super) fn is_any_by_signal(&self) -> bool {
+        self.0.iter().any(|held| may_be_the_platforms(&held.exit.outcome))
     }
 
     /// When the next one is to be taken.
     pub(super) fn until(&self) -> Option<Instant> {
-        self.slots.values().filter_map(|held| held.front()?.until).min()
+        self.0.iter().map(|held| held.until).min()
     }
 
     /// Takes those for which the pilot has lived on long enough.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Exit> {
-        let mut due = Vec::new();
-        for held in self.slots.values_mut() {
-            while held.front().is_some_and(|first| first.until.is_none_or(|until| until <= now)) {
-                due.extend(held.pop_front().map(|first| first.exit));
-            }
-        }
-        self.slots.retain(|_, held| !held.is_empty());
-        due
+        self.0.extract_if(.., |held| held.until <= now).map(|held| held.exit).collect()
     }
 
     /// Takes all of them: whose signal it was is known now.
     pub(super) fn take_all(&mut self) -> Vec<Exit> {
-        std::mem::take(&mut self.slots).into_values().flatten().map(|held| held.exit).collect()
+        std::mem::take(&mut self.0).into_iter().map(|held| held.exit).collect()
+    }
+}
+
+/// For how long a failure is held back, if it may be the platform's doing.
+pub(super) fn held_for(outcome: &Outcome) -> Option<Duration> {
+    match outcome {
+        _ if may_be_the_platforms(outcome) => Some(WINDOW),
+        Outcome::Code(_) | Outcome::Signal(_) | Outcome::BadAnswer { .. } => Some(CAUGHT),
+        // What the pilot itself has done.
+        _ => None,
     }
 }
 
@@ -109,12 +105,6 @@ mod tests {
         exits.iter().map(|exit| exit.token).collect()
     }
 
-    /// Passes an end of that slot; returns whether it is held back.
-    fn is_held(suspects: &mut Suspects, slot: usize, token: u64, outcome: Outcome, now: Instant) -> bool {
-        let is_suspect = may_be_the_platforms(&outcome);
-        suspects.pass(slot, exit(token, outcome), is_suspect, now).is_none()
-    }
-
     #[test]
     fn signals_that_platforms_send_are_suspect_also_as_a_shells_code() {
         for signal in [libc::SIGKILL, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGXCPU] {
@@ -124,35 +114,30 @@ mod tests {
         let own = [Outcome::Signal(libc::SIGSEGV), Outcome::Code(128 + libc::SIGABRT), Outcome::Code(9)];
         let ours = [Outcome::Killed, Outcome::TimeLimit, Outcome::MemoryLimit];
         assert!(own.iter().chain(&ours).all(|outcome| !may_be_the_platforms(outcome)));
+        assert!(own.iter().all(|outcome| held_for(outcome) == Some(CAUGHT)));
+        assert!(ours.iter().all(|outcome| held_for(outcome).is_none()));
         assert!(is_killed(&Outcome::Code(137)) && !is_killed(&Outcome::Code(143)));
-    }
-
-    #[test]
-    fn a_suspect_end_holds_back_its_own_slot_and_no_other() {
-        let (mut suspects, now) = (Suspects::default(), Instant::now());
-        assert!(!is_held(&mut suspects, 0, 1, Outcome::Signal(libc::SIGSEGV), now));
-        assert!(is_held(&mut suspects, 0, 2, Outcome::Signal(libc::SIGKILL), now));
-        assert!(is_held(&mut suspects, 0, 3, Outcome::Code(0), now), "it came after one of its slot");
-        assert!(!is_held(&mut suspects, 1, 4, Outcome::Code(0), now), "an ordinary result of another slot");
-        assert!(suspects.is_any());
-        assert_eq!(tokens(&suspects.take_all()), [2, 3]);
-        assert!(suspects.until().is_none() && !suspects.is_any());
-        assert!(!is_held(&mut suspects, 0, 5, Outcome::Code(0), now));
     }
 
     #[test]
     fn an_end_is_the_programs_own_once_the_pilot_has_lived_on() {
         let (mut suspects, now) = (Suspects::default(), Instant::now());
+        let hold = |suspects: &mut Suspects, token, outcome: Outcome, at: Instant| {
+            let held_for = held_for(&outcome).expect("it is held back");
+            suspects.hold(exit(token, outcome), at + held_for);
+        };
+        hold(&mut suspects, 1, Outcome::Code(1), now);
+        assert!(!suspects.is_any_by_signal());
+        hold(&mut suspects, 2, Outcome::Code(137), now);
         let later = now + WINDOW / 2;
-        assert!(is_held(&mut suspects, 0, 1, Outcome::Code(137), now));
-        assert!(is_held(&mut suspects, 0, 2, Outcome::Code(0), later));
-        assert!(is_held(&mut suspects, 0, 3, Outcome::Signal(libc::SIGTERM), later));
-        assert!(is_held(&mut suspects, 1, 4, Outcome::Signal(libc::SIGTERM), later));
+        hold(&mut suspects, 3, Outcome::Signal(libc::SIGTERM), later);
+        assert!(suspects.is_any_by_signal());
+        assert_eq!(suspects.until(), Some(now + CAUGHT));
+        assert_eq!(tokens(&suspects.take_due(now)), [0; 0]);
+        assert_eq!(tokens(&suspects.take_due(now + CAUGHT)), [1]);
         assert_eq!(suspects.until(), Some(now + WINDOW));
-        assert_eq!(tokens(&suspects.take_due(later)), [0; 0]);
-        assert_eq!(tokens(&suspects.take_due(now + WINDOW)), [1, 2]);
-        assert_eq!(suspects.until(), Some(later + WINDOW));
-        assert_eq!(tokens(&suspects.take_due(later + WINDOW)), [3, 4]);
-        assert!(!suspects.is_any());
+        assert_eq!(tokens(&suspects.take_due(now + WINDOW)), [2]);
+        assert_eq!(tokens(&suspects.take_all()), [3]);
+        assert_eq!(suspects.until(), None);
     }
 }

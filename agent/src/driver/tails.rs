@@ -136,7 +136,7 @@ impl Driver {
                 // Nobody hears it only when the pilot has ended.
                 let _ = tell.send((token, watch, tail));
             });
-            self.spawner.peek(Peek { token, slot: running.place.slot, from, n_max: PIECE_BYTES_MAX, tell });
+            self.spawner.peek(Peek { token, slot: running.slot, from, n_max: PIECE_BYTES_MAX, tell });
         }
         drop(tell);
         let (client, news, session) = (self.client.clone(), self.news.clone(), self.session.clone());

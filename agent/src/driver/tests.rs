@@ -226,6 +226,46 @@ async fn tasks_signalled_with_their_pilot_are_preempted_without_any_batch_system
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn the_slot_of_a_task_whose_end_is_held_back_is_free_at_once() {
+    let mut pilot = pilot(|join| join.capacity = Some(Resources::cores(1))).await;
+    // One after the other would take six seconds.
+    let script = "case $PILOTFISH_TASK_INDEX in 0|1) kill -TERM $$;; *) date +%s%N > begun;; esac";
+    let mut spec = shell(script, pilot.folder.path());
+    spec.workdir = WorkDirPolicy::Submit;
+    pilot.work(&spec, 3).await;
+    let reports = pilot.ended(1).await;
+    let done: Vec<u64> = reports.iter().flat_map(|job| job.successes.tasks.indices()).collect();
+    assert_eq!(done, [2], "it is told before the others");
+    assert!(reports.iter().all(|job| job.failures.is_empty()), "{reports:?}");
+    let reports = pilot.ended(2).await;
+    let failures = reports.iter().flat_map(|job| &job.failures);
+    assert!(failures.clone().all(|failure| failure.kind == FailureKind::Signal { signal: libc::SIGTERM }));
+    assert_eq!(failures.count(), 2);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_program_that_catches_the_signal_of_all_processes_is_preempted_too() {
+    let mut pilot = pilot(|join| join.capacity = Some(Resources::cores(1))).await;
+    let script = "trap 'echo caught > caught; exit 1' TERM; echo $$ > pid; sleep 600 & wait";
+    let mut spec = shell(script, pilot.folder.path());
+    spec.workdir = WorkDirPolicy::Submit;
+    pilot.work(&spec, 1).await;
+    let read = |name: &str| std::fs::read_to_string(pilot.folder.path().join(name)).unwrap_or_default();
+    let pid: i32 = loop {
+        match read("pid").trim().parse() {
+            Ok(pid) => break pid,
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    };
+    // SAFETY: no memory is passed.
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+    crate::watch::process_end(u32::try_from(pid).unwrap()).await;
+    signal_pilot(libc::SIGTERM);
+    let reports = pilot.ended(1).await;
+    assert_eq!(reports[0].failures[0].kind, FailureKind::Preempted);
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn what_counts_as_success_is_never_the_platforms_doing() {
     let mut pilot = pilot(|_| {}).await;
     let mut spec = shell("exit 143", pilot.folder.path());

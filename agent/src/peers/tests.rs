@@ -40,7 +40,7 @@ impl Scene {
     /// The same with another number and so many tasks.
     fn of(pilot: PilotId, n_to_take: u64) -> Scene {
         let folder = tempfile::tempdir().unwrap();
-        let place = CachePlace { folder: folder.path().join("cache"), bytes_max: Some(1 << 20) };
+        let place = CachePlace::new(folder.path().join("cache"), Some(1 << 20));
         let cache = Arc::new(Cache::open(&place).unwrap());
         let mut part = cache.begin(6).unwrap();
         part.write(b"energy").unwrap();

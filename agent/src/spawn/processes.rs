@@ -32,6 +32,10 @@ use super::{
 
 /// How often memory limits are looked at.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(200);
+/// … and that of programs without a limit: when memory runs out, it is known which of them held much.
+const UNLIMITED_MEMORY_INTERVAL: Duration = Duration::from_secs(2);
+/// Of those that hold more, pages that several processes have in common are counted once.
+const EXACT_FROM_BYTES: u64 = 1 << 30;
 /// One read of a pipe: its default capacity.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Events taken in one turn.
@@ -92,6 +96,30 @@ pub(super) struct Child {
     memory_limit_bytes: u64,
     /// What it held, with its descendants, when that was found to be too much.
     excess_bytes: u64,
+    /// The most that it was seen to hold, with its descendants.
+    family_bytes: u64,
+    /// When that was looked at last.
+    memory_seen_at: Instant,
+}
+
+impl Child {
+    /// How often its memory is looked at.
+    fn memory_interval(&self) -> Duration {
+        if self.memory_limit_bytes > 0 { MEMORY_INTERVAL } else { UNLIMITED_MEMORY_INTERVAL }
+    }
+
+    /// Looks at the memory of its family, and ends it if that is more than its limit.
+    fn see_memory(&mut self, pid: libc::pid_t, now: Instant) {
+        let is_limited = self.memory_limit_bytes > 0;
+        let limit = if is_limited { self.memory_limit_bytes } else { EXACT_FROM_BYTES };
+        let held = memory::held_bytes(pid, limit);
+        self.memory_seen_at = now;
+        self.family_bytes = self.family_bytes.max(held);
+        if is_limited && held > limit {
+            self.excess_bytes = held;
+            self.end(Ending::MemoryLimit, Duration::ZERO);
+        }
+    }
 }
 
 /// What a process is for.
@@ -216,9 +244,12 @@ impl Processes {
             family: None,
             memory_limit_bytes: launch.memory_limit_bytes,
             excess_bytes: 0,
+            family_bytes: 0,
+            memory_seen_at: started,
         };
-        if child.memory_limit_bytes > 0 && self.memory_check_at.is_none() {
-            self.memory_check_at = Some(started + MEMORY_INTERVAL);
+        let check_at = started + child.memory_interval();
+        if self.memory_check_at.is_none_or(|at| check_at < at) {
+            self.memory_check_at = Some(check_at);
         }
         self.children.insert(pid, child);
         Ok(pid)
@@ -346,6 +377,7 @@ impl Processes {
         exit.wall_us = micros(child.started.elapsed());
         exit.cpu_us = ended.cpu_us;
         exit.peak_memory_bytes = ended.peak_memory_bytes;
+        exit.family_memory_bytes = child.family_bytes;
         exit.read_bytes = ended.read_bytes;
         exit.write_bytes = ended.write_bytes;
         let (stdout, stderr, was_last_of_group) = (child.stdout, child.stderr, ended.was_last_of_group);
@@ -413,19 +445,15 @@ impl Processes {
     }
 
     fn check_memory(&mut self, now: Instant) {
-        let mut is_anything_limited = false;
-        for (pid, child) in self.children.iter_mut().filter(|(_, child)| child.memory_limit_bytes > 0) {
-            is_anything_limited = true;
-            if child.ending.is_some() {
-                continue;
+        let mut next: Option<Instant> = None;
+        for (pid, child) in &mut self.children {
+            if child.ending.is_none() && now >= child.memory_seen_at + child.memory_interval() {
+                child.see_memory(*pid, now);
             }
-            let held = memory::held_bytes(*pid, child.memory_limit_bytes);
-            if held > child.memory_limit_bytes {
-                child.excess_bytes = held;
-                child.end(Ending::MemoryLimit, Duration::ZERO);
-            }
+            let at = now.max(child.memory_seen_at) + child.memory_interval();
+            next = Some(next.map_or(at, |next| next.min(at)));
         }
-        self.memory_check_at = is_anything_limited.then(|| now + MEMORY_INTERVAL);
+        self.memory_check_at = next;
     }
 
     /// Watches a descriptor.

@@ -14,13 +14,17 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, SystemTime},
 };
 
 use scheduler::digest::Digest;
 
+pub use self::dead::{is_cache, remove_dead_caches, remove_if_dead};
 use crate::{client::random, private, sha256};
+
+mod dead;
+mod overflow;
 
 /// Without another word the cache may have this, or a tenth of what is free.
 const BYTES_DEFAULT: u64 = 10 << 30;
@@ -46,6 +50,17 @@ pub struct CachePlace {
     pub folder: PathBuf,
     /// The most that it has; `None`: by what is free.
     pub bytes_max: Option<u64>,
+    /// The folder is one allocation's alone and goes with its last pilot, with the empty ones above it up to this one.
+    pub own: Option<PathBuf>,
+    /// Where files go when the cache's disk is full, if that is on another file system. It goes with the pilot.
+    pub overflow: Option<PathBuf>,
+}
+
+impl CachePlace {
+    /// A cache that pilots share, without another place.
+    pub fn new(folder: PathBuf, bytes_max: Option<u64>) -> CachePlace {
+        CachePlace { folder, bytes_max, own: None, overflow: None }
+    }
 }
 
 /// The cache as one agent sees it. All of it blocks.
@@ -58,6 +73,11 @@ pub struct Cache {
     /// Held while the agent lives.
     _alive: File,
     state: Mutex<State>,
+    /// See [`CachePlace::own`].
+    own_top: Option<PathBuf>,
+    overflow: Option<PathBuf>,
+    /// The cache there, once it is needed.
+    second: OnceLock<Box<Cache>>,
 }
 
 #[derive(Debug, Default)]
@@ -143,14 +163,20 @@ impl Cache {
             private::make_folder(&root.join(folder))?;
         }
         let guard = lock_all(&root)?;
-        remove_dead(&root.join("users"));
+        dead::remove_users(&root.join("users"));
         let own = root.join("users").join(format!("{}-{:016x}", std::process::id(), random()));
         private::make_folder(&own.join("pins"))?;
-        let alive = private::file_options().write(true).open(own.join("alive"))?;
+        let mut alive = private::file_options().write(true).open(own.join("alive"))?;
         private::lock(&alive);
+        // By which agents of this host tell that nobody uses the folder any more; without it they let it alone.
+        let _ = alive.write_all(dead::keeper().as_bytes());
         drop(guard);
         let bytes_max = place.bytes_max.unwrap_or_else(|| BYTES_DEFAULT.min(free_bytes(&root) / 10));
-        Ok(Cache { root, own, bytes_max, _alive: alive, state: Mutex::default() })
+        let (own_top, overflow) = (place.own.clone(), place.overflow.clone());
+        let (state, second) = (Mutex::default(), OnceLock::new());
+        let cache = Cache { root, own, bytes_max, _alive: alive, state, own_top, overflow, second };
+        cache.leave_to_guard();
+        Ok(cache)
     }
 
     /// The most that it should have.
@@ -176,6 +202,17 @@ impl Cache {
     /// # Errors
     /// The disk fails.
     pub fn pin(&self, sha256: &Digest) -> io::Result<Option<Pin>> {
+        let Some(second) = self.second() else { return self.pin_here(sha256) };
+        if second.state().pins.contains_key(sha256) {
+            return second.pin_here(sha256);
+        }
+        match self.pin_here(sha256) {
+            Ok(None) | Err(_) => second.pin_here(sha256),
+            found => found,
+        }
+    }
+
+    fn pin_here(&self, sha256: &Digest) -> io::Result<Option<Pin>> {
         let path = self.pin_path(sha256);
         if !self.take_name(sha256, &path)? {
             return Ok(None);
@@ -221,6 +258,9 @@ impl Cache {
 
     /// One use of the object is over.
     pub fn unpin(&self, sha256: &Digest) {
+        if let Some(second) = self.second().filter(|second| second.state().pins.contains_key(sha256)) {
+            return second.unpin(sha256);
+        }
         let mut state = self.state();
         let Some(n_uses) = state.pins.get_mut(sha256) else { return };
         *n_uses = n_uses.saturating_sub(1);
@@ -236,13 +276,18 @@ impl Cache {
     /// # Errors
     /// No lock file can be made.
     pub fn try_lock(&self, key: &Digest) -> io::Result<Option<FetchLock>> {
-        let file = private::file_options().write(true).open(self.lock_path(key))?;
-        Ok(private::lock(&file).then_some(FetchLock(file)))
+        let opened = private::file_options().write(true).open(self.lock_path(key));
+        match (opened, self.second()) {
+            (Ok(file), _) => Ok(private::lock(&file).then_some(FetchLock(file))),
+            (Err(_), Some(second)) => second.try_lock(key),
+            (Err(error), None) => Err(error),
+        }
     }
 
     /// Differs whenever the one who has the right to fetch the object has shown life.
     pub fn life_of(&self, key: &Digest) -> Option<SystemTime> {
-        fs::metadata(self.lock_path(key)).and_then(|facts| facts.modified()).ok()
+        let shown = fs::metadata(self.lock_path(key)).and_then(|facts| facts.modified()).ok();
+        shown.or_else(|| self.second()?.life_of(key))
     }
 
     fn lock_path(&self, key: &Digest) -> PathBuf {
@@ -254,6 +299,9 @@ impl Cache {
     /// # Errors
     /// The disk fails or is full.
     pub fn begin(&self, n_expected: u64) -> io::Result<Part> {
+        if let Some(second) = self.second() {
+            return second.begin(n_expected);
+        }
         self.make_room(n_expected);
         let path = self.part_path();
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
@@ -262,12 +310,13 @@ impl Cache {
 
     /// Whether the object is here, as far as names tell.
     pub fn has(&self, sha256: &Digest) -> bool {
-        self.object(sha256).exists()
+        self.object(sha256).exists() || self.second().is_some_and(|second| second.has(sha256))
     }
 
     /// Whether it was read since this agent started, and seen to be what it should be.
     pub fn is_verified(&self, sha256: &Digest) -> bool {
         self.state().verified.contains(sha256)
+            || self.second().is_some_and(|second| second.is_verified(sha256))
     }
 
     /// A name that nothing has.
@@ -286,6 +335,9 @@ impl Cache {
     pub fn adopt(&self, path: &Path, n_bytes: u64, sha256: &Digest) -> io::Result<bool> {
         if self.has(sha256) {
             return Ok(true);
+        }
+        if let Some(second) = self.second() {
+            return second.adopt(path, n_bytes, sha256);
         }
         let facts = fs::symlink_metadata(path)?;
         if !facts.is_file() || facts.nlink() > 1 || n_bytes > self.bytes_max {
@@ -318,7 +370,10 @@ impl Cache {
     /// # Errors
     /// The disk fails or is full.
     pub fn take_in(&self, contents: &[u8], sha256: &Digest) -> io::Result<bool> {
-        if crate::sha256::of(contents) != *sha256 {
+        if let Some(second) = self.second() {
+            return second.take_in(contents, sha256);
+        }
+        if sha256::of(contents) != *sha256 {
             return Ok(false);
         }
         let path = self.part_path();
@@ -345,7 +400,11 @@ impl Cache {
     /// Something is there already, the disk is full, or nobody wants it any more.
     pub fn give(&self, sha256: &Digest, put: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<bool> {
         let object = self.object(sha256);
-        let Ok(facts) = fs::metadata(&object) else { return Ok(false) };
+        let facts = match (fs::metadata(&object), self.second()) {
+            (Ok(facts), _) => facts,
+            (Err(_), Some(second)) => return second.give(sha256, put),
+            (Err(_), None) => return Ok(false),
+        };
         if facts.modified().ok() != Some(mark()) {
             return Ok(false);
         }
@@ -371,6 +430,9 @@ impl Cache {
     /// Removes what nobody uses, the longest unused first, until there is room for so much more. What is in use
     /// stays, even if it alone is more than the bound: tasks need it.
     pub fn make_room(&self, n_more: u64) {
+        if let Some(second) = self.second() {
+            return second.make_room(n_more);
+        }
         let mut state = self.state();
         let is_enough = state.is_stuck || state.n_bytes.saturating_add(n_more) <= self.bytes_max;
         if is_enough && !state.is_due(self.bytes_max) {
@@ -386,6 +448,7 @@ impl Cache {
 
     /// Removes all that nobody uses: the disk is full.
     pub fn drop_unused(&self) {
+        self.second().into_iter().for_each(Cache::drop_unused);
         let Ok(_guard) = lock_all(&self.root) else { return };
         let count = evict(&self.root.join("objects"), |_| true, 0);
         self.state().note(count);
@@ -397,6 +460,9 @@ impl Cache {
     /// # Errors
     /// The disk fails.
     pub fn finish(&self, part: Part, wanted: Option<&Digest>) -> io::Result<Result<(Digest, u64), Digest>> {
+        if let Some(second) = self.second().filter(|second| part.path.starts_with(&second.root)) {
+            return second.finish(part, wanted);
+        }
         let found = sha256::finished(part.hash.clone());
         if wanted.is_some_and(|wanted| *wanted != found) {
             return Ok(Err(found));
@@ -414,7 +480,8 @@ impl Cache {
 
     /// What an address was found to hold, for who may take it as it was.
     pub fn known_at(&self, key: &Digest) -> Option<Digest> {
-        fs::read_to_string(self.root.join("urls").join(key.to_string())).ok()?.parse().ok()
+        let text = fs::read_to_string(self.root.join("urls").join(key.to_string())).ok();
+        text.and_then(|text| text.parse().ok()).or_else(|| self.second()?.known_at(key))
     }
 
     /// Remembers that.
@@ -424,6 +491,9 @@ impl Cache {
 
     /// What was said of an address that has no file, if that was not longer ago.
     pub fn missing_at(&self, key: &Digest, not_before: Duration) -> Option<String> {
+        if let Some(second) = self.second() {
+            return second.missing_at(key, not_before);
+        }
         let path = self.root.join("urls").join(key.to_string());
         let is_new = fs::metadata(&path).ok()?.modified().ok()?.elapsed().is_ok_and(|age| age < not_before);
         fs::read_to_string(path).ok().filter(|_| is_new)
@@ -435,6 +505,9 @@ impl Cache {
     }
 
     fn note(&self, key: &Digest, text: &str) {
+        if let Some(second) = self.second() {
+            return second.note(key, text);
+        }
         let path = self.root.join("urls").join(key.to_string());
         let part = self.own.join(format!("url-{key}"));
         // Without it the file is fetched again.
@@ -446,6 +519,11 @@ impl Drop for Cache {
     fn drop(&mut self) {
         // What stays is removed by the next agent.
         let _ = fs::remove_dir_all(&self.own);
+        self.second.take();
+        // Pilots of one allocation have one tag: the last of them removes it.
+        if let Some(top) = &self.own_top {
+            dead::remove_if_unused(&self.root, top);
+        }
     }
 }
 
@@ -532,24 +610,6 @@ fn lock_all(root: &Path) -> io::Result<File> {
     let file = private::file_options().write(true).open(root.join("lock"))?;
     private::lock_patiently(&file);
     Ok(file)
-}
-
-/// Removes folders of agents that are no more.
-fn remove_dead(users: &Path) {
-    for entry in fs::read_dir(users).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.split('-').next()).unwrap_or_default();
-        // Where locks do not work nobody seems to have one; where the number was given to somebody else, that
-        // one's end is waited for.
-        let is_free = match OpenOptions::new().write(true).open(entry.path().join("alive")) {
-            Ok(file) => private::lock(&file),
-            Err(error) => error.kind() == io::ErrorKind::NotFound,
-        };
-        if is_free && !Path::new("/proc").join(pid).exists() {
-            // What stays is tried again by the next agent.
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
 }
 
 /// Counts objects, and if they are too many removes those without another name, the longest unused first,

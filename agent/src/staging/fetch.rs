@@ -24,6 +24,7 @@ use super::{
     held::{Held, beside},
     is_full, lock, node, transfer,
     transfer::{Download, N_SILENT_MAX, Partial, Trouble},
+    waits::Progress,
 };
 use crate::{client::backoff, peers::Origin, sha256};
 
@@ -37,6 +38,9 @@ const LIFE_PERIOD: Duration = Duration::from_secs(5);
 const PROGRESS_BYTES: u64 = 1 << 20;
 /// A file that a server does not have is asked for again after that: somebody may have brought it there.
 const MISSING_FOR: Duration = Duration::from_secs(300);
+
+/// What came of a file before it broke off, and how far it is.
+type SoFar<'f> = (&'f mut Option<Partial>, &'f Progress);
 
 impl Mover {
     /// The object of an input, pinned; tries several times.
@@ -52,10 +56,12 @@ impl Mover {
             None => sha256::of(format!("{} {job} {}", self.url, input.from).as_bytes()),
         };
         let from = shown(&input.from);
-        let (mut n_failed, mut n_silent, mut n_away, mut was_full) = (0, 0, 0, false);
+        let waits = self.waits.begin(held.task(), &from, Some(&key));
+        let progress = &waits.progress;
+        let (mut n_failed, mut n_silent, mut n_away, mut n_full) = (0, 0, 0, 0);
         let (mut partial, mut n_before) = (None, 0);
         loop {
-            let trouble = match self.try_once(job, input, &key, held, &mut partial).await {
+            let trouble = match self.try_once(job, input, &key, held, (&mut partial, progress)).await {
                 Ok(pin) => return Ok(pin),
                 Err(trouble) => trouble,
             };
@@ -64,6 +70,9 @@ impl Mover {
                 (n_failed, n_silent) = (0, 0);
             }
             n_before = n_bytes;
+            if let Some(what) = trouble.words() {
+                progress.note_trouble(what);
+            }
             match trouble {
                 Trouble::Away(what) | Trouble::Full(what) => {
                     n_away += 1;
@@ -71,13 +80,8 @@ impl Mover {
                     sleep(backoff(n_away)).await;
                 }
                 Trouble::Lasting(what) | Trouble::Missing(what) => return Err(transfer(&from, &what)),
-                Trouble::Disk(error) if was_full || !is_full(&error) => {
-                    return Err(node(&from, &error));
-                }
-                Trouble::Disk(_) => {
-                    was_full = true;
-                    self.cache.drop_unused();
-                }
+                Trouble::Disk(error) if is_full(&error) && self.cache.find_room(n_full) => n_full += 1,
+                Trouble::Disk(error) => return Err(node(&from, &error)),
                 Trouble::Silent { server, what } => {
                     n_silent += 1;
                     tracing::warn!(what, from, n_silent, "a server sends nothing");
@@ -105,7 +109,7 @@ impl Mover {
         input: &TaskInput,
         key: &Digest,
         held: &Arc<Held>,
-        partial: &mut Option<Partial>,
+        so_far: SoFar<'_>,
     ) -> Result<Pin, Trouble> {
         let found = |pin: Pin| {
             self.has_moved(job, |moved| moved.cached += size_of_pinned(&pin));
@@ -122,14 +126,14 @@ impl Mover {
             return Ok(found(pin));
         }
         if !is_elsewhere(input) {
-            return showing_life(lock, self.fetch(job, input, key, held, partial)).await;
+            return showing_life(lock, self.fetch(job, input, key, held, so_far)).await;
         }
         // What a server does not have it is asked for once, for all tasks of a job that run here.
         let place = sha256::of(format!("missing {} {job} {}", self.url, input.from).as_bytes());
         if let Some(what) = self.cache.missing_at(&place, MISSING_FOR) {
             return Err(Trouble::Missing(what));
         }
-        let fetched = showing_life(lock, self.fetch(job, input, key, held, partial)).await;
+        let fetched = showing_life(lock, self.fetch(job, input, key, held, so_far)).await;
         if let Err(Trouble::Missing(what)) = &fetched {
             self.cache.note_missing(&place, what);
         }
@@ -143,7 +147,7 @@ impl Mover {
         input: &TaskInput,
         key: &Digest,
         held: &Arc<Held>,
-        partial: &mut Option<Partial>,
+        so_far: SoFar<'_>,
     ) -> Result<Pin, Trouble> {
         // What has just come was hashed on its way: to pin it reads nothing.
         let pinned = |sha256: &Digest| held.pin(sha256).map_err(Trouble::Disk);
@@ -158,7 +162,7 @@ impl Mover {
         // It is never closed.
         let _place = self.places.acquire().await;
         let fetching = self.near.as_ref().zip(input.sha256).map(|((near, _), sha256)| near.fetching(&sha256));
-        let part = self.part(job, input, partial).await?;
+        let part = self.part(job, input, so_far).await?;
         let finished = self.cache.finish(part, input.sha256.as_ref()).map_err(Trouble::Disk)?;
         let (sha256, n_bytes) = finished
             .map_err(|found| Trouble::Brief(format!("what came has the SHA-256 {found}, {key} is right")))?;
@@ -181,9 +185,10 @@ impl Mover {
         &self,
         job: JobId,
         input: &TaskInput,
-        partial: &mut Option<Partial>,
+        (partial, progress): SoFar<'_>,
     ) -> Result<Part, Trouble> {
-        let download = Download { cache: &self.cache, is_known: input.sha256.is_some(), partial };
+        let is_known = input.sha256.is_some();
+        let download = Download { cache: &self.cache, is_known, partial, progress: Some(progress) };
         match (input.source, input.sha256) {
             (Source::Url, _) => self.ways.object_at(&input.from, download).await,
             (Source::Store, _) => {

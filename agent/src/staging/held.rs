@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use scheduler::digest::Digest;
+use scheduler::{digest::Digest, ids::TaskId};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
 use super::{
@@ -21,11 +21,23 @@ pub(super) struct Held {
     cache: Arc<Cache>,
     pins: Mutex<Vec<Pin>>,
     stop: Stop,
+    task: Option<TaskId>,
 }
 
 impl Held {
     pub(super) fn new(cache: &Arc<Cache>) -> Held {
-        Held { cache: Arc::clone(cache), pins: Mutex::default(), stop: Stop::default() }
+        Held { cache: Arc::clone(cache), pins: Mutex::default(), stop: Stop::default(), task: None }
+    }
+
+    /// For this task.
+    pub(super) fn of(mut self, task: TaskId) -> Held {
+        self.task = Some(task);
+        self
+    }
+
+    /// For which task it is held.
+    pub(super) fn task(&self) -> Option<TaskId> {
+        self.task
     }
 
     /// The object, if it is here and what it should be, for as long as this is held.

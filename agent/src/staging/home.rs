@@ -21,6 +21,7 @@ use super::{
     held::{Held, beside},
     left, node, place, transfer,
     transfer::Trouble,
+    unread,
 };
 use crate::{client::backoff, opened};
 
@@ -69,18 +70,24 @@ impl Mover {
                 }
             }
         }
+        let mut packed = self.send_small(&found, held).await;
         for output in found {
             let path = output.path;
             let (to, (sha256, bytes)) = match &output.to {
-                OutputTarget::Home(to) => (
-                    to.to_string_lossy().into_owned(),
-                    self.bring_out(&path, &output.from, Goal::Home).await?,
-                ),
+                OutputTarget::Home(to) => {
+                    let facts = match packed.remove(&path) {
+                        Some(facts) => facts,
+                        None => self.bring_out(&path, &output.from, Goal::Home, held).await?,
+                    };
+                    (to.to_string_lossy().into_owned(), facts)
+                }
                 OutputTarget::Store(to) => (
                     to.to_string(),
-                    self.bring_out(&path, &output.from, Goal::Store(job, &to.to_string())).await?,
+                    self.bring_out(&path, &output.from, Goal::Store(job, &to.to_string()), held).await?,
                 ),
                 OutputTarget::File(to) => {
+                    let _waits =
+                        self.waits.begin(held.task(), &format!("its output to reach {}", to.display()), None);
                     let delivered = self.to_shared(path.clone(), to.clone(), held).await;
                     let shown = to.to_string_lossy();
                     (
@@ -125,9 +132,15 @@ impl Mover {
         path: &Path,
         name: &Path,
         goal: Goal<'_>,
+        held: &Held,
     ) -> Result<(Digest, u64), FailureKind> {
         let shown = name.to_string_lossy();
-        let on_disk = |error: io::Error| node(&shown, &error);
+        let whither = match goal {
+            Goal::Home => "the manager",
+            Goal::Store(_, place) => place,
+        };
+        let waits = self.waits.begin(held.task(), &format!("its output {shown} to reach {whither}"), None);
+        let on_disk = |error: io::Error| unread(&shown, &error);
         let (mut n_failed, mut n_away, mut known) = (0, 0, None);
         loop {
             // Whoever shares the folder may have put something else there meanwhile.
@@ -150,6 +163,9 @@ impl Mover {
                     }
                 }
             };
+            if let Some(what) = sent.as_ref().err().and_then(Trouble::words) {
+                waits.progress.note_trouble(what);
+            }
             match sent {
                 Ok(()) => return Ok(facts),
                 Err(Trouble::Full(what)) => {

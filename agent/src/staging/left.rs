@@ -10,7 +10,7 @@ use std::{
 use protocol::job::{OutputTarget, Several, TaskOutputFile, limits::N_LEFT_MAX};
 use scheduler::results::FailureKind;
 
-use super::node;
+use super::unread;
 
 /// A file that is to be delivered.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(super) fn files(
         }
         _ => return Err(missing()),
     };
-    let found = walk(folder, &output.from).map_err(|error| node(&output.shown(), &error))?;
+    let found = walk(folder, &output.from).map_err(|error| unread(&output.shown(), &error))?;
     let mut files = Vec::new();
     for from in found {
         // Of a name that is not UTF-8, the rest of it can match.

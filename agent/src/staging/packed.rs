@@ -2,16 +2,17 @@
 //! request, and several turns of the loop.
 
 use std::{
-    collections::{BTreeMap, HashSet},
-    io,
+    collections::{BTreeMap, HashMap, HashSet},
+    fs::OpenOptions,
+    io::{self, Read},
     path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
 };
 
 use protocol::{
-    job::{Source, TaskInput},
-    pack::{self, N_PACKED_MIN, PACKED_BYTES_MAX},
+    job::{OutputTarget, Source, TaskInput},
+    pack::{self, CONTENTS_BYTES_MAX, N_PACKED_MAX, N_PACKED_MIN, PACKED_BYTES_MAX},
 };
 use scheduler::{digest::Digest, ids::JobId, results::FailureKind};
 use tokio::time::sleep;
@@ -21,29 +22,41 @@ use super::{
     cache::FetchLock,
     fetch::{LOCK_PATIENCE, LOCK_PAUSE, showing_life},
     held::{Held, beside},
-    node, place, transfer,
+    left::LeftFile,
+    node, place,
+    place::Stop,
+    transfer,
+    transfer::Trouble,
+    waits::Progress,
 };
-use crate::{peers::Origin, private, sha256};
+use crate::{client::backoff, opened, peers::Origin, private, sha256};
 
 impl Mover {
+    /// Brings those of these inputs that are small files of the manager and not here, in packs; says which have come.
+    pub(super) async fn bring_small(
+        &self,
+        job: JobId,
+        inputs: &[TaskInput],
+        held: &Arc<Held>,
+    ) -> HashSet<Digest> {
+        let small: BTreeMap<Digest, u64> = small_of(inputs).map(|(_, sha256, size)| (sha256, size)).collect();
+        self.bring_packs(job, small, held).await
+    }
+
     /// Gives a task those of these inputs that are small files of the manager; of each whether it has it. The others are
     /// for who brings files one by one: he tries again, and knows what is wrong.
     pub(super) async fn give_small(
         &self,
         job: JobId,
         inputs: &[TaskInput],
+        mut came: HashSet<Digest>,
         folder: &Path,
         held: &Arc<Held>,
     ) -> Result<Vec<bool>, FailureKind> {
-        let small: Vec<(usize, Digest, u64)> = inputs
-            .iter()
-            .enumerate()
-            .filter_map(|(n, input)| Some((n, input.sha256?, small_size(input)?)))
-            .collect();
+        let small: Vec<(usize, Digest, u64)> = small_of(inputs).collect();
         if small.len() < N_PACKED_MIN {
             return Ok(vec![false; inputs.len()]);
         }
-        let mut came = self.bring_packs(job, &small, held).await;
         let wanted = small.iter().map(|(n, sha256, _)| {
             let input = &inputs[*n];
             (*sha256, folder.join(&input.to), input.writable)
@@ -73,19 +86,18 @@ impl Mover {
     async fn bring_packs(
         &self,
         job: JobId,
-        small: &[(usize, Digest, u64)],
+        small: BTreeMap<Digest, u64>,
         held: &Arc<Held>,
     ) -> HashSet<Digest> {
         let mut came = HashSet::new();
-        let all: BTreeMap<Digest, u64> = small.iter().map(|(_, sha256, size)| (*sha256, *size)).collect();
-        let missing = self.missing(all).await;
-        if missing.len() < N_PACKED_MIN {
+        if small.len() < N_PACKED_MIN || self.missing(small.clone(), N_PACKED_MIN).await.len() < N_PACKED_MIN
+        {
             return came;
         }
         // One at a time of this agent, and of this node: others want the same files.
         let _turn = self.packing.lock().await;
         let lock = self.lock_packs().await;
-        let missing = self.missing(missing).await;
+        let missing = self.missing(small, usize::MAX).await;
         if missing.len() < N_PACKED_MIN {
             return came;
         }
@@ -105,7 +117,7 @@ impl Mover {
                     let mut taken_in = Vec::with_capacity(files.len());
                     for (sha256, contents) in files {
                         held.stop().check()?;
-                        if cache.take_in(contents, &sha256)? {
+                        if cache.with_room(|| cache.take_in(contents, &sha256))? {
                             taken_in.push((sha256, contents.len() as u64));
                         }
                     }
@@ -125,12 +137,65 @@ impl Mover {
         came
     }
 
-    /// Those that are not in the cache.
-    async fn missing(&self, mut files: BTreeMap<Digest, u64>) -> BTreeMap<Digest, u64> {
+    /// Brings small files that a task has left to the manager, in packs; of each that is there, what it holds and its
+    /// size. The others are for who brings files one by one: he tries again, and knows what is wrong.
+    pub(super) async fn send_small(
+        &self,
+        files: &[LeftFile],
+        held: &Arc<Held>,
+    ) -> HashMap<PathBuf, (Digest, u64)> {
+        let is_for_manager = |file: &&LeftFile| matches!(file.to, OutputTarget::Home(_));
+        let paths: Vec<PathBuf> = files.iter().filter(is_for_manager).map(|file| file.path.clone()).collect();
+        let mut sent = HashMap::new();
+        if paths.len() < N_PACKED_MIN {
+            return sent;
+        }
+        let waits = self.waits.begin(held.task(), "its small outputs to reach the manager", None);
+        let mut rest = &paths[..];
+        while !rest.is_empty() {
+            let (some, its) = (rest[..rest.len().min(N_PACKED_MAX)].to_vec(), Arc::clone(held));
+            let Ok(read) = beside(Some(&self.disks), move || read_pack(&some, its.stop())).await else {
+                break;
+            };
+            rest = &rest[read.n_looked_at..];
+            if read.files.is_empty() {
+                continue;
+            }
+            if let Err(trouble) = self.send_pack(read.pack, &waits.progress).await {
+                tracing::debug!(?trouble, "small outputs go one by one");
+                break;
+            }
+            sent.extend(read.files);
+        }
+        sent
+    }
+
+    /// For as long as the manager is away.
+    async fn send_pack(&self, pack: Vec<u8>, progress: &Progress) -> Result<(), Trouble> {
+        let mut n_away = 0;
+        loop {
+            let sent = {
+                // It is never closed.
+                let _place = self.places.acquire().await;
+                self.ways.pack_to_manager(&self.session(), pack.clone()).await
+            };
+            match sent {
+                Err(Trouble::Away(what)) => {
+                    n_away += 1;
+                    tracing::debug!(what, "small outputs wait for the manager");
+                    progress.note_trouble(&what);
+                    sleep(backoff(n_away)).await;
+                }
+                sent => return sent,
+            }
+        }
+    }
+
+    /// Those that are not in the cache, so many at most.
+    async fn missing(&self, files: BTreeMap<Digest, u64>, n_max: usize) -> BTreeMap<Digest, u64> {
         let cache = Arc::clone(&self.cache);
         let looked = beside(None, move || {
-            files.retain(|sha256, _| !cache.has(sha256));
-            Ok(files)
+            Ok(files.into_iter().filter(|(sha256, _)| !cache.has(sha256)).take(n_max).collect())
         });
         looked.await.unwrap_or_default()
     }
@@ -187,6 +252,43 @@ impl Mover {
             directory.note_moved(from, n_bytes);
         }
     }
+}
+
+/// A pack of the first of some files.
+struct ReadPack {
+    pack: Vec<u8>,
+    /// What each holds that is in it, and its size.
+    files: Vec<(PathBuf, (Digest, u64))>,
+    /// How many were looked at: those that are not small are not in it.
+    n_looked_at: usize,
+}
+
+fn read_pack(paths: &[PathBuf], stop: &Stop) -> io::Result<ReadPack> {
+    let mut read = ReadPack { pack: Vec::new(), files: Vec::new(), n_looked_at: 0 };
+    let mut n_bytes = 0;
+    for path in paths {
+        stop.check()?;
+        let mut contents = Vec::new();
+        let opened = opened::open(OpenOptions::new().read(true), path);
+        let looked = opened.and_then(|file| file.take(PACKED_BYTES_MAX + 1).read_to_end(&mut contents));
+        let is_small = looked.is_ok() && contents.len() as u64 <= PACKED_BYTES_MAX;
+        if is_small && n_bytes + contents.len() > CONTENTS_BYTES_MAX {
+            break;
+        }
+        read.n_looked_at += 1;
+        if is_small {
+            n_bytes += contents.len();
+            let sha256 = sha256::of(&contents);
+            pack::push(&mut read.pack, &sha256, &contents);
+            read.files.push((path.clone(), (sha256, contents.len() as u64)));
+        }
+    }
+    Ok(read)
+}
+
+/// Small files of the manager among inputs: which input, what it holds, and its size in bytes.
+fn small_of(inputs: &[TaskInput]) -> impl Iterator<Item = (usize, Digest, u64)> {
+    inputs.iter().enumerate().filter_map(|(n, input)| Some((n, input.sha256?, small_size(input)?)))
 }
 
 /// How large a file is that may come in a pack.

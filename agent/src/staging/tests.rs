@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, HashSet},
     ffi::OsStr,
     fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::{
         ffi::OsStrExt,
@@ -30,7 +30,7 @@ use scheduler::{
     results::FailureKind,
 };
 
-use super::{Inputs, Moved, N_TRIES, Outputs, Reads, Stager, StagerSettings, cache::CachePlace};
+use super::{Inputs, Moved, N_TRIES, Outputs, Reads, Stager, StagerSettings, cache::CachePlace, unread};
 use crate::opened::testing::make_pipe;
 
 /// What it has, what was asked of it, and how many of the first answers go wrong.
@@ -94,6 +94,13 @@ fn answer(stream: TcpStream, state: &Shared) {
             state.n_full -= 1;
             ("507 Insufficient Storage", Vec::new())
         }
+        ("PUT", _) if name == "packs" && !state.knows_packs => ("405 Method Not Allowed", Vec::new()),
+        ("PUT", _) if name == "packs" => {
+            let files = pack::files(&body).unwrap();
+            let files = files.iter().map(|(sha256, contents)| (sha256.to_string(), contents.to_vec()));
+            state.objects.extend(files);
+            ("201 Created", b"{}".to_vec())
+        }
         ("PUT", _) => {
             state.objects.insert(name, body);
             ("201 Created", b"{}".to_vec())
@@ -137,7 +144,7 @@ impl Scene {
     fn new() -> Scene {
         let (url, manager) = manager();
         let folder = tempfile::tempdir().unwrap();
-        let cache = CachePlace { folder: folder.path().join("cache"), bytes_max: Some(1 << 20) };
+        let cache = CachePlace::new(folder.path().join("cache"), Some(1 << 20));
         let settings = StagerSettings { url, certificate_sha256: None, cache, pilot: None };
         let (tell, heard) = mpsc::channel();
         let tell = Mutex::new(tell);
@@ -416,6 +423,51 @@ fn what_tasks_take_is_told_of_some_while_it_is_asked_of_others() {
         other => panic!("nothing else was asked for: {other:?}"),
     };
     assert_eq!([seen(), seen(), seen()], ["0-63", "64-127", "128-129"]);
+}
+
+/// Whoever runs this may read everything, so that no file can be closed to him.
+#[test]
+fn an_output_that_its_program_has_closed_is_the_programs_fault_and_not_the_nodes() {
+    let kind = |kind: io::ErrorKind| unread("r/f", &io::Error::from(kind));
+    let closed = kind(io::ErrorKind::PermissionDenied);
+    assert_eq!(
+        closed.to_string(),
+        "it has not left its output r/f so that it can be read (permission denied)"
+    );
+    assert!(matches!(kind(io::ErrorKind::StorageFull), FailureKind::Node { .. }));
+}
+
+#[test]
+fn many_small_outputs_go_in_packs_or_one_by_one_to_an_older_manager() {
+    const N: usize = 150;
+    for knows_packs in [true, false] {
+        let scene = Scene::new();
+        scene.manager.lock().unwrap().knows_packs = knows_packs;
+        // Some are the same, one is empty, one is too large for a pack, and together they are more than one has.
+        let contents = |n: usize| match n {
+            0 => Vec::new(),
+            1 => vec![1; 100 << 10],
+            _ => vec![(n / 2) as u8; 40 << 10],
+        };
+        fs::create_dir(scene.at("res")).unwrap();
+        (0..N).for_each(|n| fs::write(scene.at("res").join(n.to_string()), contents(n)).unwrap());
+        let to = OutputTarget::Home("r".into());
+        let several = Some(Several::Folder);
+        let files = vec![TaskOutputFile { from: "res".into(), several, to, optional: false }];
+        let outputs = Outputs { files, ..Outputs::default() };
+        scene.stager.as_ref().unwrap().deliver(task(1), 1, outputs, scene.folder.path().to_owned());
+        let Moved::Delivered { result, .. } = scene.hear() else { panic!("nothing else was asked for") };
+        let files = result.unwrap();
+        assert_eq!(files.len(), N);
+        for file in files {
+            let n: usize = file.to.strip_prefix("r/").unwrap().parse().unwrap();
+            assert_eq!(file.bytes, contents(n).len() as u64);
+            assert!(scene.manager.lock().unwrap().objects[&file.sha256.to_string()] == contents(n), "{n}");
+        }
+        // 148 files of 40 KiB and an empty one take two packs; the large one goes alone.
+        let asked = (scene.asked("PUT pack"), scene.asked("PUT"));
+        assert_eq!(asked, if knows_packs { (2, 3) } else { (1, N + 1) });
+    }
 }
 
 #[test]

@@ -14,8 +14,9 @@ use protocol::{
     codec::MESSAGE_BYTES_MAX,
     job::limits::OBJECT_BYTES_MAX,
     objects::{
-        PILOT_OBJECTS_PATH, PILOT_PACKS_PATH, PILOT_STORE_FILES_PATH, PILOT_STORES_PATH, PILOT_TASKS_PATH,
-        PackRequest, StoreAccess, StoreQuery, StoreWay, TakenFrom, TakenPage,
+        FileWait, FileWaits, PILOT_OBJECTS_PATH, PILOT_PACKS_PATH, PILOT_STORE_FILES_PATH, PILOT_STORES_PATH,
+        PILOT_TASKS_PATH, PILOT_WAITS_PATH, PackRequest, StoreAccess, StoreQuery, StoreWay, TakenFrom,
+        TakenPage,
     },
     pack::PACK_BYTES_MAX,
     peers::{PEER_OBJECTS_PATH, Peer},
@@ -35,6 +36,7 @@ use tokio::time::timeout;
 use super::{
     cache::{Cache, Part},
     netrc,
+    waits::Progress,
 };
 use crate::{
     client::{ClientError, address_pin},
@@ -86,6 +88,21 @@ pub enum Trouble {
     Disk(io::Error),
 }
 
+impl Trouble {
+    /// What was said, unless it is the disk's.
+    pub fn words(&self) -> Option<&str> {
+        match self {
+            Trouble::Away(what)
+            | Trouble::Full(what)
+            | Trouble::Brief(what)
+            | Trouble::Silent { what, .. }
+            | Trouble::Lasting(what)
+            | Trouble::Missing(what) => Some(what),
+            Trouble::Disk(_) => None,
+        }
+    }
+}
+
 /// Why another pilot does not give an object.
 #[derive(Debug)]
 pub enum NoGift {
@@ -133,6 +150,8 @@ pub struct Download<'d> {
     pub is_known: bool,
     /// What came before; what came, if it breaks off again.
     pub partial: &'d mut Option<Partial>,
+    /// Who wants to know how far it is.
+    pub progress: Option<&'d Progress>,
 }
 
 /// The ways to the manager and to the world.
@@ -225,6 +244,16 @@ impl Ways {
         body(accepted(response, true).await?, PACK_BYTES_MAX).await
     }
 
+    /// Brings the manager a pack of small files.
+    ///
+    /// # Errors
+    /// See [`Trouble`]. A manager of an older version takes none.
+    pub async fn pack_to_manager(&self, session: &str, pack: Vec<u8>) -> Result<(), Trouble> {
+        let request = self.manager.put(format!("{}{PILOT_PACKS_PATH}", self.url)).bearer_auth(session);
+        let response = request.body(pack).send().await.map_err(|error| Trouble::Away(cause(&error)))?;
+        accepted(response, true).await.map(drop)
+    }
+
     /// What a task takes of what others have left, page by page.
     ///
     /// # Errors
@@ -239,6 +268,16 @@ impl Ways {
             return Err(Trouble::Away("the manager does not know whose task it is".to_owned()));
         }
         answer(accepted(response, true).await?).await
+    }
+
+    /// Tells the manager for which files tasks wait.
+    ///
+    /// # Errors
+    /// See [`Trouble`]. A manager of an older version does not take it.
+    pub async fn tell_waits(&self, session: &str, waits: Vec<FileWait>) -> Result<(), Trouble> {
+        let request = self.manager.post(format!("{}{PILOT_WAITS_PATH}", self.url)).bearer_auth(session);
+        let response = request.json(&FileWaits { waits }).send().await;
+        accepted(response.map_err(|error| Trouble::Away(cause(&error)))?, true).await.map(drop)
     }
 
     /// What is at a place in a store: from there, or by the manager.
@@ -259,7 +298,9 @@ impl Ways {
         let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
         let response = accepted(response, true).await?;
         let n_expected = response.content_length().unwrap_or(0);
-        stream(response, download.cache, n_expected).await
+        let progress = download.progress;
+        let download = Download { cache: download.cache, is_known: false, partial: &mut None, progress };
+        stream(response, download, n_expected).await
     }
 
     /// Brings a file to a place in a store.
@@ -331,7 +372,8 @@ impl Ways {
             StatusCode::SERVICE_UNAVAILABLE => return Err(NoGift::Busy),
             _ => return Err(NoGift::None),
         }
-        stream(response, cache, n_expected).await.map_err(|trouble| match trouble {
+        let download = Download { cache, is_known: false, partial: &mut None, progress: None };
+        stream(response, download, n_expected).await.map_err(|trouble| match trouble {
             Trouble::Disk(error) => NoGift::Disk(error),
             Trouble::Away(what)
             | Trouble::Full(what)
@@ -578,7 +620,7 @@ async fn go_on(
     n_expected: u64,
     patience: Duration,
 ) -> Result<Part, Trouble> {
-    let Download { cache, is_known, partial } = download;
+    let Download { cache, is_known, partial, progress } = download;
     let before = partial.take();
     let said = validator(response.headers());
     let rest = (response.status() == StatusCode::PARTIAL_CONTENT).then(|| content_range(response.headers()));
@@ -602,6 +644,7 @@ async fn go_on(
         match timeout(patience, response.chunk()).await {
             Ok(Ok(Some(chunk))) => {
                 part.write(&chunk).map_err(Trouble::Disk)?;
+                progress.inspect(|progress| progress.add(chunk.len() as u64));
                 if part.n_bytes() > OBJECT_BYTES_MAX {
                     return Err(Trouble::Lasting("it has more than 1 TiB, which is the most".to_owned()));
                 }
@@ -652,8 +695,7 @@ fn content_range(headers: &HeaderMap) -> Option<ContentRange> {
     Some(ContentRange { begins_at: first.trim().parse().ok()?, n_total })
 }
 
-async fn stream(response: Response, cache: &Cache, n_expected: u64) -> Result<Part, Trouble> {
-    let download = Download { cache, is_known: false, partial: &mut None };
+async fn stream(response: Response, download: Download<'_>, n_expected: u64) -> Result<Part, Trouble> {
     match go_on(response, download, n_expected, READ_TIMEOUT).await {
         Err(Trouble::Silent { what, .. }) => Err(Trouble::Brief(what)),
         other => other,

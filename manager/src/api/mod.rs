@@ -31,6 +31,7 @@ mod taken;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod waits;
 mod workflows;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -58,6 +59,7 @@ pub use listener::serve;
 use live::Live;
 use room::Room;
 pub(crate) use routes::AGENT_PATH;
+use waits::Waits;
 
 /// What the API needs of the manager.
 pub struct ApiState {
@@ -151,6 +153,8 @@ struct Context {
     streams: Arc<Semaphore>,
     /// What running tasks write, while somebody follows it.
     live: Live,
+    /// For which files tasks wait.
+    waits: Waits,
     /// Files by their contents.
     objects: Objects,
     /// Files that may still be on their way at a time.
@@ -168,6 +172,7 @@ impl Context {
         Context {
             freed: parking::Freed::default(),
             live: Live::default(),
+            waits: Waits::default(),
             objects: Objects::in_folder(&state.folder),
             transfers: Arc::new(Semaphore::new(objects::N_TRANSFERS_MAX)),
             peers: Peers::default(),

@@ -30,6 +30,7 @@ use super::{
     Context, Shared, blocking,
     error::{ApiError, json},
     extract::{BODY_BYTES_PER_SECOND_MIN, InBody, InPath, InQuery, SMALL_BYTES_MAX, User, bearer, read_body},
+    room::Room,
 };
 use crate::{
     objects::{ObjectError, Objects, Outgoing},
@@ -81,9 +82,21 @@ pub(super) async fn put_pack(
     _user: User,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let limits = &context.state.limits;
-    let received = read_body(request.into_body(), PACK_BYTES_MAX, limits, &context.from_users).await?;
-    let _place = a_place(&context).await?;
+    take_in_pack(&context, request, &context.from_users).await
+}
+
+/// A pilot delivers small files that a task has left.
+pub(super) async fn put_pack_by_pilot(
+    State(context): State<Shared>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    session(&context, &request)?;
+    take_in_pack(&context, request, &context.from_pilots).await
+}
+
+async fn take_in_pack(context: &Context, request: Request, room: &Room) -> Result<Response, ApiError> {
+    let received = read_body(request.into_body(), PACK_BYTES_MAX, &context.state.limits, room).await?;
+    let _place = a_place(context).await?;
     let objects = context.objects.clone();
     let n_files = blocking(move || {
         let files = pack::files(&received.bytes).map_err(ApiError::bad_request)?;
@@ -195,7 +208,7 @@ pub(super) async fn a_place(context: &Context) -> Result<OwnedSemaphorePermit, A
     place.await.ok().and_then(Result::ok).ok_or_else(ApiError::crowded)
 }
 
-fn announced(headers: &HeaderMap) -> Option<u64> {
+pub(super) fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 

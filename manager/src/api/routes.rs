@@ -24,7 +24,8 @@ use protocol::{
     },
     objects::{
         Files, FilesQuery, Missing, MissingRequest, PILOT_OBJECTS_PATH, PILOT_PACKS_PATH,
-        PILOT_STORE_FILES_PATH, PILOT_STORES_PATH, PILOT_TASKS_PATH, Stored, Stores, Unpacked,
+        PILOT_STORE_FILES_PATH, PILOT_STORES_PATH, PILOT_TASKS_PATH, PILOT_WAITS_PATH, Stored, Stores,
+        Unpacked,
     },
     peers::{HUNT_PATH, PEERS_PATH},
     pilot,
@@ -38,7 +39,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
     Shared, error::ApiError, events, extract::User, follow, jobs, metrics, objects, openapi, operators,
-    outputs, peers, pilots, policies, show, stores, taken, tasks, workflows,
+    outputs, peers, pilots, policies, show, stores, taken, tasks, waits, workflows,
 };
 
 /// Before the hash of the agent that servers of clouds fetch.
@@ -361,7 +362,8 @@ pub(super) fn router(context: Shared) -> Router {
             &format!("{PILOT_OBJECTS_PATH}/{{sha256}}"),
             routing::put(objects::put_by_pilot).get(objects::get_by_pilot),
         )
-        .route(PILOT_PACKS_PATH, routing::post(objects::pack_for_pilot))
+        .route(PILOT_PACKS_PATH, routing::post(objects::pack_for_pilot).put(objects::put_pack_by_pilot))
+        .route(PILOT_WAITS_PATH, routing::post(waits::take))
         .route(PILOT_STORES_PATH, routing::get(stores::way))
         .route(PILOT_STORE_FILES_PATH, routing::get(stores::read).put(stores::write))
         .route(&format!("{PILOT_TASKS_PATH}/{{job}}/{{index}}/inputs"), routing::get(taken::list))

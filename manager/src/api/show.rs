@@ -1,6 +1,6 @@
 //! The manager itself, its pilots and platforms, and why things are as they are.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::{extract::State, http::StatusCode, response::Response};
 use protocol::{
@@ -113,7 +113,15 @@ pub(super) async fn explain_task(
     InPath((job, index)): InPath<(JobId, u64)>,
 ) -> Result<Response, ApiError> {
     context.own_job(&user, job).await?;
-    explain(&context, Query::ExplainTask(TaskId { job, index })).await
+    let task = TaskId { job, index };
+    let mut reasons = context.reasons(Query::ExplainTask(task)).await?;
+    let at = reasons.iter().find_map(|reason| match reason {
+        Reason::TaskQueued { pilot, .. } | Reason::TaskRuns { pilot } => Some(*pilot),
+        _ => None,
+    });
+    let waits = at.and_then(|pilot| Some((pilot, context.waits.of(pilot, task, Instant::now())?)));
+    reasons.extend(waits.map(|(pilot, what)| Reason::TaskWaitsForFile { pilot, what }));
+    Ok(explanation(reasons))
 }
 
 /// Why a pilot does what it does.

@@ -6,22 +6,26 @@ use adapters::transport::SftpError;
 use axum::{
     body::{Body, Bytes},
     extract::{Request, State},
-    http::{StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use protocol::{
     job::StorePlace,
     objects::{StoreAccess, StoreQuery, StoreWay, Stores as StoreList},
 };
-use tokio::sync::mpsc;
+use reqwest::Url;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
     Context, Shared,
     error::{ApiError, json},
     extract::{InQuery, User},
-    objects::{Piece, a_place, feed, session},
+    objects::{Piece, a_place, announced, feed, session},
 };
-use crate::stores::Store;
+use crate::{
+    stores::Store,
+    web_store::{self, Web, WebError},
+};
 
 /// Pieces of a file that wait to be taken.
 const N_PIECES: usize = 4;
@@ -50,8 +54,11 @@ pub(super) async fn read(
     request: Request,
 ) -> Result<Response, ApiError> {
     session(&context, &request)?;
-    let (store, place) = on_host(&context, &query, StoreAccess::Read).await?;
+    let (store, place) = through_here(&context, &query, StoreAccess::Read).await?;
     let transfer = a_place(&context).await?;
+    if let Some((web, url)) = store.web(&place.path) {
+        return read_web(web, url, transfer).await;
+    }
     let (pieces, mut taken) = mpsc::channel::<Result<Bytes, ApiError>>(N_PIECES);
     tokio::task::spawn_blocking(move || {
         let Some(host) = store.host() else { return };
@@ -81,8 +88,11 @@ pub(super) async fn write(
     request: Request,
 ) -> Result<Response, ApiError> {
     session(&context, &request)?;
-    let (store, place) = on_host(&context, &query, StoreAccess::Write).await?;
+    let (store, place) = through_here(&context, &query, StoreAccess::Write).await?;
     let _transfer = a_place(&context).await?;
+    if let Some((web, url)) = store.web(&place.path) {
+        return write_web(&context, web, url, request).await;
+    }
     let (pieces, mut taken) = mpsc::channel(N_PIECES);
     let writing = tokio::task::spawn_blocking(move || {
         let host = store.host().ok_or_else(ApiError::no_host)?;
@@ -104,6 +114,44 @@ pub(super) async fn write(
     Ok(json(StatusCode::CREATED, &bytes))
 }
 
+/// A file of a server of HTTP, as it comes.
+async fn read_web(web: &Web, url: Url, transfer: OwnedSemaphorePermit) -> Result<Response, ApiError> {
+    let response = web.read(url).await?;
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    if let Some(length) = response.headers().get(header::CONTENT_LENGTH) {
+        headers.insert(header::CONTENT_LENGTH, length.clone());
+    }
+    let pieces = futures_util::stream::unfold((response, transfer), |(mut response, transfer)| async move {
+        let piece = response.chunk().await.map_err(|error| web_store::broken_off(&error)).transpose()?;
+        Some((piece, (response, transfer)))
+    });
+    Ok((headers, Body::from_stream(pieces)).into_response())
+}
+
+/// A file for a server of HTTP. What is cut off on its way is cut off there, too.
+async fn write_web(context: &Context, web: &Web, url: Url, request: Request) -> Result<Response, ApiError> {
+    let n_bytes = announced(request.headers());
+    let (pieces, taken) = mpsc::channel(N_PIECES);
+    let pieces_out = futures_util::stream::unfold(Some(taken), |taken| async move {
+        let mut taken = taken?;
+        match taken.recv().await {
+            Some(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(taken))),
+            Some(Piece::End) => None,
+            None => Some((Err(io::Error::other("the file was cut off on its way")), None)),
+        }
+    });
+    let fed = feed(request.into_body(), pieces, context.state.limits.body);
+    let written = web.write(url, n_bytes, reqwest::Body::wrap_stream(pieces_out));
+    match tokio::join!(fed, written) {
+        // A server that has given up knows why; who is read from does not.
+        (Ok(()) | Err(None), written) => written?,
+        (Err(Some(error)), _) => return Err(error),
+    }
+    tracing::debug!(bytes = n_bytes, "brought to a store");
+    Ok(json(StatusCode::CREATED, &n_bytes.unwrap_or(0)))
+}
+
 /// The store of a place, if the job names it and its user may.
 async fn find(context: &Context, query: &StoreQuery) -> Result<(Arc<Store>, StorePlace), ApiError> {
     let place = StorePlace::parse(&query.place).ok_or_else(|| {
@@ -123,7 +171,8 @@ async fn find(context: &Context, query: &StoreQuery) -> Result<(Arc<Store>, Stor
     Ok((store, place))
 }
 
-async fn on_host(
+/// The same of a store whose files pass through the manager.
+async fn through_here(
     context: &Context,
     query: &StoreQuery,
     way: StoreAccess,
@@ -132,7 +181,18 @@ async fn on_host(
         return Err(ApiError::bad_request("way: GET reads and PUT writes"));
     }
     let found = find(context, query).await?;
-    if found.0.host().is_none() { Err(ApiError::no_host()) } else { Ok(found) }
+    if found.0.is_through_manager() { Ok(found) } else { Err(ApiError::no_host()) }
+}
+
+impl From<WebError> for ApiError {
+    fn from(error: WebError) -> ApiError {
+        let (status, code) = match &error {
+            WebError::None { .. } => (StatusCode::NOT_FOUND, "not-in-store"),
+            WebError::Denied { .. } => (StatusCode::FORBIDDEN, "not-allowed"),
+            WebError::Broken { .. } => (StatusCode::BAD_GATEWAY, "store-broken"),
+        };
+        ApiError { status, code, message: error.to_string(), problems: Vec::new() }
+    }
 }
 
 impl From<SftpError> for ApiError {

@@ -515,7 +515,7 @@ mod tests {
             "stores:\n  - {name: a, kind: s4, bucket: b}\n  - {name: b, kind: sftp}\n  - {name: c, kind: s3, buckt: x}\n  \
              - {name: b, kind: sftp, ssh: h, users: ann}\n  - {name: d, kind: sftp, ssh: h, bucket: b}",
             &[
-                "2: stores[0].kind: found `s4`; write one of `s3`, `swift`, `sftp`",
+                "2: stores[0].kind: found `s4`; write one of `s3`, `swift`, `http`, `sftp`",
                 "3: stores[1]: found no `ssh`; it is needed",
                 "4: stores[2].buckt: found an unknown field; did you mean `bucket`?",
                 "5: stores[3].name: found a second store of the name `b`; name them differently",

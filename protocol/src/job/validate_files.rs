@@ -292,6 +292,16 @@ impl Check {
                 return None;
             }
         }
+        let below_a_file = |(path, n): (&PathBuf, &usize)| {
+            let above = path.ancestors().skip(1).find_map(|above| Some((above, taken.get(above)?)))?;
+            Some((*n, path.clone(), above.0.to_owned(), *above.1))
+        };
+        if let Some((n, path, above, other)) = taken.iter().find_map(below_a_file) {
+            let (path, above) = (quoted(&path.to_string_lossy()), quoted(&above.to_string_lossy()));
+            let found = format!("{path} below {above}, a file of inputs[{other}]");
+            self.add(format!("inputs[{n}]"), found, "a file is no folder; say `to`");
+            return None;
+        }
         Some((taken.len() + written.len() - n_before) as u64)
     }
 }

@@ -46,6 +46,7 @@ impl Reason {
             | Reason::FirstFailed { .. }
             | Reason::TaskRuns { .. }
             | Reason::TaskQueued { .. }
+            | Reason::TaskWaitsForFile { .. }
             | Reason::TaskBacksOff { .. }
             | Reason::TaskBehind { .. }
             | Reason::InGrace { .. }

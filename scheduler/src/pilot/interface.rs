@@ -63,6 +63,8 @@ pub enum PilotEvent {
     Answered { lane: Lane, answer: Box<PullAnswer> },
     /// A pull was not answered, and the shell has waited as long as it wants to before the next.
     PullFailed { lane: Lane },
+    /// A task's process has ended and what it had is free; what came of it is told later, by `Ended`.
+    Over { task: TaskId },
     /// A task's process has ended.
     Ended { task: TaskId, ending: Ending, usage: Usage, output: Option<TaskOutput> },
     /// The files of a task that was to be staged are in its folder, or cannot be had.

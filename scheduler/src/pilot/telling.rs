@@ -23,6 +23,7 @@ impl PilotCore {
     ) {
         let killed_for = match self.running.remove(&task) {
             Some(running) => self.next_begins(now, task.job, running),
+            None if self.unjudged.contains_key(&task) => self.unjudged.remove(&task).flatten(),
             None if self.ends_unbegun(task, &ending) => None,
             None => return,
         };
@@ -110,7 +111,8 @@ impl PilotCore {
                     .map(|(job, _)| *job)
                     .collect(),
             }),
-            running: sets(self.running.keys()).into_iter().collect(),
+            // If the pilot is killed now, those whose end is not judged were lost with it.
+            running: sets(self.running.keys().chain(self.unjudged.keys())).into_iter().collect(),
             // Whoever sends it knows.
             efforts: Vec::new(),
             moved: Vec::new(),
@@ -145,7 +147,7 @@ impl PilotCore {
         for (job, delivering) in sets(self.delivering.keys()) {
             entry(&mut held, job).unreported.insert_all(&delivering);
         }
-        for (job, running) in sets(self.running.keys()) {
+        for (job, running) in sets(self.running.keys().chain(self.unjudged.keys())) {
             entry(&mut held, job).running = running;
         }
         for (job, tasks) in self.sealed.iter().flat_map(|sealed| &sealed.tasks) {

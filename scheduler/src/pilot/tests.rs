@@ -79,6 +79,28 @@ fn as_many_tasks_begin_as_there_are_cores_and_the_next_when_one_ends() {
 }
 
 #[test]
+fn a_slot_is_free_before_it_is_known_what_came_of_its_task() {
+    let mut core = pilot(1, None);
+    assert_eq!(started(&core.handle(Time(1), answered(vec![part(1, 0..3)]))), [0]);
+    let task = TaskId { job: JobId(1), index: 0 };
+    let actions = core.handle(Time(2), PilotEvent::Over { task });
+    assert_eq!(started(&actions), [1], "the next one has its slot");
+    assert_eq!(report(&actions), None, "nothing is told of it yet");
+    let (_, told) = pull(&actions).expect("the manager is told who runs");
+    let running: TaskSet = [0, 1].into_iter().collect();
+    assert_eq!(told.running, [(JobId(1), running)], "if the pilot is killed now, it was lost with both");
+    core.handle(Time(3), PilotEvent::Signalled);
+    core.handle(Time(4), ended(1, Ending::Exited(0)));
+    assert!(!core.is_about_to_leave(), "it is to tell of the first one, too");
+    core.handle(Time(5), ended(0, Ending::Failed(FailureKind::Preempted)));
+    assert!(core.is_about_to_leave());
+    let told: Vec<u64> = core.holds().iter().flat_map(|held| held.unreported.indices()).collect();
+    assert_eq!(told, [0, 1, 2], "with what was given back");
+    core.handle(Time(6), ended(0, Ending::Exited(0)));
+    assert_eq!(core.holds().len(), 1, "an end is taken once");
+}
+
+#[test]
 fn a_task_begins_with_the_number_of_its_attempt() {
     let mut core = pilot(1, None);
     let mut first = part(1, 0..3);

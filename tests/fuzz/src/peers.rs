@@ -72,7 +72,7 @@ fn start() -> Check {
 impl Scene {
     fn new() -> Scene {
         let folder = tempfile::tempdir().expect("a folder");
-        let place = CachePlace { folder: folder.path().join("cache"), bytes_max: Some(1 << 20) };
+        let place = CachePlace::new(folder.path().join("cache"), Some(1 << 20));
         let cache = Arc::new(Cache::open(&place).expect("a cache"));
         let mut part = cache.begin(OBJECT.len() as u64).expect("room");
         part.write(OBJECT).expect("room");

@@ -1,6 +1,7 @@
 //! What must hold of the cache, whatever agents do at a time and whenever they are killed.
 
 use std::{
+    collections::BTreeSet,
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::Path,
@@ -10,10 +11,10 @@ use std::{
 use proptest::prelude::*;
 use scheduler::digest::Digest;
 
-use super::{Cache, CachePlace, FetchLock, FileTimes, hash_of, mark};
+use super::{Cache, CachePlace, FetchLock, FileTimes, hash_of, mark, remove_dead_caches};
 
 fn cache(folder: &Path, bytes_max: u64) -> Cache {
-    Cache::open(&CachePlace { folder: folder.to_owned(), bytes_max: Some(bytes_max) }).unwrap()
+    Cache::open(&CachePlace::new(folder.to_owned(), Some(bytes_max))).unwrap()
 }
 
 /// Brings these bytes, and says what they hash to.
@@ -329,4 +330,88 @@ fn a_file_of_a_pack_is_taken_in_if_it_is_right_and_given_under_its_name_there_al
     assert!(!give().unwrap());
     cache.drop_unused();
     assert!(!cache.has(&sha256));
+}
+
+/// A folder on another file system than that of temporary files, if there is one that anybody may write to.
+fn elsewhere(here: &Path) -> Option<tempfile::TempDir> {
+    use std::os::unix::fs::MetadataExt;
+    let other = tempfile::tempdir_in("/dev/shm").ok()?;
+    let device = |path: &Path| fs::metadata(path).unwrap().dev();
+    (device(other.path()) != device(here)).then_some(other)
+}
+
+#[test]
+fn what_does_not_fit_goes_to_another_file_system_and_goes_with_the_pilot() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(other) = elsewhere(folder.path()) else { return };
+    let overflow = other.path().join("pilot/overflow");
+    let place = CachePlace {
+        overflow: Some(overflow.clone()),
+        ..CachePlace::new(folder.path().join("cache"), Some(1000))
+    };
+    let cache = Cache::open(&place).unwrap();
+    let first = bring(&cache, b"first");
+    let _in_use = cache.pin(&first).unwrap().unwrap();
+    assert_eq!(
+        [0, 1, 1, 2].map(|n| cache.find_room(n)),
+        [true, true, true, false],
+        "for several that find it full"
+    );
+    let second = bring(&cache, b"second");
+    let third = crate::sha256::of(b"third");
+    assert!(cache.take_in(b"third", &third).unwrap());
+    let there = BTreeSet::from_iter(names(&overflow.join("objects")));
+    assert_eq!(there, [second, third].map(|sha256| sha256.to_string()).into());
+    let target = other.path().join("target");
+    assert!(cache.give(&third, |object| fs::hard_link(object, &target)).unwrap() && target.exists());
+    assert!(cache.has(&first) && cache.has(&second) && cache.is_verified(&second));
+    cache.unpin(&first);
+    for sha256 in [&first, &second] {
+        let pin = cache.pin(sha256).unwrap().unwrap();
+        assert!(pin.path.starts_with(&overflow) == (*sha256 == second));
+        cache.unpin(sha256);
+        assert!(!pin.path.exists());
+    }
+    let key = Digest([9; 32]);
+    cache.note_missing(&key, "404");
+    assert_eq!(cache.missing_at(&key, Duration::from_secs(300)).as_deref(), Some("404"));
+    drop(cache);
+    assert!(!overflow.exists() && place.folder.join("objects").exists());
+}
+
+#[test]
+fn on_the_same_disk_there_is_no_more_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let overflow = Some(folder.path().join("pilot/overflow"));
+    let cache =
+        Cache::open(&CachePlace { overflow, ..CachePlace::new(folder.path().join("cache"), None) }).unwrap();
+    assert_eq!([0, 1].map(|n| cache.find_room(n)), [true, false]);
+}
+
+#[test]
+fn a_pilots_own_cache_goes_with_it_and_those_of_killed_pilots_with_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let template = folder.path().join("pf-{tag}/cache").display().to_string();
+    let own = |tag: &str| {
+        let path = template.replace("{tag}", tag);
+        let own = Some(folder.path().join(format!("pf-{tag}")));
+        CachePlace { own, ..CachePlace::new(path.into(), Some(1000)) }
+    };
+    let living = Cache::open(&own("pf1-1")).unwrap();
+    let killed = Cache::open(&own("pf1-2")).unwrap();
+    let stranger = Cache::open(&own("pf2-2")).unwrap();
+    bring(&killed, b"left");
+    // As if their processes had been others.
+    for cache in [&killed, &stranger] {
+        let alive = cache.own.join("alive");
+        let keeper = fs::read_to_string(&alive).unwrap();
+        let (before, start) = keeper.rsplit_once(':').unwrap();
+        fs::write(&alive, format!("{before}:{}", start.parse::<u64>().unwrap() + 1)).unwrap();
+    }
+    remove_dead_caches(&template, "pf1-3");
+    let is_there = |tag: &str| own(tag).folder.exists();
+    assert_eq!(["pf1-1", "pf1-2", "pf2-2"].map(is_there), [true, false, true]);
+    assert!(!folder.path().join("pf-pf1-2").exists(), "with the folder above it");
+    drop(living);
+    assert!(!folder.path().join("pf-pf1-1").exists());
 }

@@ -36,7 +36,7 @@ use crate::{
 };
 
 pub(super) fn cache(folder: &Path) -> Cache {
-    Cache::open(&CachePlace { folder: folder.join("cache"), bytes_max: Some(1 << 20) }).unwrap()
+    Cache::open(&CachePlace::new(folder.join("cache"), Some(1 << 20))).unwrap()
 }
 
 pub(super) fn mover(folder: &Path, url: &str) -> (Mover, mpsc::Receiver<Moved>) {
@@ -52,6 +52,7 @@ pub(super) fn mover(folder: &Path, url: &str) -> (Mover, mpsc::Receiver<Moved>) 
         disks: Arc::new(Semaphore::new(4)),
         shares: Arc::new(Semaphore::new(4)),
         fetches: Mutex::default(),
+        waits: Default::default(),
         packing: tokio::sync::Mutex::default(),
         is_full_told: AtomicBool::new(false),
         moved: Arc::default(),

@@ -176,10 +176,11 @@ fn stores(value: &Value, problems: &mut Vec<Problem>) {
         let needed: &[&str] = match kind {
             "s3" => &["bucket", "access_key", "secret_file"],
             "swift" => &["endpoint", "container", "secret_file"],
+            "http" => &["endpoint", "secret_file"],
             "sftp" => &["ssh"],
             // What it would need is not known.
             other => {
-                let expected = "write one of `s3`, `swift`, `sftp`";
+                let expected = "write one of `s3`, `swift`, `http`, `sftp`";
                 problems.push(Problem::new(format!("{path}.kind"), format!("`{other}`"), expected));
                 continue;
             }

@@ -154,6 +154,10 @@ fn list_folder(folder: &Path, n_left: &mut u64) -> Result<String, (String, Strin
             names.push(name.to_owned());
         }
     }
+    if names.is_empty() {
+        let found = format!("{}, a folder without any file", quoted(&folder.to_string_lossy()));
+        return Err((found, "empty folders are not made: put a file into it, or take it out".to_owned()));
+    }
     names.sort_unstable();
     Ok(names.join("\n"))
 }

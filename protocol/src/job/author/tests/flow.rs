@@ -317,6 +317,11 @@ fn a_folder_is_brought_whole_and_nothing_that_is_not_in_it() {
     );
     let said = load("[{from: data/a, to: .}, outside, {from: outside, to: one}]").unwrap_err();
     assert!(said.contains("inputs[2]: found `one` also of inputs[0]"), "{said}");
+    let said = load("[{from: data/a, to: x}, {from: outside, to: x/one/y}]").unwrap_err();
+    assert!(said.contains("inputs[1]: found `x/one/y` below `x/one`, a file of inputs[0]"), "{said}");
+    std::fs::create_dir_all(folder.path().join("empty/in")).unwrap();
+    let said = load("[empty]").unwrap_err();
+    assert!(said.contains("/empty`, a folder without any file; empty folders are not made"), "{said}");
     std::os::unix::fs::symlink("../outside", folder.path().join("data/link")).unwrap();
     let said = load("[data]").unwrap_err();
     assert!(said.contains("/data/link` is no file of the folder"), "{said}");

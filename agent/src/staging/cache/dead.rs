@@ -1,0 +1,103 @@
+//! What agents that are no more have left of caches: their folders in a cache that others use, and whole caches that were
+//! theirs alone.
+
+use std::{
+    fs::{self, OpenOptions},
+    io,
+    path::{Path, PathBuf},
+};
+
+use super::lock_all;
+use crate::{leftovers, private};
+
+/// Removes folders of agents that are no more from a cache.
+pub(super) fn remove_users(users: &Path) {
+    for entry in fs::read_dir(users).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.split('-').next()).unwrap_or_default();
+        // Where locks do not work nobody seems to have one; where the number was given to somebody else, that
+        // one's end is waited for.
+        let is_free = match OpenOptions::new().write(true).open(entry.path().join("alive")) {
+            Ok(file) => private::lock(&file),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        if is_free && !Path::new("/proc").join(pid).exists() {
+            // What stays is tried again by the next agent.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Says which process of which host uses a cache, for agents that look later.
+pub(super) fn keeper() -> String {
+    format!("{} {}", host(), leftovers::keepers(None).unwrap_or_default())
+}
+
+fn host() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
+/// Removes caches of killed pilots of this host, where each pilot has a cache of its own: an absolute path with `{tag}` in
+/// it. `tag` is this pilot's.
+pub fn remove_dead_caches(template: &str, tag: &str) {
+    let Some((before, after)) = template.split_once("{tag}") else { return };
+    let Some((folder, prefix)) = before.rsplit_once('/') else { return };
+    let suffix = after.split('/').next().unwrap_or(after);
+    // Those of the same manager differ in the last number.
+    let Some((family, _)) = tag.rsplit_once('-') else { return };
+    for entry in fs::read_dir(format!("{folder}/")).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let other = name.to_str().and_then(|name| name.strip_prefix(prefix)?.strip_suffix(suffix));
+        let number = other.and_then(|other| other.strip_prefix(family)?.strip_prefix('-'));
+        let is_of_family = number.is_some_and(|number| number.parse::<u64>().is_ok());
+        if let Some(other) = other.filter(|other| is_of_family && *other != tag) {
+            remove_if_dead(Path::new(&template.replace("{tag}", other)), &entry.path());
+        }
+    }
+}
+
+/// Whether a folder is that of a cache.
+pub fn is_cache(root: &Path) -> bool {
+    ["objects", "users"].iter().all(|folder| root.join(folder).is_dir())
+}
+
+/// Removes a cache if all agents that used it were killed, and were of this host; then also those folders above it that
+/// are empty, up to `top`.
+pub fn remove_if_dead(root: &Path, top: &Path) {
+    if is_dead(root) {
+        tracing::info!(folder = %root.display(), "removing the cache of a pilot that was killed");
+        remove(root, top);
+    }
+}
+
+/// Removes a cache if nobody uses it any more.
+pub(super) fn remove_if_unused(root: &Path, top: &Path) {
+    let Ok(_guard) = lock_all(root) else { return };
+    if users(root).is_empty() {
+        remove(root, top);
+    }
+}
+
+fn remove(root: &Path, top: &Path) {
+    // What stays is tried again by the next pilot.
+    let _ = fs::remove_dir_all(root);
+    let above = root.ancestors().skip(1).take_while(|folder| folder.starts_with(top));
+    above.for_each(|folder| _ = fs::remove_dir(folder));
+}
+
+/// Whether this is a cache whose agents were all killed, on this host.
+fn is_dead(root: &Path) -> bool {
+    let host = host();
+    let is_user_dead = |user: &PathBuf| {
+        let Ok(keeper) = fs::read_to_string(user.join("alive")) else { return false };
+        keeper.split_once(' ').is_some_and(|(at, keepers)| at == host && leftovers::are_gone(keepers))
+    };
+    let users = users(root);
+    // A cache without users may be about to have one.
+    is_cache(root) && !users.is_empty() && users.iter().all(is_user_dead)
+}
+
+fn users(root: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root.join("users")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}

@@ -1,0 +1,98 @@
+//! Where files go when the cache's disk is full: a second cache in the pilot's own folder, which goes with the pilot.
+
+use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
+
+use super::{Cache, CachePlace, evict};
+use crate::{keeper, private, staging::is_full};
+
+impl Cache {
+    /// Opens the cache in its folder; if that folder's disk is full, the one where files go then.
+    ///
+    /// # Errors
+    /// Neither can be made or written.
+    pub fn open_anywhere(place: &CachePlace) -> io::Result<Cache> {
+        let error = match Cache::open(place) {
+            Err(error) if is_full(&error) => error,
+            opened => return opened,
+        };
+        evict(&place.folder.join("objects"), |_| true, 0);
+        Cache::open(place).or_else(|_| {
+            let folder = place.overflow.as_ref().ok_or(error)?;
+            tracing::warn!(full = %place.folder.display(), instead = %folder.display(), "the cache's disk is full");
+            Cache::open_overflow(folder)
+        })
+    }
+
+    fn open_overflow(folder: &Path) -> io::Result<Cache> {
+        Cache::open(&CachePlace { own: Some(folder.to_owned()), ..CachePlace::new(folder.to_owned(), None) })
+    }
+
+    /// Makes room on a full disk, for who has found it full `n_before` times: what nobody uses goes, and the next time
+    /// all that comes goes elsewhere. False: there is no more room.
+    pub fn find_room(&self, n_before: u32) -> bool {
+        match n_before {
+            0 => {
+                self.drop_unused();
+                true
+            }
+            // It may have gone there since, as others have found the disk full.
+            1 => self.use_overflow(),
+            _ => false,
+        }
+    }
+
+    /// Does it again while the disk is full and room can be made.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub fn with_room<T>(&self, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        let mut n_full = 0;
+        loop {
+            match work() {
+                Err(error) if is_full(&error) && self.find_room(n_full) => n_full += 1,
+                done => return done,
+            }
+        }
+    }
+
+    /// From now on files go to the other place, if there is one on another file system.
+    fn use_overflow(&self) -> bool {
+        let Some(folder) = &self.overflow else { return false };
+        // Held while it is made: whoever finds the disk full meanwhile uses the same.
+        let _state = self.state();
+        if self.second.get().is_some() {
+            return true;
+        }
+        let device = |path: &Path| fs::metadata(path).map(|facts| facts.dev());
+        let above = folder.parent().unwrap_or(folder);
+        if private::make_folder(above).is_err() || device(above).ok() == device(&self.root).ok() {
+            return false;
+        }
+        match Cache::open_overflow(folder) {
+            Ok(second) => {
+                tracing::warn!(
+                    full = %self.root.display(),
+                    instead = %folder.display(),
+                    "the cache's disk is full: what tasks need goes elsewhere"
+                );
+                self.second.set(Box::new(second)).is_ok()
+            }
+            Err(error) => {
+                tracing::warn!(%error, folder = %folder.display(), "the cache's disk is full, and so is this one");
+                false
+            }
+        }
+    }
+
+    /// The cache in the other place, if files go there.
+    pub(super) fn second(&self) -> Option<&Cache> {
+        self.second.get().map(Box::as_ref)
+    }
+
+    /// Has the guard remove a cache of this pilot alone, if the pilot is killed.
+    pub(super) fn leave_to_guard(&self) {
+        if let Some(top) = &self.own_top {
+            keeper::leave_cache_to_guard(top, &self.root);
+        }
+    }
+}

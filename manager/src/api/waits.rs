@@ -1,0 +1,104 @@
+//! For which files tasks wait, as their pilots say, in memory: for people who ask why a task does not begin or end.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use axum::{
+    extract::{Request, State},
+    http::StatusCode,
+    response::Response,
+};
+use protocol::{
+    codec::MESSAGE_BYTES_MAX,
+    objects::{FileWait, FileWaits, N_WAITS_MAX, WAIT_BYTES_MAX, WAITS_KEPT_S},
+};
+use scheduler::ids::{PilotId, TaskId};
+
+use super::{
+    Shared,
+    error::{ApiError, json},
+    extract::read_body,
+    objects::session,
+};
+
+/// What pilots have said, and when.
+#[derive(Default)]
+pub(super) struct Waits {
+    pilots: Mutex<HashMap<PilotId, (Instant, Vec<FileWait>)>>,
+}
+
+impl Waits {
+    fn take(&self, pilot: PilotId, waits: Vec<FileWait>, now: Instant) {
+        let kept = Duration::from_secs(WAITS_KEPT_S);
+        let mut pilots = self.pilots.lock().unwrap_or_else(PoisonError::into_inner);
+        pilots.retain(|_, (heard_at, _)| now.duration_since(*heard_at) < kept);
+        match waits.is_empty() {
+            true => _ = pilots.remove(&pilot),
+            false => _ = pilots.insert(pilot, (now, waits)),
+        }
+    }
+
+    /// For what a task waits at this pilot.
+    pub(super) fn of(&self, pilot: PilotId, task: TaskId, now: Instant) -> Option<String> {
+        let pilots = self.pilots.lock().unwrap_or_else(PoisonError::into_inner);
+        let (heard_at, waits) = pilots.get(&pilot)?;
+        let is_meant = |wait: &&FileWait| wait.job == task.job && wait.tasks.contains(task.index);
+        let is_new = now.duration_since(*heard_at) < Duration::from_secs(WAITS_KEPT_S);
+        waits.iter().find(is_meant).filter(|_| is_new).map(|wait| wait.what.clone())
+    }
+}
+
+/// A pilot says for which files its tasks wait.
+pub(super) async fn take(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
+    let pilot = session(&context, &request)?;
+    let limits = &context.state.limits;
+    let body = read_body(request.into_body(), MESSAGE_BYTES_MAX, limits, &context.from_pilots).await?;
+    let FileWaits { waits } = serde_json::from_slice(&body.bytes)
+        .map_err(|error| ApiError::bad_request(format!("found no list of files: {error}")))?;
+    if waits.len() > N_WAITS_MAX || waits.iter().any(|wait| wait.what.len() > WAIT_BYTES_MAX) {
+        return Err(ApiError::bad_request(format!(
+            "found {} files; {N_WAITS_MAX} are the most, with {WAIT_BYTES_MAX} bytes of words each",
+            waits.len()
+        )));
+    }
+    context.waits.take(pilot, waits, Instant::now());
+    Ok(json(StatusCode::OK, &()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use protocol::objects::{FileWait, WAITS_KEPT_S};
+    use scheduler::{
+        ids::{JobId, PilotId, TaskId},
+        ranges::TaskSet,
+    };
+
+    use super::Waits;
+
+    #[test]
+    fn what_a_pilot_said_last_counts_until_it_is_old() {
+        let (waits, now) = (Waits::default(), Instant::now());
+        let wait = |index, what: &str| FileWait {
+            job: JobId(1),
+            tasks: TaskSet::from_iter([index]),
+            what: what.to_owned(),
+        };
+        let of = |index, at| waits.of(PilotId(1), TaskId { job: JobId(1), index }, at);
+        waits.take(PilotId(1), vec![wait(3, "x"), wait(4, "y")], now);
+        assert_eq!((of(4, now).as_deref(), of(5, now)), (Some("y"), None));
+        assert_eq!(waits.of(PilotId(2), TaskId { job: JobId(1), index: 4 }, now), None);
+        waits.take(PilotId(1), vec![wait(4, "z")], now);
+        assert_eq!((of(4, now).as_deref(), of(3, now)), (Some("z"), None));
+        let late = now + Duration::from_secs(WAITS_KEPT_S);
+        assert_eq!(of(4, late), None);
+        waits.take(PilotId(2), vec![wait(9, "x")], late);
+        assert_eq!(waits.pilots.lock().unwrap().len(), 1, "what is old takes no room");
+        waits.take(PilotId(2), Vec::new(), late);
+        assert!(waits.pilots.lock().unwrap().is_empty());
+    }
+}
