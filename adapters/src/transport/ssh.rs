@@ -40,6 +40,10 @@ use crate::{
 /// Printed before what a command says: what a login prints before that is not the command's.
 const MARK: &str = "--pilotfish--";
 
+/// Told where a host opens no further session on a connection.
+const MORE_SESSIONS: &str = "the host opens no more sessions on this connection; ask its administrators for a higher \
+    MaxSessions in its sshd_config (Pilotfish runs several commands at once)";
+
 /// Takes back what connections forward for this process, where they outlive it.
 pub async fn end_forwards() {
     openssh::end_all_forwards().await;
@@ -278,15 +282,36 @@ impl Transport for Ssh {
     }
 }
 
+/// Lines of shell that kill whatever runs in the session of this shell, except the shell itself. sshd gives each
+/// command a session of its own. Three rounds reach what is started meanwhile.
+const KILL_SESSION: &str = "for round in 1 2 3; do for p in /proc/[0-9]*; do \
+    { read -r line <\"$p/stat\"; } 2>/dev/null || continue; set -- ${line##*) }; \
+    case \"$1 $4 ${p#/proc/}\" in [ZX]*|*\" $$\") ;; *\" $$ \"*) kill -KILL \"${p#/proc/}\" 2>/dev/null;; esac; \
+    done; done";
+
+/// Lines of shell that run the words `$@` and set `code`. The command ends soon after its limit. `timeout` ends as soon
+/// as its own child does, so processes that ignore SIGTERM, or are in another process group, are killed after that.
+fn within_limit(command: &Command) -> String {
+    let limit_s = command.time_limit.as_secs() + 2;
+    format!(
+        "if command -v timeout >/dev/null; then timeout -k 5 {limit_s} \"$@\"; else \"$@\"; fi; code=$?; \
+         case $code in 124|137) {KILL_SESSION};; esac"
+    )
+}
+
+/// The code of a command that a shell waited for: a shell says 128 and the signal's number of what was killed, which
+/// has no code.
+fn code_of_shell(code: i32) -> Option<i32> {
+    Some(code).filter(|code| !(129..=192).contains(code))
+}
+
 /// The command for a login shell of any kind: it sees one line of words in single quotes, of which those of the
 /// command are in a form that none changes, as csh does with `!` and line ends. It ends by itself soon after its
 /// limit, so that none is left there that hangs.
 fn shell_line(command: &Command) -> String {
-    let limit_s = command.time_limit.as_secs() + 2;
-    let begin = format!(
-        "eval \"set -- $(printf %b \"$1\")\"; echo {MARK}; echo {MARK} >&2; \
-         command -v timeout >/dev/null && exec timeout -k 5 {limit_s} \"$@\"; exec \"$@\""
-    );
+    let run = within_limit(command);
+    let begin =
+        format!("eval \"set -- $(printf %b \"$1\")\"; echo {MARK}; echo {MARK} >&2; {run}; exit $code");
     let words = command.argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     format!("exec /bin/sh -c {} sh {}", quoted(&begin), quoted(&in_octal(&words)))
 }

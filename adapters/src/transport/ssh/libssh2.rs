@@ -13,7 +13,7 @@ use nix::sys::socket::{setsockopt, sockopt::TcpUserTimeout};
 use tokio::sync::{Mutex, oneshot};
 
 use super::{
-    Asker, SshError, after_mark,
+    Asker, MORE_SESSIONS, SshError, after_mark, code_of_shell,
     line::{Answer, Broken, Line, Order},
     login,
     route::{self, Hop},
@@ -100,6 +100,10 @@ impl Libssh2 {
                 Broken::Denied(why) => {
                     TransportError::NotStarted { program, source: std::io::Error::other(why) }
                 }
+                Broken::NoSession(why) => {
+                    let why = format!("{why}; {MORE_SESSIONS}");
+                    TransportError::NotStarted { program, source: std::io::Error::other(why) }
+                }
                 Broken::TimedOut => TransportError::TimedOut { program, limit },
                 Broken::TooMuch => TransportError::TooMuch { program },
                 Broken::Lost(why) => TransportError::Broken { program, source: std::io::Error::other(why) },
@@ -145,7 +149,8 @@ impl Libssh2 {
             Order::Run { line, stdin, until, answer }
         };
         let output = self.ask(command.time_limit, order).await?;
-        Ok(Output { stdout: after_mark(output.stdout), stderr: after_mark(output.stderr), ..output })
+        let code = output.code.and_then(code_of_shell);
+        Ok(Output { code, stdout: after_mark(output.stdout), stderr: after_mark(output.stderr) })
     }
 }
 
@@ -227,7 +232,7 @@ fn next_socket(line: &Line, hop: &Hop) -> Result<OwnedFd, SshError> {
     line.give(order).map_err(|_| lost())?;
     match answered.recv().map_err(|_| lost())? {
         Ok(stream) => Ok(stream.into()),
-        Err(Broken::Denied(why) | Broken::Lost(why)) => Err(not_connected(hop, why)),
+        Err(Broken::Denied(why) | Broken::NoSession(why) | Broken::Lost(why)) => Err(not_connected(hop, why)),
         Err(Broken::TimedOut | Broken::TooMuch) => Err(lost()),
     }
 }

@@ -35,6 +35,10 @@ const ASK_AGAIN: [Duration; 5] = [
 ];
 /// `POLLRDHUP`, for which nix has no word.
 const HUNG_UP: PollFlags = PollFlags::from_bits_retain(0x2000);
+/// How often a session is asked for again, and after which pauses, if none of ours is open: a host may count the one
+/// before it for a moment longer.
+const N_SESSION_TRIES: usize = 20;
+const SESSION_PAUSE: Duration = Duration::from_millis(50);
 /// `LIBSSH2_ERROR_CHANNEL_FAILURE`, `LIBSSH2_ERROR_REQUEST_DENIED`: no to this, and to nothing else.
 const DENIED: [ErrorCode; 2] = [ErrorCode::Session(-21), ErrorCode::Session(-32)];
 
@@ -43,6 +47,8 @@ const DENIED: [ErrorCode; 2] = [ErrorCode::Session(-21), ErrorCode::Session(-32)
 pub(crate) enum Broken {
     /// The other side does not want it: nothing was begun.
     Denied(String),
+    /// The other side opens no more sessions: nothing was begun.
+    NoSession(String),
     /// It took too long.
     TimedOut,
     /// It wrote more than anybody reads.
@@ -161,24 +167,38 @@ impl Driver {
 
     fn take(&mut self, order: Order) -> Result<(), String> {
         match order {
-            Order::Run { line, stdin, until, answer } => {
-                let begun = self.wire.sending(|session| {
-                    let mut channel = session.channel_session()?;
-                    channel.exec(&line)?;
-                    Ok(channel)
-                });
-                match begun.map_err(broken) {
-                    Ok(channel) => {
-                        self.execs.push(Exec::new(channel, stdin, until, answer));
-                        Ok(())
-                    }
-                    Err(why) => tell(Err(why), |result| drop(answer.send(result))),
+            Order::Run { line, stdin, until, answer } => match self.begin(&line)? {
+                Ok(channel) => {
+                    self.execs.push(Exec::new(channel, stdin, until, answer));
+                    Ok(())
                 }
-            }
+                Err(why) => tell(Err(why), |result| drop(answer.send(result))),
+            },
             Order::Connect { host, port, answer } => {
                 tell(self.connect(&host, port), |result| drop(answer.send(result)))
             }
             Order::Forward { to, answer } => tell(self.forward(to), |result| drop(answer.send(result))),
+        }
+    }
+
+    /// Begins a command line in a session of its own. The outer error: the connection is lost, and nothing was begun.
+    fn begin(&mut self, line: &str) -> Result<Result<Channel, Broken>, String> {
+        let mut n_tried = 0;
+        loop {
+            n_tried += 1;
+            let opened = self.wire.sending(|session| session.channel_session()).map_err(broken);
+            match opened {
+                Ok(mut channel) => {
+                    let begun = self.wire.sending(|_| channel.exec(line)).map_err(broken);
+                    return Ok(begun.map(|()| channel));
+                }
+                Err(Broken::Denied(_)) if self.execs.is_empty() && n_tried < N_SESSION_TRIES => {
+                    std::thread::sleep(SESSION_PAUSE);
+                    self.step()?;
+                }
+                Err(Broken::Denied(why)) => return Ok(Err(Broken::NoSession(why))),
+                Err(why) => return Ok(Err(why)),
+            }
         }
     }
 

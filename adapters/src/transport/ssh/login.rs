@@ -36,13 +36,21 @@ pub(super) fn log_in(socket: std::os::fd::OwnedFd, hop: &Hop, asker: &dyn Asker)
     let known = known_of(hop)?;
     let types = known_types(&known);
     // Of a host with several keys, the one that is known; never a certificate, which nothing here checks.
-    let wanted = if types.is_empty() { KEY_TYPES.join(",") } else { types.join(",") };
-    session.method_pref(MethodType::HostKey, &wanted).map_err(|error| broken(error.to_string()))?;
+    let mut wanted = if types.is_empty() { KEY_TYPES.to_vec() } else { types.clone() };
+    wanted.retain(|kind| hop.host_key_types.is_empty() || hop.host_key_types.iter().any(|may| may == kind));
+    if wanted.is_empty() {
+        let kinds = if types.is_empty() { KEY_TYPES.to_vec() } else { types };
+        return Err(broken(format!(
+            "HostKeyAlgorithms in the ssh configuration allows none of the kinds of keys that can be checked: {}",
+            kinds.join(", ")
+        )));
+    }
+    session.method_pref(MethodType::HostKey, &wanted.join(",")).map_err(|error| broken(error.to_string()))?;
     let ours = socket.try_clone().map_err(|error| broken(error.to_string()))?;
     session.set_tcp_stream(ours);
     session.handshake().map_err(|error| match types.is_empty() {
         true => broken(error.message().to_owned()),
-        false => broken(format!("{}; of it {} are known", error.message(), types.join(", "))),
+        false => broken(format!("{}; of it {} are known", error.message(), wanted.join(", "))),
     })?;
     check_host(&session, &known, hop)?;
     authenticate(&session, hop, asker)?;
@@ -52,6 +60,13 @@ pub(super) fn log_in(socket: std::os::fd::OwnedFd, hop: &Hop, asker: &dyn Asker)
 /// Reads what the files say of the host. One that cannot be read may have the line that forbids its key.
 fn known_of(hop: &Hop) -> Result<Known, SshError> {
     let failed = |what: String| SshError::Broken { host: hop.host.clone(), what };
+    if hop.has_known_hosts_command {
+        return Err(failed(
+            "KnownHostsCommand in the ssh configuration says which keys it has, or which are revoked, and the \
+             transport libssh2 does not run it; write `transport: openssh`"
+                .into(),
+        ));
+    }
     let mut texts = Vec::new();
     for file in hop.known_hosts.iter().filter(|file| file.exists()) {
         let text = std::fs::read(file);
@@ -59,7 +74,7 @@ fn known_of(hop: &Hop) -> Result<Known, SshError> {
     }
     let names = Names::new(&hop.host, hop.port, hop.alias.as_deref());
     let mut known = known_hosts::read(texts.iter().map(Vec::as_slice), &names);
-    if let Some(file) = &hop.revoked_keys {
+    for file in &hop.revoked_keys {
         let revoked = key_file::revoked(file);
         known
             .revoked
@@ -88,6 +103,14 @@ fn check_host(session: &Session, known: &Known, hop: &Hop) -> Result<(), SshErro
     let is_listed = |keys: &[Vec<u8>]| keys.iter().any(|listed| listed == key);
     match () {
         () if is_listed(&known.revoked) => Err(SshError::RevokedHostKey { host, port, fingerprint }),
+        () if rsa_bits(key).is_some_and(|bits| bits < hop.rsa_bits_min) => Err(SshError::Broken {
+            host,
+            what: format!(
+                "its RSA key has {} bits, and RequiredRSASize in the ssh configuration wants {}",
+                rsa_bits(key).unwrap_or(0),
+                hop.rsa_bits_min
+            ),
+        }),
         () if is_listed(&known.keys) => Ok(()),
         () if !known.keys.is_empty() => Err(SshError::WrongHostKey { host, port, fingerprint }),
         () if known.has_authority => Err(SshError::Broken {
@@ -96,8 +119,30 @@ fn check_host(session: &Session, known: &Known, hop: &Hop) -> Result<(), SshErro
                    write `transport: openssh`"
                 .into(),
         }),
+        () if hop.is_known_by_dns => Err(SshError::Broken {
+            host,
+            what: format!(
+                "no known_hosts file has its key, {fingerprint}, and the transport libssh2 does not ask DNS for it \
+                 (VerifyHostKeyDNS); write `transport: openssh`"
+            ),
+        }),
         () => Err(SshError::UnknownHostKey { host, port, fingerprint }),
     }
+}
+
+/// How many bits the modulus of an RSA key has; `None`: it is no RSA key.
+fn rsa_bits(key: &[u8]) -> Option<usize> {
+    // The kind, the exponent and the modulus, each after its length.
+    let mut fields = Vec::new();
+    let mut rest = key;
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let (field, after) = after.split_at_checked(usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
+        fields.push(field);
+        rest = after;
+    }
+    let [b"ssh-rsa", _, modulus] = fields[..] else { return None };
+    let first = modulus.iter().position(|byte| *byte != 0)?;
+    Some((modulus.len() - first) * 8 - modulus[first].leading_zeros() as usize)
 }
 
 /// Tries what the host takes: keys, then questions (a second factor may follow a key), then a password.

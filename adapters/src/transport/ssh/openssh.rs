@@ -17,7 +17,7 @@ use std::{
 use tokio::sync::Mutex;
 
 use super::{
-    Asker, SshError,
+    Asker, MORE_SESSIONS, SshError,
     address::Address,
     route::{self, Said, Unsaid},
 };
@@ -225,7 +225,10 @@ impl OpenSsh {
         Ok(words.chain(["sftp".to_owned()]).collect())
     }
 
-    fn not_started(&self, words: String) -> TransportError {
+    fn not_started(&self, mut words: String) -> TransportError {
+        if words.contains("Session open refused by peer") {
+            words = format!("{words}; {MORE_SESSIONS}");
+        }
         TransportError::NotStarted { program: self.address.clone(), source: std::io::Error::other(words) }
     }
 }

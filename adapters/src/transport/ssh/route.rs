@@ -29,8 +29,16 @@ pub(crate) struct Hop {
     pub(crate) agent: Option<PathBuf>,
     /// Files that say which keys hosts have.
     pub(crate) known_hosts: Vec<PathBuf>,
-    /// A file of keys that no host may show.
-    pub(crate) revoked_keys: Option<PathBuf>,
+    /// Files of keys that no host may show.
+    pub(crate) revoked_keys: Vec<PathBuf>,
+    /// The kinds of keys that hosts may show; empty: any.
+    pub(crate) host_key_types: Vec<String>,
+    /// RSA keys of hosts have so many bits at least.
+    pub(crate) rsa_bits_min: usize,
+    /// Whether a program says, too, which keys hosts have (KnownHostsCommand).
+    pub(crate) has_known_hosts_command: bool,
+    /// Whether DNS may say which keys hosts have (VerifyHostKeyDNS).
+    pub(crate) is_known_by_dns: bool,
     /// What carries the connection instead of TCP.
     pub(crate) proxy_command: Option<String>,
 }
@@ -75,9 +83,17 @@ pub(super) enum Unsaid {
 
 /// Asks `ssh -G` what the configuration says of an address.
 pub(super) fn said(address: &Address, config: Option<&str>) -> Result<Said, Unsaid> {
+    match said_with(address, config, &[]) {
+        // With ForkAfterAuthentication `ssh` wants a command. With RemoteCommand it takes none, and wants none.
+        Err(Unsaid::Other(why)) if why.contains("without a command") => said_with(address, config, &["true"]),
+        said => said,
+    }
+}
+
+fn said_with(address: &Address, config: Option<&str>, command_there: &[&str]) -> Result<Said, Unsaid> {
     let mut command = Command::new("ssh");
     command.arg("-G").args(config.into_iter().flat_map(|config| ["-F", config])).args(address.words());
-    let output = command.output().map_err(|error| match error.kind() {
+    let output = command.args(command_there).output().map_err(|error| match error.kind() {
         ErrorKind::NotFound => Unsaid::NoProgram,
         _ => Unsaid::Other(format!("failed to run ssh -G: {error}")),
     })?;
@@ -138,12 +154,23 @@ impl Said {
         let paths = |word: &str| -> Result<Vec<PathBuf>, String> {
             self.all(word).filter(|text| *text != "none").map(path).collect()
         };
-        let mut known_hosts = Vec::new();
-        for text in self.all("userknownhostsfile").chain(self.all("globalknownhostsfile")) {
-            for text in tokens::split_paths(text, |text| path(text).is_ok_and(|path| path.exists())) {
-                known_hosts.push(path(&text)?);
+        // A line may have several paths.
+        let each_path = |word: &str| -> Result<Vec<PathBuf>, String> {
+            let mut all = Vec::new();
+            for text in self.all(word) {
+                for text in tokens::split_paths(text, |text| path(text).is_ok_and(|path| path.exists())) {
+                    all.push(path(&text)?);
+                }
             }
-        }
+            Ok(all)
+        };
+        let mut known_hosts = each_path("userknownhostsfile")?;
+        known_hosts.extend(each_path("globalknownhostsfile")?);
+        let mut revoked_keys = each_path("revokedhostkeys")?;
+        revoked_keys.retain(|file| file.as_os_str() != "none");
+        // Old programs print what is to be added to their own list, which they do not print.
+        let host_key_types =
+            self.one("hostkeyalgorithms").filter(|types| !types.starts_with(['+', '-', '^']));
         let agent = match self.one("identityagent").unwrap_or("SSH_AUTH_SOCK") {
             "none" => None,
             "SSH_AUTH_SOCK" => std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from),
@@ -163,7 +190,17 @@ impl Said {
             is_files_only: self.one("identitiesonly") == Some("yes"),
             agent,
             known_hosts,
-            revoked_keys: paths("revokedhostkeys")?.into_iter().next(),
+            revoked_keys,
+            host_key_types: host_key_types
+                .into_iter()
+                .flat_map(|types| types.split(','))
+                .map(str::to_owned)
+                .collect(),
+            rsa_bits_min: self.one("requiredrsasize").and_then(|bits| bits.parse().ok()).unwrap_or(0),
+            has_known_hosts_command: set("knownhostscommand").is_some(),
+            is_known_by_dns: self
+                .one("verifyhostkeydns")
+                .is_some_and(|value| ["true", "yes"].contains(&value)),
             proxy_command: proxy,
         })
     }
@@ -185,7 +222,8 @@ mod tests {
         let lines = "Host centre\n HostName login.centre.org\n User ada\n Port 2222\n IdentityFile /keys/a\n \
             IdentitiesOnly yes\n UserKnownHostsFile /known/a /known/b\n GlobalKnownHostsFile none\n \
             HostKeyAlias farm\n CertificateFile /keys/%r-cert.pub\n IdentityAgent /run/%u/agent\n \
-            RevokedHostKeys /known/revoked\n";
+            RevokedHostKeys /known/revoked\n KnownHostsCommand /bin/keys %H\n VerifyHostKeyDNS yes\n \
+            HostKeyAlgorithms ssh-ed25519,rsa-sha2-512\n";
         let hops = routed("centre", lines).expect("a route");
         let local = tokens::local_user();
         let expected = Hop {
@@ -198,7 +236,12 @@ mod tests {
             is_files_only: true,
             agent: Some(format!("/run/{local}/agent").into()),
             known_hosts: vec!["/known/a".into(), "/known/b".into(), "none".into()],
-            revoked_keys: Some("/known/revoked".into()),
+            revoked_keys: vec!["/known/revoked".into()],
+            host_key_types: vec!["ssh-ed25519".into(), "rsa-sha2-512".into()],
+            // Programs before 9.1 have none.
+            rsa_bits_min: hops[0].rsa_bits_min,
+            has_known_hosts_command: true,
+            is_known_by_dns: true,
             proxy_command: None,
         };
         assert_eq!(hops, [expected]);

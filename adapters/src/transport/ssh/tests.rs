@@ -43,3 +43,56 @@ fn every_login_shell_gives_the_words_on_as_they_are() {
         assert_eq!(said, (Some(7), format!("{expected}read"), String::new()), "{shell}");
     }
 }
+
+#[test]
+fn a_shell_kills_all_of_its_session_but_no_other_process() {
+    use std::os::unix::process::CommandExt;
+    let command = Command {
+        // It ends with the code of `timeout` at the limit. Its child is in another process group.
+        argv: ["sh", "-c", "timeout 1000 sh -c 'echo $$; exec sleep 1000' & read -r line; exit 124"]
+            .map(str::to_owned)
+            .to_vec(),
+        stdin: Vec::new(),
+        time_limit: Duration::from_secs(60),
+    };
+    let runs = |pid: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+    };
+    for is_leader in [true, false] {
+        let mut process = std::process::Command::new("/bin/sh");
+        process.arg("-c").arg(shell_line(&command));
+        process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        if is_leader {
+            // SAFETY: setsid is safe between fork and exec, and touches no memory of ours.
+            unsafe {
+                process.pre_exec(|| nix::unistd::setsid().map(drop).map_err(std::io::Error::from));
+            }
+        }
+        let mut child = process.spawn().expect("a shell");
+        let mut lines =
+            std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().expect("its output")));
+        let pid = lines.find_map(|line| line.ok().filter(|line| line != MARK)).expect("a number");
+        drop(child.stdin.take());
+        assert_eq!(child.wait().expect("it ends").code(), Some(124));
+        // A shell that leads no session, as below a forced command, kills nobody else.
+        let since = std::time::Instant::now();
+        while is_leader && runs(&pid) {
+            assert!(since.elapsed() < Duration::from_secs(60), "{pid} is not killed");
+            std::thread::yield_now();
+        }
+        if !is_leader {
+            assert!(runs(&pid));
+            let pid = nix::unistd::Pid::from_raw(pid.parse().expect("a number"));
+            nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("it is there");
+        }
+    }
+}
+
+#[test]
+fn codes_of_what_a_signal_killed_are_none() {
+    for (code, expected) in [(0, Some(0)), (124, Some(124)), (128, Some(128)), (137, None), (255, Some(255))]
+    {
+        assert_eq!(code_of_shell(code), expected, "{code}");
+    }
+}

@@ -20,7 +20,7 @@ use crate::{
     script::quoted,
     transport::{
         OUTPUT_BYTES_MAX, TransportError,
-        ssh::{MARK, after_mark, in_octal},
+        ssh::{MARK, after_mark, code_of_shell, in_octal, within_limit},
     },
 };
 
@@ -92,9 +92,8 @@ pub(super) async fn run(words: &[String], command: &Command, until: Instant) -> 
     }
 }
 
-/// A shell says 128 and the signal's number of what was killed.
 fn exit_code(code: &str) -> Option<i32> {
-    code.parse().ok().filter(|code| !(129..=192).contains(code))
+    code.parse().ok().and_then(code_of_shell)
 }
 
 /// Reads all; tells when the mark has come. `None`: it is too much.
@@ -135,11 +134,10 @@ async fn write(mut stdin: ChildStdin, mark: oneshot::Receiver<()>, input: &[u8],
 /// The command for a login shell of any kind, as one line of words in single quotes: a shell that says that it is
 /// there, waits for our word, runs the command within its limit and says how it ended.
 fn shell_line(command: &Command) -> String {
-    let limit_s = command.time_limit.as_secs() + 2;
+    let run = within_limit(command);
     let begin = format!(
         "eval \"set -- $(printf %b \"$1\")\"; echo {MARK}; echo {MARK} >&2; read -r go || exit; \
-         if command -v timeout >/dev/null; then timeout -k 5 {limit_s} \"$@\"; else \"$@\"; fi; code=$?; \
-         echo \"{END}$code\" >&2"
+         {run}; echo \"{END}$code\" >&2"
     );
     let words = command.argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     format!("exec /bin/sh -c {} sh {}", quoted(&begin), quoted(&in_octal(&words)))

@@ -87,6 +87,11 @@ fn of_host(log: &str, facts: &Facts<'_>, is_person_there: bool) -> SshError {
     if says("REMOTE HOST IDENTIFICATION HAS CHANGED") {
         return SshError::WrongHostKey { host, port, fingerprint };
     }
+    // `Error checking host key ED25519 SHA256:… in revoked keys file /etc/x: No such file or directory`
+    if let Some(line) = log.lines().find(|line| line.contains(" in revoked keys file ")) {
+        let what = format!("{}; see RevokedHostKeys in the ssh configuration", line.trim());
+        return SshError::Broken { host, what };
+    }
     if says("Host key verification failed") {
         return SshError::UnknownHostKey { host, port, fingerprint };
     }
@@ -234,6 +239,13 @@ mod tests {
             let said = of(&format!("{key}{log}"), false).to_string();
             assert!(said.contains(kind) && said.contains("SHA256:abc"), "{said}");
         }
+        let unread = of(
+            "Error checking host key ED25519 SHA256:abc in revoked keys file /x: No such file or directory\r\n\
+             Host key verification failed.\r\n",
+            false,
+        );
+        assert!(!unread.needs_person(), "{unread}");
+        assert!(unread.to_string().contains("file /x: No such file or directory; see Revoked"), "{unread}");
         let refused = of("ada@centre: Permission denied (publickey).\r\n", false);
         assert!(
             matches!(&refused, SshError::Refused { tried, .. } if tried == "ada@centre: Permission denied (publickey)")
