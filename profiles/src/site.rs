@@ -224,7 +224,7 @@ pub(crate) fn is_said_by_us(adapter: &str, option: &str) -> bool {
             "-V",
         ],
         "pbs" => &["-N", "-J", "-t", "-I", "-z"],
-        "gridengine" => &["-N", "-t", "-sync", "-now", "-verify", "-help"],
+        "gridengine" => &["-N", "-t", "-sync", "-now", "-verify", "-help", "-@", "-b"],
         _ => &[],
     };
     let word = option.split([' ', '=']).next().unwrap_or(option);
@@ -233,8 +233,10 @@ pub(crate) fn is_said_by_us(adapter: &str, option: &str) -> bool {
         return word.len() > 2 && ours.iter().any(|ours| ours.starts_with(word));
     }
     if adapter == "gridengine" {
-        // Its words have one dash, too.
-        return ours.contains(&word);
+        // Its words have one dash, too, and an option may be several of them.
+        let words: Vec<&str> = option.split_whitespace().collect();
+        let is_trial = words.windows(2).any(|pair| pair[0] == "-w" && ["v", "p"].contains(&pair[1]));
+        return is_trial || words.iter().any(|word| ours.contains(word));
     }
     let flags = if adapter == "slurm" { SLURM_FLAGS } else { PBS_FLAGS };
     let letters = short_options(option, flags);
@@ -242,7 +244,21 @@ pub(crate) fn is_said_by_us(adapter: &str, option: &str) -> bool {
         && letters
             .iter()
             .any(|(letter, value)| *letter == 'W' && value.is_some_and(|value| value.contains("block")));
-    blocks || letters.iter().any(|(letter, _)| ours.contains(&format!("-{letter}").as_str()))
+    let asks_for_nodes = adapter == "pbs"
+        && letters.iter().any(|(letter, value)| *letter == 'l' && value.is_some_and(is_of_several_nodes));
+    blocks
+        || asks_for_nodes
+        || letters.iter().any(|(letter, _)| ours.contains(&format!("-{letter}").as_str()))
+}
+
+/// Whether resources of PBS, like `walltime=1:0:0,select=2:ncpus=4`, are for more nodes than one.
+fn is_of_several_nodes(resources: &str) -> bool {
+    let mut asked = resources.split(',').filter_map(|resource| resource.trim().split_once('='));
+    asked.any(|(name, value)| {
+        let first = value.split([':', '+']).next().unwrap_or_default();
+        let is_several = value.contains('+') || first.parse::<u32>().is_ok_and(|n| n != 1);
+        ["select", "nodes", "nodect"].contains(&name.trim()) && is_several
+    })
 }
 
 /// The name of a queue or an account, as it goes into a command line.
@@ -273,8 +289,19 @@ pub(crate) fn options<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
 }
 
 /// Keywords that say what a pilot's job is, and where it ends in the file.
-const KEYWORDS_OF_OURS: [&str; 8] =
-    ["queue", "executable", "arguments", "input", "job_name", "dependency", "hold", "environment"];
+const KEYWORDS_OF_OURS: [&str; 11] = [
+    "queue",
+    "executable",
+    "arguments",
+    "input",
+    "job_name",
+    "dependency",
+    "hold",
+    "environment",
+    "node",
+    "total_tasks",
+    "task_geometry",
+];
 
 /// `keyword = value` of LoadLeveler, whose value does not go on in the next line.
 pub(crate) fn is_keyword(option: &str) -> bool {
@@ -460,7 +487,7 @@ mod tests {
         }
         let error = options("loadleveler", "--constraint=avx512").expect_err("an option");
         assert!(error.contains("like `island_count = 1`"), "{error}");
-        for option in ["Queue = x", "executable=/bin/true", "JOB_NAME = mine"] {
+        for option in ["Queue = x", "executable=/bin/true", "JOB_NAME = mine", "Node = 3", "total_tasks=9"] {
             let error = options("loadleveler", option).expect_err(option);
             assert!(error.contains("Pilotfish says itself"), "{error}");
         }
@@ -480,6 +507,9 @@ mod tests {
             ("pbs", "-zV"),
             ("pbs", "-VNmine"),
             ("pbs", "-W block=true"),
+            ("pbs", "-l select=3:ncpus=1"),
+            ("pbs", "-lwalltime=1:0:0,nodes=3"),
+            ("pbs", "-l select=1:ncpus=1+1:ncpus=2"),
         ] {
             let error = options(adapter, option).expect_err(option);
             assert!(error.contains("Pilotfish says itself"), "{error}");
@@ -495,16 +525,20 @@ mod tests {
             ("slurm", "--cluster-constraint=fast"),
             ("pbs", "-Wumask=022"),
             ("pbs", "-q express"),
+            ("pbs", "-l select=1:ncpus=4:model=ivy"),
+            ("pbs", "-l place=excl"),
         ] {
             assert_eq!(options(adapter, option).expect(option).site().options, [option]);
         }
         let of_grid_engine = |option: &str| {
             platform("gridengine", &format!("options: ['{option}']\nparallel_environment: smp"))
         };
-        for option in ["-notify", "-l exclusive=true"] {
+        for option in ["-notify", "-l exclusive=true", "-p -100 -w n", "-q all.q -l h=a"] {
             assert_eq!(of_grid_engine(option).expect(option).site().options, [option]);
         }
-        for option in ["-N mine", "-t 1-9"] {
+        let hidden =
+            ["-l h=a -N mine", "-pe mpi 4 -t 1-3", "-q all.q  -t 1-5", "-w v", "-l a=1 -w  p", "-@ more"];
+        for option in ["-N mine", "-t 1-9"].into_iter().chain(hidden) {
             let error = of_grid_engine(option).expect_err(option);
             assert!(error.contains("Pilotfish says itself"), "{error}");
         }
