@@ -15,13 +15,15 @@ use crate::command::{Command, Output};
 /// This host.
 pub struct LocalShell;
 
-/// This host, with the variables only that [`is_of_place`] names: those who started the manager may have any others, and
+/// This host, with the variables only that [`goes_to_local_pilots`] names: those who started the manager may have any others, and
 /// tasks must have the same whoever that was.
 pub struct LocalPilots;
 
 /// Names of variables that are of a host and its user, or of the batch job that this process is in.
-const OF_PLACE: [&str; 26] = [
+const OF_PLACE: [&str; 35] = [
     "ALL_PROXY",
+    "CONDA_DEFAULT_ENV",
+    "CONDA_PREFIX",
     "CUDA_VISIBLE_DEVICES",
     "GPU_DEVICE_ORDINAL",
     "HIP_VISIBLE_DEVICES",
@@ -31,12 +33,18 @@ const OF_PLACE: [&str; 26] = [
     "HTTP_PROXY",
     "JOB_ID",
     "LANG",
+    "JULIA_DEPOT_PATH",
     "LANGUAGE",
     "LD_LIBRARY_PATH",
+    "LOADEDMODULES",
     "LOGNAME",
+    "MODULEPATH",
     "NETRC",
     "NO_PROXY",
     "PATH",
+    "PERL5LIB",
+    "PYTHONHOME",
+    "PYTHONPATH",
     "ROCR_VISIBLE_DEVICES",
     "SHELL",
     "SSL_CERT_DIR",
@@ -46,20 +54,23 @@ const OF_PLACE: [&str; 26] = [
     "TMPDIR",
     "TZ",
     "USER",
+    "VIRTUAL_ENV",
     "ZE_AFFINITY_MASK",
 ];
 /// Beginnings of such names.
-const OF_PLACE_PREFIXES: [&str; 8] =
-    ["LC_", "LOADL_", "LSB_", "PBS_", "PILOTFISH_", "SGE_", "SLURM_", "XDG_"];
+const OF_PLACE_PREFIXES: [&str; 10] =
+    ["LC_", "LMOD_", "LOADL_", "LSB_", "PBS_", "PILOTFISH_", "R_LIBS", "SGE_", "SLURM_", "XDG_"];
 
 /// Whether pilots that are processes of this host have this variable of the manager's.
-fn is_of_place(name: &OsStr) -> bool {
+pub fn goes_to_local_pilots(name: &str) -> bool {
     // Proxies are written in small letters, too.
-    name.to_str().is_some_and(|name| {
-        OF_PLACE.contains(&name)
-            || (name.ends_with("_proxy") && OF_PLACE.contains(&name.to_ascii_uppercase().as_str()))
-            || OF_PLACE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-    })
+    OF_PLACE.contains(&name)
+        || (name.ends_with("_proxy") && OF_PLACE.contains(&name.to_ascii_uppercase().as_str()))
+        || OF_PLACE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn is_of_place(name: &OsStr) -> bool {
+    name.to_str().is_some_and(goes_to_local_pilots)
 }
 
 #[async_trait]
@@ -175,7 +186,9 @@ mod tests {
             ("path", false),
             ("SLURM_JOB_ID", true),
             ("GITHUB_TOKEN", false),
-            ("PYTHONPATH", false),
+            ("PYTHONPATH", true),
+            ("R_LIBS_USER", true),
+            ("CARGO_HOME", false),
             ("SSH_AUTH_SOCK", false),
         ] {
             assert_eq!(is_of_place(OsStr::new(name)), expected, "{name}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use local::{LocalPilots, LocalShell};
+pub use local::{LocalPilots, LocalShell, goes_to_local_pilots};
 pub use ssh::{Asker, Nobody, Prompt, Sftp, SftpError, Ssh, SshError, end_forwards};
 
 use crate::command::{Command, Output};

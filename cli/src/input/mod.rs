@@ -1,6 +1,7 @@
 //! A job as the command line gives it: a job file, or a command with its values, and what the flags
 //! say of it. The result is the same resolved job either way.
 
+mod environment;
 mod overrides;
 mod parallel;
 mod program;
@@ -15,6 +16,7 @@ use std::{
 
 use clap::Args;
 
+use protocol::address::shown;
 use protocol::job::{CommandLine, Compiled, JobFile, JobSpec, Keep, Problem, WorkflowSpec, load_file};
 
 use crate::{
@@ -56,6 +58,28 @@ pub struct JobInput {
     /// What the job file holds: a pipe can be read once.
     #[arg(skip)]
     loaded: OnceLock<JobFile>,
+}
+
+/// Tells what tasks will not have of what the command reads, and what others will see of it.
+fn say_doubts(spec: &JobSpec) {
+    let missed = environment::missed(spec, |name| std::env::var_os(name).is_some());
+    for name in missed.iter().take(N_DOUBTS_MAX) {
+        show::say(&format!(
+            "warning: the command reads ${name}, which is set here and does not go along; `env_from: [{name}]` takes it"
+        ));
+    }
+    let words = match &spec.command {
+        CommandLine::Args(args) => args.iter().collect(),
+        CommandLine::Shell(line) => vec![line],
+    };
+    let values = spec.env.iter().map(|(name, value)| (format!("env.{name}"), value));
+    let texts = words.into_iter().map(|word| ("command".to_owned(), word)).chain(values);
+    if let Some((field, _)) = texts.into_iter().find(|(_, text)| shown(text) != **text) {
+        show::say(&format!(
+            "warning: {field} has an address with a password or a token, which all see who see the job; let tasks read it \
+             from a file that only you can read"
+        ));
+    }
 }
 
 impl JobInput {
@@ -113,7 +137,10 @@ impl JobInput {
         let spec = self.resolve()?;
         match program::missing(&spec) {
             Some(problem) => Err(one(problem)),
-            None => Ok(spec),
+            None => {
+                say_doubts(&spec);
+                Ok(spec)
+            }
         }
     }
 
@@ -130,6 +157,7 @@ impl JobInput {
                 problem.sentence()
             ));
         }
+        say_doubts(&spec);
         Ok(spec)
     }
 
