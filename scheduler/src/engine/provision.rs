@@ -34,6 +34,12 @@ const NO_ROOM_PAUSE: Span = Span::from_secs(10);
 /// … and when it has not answered that.
 const STRAYS_AGAIN: Span = Span::from_secs(60);
 
+/// A pilot that was answered asks again within this time, while it is there.
+const BETWEEN_PULLS: Span = Span::from_secs(1);
+
+/// Pilots come back within this time after the manager has started: they try again every 20 seconds at least.
+const COME_BACK: Span = Span::from_secs(25);
+
 /// So many times the wait after a first failure a platform is left alone that takes no more jobs: a minute.
 const FULL_DELAY_FACTOR: u64 = 60;
 
@@ -422,7 +428,7 @@ impl Turn<'_> {
             let is_missing = !is_there && since.is_some_and(|since| since + lag < asked_at);
             // A batch job may be renamed, or lose the process that watches it: its pilot knows better.
             let speaks = is_missing
-                && self.durable.live_pilots(held).iter().any(|pilot| self.speaks_since(*pilot, asked_at));
+                && self.durable.live_pilots(held).iter().any(|pilot| self.may_speak(id, *pilot, asked_at));
             match speaks {
                 true => _ = self.volatile.unlisted.insert(allocation),
                 false => _ = self.volatile.unlisted.remove(&allocation),
@@ -436,10 +442,14 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether the pilot has said something since then, or waits for an answer.
-    fn speaks_since(&self, pilot: PilotId, at: Time) -> bool {
-        let state = self.volatile.pilots.get(&pilot);
-        state.is_some_and(|state| state.parked.is_some() || state.last_heard > at)
+    /// Whether the pilot has said something since then or just before, waits for an answer, or has not had the time
+    /// to come back since the manager started. On this host listings show all processes, so nobody is waited for.
+    fn may_speak(&self, platform: PlatformId, pilot: PilotId, at: Time) -> bool {
+        let Some(state) = self.volatile.pilots.get(&pilot) else { return false };
+        let is_elsewhere = self.durable.platforms().get(&platform).is_some_and(|spec| spec.submits_late);
+        let is_early = self.volatile.is_in_grace() && self.now < self.volatile.started_at + COME_BACK;
+        let may_come_back = is_elsewhere && is_early && !state.is_synced;
+        state.parked.is_some() || state.last_heard + BETWEEN_PULLS > at || may_come_back
     }
 
     /// The pilot of an allocation that counted as ended speaks: it is there, and counts toward all limits.

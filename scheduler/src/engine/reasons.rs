@@ -301,6 +301,7 @@ impl Reader<'_> {
         // One with room has it for others, or is left alone: that is told below.
         if needs.how_often_in(&free) == 0 {
             reasons.push(Reason::PilotsBusy { n_pilots, free, needs: needs.clone() });
+            reasons.extend(self.why_no_more_pilots(needs));
         }
         reasons.extend(freest.and_then(|(pilot, _)| self.why_doubted(*pilot)));
         reasons.extend(pilots.iter().find_map(|(id, pilot)| self.profiling_at(*id, pilot.platform)));
@@ -350,6 +351,17 @@ impl Reader<'_> {
         }
         let waiting = self.durable.allocations().values().filter(|a| a.is_live() && a.is_unused());
         reasons.push(Reason::NoPilot { n_allocations: waiting.count() as u64 });
+        reasons
+    }
+
+    /// What keeps platforms from bringing more pilots that could run such a task: what fails there, which limits on
+    /// jobs they have told of, and why allocations wait.
+    fn why_no_more_pilots(&self, needs: &Resources) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        for (id, spec) in self.platforms().filter(|(_, spec)| needs.fits_in(&spec.capacity)) {
+            reasons.extend(self.what_fails(id, &spec.name));
+            reasons.extend(self.what_queues_say(id, &spec.name));
+        }
         reasons
     }
 

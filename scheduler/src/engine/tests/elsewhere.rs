@@ -398,3 +398,60 @@ fn a_pilot_that_comes_back_after_its_batch_job_counted_as_ended_counts_toward_li
     let view = scene.engine.durable().allocations()[&allocation].clone();
     assert!(view.may_be_there() && view.ended_at.is_none());
 }
+
+#[test]
+fn after_a_restart_a_pilot_whose_batch_job_is_not_listed_has_time_to_come_back() {
+    let mut scene = Scene::new();
+    scene.attach(PlatformSpec {
+        n_pilots_max: 1,
+        n_pilots_min: 1,
+        submits_late: true,
+        ..limits::limited(PlatformLimits::default())
+    });
+    let (allocation, tag) = scene.submissions().remove(0);
+    scene.answered(allocation);
+    let pilot = scene.register(&tag, NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() });
+    let job = scene.submit(job(2));
+    assert_eq!(scene.take(pilot), [(1, "0-1".into())]);
+    scene.wait_awake(20);
+    let restart = |scene: &mut Scene, epoch| {
+        scene.engine = Engine::restore(Settings::default(), epoch, scene.now, scene.records.clone());
+        scene.wait_awake(5);
+        scene.listed(&[]);
+        assert_eq!(scene.n_asked(), 0, "one is there, and one may be");
+        assert!(scene.engine.durable().pilots()[&pilot].is_live());
+    };
+    restart(&mut scene, 2);
+    scene.wait_awake(10);
+    let pull = Pull { epoch: 2, ..hungry() };
+    let asked = scene.pull(pilot, pull.clone()).and_then(|answer| answer.resync).expect("it is asked");
+    let (queued, unreported) = (TaskSet::new(), TaskSet::new());
+    let held = crate::pull::Held { job, queued, running: set("0-1"), unreported };
+    let holds = Some(crate::pull::Holdings { asked, tasks: vec![held], templates: vec![] });
+    scene.pull(pilot, Pull { part_seen: 0, holds, ..pull });
+    scene.listed(&[]);
+    assert_eq!((scene.n_asked(), scene.counts(job).as_str()), (0, "active w0 p2 d0 f0 c0"), "it is back");
+    restart(&mut scene, 3);
+    scene.wait_awake(25);
+    scene.listed(&[]);
+    assert_eq!((scene.n_asked(), scene.counts(job).as_str()), (1, "active w2 p0 d0 f0 c0"), "it is not");
+}
+
+#[test]
+fn a_pilot_between_two_pulls_is_there_although_its_batch_job_is_not_listed() {
+    let mut scene = Scene::new();
+    scene.attach(PlatformSpec {
+        n_pilots_max: 1,
+        n_pilots_min: 1,
+        ..limits::limited(PlatformLimits::default())
+    });
+    let (allocation, tag) = scene.submissions().remove(0);
+    scene.answered(allocation);
+    let pilot = scene.register(&tag, NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() });
+    scene.wait_awake(20);
+    let job = scene.submit(job(2));
+    assert_eq!(scene.take(pilot), [(1, "0-1".into())], "it was answered");
+    scene.now = scene.now + Span::from_millis(100);
+    scene.listed(&[]);
+    assert_eq!((scene.n_asked(), scene.counts(job).as_str()), (0, "active w0 p2 d0 f0 c0"));
+}

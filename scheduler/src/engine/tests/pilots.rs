@@ -216,6 +216,43 @@ fn a_limit_on_jobs_is_no_failure_and_is_tried_again_with_one_allocation() {
 }
 
 #[test]
+fn a_job_whose_pilots_are_all_busy_is_told_why_no_more_of_them_come() {
+    let mut scene = Scene::new();
+    scene.attach(platform(3, 1));
+    let job = scene.submit(job(9));
+    let asked = scene.submissions();
+    let outcomes = [
+        SubmitOutcome::Accepted("b1".into()),
+        SubmitOutcome::NoRoom("QOSMaxSubmitJobPerUserLimit".into()),
+        SubmitOutcome::Accepted("b7".into()),
+    ];
+    for ((allocation, _), outcome) in asked.iter().zip(outcomes) {
+        scene.say(|_| Event::AllocationAnswered { allocation: *allocation, outcome });
+    }
+    let node = NodeFacts { capacity: Resources::cores(1), ..NodeFacts::default() };
+    let pilot = scene.register(&asked[0].1, node);
+    assert_eq!(scene.take(pilot).len(), 1);
+    let mut listed: Vec<ListedAllocation> = Vec::new();
+    for (_, held) in scene.engine.durable().allocations().iter().filter(|(_, held)| held.is_live()) {
+        let (tag, batch_id) = (held.tag.clone(), held.batch_id.clone().unwrap_or_default());
+        let trouble = (batch_id == "b7").then(|| "JobHeldUser".to_owned());
+        listed.push(ListedAllocation { tag, batch_id, trouble, ..ListedAllocation::default() });
+    }
+    let (platform, asked_at) = (crate::ids::PlatformId(1), scene.now);
+    scene.say(|_| Event::PlatformListed { platform, asked_at, result: Ok(listed) });
+    let why = scene.explain(Query::ExplainJob(job));
+    let is_any = |is: fn(&Reason) -> bool| why.iter().any(is);
+    assert!(is_any(|reason| matches!(reason, Reason::PilotsBusy { n_pilots: 1, .. })), "{why:?}");
+    assert!(is_any(|reason| matches!(reason, Reason::PlatformFull { .. })), "{why:?}");
+    assert!(
+        is_any(
+            |reason| matches!(reason, Reason::QueueSays { n_allocations: 1, words, .. } if words == "JobHeldUser")
+        ),
+        "{why:?}"
+    );
+}
+
+#[test]
 fn a_platform_that_waits_for_a_person_is_asked_at_once_when_one_has_come() {
     let mut scene = Scene::new();
     scene.attach(platform(3, 1));
