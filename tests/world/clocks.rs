@@ -68,7 +68,7 @@ fn shift(clock: &File, which: Which, by_s: i64) {
 fn site(yaml: &str) -> (Site, Clocks) {
     let mut site = Site::new("state", N_TASKS, yaml);
     let clocks = Clocks::new(&site.sandbox);
-    site.environment = surroundings(&site.sandbox, &[("TEST_CLOCKS", "clocks")]);
+    site.environment = surroundings(&site.sandbox, &[("PILOTFISH_TEST_CLOCKS", "clocks")]);
     (site, clocks)
 }
 

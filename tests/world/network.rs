@@ -28,7 +28,7 @@ fn site(seed: u64, yaml: &str) -> Option<(Site, Cable)> {
     let yaml = format!("listen: {{host: {NEAR}}}\ntls: off\n{yaml}");
     let mut site = Site::new("state", N_TASKS, &yaml);
     site.sandbox.write("network", &cable.far.path());
-    site.environment = surroundings(&site.sandbox, &[("TEST_NETWORK", "network")]);
+    site.environment = surroundings(&site.sandbox, &[("PILOTFISH_TEST_NETWORK", "network")]);
     Some((site, cable))
 }
 

@@ -1,7 +1,7 @@
 /* What managers and pilots are made to see, so that no test touches the machine. Loaded by LD_PRELOAD.
- * TEST_CLOCKS: a folder of files `manager` and `agent` that say by how much clocks are off at the moment, and which
+ * PILOTFISH_TEST_CLOCKS: a folder of files `manager` and `agent` that say by how much clocks are off at the moment, and which
  * process is not to go on when it reads one.
- * TEST_NETWORK: a file that names the network that pilots which start now are in; empty: their manager's.
+ * PILOTFISH_TEST_NETWORK: a file that names the network that pilots which start now are in; empty: their manager's.
  * TEST_NO_LOCKS: managers find a file system without locks. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -61,7 +61,7 @@ static void enter_network(const char *named) {
 }
 
 __attribute__((constructor)) static void begin(void) {
-    const char *clocks = getenv("TEST_CLOCKS"), *network = getenv("TEST_NETWORK"), *who = role();
+    const char *clocks = getenv("PILOTFISH_TEST_CLOCKS"), *network = getenv("PILOTFISH_TEST_NETWORK"), *who = role();
     if (!who) return;
     has_no_locks = !strcmp(who, "manager") && getenv("TEST_NO_LOCKS");
     if (clocks) take_clocks(clocks, who);

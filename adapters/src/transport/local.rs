@@ -20,7 +20,7 @@ pub struct LocalShell;
 pub struct LocalPilots;
 
 /// Names of variables that are of a host and its user, or of the batch job that this process is in.
-const OF_PLACE: [&str; 35] = [
+const OF_PLACE: [&str; 36] = [
     "ALL_PROXY",
     "CONDA_DEFAULT_ENV",
     "CONDA_PREFIX",
@@ -36,6 +36,7 @@ const OF_PLACE: [&str; 35] = [
     "JULIA_DEPOT_PATH",
     "LANGUAGE",
     "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
     "LOADEDMODULES",
     "LOGNAME",
     "MODULEPATH",
