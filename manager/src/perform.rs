@@ -49,7 +49,7 @@ impl Performer {
                     self.order(Order::Submit { platform, allocation, tag, walltime });
                 }
                 Effect::Cancel { platform, batch_ids } => self.order(Order::Cancel { platform, batch_ids }),
-                Effect::List { platform } => self.order(Order::List { platform }),
+                Effect::List { platform, known } => self.order(Order::List { platform, known }),
                 Effect::Load { platform } => self.order(Order::Load { platform }),
                 Effect::Scale { platform, ratio, former } => {
                     self.order(Order::Scale { platform, ratio, former });

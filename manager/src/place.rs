@@ -264,11 +264,11 @@ impl Place {
         }
     }
 
-    /// What there is of allocations whose tags begin so.
+    /// What there is of allocations whose tags begin so; those with the ids of `known` may be among them.
     ///
     /// # Errors
     /// No answer, in words: never "gone".
-    pub async fn list(&self, tag_prefix: &str) -> Result<Vec<BatchJob>, String> {
+    pub async fn list(&self, tag_prefix: &str, known: &[BatchId]) -> Result<Vec<BatchJob>, String> {
         if let Host::Cloud(cloud) = &self.host {
             if tag_prefix == adapters::TAG_PREFIX {
                 return cloud.list_all().await;
@@ -278,7 +278,8 @@ impl Place {
             return Ok(jobs);
         }
         let Some(adapter) = &self.adapter else { return Err("no adapter".to_owned()) };
-        let output = self.run(adapter.list(tag_prefix)).await.map_err(|error| error.to_string())?;
+        let output =
+            self.run(adapter.list_with(tag_prefix, known)).await.map_err(|error| error.to_string())?;
         adapter.read_list(&output).map_err(|error| error.to_string())
     }
 
@@ -404,7 +405,7 @@ impl Place {
     pub async fn leave(&mut self, tag_prefix: &str) -> Result<(), String> {
         if let Host::Cloud(cloud) = &self.host {
             // What those wrote that are over is read first.
-            let _ = self.list(tag_prefix).await;
+            let _ = self.list(tag_prefix, &[]).await;
             return cloud.clear(tag_prefix).await;
         }
         let Host::There { relay, .. } = &mut self.host else { return Ok(()) };

@@ -46,8 +46,8 @@ pub(crate) enum Order {
     Submit { platform: PlatformId, allocation: AllocationId, tag: String, walltime: Option<Span> },
     /// Take allocations away.
     Cancel { platform: PlatformId, batch_ids: Vec<String> },
-    /// List all of ours.
-    List { platform: PlatformId },
+    /// List all of ours; those with these ids may be there.
+    List { platform: PlatformId, known: Vec<String> },
     /// Ask how busy it is.
     Load { platform: PlatformId },
     /// Have a cloud's hosts stand for other numbers of vCPUs.
@@ -62,7 +62,7 @@ impl Order {
             Order::Attach { platform, .. }
             | Order::Submit { platform, .. }
             | Order::Cancel { platform, .. }
-            | Order::List { platform }
+            | Order::List { platform, .. }
             | Order::Load { platform }
             | Order::Scale { platform, .. } => Some(*platform),
             Order::Leave { .. } => None,
@@ -111,7 +111,7 @@ pub(crate) async fn dispatch(mut orders: mpsc::UnboundedReceiver<Order>) {
             }
             Order::Submit { platform, .. }
             | Order::Cancel { platform, .. }
-            | Order::List { platform }
+            | Order::List { platform, .. }
             | Order::Load { platform }
             | Order::Scale { platform, .. } => match workers.get(&platform) {
                 Some(worker) => worker.give(order),
@@ -173,7 +173,7 @@ async fn work(
             }
             // Behind slow answers they pile up; the last of them says what all would.
             Order::List { .. } if n_lists.fetch_sub(1, Ordering::Relaxed) > 1 => None,
-            Order::List { platform } => Some(worker.list(platform).await),
+            Order::List { platform, known } => Some(worker.list(platform, &known).await),
             // A listing that failed and comes again is more urgent than that.
             Order::Load { .. } if n_lists.load(Ordering::Relaxed) > 0 => None,
             Order::Load { platform } => worker.load(platform).await,
@@ -256,10 +256,10 @@ impl Worker {
         Event::AllocationAnswered { allocation, outcome }
     }
 
-    async fn list(&mut self, platform: PlatformId) -> Event {
+    async fn list(&mut self, platform: PlatformId, known: &[String]) -> Event {
         let asked_at: Time = self.clock.now();
         let listed = match self.place.ground().await {
-            Ok(_) => self.place.list(&self.tag_prefix).await,
+            Ok(_) => self.place.list(&self.tag_prefix, known).await,
             Err(what) => Err(what),
         };
         if let Err(what) = &listed {

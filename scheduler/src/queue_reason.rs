@@ -22,6 +22,10 @@ const SIZE: &str = "it asks for more at once than is allowed there: set fewer co
                     platform";
 const HELD: &str = "somebody holds it: `scontrol release` or `qrls` lets it go on, `pilotfish allocation cancel` \
                     gives its place back";
+/// What is advised of one that has been held for so long that it is not counted on any more.
+pub(crate) const HELD_FOR_LONG: &str = "it has been held for ten minutes and counts toward limits only, so another one \
+                                        is asked for if there is room: `scontrol release` or `qrls` lets it go on, \
+                                        `pilotfish allocation cancel` gives its place back";
 const ACCOUNT: &str = "the account, partition or quality of service may not be used together: name another in the \
                        platform's submit options";
 const NOWHERE: &str = "no node there has what it asks for: change what the platform asks for";
@@ -36,6 +40,11 @@ impl Outlook {
             Outlook::Never(advice) => Some(advice),
             Outlook::Unknown => Some(LOOK_UP),
         }
+    }
+
+    /// Whether somebody holds the batch job, so that others like it may begin.
+    pub fn is_hold(self) -> bool {
+        self == Outlook::Never(HELD)
     }
 
     /// What these words mean. SLURM says a word, followed by nodes at times; others say sentences.
@@ -112,6 +121,7 @@ fn of_word(word: &str) -> Option<Outlook> {
         // Of all that the account or user has at a time: they end.
         _ if is_of_limits && word.ends_with("Limit") => Outlook::Ends,
         _ if is_of_limits && has("Limit") => Outlook::Ends,
+        _ if is_of_limits && ["Grp", "PerUser", "PerAccount"].iter().any(|part| has(part)) => Outlook::Ends,
         _ => return None,
     })
 }
@@ -153,6 +163,8 @@ mod tests {
             "QOSMaxJobsPerUserLimit",
             "AssocGrpCpuLimit",
             "AssocGrpCPURunMinutesLimit",
+            "QOSMaxGRESPerUser",
+            "QOSGrpGRES",
             "Not Running: Insufficient amount of resource: ncpus (R: 4 A: 0 T: 8)",
             "Not Running: User has reached server running job limit: limit has been reached",
         ] {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{interface::QueueLoad, waits::Shape};
+use super::{ends::EndCause, interface::QueueLoad, waits::Shape};
 use crate::{
     ids::{PilotId, PlatformId},
     time::{Span, Time},
@@ -111,6 +111,8 @@ pub struct Allocation {
     pub began_at: Option<Time>,
     /// When it ended.
     pub ended_at: Option<Time>,
+    /// Why, where its batch system says so.
+    pub end_cause: Option<EndCause>,
     /// Whether the platform accepted it, or nobody can say that it did not.
     pub may_have_run: bool,
     /// Whether it was cancelled, or left by its pilot, before it ended.
@@ -196,7 +198,7 @@ pub struct ListedAllocation {
     pub trouble: Option<String>,
     /// Whether that is only that there is no room for it.
     pub lacks_room: bool,
-    /// Why it waits, in the platform's words, where it waits and the platform says so.
+    /// Why it waits, or has ended, in the platform's words, where the platform says so.
     pub reason: Option<String>,
 }
 

@@ -169,7 +169,7 @@ impl Turn<'_> {
             kind == FailureKind::Walltime && !held.is_some_and(|pilot| pilot.had_its_chance(&usage));
         let verdict = match kind {
             _ if is_cut_short => Verdict::Retry { at: self.now },
-            FailureKind::Preempted => self.verdict_of_end(pilot, TaskId { job, index }),
+            FailureKind::Preempted => self.verdict_of_end(pilot, TaskId { job, index }, true),
             _ => self.verdict(TaskId { job, index }, &kind),
         };
         FailedAttempt { index, attempt: n_before + 1, kind, usage, verdict }
@@ -192,9 +192,9 @@ impl Turn<'_> {
                     if can_elsewhere { self.settings.node_retries } else { self.settings.start_retries };
                 (trouble.n_node, budget, self.settings.node_retry_delay)
             }
-            Blame::Crash => (trouble.n_lost(), job.request.crash_limit.saturating_sub(1), Span::ZERO),
             Blame::Walltime => (trouble.n_walltime, self.settings.walltime_retries, Span::ZERO),
-            Blame::Nobody | Blame::Ended => (0, u32::MAX, Span::ZERO),
+            // Those are weighed by `verdict_of_end`.
+            Blame::Nobody | Blame::Ended | Blame::Crash => (0, u32::MAX, Span::ZERO),
             Blame::Transfer => {
                 (trouble.n_transfer, self.settings.transfer_retries, self.settings.node_retry_delay)
             }
@@ -204,17 +204,6 @@ impl Turn<'_> {
         }
         let delay = first_delay.times(1 << n_before.min(20)).min(self.settings.retry_delay_max);
         Verdict::Retry { at: self.now + delay }
-    }
-
-    /// The batch system ended the pilot's job while the task ran: that may be the task's doing, as with a lost pilot.
-    fn verdict_of_end(&self, pilot: PilotId, task: TaskId) -> Verdict {
-        let again = Verdict::Retry { at: self.now };
-        let held = self.durable.pilots().get(&pilot).filter(|_| self.durable.ended_early(pilot, self.now));
-        let (Some(held), Some(job)) = (held, self.durable.jobs().get(&task.job)) else { return again };
-        let n_ends = self.durable.ends_for_one(held.platform);
-        let mut trouble = job.troubled.get(&task.index).cloned().unwrap_or_default();
-        trouble.ended_with.push(pilot);
-        if trouble.n_crash_weighed(n_ends) >= job.request.crash_limit { Verdict::Final } else { again }
     }
 
     fn follow_successes(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {

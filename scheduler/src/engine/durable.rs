@@ -11,6 +11,7 @@ use super::{
     allocation::{Allocation, AllocationState, Census},
     declared::Declared,
     doubts::is_of_place,
+    ends::{Alike, Ends, N_FOR_ONE_MAX},
     facts::{Facts, Learned},
     interface::{PlatformMode, PlatformSpec},
     limits::Asked,
@@ -23,14 +24,14 @@ use super::{
     weight_history::WeightLog,
 };
 use crate::{
-    ids::{AllocationId, JobId, PilotId, PlatformId},
+    ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
     pull::NodeFacts,
     results::{FailureKind, Usage},
     time::{Span, Time},
 };
 
-/// Batch jobs that ended early by nobody's fault count up to so many.
-const N_INNOCENT_MAX: u32 = 7;
+/// So many allocations are looked at to find the last one of a platform that had an id.
+const N_LOOKED_BACK: usize = 1000;
 
 /// A batch job that is ended so shortly before its walltime is, or in its last tenth, ends by that.
 const LAST_MINUTE: Span = Span::from_secs(60);
@@ -46,6 +47,8 @@ pub struct Durable {
     nodes: Nodes,
     /// How many batch jobs of each platform ended early although none of the tasks that ran was why.
     innocent_ends: BTreeMap<PlatformId, u32>,
+    /// The last ends of batch jobs with which tasks ran.
+    ends: BTreeMap<PlatformId, Ends>,
     submissions: BTreeMap<String, JobId>,
     tags: BTreeMap<String, AllocationId>,
     /// Those that their platforms may still hold.
@@ -94,6 +97,8 @@ pub struct Pilot {
     pub fortune: Fortune,
     /// How many of the tasks that ran when its batch job was ended have not succeeded since.
     pub n_accused: u32,
+    /// Ends of other batch jobs that may have the same cause as its own.
+    pub alike: Alike,
 }
 
 impl Pilot {
@@ -150,7 +155,16 @@ impl Durable {
     /// So many batch jobs that end with a task count as one lost pilot: on a platform that often ends them for reasons
     /// of its own, more.
     pub fn ends_for_one(&self, platform: PlatformId) -> u32 {
-        1 + self.innocent_ends.get(&platform).copied().unwrap_or(0).min(N_INNOCENT_MAX)
+        1 + self.innocent_ends.get(&platform).copied().unwrap_or(0).min(N_FOR_ONE_MAX - 1)
+    }
+
+    /// The last ends of batch jobs of the platform with which tasks ran.
+    pub(super) fn ends_of(&self, platform: PlatformId) -> Option<&Ends> {
+        self.ends.get(&platform)
+    }
+
+    pub(super) fn ends_mut(&mut self, platform: PlatformId) -> &mut Ends {
+        self.ends.entry(platform).or_default()
     }
 
     /// Whether the end of a pilot's batch job at that time may be the doing of a task: nobody here asked for it, and its
@@ -232,6 +246,22 @@ impl Durable {
     pub fn allocations_there(&self, id: PlatformId) -> impl Iterator<Item = (AllocationId, &Allocation)> {
         let ours = self.there.range((id, AllocationId(0))..=(id, AllocationId(u64::MAX)));
         ours.filter_map(|(_, id)| Some((*id, self.allocations.get(id)?)))
+    }
+
+    /// The ids of the platform's allocations that it may still hold. Where one has no id yet, that of the last one
+    /// that had one is among them: it was sent to the same place.
+    pub fn known_batch_ids(&self, id: PlatformId) -> Vec<String> {
+        let mut known = Vec::new();
+        let mut is_any_without = false;
+        for (_, held) in self.allocations_there(id) {
+            is_any_without |= held.batch_id.is_none();
+            known.extend(held.batch_id.clone());
+        }
+        if is_any_without && known.is_empty() {
+            let before = self.allocations.values().rev().take(N_LOOKED_BACK);
+            known.extend(before.filter(|held| held.platform == id).find_map(|held| held.batch_id.clone()));
+        }
+        known
     }
 
     /// What is wanted of the platform.
@@ -350,13 +380,15 @@ impl Durable {
             let n_of_place = result.failures.iter().filter(|failure| is_of_place(failure)).count() as u64;
             self.note_use(pilot, result);
             self.learn(pilot, result);
-            let (mut failed_at, mut ended_with, mut n_accused) = (Vec::new(), Vec::new(), 0);
+            let (mut failed_at, mut ended_with, mut accused) = (Vec::new(), Vec::new(), Vec::new());
             self.with_job(result.job, |job| {
                 (failed_at, ended_with) = job.note_done(&result.successes.tasks);
                 job.totals.add(&result.totals);
                 job.note_work(&result.successes.tasks);
                 for (failure, counts) in result.failures.iter().zip(counts) {
-                    n_accused += u32::from(counts && failure.kind == FailureKind::Preempted);
+                    if counts && failure.kind == FailureKind::Preempted {
+                        accused.push(TaskId { job: result.job, index: failure.index });
+                    }
                     job.note_failure(place, failure.index, &failure.kind, failure.verdict, counts);
                 }
                 if n_done > 0 || n_failed > 0 {
@@ -367,9 +399,13 @@ impl Durable {
             self.with_pilot(pilot, |pilot| {
                 pilot.n_done = pilot.n_done.saturating_add(n_done);
                 pilot.n_failed = pilot.n_failed.saturating_add(n_failed);
+                let n_accused = u32::try_from(accused.len()).unwrap_or(u32::MAX);
                 pilot.n_accused = pilot.n_accused.saturating_add(n_accused);
                 pilot.fortune.learn(n_done, n_of_place);
             });
+            for task in accused {
+                self.note_end_with(pilot, task, at);
+            }
             if let Some(fortune) = self.nodes.fortune_mut(place.node) {
                 fortune.learn(n_done, n_of_place);
             }
@@ -460,6 +496,7 @@ impl Durable {
                     came: Vec::new(),
                     began_at: None,
                     ended_at: None,
+                    end_cause: None,
                     may_have_run: false,
                     was_released: false,
                 };
@@ -480,7 +517,7 @@ impl Durable {
                     a.batch_id = Some(batch_id.clone()).filter(|id| !id.is_empty());
                     a.submitted_at = Some(*at);
                     a.may_have_run = true;
-                    (a.ended_at, a.was_released) = (None, false);
+                    (a.ended_at, a.end_cause, a.was_released) = (None, None, false);
                 })
             }
             Record::AllocationUnknown { allocation, what, at } => {
@@ -497,11 +534,11 @@ impl Durable {
                 a.state = AllocationState::Leaving(why.clone(), *at);
                 a.was_released = true;
             }),
-            Record::AllocationEnded { allocation, why, at } => {
+            Record::AllocationEnded { allocation, why, cause, at } => {
                 self.note_answer(*allocation, *at);
                 self.with_allocation(*allocation, |a| {
                     a.state = AllocationState::Ended(why.clone());
-                    a.ended_at = Some(*at);
+                    (a.ended_at, a.end_cause) = (Some(*at), *cause);
                 });
             }
             _ => {}
@@ -537,6 +574,7 @@ impl Durable {
                     node_id,
                     fortune: Fortune::default(),
                     n_accused: 0,
+                    alike: Alike::default(),
                 };
                 self.pilots.insert(*pilot, new);
                 self.resize_pilot(*pilot);
@@ -576,10 +614,12 @@ impl Durable {
                         job.note_end(*at);
                     });
                     self.learn_lost(*pilot, task.job, 1.0);
+                    self.note_end_with(*pilot, *task, *at);
                 }
             }
             Record::PilotReturned { pilot, .. } => {
                 self.with_pilot(*pilot, |pilot| pilot.ended = None);
+                self.forget_end(*pilot);
                 self.resize_pilot(*pilot);
             }
             Record::BlameTakenBack { pilot, tasks, .. } => {
@@ -614,7 +654,7 @@ impl Durable {
         }
     }
 
-    fn with_pilot(&mut self, pilot: PilotId, change: impl FnOnce(&mut Pilot)) {
+    pub(super) fn with_pilot(&mut self, pilot: PilotId, change: impl FnOnce(&mut Pilot)) {
         if let Some(pilot) = self.pilots.get_mut(&pilot) {
             change(pilot);
         }

@@ -91,17 +91,6 @@ impl Trouble {
         u32::try_from(self.lost_with.len() + self.ended_with.len()).unwrap_or(u32::MAX)
     }
 
-    /// How many pilots vanished with it.
-    pub fn n_lost(&self) -> u32 {
-        u32::try_from(self.lost_with.len()).unwrap_or(u32::MAX)
-    }
-
-    /// How many pilots vanished with it or ended with it, where so many of the latter count as one.
-    pub fn n_crash_weighed(&self, n_ends: u32) -> u32 {
-        let n_ended = u32::try_from(self.ended_with.len()).unwrap_or(u32::MAX);
-        self.n_lost().saturating_add(n_ended / n_ends.max(1))
-    }
-
     /// Failed attempts so far.
     pub fn n_attempts(&self) -> u32 {
         let n_outside = self.n_node + self.n_transfer + self.n_crash() + self.n_walltime + self.n_nobody;

@@ -24,6 +24,7 @@ pub mod declared;
 mod divide;
 mod doubts;
 mod elsewhere;
+pub mod ends;
 pub mod facts;
 mod gifts;
 pub mod guide;

@@ -330,7 +330,7 @@ impl Ground {
         id: PlatformId,
         spec: &PlatformSpec,
     ) -> Ground {
-        let (n_live, n_waiting) = n_pilots(settings, durable, id, now);
+        let (n_live, n_waiting) = n_pilots(settings, durable, volatile, (id, now));
         let n_idle = volatile.idle.range((id, Time(0), PilotId(0))..);
         let n_idle = n_idle.take_while(|(platform, ..)| *platform == id).count();
         // Who is idle while tasks wait cannot take them.

@@ -1,11 +1,12 @@
 //! Provisioning: how many allocations are wanted where, and what becomes of each. Intent first, then
 //! the act, then the outcome; what is unknown is left to the next listing by tag.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Turn,
     allocation::{Allocation, AllocationState, Because},
+    ends::EndCause,
     interface::{
         Answer, Effect, ListedAllocation, Notice, PlatformMode, PlatformSpec, RequestId, SubmitOutcome,
     },
@@ -112,7 +113,8 @@ impl Turn<'_> {
         };
         if state.listed_at.is_none_or(|at| self.now.since(at) >= interval) {
             state.listed_at = Some(self.now);
-            self.step.effects.push(Effect::List { platform: id });
+            let known = self.durable.known_batch_ids(id);
+            self.step.effects.push(Effect::List { platform: id, known });
         }
         let again_at = state.listed_at.unwrap_or(self.now) + interval;
         self.volatile.arm_platform(id, again_at);
@@ -162,7 +164,7 @@ impl Turn<'_> {
     /// Takes back allocations that still wait when there has been no work for them for as long as a pilot may be
     /// idle: they would begin only to leave, and their core-hours are kept for them. The newest first.
     fn withdraw_unneeded(&mut self, id: PlatformId, spec: &PlatformSpec) {
-        let (n_live, n_waiting) = n_pilots(self.settings, self.durable, id, self.now);
+        let (n_live, n_waiting) = n_pilots(self.settings, self.durable, self.volatile, (id, self.now));
         let limit = n_waiting.saturating_add(1);
         let n_wanted = n_hypothetical(self.settings, self.durable, self.volatile, (id, spec), limit);
         let n_min = self.n_pilots_min(id, spec) + usize::from(self.wants_node(id));
@@ -204,7 +206,7 @@ impl Turn<'_> {
             }
             return self.volatile.arm_platform(id, blocked_until);
         }
-        let (n_live, n_waiting) = n_pilots(self.settings, self.durable, id, self.now);
+        let (n_live, n_waiting) = n_pilots(self.settings, self.durable, self.volatile, (id, self.now));
         let room = limits::room(self.settings, self.durable, self.volatile, (id, spec), self.now);
         let missing = (spec.n_pilots_min as usize).saturating_sub(n_live);
         let missing = missing.max(usize::from(self.wants_node(id) && n_waiting == 0));
@@ -243,7 +245,7 @@ impl Turn<'_> {
 
     /// Whether a pilot that lives no longer than that would find something to do, beside those that are to come.
     fn is_wanted_shorter(&self, id: PlatformId, spec: &PlatformSpec, walltime: Span) -> bool {
-        let (_, n_waiting) = n_pilots(self.settings, self.durable, id, self.now);
+        let (_, n_waiting) = n_pilots(self.settings, self.durable, self.volatile, (id, self.now));
         let shorter = PlatformSpec { walltime: Some(walltime), ..spec.clone() };
         let limit = n_waiting.saturating_add(1);
         n_hypothetical(self.settings, self.durable, self.volatile, (id, &shorter), limit) > n_waiting
@@ -277,11 +279,11 @@ impl Turn<'_> {
                 }
             }
             SubmitOutcome::Refused(why) => {
-                self.record(Record::AllocationEnded { allocation: id, why: why.clone(), at: self.now });
+                self.allocation_ends(id, why.clone(), None);
                 self.note_platform_failure(platform, why);
             }
             SubmitOutcome::NoRoom(why) => {
-                self.record(Record::AllocationEnded { allocation: id, why: why.clone(), at: self.now });
+                self.allocation_ends(id, why.clone(), None);
                 self.note_full(platform, why);
             }
             SubmitOutcome::Unknown(what) => {
@@ -306,7 +308,7 @@ impl Turn<'_> {
                 self.step.effects.push(Effect::Cancel { platform, batch_ids: vec![batch_id] });
             }
             SubmitOutcome::Refused(why) | SubmitOutcome::NoRoom(why) if is_awaited => {
-                self.record(Record::AllocationEnded { allocation: id, why, at: self.now });
+                self.allocation_ends(id, why, None);
             }
             SubmitOutcome::Refused(_) | SubmitOutcome::NoRoom(_) | SubmitOutcome::Unknown(_) => {}
         }
@@ -403,6 +405,11 @@ impl Turn<'_> {
         }
         let shown: BTreeSet<&str> =
             listed.iter().filter(|entry| !entry.is_ended).map(|entry| entry.tag.as_str()).collect();
+        let ends: BTreeMap<&str, &str> = listed
+            .iter()
+            .filter(|entry| entry.is_ended)
+            .filter_map(|entry| Some((entry.tag.as_str(), entry.reason.as_deref()?)))
+            .collect();
         let there: Vec<AllocationId> = self.durable.allocations_there(id).map(|(id, _)| id).collect();
         for allocation in there {
             let held = &self.durable.allocations()[&allocation];
@@ -434,7 +441,8 @@ impl Turn<'_> {
                 false => _ = self.volatile.unlisted.remove(&allocation),
             }
             if is_missing && !speaks {
-                self.allocation_is_gone(allocation);
+                let end = ends.get(held.tag.as_str()).copied();
+                self.allocation_is_gone(allocation, end);
             }
         }
         if !unwanted.is_empty() {
@@ -549,7 +557,12 @@ impl Turn<'_> {
         self.durable.platforms().get(&id).map_or(Span::ZERO, |spec| spec.poll_interval)
     }
 
-    fn allocation_is_gone(&mut self, id: AllocationId) {
+    fn allocation_ends(&mut self, allocation: AllocationId, why: String, cause: Option<EndCause>) {
+        self.record(Record::AllocationEnded { allocation, why, cause, at: self.now });
+    }
+
+    /// `end`: why it ended, in the words of its batch system, where that says so.
+    fn allocation_is_gone(&mut self, id: AllocationId, end: Option<&str>) {
         let Some(allocation) = self.durable.allocations().get(&id) else { return };
         let (platform, pilots) = (allocation.platform, self.durable.live_pilots(allocation));
         let why = match &allocation.state {
@@ -558,8 +571,8 @@ impl Turn<'_> {
                 Some((words, _)) => format!("it ended before its pilot came: {words}"),
                 None => "it ended before its pilot came".into(),
             },
-            _ => match self.volatile.troubles.get(&id) {
-                Some((words, _)) => format!("its platform says that it has ended: {words}"),
+            _ => match self.volatile.troubles.get(&id).map(|(words, _)| words.as_str()).or(end) {
+                Some(words) => format!("its platform says that it has ended: {words}"),
                 None => "its platform says that it has ended".into(),
             },
         };
@@ -572,7 +585,7 @@ impl Turn<'_> {
         self.volatile.running_since.remove(&id);
         self.volatile.unlisted.remove(&id);
         self.volatile.queue_reasons.remove(&id);
-        self.record(Record::AllocationEnded { allocation: id, why: why.clone(), at: self.now });
+        self.allocation_ends(id, why.clone(), end.and_then(EndCause::of));
         for pilot in pilots {
             self.lose_pilot(pilot, &why);
         }

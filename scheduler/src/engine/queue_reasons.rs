@@ -5,15 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     Turn,
     allocation::Allocation,
+    durable::Durable,
     interface::{ListedAllocation, Notice},
     views::{QueueReasonView, Reader},
     volatile::Volatile,
 };
 use crate::{
     ids::{AllocationId, PlatformId},
-    queue_reason::Outlook,
-    time::Time,
+    queue_reason::{HELD_FOR_LONG, Outlook},
+    time::{Span, Time},
 };
+
+/// One that has been held for so long is not waited for any more.
+const HELD_LIMIT: Span = Span::from_secs(600);
 
 /// What a platform says of an allocation that waits.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,6 +26,10 @@ pub struct QueueReason {
     pub words: String,
     /// Since when it says so.
     pub since: Time,
+    /// Since when somebody holds it, whatever the words.
+    held_since: Option<Time>,
+    /// Whether it has been held for so long that it is not waited for any more.
+    is_given_up: bool,
     /// Whether the platform itself says that it never begins.
     is_stuck: bool,
     /// What was told of it: words may come and go.
@@ -31,6 +39,9 @@ pub struct QueueReason {
 impl QueueReason {
     /// What can be done about it; `None`: it begins by itself.
     pub fn advice(&self) -> Option<&'static str> {
+        if self.is_given_up {
+            return Some(HELD_FOR_LONG);
+        }
         match Outlook::of(&self.words) {
             Outlook::Ends if self.is_stuck => Outlook::Unknown.advice(),
             outlook => outlook.advice(),
@@ -63,24 +74,33 @@ impl Turn<'_> {
                 now.insert(allocation, (held.platform, words.clone(), entry.trouble.is_some()));
             }
         }
-        let is_of_it = |durable: &super::Durable, allocation: &AllocationId| {
+        let is_of_it = |durable: &Durable, allocation: &AllocationId| {
             durable.allocations().get(allocation).is_none_or(|held| held.platform == id)
         };
         let durable = &*self.durable;
-        self.volatile
-            .queue_reasons
-            .retain(|allocation, _| now.contains_key(allocation) || !is_of_it(durable, allocation));
+        let Volatile { queue_reasons, held_for_long, .. } = &mut *self.volatile;
+        queue_reasons.retain(|allocation, _| now.contains_key(allocation) || !is_of_it(durable, allocation));
+        held_for_long.retain(|allocation| queue_reasons.contains_key(allocation));
         for (allocation, (platform, words, is_stuck)) in now {
             let known = self.volatile.queue_reasons.get(&allocation);
+            let is_held = Outlook::of(&words).is_hold();
+            let held_since = known.and_then(|known| known.held_since).unwrap_or(self.now);
+            let is_given_up = is_held && self.now.since(held_since) >= HELD_LIMIT;
+            let held_since = is_held.then_some(held_since);
+            let was_given_up = known.is_some_and(|known| known.is_given_up);
             let (since, mut told) = match known {
                 Some(known) if known.words == words => (known.since, known.told.clone()),
                 Some(known) => (self.now, known.told.clone()),
                 None => (self.now, BTreeSet::new()),
             };
-            let is_new = told.insert(words.clone());
-            let reason = QueueReason { words: words.clone(), since, is_stuck, told };
+            let is_new = told.insert(words.clone()) || (is_given_up && !was_given_up);
+            let reason = QueueReason { words: words.clone(), since, held_since, is_given_up, is_stuck, told };
             let (advice, is_endless) = (reason.advice(), reason.is_endless());
             self.volatile.queue_reasons.insert(allocation, reason);
+            match is_given_up {
+                true => self.volatile.held_for_long.insert(allocation),
+                false => self.volatile.held_for_long.remove(&allocation),
+            };
             if let Some(advice) = advice.filter(|_| is_new) {
                 let name = self.durable.platforms().get(&platform).map(|spec| spec.name.clone());
                 let batch_id =
@@ -102,6 +122,21 @@ impl Volatile {
     /// Why the allocation waits, as its platform says.
     pub fn queue_reason(&self, id: AllocationId, held: &Allocation) -> Option<&QueueReason> {
         self.queue_reasons.get(&id).filter(|_| held.may_be_there() && held.is_unused())
+    }
+
+    /// Allocations of the platform that have been held for so long that nobody waits for them. Those that were asked for
+    /// in the place of such ones and are held too are waited for: the platform holds whatever is asked for.
+    pub(super) fn given_up(&self, durable: &Durable, id: PlatformId) -> BTreeSet<AllocationId> {
+        let held = self.held_for_long.iter().filter_map(|allocation| {
+            let reason = self.queue_reasons.get(allocation).filter(|reason| reason.is_given_up)?;
+            let held = durable.allocations().get(allocation)?;
+            let is_of_it = held.platform == id && held.is_live() && held.is_unused();
+            is_of_it.then_some((*allocation, held.intended_at, reason.held_since? + HELD_LIMIT))
+        });
+        let held: Vec<(AllocationId, Time, Time)> = held.collect();
+        let first = held.iter().map(|(_, _, given_up_at)| *given_up_at).min();
+        let is_first = |intended_at: Time| first.is_some_and(|first| intended_at < first);
+        held.iter().filter(|(_, at, _)| is_first(*at)).map(|(allocation, ..)| *allocation).collect()
     }
 }
 

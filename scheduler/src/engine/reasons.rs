@@ -505,7 +505,8 @@ impl Reader<'_> {
         let found = self.durable.platforms().iter().find(|(_, spec)| spec.name == name);
         let (id, spec) = found.ok_or_else(|| Refusal::NoPlatform(name.to_owned()))?;
         let live = || self.durable.allocations_there(*id).map(|(_, held)| held).filter(|held| held.is_live());
-        let (n_live, n_waiting) = super::wanted::n_pilots(self.settings, self.durable, *id, self.now);
+        let (n_live, n_waiting) =
+            super::wanted::n_pilots(self.settings, self.durable, self.volatile, (*id, self.now));
         // What the work wants, whatever else binds: whole allocations.
         let room = (spec.n_pilots_max as usize).saturating_sub(self.durable.census(*id).n_there);
         let room = room - room.checked_rem(spec.n_nodes as usize).unwrap_or(0) + n_waiting;

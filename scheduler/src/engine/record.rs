@@ -9,6 +9,7 @@ use super::{
     allocation::Because,
     declared::Declared,
     effort::EffortOf,
+    ends::EndCause,
     interface::{JobRequest, PlatformMode, PlatformSpec},
     neighbours::Beside,
     quotas::LawState,
@@ -92,7 +93,14 @@ pub enum Record {
     /// It is not wanted any more, or its pilot has gone; the platform has not yet said that it is over.
     AllocationReleased { allocation: AllocationId, why: String, at: Time },
     /// It is not there, or no longer.
-    AllocationEnded { allocation: AllocationId, why: String, at: Time },
+    AllocationEnded {
+        allocation: AllocationId,
+        why: String,
+        /// Why its batch job ended, where the batch system says so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<EndCause>,
+        at: Time,
+    },
     /// A pilot came. `born_at`: its start on the manager's clock.
     PilotRegistered {
         pilot: PilotId,

@@ -13,7 +13,6 @@ use super::{
 use crate::{
     ids::{JobId, PilotId, TaskId},
     ranges::TaskSet,
-    results::FailureKind,
 };
 
 /// Tasks of a job that a pilot is blamed for at most: more than any node runs at a time.
@@ -41,7 +40,7 @@ impl Turn<'_> {
         let blamed = |task: TaskId| Blamed {
             task,
             attempt: self.trouble(task).map_or(0, Trouble::n_attempts) + 1,
-            verdict: self.verdict(task, &FailureKind::PilotLost),
+            verdict: self.verdict_of_end(pilot, task, false),
         };
         suspects.into_iter().map(blamed).collect()
     }

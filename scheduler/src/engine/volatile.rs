@@ -45,6 +45,8 @@ pub struct Volatile {
     pub unlisted: BTreeSet<AllocationId>,
     /// Why allocations wait, in their platforms' words.
     pub queue_reasons: BTreeMap<AllocationId, QueueReason>,
+    /// Those of them that have been held for so long that nobody waits for them; some may be gone.
+    pub held_for_long: BTreeSet<AllocationId>,
     /// What platforms have said is wrong with allocations that may be there, and whether they only lack room.
     pub troubles: BTreeMap<AllocationId, (String, bool)>,
     /// Jobs that are not over.

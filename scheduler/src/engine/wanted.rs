@@ -15,20 +15,27 @@ use crate::{ids::PlatformId, resources::Resources, time::Time};
 pub(super) const N_JOBS_LOOKED_AT: usize = 1000;
 
 /// How many pilots of a platform are there or may come, and how many of them have not come. A node whose agent
-/// has not come long after its mates brings none, unless each has its own place in the queue. O(allocations
-/// there), where they have several nodes.
-pub(super) fn n_pilots(settings: &Settings, durable: &Durable, id: PlatformId, now: Time) -> (usize, usize) {
+/// has not come long after its mates brings none, unless each has its own place in the queue; nor does an allocation
+/// that has been held for long. O(allocations there), where they have several nodes.
+pub(super) fn n_pilots(
+    settings: &Settings,
+    durable: &Durable,
+    volatile: &Volatile,
+    (id, now): (PlatformId, Time),
+) -> (usize, usize) {
     let census = durable.census(id);
+    let given_up = volatile.given_up(durable, id);
     if durable.platforms().get(&id).is_none_or(|spec| spec.n_nodes == 1) {
-        return (census.n_live, census.n_waiting);
+        let n = given_up.len();
+        return (census.n_live.saturating_sub(n), census.n_waiting.saturating_sub(n));
     }
     let is_array = durable.is_array(id);
     let is_overdue = |held: &Allocation| {
         let first = held.came.first().and_then(|pilot| durable.pilots().get(pilot));
         !is_array && first.is_some_and(|first| now.since(first.registered_at) >= settings.heartbeat_limit)
     };
-    let live = durable.allocations_there(id).map(|(_, held)| held).filter(|held| held.is_live());
-    live.fold((0, 0), |(n_live, n_waiting), held| {
+    let live = durable.allocations_there(id).filter(|(id, held)| held.is_live() && !given_up.contains(id));
+    live.map(|(_, held)| held).fold((0, 0), |(n_live, n_waiting), held| {
         let n_there = durable.live_pilots(held).len();
         let n_left = (held.n_nodes_there as usize).saturating_sub(n_there);
         let is_over = is_overdue(held) || durable.given_back(held).is_some();

@@ -226,7 +226,7 @@ impl World<'_> {
                 (platform, Wish::Submit { allocation, tag, walltime })
             }
             Effect::Cancel { platform, batch_ids } => (platform, Wish::Cancel { batch_ids }),
-            Effect::List { platform } => (platform, Wish::List { asked_at: self.now }),
+            Effect::List { platform, .. } => (platform, Wish::List { asked_at: self.now }),
             Effect::Guide(question) => {
                 let event = Box::new(Event::Guided { guide: Box::new(question.answer()) });
                 let span = Span(self.luck.below(200_000));

@@ -79,7 +79,8 @@ fn history() -> Vec<Record> {
     third.outputs = vec![TaskOutput { index: 3, stdout: b"affinity -6.9\n".to_vec(), stderr: Vec::new() }];
     let blamed = |index, verdict| Blamed { task: TaskId { job: JobId(1), index }, attempt: 1, verdict };
     let (job, at) = (JobId(2), Time(30_000_000));
-    let ended = |n| Record::AllocationEnded { allocation: AllocationId(n), why: "ended".into(), at };
+    let ended =
+        |n| Record::AllocationEnded { allocation: AllocationId(n), why: "ended".into(), cause: None, at };
     let mut records = beginning(20);
     records.extend([
         Record::AllocationSubmitted { allocation: AllocationId(1), batch_id: "4711".into(), at },
@@ -303,7 +304,7 @@ fn summary(store: &Store) -> String {
              cancelled {cancelled}, {n_failed} failed attempts"
         )
         .unwrap();
-        for (index, trouble) in job.troubled.iter().filter(|(_, trouble)| trouble.n_lost() > 0) {
+        for (index, trouble) in job.troubled.iter().filter(|(_, trouble)| !trouble.lost_with.is_empty()) {
             writeln!(text, "lost with task {id}.{index}: {:?}", trouble.lost_with).unwrap();
         }
     }

@@ -4,6 +4,7 @@
 mod attempts;
 mod dividing;
 mod elsewhere;
+mod ends;
 mod gifts;
 mod graphs;
 mod guiding;

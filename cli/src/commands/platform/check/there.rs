@@ -58,7 +58,7 @@ pub(super) async fn agent(place: &Place) -> Result<String, String> {
 
 /// Batch jobs of pilots that have not ended.
 pub(super) async fn listed(place: &Place) -> Result<Vec<BatchJob>, String> {
-    let jobs = place.list(TAG_PREFIX).await?;
+    let jobs = place.list(TAG_PREFIX, &[]).await?;
     let is_there = |job: &BatchJob| job.state != BatchState::Ended && job.tag.starts_with(TAG_PREFIX);
     Ok(jobs.into_iter().filter(is_there).collect())
 }

@@ -1,0 +1,228 @@
+//! How much the ends of batch jobs count toward `crash_limit`. A task that ran may be why a batch job was ended or its
+//! pilot was lost. What else may be why makes the end count less: somebody cancelled the job, or jobs in which other
+//! tasks ran were ended at about the same time.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Turn,
+    durable::{Durable, Pilot, Trouble},
+    record::Verdict,
+};
+use crate::{
+    ids::{AllocationId, PilotId, TaskId},
+    time::{Span, Time},
+};
+
+/// Ends of batch jobs within this time may have one cause.
+const ALIKE: Span = Span::from_secs(60);
+/// … and those in which tasks of the same job ran, within this time.
+const ALIKE_OF_A_JOB: Span = Span::from_secs(5);
+/// So many of the last ends on a platform are compared.
+const N_COMPARED: usize = 64;
+/// At most so many ends count as one.
+pub(super) const N_FOR_ONE_MAX: u32 = 8;
+/// So many ends count as one if the batch system says that somebody cancelled the job: that may be a program of the
+/// site that watches memory.
+const N_CANCELLED_FOR_ONE: u32 = 4;
+/// What one end counts: divisible by 1 to 8.
+const WHOLE: u64 = 840;
+
+/// Why a batch job ended, in the words of its batch system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndCause {
+    /// Somebody cancelled it.
+    Cancelled,
+    /// The batch system wanted its nodes, or its time was over.
+    Platform,
+}
+
+impl EndCause {
+    /// What these words say of the cause; `None`: nothing.
+    pub fn of(words: &str) -> Option<EndCause> {
+        match words.split_whitespace().next()? {
+            "CANCELLED" => Some(EndCause::Cancelled),
+            "PREEMPTED" | "TIMEOUT" | "DEADLINE" | "BOOT_FAIL" | "REVOKED" => Some(EndCause::Platform),
+            _ => None,
+        }
+    }
+}
+
+/// A pilot that was lost, or whose batch job was ended, while tasks ran.
+#[derive(Clone, PartialEq, Debug)]
+struct End {
+    pilot: PilotId,
+    allocation: AllocationId,
+    at: Time,
+    /// What ran.
+    tasks: BTreeSet<TaskId>,
+}
+
+impl End {
+    /// How soon before or after another end, with which the task ran, this one may have the same cause, and whether
+    /// tasks of the same job ran here; `None`: the task itself ran here, too.
+    fn limit(&self, task: TaskId) -> Option<(Span, bool)> {
+        let is_same = self.tasks.iter().any(|other| other.job == task.job);
+        let limit = if is_same { ALIKE_OF_A_JOB } else { ALIKE };
+        (!self.tasks.contains(&task)).then_some((limit, is_same))
+    }
+}
+
+/// The last ends on a platform.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Ends(VecDeque<End>);
+
+/// How many ends of other batch jobs may have the same cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Alike {
+    /// Those in which no task of the same jobs ran.
+    n_of_others: u32,
+    /// Whether there was one in which such tasks ran.
+    is_any_of_the_same: bool,
+}
+
+impl Ends {
+    /// Those at about that time that may have the same cause as the end of a batch job in which the task ran.
+    fn alike(&self, allocation: AllocationId, task: TaskId, at: Time) -> Alike {
+        let mut alike = Alike::default();
+        let mut seen = vec![allocation];
+        for end in &self.0 {
+            let apart = at.since(end.at).max(end.at.since(at));
+            let Some((_, is_same)) = end.limit(task).filter(|(limit, _)| apart <= *limit) else { continue };
+            if seen.contains(&end.allocation) {
+                continue;
+            }
+            seen.push(end.allocation);
+            match is_same {
+                true => alike.is_any_of_the_same = true,
+                false => alike.n_of_others = alike.n_of_others.saturating_add(1),
+            }
+        }
+        alike
+    }
+
+    /// Notes that the task ran when the pilot ended. Gives the pilots of the ends that were noted before and may
+    /// have the same cause, each with whether tasks of the same job ran there; nothing if the end is known.
+    fn note(&mut self, new: (PilotId, AllocationId), task: TaskId, at: Time) -> Option<Vec<(PilotId, bool)>> {
+        let (pilot, allocation) = new;
+        if let Some(known) = self.0.iter_mut().find(|end| end.pilot == pilot) {
+            known.tasks.insert(task);
+            return None;
+        }
+        let others = self.0.iter().filter(|end| end.allocation != allocation);
+        let alike = others.filter_map(|end| {
+            let (limit, is_same) = end.limit(task)?;
+            (at.since(end.at) <= limit).then_some((end.pilot, is_same))
+        });
+        let alike = alike.collect();
+        self.0.push_back(End { pilot, allocation, at, tasks: BTreeSet::from([task]) });
+        if self.0.len() > N_COMPARED {
+            self.0.pop_front();
+        }
+        Some(alike)
+    }
+
+    /// The pilot has not ended.
+    fn forget(&mut self, pilot: PilotId) {
+        self.0.retain(|end| end.pilot != pilot);
+    }
+}
+
+impl Durable {
+    /// A pilot was lost, or its batch job was ended, while the task ran.
+    pub(super) fn note_end_with(&mut self, id: PilotId, task: TaskId, at: Time) {
+        let Some(pilot) = self.pilots().get(&id) else { return };
+        let (platform, allocation) = (pilot.platform, pilot.allocation);
+        let ends = self.ends_mut(platform);
+        let alike = ends.alike(allocation, task, at);
+        let Some(others) = ends.note((id, allocation), task, at) else { return };
+        self.with_pilot(id, |pilot| pilot.alike = alike);
+        for (other, is_same) in others {
+            self.with_pilot(other, |pilot| match is_same {
+                true => pilot.alike.is_any_of_the_same = true,
+                false => pilot.alike.n_of_others = pilot.alike.n_of_others.saturating_add(1),
+            });
+        }
+    }
+
+    /// The pilot speaks again.
+    pub(super) fn forget_end(&mut self, id: PilotId) {
+        let Some(platform) = self.pilots().get(&id).map(|pilot| pilot.platform) else { return };
+        self.ends_mut(platform).forget(id);
+        self.with_pilot(id, |pilot| pilot.alike = Alike::default());
+    }
+
+    /// What the end of a pilot counts. `is_signalled`: the batch system ended it by a signal that it has told of.
+    fn weight(&self, pilot: &Pilot, alike: Alike, is_signalled: bool) -> u64 {
+        let cause = self.allocations().get(&pilot.allocation).and_then(|held| held.end_cause);
+        let n_for_one = match cause {
+            Some(EndCause::Platform) => return 0,
+            Some(EndCause::Cancelled) => N_CANCELLED_FOR_ONE,
+            None => 1,
+        };
+        // Lost pilots count one each unless the batch system says otherwise: when they are noticed says little of when
+        // they were lost.
+        if !is_signalled {
+            return WHOLE / u64::from(n_for_one);
+        }
+        let n_innocent = self.ends_for_one(pilot.platform) - 1;
+        let n_alike = alike.n_of_others.saturating_add(u32::from(alike.is_any_of_the_same));
+        let n_for_one = n_for_one.saturating_add(n_innocent).saturating_add(n_alike).min(N_FOR_ONE_MAX);
+        WHOLE / u64::from(n_for_one)
+    }
+
+    /// What the ends count together with which a task ran: lost pilots, and `with_signalled` those that were told of.
+    fn weight_of_all(&self, trouble: &Trouble, with_signalled: bool) -> u64 {
+        let of = |ids: &[PilotId], is_signalled| -> u64 {
+            let pilots = ids.iter().filter_map(|id| self.pilots().get(id));
+            pilots.map(|pilot| self.weight(pilot, pilot.alike, is_signalled)).sum()
+        };
+        let n_signalled = if with_signalled { of(&trouble.ended_with, true) } else { 0 };
+        of(&trouble.lost_with, false).saturating_add(n_signalled)
+    }
+}
+
+impl Turn<'_> {
+    /// A pilot was lost, or its batch job was ended, while the task ran: whether it is tried again.
+    pub(super) fn verdict_of_end(&self, id: PilotId, task: TaskId, is_signalled: bool) -> Verdict {
+        let again = Verdict::Retry { at: self.now };
+        if is_signalled && !self.durable.ended_early(id, self.now) {
+            return again;
+        }
+        let now = self.now;
+        let Some((platform, allocation)) =
+            self.durable.pilots().get(&id).map(|pilot| (pilot.platform, pilot.allocation))
+        else {
+            return again;
+        };
+        let alike = self.durable.ends_of(platform).map(|ends| ends.alike(allocation, task, now));
+        let (Some(pilot), Some(job)) = (self.durable.pilots().get(&id), self.durable.jobs().get(&task.job))
+        else {
+            return again;
+        };
+        let before = job
+            .troubled
+            .get(&task.index)
+            .map_or(0, |trouble| self.durable.weight_of_all(trouble, is_signalled));
+        let this = self.durable.weight(pilot, alike.unwrap_or_default(), is_signalled);
+        let limit = u64::from(job.request.crash_limit).saturating_mul(WHOLE);
+        if this > 0 && before.saturating_add(this) >= limit { Verdict::Final } else { again }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_batch_systems_say_who_ended_a_job() {
+        assert_eq!(EndCause::of("CANCELLED by 0"), Some(EndCause::Cancelled));
+        assert_eq!(EndCause::of("PREEMPTED"), Some(EndCause::Platform));
+        for words in ["OUT_OF_MEMORY", "NODE_FAIL", "FAILED", "COMPLETED", ""] {
+            assert_eq!(EndCause::of(words), None, "{words}");
+        }
+    }
+}
