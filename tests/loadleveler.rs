@@ -268,6 +268,28 @@ fn classes_load_and_what_waits_are_told() {
 }
 
 #[test]
+fn a_central_manager_that_hangs_is_no_answer_and_nothing_is_lost() {
+    for system in System::EMULATED {
+        let sandbox = Sandbox::new();
+        let cluster = Cluster::start(&sandbox, system);
+        let adapter = writing_adapter(&sandbox, "batch", "lab", &[]);
+        cluster.mark("hang", true);
+        // What a transport does after the command's limit.
+        let given_up = |command: &Command| {
+            let argv = [&["timeout".to_owned(), "0.5".to_owned()][..], &command.argv].concat();
+            run(&cluster, &Command { argv, ..command.clone() })
+        };
+        let listed = adapter.read_list(&given_up(&adapter.list("pfa-")));
+        assert!(matches!(listed, Err(AdapterError::NotUnderstood(_))), "{listed:?}");
+        let submitted = adapter.read_submit(&given_up(&adapter.submit(&request(&sandbox, 1, 1))));
+        assert!(matches!(submitted, Err(AdapterError::NotUnderstood(_))), "{submitted:?}");
+        cluster.mark("hang", false);
+        let listed = adapter.read_list(&run(&cluster, &adapter.list("pfa-")));
+        assert!(listed.is_ok(), "{listed:?}");
+    }
+}
+
+#[test]
 fn refusals_are_told_in_its_own_words() {
     for system in System::EMULATED {
         let sandbox = Sandbox::new();

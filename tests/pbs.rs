@@ -81,6 +81,95 @@ fn jobs_that_a_stranger_cancels_cost_what_ran_in_them() {
 }
 
 #[test]
+fn a_job_whose_processes_are_all_killed_at_once_costs_what_ran_in_it_and_no_retry() {
+    for (system, command) in [
+        (System::OpenPbs, &["qdel", "-W", "force"][..]),
+        (System::OpenPbs, &["strike", "TERM"]),
+        (System::Torque, &["strike", "KILL"]),
+    ] {
+        let mut scene = start(system);
+        scene.write_job_that_waits(40);
+        scene.sandbox.ok(&["submit", "job.yaml"]);
+        scene.until_executed(20);
+        let jobs = scene.platform.jobs("R");
+        assert!(!jobs.is_empty());
+        for job in &jobs {
+            let arguments: Vec<&str> = command[1..].iter().copied().chain([job.as_str()]).collect();
+            scene.platform.say(command[0], &arguments);
+        }
+        until("they have ended", || scene.platform.jobs("R").iter().all(|job| !jobs.contains(job)));
+        scene.go();
+        scene.ends_well(4 * jobs.len());
+    }
+}
+
+#[test]
+fn a_task_that_ignores_the_signal_for_its_memory_is_set_aside_at_the_crash_limit() {
+    let mut scene = start(System::OpenPbs);
+    fs::write(scene.platform.folder().join("kill_delay"), "1").expect("a file");
+    fs::write(scene.platform.folder().join("hog"), "much-memory").expect("a file");
+    let job = "name: hog\ncommand: 'trap \"\" TERM; : much-memory; while :; do sleep 0.2; done'\ncrash_limit: 2\n\
+               retries: 9\n";
+    scene.sandbox.write("hog.yaml", job);
+    scene.sandbox.ok(&["submit", "hog.yaml"]);
+    let state = || scene.sandbox.json(&["job", "1"])["state"].clone();
+    until("it is set aside", || state() == "failed");
+    let why = scene.sandbox.ok(&["explain", "task", "1.0"]);
+    assert!(why.contains("`crash_limit`"), "{why}");
+    scene.stops();
+}
+
+#[test]
+fn forced_ends_that_the_history_tells_of_set_no_innocent_task_aside() {
+    let mut scene = start(System::OpenPbs);
+    scene.platform.mark("history", true);
+    let go = scene.sandbox.path().join("go").display().to_string();
+    let job = format!(
+        "name: innocent\ncommand: 'until test -e {go}; do sleep 0.05; done'\ncrash_limit: 2\nretries: 0\n"
+    );
+    scene.sandbox.write("innocent.yaml", &job);
+    scene.sandbox.ok(&["submit", "innocent.yaml"]);
+    let state = |name: &str| scene.sandbox.json(&["job", "1"])[name].clone();
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let runs = || {
+            let jobs: Vec<String> =
+                scene.platform.jobs("R").into_iter().filter(|job| !seen.contains(job)).collect();
+            (state("counts")["running"] == 1 && !jobs.is_empty()).then_some(jobs)
+        };
+        until("it runs", || runs().is_some());
+        let jobs = scene.platform.jobs("R");
+        let arguments: Vec<&str> =
+            ["-W", "force"].into_iter().chain(jobs.iter().map(String::as_str)).collect();
+        scene.platform.say("qdel", &arguments);
+        seen.extend(jobs);
+    }
+    fs::write(&go, "").expect("a file");
+    until("it is done", || state("state") == "done");
+    let pilots = scene.sandbox.ok(&["pilots", "--all"]);
+    assert!(pilots.contains("CANCELLED by "), "{pilots}");
+    scene.stops();
+}
+
+#[test]
+fn a_batch_job_that_somebody_holds_is_told_and_goes_on_when_it_is_released() {
+    for system in System::EMULATED {
+        let mut scene = start(system);
+        scene.platform.start_queue(false);
+        scene.sandbox.ok(&["submit", "job.yaml"]);
+        until("jobs wait", || scene.platform.jobs("Q").len() == 2);
+        let jobs = scene.platform.jobs("Q");
+        let jobs: Vec<&str> = jobs.iter().map(String::as_str).collect();
+        scene.platform.say("qhold", &jobs);
+        until("the operator is told", || scene.sandbox.read("serve.err").contains("somebody holds it"));
+        scene.platform.start_queue(true);
+        assert_eq!(scene.platform.jobs("QR").len(), 0, "they count toward the limit of two");
+        scene.platform.say("qrls", &jobs);
+        scene.ends_well(0);
+    }
+}
+
+#[test]
 fn a_server_that_is_away_loses_nothing() {
     for system in System::EMULATED {
         let mut scene = start(system);

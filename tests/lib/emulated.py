@@ -8,6 +8,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(sys.argv[0])))
 FORM = open(f"{ROOT}/form").read().strip()
 USER = pwd.getpwuid(os.getuid()).pw_name
 NODES = {"n1": 2, "n2": 2}
+# Seconds from SIGTERM to SIGKILL; a file `kill_delay` says another number.
 KILL_DELAY = 10
 
 
@@ -31,6 +32,24 @@ class Kept:
 
 class Cancelled(Exception):
     pass
+
+
+class Exceeded(Cancelled):
+    """It was ended for what it used."""
+
+
+def is_marked(name):
+    return os.path.exists(f"{ROOT}/{name}")
+
+
+def kill_delay():
+    return float(open(f"{ROOT}/kill_delay").read()) if is_marked("kill_delay") else KILL_DELAY
+
+
+def hang_if_told():
+    """A server that hangs accepts connections and answers nobody."""
+    if is_marked("hang"):
+        time.sleep(3600)
 
 
 def start(job):
@@ -73,7 +92,7 @@ def attend(program, wait):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         end_session(program.pid, signal.SIGTERM)
         try:
-            program.wait(timeout=KILL_DELAY)
+            program.wait(timeout=kill_delay())
         except subprocess.TimeoutExpired:
             pass
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -82,13 +101,44 @@ def attend(program, wait):
     return ended
 
 
-def end_session(leader, number):
+def processes():
+    """Each process, with its parent and its session."""
     for entry in os.listdir("/proc"):
         try:
             fields = open(f"/proc/{entry}/stat").read().rsplit(")", 1)[1].split()
-            if int(fields[3]) == leader:
-                os.kill(int(entry), number)
+            yield int(entry), int(fields[1]), int(fields[3])
         except (OSError, IndexError, ValueError):
             continue
+
+
+def end_session(leader, number):
+    send((pid for pid, _, session in processes() if session == leader), number)
+
+
+def send(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except OSError:
+            continue
+
+
+def family(leader):
+    """The program of a job and all that it has begun, in whichever sessions: a memory killer, a node that is booted or
+    a forced `qdel` signals all of them at once."""
+    found, n_before = {leader}, 0
+    while len(found) > n_before:
+        n_before = len(found)
+        found |= {pid for pid, parent, session in processes() if parent in found or session in found}
+    return found
+
+
+def strike(leader, number):
+    """Signals all processes of a job. Each is stopped before, so that none sees another end."""
+    struck = family(leader)
+    send(struck, signal.SIGSTOP)
+    struck |= family(leader)
+    send(struck, number)
+    send(struck, signal.SIGCONT)
 
 

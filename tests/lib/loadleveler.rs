@@ -9,7 +9,8 @@ use crate::{Sandbox, emulated::Commands, scene::Platform, sshd::user};
 
 const EMULATOR: &str = include_str!("loadleveler/emulator.py");
 /// Its names.
-const PROGRAMS: [&str; 7] = ["llsubmit", "llq", "llcancel", "llhold", "llclass", "llstatus", "llspawn.stdio"];
+const PROGRAMS: [&str; 8] =
+    ["llsubmit", "llq", "llcancel", "llhold", "llclass", "llstatus", "llspawn.stdio", "strike"];
 
 /// Which LoadLeveler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,7 +9,8 @@ use crate::{Sandbox, emulated::Commands, scene::Platform, sshd::user, text};
 
 const EMULATOR: &str = include_str!("pbs/emulator.py");
 /// Its names.
-const PROGRAMS: [&str; 7] = ["qsub", "qstat", "qselect", "qdel", "pbsnodes", "pbsdsh", "qmgr"];
+const PROGRAMS: [&str; 11] =
+    ["qsub", "qstat", "qselect", "qdel", "qhold", "qrls", "qalter", "pbsnodes", "pbsdsh", "qmgr", "strike"];
 
 /// Which PBS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

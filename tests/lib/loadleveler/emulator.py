@@ -1,7 +1,8 @@
 """llsubmit, llq, llcancel, llhold, llclass, llstatus and llspawn.stdio of LoadLeveler, as far as pilots need them.
 
 It follows ../emulated.py, one program under those names, in the folder `bin`; beside it `form` says which release it is, 3.5 or 5.1, `down`
-that its central manager is away, `drained` that no machine starts anything. Options, outputs and exit codes are
+that its central manager is away, `hang` that it answers nobody, `drained` that no machine starts anything. A command of
+its own, `strike SIGNAL ID`, sends a signal to all processes of a running step at once. Options, outputs and exit codes are
 those of the samples in adapters/transcripts/loadleveler, which are of public manuals and of programs that drove
 LoadLeveler: no real one was ever seen. There is no daemon: whoever calls schedules, and each step has a process
 that waits for it. Nothing here is LoadLeveler's own.
@@ -73,6 +74,8 @@ def run(step):
         [step["shell"], step["cmd"]], cwd=step["initialdir"], env=environment(step),
         stdout=open(step["output"], "w"), stderr=open(step["error"], "w"),
     )
+    with Store() as store:
+        store.jobs[step["id"]]["leader"] = program.pid
     ended = attend(program, lambda: wait_within_limits(program, step))
     state, status = ("CA", signal.SIGTERM) if isinstance(ended, Cancelled) else ended
     with Store() as store:
@@ -462,11 +465,21 @@ def llspawn():
     sys.exit(task.wait())
 
 
+def strike_step():
+    """`strike SIGNAL ID`"""
+    name, id = sys.argv[1:]
+    with Store() as store:
+        leaders = [step["leader"] for step in store.jobs.values() if matches(step, id)]
+    for leader in leaders:
+        strike(leader, getattr(signal, f"SIG{name}"))
+
+
 def away():
+    hang_if_told()
     if os.path.exists(f"{ROOT}/down"):
         fail(970, "Cannot connect to the central manager.")
 
 
 if __name__ == "__main__":
     {"llsubmit": llsubmit, "llq": llq, "llcancel": llcancel, "llhold": llhold, "llclass": llclass, "llstatus": llstatus,
-     "llspawn.stdio": llspawn}[PROGRAM]()
+     "llspawn.stdio": llspawn, "strike": strike_step}[PROGRAM]()

@@ -1,4 +1,4 @@
-"""qsub, qstat, qselect, qdel, pbsnodes, pbsdsh and qmgr of OpenPBS 23.06 or TORQUE 6, as far as pilots need them.
+"""qsub, qstat, qselect, qdel, qhold, qrls, qalter, pbsnodes, pbsdsh and qmgr of OpenPBS 23.06 or TORQUE 6, as far as pilots need them.
 
 It follows ../emulated.py, one program under those names, in the folder `bin`; beside it `form` says which system it is, and `down`
 that its server is away. Options, outputs and exit codes are those of adapters/transcripts. There is no daemon:
@@ -7,11 +7,16 @@ submit, and waits less before it kills (KILL_DELAY). Nothing here is OpenPBS's o
 
 Files beside it change what it does: `hang`, the server accepts connections and answers nobody; `old`, it is TORQUE 4,
 whose XML has no declaration; `strangers`, with two numbers: so many other jobs has our user, and so many have others;
-`closed`, the queues take no more jobs of our user. `connections` gets a line for each connection to the server, of
+`closed`, the queues take no more jobs of our user; `hog`, with a word: the memory of a job is over its limit (OpenPBS's
+`$enforce mem`) as long as a process of it has that word in its command line; `prologue`, it fails on each node; `history`, OpenPBS keeps the records of jobs that have ended. A
+command of its own, `strike SIGNAL ID`, sends a signal to all processes of a running job at once, which OpenPBS does by
+`qdel -W force`. `connections` gets a line for each connection to the server, of
 which `qstat` makes one for each id.
 """
 IS_TORQUE = FORM == "torque"
 SERVER = "pbshead"
+if IS_TORQUE:
+    KILL_DELAY = 2
 QUEUES = {
     "batch": {},
     "short": {"resources_max.walltime": "00:10:00"},
@@ -92,12 +97,42 @@ def run(job):
         [job["shell"], f"{ROOT}/{job['id']}.SC"], cwd=os.environ["HOME"], env=environment(job),
         stdout=open(spool, "w"), stderr=subprocess.STDOUT,
     )
-    code = attend(program, lambda: program.wait(timeout=job["walltime"]))
-    if isinstance(code, Exception):
+    with Store() as store:
+        store.jobs[job["id"]]["leader"] = program.pid
+    code = attend(program, lambda: wait_within_limits(program, job))
+    if isinstance(code, Exceeded):
+        code = 271 if IS_TORQUE else -27
+    elif isinstance(code, Exception):
         code = 271 if isinstance(code, Cancelled) else (-11 if IS_TORQUE else -29)
     with Store() as store:
         store.jobs[job["id"]].update(state="C" if IS_TORQUE else "F", code=code, end=time.time())
         store.schedule()
+
+
+def wait_within_limits(program, job):
+    ends = time.time() + job["walltime"]
+    while True:
+        if is_marked("prologue"):
+            strike(program.pid, signal.SIGKILL)
+            program.wait()
+            return -2
+        if is_marked("hog") and exceeds(program.pid, open(f"{ROOT}/hog").read()):
+            raise Exceeded
+        try:
+            return program.wait(timeout=0.2)
+        except subprocess.TimeoutExpired:
+            if time.time() > ends:
+                raise
+
+
+def exceeds(leader, word):
+    for pid in family(leader):
+        try:
+            if word.encode() in open(f"/proc/{pid}/cmdline", "rb").read():
+                return True
+        except OSError:
+            continue
+    return False
 
 
 def environment(job):
@@ -237,7 +272,12 @@ def attributes(job):
         f"PBS_O_HOME={os.environ['HOME']},PBS_O_LANG=C.UTF-8,PBS_O_LOGNAME={USER},PBS_O_PATH={path},"
         "BASH_FUNC_greet%%=() {  if true; then\n echo hello; else\n echo bye; fi\n},PBS_O_QUEUE=batch"
     )
-    if job["comment"]:
+    if job["state"] == "F":
+        # Deleted, finished, failed.
+        yield "substate", "91" if "terminated" in job else "92" if job.get("code") == 0 else "93"
+        how = f"terminated by {job['terminated']}" if "terminated" in job else "finished" if job.get("code") == 0 else "failed"
+        yield "comment", f"{job['comment']} and {how}"
+    elif job["comment"]:
         yield "comment", job["comment"]
     if "code" in job:
         yield "exit_status" if IS_TORQUE else "Exit_status", str(job["code"])
@@ -328,10 +368,12 @@ def sees(job):
 
 def show(store, flags, ids):
     # Without history OpenPBS knows nothing of jobs that have ended; TORQUE keeps them for a while.
-    if not IS_TORQUE and "-x" in flags:
+    has_history = not IS_TORQUE and "-x" in flags and is_marked("history")
+    if not IS_TORQUE and "-x" in flags and not has_history:
         print("qstat: PBS is not configured to maintain job history " + " ".join(ids), file=sys.stderr)
         return
-    known = {id: job for id, job in [*store.jobs.items(), *strangers()] if job["state"] != "F" and sees(job)}
+    known = {id: job for id, job in [*store.jobs.items(), *strangers()]
+             if (job["state"] != "F" or has_history) and sees(job)}
     ids = [whole(id) for id in ids]
     unknown = [id for id in ids if id not in known]
     jobs = [known[id] for id in ids if id in known] if ids else list(known.values())
@@ -374,7 +416,8 @@ def qselect():
 
 def qdel():
     away()
-    ids, code = options("m:W:pxt:", "qdel")[1], 0
+    given, ids = options("m:W:pxt:", "qdel")
+    code = 0
     connect(len(ids))
     with Store() as store:
         for id in ids:
@@ -386,13 +429,47 @@ def qdel():
                 words = f"qdel: Request invalid for state of job MSG=invalid state for job - COMPLETE {id}"
                 code = 170
             else:
-                if job["state"] == "R":
+                job["terminated"] = f"{USER}@{SERVER}"
+                if job["state"] == "R" and ("-W", "force") in given and "leader" in job:
+                    strike(job["leader"], signal.SIGKILL)
+                elif job["state"] == "R":
                     os.kill(job["mom"], signal.SIGTERM)
                 else:
                     job.update(state="C" if IS_TORQUE else "F", end=time.time())
                 continue
             print(words, file=sys.stderr)
     sys.exit(code)
+
+
+def strike_job():
+    """`strike SIGNAL ID`"""
+    name, id = sys.argv[1:]
+    with Store() as store:
+        leader = store.jobs[whole(id)]["leader"]
+    strike(leader, getattr(signal, f"SIG{name}"))
+
+
+def qhold():
+    change(lambda job: job["state"] in "QW" and job.update(state="H", hold="u"))
+
+
+def qrls():
+    change(lambda job: job["state"] == "H" and job.update(state="Q", hold="n"))
+
+
+def qalter():
+    """`-N NAME`, by which a job is renamed."""
+    change(lambda job: job.update(name=sys.argv[2]))
+
+
+def change(what):
+    away()
+    connect()
+    with Store() as store:
+        for id in sys.argv[1:]:
+            if whole(id) in store.jobs:
+                what(store.jobs[whole(id)])
+        store.schedule()
 
 
 def pbsnodes():
@@ -439,8 +516,7 @@ def qmgr():
 
 
 def away():
-    if os.path.exists(f"{ROOT}/hang"):
-        time.sleep(3600)
+    hang_if_told()
     if not os.path.exists(f"{ROOT}/down"):
         return
     refused = "Connection refused"
@@ -461,4 +537,4 @@ if __name__ == "__main__":
     if PROGRAM == "qsub":
         away()
     {"qsub": qsub, "qstat": qstat, "qselect": qselect, "qdel": qdel, "pbsnodes": pbsnodes, "pbsdsh": pbsdsh,
-     "qmgr": qmgr}[PROGRAM]()
+     "qmgr": qmgr, "qhold": qhold, "qrls": qrls, "qalter": qalter, "strike": strike_job}[PROGRAM]()
