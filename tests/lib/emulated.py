@@ -83,6 +83,7 @@ def attend(program, wait):
     def cancel(*_):
         raise Cancelled
 
+    members = set()
     try:
         signal.signal(signal.SIGTERM, cancel)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
@@ -90,12 +91,16 @@ def attend(program, wait):
     except (Cancelled, subprocess.TimeoutExpired) as why:
         ended = why
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        # What watches memory signals all processes, in whichever sessions.
+        members = family(program.pid) if isinstance(why, Exceeded) else set()
+        send(members, signal.SIGTERM)
         end_session(program.pid, signal.SIGTERM)
         try:
             program.wait(timeout=kill_delay())
         except subprocess.TimeoutExpired:
             pass
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    send(members, signal.SIGKILL)
     end_session(program.pid, signal.SIGKILL)
     program.wait()
     return ended
