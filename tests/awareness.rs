@@ -207,7 +207,7 @@ fn tasks_that_compute_on_a_host_that_is_busy_are_not_taken_for_idle_ones() {
     });
     let scaling = sandbox.json(&["platform", "show", "here"])["scaling"].clone();
     // A ratio below two slots a core offers no second slot. Before starved CPUs were told apart it rose to four.
-    assert!(scaling["ratio"].as_u64() < Some(2000), "{scaling}");
+    assert!(scaling["ratio"].as_u64().is_some_and(|ratio| ratio < 2000), "{scaling}");
     until("its type is known", || {
         let shown = sandbox.json(&["profiles", "show", "dock"]);
         shown.to_string().contains("cpu-bound")

@@ -369,3 +369,39 @@ fn what_an_account_offers_is_found_out_and_written_down() {
     let (code, _, err) = attach(&["good"]);
     assert!(code == Some(2) && err.contains("line 1 has its platforms in brackets"), "{err}");
 }
+
+#[test]
+fn jobs_that_somebody_renamed_are_there_and_are_cancelled_at_the_stop() {
+    let sandbox = Sandbox::new();
+    let Some(mut cluster) = Cluster::start(&sandbox) else { return };
+    let calls = sandbox.path().join("calls");
+    put_before(&sandbox, &mut cluster, "squeue", &format!("echo x >> {}", calls.display()));
+    cluster.say("scontrol", &["update", "partition=batch", "state=down"]);
+    let mut scene = Scene::start(sandbox, cluster, FIELDS);
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+    until("jobs wait", || scene.platform.jobs("PENDING").len() == 2);
+    for id in scene.platform.jobs("PENDING") {
+        let words = [format!("jobid={id}"), format!("jobname=lab_{id}")];
+        scene.platform.say("scontrol", &["update", &words[0], &words[1]]);
+    }
+    let names = scene.platform.say("squeue", &["-h", "-o", "%j"]);
+    assert!(names.lines().all(|name| name.starts_with("lab_")), "{names}");
+    let listed = |scene: &Scene<Cluster>| {
+        let n_calls = || scene.sandbox.read("calls").lines().count();
+        let n_before = n_calls();
+        until("they have been listed some times", || n_calls() >= n_before + 6);
+    };
+    let n_asked = |scene: &Scene<Cluster>| {
+        let all = scene.sandbox.json(&["allocation", "list", "--all"]);
+        all.as_array().map_or(0, Vec::len)
+    };
+    listed(&scene);
+    assert_eq!((n_asked(&scene), scene.platform.jobs("PENDING").len()), (2, 2));
+    // The next manager knows their ids, too.
+    scene.kill_manager();
+    scene.serve();
+    listed(&scene);
+    assert_eq!((n_asked(&scene), scene.platform.jobs("PENDING").len()), (2, 2));
+    scene.stops();
+    assert_eq!(scene.platform.jobs("PENDING,RUNNING"), Vec::<String>::new());
+}

@@ -10,6 +10,7 @@ use self::answers::NEXT;
 use crate::{
     Adapter, Surroundings,
     command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad},
+    newest,
     script::{quoted, script_without_secret},
 };
 
@@ -71,9 +72,10 @@ printf "-l %s=%.0f%s\n", name, is_of_cores ? total / cores : total, unit
 /// those of the first ones only, as each answer has all that was submitted with a job.
 const LIST: &str = r#"jobs=$(ask qstat -xml -u "$(id -un)") || exit
 printf '%s\n' "$jobs"
-waiting=$(printf '%s\n' "$jobs" | awk -F '[<>]' -v prefix="$1" '
+waiting=$(printf '%s\n' "$jobs" | awk -F '[<>]' -v prefix="$1" -v known="$*" '
+BEGIN { n_known = split(known, all, " "); for (i = 2; i <= n_known; i++) is_known[all[i]] = 1 }
 $2 == "JB_job_number" { id = $3 }
-$2 == "JB_name" { is_ours = index($3, prefix) == 1 }
+$2 == "JB_name" { is_ours = index($3, prefix) == 1 || id in is_known }
 $2 == "state" && is_ours && $3 ~ /E/ && n_failed++ < 50 { printf "%s%s", comma, id; comma = "," }
 $2 == "state" && is_ours && $3 ~ /^h?qw$/ && n_waiting++ < 20 { printf "%s%s", comma, id; comma = "," }')
 [ -z "$waiting" ] || { echo "$next"; ask qstat -xml -j "$waiting"; }
@@ -224,7 +226,12 @@ impl Adapter for GridEngine {
     }
 
     fn list(&self, tag_prefix: &str) -> Command {
-        GridEngine::shell(&format!("next={NEXT}\n{LIST}"), vec![tag_prefix.to_owned()], Vec::new())
+        self.list_with(tag_prefix, &[])
+    }
+
+    fn list_with(&self, tag_prefix: &str, known: &[BatchId]) -> Command {
+        let words = [tag_prefix.to_owned()].into_iter().chain(newest(known)).collect();
+        GridEngine::shell(&format!("next={NEXT}\n{LIST}"), words, Vec::new())
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {

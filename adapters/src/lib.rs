@@ -18,6 +18,8 @@ mod testing;
 #[cfg(test)]
 mod transcripts;
 
+use std::collections::HashMap;
+
 use command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad};
 use profiles::site::Site;
 
@@ -35,13 +37,19 @@ pub trait Adapter: Send + Sync {
     /// What lists all allocations whose tag begins so, in one call.
     fn list(&self, tag_prefix: &str) -> Command;
 
-    /// The same where allocations with these ids may be there, too: perhaps not where commands go today.
+    /// The same where allocations with these ids may be there, too, the newest last: perhaps not where commands go
+    /// today, and under other names.
     fn list_with(&self, tag_prefix: &str, _known: &[BatchId]) -> Command {
         self.list(tag_prefix)
     }
 
     /// What is there. Errors: no answer is never "gone".
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError>;
+
+    /// Whether an id of a listing is that job which was submitted under the other id: a listing may show less of it.
+    fn is_same_job(&self, listed: &str, submitted: &str) -> bool {
+        listed == submitted
+    }
 
     /// Whether allocations are processes of this host, so that a listing shows their end at once.
     fn is_local(&self) -> bool {
@@ -131,6 +139,36 @@ pub const LOCAL_NAME: &str = local::NAME;
 /// The names that [`adapter`] knows. [`openstack`] is a platform of another kind.
 pub const NAMES: &[&str] =
     &[local::NAME, local::HOSTS_NAME, gridengine::NAME, loadleveler::NAME, pbs::NAME, slurm::NAME];
+
+/// Gives the jobs of a listing that somebody renamed the tags under which they were submitted: `known` has the ids and
+/// tags of the jobs that may be there. A job that bears a tag with this prefix keeps it, since a batch system may use
+/// an id again. A listing shows jobs of our user only, so no job of another user is taken for ours.
+pub fn name_by_ids(
+    adapter: &dyn Adapter,
+    tag_prefix: &str,
+    known: &[(BatchId, String)],
+    jobs: &mut [BatchJob],
+) {
+    let tags: HashMap<&str, &String> = known.iter().map(|(id, tag)| (id.as_str(), tag)).collect();
+    let is_tag = |name: &str| {
+        let number = name.strip_prefix(tag_prefix);
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    for job in jobs.iter_mut().filter(|job| !is_tag(&job.tag)) {
+        let same = || known.iter().find(|(id, _)| adapter.is_same_job(&job.id, id)).map(|(_, tag)| tag);
+        if let Some(tag) = tags.get(job.id.as_str()).copied().or_else(same) {
+            job.tag.clone_from(tag);
+        }
+    }
+}
+
+/// So many ids of jobs that may be there are named to the commands of a listing, the newest: an argument has an end.
+const N_KNOWN_MAX: usize = 64;
+
+/// The newest of the ids that may be there, which come last.
+fn newest(known: &[BatchId]) -> impl Iterator<Item = BatchId> {
+    known.iter().skip(known.len().saturating_sub(N_KNOWN_MAX)).cloned()
+}
 
 /// What the tags of all managers begin with.
 pub const TAG_PREFIX: &str = "pf";

@@ -13,6 +13,7 @@ use self::answers::NEXT;
 use crate::{
     Adapter, Surroundings,
     command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad},
+    newest,
 };
 
 pub(crate) const NAME: &str = "loadleveler";
@@ -44,7 +45,9 @@ exit $code"#;
 const LIST: &str = r#"jobs=$(llq -r %st %jn %id -u "$(id -un)")
 code=$?
 printf '%s\n' "$jobs"
-held=$(printf '%s\n' "$jobs" | awk -F '!' -v prefix="$1" '$1 ~ /^(H|S|HS)$/ && index($2, prefix) == 1 { print $NF }')
+held=$(printf '%s\n' "$jobs" | awk -F '!' -v prefix="$1" -v known="$*" '
+BEGIN { n_known = split(known, all, " "); for (i = 2; i <= n_known; i++) is_known[all[i]] = 1 }
+$1 ~ /^(H|S|HS)$/ && (index($2, prefix) == 1 || $NF in is_known) { print $NF }')
 [ -z "$held" ] || { echo "$next"; llq -s $held 2>&1; }
 printf '\nexit=%s\n' $code"#;
 
@@ -132,7 +135,17 @@ impl Adapter for LoadLeveler {
     }
 
     fn list(&self, tag_prefix: &str) -> Command {
-        LoadLeveler::ask(LIST, vec![file::job_name(tag_prefix)])
+        self.list_with(tag_prefix, &[])
+    }
+
+    fn list_with(&self, tag_prefix: &str, known: &[BatchId]) -> Command {
+        LoadLeveler::ask(LIST, [file::job_name(tag_prefix)].into_iter().chain(newest(known)).collect())
+    }
+
+    /// The id of a job of several steps has no number of a step, and a listing may show a host's name without its
+    /// domain.
+    fn is_same_job(&self, listed: &str, submitted: &str) -> bool {
+        answers::is_same_job(listed, submitted)
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {

@@ -4,6 +4,8 @@
 //! A server is found again by its tags, which it has from the moment its request is answered; it is ours only if its
 //! metadata say so as well. One that is over takes room until it is deleted: whoever lists deletes those.
 
+#[cfg(test)]
+mod by_id;
 mod choice;
 mod clear;
 mod clouds;

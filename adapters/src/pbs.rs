@@ -19,7 +19,7 @@ use crate::{
     command::{
         AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, Output, Queue, QueueLoad,
     },
-    looks_like_ours,
+    looks_like_ours, newest,
     script::{script, script_by_file},
 };
 use records::{Record, of_text, of_xml};
@@ -58,9 +58,11 @@ of=all jobs=$(qstat $full)
 code=$?
 fi
 [ $code -eq 0 ] || exit $code
-ids=$(printf '%s\n' "$jobs" | awk -v prefix="$1" '
+ids=$(printf '%s\n' "$jobs" | awk -v prefix="$1" -v known="$*" '
+BEGIN { n_known = split(known, all); for (i = 2; i <= n_known; i++) { sub(/[.].*/, "", all[i]); is_known[all[i]] = 1 } }
 /^-----+ +-----/ { width = length($1) }
-width && NF > 10 && index($4, prefix) == 1 && $(NF - 1) ~ /^[QHWT]$/ && n++ < 20 {
+{ number = $1; sub(/[.*].*/, "", number) }
+width && NF > 10 && (index($4, prefix) == 1 || number in is_known) && $(NF - 1) ~ /^[QHWT]$/ && n++ < 20 {
 id = $1
 if (length(id) >= width) sub(/\..*/, "", id)
 print id
@@ -78,9 +80,6 @@ printf 'form=%s\nof=%s %s\n%s\n%s\n' "$form" "$of" "$user" "$jobs" "$details"
 [ -z "$gone" ] || qstat -x -f $gone 2>/dev/null
 printf '\nexit=0\n'
 "#;
-
-/// So many of the ids that may be there are looked for in a listing, the newest.
-const N_KNOWN_MAX: usize = 64;
 
 /// Between the jobs of a listing and what else is said of some of them.
 const DETAILS: &str = "--pilotfish-details--";
@@ -210,13 +209,22 @@ impl Adapter for Pbs {
 
     fn list_with(&self, tag_prefix: &str, known: &[BatchId]) -> Command {
         let lines = format!("details={DETAILS}\n{LIST}");
-        let newest = known.iter().skip(known.len().saturating_sub(N_KNOWN_MAX));
-        let words = [tag_prefix.to_owned()].into_iter().chain(newest.cloned());
+        let words = [tag_prefix.to_owned()].into_iter().chain(newest(known));
         Pbs::shell(&lines, words.collect(), Vec::new())
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
         read_list(output).ok_or_else(|| AdapterError::NotUnderstood(refusal(output)))
+    }
+
+    /// Tables leave out the server, or show the beginning of its name.
+    fn is_same_job(&self, listed: &str, submitted: &str) -> bool {
+        let server = |id: &str| id.split_once('.').map(|(_, server)| server.to_ascii_lowercase());
+        let is_shorter = match (server(listed), server(submitted)) {
+            (Some(listed), Some(submitted)) => submitted.starts_with(listed.trim_end_matches('*')),
+            _ => true,
+        };
+        is_shorter && number(listed.trim_end_matches('*')) == number(submitted)
     }
 
     fn cancel(&self, ids: &[BatchId]) -> Command {

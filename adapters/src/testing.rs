@@ -3,7 +3,11 @@
 use profiles::site::Site;
 use scheduler::{resources::Resources, time::Span};
 
-use crate::{Surroundings, command::AllocationRequest};
+use crate::{
+    Adapter, Surroundings,
+    command::{AllocationRequest, Output},
+    name_by_ids,
+};
 
 /// An agent whose path has a space in it.
 pub fn surroundings() -> Surroundings {
@@ -31,4 +35,13 @@ pub fn request(n_nodes: u32) -> AllocationRequest {
         join: b"{\"token\":\"secret\"}".to_vec(),
         folder: "/scratch/pilots/pf1-2".into(),
     }
+}
+
+/// The tags of a listing's jobs, in its order, for a manager whose tags begin with `pf1-` and that knows these ids and
+/// tags.
+pub fn tags(adapter: &dyn Adapter, known: &[(&str, &str)], listing: &Output) -> Vec<String> {
+    let known: Vec<_> = known.iter().map(|(id, tag)| ((*id).to_owned(), (*tag).to_owned())).collect();
+    let mut jobs = adapter.read_list(listing).expect("a listing");
+    name_by_ids(adapter, "pf1-", &known, &mut jobs);
+    jobs.into_iter().map(|job| job.tag).collect()
 }

@@ -107,6 +107,7 @@ impl Attacher {
             make_join: self.make_join.clone(),
             handle: self.handle.clone(),
             clock: self.clock,
+            accepted: Default::default(),
             uncancelled: Default::default(),
             documents: Default::default(),
             is_swept: false,

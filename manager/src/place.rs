@@ -264,11 +264,12 @@ impl Place {
         }
     }
 
-    /// What there is of allocations whose tags begin so; those with the ids of `known` may be among them.
+    /// What there is of allocations whose tags begin so. A job whose id is among `known`, with its tag, has that tag
+    /// even if somebody gave it another name. Jobs of others may be there, too.
     ///
     /// # Errors
     /// No answer, in words: never "gone".
-    pub async fn list(&self, tag_prefix: &str, known: &[BatchId]) -> Result<Vec<BatchJob>, String> {
+    pub async fn list(&self, tag_prefix: &str, known: &[(BatchId, String)]) -> Result<Vec<BatchJob>, String> {
         if let Host::Cloud(cloud) = &self.host {
             if tag_prefix == adapters::TAG_PREFIX {
                 return cloud.list_all().await;
@@ -278,9 +279,12 @@ impl Place {
             return Ok(jobs);
         }
         let Some(adapter) = &self.adapter else { return Err("no adapter".to_owned()) };
-        let output =
-            self.run(adapter.list_with(tag_prefix, known)).await.map_err(|error| error.to_string())?;
-        adapter.read_list(&output).map_err(|error| error.to_string())
+        let ids: Vec<BatchId> = known.iter().map(|(id, _)| id.clone()).collect();
+        let command = adapter.list_with(tag_prefix, &ids);
+        let output = self.run(command).await.map_err(|error| error.to_string())?;
+        let mut jobs = adapter.read_list(&output).map_err(|error| error.to_string())?;
+        adapters::name_by_ids(adapter.as_ref(), tag_prefix, known, &mut jobs);
+        Ok(jobs)
     }
 
     /// How busy it is; `None` where nobody waits, or it does not know.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use adapters::{
-    command::{AllocationRequest, BatchJob, BatchState},
+    command::{AllocationRequest, BatchId, BatchJob, BatchState},
     transport::Ssh,
 };
 use scheduler::{
@@ -46,8 +46,8 @@ pub(crate) enum Order {
     Submit { platform: PlatformId, allocation: AllocationId, tag: String, walltime: Option<Span> },
     /// Take allocations away.
     Cancel { platform: PlatformId, batch_ids: Vec<String> },
-    /// List all of ours; those with these ids may be there.
-    List { platform: PlatformId, known: Vec<String> },
+    /// List all of ours, among them these: ids and tags.
+    List { platform: PlatformId, known: Vec<(BatchId, String)> },
     /// Ask how busy it is.
     Load { platform: PlatformId },
     /// Have a cloud's hosts stand for other numbers of vCPUs.
@@ -81,6 +81,8 @@ pub(crate) struct Worker {
     pub(crate) make_join: MakeJoin,
     pub(crate) handle: Handle,
     pub(crate) clock: Clock,
+    /// Ids and tags of what the platform accepted a moment ago, and how many listings have answered since.
+    pub(crate) accepted: Vec<((BatchId, String), u8)>,
     /// What it failed to cancel.
     pub(crate) uncancelled: BTreeSet<String>,
     /// Tags whose join documents may be in files, and when each was submitted or last listed.
@@ -173,7 +175,7 @@ async fn work(
             }
             // Behind slow answers they pile up; the last of them says what all would.
             Order::List { .. } if n_lists.fetch_sub(1, Ordering::Relaxed) > 1 => None,
-            Order::List { platform, known } => Some(worker.list(platform, &known).await),
+            Order::List { platform, known } => Some(worker.list(platform, known).await),
             // A listing that failed and comes again is more urgent than that.
             Order::Load { .. } if n_lists.load(Ordering::Relaxed) > 0 => None,
             Order::Load { platform } => worker.load(platform).await,
@@ -252,14 +254,21 @@ impl Worker {
             Err(what) => SubmitOutcome::Refused(what),
         };
         tracing::info!(platform = self.spec.name, %allocation, tag, ?outcome, "allocation asked for");
+        if let SubmitOutcome::Accepted(id) = &outcome {
+            self.accepted.push(((id.clone(), tag.clone()), 0));
+        }
         self.documents.insert(tag, self.clock.now());
         Event::AllocationAnswered { allocation, outcome }
     }
 
-    async fn list(&mut self, platform: PlatformId, known: &[String]) -> Event {
+    async fn list(&mut self, platform: PlatformId, mut known: Vec<(BatchId, String)>) -> Event {
         let asked_at: Time = self.clock.now();
+        // The order may be older than the answers to the last submissions.
+        let named: HashSet<&BatchId> = known.iter().map(|(id, _)| id).collect();
+        self.accepted.retain(|((id, _), _)| !named.contains(id));
+        known.extend(self.accepted.iter().map(|(accepted, _)| accepted.clone()));
         let listed = match self.place.ground().await {
-            Ok(_) => self.place.list(&self.tag_prefix, known).await,
+            Ok(_) => self.place.list(&self.tag_prefix, &known).await,
             Err(what) => Err(what),
         };
         if let Err(what) = &listed {
@@ -270,6 +279,11 @@ impl Worker {
             let there = jobs.iter().filter(|job| job.state != BatchState::Ended);
             let there: HashSet<&str> = there.map(|job| job.id.as_str()).collect();
             self.uncancelled.retain(|id| there.contains(id.as_str()));
+            // By the second listing after a submission the engine has its answer.
+            self.accepted.retain_mut(|(_, n_listings)| {
+                *n_listings += 1;
+                *n_listings < 2
+            });
         }
         if let Ok(jobs) = &listed {
             self.remove_documents(jobs, asked_at).await;

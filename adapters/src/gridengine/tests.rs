@@ -371,11 +371,21 @@ fn why_a_job_waits_comes_with_the_listing() {
         <MES_message>cannot run in PE \"smp\"\nbecause it only offers 0 slots</MES_message></element></SME_message_list>\
         <SME_global_message_list><element><MES_message>queue instance full</MES_message></element>\
         </SME_global_message_list></element></messages></detailed_job_info>";
-    let said = run(&qstat(&jobs, details), &grid_engine().list("pfa-"));
-    let listed = grid_engine().read_list(&said).expect("a listing");
-    let reasons: Vec<Option<&str>> = listed.iter().map(|job| job.reason.as_deref()).collect();
     let of_5 = "cannot run in PE \"smp\" because it only offers 0 slots";
-    assert_eq!(reasons, [Some(of_5), Some("queue instance full"), None], "{said:?}");
+    let by_ids = grid_engine().list_with("pf1-", &["4".into(), "5".into(), "6".into()]);
+    for list in [grid_engine().list("pfa-"), by_ids] {
+        let said = run(&qstat(&jobs, details), &list);
+        let listed = grid_engine().read_list(&said).expect("a listing");
+        let reasons: Vec<Option<&str>> = listed.iter().map(|job| job.reason.as_deref()).collect();
+        assert_eq!(reasons, [Some(of_5), Some("queue instance full"), None], "{said:?}");
+        assert!(said.stderr.ends_with("-j 5,6\n"), "of no other: {}", said.stderr);
+    }
+    let known = [("5", "pf1-2"), ("6", "pf1-3")];
+    assert_eq!(
+        testing::tags(&grid_engine(), &known, &jobs),
+        ["pf1-2", "pf1-3", "other"],
+        "somebody renamed them"
+    );
 }
 
 #[test]

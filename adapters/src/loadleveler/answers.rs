@@ -65,6 +65,22 @@ fn is_step(id: &str) -> bool {
     numbers.iter().all(|number| number.is_some_and(is_number)) && !host.is_empty() && is_plain(host)
 }
 
+/// Whether a listed step is that step, or a step of that job, which was submitted.
+pub(super) fn is_same_job(listed: &str, submitted: &str) -> bool {
+    let Some((job, step)) = listed.rsplit_once('.').filter(|_| is_step(listed)) else { return false };
+    let Some((host, number)) = job.rsplit_once('.') else { return false };
+    let is_host = |other: &str| {
+        let begins =
+            |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('.'));
+        host == other || begins(host, other) || begins(other, host)
+    };
+    let is_job = |job: &str| job.rsplit_once('.').is_some_and(|(host, of)| of == number && is_host(host));
+    match submitted.rsplit_once('.').filter(|_| is_step(submitted)) {
+        Some((job, of)) => step == of && is_job(job),
+        None => is_job(submitted),
+    }
+}
+
 /// A line of the raw form of `llq`.
 struct Step<'a> {
     state: &'a str,

@@ -289,6 +289,8 @@ fn of_held_steps_of_ours_it_is_asked_why() {
     let list = loadleveler().list("pf1-");
     let output = run(&programs, &list);
     assert!(!output.stderr.contains("c1"), "what it asks with is in its answer: {output:?}");
+    let by_id = run(&programs, &loadleveler().list_with("pf9-", &["c1.7.0".into()]));
+    assert!(by_id.stdout.contains("\n== c1.7.0 ==\n"), "it was renamed: {by_id:?}");
     let listed = loadleveler().read_list(&output).expect("a listing");
     assert_eq!(listed.len(), 4);
     let BatchState::Stuck(told) = &listed[0].state else { panic!("{listed:?}") };
@@ -528,4 +530,18 @@ proptest! {
             is_read(&Output { code: Some(0), stdout, stderr: stderr.clone() });
         }
     }
+}
+
+#[test]
+fn a_step_that_somebody_renamed_has_its_tag_by_its_id() {
+    let raw = "I!lab_pf1_2!c1.12.0\nR!pf1_9!c1.13.0\nI!mine!c1.14.0\nI!step!c2.lab.org.15.1\nI!other!c1.15.0\n\
+        I!second!c1.12.1\nI!far!c11.12.0\nI!long!c3.16.0\n\nexit=0\n";
+    let known = [
+        ("c1.lab.org.12.0", "pf1-2"),
+        ("c1.13.0", "pf1-3"),
+        ("c2.lab.org.15", "pf1-5"),
+        ("c3.16.0", "pf1-6"),
+    ];
+    let expected = ["pf1-2", "pf1-9", "mine", "pf1-5", "other", "second", "far", "pf1-6"];
+    assert_eq!(testing::tags(&loadleveler(), &known, &good(raw)), expected);
 }

@@ -7,7 +7,7 @@ use scheduler::{resources::Resources, time::Span};
 use super::*;
 use crate::{
     command::BatchState,
-    testing::{request, site, surroundings},
+    testing::{request, site, surroundings, tags},
     transcripts::{Step, all_of, of, steps, text},
 };
 
@@ -492,4 +492,47 @@ fn hostile_answers_are_errors_and_no_panic() {
             }
         }
     }
+}
+
+#[test]
+fn a_job_that_somebody_renamed_has_its_tag_by_its_id() {
+    let row = |id: &str, name: &str| format!("{id} alice batch {name} -- 1 2 -- 00:10 Q --\n");
+    let long = "16.a-very-long-name-of-a-server";
+    let rows = [("12.pbshead", "lab_pf1-2"), ("13.pbshead", "pf1-9"), ("14.pbshead", "mine")];
+    let rows =
+        rows.into_iter().chain([("15.pbshead", "theirs"), (long, "long name"), ("121.pbshead", "other")]);
+    let table = format!("{HEAD}{}", rows.map(|(id, name)| row(id, name)).collect::<String>());
+    let whole = format!("{long}.example.org");
+    let known = [
+        ("12.pbshead.example.org", "pf1-2"),
+        ("13.pbshead.example.org", "pf1-3"),
+        ("15.otherhost.example.org", "pf1-5"),
+        (whole.as_str(), "pf1-6"),
+    ];
+    let expected = ["pf1-2", "pf1-9", "mine", "theirs", "pf1-6", "other"];
+    assert_eq!(tags(&pbs(), &known, &listing(&table)), expected);
+    let xml = "<Data><Job><Job_Id>12.pbshead.example.org</Job_Id><Job_Name>lab_pf1-2</Job_Name>\
+        <Job_Owner>alice@node</Job_Owner><job_state>R</job_state></Job></Data>";
+    assert_eq!(tags(&pbs(), &known, &listing_of("all alice", xml, "")), ["pf1-2"]);
+}
+
+#[test]
+fn why_a_renamed_job_waits_is_asked_for_by_its_id() {
+    let table = format!(
+        "{HEAD}12.pbshead alice batch mine -- 1 2 -- 00:10 Q --\n13.pbshead alice batch other -- 1 2 -- 00:10 Q --\n"
+    );
+    let qstat = format!(
+        "qstat() {{ case $* in --version) echo 'pbs_version = 23' ;; *-f*) echo \"qstat $*\" >&2 ;; *) printf '%s' '{}' ;; esac; }}",
+        table.replace('\'', "'\\''")
+    );
+    let asked = |known: &[&str]| {
+        let known: Vec<BatchId> = known.iter().map(|id| (*id).to_owned()).collect();
+        let list = pbs().list_with("pf1-", &known);
+        let mut argv = list.argv;
+        argv[2] = format!("{qstat}\n{}", argv[2].replace(" 2>/dev/null", ""));
+        let output = std::process::Command::new(&argv[0]).args(&argv[1..]).output().expect("a shell");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert_eq!(asked(&[]), "", "none is ours");
+    assert_eq!(asked(&["12.pbshead.example.org"]), "qstat -f 12.pbshead\n");
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    testing::{request, site, surroundings},
+    testing::{request, site, surroundings, tags},
     transcripts::{Step, all_of, of, steps},
 };
 
@@ -428,4 +428,16 @@ fn the_load_is_free_cores_and_waiting_ones() {
     let expected = QueueLoad { free_cores: 9, cores: 15, n_waiting: 2, waiting_cores: 16 };
     assert_eq!(load, Ok(expected));
     assert!(slurm().read_load(&output("6/9/1/16\n")).is_err(), "the second command has not answered");
+}
+
+#[test]
+fn a_job_that_somebody_renamed_has_its_tag_by_its_id() {
+    let stdout = "CLUSTER: \n7|PENDING|Resources|lab_pf1-2\n8|RUNNING|None|pf1-9\n9|RUNNING|None|pf1-4 of ann\n\
+        10|RUNNING|None|pf1-5\nCLUSTER: hpc2\n7|PENDING|None|mine\n8|PENDING|None|lab_pf1-6\n";
+    let listing = Output { code: Some(0), stdout: stdout.into(), ..Output::default() };
+    let known = [("7", "pf1-2"), ("8", "pf1-3"), ("9", "pf1-4"), ("8;hpc2", "pf1-6")];
+    // A number is used again by a job with a tag of its own; one without an id is known by its tag; the same number on
+    // another cluster is another job.
+    let expected = ["pf1-2", "pf1-9", "pf1-4", "pf1-5", "mine", "pf1-6"];
+    assert_eq!(tags(&slurm(), &known, &listing), expected);
 }

@@ -585,8 +585,9 @@ pub enum Effect {
     Submit { platform: PlatformId, allocation: AllocationId, tag: String, walltime: Option<Span> },
     /// Take allocations away, by the platform's own ids.
     Cancel { platform: PlatformId, batch_ids: Vec<String> },
-    /// Ask a platform for all of ours. `known`: ids of those that may be there, which may say where that is.
-    List { platform: PlatformId, known: Vec<String> },
+    /// Ask a platform for all of ours. `known`: the ids and tags of those that may be there, the newest last; their
+    /// batch jobs may have other names by now.
+    List { platform: PlatformId, known: Vec<(String, String)> },
     /// Ask a platform how busy it is, if it knows.
     Load { platform: PlatformId },
     /// Have those hosts of a cloud that are known from before stand for so many vCPUs a core, or for as many as before.

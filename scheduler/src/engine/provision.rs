@@ -113,7 +113,9 @@ impl Turn<'_> {
         };
         if state.listed_at.is_none_or(|at| self.now.since(at) >= interval) {
             state.listed_at = Some(self.now);
-            let known = self.durable.known_batch_ids(id);
+            let there = self.durable.allocations_there(id);
+            let known =
+                there.filter_map(|(_, held)| Some((held.batch_id.clone()?, held.tag.clone()))).collect();
             self.step.effects.push(Effect::List { platform: id, known });
         }
         let again_at = state.listed_at.unwrap_or(self.now) + interval;

@@ -156,7 +156,7 @@ async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Si
         for (step, found) in cloud.look().await {
             steps.take(step, found)?;
         }
-        steps.take("listing", there::listed(&place).await.map(|jobs| what_is_there(&jobs)))?;
+        steps.take("listing", there::listed(&place, &[]).await.map(|jobs| what_is_there(&jobs)))?;
         return Some(place);
     }
     let adapter = place.adapter()?;
@@ -182,7 +182,7 @@ async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Si
     }
     steps.take("folder", there::folder(&mut place).await)?;
     steps.take("agent", agent(&place, site).await)?;
-    steps.take("listing", there::listed(&place).await.map(|jobs| what_is_there(&jobs)))?;
+    steps.take("listing", there::listed(&place, &[]).await.map(|jobs| what_is_there(&jobs)))?;
     Some(place)
 }
 

@@ -113,7 +113,7 @@ async fn an_object_that_has_become_shorter_is_found_out_by_who_knows_its_size() 
     let submit = async || scene.post("/api/v1/jobs", json!({"spec": spec})).await;
     let refused = submit().await;
     assert_eq!(refused.refusal(), (409, "no-such-object".into()));
-    assert!(refused.message().ends_with("is not there; bring it first"), "{}", refused.message());
+    assert!(refused.message().ends_with("is not here; bring it first"), "{}", refused.message());
     assert_eq!(object.put(&scene).await.status, 201);
     assert_eq!(submit().await.status, 201);
 }

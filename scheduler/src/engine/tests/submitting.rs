@@ -163,3 +163,31 @@ fn where_a_join_token_serves_once_only_its_pilot_comes_again() {
         assert_eq!(scene.engine.durable().pilots()[&pilot].is_live(), joins_once);
     }
 }
+
+#[test]
+fn a_listing_is_told_the_ids_and_tags_of_all_that_may_be_there() {
+    let mut scene = Scene::new();
+    scene.attach(platform(3, 1));
+    scene.submit(job(3));
+    let asked = scene.submissions();
+    assert_eq!(asked.len(), 3);
+    let known = |scene: &mut Scene| {
+        scene.wait(5);
+        let known = scene.effects.iter().find_map(|effect| match effect {
+            Effect::List { known, .. } => Some(known.clone()),
+            _ => None,
+        });
+        known.expect("a listing is due")
+    };
+    assert_eq!(known(&mut scene), [], "no answer has come");
+    scene.answered(asked[2].0);
+    scene.answered(asked[0].0);
+    let of = |n: usize| (format!("b{}", asked[n].0), asked[n].1.clone());
+    assert_eq!(known(&mut scene), [of(0), of(2)], "the newest is the last");
+    // What is cancelled may still be there.
+    cancel(&mut scene, asked[0].0);
+    assert_eq!(known(&mut scene), [of(0), of(2)]);
+    scene.wait(1);
+    scene.listed(&[&asked[2].1]);
+    assert_eq!(known(&mut scene), [of(2)], "what is gone is not looked for: its id may be another job's");
+}

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use adapters::{
     Adapter, TAG_PREFIX,
-    command::{BatchJob, BatchState, Command, JOB_LOG, Output},
+    command::{BatchId, BatchJob, BatchState, Command, JOB_LOG, Output},
 };
 use manager::place::Place;
 use scheduler::engine::views::AllocationView;
@@ -57,8 +57,9 @@ pub(super) async fn agent(place: &Place) -> Result<String, String> {
 }
 
 /// Batch jobs of pilots that have not ended.
-pub(super) async fn listed(place: &Place) -> Result<Vec<BatchJob>, String> {
-    let jobs = place.list(TAG_PREFIX, &[]).await?;
+/// Those with the ids of `known` are among them even if somebody renamed them.
+pub(super) async fn listed(place: &Place, known: &[(BatchId, String)]) -> Result<Vec<BatchJob>, String> {
+    let jobs = place.list(TAG_PREFIX, known).await?;
     let is_there = |job: &BatchJob| job.state != BatchState::Ended && job.tag.starts_with(TAG_PREFIX);
     Ok(jobs.into_iter().filter(is_there).collect())
 }
@@ -71,9 +72,11 @@ pub(super) async fn are_gone(
     limit: Duration,
 ) -> Result<(), String> {
     let is_ours = |job: &&BatchJob| allocations.iter().any(|allocation| allocation.tag == job.tag);
+    let known = |allocation: &AllocationView| Some((allocation.batch_id.clone()?, allocation.tag.clone()));
+    let known: Vec<(BatchId, String)> = allocations.iter().filter_map(known).collect();
     let began = Instant::now();
     loop {
-        let left = match listed(place).await {
+        let left = match listed(place, &known).await {
             Ok(jobs) => jobs.iter().filter(is_ours).map(|job| format!("{} ({})", job.id, job.tag)).collect(),
             Err(why) => vec![why],
         };
