@@ -30,9 +30,6 @@ use crate::{
     time::{Span, Time},
 };
 
-/// So many allocations are looked at to find the last one of a platform that had an id.
-const N_LOOKED_BACK: usize = 1000;
-
 /// A batch job that is ended so shortly before its walltime is, or in its last tenth, ends by that.
 const LAST_MINUTE: Span = Span::from_secs(60);
 
@@ -246,22 +243,6 @@ impl Durable {
     pub fn allocations_there(&self, id: PlatformId) -> impl Iterator<Item = (AllocationId, &Allocation)> {
         let ours = self.there.range((id, AllocationId(0))..=(id, AllocationId(u64::MAX)));
         ours.filter_map(|(_, id)| Some((*id, self.allocations.get(id)?)))
-    }
-
-    /// The ids of the platform's allocations that it may still hold. Where one has no id yet, that of the last one
-    /// that had one is among them: it was sent to the same place.
-    pub fn known_batch_ids(&self, id: PlatformId) -> Vec<String> {
-        let mut known = Vec::new();
-        let mut is_any_without = false;
-        for (_, held) in self.allocations_there(id) {
-            is_any_without |= held.batch_id.is_none();
-            known.extend(held.batch_id.clone());
-        }
-        if is_any_without && known.is_empty() {
-            let before = self.allocations.values().rev().take(N_LOOKED_BACK);
-            known.extend(before.filter(|held| held.platform == id).find_map(|held| held.batch_id.clone()));
-        }
-        known
     }
 
     /// What is wanted of the platform.

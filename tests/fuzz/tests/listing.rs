@@ -28,12 +28,12 @@ use tokio::runtime::Runtime;
 
 const PLATFORM: PlatformId = PlatformId(1);
 const POLL_INTERVAL: Span = Span::from_secs(30);
-/// Allocations of memory for each line of a listing at most, one of them for the reason why the job waits, and bytes
-/// held at a time.
-const N_PIECES_A_LINE: usize = 5;
+/// Allocations of memory for each line of a listing at most, of which one is for the reason why the job waits and one or
+/// two are for what the listing is asked with, and bytes held at a time.
+const N_PIECES_A_LINE: usize = 7;
 const BYTES_A_LINE: usize = 500;
 /// For a process, its pipes and the like.
-const N_PIECES: usize = 500;
+const N_PIECES: usize = 700;
 const BYTES: usize = 64 << 10;
 
 /// A manager's engine that waits for so many allocations, and a cluster of which `squeue` shows them.

@@ -434,7 +434,8 @@ fn after_a_restart_a_pilot_whose_batch_job_is_not_listed_has_time_to_come_back()
     restart(&mut scene, 3);
     scene.wait_awake(25);
     scene.listed(&[]);
-    assert_eq!((scene.n_asked(), scene.counts(job).as_str()), (1, "active w2 p0 d0 f0 c0"), "it is not");
+    assert_eq!(scene.counts(job), "active w2 p0 d0 f0 c0", "it is not");
+    assert!(!scene.engine.durable().pilots()[&pilot].is_live());
 }
 
 #[test]

@@ -130,7 +130,9 @@ fn a_listing_is_asked_with_the_ids_of_all_that_may_be_there() {
         for _ in 0..20 {
             scene.wait(5);
             let asked = scene.effects.iter().find_map(|effect| match effect {
-                Effect::List { known, .. } => Some(known.clone()),
+                Effect::List { known, .. } => {
+                    Some(known.iter().map(|(id, _)| id.clone()).collect::<Vec<String>>())
+                }
                 _ => None,
             });
             if let Some(known) = asked {

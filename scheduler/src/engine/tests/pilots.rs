@@ -223,8 +223,8 @@ fn a_job_whose_pilots_are_all_busy_is_told_why_no_more_of_them_come() {
     let asked = scene.submissions();
     let outcomes = [
         SubmitOutcome::Accepted("b1".into()),
-        SubmitOutcome::NoRoom("QOSMaxSubmitJobPerUserLimit".into()),
         SubmitOutcome::Accepted("b7".into()),
+        SubmitOutcome::NoRoom("QOSMaxSubmitJobPerUserLimit".into()),
     ];
     for ((allocation, _), outcome) in asked.iter().zip(outcomes) {
         scene.say(|_| Event::AllocationAnswered { allocation: *allocation, outcome });
