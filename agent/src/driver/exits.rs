@@ -76,14 +76,15 @@ impl Driver {
         self.signalled_at.is_some_and(|signalled| ended <= signalled + suspects::WINDOW)
     }
 
-    /// Whether the platform ended the process that way: by a signal, or a moment after it signalled the pilot by
-    /// whatever the program makes of the same signal.
+    /// Whether the platform ended the process that way: by a signal, or after it signalled the pilot by whatever the
+    /// program makes of the same signal, which may take the time that a host gives before it goes. One that fails by
+    /// itself then runs once more elsewhere.
     fn is_the_platforms(&self, job: JobId, exit: &Exit) -> bool {
         if self.signalled_at.is_none() || self.is_success(job, &exit.outcome) {
             return false;
         }
         let is_failed = matches!(exit.outcome, Outcome::Code(_) | Outcome::BadAnswer { .. });
-        suspects::may_be_the_platforms(&exit.outcome) || (is_failed && self.ended_with_signal(exit))
+        suspects::may_be_the_platforms(&exit.outcome) || is_failed
     }
 
     /// How a killed process that had not more than its share of memory ended: by what others on the node took.

@@ -3,6 +3,7 @@
 use std::{
     path::Path,
     process::Stdio,
+    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::{Duration, Instant},
 };
 
@@ -26,10 +27,21 @@ use crate::{
     testing::{FakeManager, left, nothing_new},
 };
 
+/// The pilots of this process: a signal reaches all of them. Where each test has a process of its own nobody waits.
+static IN_PROCESS: RwLock<()> = RwLock::new(());
+
+/// Held for as long as a pilot is there.
+#[expect(dead_code, reason = "it is held, not read")]
+enum Turn {
+    WithOthers(RwLockReadGuard<'static, ()>),
+    Alone(RwLockWriteGuard<'static, ()>),
+}
+
 struct Pilot {
     manager: FakeManager,
     running: JoinHandle<Result<LeaveReason, DriverError>>,
     folder: tempfile::TempDir,
+    _turn: Turn,
 }
 
 fn node() -> Node {
@@ -47,6 +59,15 @@ fn node() -> Node {
 }
 
 async fn pilot(change: impl FnOnce(&mut JoinDocument)) -> Pilot {
+    pilot_in(Turn::WithOthers(IN_PROCESS.read().unwrap_or_else(PoisonError::into_inner)), change).await
+}
+
+/// One whose process is signalled.
+async fn pilot_alone(change: impl FnOnce(&mut JoinDocument)) -> Pilot {
+    pilot_in(Turn::Alone(IN_PROCESS.write().unwrap_or_else(PoisonError::into_inner)), change).await
+}
+
+async fn pilot_in(turn: Turn, change: impl FnOnce(&mut JoinDocument)) -> Pilot {
     let folder = tempfile::tempdir().unwrap();
     let manager = FakeManager::new().await;
     let mut join = JoinDocument {
@@ -58,7 +79,7 @@ async fn pilot(change: impl FnOnce(&mut JoinDocument)) -> Pilot {
     };
     change(&mut join);
     let running = tokio::spawn(drive(join, node(), Instant::now()));
-    Pilot { manager, running, folder }
+    Pilot { manager, running, folder, _turn: turn }
 }
 
 fn shell(script: &str, folder: &Path) -> JobSpec {
@@ -194,7 +215,7 @@ async fn failures_come_with_their_kind() {
     assert_eq!(failures, expected);
 }
 
-/// Sends a signal to this process, which is the pilot's. Under the test runner each test has a process of its own.
+/// Sends a signal to this process, which is that of a pilot alone.
 fn signal_pilot(signal: libc::c_int) {
     // SAFETY: no memory is passed.
     unsafe { libc::raise(signal) };
@@ -202,7 +223,7 @@ fn signal_pilot(signal: libc::c_int) {
 
 #[tokio::test(flavor = "current_thread")]
 async fn tasks_signalled_with_their_pilot_are_preempted_without_any_batch_system() {
-    let mut pilot = pilot(|join| join.capacity = Some(Resources::cores(3))).await;
+    let mut pilot = pilot_alone(|join| join.capacity = Some(Resources::cores(3))).await;
     // The first two end before the pilot is signalled, the third after it by a code of its own.
     let script = "trap 'exit 1' HUP; case $PILOTFISH_TASK_INDEX in 0) kill -TERM $$;; 1) exit 137;; 2) echo $$ > pid; sleep 600 & wait;; esac";
     let mut spec = shell(script, pilot.folder.path());
@@ -245,7 +266,7 @@ async fn the_slot_of_a_task_whose_end_is_held_back_is_free_at_once() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_program_that_catches_the_signal_of_all_processes_is_preempted_too() {
-    let mut pilot = pilot(|join| join.capacity = Some(Resources::cores(1))).await;
+    let mut pilot = pilot_alone(|join| join.capacity = Some(Resources::cores(1))).await;
     let script = "trap 'echo caught > caught; exit 1' TERM; echo $$ > pid; sleep 600 & wait";
     let mut spec = shell(script, pilot.folder.path());
     spec.workdir = WorkDirPolicy::Submit;
@@ -460,13 +481,11 @@ async fn tasks_of_an_unreadable_report_are_given_back() {
 #[tokio::test(flavor = "current_thread")]
 async fn signalled_pilot_does_not_wait_for_a_manager_that_is_away() {
     // A short walltime has a short margin, and no farewell is longer.
-    let mut pilot = pilot(|join| join.walltime = Some(Span::from_secs(90))).await;
+    let mut pilot = pilot_alone(|join| join.walltime = Some(Span::from_secs(90))).await;
     let spec = shell("true", pilot.folder.path());
     pilot.work(&spec, 2).await;
     let request = pilot.manager.next_report().await;
-    // Under the test runner each test has a process of its own; nobody else hears it.
-    // SAFETY: no memory is passed.
-    unsafe { libc::raise(libc::SIGTERM) };
+    signal_pilot(libc::SIGTERM);
     request.refuse(503, "away");
     let signalled = Instant::now();
     let url = pilot.manager.url.clone();
