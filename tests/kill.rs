@@ -163,7 +163,8 @@ fn try_whole_pilot_ends(signal: Signal) -> Option<[String; 2]> {
     let begun = Instant::now();
     signal_all(&sleeping(&sandbox), signal);
     until("the tasks have ended", || sleepers(&sandbox).is_empty());
-    let both = [pilot.guard, pilot.worker];
+    // The worker first: the end of its guard would let it go on (SIGHUP and SIGCONT to a stopped group that is orphaned).
+    let both = [pilot.worker, pilot.guard];
     if signal == Signal::SIGKILL {
         // Stopped, neither sees the other's end.
         signal_all(&both, Signal::SIGSTOP);
