@@ -316,13 +316,14 @@ fn what_was_measured_of_applications_outlives_the_manager_until_it_is_forgotten(
     let serve = || sandbox.serve(sandbox.command(&["serve"]));
     let manager = serve();
     assert_eq!(sandbox.run(&["submit", "job.yaml", "--wait"]).status.code(), Some(1));
-    // What they took beside others, by which their degree goes, and needed beside cores is written down later, at the end
-    // at the latest.
+    // What they took beside others, by which their degree goes, needed beside cores, and waited for CPUs, which their share
+    // of them goes by, is written down later, at the end at the latest.
     let known = || {
         let mut known = sandbox.json(&["profiles", "show", "dock"])["platforms"][0].clone();
         let fields = known.as_object_mut().expect("an object");
         fields.retain(|name, _| {
-            !["beside", "degree", "io_rate", "prepared"].contains(&name.trim_end_matches("_seconds"))
+            !["beside", "cpu_share", "degree", "io_rate", "prepared"]
+                .contains(&name.trim_end_matches("_seconds"))
         });
         known
     };
