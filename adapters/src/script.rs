@@ -85,7 +85,7 @@ pub(crate) fn script_on_each(
     format!("{first}\nif [ $# -eq 0 ]; then\n{everywhere}\nfi\n{rest}")
 }
 
-/// What the name of a file with a join document begins with; the tag follows.
+/// The beginning of the name of a join document's file; the tag follows.
 pub const JOIN_FILE: &str = ".join-";
 
 /// How the agent is run on the platform.

@@ -88,7 +88,7 @@ const HOPELESS: [&str; 12] = [
     "InvalidQOS",
 ];
 
-/// What Slurm says last of a refusal by any limit of an account or quality of service.
+/// The last line of Slurm's refusals because of any limit of an account or quality of service.
 const A_LIMIT: &str = "Job violates accounting/QOS policy";
 
 /// Words of a refusal because of all the jobs that the controller has.

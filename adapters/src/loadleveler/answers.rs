@@ -1,4 +1,4 @@
-//! What LoadLeveler's commands print means. An answer that ends early, or is something else, says nothing. Of a
+//! Reads what LoadLeveler's commands print. An answer that ends early, or is something else, says nothing. Of a
 //! listing each job is read for itself: one that cannot be read hides no other.
 
 use scheduler::{resources::Resources, time::Span};

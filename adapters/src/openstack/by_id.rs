@@ -16,7 +16,7 @@ use crate::command::BatchState;
 /// A cloud with the server `5d`, which has turned itself off and has no tags any more.
 struct Nova {
     url: String,
-    /// What it was asked for: `METHOD PATH`.
+    /// The requests that it got, each as `METHOD PATH`.
     asked: Arc<Mutex<Vec<String>>>,
 }
 

@@ -99,7 +99,7 @@ async fn run(command: &Command, has: fn(&OsStr) -> bool) -> Result<Output, Trans
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true)
-        // What it begins belongs to its group, and goes with it: a shell's `$(qstat)` outlives the shell else.
+        // Its children are in its process group and end with it: otherwise a shell's `$(qstat)` outlives the shell.
         .process_group(0)
         .spawn()
         .map_err(|source| TransportError::NotStarted { program: program.to_owned(), source })?;

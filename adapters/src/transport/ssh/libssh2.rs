@@ -88,7 +88,7 @@ impl Libssh2 {
         self.ask(Duration::ZERO, |answer| Order::Forward { to, answer }).await
     }
 
-    /// What an order comes to. One that a connection on its way out has not taken is given to the next.
+    /// The outcome of an order. A connection that is about to end takes none: the next one gets it.
     async fn ask<T>(&self, limit: Duration, order: impl Fn(Answer<T>) -> Order) -> Result<T, TransportError> {
         for _ in 0..N_CONNECTIONS_TRIED {
             let (answer, answered) = oneshot::channel();

@@ -175,7 +175,7 @@ impl OpenSsh {
             match run::run(&self.words(&master)?, command, until).await {
                 Ran::Ended(output) => return Ok(output),
                 Ran::Failed(error) => return Err(error),
-                // Nothing was begun: another connection may do it.
+                // The command did not start: another connection may run it.
                 Ran::NotBegun(words) if !master.is_alive() => why = words,
                 Ran::NotBegun(words) => return Err(self.not_started(words)),
             }

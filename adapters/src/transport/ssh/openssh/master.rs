@@ -45,7 +45,7 @@ const LOGIN_LIMIT: Duration = Duration::from_secs(120);
 const PERSON_LIMIT: Duration = Duration::from_secs(600);
 /// For a master's answer on its socket.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// What a master's first message may have at most.
+/// The most bytes that a master's first message may have.
 const HELLO_BYTES_MAX: usize = 4096;
 /// `MUX_MSG_HELLO`.
 const HELLO: [u8; 4] = [0, 0, 0, 1];
@@ -76,7 +76,7 @@ impl Opening {
         sockets: Option<PathBuf>,
     ) -> Result<Opening, String> {
         let local = gethostname().unwrap_or_default();
-        // Who changes the configuration wants another connection.
+        // A user who changes the configuration wants another connection.
         let text = format!("{}\n{:?}\n{}", local.to_string_lossy(), address.words(), said.0);
         let hash = digest::digest(&digest::SHA256, text.as_bytes());
         let name: String = hash.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
