@@ -11,6 +11,8 @@ pub enum Outcome {
     Fine,
     /// The command did its part, but tasks failed or were cancelled.
     TasksFailed,
+    /// `store check` has found damage.
+    Damaged,
     /// `wait --timeout` ended first.
     TimedOut,
     /// Ctrl-C.
@@ -22,7 +24,7 @@ impl Outcome {
     pub fn code(self) -> u8 {
         match self {
             Outcome::Fine => 0,
-            Outcome::TasksFailed => 1,
+            Outcome::TasksFailed | Outcome::Damaged => 1,
             // As timeout(1) does.
             Outcome::TimedOut => 124,
             Outcome::Interrupted => 130,

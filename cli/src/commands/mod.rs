@@ -31,6 +31,7 @@ mod serve;
 mod simulate;
 mod status;
 mod stop;
+mod store;
 mod stores;
 mod submit;
 mod task;
@@ -87,6 +88,8 @@ pub enum Command {
     Pilots(pilots::PilotsArgs),
     /// List platforms
     Platforms(platforms::PlatformsArgs),
+    /// Look for damage in the manager's own store
+    Store(store::StoreArgs),
     /// List stores that jobs may take files from and leave them in
     Stores(stores::StoresArgs),
     /// Show or set the policies that decide who runs what and where
@@ -158,6 +161,7 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::RetryFailed(args) => retry_failed::run(args).await,
         Command::Pilots(args) => pilots::run(args).await,
         Command::Platforms(args) => platforms::run(args).await,
+        Command::Store(args) => store::run(args).await,
         Command::Stores(args) => stores::run(args).await,
         Command::Policies(args) => policies::run(args).await,
         Command::Weights(args) => weights::run(args).await,

@@ -9,12 +9,12 @@ use scheduler::{
     results::TaskOutput,
 };
 
-use super::{error::Fault, frames, replay::amount};
+use super::{error::Fault, frames, replay::amount, sums};
 
 /// Rows that are looked at for one answer, of whichever job: what lies in them is read only if it is of the job.
 const N_ROWS_MAX: u64 = 4096;
 
-const ROWS: &str = "SELECT id, job, seq, first_index, last_index, frames FROM outputs NOT INDEXED \
+const ROWS: &str = "SELECT seq, job, first_index, last_index, level, frames, sum, id FROM outputs NOT INDEXED \
     WHERE id > ?1 ORDER BY id";
 const PILOT: &str = "SELECT pilot FROM reports WHERE seq = ?1";
 const FAILURES: &str = "SELECT task_index, attempt, retry_at IS NULL FROM failures WHERE seq = ?1";
@@ -69,7 +69,7 @@ pub(super) fn after(
             n_bytes += page.take(row, tasks)?;
         }
         n_rows += 1;
-        page.found.after = row.get::<_, i64>(0)?.cast_unsigned();
+        page.found.after = amount(row, 7)?;
     }
     Ok(page.found)
 }
@@ -83,26 +83,25 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn goes_on(&self, row: &Row<'_>) -> Result<bool, Fault> {
-        Ok(self.last == Some((row.get(2)?, row.get(3)?)))
+        Ok(self.last == Some((row.get(0)?, row.get(2)?)))
     }
 
     /// Takes what a row holds of the wanted tasks; says how many bytes.
     fn take(&mut self, row: &Row<'_>, tasks: Option<&TaskSet>) -> Result<u64, Fault> {
         let goes_on = self.goes_on(row)?;
-        let (seq, first, last): (i64, u64, u64) = (row.get(2)?, amount(row, 3)?, amount(row, 4)?);
+        let (seq, first, last): (i64, u64, u64) = (row.get(0)?, amount(row, 2)?, amount(row, 3)?);
         self.last = Some((seq, last.cast_signed()));
         if tasks.is_some_and(|tasks| tasks.intersection(&TaskSet::from(first..last + 1)).is_empty()) {
             return Ok(0);
         }
         let (failed, pilot) = (self.failed(seq)?, self.pilot(seq)?);
-        let mut bytes = row.get_ref(5)?.as_blob().map_err(rusqlite::Error::from)?;
+        let bytes = row.get_ref(5)?.as_blob().map_err(rusqlite::Error::from)?;
+        let (mut bytes, fault) = frames::readable(bytes, sums::is_whole("outputs", row, 0..6)?);
+        if fault.is_some() {
+            self.found.damaged.push((first, last));
+        }
         let (mut n_bytes, mut open) = (0, goes_on.then_some(first));
-        while !bytes.is_empty() {
-            let Ok(frame) = frames::take_frame(&mut bytes) else {
-                // What is behind it cannot be found.
-                self.found.damaged.push((first, last));
-                break;
-            };
+        while let Ok(frame) = frames::take_frame(&mut bytes) {
             if tasks.is_some_and(|tasks| !tasks.contains(frame.index)) {
                 continue;
             }

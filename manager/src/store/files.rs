@@ -5,14 +5,18 @@ use std::collections::BTreeSet;
 use rusqlite::{Row, Transaction, params};
 use scheduler::{digest::Digest, ids::JobId, results::OutputFile};
 
-use super::error::Fault;
+use super::{
+    error::Fault,
+    replay::{amount, damaged},
+    sums,
+};
 
-const OF_JOB: &str = "SELECT id, task_index, path, sha256, bytes FROM files \
+const OF_JOB: &str = "SELECT seq, job, task_index, path, sha256, bytes, sum, id FROM files \
     WHERE job = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
-const OF_TASK: &str = "SELECT id, task_index, path, sha256, bytes FROM files \
+const OF_TASK: &str = "SELECT seq, job, task_index, path, sha256, bytes, sum, id FROM files \
     WHERE job = ?1 AND task_index = ?4 AND id > ?2 ORDER BY id LIMIT ?3";
 
-const AT_PATH: &str = "SELECT task_index, sha256, bytes FROM files \
+const AT_PATH: &str = "SELECT seq, job, task_index, path, sha256, bytes, sum FROM files \
     WHERE job = ?1 AND path = ?2 ORDER BY id DESC LIMIT 1";
 
 pub(super) fn of_job(
@@ -31,8 +35,7 @@ pub(super) fn of_job(
     };
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let file = OutputFile { to: row.get(2)?, sha256: digest(row, 3)?, bytes: amount(row, 4)? };
-        found.push((amount(row, 0)?, amount(row, 1)?, file));
+        found.push((amount(row, 7)?, amount(row, 2)?, file(row)?));
     }
     Ok(found)
 }
@@ -46,8 +49,14 @@ pub(super) fn at_path(
     let mut statement = snapshot.prepare_cached(AT_PATH)?;
     let mut rows = statement.query(params![i64::try_from(job.0).unwrap_or(i64::MAX), path])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let file = OutputFile { to: path.to_owned(), sha256: digest(row, 1)?, bytes: amount(row, 2)? };
-    Ok(Some((amount(row, 0)?, file)))
+    Ok(Some((amount(row, 2)?, file(row)?)))
+}
+
+fn file(row: &Row<'_>) -> Result<OutputFile, Fault> {
+    if !sums::is_whole("files", row, 0..6)? {
+        return Err(damaged(row, "the checksum of a file that a task has left is wrong"));
+    }
+    Ok(OutputFile { to: row.get(3)?, sha256: digest(row, 4)?, bytes: amount(row, 5)? })
 }
 
 /// Those of these digests that no file has. All rows are read for it: an index by digest would be some 80 bytes a
@@ -70,8 +79,4 @@ pub(super) fn of_none(
 fn digest(row: &Row<'_>, column: usize) -> Result<Digest, Fault> {
     let text = row.get_ref(column)?.as_str().map_err(rusqlite::Error::from)?;
     text.parse().map_err(|error| Fault::Damaged(format!("a file's sha256 is {text:?}: {error}")))
-}
-
-fn amount(row: &Row<'_>, column: usize) -> Result<u64, Fault> {
-    Ok(row.get::<_, i64>(column)?.cast_unsigned())
 }

@@ -100,6 +100,19 @@ pub(super) fn take_frame<'a>(chunk: &mut &'a [u8]) -> Result<Frame<'a>, &'static
     Ok(Frame { index, stdout, stderr })
 }
 
+/// The frames of a row that can be read, and what is wrong with the others. Behind a damaged frame nothing can be found;
+/// if all frames are good and the row is not whole, they may be of other tasks.
+pub(super) fn readable(frames: &[u8], is_whole: bool) -> (&[u8], Option<&'static str>) {
+    let mut rest = frames;
+    while !rest.is_empty() {
+        let before = rest.len();
+        if let Err(what) = take_frame(&mut rest) {
+            return (&frames[..frames.len() - before], Some(what));
+        }
+    }
+    if is_whole { (frames, None) } else { (&[], Some("the checksum of its outputs is wrong")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

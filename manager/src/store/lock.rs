@@ -65,6 +65,14 @@ impl FolderLock {
     }
 }
 
+/// Whether no manager holds the folder. Changes nothing.
+pub(super) fn is_free(folder: &Path) -> bool {
+    match File::open(folder.join(FILE)) {
+        Ok(file) => Flock::lock(file, FlockArg::LockSharedNonblock).is_ok(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
 /// Creates the folder when it is missing, for its owner only, and makes its name durable. One that is there must be this
 /// user's, and nobody else may have put something there.
 pub(super) fn create_folder(folder: &Path) -> Result<(), StoreError> {

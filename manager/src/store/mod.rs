@@ -4,15 +4,18 @@
 //! Acknowledged means durable: a commit has returned only when its records survive a loss of power.
 
 mod arrivals;
+mod check;
 mod error;
 mod files;
 mod frames;
 mod lock;
+mod log;
 mod pack;
 mod page;
 mod reader;
 mod replay;
 mod schema;
+mod sums;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -24,9 +27,10 @@ use std::{
 };
 
 pub use arrivals::{Arrivals, Arrived};
+pub use check::{Checked, check};
 pub use error::{Holder, StoreError};
 pub use reader::{AttemptRow, OutputPage, Reader};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use scheduler::{engine::record::Record, ids::JobId, policy::Policies, results::TaskOutput};
 
 /// The store's file in its folder. SQLite keeps two more beside it while the store is open.
@@ -56,10 +60,11 @@ pub struct Store {
     connection: Connection,
     path: PathBuf,
     identity: schema::Identity,
-    next_seq: i64,
+    end: write::End,
     is_broken: bool,
-    /// Which file was opened: the one at `path` must still be that one.
-    file_identity: Option<(u64, u64)>,
+    /// Which files were opened, the store and its log: those at their paths must still be these.
+    file_identities: Vec<(PathBuf, Option<(u64, u64)>)>,
+    acknowledged: Option<log::Acknowledged>,
     reader: Reader,
     // Last, so that the folder is free only after the file is closed. A reader holds nothing.
     locks: Vec<lock::FolderLock>,
@@ -97,13 +102,17 @@ impl Store {
         if n_names > 1 {
             return Err(StoreError::HardLinked { path, n_names });
         }
+        let log = log_of(&path);
+        check_log(folder, &path, &log)?;
         let mut connection = connect(&path, Access::Write)?;
         let failed = |fault: error::Fault| fault.at(&path, "open");
         let identity = schema::prepare(&mut connection, migrations).map_err(failed)?;
-        let next_seq = write::next_seq(&connection).map_err(failed)?;
+        let end = write::end(&connection).map_err(failed)?;
+        let acknowledged = acknowledge(folder, &identity, end)?;
         let reader = Reader::new(path.clone(), Access::Read);
-        let file_identity = file_identity(&path);
-        Ok(Store { connection, path, identity, next_seq, is_broken: false, file_identity, reader, locks })
+        let file_identities = [path.clone(), log].map(|path| (path.clone(), file_identity(&path))).into();
+        let (is_broken, acknowledged) = (false, Some(acknowledged));
+        Ok(Store { connection, path, identity, end, is_broken, file_identities, acknowledged, reader, locks })
     }
 
     /// Opens the store in a folder to read it, also where nothing can be written: takes no lock, makes
@@ -149,9 +158,10 @@ impl Store {
             connection,
             path,
             identity,
-            next_seq: NEVER_WRITES,
+            end: write::End { next_seq: NEVER_WRITES, chain: 0 },
             is_broken: false,
-            file_identity: None,
+            file_identities: Vec::new(),
+            acknowledged: None,
             reader,
             locks: Vec::new(),
         }
@@ -167,7 +177,12 @@ impl Store {
     /// Errors: as those of a commit.
     pub fn note_configured(&mut self, policies: Policies) -> Result<(), StoreError> {
         let text = serde_json::to_string(&policies).unwrap_or_default();
-        schema::put(&self.connection, CONFIGURED, &text).map_err(|fault| fault.at(&self.path, "write"))
+        let written = || {
+            let transaction = self.connection.unchecked_transaction()?;
+            schema::put(&transaction, CONFIGURED, &text)?;
+            Ok(transaction.commit()?)
+        };
+        written().map_err(|fault: error::Fault| fault.at(&self.path, "write"))
     }
 
     /// The policies that the configuration said when the store was last opened by a manager; `None` where that was one
@@ -218,19 +233,29 @@ impl Store {
         if records.is_empty() || self.locks.is_empty() {
             return Ok(());
         }
-        if file_identity(&self.path) != self.file_identity {
+        if let Some((gone, _)) = self.file_identities.iter().find(|(path, held)| file_identity(path) != *held)
+        {
             self.is_broken = true;
-            return Err(StoreError::Gone { path: self.path.clone() });
+            return Err(StoreError::Gone { path: gone.clone() });
         }
-        match write::commit(&mut self.connection, self.identity.epoch, self.next_seq, records) {
-            Ok(next_seq) => {
-                self.next_seq = next_seq;
+        match write::commit(&mut self.connection, self.identity.epoch, self.end, records) {
+            Ok(end) => {
+                self.end = end;
+                self.note_acknowledged();
                 Ok(())
             }
             Err(fault) => {
                 self.is_broken = true;
                 Err(fault.at(&self.path, "commit records to"))
             }
+        }
+    }
+
+    /// Names the last record as acknowledged. Without that the store is whole as well.
+    fn note_acknowledged(&self) {
+        let Some(acknowledged) = &self.acknowledged else { return };
+        if let Err(error) = acknowledged.note(self.identity.id, self.end.next_seq - 1) {
+            tracing::warn!(%error, path = %self.path.display(), "the last record's number cannot be noted");
         }
     }
 
@@ -253,6 +278,68 @@ impl Drop for Store {
     fn drop(&mut self) {
         self.reader.close_idle();
     }
+}
+
+/// Refuses a log from which SQLite would leave out what was acknowledged.
+fn check_log(folder: &Path, path: &Path, log: &Path) -> Result<(), StoreError> {
+    let damaged = |what| StoreError::Damaged { path: log.to_owned(), doing: "open", what };
+    match look_at(log)? {
+        log::Log::Whole => return Ok(()),
+        log::Log::Damaged(what) => return Err(damaged(what)),
+        log::Log::HasRest => {}
+    }
+    let connection = connect(path, Access::Write)?;
+    // What is refused stays as it is.
+    let failed = |fault: error::Fault| fault.at(path, "open");
+    let kept = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    kept.map_err(|error| failed(error.into()))?;
+    if !schema::is_made(&connection).map_err(failed)? {
+        return Ok(());
+    }
+    let id = schema::take(&connection, "id").map_err(failed)?;
+    let end = write::end(&connection).map_err(failed)?;
+    let (_, named) = open_acknowledged(folder, id)?;
+    match named.filter(|named| *named >= end.next_seq) {
+        Some(named) => Err(damaged(format!(
+            "its last commit is damaged: records {} to {named} were acknowledged and cannot be read",
+            end.next_seq
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn look_at(log: &Path) -> Result<log::Log, StoreError> {
+    log::look(log).map_err(|source| StoreError::Folder { path: log.to_owned(), doing: "read", source })
+}
+
+fn open_acknowledged(folder: &Path, store: u64) -> Result<(log::Acknowledged, Option<i64>), StoreError> {
+    let failed =
+        |source| StoreError::Folder { path: folder.to_owned(), doing: "note the last record in", source };
+    log::Acknowledged::open(folder, store).map_err(failed)
+}
+
+/// Goes on from the last record, and says in the log when more were acknowledged than are here.
+fn acknowledge(
+    folder: &Path,
+    identity: &schema::Identity,
+    end: write::End,
+) -> Result<log::Acknowledged, StoreError> {
+    let (acknowledged, named) = open_acknowledged(folder, identity.id)?;
+    let last = end.next_seq - 1;
+    if let Some(named) = named.filter(|named| *named > last) {
+        tracing::warn!(
+            path = %folder.display(), last, acknowledged = named,
+            "the store lacks records that were acknowledged: an older one was put back, or its log was removed"
+        );
+    }
+    // What is noted at each commit is noted here as well, so that it is of this store from now on.
+    let noted = acknowledged.note(identity.id, last);
+    noted.map_err(|source| StoreError::Folder {
+        path: folder.to_owned(),
+        doing: "note the last record in",
+        source,
+    })?;
+    Ok(acknowledged)
 }
 
 /// Device and inode of a file; `None` when it is not there.

@@ -24,13 +24,13 @@ use super::{
     frames, pack,
     reader::OutputPage,
     replay::{amount, damaged, read_kind},
+    sums,
 };
 
 /// Levels of ranges: widths below 2^0 .. 2^63.
 const LEVEL_MAX: u32 = 63;
 
-const FAILURES: &str = "SELECT seq, task_index, pilot, at, failure, started_us, wall_us, cpu_us, \
-    memory_bytes, retry_at FROM failures WHERE job = ?1 AND task_index >= ?2 AND task_index < ?3 \
+const FAILURES: &str = "SELECT * FROM failures WHERE job = ?1 AND task_index >= ?2 AND task_index < ?3 \
     ORDER BY task_index, seq, number";
 
 /// An attempt as its row shows it.
@@ -153,7 +153,7 @@ pub(super) fn outputs_around_damage(
 ) -> Result<OutputPage, Fault> {
     let mut spoilt = Vec::new();
     let found = outputs_unless(snapshot, job, (range, limit_bytes), |row, _| {
-        spoilt.push((amount(row, 1)?, amount(row, 3)?));
+        spoilt.push((amount(row, 2)?, amount(row, 3)?));
         Ok(())
     })?;
     Ok(OutputPage { found, damaged: spoilt })
@@ -177,15 +177,12 @@ fn outputs_unless(
     let (mut n_bytes, mut end) = (0u64, range.end);
     sweep(snapshot, &OUTPUTS, job, range.clone(), |row| {
         let seq: i64 = row.get(0)?;
-        let mut frames = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
-        while !frames.is_empty() {
-            let frame = match frames::take_frame(&mut frames) {
-                Ok(frame) => frame,
-                Err(what) => {
-                    on_damage(row, what)?;
-                    break;
-                }
-            };
+        let frames = row.get_ref(5)?.as_blob().map_err(rusqlite::Error::from)?;
+        let (mut frames, fault) = frames::readable(frames, sums::is_whole("outputs", row, 0..6)?);
+        if let Some(what) = fault {
+            on_damage(row, what)?;
+        }
+        while let Ok(frame) = frames::take_frame(&mut frames) {
             if (range.start..end).contains(&frame.index) {
                 n_bytes = add_frame(&mut page, seq, &frame, n_bytes);
             }
@@ -236,26 +233,32 @@ fn n_bytes_of(output: &TaskOutput) -> u64 {
     (output.stdout.len() + output.stderr.len()) as u64
 }
 
-/// How to read rows that have a first and a last index: number and first index come first.
+/// How to read rows that have a first and a last index: their number comes first.
 struct Source {
     /// Those of a level that begin before an index and reach it.
     across: &'static str,
     /// Those that begin in a range, ascending.
     within: &'static str,
+    /// The column of the first index.
+    first_index: usize,
 }
 
 const REPORTS: Source = Source {
-    across: "SELECT seq, first_index, ranges, columns, pilot, at FROM reports \
+    across: "SELECT seq, position, pilot, report_seq, job, at, first_index, last_index, level, n_tasks, n_attempts, \
+        wall_us, wall_squared, cpu_us, memory_bytes_max, ranges, columns_sum, left_sum, sum, columns FROM reports \
         WHERE job = ?1 AND level = ?2 AND first_index >= ?3 AND first_index < ?4 AND last_index >= ?4",
-    within: "SELECT seq, first_index, ranges, columns, pilot, at FROM reports \
+    within: "SELECT seq, position, pilot, report_seq, job, at, first_index, last_index, level, n_tasks, n_attempts, \
+        wall_us, wall_squared, cpu_us, memory_bytes_max, ranges, columns_sum, left_sum, sum, columns FROM reports \
         WHERE job = ?1 AND first_index >= ?2 AND first_index < ?3 ORDER BY first_index, seq",
+    first_index: 6,
 };
 
 const OUTPUTS: Source = Source {
-    across: "SELECT seq, first_index, frames, last_index FROM outputs \
+    across: "SELECT seq, job, first_index, last_index, level, frames, sum FROM outputs \
         WHERE job = ?1 AND level = ?2 AND first_index >= ?3 AND first_index < ?4 AND last_index >= ?4",
-    within: "SELECT seq, first_index, frames, last_index FROM outputs \
+    within: "SELECT seq, job, first_index, last_index, level, frames, sum FROM outputs \
         WHERE job = ?1 AND first_index >= ?2 AND first_index < ?3 ORDER BY first_index, id",
+    first_index: 2,
 };
 
 /// Visits the rows that overlap a range. Each visit says where the page ends by now: rows that
@@ -283,7 +286,7 @@ fn sweep(
     let mut statement = snapshot.prepare_cached(source.within)?;
     let mut rows = statement.query(params![job, start, clamp(end)])?;
     while let Some(row) = rows.next()? {
-        if amount(row, 1)? >= end {
+        if amount(row, source.first_index)? >= end {
             break;
         }
         end = visit(row)?;
@@ -298,14 +301,22 @@ fn clamp(index: u64) -> i64 {
 
 fn read_successes(row: &Row<'_>, range: Range<u64>, mut take: impl FnMut(Found)) -> Result<(), Fault> {
     let blob = |column| row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from);
-    let ranges = blob(2)?;
+    let ranges = blob(15)?;
+    if !sums::is_whole("reports", row, 0..18)? {
+        return Err(damaged(row, "its checksum is wrong"));
+    }
     // Of the reports that overlap, most have none of a small page's tasks.
     if !pack::has_any_of(ranges, &range).map_err(|what| damaged(row, what))? {
         return Ok(());
     }
     let tasks = pack::unpack_ranges(ranges).map_err(|what| damaged(row, what))?;
-    let columns = pack::unpack_columns(tasks, blob(3)?).map_err(|what| damaged(row, what))?;
-    let (seq, pilot, at) = (row.get(0)?, PilotId(amount(row, 4)?), Time(amount(row, 5)?));
+    let noted: Option<i64> = row.get(16)?;
+    let sum = sums::of_values("columns", [row.get_ref(19)?]);
+    if noted.is_some_and(|noted| noted != sum) {
+        return Err(damaged(row, "the checksum of its columns is wrong"));
+    }
+    let columns = pack::unpack_columns(tasks, blob(19)?).map_err(|what| damaged(row, what))?;
+    let (seq, pilot, at) = (row.get(0)?, PilotId(amount(row, 2)?), Time(amount(row, 5)?));
     let attempts = columns.attempts().skip_while(|(index, ..)| *index < range.start);
     for (index, exit_code, usage) in attempts.take_while(|(index, ..)| *index < range.end) {
         let (usage, failure) = (Some(usage), None);
@@ -315,25 +326,28 @@ fn read_successes(row: &Row<'_>, range: Range<u64>, mut take: impl FnMut(Found))
 }
 
 fn read_failure(row: &Row<'_>) -> Result<Found, Fault> {
-    let started: Option<i64> = row.get(5)?;
+    if !sums::is_whole("failures", row, 0..14)? {
+        return Err(damaged(row, "the checksum of a failure is wrong"));
+    }
+    let started: Option<i64> = row.get(9)?;
     let usage = match started {
         Some(started) => Some(Usage {
             started_us: started.cast_unsigned(),
-            wall_us: amount(row, 6)?,
-            cpu_us: amount(row, 7)?,
-            memory_bytes: amount(row, 8)?,
+            wall_us: amount(row, 10)?,
+            cpu_us: amount(row, 11)?,
+            memory_bytes: amount(row, 12)?,
         }),
         None => None,
     };
     Ok(Found {
         seq: row.get(0)?,
-        index: amount(row, 1)?,
+        index: amount(row, 3)?,
         attempt: 1,
-        pilot: PilotId(amount(row, 2)?),
-        at: Time(amount(row, 3)?),
+        pilot: PilotId(amount(row, 5)?),
+        at: Time(amount(row, 6)?),
         usage,
         exit_code: 0,
-        failure: Some(read_kind(row, 4)?),
-        is_final: row.get::<_, Option<i64>>(9)?.is_none(),
+        failure: Some(read_kind(row, 8)?),
+        is_final: row.get::<_, Option<i64>>(13)?.is_none(),
     })
 }

@@ -1,5 +1,7 @@
 //! Rows into records again, in the order of their commits.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, Row, Rows};
 use scheduler::{
     engine::record::{FailedAttempt, JobResult, Record, Totals, Verdict},
@@ -8,14 +10,13 @@ use scheduler::{
     time::Time,
 };
 
-use super::{INDEX_MAX, error::Fault, pack, write};
+use super::{INDEX_MAX, error::Fault, pack, schema, sums, write};
 
-const JOURNAL: &str = "SELECT seq, record, kind, at FROM journal ORDER BY seq";
-const REPORTS: &str = "SELECT seq, position, pilot, report_seq, job, at, n_attempts, wall_us, \
-    wall_squared, cpu_us, memory_bytes_max, ranges, first_index, last_index, n_tasks FROM reports ORDER BY seq";
-// Those without usage belong to lost pilots, whose records are in the journal as a whole.
-const FAILURES: &str = "SELECT seq, task_index, attempt, failure, started_us, wall_us, cpu_us, \
-    memory_bytes, retry_at FROM failures WHERE started_us IS NOT NULL ORDER BY seq, number";
+const JOURNAL: &str = "SELECT seq, kind, at, record, chain FROM journal ORDER BY seq";
+const REPORTS: &str = "SELECT seq, position, pilot, report_seq, job, at, first_index, last_index, level, n_tasks, \
+    n_attempts, wall_us, wall_squared, cpu_us, memory_bytes_max, ranges, columns_sum, left_sum, sum, chain \
+    FROM reports ORDER BY seq";
+const FAILURES: &str = "SELECT * FROM failures ORDER BY seq, number";
 
 /// Hands over every record that was committed, in the order of their numbers.
 pub(super) fn replay(connection: &Connection, mut take: impl FnMut(Record)) -> Result<(), Fault> {
@@ -26,12 +27,20 @@ pub(super) fn replay(connection: &Connection, mut take: impl FnMut(Record)) -> R
     let mut journal = Cursor::new(journal.query([])?, read_journal)?;
     let mut reports = Cursor::new(reports.query([])?, read_report)?;
     let mut failures = Cursor::new(failures.query([])?, read_failure)?;
+    let mut chain = Chain { summed_after: schema::summed_after(&transaction)?, last: 0 };
+    let mut births = BTreeMap::new();
     let mut open: Option<OpenReport> = None;
     for seq in 1.. {
-        if let Some(mut row) = reports.take(seq)? {
-            while let Some(failure) = failures.take(seq)? {
+        if let Some((mut row, sums)) = reports.take(seq)? {
+            let mut failed = Vec::new();
+            while let Some((failure, sum)) = failures.take(seq)? {
+                let Some(failure) = failure else {
+                    return Err(Fault::Damaged(format!("record {seq}: a failure does not say what it used")));
+                };
                 row.result.failures.push(failure);
+                failed.push(sum);
             }
+            chain.go_on(seq, sums, &failed)?;
             if row.position == 0 {
                 open.take().map(OpenReport::close).into_iter().for_each(&mut take);
             }
@@ -39,13 +48,74 @@ pub(super) fn replay(connection: &Connection, mut take: impl FnMut(Record)) -> R
             continue;
         }
         open.take().map(OpenReport::close).into_iter().for_each(&mut take);
-        let Some(record) = journal.take(seq)? else { break };
+        let Some((record, sums)) = journal.take(seq)? else { break };
+        // Those of lost pilots are in the record as a whole.
+        let mut failed = Vec::new();
+        while let Some((failure, sum)) = failures.take(seq)? {
+            if failure.is_some() {
+                return Err(Fault::Damaged(format!("record {seq}: a failure belongs to no report")));
+            }
+            failed.push(sum);
+        }
+        chain.go_on(seq, sums, &failed)?;
+        if let Record::PilotRegistered { pilot, born_at, .. } = &record {
+            births.insert(*pilot, *born_at);
+        }
         take(record);
     }
     let left = [journal.next_seq(), reports.next_seq(), failures.next_seq()];
-    match left.into_iter().flatten().min() {
-        Some(seq) => Err(Fault::Damaged(format!("something before record {seq} is missing"))),
-        None => Ok(()),
+    if let Some(seq) = left.into_iter().flatten().min() {
+        return Err(Fault::Damaged(format!("something before record {seq} is missing")));
+    }
+    check_births(&transaction, &births)
+}
+
+/// The table of births repeats what the journal says.
+fn check_births(connection: &Connection, births: &BTreeMap<PilotId, Time>) -> Result<(), Fault> {
+    let mut statement = connection.prepare("SELECT pilot, born_at FROM pilots")?;
+    let mut rows = statement.query([])?;
+    let mut n_rows = 0;
+    while let Some(row) = rows.next()? {
+        let (pilot, born_at) = (PilotId(amount(row, 0)?), Time(amount(row, 1)?));
+        if births.get(&pilot) != Some(&born_at) {
+            return Err(Fault::Damaged(format!(
+                "the birth of pilot {pilot} is not the one that its record tells"
+            )));
+        }
+        n_rows += 1;
+    }
+    if n_rows != births.len() {
+        return Err(Fault::Damaged(format!(
+            "{n_rows} births of pilots are known, {} have a record",
+            births.len()
+        )));
+    }
+    Ok(())
+}
+
+/// The chained sums of records, as a replay comes to them.
+struct Chain {
+    /// Records up to this one have no sums.
+    summed_after: i64,
+    last: i64,
+}
+
+/// The sum of a record's row, and the chained one that it says.
+type Sums = (i64, Option<i64>);
+
+impl Chain {
+    /// Checks that a record is what followed the one before it when it was written.
+    fn go_on(&mut self, seq: i64, (row, noted): Sums, failures: &[i64]) -> Result<(), Fault> {
+        if seq <= self.summed_after {
+            return Ok(());
+        }
+        self.last = sums::chained(self.last, row, failures);
+        if noted != Some(self.last) {
+            let what =
+                "its checksum is wrong: it was changed, or is not the one that followed the record before it";
+            return Err(Fault::Damaged(format!("record {seq}: {what}")));
+        }
+        Ok(())
     }
 }
 
@@ -132,18 +202,18 @@ impl OpenReport {
     }
 }
 
-fn read_journal(row: &Row<'_>) -> Result<Record, Fault> {
-    let text = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
+fn read_journal(row: &Row<'_>) -> Result<(Record, Sums), Fault> {
+    let text = row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?;
     let record = serde_json::from_str(text).map_err(|error| damaged(row, &format!("its JSON: {error}")))?;
     let (kind, at) = (write::kind(&record), record.at());
-    if row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)? != kind || amount(row, 3)? != at.0 {
+    if row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)? != kind || amount(row, 2)? != at.0 {
         return Err(damaged(row, "its JSON is of another kind or time than its row"));
     }
     // Numbers that come next must be larger.
     if new_number(&record).is_some_and(|number| number > INDEX_MAX) {
         return Err(damaged(row, "its number is larger than any that is given"));
     }
-    Ok(record)
+    Ok((record, (sums::of_row("journal", row, 0..4)?, row.get(4)?)))
 }
 
 /// The number of what a record begins.
@@ -157,25 +227,28 @@ fn new_number(record: &Record) -> Option<u64> {
     }
 }
 
-fn read_report(row: &Row<'_>) -> Result<ReportRow, Fault> {
-    let ranges = row.get_ref(11)?.as_blob().map_err(rusqlite::Error::from)?;
+fn read_report(row: &Row<'_>) -> Result<(ReportRow, Sums), Fault> {
+    let ranges = row.get_ref(15)?.as_blob().map_err(rusqlite::Error::from)?;
     let tasks = pack::unpack_ranges(ranges).map_err(|what| damaged(row, what))?;
     let ends = tasks.first().zip(tasks.iter().last().map(|range| range.end - 1));
-    let noted = row.get::<_, Option<i64>>(12)?.zip(row.get::<_, Option<i64>>(13)?);
+    let noted = row.get::<_, Option<i64>>(6)?.zip(row.get::<_, Option<i64>>(7)?);
     let noted = noted.map(|(first, last)| (first.cast_unsigned(), last.cast_unsigned()));
-    if ends != noted || tasks.len() != amount(row, 14)? {
+    if ends != noted || tasks.len() != amount(row, 9)? {
         return Err(damaged(row, "its ranges are not those that its row tells of"));
     }
+    if !sums::is_whole("reports", row, 0..18)? {
+        return Err(damaged(row, "its checksum is wrong"));
+    }
     let totals = Totals {
-        n: amount(row, 6)?,
-        wall_us: amount(row, 7)?,
-        wall_squared: amount(row, 8)?,
-        cpu_us: amount(row, 9)?,
-        memory_bytes_max: amount(row, 10)?,
+        n: amount(row, 10)?,
+        wall_us: amount(row, 11)?,
+        wall_squared: amount(row, 12)?,
+        cpu_us: amount(row, 13)?,
+        memory_bytes_max: amount(row, 14)?,
     };
     let successes = Successes { tasks, ..Successes::default() };
     let job = JobId(amount(row, 4)?);
-    Ok(ReportRow {
+    let read = ReportRow {
         position: row.get(1)?,
         pilot: PilotId(amount(row, 2)?),
         report_seq: amount(row, 3)?,
@@ -188,22 +261,33 @@ fn read_report(row: &Row<'_>) -> Result<ReportRow, Fault> {
             outputs: Vec::new(),
             files: Vec::new(),
         },
-    })
+    };
+    Ok((read, (sums::of_row("reports", row, 0..18)?, row.get(19)?)))
 }
 
-fn read_failure(row: &Row<'_>) -> Result<FailedAttempt, Fault> {
-    let kind: FailureKind = read_kind(row, 3)?;
+/// A failed attempt and the sum of its row; no attempt where the row does not say what it used, as those of lost
+/// pilots.
+fn read_failure(row: &Row<'_>) -> Result<(Option<FailedAttempt>, i64), Fault> {
+    if !sums::is_whole("failures", row, 0..14)? {
+        return Err(damaged(row, "the checksum of a failure is wrong"));
+    }
+    let sum = sums::of_row("failures", row, 0..14)?;
+    if row.get::<_, Option<i64>>(9)?.is_none() {
+        return Ok((None, sum));
+    }
+    let kind: FailureKind = read_kind(row, 8)?;
     let usage = Usage {
-        started_us: amount(row, 4)?,
-        wall_us: amount(row, 5)?,
-        cpu_us: amount(row, 6)?,
-        memory_bytes: amount(row, 7)?,
+        started_us: amount(row, 9)?,
+        wall_us: amount(row, 10)?,
+        cpu_us: amount(row, 11)?,
+        memory_bytes: amount(row, 12)?,
     };
-    let verdict = match row.get::<_, Option<i64>>(8)? {
+    let verdict = match row.get::<_, Option<i64>>(13)? {
         Some(at) => Verdict::Retry { at: Time(at.cast_unsigned()) },
         None => Verdict::Final,
     };
-    Ok(FailedAttempt { index: amount(row, 1)?, attempt: row.get(2)?, kind, usage, verdict })
+    let failed = FailedAttempt { index: amount(row, 3)?, attempt: row.get(4)?, kind, usage, verdict };
+    Ok((Some(failed), sum))
 }
 
 /// A failure's kind from its JSON. The row's first column is its record's number.

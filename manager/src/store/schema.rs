@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::error::Fault;
+use super::{check, error::Fault, sums::Sum};
 
 /// Marks a file as ours: "PFSH".
 const APPLICATION_ID: i64 = 0x5046_5348;
@@ -20,8 +20,11 @@ pub(super) struct Migration {
 }
 
 /// All steps, in order. A step that was released is never changed.
-pub(super) const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, sql: VERSION_1 }, Migration { version: 2, sql: VERSION_2 }];
+pub(super) const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, sql: VERSION_1 },
+    Migration { version: 2, sql: VERSION_2 },
+    Migration { version: 3, sql: VERSION_3 },
+];
 
 const VERSION_1: &str = "
 CREATE TABLE meta (
@@ -112,6 +115,26 @@ CREATE INDEX files_by_job ON files (job, id);
 CREATE INDEX files_by_task ON files (job, task_index, id);
 ";
 
+/// Checksums of rows. Rows of before have none: those up to the record `summed_after`.
+const VERSION_3: &str = "
+ALTER TABLE journal ADD COLUMN chain INTEGER;
+ALTER TABLE reports ADD COLUMN columns_sum INTEGER;
+ALTER TABLE reports ADD COLUMN left_sum INTEGER;
+ALTER TABLE reports ADD COLUMN sum INTEGER;
+ALTER TABLE reports ADD COLUMN chain INTEGER;
+ALTER TABLE failures ADD COLUMN sum INTEGER;
+ALTER TABLE outputs ADD COLUMN sum INTEGER;
+ALTER TABLE files ADD COLUMN sum INTEGER;
+INSERT INTO meta SELECT 'summed_after',
+    max(coalesce((SELECT max(seq) FROM journal), 0), coalesce((SELECT max(seq) FROM reports), 0));
+";
+
+/// The version from which on rows have checksums.
+const WITH_SUMS: i64 = 3;
+/// The name in `meta` of the sum of its other rows, and of that of the definitions of the tables.
+const META_SUM: &str = "sum";
+const SCHEMA_SUM: &str = "schema_sum";
+
 /// What a store says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Identity {
@@ -132,7 +155,11 @@ pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> 
         "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
          PRAGMA journal_size_limit = 67108864; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;",
     )?;
-    check_pages(connection)?;
+    check_version(connection)?;
+    check_sums(connection)?;
+    for damage in check_whole(connection)? {
+        tracing::error!(damage, "something in the store is damaged and cannot be read");
+    }
     migrate(connection, migrations)?;
     count_epoch(connection, 0)
 }
@@ -151,12 +178,14 @@ pub(super) fn identify(connection: &Connection, migrations: &[Migration]) -> Res
     if migrations.last().is_some_and(|last| found < last.version) {
         return Err(Fault::TooOld { found });
     }
-    check_pages(connection)?;
+    check_version(connection)?;
+    check_sums(connection)?;
+    check_whole(connection)?;
     Ok(Identity { id: take(connection, "id")?, epoch: take(connection, "epoch")? })
 }
 
 /// Refuses what is not ours and what is newer than we are, before anything is written.
-fn check_origin(connection: &Connection, migrations: &[Migration]) -> Result<(), Fault> {
+pub(super) fn check_origin(connection: &Connection, migrations: &[Migration]) -> Result<(), Fault> {
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application, found) = (pragma("application_id")?, pragma("user_version")?);
     let n_tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
@@ -171,17 +200,72 @@ fn check_origin(connection: &Connection, migrations: &[Migration]) -> Result<(),
     Ok(())
 }
 
-fn check_pages(connection: &Connection) -> Result<(), Fault> {
-    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    if pragma("page_count")?.saturating_mul(pragma("page_size")?) > CHECK_BYTES_MAX {
+/// The version is in two places.
+pub(super) fn check_version(connection: &Connection) -> Result<(), Fault> {
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version == 0 {
         return Ok(());
     }
-    let finding: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-    match finding.as_str() {
-        "ok" => Ok(()),
-        // A heading and a line for what was found first.
-        _ => Err(Fault::Damaged(finding.lines().last().unwrap_or_default().to_owned())),
+    let noted = take(connection, "schema_version")?;
+    if noted != version.cast_unsigned() {
+        return Err(Fault::Damaged(format!("meta says schema version {noted}, the file's head {version}")));
     }
+    Ok(())
+}
+
+/// Checks the sums of `meta` and of the definitions of the tables, where there are any yet.
+pub(super) fn check_sums(connection: &Connection) -> Result<(), Fault> {
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version < WITH_SUMS {
+        return Ok(());
+    }
+    if take(connection, META_SUM)? != meta_sum(connection)? {
+        return Err(Fault::Damaged("the checksum of the table meta is wrong".to_owned()));
+    }
+    if take(connection, SCHEMA_SUM)? != schema_sum(connection)? {
+        return Err(Fault::Damaged("the checksum of the definitions of its tables is wrong".to_owned()));
+    }
+    Ok(())
+}
+
+fn meta_sum(connection: &Connection) -> Result<u64, Fault> {
+    sum_of(connection, "SELECT name, value FROM meta WHERE name <> 'sum' ORDER BY name")
+}
+
+fn schema_sum(connection: &Connection) -> Result<u64, Fault> {
+    sum_of(connection, "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name")
+}
+
+fn sum_of(connection: &Connection, query: &str) -> Result<u64, Fault> {
+    let mut statement = connection.prepare_cached(query)?;
+    let n_columns = statement.column_count();
+    let mut rows = statement.query([])?;
+    let mut sum = Sum::of("meta");
+    while let Some(row) = rows.next()? {
+        for column in 0..n_columns {
+            sum.add(row.get_ref(column)?);
+        }
+    }
+    Ok(sum.end().cast_unsigned())
+}
+
+/// The last record that was written before rows had sums; 0 where all have.
+pub(super) fn summed_after(connection: &Connection) -> Result<i64, Fault> {
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version < WITH_SUMS {
+        return Ok(i64::MAX);
+    }
+    Ok(take(connection, "summed_after")?.cast_signed())
+}
+
+/// Checks a store of up to [`CHECK_BYTES_MAX`] as a whole: its pages, that indices have what tables have, and the rows
+/// that a replay does not read. Gives the damage that can be left, since whoever reads there is told.
+fn check_whole(connection: &Connection) -> Result<Vec<String>, Fault> {
+    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    if pragma("page_count")?.saturating_mul(pragma("page_size")?) > CHECK_BYTES_MAX {
+        return Ok(Vec::new());
+    }
+    check::hidden(connection)
 }
 
 fn migrate(connection: &mut Connection, migrations: &[Migration]) -> Result<(), Fault> {
@@ -190,6 +274,11 @@ fn migrate(connection: &mut Connection, migrations: &[Migration]) -> Result<(), 
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         transaction.execute_batch(migration.sql)?;
         transaction.pragma_update(None, "user_version", migration.version)?;
+        if migration.version >= WITH_SUMS {
+            // Stores of version 2 have it only where a later program has opened them.
+            transaction.execute_batch("CREATE INDEX IF NOT EXISTS files_by_path ON files (job, path)")?;
+            put(&transaction, SCHEMA_SUM, &schema_sum(&transaction)?.to_string())?;
+        }
         put(&transaction, "schema_version", &migration.version.to_string())?;
         if migration.version == 1 {
             transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -198,16 +287,13 @@ fn migrate(connection: &mut Connection, migrations: &[Migration]) -> Result<(), 
         }
         transaction.commit()?;
     }
-    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if version >= 2 {
-        // No version of its own: programs that do not know of it keep it up as well.
-        connection.execute_batch("CREATE INDEX IF NOT EXISTS files_by_path ON files (job, path)")?;
-    }
-    let noted = take(connection, "schema_version")?;
-    if noted != version.cast_unsigned() {
-        return Err(Fault::Damaged(format!("meta says schema version {noted}, the file's head {version}")));
-    }
     Ok(())
+}
+
+/// Whether the file is a store, of whatever version.
+pub(super) fn is_made(connection: &Connection) -> Result<bool, Fault> {
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    Ok(version > 0)
 }
 
 /// Begins another life of the store, with an epoch that is larger than the last one and than `above`.
@@ -231,8 +317,11 @@ fn next_epoch(last: u64, now: Duration, drawn: u64) -> u64 {
     of_now.max(last.saturating_add(1))
 }
 
-pub(super) fn put(connection: &Connection, name: &str, value: &str) -> Result<(), Fault> {
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (?1, ?2)", [name, value])?;
+/// Writes a value of `meta`, and the sum of all of them.
+pub(super) fn put(transaction: &Transaction<'_>, name: &str, value: &str) -> Result<(), Fault> {
+    const PUT: &str = "INSERT OR REPLACE INTO meta VALUES (?1, ?2)";
+    transaction.execute(PUT, [name, value])?;
+    transaction.execute(PUT, [META_SUM, &meta_sum(transaction)?.to_string()])?;
     Ok(())
 }
 

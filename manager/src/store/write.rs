@@ -1,6 +1,9 @@
 //! Records into rows, in one transaction.
 
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use rusqlite::{
+    Connection, OptionalExtension, Transaction, TransactionBehavior, params, params_from_iter,
+    types::{ToSqlOutput, ValueRef},
+};
 use scheduler::{
     engine::record::{Blamed, FailedAttempt, JobResult, Record, Verdict},
     ids::{JobId, PilotId},
@@ -8,46 +11,87 @@ use scheduler::{
     time::Time,
 };
 
-use super::{INDEX_MAX, error::Fault, frames, pack, schema};
+use super::{INDEX_MAX, error::Fault, frames, pack, schema, sums};
 
-const JOURNAL: &str = "INSERT INTO journal VALUES (?1, ?2, ?3, ?4)";
-const REPORT: &str = "INSERT INTO reports \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+const JOURNAL: &str = "INSERT INTO journal (seq, kind, at, record, chain) VALUES (?1, ?2, ?3, ?4, ?5)";
+const REPORT: &str = "INSERT INTO reports (seq, position, pilot, report_seq, job, at, first_index, last_index, \
+    level, n_tasks, n_attempts, wall_us, wall_squared, cpu_us, memory_bytes_max, ranges, columns_sum, left_sum, \
+    sum, chain, columns) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";
 const FAILURE: &str = "INSERT INTO failures \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-const OUTPUT: &str = "INSERT INTO outputs (seq, job, first_index, last_index, level, frames) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-const FILE: &str =
-    "INSERT INTO files (seq, job, task_index, path, sha256, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+const OUTPUT: &str = "INSERT INTO outputs (seq, job, first_index, last_index, level, frames, sum) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+const FILE: &str = "INSERT INTO files (seq, job, task_index, path, sha256, bytes, sum) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const PILOT: &str = "INSERT OR REPLACE INTO pilots VALUES (?1, ?2)";
 
-/// The number after the last one used.
-pub(super) fn next_seq(connection: &Connection) -> Result<i64, Fault> {
-    let last = "SELECT max(coalesce((SELECT max(seq) FROM journal), 0), \
-                coalesce((SELECT max(seq) FROM reports), 0))";
-    let last: i64 = connection.query_row(last, [], |row| row.get(0))?;
-    Ok(last.saturating_add(1))
+/// Where the records of a store end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct End {
+    /// The number of the next record.
+    pub(super) next_seq: i64,
+    /// The chained sum of the last one.
+    pub(super) chain: i64,
 }
 
-/// Writes records from number `seq` on, in the life of the store that this one is; says the number after them.
+/// Where a store's records end.
+pub(super) fn end(connection: &Connection) -> Result<End, Fault> {
+    let last = |query: &str| -> Result<(i64, Option<i64>), Fault> {
+        let last = connection.query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        Ok(last.unwrap_or_default())
+    };
+    let journal = last("SELECT seq, chain FROM journal ORDER BY seq DESC LIMIT 1")?;
+    let reports = last("SELECT seq, chain FROM reports ORDER BY seq DESC LIMIT 1")?;
+    let (seq, chain) = journal.max(reports);
+    Ok(End { next_seq: seq.saturating_add(1), chain: chain.unwrap_or_default() })
+}
+
+/// Writes records behind `end`, in the life of the store that this one is; says where they end then.
 pub(super) fn commit(
     connection: &mut Connection,
     epoch: u64,
-    seq: i64,
+    end: End,
     records: &[Record],
-) -> Result<i64, Fault> {
+) -> Result<End, Fault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Whoever got past the locks has read the store as it is now: what would be added it would not know.
     if schema::take(&transaction, "epoch")? != epoch {
         return Err(Fault::TakenOver);
     }
-    let mut writer = Writer { transaction: &transaction, seq };
+    let mut writer = Writer { transaction: &transaction, end };
     for record in records {
         writer.put(record)?;
     }
-    let next = writer.seq;
+    let end = writer.end;
     transaction.commit()?;
-    Ok(next)
+    Ok(end)
+}
+
+/// Inserts a row and its sum, which comes behind the values.
+fn insert(
+    transaction: &Transaction<'_>,
+    (table, statement): (&str, &'static str),
+    values: &[ValueRef<'_>],
+) -> Result<i64, Fault> {
+    let sum = sums::of_values(table, values.iter().copied());
+    insert_values(transaction, statement, values.iter().copied().chain([ValueRef::Integer(sum)]))?;
+    Ok(sum)
+}
+
+fn insert_values<'v>(
+    transaction: &Transaction<'_>,
+    statement: &'static str,
+    values: impl IntoIterator<Item = ValueRef<'v>>,
+) -> Result<(), Fault> {
+    let values = values.into_iter().map(ToSqlOutput::Borrowed);
+    transaction.prepare_cached(statement)?.execute(params_from_iter(values))?;
+    Ok(())
+}
+
+/// A number, or none.
+fn maybe(number: Option<i64>) -> ValueRef<'static> {
+    number.map_or(ValueRef::Null, ValueRef::Integer)
 }
 
 /// A failed attempt on its way to its row.
@@ -84,7 +128,7 @@ impl Extent {
 
 struct Writer<'a> {
     transaction: &'a Transaction<'a>,
-    seq: i64,
+    end: End,
 }
 
 impl Writer<'_> {
@@ -95,11 +139,12 @@ impl Writer<'_> {
         {
             let report = Report { pilot: *pilot, seq: *seq, at: *at };
             for (position, result) in results.iter().enumerate() {
-                self.put_result(&report, position, result)?;
-                self.seq += 1;
+                let chain = self.put_result(&report, position, result)?;
+                self.end = End { next_seq: self.end.next_seq + 1, chain };
             }
             return Ok(());
         }
+        let mut failures = Vec::new();
         if let Record::PilotLost { pilot, blamed, at, .. } = record {
             for (number, Blamed { task, attempt, verdict }) in blamed.iter().enumerate() {
                 let row = FailureRow {
@@ -110,67 +155,96 @@ impl Writer<'_> {
                     usage: None,
                     verdict: *verdict,
                 };
-                self.put_failure(*pilot, *at, number, &row)?;
+                failures.push(self.put_failure(*pilot, *at, number, &row)?);
             }
         }
         if let Record::PilotRegistered { pilot, born_at, .. } = record {
             let mut statement = self.transaction.prepare_cached(PILOT)?;
             statement.execute(params![ordered("pilot", pilot.0)?, bits(born_at.0)])?;
         }
-        let (kind, at) = (kind(record), record.at());
         let json = serde_json::to_string(record)?;
-        self.transaction.prepare_cached(JOURNAL)?.execute(params![self.seq, kind, bits(at.0), json])?;
-        self.seq += 1;
+        let values = [
+            ValueRef::Integer(self.end.next_seq),
+            ValueRef::Text(kind(record).as_bytes()),
+            ValueRef::Integer(bits(record.at().0)),
+            ValueRef::Text(json.as_bytes()),
+        ];
+        let sum = sums::of_values("journal", values);
+        let chain = sums::chained(self.end.chain, sum, &failures);
+        insert_values(self.transaction, JOURNAL, values.into_iter().chain([ValueRef::Integer(chain)]))?;
+        self.end = End { next_seq: self.end.next_seq + 1, chain };
         Ok(())
     }
 
-    fn put_result(&self, report: &Report, position: usize, result: &JobResult) -> Result<(), Fault> {
+    /// Says the chained sum of the row.
+    fn put_result(&self, report: &Report, position: usize, result: &JobResult) -> Result<i64, Fault> {
         let job = ordered("job", result.job.0)?;
-        let tasks = &result.successes.tasks;
-        let ends = tasks.first().zip(tasks.iter().last().map(|range| range.end - 1));
-        let ends = ends.map(|(first, last)| Extent::of(first, last)).transpose()?;
-        let totals = &result.totals;
-        self.transaction.prepare_cached(REPORT)?.execute(params![
-            self.seq,
-            position as i64,
-            ordered("pilot", report.pilot.0)?,
-            bits(report.seq),
-            job,
-            bits(report.at.0),
-            ends.as_ref().map(|ends| ends.first),
-            ends.as_ref().map(|ends| ends.last),
-            ends.as_ref().map(|ends| ends.level),
-            bits(tasks.len()),
-            bits(totals.n),
-            bits(totals.wall_us),
-            bits(totals.wall_squared),
-            bits(totals.cpu_us),
-            bits(totals.memory_bytes_max),
-            pack::pack_ranges(tasks),
-            pack::pack_columns(&result.successes),
-        ])?;
+        let mut failures = Vec::new();
         for (number, failure) in result.failures.iter().enumerate() {
             let FailedAttempt { index, attempt, kind, usage, verdict } = failure;
             let (index, attempt, verdict) = (*index, *attempt, *verdict);
             let row = FailureRow { job: result.job, index, attempt, kind, usage: Some(usage), verdict };
-            self.put_failure(report.pilot, report.at, number, &row)?;
+            failures.push(self.put_failure(report.pilot, report.at, number, &row)?);
         }
+        let left = self.put_left(job, result)?;
+        let tasks = &result.successes.tasks;
+        let ends = tasks.first().zip(tasks.iter().last().map(|range| range.end - 1));
+        let ends = ends.map(|(first, last)| Extent::of(first, last)).transpose()?;
+        let totals = &result.totals;
+        let (ranges, columns) = (pack::pack_ranges(tasks), pack::pack_columns(&result.successes));
+        let columns = ValueRef::Blob(&columns);
+        let integers =
+            [position as i64, ordered("pilot", report.pilot.0)?, bits(report.seq), job, bits(report.at.0)];
+        let extent = [
+            ends.as_ref().map(|ends| ends.first),
+            ends.as_ref().map(|ends| ends.last),
+            ends.as_ref().map(|ends| i64::from(ends.level)),
+        ];
+        let amounts = [
+            tasks.len(),
+            totals.n,
+            totals.wall_us,
+            totals.wall_squared,
+            totals.cpu_us,
+            totals.memory_bytes_max,
+        ];
+        let mut values = vec![ValueRef::Integer(self.end.next_seq)];
+        values.extend(integers.map(ValueRef::Integer));
+        values.extend(extent.map(maybe));
+        values.extend(amounts.map(|amount| ValueRef::Integer(bits(amount))));
+        values.push(ValueRef::Blob(&ranges));
+        values.push(ValueRef::Integer(sums::of_values("columns", [columns])));
+        values.push(ValueRef::Integer(sums::of_sums(&left)));
+        let sum = sums::of_values("reports", values.iter().copied());
+        let chain = sums::chained(self.end.chain, sum, &failures);
+        values.extend([ValueRef::Integer(sum), ValueRef::Integer(chain), columns]);
+        insert_values(self.transaction, REPORT, values)?;
+        Ok(chain)
+    }
+
+    /// Writes what tasks have left: outputs, then files. Says the sums of their rows.
+    fn put_left(&self, job: i64, result: &JobResult) -> Result<Vec<i64>, Fault> {
+        let mut sums = Vec::new();
         for chunk in frames::pack_outputs(&result.outputs) {
             let ends = Extent::of(chunk.first_index, chunk.last_index)?;
-            let mut statement = self.transaction.prepare_cached(OUTPUT)?;
-            statement.execute(params![self.seq, job, ends.first, ends.last, ends.level, chunk.frames])?;
+            let [seq, job, first, last, level] =
+                [self.end.next_seq, job, ends.first, ends.last, ends.level.into()].map(ValueRef::Integer);
+            let values = [seq, job, first, last, level, ValueRef::Blob(&chunk.frames)];
+            sums.push(insert(self.transaction, ("outputs", OUTPUT), &values)?);
         }
         for (index, file) in result.files.iter().flat_map(|of| of.files.iter().map(|file| (of.index, file))) {
-            self.transaction.prepare_cached(FILE)?.execute(params![
-                self.seq,
-                job,
-                ordered("task index", index)?,
-                file.to,
-                file.sha256.to_string(),
-                bits(file.bytes),
-            ])?;
+            let sha256 = file.sha256.to_string();
+            let values = [
+                ValueRef::Integer(self.end.next_seq),
+                ValueRef::Integer(job),
+                ValueRef::Integer(ordered("task index", index)?),
+                ValueRef::Text(file.to.as_bytes()),
+                ValueRef::Text(sha256.as_bytes()),
+                ValueRef::Integer(bits(file.bytes)),
+            ];
+            sums.push(insert(self.transaction, ("files", FILE), &values)?);
         }
-        Ok(())
+        Ok(sums)
     }
 
     fn put_failure(
@@ -179,28 +253,42 @@ impl Writer<'_> {
         at: Time,
         number: usize,
         row: &FailureRow<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<i64, Fault> {
         let retry_at = match row.verdict {
             Verdict::Retry { at } => Some(bits(at.0)),
             Verdict::Final => None,
         };
-        self.transaction.prepare_cached(FAILURE)?.execute(params![
-            self.seq,
+        let failure = serde_json::to_string(row.kind)?;
+        let [seq, number, job, index, attempt, pilot, at] = [
+            self.end.next_seq,
             number as i64,
             ordered("job", row.job.0)?,
             ordered("task index", row.index)?,
-            row.attempt,
+            i64::from(row.attempt),
             ordered("pilot", pilot.0)?,
             bits(at.0),
-            row.kind.word(),
-            serde_json::to_string(row.kind)?,
-            row.usage.map(|usage| bits(usage.started_us)),
-            row.usage.map(|usage| bits(usage.wall_us)),
-            row.usage.map(|usage| bits(usage.cpu_us)),
-            row.usage.map(|usage| bits(usage.memory_bytes)),
-            retry_at,
-        ])?;
-        Ok(())
+        ]
+        .map(ValueRef::Integer);
+        let (kind, failure) =
+            (ValueRef::Text(row.kind.word().as_bytes()), ValueRef::Text(failure.as_bytes()));
+        let used = |amount: fn(&Usage) -> u64| maybe(row.usage.map(|usage| bits(amount(usage))));
+        let values = [
+            seq,
+            number,
+            job,
+            index,
+            attempt,
+            pilot,
+            at,
+            kind,
+            failure,
+            used(|usage| usage.started_us),
+            used(|usage| usage.wall_us),
+            used(|usage| usage.cpu_us),
+            used(|usage| usage.memory_bytes),
+            maybe(retry_at),
+        ];
+        insert(self.transaction, ("failures", FAILURE), &values)
     }
 }
 

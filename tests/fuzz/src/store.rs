@@ -42,7 +42,7 @@ pub const TARGET: Target = Target {
     n_fast: 600,
 };
 
-/// With every kind of record in it.
+/// With every kind of record in it, and without checksums: changed values are so read, and not refused at once.
 const GOLDEN: &[u8] = include_bytes!("../../../manager/golden/store-v2.sqlite");
 
 /// How an input begins: with changes of bytes, …

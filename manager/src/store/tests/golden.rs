@@ -52,7 +52,7 @@ fn golden(version: i64) -> PathBuf {
 }
 
 /// Every kind of record.
-fn history() -> Vec<Record> {
+pub(super) fn history() -> Vec<Record> {
     let usage = |n: u64| Usage {
         started_us: 100_000 * n,
         wall_us: 12_300 + 100 * n,
@@ -436,9 +436,12 @@ fn golden_stores_are_read_as_they_were_meant() {
     if std::env::var_os("PILOTFISH_WRITE_GOLDEN").is_some() {
         let fresh = tempfile::tempdir().unwrap();
         open(fresh.path()).commit(&history()).unwrap();
-        fs::write(golden(2), fs::read(fresh.path().join(FILE)).unwrap()).unwrap();
+        fs::write(golden(3), fs::read(fresh.path().join(FILE)).unwrap()).unwrap();
     }
     assert_eq!(summary(&copy(folder.path())), EXPECTED);
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(golden(2), folder.path().join(FILE)).unwrap();
+    assert_eq!(summary(&open(folder.path())), EXPECTED);
 }
 
 /// The golden stores of former versions, by the commits that wrote them. They are never written again: copy the golden
@@ -489,7 +492,7 @@ fn a_new_store_reads_like_the_golden_one() {
 
 /// A copy of the golden store.
 fn copy(folder: &Path) -> Store {
-    fs::copy(golden(2), folder.join(FILE)).unwrap();
+    fs::copy(golden(3), folder.join(FILE)).unwrap();
     open(folder)
 }
 

@@ -20,7 +20,7 @@ use scheduler::{
 };
 
 use super::{
-    super::{FILE, INDEX_MAX, Store, StoreError},
+    super::{FILE, INDEX_MAX, Store, StoreError, schema},
     CHILD_FOLDER, applied, child,
     golden::{N_KINDS, place},
     open,
@@ -224,21 +224,38 @@ fn a_lost_row_stops_replay() {
         ),
         ("UPDATE journal SET record = '{' WHERE seq = 2", "record 2: its JSON: EOF while parsing"),
         (
-            "INSERT INTO failures SELECT 1, 0, 1, 1, 1, 1, 1, 'exit', '\"Walltime\"', 1, 1, 1, 1, 1",
+            "INSERT INTO failures SELECT 1, 0, 1, 1, 1, 1, 1, 'exit', '\"Walltime\"', 1, 1, 1, 1, 1, NULL",
             "record 1",
         ),
     ];
     for (damage, words) in cases {
-        let folder = tempfile::tempdir().unwrap();
-        let mut store = open(folder.path());
-        store.commit(&beginning(9)).unwrap();
-        let part = |job, index| result(job, vec![(index, 0, Usage::default())], Vec::new());
-        store.commit(&[reported(1, 1, vec![part(1, 1), part(2, 1)]), one_report(2)]).unwrap();
-        store.connection.execute_batch(damage).unwrap();
-        let refused = store.replay(|_| {}).unwrap_err();
-        assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
-        assert!(refused.to_string().contains(words), "{refused}");
+        for has_sums in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut store = open(folder.path());
+            store.commit(&beginning(9)).unwrap();
+            let part = |job, index| result(job, vec![(index, 0, Usage::default())], Vec::new());
+            store.commit(&[reported(1, 1, vec![part(1, 1), part(2, 1)]), one_report(2)]).unwrap();
+            if !has_sums {
+                remove_sums(&store);
+            }
+            store.connection.execute_batch(damage).unwrap();
+            let refused = store.replay(|_| {}).unwrap_err();
+            assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
+            let refused = refused.to_string();
+            let is_sum = has_sums && refused.contains("its checksum is wrong");
+            assert!(is_sum || refused.contains(words), "{refused}");
+        }
     }
+}
+
+/// Makes the records of a store those of a version that kept no checksums.
+fn remove_sums(store: &Store) {
+    let transaction = store.connection.unchecked_transaction().unwrap();
+    transaction
+        .execute_batch("UPDATE journal SET chain = NULL; UPDATE reports SET sum = NULL, chain = NULL")
+        .unwrap();
+    schema::put(&transaction, "summed_after", "1000").unwrap();
+    transaction.commit().unwrap();
 }
 
 #[test]

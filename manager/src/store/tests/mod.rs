@@ -1,5 +1,6 @@
 //! What the store promises, each promise a test.
 
+mod damage;
 mod golden;
 mod keeping;
 mod opening;

@@ -36,7 +36,10 @@ fn a_missing_folder_is_created_for_its_owner_only() {
     let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
-    assert_eq!(names, [".gitignore", "lock", "store.sqlite", "store.sqlite-shm", "store.sqlite-wal"]);
+    assert_eq!(
+        names,
+        [".gitignore", "acknowledged", "lock", "store.sqlite", "store.sqlite-shm", "store.sqlite-wal"]
+    );
     assert!(files.iter().all(|file| mode(file) == 0o600));
 }
 
@@ -75,7 +78,10 @@ fn the_id_stays_and_the_epoch_grows() {
     assert_ne!(open(other.path()).id(), id);
     // One that was put back from a backup repeats none.
     let older = Connection::open(folder.path().join(FILE)).unwrap();
-    older.execute("UPDATE meta SET value = '1' WHERE name = 'epoch'", []).unwrap();
+    let transaction = older.unchecked_transaction().unwrap();
+    schema::put(&transaction, "epoch", "1").unwrap();
+    transaction.commit().unwrap();
+    drop(older);
     let third = identity(folder.path()).1;
     assert!(third > second, "epochs {second} and {third}");
     // The clock is wrong, and the store old: what is remembered beside it counts.
@@ -264,7 +270,7 @@ fn a_newer_store_is_refused() {
     open(folder.path()).connection.pragma_update(None, "user_version", 7).unwrap();
     assert_eq!(
         refusal(folder.path()),
-        "open FOLDER/store.sqlite: its format has version 7, this program knows versions up to 2; \
+        "open FOLDER/store.sqlite: its format has version 7, this program knows versions up to 3; \
          use the Pilotfish that wrote it, or a newer one"
     );
 }
@@ -299,7 +305,7 @@ fn a_store_without_its_version_is_refused() {
         .unwrap();
     assert_eq!(
         refusal(folder.path()),
-        "open FOLDER/store.sqlite: the store is damaged: meta says schema version 0, the file's head 2; \
+        "open FOLDER/store.sqlite: the store is damaged: meta says schema version 0, the file's head 3; \
          restore it from a backup"
     );
 }
@@ -365,13 +371,15 @@ fn an_older_store_is_migrated_step_by_step() {
     const NEXT: &[schema::Migration] = &[
         schema::Migration { version: 1, sql: "this has been done" },
         schema::Migration { version: 2, sql: "and this" },
-        schema::Migration { version: 3, sql: "CREATE TABLE notes (note TEXT) STRICT" },
-        schema::Migration { version: 4, sql: "INSERT INTO notes VALUES ('kept')" },
+        schema::Migration { version: 3, sql: "this too" },
+        schema::Migration { version: 4, sql: "CREATE TABLE notes (note TEXT) STRICT" },
+        schema::Migration { version: 5, sql: "INSERT INTO notes VALUES ('kept')" },
     ];
     const FAILING: &[schema::Migration] = &[
         schema::Migration { version: 1, sql: "this has been done" },
         schema::Migration { version: 2, sql: "and this" },
-        schema::Migration { version: 3, sql: "DELETE FROM journal; CREATE TABLE journal (again TEXT)" },
+        schema::Migration { version: 3, sql: "this too" },
+        schema::Migration { version: 4, sql: "DELETE FROM journal; CREATE TABLE journal (again TEXT)" },
     ];
     let folder = tempfile::tempdir().unwrap();
     open(folder.path()).commit(&beginning(9)).unwrap();
@@ -384,7 +392,7 @@ fn an_older_store_is_migrated_step_by_step() {
     assert_eq!(note, "kept");
     drop(store);
     let refused = Store::open(folder.path()).unwrap_err();
-    assert!(matches!(refused, StoreError::TooNew { found: 4, known: 2, .. }), "{refused}");
+    assert!(matches!(refused, StoreError::TooNew { found: 5, known: 3, .. }), "{refused}");
 }
 
 #[test]
