@@ -36,9 +36,18 @@ pub fn push(shown: &mut String, c: char, is_before_line_feed: bool) {
     }
 }
 
-/// Control characters, and those that change the direction in which text is written.
+/// Control characters, those that change the direction in which text is written, and those that take no room, by which
+/// two texts may look the same.
 pub fn is_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
+    let turns_text =
+        matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_unseen = matches!(
+        c,
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' | '\u{200b}'..='\u{200d}'
+            | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    );
+    c.is_control() || turns_text || is_unseen
 }
 
 /// How many bytes at the end may go on with what comes next.
@@ -72,6 +81,11 @@ mod tests {
         assert_eq!(shown(b"\x1b[31mred\x1b[0m\r\n"), "^[[31mred^[[0m\n");
         assert_eq!(shown(b"caf\xe9 \x9b2J\n"), "caf\\xe9 \\x9b2J\n");
         assert_eq!(shown("größe\n".as_bytes()), "größe\n");
+        // What takes no room, and what turns text around.
+        assert_eq!(
+            shown("ad\u{200b}a \u{feff}b\u{202e}c\u{e0041}\n".as_bytes()),
+            "ad\\u{200b}a \\u{feff}b\\u{202e}c\\u{e0041}\n"
+        );
     }
 
     #[test]

@@ -13,18 +13,32 @@ use crate::{
 /// Writes CSV.
 pub struct CsvFile<W: Write> {
     writer: csv::Writer<W>,
+    is_for_spreadsheets: bool,
 }
 
 impl<W: Write> CsvFile<W> {
-    /// Writes the heading.
+    /// Writes the heading. For spreadsheets no cell is a formula.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn new(columns: &Columns, to: W) -> io::Result<CsvFile<W>> {
-        let mut writer = csv::Writer::from_writer(to);
-        writer.write_record(columns.all().iter().map(|column| column.name.as_str())).map_err(into_io)?;
-        Ok(CsvFile { writer })
+    pub fn new(columns: &Columns, to: W, is_for_spreadsheets: bool) -> io::Result<CsvFile<W>> {
+        let mut file = CsvFile { writer: csv::Writer::from_writer(to), is_for_spreadsheets };
+        file.record(columns.all().iter().map(|column| column.name.clone()))?;
+        Ok(file)
     }
+
+    fn record(&mut self, texts: impl Iterator<Item = String>) -> io::Result<()> {
+        let is_for_spreadsheets = self.is_for_spreadsheets;
+        let texts = texts.map(|text| if is_for_spreadsheets { without_formula(text) } else { text });
+        self.writer.write_record(texts).map_err(into_io)
+    }
+}
+
+/// The text with an apostrophe before it if a spreadsheet would take it for a formula. Numbers are none.
+fn without_formula(text: String) -> String {
+    let begins_one = text
+        .starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}']);
+    if begins_one && text.parse::<f64>().is_err() { format!("'{text}") } else { text }
 }
 
 impl<W: Write> RowWriter for CsvFile<W> {
@@ -37,7 +51,7 @@ impl<W: Write> RowWriter for CsvFile<W> {
             Value::Time(time) => rfc3339(time),
             Value::Written { text, .. } | Value::Text(text) => text,
         });
-        self.writer.write_record(texts).map_err(into_io)
+        self.record(texts)
     }
 
     fn finish(mut self: Box<Self>) -> io::Result<()> {
@@ -66,7 +80,7 @@ mod tests {
         for text in ["4.04e-161", "007", "1e5", "1.10", "1", ".5"] {
             let of_job = Columns::of(&columns::job());
             let mut written = Vec::new();
-            let mut file = Box::new(CsvFile::new(&of_job, &mut written).unwrap());
+            let mut file = Box::new(CsvFile::new(&of_job, &mut written, false).unwrap());
             let mut row = columns::row(0, Some(text));
             row.parameters[1].1 = text.to_owned();
             file.row(of_job.values(row)).unwrap();
@@ -78,10 +92,34 @@ mod tests {
     }
 
     #[test]
+    fn for_spreadsheets_texts_are_no_formulas_and_numbers_stay() {
+        for (text, cell) in [
+            ("=HYPERLINK(\"http://evil\")", "\"'=HYPERLINK(\"\"http://evil\"\")\""),
+            ("+1+cmd|' /C calc'!A0", "'+1+cmd|' /C calc'!A0"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("-2+3", "'-2+3"),
+            ("-7.2", "-7.2"),
+            ("+1e5", "+1e5"),
+            ("\t=1", "'\t=1"),
+            ("plain", "plain"),
+        ] {
+            let of_job = Columns::of(&columns::job());
+            let mut written = Vec::new();
+            let mut file = Box::new(CsvFile::new(&of_job, &mut written, true).unwrap());
+            let mut row = columns::row(0, None);
+            row.parameters[2].1 = text.to_owned();
+            file.row(of_job.values(row)).unwrap();
+            file.finish().unwrap();
+            let written = String::from_utf8(written).unwrap();
+            assert!(written.ends_with(&format!(",{cell},\n")), "{text}: {written}");
+        }
+    }
+
+    #[test]
     fn rows_follow_their_heading() {
         let of_job = Columns::of(&columns::job());
         let mut written = Vec::new();
-        let mut file = Box::new(CsvFile::new(&of_job, &mut written).unwrap());
+        let mut file = Box::new(CsvFile::new(&of_job, &mut written, false).unwrap());
         file.row(of_job.values(columns::row(0, Some("-7.2")))).unwrap();
         file.row(of_job.values(columns::row(1, None))).unwrap();
         file.finish().unwrap();

@@ -32,6 +32,7 @@ Examples:
   pilotfish export last                               CSV on standard output
   pilotfish export 3 -o results.parquet
   pilotfish export 3 --state done --format jsonl | jq .affinity
+  pilotfish export 3 -o results.csv --spreadsheet
 
 Columns: index, state, exit_code, attempt, pilot, started (RFC 3339),
 duration_s, cpu_s, memory_bytes, failure, then the job's parameters, then what
@@ -56,6 +57,9 @@ pub struct ExportArgs {
     /// Only tasks in this state
     #[arg(long, value_enum, default_value = "all")]
     state: StateArg,
+    /// CSV for spreadsheets: texts that these would take for formulas begin with an apostrophe
+    #[arg(long)]
+    spreadsheet: bool,
     #[command(flatten)]
     place: Where,
 }
@@ -106,7 +110,7 @@ pub async fn run(args: ExportArgs) -> Result<Outcome, Failure> {
     let reader = Reader::open(&args.place).await?;
     let client = &reader.client;
     let job = selector.resolve_one(client).await?;
-    let rows = Rows { client, job, state: args.state.into() };
+    let rows = Rows { client, job, state: args.state.into(), is_for_spreadsheets: args.spreadsheet };
     let mut columns = Columns::of(&client.spec(job).await?);
     if format != Format::Csv && columns.has_extracts() {
         // Whether a column is one of numbers must be known before the first row.
@@ -168,6 +172,10 @@ fn format_of(args: &ExportArgs) -> Result<Format, Failure> {
             "Parquet is not for terminals; name a file with -o, or redirect the output",
         ));
     }
+    if args.spreadsheet && format != Format::Csv {
+        let found = format.word();
+        return Err(Failure::bad_input(format!("--spreadsheet: found the form {found}; it is for CSV only")));
+    }
     Ok(format)
 }
 
@@ -204,6 +212,7 @@ struct Rows<'a> {
     client: &'a Client,
     job: JobId,
     state: TaskFilter,
+    is_for_spreadsheets: bool,
 }
 
 impl Rows<'_> {
@@ -216,7 +225,7 @@ impl Rows<'_> {
     ) -> Result<u64, Failure> {
         let to = BufWriter::new(to);
         let mut writer: Box<dyn RowWriter> = match format {
-            Format::Csv => Box::new(csv_file::CsvFile::new(columns, to)?),
+            Format::Csv => Box::new(csv_file::CsvFile::new(columns, to, self.is_for_spreadsheets)?),
             Format::Jsonl => Box::new(json_lines::JsonLines::new(columns, to)),
             Format::Parquet => Box::new(parquet_file::ParquetFile::new(columns, to)?),
         };
