@@ -1,10 +1,17 @@
 //! Runs commands as processes of this host.
 
-use std::{ffi::OsStr, io, process::Stdio};
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    io,
+    process::Stdio,
+    sync::atomic::{AtomicU64, Ordering},
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use async_trait::async_trait;
 use nix::{
-    sys::signal::{Signal, killpg},
+    sys::signal::{Signal, kill, killpg},
     unistd::Pid,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -77,24 +84,40 @@ fn is_of_place(name: &OsStr) -> bool {
 #[async_trait]
 impl Transport for LocalPilots {
     async fn run(&self, command: &Command) -> Result<Output, TransportError> {
-        run(command, is_of_place).await
+        run(command, is_of_place, None).await
     }
 }
 
 #[async_trait]
 impl Transport for LocalShell {
     async fn run(&self, command: &Command) -> Result<Output, TransportError> {
-        run(command, |_| true).await
+        run(command, |_| true, Some(mark())).await
     }
 }
 
-/// Runs a command with those variables of this process of which `has` says so.
-async fn run(command: &Command, has: fn(&OsStr) -> bool) -> Result<Output, TransportError> {
+/// Has a value of its own in each command, and in all processes that descend from it.
+const MARK: &str = "PILOTFISH_COMMAND";
+
+/// What no other command of this host has for [`MARK`].
+fn mark() -> String {
+    static N_COMMANDS: AtomicU64 = AtomicU64::new(0);
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{}-{}-{}", std::process::id(), N_COMMANDS.fetch_add(1, Ordering::Relaxed), began.as_nanos())
+}
+
+/// Runs a command with those variables of this process of which `has` says so, and with a mark. Pilots have none, as
+/// they outlive the command that starts them.
+async fn run(
+    command: &Command,
+    has: fn(&OsStr) -> bool,
+    mark: Option<String>,
+) -> Result<Output, TransportError> {
     let (program, arguments) = command.argv.split_first().map_or(("", &[][..]), |(p, a)| (p.as_str(), a));
     let mut child = tokio::process::Command::new(program)
         .args(arguments)
         .env_clear()
         .envs(std::env::vars_os().filter(|(name, _)| has(name)))
+        .envs(mark.iter().map(|mark| (MARK, mark)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -104,7 +127,8 @@ async fn run(command: &Command, has: fn(&OsStr) -> bool) -> Result<Output, Trans
         .spawn()
         .map_err(|source| TransportError::NotStarted { program: program.to_owned(), source })?;
     // It is dropped before the child, whose number is nobody else's as long as nobody has waited for it.
-    let mut group = Group(child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw));
+    let leader = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
+    let mut group = Group { leader, mark };
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let say = async {
         if let Some(mut stdin) = stdin {
@@ -117,7 +141,7 @@ async fn run(command: &Command, has: fn(&OsStr) -> bool) -> Result<Output, Trans
         // Whoever writes without end ends it: the child is killed when this is dropped.
         let ((), stdout, stderr) = tokio::try_join!(say, bounded(stdout), bounded(stderr))?;
         let code = child.wait().await?.code();
-        group.0 = None;
+        group.leader = None;
         Ok((code, stdout, stderr))
     };
     let (code, stdout, stderr) = tokio::time::timeout(command.time_limit, talk)
@@ -131,16 +155,73 @@ async fn run(command: &Command, has: fn(&OsStr) -> bool) -> Result<Output, Trans
     Ok(Output { code, stdout: text(&stdout), stderr: text(&stderr) })
 }
 
-/// The process group of a command that has not ended: killed when its command is given up.
-struct Group(Option<Pid>);
+/// The processes of a command that has not ended: killed when it is given up. A wrapper may have put some of them into
+/// a group or a session of their own.
+struct Group {
+    /// The first of them, whose number is that of its process group.
+    leader: Option<Pid>,
+    mark: Option<String>,
+}
+
+/// Looks for processes that others have started meanwhile at most so often. Those that were found stand still.
+const N_LOOKS_MAX: usize = 16;
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if let Some(leader) = self.0 {
+        let Some(leader) = self.leader else { return };
+        let mut found = BTreeSet::new();
+        for _ in 0..N_LOOKS_MAX {
+            let new: Vec<Pid> =
+                descendants(leader, self.mark.as_deref()).difference(&found).copied().collect();
+            if new.is_empty() {
+                break;
+            }
             // Those that have ended meanwhile need no signal.
-            let _ = killpg(leader, Signal::SIGKILL);
+            new.iter().for_each(|pid| _ = kill(*pid, Signal::SIGSTOP));
+            found.extend(new);
+        }
+        let _ = killpg(leader, Signal::SIGKILL);
+        found.into_iter().for_each(|pid| _ = kill(pid, Signal::SIGKILL));
+    }
+}
+
+/// The processes that descend from a command: those whose parents do, those of its process group, and those with its
+/// mark, which also those have that have left both.
+fn descendants(leader: Pid, mark: Option<&str>) -> BTreeSet<Pid> {
+    let mut all = BTreeSet::from([leader]);
+    let mut others: Vec<(Pid, Pid)> = Vec::new();
+    let mark = mark.map(|mark| format!("{MARK}={mark}"));
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let number = entry.file_name().to_string_lossy().parse::<i32>().ok().filter(|number| *number > 1);
+        let Some(pid) = number.map(Pid::from_raw) else { continue };
+        let Some((parent, group)) = parent_and_group(&entry.path()) else { continue };
+        let has_mark = mark.as_ref().is_some_and(|mark| {
+            let variables = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            variables.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+        });
+        match group == leader || has_mark {
+            true => _ = all.insert(pid),
+            false => others.push((pid, parent)),
         }
     }
+    loop {
+        let of_them = others.iter().filter(|(pid, parent)| all.contains(parent) && !all.contains(pid));
+        let more: Vec<Pid> = of_them.map(|(pid, _)| *pid).collect();
+        if more.is_empty() {
+            return all;
+        }
+        all.extend(more);
+    }
+}
+
+/// Of a process that is there: its parent and its process group.
+fn parent_and_group(process: &std::path::Path) -> Option<(Pid, Pid)> {
+    let stat = std::fs::read_to_string(process.join("stat")).ok()?;
+    // A program's name may have blanks and brackets in it.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(1);
+    let mut number = || Some(Pid::from_raw(fields.next()?.parse().ok()?));
+    Some((number()?, number()?))
 }
 
 /// All that comes, unless it is more than any batch system has to say.
@@ -231,14 +312,18 @@ mod tests {
         let file = folder.path().join("pids");
         let pids = || std::fs::read_to_string(&file).unwrap_or_default();
         // A shell, one in `$(…)`, and what that runs.
+        // Then a wrapper with a process group of its own, as `timeout` makes it, and one with a session of its own, of
+        // which both outlive who has started them.
         let line = format!(
-            "echo $$ > {0}; x=$(sh -c 'echo $$ >> {0}; sleep 1000 & echo $! >> {0}; wait'); echo $x",
+            "echo $$ > {0}; (setsid sh -c 'echo $$ >> {0}; exec sleep 1000' &) ; \
+             timeout 1000 sh -c 'echo $$ >> {0}; sleep 1000; :' & \
+             x=$(sh -c 'echo $$ >> {0}; sleep 1000 & echo $! >> {0}; wait'); echo $x",
             file.display()
         );
         let command = sh(&line, Duration::from_secs(600));
         let hangs = LocalShell.run(&command);
         let are_there = async {
-            while pids().lines().count() < 3 {
+            while pids().lines().count() < 5 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };

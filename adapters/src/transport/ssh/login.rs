@@ -1,6 +1,10 @@
 //! Logging in: whose host it is, and who we are.
 
-use std::{cell::Cell, path::Path};
+use std::{
+    cell::Cell,
+    net::{IpAddr, TcpStream},
+    path::Path,
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use ssh2::{ErrorCode, HashType, KeyboardInteractivePrompt, MethodType, Session};
@@ -33,7 +37,7 @@ pub(super) fn log_in(socket: std::os::fd::OwnedFd, hop: &Hop, asker: &dyn Asker)
     let broken = |what: String| SshError::Broken { host: hop.host.clone(), what };
     let mut session = Session::new().map_err(|error| broken(error.to_string()))?;
     session.set_timeout(u32::from(CALL_LIMIT_MS));
-    let known = known_of(hop)?;
+    let known = known_of(hop, &Names::new(&hop.host, hop.port, hop.alias.as_deref()))?;
     let types = known_types(&known);
     // Of a host with several keys, the one that is known; never a certificate, which nothing here checks.
     let mut wanted = if types.is_empty() { KEY_TYPES.to_vec() } else { types.clone() };
@@ -46,6 +50,9 @@ pub(super) fn log_in(socket: std::os::fd::OwnedFd, hop: &Hop, asker: &dyn Asker)
         )));
     }
     session.method_pref(MethodType::HostKey, &wanted.join(",")).map_err(|error| broken(error.to_string()))?;
+    // Behind a proxy or another host it is no socket of the network.
+    let peer = socket.try_clone().ok().and_then(|socket| TcpStream::from(socket).peer_addr().ok());
+    let peer = peer.map(|peer| peer.ip());
     let ours = socket.try_clone().map_err(|error| broken(error.to_string()))?;
     session.set_tcp_stream(ours);
     session.handshake().map_err(|error| match types.is_empty() {
@@ -53,12 +60,17 @@ pub(super) fn log_in(socket: std::os::fd::OwnedFd, hop: &Hop, asker: &dyn Asker)
         false => broken(format!("{}; of it {} are known", error.message(), wanted.join(", "))),
     })?;
     check_host(&session, &known, hop)?;
+    if let Some(address) = address_to_check(hop, peer) {
+        let known = known_of(hop, &Names::new(&address.to_string(), hop.port, None))?;
+        let key = session.host_key().map(|(key, _)| key).unwrap_or_default();
+        check_address(key, &known, hop, address)?;
+    }
     authenticate(&session, hop, asker)?;
     Ok(Wire { session, socket })
 }
 
 /// Reads what the files say of the host. One that cannot be read may have the line that forbids its key.
-fn known_of(hop: &Hop) -> Result<Known, SshError> {
+fn known_of(hop: &Hop, names: &Names) -> Result<Known, SshError> {
     let failed = |what: String| SshError::Broken { host: hop.host.clone(), what };
     if hop.has_known_hosts_command {
         return Err(failed(
@@ -72,8 +84,7 @@ fn known_of(hop: &Hop) -> Result<Known, SshError> {
         let text = std::fs::read(file);
         texts.push(text.map_err(|error| failed(format!("failed to read {}: {error}", file.display())))?);
     }
-    let names = Names::new(&hop.host, hop.port, hop.alias.as_deref());
-    let mut known = known_hosts::read(texts.iter().map(Vec::as_slice), &names);
+    let mut known = known_hosts::read(texts.iter().map(Vec::as_slice), names);
     for file in &hop.revoked_keys {
         let revoked = key_file::revoked(file);
         known
@@ -91,6 +102,30 @@ fn known_types(known: &Known) -> Vec<&'static str> {
     let is_rsa = |kind: &str| kind.starts_with("rsa-sha2-");
     let all = KEY_TYPES.into_iter();
     all.filter(|kind| is_known(kind) || (is_rsa(kind) && is_known("ssh-rsa"))).collect()
+}
+
+/// The address whose key is compared, too, by the rules of `ssh`: not that of this host, nor where a name stands for the
+/// host or it was named by its address.
+fn address_to_check(hop: &Hop, peer: Option<IpAddr>) -> Option<IpAddr> {
+    let is_other = |address: &IpAddr| !address.is_loopback() && hop.host != address.to_string();
+    peer.filter(|address| hop.is_checked_by_address && hop.alias.is_none() && is_other(address))
+}
+
+/// Whether the files have no other key for the host's address. An address that they do not know is no reason.
+fn check_address(key: &[u8], known: &Known, hop: &Hop, address: IpAddr) -> Result<(), SshError> {
+    let is_listed = |keys: &[Vec<u8>]| keys.iter().any(|listed| listed == key);
+    let is_other = !known.keys.is_empty() && !is_listed(&known.keys);
+    match is_other || is_listed(&known.revoked) {
+        true => Err(SshError::Broken {
+            host: hop.host.clone(),
+            what: format!(
+                "its key differs from the key that known_hosts has for its address {address} (CheckHostIP in the \
+                 ssh configuration): either the name leads to another host now, or the address has become \
+                 another host's"
+            ),
+        }),
+        false => Ok(()),
+    }
 }
 
 fn check_host(session: &Session, known: &Known, hop: &Hop) -> Result<(), SshError> {
@@ -348,5 +383,35 @@ impl KeyboardInteractivePrompt for Questions<'_> {
         let answers = self.asker.ask(self.host, text, &prompts);
         self.is_answered.set(answers.is_some());
         answers.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_an_address_is_compared_where_the_configuration_says_so() {
+        let checked = Hop { host: "login.centre.org".into(), is_checked_by_address: true, ..Hop::default() };
+        let peer: IpAddr = [192, 0, 2, 7].into();
+        assert_eq!(address_to_check(&checked, Some(peer)), Some(peer));
+        let is_left_out = |hop: Hop, peer: Option<IpAddr>| address_to_check(&hop, peer).is_none();
+        assert!(is_left_out(Hop { is_checked_by_address: false, ..checked.clone() }, Some(peer)));
+        assert!(is_left_out(Hop { alias: Some("farm".into()), ..checked.clone() }, Some(peer)));
+        assert!(is_left_out(Hop { host: "192.0.2.7".into(), ..checked.clone() }, Some(peer)));
+        assert!(is_left_out(checked.clone(), Some([127, 0, 0, 1].into())), "this host");
+        assert!(is_left_out(checked.clone(), None), "behind a proxy");
+
+        let known = |keys: &[&[u8]], revoked: &[&[u8]]| Known {
+            keys: keys.iter().map(|key| key.to_vec()).collect(),
+            revoked: revoked.iter().map(|key| key.to_vec()).collect(),
+            ..Known::default()
+        };
+        let check = |known: Known| check_address(b"key", &known, &checked, peer);
+        assert!(check(known(&[], &[])).is_ok(), "nothing is known of the address");
+        assert!(check(known(&[b"other", b"key"], &[])).is_ok());
+        assert!(check(known(&[b"key"], &[b"key"])).is_err(), "it is revoked");
+        let error = check(known(&[b"other"], &[])).expect_err("another key");
+        assert!(error.to_string().contains("CheckHostIP") && error.to_string().contains("192.0.2.7"));
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Hop {
     pub(crate) has_known_hosts_command: bool,
     /// Whether DNS may say which keys hosts have (VerifyHostKeyDNS).
     pub(crate) is_known_by_dns: bool,
+    /// Whether the key must not differ from that which known_hosts files have for the host's address (CheckHostIP).
+    pub(crate) is_checked_by_address: bool,
     /// What carries the connection instead of TCP.
     pub(crate) proxy_command: Option<String>,
 }
@@ -201,6 +203,9 @@ impl Said {
             is_known_by_dns: self
                 .one("verifyhostkeydns")
                 .is_some_and(|value| ["true", "yes"].contains(&value)),
+            is_checked_by_address: self
+                .one("checkhostip")
+                .is_some_and(|value| ["true", "yes"].contains(&value)),
             proxy_command: proxy,
         })
     }
@@ -222,7 +227,7 @@ mod tests {
         let lines = "Host centre\n HostName login.centre.org\n User ada\n Port 2222\n IdentityFile /keys/a\n \
             IdentitiesOnly yes\n UserKnownHostsFile /known/a /known/b\n GlobalKnownHostsFile none\n \
             HostKeyAlias farm\n CertificateFile /keys/%r-cert.pub\n IdentityAgent /run/%u/agent\n \
-            RevokedHostKeys /known/revoked\n KnownHostsCommand /bin/keys %H\n VerifyHostKeyDNS yes\n \
+            RevokedHostKeys /known/revoked\n KnownHostsCommand /bin/keys %H\n VerifyHostKeyDNS yes\n CheckHostIP yes\n \
             HostKeyAlgorithms ssh-ed25519,rsa-sha2-512\n";
         let hops = routed("centre", lines).expect("a route");
         let local = tokens::local_user();
@@ -242,6 +247,7 @@ mod tests {
             rsa_bits_min: hops[0].rsa_bits_min,
             has_known_hosts_command: true,
             is_known_by_dns: true,
+            is_checked_by_address: true,
             proxy_command: None,
         };
         assert_eq!(hops, [expected]);
