@@ -120,6 +120,45 @@ fn a_task_that_ignores_the_signal_for_its_memory_is_set_aside_at_the_crash_limit
 }
 
 #[test]
+fn tasks_that_need_too_much_memory_only_together_all_succeed() {
+    let mut scene = start(System::OpenPbs);
+    fs::write(scene.platform.folder().join("kill_delay"), "1").expect("a file");
+    // Two at a time are over the limit of their batch job; each is far within it.
+    fs::write(scene.platform.folder().join("hog"), "much-memory 1").expect("a file");
+    let job = "name: together\ncommand: ': much-memory; sleep 1'\nsweep: {n: {range: [1, 6]}}\nretries: 0\n";
+    scene.sandbox.write("together.yaml", job);
+    scene.sandbox.ok(&["submit", "together.yaml"]);
+    let job = || scene.sandbox.json(&["job", "1"]);
+    until("it is over", || job()["state"] != "active");
+    let job = job();
+    assert_eq!((&job["counts"]["done"], &job["counts"]["failed"]), (&6.into(), &0.into()), "{job}");
+    assert!(job["n_failed_attempts"].as_u64() > Some(1), "some ran together: {job}");
+    scene.stops();
+}
+
+#[test]
+fn a_job_with_an_id_of_ours_and_another_age_is_not_ours_and_is_not_cancelled() {
+    for system in System::all().into_iter().filter(|system| !matches!(system, System::Real)) {
+        let mut scene = start(system);
+        scene.platform.start_queue(false);
+        scene.sandbox.ok(&["submit", "job.yaml"]);
+        until("pilots wait", || scene.platform.jobs("Q").len() == 2);
+        scene.kill_manager();
+        // The server was installed again meanwhile, and other jobs have the numbers of ours.
+        scene.platform.mark("reinstalled", true);
+        let theirs = scene.platform.jobs("Q");
+        theirs.iter().for_each(|id| _ = scene.platform.say("qalter", &["-N", "mine", id]));
+        scene.serve();
+        until("pilots are asked for in the place of those that are gone", || {
+            scene.platform.jobs("Q").len() == 4
+        });
+        scene.sandbox.ok(&["stop"]);
+        assert_eq!(scene.platform.jobs("QHWTRE"), theirs, "they are there, and no pilot is");
+        theirs.iter().for_each(|id| _ = scene.platform.say("qdel", &[id]));
+    }
+}
+
+#[test]
 fn forced_ends_that_the_history_tells_of_set_no_innocent_task_aside() {
     let mut scene = start(System::OpenPbs);
     scene.platform.mark("history", true);

@@ -70,6 +70,8 @@ pub enum BatchState {
     Queued,
     /// It runs.
     Running,
+    /// It has begun and stands still, as its batch system or somebody has suspended it.
+    Suspended,
     /// It has ended.
     Ended,
     /// It waits for what will never come, in the platform's words.

@@ -8,7 +8,7 @@ use profiles::site::Site;
 
 use self::answers::NEXT;
 use crate::{
-    Adapter, Surroundings,
+    AGE_OF_SUBMITTED, Adapter, Surroundings,
     command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad},
     newest,
     script::{quoted, script_without_secret},
@@ -245,6 +245,13 @@ impl Adapter for GridEngine {
     fn why_it_waits(&self, id: &str) -> Option<Command> {
         let line = "qstat -j \"$1\" | sed -n '/^scheduling info:/,$ s/^\\(scheduling info:\\)\\{0,1\\} *//p'";
         Some(GridEngine::shell(line, vec![id.to_owned()], Vec::new()))
+    }
+
+    fn age(&self, id: &str) -> Option<Command> {
+        let line = format!(
+            "submitted=$(ask qstat -j \"$1\" | sed -n 's/^submission_time: *//p' | head -n 1) && {AGE_OF_SUBMITTED}"
+        );
+        Some(GridEngine::shell(&line, vec![id.to_owned()], Vec::new()))
     }
 
     fn describe(&self) -> Option<Command> {

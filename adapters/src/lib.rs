@@ -64,6 +64,12 @@ pub trait Adapter: Send + Sync {
         None
     }
 
+    /// What prints how many seconds ago the job with that id was submitted, by its batch system's clock; `None` where
+    /// ids are never used again, or nothing says it.
+    fn age(&self, _id: &str) -> Option<Command> {
+        None
+    }
+
     /// What prints the batch system's version; `None` where there is none.
     fn version(&self) -> Option<Command> {
         None
@@ -140,26 +146,31 @@ pub const LOCAL_NAME: &str = local::NAME;
 pub const NAMES: &[&str] =
     &[local::NAME, local::HOSTS_NAME, gridengine::NAME, loadleveler::NAME, pbs::NAME, slurm::NAME];
 
-/// Gives the jobs of a listing that somebody renamed the tags under which they were submitted: `known` has the ids and
-/// tags of the jobs that may be there. A job that bears a tag with this prefix keeps it, since a batch system may use
-/// an id again. A listing shows jobs of our user only, so no job of another user is taken for ours.
-pub fn name_by_ids(
+/// Prints how many seconds ago the time in `$submitted` was, of a host's own clock and zone.
+const AGE_OF_SUBMITTED: &str =
+    r#"[ -n "$submitted" ] && at=$(date -d "$submitted" +%s) && echo $(($(date +%s) - at))"#;
+
+/// Jobs of a listing that bear no tag with this prefix and have the id of a job that may be there: the place of each in
+/// `jobs`, and in `known`, which has the ids and tags of those. Somebody has renamed such a job, or its batch system has
+/// used the id again. A job that bears a tag is that of the tag.
+pub fn renamed(
     adapter: &dyn Adapter,
     tag_prefix: &str,
     known: &[(BatchId, String)],
-    jobs: &mut [BatchJob],
-) {
-    let tags: HashMap<&str, &String> = known.iter().map(|(id, tag)| (id.as_str(), tag)).collect();
+    jobs: &[BatchJob],
+) -> Vec<(usize, usize)> {
+    let places: HashMap<&str, usize> =
+        known.iter().enumerate().map(|(place, (id, _))| (id.as_str(), place)).collect();
     let is_tag = |name: &str| {
         let number = name.strip_prefix(tag_prefix);
         number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    for job in jobs.iter_mut().filter(|job| !is_tag(&job.tag)) {
-        let same = || known.iter().find(|(id, _)| adapter.is_same_job(&job.id, id)).map(|(_, tag)| tag);
-        if let Some(tag) = tags.get(job.id.as_str()).copied().or_else(same) {
-            job.tag.clone_from(tag);
-        }
-    }
+    let without_tag = jobs.iter().enumerate().filter(|(_, job)| !is_tag(&job.tag));
+    let of_known = |(place, job): (usize, &BatchJob)| {
+        let same = || known.iter().position(|(id, _)| adapter.is_same_job(&job.id, id));
+        Some((place, places.get(job.id.as_str()).copied().or_else(same)?))
+    };
+    without_tag.filter_map(of_known).collect()
 }
 
 /// So many ids of jobs that may be there are named to the commands of a listing, the newest: an argument has an end.

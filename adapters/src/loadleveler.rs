@@ -11,7 +11,7 @@ use profiles::site::Site;
 
 use self::answers::NEXT;
 use crate::{
-    Adapter, Surroundings,
+    AGE_OF_SUBMITTED, Adapter, Surroundings,
     command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad},
     newest,
 };
@@ -154,6 +154,13 @@ impl Adapter for LoadLeveler {
 
     fn cancel(&self, ids: &[BatchId]) -> Command {
         LoadLeveler::shell(CANCEL, ids.to_vec(), Vec::new())
+    }
+
+    fn age(&self, id: &str) -> Option<Command> {
+        let line = format!(
+            "submitted=$(llq -l \"$1\" | sed -n 's/^ *Queue Date: *//p' | head -n 1) && {AGE_OF_SUBMITTED}"
+        );
+        Some(LoadLeveler::shell(&line, vec![id.to_owned()], Vec::new()))
     }
 
     fn version(&self) -> Option<Command> {

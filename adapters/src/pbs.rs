@@ -15,7 +15,7 @@ use std::{
 use profiles::site::Site;
 
 use crate::{
-    Adapter, Surroundings,
+    AGE_OF_SUBMITTED, Adapter, Surroundings,
     command::{
         AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, Output, Queue, QueueLoad,
     },
@@ -45,9 +45,10 @@ esac
 "#;
 
 /// Our user's jobs by one connection, whatever their number: `qstat` with ids makes a connection and proves who it
-/// is for each of them. Only of the first of ours that wait the rest is asked for, which says why, and of OpenPBS the
-/// history of some that are known and not listed any more, which says how they ended, where a server keeps it. Releases
-/// that cannot show whole names in a table are asked for all of everybody's jobs.
+/// is for each of them. Only of the first of ours that wait the rest is asked for, which says why, of some that TORQUE
+/// shows as complete and that are known, which says how they ended, and of OpenPBS the history of some that are known
+/// and not listed any more, which says the same where a server keeps it. Releases that cannot show whole names in a
+/// table are asked for all of everybody's jobs.
 const LIST: &str = r#"user=$(id -un)
 case $form in openpbs) wide=-w full=-f ;; torque) wide= full=-x ;; esac
 of=user jobs=$(qstat $wide -u "$user")
@@ -58,10 +59,15 @@ of=all jobs=$(qstat $full)
 code=$?
 fi
 [ $code -eq 0 ] || exit $code
-ids=$(printf '%s\n' "$jobs" | awk -v prefix="$1" -v known="$*" '
-BEGIN { n_known = split(known, all); for (i = 2; i <= n_known; i++) { sub(/[.].*/, "", all[i]); is_known[all[i]] = 1 } }
+ids=$(printf '%s\n' "$jobs" | awk -v form="$form" -v prefix="$1" -v known="$*" '
+BEGIN { n_known = split(known, all); for (i = 2; i <= n_known; i++) { sub(/[.].*/, "", all[i]); is_known[all[i]] = 1 } is_torque = form == "torque" }
 /^-----+ +-----/ { width = length($1) }
 { number = $1; sub(/[.*].*/, "", number) }
+is_torque && width && NF > 10 && number in is_known && $(NF - 1) == "C" && n_ended++ < 5 {
+id = $1
+if (length(id) >= width) sub(/\..*/, "", id)
+print id
+}
 width && NF > 10 && (index($4, prefix) == 1 || number in is_known) && $(NF - 1) ~ /^[QHWT]$/ && n++ < 20 {
 id = $1
 if (length(id) >= width) sub(/\..*/, "", id)
@@ -235,6 +241,13 @@ impl Adapter for Pbs {
         Some(Pbs::shell(WHY_IT_WAITS, vec![id.to_owned()], Vec::new()))
     }
 
+    fn age(&self, id: &str) -> Option<Command> {
+        let line = format!(
+            "submitted=$(qstat -f \"$1\" | sed -n 's/^    ctime = //p' | head -n 1) && {AGE_OF_SUBMITTED}"
+        );
+        Some(Pbs::shell(&line, vec![id.to_owned()], Vec::new()))
+    }
+
     fn version(&self) -> Option<Command> {
         let line = r#"printf '%s\n' "$version" | head -n 1"#;
         Some(Pbs::shell(line, Vec::new(), Vec::new()))
@@ -395,8 +408,11 @@ fn read_list(output: &Output) -> Option<Vec<BatchJob>> {
     let of_history = details.iter().filter(|(number, _)| !shown.contains(*number));
     let ended: Vec<BatchJob> = of_history.filter_map(|(_, job)| ended_job(job)).collect();
     let job = |row: Row<'_>| {
-        let more = |name| details.get(number(row.id)).and_then(|job| job.attribute(name)).unwrap_or("");
-        states::job(row.id, row.name, row.state, more("comment"), more("Hold_Types"))
+        let details = details.get(number(row.id));
+        let more = |name| details.and_then(|job| job.attribute(name)).unwrap_or("");
+        let job = states::job(row.id, row.name, row.state, more("comment"), more("Hold_Types"));
+        let end = details.filter(|_| job.state == BatchState::Ended).and_then(|job| states::end(job));
+        BatchJob { reason: job.reason.or(end), ..job }
     };
     Some(records.into_iter().map(job).chain(ended).collect())
 }

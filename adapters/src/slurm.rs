@@ -10,7 +10,7 @@ use profiles::site::{self, Site};
 use scheduler::{resources::Resources, time::Span};
 
 use crate::{
-    Adapter, Surroundings,
+    AGE_OF_SUBMITTED, Adapter, Surroundings,
     command::{
         self, AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, Output, Queue,
         QueueLoad,
@@ -234,6 +234,15 @@ impl Adapter for Slurm {
         Some(self.shell(&line, words.into(), Vec::new()))
     }
 
+    fn age(&self, id: &str) -> Option<Command> {
+        let (number, cluster) = on_cluster(id);
+        let squeue = with_cluster("squeue", cluster);
+        let line = format!(
+            "submitted=$({squeue} --noheader --all --format=%V --jobs=\"$1\" | head -n 1) && {AGE_OF_SUBMITTED}"
+        );
+        Some(self.shell(&line, vec![number.to_owned()], Vec::new()))
+    }
+
     fn version(&self) -> Option<Command> {
         Some(self.shell("exec \"$@\"", ["sbatch", "--version"].map(str::to_owned).into(), Vec::new()))
     }
@@ -384,7 +393,7 @@ fn read_job(line: &str, cluster: Option<&str>) -> Option<BatchJob> {
     let id = cluster.map_or_else(|| id.to_owned(), |cluster| format!("{id};{cluster}"));
     let (word, state) = (state, state_of(state, reason));
     let words = match state {
-        BatchState::Running => None,
+        BatchState::Running | BatchState::Suspended => None,
         // Of one that has ended: how.
         BatchState::Ended => Some(word),
         _ => Some(reason).filter(|reason| !matches!(*reason, "None" | "(null)")),
@@ -402,7 +411,8 @@ fn state_of(state: &str, reason: &str) -> BatchState {
             BatchState::Stuck(format!("held: {state} {reason}"))
         }
         "CONFIGURING" | "POWER_UP_NODE" | "RUNNING" | "COMPLETING" | "STAGE_OUT" | "SIGNALING"
-        | "STOPPED" | "SUSPENDED" | "RESIZING" => BatchState::Running,
+        | "RESIZING" => BatchState::Running,
+        "STOPPED" | "SUSPENDED" => BatchState::Suspended,
         "COMPLETED" | "CANCELLED" | "FAILED" | "BOOT_FAIL" | "NODE_FAIL" | "OUT_OF_MEMORY" | "DEADLINE"
         | "TIMEOUT" | "PREEMPTED" | "REVOKED" => BatchState::Ended,
         _ => BatchState::Unknown(state.to_owned()),

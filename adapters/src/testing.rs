@@ -6,7 +6,7 @@ use scheduler::{resources::Resources, time::Span};
 use crate::{
     Adapter, Surroundings,
     command::{AllocationRequest, Output},
-    name_by_ids,
+    renamed,
 };
 
 /// An agent whose path has a space in it.
@@ -42,6 +42,8 @@ pub fn request(n_nodes: u32) -> AllocationRequest {
 pub fn tags(adapter: &dyn Adapter, known: &[(&str, &str)], listing: &Output) -> Vec<String> {
     let known: Vec<_> = known.iter().map(|(id, tag)| ((*id).to_owned(), (*tag).to_owned())).collect();
     let mut jobs = adapter.read_list(listing).expect("a listing");
-    name_by_ids(adapter, "pf1-", &known, &mut jobs);
+    for (job, of_known) in renamed(adapter, "pf1-", &known, &jobs) {
+        jobs[job].tag.clone_from(&known[of_known].1);
+    }
     jobs.into_iter().map(|job| job.tag).collect()
 }

@@ -11,6 +11,7 @@ pub mod config;
 mod driver;
 mod farewell;
 pub mod handle;
+mod identities;
 mod numbers;
 pub mod objects;
 mod peers;

@@ -16,6 +16,7 @@ use scheduler::{
         scaling::{FoundProvider, Provider, Ratio, ScaleTrouble},
     },
     resources::Resources,
+    time::Span,
 };
 
 use crate::agent_file::{self, AgentFile};
@@ -264,12 +265,36 @@ impl Place {
         }
     }
 
-    /// What there is of allocations whose tags begin so. A job whose id is among `known`, with its tag, has that tag
-    /// even if somebody gave it another name. Jobs of others may be there, too.
+    /// How long ago the job of that id was submitted, by its batch system's clock; `None`: that is not known.
+    pub(crate) async fn age(&self, id: &str) -> Option<Span> {
+        let command = self.adapter.as_ref()?.age(id)?;
+        let output = self.run(command).await.ok().filter(|output| output.code == Some(0))?;
+        let seconds: i64 = output.stdout.trim().parse().ok()?;
+        Some(Span::from_secs(u64::try_from(seconds).unwrap_or(0)))
+    }
+
+    /// Jobs of a listing that bear no tag with this prefix and have an id of ours: their places there, and in `known`.
+    pub fn renamed(
+        &self,
+        tag_prefix: &str,
+        known: &[(BatchId, String)],
+        jobs: &[BatchJob],
+    ) -> Vec<(usize, usize)> {
+        let adapter = self.adapter.as_deref();
+        adapter.map(|adapter| adapters::renamed(adapter, tag_prefix, known, jobs)).unwrap_or_default()
+    }
+
+    /// Whether a batch system gives the ids of jobs that are gone to others.
+    pub(crate) fn uses_ids_again(&self) -> bool {
+        self.adapter.as_ref().is_some_and(|adapter| adapter.age("1").is_some())
+    }
+
+    /// What there is of allocations whose tags begin so, and where jobs with these ids are that may bear other names.
+    /// Jobs of others may be there, too.
     ///
     /// # Errors
     /// No answer, in words: never "gone".
-    pub async fn list(&self, tag_prefix: &str, known: &[(BatchId, String)]) -> Result<Vec<BatchJob>, String> {
+    pub async fn list(&self, tag_prefix: &str, known: &[BatchId]) -> Result<Vec<BatchJob>, String> {
         if let Host::Cloud(cloud) = &self.host {
             if tag_prefix == adapters::TAG_PREFIX {
                 return cloud.list_all().await;
@@ -279,12 +304,9 @@ impl Place {
             return Ok(jobs);
         }
         let Some(adapter) = &self.adapter else { return Err("no adapter".to_owned()) };
-        let ids: Vec<BatchId> = known.iter().map(|(id, _)| id.clone()).collect();
-        let command = adapter.list_with(tag_prefix, &ids);
+        let command = adapter.list_with(tag_prefix, known);
         let output = self.run(command).await.map_err(|error| error.to_string())?;
-        let mut jobs = adapter.read_list(&output).map_err(|error| error.to_string())?;
-        adapters::name_by_ids(adapter.as_ref(), tag_prefix, known, &mut jobs);
-        Ok(jobs)
+        adapter.read_list(&output).map_err(|error| error.to_string())
     }
 
     /// How busy it is; `None` where nobody waits, or it does not know.

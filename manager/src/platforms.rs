@@ -16,7 +16,7 @@ use adapters::{
 };
 use scheduler::{
     engine::{
-        interface::{Event, ListedAllocation, PlatformSpec, SubmitOutcome},
+        interface::{Event, KnownAllocation, ListedAllocation, PlatformSpec, SubmitOutcome},
         scaling::{Provider, Ratio, ScaleTrouble},
     },
     ids::{AllocationId, PlatformId},
@@ -27,6 +27,7 @@ use tokio::sync::mpsc;
 use crate::{
     clock::Clock,
     handle::{Ended, Handle},
+    identities::Identities,
     place::{Ground, Place},
 };
 
@@ -35,6 +36,10 @@ const N_LAST_CANCELS: usize = 3;
 const CANCEL_PAUSE: Duration = Duration::from_secs(1);
 /// While a connection waits for a person it is looked so often whether one has opened it.
 const LOOK_FOR_PERSON: Duration = Duration::from_secs(1);
+/// Jobs of a listing whose age is asked for at most.
+const N_AGES_MAX: usize = 16;
+/// An id that was ours is taken for ours for so long without a look: much sooner than a batch system uses ids again.
+const SEEN_FOR: Span = Span::from_secs(600);
 /// For all of that.
 const LEAVE_LIMIT: Duration = Duration::from_secs(60);
 
@@ -46,8 +51,8 @@ pub(crate) enum Order {
     Submit { platform: PlatformId, allocation: AllocationId, tag: String, walltime: Option<Span> },
     /// Take allocations away.
     Cancel { platform: PlatformId, batch_ids: Vec<String> },
-    /// List all of ours, among them these: ids and tags.
-    List { platform: PlatformId, known: Vec<(BatchId, String)> },
+    /// List all of ours, among them these.
+    List { platform: PlatformId, known: Vec<KnownAllocation> },
     /// Ask how busy it is.
     Load { platform: PlatformId },
     /// Have a cloud's hosts stand for other numbers of vCPUs.
@@ -82,7 +87,13 @@ pub(crate) struct Worker {
     pub(crate) handle: Handle,
     pub(crate) clock: Clock,
     /// Ids and tags of what the platform accepted a moment ago, and how many listings have answered since.
-    pub(crate) accepted: Vec<((BatchId, String), u8)>,
+    pub(crate) accepted: Vec<(KnownAllocation, u8)>,
+    /// Allocations that may be there, as the engine has said last.
+    pub(crate) known: Vec<KnownAllocation>,
+    /// Which jobs with other names are ours.
+    pub(crate) identities: Identities,
+    /// Ids that were ours when the platform accepted or listed them, and when that was.
+    pub(crate) seen: HashMap<BatchId, Time>,
     /// What it failed to cancel.
     pub(crate) uncancelled: BTreeSet<String>,
     /// Tags whose join documents may be in files, and when each was submitted or last listed.
@@ -239,6 +250,7 @@ impl Worker {
 
     async fn submit(&mut self, allocation: AllocationId, tag: String, walltime: Option<Span>) -> Event {
         let spec = PlatformSpec { walltime, ..self.spec.clone() };
+        let asked_for_at = self.clock.now();
         let outcome = match self.place.ground().await {
             Ok(ground) => {
                 let request = AllocationRequest {
@@ -255,22 +267,24 @@ impl Worker {
         };
         tracing::info!(platform = self.spec.name, %allocation, tag, ?outcome, "allocation asked for");
         if let SubmitOutcome::Accepted(id) = &outcome {
-            self.accepted.push(((id.clone(), tag.clone()), 0));
+            let now = self.clock.now();
+            let known =
+                KnownAllocation { batch_id: id.clone(), tag: tag.clone(), asked_for_at, known_at: now };
+            self.accepted.push((known, 0));
+            self.seen.insert(id.clone(), now);
         }
         self.documents.insert(tag, self.clock.now());
         Event::AllocationAnswered { allocation, outcome }
     }
 
-    async fn list(&mut self, platform: PlatformId, mut known: Vec<(BatchId, String)>) -> Event {
+    async fn list(&mut self, platform: PlatformId, mut known: Vec<KnownAllocation>) -> Event {
         let asked_at: Time = self.clock.now();
         // The order may be older than the answers to the last submissions.
-        let named: HashSet<&BatchId> = known.iter().map(|(id, _)| id).collect();
-        self.accepted.retain(|((id, _), _)| !named.contains(id));
+        let named: HashSet<&BatchId> = known.iter().map(|known| &known.batch_id).collect();
+        self.accepted.retain(|(accepted, _)| !named.contains(&accepted.batch_id));
         known.extend(self.accepted.iter().map(|(accepted, _)| accepted.clone()));
-        let listed = match self.place.ground().await {
-            Ok(_) => self.place.list(&self.tag_prefix, &known).await,
-            Err(what) => Err(what),
-        };
+        self.known = known;
+        let listed = self.look().await;
         if let Err(what) = &listed {
             tracing::warn!(platform = self.spec.name, what, "listing failed");
         }
@@ -294,6 +308,7 @@ impl Worker {
             let seen = ours.map(|job| ListedAllocation {
                 is_ended: job.state == BatchState::Ended,
                 is_running: job.state == BatchState::Running,
+                is_suspended: job.state == BatchState::Suspended,
                 n_nodes: job.n_tasks,
                 tag: job.tag,
                 batch_id: job.id,
@@ -307,6 +322,59 @@ impl Worker {
             seen.collect()
         });
         Event::PlatformListed { platform, asked_at, result }
+    }
+
+    /// A listing in which those jobs have our tags that are ours, whatever their names are now.
+    async fn look(&mut self) -> Result<Vec<BatchJob>, String> {
+        self.place.ground().await?;
+        let ids: Vec<BatchId> = self.known.iter().map(|known| known.batch_id.clone()).collect();
+        let mut jobs = self.place.list(&self.tag_prefix, &ids).await?;
+        let tags: Vec<(BatchId, String)> =
+            self.known.iter().map(|known| (known.batch_id.clone(), known.tag.clone())).collect();
+        let mut n_asked = 0;
+        for (job, of_known) in self.place.renamed(&self.tag_prefix, &tags, &jobs) {
+            let (job, known) = (&mut jobs[job], &self.known[of_known]);
+            let is_ours = match self.identities.known(&job.id, &job.tag) {
+                Some(is_ours) => is_ours,
+                None => {
+                    // Each costs a call; the others are asked for with the next listings.
+                    let age = if n_asked < N_AGES_MAX { self.place.age(&job.id).await } else { None };
+                    n_asked += 1;
+                    let now = self.clock.now();
+                    let was_seen = self.seen.get(&known.batch_id).is_some_and(|at| now.since(*at) < SEEN_FOR);
+                    let is_ours = self.identities.judge((&job.id, &job.tag), known, (age, was_seen), now);
+                    if !is_ours {
+                        let (platform, id, name) = (&self.spec.name, &job.id, &job.tag);
+                        let tag = &known.tag;
+                        tracing::warn!(
+                            platform,
+                            id,
+                            name,
+                            tag,
+                            "a job has the id of one of ours, another name and another age: it is not ours"
+                        );
+                    }
+                    is_ours
+                }
+            };
+            if is_ours {
+                job.tag.clone_from(&known.tag);
+            }
+        }
+        let listed: HashSet<&str> = jobs.iter().map(|job| job.id.as_str()).collect();
+        self.identities.retain(|id| listed.contains(id));
+        let now = self.clock.now();
+        self.seen.retain(|_, at| now.since(*at) < SEEN_FOR);
+        let is_ours = |job: &&BatchJob| job.tag.starts_with(&self.tag_prefix);
+        let there = jobs.iter().filter(is_ours).filter(|job| job.state != BatchState::Ended);
+        for job in there {
+            self.seen.insert(job.id.clone(), now);
+            // A listing may show less of an id than the answer to its submission did.
+            if let Some(known) = self.known.iter().find(|known| known.tag == job.tag) {
+                self.seen.insert(known.batch_id.clone(), now);
+            }
+        }
+        Ok(jobs)
     }
 
     /// Removes the join documents of allocations that are gone, however they ended: one that was killed, or never
@@ -366,7 +434,21 @@ impl Worker {
 
     async fn try_cancel(&mut self, batch_ids: &[String]) -> Result<(), String> {
         self.place.ground().await?;
-        self.place.cancel(batch_ids).await
+        let now = self.clock.now();
+        let is_seen = |seen: &HashMap<BatchId, Time>, id: &String| {
+            seen.get(id).is_some_and(|at| now.since(*at) < SEEN_FOR)
+        };
+        if !self.place.uses_ids_again() || batch_ids.iter().all(|id| is_seen(&self.seen, id)) {
+            return self.place.cancel(batch_ids).await;
+        }
+        // An id may be another job's by now: what is not listed as ours is gone.
+        self.look().await?;
+        let ours: Vec<String> = batch_ids.iter().filter(|id| is_seen(&self.seen, id)).cloned().collect();
+        if ours.len() < batch_ids.len() {
+            let gone: Vec<&String> = batch_ids.iter().filter(|id| !ours.contains(id)).collect();
+            tracing::info!(platform = self.spec.name, ?gone, "not cancelled: no job of ours has these ids");
+        }
+        if ours.is_empty() { Ok(()) } else { self.place.cancel(&ours).await }
     }
 
     /// There is no listing after this one: what could not be cancelled is tried again now.

@@ -7,6 +7,7 @@ mod policies;
 
 use std::fmt;
 
+pub use pilots::UNSAID;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -110,12 +111,22 @@ pub enum Reason {
     KeptApart {
         n_tasks: u64,
     },
+    /// A pilot's batch system says that it stands still, since then.
+    PilotSuspended {
+        since: Span,
+        limit: Span,
+    },
+    /// Ready tasks that get a pilot for themselves: pilots were lost with them, and each time with others, too.
+    RunAlone {
+        n_tasks: u64,
+    },
     /// Ready tasks that no pilot gets, as they failed there and another can run them.
     RetriedElsewhere {
         n_tasks: u64,
         left: Span,
     },
-    /// The last pilots whose batch jobs were ended while a task ran: their number there, and how they ended.
+    /// The last pilots that were lost, or whose batch jobs were ended, while a task ran: the batch job of each, and how it
+    /// ended.
     EndedWith {
         ends: Vec<(PilotId, Option<String>, String)>,
     },

@@ -86,9 +86,10 @@ fn weight(state: &BatchState) -> u8 {
     match state {
         BatchState::Ended => 0,
         BatchState::Queued => 1,
-        BatchState::Running => 2,
-        BatchState::Unknown(_) => 3,
-        BatchState::Stuck(_) | BatchState::NoRoom(_) => 4,
+        BatchState::Suspended => 2,
+        BatchState::Running => 3,
+        BatchState::Unknown(_) => 4,
+        BatchState::Stuck(_) | BatchState::NoRoom(_) => 5,
     }
 }
 
@@ -98,7 +99,7 @@ fn read_job(job: Node, failures: &Reasons, waits: &Reasons) -> Option<BatchJob> 
     let tag = field(job, "JB_name")?.to_owned();
     let failure = failures.get(number).map(String::as_str);
     let state = state_of(state, failure);
-    let is_waiting = !matches!(state, BatchState::Running | BatchState::Ended);
+    let is_waiting = !matches!(state, BatchState::Running | BatchState::Suspended | BatchState::Ended);
     let why = failure.or(waits.get(number).map(String::as_str));
     Some(BatchJob {
         id: number.to_owned(),
@@ -122,7 +123,9 @@ pub(super) fn state_of(letters: &str, reason: Option<&str>) -> BatchState {
     } else if has("E") {
         let reason = reason.unwrap_or("it could not be started; `qstat -j` says why");
         BatchState::Stuck(format!("{letters}: {reason}"))
-    } else if has("rtsST") {
+    } else if has("sST") {
+        BatchState::Suspended
+    } else if has("rt") {
         BatchState::Running
     } else if has("h") {
         BatchState::Stuck(format!("{letters}: it is held"))

@@ -319,8 +319,11 @@ fn letters_of_a_state_are_a_set() {
     for letters in ["qw", "Rq", "Rqw"] {
         assert_eq!(state(letters), BatchState::Queued, "{letters}");
     }
-    for letters in ["r", "t", "Rt", "Rr", "s", "S", "T", "tS", "hr", "dr", "dRr", "dEqw"] {
+    for letters in ["r", "t", "Rt", "Rr", "hr", "dr", "dRr", "dEqw"] {
         assert_eq!(state(letters), BatchState::Running, "{letters}");
+    }
+    for letters in ["s", "S", "T", "tS", "Rs"] {
+        assert_eq!(state(letters), BatchState::Suspended, "{letters}");
     }
     assert!(matches!(state("hqw"), BatchState::Stuck(why) if why.starts_with("hqw")));
     assert_eq!(state_of("Eqw", Some("no shell")), BatchState::Stuck("Eqw: no shell".into()));

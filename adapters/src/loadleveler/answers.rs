@@ -140,7 +140,12 @@ pub(super) fn jobs(text: &str) -> Option<Vec<BatchJob>> {
     let (text, evaluations) = text.split_once(&format!("\n{NEXT}\n")).unwrap_or((text, ""));
     let job = |step: Step| {
         let evaluation = evaluation(evaluations, step.id);
-        let (state, reason) = (state_of(step.state, &evaluation), command::reason(&evaluation));
+        let state = state_of(step.state, &evaluation);
+        let reason = match step.state {
+            // By `llcancel`, or by LoadLeveler at one of its limits.
+            "CA" | "RM" => command::reason(&format!("CANCELLED ({})", step.state)),
+            _ => command::reason(&evaluation),
+        };
         Some(BatchJob { id: step.id.to_owned(), tag: file::tag(step.name?), state, n_tasks: None, reason })
     };
     steps(text, true)?.into_iter().map(job).collect()
@@ -168,7 +173,9 @@ pub(super) fn state_of(word: &str, evaluation: &str) -> BatchState {
         "HS" => held("User & System"),
         // Starting, running, writing a checkpoint, preempted or about to be or to go on, ending, being removed:
         // the node is ours, or will be.
-        "ST" | "R" | "CK" | "E" | "EP" | "MP" | "CP" | "RP" => BatchState::Running,
+        "ST" | "R" | "CK" | "EP" | "CP" | "RP" => BatchState::Running,
+        // Preempted, and such a step that is to go on soon.
+        "E" | "MP" => BatchState::Suspended,
         "C" | "CA" | "RM" | "NR" | "TX" | "SX" => BatchState::Ended,
         _ => BatchState::Unknown(word.to_owned()),
     }

@@ -263,6 +263,7 @@ fn every_state_is_known_and_others_are_kept() {
         let state = match answers::state_of(word, "") {
             BatchState::Queued => "queued",
             BatchState::Running => "running",
+            BatchState::Suspended => "suspended",
             BatchState::Ended => "ended",
             BatchState::Stuck(why) => {
                 assert_eq!(why, long);
@@ -491,7 +492,7 @@ fn a_job() -> impl Strategy<Value = (String, BatchJob)> {
                     tag: name.replace('_', "-"),
                     state: answers::state_of(state, ""),
                     n_tasks: None,
-                    reason: None,
+                    reason: (state == "CA").then(|| "CANCELLED (CA)".to_owned()),
                 },
             )
         },

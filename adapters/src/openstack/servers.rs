@@ -278,9 +278,11 @@ impl Server {
             "ERROR" => BatchState::Stuck(self.fault.unwrap_or_else(|| "the server failed".to_owned())),
             // Nobody waits long for one that is built; those that are over are there until they are deleted; what an
             // operator does with one is his affair, and its pilot's silence decides.
-            "ACTIVE" | "BUILD" | "SHUTOFF" | "UNKNOWN" | "REBOOT" | "HARD_REBOOT" | "PAUSED"
-            | "SUSPENDED" | "RESCUE" | "MIGRATING" | "RESIZE" | "VERIFY_RESIZE" | "REVERT_RESIZE"
-            | "SHELVED" | "SHELVED_OFFLOADED" | "PASSWORD" | "REBUILD" => BatchState::Running,
+            "ACTIVE" | "BUILD" | "SHUTOFF" | "UNKNOWN" | "REBOOT" | "HARD_REBOOT" | "RESCUE"
+            | "MIGRATING" | "RESIZE" | "VERIFY_RESIZE" | "REVERT_RESIZE" | "PASSWORD" | "REBUILD" => {
+                BatchState::Running
+            }
+            "PAUSED" | "SUSPENDED" | "SHELVED" | "SHELVED_OFFLOADED" => BatchState::Suspended,
             other => BatchState::Unknown(other.to_owned()),
         };
         BatchJob { id: self.id, tag: self.tag, state, n_tasks: None, reason: None }

@@ -10,20 +10,27 @@ const HOPELESS: [&str; 2] = ["Can Never Run", "Not Running: Queue not started"];
 pub(super) fn job(id: &str, tag: String, state: &str, comment: &str, holds: &str) -> BatchJob {
     let state = state_of(state, comment, holds);
     // The comment of a job that runs says since when.
-    let is_waiting = !matches!(state, BatchState::Running | BatchState::Ended);
+    let is_waiting = !matches!(state, BatchState::Running | BatchState::Suspended | BatchState::Ended);
     let reason = Some(comment).filter(|_| is_waiting).and_then(command::reason);
     BatchJob { id: id.to_owned(), tag, state, n_tasks: None, reason }
 }
 
-/// How a job of the history has ended. Its substate is 91 if somebody deleted it.
+/// How a job of the history has ended. The substate of OpenPBS is 91 if somebody deleted it. TORQUE does not say it: a
+/// status of 256 and a signal is that of a job which the server ended by that signal, as for `qdel`. Both end a job by
+/// themselves when its walltime is over.
 pub(super) fn end(record: &Record) -> Option<String> {
     let comment = record.attribute("comment").unwrap_or("");
+    let of_torque = record.attribute("exit_status");
     let words = match (record.attribute("substate"), comment.rsplit_once(" and terminated by ")) {
         (Some("91"), Some((_, who))) => format!("CANCELLED by {who}"),
         (Some("91"), None) => "CANCELLED".to_owned(),
-        _ => match record.attribute("Exit_status") {
-            Some(status) => format!("Exit_status = {status}"),
-            None => comment.to_owned(),
+        _ => match (record.attribute("Exit_status"), of_torque) {
+            (Some("-29"), _) => "TIMEOUT (Exit_status = -29)".to_owned(),
+            (Some(status), _) => format!("Exit_status = {status}"),
+            (None, Some("-11")) => "TIMEOUT (exit_status = -11)".to_owned(),
+            (None, Some(status @ ("271" | "265"))) => format!("CANCELLED (exit_status = {status})"),
+            (None, Some(status)) => format!("exit_status = {status}"),
+            (None, None) => comment.to_owned(),
         },
     };
     command::reason(&words)
@@ -42,7 +49,9 @@ pub(super) fn state_of(letter: &str, comment: &str, holds: &str) -> BatchState {
         },
         "H" => BatchState::Stuck(format!("held: {comment}")),
         // Exiting: the node is ours until its output has been copied.
-        "R" | "S" | "U" | "E" | "B" => BatchState::Running,
+        "R" | "E" | "B" => BatchState::Running,
+        // By a scheduler or an operator; because the owner of a workstation is there.
+        "S" | "U" => BatchState::Suspended,
         "C" | "F" | "X" => BatchState::Ended,
         _ => BatchState::Unknown(letter.to_owned()),
     }

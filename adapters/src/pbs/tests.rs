@@ -356,6 +356,7 @@ fn states_are_what_they_mean_for_a_pilot() {
     let before = "Not Running: Not enough of the right type of nodes are available\n";
     assert_eq!(state("H", before), BatchState::Stuck("held, Hold_Types = s".into()));
     assert_eq!(state("E", ""), BatchState::Running, "it is not gone yet");
+    assert_eq!([state("S", ""), state("U", "")], [BatchState::Suspended, BatchState::Suspended]);
     assert_eq!(state("C", ""), BatchState::Ended);
     assert_eq!(state("F", ""), BatchState::Ended);
     assert_eq!(state("Z", "levitates"), BatchState::Unknown("Z".into()));
@@ -535,4 +536,64 @@ fn why_a_renamed_job_waits_is_asked_for_by_its_id() {
     };
     assert_eq!(asked(&[]), "", "none is ours");
     assert_eq!(asked(&["12.pbshead.example.org"]), "qstat -f 12.pbshead\n");
+}
+
+#[test]
+fn of_jobs_that_are_known_torque_says_how_they_ended() {
+    let row = |id: u32| format!("{id}.pbshead alice batch pf1-{id} -- 1 2 -- 00:10 C --\n");
+    let table = format!("{HEAD}{}", [12, 13, 14, 15].map(row).concat());
+    let job = |id: u32, status: &str| {
+        format!(
+            "<Data><Job><Job_Id>{id}.pbshead</Job_Id><Job_Name>pf1-{id}</Job_Name><Job_Owner>alice@n</Job_Owner>\
+             <job_state>C</job_state>{status}</Job></Data>\n"
+        )
+    };
+    let status = |status: i32| format!("<exit_status>{status}</exit_status>");
+    let details: String =
+        [job(12, &status(271)), job(13, &status(-11)), job(14, &status(-10)), job(15, "")].concat();
+    let jobs = pbs().read_list(&listing_of("user alice", &table, &details)).expect("a listing");
+    let said: Vec<Option<&str>> = jobs.iter().map(|job| job.reason.as_deref()).collect();
+    let expected = [
+        // By `qdel`, whoever gave it.
+        Some("CANCELLED (exit_status = 271)"),
+        Some("TIMEOUT (exit_status = -11)"),
+        // It took too much memory.
+        Some("exit_status = -10"),
+        None,
+    ];
+    assert_eq!(said, expected);
+    assert!(jobs.iter().all(|job| job.state == BatchState::Ended), "{jobs:?}");
+
+    let qstat = format!(
+        "qstat() {{ case $* in --version) echo 'Version: 6.1.3' >&2 ;; *-x*) echo \"qstat $*\" >&2 ;; *) printf '%s' '{}' ;; esac; }}",
+        table.replace('\'', "'\\''")
+    );
+    let asked = |known: &[&str]| {
+        let known: Vec<BatchId> = known.iter().map(|id| (*id).to_owned()).collect();
+        let mut argv = pbs().list_with("pf1-", &known).argv;
+        argv[2] = format!("{qstat}\n{}", argv[2].replace(" 2>/dev/null", ""));
+        let output = std::process::Command::new(&argv[0]).args(&argv[1..]).output().expect("a shell");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert_eq!(asked(&[]), "", "what has ended for good is not asked for again and again");
+    assert_eq!(asked(&["12.pbshead", "14.pbshead"]), "qstat -x 12.pbshead 14.pbshead\n");
+}
+
+#[test]
+fn the_age_of_a_job_is_that_of_its_creation_on_the_servers_clock() {
+    let age = |ctime: &str| {
+        let mut argv = pbs().age("12.pbshead").expect("PBS says it").argv;
+        let qstat = format!(
+            "qstat() {{ case $* in --version) echo 'pbs_version = 23' ;; *) printf 'Job Id: 12\\n    ctime = %s\\n    x = y\\n' \"{ctime}\" ;; esac; }}"
+        );
+        argv[2] = format!("{qstat}\n{}", argv[2]);
+        let output = std::process::Command::new(&argv[0]).args(&argv[1..]).output().expect("a shell");
+        String::from_utf8_lossy(&output.stdout).trim().parse::<u64>().ok()
+    };
+    let age_of_an_hour = age("$(date -d '1 hour ago')").expect("a number");
+    // However long the shell takes.
+    assert!((3600..7200).contains(&age_of_an_hour), "{age_of_an_hour}");
+    assert!(age("Sat Nov 21 07:16:51 2020").is_some_and(|age| age > 100_000_000));
+    assert_eq!(age("<various>"), None);
+    assert_eq!(age(""), None);
 }

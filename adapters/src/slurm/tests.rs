@@ -381,6 +381,16 @@ fn a_job_in_each_state_is_there_until_slurm_says_that_it_has_ended() {
         assert_eq!((jobs[0].id.as_str(), jobs[0].state == BatchState::Ended), (id, is_ended), "{state}");
         assert!(!is_ended || jobs[0].reason.as_deref() == Some(state), "{state}: {jobs:?}");
     }
+    for (state, expected) in [
+        ("SUSPENDED", BatchState::Suspended),
+        ("STOPPED", BatchState::Suspended),
+        ("RUNNING", BatchState::Running),
+        ("SIGNALING", BatchState::Running),
+    ] {
+        let stdout = format!("CLUSTER: \n7|{state}|None|pf1-2\n");
+        let jobs = slurm().read_list(&Output { code: Some(0), stdout, ..Output::default() }).expect(state);
+        assert_eq!((&jobs[0].state, &jobs[0].reason), (&expected, &None), "{state}");
+    }
     // A part of a heterogeneous job is none of ours; one with our name is not taken for gone.
     assert!(lists("CLUSTER: \n123+0|PENDING|Resources|pf1-2\n").is_err());
     assert_eq!(

@@ -194,12 +194,27 @@ pub struct ListedAllocation {
     pub is_ended: bool,
     /// Whether it runs, so that its pilot should come.
     pub is_running: bool,
+    /// Whether it has begun and stands still, as its batch system or somebody has suspended it.
+    pub is_suspended: bool,
     /// What is wrong with it, in the platform's words.
     pub trouble: Option<String>,
     /// Whether that is only that there is no room for it.
     pub lacks_room: bool,
     /// Why it waits, or has ended, in the platform's words, where the platform says so.
     pub reason: Option<String>,
+}
+
+/// An allocation that may be there, and whose id is known: what a listing may show of it though somebody has renamed it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KnownAllocation {
+    /// The platform's own id.
+    pub batch_id: String,
+    /// The tag we gave it.
+    pub tag: String,
+    /// When it was asked for: it was submitted then, or later.
+    pub asked_for_at: Time,
+    /// When it was known to be there: it was submitted then, or before.
+    pub known_at: Time,
 }
 
 /// How a submission to a platform went.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     Turn,
     durable::Trouble,
+    ends::EndOfPilot,
     experience::Experience,
     interface::Notice,
     record::{CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
@@ -30,6 +31,12 @@ impl Turn<'_> {
         if report.seq > acknowledged + 1 {
             self.notify(Notice::ReportsForgotten { pilot, n: report.seq - acknowledged - 1 });
         }
+        let is_ended = |failure: &&Failure| failure.kind == FailureKind::Preempted;
+        let ended = |part: &JobReport| -> Vec<TaskId> {
+            let of_job = |failure: &Failure| TaskId { job: part.job, index: failure.index };
+            part.failures.iter().filter(is_ended).map(of_job).collect()
+        };
+        let ended: BTreeSet<TaskId> = report.jobs.iter().flat_map(ended).collect();
         let mut results = Vec::new();
         let mut returned = Vec::new();
         let mut answered = Vec::new();
@@ -47,7 +54,7 @@ impl Turn<'_> {
             returned.push((part.job, back));
             answered.push((part.job, part.tasks()));
             given.extend(part.given.iter().map(|(to, tasks)| (*to, part.job, tasks.clone())));
-            results.extend(self.judge(pilot, part));
+            results.extend(self.judge(pilot, part, &ended));
         }
         let jobs: Vec<JobId> = results.iter().map(|result| result.job).collect();
         let closed: Vec<(JobId, TaskSet)> =
@@ -127,7 +134,7 @@ impl Turn<'_> {
     }
 
     /// What of a job's report is accepted: first successes, and failures of tasks that the pilot holds.
-    fn judge(&self, pilot: PilotId, part: JobReport) -> Option<JobResult> {
+    fn judge(&self, pilot: PilotId, part: JobReport, ended: &BTreeSet<TaskId>) -> Option<JobResult> {
         let job = self.durable.jobs().get(&part.job)?;
         let accepted = part.successes.tasks.intersection(&job.open);
         let successes = part.successes.restricted_to(&accepted);
@@ -144,7 +151,7 @@ impl Turn<'_> {
                 is_held && is_open && !is_doubtful
             })
             .filter(|failure| seen.insert(failure.index))
-            .map(|failure| self.judge_failure(pilot, part.job, failure))
+            .map(|failure| self.judge_failure(pilot, part.job, failure, ended))
             .collect();
         // What was killed because somebody cancelled it has written something too, and nothing else comes of it.
         let is_kept = |index| {
@@ -161,7 +168,14 @@ impl Turn<'_> {
         Some(JobResult { job: part.job, totals: Totals::of(&successes), successes, failures, outputs, files })
     }
 
-    fn judge_failure(&self, pilot: PilotId, job: JobId, failure: Failure) -> FailedAttempt {
+    /// `ended`: the tasks of which the report says that they were ended with their batch job.
+    fn judge_failure(
+        &self,
+        pilot: PilotId,
+        job: JobId,
+        failure: Failure,
+        ended: &BTreeSet<TaskId>,
+    ) -> FailedAttempt {
         let Failure { index, kind, usage } = failure;
         let n_before = self.trouble(TaskId { job, index }).map_or(0, Trouble::n_attempts);
         let held = self.durable.pilots().get(&pilot);
@@ -169,7 +183,11 @@ impl Turn<'_> {
             kind == FailureKind::Walltime && !held.is_some_and(|pilot| pilot.had_its_chance(&usage));
         let verdict = match kind {
             _ if is_cut_short => Verdict::Retry { at: self.now },
-            FailureKind::Preempted => self.verdict_of_end(pilot, TaskId { job, index }, true),
+            FailureKind::Preempted => {
+                let task = TaskId { job, index };
+                let end = EndOfPilot { is_signalled: true, is_alone: self.ran_alone(pilot, task, ended) };
+                self.verdict_of_end(pilot, task, end)
+            }
             _ => self.verdict(TaskId { job, index }, &kind),
         };
         FailedAttempt { index, attempt: n_before + 1, kind, usage, verdict }
@@ -215,6 +233,9 @@ impl Turn<'_> {
         if !tasks.is_empty() {
             self.volatile.clear_suspects(job, tasks);
             self.volatile.clear_last_chances(job, tasks);
+            if self.volatile.n_crash_most.get(&job).is_some_and(|n_crash| *n_crash > 1) {
+                self.note_last_chances(job);
+            }
             self.note_node_success(pilot);
         }
     }

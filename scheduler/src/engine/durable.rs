@@ -2,7 +2,7 @@
 //! on restart alike, so there is one state machine and not two.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -33,6 +33,9 @@ use crate::{
 /// A batch job that is ended so shortly before its walltime is, or in its last tenth, ends by that.
 const LAST_MINUTE: Span = Span::from_secs(60);
 
+/// A batch job that ended early through no task's fault makes later ends on its platform count for less for so long.
+const INNOCENT_ENDS_COUNT: Span = Span::from_secs(24 * 3600);
+
 /// Jobs, platforms, allocations and pilots as the records tell them.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Durable {
@@ -42,8 +45,8 @@ pub struct Durable {
     allocations: BTreeMap<AllocationId, Allocation>,
     pilots: BTreeMap<PilotId, Pilot>,
     nodes: Nodes,
-    /// How many batch jobs of each platform ended early although none of the tasks that ran was why.
-    innocent_ends: BTreeMap<PlatformId, u32>,
+    /// When it was known of the last batch jobs of each platform that ended early that none of the tasks that ran was why.
+    innocent_ends: BTreeMap<PlatformId, VecDeque<Time>>,
     /// The last ends of batch jobs with which tasks ran.
     ends: BTreeMap<PlatformId, Ends>,
     submissions: BTreeMap<String, JobId>,
@@ -149,10 +152,12 @@ impl Durable {
         self.nodes.fortune(pilot.node_id)
     }
 
-    /// So many batch jobs that end with a task count as one lost pilot: on a platform that often ends them for reasons
-    /// of its own, more.
-    pub fn ends_for_one(&self, platform: PlatformId) -> u32 {
-        1 + self.innocent_ends.get(&platform).copied().unwrap_or(0).min(N_FOR_ONE_MAX - 1)
+    /// So many batch jobs that end with a task count as one lost pilot at that time: more on a platform that has often
+    /// ended them for reasons of its own within the last day.
+    pub fn ends_for_one(&self, platform: PlatformId, at: Time) -> u32 {
+        let of_late = |known_at: &&Time| at.since(**known_at) <= INNOCENT_ENDS_COUNT;
+        let n = self.innocent_ends.get(&platform).map_or(0, |ends| ends.iter().filter(of_late).count());
+        1 + u32::try_from(n).unwrap_or(u32::MAX).min(N_FOR_ONE_MAX - 1)
     }
 
     /// The last ends of batch jobs of the platform with which tasks ran.
@@ -384,14 +389,16 @@ impl Durable {
                 pilot.n_accused = pilot.n_accused.saturating_add(n_accused);
                 pilot.fortune.learn(n_done, n_of_place);
             });
+            let of_job: Vec<u64> = accused.iter().map(|task| task.index).collect();
             for task in accused {
                 self.note_end_with(pilot, task, at);
             }
+            self.note_to_be_alone(result.job, &of_job, true, at);
             if let Some(fortune) = self.nodes.fortune_mut(place.node) {
                 fortune.learn(n_done, n_of_place);
             }
             self.note_done_elsewhere(place, &failed_at);
-            self.clear_ends(&ended_with);
+            self.clear_ends(&ended_with, at);
         }
         self.with_pilot(pilot, |pilot| pilot.acknowledged = seq);
     }
@@ -417,13 +424,16 @@ impl Durable {
 
     /// A task has succeeded that ran when the batch jobs of these pilots were ended. Where all that did have, it was
     /// none of them.
-    fn clear_ends(&mut self, ended_with: &[PilotId]) {
+    fn clear_ends(&mut self, ended_with: &[PilotId], at: Time) {
         for id in ended_with {
             let Some(pilot) = self.pilots.get_mut(id).filter(|pilot| pilot.n_accused > 0) else { continue };
             pilot.n_accused -= 1;
             if pilot.n_accused == 0 {
-                let n = self.innocent_ends.entry(pilot.platform).or_default();
-                *n = n.saturating_add(1);
+                let ends = self.innocent_ends.entry(pilot.platform).or_default();
+                ends.push_back(at);
+                if ends.len() >= N_FOR_ONE_MAX as usize {
+                    ends.pop_front();
+                }
             }
         }
     }
@@ -596,6 +606,7 @@ impl Durable {
                     });
                     self.learn_lost(*pilot, task.job, 1.0);
                     self.note_end_with(*pilot, *task, *at);
+                    self.note_to_be_alone(task.job, &[task.index], false, *at);
                 }
             }
             Record::PilotReturned { pilot, .. } => {
@@ -627,6 +638,11 @@ impl Durable {
         let Some(pilot) = self.pilots.get(&id) else { return };
         let capacity = self.with_slots(pilot.platform, pilot.node.capacity.clone());
         self.with_pilot(id, |pilot| pilot.node.capacity = capacity);
+    }
+
+    /// These tasks are to run alone next.
+    pub(super) fn set_to_be_alone(&mut self, job: JobId, tasks: &[u64]) {
+        self.with_job(job, |job| tasks.iter().for_each(|index| job.set_to_be_alone(*index)));
     }
 
     fn with_job(&mut self, job: JobId, change: impl FnOnce(&mut Job)) {

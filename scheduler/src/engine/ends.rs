@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Turn,
-    durable::{Durable, Pilot, Trouble},
+    durable::{Durable, Job, Pilot, Trouble},
     record::Verdict,
 };
 use crate::{
-    ids::{AllocationId, PilotId, TaskId},
+    ids::{AllocationId, JobId, PilotId, TaskId},
+    ranges::TaskSet,
     time::{Span, Time},
 };
 
@@ -85,6 +86,12 @@ pub struct Alike {
 }
 
 impl Ends {
+    /// Whether no other task is known to have run when the pilot ended.
+    fn is_alone(&self, pilot: PilotId, task: TaskId) -> bool {
+        let of_pilot = self.0.iter().filter(|end| end.pilot == pilot);
+        of_pilot.flat_map(|end| &end.tasks).all(|other| *other == task)
+    }
+
     /// Those at about that time that may have the same cause as the end of a batch job in which the task ran.
     fn alike(&self, allocation: AllocationId, task: TaskId, at: Time) -> Alike {
         let mut alike = Alike::default();
@@ -156,7 +163,7 @@ impl Durable {
     }
 
     /// What the end of a pilot counts. `is_signalled`: the batch system ended it by a signal that it has told of.
-    fn weight(&self, pilot: &Pilot, alike: Alike, is_signalled: bool) -> u64 {
+    fn weight(&self, pilot: &Pilot, alike: Alike, is_signalled: bool, at: Time) -> u64 {
         let cause = self.allocations().get(&pilot.allocation).and_then(|held| held.end_cause);
         let n_for_one = match cause {
             Some(EndCause::Platform) => return 0,
@@ -168,27 +175,59 @@ impl Durable {
         if !is_signalled {
             return WHOLE / u64::from(n_for_one);
         }
-        let n_innocent = self.ends_for_one(pilot.platform) - 1;
+        let n_innocent = self.ends_for_one(pilot.platform, at) - 1;
         let n_alike = alike.n_of_others.saturating_add(u32::from(alike.is_any_of_the_same));
         let n_for_one = n_for_one.saturating_add(n_innocent).saturating_add(n_alike).min(N_FOR_ONE_MAX);
         WHOLE / u64::from(n_for_one)
     }
 
     /// What the ends count together with which a task ran: lost pilots, and `with_signalled` those that were told of.
-    fn weight_of_all(&self, trouble: &Trouble, with_signalled: bool) -> u64 {
+    fn weight_of_all(&self, trouble: &Trouble, with_signalled: bool, at: Time) -> u64 {
         let of = |ids: &[PilotId], is_signalled| -> u64 {
             let pilots = ids.iter().filter_map(|id| self.pilots().get(id));
-            pilots.map(|pilot| self.weight(pilot, pilot.alike, is_signalled)).sum()
+            pilots.map(|pilot| self.weight(pilot, pilot.alike, is_signalled, at)).sum()
         };
         let n_signalled = if with_signalled { of(&trouble.ended_with, true) } else { 0 };
         of(&trouble.lost_with, false).saturating_add(n_signalled)
     }
 }
 
+impl Durable {
+    /// After a pilot was lost, or its batch job was ended, with these tasks of a job: notes which of them have used up
+    /// `crash_limit` and are open still, as others ran beside them: each is to run alone next.
+    pub(super) fn note_to_be_alone(&mut self, id: JobId, tasks: &[u64], with_signalled: bool, at: Time) {
+        let Some(job) = self.jobs().get(&id) else { return };
+        let limit = limit_of(job);
+        let is_due = |index: &u64| {
+            let trouble = job.troubled.get(index).filter(|_| job.open.contains(*index));
+            trouble.is_some_and(|trouble| self.weight_of_all(trouble, with_signalled, at) >= limit)
+        };
+        let due: Vec<u64> = tasks.iter().copied().filter(is_due).collect();
+        self.set_to_be_alone(id, &due);
+    }
+}
+
+/// What the ends count together that use up a job's `crash_limit`.
+fn limit_of(job: &Job) -> u64 {
+    u64::from(job.request.crash_limit).saturating_mul(WHOLE)
+}
+
+/// How a pilot ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct EndOfPilot {
+    /// Whether the batch system ended it by a signal that it has told of; else it was lost.
+    pub(super) is_signalled: bool,
+    /// Whether the task ran alone there.
+    pub(super) is_alone: bool,
+}
+
 impl Turn<'_> {
-    /// A pilot was lost, or its batch job was ended, while the task ran: whether it is tried again.
-    pub(super) fn verdict_of_end(&self, id: PilotId, task: TaskId, is_signalled: bool) -> Verdict {
+    /// A pilot was lost, or its batch job was ended, while the task ran: whether it is tried again. A task that ran
+    /// beside others is not set aside yet: it is tried once more, alone. As long as it is not alone then either, it is
+    /// set aside after twice as many.
+    pub(super) fn verdict_of_end(&self, id: PilotId, task: TaskId, end: EndOfPilot) -> Verdict {
         let again = Verdict::Retry { at: self.now };
+        let EndOfPilot { is_signalled, is_alone } = end;
         if is_signalled && !self.durable.ended_early(id, self.now) {
             return again;
         }
@@ -206,10 +245,31 @@ impl Turn<'_> {
         let before = job
             .troubled
             .get(&task.index)
-            .map_or(0, |trouble| self.durable.weight_of_all(trouble, is_signalled));
-        let this = self.durable.weight(pilot, alike.unwrap_or_default(), is_signalled);
-        let limit = u64::from(job.request.crash_limit).saturating_mul(WHOLE);
-        if this > 0 && before.saturating_add(this) >= limit { Verdict::Final } else { again }
+            .map_or(0, |trouble| self.durable.weight_of_all(trouble, is_signalled, now));
+        let this = self.durable.weight(pilot, alike.unwrap_or_default(), is_signalled, now);
+        // Who asks for one lost pilot at most wants no second one; tasks of profiling runs have their places.
+        let is_strict = job.request.crash_limit == 1
+            || self.volatile.jobs.get(&task.job).is_some_and(|leases| leases.profiled_on.is_some());
+        let n_limits = if is_alone || is_strict { 1 } else { 2 };
+        let is_over = before.saturating_add(this) >= limit_of(job).saturating_mul(n_limits);
+        if this > 0 && is_over { Verdict::Final } else { again }
+    }
+
+    /// Whether the task was the only one that ran on the pilot when its batch job was ended. `others`: those that the
+    /// same report says were ended, too.
+    pub(super) fn ran_alone(&self, id: PilotId, task: TaskId, others: &BTreeSet<TaskId>) -> bool {
+        let platform = self.durable.pilots().get(&id).map(|pilot| pilot.platform);
+        let ends = platform.and_then(|platform| self.durable.ends_of(platform));
+        let runs_another = self.volatile.pilots.get(&id).is_some_and(|state| {
+            let of_job = |(job, tasks): (&JobId, &TaskSet)| match *job == task.job {
+                true => tasks.len() > u64::from(tasks.contains(task.index)),
+                false => !tasks.is_empty(),
+            };
+            state.running.iter().any(of_job)
+        });
+        !runs_another
+            && others.iter().all(|other| *other == task)
+            && ends.is_none_or(|ends| ends.is_alone(id, task))
     }
 }
 

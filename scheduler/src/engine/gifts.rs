@@ -149,6 +149,7 @@ impl Turn<'_> {
         let takes = giver != to
             && is_listening
             && !state.is_doubted
+            && !volatile.holds_alone(state)
             && self.takes_tasks(to)
             && !is_for_others
             && !job.is_paused;
@@ -164,8 +165,12 @@ impl Turn<'_> {
         let elsewhere = Elsewhere { settings: self.settings, durable, volatile, now: self.now };
         ready.remove_all(&elsewhere.not_for(to, job_id));
         // As many as would be sent to it of the shortest ones.
-        let depth = if offer.is_careful(job_id) { 1 } else { self.settings.prefetch_tasks_max.max(1) };
-        let n_most = self.n_slots(to, job_id).saturating_mul(depth);
+        let depth = self.settings.prefetch_tasks_max.max(1);
+        let n_slots = self.n_slots(to, job_id);
+        let n_most = match offer.is_careful(job_id) {
+            true => volatile.most_at_a_time(job_id, n_slots),
+            false => n_slots.saturating_mul(depth),
+        };
         let n_held = state.leases.get(&job_id).map_or(0, TaskSet::len);
         let n_allowed = limits::n_allowed(durable, volatile, platform, job);
         Some(ready.take_first(n_most.saturating_sub(n_held).min(n_allowed)))

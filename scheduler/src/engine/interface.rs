@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 pub use super::{
-    allocation::{ListedAllocation, SubmitOutcome},
+    allocation::{KnownAllocation, ListedAllocation, SubmitOutcome},
     load::QueueLoad,
     scaling::{ScalingSpec, ScalingWay},
     workflows::{On, Stage},
@@ -587,7 +587,7 @@ pub enum Effect {
     Cancel { platform: PlatformId, batch_ids: Vec<String> },
     /// Ask a platform for all of ours. `known`: the ids and tags of those that may be there, the newest last; their
     /// batch jobs may have other names by now.
-    List { platform: PlatformId, known: Vec<(String, String)> },
+    List { platform: PlatformId, known: Vec<KnownAllocation> },
     /// Ask a platform how busy it is, if it knows.
     Load { platform: PlatformId },
     /// Have those hosts of a cloud that are known from before stand for so many vCPUs a core, or for as many as before.

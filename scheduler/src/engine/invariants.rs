@@ -160,6 +160,10 @@ impl Engine {
             open.filter_map(last).collect(),
             "what one more lost pilot sets aside"
         );
+        let alone =
+            |(id, job): (&JobId, &Job)| Some((*id, job.to_be_alone())).filter(|(_, alone)| !alone.is_empty());
+        let open = self.durable.jobs().iter().filter(|(id, _)| jobs.contains_key(id));
+        assert_eq!(self.volatile.alone, open.filter_map(alone).collect(), "what is to run alone");
     }
 
     fn check_census(&self) {

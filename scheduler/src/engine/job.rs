@@ -81,6 +81,8 @@ pub struct Trouble {
     pub n_nobody: u32,
     /// Not to be tried again before this time.
     pub retry_at: Time,
+    /// Whether pilots were lost with it as often as `crash_limit` says, each time with others: it is to run alone next.
+    pub is_to_be_alone: bool,
     /// The last failure.
     pub last: Option<FailureKind>,
 }
@@ -294,12 +296,19 @@ impl Job {
         troubled.filter(|(index, trouble)| is_blamed(**index, trouble)).map(|(index, _)| *index).collect()
     }
 
+    pub(super) fn set_to_be_alone(&mut self, index: u64) {
+        if let Some(trouble) = self.troubled.get_mut(&index) {
+            trouble.is_to_be_alone = true;
+        }
+    }
+
     /// The pilot was not lost with these tasks; those attempts failed by nobody's fault.
     pub(super) fn take_back_blame(&mut self, pilot: PilotId, tasks: &TaskSet) {
         for index in self.blamed_for(pilot, tasks).indices() {
             let Some(trouble) = self.troubled.get_mut(&index) else { continue };
             let n_before = trouble.n_crash();
             trouble.lost_with.retain(|other| *other != pilot);
+            trouble.is_to_be_alone = false;
             trouble.n_nobody += n_before - trouble.n_crash();
         }
     }

@@ -42,6 +42,11 @@ impl Turn<'_> {
 
 impl Volatile {
     pub(super) fn set_last_chances(&mut self, id: JobId, job: &Job) {
+        self.set_alone(id, job);
+        match job.n_crash_most() {
+            0 => self.n_crash_most.remove(&id),
+            n_crash => self.n_crash_most.insert(id, n_crash),
+        };
         let last = job.last_chances();
         match last.is_empty() {
             true => self.last_chances.remove(&id),
@@ -51,6 +56,7 @@ impl Volatile {
 
     /// Tasks of a job have ended or were cancelled.
     pub(super) fn clear_last_chances(&mut self, id: JobId, tasks: &TaskSet) {
+        self.clear_alone(id, tasks);
         let Some(last) = self.last_chances.get_mut(&id) else { return };
         last.remove_all(tasks);
         if last.is_empty() {
@@ -60,6 +66,10 @@ impl Volatile {
 
     /// Whether some of a job's tasks may be kept from a pilot for what it holds.
     pub(super) fn keeps_apart(&self, job: JobId) -> bool {
+        self.has_last_chances(job) || self.alone.contains_key(&job)
+    }
+
+    fn has_last_chances(&self, job: JobId) -> bool {
         !self.last_chances.is_empty() && self.suspects.contains_key(&job)
     }
 
@@ -74,7 +84,12 @@ impl Volatile {
     /// The same where what the pilot holds is known.
     pub(super) fn not_beside(&self, held: Troubled, state: &PilotState, job: JobId) -> TaskSet {
         let mut excluded = state.revoked.get(&job).cloned().unwrap_or_default();
-        if self.keeps_apart(job) {
+        let is_profiled = self.jobs.get(&job).is_some_and(|leases| leases.profiled_on.is_some());
+        if let Some(alone) = self.alone.get(&job).filter(|_| !is_profiled) {
+            // They are given out by themselves.
+            excluded.insert_all(alone);
+        }
+        if self.has_last_chances(job) {
             excluded.insert_all(&self.apart_from(held, job, &excluded));
         }
         excluded
@@ -115,6 +130,6 @@ impl Volatile {
 }
 
 /// Whether some of the tasks are held.
-fn holds_any(held: &BTreeMap<JobId, TaskSet>, tasks: &BTreeMap<JobId, TaskSet>) -> bool {
+pub(super) fn holds_any(held: &BTreeMap<JobId, TaskSet>, tasks: &BTreeMap<JobId, TaskSet>) -> bool {
     held.iter().any(|(job, held)| tasks.get(job).is_some_and(|tasks| !tasks.intersection(held).is_empty()))
 }

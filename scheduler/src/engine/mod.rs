@@ -4,6 +4,7 @@
 //! volatile state (leases, heartbeats) is rebuilt by pilots that come back.
 
 pub mod allocation;
+mod alone;
 pub mod durable;
 pub mod effort;
 pub mod experience;

@@ -84,6 +84,11 @@ impl Turn<'_> {
         let Some(held) = self.durable.allocations().get(&id) else {
             return self.refuse(request, Refusal::UnknownAllocation(id));
         };
+        let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
+        if reader.is_forsaken(held) && self.durable.live_pilots(held).is_empty() {
+            return self.drop_forsaken(request, id);
+        }
+        let held = &self.durable.allocations()[&id];
         if !held.is_live() {
             let word = held.state_word();
             return self.refuse(request, Refusal::AllocationOver(id, word));
@@ -98,6 +103,17 @@ impl Turn<'_> {
                 self.command(pilot, PilotCommand::Stop);
             }
         }
+        let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
+        let view = reader.allocation(id, &self.durable.allocations()[&id]);
+        self.answer(request, Answer::Allocation(Box::new(view)));
+    }
+
+    /// Counts an allocation as ended of whose platform nothing is heard, as an operator says so: its batch job may be there
+    /// still, and nobody but the operator can look.
+    fn drop_forsaken(&mut self, request: RequestId, id: AllocationId) {
+        let why = "an operator dropped it, as its platform is not configured any more: its batch job may be there still";
+        let at = self.now;
+        self.record(Record::AllocationEnded { allocation: id, why: why.into(), cause: None, at });
         let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
         let view = reader.allocation(id, &self.durable.allocations()[&id]);
         self.answer(request, Answer::Allocation(Box::new(view)));

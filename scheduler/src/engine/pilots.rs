@@ -440,8 +440,12 @@ impl Turn<'_> {
         let (allocation, platform) = (pilot.allocation, pilot.platform);
         let is_left = |held: &&Allocation| held.is_live() && self.durable.live_pilots(held).is_empty();
         let Some(held) = self.durable.allocations().get(&allocation).filter(is_left) else { return };
-        let more_come = held.n_waiting() > 0 && self.durable.is_array(platform);
         let is_wanted = self.durable.given_back(held).or_else(|| self.winding_up(platform)).is_none();
+        if has_vanished && is_wanted && self.volatile.suspended.contains_key(&allocation) {
+            // It goes on when it is resumed, and its pilot comes back.
+            return self.list_soon(platform);
+        }
+        let more_come = held.n_waiting() > 0 && self.durable.is_array(platform);
         if more_come && is_wanted {
             return;
         }
@@ -494,7 +498,11 @@ impl Turn<'_> {
             }
             None if self.now.since(state.last_heard) >= limit => {
                 let silence = self.now.since(state.last_heard);
-                return self.lose_pilot(id, &format!("silent for {silence}"));
+                let why = match self.is_suspended(id) {
+                    true => format!("its batch system has suspended it, and it was silent for {silence}"),
+                    false => format!("silent for {silence}"),
+                };
+                return self.lose_pilot(id, &why);
             }
             None => {}
         }

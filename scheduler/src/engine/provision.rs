@@ -8,7 +8,8 @@ use super::{
     allocation::{Allocation, AllocationState, Because},
     ends::EndCause,
     interface::{
-        Answer, Effect, ListedAllocation, Notice, PlatformMode, PlatformSpec, RequestId, SubmitOutcome,
+        Answer, Effect, KnownAllocation, ListedAllocation, Notice, PlatformMode, PlatformSpec, RequestId,
+        SubmitOutcome,
     },
     limits,
     record::{DrainCause, Record},
@@ -21,6 +22,9 @@ use crate::{
     pull::PilotCommand,
     time::{Span, Time},
 };
+
+/// Why an allocation ended of which its platform says no more.
+pub(super) const GONE: &str = "its platform says that it has ended";
 
 /// How long a command to a platform that answers at once may outlive the manager that gave it.
 const LAST_WORDS: Span = Span::from_secs(1);
@@ -114,8 +118,12 @@ impl Turn<'_> {
         if state.listed_at.is_none_or(|at| self.now.since(at) >= interval) {
             state.listed_at = Some(self.now);
             let there = self.durable.allocations_there(id);
-            let known =
-                there.filter_map(|(_, held)| Some((held.batch_id.clone()?, held.tag.clone()))).collect();
+            let known = there.filter_map(|(_, held)| {
+                let (batch_id, tag) = (held.batch_id.clone()?, held.tag.clone());
+                let known_at = held.submitted_at.unwrap_or(held.intended_at);
+                Some(KnownAllocation { batch_id, tag, asked_for_at: held.intended_at, known_at })
+            });
+            let known = known.collect();
             self.step.effects.push(Effect::List { platform: id, known });
         }
         let again_at = state.listed_at.unwrap_or(self.now) + interval;
@@ -282,7 +290,7 @@ impl Turn<'_> {
             }
             SubmitOutcome::Refused(why) => {
                 self.allocation_ends(id, why.clone(), None);
-                self.note_platform_failure(platform, why);
+                self.note_failure_of(id, why, Span::ZERO);
             }
             SubmitOutcome::NoRoom(why) => {
                 self.allocation_ends(id, why.clone(), None);
@@ -290,7 +298,7 @@ impl Turn<'_> {
             }
             SubmitOutcome::Unknown(what) => {
                 self.record(Record::AllocationUnknown { allocation: id, what: what.clone(), at: self.now });
-                self.note_platform_failure(platform, what);
+                self.note_failure_of(id, what, Span::ZERO);
             }
         }
         self.volatile.arm_platform(platform, self.now);
@@ -325,28 +333,37 @@ impl Turn<'_> {
         state.full = Some(why);
     }
 
-    fn note_platform_failure(&mut self, id: PlatformId, what: String) {
-        self.note_failure_of(id, what, Span::ZERO);
-    }
-
-    /// It is left alone for so long at least.
-    fn note_failure_of(&mut self, id: PlatformId, what: String, least: Span) {
+    /// Counts that an allocation came to nothing as a failure of its platform, which is left alone for `least` at least.
+    /// While a platform fails it is asked for one allocation at a time. So allocations that were asked for before it last
+    /// failed came to nothing for the same cause, and count as one failure together, however many they are.
+    /// Returns whether it is the first of them.
+    fn note_failure_of(&mut self, allocation: AllocationId, what: String, least: Span) -> bool {
         let settings = self.settings;
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let Some(held) = self.durable.allocations().get(&allocation) else { return false };
+        let (id, asked_at) = (held.platform, held.intended_at);
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return false };
         if state.waits_for_person.is_some() {
             // It is no failure of the platform; who opens the connection ends the wait.
             state.blocked_until = self.now + settings.platform_delay_max;
-            return;
+            return false;
         }
-        let delay =
-            settings.platform_delay.times(1 << state.n_failures.min(20)).min(settings.platform_delay_max);
+        let is_same = state.n_failures > 0 && asked_at <= state.failed_at;
+        let n_before = if is_same { state.n_failures - 1 } else { state.n_failures };
+        let delay = settings.platform_delay.times(1 << n_before.min(20)).min(settings.platform_delay_max);
         let delay = delay.max(least);
-        state.n_failures += 1;
-        state.failed_at = self.now;
-        state.blocked_until = self.now + delay;
+        state.n_failures = n_before + 1;
+        if !is_same {
+            state.failed_at = self.now;
+        }
+        state.blocked_until = state.blocked_until.max(self.now + delay);
+        let is_told = is_same && state.last_failure.as_ref() == Some(&what);
         state.last_failure = Some(what.clone());
-        let platform = self.durable.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone());
-        self.notify(Notice::PlatformFailed { platform, what });
+        if !is_told {
+            let spec = self.durable.platforms().get(&id);
+            let platform = spec.map_or_else(String::new, |spec| spec.name.clone());
+            self.notify(Notice::PlatformFailed { platform, what });
+        }
+        !is_same
     }
 
     /// A platform's connection waits for a person; once it does not any more, the platform is asked at once.
@@ -380,6 +397,7 @@ impl Turn<'_> {
         let Ok(listed) = result else { return self.volatile.arm_platform(id, self.now + STRAYS_AGAIN) };
         self.note_troubles(&listed);
         self.note_queue_reasons(id, &listed);
+        self.note_suspended(&listed);
         let mut unwanted = Vec::new();
         for entry in listed.iter().filter(|entry| !entry.is_ended) {
             let known = self.durable.allocation_of(&entry.tag);
@@ -514,8 +532,7 @@ impl Turn<'_> {
     fn await_pilot(&mut self, id: AllocationId, asked_at: Time) {
         let held = &self.durable.allocations()[&id];
         if !held.is_unused() {
-            self.volatile.running_since.remove(&id);
-            return;
+            return self.await_return(id, asked_at);
         }
         let (platform, batch_ids) = (held.platform, held.batch_id.clone().into_iter().collect());
         let since = *self.volatile.running_since.entry(id).or_insert(asked_at);
@@ -527,7 +544,42 @@ impl Turn<'_> {
         let why = format!("it had run for {limit}, and no pilot came");
         self.record(Record::AllocationReleased { allocation: id, why: why.clone(), at: self.now });
         self.step.effects.push(Effect::Cancel { platform, batch_ids });
-        self.note_platform_failure(platform, why);
+        self.note_failure_of(id, why, Span::ZERO);
+    }
+
+    /// All pilots of an allocation were given up while it was suspended: once it runs again they have the time to speak
+    /// that any pilot has.
+    fn await_return(&mut self, id: AllocationId, asked_at: Time) {
+        let held = &self.durable.allocations()[&id];
+        let more_come = held.n_waiting() > 0 && self.durable.is_array(held.platform);
+        if more_come || !self.durable.live_pilots(held).is_empty() {
+            self.volatile.running_since.remove(&id);
+            return;
+        }
+        let (platform, batch_ids) = (held.platform, held.batch_id.clone().into_iter().collect());
+        let since = *self.volatile.running_since.entry(id).or_insert(asked_at);
+        let limit = self.settings.heartbeat_limit;
+        if asked_at.since(since) < limit {
+            return;
+        }
+        self.volatile.running_since.remove(&id);
+        let why = format!("it runs again after it was suspended, and its pilot did not speak for {limit}");
+        self.record(Record::AllocationReleased { allocation: id, why, at: self.now });
+        self.step.effects.push(Effect::Cancel { platform, batch_ids });
+    }
+
+    /// Notes which allocations stand still, and since when.
+    fn note_suspended(&mut self, listed: &[ListedAllocation]) {
+        for entry in listed.iter().filter(|entry| !entry.is_ended) {
+            let Some((id, _)) = self.durable.allocation_of(&entry.tag) else { continue };
+            match entry.is_suspended {
+                true => {
+                    self.volatile.running_since.remove(&id);
+                    self.volatile.suspended.entry(id).or_insert(self.now);
+                }
+                false => _ = self.volatile.suspended.remove(&id),
+            }
+        }
     }
 
     /// Of a job array tasks may have ended, begun or not. A platform may be slow to show all that it has accepted.
@@ -575,7 +627,7 @@ impl Turn<'_> {
             },
             _ => match self.volatile.troubles.get(&id).map(|(words, _)| words.as_str()).or(end) {
                 Some(words) => format!("its platform says that it has ended: {words}"),
-                None => "its platform says that it has ended".into(),
+                None => GONE.into(),
             },
         };
         let is_surprise = allocation.is_live() && allocation.is_unused();
@@ -591,9 +643,11 @@ impl Turn<'_> {
         for pilot in pilots {
             self.lose_pilot(pilot, &why);
         }
+        self.volatile.suspended.remove(&id);
         if is_surprise {
-            self.note_lost(platform, u64::from(!lacked_room));
-            self.note_failure_of(platform, why, if lacked_room { NO_ROOM_PAUSE } else { Span::ZERO });
+            let is_first =
+                self.note_failure_of(id, why, if lacked_room { NO_ROOM_PAUSE } else { Span::ZERO });
+            self.note_lost(platform, u64::from(is_first && !lacked_room));
         }
         self.volatile.arm_platform(platform, self.now);
     }

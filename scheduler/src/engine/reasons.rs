@@ -9,13 +9,14 @@ use super::{
     interface::{PlatformMode, PlatformSpec, Refusal},
     limits,
     offer::{Offer, expected_duration, needed},
+    provision::GONE,
     scaling::Ratio,
     serve::all_choices,
     views::{Reader, cancel_words},
 };
 use crate::{
     edges::Dependence,
-    explain::Reason,
+    explain::{Reason, UNSAID},
     ids::{JobId, PilotId, PlatformId, TaskId},
     ranges::TaskSet,
     resources::Resources,
@@ -157,7 +158,16 @@ impl Reader<'_> {
         let mut reasons = self.why_waiting(id, job);
         let ready =
             self.volatile.jobs.get(&id).map_or_else(TaskSet::new, |leases| leases.ready.intersection(tasks));
-        let n_tasks = self.n_apart(id, job, &ready);
+        let alone = self.volatile.alone.get(&id).map(|alone| alone.intersection(&ready)).unwrap_or_default();
+        if !alone.is_empty() {
+            if alone.len() == ready.len() {
+                reasons.retain(|reason| !matches!(reason, Reason::SoonServed { .. }));
+            }
+            reasons.push(Reason::RunAlone { n_tasks: alone.len() });
+        }
+        let mut others = ready.clone();
+        others.remove_all(&alone);
+        let n_tasks = self.n_apart(id, job, &others);
         if n_tasks > 0 {
             if n_tasks == ready.len() {
                 // Room that there is is of no use to them.
@@ -213,7 +223,7 @@ impl Reader<'_> {
         avoided.map(|avoided| avoided.intersection(ready)).unwrap_or_default()
     }
 
-    /// Of the batch jobs that were ended while the task ran the last ones.
+    /// The last pilots that were lost, or whose batch jobs were ended, while the task ran.
     fn ends(&self, trouble: &Trouble) -> Option<Reason> {
         const N_SHOWN: usize = 3;
         let end = |id: &PilotId| {
@@ -224,10 +234,14 @@ impl Reader<'_> {
                 _ => None,
             });
             let why = said.or_else(|| pilot.ended.as_ref().map(|(_, why)| why.clone()))?;
+            let is_unsaid = held.is_some_and(|held| held.end_cause.is_none()) && why == GONE;
+            let why = if is_unsaid { UNSAID.to_owned() } else { why };
             Some((*id, held.and_then(|held| held.batch_id.clone()), why))
         };
-        let n_more = trouble.ended_with.len().saturating_sub(N_SHOWN);
-        let ends: Vec<_> = trouble.ended_with.iter().skip(n_more).filter_map(end).collect();
+        let pilots: BTreeSet<PilotId> =
+            trouble.ended_with.iter().chain(&trouble.lost_with).copied().collect();
+        let n_more = pilots.len().saturating_sub(N_SHOWN);
+        let ends: Vec<_> = pilots.iter().skip(n_more).filter_map(end).collect();
         (!ends.is_empty()).then_some(Reason::EndedWith { ends })
     }
 
@@ -410,6 +424,10 @@ impl Reader<'_> {
         let mut reasons = Vec::new();
         if let Some(drain) = &pilot.drain {
             reasons.push(Reason::PilotDrains { why: drain.to_string() });
+        }
+        if let Some(since) = self.volatile.suspended.get(&pilot.allocation) {
+            let (since, limit) = (self.now.since(*since), self.settings.heartbeat_limit);
+            reasons.push(Reason::PilotSuspended { since, limit });
         }
         reasons.extend(self.why_doubted(id));
         if !state.is_synced {

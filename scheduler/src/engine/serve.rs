@@ -41,6 +41,9 @@ impl Turn<'_> {
         {
             return bundles;
         }
+        if let Some(alone) = self.serve_alone(id) {
+            return alone;
+        }
         let is_doubted = self.volatile.pilots.get(&id).is_some_and(|state| state.is_doubted);
         let (settings, durable, volatile) = (self.settings, &*self.durable, &mut *self.volatile);
         let Some(mut offer) = Offer::new(settings, durable, volatile, self.now, id) else { return bundles };
@@ -352,7 +355,12 @@ pub(super) fn choices<'a>(
             }
         };
         let n_allowed = limits::n_allowed(durable, volatile, offer.pilot.platform, job);
-        let n_ready = (leases.ready.len() - n_not_for_it).min(n_allowed);
+        let mut n_ready = (leases.ready.len() - n_not_for_it).min(n_allowed);
+        let most = volatile.most_at_a_time(job_id, n_slots);
+        if most < n_slots && offer.is_careful(job_id) {
+            let n_held = state.and_then(|state| state.leases.get(&job_id)).map_or(0, TaskSet::len);
+            n_ready = n_ready.min(most.saturating_sub(n_held));
+        }
         let depth = job.depth(settings);
         let (standing, node_left) = here.standing(&request.application, request.needs.resources.cores);
         let kept = kept_cores.get(user).copied().unwrap_or(0);

@@ -193,6 +193,9 @@ impl Volatile {
         self.owed.retain(|(job, _), _| *job != id);
         self.suspects.remove(&id);
         self.last_chances.remove(&id);
+        self.alone.remove(&id);
+        self.empty_nobody_for(id);
+        self.n_crash_most.remove(&id);
         self.retried.remove(&id);
         self.impatient.remove(&id);
         self.restless.remove(&id);

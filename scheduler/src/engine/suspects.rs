@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use super::{
     Turn,
     durable::{Job, Trouble},
+    ends::EndOfPilot,
     record::Blamed,
     volatile::Volatile,
 };
@@ -23,6 +24,10 @@ impl Turn<'_> {
     /// confirmed them, where none is known to run, those it would have begun first, or all where none is sent ahead.
     pub(super) fn blame(&self, pilot: PilotId) -> Vec<Blamed> {
         let Some(state) = self.volatile.pilots.get(&pilot) else { return Vec::new() };
+        if self.is_suspended(pilot) {
+            // It stands still, whatever runs there.
+            return Vec::new();
+        }
         let sent: BTreeSet<JobId> =
             state.unconfirmed.iter().flat_map(|part| &part.bundles).map(|bundle| bundle.job).collect();
         let mut suspects: Vec<TaskId> = Vec::new();
@@ -37,12 +42,19 @@ impl Turn<'_> {
             let indices = tasks.into_iter().flat_map(|tasks| tasks.indices()).take(n_most);
             suspects.extend(indices.map(|index| TaskId { job: *job, index }));
         }
+        let end = EndOfPilot { is_signalled: false, is_alone: suspects.len() == 1 };
         let blamed = |task: TaskId| Blamed {
             task,
             attempt: self.trouble(task).map_or(0, Trouble::n_attempts) + 1,
-            verdict: self.verdict_of_end(pilot, task, false),
+            verdict: self.verdict_of_end(pilot, task, end),
         };
         suspects.into_iter().map(blamed).collect()
+    }
+
+    /// Whether the pilot's platform says that it stands still.
+    pub(super) fn is_suspended(&self, pilot: PilotId) -> bool {
+        let pilot = self.durable.pilots().get(&pilot);
+        pilot.is_some_and(|pilot| self.volatile.suspended.contains_key(&pilot.allocation))
     }
 
     /// A pilot was lost: of the jobs whose tasks are blamed for that all that it holds is suspect, but what is set aside

@@ -166,6 +166,10 @@ pub struct QueueReasonView {
     pub since: Time,
 }
 
+/// What is said of an allocation of whose platform nothing is heard.
+const FORSAKEN: &str = "its platform is not in the manager's configuration, so nobody looks whether it is there; put \
+     the platform back, or drop it with `pilotfish allocation cancel`";
+
 /// A platform as readers see it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -474,6 +478,7 @@ impl<'a> Reader<'a> {
         let n_leased = state.map_or(0, |state| state.n_leased());
         let word = match (&pilot.ended, &pilot.drain, state) {
             (Some(_), ..) => "ended",
+            (None, ..) if self.volatile.suspended.contains_key(&pilot.allocation) => "suspended",
             (None, Some(_), _) => "draining",
             (None, None, Some(state)) if !state.is_synced => "awaited",
             (None, None, _) if n_leased == 0 => "idle",
@@ -561,10 +566,19 @@ impl<'a> Reader<'a> {
         Some(ScalingView { wanted: spec.scaling, ratio, by, trouble, changes })
     }
 
+    /// Whether nobody looks after an allocation that may be there, as its platform is not configured.
+    pub(super) fn is_forsaken(&self, held: &Allocation) -> bool {
+        let state = self.volatile.platforms.get(&held.platform);
+        held.may_be_there() && state.is_none_or(|state| !state.is_attached)
+    }
+
     pub(super) fn allocation(&self, id: AllocationId, held: &Allocation) -> AllocationView {
         let why = match &held.state {
             AllocationState::Leaving(why, _) | AllocationState::Ended(why) => Some(why.clone()),
             AllocationState::Unknown(what, _) => Some(what.clone()),
+            AllocationState::Submitted if self.volatile.suspended.contains_key(&id) => {
+                Some("its batch system has suspended it: its pilot stands still until it is resumed".into())
+            }
             AllocationState::Submitted if self.volatile.unlisted.contains(&id) => {
                 Some("its platform does not list it, but its pilot speaks".into())
             }
@@ -589,8 +603,16 @@ impl<'a> Reader<'a> {
                 .map_or_else(String::new, |p| p.name.clone()),
             tag: held.tag.clone(),
             batch_id: held.batch_id.clone(),
-            state: held.state_word().to_owned(),
-            why,
+            state: match self.volatile.suspended.contains_key(&id) && held.state == AllocationState::Submitted
+            {
+                true => "suspended".to_owned(),
+                false => held.state_word().to_owned(),
+            },
+            why: match (why, self.is_forsaken(held)) {
+                (Some(why), true) => Some(format!("{why}; {FORSAKEN}")),
+                (None, true) => Some(FORSAKEN.to_owned()),
+                (why, false) => why,
+            },
             pilots: if live.is_empty() { held.came.clone() } else { live },
             n_nodes: held.n_nodes,
             cores: held.cores,

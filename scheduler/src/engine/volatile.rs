@@ -41,6 +41,8 @@ pub struct Volatile {
     pub grace_until: Time,
     /// Since when allocations are seen to run of which no pilot has come.
     pub running_since: BTreeMap<AllocationId, Time>,
+    /// Allocations that stand still, as their platforms say, and since when that is known.
+    pub suspended: BTreeMap<AllocationId, Time>,
     /// Allocations that their platforms do not list although their pilots speak.
     pub unlisted: BTreeSet<AllocationId>,
     /// Why allocations wait, in their platforms' words.
@@ -81,6 +83,12 @@ pub struct Volatile {
     pub suspects: BTreeMap<JobId, TaskSet>,
     /// Open tasks of each job that one more lost pilot sets aside.
     pub last_chances: BTreeMap<JobId, TaskSet>,
+    /// Open tasks of each job that are to run alone.
+    pub alone: BTreeMap<JobId, TaskSet>,
+    /// The pilot that is being emptied so that it can run such a task of a job.
+    pub emptied: BTreeMap<JobId, PilotId>,
+    /// How many pilots were lost with, or ended with, an open task of each job at most, when that was last counted.
+    pub n_crash_most: BTreeMap<JobId, u32>,
     /// Jobs with tasks that have failed and were ready since they were last looked at.
     pub retried: BTreeSet<JobId>,
     /// When they are to be.

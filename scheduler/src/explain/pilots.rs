@@ -28,6 +28,12 @@ impl Reason {
             }
             Reason::PilotTook { n_taken, n_given } => write_took(f, *n_taken, *n_given),
             Reason::KeptApart { n_tasks } => write_kept_apart(f, *n_tasks),
+            Reason::PilotSuspended { since, limit } => write!(
+                f,
+                "its batch system has suspended it, which is known for {since}: it stands still until it is resumed; \
+                 what it holds goes to other pilots once it has been silent for {limit}"
+            ),
+            Reason::RunAlone { n_tasks } => write_run_alone(f, *n_tasks),
             Reason::RetriedElsewhere { n_tasks, left } => write_elsewhere(f, *n_tasks, *left),
             Reason::EndedWith { ends } => write_ends(f, ends),
             Reason::PilotDoubted { pilot, n_failures, next_in } => {
@@ -116,6 +122,20 @@ fn write_kept_apart(f: &mut fmt::Formatter<'_>, n_tasks: u64) -> fmt::Result {
     write!(f, "sets aside (`crash_limit`) runs beside none that a lost pilot had")
 }
 
+/// Ready tasks that wait for a pilot that holds nothing.
+fn write_run_alone(f: &mut fmt::Formatter<'_>, n_tasks: u64) -> fmt::Result {
+    let (s, are) = are(n_tasks);
+    write!(
+        f,
+        "{n_tasks} task{s} {are} to run alone, one after the other, on a pilot that holds nothing else: "
+    )?;
+    write!(
+        f,
+        "as many pilots as `crash_limit` says were lost while other tasks ran there, too, so it may have been "
+    )?;
+    write!(f, "one of those, or all together")
+}
+
 /// Ready tasks that failed at the pilots that are free.
 fn write_elsewhere(f: &mut fmt::Formatter<'_>, n_tasks: u64, left: Span) -> fmt::Result {
     let (s, waits) = (plural(n_tasks), if n_tasks == 1 { "waits" } else { "wait" });
@@ -123,15 +143,28 @@ fn write_elsewhere(f: &mut fmt::Formatter<'_>, n_tasks: u64, left: Span) -> fmt:
     write!(f, "another that can run it, for {left} at most (retry_elsewhere)")
 }
 
+/// How a batch job ended of which its batch system says no more.
+pub const UNSAID: &str = "the batch system does not say who or what ended it";
+
 /// How the batch jobs ended that a task ran in.
 fn write_ends(f: &mut fmt::Formatter<'_>, ends: &[(PilotId, Option<String>, String)]) -> fmt::Result {
     let end = |(pilot, batch_id, why): &(PilotId, Option<String>, String)| match batch_id {
         Some(batch_id) => format!("pilot {pilot} in batch job {batch_id} ({why})"),
         None => format!("pilot {pilot} ({why})"),
     };
+    let is_any_unsaid = ends.iter().any(|(_, _, why)| why == UNSAID);
     let ends: Vec<String> = ends.iter().map(end).collect();
-    write!(f, "the batch system ended these while it ran: {}; ", ends.join(", "))?;
-    write!(f, "a task that needs more memory, cores or time than its pilot's job has makes it do so")
+    write!(f, "these were ended or lost while it ran: {}; ", ends.join(", "))?;
+    write!(
+        f,
+        "a task that needs more memory, cores or time than its pilot's job has makes the batch system do so"
+    )?;
+    match is_any_unsaid {
+        true => {
+            write!(f, "; if somebody ended them for another reason, `pilotfish retry-failed` counts anew")
+        }
+        false => Ok(()),
+    }
 }
 
 /// A pilot that may be a black hole.

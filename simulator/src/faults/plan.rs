@@ -115,6 +115,10 @@ pub(crate) struct Plan {
     pub(crate) asks: Option<Span>,
     /// Whether a batch job in which a task does what kills pilots is ended by its batch system, by a signal to all in it.
     pub(crate) ends_by_signal: bool,
+    /// Once in so many batch jobs that have begun drop out of listings for a while, as if they had been renamed; 0: never.
+    pub(crate) hides: u64,
+    /// Whether listings say which batch jobs stand still.
+    pub(crate) tells_suspended: bool,
     /// Whether what is asked of a site is carried out one after the other, as managers do.
     pub(crate) is_asked_in_turn: bool,
     /// How long the manager is away after a death, at most.
@@ -167,6 +171,15 @@ impl Nature {
 impl Plan {
     /// All that a seed means.
     pub(crate) fn draw(seed: u64) -> Plan {
+        let mut plan = Plan::draw_tenth(seed);
+        let mut luck = Luck::of(seed, &[18]);
+        plan.hides = luck.pick(&[0, 0, 5, 2]);
+        plan.tells_suspended = luck.one_in(2);
+        plan
+    }
+
+    /// What seeds meant before batch jobs dropped out of listings, or were said to stand still.
+    pub(crate) fn draw_tenth(seed: u64) -> Plan {
         let mut plan = Plan::draw_ninth(seed);
         plan.ends_by_signal = Luck::of(seed, &[17]).one_in(3);
         plan
@@ -267,6 +280,8 @@ impl Plan {
             manager_stalls: Vec::new(),
             asks: None,
             ends_by_signal: false,
+            hides: 0,
+            tells_suspended: false,
             is_asked_in_turn: false,
             manager_deaths: (0..n_deaths).map(|_| Span(luck.below(faults_last.0))).collect(),
             absence_max: Span::from_secs(luck.pick(&[1, 30, 3600])),

@@ -69,6 +69,19 @@ struct BatchJob {
     ended_at: Option<Time>,
     /// What was asked for.
     walltime: Option<Span>,
+    /// From when to when no listing shows it.
+    hidden: Option<(Time, Time)>,
+}
+
+impl BatchJob {
+    /// Whether it has ever dropped out of listings: nobody can know then that it counts toward limits.
+    fn was_hidden(&self, now: Time) -> bool {
+        self.hidden.is_some_and(|(from, _)| from <= now)
+    }
+
+    fn is_hidden(&self, now: Time) -> bool {
+        self.was_hidden(now) && self.hidden.is_some_and(|(_, until)| now < until)
+    }
 }
 
 impl Site {
@@ -86,7 +99,7 @@ impl Site {
 
     /// Cores × time that our batch jobs took at least as the manager may see it, or take at most, each with its tag.
     /// `late`: how much later than it was sent the manager may hear a message.
-    fn core_times(&self, late: Span) -> impl Iterator<Item = (&str, Span)> {
+    fn core_times(&self, late: Span, now: Time) -> impl Iterator<Item = (&str, Span)> {
         let spec = &self.plan.spec;
         let walltime = |job: &BatchJob| job.walltime.unwrap_or(Span(u64::MAX));
         let lasts = move |job: &BatchJob| match (job.started_at, job.ended_at) {
@@ -98,7 +111,8 @@ impl Site {
             }
         };
         let cores = u64::from(spec.capacity.cores) * u64::from(spec.n_nodes);
-        self.jobs.iter().map(move |job| (job.tag.as_str(), lasts(job).times(cores)))
+        let seen = self.jobs.iter().filter(move |job| !job.was_hidden(now));
+        seen.map(move |job| (job.tag.as_str(), lasts(job).times(cores)))
     }
 
     fn n_queued(&self) -> usize {
@@ -238,12 +252,14 @@ impl World<'_> {
         let held = &mut self.sites[site];
         let job = held.jobs.len();
         let (accepted_at, nodes) = (self.now, Vec::new());
-        held.jobs.push(BatchJob { tag, accepted_at, nodes, started_at: None, ended_at: None, walltime });
+        let (started_at, ended_at, hidden) = (None, None, None);
+        held.jobs.push(BatchJob { tag, accepted_at, nodes, started_at, ended_at, walltime, hidden });
         held.live.insert(job);
         if let Some(auditor) = &mut self.auditor {
-            let n_nodes = held.live.iter().map(|job| n_nodes_there(&self.nodes, held, *job)).sum();
+            let seen = held.live.iter().filter(|job| !held.jobs[**job].was_hidden(self.now));
+            let n_nodes = seen.map(|job| n_nodes_there(&self.nodes, held, *job)).sum();
             auditor.site_holds(&held.plan.spec, n_nodes, held.n_queued())?;
-            auditor.may_take(&held.plan.spec, held.core_times(late))?;
+            auditor.may_take(&held.plan.spec, held.core_times(late, self.now))?;
         }
         self.after(wait, Happening::BatchJobStarts { site, job });
         Ok(format!("{site}.{job}"))
@@ -287,28 +303,41 @@ impl World<'_> {
             }
         };
         let held = &self.sites[site];
+        let stands_still = |node: &usize| self.nodes[*node].stands_still(now);
         let entry = |n: usize| {
             let job = &held.jobs[n];
+            let is_suspended = self.plan.tells_suspended && job.nodes.iter().any(stands_still);
             let listed = || ListedAllocation {
                 tag: job.tag.clone(),
                 batch_id: format!("{site}.{n}"),
-                is_running: false,
+                is_running: self.plan.tells_suspended && !job.nodes.is_empty() && !is_suspended,
+                is_suspended,
                 trouble: None,
                 lacks_room: false,
                 reason: None,
                 is_ended: job.ended_at.is_some(),
                 n_nodes: held.plan.spec.is_array.then(|| n_nodes_there(&self.nodes, held, n) as u32),
             };
-            is_shown(job, &mut luck).then(listed)
+            (is_shown(job, &mut luck) && !(is_faulty && job.is_hidden(now))).then(listed)
         };
         let mut listed: Vec<ListedAllocation> = match self.scene {
             Some(_) => held.live.iter().copied().filter_map(entry).collect(),
             None => (0..held.jobs.len()).filter_map(entry).collect(),
         };
+        self.note_unlisted(site);
         if self.goes_wrong(self.plan.rates.list_confused) {
             self.confuse(&mut listed);
         }
         Ok(listed)
+    }
+
+    /// Pilots whose batch jobs are not listed may be given up.
+    fn note_unlisted(&mut self, site: usize) {
+        let (now, held) = (self.now, &self.sites[site]);
+        let Some(auditor) = self.auditor.as_mut().filter(|_| now < self.faults_end) else { return };
+        for job in held.live.iter().map(|job| &held.jobs[*job]).filter(|job| job.is_hidden(now)) {
+            job.nodes.iter().for_each(|node| auditor.is_unlisted(self.nodes[*node].place()));
+        }
     }
 
     /// Names some twice, some that nobody has asked for, and some as if they had not ended, or ran.
@@ -335,6 +364,12 @@ impl World<'_> {
         let tag = held.jobs[job].tag.clone();
         let (walltime, is_array) = (held.jobs[job].walltime, held.plan.spec.is_array);
         held.jobs[job].started_at = Some(self.now);
+        if self.plan.hides > 0 && self.goes_wrong(self.plan.hides) {
+            let from = self.now + Span(self.luck.below(60_000_000));
+            let until = from + Span::from_secs(self.luck.pick(&[5, 60, 600]));
+            self.sites[site].jobs[job].hidden = Some((from, until));
+        }
+        let held = &mut self.sites[site];
         let (first, n_nodes) = (self.nodes.len(), held.plan.spec.n_nodes as usize);
         held.jobs[job].nodes = (first..first + n_nodes).collect();
         let capacity = held.plan.spec.capacity.clone();

@@ -64,6 +64,8 @@ pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
         acts,
         manager_stalls: Vec::new(),
         ends_by_signal: false,
+        hides: 0,
+        tells_suspended: false,
         is_asked_in_turn: false,
         asks: None,
         manager_deaths: faults.manager_deaths.clone(),

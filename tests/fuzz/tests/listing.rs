@@ -93,6 +93,7 @@ impl Scene {
             tag: job.tag,
             batch_id: job.id,
             is_running: false,
+            is_suspended: false,
             trouble: None,
             lacks_room: false,
         });

@@ -8,7 +8,7 @@ submit, and waits less before it kills (KILL_DELAY). Nothing here is OpenPBS's o
 Files beside it change what it does: `hang`, the server accepts connections and answers nobody; `old`, it is TORQUE 4,
 whose XML has no declaration; `strangers`, with two numbers: so many other jobs has our user, and so many have others;
 `closed`, the queues take no more jobs of our user; `hog`, with a word: the memory of a job is over its limit (OpenPBS's
-`$enforce mem`) as long as a process of it has that word in its command line; `prologue`, it fails on each node; `history`, OpenPBS keeps the records of jobs that have ended. A
+`$enforce mem`) as long as a process of it has that word in its command line (`WORD N`: more than N of them); `reinstalled`, jobs that are no pilots are three days older; `prologue`, it fails on each node; `history`, OpenPBS keeps the records of jobs that have ended. A
 command of its own, `strike SIGNAL ID`, sends a signal to all processes of a running job at once, which OpenPBS does by
 `qdel -W force`. `connections` gets a line for each connection to the server, of
 which `qstat` makes one for each id.
@@ -125,14 +125,16 @@ def wait_within_limits(program, job):
                 raise
 
 
-def exceeds(leader, word):
+def exceeds(leader, said):
+    """`WORD`, or `WORD N`: whether more than so many processes have the word."""
+    word, _, n_most = said.partition(" ")
+    n = 0
     for pid in family(leader):
         try:
-            if word.encode() in open(f"/proc/{pid}/cmdline", "rb").read():
-                return True
+            n += word.encode() in open(f"/proc/{pid}/cmdline", "rb").read()
         except OSError:
             continue
-    return False
+    return n > int(n_most or 0)
 
 
 def environment(job):
@@ -251,7 +253,9 @@ def attributes(job):
     yield "queue", job["queue"]
     yield "server", SERVER
     yield "Checkpoint", "u"
-    yield "ctime", when(job["created"])
+    # As if the server had been installed again since, and gave numbers out from the first one.
+    is_other = is_marked("reinstalled") and not job["name"].startswith("pf")
+    yield "ctime", when(job["created"] - (3 * 24 * 3600 if is_other else 0))
     yield "Error_Path", f"{SERVER}:{job['workdir']}/{job['name']}.e{job['id'].split('.')[0]}"
     if runs:
         slots = (lambda n: f"0-{n - 1}" if n > 1 else "0") if IS_TORQUE else (lambda n: f"0*{n}" if n > 1 else "0")

@@ -293,7 +293,7 @@ fn a_platform_that_ends_batch_jobs_whatever_runs_there_costs_no_task_its_limit_s
         let reason = LeaveReason::Told;
         scene.say(|request| Event::PilotLeft { request, pilot, session_nonce: None, report: None, reason });
     }
-    assert_eq!(scene.engine.durable().ends_for_one(PlatformId(1)), 8);
+    assert_eq!(scene.engine.durable().ends_for_one(PlatformId(1), scene.now), 8);
     for n in 1..=16 {
         assert!(scene.counts(job).contains("f0"), "after {n} ends");
         let pilot = scene.pilot(1);

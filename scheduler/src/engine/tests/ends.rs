@@ -131,7 +131,7 @@ fn a_listing_is_asked_with_the_ids_of_all_that_may_be_there() {
             scene.wait(5);
             let asked = scene.effects.iter().find_map(|effect| match effect {
                 Effect::List { known, .. } => {
-                    Some(known.iter().map(|(id, _)| id.clone()).collect::<Vec<String>>())
+                    Some(known.iter().map(|known| known.batch_id.clone()).collect::<Vec<String>>())
                 }
                 _ => None,
             });
@@ -201,4 +201,58 @@ fn an_allocation_that_is_held_for_long_is_replaced_once_and_counts_toward_limits
     };
     let advice = view(&mut scene).unwrap_or_default();
     assert!(advice.starts_with("it has been held for ten minutes and counts toward limits only"), "{advice}");
+}
+
+/// Twenty batch jobs are ended early, one after the other, with a task that succeeds in the next one; then so much time
+/// goes by, and another task has each of its batch jobs ended. How many that are until it is set aside.
+fn n_ends_until_set_aside_after_innocent_ones(pause: Span) -> usize {
+    let mut scene = Scene::new();
+    for _ in 0..20 {
+        let innocent = scene.submit(JobRequest { crash_limit: 100, ..job(1) });
+        let (pilot, _) = pilot_with_work(&mut scene);
+        is_ended(&mut scene, pilot, innocent, 0);
+        scene.wait_awake(200);
+        let (pilot, _) = pilot_with_work(&mut scene);
+        scene.done(pilot, innocent, "0");
+        let reason = LeaveReason::Told;
+        scene.say(|request| Event::PilotLeft { request, pilot, session_nonce: None, report: None, reason });
+        scene.wait_awake(200);
+    }
+    scene.now = scene.now + pause;
+    scene.say(|_| Event::TimerFired);
+    let guilty = scene.submit(JobRequest { crash_limit: 2, ..job(1) });
+    for n in 1..=40 {
+        let (pilot, _) = pilot_with_work(&mut scene);
+        is_ended(&mut scene, pilot, guilty, 0);
+        if scene.counts(guilty).contains("f1") {
+            return n;
+        }
+        scene.wait_awake(200);
+    }
+    41
+}
+
+#[test]
+fn ends_that_were_no_tasks_fault_make_others_count_less_for_a_day() {
+    assert_eq!(n_ends_until_set_aside_after_innocent_ones(Span::ZERO), 16, "eight count as one");
+    assert_eq!(n_ends_until_set_aside_after_innocent_ones(Span::from_secs(2 * 24 * HOUR)), 2);
+}
+
+#[test]
+fn what_a_batch_system_does_not_say_of_an_end_is_explained_with_what_to_do() {
+    let mut scene = Scene::new();
+    let job = scene.submit(JobRequest { crash_limit: 2, ..job(1) });
+    for _ in 0..2 {
+        let (pilot, _) = pilot_with_work(&mut scene);
+        scene.pull(pilot, Pull { running: vec![(job, set("0"))], ..hungry() });
+        scene.wait_awake(20);
+        let (asked_at, result) = (scene.now, Ok(Vec::new()));
+        scene.now = scene.now + Span::from_millis(10);
+        scene.say(|_| Event::PlatformListed { platform: PlatformId(1), asked_at, result });
+    }
+    assert_eq!(scene.counts(job), "failed w0 p0 d0 f1 c0");
+    let reasons = scene.explain(Query::ExplainTask(crate::ids::TaskId { job, index: 0 }));
+    let text = reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    assert!(text.contains("does not say who or what ended it"), "{text}");
+    assert!(text.contains("pilotfish retry-failed"), "{text}");
 }

@@ -38,6 +38,7 @@ impl Scene {
             tag: (*tag).to_owned(),
             batch_id: format!("b{tag}"),
             is_running,
+            is_suspended: false,
             trouble: None,
             lacks_room: false,
             reason: None,

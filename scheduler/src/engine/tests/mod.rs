@@ -1,7 +1,9 @@
 //! What must hold of the engine, one behaviour a test, all through `Scene`, which checks the
 //! invariants and that replayed records give the live state after every event.
 
+mod alone;
 mod attempts;
+mod causes;
 mod dividing;
 mod elsewhere;
 mod ends;
@@ -25,6 +27,7 @@ mod sharing;
 mod shortlists;
 mod submitting;
 mod suspects;
+mod suspending;
 
 use super::{
     Engine,

@@ -380,6 +380,7 @@ fn tasks_of_an_array_that_are_gone_make_room_for_others() {
             is_ended: false,
             n_nodes: Some(n_nodes),
             is_running: false,
+            is_suspended: false,
             trouble: None,
             lacks_room: false,
         };

@@ -328,6 +328,7 @@ fn servers_that_fail_count_and_those_without_room_do_not() {
                 batch_id,
                 is_ended,
                 is_running,
+                is_suspended: false,
                 trouble,
                 lacks_room,
                 reason: None,

@@ -2,7 +2,7 @@
 //! was accepted and brings no pilot.
 
 use super::*;
-use crate::ids::AllocationId;
+use crate::{engine::interface::KnownAllocation, ids::AllocationId};
 
 fn cancel(scene: &mut Scene, allocation: AllocationId) {
     scene.say(|request| Event::AllocationCancelAsked { request, allocation, is_urgent: false });
@@ -177,7 +177,11 @@ fn a_listing_is_told_the_ids_and_tags_of_all_that_may_be_there() {
             Effect::List { known, .. } => Some(known.clone()),
             _ => None,
         });
-        known.expect("a listing is due")
+        let known = known.expect("a listing is due");
+        let is_past =
+            |known: &KnownAllocation| known.asked_for_at <= known.known_at && known.known_at <= scene.now;
+        assert!(known.iter().all(is_past), "{known:?}");
+        known.into_iter().map(|known| (known.batch_id, known.tag)).collect::<Vec<_>>()
     };
     assert_eq!(known(&mut scene), [], "no answer has come");
     scene.answered(asked[2].0);

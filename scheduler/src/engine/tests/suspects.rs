@@ -182,6 +182,10 @@ fn no_pilot_has_two_that_one_more_lost_pilot_sets_aside() {
     assert_eq!(scene.take(pilots[1]), [(1, "1,3".into())]);
     scene.report(pilots[0], brief(id, "0,2"));
     lose(&mut scene, pilots[1], id, "1,3");
+    assert_eq!(scene.engine.durable().jobs()[&id].failed, TaskSet::new(), "task 3 may have been why");
+    let last = scene.pilot(2);
+    assert_eq!(scene.take(last), [(1, "1".into())], "it has the pilot for itself");
+    lose(&mut scene, last, id, "1");
     assert_eq!(scene.engine.durable().jobs()[&id].failed, set("1"));
 }
 

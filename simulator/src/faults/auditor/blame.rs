@@ -44,25 +44,34 @@ impl Auditor {
             if blame.verdict == Verdict::Final {
                 self.failed(blame.task, &FailureKind::PilotLost)?;
             } else if let Some(book) = self.books.get(&blame.task.job) {
-                ensure!(
-                    n < book.crash_limit as usize,
-                    "task {} is tried again after {n} lost pilots",
-                    blame.task
-                );
+                // A task that ran beside others is tried again, and runs alone then.
+                let n_most = match (blamed.len(), book.crash_limit as usize) {
+                    (1, limit) | (_, limit @ 1) => limit,
+                    (_, limit) => 2 * limit,
+                };
+                ensure!(n < n_most, "task {} is tried again after {n} lost pilots", blame.task);
             }
         }
         Ok(())
     }
 
-    /// Rule 3: a pilot is given up that was silent for long, has come back as another, or is dead.
+    /// A listing left out the batch job of that pilot.
+    pub(in super::super) fn is_unlisted(&mut self, place: &str) {
+        if !self.unlisted.contains(place) {
+            self.unlisted.insert(place.to_owned());
+        }
+    }
+
+    /// Rule 3: a pilot is given up that was silent for long, has come back as another, is dead, or was not listed.
     fn may_lose(&self, pilot: PilotId, at: Time) -> Result<(), Violation> {
         let Some(held) = self.pilots.get(&pilot) else { return Ok(()) };
         let heard = self.heard_before(pilot, at).max(self.manager_started);
         let is_silent = at.since(heard) >= self.budgets.heartbeat_limit;
         let is_back = self.pilot(held) != Some(pilot);
         let is_dead = self.died.contains_key(held);
+        let is_unlisted = self.unlisted.contains(held);
         ensure!(
-            is_silent || is_back || is_dead,
+            is_silent || is_back || is_dead || is_unlisted,
             "pilot {pilot} was given up at {at:?}; it was heard at {heard:?}"
         );
         Ok(())

@@ -129,6 +129,8 @@ pub(super) struct Auditor {
     lives: BTreeMap<PilotId, Span>,
     /// Pilots that are given up and not back.
     lost: BTreeSet<PilotId>,
+    /// Pilots' places whose batch jobs were missing in a listing though they were there.
+    unlisted: BTreeSet<String>,
     /// The lost pilots that a task is blamed for since it was last opened, and when they were.
     blamed: BTreeMap<TaskId, Vec<(PilotId, Time)>>,
     /// How often it failed since then by whose fault.
@@ -188,6 +190,7 @@ impl Auditor {
             registered: BTreeMap::new(),
             lives: BTreeMap::new(),
             lost: BTreeSet::new(),
+            unlisted: BTreeSet::new(),
             blamed: BTreeMap::new(),
             n_failures_by: BTreeMap::new(),
             n_failures: BTreeMap::new(),

@@ -110,6 +110,15 @@ impl Process {
 }
 
 impl Node {
+    /// Whether its pilot stands still.
+    pub(super) fn stands_still(&self, now: Time) -> bool {
+        self.stalled_until > now
+    }
+
+    pub(super) fn place(&self) -> &str {
+        &self.place
+    }
+
     /// Whether its agent has gone for good, or its batch job.
     pub(super) fn is_over(&self) -> bool {
         self.is_left || self.is_gone

@@ -75,6 +75,7 @@ fn cost(n: u32, adapter: &dyn Adapter) -> Result<Cost, Trouble> {
             tag: job.tag,
             batch_id: job.id,
             is_running: false,
+            is_suspended: false,
             trouble: None,
             lacks_room: false,
         });

@@ -59,7 +59,11 @@ pub(super) async fn agent(place: &Place) -> Result<String, String> {
 /// Batch jobs of pilots that have not ended.
 /// Those with the ids of `known` are among them even if somebody renamed them.
 pub(super) async fn listed(place: &Place, known: &[(BatchId, String)]) -> Result<Vec<BatchJob>, String> {
-    let jobs = place.list(TAG_PREFIX, known).await?;
+    let ids: Vec<BatchId> = known.iter().map(|(id, _)| id.clone()).collect();
+    let mut jobs = place.list(TAG_PREFIX, &ids).await?;
+    for (job, of_known) in place.renamed(TAG_PREFIX, known, &jobs) {
+        jobs[job].tag.clone_from(&known[of_known].1);
+    }
     let is_there = |job: &BatchJob| job.state != BatchState::Ended && job.tag.starts_with(TAG_PREFIX);
     Ok(jobs.into_iter().filter(is_there).collect())
 }
