@@ -245,9 +245,7 @@ fn two_users_have_their_shares_and_it_is_told_how_even_that_is() {
     assert_ne!(sandbox.run(&["stop", "--now", "--dir", "bob"]).status.code(), Some(0));
     assert!(refusal(&sandbox, &["user", "add", "ann"]).contains("found ./ann/access.json already"));
     assert!(refusal(&sandbox, &["user", "add", "a/b"]).contains("found `a/b` as a user's name"));
-    assert!(
-        refusal(&sandbox, &["user", "add", "eve", "--dir", "bob"]).contains("found no `secret` in ./bob")
-    );
+    assert!(refusal(&sandbox, &["user", "add", "eve", "--dir", "bob"]).contains("bob is no operator"));
     sandbox.ok(&["user", "add", "eve", "--operator"]);
     sandbox.ok(&["cancel", "1", "2", "--dir", "eve"]);
     ends(&sandbox, manager);

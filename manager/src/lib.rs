@@ -23,6 +23,7 @@ pub mod store;
 pub mod stores;
 pub mod tls;
 pub mod tokens;
+pub mod users;
 mod web_store;
 
 pub use attach::Reload;

@@ -3,7 +3,7 @@
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
-    sync::mpsc::SyncSender,
+    sync::{Arc, mpsc::SyncSender},
 };
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -37,6 +37,7 @@ use crate::{
     stores::{Stores, StoresError},
     tls::{Identity, TlsError},
     tokens::{Tokens, TokensError, write_private},
+    users::{self, Users},
 };
 
 /// The access file's name in the manager's folder.
@@ -73,7 +74,7 @@ pub enum StartError {
         source: std::io::Error,
     },
     /// A file in the folder.
-    #[error("failed to write {}: {source}", path.display())]
+    #[error("failed to read or write {}: {source}", path.display())]
     File {
         /// Which.
         path: PathBuf,
@@ -117,7 +118,7 @@ pub struct ManagerError(String);
 /// A running manager.
 pub struct Manager {
     access: AccessFile,
-    access_path: Option<PathBuf>,
+    users: Arc<Users>,
     handle: Handle,
     attacher: Attacher,
     /// Until somebody takes them up.
@@ -184,14 +185,14 @@ impl Manager {
 
     /// Ends answering and closes the store. What pilots hold they keep, and come back to the next manager.
     pub async fn close(self) {
-        let Manager { access, access_path, stop_api, stop_engine, api, threads, .. } = self;
+        let Manager { users, stop_api, stop_engine, api, threads, .. } = self;
         // The server may have ended already.
         let _ = stop_api.send(true);
         // It ends within its own time limit.
         let _ = api.await;
         // A connection that a person has opened stays; nobody would be at its other end.
         adapters::transport::end_forwards().await;
-        if let Some(path) = access_path {
+        if let Some((path, access)) = users.own().access() {
             remove_access(&path, &access);
         }
         // The engine may have ended already.
@@ -240,6 +241,22 @@ fn past(store: &Store) -> Result<(Vec<Record>, Budgets), StoreError> {
     Ok((records, budgets))
 }
 
+/// Has the owner have a token, and tokens that were revoked be void; gives the owner's.
+fn prepare_users(
+    config: &Config,
+    tokens: &Tokens,
+    store: &mut Store,
+    records: &mut Vec<Record>,
+    clock: Clock,
+) -> Result<String, StartError> {
+    let failed = |source| StartError::File { path: config.folder.join(users::REVOKED_FILE), source };
+    let whose = (config.folder.as_path(), config.user.as_str());
+    let (made, own) = users::prepare(tokens, whose, records, clock.now()).map_err(failed)?;
+    store.commit(&made)?;
+    records.extend(made);
+    Ok(own)
+}
+
 /// A reader of the store waits for no pilot.
 fn grace(config: &Config) -> Span {
     if config.is_offline { Span::ZERO } else { config.settings.grace }
@@ -264,8 +281,15 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     }
     let settings = numbers.told(Settings { store_id: store.id(), grace: grace(&config), ..config.settings });
     let reader = store.reader();
-    let (records, budgets) = past(&store)?;
+    let (mut records, budgets) = past(&store)?;
     let clock = Clock::start(records.iter().map(Record::at).max().unwrap_or_default());
+    let own_token = match config.is_offline {
+        true => {
+            records.iter().for_each(|record| tokens.users().note(record));
+            tokens.lend(&config.user, true)?
+        }
+        false => prepare_users(&config, &tokens, &mut store, &mut records, clock)?,
+    };
     let engine = Engine::restore(settings, store.epoch(), clock.now(), records);
     let Listening { listener, address, url, identity } = listen(&config)?;
 
@@ -280,7 +304,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     tokio::spawn(platforms::dispatch(for_platforms));
 
     let fingerprint = identity.as_ref().map(|identity| identity.fingerprint.clone());
-    let access = access_file(&config, &tokens, url, fingerprint);
+    let access = access_file(&config, own_token, url, fingerprint);
     let (stop_api, is_stopped) = watch::channel(false);
     let (reload, reloads) = mpsc::channel(1);
     let agent_file = AgentFile::new(&config.agent_command);
@@ -299,14 +323,18 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         stores,
     };
     let api = serve(&config, (listener, identity), state);
-    let access_path = if config.is_offline { None } else { Some(write_access(&config.folder, &access)?) };
+    if !config.is_offline {
+        let path = write_access(&config.folder, &access)?;
+        tokens.users().own().written(&path, &access);
+        tokio::spawn(users::keep_uses(handle.clone(), tokens.clone()));
+    }
     let farewell = if config.is_offline { None } else { farewell(&config, settings) };
     let join = make_join(&config, &tokens, &access, address);
     let ways = (handle.clone(), orders.clone());
     let attacher = Attacher::new(&config, (settings, clock), ways, (address, &access), (join, agent_file));
     let mut manager = Manager {
         access,
-        access_path,
+        users: tokens.users().clone(),
         handle,
         attacher,
         reloads: Some(reloads),
@@ -446,7 +474,7 @@ fn bind(address: SocketAddr) -> std::io::Result<tokio::net::TcpListener> {
 
 fn access_file(
     config: &Config,
-    tokens: &Tokens,
+    token: String,
     url: String,
     certificate_sha256: Option<String>,
 ) -> AccessFile {
@@ -455,7 +483,7 @@ fn access_file(
         url,
         certificate_sha256,
         user: config.user.clone(),
-        token: tokens.user(&config.user, true),
+        token,
         pid: std::process::id(),
         host: nix::unistd::gethostname()
             .map_or_else(|_| "localhost".into(), |name| name.to_string_lossy().into_owned()),

@@ -1,8 +1,10 @@
-//! Tokens that need no table: each names what it stands for and proves it by HMAC-SHA256 with the
-//! manager's secret. Whoever has a token has the right; so it is never logged and never stored here.
+//! All tokens. Those of pilots need no table: each names what it stands for and proves it by HMAC-SHA256 with the
+//! manager's secret. Those of users are in the table of `users`. Whoever has a token has the right; so it is never
+//! logged and never stored here.
 //!
-//! A token reads `pf{kind}_{subject}.{mac}`: kind `o` (operator), `u` (user), `j` (a pilot joining
-//! for an allocation's tag) or `s` (a pilot's session), subject and mac in base64url.
+//! A pilot's token reads `pf{kind}_{subject}.{mac}`: kind `j` (a pilot joining for an allocation's tag) or `s` (a
+//! pilot's session), subject and mac in base64url. Users' tokens of former versions read so, too, with the kinds `o`
+//! (operator) and `u`; they are void.
 
 use std::{
     fmt,
@@ -10,6 +12,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -19,7 +22,9 @@ use ring::{
     hmac,
     rand::{SecureRandom, SystemRandom},
 };
-use scheduler::ids::PilotId;
+use scheduler::{engine::users::TokenId, ids::PilotId};
+
+use crate::users::{Holder, Users, Void, Wanted};
 
 /// The secret's file in the manager's folder.
 pub const SECRET_FILE: &str = "secret";
@@ -59,12 +64,7 @@ pub enum TokensError {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Bearer {
     /// A user.
-    User {
-        /// The user's name.
-        name: String,
-        /// Whether the user may act on everybody's jobs and end the manager.
-        is_operator: bool,
-    },
+    User(Holder),
     /// A pilot that comes for the allocation with this tag.
     Join {
         /// The tag.
@@ -79,10 +79,31 @@ pub enum Bearer {
     },
 }
 
+/// Why a token is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotTaken {
+    /// It is no token of this manager.
+    #[error("found a token that this manager has not made")]
+    Unknown,
+    /// It was made for this user by a former version, whose tokens could not be revoked.
+    #[error(
+        "found a token of {user} that an earlier version of Pilotfish made, which is void; an operator can give {user} \
+         a new one (pilotfish user add {user})"
+    )]
+    Old {
+        /// The user's name.
+        user: String,
+    },
+    /// It was taken once, and is void.
+    #[error(transparent)]
+    Void(#[from] Void),
+}
+
 /// Makes and checks tokens. Cheap to clone; `Debug` shows no secret.
 #[derive(Clone)]
 pub struct Tokens {
     key: hmac::Key,
+    users: Arc<Users>,
 }
 
 impl Tokens {
@@ -110,12 +131,16 @@ impl Tokens {
     /// # Errors
     /// The system gives no random numbers.
     pub fn draw() -> Result<Tokens, TokensError> {
-        Ok(Tokens::new(&draw_secret()?))
+        Ok(Tokens { users: Arc::new(Users::new(None)), ..Tokens::new(&draw_secret()?) })
     }
 
     /// Tokens by this secret.
     pub fn new(secret: &[u8]) -> Tokens {
-        Tokens { key: hmac::Key::new(hmac::HMAC_SHA256, secret) }
+        let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
+        // Says which secret it is, and nothing of what it is.
+        let mark = hmac::sign(&key, &message("era", ""));
+        let era = mark.as_ref().iter().take(4).fold(0, |era, byte| (era << 8) | u32::from(*byte));
+        Tokens { key, users: Arc::new(Users::new(Some(era))) }
     }
 
     /// The token of a pilot that is to come for the allocation with this tag.
@@ -128,14 +153,48 @@ impl Tokens {
         self.make('s', &format!("{}-{nonce}", pilot.0))
     }
 
-    /// The token of a user.
-    pub fn user(&self, name: &str, is_operator: bool) -> String {
-        self.make(if is_operator { 'o' } else { 'u' }, name)
+    /// The table of users' tokens.
+    pub fn users(&self) -> &Arc<Users> {
+        &self.users
     }
 
-    /// Whom the token stands for; `None` when it was not made with this secret. The mac is compared
-    /// in constant time.
-    pub fn verify(&self, token: &str) -> Option<Bearer> {
+    /// A token of a user that is kept nowhere: it goes with this process, as do managers that only read a store.
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
+    pub fn lend(&self, name: &str, is_operator: bool) -> Result<String, TokensError> {
+        let wanted = Wanted { user: name.to_owned(), is_operator, by: name.to_owned(), expires_at: None };
+        let drawn = self.users.draw(wanted).map_err(|_| TokensError::Random)?;
+        self.users.lend(drawn.token);
+        Ok(drawn.text)
+    }
+
+    /// Id and secret part of the owner's token number `n`.
+    pub(crate) fn derive(&self, owner: &str, n: u64) -> (TokenId, String) {
+        let subject = format!("{n} {owner}");
+        let id = hmac::sign(&self.key, &message("own id", &subject));
+        let mut bits = [0; 6];
+        bits.iter_mut().zip(id.as_ref()).for_each(|(bit, of)| *bit = *of);
+        let secret = hmac::sign(&self.key, &message("own secret", &subject));
+        (TokenId::new(bits), URL_SAFE_NO_PAD.encode(secret))
+    }
+
+    /// Whom the token stands for. What proves it is compared in constant time.
+    ///
+    /// # Errors
+    /// It was not made by this manager, or it is void.
+    pub fn verify(&self, token: &str) -> Result<Bearer, NotTaken> {
+        if let Some(found) = self.users.verify(token) {
+            return Ok(Bearer::User(found?));
+        }
+        match self.verify_signed(token).ok_or(NotTaken::Unknown)? {
+            Signed::Pilot(bearer) => Ok(bearer),
+            Signed::OldUser(user) => Err(NotTaken::Old { user }),
+        }
+    }
+
+    /// What a signed token stands for; `None` when it was not made with this secret.
+    fn verify_signed(&self, token: &str) -> Option<Signed> {
         if token.len() > TOKEN_BYTES_MAX {
             return None;
         }
@@ -145,12 +204,12 @@ impl Tokens {
         let subject = String::from_utf8(URL_SAFE_NO_PAD.decode(subject).ok()?).ok()?;
         hmac::verify(&self.key, &message(kind, &subject), &mac).ok()?;
         match kind {
-            "o" => Some(Bearer::User { name: subject, is_operator: true }),
-            "u" => Some(Bearer::User { name: subject, is_operator: false }),
-            "j" => Some(Bearer::Join { tag: subject }),
+            "o" | "u" => Some(Signed::OldUser(subject)),
+            "j" => Some(Signed::Pilot(Bearer::Join { tag: subject })),
             "s" => {
                 let (pilot, nonce) = subject.split_once('-')?;
-                Some(Bearer::Session { pilot: PilotId(pilot.parse().ok()?), nonce: nonce.parse().ok()? })
+                let (pilot, nonce) = (PilotId(pilot.parse().ok()?), nonce.parse().ok()?);
+                Some(Signed::Pilot(Bearer::Session { pilot, nonce }))
             }
             _ => None,
         }
@@ -160,6 +219,13 @@ impl Tokens {
         let mac = hmac::sign(&self.key, &message(kind.encode_utf8(&mut [0; 4]), subject));
         format!("pf{kind}_{}.{}", URL_SAFE_NO_PAD.encode(subject), URL_SAFE_NO_PAD.encode(mac))
     }
+}
+
+/// What a signed token stands for.
+enum Signed {
+    Pilot(Bearer),
+    /// A user, by a former version.
+    OldUser(String),
 }
 
 impl fmt::Debug for Tokens {
@@ -203,7 +269,7 @@ mod tests {
 
     use scheduler::ids::PilotId;
 
-    use super::{Bearer, Tokens, TokensError, write_private};
+    use super::{Bearer, NotTaken, Tokens, TokensError, write_private};
 
     fn tokens() -> Tokens {
         Tokens::new(&[7; 32])
@@ -214,44 +280,62 @@ mod tests {
         let tokens = tokens();
         for name in ["ann", "Łukasz O'Neil", "", "a.b_c"] {
             for is_operator in [false, true] {
-                let bearer = Bearer::User { name: name.to_owned(), is_operator };
-                assert_eq!(tokens.verify(&tokens.user(name, is_operator)), Some(bearer));
+                let Ok(Bearer::User(holder)) = tokens.verify(&tokens.lend(name, is_operator).unwrap()) else {
+                    panic!("{name}");
+                };
+                assert_eq!((holder.name.as_str(), holder.is_operator), (name, is_operator));
             }
         }
         let join = Bearer::Join { tag: "pf-1-7".to_owned() };
-        assert_eq!(tokens.verify(&tokens.join("pf-1-7")), Some(join));
+        assert_eq!(tokens.verify(&tokens.join("pf-1-7")), Ok(join));
         let session = Bearer::Session { pilot: PilotId(u64::MAX), nonce: 7 };
-        assert_eq!(tokens.verify(&tokens.session(PilotId(u64::MAX), 7)), Some(session));
+        assert_eq!(tokens.verify(&tokens.session(PilotId(u64::MAX), 7)), Ok(session));
     }
 
     #[test]
     fn no_changed_token_is_taken() {
         let tokens = tokens();
-        let token = tokens.user("ann", false);
-        assert!(tokens.verify(&token).is_some());
-        for at in 0..token.len() {
-            let mut bytes = token.clone().into_bytes();
-            bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
-            let changed = String::from_utf8(bytes).unwrap();
-            assert_eq!(tokens.verify(&changed), None, "{changed}");
+        let unknown = Err(NotTaken::Unknown);
+        for token in
+            [tokens.lend("ann", false).unwrap(), tokens.join("pf-1-7"), tokens.session(PilotId(3), 9)]
+        {
+            assert!(tokens.verify(&token).is_ok());
+            for at in 0..token.len() {
+                let mut bytes = token.clone().into_bytes();
+                bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
+                let changed = String::from_utf8(bytes).unwrap();
+                assert_eq!(tokens.verify(&changed), unknown, "{changed}");
+            }
+            for cut in 0..token.len() {
+                assert_eq!(tokens.verify(&token[..cut]), unknown);
+            }
+            assert_eq!(tokens.verify(&format!("{token}{}", "A".repeat(5000))), unknown);
+            assert_eq!(Tokens::new(&[8; 32]).verify(&token), unknown, "another manager's token");
         }
-        for cut in 0..token.len() {
-            assert_eq!(tokens.verify(&token[..cut]), None);
-        }
-        assert_eq!(tokens.verify(&token.replace("pfu_", "pfo_")), None, "nobody makes himself operator");
-        assert_eq!(tokens.verify(&format!("{token}{}", "A".repeat(5000))), None);
-        assert_eq!(Tokens::new(&[8; 32]).verify(&token), None, "another manager's token");
+    }
+
+    #[test]
+    fn a_users_token_of_a_former_version_is_void_and_named_so() {
+        let tokens = tokens();
+        // As the last version without a table made it, with this secret.
+        let old = tokens.make('o', "ann");
+        assert_eq!(tokens.verify(&old), Err(NotTaken::Old { user: "ann".to_owned() }));
+        assert_eq!(
+            Tokens::new(&[8; 32]).verify(&old),
+            Err(NotTaken::Unknown),
+            "one that is none is not told so"
+        );
     }
 
     #[test]
     fn the_secret_is_drawn_once_and_private() {
         let folder = tempfile::tempdir().unwrap();
         let token = Tokens::open(folder.path()).unwrap().join("x");
-        assert!(Tokens::open(folder.path()).unwrap().verify(&token).is_some());
+        assert!(Tokens::open(folder.path()).unwrap().verify(&token).is_ok());
         let mode = std::fs::metadata(folder.path().join("secret")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let elsewhere = tempfile::tempdir().unwrap();
-        assert_eq!(Tokens::open(elsewhere.path()).unwrap().verify(&token), None);
+        assert_eq!(Tokens::open(elsewhere.path()).unwrap().verify(&token), Err(NotTaken::Unknown));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
     }
 

@@ -16,3 +16,4 @@ pub mod private;
 pub mod sweep;
 pub mod template;
 pub mod units;
+pub mod users;

@@ -19,6 +19,7 @@ use protocol::{
     follow::{FollowQuery, Followed},
     job::JobSpec,
     objects::{Files, Missing, MissingRequest, Stored, Stores, Unpacked},
+    users::{AddUserRequest, UserAdded, Users},
 };
 use scheduler::{
     digest::Digest,
@@ -89,6 +90,8 @@ impl From<ClientError> for Failure {
             return Failure::infrastructure(error.to_string());
         };
         match status.as_u16() {
+            // It says which token it was, and why it is void.
+            401 if body.code != "unauthorized" => Failure::infrastructure(body.message.clone()),
             401 => Failure::infrastructure(format!(
                 "{}; the access file may be of an earlier manager: start it again, or name another with --dir",
                 body.message
@@ -289,6 +292,22 @@ impl Client {
     pub async fn set_policy(&self, layer: &str, policy: &str) -> Result<PoliciesAnswer, ClientError> {
         let request = PolicyRequest { layer: layer.to_owned(), policy: policy.to_owned() };
         self.post("/policies/set", &request).await
+    }
+
+    /// Who has access; with those who had.
+    pub async fn users(&self, all: bool) -> Result<Users, ClientError> {
+        self.get(&format!("/users?all={all}")).await
+    }
+
+    /// Has a token made for a user.
+    pub async fn add_user(&self, request: &AddUserRequest) -> Result<UserAdded, ClientError> {
+        self.post("/users", request).await
+    }
+
+    /// Revokes a token by its id, or all of a user; gives those that were not revoked before. `name` must be one that
+    /// [`protocol::users::check_name`] takes, or an id.
+    pub async fn revoke(&self, name: &str) -> Result<Users, ClientError> {
+        self.post(&format!("/users/{name}/revoke"), &()).await
     }
 
     /// Stores that one's jobs may name.

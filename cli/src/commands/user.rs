@@ -1,4 +1,4 @@
-//! `pilotfish user add`: lets somebody else use a manager, with jobs and shares of their own.
+//! `pilotfish user …`: lets somebody else use a manager, with jobs and shares of their own, and shuts them out again.
 
 use std::{
     fs::{self, OpenOptions},
@@ -8,32 +8,56 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use manager::tokens::{SECRET_FILE, Tokens};
-use protocol::{api::AccessFile, private};
+use protocol::{
+    api::AccessFile,
+    private,
+    units::parse_duration_ms,
+    users::{AddUserRequest, TokenState, TokenView, check_name},
+};
+use scheduler::{
+    engine::users::TokenId,
+    time::{Span, Time},
+};
 use serde_json::json;
 
 use crate::{
     access::{self, ACCESS_FILE, Where, show_path},
     failure::{Failure, Outcome},
-    show::{self, quote::quoted},
+    show::{self, Screen, format, quote::quoted, table::Table, units::json_with_units},
+    view::{Reader, ViewArgs},
 };
-
-/// Bytes of a name.
-const NAME_BYTES_MAX: usize = 100;
 
 const ADD_EXAMPLES: &str = "\
 Examples:
   pilotfish user add ann  an access.json for ann, in ./ann
-  pilotfish user add ann --to /home/ann/cluster
+  pilotfish user add ann --to /home/ann/cluster --expires 90d
   pilotfish user add bob --operator
       # bob may change everybody's jobs, and stop the manager
 
 Who has the file is that user: `pilotfish submit job.yaml --dir ann`. All see
 what there is; jobs are changed by their own users and by operators, and
 policies share platforms among users. The file leads to where the manager
-listens now: with `listen: {port: …}` in manager.yaml that stays so. Access is
-taken away from all at once, by removing the manager's file `secret` while it
-is stopped.";
+listens now: with `listen: {port: …}` in manager.yaml that stays so. Its token
+is told only once: `pilotfish user revoke ann` makes it void.";
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  pilotfish user list
+  pilotfish user list --all  with tokens that are void, and why
+
+Operators see all tokens, others their own. When a token was last used is told
+to the minute, and to the hour after the manager was started again.";
+
+const REVOKE_EXAMPLES: &str = "\
+Examples:
+  pilotfish user revoke ann           all that ann has
+  pilotfish user revoke 3f9a1c22b047  one token, by its id in `user list`
+
+It is void at once; what is under way with it ends within seconds. Jobs belong
+to the name: they go on, operators may cancel them, and whoever is added by the
+same name has them again. When the token of the manager's own access.json is
+revoked, another one takes its place there. Operators may revoke all tokens,
+others their own.";
 
 /// What to do.
 #[derive(Args)]
@@ -46,6 +70,10 @@ pub struct UserArgs {
 enum UserCommand {
     /// Give somebody access
     Add(AddArgs),
+    /// List who has access
+    List(ListArgs),
+    /// Take somebody's access away
+    Revoke(RevokeArgs),
 }
 
 #[derive(Args)]
@@ -60,6 +88,9 @@ struct AddArgs {
     /// May change everybody's jobs, platforms and policies, and stop the manager
     #[arg(long)]
     operator: bool,
+    /// How long it is valid, like 90d or 12h [default: until it is revoked]
+    #[arg(long, value_name = "TIME")]
+    expires: Option<String>,
     /// Show JSON, for programs
     #[arg(long)]
     json: bool,
@@ -67,40 +98,85 @@ struct AddArgs {
     place: Where,
 }
 
+#[derive(Args)]
+#[command(after_help = LIST_EXAMPLES)]
+struct ListArgs {
+    /// With tokens that are void
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+#[derive(Args)]
+#[command(after_help = REVOKE_EXAMPLES)]
+struct RevokeArgs {
+    /// Whose: the user's name, or the id of a token
+    #[arg(value_name = "NAME|ID")]
+    name: String,
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
 /// Does it.
 ///
 /// # Errors
-/// A name that is none, no manager, one whose folder is not here, or a file that is there already or cannot be written.
+/// A name that is none, no manager, not an operator, or a file that is there already or cannot be written.
 pub async fn run(args: UserArgs) -> Result<Outcome, Failure> {
-    let UserCommand::Add(args) = args.command;
-    check_name(&args.name)?;
-    let (home, client) = access::find_home(&args.place).await?;
+    match args.command {
+        UserCommand::Add(args) => add(args).await,
+        UserCommand::List(args) => list(&args).await,
+        UserCommand::Revoke(args) => revoke(&args).await,
+    }
+}
+
+async fn add(args: AddArgs) -> Result<Outcome, Failure> {
+    check_name(&args.name).map_err(Failure::bad_input)?;
+    let expires_in = args.expires.as_deref().map(duration).transpose()?;
+    let (_, client) = access::find_home(&args.place).await?;
     let folder = args.to.unwrap_or_else(|| PathBuf::from(&args.name));
     let path = folder.join(ACCESS_FILE);
-    if !home.join(SECRET_FILE).is_file() {
-        return Err(Failure::bad_input(format!(
-            "found no `{SECRET_FILE}` in {}; give --dir the folder of the manager itself, on its host",
-            show_path(&home)
-        )));
-    }
-    let tokens = Tokens::open(&home).map_err(|error| Failure::infrastructure(error.to_string()))?;
-    let file = AccessFile {
-        token: tokens.user(&args.name, args.operator),
+    let mut file = create(&folder, &path)?;
+    let request = AddUserRequest { user: args.name.clone(), is_operator: args.operator, expires_in };
+    let added = client.add_user(&request).await.map_err(Failure::from);
+    let added = added.inspect_err(|_| drop(fs::remove_file(&path)))?;
+    let access = AccessFile {
+        token: added.token,
         user: args.name.clone(),
         // The next manager of that folder has another process.
         host: String::new(),
         pid: 0,
         ..client.access().clone()
     };
-    write_new(&folder, &path, &file)?;
+    let written = show::json(&access).and_then(|text| {
+        file.write_all(text.as_bytes()).map_err(|error| Failure::file("write", &path, &error))
+    });
+    if let Err(failure) = written {
+        // Half a file is none, and nobody knows the token.
+        let _ = fs::remove_file(&path);
+        let id = added.kept.id;
+        let revoked = client.revoke(&id.to_string()).await;
+        return Err(revoked.err().map_or(failure, |error| {
+            Failure::infrastructure(format!(
+                "{error}; `pilotfish user revoke {id}` takes back a token that nobody has"
+            ))
+        }));
+    }
+    let expires_at = added.kept.expires_at;
     if args.json {
-        show::print(&show::json(
-            &json!({"user": args.name, "is_operator": args.operator, "access_file": path}),
-        )?)?;
+        let shown = json!({
+            "user": args.name,
+            "is_operator": args.operator,
+            "access_file": path,
+            "token_id": added.kept.id,
+            "expires_at_unix_seconds": expires_at.map(|at| at.0 / 1_000_000),
+        });
+        show::print(&show::json(&shown)?)?;
     } else {
         let shown = quoted(&folder.display().to_string());
+        let until = expires_at.map(|at| format!(" until {}", minute(at))).unwrap_or_default();
         show::print(&format!(
-            "{} has access by {}: pilotfish jobs --dir {shown}\n",
+            "{} has access{until} by {}: pilotfish jobs --dir {shown}\n",
             args.name,
             show_path(&path)
         ))?;
@@ -108,20 +184,92 @@ pub async fn run(args: UserArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Fine)
 }
 
-fn check_name(name: &str) -> Result<(), Failure> {
-    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '@');
-    let is_name = !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.starts_with(['.', '-']);
-    if is_name && name.chars().all(is_plain) {
-        return Ok(());
+async fn list(args: &ListArgs) -> Result<Outcome, Failure> {
+    let reader = Reader::open(&args.view.place).await?;
+    let tokens = reader.client.users(args.all).await?.tokens;
+    show_tokens(&tokens, &args.view, args.all)
+}
+
+async fn revoke(args: &RevokeArgs) -> Result<Outcome, Failure> {
+    if args.name.parse::<TokenId>().is_err() {
+        check_name(&args.name).map_err(Failure::bad_input)?;
     }
-    Err(Failure::bad_input(format!(
-        "found `{}` as a user's name; use 1 to {NAME_BYTES_MAX} letters, digits, `-`, `_`, `.` and `@`, a letter or digit first",
-        name.escape_debug()
-    )))
+    let (_, client) = access::find_home(&args.view.place).await?;
+    let tokens = client.revoke(&args.name).await?.tokens;
+    if args.view.json || args.view.quiet {
+        return show_tokens(&tokens, &args.view, true);
+    }
+    if tokens.is_empty() {
+        show::print(&format!("{} was revoked before\n", args.name))?;
+    }
+    for TokenView { id, user, .. } in &tokens {
+        show::print(&format!("token {id} of {user} is void\n"))?;
+    }
+    Ok(Outcome::Fine)
+}
+
+fn show_tokens(tokens: &[TokenView], view: &ViewArgs, with_void: bool) -> Result<Outcome, Failure> {
+    if view.json {
+        show::print(&json_with_units(&tokens.to_vec())?)?;
+        return Ok(Outcome::Fine);
+    }
+    if view.quiet {
+        let ids = tokens.iter().map(|view| format!("{}\n", view.id));
+        show::print(&ids.collect::<String>())?;
+        return Ok(Outcome::Fine);
+    }
+    let mut table = Table::new(&["USER", "ROLE", "TOKEN", "MADE", "EXPIRES", "LAST USED"]);
+    if with_void {
+        table.column("STATE", show::table::Side::Left);
+    }
+    for view in tokens {
+        let role = if view.is_operator { "operator" } else { "user" };
+        let own = if view.is_own { " (access.json)" } else { "" };
+        let time = |at: Option<Time>| at.map(minute).unwrap_or_else(|| "-".to_owned());
+        let mut row = vec![
+            view.user.clone().into(),
+            format!("{role}{own}").into(),
+            view.id.to_string().into(),
+            minute(view.made_at).into(),
+            time(view.expires_at).into(),
+            time(view.used_at).into(),
+        ];
+        if with_void {
+            row.push(state(view).into());
+        }
+        table.row(row);
+    }
+    show::print(&table.render(&Screen::stdout()))?;
+    Ok(Outcome::Fine)
+}
+
+fn state(view: &TokenView) -> String {
+    match (view.state, view.revoked_at, &view.revoked_by) {
+        (TokenState::Revoked, Some(at), Some(by)) => format!("revoked {} by {by}", minute(at)),
+        (TokenState::Revoked, ..) => "revoked".to_owned(),
+        (TokenState::Expired, ..) => "expired".to_owned(),
+        (TokenState::Void, ..) => "void: `secret` was removed".to_owned(),
+        (TokenState::Valid, ..) => "valid".to_owned(),
+    }
+}
+
+/// `2026-11-20 10:45`, where the clock is this host's.
+fn minute(at: Time) -> String {
+    let shown = format::clock(at, Time(0));
+    shown.rsplit_once(':').map_or(shown.clone(), |(minute, _)| minute.to_owned())
+}
+
+fn duration(text: &str) -> Result<Span, Failure> {
+    let found = |what: String| Failure::bad_input(format!("--expires: found `{text}`; {what}"));
+    match parse_duration_ms(text) {
+        Ok(0) => Err(found("write how long it is to be valid, like 90d".to_owned())),
+        Ok(ms) => ms.checked_mul(1000).map(Span).ok_or_else(|| found("that is too much".to_owned())),
+        Err(error) => Err(found(error.to_string())),
+    }
 }
 
 /// A file that only its owner may read, and none that was there before: it might be another manager's.
-fn write_new(folder: &Path, path: &Path, access: &AccessFile) -> Result<(), Failure> {
+fn create(folder: &Path, path: &Path) -> Result<fs::File, Failure> {
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => Failure::bad_input(format!(
             "found {} already; remove it, or name another folder with --to",
@@ -129,27 +277,6 @@ fn write_new(folder: &Path, path: &Path, access: &AccessFile) -> Result<(), Fail
         )),
         _ => Failure::file("write", path, &error),
     };
-    let text = show::json(access)?;
     private::make_folder(folder).map_err(failed)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(|error| {
-        // Half a file is none, and in the way of the next try.
-        let _ = fs::remove_file(path);
-        failed(error)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::check_name;
-
-    #[test]
-    fn names_are_plain() {
-        for name in ["ann", "ann@site.org", "Jürgen", "a-b_c.d", "7"] {
-            assert!(check_name(name).is_ok(), "{name}");
-        }
-        for name in ["", "..", ".ann", "-ann", "a/b", "a b", "a\nb", &"a".repeat(101)] {
-            assert!(check_name(name).is_err(), "{name}");
-        }
-    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)
 }

@@ -15,7 +15,7 @@ use scheduler::{
 };
 use serde::Serialize;
 
-use crate::{handle::Ended, store::StoreError};
+use crate::{handle::Ended, store::StoreError, tokens::NotTaken, users::Void};
 
 /// Why a request is refused.
 #[derive(Debug)]
@@ -45,6 +45,42 @@ impl ApiError {
 
     pub(super) fn unauthorized(message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
+    /// A token that is not taken.
+    pub(super) fn not_taken(why: &NotTaken) -> ApiError {
+        match why {
+            NotTaken::Unknown => ApiError::unauthorized(why.to_string()),
+            NotTaken::Old { .. } => ApiError::new(StatusCode::UNAUTHORIZED, "void", why.to_string()),
+            NotTaken::Void(void) => ApiError::void(void),
+        }
+    }
+
+    /// A token that was taken once.
+    pub(super) fn void(why: &Void) -> ApiError {
+        let code = match why {
+            Void::Revoked { .. } => "revoked",
+            Void::Expired { .. } => "expired",
+            Void::Era { .. } => "void",
+        };
+        ApiError::new(StatusCode::UNAUTHORIZED, code, why.to_string())
+    }
+
+    /// Neither a user nor a token.
+    pub(super) fn no_such_user(name: &str) -> ApiError {
+        let message =
+            format!("there is no user and no token `{name}`; `pilotfish user list --all` shows them");
+        ApiError::new(StatusCode::NOT_FOUND, "no-such-user", message)
+    }
+
+    /// A file in the manager's folder.
+    pub(super) fn not_written(file: &str, why: &str) -> ApiError {
+        ApiError::internal(format!("failed to write the file `{file}` in the manager's folder: {why}"))
+    }
+
+    /// Nothing can be drawn.
+    pub(super) fn no_random() -> ApiError {
+        ApiError::internal("failed to draw a token: the system gives no random numbers".to_owned())
     }
 
     pub(super) fn not_operator(user: &str) -> ApiError {

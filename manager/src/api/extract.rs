@@ -19,7 +19,7 @@ use super::{
     error::ApiError,
     room::{FREE_BYTES, Held, Room},
 };
-use crate::tokens::Bearer;
+use crate::{tokens::Bearer, users::Holder};
 
 /// Bodies of requests that carry no job and no report.
 pub(super) const SMALL_BYTES_MAX: usize = 1 << 20;
@@ -27,18 +27,29 @@ pub(super) const SMALL_BYTES_MAX: usize = 1 << 20;
 pub(super) const BODY_BYTES_PER_SECOND_MIN: usize = 32 << 10;
 
 /// The user who asks, by a token that was right.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct User {
-    pub(super) name: String,
-    pub(super) is_operator: bool,
-}
+pub(super) type User = Holder;
 
 impl FromRequestParts<Shared> for User {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, context: &Shared) -> Result<User, ApiError> {
-        match bearer(&parts.headers, &parts.extensions, context)? {
-            Bearer::User { name, is_operator } => Ok(User { name, is_operator }),
+        // Who guards the request has looked already.
+        match parts.extensions.get::<User>() {
+            Some(user) => Ok(user.clone()),
+            None => User::of(&parts.headers, &parts.extensions, context),
+        }
+    }
+}
+
+impl User {
+    /// Whom the request's token stands for.
+    pub(super) fn of(
+        headers: &HeaderMap,
+        extensions: &Extensions,
+        context: &Context,
+    ) -> Result<User, ApiError> {
+        match bearer(headers, extensions, context)? {
+            Bearer::User(user) => Ok(user),
             Bearer::Join { .. } | Bearer::Session { .. } => {
                 Err(ApiError::unauthorized("found a pilot's token where a user's is needed"))
             }
@@ -61,9 +72,7 @@ pub(super) fn bearer(
             "found another kind of authorization; send `Authorization: Bearer TOKEN`",
         ));
     }
-    let bearer = context.state.tokens.verify(token.trim());
-    let bearer =
-        bearer.ok_or_else(|| ApiError::unauthorized("found a token that this manager has not made"))?;
+    let bearer = context.state.tokens.verify(token.trim()).map_err(|why| ApiError::not_taken(&why))?;
     if let Some(guest) = extensions.get::<Arc<Guest>>() {
         guest.is_recognized();
     }

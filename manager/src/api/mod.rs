@@ -31,6 +31,7 @@ mod taken;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod users;
 mod waits;
 mod workflows;
 

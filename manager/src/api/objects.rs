@@ -196,7 +196,7 @@ pub(super) async fn list(
 pub(super) fn session(context: &Context, request: &Request) -> Result<PilotId, ApiError> {
     match bearer(request.headers(), request.extensions(), context)? {
         Bearer::Session { pilot, .. } => Ok(pilot),
-        Bearer::Join { .. } | Bearer::User { .. } => {
+        Bearer::Join { .. } | Bearer::User(_) => {
             Err(ApiError::unauthorized("found another token where a pilot's session is needed"))
         }
     }

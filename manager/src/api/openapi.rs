@@ -75,7 +75,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     if let Some(schema_of) = route.body {
         let schema = json!(schema_of(generator));
         // Only a job must be there; an empty body is an object without fields.
-        let is_required = ["/jobs", "/workflows"].contains(&route.path);
+        let is_required = ["/jobs", "/workflows", "/users"].contains(&route.path);
         operation["requestBody"] =
             json!({"required": is_required, "content": {"application/json": {"schema": schema}}});
     }

@@ -29,6 +29,7 @@ use protocol::{
     },
     peers::{HUNT_PATH, PEERS_PATH},
     pilot,
+    users::{AddUserRequest, UserAdded, Users, UsersQuery},
 };
 use scheduler::engine::{
     profile::ProfileView,
@@ -39,7 +40,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
     Shared, error::ApiError, events, extract::User, follow, jobs, metrics, objects, openapi, operators,
-    outputs, peers, pilots, policies, show, stores, taken, tasks, waits, workflows,
+    outputs, peers, pilots, policies, show, stores, taken, tasks, users, waits, workflows,
 };
 
 /// Before the hash of the agent that servers of clouds fetch.
@@ -103,6 +104,7 @@ pub(super) fn routes() -> Vec<Route> {
     all.extend(routes_of_files());
     all.extend(routes_of_platforms());
     all.extend(routes_of_policies());
+    all.extend(routes_of_users());
     all.extend(other_routes());
     all
 }
@@ -299,6 +301,27 @@ fn routes_of_policies() -> Vec<Route> {
     ]
 }
 
+fn routes_of_users() -> Vec<Route> {
+    vec![
+        get(
+            "/users",
+            "Who has access: tokens of users, all for operators, for others their own.",
+            json::<Users>(),
+            users::list,
+        )
+        .query::<UsersQuery>(),
+        post("/users", "Make a token for a user. For operators.", json::<UserAdded>(), users::add)
+            .body::<AddUserRequest>()
+            .status("201"),
+        post(
+            "/users/{name}/revoke",
+            "Revoke a token by its id, or all of a user; answers with those that were valid. Others' are for operators.",
+            json::<Users>(),
+            users::revoke,
+        ),
+    ]
+}
+
 fn other_routes() -> Vec<Route> {
     vec![
         get("/explain/job/{id}", "Why a job is where it is.", json::<Explanation>(), show::explain_job),
@@ -379,6 +402,9 @@ pub(super) fn router(context: Shared) -> Router {
                 room.answer(n_bytes, request, next).await
             };
             handler = handler.layer(middleware::from_fn_with_state(context.clone(), in_room));
+        }
+        if !route.is_open {
+            handler = handler.route_layer(middleware::from_fn_with_state(context.clone(), users::guarded));
         }
         router = router.route(&format!("{}{}", api::PREFIX, route.path), handler);
     }

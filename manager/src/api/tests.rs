@@ -1,7 +1,9 @@
 //! The API over real connections, with a real engine and a real store; pilots are played by the tests.
 
+mod access;
 mod connections;
 mod follow;
+mod matrix;
 mod objects;
 mod pilots;
 mod policies;

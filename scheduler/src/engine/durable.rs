@@ -313,6 +313,8 @@ impl Durable {
                 let change = PolicyChange { at, by, configured, before: *before, policies: *policies };
                 policies::remember(&mut self.policy_changes, change);
             }
+            // Only the manager looks at tokens, and keeps its own table of them by these records.
+            Record::TokenMade { .. } | Record::TokensRevoked { .. } | Record::TokensUsed { .. } => {}
             Record::JobAccepted { job, request, at } => {
                 if let Some(key) = &request.submission_key {
                     self.submissions.insert(key.clone(), *job);

@@ -19,6 +19,7 @@ use super::{
     question::Question,
     record::Record,
     scaling::{FoundProvider, Provider, Ratio, ScaleTrouble, ScalingChange},
+    users::{TokenId, UserToken},
     views::{AllocationView, JobView, PilotView, PlatformView, StatusView, TaskView},
     waits::Shape,
     weights::WeightsView,
@@ -273,6 +274,12 @@ pub enum Event {
     DeclareAsked { request: RequestId, application: String, declared: Option<Box<Declared>> },
     /// An operator wants other policies than those that he has seen.
     PoliciesAsked { request: RequestId, by: String, before: Policies, policies: Policies },
+    /// The manager has made a token for a user.
+    TokenMade { request: RequestId, token: Box<UserToken> },
+    /// Somebody has revoked tokens.
+    TokensRevoked { request: RequestId, ids: Vec<TokenId>, by: String },
+    /// When tokens were last used.
+    TokensUsed { used: Vec<(TokenId, Time)> },
     /// A user submits a job.
     JobSubmitted { request: RequestId, job: Box<JobRequest> },
     /// A user submits several jobs, of which some wait for others: all are accepted or none.
@@ -462,6 +469,11 @@ pub enum Answer {
     Changed {
         /// Tasks cancelled or opened again.
         n_tasks: u64,
+    },
+    /// What was said of tokens is kept, as of this time.
+    TokensKept {
+        /// When.
+        at: Time,
     },
     /// The pilot is known from now on.
     Registered(Registered),

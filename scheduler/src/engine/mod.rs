@@ -17,6 +17,7 @@ pub mod profile;
 pub mod record;
 pub mod scaling;
 pub mod settings;
+pub mod users;
 pub mod views;
 
 mod attempts;
@@ -189,6 +190,9 @@ impl Turn<'_> {
             Event::PoliciesAsked { request, by, before, policies } => {
                 self.set_policies(request, by, before, policies);
             }
+            Event::TokenMade { request, token } => self.keep_token(request, *token),
+            Event::TokensRevoked { request, ids, by } => self.revoke_tokens(request, ids, by),
+            Event::TokensUsed { used } => self.note_used_tokens(used),
             Event::JobSubmitted { request, job } => _ = self.submit_job(request, *job, None),
             Event::WorkflowSubmitted { request, stages } => self.submit_workflow(request, stages),
             Event::ProfilingAsked { request, job, platform, n_slots } => {

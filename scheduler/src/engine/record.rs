@@ -14,6 +14,7 @@ use super::{
     neighbours::Beside,
     quotas::LawState,
     scaling::{Provider, ScalingChange},
+    users::{TokenId, UserToken},
     weight_history::WeightChange,
 };
 use crate::{
@@ -51,6 +52,12 @@ pub enum Record {
     ProfileDeclared { application: String, declared: Option<Declared>, at: Time },
     /// An operator has set policies; what they were, and what the configuration said then.
     PoliciesSet { by: String, configured: Policies, before: Policies, policies: Policies, at: Time },
+    /// A user has a token.
+    TokenMade { token: UserToken, at: Time },
+    /// Tokens are void.
+    TokensRevoked { ids: Vec<TokenId>, by: String, at: Time },
+    /// When tokens were last used; written down an hour apart at the earliest.
+    TokensUsed { used: Vec<(TokenId, Time)>, at: Time },
     /// A job is kept.
     JobAccepted { job: JobId, request: JobRequest, at: Time },
     /// Nothing more of the job begins.
@@ -134,6 +141,9 @@ impl Record {
             | Record::ProfileForgotten { at, .. }
             | Record::ProfileDeclared { at, .. }
             | Record::PoliciesSet { at, .. }
+            | Record::TokenMade { at, .. }
+            | Record::TokensRevoked { at, .. }
+            | Record::TokensUsed { at, .. }
             | Record::JobAccepted { at, .. }
             | Record::JobPaused { at, .. }
             | Record::JobResumed { at, .. }

@@ -339,6 +339,8 @@ fn request_of(event: &Event) -> Option<RequestId> {
         | Event::ForgetAsked { request, .. }
         | Event::DeclareAsked { request, .. }
         | Event::PoliciesAsked { request, .. }
+        | Event::TokenMade { request, .. }
+        | Event::TokensRevoked { request, .. }
         | Event::JobChangeAsked { request, .. }
         | Event::Asked { request, .. }
         | Event::PilotRegistered { request, .. }
@@ -347,7 +349,8 @@ fn request_of(event: &Event) -> Option<RequestId> {
         | Event::PilotLeft { request, .. }
         | Event::HuntAsked { request, .. }
         | Event::ShutdownAsked { request, .. } => Some(*request),
-        Event::AllocationAnswered { .. }
+        Event::TokensUsed { .. }
+        | Event::AllocationAnswered { .. }
         | Event::PlatformListed { .. }
         | Event::PlatformLoaded { .. }
         | Event::PlatformWaits { .. }

@@ -131,7 +131,6 @@ struct Scene {
     world: World,
     store: Store,
     folder: TempDir,
-    tokens: Tokens,
 }
 
 fn start() -> Check {
@@ -145,14 +144,15 @@ fn scene() -> Scene {
     let mut store = Store::open(folder.path()).expect("a store");
     store.commit(&world.records).expect("it is kept");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    Scene { runtime, world, store, folder, tokens: Tokens::new(b"secret of a test") }
+    Scene { runtime, world, store, folder }
 }
 
 impl Scene {
     fn check(&self, bytes: &[u8]) {
-        let Some(request) = self.request(bytes) else { return };
+        let tokens = Tokens::new(b"secret of a test");
+        let Some(request) = self.request(bytes, &tokens) else { return };
         let is_head = request.method() == "HEAD";
-        let (status, body) = self.runtime.block_on(self.answer(request));
+        let (status, body) = self.runtime.block_on(self.answer(request, tokens));
         let text = || String::from_utf8_lossy(&body).into_owned();
         assert_ne!(status, 500, "{}", text());
         if status >= 400 && !is_head {
@@ -162,17 +162,18 @@ impl Scene {
     }
 
     /// `METHOD BEARER FORMAT TARGET`, a line end, the body.
-    fn request(&self, bytes: &[u8]) -> Option<Request<Body>> {
+    fn request(&self, bytes: &[u8], tokens: &Tokens) -> Option<Request<Body>> {
         let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
         let body = bytes.get(end + 1..).unwrap_or_default().to_vec();
         let mut words = std::str::from_utf8(&bytes[..end]).ok()?.split(' ');
         let mut request = Request::builder().method(words.next()?);
+        let lend = |name, is_operator| tokens.lend(name, is_operator).expect("random numbers");
         let token = match words.next()? {
-            "user" => self.tokens.user(world::USER, false),
-            "other" => self.tokens.user("bob", false),
-            "operator" => self.tokens.user("root", true),
-            "join" => self.tokens.join(&self.world.tags[0]),
-            "session" => self.tokens.session(PilotId(1), 1),
+            "user" => lend(world::USER, false),
+            "other" => lend("bob", false),
+            "operator" => lend("root", true),
+            "join" => tokens.join(&self.world.tags[0]),
+            "session" => tokens.session(PilotId(1), 1),
             word => word.to_owned(),
         };
         request = request.header("authorization", format!("Bearer {token}"));
@@ -181,13 +182,13 @@ impl Scene {
         request.uri(words.next()?).body(Body::from(body)).ok()
     }
 
-    async fn answer(&self, request: Request<Body>) -> (u16, Vec<u8>) {
+    async fn answer(&self, request: Request<Body>, tokens: Tokens) -> (u16, Vec<u8>) {
         let (handle, queue) = Handle::new();
         let (stop, stopped) = watch::channel(false);
         let mut router = router(ApiState {
             handle,
             reader: self.store.reader(),
-            tokens: self.tokens.clone(),
+            tokens,
             folder: self.folder.path().to_owned(),
             started_at: self.world.now,
             poll_wait: Span::from_secs(25),
@@ -285,6 +286,7 @@ fn seeds() -> Vec<Vec<u8>> {
         "/weights",
         "/profiles",
         "/stores",
+        "/users?all=true",
         "/events",
         "/events?job=1",
         "/nothing",
@@ -302,6 +304,9 @@ fn seeds() -> Vec<Vec<u8>> {
         ("user json /api/v1/jobs/1/pause", ""),
         ("operator json /api/v1/jobs/1/resume", "{}"),
         ("user json /api/v1/jobs/1/retry", r#"{"tasks":"2"}"#),
+        ("operator json /api/v1/users", r#"{"user":"ann","is_operator":true,"expires_in":86400000000}"#),
+        ("operator json /api/v1/users/ann/revoke", ""),
+        ("user json /api/v1/users/0123456789ab/revoke", ""),
         ("operator json /api/v1/shutdown", r#"{"now":true}"#),
         ("operator json /api/v1/platforms/reload", r#"{"config":"manager.yaml"}"#),
         ("operator json /api/v1/platforms/cluster/pause", ""),

@@ -79,7 +79,7 @@ async fn who_may_not_follow_and_what_is_too_much_is_refused() {
         assert!(reply.status == 400 && reply.message().contains(word), "{query}: {}", reply.message());
     }
     let path = format!("/api/v1/jobs/{id}/follow");
-    let stranger = scene.call("GET", &path, &scene.tokens.user("eve", false), "").await;
+    let stranger = scene.call("GET", &path, &scene.user("eve", false), "").await;
     assert_eq!(stranger.status, 403);
     let many = (0..=N_TAILS_MAX as u64).map(|index| tail(id, index, 0, "x")).collect();
     assert_eq!(tell(&scene, &pilot, 0, many).await.err().unwrap().status, 400);

@@ -129,8 +129,13 @@ impl Scene {
         Scene { address, tokens, handle, stop, served, tags, _folder: folder }
     }
 
+    /// A token of a user.
+    pub(super) fn user(&self, name: &str, is_operator: bool) -> String {
+        self.tokens.lend(name, is_operator).unwrap()
+    }
+
     pub(super) fn ann(&self) -> String {
-        self.tokens.user("ann", false)
+        self.user("ann", false)
     }
 
     /// A request on a connection of its own, with this token.
@@ -155,7 +160,7 @@ impl Scene {
 
     /// What only operators may do.
     pub(super) async fn operate(&self, path: &str, body: Value) -> Value {
-        let reply = self.call("POST", path, &self.tokens.user("olga", true), body.to_string()).await;
+        let reply = self.call("POST", path, &self.user("olga", true), body.to_string()).await;
         assert_eq!(reply.status, 200, "{}", String::from_utf8_lossy(&reply.body));
         reply.json()
     }

@@ -83,7 +83,7 @@ async fn a_watcher_sees_the_job_at_once_and_when_it_changes() {
 async fn only_operators_are_told_of_jobs_of_others_and_of_platforms() {
     let scene = Scene::start().await;
     let of_ann = scene.submit(&echo(3)).await;
-    let (bob, olga) = (scene.tokens.user("bob", false), scene.tokens.user("olga", true));
+    let (bob, olga) = (scene.user("bob", false), scene.user("olga", true));
     let refused =
         scene.call("GET", &format!("/api/v1/events?job={of_ann}"), &bob, Body::empty()).await.refusal();
     assert_eq!(refused, (403, "not-yours".to_owned()));

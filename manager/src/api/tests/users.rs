@@ -35,7 +35,7 @@ async fn a_submission_made_twice_is_one_job_of_that_user() {
     let second = scene.post("/api/v1/jobs", body.clone()).await.json();
     assert_eq!(first, json!({"job": 1, "n_tasks": 3, "is_repeat": false}));
     assert_eq!(second, json!({"job": 1, "n_tasks": 3, "is_repeat": true}));
-    let bob = scene.tokens.user("bob", false);
+    let bob = scene.user("bob", false);
     let other = scene.call("POST", "/api/v1/jobs", &bob, body.to_string()).await.json();
     assert_eq!(other, json!({"job": 2, "n_tasks": 3, "is_repeat": false}));
 }
@@ -70,8 +70,8 @@ async fn jobs_are_paused_cancelled_and_retried() {
 async fn only_its_owner_and_operators_look_into_a_job_or_change_it() {
     let scene = Scene::start().await;
     let id = scene.submit(&echo(3)).await;
-    let bob = scene.tokens.user("bob", false);
-    let operator = scene.tokens.user("olga", true);
+    let bob = scene.user("bob", false);
+    let operator = scene.user("olga", true);
     for part in ["spec", "tasks", "tasks/0", "tasks/0/stdout", "tasks/0/stderr", "outputs"] {
         let path = format!("/api/v1/jobs/{id}/{part}");
         let reply = scene.call("GET", &path, &bob, Body::empty()).await;
@@ -101,7 +101,7 @@ async fn the_manager_tells_of_itself_and_ends_for_an_operator() {
     let id = scene.submit(&echo(3)).await;
     let reasons = scene.get(&format!("/api/v1/explain/job/{id}")).await.json();
     assert_eq!(reasons["reasons"][0]["text"], "no platform is attached");
-    let operator = scene.tokens.user("olga", true);
+    let operator = scene.user("olga", true);
     let reply = scene.call("POST", "/api/v1/shutdown", &operator, json!({"now": true}).to_string()).await;
     assert_eq!((reply.status, reply.json()), (200, json!({"is_over": true})));
     let reply = scene.post("/api/v1/jobs", json!({"spec": echo(3)})).await;
@@ -126,7 +126,7 @@ async fn tasks_of_a_job_run_once_more_for_a_profiling_run() {
     assert_eq!(refused(body(0, 4, "near")).await.message(), "slots: found 0; write 1 or more");
     assert_eq!(refused(body(1, 0, "near")).await.message(), "tasks: found 0; write 1 or more");
     assert_eq!(refused(body(1, 4, "far")).await.refusal(), (404, "no-such-platform".to_owned()));
-    let bob = scene.tokens.user("bob", false);
+    let bob = scene.user("bob", false);
     let reply = scene.call("POST", &path, &bob, body(1, 4, "near").to_string()).await;
     assert_eq!(reply.refusal(), (403, "not-yours".to_owned()));
     // Of his own he may, but not while ann does.

@@ -19,7 +19,7 @@ async fn only_its_owner_and_operators_wait_for_a_job() {
     let scene = Scene::start().await;
     let (three, four) = (scene.submit(&echo(3)).await, scene.submit(&echo(4)).await);
     let [ann, bob, olga] = [("ann", false), ("bob", false), ("olga", true)]
-        .map(|(name, is_operator)| scene.tokens.user(name, is_operator));
+        .map(|(name, is_operator)| scene.user(name, is_operator));
     let submit = async |user: &str, jobs: &[u64]| -> Reply {
         scene.call("POST", "/api/v1/workflows", user, after(jobs).to_string()).await
     };

@@ -23,6 +23,7 @@ use scheduler::{
         record::{Blamed, CancelCause, DrainCause, FailedAttempt, Record, Verdict},
         scaling::{Provider, Ratio, ScalingChange},
         settings::Settings,
+        users::{TokenId, UserToken},
         weight_history::{WeightCause, WeightChange},
         weights::{KindView, WeightView},
     },
@@ -128,6 +129,7 @@ pub(super) fn history() -> Vec<Record> {
         ),
     ]);
     records.extend(scaled(at));
+    records.extend(tokens(at));
     records
 }
 
@@ -151,7 +153,7 @@ fn all_failures() -> [(u64, FailureKind); 12] {
 }
 
 /// Kinds of records.
-pub(super) const N_KINDS: usize = 29;
+pub(super) const N_KINDS: usize = 32;
 
 /// Where a kind of record is among all of them: one that is new has no place until it is given one here,
 /// and then the golden store lacks it.
@@ -186,6 +188,9 @@ pub(super) fn place(record: &Record) -> usize {
         Record::WeightsMoved { .. } => 26,
         Record::EffortsMeasured { .. } => 27,
         Record::BlameTakenBack { .. } => 28,
+        Record::TokenMade { .. } => 29,
+        Record::TokensRevoked { .. } => 30,
+        Record::TokensUsed { .. } => 31,
     }
 }
 
@@ -256,6 +261,25 @@ fn scaled(at: Time) -> [Record; 3] {
         Record::PlatformScaled { platform, change },
         Record::RatiosFound { platform, providers: vec![provider], at },
         Record::RatiosRestored { platform, ids: vec!["b1".into()], at },
+    ]
+}
+
+/// A token that is made, revoked and used.
+pub(super) fn tokens(at: Time) -> [Record; 3] {
+    let id = TokenId::new([1, 2, 3, 4, 5, 6]);
+    let token = UserToken {
+        id,
+        sha256: Digest([0xcd; 32]),
+        era: 7,
+        user: "ann".into(),
+        is_operator: false,
+        by: "ada".into(),
+        expires_at: Some(Time(90_000_000)),
+    };
+    [
+        Record::TokenMade { token, at },
+        Record::TokensRevoked { ids: vec![id], by: "ada".into(), at },
+        Record::TokensUsed { used: vec![(id, at)], at },
     ]
 }
 
@@ -384,7 +408,7 @@ fn summary(store: &Store) -> String {
     text
 }
 
-const EXPECTED: &str = r#"38 records
+const EXPECTED: &str = r#"41 records
 job 1 of ada: active, 5 done in 65700 us, open 4-5,7-8,10-19, failed 6, cancelled , 3 failed attempts
 lost with task 1.6: [PilotId(2)]
 job 2 of ada: paused, 0 done in 0 us, open 0-9,12, failed , cancelled 10-11,13-19, 1 failed attempts

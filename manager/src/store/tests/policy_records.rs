@@ -64,6 +64,7 @@ pub(super) fn any_record() -> impl Strategy<Value = Record> {
         (platform(), prop::collection::vec(beside, 0..3), at())
             .prop_map(|(platform, beside, at)| Record::BesideMeasured { platform, beside, at }),
         at().prop_map(super::golden::efforts_measured),
+        (0..3_usize, at()).prop_map(|(n, at)| super::golden::tokens(at).into_iter().nth(n).unwrap()),
         (any::<bool>(), at()).prop_map(|(has_law, at)| match super::golden::weights_moved(at) {
             Record::WeightsMoved { changes, law, at } => {
                 Record::WeightsMoved { changes, law: law.filter(|_| has_law), at }

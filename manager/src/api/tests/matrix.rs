@@ -1,0 +1,295 @@
+//! Who may do what: each route of the API for each kind of caller. A route without a line here fails the test. The API
+//! is the same for `run`, for a manager of one person and for one of several, wherever pilots are.
+
+use std::collections::BTreeSet;
+
+use axum::body::Body;
+use http_body_util::BodyExt;
+use hyper::Request;
+use protocol::{
+    api::PREFIX,
+    objects::{
+        PILOT_OBJECTS_PATH, PILOT_PACKS_PATH, PILOT_STORE_FILES_PATH, PILOT_STORES_PATH, PILOT_TASKS_PATH,
+        PILOT_WAITS_PATH,
+    },
+    pack,
+    peers::{HUNT_PATH, PEERS_PATH},
+    pilot::{LEAVE_PATH, PULL_PATH, REGISTER_PATH, TAILS_PATH},
+};
+use scheduler::ids::PilotId;
+use serde_json::{Value, json};
+
+use super::{
+    super::routes::routes,
+    scene::{Scene, echo},
+};
+
+/// The digest of `hello`.
+const HELLO: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+
+/// A route for each who may call it: the statuses for another user than the job's owner, for the owner, and after
+/// that for an operator. Everybody else gets 401, where the route is not open.
+struct Row {
+    method: &'static str,
+    path: &'static str,
+    body: Vec<u8>,
+    statuses: [u16; 3],
+}
+
+const ALL: [u16; 3] = [200; 3];
+const OWN: [u16; 3] = [403, 200, 200];
+const OPERATORS: [u16; 3] = [403, 403, 200];
+
+fn row(method: &'static str, path: &'static str, body: impl Into<Vec<u8>>, statuses: [u16; 3]) -> Row {
+    Row { method, path, body: body.into(), statuses }
+}
+
+fn get(path: &'static str, statuses: [u16; 3]) -> Row {
+    row("get", path, "", statuses)
+}
+
+fn post(path: &'static str, body: Value, statuses: [u16; 3]) -> Row {
+    row("post", path, body.to_string(), statuses)
+}
+
+fn rows() -> Vec<Row> {
+    let mut rows = rows_of_jobs();
+    rows.extend(rows_of_files());
+    rows.extend(rows_for_operators());
+    rows.extend(other_rows());
+    rows
+}
+
+fn rows_of_jobs() -> Vec<Row> {
+    let stages = json!([{"name": "one", "job": echo(3)}]);
+    vec![
+        post("/jobs", json!({"spec": echo(3)}), [201; 3]),
+        post("/workflows", json!({"workflow": {"name": "flow", "stages": stages}}), [201; 3]),
+        get("/jobs", ALL),
+        // How far everybody's jobs are is told to all, what they run and write to their owners.
+        get("/jobs/{id}", ALL),
+        get("/jobs/{id}/spec", OWN),
+        get("/jobs/{id}/tasks", OWN),
+        get("/jobs/{id}/tasks/{index}", OWN),
+        get("/jobs/{id}/tasks/{index}/stdout", [403, 404, 404]),
+        get("/jobs/{id}/tasks/{index}/stderr", [403, 404, 404]),
+        get("/jobs/{id}/outputs", OWN),
+        get("/jobs/{id}/follow", OWN),
+        get("/jobs/{id}/files", OWN),
+        post("/jobs/{id}/pause", json!({}), OWN),
+        post("/jobs/{id}/resume", json!({}), OWN),
+        post("/jobs/{id}/cancel", json!({"tasks": "1"}), OWN),
+        post("/jobs/{id}/retry", json!({"tasks": "1"}), OWN),
+        // One at a time.
+        post("/jobs/{id}/profile", json!({"platform": "cluster", "slots": 1, "tasks": 1}), [403, 201, 409]),
+        get("/explain/job/{id}", OWN),
+        get("/explain/task/{id}/{index}", OWN),
+        get("/events", ALL),
+    ]
+}
+
+fn rows_of_files() -> Vec<Row> {
+    let mut packed = Vec::new();
+    pack::push(&mut packed, &HELLO.parse().unwrap(), b"hello");
+    vec![
+        post("/objects/missing", json!({"sha256": [HELLO]}), ALL),
+        row("post", "/objects/pack", packed, [201; 3]),
+        row("put", "/objects/{sha256}", "hello", [201, 200, 200]),
+        get("/objects/{sha256}", [404; 3]),
+        get("/stores", ALL),
+    ]
+}
+
+fn rows_for_operators() -> Vec<Row> {
+    let declared = json!({"application": "sh", "declared": {
+        "job_type": "io-bound", "cpu_share": 0.5, "times": {"cluster": 9}, "counts_as": 7, "source": "x",
+    }});
+    vec![
+        // There is no configuration to be read.
+        post("/platforms/reload", json!({}), [403, 403, 400]),
+        post("/platforms/{name}/pause", json!({}), OPERATORS),
+        post("/platforms/{name}/resume", json!({}), OPERATORS),
+        post("/platforms/{name}/drain", json!({}), OPERATORS),
+        // Its pilot is there.
+        post("/platforms/{name}/detach", json!({}), [403, 403, 409]),
+        post("/platforms/{name}/limits", json!({"pilots_max": 3}), OPERATORS),
+        post("/allocations/{id}/cancel", json!({}), OPERATORS),
+        post("/policies/set", json!({"layer": "matching", "policy": "fifo"}), OPERATORS),
+        post("/profiles/declare", declared, OPERATORS),
+        // Nothing is known of it.
+        post("/profiles/reset", json!({"application": "sh"}), [403, 403, 404]),
+        post("/users", json!({"user": "eve"}), [403, 403, 201]),
+        post("/shutdown", json!({"now": true}), OPERATORS),
+    ]
+}
+
+fn other_rows() -> Vec<Row> {
+    vec![
+        get("/version", ALL),
+        get("/openapi.json", ALL),
+        get("/status", ALL),
+        get("/metrics", ALL),
+        get("/pilots", ALL),
+        get("/platforms", ALL),
+        get("/allocations", ALL),
+        get("/allocations/{id}", ALL),
+        get("/policies", ALL),
+        get("/weights", ALL),
+        get("/profiles", ALL),
+        get("/explain/pilot/{id}", ALL),
+        get("/explain/allocation/{id}", ALL),
+        get("/explain/platform/{name}", ALL),
+        get("/explain/weight/{name}", ALL),
+        // Each sees their own.
+        get("/users", ALL),
+        // Of the owner, whose own they are.
+        post("/users/{name}/revoke", json!({}), [403, 200, 200]),
+    ]
+}
+
+/// The path in a scene: job, pilot and allocation 1, on the platform `cluster`.
+fn concrete(path: &str) -> String {
+    let name = match path {
+        path if path.starts_with("/users") => "ann",
+        path if path.contains("weight") => "echo",
+        _ => "cluster",
+    };
+    let path = path.replace("{id}", "1").replace("{index}", "0").replace("{sha256}", HELLO);
+    path.replace("{name}", name)
+}
+
+/// Status and word of an answer; of streams only the beginning is waited for.
+async fn called(scene: &Scene, method: &str, path: &str, token: Option<&str>, body: &[u8]) -> (u16, String) {
+    let mut request =
+        Request::builder().method(method.to_uppercase().as_str()).uri(path).header("host", "here");
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let response = scene.open(request.body(Body::from(body.to_vec())).unwrap()).await;
+    let status = response.status().as_u16();
+    if status < 400 {
+        return (status, String::new());
+    }
+    let said = response.into_body().collect().await.unwrap().to_bytes();
+    let said: Value = serde_json::from_slice(&said).unwrap_or_default();
+    (status, said["error"]["code"].as_str().unwrap_or("no code").to_owned())
+}
+
+/// A scene with a job of ann's, and who is not let in, with the word that tells why; then those who are.
+struct Cast {
+    scene: Scene,
+    strangers: Vec<(&'static str, Option<String>, &'static str)>,
+    users: [(&'static str, String); 3],
+}
+
+impl Cast {
+    async fn new(with_pilot: bool) -> Cast {
+        let mut scene = Scene::start().await;
+        let add = async |scene: &Scene, body: Value| {
+            let olga = scene.user("olga", true);
+            let said = scene.call("POST", "/api/v1/users", &olga, body.to_string()).await.json();
+            said["token"].as_str().unwrap().to_owned()
+        };
+        let ann = add(&scene, json!({"user": "ann"})).await;
+        let gone = add(&scene, json!({"user": "gone", "is_operator": true})).await;
+        let expired = add(&scene, json!({"user": "late", "is_operator": true, "expires_in": 1})).await;
+        let olga = scene.user("olga", true);
+        let revoked = scene.call("POST", "/api/v1/users/gone/revoke", &olga, Body::empty()).await;
+        assert_eq!(revoked.status, 200);
+        let job = scene.call("POST", "/api/v1/jobs", &ann, json!({"spec": echo(3)}).to_string()).await;
+        assert_eq!(job.json()["job"], 1);
+        let mut session = scene.tokens.session(PilotId(1), 7);
+        let mut tag = "tag".to_owned();
+        if with_pilot {
+            let pilot = scene.pilot().await;
+            (session, tag) = (pilot.session, pilot.tag);
+        }
+        let join = scene.tokens.join(&tag);
+        let strangers = vec![
+            ("nobody", None, "unauthorized"),
+            ("a guess", Some(format!("{}{}", &ann[..17], "A".repeat(43))), "unauthorized"),
+            ("a revoked operator", Some(gone), "revoked"),
+            ("an expired operator", Some(expired), "expired"),
+            ("a join token", Some(join), "unauthorized"),
+            ("a pilot's session", Some(session), "unauthorized"),
+        ];
+        let users = [("another user", scene.user("bob", false)), ("the owner", ann), ("an operator", olga)];
+        Cast { scene, strangers, users }
+    }
+}
+
+#[tokio::test]
+async fn each_route_is_for_whom_it_is_meant() {
+    let rows = rows();
+    let of = |method: &str, path: &str| format!("{method} {path}");
+    let listed: BTreeSet<String> = rows.iter().map(|row| of(row.method, row.path)).collect();
+    let there: BTreeSet<String> = routes().iter().map(|route| of(route.method, route.path)).collect();
+    assert_eq!(listed, there, "each route has a line in this table");
+    assert_eq!(listed.len(), rows.len(), "and one only");
+
+    let mut wrong = Vec::new();
+    // Where nothing is changed one scene does for all.
+    let shared = Cast::new(true).await;
+    for row in rows {
+        let own = match row.method {
+            "get" => None,
+            _ => Some(Cast::new(row.path != "/shutdown").await),
+        };
+        let Cast { scene, strangers, users } = own.as_ref().unwrap_or(&shared);
+        let path = format!("{PREFIX}{}", concrete(row.path));
+        let is_open = ["/version", "/openapi.json"].contains(&row.path);
+        for (who, token, word) in strangers {
+            let found = called(scene, row.method, &path, token.as_deref(), &row.body).await;
+            let expected = if is_open { (200, String::new()) } else { (401, (*word).to_owned()) };
+            if found != expected {
+                wrong.push(format!("{} {} by {who}: {found:?}, not {expected:?}", row.method, row.path));
+            }
+        }
+        for ((who, token), expected) in users.iter().zip(row.statuses) {
+            let (status, word) = called(scene, row.method, &path, Some(token), &row.body).await;
+            if status != expected || (status == 403 && word != "not-yours") {
+                wrong.push(format!("{} {} by {who}: {status} {word}, not {expected}", row.method, row.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn nobody_but_pilots_is_let_in_where_pilots_come() {
+    let cast = Cast::new(true).await;
+    let task = format!("{PILOT_TASKS_PATH}/1/0/inputs?input=1&task=2");
+    let query = "job=1&place=store://files/x&way=read";
+    let (store, file) = (format!("{PILOT_STORES_PATH}?{query}"), format!("{PILOT_STORE_FILES_PATH}?{query}"));
+    let object = format!("{PILOT_OBJECTS_PATH}/{HELLO}");
+    let paths = [
+        ("post", REGISTER_PATH),
+        ("post", PULL_PATH),
+        ("post", LEAVE_PATH),
+        ("post", TAILS_PATH),
+        ("post", PEERS_PATH),
+        ("post", HUNT_PATH),
+        ("get", object.as_str()),
+        ("put", object.as_str()),
+        ("post", PILOT_PACKS_PATH),
+        ("put", PILOT_PACKS_PATH),
+        ("post", PILOT_WAITS_PATH),
+        ("get", store.as_str()),
+        ("get", file.as_str()),
+        ("put", file.as_str()),
+        ("get", task.as_str()),
+    ];
+    let users = cast.users.iter().map(|(who, token)| (*who, Some(token.clone()), "unauthorized"));
+    let strangers: Vec<_> = users.chain(cast.strangers.iter().cloned()).collect();
+    for (method, path) in paths {
+        for (who, token, word) in &strangers {
+            let is_for_join = path == REGISTER_PATH;
+            let is_let_in = if is_for_join { *who == "a join token" } else { *who == "a pilot's session" };
+            if is_let_in {
+                continue;
+            }
+            let found = called(&cast.scene, method, path, token.as_deref(), b"").await;
+            assert_eq!(found, (401, (*word).to_owned()), "{method} {path} by {who}");
+        }
+    }
+}
